@@ -1,0 +1,89 @@
+# What a person does with this repository. `make check` never writes, `make fix` does, CI runs `make check test`.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+export PATH := $(HOME)/.cargo/bin:$(PATH)
+
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+
+# Where `make run` keeps its jobs and runs.
+DATA ?= ./data
+# `make sim SEED=7` replays one seed; `make sim SEEDS=5000` sweeps that many.
+SEEDS ?= 200
+# `make bench BENCH=runs` measures one thing.
+BENCH ?= runs lateness herd jobs
+# How long each fuzz target runs.
+FUZZ_SECONDS ?= 60
+
+DENY_VERSION := 0.20.2
+NEXTEST_VERSION := 0.9.143
+FUZZ_VERSION := 0.13.2
+
+.PHONY: help run build-deps test-deps test check fix sim bench fuzz tools
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+run: build-deps ## build Punctual and start it on this machine
+	cargo build --bin punctual
+	exec $(TARGET)/debug/punctual dev --data $(DATA)
+
+# The binary is built together with the tests, so that both share one set of features and nothing is
+# compiled twice. nextest leaves doc examples out, hence the last line.
+test: test-deps ## install what the tests need, then run them all
+	cargo build --workspace --bins --tests
+	if command -v cargo-nextest >/dev/null; then \
+	  cargo nextest run --workspace; \
+	  cargo test --workspace --doc --quiet; \
+	else \
+	  cargo test --workspace; \
+	fi
+
+check: build-deps ## format, lints and dependencies, without changing anything
+	cargo fmt --all -- --check
+	cargo fmt --manifest-path fuzz/Cargo.toml -- --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	if command -v cargo-deny >/dev/null; then \
+	  cargo deny check bans licenses sources; \
+	else \
+	  echo "cargo-deny is not installed, dependencies were not checked; \`make tools\` installs it" >&2; \
+	fi
+
+fix: build-deps ## format, and let clippy repair what it can
+	cargo fmt --all
+	cargo fmt --manifest-path fuzz/Cargo.toml
+	cargo clippy --workspace --all-targets --fix --allow-dirty --allow-staged
+
+sim: build-deps ## simulate from seeds: SEED=n replays one, SEEDS=n sweeps
+	cargo run --quiet -p punctual-sim -- $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
+
+bench: build-deps ## measure a release build: BENCH=runs|lateness|herd|jobs for one
+	cargo build --release --bin punctual
+	for bench in $(BENCH); do \
+	  case $$bench in \
+	    runs) options="--count 200000" ;; \
+	    lateness) options="--jobs 1000 --every 1s --seconds 30" ;; \
+	    herd) options="--jobs 100000" ;; \
+	    jobs) options="--count 1000000" ;; \
+	    *) echo "no benchmark \`$$bench\`: runs, lateness, herd or jobs" >&2; exit 2 ;; \
+	  esac; \
+	  $(TARGET)/release/punctual bench $$bench $$options; \
+	done
+
+# The sanitizer is an unstable flag of the compiler we already have; no nightly is needed.
+fuzz: build-deps ## fuzz every parser for FUZZ_SECONDS each
+	command -v cargo-fuzz >/dev/null || { echo "cargo-fuzz is not installed; \`make tools\` installs it" >&2; exit 1; }
+	for target in $$(cargo fuzz list); do \
+	  RUSTC_BOOTSTRAP=1 cargo fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS); \
+	done
+
+tools: build-deps ## install cargo-deny, cargo-nextest and cargo-fuzz, some minutes each
+	command -v cargo-deny >/dev/null || cargo install --locked --version $(DENY_VERSION) cargo-deny
+	command -v cargo-nextest >/dev/null || cargo install --locked --version $(NEXTEST_VERSION) cargo-nextest
+	command -v cargo-fuzz >/dev/null || cargo install --locked --version $(FUZZ_VERSION) cargo-fuzz
+
+build-deps:
+	@scripts/install-deps build
+
+test-deps:
+	@scripts/install-deps build test

@@ -1,0 +1,102 @@
+//! What a scheduling node and a worker say to each other about one attempt.
+//!
+//! The same words travel inside a process and, later, over the network: a worker never sees a store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Timestamp;
+use crate::ids::{RunId, Token};
+use crate::job::Definition;
+use crate::name::{Name, Namespace};
+use crate::run::Cause;
+use crate::task::Params;
+
+/// What a worker needs to know to execute one attempt.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Assignment {
+    pub run: RunId,
+    pub token: Token,
+    pub attempt: u32,
+    pub namespace: Namespace,
+    pub job: Option<Name>,
+    pub due: Timestamp,
+    pub definition: Arc<Definition>,
+    pub params: Params,
+    /// How long the node waits for a sign of life before it gives the attempt up.
+    pub lease: Duration,
+}
+
+/// Node to worker.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Order {
+    /// Execute this. Told twice, it is started once; an outcome that is there already is sent again.
+    Assign(Assignment),
+    /// Stop this attempt. One that has not come yet will never start.
+    Cancel { run: RunId, token: Token, cause: Cause },
+    /// The outcome is durable, or refused for good: it need not be kept any longer.
+    Acknowledge { run: RunId, token: Token },
+    /// Send every unacknowledged outcome again: somebody new is listening.
+    Resend,
+}
+
+/// Worker to node.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Report {
+    /// The attempt has begun. It may be missing: the outcome tells the start too.
+    Started {
+        run: RunId,
+        token: Token,
+        at: Timestamp,
+    },
+    /// A number from 0 to 100.
+    Progress {
+        run: RunId,
+        token: Token,
+        percent: u8,
+    },
+    /// The attempts that this worker still has in hand.
+    Alive {
+        attempts: Vec<(RunId, Token)>,
+    },
+    Finished {
+        run: RunId,
+        token: Token,
+        outcome: Outcome,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outcome {
+    pub end: End,
+    pub started_at: Timestamp,
+    pub exit_code: Option<i32>,
+    /// The result, cut to its limit by the worker and again by the node.
+    pub output: Box<str>,
+    pub error: Box<str>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum End {
+    Succeeded,
+    /// It ended badly, or it was stopped because we asked.
+    Failed,
+}
+
+impl Outcome {
+    pub fn succeeded(started_at: Timestamp) -> Self {
+        Outcome {
+            end: End::Succeeded,
+            started_at,
+            exit_code: None,
+            output: Box::default(),
+            error: Box::default(),
+        }
+    }
+
+    pub fn failed(started_at: Timestamp, error: impl Into<Box<str>>) -> Self {
+        Outcome { end: End::Failed, started_at, exit_code: None, output: Box::default(), error: error.into() }
+    }
+}

@@ -1,0 +1,292 @@
+//! What the store must remember: the one language that engine and store share.
+//!
+//! A batch holds at most one change a row. Several changes of a row in one batch are folded, so a run that
+//! is born, assigned and not yet committed is one insert, and a row that came and went is nothing.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Timestamp;
+use crate::ids::{Epoch, JobId, RunId, ShardId};
+use crate::job::{Definition, Job};
+use crate::name::{Name, Namespace};
+use crate::run::Run;
+
+/// The primary key of a row, in the order in which a batch is written.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RowKey {
+    Job(JobId),
+    Revision(JobId, u32),
+    /// A run that is still moving.
+    Run(RunId),
+    /// A run that has ended.
+    History(RunId),
+    DeadLetter(RunId),
+    Unique(Arc<str>),
+    Skip(JobId, Timestamp),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Row {
+    Job(Arc<Job>),
+    Revision(Arc<Revision>),
+    Run(Arc<Run>),
+    History(Arc<Run>),
+    DeadLetter(DeadLetter),
+    Unique(UniqueKey),
+    Skip(Skip),
+}
+
+/// One revision of a job, kept as long as a run of it may still need it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Revision {
+    pub job: JobId,
+    pub revision: u32,
+    pub definition: Arc<Definition>,
+    pub at: Timestamp,
+}
+
+/// A run that used up its attempts and waits for someone to decide.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeadLetter {
+    pub run: RunId,
+    pub namespace: Namespace,
+    pub job: Option<Name>,
+    pub at: Timestamp,
+}
+
+/// A key and the run that bears it. It expires by itself: pruning the run does not free it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UniqueKey {
+    pub key: Arc<str>,
+    pub run: RunId,
+    pub expires_at: Timestamp,
+}
+
+/// Due times that were passed over, as one record whatever their number; `to` is the last of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skip {
+    pub job: JobId,
+    /// The revision whose schedule names the due times: what counts them when the record is read.
+    pub revision: u32,
+    pub from: Timestamp,
+    pub to: Timestamp,
+    pub reason: SkipReason,
+    pub at: Timestamp,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SkipReason {
+    /// Nobody could fire them in time, and the misfire policy let them go.
+    Misfire,
+    Paused,
+}
+
+impl SkipReason {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            SkipReason::Misfire => "misfire",
+            SkipReason::Paused => "paused",
+        }
+    }
+}
+
+impl Row {
+    pub fn key(&self) -> RowKey {
+        match self {
+            Row::Job(job) => RowKey::Job(job.id),
+            Row::Revision(revision) => RowKey::Revision(revision.job, revision.revision),
+            Row::Run(run) => RowKey::Run(run.id),
+            Row::History(run) => RowKey::History(run.id),
+            Row::DeadLetter(letter) => RowKey::DeadLetter(letter.run),
+            Row::Unique(unique) => RowKey::Unique(Arc::clone(&unique.key)),
+            Row::Skip(skip) => RowKey::Skip(skip.job, skip.from),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Change {
+    /// The row is not there yet; if it is, the batch is refused.
+    Insert(Row),
+    /// The row is there; if it is not, or a job's cursor would go back, the batch is refused.
+    Update(Row),
+    /// The row is there; if it is not, the batch is refused.
+    Delete,
+}
+
+/// The changes of one shard in one batch, folded, in key order.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Changes(BTreeMap<RowKey, Change>);
+
+impl Changes {
+    pub fn insert(&mut self, row: Row) {
+        let key = row.key();
+        match self.0.entry(key) {
+            Entry::Vacant(place) => {
+                place.insert(Change::Insert(row));
+            }
+            Entry::Occupied(mut place) => match place.get() {
+                Change::Delete => {
+                    place.insert(Change::Update(row));
+                }
+                change => panic!("a row was inserted twice in one batch: {change:?}"),
+            },
+        }
+    }
+
+    pub fn update(&mut self, row: Row) {
+        let key = row.key();
+        match self.0.entry(key) {
+            Entry::Vacant(place) => {
+                place.insert(Change::Update(row));
+            }
+            Entry::Occupied(mut place) => match place.get_mut() {
+                Change::Insert(old) | Change::Update(old) => *old = row,
+                Change::Delete => panic!("a deleted row was updated: {row:?}"),
+            },
+        }
+    }
+
+    pub fn delete(&mut self, key: RowKey) {
+        match self.0.entry(key) {
+            Entry::Vacant(place) => {
+                place.insert(Change::Delete);
+            }
+            Entry::Occupied(mut place) => match place.get() {
+                Change::Insert(_) => {
+                    place.remove();
+                }
+                Change::Update(_) => {
+                    place.insert(Change::Delete);
+                }
+                Change::Delete => panic!("a row was deleted twice in one batch"),
+            },
+        }
+    }
+
+    pub fn get(&self, key: &RowKey) -> Option<&Change> {
+        self.0.get(key)
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&RowKey, &Change)> {
+        self.0.iter()
+    }
+}
+
+/// What one shard asks a commit to write: all of it or nothing, and only under its (epoch, commit).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Batch {
+    pub shard: ShardId,
+    pub epoch: Epoch,
+    /// How many commits this epoch's shard row has seen: the other half of the fence.
+    pub commit: u64,
+    /// The last id the shard has made.
+    pub last_id: i64,
+    pub changes: Changes,
+}
+
+/// A row that an event needs and memory may lack.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Want {
+    Job(Namespace, Name),
+    Run(RunId),
+    Unique(Arc<str>),
+}
+
+/// A run as read from the store, with what the engine needs beside it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunRecord {
+    pub run: Arc<Run>,
+    /// The revision it was made under.
+    pub definition: Arc<Definition>,
+    /// The job as it is now; none: ad hoc, or deleted since.
+    pub job: Option<Arc<Job>>,
+    /// Someone still has to decide about it.
+    pub dead_letter: bool,
+}
+
+/// The answer to a fetch: what was found. What is not here does not exist.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Found {
+    pub jobs: Vec<Arc<Job>>,
+    pub runs: Vec<RunRecord>,
+    pub uniques: Vec<UniqueKey>,
+}
+
+/// A shard as committed: everything that does not merely wait for its due time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loaded {
+    pub shard: ShardId,
+    pub epoch: Epoch,
+    pub commit: u64,
+    pub last_id: i64,
+    pub runs: Vec<RunRecord>,
+}
+
+/// A place in the order of timers: wake time, then id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TimerPlace {
+    pub at: Timestamp,
+    pub id: i64,
+}
+
+impl TimerPlace {
+    pub const START: TimerPlace = TimerPlace { at: Timestamp::MIN, id: -1 };
+}
+
+/// The next timers of a shard, jobs and waiting runs together, in order.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct TimerPage {
+    pub jobs: Vec<Arc<Job>>,
+    pub runs: Vec<RunRecord>,
+    /// The last place on this page; none: there are no more timers.
+    pub end: Option<TimerPlace>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn letter(run: i64, at: i64) -> Row {
+        let at = Timestamp::from_millis(at);
+        Row::DeadLetter(DeadLetter { run: RunId(run), namespace: Namespace::default(), job: None, at })
+    }
+
+    #[test]
+    fn several_changes_of_a_row_fold_into_one() {
+        let mut changes = Changes::default();
+        changes.insert(letter(1, 1));
+        changes.update(letter(1, 2));
+        assert_eq!(changes.get(&RowKey::DeadLetter(RunId(1))), Some(&Change::Insert(letter(1, 2))));
+        changes.delete(RowKey::DeadLetter(RunId(1)));
+        assert!(changes.is_empty(), "a row that came and went is nothing");
+
+        changes.update(letter(2, 1));
+        changes.delete(RowKey::DeadLetter(RunId(2)));
+        assert_eq!(changes.get(&RowKey::DeadLetter(RunId(2))), Some(&Change::Delete));
+        changes.insert(letter(2, 3));
+        assert_eq!(changes.get(&RowKey::DeadLetter(RunId(2))), Some(&Change::Update(letter(2, 3))));
+    }
+
+    #[test]
+    fn changes_come_out_in_key_order() {
+        let mut changes = Changes::default();
+        for run in [5, 1, 3] {
+            changes.insert(letter(run, 0));
+        }
+        let keys: Vec<_> = changes.iter().map(|(key, _)| key.clone()).collect();
+        assert_eq!(keys, [1, 3, 5].map(|run| RowKey::DeadLetter(RunId(run))));
+    }
+}

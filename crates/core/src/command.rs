@@ -1,0 +1,141 @@
+//! What a door may ask of a shard, and what it may hear back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::Timestamp;
+use crate::ids::{RunId, ShardId};
+use crate::job::{self, Definition, Job};
+use crate::name::{Name, Namespace};
+use crate::run::{Run, Status};
+use crate::task::Params;
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    PutJob(PutJob),
+    DeleteJob { namespace: Namespace, name: Name, expect: Expect },
+    PauseJob { namespace: Namespace, name: Name },
+    ResumeJob { namespace: Namespace, name: Name },
+    RunJob(RunJob),
+    Submit(Submit),
+    CancelRun { namespace: Namespace, run: RunId },
+    RetryRun(RetryRun),
+    DiscardDeadLetter { namespace: Namespace, run: RunId },
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct PutJob {
+    pub namespace: Namespace,
+    pub name: Name,
+    pub definition: Arc<Definition>,
+    pub expect: Expect,
+}
+
+/// What must be true of a job for an edit to go through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expect {
+    Anything,
+    Absent,
+    Revision(u32),
+}
+
+/// Starts a job by hand.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunJob {
+    pub namespace: Namespace,
+    pub name: Name,
+    pub params: Option<Params>,
+    /// None: now.
+    pub due: Option<Timestamp>,
+    pub key: Option<Key>,
+}
+
+/// Submits a run without a job.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Submit {
+    pub namespace: Namespace,
+    pub definition: Arc<Definition>,
+    /// None: now.
+    pub due: Option<Timestamp>,
+    pub key: Option<Key>,
+    /// Decides the shard when there is no key; the caller counts it up so that submits spread.
+    pub spread: u64,
+}
+
+/// A finished run, tried again as a new run under the job's newest revision.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RetryRun {
+    pub namespace: Namespace,
+    pub run: RunId,
+    pub params: Option<Params>,
+    pub key: Option<Key>,
+}
+
+/// A key that makes a repeated ask have one effect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Key {
+    pub text: Arc<str>,
+    pub kept: Duration,
+}
+
+impl Command {
+    /// The shard whose leader decides this.
+    pub fn shard(&self, shards: u16) -> ShardId {
+        match self {
+            Command::PutJob(PutJob { namespace, name, .. })
+            | Command::RunJob(RunJob { namespace, name, .. })
+            | Command::DeleteJob { namespace, name, .. }
+            | Command::PauseJob { namespace, name }
+            | Command::ResumeJob { namespace, name } => job::shard_of(namespace, name, shards),
+            Command::Submit(Submit { namespace, key: Some(key), .. }) => {
+                ShardId::of(&[namespace.as_str().as_bytes(), key.text.as_bytes()], shards)
+            }
+            Command::Submit(Submit { spread, .. }) => ShardId::of(&[&spread.to_le_bytes()], shards),
+            Command::CancelRun { run, .. }
+            | Command::DiscardDeadLetter { run, .. }
+            | Command::RetryRun(RetryRun { run, .. }) => run.shard(),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    /// The job as it now is, and whether this made it, changed it or found it the same.
+    Job {
+        job: Arc<Job>,
+        made: Made,
+    },
+    Deleted,
+    Run(Arc<Run>),
+    /// The key was given before: this run bears it.
+    Existing(RunId),
+    Discarded,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Made {
+    Created,
+    Changed,
+    Unchanged,
+}
+
+/// Why a command was not carried out. Nothing happened.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    #[error("no job `{name}` in namespace `{namespace}`")]
+    NoSuchJob { namespace: Namespace, name: Name },
+    #[error("no run {0}")]
+    NoSuchRun(RunId),
+    #[error("run {0} is not a dead letter")]
+    NotADeadLetter(RunId),
+    #[error("job `{0}` exists already")]
+    JobExists(Name),
+    #[error("job is at revision {actual}, not {expected}: read it again and repeat the edit")]
+    WrongRevision { expected: u32, actual: u32 },
+    #[error("run {run} is {status}: {hint}")]
+    WrongState { run: RunId, status: Status, hint: &'static str },
+    #[error("{0}")]
+    Invalid(#[from] job::Invalid),
+    #[error("this node holds as many live runs as it may: try again when some have finished")]
+    TooManyRuns,
+}

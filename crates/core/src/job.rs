@@ -1,0 +1,363 @@
+//! A job: what someone asked for, in all its revisions, and how far its schedule has been carried out.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+
+use crate::Timestamp;
+use crate::ids::{JobId, ShardId};
+use crate::limits;
+use crate::name::{Name, Namespace};
+use crate::retry::Retry;
+use crate::schedule::{self, Schedule, When};
+use crate::task::{Params, Task};
+
+/// A job as the store keeps it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job {
+    pub id: JobId,
+    pub namespace: Namespace,
+    pub name: Name,
+    pub revision: u32,
+    pub definition: Arc<Definition>,
+    pub paused: bool,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+    pub cursor: Cursor,
+}
+
+/// How far a job's schedule has been carried out. It keeps "one run per fire" when the runs are long pruned.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Cursor {
+    /// Every due time up to here has had its run or its recorded skip. It only grows.
+    pub fired_through: Timestamp,
+    /// The next due time; none: paused, finished, or waiting for a run to finish.
+    pub next_due: Option<Timestamp>,
+    /// When to act on `next_due`: later than it by the jitter.
+    pub wake_at: Option<Timestamp>,
+    /// Fires made so far, schedule by schedule, for `max_runs`.
+    pub fires: SmallVec<[u32; 2]>,
+}
+
+/// One revision of what someone asked for. An ad-hoc run has one too, without schedules.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Definition {
+    pub schedules: Vec<Schedule>,
+    pub task: Task,
+    pub params: Params,
+    pub timeout: Option<Duration>,
+    pub retry: Retry,
+    /// Rather not at all than twice: a lost attempt is not tried again.
+    pub at_most_once: bool,
+    pub overlap: Overlap,
+    pub misfire: Misfire,
+    pub priority: u8,
+    /// Attempts of this job that may run at once; none: as many as there are slots.
+    pub running_max: Option<u32>,
+    pub unique: Option<Unique>,
+    pub dead_letter: bool,
+    pub keep: Keep,
+    pub description: String,
+}
+
+impl Definition {
+    /// A definition with every default, for a task.
+    pub fn of(task: Task) -> Self {
+        Definition {
+            schedules: Vec::new(),
+            task,
+            params: Params::default(),
+            timeout: None,
+            retry: Retry::default(),
+            at_most_once: false,
+            overlap: Overlap::Skip,
+            misfire: Misfire::default(),
+            priority: 5,
+            running_max: None,
+            unique: None,
+            dead_letter: true,
+            keep: Keep::default(),
+            description: String::new(),
+        }
+    }
+}
+
+impl Definition {
+    /// How many attempts of the job may run at one moment; none: any number.
+    pub fn at_once_max(&self) -> Option<u32> {
+        match self.overlap {
+            Overlap::Allow => self.running_max,
+            Overlap::Skip | Overlap::Queue | Overlap::QueueOne | Overlap::Replace => Some(1),
+        }
+    }
+}
+
+/// What happens when a run is due while an earlier one of the same job is still active.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Overlap {
+    /// The new run is recorded as skipped.
+    Skip,
+    /// The new run waits its turn.
+    Queue,
+    /// One run may wait; a further one is skipped.
+    QueueOne,
+    /// The active run is cancelled; the new one starts when it has ended.
+    Replace,
+    /// They run side by side.
+    Allow,
+}
+
+/// What happens to fires that were missed while nobody could make them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Misfire {
+    pub policy: MisfirePolicy,
+    /// A fire missed by more than this is skipped whatever the policy.
+    pub window: Duration,
+    /// A fire this late is only late, not missed.
+    pub grace: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MisfirePolicy {
+    Skip,
+    /// The newest missed fire, under its own due time.
+    Once,
+    /// Every missed fire, the newest hundred at most.
+    All,
+}
+
+impl Default for Misfire {
+    fn default() -> Self {
+        Misfire {
+            policy: MisfirePolicy::Once,
+            window: Duration::from_secs(3600),
+            grace: Duration::from_secs(10),
+        }
+    }
+}
+
+/// A key that only one run may bear for a while.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unique {
+    pub key: String,
+    pub kept: Duration,
+}
+
+/// How much history a job keeps.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Keep {
+    pub runs: u32,
+    pub days: u32,
+}
+
+impl Default for Keep {
+    fn default() -> Self {
+        Keep { runs: 1000, days: 30 }
+    }
+}
+
+/// A definition that cannot be taken: which field, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {message}")]
+pub struct Invalid {
+    pub field: &'static str,
+    pub message: String,
+}
+
+impl Invalid {
+    pub fn new(field: &'static str, message: impl Into<String>) -> Self {
+        Invalid { field, message: message.into() }
+    }
+}
+
+/// The shard that a job of this name belongs to.
+pub fn shard_of(namespace: &Namespace, name: &Name, shards: u16) -> ShardId {
+    ShardId::of(&[namespace.as_str().as_bytes(), name.as_str().as_bytes()], shards)
+}
+
+impl Job {
+    pub fn shard(&self) -> ShardId {
+        self.id.shard()
+    }
+
+    /// Moves the cursor to the first due time after `after`; none is left when no schedule goes on.
+    pub fn plan_after(&mut self, after: Timestamp) {
+        let next = self.next_due(after);
+        self.cursor.next_due = next.map(|(due, _)| due);
+        self.cursor.wake_at = next.map(|(due, jitter)| due + jitter);
+    }
+
+    /// The first due time after `after`, with its jitter.
+    fn next_due(&self, after: Timestamp) -> Option<(Timestamp, Duration)> {
+        self.open_schedules()
+            .filter_map(|(_, schedule)| Some((schedule.next(after, self.created_at)?, schedule.jitter)))
+            .min_by_key(|(due, _)| *due)
+            .map(|(due, span)| (due, schedule::jitter(span, self.id.0, due)))
+    }
+
+    /// The last due time at or before `until`.
+    pub fn previous_due(&self, until: Timestamp) -> Option<Timestamp> {
+        self.open_schedules().filter_map(|(_, schedule)| schedule.previous(until, self.created_at)).max()
+    }
+
+    /// Counts a fire for every schedule that names this instant: several that meet make one run.
+    pub fn count_fire(&mut self, due: Timestamp) {
+        let definition = Arc::clone(&self.definition);
+        self.cursor.fires.resize(definition.schedules.len(), 0);
+        for (schedule, fires) in definition.schedules.iter().zip(self.cursor.fires.iter_mut()) {
+            let names_it = match &schedule.when {
+                When::AfterFinish(_) => true,
+                _ => schedule.previous(due, self.created_at) == Some(due),
+            };
+            if names_it {
+                *fires = fires.saturating_add(1);
+            }
+        }
+    }
+
+    /// The schedules that have not used up their `max_runs`.
+    pub fn open_schedules(&self) -> impl Iterator<Item = (usize, &Schedule)> {
+        self.definition.schedules.iter().enumerate().filter(|(index, schedule)| {
+            let fires = self.cursor.fires.get(*index).copied().unwrap_or(0);
+            schedule.max_runs.is_none_or(|max| fires < max)
+        })
+    }
+}
+
+impl Definition {
+    /// Refuses what no run could make sense of; every door calls it before anything is stored.
+    pub fn check(&self) -> Result<(), Invalid> {
+        if self.schedules.len() > limits::SCHEDULES_MAX {
+            return Err(Invalid::new(
+                "schedule",
+                format!("at most {} schedules a job", limits::SCHEDULES_MAX),
+            ));
+        }
+        for schedule in &self.schedules {
+            schedule.check().map_err(|error| Invalid::new("schedule", error.to_string()))?;
+        }
+        self.check_task()?;
+        self.check_numbers()
+    }
+
+    fn check_task(&self) -> Result<(), Invalid> {
+        let too_long = |bytes: usize| bytes > limits::COMMAND_BYTES_MAX;
+        match &self.task {
+            Task::Noop => Ok(()),
+            Task::Shell(text) if text.trim().is_empty() => {
+                Err(Invalid::new("task.shell", "the command is empty"))
+            }
+            Task::Shell(text) if too_long(text.len()) => {
+                Err(Invalid::new("task.shell", format!("at most {} bytes", limits::COMMAND_BYTES_MAX)))
+            }
+            Task::Shell(text) if text.contains('\0') => {
+                Err(Invalid::new("task.shell", "a NUL byte cannot be passed on"))
+            }
+            Task::Shell(_) => Ok(()),
+            Task::Process(process) => {
+                let words = &process.command;
+                if words.first().is_none_or(|program| program.is_empty()) {
+                    return Err(Invalid::new(
+                        "task.process.command",
+                        "name the program first, then its arguments",
+                    ));
+                }
+                if words.len() > limits::COMMAND_WORDS_MAX || too_long(words.iter().map(String::len).sum()) {
+                    let message = format!(
+                        "at most {} words and {} bytes",
+                        limits::COMMAND_WORDS_MAX,
+                        limits::COMMAND_BYTES_MAX
+                    );
+                    return Err(Invalid::new("task.process.command", message));
+                }
+                if process.env.len() > limits::ENV_ENTRIES_MAX {
+                    let message = format!("at most {} entries", limits::ENV_ENTRIES_MAX);
+                    return Err(Invalid::new("task.process.env", message));
+                }
+                check_env(process.env.iter())?;
+                if words.iter().chain(process.dir.iter()).any(|word| word.contains('\0')) {
+                    return Err(Invalid::new("task.process.command", "a NUL byte cannot be passed on"));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn check_numbers(&self) -> Result<(), Invalid> {
+        let params = self.params.0.as_ref();
+        if params.len() > limits::PARAMS_BYTES_MAX {
+            return Err(Invalid::new(
+                "params",
+                format!("at most {} bytes of JSON", limits::PARAMS_BYTES_MAX),
+            ));
+        }
+        if self.priority > limits::PRIORITY_MAX
+            || self.retry.priority.is_some_and(|p| p > limits::PRIORITY_MAX)
+        {
+            return Err(Invalid::new("priority", "0 to 9, and 9 goes first"));
+        }
+        if self.retry.attempts == 0 || self.retry.attempts > limits::ATTEMPTS_MAX {
+            return Err(Invalid::new(
+                "retry.attempts",
+                format!("1 to {}, the first included", limits::ATTEMPTS_MAX),
+            ));
+        }
+        if self.retry.jitter_percent > 100 {
+            return Err(Invalid::new("retry.jitter", "0% to 100%"));
+        }
+        if self.at_most_once && self.retry.attempts > 1 {
+            return Err(Invalid::new(
+                "at_most_once",
+                "cannot be kept with retry.attempts above 1; drop one of them",
+            ));
+        }
+        if self.running_max == Some(0) {
+            return Err(Invalid::new("limits.running", "at least 1; pause the job to stop it"));
+        }
+        if self.keep.runs == 0 || self.keep.days == 0 {
+            return Err(Invalid::new("keep", "at least 1 run and 1 day"));
+        }
+        if self.timeout.is_some_and(|timeout| timeout.is_zero()) {
+            return Err(Invalid::new("timeout", "longer than nothing; leave it out for no timeout"));
+        }
+        if self
+            .unique
+            .as_ref()
+            .is_some_and(|unique| unique.key.is_empty() || unique.key.len() > limits::KEY_BYTES_MAX)
+        {
+            return Err(Invalid::new("unique.key", format!("1 to {} bytes", limits::KEY_BYTES_MAX)));
+        }
+        let spans = [
+            ("timeout", self.timeout),
+            ("retry.delay", Some(self.retry.delay)),
+            ("retry.max_delay", Some(self.retry.max_delay)),
+            ("misfire.window", Some(self.misfire.window)),
+            ("misfire.grace", Some(self.misfire.grace)),
+            ("unique.for", self.unique.as_ref().map(|unique| unique.kept)),
+        ];
+        match spans.iter().find(|(_, span)| span.is_some_and(|span| span > limits::DURATION_MAX)) {
+            Some((field, _)) => Err(Invalid::new(field, "at most ten years")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Names that would change how the program is loaded, or pretend to be us.
+const ENV_REFUSED: [&str; 4] = ["LD_", "DYLD_", "PUNCTUAL_", "GLIBC_TUNABLES"];
+
+fn check_env<'a>(entries: impl Iterator<Item = (&'a String, &'a String)>) -> Result<(), Invalid> {
+    for (name, value) in entries {
+        if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
+            return Err(Invalid::new(
+                "task.process.env",
+                format!("`{name}` cannot be set as an environment variable"),
+            ));
+        }
+        if ENV_REFUSED.iter().any(|prefix| name.to_ascii_uppercase().starts_with(prefix)) {
+            return Err(Invalid::new("task.process.env", format!("`{name}` is not for jobs to set")));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,20 @@
+//! The words and the rules of Punctual, in reading order: names and ids, when a job is due, what it does, what
+//! became of it, and what the store must remember of that.
+//!
+//! **Invariant:** nothing here reads a clock, does I/O or awaits.
+
+pub mod time;
+pub mod hash;
+pub mod ids;
+pub mod limits;
+pub mod name;
+pub mod schedule;
+pub mod retry;
+pub mod task;
+pub mod job;
+pub mod attempt;
+pub mod run;
+pub mod command;
+pub mod change;
+
+pub use time::Timestamp;

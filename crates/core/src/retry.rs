@@ -1,0 +1,115 @@
+//! When a failed attempt is tried again.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::hash;
+use crate::ids::RunId;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retry {
+    /// Attempts in all, the first included. A lost worker does not use one up.
+    pub attempts: u32,
+    pub delay: Duration,
+    pub backoff: Backoff,
+    pub max_delay: Duration,
+    /// How far the delay may move either way, in percent of itself.
+    pub jitter_percent: u8,
+    /// The priority of every attempt after the first; none: the job's own.
+    pub priority: Option<u8>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Backoff {
+    Fixed,
+    Linear,
+    Exponential,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Retry {
+            attempts: 1,
+            delay: Duration::from_secs(10),
+            backoff: Backoff::Exponential,
+            max_delay: Duration::from_secs(600),
+            jitter_percent: 0,
+            priority: None,
+        }
+    }
+}
+
+impl Retry {
+    /// How long to wait after the `failures`-th failure; none: the attempts are used up.
+    pub fn delay_after(&self, failures: u32, run: RunId) -> Option<Duration> {
+        if failures >= self.attempts {
+            return None;
+        }
+        let nth = failures.max(1);
+        let factor = match self.backoff {
+            Backoff::Fixed => 1,
+            Backoff::Linear => nth,
+            // 2^31 times any delay is beyond every max_delay.
+            Backoff::Exponential => 1u32 << (nth - 1).min(31),
+        };
+        let plain = self.delay.saturating_mul(factor).min(self.max_delay.max(self.delay));
+        Some(self.spread(plain, run, failures))
+    }
+
+    /// Moves the delay by a hash of run and failure, not by a throw: the same history replays the same.
+    fn spread(&self, plain: Duration, run: RunId, failures: u32) -> Duration {
+        if self.jitter_percent == 0 {
+            return plain;
+        }
+        let dice = hash::stable(&[&run.0.to_le_bytes(), &failures.to_le_bytes()]) % 2001;
+        // -1000..=1000 thousandths of the jitter.
+        let swing = i128::from(dice) - 1000;
+        let millis = i128::try_from(plain.as_millis()).unwrap_or(i128::from(u64::MAX));
+        let moved = millis + millis * i128::from(self.jitter_percent) * swing / 100_000;
+        Duration::from_millis(u64::try_from(moved.max(0)).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn delays(retry: &Retry) -> Vec<u64> {
+        (1..).map_while(|n| retry.delay_after(n, RunId(1))).map(|d| d.as_secs()).collect()
+    }
+
+    #[test]
+    fn exponential_backoff_doubles_up_to_its_maximum() {
+        let retry = Retry { attempts: 6, max_delay: Duration::from_secs(60), ..Retry::default() };
+        assert_eq!(delays(&retry), [10, 20, 40, 60, 60]);
+    }
+
+    #[test]
+    fn linear_and_fixed_backoff_do_what_they_say() {
+        let linear = Retry { attempts: 4, backoff: Backoff::Linear, ..Retry::default() };
+        let fixed = Retry { attempts: 4, backoff: Backoff::Fixed, ..Retry::default() };
+        assert_eq!(delays(&linear), [10, 20, 30]);
+        assert_eq!(delays(&fixed), [10, 10, 10]);
+    }
+
+    #[test]
+    fn one_attempt_is_never_retried() {
+        assert_eq!(Retry::default().delay_after(1, RunId(1)), None);
+    }
+
+    proptest! {
+        #[test]
+        fn jitter_stays_within_its_share(run in 0i64..i64::MAX, percent in 0u8..=100, failures in 1u32..40) {
+            let retry = Retry { attempts: 100, jitter_percent: percent, ..Retry::default() };
+            let plain = Retry { jitter_percent: 0, ..retry.clone() };
+            let (base, moved) = (
+                plain.delay_after(failures, RunId(run)).unwrap().as_millis(),
+                retry.delay_after(failures, RunId(run)).unwrap().as_millis(),
+            );
+            prop_assert!(moved.abs_diff(base) <= base * u128::from(percent) / 100 + 1);
+        }
+    }
+}

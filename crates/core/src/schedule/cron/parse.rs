@@ -1,0 +1,94 @@
+//! From the text of an expression to its bit sets.
+//!
+//! Nothing is allocated unless something is wrong: a node reads a million of these when it takes over.
+
+use super::super::Error;
+use super::days::Days;
+use super::field::{self, Kind, Span};
+use super::walk::{Pattern, Years};
+use super::{EXPRESSION_MAX, Weekdays};
+
+pub(super) fn pattern(text: &str, numbering: Weekdays, spread_key: Option<&str>) -> Result<Pattern, Error> {
+    if text.len() > EXPRESSION_MAX {
+        return Err(Error::TooLong { what: "cron expression", len: text.len(), max: EXPRESSION_MAX });
+    }
+    let text = if text.starts_with('@') { nickname(text)? } else { text };
+    let [second, minute, hour, day, month, weekday, year] = fields(text)?;
+    let second = Field::parse(&field::SECOND, second, spread_key)?;
+    let minute = Field::parse(&field::MINUTE, minute, spread_key)?;
+    let hour = Field::parse(&field::HOUR, hour, spread_key)?;
+    let pattern = Pattern {
+        seconds: second.bits,
+        minutes: minute.bits,
+        hours: hour.bits,
+        days: Days::parse(day, weekday, numbering, spread_key)?,
+        months: Field::parse(&field::MONTH, month, spread_key)?.bits,
+        years: years(year)?,
+        fixed: !(second.open || minute.open || hour.open),
+    };
+    if pattern.ever_occurs() { Ok(pattern) } else { Err(Error::Never(text.to_owned())) }
+}
+
+/// Weekdays by name, because a nickname means the same under every numbering.
+fn nickname(text: &str) -> Result<&'static str, Error> {
+    const NICKNAMES: [(&str, &str); 7] = [
+        ("@hourly", "0 * * * *"),
+        ("@daily", "0 0 * * *"),
+        ("@midnight", "0 0 * * *"),
+        ("@weekly", "0 0 * * SUN"),
+        ("@monthly", "0 0 1 * *"),
+        ("@yearly", "0 0 1 1 *"),
+        ("@annually", "0 0 1 1 *"),
+    ];
+    let known = NICKNAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
+    known.map(|(_, fields)| *fields).ok_or_else(|| Error::Nickname(text.to_owned()))
+}
+
+/// The seven fields, with what was left out filled in.
+fn fields(text: &str) -> Result<[&str; 7], Error> {
+    let mut found = ["*"; 7];
+    let mut count = 0;
+    for field in text.split_ascii_whitespace() {
+        if let Some(place) = found.get_mut(count) {
+            *place = field;
+        }
+        count += 1;
+    }
+    match count {
+        5 => {
+            let [minute, hour, day, month, weekday, year, _] = found;
+            Ok(["0", minute, hour, day, month, weekday, year])
+        }
+        6 | 7 => Ok(found),
+        found => Err(Error::FieldCount { found }),
+    }
+}
+
+struct Field {
+    bits: u64,
+    open: bool,
+}
+
+impl Field {
+    fn parse(kind: &Kind, text: &str, spread_key: Option<&str>) -> Result<Field, Error> {
+        let mut field = Field { bits: 0, open: false };
+        for element in text.split(',') {
+            let span = Span::parse(kind, element, spread_key)?;
+            span.values(kind).for_each(|value| field.bits |= 1 << value);
+            field.open |= span.open;
+        }
+        Ok(field)
+    }
+}
+
+/// `None`: any year.
+fn years(text: &str) -> Result<Option<Years>, Error> {
+    if text == "*" {
+        return Ok(None);
+    }
+    let mut years = Years::default();
+    for element in text.split(',') {
+        Span::parse(&field::YEAR, element, None)?.values(&field::YEAR).for_each(|year| years.insert(year));
+    }
+    Ok(Some(years))
+}

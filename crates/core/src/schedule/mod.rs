@@ -1,0 +1,145 @@
+//! When a job is due.
+//!
+//! A [`Schedule`] turns "what people wrote" into instants: `next` and `previous` are pure, take every
+//! instant they need, and never look at a clock. `plan` asks `next` for the due time it arms; the misfire
+//! policy asks `previous` for the newest fire that was missed.
+//!
+//! The one surprise: `after_finish` has no occurrences of its own. Its due time hangs on the end of a run,
+//! which only `settle` knows, so both questions answer `None` here.
+
+mod cron;
+mod duration;
+mod error;
+mod every;
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::hash;
+use crate::time::Timestamp;
+
+pub use cron::{Cron, EXPRESSION_MAX, Weekdays, ZONE_MAX};
+pub use duration::{DURATION_MAX, format_duration, parse_duration};
+pub use error::Error;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Schedule {
+    pub when: When,
+    /// No occurrence before this instant; itself allowed. `every` counts from here.
+    pub start: Option<Timestamp>,
+    /// No occurrence after this instant; itself allowed.
+    pub end: Option<Timestamp>,
+    /// A run may start up to this much (exclusive) after it is due; see [`jitter`].
+    pub jitter: Duration,
+    /// How often this schedule may fire in all. The caller counts; nothing here does.
+    pub max_runs: Option<u32>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum When {
+    Cron(Cron),
+    Every(Duration),
+    /// So long after the last run ended.
+    AfterFinish(Duration),
+    /// Once.
+    At(Timestamp),
+    /// Only when someone asks.
+    Manual,
+}
+
+impl Schedule {
+    /// The schedule without bounds or jitter.
+    pub fn new(when: When) -> Schedule {
+        Schedule { when, start: None, end: None, jitter: Duration::ZERO, max_runs: None }
+    }
+
+    /// Refuses what could never fire, or would fire without end. Public fields make it possible to build
+    /// such a value, so whoever takes one from outside calls this once.
+    pub fn check(&self) -> Result<(), Error> {
+        if let When::Every(period) | When::AfterFinish(period) = &self.when
+            && period.as_millis() == 0
+        {
+            return Err(Error::PeriodTooShort);
+        }
+        if let (Some(start), Some(end)) = (self.start, self.end)
+            && start > end
+        {
+            return Err(Error::EndBeforeStart { start, end });
+        }
+        let at = if let When::At(at) = self.when { Some(at) } else { None };
+        for instant in [at, self.start, self.end].into_iter().flatten() {
+            if !(Timestamp::MIN..=Timestamp::MAX).contains(&instant) {
+                return Err(Error::InstantOutOfRange);
+            }
+        }
+        if self.max_runs == Some(0) { Err(Error::NoRuns) } else { Ok(()) }
+    }
+
+    /// The first occurrence strictly after `after`; `None`: never again. `every` counts from `start`, else
+    /// from `created`. `max_runs` is not looked at.
+    pub fn next(&self, after: Timestamp, created: Timestamp) -> Option<Timestamp> {
+        // One millisecond before `start`, so that `start` itself is still to come.
+        let after = match self.start {
+            Some(start) if start > after => Timestamp::from_millis(start.as_millis().saturating_sub(1)),
+            _ => after,
+        };
+        let due = match &self.when {
+            When::Cron(cron) => cron.next(after)?,
+            When::Every(period) => every::next(self.origin(created), *period, after)?,
+            When::At(at) if *at > after => *at,
+            When::At(_) | When::AfterFinish(_) | When::Manual => return None,
+        };
+        (self.end.is_none_or(|end| due <= end)).then_some(due)
+    }
+
+    /// The last occurrence at or before `until`, within `start` and `end`.
+    pub fn previous(&self, until: Timestamp, created: Timestamp) -> Option<Timestamp> {
+        let until = self.end.map_or(until, |end| end.min(until));
+        let due = match &self.when {
+            When::Cron(cron) => cron.previous(until)?,
+            When::Every(period) => every::previous(self.origin(created), *period, until)?,
+            When::At(at) if *at <= until => *at,
+            When::At(_) | When::AfterFinish(_) | When::Manual => return None,
+        };
+        (self.start.is_none_or(|start| due >= start)).then_some(due)
+    }
+
+    fn origin(&self, created: Timestamp) -> every::Origin {
+        self.start.map_or(every::Origin::Created(created), every::Origin::Start)
+    }
+}
+
+impl When {
+    /// Reads what people write under `cron:`. That includes `@every 90s`, which is no cron expression but
+    /// is written in the same place by those who come from Go's cron; it becomes [`When::Every`].
+    pub fn parse_cron(
+        expression: &str,
+        zone: &str,
+        weekdays: Weekdays,
+        spread_key: Option<&str>,
+    ) -> Result<When, Error> {
+        let text = expression.trim();
+        match text.split_once(|c: char| c.is_ascii_whitespace()) {
+            Some((word, period)) if word.eq_ignore_ascii_case("@every") => {
+                let period = parse_duration(period.trim_start())?;
+                if period.is_zero() { Err(Error::PeriodTooShort) } else { Ok(When::Every(period)) }
+            }
+            _ => Cron::parse_with(text, zone, weekdays, spread_key).map(When::Cron),
+        }
+    }
+}
+
+/// How long after `due` the run starts: the same answer on every node and after every restart, because it
+/// is a hash of the job and the due time. Below `span`, in whole milliseconds.
+pub fn jitter(span: Duration, job: i64, due: Timestamp) -> Duration {
+    let span = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+    if span == 0 {
+        return Duration::ZERO;
+    }
+    let hash = hash::stable(&[b"jitter", &job.to_le_bytes(), &due.as_millis().to_le_bytes()]);
+    Duration::from_millis(hash % span)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,43 @@
+//! What a run does.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Task {
+    /// Nothing, at once: for measuring and for placeholders in a workflow.
+    Noop,
+    /// A text for `/bin/sh -c`.
+    Shell(String),
+    Process(Process),
+}
+
+/// A program with its arguments, started without a shell.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    pub command: Vec<String>,
+    pub env: BTreeMap<String, String>,
+    pub dir: Option<String>,
+}
+
+impl Task {
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Task::Noop => "noop",
+            Task::Shell(_) => "shell",
+            Task::Process(_) => "process",
+        }
+    }
+}
+
+/// Parameters: a JSON object as text. They reach a process as values, never spliced into a command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Params(pub Arc<str>);
+
+impl Default for Params {
+    fn default() -> Self {
+        Params(Arc::from("{}"))
+    }
+}
