@@ -1,0 +1,95 @@
+//! Gives ready runs to workers.
+//!
+//! The pool says which run and which worker; here the run gets its token. A run that is born while a slot is free
+//! is assigned in the same batch: its row is written once, as running.
+//!
+//! overlap ──ready──▶ assign ──assignment──▶ worker
+
+use std::sync::Arc;
+
+use punctual_core::Timestamp;
+use punctual_core::attempt::{Assignment, Order};
+use punctual_core::ids::{RunId, Token, WorkerId};
+use punctual_core::run::{Cause, Event, Origin, State};
+
+use crate::Shard;
+use crate::event::Context;
+use crate::shard::Deadline;
+
+impl Shard {
+    pub(crate) fn join_line(&mut self, run: RunId, since: Timestamp, cx: &mut Context<'_>) {
+        if let Some(live) = self.runs.get(&run) {
+            cx.pool.line.join(live.run.priority, since, run);
+        }
+    }
+
+    pub(crate) fn assign(&mut self, run: RunId, worker: WorkerId, cx: &mut Context<'_>) {
+        let Some(live) = self.runs.get(&run) else { return };
+        let token = live.run.token.next(self.epoch);
+        if !self.transition(run, Event::Assigned { worker: worker.clone(), token }, cx) {
+            return;
+        }
+        cx.pool.roster.take(&worker, run, token, cx.now);
+        self.arm_timeout(run, token, cx.now);
+        self.send(run, worker, token, cx);
+    }
+
+    /// Whether an attempt is still the run's own.
+    pub fn runs_under(&self, run: RunId, token: Token) -> bool {
+        let state = self.runs.get(&run).map(|live| &live.run.state);
+        matches!(state, Some(State::Running { token: newest, .. }) if *newest == token)
+    }
+
+    pub(crate) fn arm_timeout(&mut self, run: RunId, token: Token, since: Timestamp) {
+        if let Some(timeout) = self.runs.get(&run).and_then(|live| live.definition.timeout) {
+            self.deadlines.insert(since + timeout, Deadline::Timeout(run, token));
+        }
+    }
+
+    /// An attempt found running after a load: its worker may never have been told. Telling it twice starts it once.
+    pub(crate) fn offer_again(&mut self, run: RunId, cx: &mut Context<'_>) {
+        let Some(live) = self.runs.get(&run) else { return };
+        let State::Running { worker, token, cancelling, .. } = live.run.state.clone() else { return };
+        if !cx.pool.roster.is_present(&worker) {
+            return;
+        }
+        self.send(run, worker.clone(), token, cx);
+        if let Some(cause) = cancelling {
+            cx.order(worker, Order::Cancel { run, token, cause });
+        }
+    }
+
+    fn send(&self, run: RunId, worker: WorkerId, token: Token, cx: &mut Context<'_>) {
+        let Some(live) = self.runs.get(&run) else { return };
+        let job = match &live.run.origin {
+            Origin::Job { name, .. } => Some(name.clone()),
+            Origin::AdHoc(_) => None,
+        };
+        let assignment = Assignment {
+            run,
+            token,
+            attempt: live.run.attempt,
+            namespace: live.run.namespace.clone(),
+            job,
+            due: live.run.due,
+            definition: Arc::clone(&live.definition),
+            params: live.run.params.clone().unwrap_or_else(|| live.definition.params.clone()),
+            lease: self.settings.attempt_lease,
+        };
+        cx.order(worker, Order::Assign(assignment));
+    }
+
+    /// Stops a run: at once if nobody works on it, else its worker is told and the run stays until it has ended.
+    pub(crate) fn stop(&mut self, run: RunId, cause: Cause, cx: &mut Context<'_>) {
+        let Some(live) = self.runs.get(&run) else { return };
+        let worker = match &live.run.state {
+            State::Running { worker, token, .. } => Some((worker.clone(), *token)),
+            _ => None,
+        };
+        if self.transition(run, Event::CancelAsked(cause), cx)
+            && let Some((worker, token)) = worker
+        {
+            cx.order(worker, Order::Cancel { run, token, cause });
+        }
+    }
+}

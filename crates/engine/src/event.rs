@@ -1,0 +1,65 @@
+//! What reaches a shard, and what leaves it.
+
+use punctual_core::Timestamp;
+use punctual_core::attempt::{Order, Report};
+use punctual_core::command::{Answer, Command, Refusal};
+use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
+
+use crate::Pool;
+
+/// Whom an answer goes to. The shard only hands it back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+#[derive(Debug, Clone)]
+pub enum Event {
+    Command {
+        ticket: Ticket,
+        command: Command,
+    },
+    Report {
+        worker: WorkerId,
+        report: Report,
+    },
+    /// The worker of an attempt is given up.
+    Lost {
+        run: RunId,
+        token: Token,
+    },
+    /// A slot is free for this ready run.
+    Assign {
+        run: RunId,
+        worker: WorkerId,
+    },
+    /// Time has passed: at most `limit` timers are acted upon.
+    Tick {
+        limit: usize,
+    },
+}
+
+/// What the world may see, once the commit of everything before it is durable.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    Answer { ticket: Ticket, answer: Result<Answer, Refusal> },
+    Order { worker: WorkerId, order: Order },
+}
+
+/// What an event is applied with. An effect is noted under the shard that it belongs to: if that shard's batch is
+/// refused, its effects are never seen.
+#[derive(Debug)]
+pub struct Context<'a> {
+    pub now: Timestamp,
+    pub shard: ShardId,
+    pub pool: &'a mut Pool,
+    pub effects: &'a mut Vec<(ShardId, Effect)>,
+}
+
+impl Context<'_> {
+    pub(crate) fn answer(&mut self, ticket: Ticket, answer: Result<Answer, Refusal>) {
+        self.effects.push((self.shard, Effect::Answer { ticket, answer }));
+    }
+
+    pub(crate) fn order(&mut self, worker: WorkerId, order: Order) {
+        self.effects.push((self.shard, Effect::Order { worker, order }));
+    }
+}

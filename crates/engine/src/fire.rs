@@ -1,0 +1,169 @@
+//! Fires due jobs.
+//!
+//! Takes what the plan says is due, makes the run and moves the job's cursor in one change, and hands the run to
+//! `overlap`, which says whether it may start. What was missed by more than the grace meets the misfire policy:
+//! whatever the outage, that is one look at the schedule, at most a hundred runs, and one range record.
+//!
+//! plan ──due──▶ fire ──run──▶ overlap ──ready──▶ assign
+
+use std::sync::Arc;
+
+use punctual_core::Timestamp;
+use punctual_core::change::{Skip, SkipReason};
+use punctual_core::ids::{JobId, RunId};
+use punctual_core::job::{Job, MisfirePolicy};
+use punctual_core::limits::MISFIRE_CATCH_UP_MAX;
+use punctual_core::run::{Cause, Origin, Run, State, Trigger, Wait};
+
+use crate::Shard;
+use crate::event::Context;
+use crate::memory::LiveRun;
+use crate::shard::Deadline;
+
+impl Shard {
+    /// Acts on what is due, at most `limit` timers.
+    pub(crate) fn tick(&mut self, limit: usize, cx: &mut Context<'_>) {
+        let mut left = limit;
+        while left > 0
+            && let Some((_, deadline)) = self.deadlines.pop(cx.now)
+        {
+            left -= 1;
+            self.passed(deadline, cx);
+        }
+        while left > 0
+            && let Some(id) = self.plan.pop(cx.now)
+        {
+            left -= 1;
+            if let Some(job) = self.is_job(id) {
+                self.fire(job, cx);
+            } else if let Some(run) = self.is_run(id) {
+                self.arrive(run, cx);
+            }
+        }
+    }
+
+    fn passed(&mut self, deadline: Deadline, cx: &mut Context<'_>) {
+        match deadline {
+            Deadline::Backoff(run) => {
+                let waits = self.runs.get(&run).map(|live| &live.run.state);
+                if matches!(waits, Some(State::Waiting { wait: Wait::Backoff(at) }) if *at <= cx.now) {
+                    self.place(run, cx);
+                }
+            }
+            Deadline::Timeout(run, token) => {
+                if self.runs.get(&run).is_some_and(|live| live.run.token == token) {
+                    self.stop(run, Cause::Timeout, cx);
+                }
+            }
+            Deadline::Lazy => self.lazy_is_due(),
+        }
+    }
+
+    /// Fires everything a job owes up to now, before an edit changes what it owes.
+    pub(crate) fn fire_due(&mut self, id: JobId, cx: &mut Context<'_>) {
+        while let Some(wake) = self.jobs.get(&id).and_then(|live| live.job.cursor.wake_at) {
+            if wake > cx.now {
+                return;
+            }
+            self.plan.disarm(Some(wake), id.0);
+            self.fire(id, cx);
+        }
+    }
+
+    /// Fires the due time at a job's cursor; the plan no longer holds it.
+    fn fire(&mut self, id: JobId, cx: &mut Context<'_>) {
+        let Some(live) = self.jobs.get(&id) else { return };
+        let mut job = (*live.job).clone();
+        let (Some(due), Some(wake)) = (job.cursor.next_due, job.cursor.wake_at) else { return };
+        // What a misfire does not make up for, it records: either way it is behind us.
+        let (made, through) = if cx.now.since(wake) <= job.definition.misfire.grace {
+            (vec![(due, Trigger::Schedule)], due)
+        } else {
+            let last = last_missed(&job, due, cx.now);
+            (self.catch_up(&job, due, last, cx.now), last)
+        };
+        job.cursor.fired_through = through;
+        let mut runs = Vec::with_capacity(made.len());
+        for (due, trigger) in made {
+            if job.open_schedules().next().is_none() {
+                break;
+            }
+            job.count_fire(due);
+            runs.push((due, trigger));
+        }
+        job.plan_after(through);
+        // The old place was popped already; `edit_job` arms the new one.
+        self.edit_job(id, |stored| *stored = job);
+        for (due, trigger) in runs {
+            if let Some(run) = self.make_run(id, due, trigger, cx) {
+                self.arrive(run, cx);
+            }
+        }
+    }
+
+    /// The missed fires that are made up for, oldest first; the others become one range record.
+    fn catch_up(
+        &mut self,
+        job: &Job,
+        first: Timestamp,
+        last: Timestamp,
+        now: Timestamp,
+    ) -> Vec<(Timestamp, Trigger)> {
+        let misfire = &job.definition.misfire;
+        let mut made = Vec::new();
+        let wanted = match misfire.policy {
+            MisfirePolicy::Skip => 0,
+            MisfirePolicy::Once => 1,
+            MisfirePolicy::All => MISFIRE_CATCH_UP_MAX,
+        };
+        let mut candidate = Some(last);
+        while let Some(due) = candidate
+            && due >= first
+            && made.len() < wanted
+            && now.since(due) <= misfire.window
+        {
+            made.push((due, Trigger::Misfire));
+            candidate = previous_before(job, due);
+        }
+        made.reverse();
+        let skipped_to = match made.first() {
+            Some((oldest, _)) => previous_before(job, *oldest).filter(|due| *due >= first),
+            None => Some(last),
+        };
+        if let Some(to) = skipped_to {
+            self.skip(job, first, to, SkipReason::Misfire, now);
+        }
+        made
+    }
+
+    /// Records due times that were passed over.
+    pub(crate) fn skip(&mut self, job: &Job, from: Timestamp, to: Timestamp, reason: SkipReason, now: Timestamp) {
+        self.dirty.skips.push(Skip { job: job.id, revision: job.revision, from, to, reason, at: now });
+    }
+
+    /// A new run of a job that is in memory.
+    pub(crate) fn make_run(&mut self, id: JobId, due: Timestamp, trigger: Trigger, cx: &mut Context<'_>) -> Option<RunId> {
+        let live = self.jobs.get(&id)?;
+        let definition = Arc::clone(&live.job.definition);
+        let origin = Origin::Job { id, name: live.job.name.clone(), revision: live.job.revision };
+        let run = RunId(self.ids.next(cx.now));
+        let mut made = Run::new(run, live.job.namespace.clone(), origin, trigger, due, cx.now);
+        made.priority = definition.priority;
+        if due <= cx.now {
+            // It does not wait for its time: it is already here.
+            made.state = State::Waiting { wait: Wait::Overlap };
+        }
+        self.remember_run(LiveRun { run: Arc::new(made), definition, stored: false }, cx);
+        Some(run)
+    }
+}
+
+/// The newest due time that is missed and not merely late; jitter makes every fire later by its own right.
+fn last_missed(job: &Job, first: Timestamp, now: Timestamp) -> Timestamp {
+    let jitter = job.definition.schedules.iter().map(|schedule| schedule.jitter).max().unwrap_or_default();
+    job.previous_due(now.before(job.definition.misfire.grace).before(jitter)).unwrap_or(first).max(first)
+}
+
+fn previous_before(job: &Job, due: Timestamp) -> Option<Timestamp> {
+    job.previous_due(Timestamp::from_millis(due.as_millis() - 1))
+}

@@ -1,0 +1,134 @@
+//! What a shard holds in memory: the jobs and runs that something will happen to soon, and the pins.
+//!
+//! A row leaves memory when its batch is sealed, before that batch is committed. Until it is, and until every
+//! read that began before has returned, the row stays pinned here: a read that brings an older version, or none,
+//! is not believed.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use punctual_core::change::{Found, RunRecord, UniqueKey};
+use punctual_core::ids::{JobId, RunId};
+use punctual_core::job::{Definition, Job};
+use punctual_core::name::{Name, Namespace};
+use punctual_core::run::Run;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+pub(crate) type JobKey = (Namespace, Name);
+
+#[derive(Debug)]
+pub(crate) struct LiveJob {
+    pub(crate) job: Arc<Job>,
+    /// The store has a row of it.
+    pub(crate) stored: bool,
+    /// Runs that have fired and not ended, held ones apart.
+    pub(crate) active: BTreeSet<RunId>,
+    /// How many of those are ready or running, for `limits.running`.
+    pub(crate) placed: u32,
+    /// Runs whose time has come and that wait for an earlier one, in order.
+    pub(crate) held: VecDeque<RunId>,
+    /// Runs in memory that wait for their due time.
+    pub(crate) waiting: u32,
+}
+
+impl LiveJob {
+    pub(crate) fn new(job: Arc<Job>, stored: bool) -> Self {
+        LiveJob { job, stored, active: BTreeSet::new(), placed: 0, held: VecDeque::new(), waiting: 0 }
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.active.is_empty() && self.held.is_empty() && self.waiting == 0
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct LiveRun {
+    pub(crate) run: Arc<Run>,
+    pub(crate) definition: Arc<Definition>,
+    pub(crate) stored: bool,
+}
+
+/// Rows that left memory and that a read under way may not have seen, by the batch that carries them.
+#[derive(Debug, Default)]
+pub(crate) struct Pins {
+    pub(crate) jobs: FxHashMap<JobKey, Pinned<Option<Arc<Job>>>>,
+    pub(crate) runs: FxHashMap<RunId, Pinned<RunRecord>>,
+    pub(crate) uniques: FxHashMap<Arc<str>, Pinned<UniqueKey>>,
+    by_batch: VecDeque<(u64, Vec<PinKey>)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Pinned<T> {
+    batch: u64,
+    pub(crate) row: T,
+}
+
+#[derive(Debug)]
+enum PinKey {
+    Job(JobKey),
+    Run(RunId),
+    Unique(Arc<str>),
+}
+
+impl Pins {
+    /// `row`: the job as it is now, or none if it is gone.
+    pub(crate) fn job(&mut self, batch: u64, key: JobKey, row: Option<Arc<Job>>) {
+        self.note(batch, PinKey::Job(key.clone()));
+        self.jobs.insert(key, Pinned { batch, row });
+    }
+
+    pub(crate) fn run(&mut self, batch: u64, record: RunRecord) {
+        self.note(batch, PinKey::Run(record.run.id));
+        self.runs.insert(record.run.id, Pinned { batch, row: record });
+    }
+
+    pub(crate) fn unique(&mut self, batch: u64, row: UniqueKey) {
+        self.note(batch, PinKey::Unique(Arc::clone(&row.key)));
+        self.uniques.insert(Arc::clone(&row.key), Pinned { batch, row });
+    }
+
+    fn note(&mut self, batch: u64, key: PinKey) {
+        match self.by_batch.back_mut() {
+            Some((last, keys)) if *last == batch => keys.push(key),
+            _ => self.by_batch.push_back((batch, vec![key])),
+        }
+    }
+
+    /// Lets go of every row carried by this batch or an earlier one.
+    pub(crate) fn release(&mut self, through: u64) {
+        while self.by_batch.front().is_some_and(|(batch, _)| *batch <= through) {
+            let Some((batch, keys)) = self.by_batch.pop_front() else { return };
+            for key in keys {
+                // A row pinned again by a later batch stays.
+                match key {
+                    PinKey::Job(key) => remove_if(&mut self.jobs, &key, batch),
+                    PinKey::Run(run) => remove_if(&mut self.runs, &run, batch),
+                    PinKey::Unique(key) => remove_if(&mut self.uniques, &key, batch),
+                }
+            }
+        }
+    }
+}
+
+fn remove_if<K: Eq + std::hash::Hash, T>(map: &mut FxHashMap<K, Pinned<T>>, key: &K, batch: u64) {
+    if map.get(key).is_some_and(|pinned| pinned.batch <= batch) {
+        map.remove(key);
+    }
+}
+
+/// Rows read for the commands at hand, good until the next batch of reads.
+#[derive(Debug, Default)]
+pub(crate) struct Fetched {
+    pub(crate) runs: FxHashMap<RunId, RunRecord>,
+    pub(crate) uniques: FxHashMap<Arc<str>, UniqueKey>,
+    /// Jobs brought into memory by this read: they leave again when nothing keeps them.
+    pub(crate) jobs: FxHashSet<JobId>,
+}
+
+impl Fetched {
+    pub(crate) fn take(&mut self, found: Found) -> Vec<Arc<Job>> {
+        self.runs = found.runs.into_iter().map(|record| (record.run.id, record)).collect();
+        self.uniques = found.uniques.into_iter().map(|unique| (Arc::clone(&unique.key), unique)).collect();
+        found.jobs
+    }
+}

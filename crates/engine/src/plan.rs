@@ -1,0 +1,178 @@
+//! What is due next: the near timers of jobs and waiting runs, and how far they reach.
+//!
+//! All timers up to the horizon are in memory; those beyond it are rows. A page moves the horizon, and it moves it
+//! when it is *asked for*: from then on everything new is armed directly, so that nothing falls between a page
+//! that was read a moment ago and a row that was written a moment later. In order at both ends (the next to fire,
+//! the farthest to let go), hence a tree; the deadlines of attempts, which only ever expire, are in the wheel.
+//!
+//! intake ──job, run──▶ plan ──due──▶ fire
+
+use std::collections::BTreeSet;
+
+use punctual_core::Timestamp;
+use punctual_core::change::{RunRecord, TimerPage, TimerPlace};
+use punctual_core::ids::{JobId, RunId};
+
+use crate::Shard;
+use crate::event::Context;
+use crate::memory::LiveRun;
+
+#[derive(Debug)]
+pub(crate) struct Plan {
+    armed: BTreeSet<TimerPlace>,
+    horizon: Horizon,
+    paging: bool,
+    /// Timers on one page. With fewer than a quarter of it near, the next page is asked for; with more than
+    /// twice as many armed, the farthest leave memory.
+    page: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Horizon {
+    /// Every timer up to here is in memory.
+    Through(TimerPlace),
+    /// Every timer there is, is in memory.
+    Everything,
+}
+
+impl Plan {
+    pub(crate) fn new(page: usize) -> Self {
+        Plan { armed: BTreeSet::new(), horizon: Horizon::Through(TimerPlace::START), paging: false, page }
+    }
+
+    pub(crate) fn arm(&mut self, at: Option<Timestamp>, id: i64) {
+        if let Some(at) = at {
+            self.armed.insert(TimerPlace { at, id });
+        }
+    }
+
+    pub(crate) fn disarm(&mut self, at: Option<Timestamp>, id: i64) {
+        if let Some(at) = at {
+            self.armed.remove(&TimerPlace { at, id });
+        }
+    }
+
+    /// Whether a timer at this place has to stay in memory.
+    pub(crate) fn is_near(&self, at: Timestamp, id: i64) -> bool {
+        match self.horizon {
+            _ if self.paging => true,
+            Horizon::Everything => true,
+            Horizon::Through(end) => TimerPlace { at, id } <= end,
+        }
+    }
+
+    /// Takes the next timer that is due.
+    pub(crate) fn pop(&mut self, now: Timestamp) -> Option<i64> {
+        self.armed.first().filter(|place| place.at <= now)?;
+        self.armed.pop_first().map(|place| place.id)
+    }
+
+    pub(crate) fn next(&self) -> Option<Timestamp> {
+        self.armed.first().map(|place| place.at)
+    }
+
+    /// Draws the horizon nearer when too much is armed; returns the ids that are now beyond it.
+    pub(crate) fn shrink(&mut self) -> Vec<i64> {
+        if self.paging || self.armed.len() <= 2 * self.page {
+            return Vec::new();
+        }
+        let Some(end) = self.armed.iter().nth(self.page).copied() else { return Vec::new() };
+        if self.horizon == Horizon::Everything || matches!(self.horizon, Horizon::Through(far) if far > end) {
+            self.horizon = Horizon::Through(end);
+        }
+        self.armed.iter().skip(self.page + 1).map(|place| place.id).collect()
+    }
+
+    fn wants_page(&self) -> Option<TimerPlace> {
+        match self.horizon {
+            Horizon::Through(end) if !self.paging => {
+                let enough = self.armed.iter().nth(self.page / 4).is_some_and(|place| *place <= end);
+                (!enough).then_some(end)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Shard {
+    /// The place after which the next page of timers is wanted, and how many; none: enough is in memory. Asking
+    /// commits the caller to bring the page.
+    pub fn ask_page(&mut self, cx: &mut Context<'_>) -> Option<(TimerPlace, usize)> {
+        let after = self.plan.wants_page()?;
+        self.plan.paging = true;
+        self.revive_pinned(cx);
+        Some((after, self.plan.page))
+    }
+
+    /// Brings back into memory what was sent away but may not be committed when the page is read.
+    fn revive_pinned(&mut self, cx: &mut Context<'_>) {
+        let jobs: Vec<_> = self.pins.jobs.values().filter_map(|pin| pin.row.clone()).collect();
+        for job in jobs.into_iter().filter(|job| job.cursor.wake_at.is_some()) {
+            if !self.jobs.contains_key(&job.id) && !self.names.contains_key(&(job.namespace.clone(), job.name.clone())) {
+                self.remember_job(job, true);
+            }
+        }
+        let runs: Vec<_> = self.pins.runs.values().filter(|pin| pin.row.run.wake_at().is_some()).collect();
+        let runs: Vec<RunRecord> = runs.into_iter().map(|pin| pin.row.clone()).collect();
+        for record in runs {
+            self.take_waiting(record, cx);
+        }
+    }
+
+    /// A page has come. Where page and memory name the same row, memory wins.
+    pub fn page(&mut self, page: TimerPage, cx: &mut Context<'_>) {
+        for job in page.jobs {
+            let key = (job.namespace.clone(), job.name.clone());
+            if !self.names.contains_key(&key) && !self.pins.jobs.contains_key(&key) {
+                self.remember_job(job, true);
+            }
+        }
+        for record in page.runs {
+            if !self.pins.runs.contains_key(&record.run.id) {
+                self.take_waiting(record, cx);
+            }
+        }
+        self.plan.paging = false;
+        self.plan.horizon = match page.end {
+            Some(end) => Horizon::Through(end),
+            None => Horizon::Everything,
+        };
+    }
+
+    /// The page could not be read: what was armed meanwhile stays armed, and it is asked for again.
+    pub fn page_failed(&mut self) {
+        self.plan.paging = false;
+    }
+
+    /// Puts a run that waits for its due time into memory, with its job.
+    pub(crate) fn take_waiting(&mut self, record: RunRecord, cx: &mut Context<'_>) {
+        let RunRecord { run, definition, job, .. } = record;
+        if self.runs.contains_key(&run.id) {
+            return;
+        }
+        if let Some(job) = job {
+            let key = (job.namespace.clone(), job.name.clone());
+            let known = self.find_job(&key.0, &key.1);
+            if known.is_none() && !self.pins.jobs.contains_key(&key) {
+                self.remember_job(job, true);
+            }
+        }
+        self.remember_run(LiveRun { run, definition, stored: true }, cx);
+    }
+
+    /// When something will be due, if nothing happens before.
+    pub fn next_wake(&self) -> Option<Timestamp> {
+        match (self.plan.next(), self.deadlines.next()) {
+            (Some(timer), Some(deadline)) => Some(timer.min(deadline)),
+            (timer, deadline) => timer.or(deadline),
+        }
+    }
+
+    pub(crate) fn is_job(&self, id: i64) -> Option<JobId> {
+        self.jobs.contains_key(&JobId(id)).then_some(JobId(id))
+    }
+
+    pub(crate) fn is_run(&self, id: i64) -> Option<RunId> {
+        self.runs.contains_key(&RunId(id)).then_some(RunId(id))
+    }
+}

@@ -1,0 +1,90 @@
+//! Hears what became of attempts.
+//!
+//! A worker's word is hostile input: only the newest token is believed, sizes are cut, times are bounded. A start or
+//! a progress is written with whatever is written next; only an outcome is worth a commit of its own.
+
+use std::sync::Arc;
+
+use punctual_core::attempt::{Order, Outcome, Report};
+use punctual_core::ids::{RunId, Token, WorkerId};
+use punctual_core::limits::{ERROR_BYTES_MAX, OUTPUT_BYTES_MAX};
+use punctual_core::run::{Cause, Event, Run, State};
+
+use crate::Shard;
+use crate::event::Context;
+
+impl Shard {
+    pub(crate) fn report(&mut self, worker: &WorkerId, report: Report, cx: &mut Context<'_>) {
+        match report {
+            Report::Started { run, token, at } => {
+                let now = cx.now;
+                self.note(run, token, cx, |run| {
+                    let State::Running { since, .. } = &run.state else { return };
+                    run.started_at = Some(at.clamp((*since).min(now), now));
+                });
+            }
+            Report::Progress { run, token, percent } => {
+                self.note(run, token, cx, |run| run.progress = Some(percent.min(100)));
+            }
+            Report::Finished { run, token, outcome } => {
+                if !self.transition(run, Event::Reported { token, outcome: cut(outcome) }, cx) {
+                    cx.pool.stale_reports += 1;
+                }
+                cx.order(worker.clone(), Order::Acknowledge { run, token });
+            }
+            // The roster heard it: a sign of life is the worker's, not a shard's.
+            Report::Alive { .. } => {}
+        }
+    }
+
+    /// The worker of an attempt is given up. If it still lives it is told to stop: its result is outdated.
+    pub(crate) fn lost(&mut self, run: RunId, token: Token, cx: &mut Context<'_>) {
+        let worker = self.runs.get(&run).and_then(|live| live.run.worker.clone());
+        if self.transition(run, Event::Lost { token }, cx)
+            && let Some(worker) = worker.filter(|worker| cx.pool.roster.is_present(worker))
+        {
+            cx.order(worker, Order::Cancel { run, token, cause: Cause::Outdated });
+        }
+    }
+
+    fn note(&mut self, run: RunId, token: Token, cx: &mut Context<'_>, note: impl FnOnce(&mut Run)) {
+        match self.runs.get_mut(&run) {
+            Some(live) if matches!(live.run.state, State::Running { token: newest, .. } if newest == token) => {
+                note(Arc::make_mut(&mut live.run));
+                self.note_lazily(run, cx.now);
+            }
+            _ => cx.pool.stale_reports += 1,
+        }
+    }
+}
+
+fn cut(outcome: Outcome) -> Outcome {
+    Outcome {
+        output: cut_to(outcome.output, OUTPUT_BYTES_MAX),
+        error: cut_to(outcome.error, ERROR_BYTES_MAX),
+        ..outcome
+    }
+}
+
+/// Keeps the end, where the result of a program usually stands, and marks the cut.
+fn cut_to(text: Box<str>, max: usize) -> Box<str> {
+    const MARK: &str = "[…] ";
+    if text.len() <= max {
+        return text;
+    }
+    let from = text.len() - (max - MARK.len());
+    let from = (from..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
+    format!("{MARK}{}", &text[from..]).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_output_over_the_limit_is_cut_with_a_mark() {
+        let cut = cut_to("é".repeat(100).into(), 50);
+        assert!(cut.starts_with("[…] é") && cut.len() <= 50, "{cut}");
+        assert_eq!(&*cut_to("short".into(), 50), "short");
+    }
+}

@@ -1,0 +1,152 @@
+//! Keeps every count in step with a run's state, and ends it.
+//!
+//! All verbs move a run through `transition`: what a state holds (a place in the line, a slot, a place under a limit,
+//! a timer) is given back where the state is left and taken where it is entered, in this file and nowhere else.
+//! Ending a run makes its history row, its dead letter, its job's next due time and the start of whoever waited
+//! for it, all in the batch of their cause.
+
+use std::sync::Arc;
+
+use punctual_core::change::RunRecord;
+use punctual_core::ids::{JobId, RunId};
+use punctual_core::run::{Event, State, Status, Trigger, Wait};
+use punctual_core::schedule::When;
+
+use crate::Shard;
+use crate::event::Context;
+use crate::memory::LiveRun;
+use crate::shard::{Deadline, Settled};
+
+impl Shard {
+    /// Moves a run along one arrow; false: there is no such arrow, and nothing happened.
+    pub(crate) fn transition(&mut self, run: RunId, event: Event, cx: &mut Context<'_>) -> bool {
+        let Some(live) = self.runs.get_mut(&run) else { return false };
+        let (before, priority) = (live.run.state.clone(), live.run.priority);
+        if Arc::make_mut(&mut live.run).apply(event, &live.definition, cx.now).is_err() {
+            return false;
+        }
+        let (after, job) = (live.run.state.clone(), live.run.job());
+        self.dirty.runs.insert(run);
+        self.leave_state(run, &before, &after, priority, cx);
+        self.enter_state(run, &before, &after, cx);
+        if let Some(job) = job
+            && is_placed(&before)
+            && !is_placed(&after)
+        {
+            self.release(job, cx);
+        }
+        true
+    }
+
+    fn leave_state(&mut self, run: RunId, before: &State, after: &State, priority: u8, cx: &mut Context<'_>) {
+        let job = self.runs.get(&run).and_then(|live| live.run.job()).and_then(|job| self.jobs.get_mut(&job));
+        match before {
+            State::Waiting { wait: Wait::Due(at) } => {
+                self.plan.disarm(Some(*at), run.0);
+                if let Some(job) = job {
+                    job.waiting -= 1;
+                }
+            }
+            State::Waiting { wait: Wait::Overlap | Wait::Limit } => {
+                if let Some(job) = job {
+                    job.held.retain(|held| *held != run);
+                }
+            }
+            State::Ready { since } => {
+                cx.pool.line.leave(priority, *since, run);
+                if let Some(job) = job {
+                    job.placed -= 1;
+                }
+            }
+            State::Running { worker, .. } if !matches!(after, State::Running { .. }) => {
+                cx.pool.roster.give_back(worker, run);
+                if let Some(job) = job {
+                    job.placed -= 1;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn enter_state(&mut self, run: RunId, before: &State, after: &State, cx: &mut Context<'_>) {
+        let job = self.runs.get(&run).and_then(|live| live.run.job()).and_then(|job| self.jobs.get_mut(&job));
+        match after {
+            State::Waiting { wait: Wait::Overlap | Wait::Limit } => {
+                if let Some(job) = job {
+                    job.held.push_back(run);
+                    job.active.remove(&run);
+                }
+            }
+            State::Waiting { wait: Wait::Backoff(at) } => self.deadlines.insert(*at, Deadline::Backoff(run)),
+            State::Waiting { wait: Wait::Due(_) } => {}
+            State::Ready { since } => {
+                if let Some(job) = job {
+                    job.placed += 1;
+                }
+                self.join_line(run, *since, cx);
+            }
+            State::Running { .. } if matches!(before, State::Running { .. }) => {}
+            State::Running { .. } => {
+                if let Some(job) = job {
+                    job.placed += 1;
+                }
+            }
+            State::Succeeded | State::Failed | State::TimedOut | State::Cancelled | State::Skipped => {
+                self.settle(run, cx);
+            }
+        }
+    }
+
+    /// The run has ended: it leaves memory, and what depends on its end happens in the same batch.
+    fn settle(&mut self, run: RunId, cx: &mut Context<'_>) {
+        let Some(live) = self.runs.remove(&run) else { return };
+        cx.pool.live -= 1;
+        self.dirty.runs.remove(&run);
+        self.dirty.lazy.remove(&run);
+        let dead = matches!(live.run.status(), Status::Failed | Status::TimedOut) && live.definition.dead_letter;
+        let job = self.leave_job(&live, cx);
+        let row = job.and_then(|job| self.jobs.get(&job)).map(|job| Arc::clone(&job.job));
+        self.dirty.settled.push(Settled { run: Arc::clone(&live.run), stored: live.stored, dead });
+        let record = RunRecord { run: live.run, definition: live.definition, job: row, dead_letter: dead };
+        self.pins.run(self.next_batch(), record);
+        if let Some(job) = job {
+            self.release(job, cx);
+        }
+    }
+
+    fn leave_job(&mut self, live: &LiveRun, cx: &mut Context<'_>) -> Option<JobId> {
+        let id = live.run.job()?;
+        let job = self.jobs.get_mut(&id)?;
+        job.active.remove(&live.run.id);
+        self.dirty.quieter.insert(id);
+        if matches!(live.run.trigger, Trigger::Schedule | Trigger::Misfire) {
+            self.plan_after_finish(id, cx);
+        }
+        Some(id)
+    }
+
+    /// The next due time of a job that counts from the end of its last run.
+    fn plan_after_finish(&mut self, id: JobId, cx: &mut Context<'_>) {
+        let Some(live) = self.jobs.get(&id) else { return };
+        if live.job.paused {
+            return;
+        }
+        let spans = live.job.open_schedules().filter_map(|(_, schedule)| match schedule.when {
+            When::AfterFinish(span) => Some((span, schedule.end)),
+            _ => None,
+        });
+        let due = spans.filter_map(|(span, end)| Some(cx.now + span).filter(|due| end.is_none_or(|end| *due <= end))).min();
+        let Some(due) = due else { return };
+        if live.job.cursor.next_due.is_none_or(|next| due < next) {
+            self.edit_job(id, |job| {
+                job.cursor.next_due = Some(due);
+                job.cursor.wake_at = Some(due);
+            });
+        }
+    }
+}
+
+/// Whether a state counts against `limits.running`.
+fn is_placed(state: &State) -> bool {
+    matches!(state, State::Ready { .. } | State::Running { .. })
+}
