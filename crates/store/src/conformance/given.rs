@@ -1,0 +1,217 @@
+//! What the cases are told with: a leader of a shard, and rows with something in every field.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_core::Timestamp;
+use punctual_core::attempt::Outcome;
+use punctual_core::change::{Batch, Changes, DeadLetter, Loaded, Revision, Row, RowKey, Skip, SkipReason, UniqueKey};
+use punctual_core::ids::{Epoch, IdMaker, JobId, RunId, ShardId, WorkerId};
+use punctual_core::job::{Cursor, Definition, Job};
+use punctual_core::name::{Name, Namespace};
+use punctual_core::run::{Event, Origin, Run, Trigger, Wait};
+use punctual_core::schedule::{Schedule, When};
+use punctual_core::task::Task;
+use smallvec::smallvec;
+
+use crate::{Result, Store};
+
+pub const SHARD: ShardId = ShardId(3);
+pub const OTHER: ShardId = ShardId(5);
+/// 2027-01-15T08:00:00Z: when the cases play.
+pub const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
+pub const DAY: Duration = Duration::from_secs(24 * 3600);
+
+pub fn at(millis: i64) -> Timestamp {
+    Timestamp::from_millis(NOW.as_millis() + millis)
+}
+
+/// Leads a shard as a node would: it keeps its half of the fence and makes the ids.
+#[derive(Debug, Clone)]
+pub struct Leader {
+    pub shard: ShardId,
+    pub epoch: Epoch,
+    pub commit: u64,
+    pub ids: IdMaker,
+}
+
+impl Leader {
+    /// Acquires and loads.
+    pub async fn of(store: &dyn Store, shard: ShardId) -> Result<Leader> {
+        let acquired = store.acquire(&[shard]).await?;
+        assert_eq!(acquired.len(), 1);
+        let loaded = store.load(shard, acquired[0].1).await?;
+        let Loaded { epoch, commit, last_id, .. } = loaded;
+        Ok(Leader { shard, epoch, commit, ids: IdMaker::new(shard, last_id) })
+    }
+
+    pub async fn load(&self, store: &dyn Store) -> Result<Loaded> {
+        store.load(self.shard, self.epoch).await
+    }
+
+    pub fn batch(&self, changes: Changes) -> Batch {
+        let Leader { shard, epoch, commit, .. } = *self;
+        Batch { shard, epoch, commit, last_id: self.ids.last(), changes }
+    }
+
+    pub async fn commit(&mut self, store: &dyn Store, changes: Changes) -> Result<()> {
+        store.commit(Arc::new(vec![self.batch(changes)])).await?;
+        self.commit += 1;
+        Ok(())
+    }
+
+    pub async fn insert(&mut self, store: &dyn Store, rows: impl IntoIterator<Item = Row>) -> Result<()> {
+        self.commit(store, inserts(rows)).await
+    }
+
+    pub async fn update(&mut self, store: &dyn Store, rows: impl IntoIterator<Item = Row>) -> Result<()> {
+        self.commit(store, updates(rows)).await
+    }
+
+    pub async fn delete(&mut self, store: &dyn Store, keys: impl IntoIterator<Item = RowKey>) -> Result<()> {
+        self.commit(store, deletes(keys)).await
+    }
+
+    /// The live row goes and a history row comes.
+    pub async fn settle(&mut self, store: &dyn Store, run: &Run) -> Result<()> {
+        let mut changes = deletes([RowKey::Run(run.id)]);
+        changes.insert(Row::History(Arc::new(run.clone())));
+        self.commit(store, changes).await
+    }
+
+    pub fn job(&mut self, name: &str) -> Job {
+        let definition = Definition::of(Task::Shell(format!("echo {name}")));
+        let schedule = Schedule::new(When::Every(Duration::from_secs(60)));
+        Job {
+            id: JobId(self.ids.next(NOW)),
+            namespace: Namespace::default(),
+            name: self::name(name),
+            revision: 1,
+            definition: Arc::new(Definition { schedules: vec![schedule], ..definition }),
+            paused: false,
+            created_at: at(-1000),
+            updated_at: at(-500),
+            cursor: Cursor {
+                fired_through: at(-100),
+                next_due: Some(at(900)),
+                wake_at: Some(at(1000)),
+                fires: smallvec![7],
+            },
+        }
+    }
+
+    /// A run without a job that waits for its due time.
+    pub fn ad_hoc(&mut self, due: Timestamp) -> Run {
+        self.ad_hoc_made_at(due, NOW)
+    }
+
+    pub fn ad_hoc_made_at(&mut self, due: Timestamp, now: Timestamp) -> Run {
+        let definition = Arc::new(Definition::of(Task::Shell("echo ad hoc".to_owned())));
+        let id = RunId(self.ids.next(now));
+        Run::new(id, Namespace::default(), Origin::AdHoc(definition), Trigger::Submit, due, now)
+    }
+
+    /// A run of a job that waits for its due time.
+    pub fn run_of(&mut self, job: &Job, due: Timestamp) -> Run {
+        self.run_of_made_at(job, due, NOW)
+    }
+
+    pub fn run_of_made_at(&mut self, job: &Job, due: Timestamp, now: Timestamp) -> Run {
+        let origin = Origin::Job { id: job.id, name: job.name.clone(), revision: job.revision };
+        Run::new(RunId(self.ids.next(now)), job.namespace.clone(), origin, Trigger::Schedule, due, now)
+    }
+}
+
+pub fn inserts(rows: impl IntoIterator<Item = Row>) -> Changes {
+    let mut changes = Changes::default();
+    rows.into_iter().for_each(|row| changes.insert(row));
+    changes
+}
+
+pub fn updates(rows: impl IntoIterator<Item = Row>) -> Changes {
+    let mut changes = Changes::default();
+    rows.into_iter().for_each(|row| changes.update(row));
+    changes
+}
+
+pub fn deletes(keys: impl IntoIterator<Item = RowKey>) -> Changes {
+    let mut changes = Changes::default();
+    keys.into_iter().for_each(|key| changes.delete(key));
+    changes
+}
+
+pub fn name(text: &str) -> Name {
+    text.parse().expect("a case uses good names")
+}
+
+pub fn namespace(text: &str) -> Namespace {
+    text.parse().expect("a case uses good namespaces")
+}
+
+pub fn job_row(job: &Job) -> Row {
+    Row::Job(Arc::new(job.clone()))
+}
+
+pub fn run_row(run: &Run) -> Row {
+    Row::Run(Arc::new(run.clone()))
+}
+
+pub fn history_row(run: &Run) -> Row {
+    Row::History(Arc::new(run.clone()))
+}
+
+pub fn revision_of(job: &Job) -> Row {
+    let Job { id, revision, .. } = *job;
+    Row::Revision(Arc::new(Revision { job: id, revision, definition: Arc::clone(&job.definition), at: at(-7) }))
+}
+
+pub fn letter_of(run: &Run) -> DeadLetter {
+    DeadLetter { run: run.id, namespace: run.namespace.clone(), job: Some(name("its-job")), at: at(9) }
+}
+
+pub fn key_of(run: &Run, key: &str, expires_at: Timestamp) -> UniqueKey {
+    UniqueKey { key: Arc::from(key), run: run.id, expires_at }
+}
+
+pub fn skip_of(job: &Job, from: Timestamp) -> Skip {
+    Skip { job: job.id, revision: 4, from, to: from + Duration::from_secs(5), reason: SkipReason::Misfire, at: at(3) }
+}
+
+fn happens(run: &Run, event: Event, when: Timestamp) -> Run {
+    let mut run = run.clone();
+    let definition = match &run.origin {
+        Origin::AdHoc(definition) => Arc::clone(definition),
+        Origin::Job { .. } => Arc::new(Definition::of(Task::Noop)),
+    };
+    run.apply(event, &definition, when).expect("a case follows the arrows");
+    run
+}
+
+pub fn ready(run: &Run) -> Run {
+    happens(run, Event::Due, run.due)
+}
+
+pub fn held(run: &Run) -> Run {
+    happens(run, Event::Held(Wait::Overlap), run.due)
+}
+
+pub fn backing_off(run: &Run) -> Run {
+    happens(run, Event::Held(Wait::Backoff(run.due + DAY)), run.due)
+}
+
+pub fn running(run: &Run) -> Run {
+    let token = run.token.next(Epoch(1));
+    happens(&ready(run), Event::Assigned { worker: WorkerId(Arc::from("worker-1")), token }, run.due)
+}
+
+pub fn succeeded(run: &Run, when: Timestamp) -> Run {
+    let run = running(run);
+    let outcome = Outcome { exit_code: Some(0), output: "done".into(), ..Outcome::succeeded(when) };
+    happens(&run, Event::Reported { token: run.token, outcome }, when)
+}
+
+pub fn failed(run: &Run, when: Timestamp) -> Run {
+    let run = running(run);
+    let outcome = Outcome { exit_code: Some(1), ..Outcome::failed(when, "it broke") };
+    happens(&run, Event::Reported { token: run.token, outcome }, when)
+}

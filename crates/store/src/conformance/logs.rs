@@ -1,0 +1,77 @@
+//! Output of attempts, apart from the rows.
+
+use punctual_core::Timestamp;
+use punctual_core::ids::{Epoch, RunId, Token};
+
+use super::given::*;
+use crate::{LogChunk, Result, Store, Stream};
+
+fn chunk(run: RunId, token: Token, number: u32, text: &str) -> LogChunk {
+    let stream = [Stream::Out, Stream::Err, Stream::Note][number as usize % 3];
+    LogChunk { run, token, number, at: at(i64::from(number)), stream, bytes: text.as_bytes().to_vec() }
+}
+
+/// Two attempts of a run, three chunks each, in order.
+fn six_chunks(run: RunId) -> Vec<LogChunk> {
+    let first = Token::default().next(Epoch(1));
+    let tokens = [first, first.next(Epoch(2))];
+    tokens.iter().flat_map(|token| (0..3).map(|number| chunk(run, *token, number, "line\n"))).collect()
+}
+
+/// However the chunks arrive, they are read attempt by attempt and in the order they were written.
+pub async fn logs_read_back_in_order(store: &dyn Store) -> Result<()> {
+    let run = RunId(77);
+    let chunks = six_chunks(run);
+    for index in [4, 0, 5, 2, 1, 3] {
+        store.append_logs(vec![chunks[index].clone()]).await?;
+    }
+    assert_eq!(store.read_logs(run, None, 100).await?, chunks);
+    Ok(())
+}
+
+/// A worker sends a chunk again when it heard no answer; the first stands.
+pub async fn a_doubled_chunk_changes_nothing(store: &dyn Store) -> Result<()> {
+    let run = RunId(77);
+    let chunks = six_chunks(run);
+    store.append_logs(chunks.clone()).await?;
+    let other = LogChunk { bytes: b"something else".to_vec(), at: Timestamp::MAX, ..chunks[2].clone() };
+    store.append_logs(vec![other, chunks[5].clone()]).await?;
+    assert_eq!(store.read_logs(run, None, 100).await?, chunks);
+    Ok(())
+}
+
+/// Whoever follows a run asks for what comes after the last place.
+pub async fn logs_are_read_on_from_any_place(store: &dyn Store) -> Result<()> {
+    let run = RunId(77);
+    let chunks = six_chunks(run);
+    store.append_logs(chunks.clone()).await?;
+    for (index, last) in chunks.iter().enumerate() {
+        let after = Some((last.token, last.number));
+        assert_eq!(store.read_logs(run, after, 2).await?, chunks[index + 1..].iter().take(2).cloned().collect::<Vec<_>>());
+    }
+    assert!(store.read_logs(run, Some((Token(u64::MAX >> 1), 0)), 2).await?.is_empty());
+    Ok(())
+}
+
+/// Runs do not read each other's output.
+pub async fn runs_have_their_own_logs(store: &dyn Store) -> Result<()> {
+    let (one, two) = (RunId(77), RunId(78));
+    store.append_logs([six_chunks(two), six_chunks(one)].concat()).await?;
+    assert_eq!(store.read_logs(one, None, 100).await?, six_chunks(one));
+    assert_eq!(store.read_logs(two, None, 100).await?, six_chunks(two));
+    assert!(store.read_logs(RunId(79), None, 100).await?.is_empty());
+    Ok(())
+}
+
+/// Output is bytes: whatever a program writes comes back.
+pub async fn any_bytes_are_output(store: &dyn Store) -> Result<()> {
+    let run = RunId(77);
+    let bytes: Vec<u8> = (0..64 * 1024u32).map(|n| n.to_le_bytes()[0]).collect();
+    let mut chunks = six_chunks(run);
+    chunks[0].bytes = bytes;
+    chunks[1].bytes = Vec::new();
+    store.append_logs(chunks.clone()).await?;
+    store.append_logs(Vec::new()).await?;
+    assert_eq!(store.read_logs(run, None, 100).await?, chunks);
+    Ok(())
+}

@@ -1,0 +1,167 @@
+//! What a store is: whatever passes these cases.
+//!
+//! A case is a plain function over a store that is new and has at least eight shards. A backend names itself and how
+//! such a store is opened, and gets one test for each case:
+//!
+//! ```ignore
+//! fn open() -> (Memory, ()) { (Memory::new(8), ()) } // and what must outlive the store
+//! punctual_store::conformance!(memory, open);
+//! ```
+
+pub mod given;
+
+pub mod fence;
+pub mod acquire;
+pub mod rows;
+pub mod load;
+pub mod timers;
+pub mod keys;
+pub mod listing;
+pub mod logs;
+pub mod prune;
+
+/// One named test for each case.
+#[macro_export]
+macro_rules! conformance {
+    ($backend:ident, $open:path) => {
+        mod $backend {
+            use super::*;
+
+            $crate::conformance_tests! {
+                $open;
+                fence:
+                    an_outdated_epoch_cannot_commit
+                    an_epoch_taken_between_check_and_commit_wins
+                    a_lost_commit_that_lands_later_is_seen_after_acquire
+                    a_commit_sent_twice_is_fenced_the_second_time
+                    a_commit_out_of_turn_is_fenced
+                    one_refused_batch_leaves_nothing_of_the_others
+                    one_fenced_batch_leaves_nothing_of_the_others
+                    shards_do_not_fence_each_other
+                    two_batches_of_a_shard_follow_each_other
+                    an_empty_batch_is_a_commit
+                    a_shard_beyond_the_last_cannot_be_led
+                    a_row_of_another_shard_is_refused;
+                acquire:
+                    every_acquisition_makes_a_larger_epoch
+                    several_shards_are_acquired_at_once
+                    an_acquisition_that_fails_outdates_nobody
+                    only_the_newest_epoch_loads
+                    the_last_id_outlives_its_leader
+                    commit_numbers_go_on_through_epochs;
+                rows:
+                    an_insert_of_a_row_that_is_there_is_refused
+                    an_update_of_a_row_that_is_not_there_is_refused
+                    a_delete_of_a_row_that_is_not_there_is_refused
+                    every_kind_of_row_comes_changes_and_goes
+                    rows_read_back_as_they_were_written
+                    a_cursor_never_goes_back
+                    two_jobs_cannot_bear_one_name
+                    a_deleted_job_frees_its_name
+                    an_edit_replaces_the_definition
+                    a_fire_moves_the_cursor
+                    a_large_run_reads_back_whole
+                    no_text_is_read_as_a_command;
+                load:
+                    held_and_backing_off_runs_are_loaded_and_waiting_ones_are_not
+                    a_run_is_live_from_its_due_time_to_its_end
+                    a_load_has_only_the_runs_of_its_shard
+                    a_run_keeps_the_revision_it_was_made_under
+                    a_run_of_a_deleted_job_keeps_its_definition
+                    a_new_shard_loads_empty;
+                timers:
+                    timers_of_jobs_and_runs_come_in_one_order
+                    pages_of_timers_are_complete_under_ties
+                    a_page_begins_after_any_place
+                    a_moved_timer_is_listed_once
+                    what_waits_for_no_instant_has_no_timer
+                    timers_of_other_shards_are_not_listed
+                    a_timer_is_listed_however_far_off
+                    a_waiting_run_comes_with_its_job_and_definition;
+                keys:
+                    what_is_not_found_is_not_in_the_answer
+                    a_run_is_found_wherever_it_is
+                    a_dead_letter_is_marked_until_it_is_discarded
+                    a_key_expires_by_itself_and_survives_the_pruning_of_its_run
+                    an_expired_key_can_be_taken_over
+                    the_same_key_in_two_shards_is_two_keys;
+                listing:
+                    runs_are_listed_newest_first
+                    runs_are_listed_oldest_first_on_request
+                    pages_of_runs_are_stable_while_runs_come_and_end
+                    runs_are_listed_by_time
+                    runs_are_listed_by_job
+                    runs_are_listed_by_status
+                    a_run_of_another_namespace_is_not_there
+                    a_rare_run_is_found_among_many
+                    jobs_are_listed_by_namespace_and_name
+                    dead_letters_are_listed_oldest_first
+                    skips_are_listed_by_job_and_time
+                    stats_count_what_is_there;
+                logs:
+                    logs_read_back_in_order
+                    a_doubled_chunk_changes_nothing
+                    logs_are_read_on_from_any_place
+                    runs_have_their_own_logs
+                    any_bytes_are_output;
+                prune:
+                    a_job_keeps_its_newest_runs
+                    a_job_keeps_its_last_days
+                    a_run_is_as_old_as_its_end
+                    ad_hoc_history_goes_by_the_policy
+                    history_of_a_deleted_job_goes_by_the_policy
+                    prune_never_takes_a_dead_letter
+                    prune_never_takes_a_live_run
+                    prune_takes_no_more_than_its_limit_and_comes_to_an_end
+                    output_goes_after_its_run
+                    old_skip_records_go
+                    revisions_go_after_the_last_run_of_a_deleted_job;
+            }
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! conformance_tests {
+    ($open:path; $($group:ident: $($case:ident)*;)*) => {
+        $($(
+            #[tokio::test]
+            async fn $case() {
+                let (store, _kept) = $open();
+                $crate::conformance::$group::$case(&store).await.unwrap();
+            }
+        )*)*
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::memory::Memory;
+
+    fn open() -> (Memory, ()) {
+        (Memory::new(8), ())
+    }
+
+    crate::conformance!(memory, open);
+
+    #[test]
+    fn every_case_is_listed() {
+        let files = [
+            include_str!("fence.rs"),
+            include_str!("acquire.rs"),
+            include_str!("rows.rs"),
+            include_str!("load.rs"),
+            include_str!("timers.rs"),
+            include_str!("keys.rs"),
+            include_str!("listing.rs"),
+            include_str!("logs.rs"),
+            include_str!("prune.rs"),
+        ];
+        let written = files.iter().flat_map(|file| file.split("\npub async fn ").skip(1));
+        let written: Vec<&str> = written.filter_map(|text| text.split('(').next()).collect();
+        let lines = include_str!("mod.rs").lines().map(|line| line.trim().trim_end_matches(';'));
+        let listed: Vec<&str> = lines.filter(|line| written.contains(line)).collect();
+        assert_eq!(written, listed);
+    }
+}

@@ -1,0 +1,231 @@
+//! What goes, what stays, and that it comes to an end.
+
+use std::sync::Arc;
+
+use punctual_core::Timestamp;
+use punctual_core::change::{Row, RowKey};
+use punctual_core::ids::Token;
+use punctual_core::job::{Definition, Job, Keep};
+use punctual_core::run::Run;
+
+use super::given::*;
+use crate::{LogChunk, PrunePolicy, Result, RunFilter, Store, Stream};
+
+fn policy(now: Timestamp) -> PrunePolicy {
+    PrunePolicy { now, ad_hoc_kept: 7 * DAY }
+}
+
+/// Prunes until there is nothing left to do; how many rows went.
+async fn prune(store: &dyn Store, now: Timestamp) -> Result<usize> {
+    let mut gone = 0;
+    loop {
+        match store.prune(&policy(now), 1000).await? {
+            0 => return Ok(gone),
+            rows => gone += rows,
+        }
+    }
+}
+
+async fn history(store: &dyn Store) -> Result<Vec<i64>> {
+    let filter = RunFilter { oldest_first: true, ..RunFilter::default() };
+    Ok(store.runs(&filter, None, 10_000).await?.iter().map(|run| run.id.0).collect())
+}
+
+fn keeping(job: Job, runs: u32, days: u32) -> Job {
+    let definition = Arc::new(Definition { keep: Keep { runs, days }, ..(*job.definition).clone() });
+    Job { definition, ..job }
+}
+
+/// A job with ended runs, made and finished a day apart, the last of them now.
+async fn job_with_history(store: &dyn Store, leader: &mut Leader, job: &Job, runs: u32) -> Result<Vec<Run>> {
+    let mut ended = Vec::new();
+    for n in (0..runs).rev() {
+        let then = NOW.before(DAY * n);
+        ended.push(succeeded(&leader.run_of_made_at(job, then, then), then));
+    }
+    leader.insert(store, [job_row(job), revision_of(job)].into_iter().chain(ended.iter().map(history_row))).await?;
+    Ok(ended)
+}
+
+fn ids(runs: &[Run]) -> Vec<i64> {
+    runs.iter().map(|run| run.id.0).collect()
+}
+
+/// The newest runs of a job stay, as many as it says.
+pub async fn a_job_keeps_its_newest_runs(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    let (few, many) = (keeping(leader.job("few"), 3, 1000), keeping(leader.job("many"), 100, 1000));
+    let kept = job_with_history(store, &mut leader, &few, 10).await?;
+    let mut other = Leader::of(store, OTHER).await?;
+    let many = Job { id: punctual_core::ids::JobId(other.ids.next(NOW)), ..many };
+    let all = job_with_history(store, &mut other, &many, 10).await?;
+    assert_eq!(prune(store, NOW).await?, 7);
+    let mut expected = [&ids(&kept)[7..], &ids(&all)].concat();
+    expected.sort_unstable();
+    assert_eq!(history(store).await?, expected);
+    Ok(())
+}
+
+/// What finished longer ago than a job keeps it goes, however few there are.
+pub async fn a_job_keeps_its_last_days(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    let job = keeping(leader.job("daily"), 1000, 4);
+    let runs = job_with_history(store, &mut leader, &job, 10).await?;
+    // The one of exactly four days ago is still kept.
+    assert_eq!(prune(store, NOW).await?, 5);
+    assert_eq!(history(store).await?, ids(&runs[5..]));
+    assert_eq!(prune(store, NOW + DAY).await?, 1);
+    Ok(())
+}
+
+/// A run asked for long ahead has an old id and a young end; it is the end that counts.
+pub async fn a_run_is_as_old_as_its_end(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    let job = keeping(leader.job("ahead"), 1000, 4);
+    let long_ago = NOW.before(60 * DAY);
+    let of_job = succeeded(&leader.run_of_made_at(&job, NOW, long_ago), NOW);
+    let ad_hoc = succeeded(&leader.ad_hoc_made_at(NOW, long_ago), NOW);
+    leader.insert(store, [job_row(&job), history_row(&of_job), history_row(&ad_hoc)]).await?;
+    assert_eq!(prune(store, NOW + DAY).await?, 0);
+    assert_eq!(history(store).await?.len(), 2);
+    assert_eq!(prune(store, NOW + 8 * DAY).await?, 2);
+    Ok(())
+}
+
+/// Runs without a job are kept as long as the policy says.
+pub async fn ad_hoc_history_goes_by_the_policy(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    let old = succeeded(&leader.ad_hoc(at(0)), NOW.before(8 * DAY));
+    let young = failed(&leader.ad_hoc(at(0)), NOW.before(6 * DAY));
+    leader.insert(store, [&old, &young].map(history_row)).await?;
+    assert_eq!(prune(store, NOW).await?, 1);
+    assert_eq!(history(store).await?, [young.id.0]);
+    Ok(())
+}
+
+/// A deleted job's runs are then runs without a job.
+pub async fn history_of_a_deleted_job_goes_by_the_policy(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    let job = keeping(leader.job("deleted"), 1, 1000);
+    let runs = job_with_history(store, &mut leader, &job, 10).await?;
+    leader.delete(store, [RowKey::Job(job.id)]).await?;
+    assert_eq!(prune(store, NOW).await?, 2);
+    assert_eq!(history(store).await?, ids(&runs[2..]));
+    Ok(())
+}
+
+/// Someone still has to decide about it: neither age nor number takes it away.
+pub async fn prune_never_takes_a_dead_letter(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    let job = keeping(leader.job("fails"), 1, 1);
+    let runs = job_with_history(store, &mut leader, &job, 5).await?;
+    let ad_hoc = failed(&leader.ad_hoc(at(0)), NOW.before(100 * DAY));
+    let dead = [&runs[0], &runs[2], &ad_hoc];
+    leader.insert(store, [history_row(&ad_hoc)].into_iter().chain(dead.map(|run| Row::DeadLetter(letter_of(run))))).await?;
+    let far = NOW + 1000 * DAY;
+    prune(store, far).await?;
+    let mut expected = dead.map(|run| run.id.0).to_vec();
+    expected.sort_unstable();
+    assert_eq!(history(store).await?, expected);
+    assert_eq!(store.dead_letters(None, None, 10).await?.len(), 3);
+
+    // Once it is decided, it is history like any other.
+    leader.delete(store, dead.map(|run| RowKey::DeadLetter(run.id))).await?;
+    prune(store, far).await?;
+    assert!(history(store).await?.is_empty());
+    Ok(())
+}
+
+/// A live run is no history, however old it is.
+pub async fn prune_never_takes_a_live_run(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    let job = keeping(leader.job("slow"), 1, 1);
+    let runs = [leader.run_of(&job, at(0)), running(&leader.run_of(&job, at(0))), held(&leader.ad_hoc(at(0)))];
+    leader.insert(store, [job_row(&job)].into_iter().chain(runs.iter().map(run_row))).await?;
+    assert_eq!(prune(store, NOW + 1000 * DAY).await?, 0);
+    assert_eq!(history(store).await?, ids(&runs));
+    Ok(())
+}
+
+/// Pruning is done beside the real work: no call takes more than it was allowed, and together they take all.
+pub async fn prune_takes_no_more_than_its_limit_and_comes_to_an_end(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    for n in 0..5 {
+        let job = keeping(leader.job(&format!("job-{n}")), 2, 1000);
+        job_with_history(store, &mut leader, &job, 9).await?;
+    }
+    let (mut gone, mut calls) = (0, 0);
+    loop {
+        let rows = store.prune(&policy(NOW), 4).await?;
+        assert!(rows <= 4);
+        if rows == 0 {
+            break;
+        }
+        (gone, calls) = (gone + rows, calls + 1);
+        assert!(calls <= 35, "it does not come to an end");
+    }
+    assert_eq!(gone, 35);
+    assert_eq!(history(store).await?.len(), 10);
+    Ok(())
+}
+
+/// Output goes when its run has gone, and not before.
+pub async fn output_goes_after_its_run(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    let old = succeeded(&leader.ad_hoc(at(0)), NOW.before(8 * DAY));
+    let young = succeeded(&leader.ad_hoc(at(0)), NOW);
+    let live = running(&leader.ad_hoc(at(0)));
+    leader.insert(store, [history_row(&old), history_row(&young), run_row(&live)]).await?;
+    for run in [&old, &young, &live] {
+        let chunk = |number| LogChunk {
+            run: run.id,
+            token: Token(1),
+            number,
+            at: NOW,
+            stream: Stream::Out,
+            bytes: b"line\n".to_vec(),
+        };
+        store.append_logs((0..3).map(chunk).collect()).await?;
+    }
+    assert_eq!(prune(store, NOW).await?, 4, "one run and its three chunks");
+    assert!(store.read_logs(old.id, None, 10).await?.is_empty());
+    for run in [&young, &live] {
+        assert_eq!(store.read_logs(run.id, None, 10).await?.len(), 3);
+    }
+    Ok(())
+}
+
+/// A skip record is part of a job's history and is kept as many days.
+pub async fn old_skip_records_go(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    let (short, long) = (keeping(leader.job("short"), 10, 2), keeping(leader.job("long"), 10, 20));
+    let deleted = leader.job("deleted");
+    leader.insert(store, [&short, &long].map(job_row)).await?;
+    let skips = [&short, &long, &deleted].map(|job| skip_of(job, at(0)));
+    leader.insert(store, skips.clone().map(Row::Skip)).await?;
+    for (days, left) in [(1, 3), (3, 2), (8, 1), (19, 1), (21, 0)] {
+        prune(store, NOW + DAY * days).await?;
+        assert_eq!(store.skips(None, None, 10).await?.len(), left, "after {days} days");
+    }
+    Ok(())
+}
+
+/// A revision is kept as long as a run of it may need it.
+pub async fn revisions_go_after_the_last_run_of_a_deleted_job(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    let (kept, deleted) = (leader.job("kept"), leader.job("deleted"));
+    let (live, ended) = (running(&leader.run_of(&deleted, at(0))), leader.run_of(&deleted, at(0)));
+    leader.insert(store, [&kept, &deleted].map(job_row)).await?;
+    leader.insert(store, [revision_of(&kept), revision_of(&deleted), run_row(&live), run_row(&ended)]).await?;
+    leader.settle(store, &succeeded(&ended, NOW)).await?;
+    leader.delete(store, [RowKey::Job(deleted.id)]).await?;
+    assert_eq!(prune(store, NOW + 8 * DAY).await?, 1, "only the ended run goes: another is still live");
+    assert!(store.revision(deleted.id, 1).await?.is_some());
+    assert_eq!(store.run(&live.namespace, live.id).await?.map(|record| record.definition), Some(deleted.definition));
+
+    leader.delete(store, [RowKey::Run(live.id)]).await?;
+    assert_eq!(prune(store, NOW + 8 * DAY).await?, 1);
+    assert!(store.revision(deleted.id, 1).await?.is_none());
+    assert!(store.revision(kept.id, 1).await?.is_some());
+    Ok(())
+}

@@ -1,0 +1,209 @@
+//! Rows come, change and go by their key, and read back as they were written.
+
+use std::sync::Arc;
+
+use punctual_core::change::{Row, RowKey, Want};
+use punctual_core::job::{Cursor, Definition, Job};
+use punctual_core::limits::{OUTPUT_BYTES_MAX, PARAMS_BYTES_MAX};
+use punctual_core::run::Run;
+use punctual_core::task::{Params, Task};
+
+use super::given::*;
+use crate::{Error, Result, Store};
+
+/// One row of every kind.
+fn one_of_each(leader: &mut Leader) -> Vec<Row> {
+    let job = leader.job("every-kind");
+    let run = leader.run_of(&job, at(0));
+    let ended = failed(&leader.run_of(&job, at(0)), at(5));
+    vec![
+        job_row(&job),
+        revision_of(&job),
+        run_row(&run),
+        history_row(&ended),
+        Row::DeadLetter(letter_of(&ended)),
+        Row::Unique(key_of(&run, "a-key", at(1000))),
+        Row::Skip(skip_of(&job, at(1))),
+    ]
+}
+
+/// An insert says that the row is not there yet.
+pub async fn an_insert_of_a_row_that_is_there_is_refused(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    let rows = one_of_each(&mut leader);
+    leader.insert(store, rows.clone()).await?;
+    for row in rows {
+        let result = leader.insert(store, [row.clone()]).await;
+        assert!(matches!(&result, Err(Error::Refused { shard: SHARD, .. })), "{:?}: {result:?}", row.key());
+    }
+    Ok(())
+}
+
+/// An update says that the row is there: a backend that quietly makes it would hide a lost row.
+pub async fn an_update_of_a_row_that_is_not_there_is_refused(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    for row in one_of_each(&mut leader) {
+        let result = leader.update(store, [row.clone()]).await;
+        assert!(matches!(&result, Err(Error::Refused { shard: SHARD, .. })), "{:?}: {result:?}", row.key());
+    }
+    Ok(())
+}
+
+/// A delete says that the row is there.
+pub async fn a_delete_of_a_row_that_is_not_there_is_refused(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    for row in one_of_each(&mut leader) {
+        let result = leader.delete(store, [row.key()]).await;
+        assert!(matches!(&result, Err(Error::Refused { shard: SHARD, .. })), "{:?}: {result:?}", row.key());
+    }
+    Ok(())
+}
+
+/// Every kind of row can come, change and go, and come again.
+pub async fn every_kind_of_row_comes_changes_and_goes(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    let rows = one_of_each(&mut leader);
+    for _ in 0..2 {
+        leader.insert(store, rows.clone()).await?;
+        leader.update(store, rows.clone()).await?;
+        leader.delete(store, rows.iter().map(Row::key)).await?;
+    }
+    Ok(())
+}
+
+/// Every field of every kind of row survives.
+pub async fn rows_read_back_as_they_were_written(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    let rows = one_of_each(&mut leader);
+    leader.insert(store, rows.clone()).await?;
+    for row in rows {
+        match row {
+            Row::Job(job) => assert_eq!(store.job(&job.namespace, &job.name).await?, Some(job)),
+            Row::Revision(revision) => {
+                assert_eq!(store.revision(revision.job, revision.revision).await?, Some(revision));
+            }
+            Row::Run(run) | Row::History(run) => {
+                let record = store.run(&run.namespace, run.id).await?;
+                assert_eq!(record.map(|record| record.run), Some(run));
+            }
+            Row::DeadLetter(letter) => assert_eq!(store.dead_letters(None, None, 10).await?, [letter]),
+            Row::Unique(unique) => {
+                let found = store.fetch(vec![(SHARD, Want::Unique(Arc::clone(&unique.key)))]).await?;
+                assert_eq!(found.uniques, [unique]);
+            }
+            Row::Skip(skip) => assert_eq!(store.skips(None, None, 10).await?, [skip]),
+        }
+    }
+    Ok(())
+}
+
+/// "One run per fire" rests on it: what has been fired cannot become unfired.
+pub async fn a_cursor_never_goes_back(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    let job = leader.job("fires");
+    leader.insert(store, [job_row(&job)]).await?;
+    let with_cursor = |millis, revision| {
+        let cursor = Cursor { fired_through: at(millis), ..job.cursor.clone() };
+        job_row(&Job { cursor, revision, ..job.clone() })
+    };
+    leader.update(store, [with_cursor(500, 1)]).await?;
+    for (millis, revision) in [(499, 1), (499, 2)] {
+        let back = leader.update(store, [with_cursor(millis, revision)]).await;
+        assert!(matches!(&back, Err(Error::Refused { shard: SHARD, what }) if what.contains("cursor")), "{back:?}");
+    }
+    // Standing still is no step back: a pause or an edit leaves it where it is.
+    leader.update(store, [with_cursor(500, 1)]).await?;
+    leader.update(store, [with_cursor(500, 2)]).await?;
+    let stored = store.job(&job.namespace, &job.name).await?.map(|job| job.cursor.fired_through);
+    assert_eq!(stored, Some(at(500)));
+    Ok(())
+}
+
+/// A name is a job's own, in its namespace.
+pub async fn two_jobs_cannot_bear_one_name(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    let (first, second) = (leader.job("same"), leader.job("same"));
+    leader.insert(store, [job_row(&first)]).await?;
+    let taken = leader.insert(store, [job_row(&second)]).await;
+    assert!(matches!(taken, Err(Error::Refused { shard: SHARD, .. })), "{taken:?}");
+
+    let elsewhere = Job { namespace: namespace("payments/clearing"), ..second };
+    leader.insert(store, [job_row(&elsewhere)]).await?;
+    let found = store.job(&elsewhere.namespace, &elsewhere.name).await?;
+    assert_eq!(found.as_deref(), Some(&elsewhere));
+    Ok(())
+}
+
+/// A job deleted and made again under its old name, even in one commit, is a new job.
+pub async fn a_deleted_job_frees_its_name(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    let (old, new) = (leader.job("again"), leader.job("again"));
+    leader.insert(store, [job_row(&old)]).await?;
+    let mut changes = deletes([RowKey::Job(old.id)]);
+    changes.insert(job_row(&new));
+    leader.commit(store, changes).await?;
+    assert_eq!(store.job(&new.namespace, &new.name).await?.map(|job| job.id), Some(new.id));
+    Ok(())
+}
+
+/// An edit is a new revision, and all of it is stored.
+pub async fn an_edit_replaces_the_definition(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    let job = leader.job("edited");
+    leader.insert(store, [job_row(&job)]).await?;
+    let definition = Definition { priority: 9, description: "faster".to_owned(), ..(*job.definition).clone() };
+    let edited = Job { revision: 2, definition: Arc::new(definition), paused: true, updated_at: at(7), ..job };
+    leader.update(store, [job_row(&edited)]).await?;
+    assert_eq!(store.job(&edited.namespace, &edited.name).await?.as_deref(), Some(&edited));
+    Ok(())
+}
+
+/// A fire moves the cursor, the next due time and the counts, and takes the timer away when there is no next.
+pub async fn a_fire_moves_the_cursor(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    let job = leader.job("fires");
+    leader.insert(store, [job_row(&job)]).await?;
+    for (through, next) in [(900, Some(at(60_900))), (60_900, None)] {
+        let cursor =
+            Cursor { fired_through: at(through), next_due: next, wake_at: next, fires: [8, 9].into_iter().collect() };
+        let fired = Job { cursor, ..job.clone() };
+        leader.update(store, [job_row(&fired)]).await?;
+        assert_eq!(store.job(&job.namespace, &job.name).await?.as_deref(), Some(&fired));
+    }
+    Ok(())
+}
+
+/// The largest that a user may send, and what a worker may leave, come back whole.
+pub async fn a_large_run_reads_back_whole(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    let params = format!("{{\"all\":\"{}\"}}", "x".repeat(PARAMS_BYTES_MAX - 10));
+    let run = Run { params: Some(Params(Arc::from(params))), ..leader.ad_hoc(at(0)) };
+    leader.insert(store, [run_row(&run)]).await?;
+    let ended = Run { output: "y".repeat(OUTPUT_BYTES_MAX).into(), ..succeeded(&run, at(1)) };
+    leader.settle(store, &ended).await?;
+    let record = store.run(&run.namespace, run.id).await?;
+    assert_eq!(record.map(|record| record.run), Some(Arc::new(ended)));
+    Ok(())
+}
+
+/// Values are bound, so no text means anything to the database.
+pub async fn no_text_is_read_as_a_command(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    for (index, text) in ["'; DROP TABLE runs; --", "\" OR 1=1", "%_\\", "支付\u{0}\u{1F600}", "?1", ""].iter().enumerate() {
+        let task = Task::Shell((*text).to_owned());
+        let name = name(&format!("strange-{index}"));
+        let job = Job { definition: Arc::new(Definition::of(task)), name, ..leader.job("strange") };
+        let run = Run { error: (*text).into(), key: Some(Arc::from(*text)), ..leader.run_of(&job, at(0)) };
+        let key = key_of(&run, text, at(1));
+        leader.insert(store, [job_row(&job), run_row(&run), Row::Unique(key.clone())]).await?;
+        let wants = vec![
+            (SHARD, Want::Job(job.namespace.clone(), job.name.clone())),
+            (SHARD, Want::Run(run.id)),
+            (SHARD, Want::Unique(Arc::from(*text))),
+        ];
+        let found = store.fetch(wants).await?;
+        assert_eq!((found.jobs[0].as_ref(), found.runs[0].run.as_ref()), (&job, &run));
+        assert_eq!(found.uniques, [key]);
+    }
+    Ok(())
+}

@@ -1,0 +1,37 @@
+//! What a listing of runs takes, worked out once for every backend.
+
+use punctual_core::ids::{RunId, first_id_at};
+use punctual_core::run::Run;
+
+use crate::RunFilter;
+
+/// The ids a listing may show, both ends included: ids are in the order of creation, so time is a span of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) first: i64,
+    pub(crate) last: i64,
+}
+
+impl Span {
+    /// None: no id is in it.
+    pub(crate) fn of(filter: &RunFilter, after: Option<RunId>) -> Option<Span> {
+        let mut span = Span {
+            first: filter.since.map_or(0, first_id_at),
+            last: filter.until.map_or(i64::MAX, |until| first_id_at(until) - 1),
+        };
+        match after {
+            Some(after) if filter.oldest_first => span.first = span.first.max(after.0.checked_add(1)?),
+            Some(after) => span.last = span.last.min(after.0 - 1),
+            None => {}
+        }
+        (span.first <= span.last).then_some(span)
+    }
+}
+
+impl RunFilter {
+    pub(crate) fn takes(&self, run: &Run) -> bool {
+        self.namespace.as_ref().is_none_or(|namespace| run.namespace == *namespace)
+            && self.job.is_none_or(|job| run.job() == Some(job))
+            && (self.statuses.is_empty() || self.statuses.contains(&run.status()))
+    }
+}

@@ -1,0 +1,173 @@
+//! The meaning of the store, in plain Rust.
+//!
+//! One ordered map of rows behind a mutex: what a verb does here is what every backend has to do. Nothing in it
+//! waits, so a future of it is ready the first time it is polled; the simulator counts on that.
+//!
+//! The one surprise: a batch is applied in place and taken back row by row when it is refused, because a copy of
+//! all rows a commit would make the simulator slow.
+
+mod tables;
+mod reads;
+mod prune;
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use punctual_core::Timestamp;
+use punctual_core::change::{
+    Batch, DeadLetter, Found, Loaded, Revision, Row, RowKey, RunRecord, Skip, TimerPage, TimerPlace, Want,
+};
+use punctual_core::ids::{Epoch, JobId, RunId, SHARDS_MAX, ShardId, Token};
+use punctual_core::job::Job;
+use punctual_core::name::{Name, Namespace};
+use punctual_core::run::Run;
+
+use self::tables::Tables;
+use crate::{Error, JobFilter, LogChunk, PrunePolicy, Result, RunFilter, Stats, Store};
+
+pub struct Memory {
+    shards: u16,
+    tables: Mutex<Tables>,
+}
+
+impl Memory {
+    /// An empty store.
+    pub fn new(shards: u16) -> Self {
+        assert!((1..=SHARDS_MAX).contains(&shards), "a store has 1 to {SHARDS_MAX} shards");
+        Memory { shards, tables: Mutex::new(Tables::new(shards)) }
+    }
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Memory").field("shards", &self.shards).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Store for Memory {
+    fn shards(&self) -> u16 {
+        self.shards
+    }
+
+    async fn acquire(&self, shards: &[ShardId]) -> Result<Vec<(ShardId, Epoch)>> {
+        self.tables.lock().acquire(shards)
+    }
+
+    async fn load(&self, shard: ShardId, epoch: Epoch) -> Result<Loaded> {
+        self.tables.lock().load(shard, epoch)
+    }
+
+    async fn commit(&self, batches: Arc<Vec<Batch>>) -> Result<()> {
+        self.tables.lock().commit(&batches)
+    }
+
+    async fn fetch(&self, wants: Vec<(ShardId, Want)>) -> Result<Found> {
+        let tables = self.tables.lock();
+        let mut found = Found::default();
+        for (shard, want) in wants {
+            match want {
+                Want::Job(namespace, name) => found.jobs.extend(tables.job_named(namespace, name)),
+                Want::Run(run) => found.runs.extend(tables.record_of(run)?),
+                Want::Unique(key) => found.uniques.extend(tables.unique(shard, key)),
+            }
+        }
+        Ok(found)
+    }
+
+    async fn due(&self, shard: ShardId, after: TimerPlace, limit: usize) -> Result<TimerPage> {
+        self.tables.lock().due(shard, after, limit)
+    }
+
+    async fn job(&self, namespace: &Namespace, name: &Name) -> Result<Option<Arc<Job>>> {
+        Ok(self.tables.lock().job_named(namespace.clone(), name.clone()))
+    }
+
+    async fn jobs(
+        &self,
+        filter: &JobFilter,
+        after: Option<(Namespace, Name)>,
+        limit: usize,
+    ) -> Result<Vec<Arc<Job>>> {
+        Ok(self.tables.lock().jobs(filter, after.as_ref(), limit))
+    }
+
+    async fn run(&self, namespace: &Namespace, run: RunId) -> Result<Option<RunRecord>> {
+        let record = self.tables.lock().record_of(run)?;
+        Ok(record.filter(|record| record.run.namespace == *namespace))
+    }
+
+    async fn runs(&self, filter: &RunFilter, after: Option<RunId>, limit: usize) -> Result<Vec<Arc<Run>>> {
+        Ok(self.tables.lock().runs(filter, after, limit))
+    }
+
+    async fn dead_letters(
+        &self,
+        namespace: Option<&Namespace>,
+        after: Option<RunId>,
+        limit: usize,
+    ) -> Result<Vec<DeadLetter>> {
+        let tables = self.tables.lock();
+        let letters = tables.dead_letters(after.map_or(0, |run| run.0 + 1));
+        Ok(letters
+            .filter(|letter| namespace.is_none_or(|namespace| letter.namespace == *namespace))
+            .take(limit)
+            .cloned()
+            .collect())
+    }
+
+    async fn skips(
+        &self,
+        job: Option<JobId>,
+        after: Option<(JobId, Timestamp)>,
+        limit: usize,
+    ) -> Result<Vec<Skip>> {
+        let tables = self.tables.lock();
+        let skips = tables.skips().filter(|skip| job.is_none_or(|job| skip.job == job));
+        let beyond = skips.filter(|skip| after.is_none_or(|after| (skip.job, skip.from) > after));
+        Ok(beyond.take(limit).cloned().collect())
+    }
+
+    async fn revision(&self, job: JobId, revision: u32) -> Result<Option<Arc<Revision>>> {
+        match self.tables.lock().row(job.shard(), &RowKey::Revision(job, revision)) {
+            Some(Row::Revision(revision)) => Ok(Some(Arc::clone(revision))),
+            _ => Ok(None),
+        }
+    }
+
+    async fn stats(&self) -> Result<Stats> {
+        Ok(self.tables.lock().stats())
+    }
+
+    async fn append_logs(&self, chunks: Vec<LogChunk>) -> Result<()> {
+        let mut tables = self.tables.lock();
+        for chunk in chunks {
+            tables.logs.entry((chunk.run, chunk.token, chunk.number)).or_insert(chunk);
+        }
+        Ok(())
+    }
+
+    async fn read_logs(
+        &self,
+        run: RunId,
+        after: Option<(Token, u32)>,
+        limit: usize,
+    ) -> Result<Vec<LogChunk>> {
+        let tables = self.tables.lock();
+        let chunks = tables.logs.range((run, Token(0), 0)..=(run, Token(u64::MAX), u32::MAX));
+        let beyond =
+            chunks.filter(|((_, token, number), _)| after.is_none_or(|place| (*token, *number) > place));
+        Ok(beyond.map(|(_, chunk)| chunk.clone()).take(limit).collect())
+    }
+
+    async fn prune(&self, policy: &PrunePolicy, limit: usize) -> Result<usize> {
+        Ok(self.tables.lock().prune(policy, limit))
+    }
+
+    async fn backup(&self, _to: &Path) -> Result<()> {
+        Err(Error::Unusable("a store in memory has nothing to back up: open one on disk".to_owned()))
+    }
+}

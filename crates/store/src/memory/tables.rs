@@ -1,0 +1,154 @@
+//! The rows, and what a commit does to them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use punctual_core::change::{Batch, Change, Row, RowKey, TimerPlace};
+use punctual_core::ids::{Epoch, JobId, RunId, ShardId, Token};
+use punctual_core::name::{Name, Namespace};
+
+use crate::{Error, LogChunk, Result, refusal};
+
+/// A row's key with its shard: the text of a unique key alone does not tell it.
+type Place = (RowKey, ShardId);
+
+#[derive(Debug)]
+pub(super) struct Tables {
+    pub(super) shards: Vec<Shard>,
+    pub(super) rows: BTreeMap<Place, Row>,
+    pub(super) names: BTreeMap<(Namespace, Name), JobId>,
+    pub(super) timers: BTreeSet<(ShardId, TimerPlace, RowKey)>,
+    pub(super) logs: BTreeMap<(RunId, Token, u32), LogChunk>,
+}
+
+/// The row that fences a shard.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Shard {
+    pub(super) epoch: Epoch,
+    pub(super) commit: u64,
+    pub(super) last_id: i64,
+}
+
+/// What a refused commit has to take back.
+enum Undo {
+    Shard(ShardId, Shard),
+    Row(Place, Option<Row>),
+}
+
+impl Tables {
+    pub(super) fn new(shards: u16) -> Self {
+        Tables {
+            shards: vec![Shard::default(); usize::from(shards)],
+            rows: BTreeMap::new(),
+            names: BTreeMap::new(),
+            timers: BTreeSet::new(),
+            logs: BTreeMap::new(),
+        }
+    }
+
+    /// An acquisition counts as a commit, so that a shard's commit number never comes twice.
+    pub(super) fn acquire(&mut self, shards: &[ShardId]) -> Result<Vec<(ShardId, Epoch)>> {
+        if let Some(shard) = shards.iter().find(|shard| usize::from(shard.0) >= self.shards.len()) {
+            return Err(refusal::no_such_shard(*shard));
+        }
+        let acquired = shards.iter().map(|shard| {
+            let row = &mut self.shards[usize::from(shard.0)];
+            row.epoch.0 += 1;
+            row.commit += 1;
+            (*shard, row.epoch)
+        });
+        Ok(acquired.collect())
+    }
+
+    pub(super) fn commit(&mut self, batches: &[Batch]) -> Result<()> {
+        let mut undo = Vec::new();
+        let result = batches.iter().try_for_each(|batch| self.apply(batch, &mut undo));
+        if result.is_err() {
+            for step in undo.into_iter().rev() {
+                match step {
+                    Undo::Shard(shard, row) => self.shards[usize::from(shard.0)] = row,
+                    Undo::Row(place, row) => {
+                        self.put(place, row);
+                    }
+                }
+            }
+        }
+        result
+    }
+
+    fn apply(&mut self, batch: &Batch, undo: &mut Vec<Undo>) -> Result<()> {
+        let Batch { shard, epoch, commit, .. } = *batch;
+        let row = self.shards.get_mut(usize::from(shard.0));
+        let row = row.filter(|row| row.epoch == epoch && row.commit == commit);
+        let row = row.ok_or(Error::Fenced { shard, epoch })?;
+        undo.push(Undo::Shard(shard, *row));
+        row.commit += 1;
+        row.last_id = batch.last_id;
+        for (key, change) in batch.changes.iter() {
+            refusal::check_shard(shard, key)?;
+            self.check(shard, key, change)?;
+            let row = match change {
+                Change::Insert(row) | Change::Update(row) => Some(row.clone()),
+                Change::Delete => None,
+            };
+            let place = (key.clone(), shard);
+            let old = self.put(place.clone(), row);
+            undo.push(Undo::Row(place, old));
+        }
+        Ok(())
+    }
+
+    /// What the store refuses, however often it is sent.
+    fn check(&self, shard: ShardId, key: &RowKey, change: &Change) -> Result<()> {
+        match (change, self.row(shard, key)) {
+            (Change::Insert(_), Some(_)) => Err(refusal::exists(shard, key)),
+            (Change::Insert(row), None) if name(row).is_some_and(|name| self.names.contains_key(&name)) => {
+                Err(refusal::name_taken(shard, key))
+            }
+            (Change::Update(_) | Change::Delete, None) => Err(refusal::missing(shard, key)),
+            (Change::Update(Row::Job(new)), Some(Row::Job(old)))
+                if new.cursor.fired_through < old.cursor.fired_through =>
+            {
+                Err(refusal::cursor_back(shard, new.id))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The one way a row comes, changes or goes: it keeps names and timers in step.
+    pub(super) fn put(&mut self, place: Place, row: Option<Row>) -> Option<Row> {
+        let shard = place.1;
+        let old = self.rows.remove(&place);
+        if let Some(old) = &old {
+            timer(shard, old).map(|timer| self.timers.remove(&timer));
+            name(old).map(|name| self.names.remove(&name));
+        }
+        if let Some(new) = row {
+            timer(shard, &new).map(|timer| self.timers.insert(timer));
+            if let Row::Job(job) = &new {
+                self.names.insert((job.namespace.clone(), job.name.clone()), job.id);
+            }
+            self.rows.insert(place, new);
+        }
+        old
+    }
+
+    pub(super) fn row(&self, shard: ShardId, key: &RowKey) -> Option<&Row> {
+        self.rows.get(&(key.clone(), shard))
+    }
+}
+
+fn name(row: &Row) -> Option<(Namespace, Name)> {
+    match row {
+        Row::Job(job) => Some((job.namespace.clone(), job.name.clone())),
+        _ => None,
+    }
+}
+
+fn timer(shard: ShardId, row: &Row) -> Option<(ShardId, TimerPlace, RowKey)> {
+    let (at, id) = match row {
+        Row::Job(job) => (job.cursor.wake_at?, job.id.0),
+        Row::Run(run) => (run.wake_at()?, run.id.0),
+        _ => return None,
+    };
+    Some((shard, TimerPlace { at, id }, row.key()))
+}

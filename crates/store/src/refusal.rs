@@ -1,0 +1,64 @@
+//! The refusals that every backend gives in the same words.
+
+use punctual_core::change::RowKey;
+use punctual_core::ids::{JobId, RunId, ShardId};
+
+use crate::{Error, Result};
+
+fn refused(shard: ShardId, what: String) -> Error {
+    Error::Refused { shard, what }
+}
+
+pub(crate) fn exists(shard: ShardId, key: &RowKey) -> Error {
+    refused(shard, format!("{} exists already", Named(key)))
+}
+
+pub(crate) fn missing(shard: ShardId, key: &RowKey) -> Error {
+    refused(shard, format!("{} is not there", Named(key)))
+}
+
+pub(crate) fn name_taken(shard: ShardId, key: &RowKey) -> Error {
+    refused(shard, format!("{} bears a name that another job has", Named(key)))
+}
+
+pub(crate) fn cursor_back(shard: ShardId, job: JobId) -> Error {
+    refused(shard, format!("the cursor of job {job} would go back"))
+}
+
+pub(crate) fn no_such_shard(shard: ShardId) -> Error {
+    refused(shard, "the store has no such shard".to_owned())
+}
+
+/// A row written by a shard that does not lead it could be changed by two leaders at once.
+pub(crate) fn check_shard(shard: ShardId, key: &RowKey) -> Result<()> {
+    let of = match key {
+        RowKey::Job(id) | RowKey::Revision(id, _) | RowKey::Skip(id, _) => id.shard(),
+        RowKey::Run(id) | RowKey::History(id) | RowKey::DeadLetter(id) => id.shard(),
+        RowKey::Unique(_) => shard,
+    };
+    if of == shard { Ok(()) } else { Err(refused(shard, format!("{} belongs to shard {of}", Named(key)))) }
+}
+
+/// A run cannot be carried out without knowing what was asked for.
+pub(crate) fn no_revision(run: RunId, job: JobId, revision: u32) -> Error {
+    Error::Unusable(format!(
+        "run {run} needs revision {revision} of job {job}, which the store does not have"
+    ))
+}
+
+/// A row as a message names it.
+struct Named<'a>(&'a RowKey);
+
+impl std::fmt::Display for Named<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            RowKey::Job(id) => write!(f, "job {id}"),
+            RowKey::Revision(id, revision) => write!(f, "revision {revision} of job {id}"),
+            RowKey::Run(id) => write!(f, "run {id}"),
+            RowKey::History(id) => write!(f, "finished run {id}"),
+            RowKey::DeadLetter(id) => write!(f, "dead letter {id}"),
+            RowKey::Unique(key) => write!(f, "key `{key}`"),
+            RowKey::Skip(id, from) => write!(f, "the skip record of job {id} from {from}"),
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! A walk round all keys that may stop anywhere and goes on from there the next time.
+
+/// Before every key.
+pub(super) const START: i64 = -1;
+
+#[derive(Debug)]
+pub(super) struct Circle {
+    from: i64,
+    at: i64,
+    /// The end was passed: what is left lies between the beginning and `from`.
+    passed_end: bool,
+}
+
+impl Circle {
+    pub(super) fn from(at: i64) -> Circle {
+        Circle { from: at, at, passed_end: false }
+    }
+
+    /// The key to go on after.
+    pub(super) fn at(&self) -> i64 {
+        self.at
+    }
+
+    /// Goes on after `next`; none: there are no more keys. False: every key has been passed.
+    pub(super) fn go_on(&mut self, next: Option<i64>) -> bool {
+        self.at = next.unwrap_or(START);
+        if next.is_none() {
+            // One that set out at the beginning has seen everything when it meets the end.
+            return !std::mem::replace(&mut self.passed_end, true) && self.from != START;
+        }
+        !self.passed_end || self.at < self.from
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Walks the keys two at a time.
+    fn walked(keys: &[i64], from: i64) -> Vec<i64> {
+        let (mut circle, mut seen) = (Circle::from(from), Vec::new());
+        loop {
+            let next: Vec<i64> = keys.iter().copied().filter(|key| *key > circle.at()).take(2).collect();
+            seen.extend(&next);
+            if !circle.go_on((next.len() == 2).then(|| next[1])) {
+                return seen;
+            }
+        }
+    }
+
+    #[test]
+    fn a_circle_passes_every_key_wherever_it_begins() {
+        let keys = [1, 3, 5, 7, 9];
+        assert_eq!(walked(&keys, START), keys);
+        for from in [1, 4, 5, 9, 100] {
+            let mut seen = walked(&keys, from);
+            seen.sort_unstable();
+            seen.dedup();
+            assert_eq!(seen, keys, "from {from}");
+        }
+        assert!(walked(&[], 4).is_empty());
+    }
+}

@@ -1,0 +1,153 @@
+//! How a connection is opened: what it may cost, and that it keeps what it promises.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::failure::{Failure, Health, Moment};
+use crate::{Error, Result};
+
+/// The first SQLite whose write-ahead log loses nothing when two connections meet at a checkpoint.
+const VERSION_MIN: i32 = 3_051_003;
+/// Another program that looks into the file may hold a lock for a moment.
+const BUSY_MAX: Duration = Duration::from_secs(5);
+/// More than the number of our queries: none is ever compiled twice.
+const STATEMENTS_MAX: usize = 128;
+/// A write-ahead log that once grew large is cut back to this.
+const WAL_BYTES_KEPT: i64 = 64 * 1024 * 1024;
+
+/// What a commit means. Anything weaker than `Full` has to be asked for by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// A commit is on the disk when it returns.
+    #[default]
+    Full,
+    /// A commit survives the process, but the last ones may be gone after a power loss. For fast tests.
+    Relaxed,
+}
+
+impl Durability {
+    /// SQLite's name and number for `PRAGMA synchronous`.
+    fn synchronous(self) -> (&'static str, i64) {
+        match self {
+            Durability::Full => ("FULL", 2),
+            Durability::Relaxed => ("NORMAL", 1),
+        }
+    }
+}
+
+/// What a connection is for: it decides how much memory its pages may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    Write,
+    Read,
+}
+
+impl Use {
+    /// In KiB. The writer's covers the inner pages of a store of ten million rows; a reader leans on the system's.
+    fn cache(self) -> i64 {
+        match self {
+            Use::Write => 32 * 1024,
+            Use::Read => 4 * 1024,
+        }
+    }
+}
+
+pub(super) fn check_version() -> Result<()> {
+    if rusqlite::version_number() >= VERSION_MIN {
+        return Ok(());
+    }
+    let version = rusqlite::version();
+    Err(Error::Unusable(format!("SQLite {version} is too old to be trusted with the store: 3.51.3 is needed")))
+}
+
+pub(super) fn open(path: &Path, what_for: Use, durability: Durability) -> Result<Connection> {
+    let connection = prepare(path, what_for, durability).map_err(|failure| explain(path, failure))?;
+    check_durability(&connection, durability).map_err(|failure| explain(path, failure))?;
+    Ok(connection)
+}
+
+fn prepare(path: &Path, what_for: Use, durability: Durability) -> Result<Connection, Failure> {
+    let create = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+    let connection = Connection::open_with_flags(path, create | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    connection.busy_timeout(BUSY_MAX)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+    connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+    connection.pragma_update(None, "synchronous", durability.synchronous().0)?;
+    // Negative: in KiB rather than pages.
+    connection.pragma_update(None, "cache_size", -what_for.cache())?;
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
+    connection.pragma_update_and_check(None, "journal_size_limit", WAL_BYTES_KEPT, |_| Ok(()))?;
+    if what_for == Use::Read {
+        connection.pragma_update(None, "query_only", true)?;
+    }
+    Ok(connection)
+}
+
+/// Reads back what was set: a file system that cannot share memory, say, turns the log off without an error.
+pub(super) fn check_durability(connection: &Connection, wanted: Durability) -> Result<(), Failure> {
+    let journal: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
+    if !journal.eq_ignore_ascii_case("wal") {
+        let what = format!("SQLite keeps its journal as `{journal}`, not as a write-ahead log");
+        return Err(Error::Unusable(format!("the store would not be durable: {what}")).into());
+    }
+    let synchronous: i64 = connection.pragma_query_value(None, "synchronous", |row| row.get(0))?;
+    let (name, number) = wanted.synchronous();
+    if synchronous < number {
+        let what = format!("SQLite has synchronous = {synchronous}, {name} ({number}) is needed");
+        return Err(Error::Unusable(format!("the store would not be durable: {what}")).into());
+    }
+    Ok(())
+}
+
+/// Says which file it was.
+pub(super) fn explain(path: &Path, failure: Failure) -> Error {
+    match Health::default().judge(failure, Moment::Reading) {
+        Error::Full(why) => Error::Full(why),
+        Error::Unreachable(why) => Error::Unusable(format!("`{}` cannot be opened: {why}", path.display())),
+        Error::Unusable(why) => Error::Unusable(format!("`{}`: {why}", path.display())),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn opened(dir: &tempfile::TempDir, durability: Durability) -> Connection {
+        open(&dir.path().join("a.db"), Use::Write, durability).unwrap()
+    }
+
+    fn refusal(connection: &Connection, wanted: Durability) -> String {
+        match check_durability(connection, wanted) {
+            Err(Failure::Told(error)) => error.to_string(),
+            other => panic!("it was taken: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_weaker_setting_than_asked_for_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let connection = opened(&dir, Durability::Full);
+        assert!(check_durability(&connection, Durability::Full).is_ok());
+        connection.pragma_update(None, "synchronous", "OFF").unwrap();
+        for wanted in [Durability::Full, Durability::Relaxed] {
+            assert!(refusal(&connection, wanted).contains("synchronous = 0"));
+        }
+        connection.pragma_update(None, "synchronous", "NORMAL").unwrap();
+        assert!(refusal(&connection, Durability::Full).contains("would not be durable"));
+        assert!(check_durability(&connection, Durability::Relaxed).is_ok());
+    }
+
+    #[test]
+    fn a_journal_that_is_no_write_ahead_log_is_refused() {
+        let connection = Connection::open_in_memory().unwrap();
+        assert!(refusal(&connection, Durability::Full).contains("write-ahead log"));
+    }
+
+    #[test]
+    fn the_bundled_sqlite_is_new_enough() {
+        check_version().unwrap();
+    }
+}

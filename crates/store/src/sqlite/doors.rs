@@ -1,0 +1,104 @@
+//! What the doors read: one row, or a page of them.
+
+use std::sync::Arc;
+
+use punctual_core::Timestamp;
+use punctual_core::change::{DeadLetter, Revision, Skip};
+use punctual_core::ids::{JobId, RunId};
+use punctual_core::job::Job;
+use punctual_core::name::{Name, Namespace};
+
+use super::failure::Failure;
+use super::reader::Snapshot;
+use super::{queries, rows};
+use crate::{JobFilter, Stats};
+
+type Result<T, E = Failure> = std::result::Result<T, E>;
+
+impl Snapshot<'_> {
+    pub(super) fn job_named(&mut self, namespace: &Namespace, name: &Name) -> Result<Option<Arc<Job>>> {
+        let connection = self.connection;
+        let mut statement = connection.prepare_cached(queries::jobs::NAMED)?;
+        let mut found = statement.query((namespace.as_str(), name.as_str()))?;
+        found.next()?.map(|row| rows::job(row, self.definitions)).transpose()
+    }
+
+    pub(super) fn jobs(
+        &mut self,
+        filter: &JobFilter,
+        after: Option<&(Namespace, Name)>,
+        limit: usize,
+    ) -> Result<Vec<Arc<Job>>> {
+        // No name is empty, so an empty one is before all.
+        let (after_namespace, after_name) = match after {
+            Some((namespace, name)) => (namespace.as_str(), name.as_str()),
+            None => ("", ""),
+        };
+        let (sql, namespace, name) = match &filter.namespace {
+            None => (queries::jobs::LIST, after_namespace, after_name),
+            Some(wanted) if wanted.as_str() < after_namespace => return Ok(Vec::new()),
+            Some(wanted) if wanted.as_str() == after_namespace => {
+                (queries::jobs::LIST_OF_NAMESPACE, wanted.as_str(), after_name)
+            }
+            Some(wanted) => (queries::jobs::LIST_OF_NAMESPACE, wanted.as_str(), ""),
+        };
+        let connection = self.connection;
+        let mut statement = connection.prepare_cached(sql)?;
+        let mut found = statement.query((namespace, name, rows_max(limit)))?;
+        let mut jobs = Vec::new();
+        while let Some(row) = found.next()? {
+            jobs.push(rows::job(row, self.definitions)?);
+        }
+        Ok(jobs)
+    }
+
+    pub(super) fn dead_letters(
+        &self,
+        namespace: Option<&Namespace>,
+        after: Option<RunId>,
+        limit: usize,
+    ) -> Result<Vec<DeadLetter>> {
+        let after = after.map_or(-1, |run| run.0);
+        let params = (after, namespace.map(Namespace::as_str), rows_max(limit));
+        self.all(queries::dead_letters::LIST, params, rows::dead_letter)
+    }
+
+    pub(super) fn skips(
+        &self,
+        job: Option<JobId>,
+        after: Option<(JobId, Timestamp)>,
+        limit: usize,
+    ) -> Result<Vec<Skip>> {
+        let limit = rows_max(limit);
+        let (after_job, after_from) = after.map_or((-1, i64::MIN), |(job, from)| (job.0, from.as_millis()));
+        match job {
+            None => self.all(queries::skips::LIST, (after_job, after_from, limit), rows::skip),
+            Some(job) if job.0 < after_job => Ok(Vec::new()),
+            Some(job) => {
+                let from = if job.0 == after_job { after_from } else { i64::MIN };
+                self.all(queries::skips::LIST_OF_JOB, (job.0, from, limit), rows::skip)
+            }
+        }
+    }
+
+    pub(super) fn revision(&mut self, job: JobId, revision: u32) -> Result<Option<Arc<Revision>>> {
+        let connection = self.connection;
+        let mut statement = connection.prepare_cached(queries::revisions::GET)?;
+        let mut found = statement.query((job.0, revision))?;
+        let Some(row) = found.next()? else { return Ok(None) };
+        let definition = self.definitions.read(rows::text(row, 1)?)?;
+        Ok(Some(Arc::new(Revision { job, revision, definition, at: rows::instant(row, 0)? })))
+    }
+
+    pub(super) fn stats(&self) -> Result<Stats> {
+        let stats = self.one(queries::shards::STATS, [], |row| {
+            let count = |column| row.get::<_, i64>(column).map(i64::cast_unsigned);
+            Ok(Stats { jobs: count(0)?, live_runs: count(1)?, history_runs: count(2)?, dead_letters: count(3)? })
+        })?;
+        Ok(stats.unwrap_or_default())
+    }
+}
+
+pub(super) fn rows_max(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,133 @@
+//! What was acknowledged: how a store notices that it lost something.
+//!
+//! SQLite takes a write-ahead log up to its first damaged page and calls the rest unfinished. That is right for what
+//! nobody was told of, and wrong for what was acknowledged. So the number of commits is written down beside the
+//! database after each of them, and a store that comes up with fewer refuses to serve.
+//!
+//! The one surprise: the mark is never synced. After kill -9 it is exact; after a power loss it may be behind, never
+//! ahead, so it raises no false alarm.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+
+use super::folder::{FILE_MODE, Folder, unusable};
+use crate::{Error, Result};
+
+/// Two numbers of fixed width, each overwritten in place: that needs no room on a full disk.
+const WIDTH: usize = 20;
+const SIZE_AT: u64 = WIDTH as u64 + 1;
+
+#[derive(Debug)]
+pub(super) struct Mark(File);
+
+/// What the store must at least have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Marked {
+    /// Commits and acquisitions, over all shards.
+    pub(super) commits: u64,
+    /// The size of the database file; it never shrinks.
+    pub(super) size: u64,
+}
+
+impl Marked {
+    /// None: the store is new, comes from a backup, or ran without durability.
+    pub(super) fn read(folder: &Folder) -> Option<Marked> {
+        let text = fs::read_to_string(folder.mark()).ok()?;
+        let mut numbers = text.split_ascii_whitespace().map(str::parse);
+        let (commits, size) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+        Some(Marked { commits, size })
+    }
+
+    pub(super) fn check_size(self, folder: &Folder) -> Result<()> {
+        let path = folder.state();
+        let size = match fs::metadata(&path) {
+            Ok(metadata) => metadata.len(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
+            Err(error) => return Err(unusable(&path, "cannot be looked at", &error)),
+        };
+        if size >= self.size {
+            return Ok(());
+        }
+        let what = format!("it has {size} bytes and had {}", self.size);
+        Err(lost(folder, &format!("`{}` was cut off: {what}", path.display())))
+    }
+
+    pub(super) fn check_commits(self, commits: u64, folder: &Folder) -> Result<()> {
+        if commits >= self.commits {
+            return Ok(());
+        }
+        let missing = self.commits - commits;
+        let what = format!("{missing} acknowledged commits are missing: the file `punctual.db-wal` is damaged or gone");
+        Err(lost(folder, &what))
+    }
+}
+
+fn lost(folder: &Folder, what: &str) -> Error {
+    let mark = folder.mark();
+    Error::Unusable(format!(
+        "the store has lost acknowledged work and will not be used ({what}). Restore a backup into an empty folder; \
+         or, to go on without what is lost, remove `{}`",
+        mark.display()
+    ))
+}
+
+impl Mark {
+    pub(super) fn open(folder: &Folder, at_least: Marked) -> Result<Mark> {
+        let path = folder.mark();
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(FILE_MODE);
+        let file = options.open(&path).map_err(|error| unusable(&path, "cannot be opened", &error))?;
+        let mark = Mark(file);
+        mark.commits(at_least.commits);
+        mark.size(at_least.size);
+        Ok(mark)
+    }
+
+    pub(super) fn remove(folder: &Folder) -> Result<()> {
+        match fs::remove_file(folder.mark()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(unusable(&folder.mark(), "cannot be removed", &error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn commits(&self, commits: u64) {
+        self.write(commits, 0);
+    }
+
+    pub(super) fn size(&self, size: u64) {
+        self.write(size, SIZE_AT);
+    }
+
+    /// A mark that cannot be written is only behind: the commit it tells of stands all the same.
+    fn write(&self, number: u64, at: u64) {
+        let text = format!("{number:0WIDTH$}\n");
+        if let Err(error) = self.0.write_all_at(text.as_bytes(), at) {
+            tracing::warn!(%error, "the mark of what was acknowledged could not be written");
+        }
+    }
+}
+
+pub(super) fn size_of(path: &Path) -> u64 {
+    fs::metadata(path).map_or(0, |metadata| metadata.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_reads_back_what_was_written_last() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::make(dir.path()).unwrap();
+        assert_eq!(Marked::read(&folder), None);
+        let mark = Mark::open(&folder, Marked { commits: 7, size: 4096 }).unwrap();
+        mark.commits(u64::MAX);
+        assert_eq!(Marked::read(&folder), Some(Marked { commits: u64::MAX, size: 4096 }));
+        mark.size(8192);
+        assert_eq!(Marked::read(&folder), Some(Marked { commits: u64::MAX, size: 8192 }));
+    }
+}

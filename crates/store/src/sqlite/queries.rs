@@ -1,0 +1,183 @@
+//! Every statement, by table. Values are bound, never written into the text.
+
+pub(super) const BEGIN: &str = "BEGIN IMMEDIATE";
+pub(super) const BEGIN_READING: &str = "BEGIN";
+pub(super) const COMMIT: &str = "COMMIT";
+pub(super) const ROLLBACK: &str = "ROLLBACK";
+
+pub(super) mod shards {
+    pub(in crate::sqlite) const INSERT: &str =
+        "INSERT INTO shards (shard, epoch, commit_no, last_id) VALUES (?1, 0, 0, 0)";
+    /// The fence: it must hit one row, or the batch is outdated.
+    pub(in crate::sqlite) const FENCE: &str = "UPDATE shards SET commit_no = commit_no + 1, last_id = ?4, jobs = jobs + ?5, \
+         live_runs = live_runs + ?6, history_runs = history_runs + ?7, dead_letters = dead_letters + ?8 \
+         WHERE shard = ?1 AND epoch = ?2 AND commit_no = ?3";
+    pub(in crate::sqlite) const PRUNED: &str = "UPDATE shards SET history_runs = history_runs - ?2 WHERE shard = ?1";
+    pub(in crate::sqlite) const ACQUIRE: &str = "UPDATE shards SET epoch = epoch + 1, commit_no = commit_no + 1 \
+         WHERE shard = ?1 RETURNING epoch";
+    pub(in crate::sqlite) const GET: &str =
+        "SELECT commit_no, last_id FROM shards WHERE shard = ?1 AND epoch = ?2";
+    pub(in crate::sqlite) const TOTAL: &str = "SELECT count(*), coalesce(sum(commit_no), 0) FROM shards";
+    pub(in crate::sqlite) const STATS: &str =
+        "SELECT sum(jobs), sum(live_runs), sum(history_runs), sum(dead_letters) FROM shards";
+}
+
+/// In the order in which `rows::job` reads them.
+macro_rules! job_columns {
+    () => {
+        "id, namespace, name, revision, paused, created_at, updated_at, \
+         fired_through, next_due, wake_at, fires, definition"
+    };
+}
+
+pub(super) mod jobs {
+    pub(in crate::sqlite) const INSERT: &str = "INSERT INTO jobs (id, shard, namespace, name, revision, paused, \
+         created_at, updated_at, fired_through, next_due, wake_at, fires, keep_runs, keep_days, definition) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
+    /// A fire: the definition of a revision never changes, so it is not written again.
+    pub(in crate::sqlite) const MOVE: &str = "UPDATE jobs SET paused = ?3, updated_at = ?4, fired_through = ?5, \
+         next_due = ?6, wake_at = ?7, fires = ?8 WHERE id = ?1 AND revision = ?2 AND fired_through <= ?5";
+    pub(in crate::sqlite) const UPDATE: &str = "UPDATE jobs SET revision = ?2, paused = ?3, updated_at = ?4, \
+         fired_through = ?5, next_due = ?6, wake_at = ?7, fires = ?8, keep_runs = ?9, keep_days = ?10, \
+         definition = ?11 WHERE id = ?1 AND fired_through <= ?5";
+    pub(in crate::sqlite) const DELETE: &str = "DELETE FROM jobs WHERE id = ?1";
+    pub(in crate::sqlite) const EXISTS: &str = "SELECT 1 FROM jobs WHERE id = ?1";
+    pub(in crate::sqlite) const GET: &str = concat!("SELECT ", job_columns!(), " FROM jobs WHERE id = ?1");
+    pub(in crate::sqlite) const NAMED: &str =
+        concat!("SELECT ", job_columns!(), " FROM jobs WHERE namespace = ?1 AND name = ?2");
+    pub(in crate::sqlite) const LIST: &str = concat!(
+        "SELECT ",
+        job_columns!(),
+        " FROM jobs WHERE (namespace, name) > (?1, ?2) ORDER BY namespace, name LIMIT ?3"
+    );
+    pub(in crate::sqlite) const LIST_OF_NAMESPACE: &str = concat!(
+        "SELECT ",
+        job_columns!(),
+        " FROM jobs WHERE namespace = ?1 AND name > ?2 ORDER BY name LIMIT ?3"
+    );
+    pub(in crate::sqlite) const DUE: &str = concat!(
+        "SELECT ",
+        job_columns!(),
+        " FROM jobs WHERE shard = ?1 AND wake_at IS NOT NULL AND (wake_at, id) > (?2, ?3) ",
+        "ORDER BY wake_at, id LIMIT ?4"
+    );
+    pub(in crate::sqlite) const KEEP: &str = "SELECT keep_runs, keep_days FROM jobs WHERE id = ?1";
+}
+
+pub(super) mod revisions {
+    pub(in crate::sqlite) const INSERT: &str =
+        "INSERT INTO revisions (job, revision, at, definition) VALUES (?1, ?2, ?3, ?4)";
+    pub(in crate::sqlite) const UPDATE: &str =
+        "UPDATE revisions SET at = ?3, definition = ?4 WHERE job = ?1 AND revision = ?2";
+    pub(in crate::sqlite) const DELETE: &str = "DELETE FROM revisions WHERE job = ?1 AND revision = ?2";
+    pub(in crate::sqlite) const GET: &str =
+        "SELECT at, definition FROM revisions WHERE job = ?1 AND revision = ?2";
+    pub(in crate::sqlite) const OF_JOB: &str = "SELECT revision FROM revisions WHERE job = ?1 LIMIT ?2";
+}
+
+pub(super) mod deleted_jobs {
+    pub(in crate::sqlite) const INSERT: &str = "INSERT INTO deleted_jobs (job) VALUES (?1) ON CONFLICT DO NOTHING";
+    pub(in crate::sqlite) const DELETE: &str = "DELETE FROM deleted_jobs WHERE job = ?1";
+    pub(in crate::sqlite) const AFTER: &str = "SELECT job FROM deleted_jobs WHERE job > ?1 ORDER BY job LIMIT ?2";
+}
+
+pub(super) mod runs {
+    pub(in crate::sqlite) const INSERT: &str = "INSERT INTO runs (place, shard, wake_at, job, status, namespace, body) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    pub(in crate::sqlite) const UPDATE: &str =
+        "UPDATE runs SET wake_at = ?2, status = ?3, body = ?4 WHERE place = ?1";
+    pub(in crate::sqlite) const DELETE: &str = "DELETE FROM runs WHERE place = ?1";
+    pub(in crate::sqlite) const GET: &str = "SELECT body FROM runs WHERE place = ?1";
+    pub(in crate::sqlite) const LOAD: &str =
+        "SELECT body FROM runs WHERE place BETWEEN ?1 AND ?2 AND wake_at IS NULL ORDER BY place";
+    pub(in crate::sqlite) const DUE: &str = "SELECT wake_at, place, body FROM runs \
+         WHERE shard = ?1 AND wake_at IS NOT NULL AND (wake_at, place) > (?2, ?3) ORDER BY wake_at, place LIMIT ?4";
+    pub(in crate::sqlite) const NEWEST_FIRST: &str = "SELECT place, namespace, job, status FROM runs \
+         WHERE place BETWEEN ?1 AND ?2 ORDER BY place DESC";
+    pub(in crate::sqlite) const OLDEST_FIRST: &str = "SELECT place, namespace, job, status FROM runs \
+         WHERE place BETWEEN ?1 AND ?2 ORDER BY place";
+    pub(in crate::sqlite) const ANY_OF_JOB: &str = "SELECT 1 FROM runs WHERE place BETWEEN ?1 AND ?2 AND job = ?3 LIMIT 1";
+}
+
+pub(super) mod history {
+    pub(in crate::sqlite) const INSERT: &str = "INSERT INTO history (id, job, status, finished_at, namespace, body) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    pub(in crate::sqlite) const UPDATE: &str =
+        "UPDATE history SET status = ?2, finished_at = ?3, body = ?4 WHERE id = ?1";
+    pub(in crate::sqlite) const DELETE: &str = "DELETE FROM history WHERE id = ?1";
+    pub(in crate::sqlite) const GET: &str = "SELECT body FROM history WHERE id = ?1";
+    pub(in crate::sqlite) const EXISTS: &str = "SELECT 1 FROM history WHERE id = ?1";
+    pub(in crate::sqlite) const NEWEST_FIRST: &str = "SELECT id, namespace, job, status FROM history \
+         WHERE id BETWEEN ?1 AND ?2 ORDER BY id DESC";
+    pub(in crate::sqlite) const OLDEST_FIRST: &str = "SELECT id, namespace, job, status FROM history \
+         WHERE id BETWEEN ?1 AND ?2 ORDER BY id";
+    pub(in crate::sqlite) const OF_JOB_NEWEST_FIRST: &str = "SELECT id, namespace, job, status FROM history \
+         WHERE job = ?3 AND id BETWEEN ?1 AND ?2 ORDER BY id DESC";
+    pub(in crate::sqlite) const OF_JOB_OLDEST_FIRST: &str = "SELECT id, namespace, job, status FROM history \
+         WHERE job = ?3 AND id BETWEEN ?1 AND ?2 ORDER BY id";
+    pub(in crate::sqlite) const OF_STATUS_NEWEST_FIRST: &str = "SELECT id, namespace, job, status FROM history \
+         WHERE status > 3 AND status = ?3 AND id BETWEEN ?1 AND ?2 ORDER BY id DESC";
+    pub(in crate::sqlite) const OF_STATUS_OLDEST_FIRST: &str = "SELECT id, namespace, job, status FROM history \
+         WHERE status > 3 AND status = ?3 AND id BETWEEN ?1 AND ?2 ORDER BY id";
+    pub(in crate::sqlite) const ANY_OF_JOB: &str = "SELECT 1 FROM history WHERE job = ?1 LIMIT 1";
+    /// The next job that has history.
+    pub(in crate::sqlite) const NEXT_JOB: &str = "SELECT job FROM history WHERE job > ?1 ORDER BY job LIMIT 1";
+    /// The newest run of a job that has as many newer ones as the job keeps.
+    pub(in crate::sqlite) const BEYOND: &str = "SELECT id FROM history WHERE job = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2";
+    pub(in crate::sqlite) const OLD_OF_JOB: &str = "SELECT id FROM history WHERE job = ?1 AND id <= ?2 \
+         AND (id <= ?3 OR finished_at < ?4) AND NOT EXISTS (SELECT 1 FROM dead_letters WHERE run = history.id) \
+         ORDER BY id LIMIT ?5";
+    pub(in crate::sqlite) const OLD_AD_HOC: &str = "SELECT id FROM history WHERE job IS NULL AND finished_at < ?1 \
+         AND NOT EXISTS (SELECT 1 FROM dead_letters WHERE run = history.id) ORDER BY finished_at LIMIT ?2";
+}
+
+pub(super) mod dead_letters {
+    pub(in crate::sqlite) const INSERT: &str =
+        "INSERT INTO dead_letters (run, namespace, job, at) VALUES (?1, ?2, ?3, ?4)";
+    pub(in crate::sqlite) const UPDATE: &str =
+        "UPDATE dead_letters SET namespace = ?2, job = ?3, at = ?4 WHERE run = ?1";
+    pub(in crate::sqlite) const DELETE: &str = "DELETE FROM dead_letters WHERE run = ?1";
+    pub(in crate::sqlite) const EXISTS: &str = "SELECT 1 FROM dead_letters WHERE run = ?1";
+    pub(in crate::sqlite) const LIST: &str = "SELECT run, namespace, job, at FROM dead_letters \
+         WHERE run > ?1 AND (?2 IS NULL OR namespace = ?2) ORDER BY run LIMIT ?3";
+}
+
+pub(super) mod uniques {
+    pub(in crate::sqlite) const INSERT: &str =
+        "INSERT INTO uniques (shard, key, run, expires_at) VALUES (?1, ?2, ?3, ?4)";
+    pub(in crate::sqlite) const UPDATE: &str =
+        "UPDATE uniques SET run = ?3, expires_at = ?4 WHERE shard = ?1 AND key = ?2";
+    pub(in crate::sqlite) const DELETE: &str = "DELETE FROM uniques WHERE shard = ?1 AND key = ?2";
+    pub(in crate::sqlite) const DELETE_EXPIRED: &str =
+        "DELETE FROM uniques WHERE shard = ?1 AND key = ?2 AND expires_at < ?3";
+    pub(in crate::sqlite) const GET: &str = "SELECT run, expires_at FROM uniques WHERE shard = ?1 AND key = ?2";
+    pub(in crate::sqlite) const EXPIRED: &str =
+        "SELECT shard, key FROM uniques WHERE expires_at < ?1 ORDER BY expires_at LIMIT ?2";
+}
+
+pub(super) mod skips {
+    pub(in crate::sqlite) const INSERT: &str =
+        "INSERT INTO skips (job, from_due, to_due, revision, reason, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    pub(in crate::sqlite) const UPDATE: &str =
+        "UPDATE skips SET to_due = ?3, revision = ?4, reason = ?5, at = ?6 WHERE job = ?1 AND from_due = ?2";
+    pub(in crate::sqlite) const DELETE: &str = "DELETE FROM skips WHERE job = ?1 AND from_due = ?2";
+    pub(in crate::sqlite) const LIST: &str = "SELECT job, from_due, to_due, revision, reason, at FROM skips \
+         WHERE (job, from_due) > (?1, ?2) ORDER BY job, from_due LIMIT ?3";
+    pub(in crate::sqlite) const LIST_OF_JOB: &str = "SELECT job, from_due, to_due, revision, reason, at FROM skips \
+         WHERE job = ?1 AND from_due > ?2 ORDER BY from_due LIMIT ?3";
+    /// `?1` is now, `?2` how long records without a job are kept, `?3` an instant that no kept record is older than.
+    pub(in crate::sqlite) const OLD: &str = "SELECT skips.job, skips.from_due FROM skips \
+         LEFT JOIN jobs ON jobs.id = skips.job \
+         WHERE skips.at < ?3 AND skips.at < ?1 - coalesce(jobs.keep_days * 86400000, ?2) LIMIT ?4";
+}
+
+pub(super) mod chunks {
+    /// A chunk that is there already is left as it is.
+    pub(in crate::sqlite) const INSERT: &str = "INSERT INTO chunks (run, token, number, at, stream, bytes) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING";
+    pub(in crate::sqlite) const LIST: &str = "SELECT token, number, at, stream, bytes FROM chunks \
+         WHERE run = ?1 AND (token, number) > (?2, ?3) ORDER BY token, number LIMIT ?4";
+    pub(in crate::sqlite) const NEXT_RUN: &str = "SELECT run FROM chunks WHERE run > ?1 ORDER BY run LIMIT 1";
+    pub(in crate::sqlite) const DELETE: &str = "DELETE FROM chunks WHERE rowid IN \
+         (SELECT rowid FROM chunks WHERE run = ?1 LIMIT ?2)";
+}

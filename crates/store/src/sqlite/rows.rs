@@ -1,0 +1,112 @@
+//! Rows as they come out of SQLite.
+
+use std::sync::Arc;
+
+use punctual_core::Timestamp;
+use punctual_core::change::{DeadLetter, Skip};
+use punctual_core::ids::{JobId, RunId, Token};
+use punctual_core::job::{Cursor, Job};
+use punctual_core::name::Name;
+use punctual_core::run::Run;
+use rusqlite::Row;
+use rusqlite::types::ValueRef;
+
+use super::codec;
+use super::definitions::Definitions;
+use super::failure::Failure;
+use crate::{LogChunk, Stream};
+
+type Result<T, E = Failure> = std::result::Result<T, E>;
+
+/// The columns of `queries::job_columns`.
+pub(super) fn job(row: &Row<'_>, definitions: &mut Definitions) -> Result<Arc<Job>> {
+    let cursor = Cursor {
+        fired_through: instant(row, 7)?,
+        next_due: instant_or_none(row, 8)?,
+        wake_at: instant_or_none(row, 9)?,
+        fires: codec::from_json(text(row, 10)?)?,
+    };
+    Ok(Arc::new(Job {
+        id: JobId(row.get(0)?),
+        namespace: name(text(row, 1)?)?,
+        name: name(text(row, 2)?)?,
+        revision: row.get(3)?,
+        definition: definitions.read(text(row, 11)?)?,
+        paused: row.get(4)?,
+        created_at: instant(row, 5)?,
+        updated_at: instant(row, 6)?,
+        cursor,
+    }))
+}
+
+pub(super) fn run(row: &Row<'_>, column: usize) -> Result<Arc<Run>> {
+    Ok(codec::read_run(blob(row, column)?)?)
+}
+
+pub(super) fn dead_letter(row: &Row<'_>) -> Result<DeadLetter> {
+    let job = match row.get_ref(2)? {
+        ValueRef::Null => None,
+        _ => Some(name::<Name>(text(row, 2)?)?),
+    };
+    Ok(DeadLetter { run: RunId(row.get(0)?), namespace: name(text(row, 1)?)?, job, at: instant(row, 3)? })
+}
+
+pub(super) fn skip(row: &Row<'_>) -> Result<Skip> {
+    Ok(Skip {
+        job: JobId(row.get(0)?),
+        from: instant(row, 1)?,
+        to: instant(row, 2)?,
+        revision: row.get(3)?,
+        reason: codec::from_json(text(row, 4)?)?,
+        at: instant(row, 5)?,
+    })
+}
+
+pub(super) fn chunk(run: RunId, row: &Row<'_>) -> Result<LogChunk> {
+    Ok(LogChunk {
+        run,
+        token: Token(row.get::<_, i64>(0)?.cast_unsigned()),
+        number: row.get(1)?,
+        at: instant(row, 2)?,
+        stream: stream(row.get(3)?)?,
+        bytes: blob(row, 4)?.to_vec(),
+    })
+}
+
+/// Part of the file format: these numbers never change.
+pub(super) fn stream_number(stream: Stream) -> i64 {
+    match stream {
+        Stream::Out => 1,
+        Stream::Err => 2,
+        Stream::Note => 3,
+    }
+}
+
+fn stream(number: i64) -> Result<Stream> {
+    match number {
+        1 => Ok(Stream::Out),
+        2 => Ok(Stream::Err),
+        3 => Ok(Stream::Note),
+        _ => Err(codec::cannot_read(&format!("a chunk of stream {number}")).into()),
+    }
+}
+
+pub(super) fn instant(row: &Row<'_>, column: usize) -> Result<Timestamp> {
+    Ok(Timestamp::from_millis(row.get(column)?))
+}
+
+fn instant_or_none(row: &Row<'_>, column: usize) -> Result<Option<Timestamp>> {
+    Ok(row.get::<_, Option<i64>>(column)?.map(Timestamp::from_millis))
+}
+
+pub(super) fn text<'r>(row: &'r Row<'_>, column: usize) -> Result<&'r str> {
+    row.get_ref(column)?.as_str().map_err(|error| codec::cannot_read(&error).into())
+}
+
+fn blob<'r>(row: &'r Row<'_>, column: usize) -> Result<&'r [u8]> {
+    row.get_ref(column)?.as_blob().map_err(|error| codec::cannot_read(&error).into())
+}
+
+fn name<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T> {
+    text.parse().map_err(|error| codec::cannot_read(&error).into())
+}

@@ -1,0 +1,147 @@
+//! The tables, and how an older file gets them.
+//!
+//! Migrations are numbered and never change once released; each is kept with a checksum, so that a file made by a
+//! stranger version is noticed instead of half understood.
+
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+
+use punctual_core::hash;
+
+use super::failure::Failure;
+use crate::Error;
+
+/// What a file is: its migrations in order, and the number in its header that says whose it is.
+pub(super) struct Schema {
+    pub(super) application_id: i32,
+    migrations: &'static [&'static str],
+}
+
+/// "PNCT"
+pub(super) const STATE: Schema =
+    Schema { application_id: 0x504e_4354, migrations: &[include_str!("migrations/0001.sql")] };
+/// "PNCL"
+pub(super) const LOGS: Schema =
+    Schema { application_id: 0x504e_434c, migrations: &[include_str!("migrations/logs/0001.sql")] };
+
+const MAKE_TABLE: &str =
+    "CREATE TABLE IF NOT EXISTS schema (version INTEGER PRIMARY KEY, checksum TEXT NOT NULL) STRICT";
+const ALL: &str = "SELECT version, checksum FROM schema ORDER BY version";
+const ADD: &str = "INSERT INTO schema (version, checksum) VALUES (?1, ?2)";
+const IS_EMPTY: &str = "SELECT count(*) = 0 FROM sqlite_schema";
+
+impl Schema {
+    /// Brings a file up to date, and calls `first` if it was new: all of it or nothing.
+    pub(super) fn migrate(
+        &self,
+        connection: &mut Connection,
+        first: impl FnOnce(&Transaction<'_>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let is_new = self.claim(&transaction)?;
+        transaction.execute_batch(MAKE_TABLE)?;
+        let done = self.check(&transaction)?;
+        for (index, sql) in self.migrations.iter().enumerate().skip(done) {
+            transaction.execute_batch(sql)?;
+            transaction.execute(ADD, (version(index), checksum(sql)))?;
+        }
+        if is_new {
+            first(&transaction)?;
+        }
+        transaction.commit()?;
+        Ok(())
+    }
+
+    /// True: the file is new and now ours.
+    fn claim(&self, transaction: &Transaction<'_>) -> Result<bool, Failure> {
+        let id: i32 = transaction.pragma_query_value(None, "application_id", |row| row.get(0))?;
+        if id == self.application_id {
+            return Ok(false);
+        }
+        let is_empty: bool = transaction.query_row(IS_EMPTY, [], |row| row.get(0))?;
+        if id != 0 || !is_empty {
+            return Err(Error::Unusable("it is a database, but not one of Punctual's".to_owned()).into());
+        }
+        transaction.pragma_update(None, "application_id", self.application_id)?;
+        Ok(true)
+    }
+
+    /// How many migrations the file has had; refused if it had others than we know.
+    fn check(&self, transaction: &Transaction<'_>) -> Result<usize, Failure> {
+        let mut statement = transaction.prepare(ALL)?;
+        let rows = statement.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?;
+        let had = rows.collect::<rusqlite::Result<Vec<_>>>()?;
+        if had.len() > self.migrations.len() {
+            let (newest, known) = (had.len(), self.migrations.len());
+            return Err(Error::Unusable(format!(
+                "it was written by a newer version of Punctual (schema {newest}, this one knows {known}): start that \
+                 version, or restore a backup made before the upgrade"
+            ))
+            .into());
+        }
+        for (index, (number, sum)) in had.iter().enumerate() {
+            if *number != version(index) || *sum != checksum(self.migrations[index]) {
+                return Err(Error::Unusable(format!(
+                    "its schema {number} is not the one this version of Punctual knows: start the version that made it"
+                ))
+                .into());
+            }
+        }
+        Ok(had.len())
+    }
+}
+
+fn version(index: usize) -> i64 {
+    i64::try_from(index).unwrap_or(i64::MAX).saturating_add(1)
+}
+
+fn checksum(sql: &str) -> String {
+    format!("{:016x}", hash::stable(&[sql.as_bytes()]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn migrated(connection: &mut Connection) -> Result<bool, String> {
+        let mut was_new = false;
+        let result = STATE.migrate(connection, |_| {
+            was_new = true;
+            Ok(())
+        });
+        match result {
+            Ok(()) => Ok(was_new),
+            Err(Failure::Told(error)) => Err(error.to_string()),
+            Err(Failure::Sqlite(error)) => Err(error.to_string()),
+        }
+    }
+
+    #[test]
+    fn a_file_is_new_once() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        assert_eq!(migrated(&mut connection), Ok(true));
+        assert_eq!(migrated(&mut connection), Ok(false));
+    }
+
+    #[test]
+    fn a_file_of_a_newer_version_is_refused() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrated(&mut connection).unwrap();
+        connection.execute(ADD, (2, "something new")).unwrap();
+        assert!(migrated(&mut connection).unwrap_err().contains("newer version"));
+    }
+
+    #[test]
+    fn a_file_with_another_past_is_refused() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrated(&mut connection).unwrap();
+        connection.execute("UPDATE schema SET checksum = 'other'", []).unwrap();
+        assert!(migrated(&mut connection).unwrap_err().contains("not the one this version"));
+    }
+
+    #[test]
+    fn a_stranger_s_database_is_left_alone() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch("CREATE TABLE theirs (a)").unwrap();
+        assert!(migrated(&mut connection).unwrap_err().contains("not one of Punctual's"));
+    }
+}

@@ -1,0 +1,91 @@
+//! What the leader of a shard reads: its live set, rows by key, its next timers.
+
+use std::sync::Arc;
+
+use punctual_core::change::{Found, Loaded, TimerPage, TimerPlace, UniqueKey, Want};
+use punctual_core::ids::{Epoch, RunId, ShardId};
+use rusqlite::fallible_streaming_iterator::FallibleStreamingIterator;
+use rusqlite::{Row, Rows};
+
+use super::failure::Failure;
+use super::reader::Snapshot;
+use super::{place, queries, rows};
+use crate::Error;
+
+type Result<T, E = Failure> = std::result::Result<T, E>;
+
+impl Snapshot<'_> {
+    pub(super) fn load(&mut self, shard: ShardId, epoch: Epoch) -> Result<Loaded> {
+        let row = self.one(queries::shards::GET, (shard.0, epoch.0), |row| {
+            Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get(1)?))
+        })?;
+        let (commit, last_id) = row.ok_or(Error::Fenced { shard, epoch })?;
+        let held = self.all(queries::runs::LOAD, place::span(shard), |row| rows::run(row, 0))?;
+        let runs = held.into_iter().map(|run| self.record(run, false)).collect::<Result<_>>()?;
+        Ok(Loaded { shard, epoch, commit, last_id, runs })
+    }
+
+    pub(super) fn fetch(&mut self, wants: &[(ShardId, Want)]) -> Result<Found> {
+        let mut found = Found::default();
+        for (shard, want) in wants {
+            match want {
+                Want::Job(namespace, name) => found.jobs.extend(self.job_named(namespace, name)?),
+                Want::Run(run) => found.runs.extend(self.run(*run)?),
+                Want::Unique(key) => found.uniques.extend(self.unique(*shard, key)?),
+            }
+        }
+        Ok(found)
+    }
+
+    fn unique(&self, shard: ShardId, key: &Arc<str>) -> Result<Option<UniqueKey>> {
+        self.one(queries::uniques::GET, (shard.0, key.as_ref()), |row| {
+            let (run, expires_at) = (RunId(row.get(0)?), rows::instant(row, 1)?);
+            Ok(UniqueKey { key: Arc::clone(key), run, expires_at })
+        })
+    }
+
+    /// Jobs and waiting runs lie in two indexes of one order; they are merged as they are read.
+    pub(super) fn due(&mut self, shard: ShardId, after: TimerPlace, limit: usize) -> Result<TimerPage> {
+        let (at, most) = (after.at.as_millis(), i64::try_from(limit).unwrap_or(i64::MAX));
+        let connection = self.connection;
+        let mut jobs = connection.prepare_cached(queries::jobs::DUE)?;
+        let mut runs = connection.prepare_cached(queries::runs::DUE)?;
+        let mut jobs = jobs.query((shard.0, at, after.id, most))?;
+        let mut runs = runs.query((shard.0, at, place::through(shard, after.id), most))?;
+        let mut next_job = advance(&mut jobs, job_place)?;
+        let mut next_run = advance(&mut runs, run_place)?;
+        let mut page = TimerPage::default();
+        for _ in 0..limit {
+            let (is_job, place) = match (next_job, next_run) {
+                (None, None) => break,
+                (Some(job), Some(run)) => (job <= run, job.min(run)),
+                (Some(job), None) => (true, job),
+                (None, Some(run)) => (false, run),
+            };
+            if is_job {
+                page.jobs.extend(jobs.get().map(|row| rows::job(row, self.definitions)).transpose()?);
+                next_job = advance(&mut jobs, job_place)?;
+            } else {
+                let run = runs.get().map(|row| rows::run(row, 2)).transpose()?;
+                page.runs.extend(run.map(|run| self.record(run, false)).transpose()?);
+                next_run = advance(&mut runs, run_place)?;
+            }
+            page.end = Some(place);
+        }
+        Ok(page)
+    }
+}
+
+/// Goes to the next row and says where it lies; none: there is no next.
+fn advance(rows: &mut Rows<'_>, place_of: fn(&Row<'_>) -> Result<TimerPlace>) -> Result<Option<TimerPlace>> {
+    rows.advance()?;
+    rows.get().map(place_of).transpose()
+}
+
+fn job_place(row: &Row<'_>) -> Result<TimerPlace> {
+    Ok(TimerPlace { at: rows::instant(row, 9)?, id: row.get(0)? })
+}
+
+fn run_place(row: &Row<'_>) -> Result<TimerPlace> {
+    Ok(TimerPlace { at: rows::instant(row, 0)?, id: place::run(row.get(1)?).0 })
+}

@@ -1,0 +1,106 @@
+//! The one writer: every change of the state goes through its connection, one transaction after the other.
+//!
+//! Sqlite ──batches──▶ writer ──rows──▶ changes
+//!                       ├──▶ mark          what was acknowledged
+//!                       └──▶ checkpoint    when the write-ahead log has grown
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use punctual_core::change::Batch;
+use punctual_core::ids::{Epoch, ShardId};
+use rusqlite::{Connection, OptionalExtension};
+
+use super::changes::Statements;
+use super::checkpoint::Checkpoints;
+use super::failure::{Failure, Health};
+use super::mark::Mark;
+use super::queries;
+use super::transaction::transact;
+use crate::{Error, Result, refusal};
+
+pub(super) struct Writer {
+    connection: Connection,
+    health: Arc<Health>,
+    /// None: without durability there is nothing to hold the store to.
+    mark: Option<Arc<Mark>>,
+    /// Commits and acquisitions so far, over all shards.
+    commits: u64,
+    /// Pages in the write-ahead log after the last commit.
+    wal_pages: Arc<AtomicU32>,
+    checkpoints: Checkpoints,
+    /// The body of the row that is being written.
+    buffer: Vec<u8>,
+}
+
+impl Writer {
+    pub(super) fn new(
+        mut connection: Connection,
+        health: Arc<Health>,
+        mark: Option<Arc<Mark>>,
+        commits: u64,
+        checkpoints: Checkpoints,
+    ) -> Result<Writer, Failure> {
+        let wal_pages = Arc::new(AtomicU32::new(0));
+        let pages_seen = Arc::clone(&wal_pages);
+        // Also turns off SQLite's own checkpoints, which would stop the writer and swallow their errors.
+        connection.wal_hook(Some(move |_: &mut _, pages| {
+            pages_seen.store(u32::try_from(pages).unwrap_or(0), Ordering::Relaxed);
+            Ok(())
+        }))?;
+        Ok(Writer { connection, health, mark, commits, wal_pages, checkpoints, buffer: Vec::new() })
+    }
+
+    pub(super) fn commit(&mut self, batches: &[Batch]) -> Result<()> {
+        self.transact(|connection, buffer| {
+            let mut statements = Statements::new(connection, buffer);
+            batches.iter().try_for_each(|batch| statements.write(batch))
+        })?;
+        self.acknowledge(batches.len());
+        Ok(())
+    }
+
+    /// Makes new epochs. It stands in line behind every commit of the older ones, so a load that follows sees them.
+    pub(super) fn acquire(&mut self, shards: &[ShardId]) -> Result<Vec<(ShardId, Epoch)>> {
+        let acquired = self.transact(|connection, _| {
+            let mut statement = connection.prepare_cached(queries::shards::ACQUIRE)?;
+            let mut acquired = Vec::with_capacity(shards.len());
+            for shard in shards {
+                let epoch = statement.query_row([shard.0], |row| row.get(0)).optional()?;
+                let epoch = epoch.ok_or_else(|| refusal::no_such_shard(*shard))?;
+                acquired.push((*shard, Epoch(epoch)));
+            }
+            Ok(acquired)
+        })?;
+        self.acknowledge(shards.len());
+        Ok(acquired)
+    }
+
+    pub(super) fn transact<T>(
+        &mut self,
+        work: impl FnOnce(&Connection, &mut Vec<u8>) -> Result<T, Failure>,
+    ) -> Result<T> {
+        let Writer { connection, health, buffer, .. } = self;
+        let value = transact(connection, health, || work(connection, buffer))?;
+        self.checkpoints.after_commit(&self.connection, self.wal_pages.load(Ordering::Relaxed));
+        Ok(value)
+    }
+
+    fn acknowledge(&mut self, commits: usize) {
+        self.commits += commits as u64;
+        if let Some(mark) = &self.mark {
+            mark.commits(self.commits);
+        }
+    }
+}
+
+impl std::fmt::Debug for Writer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Writer").field("commits", &self.commits).finish_non_exhaustive()
+    }
+}
+
+/// An outdated batch, in the words of the contract.
+pub(super) fn fenced(batch: &Batch) -> Failure {
+    Error::Fenced { shard: batch.shard, epoch: batch.epoch }.into()
+}
