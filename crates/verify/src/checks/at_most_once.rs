@@ -1,0 +1,34 @@
+//! P10, at most once on request: of a run that asks for it, at most one attempt starts. It may be none.
+
+use super::Sheet;
+use crate::history::EventRecord;
+
+pub(super) fn check(sheet: &mut Sheet<'_>) {
+    let history = sheet.history;
+    for run in history.runs.values() {
+        let asked = run.at_most_once.or_else(|| Some(history.rules_of(run)?.at_most_once));
+        if asked != Some(true) {
+            continue;
+        }
+        sheet.saw(1);
+        let starts = history.events_of(run.id).iter().filter(|event| EventRecord::starts(event)).count();
+        if starts > 1 {
+            sheet.broken_run(run, format!("it may start at most once, and it was started {starts} times"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::checks::Check;
+    use crate::fixture::Story;
+
+    #[test]
+    fn a_second_start_is_found_where_only_one_is_allowed() {
+        let mut story = Story::every_ten_seconds();
+        story.fire_and_lose(10);
+        story.holds();
+        story.edit(|definition| definition.at_most_once = true);
+        story.breaks(Check::AtMostOnce, "started 2 times");
+    }
+}

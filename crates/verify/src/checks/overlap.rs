@@ -1,0 +1,127 @@
+//! P11, overlap: under `skip`, `queue`, `queue_one` and `replace` at most one attempt of a job is in hand at a
+//! time, and never more than `limits.running` allow.
+//!
+//! An attempt is in hand from its start until the run leaves `running`, because a cancelled one keeps its
+//! place until its worker has reported.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use punctual_core::Timestamp;
+use punctual_core::ids::{JobId, RunId};
+use punctual_core::run::Status;
+
+use super::{Sheet, runs_with_jobs};
+use crate::history::{EventRecord, RunRecord};
+
+pub(super) fn check(sheet: &mut Sheet<'_>) {
+    let history = sheet.history;
+    let mut attempts: BTreeMap<JobId, Vec<Attempt<'_>>> = BTreeMap::new();
+    for (job, run) in runs_with_jobs(history) {
+        attempts.entry(job).or_default().extend(attempts_of(run, history.events_of(run.id)));
+    }
+    for mut attempts in attempts.into_values() {
+        attempts.sort_by_key(|attempt| (attempt.start, attempt.run.id));
+        check_job(sheet, &attempts);
+    }
+}
+
+struct Attempt<'a> {
+    run: &'a RunRecord,
+    start: Timestamp,
+    /// The end of time: still in hand.
+    end: Timestamp,
+}
+
+fn attempts_of<'a>(run: &'a RunRecord, events: &'a [EventRecord]) -> impl Iterator<Item = Attempt<'a>> {
+    events.iter().enumerate().filter(|(_, event)| event.starts()).map(move |(place, event)| {
+        let end = events[place..].iter().find(|later| later.to != Status::Running);
+        Attempt { run, start: event.at, end: end.map_or(Timestamp::MAX, |end| end.at) }
+    })
+}
+
+/// Walks over the starts in order and counts how many earlier ones are still in hand.
+fn check_job(sheet: &mut Sheet<'_>, attempts: &[Attempt<'_>]) {
+    let mut in_hand: BinaryHeap<Reverse<(Timestamp, RunId)>> = BinaryHeap::new();
+    for attempt in attempts {
+        while in_hand.peek().is_some_and(|Reverse((end, _))| *end <= attempt.start) {
+            in_hand.pop();
+        }
+        if let Some(max) = sheet.history.at_once_max(attempt.run) {
+            sheet.saw(1);
+            if let Some(Reverse((_, other))) = in_hand.peek()
+                && in_hand.len() >= usize::try_from(max).unwrap_or(usize::MAX)
+            {
+                let (start, count) = (attempt.start, in_hand.len());
+                let message = format!(
+                    "it started at {start} while {count} of the job, run {other} among them, had not ended: {max} \
+                     may run at once"
+                );
+                sheet.broken_run(attempt.run, message);
+            }
+        }
+        // A clock that was set back can make an attempt end before it starts; then nothing can be said.
+        if attempt.end > attempt.start {
+            in_hand.push(Reverse((attempt.end, attempt.run.id)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_core::job::Overlap;
+
+    use crate::checks::Check;
+    use crate::fixture::{Story, at};
+
+    /// Three runs: from 10 to 25, from 20 to 35, from 30 to 45.
+    fn side_by_side(overlap: Overlap, running_max: Option<u32>) -> Story {
+        let mut story = Story::every_ten_seconds();
+        story.edit(|definition| {
+            definition.overlap = overlap;
+            definition.running_max = running_max;
+        });
+        story.fire(10).fire(20).fire(30);
+        for run in &mut story.runs {
+            let end = at(run.due.as_millis() / 1000 + 15);
+            run.finished_at = Some(end);
+            if let Some(last) = run.entries.last_mut() {
+                last.at = end;
+            }
+        }
+        story
+    }
+
+    #[test]
+    fn runs_side_by_side_are_found_where_the_policy_forbids_them() {
+        for overlap in [Overlap::Skip, Overlap::Queue, Overlap::QueueOne, Overlap::Replace] {
+            side_by_side(overlap, None).breaks(Check::Overlap, "1 may run at once");
+        }
+        side_by_side(Overlap::Allow, None).holds();
+    }
+
+    #[test]
+    fn a_limit_counts_what_is_in_hand() {
+        side_by_side(Overlap::Allow, Some(1)).breaks(Check::Overlap, "1 may run at once");
+        side_by_side(Overlap::Allow, Some(2)).holds();
+    }
+
+    #[test]
+    fn a_run_may_start_in_the_very_moment_in_which_the_other_ends() {
+        let mut story = Story::every_ten_seconds();
+        story.fire(10).fire(20);
+        story.runs[0].finished_at = Some(at(20));
+        if let Some(last) = story.runs[0].entries.last_mut() {
+            last.at = at(20);
+        }
+        story.holds();
+    }
+
+    #[test]
+    fn a_run_that_never_ended_is_still_in_hand() {
+        let mut story = Story::every_ten_seconds();
+        story.start(10);
+        story.fire(20);
+        story.breaks(Check::Overlap, "had not ended");
+    }
+}

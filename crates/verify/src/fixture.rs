@@ -1,0 +1,154 @@
+//! A small story of one job, told through core's own types, for the tests of the checks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_core::Timestamp;
+use punctual_core::attempt::Outcome;
+use punctual_core::change::{Skip, SkipReason};
+use punctual_core::ids::{Epoch, JobId, RunId, WorkerId};
+use punctual_core::job::{Cursor, Definition, Job};
+use punctual_core::name::Namespace;
+use punctual_core::run::{Event, Origin, Run, Trigger};
+use punctual_core::schedule::{Schedule, When};
+use punctual_core::task::Task;
+
+use crate::checks::Check;
+use crate::history::History;
+use crate::options::Options;
+
+/// An instant, in seconds.
+pub(crate) fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_millis(seconds * 1000)
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Story {
+    pub(crate) job: Job,
+    pub(crate) runs: Vec<Run>,
+    pub(crate) skips: Vec<Skip>,
+}
+
+impl Story {
+    /// A job made at 0, due at 10, 20, 30 and so on.
+    pub(crate) fn every_ten_seconds() -> Story {
+        let schedules = vec![Schedule::new(When::Every(Duration::from_secs(10)))];
+        let mut job = Job {
+            id: JobId(1),
+            namespace: Namespace::default(),
+            name: "beat".parse().unwrap(),
+            revision: 1,
+            definition: Arc::new(Definition { schedules, ..Definition::of(Task::Noop) }),
+            paused: false,
+            created_at: at(0),
+            updated_at: at(0),
+            cursor: Cursor::default(),
+        };
+        job.plan_after(at(0));
+        Story { job, runs: Vec::new(), skips: Vec::new() }
+    }
+
+    pub(crate) fn edit(&mut self, edit: impl FnOnce(&mut Definition)) {
+        edit(Arc::make_mut(&mut self.job.definition));
+        self.job.plan_after(self.job.cursor.fired_through);
+    }
+
+    /// A fire that succeeds one second later.
+    pub(crate) fn fire(&mut self, due: i64) -> &mut Story {
+        self.run_of(Trigger::Schedule, due)
+    }
+
+    /// A run that succeeds one second later.
+    pub(crate) fn run_of(&mut self, trigger: Trigger, due: i64) -> &mut Story {
+        let run = self.born(trigger, due);
+        assign(run, due);
+        let outcome = Outcome::succeeded(at(due));
+        tell(run, Event::Reported { token: run.token, outcome }, due + 1);
+        self
+    }
+
+    /// A fire whose first worker vanishes and whose second one succeeds.
+    pub(crate) fn fire_and_lose(&mut self, due: i64) -> &mut Story {
+        let run = self.born(Trigger::Schedule, due);
+        assign(run, due);
+        tell(run, Event::Lost { token: run.token }, due + 1);
+        assign(run, due + 1);
+        let outcome = Outcome::succeeded(at(due + 1));
+        tell(run, Event::Reported { token: run.token, outcome }, due + 2);
+        self
+    }
+
+    /// A fire that is running and has not ended.
+    pub(crate) fn start(&mut self, due: i64) -> &mut Story {
+        assign(self.born(Trigger::Schedule, due), due);
+        self
+    }
+
+    /// A fire that waits for its time.
+    pub(crate) fn planned(&mut self, due: i64) -> &mut Run {
+        self.born(Trigger::Schedule, due)
+    }
+
+    pub(crate) fn skip(&mut self, from: i64, to: i64) -> &mut Story {
+        let (from, to) = (at(from), at(to));
+        let (job, revision, reason) = (self.job.id, self.job.revision, SkipReason::Misfire);
+        self.skips.push(Skip { job, revision, from, to, reason, at: to });
+        self.carried_out(to);
+        self
+    }
+
+    fn born(&mut self, trigger: Trigger, due: i64) -> &mut Run {
+        let due = at(due);
+        if matches!(trigger, Trigger::Schedule | Trigger::Misfire) {
+            self.job.count_fire(due);
+            self.carried_out(due);
+        }
+        let Job { id, name, revision, namespace, .. } = &self.job;
+        let origin = Origin::Job { id: *id, name: name.clone(), revision: *revision };
+        let run = RunId(100 + i64::try_from(self.runs.len()).unwrap());
+        self.runs.push(Run::new(run, namespace.clone(), origin, trigger, due, due));
+        self.runs.last_mut().unwrap()
+    }
+
+    fn carried_out(&mut self, due: Timestamp) {
+        let fired_through = self.job.cursor.fired_through.max(due);
+        self.job.cursor.fired_through = fired_through;
+        self.job.plan_after(fired_through);
+    }
+
+    pub(crate) fn history(&self) -> History {
+        let mut history = History::new();
+        history.add_job(&self.job);
+        self.runs.iter().for_each(|run| history.add_run(run));
+        self.skips.iter().for_each(|skip| history.add_skip(skip));
+        history
+    }
+
+    /// Nothing moves in a story, and its clock is exact.
+    pub(crate) fn options() -> Options {
+        Options { still: true, ..Options::default() }
+    }
+
+    #[track_caller]
+    pub(crate) fn holds(&self) {
+        let report = self.history().check(&Story::options());
+        assert!(report.is_ok(), "{report}");
+    }
+
+    /// The check has something to say, and says it in these words.
+    #[track_caller]
+    pub(crate) fn breaks(&self, check: Check, words: &str) {
+        let report = self.history().check(&Story::options());
+        assert!(report.of(check).any(|finding| finding.message.contains(words)), "{report}");
+    }
+}
+
+fn assign(run: &mut Run, now: i64) {
+    tell(run, Event::Due, now);
+    let token = run.token.next(Epoch(1));
+    tell(run, Event::Assigned { worker: WorkerId(Arc::from("w")), token }, now);
+}
+
+fn tell(run: &mut Run, event: Event, now: i64) {
+    run.apply(event, &Definition::of(Task::Noop), at(now)).unwrap();
+}

@@ -1,0 +1,206 @@
+//! What a job promised: the part of a definition that a history can be held to.
+
+use std::time::Duration;
+
+use punctual_core::Timestamp;
+use punctual_core::job::{Definition, Keep, Overlap};
+use punctual_core::schedule::{Schedule, Weekdays, When, parse_duration};
+use serde::Deserialize;
+use serde_json::Value;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rules {
+    pub schedules: Vec<Schedule>,
+    pub overlap: Overlap,
+    pub running_max: Option<u32>,
+    pub at_most_once: bool,
+    pub keep: Keep,
+}
+
+impl Rules {
+    /// How many attempts of the job may run at one moment; none: any number.
+    pub fn at_once_max(&self) -> Option<u32> {
+        match self.overlap {
+            Overlap::Allow => self.running_max,
+            Overlap::Skip | Overlap::Queue | Overlap::QueueOne | Overlap::Replace => Some(1),
+        }
+    }
+
+    /// Whether a due time can come from the end of a run: then any instant may be one.
+    pub fn follows_runs(&self) -> bool {
+        self.schedules.iter().any(|schedule| matches!(schedule.when, When::AfterFinish(_)))
+    }
+
+    /// From JSON in the shape of a job file. `spread_key` is what `H` in a cron expression hashes.
+    pub(super) fn from_json(definition: Value, spread_key: &str) -> Result<Rules, String> {
+        let written = Written::deserialize(definition).map_err(|error| error.to_string())?;
+        let schedules = match written.schedule {
+            None => Vec::new(),
+            Some(OneOrMany::One(schedule)) => vec![schedule],
+            Some(OneOrMany::Many(schedules)) => schedules,
+        };
+        let schedules = schedules.into_iter().map(|schedule| schedule.read(spread_key));
+        Ok(Rules {
+            schedules: schedules.collect::<Result<_, _>>()?,
+            overlap: written.overlap.map_or(Ok(Overlap::Skip), |text| read_overlap(&text))?,
+            running_max: written.limits.and_then(|limits| limits.running),
+            at_most_once: written.at_most_once.unwrap_or(false),
+            keep: written.keep.map_or_else(Keep::default, WrittenKeep::read),
+        })
+    }
+}
+
+impl From<&Definition> for Rules {
+    fn from(definition: &Definition) -> Rules {
+        Rules {
+            schedules: definition.schedules.clone(),
+            overlap: definition.overlap,
+            running_max: definition.running_max,
+            at_most_once: definition.at_most_once,
+            keep: definition.keep.clone(),
+        }
+    }
+}
+
+/// A job file, as far as it matters here. What a job does (task, params, alerts) is passed over.
+#[derive(Deserialize)]
+struct Written {
+    schedule: Option<OneOrMany>,
+    overlap: Option<String>,
+    limits: Option<WrittenLimits>,
+    at_most_once: Option<bool>,
+    keep: Option<WrittenKeep>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrMany {
+    One(WrittenSchedule),
+    Many(Vec<WrittenSchedule>),
+}
+
+/// Unknown fields are refused: one of them might have moved a due time, and then "lost" would be a lie.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenSchedule {
+    cron: Option<String>,
+    timezone: Option<String>,
+    #[serde(default)]
+    weekdays: Weekdays,
+    every: Option<String>,
+    after_finish: Option<String>,
+    at: Option<String>,
+    manual: Option<bool>,
+    jitter: Option<String>,
+    start: Option<String>,
+    end: Option<String>,
+    max_runs: Option<u32>,
+}
+
+#[derive(Deserialize)]
+struct WrittenLimits {
+    running: Option<u32>,
+}
+
+#[derive(Deserialize)]
+struct WrittenKeep {
+    runs: Option<u32>,
+    days: Option<u32>,
+}
+
+impl WrittenKeep {
+    fn read(self) -> Keep {
+        let Keep { runs, days } = Keep::default();
+        Keep { runs: self.runs.unwrap_or(runs), days: self.days.unwrap_or(days) }
+    }
+}
+
+impl WrittenSchedule {
+    fn read(self, spread_key: &str) -> Result<Schedule, String> {
+        let zone = self.timezone.as_deref().unwrap_or("UTC");
+        let when = match (&self.cron, &self.every, &self.after_finish, &self.at) {
+            (Some(cron), None, None, None) => {
+                When::parse_cron(cron, zone, self.weekdays, Some(spread_key)).map_err(|e| e.to_string())?
+            }
+            (None, Some(period), None, None) => When::Every(read_duration(period)?),
+            (None, None, Some(pause), None) => When::AfterFinish(read_duration(pause)?),
+            (None, None, None, Some(at)) => When::At(read_instant(at)?),
+            (None, None, None, None) if self.manual == Some(true) => When::Manual,
+            _ => return Err("a schedule has one of cron, every, after_finish, at and manual".to_owned()),
+        };
+        Ok(Schedule {
+            when,
+            start: self.start.as_deref().map(read_instant).transpose()?,
+            end: self.end.as_deref().map(read_instant).transpose()?,
+            jitter: self.jitter.as_deref().map_or(Ok(Duration::ZERO), read_duration)?,
+            max_runs: self.max_runs,
+        })
+    }
+}
+
+fn read_duration(text: &str) -> Result<Duration, String> {
+    parse_duration(text).map_err(|error| error.to_string())
+}
+
+fn read_instant(text: &str) -> Result<Timestamp, String> {
+    text.parse().map_err(|error: punctual_core::time::NotAnInstant| error.to_string())
+}
+
+fn read_overlap(text: &str) -> Result<Overlap, String> {
+    match text {
+        "skip" => Ok(Overlap::Skip),
+        "queue" => Ok(Overlap::Queue),
+        "queue_one" => Ok(Overlap::QueueOne),
+        "replace" => Ok(Overlap::Replace),
+        "allow" => Ok(Overlap::Allow),
+        _ => Err(format!("`{text}` is no overlap policy")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(definition: Value) -> Result<Rules, String> {
+        Rules::from_json(definition, "default/nightly")
+    }
+
+    #[test]
+    fn a_job_file_is_read_for_what_it_promises() {
+        let rules = read(json!({
+            "schedule": [
+                { "cron": "0 1 * * *", "timezone": "Asia/Shanghai", "jitter": "30s", "max_runs": 3 },
+                { "every": "90s", "start": "2026-01-01T00:00:00Z" },
+            ],
+            "task": { "shell": "true" },
+            "overlap": "allow",
+            "limits": { "running": 4, "rate": "100/m" },
+            "at_most_once": true,
+        }))
+        .unwrap();
+        assert_eq!(rules.schedules.len(), 2);
+        assert_eq!(rules.schedules[0].jitter, Duration::from_secs(30));
+        assert_eq!(rules.schedules[1].when, When::Every(Duration::from_secs(90)));
+        assert_eq!((rules.at_once_max(), rules.at_most_once), (Some(4), true));
+    }
+
+    #[test]
+    fn a_job_without_words_about_overlap_never_overlaps() {
+        let rules = read(json!({ "schedule": { "every": "1s" }, "task": { "noop": {} } })).unwrap();
+        assert_eq!((rules.at_once_max(), rules.keep), (Some(1), Keep::default()));
+    }
+
+    #[test]
+    fn a_schedule_that_is_not_understood_is_refused_rather_than_checked_wrongly() {
+        for schedule in [
+            json!({ "cron": "0 1 * * *", "moon": "full" }),
+            json!({ "cron": "0 1 * * *", "every": "1s" }),
+            json!({ "every": "soon" }),
+            json!({}),
+        ] {
+            assert!(read(json!({ "schedule": schedule })).is_err(), "{schedule} was taken");
+        }
+    }
+}
