@@ -1,0 +1,134 @@
+//! A lane: one transaction under way, and what is said when it is durable.
+
+use std::sync::Arc;
+
+use punctual_core::change::Batch;
+use punctual_core::ids::{Epoch, ShardId};
+use punctual_engine::{Context, Effect};
+use punctual_store::Error;
+
+use super::slot::{self, Next, Standing};
+use super::{Driver, Output, REST, RESENDS_MAX};
+use crate::handle::Failure;
+
+#[derive(Debug, Default)]
+pub(super) struct Lane {
+    /// Effects of what was applied since the last batch was sealed.
+    pub(super) effects: Vec<(ShardId, Effect)>,
+    /// About how many rows that is.
+    pub(super) rows: usize,
+    in_flight: Option<InFlight>,
+}
+
+#[derive(Debug)]
+struct InFlight {
+    batches: Arc<Vec<Batch>>,
+    effects: Vec<(ShardId, Effect)>,
+    /// Which seal of each shard this carries: what its pins are released by.
+    seals: Vec<(ShardId, u64)>,
+    resends: u32,
+}
+
+impl Driver {
+    /// Seals what is dirty and sends it off, if the lane is free.
+    pub(super) fn send_batch(&mut self, index: usize) {
+        if self.lanes[index].in_flight.is_some() {
+            return;
+        }
+        let (now, lanes) = (self.now, self.lanes.len());
+        let (mut batches, mut seals) = (Vec::new(), Vec::new());
+        for slot in self.slots.iter_mut().filter(|slot| usize::from(slot.id.0) % lanes == index) {
+            let Standing::Leading(shard) = &mut slot.standing else { continue };
+            if shard.is_dirty() {
+                let effects = &mut self.lanes[index].effects;
+                let mut cx = Context { now, shard: slot.id, pool: &mut self.pool, effects };
+                batches.push(shard.seal(&mut cx));
+                seals.push((slot.id, shard.sealed()));
+                slot.wake = shard.next_wake();
+            }
+        }
+        let lane = &mut self.lanes[index];
+        lane.rows = 0;
+        let effects = std::mem::take(&mut lane.effects);
+        if batches.is_empty() {
+            // Nothing is under way in this lane, so all they rest on is durable.
+            return self.release(effects);
+        }
+        let batches = Arc::new(batches);
+        lane.in_flight = Some(InFlight { batches: Arc::clone(&batches), effects, seals, resends: 0 });
+        self.outputs.push(Output::Commit { lane: index, batches });
+    }
+
+    pub(super) fn committed(&mut self, index: usize, result: Result<(), Error>) {
+        let Some(mut flight) = self.lanes[index].in_flight.take() else { return };
+        match result {
+            Ok(()) => self.landed(flight),
+            Err(Error::RolledBack(_)) if flight.resends < RESENDS_MAX => {
+                flight.resends += 1;
+                self.send_again(index, flight);
+            }
+            Err(Error::Fenced { shard, epoch }) => {
+                let until = self.now + self.settings.shard_lease;
+                let why = format!("shard {shard} is no longer led here in epoch {epoch}");
+                let standing = Standing::Resting { until, next: Next::Acquire, full: false };
+                self.leave_out(index, flight, shard, standing, &why);
+            }
+            Err(Error::Refused { shard, what }) => {
+                // It may be our memory that is wrong: the store's rows decide.
+                let why = format!("the store refused a change: {what}");
+                let standing = Standing::Resting { until: self.now, next: Next::Acquire, full: false };
+                self.leave_out(index, flight, shard, standing, &why);
+            }
+            Err(Error::Unusable(why)) => self.outputs.push(Output::Fail { why }),
+            Err(error) => self.lose_flight(flight, &error),
+        }
+    }
+
+    fn landed(&mut self, flight: InFlight) {
+        self.counts.commits += 1;
+        self.counts.changes += flight.batches.iter().map(|batch| batch.changes.len() as u64).sum::<u64>();
+        self.reads.release_after_those_under_way(flight.seals);
+        self.release_pins();
+        self.release(flight.effects);
+    }
+
+    fn send_again(&mut self, index: usize, flight: InFlight) {
+        self.outputs.push(Output::Commit { lane: index, batches: Arc::clone(&flight.batches) });
+        self.lanes[index].in_flight = Some(flight);
+    }
+
+    /// One shard's batch cannot go: the rest is sent again without it.
+    fn leave_out(&mut self, index: usize, mut flight: InFlight, shard: ShardId, standing: Standing, why: &str) {
+        let failure = Failure::Unavailable(why.to_owned());
+        let (theirs, others) = flight.effects.into_iter().partition(|(of, _)| *of == shard);
+        flight.effects = others;
+        flight.seals.retain(|(of, _)| *of != shard);
+        let rest: Vec<Batch> = flight.batches.iter().filter(|batch| batch.shard != shard).cloned().collect();
+        flight.batches = Arc::new(rest);
+        self.throw_away(shard, standing, &failure);
+        self.unsay(theirs, &failure);
+        if flight.batches.is_empty() {
+            self.release(flight.effects);
+        } else {
+            self.send_again(index, flight);
+        }
+    }
+
+    /// Nothing of it may be believed: the shards are loaded again, after a new epoch if the outcome is unknown.
+    fn lose_flight(&mut self, flight: InFlight, error: &Error) {
+        let full = matches!(error, Error::Full(_));
+        let failure = if full { slot::full() } else { Failure::Unavailable(error.to_string()) };
+        let unknown = matches!(error, Error::Unknown(_));
+        let until = if unknown { self.now } else { self.now + REST };
+        for batch in flight.batches.iter() {
+            let next = if unknown { Next::Acquire } else { Next::Load(batch.epoch) };
+            self.throw_away(batch.shard, Standing::Resting { until, next, full }, &failure);
+        }
+        self.unsay(flight.effects, &failure);
+    }
+
+    /// The epoch in which a shard is led here.
+    pub fn epoch(&self, shard: ShardId) -> Option<Epoch> {
+        self.shard(shard).map(punctual_engine::Shard::epoch)
+    }
+}

@@ -1,0 +1,246 @@
+//! Reads under way: rows for commands, and pages of timers.
+//!
+//! A read that began before a commit was known may not have seen it. Every read has a number; the pins of a commit
+//! are released only when every read with a smaller number than the next one at that moment has returned.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use punctual_core::change::{Found, TimerPage};
+use punctual_core::ids::ShardId;
+use punctual_core::limits::LIVE_RUNS_MAX;
+use punctual_engine::{Context, Event};
+use punctual_store::Error;
+use rustc_hash::FxHashSet;
+
+use super::slot::Standing;
+use super::{Driver, Output, Waiting};
+use crate::handle::Failure;
+
+/// Rows asked for in one fetch.
+const WANTS_MAX: usize = 4096;
+
+#[derive(Debug, Default)]
+pub(super) struct Reads {
+    next: u64,
+    under_way: BTreeSet<u64>,
+    fetching: Option<Fetching>,
+    /// Seals that are committed, with the number of the first read that began after that.
+    releases: VecDeque<(u64, Vec<(ShardId, u64)>)>,
+}
+
+#[derive(Debug)]
+struct Fetching {
+    read: u64,
+    /// How many commands at the head of each shard's queue this read is for.
+    commands: Vec<(ShardId, usize)>,
+}
+
+impl Reads {
+    fn begin(&mut self) -> u64 {
+        self.next += 1;
+        self.under_way.insert(self.next);
+        self.next
+    }
+
+    pub(super) fn release_after_those_under_way(&mut self, seals: Vec<(ShardId, u64)>) {
+        self.releases.push_back((self.next + 1, seals));
+    }
+
+    fn releasable(&mut self) -> Option<Vec<(ShardId, u64)>> {
+        let oldest = self.under_way.first().copied().unwrap_or(u64::MAX);
+        self.releases.front().filter(|(began_after, _)| *began_after <= oldest)?;
+        self.releases.pop_front().map(|(_, seals)| seals)
+    }
+
+    /// A shard's memory was thrown away: what is still being read for it is for nobody.
+    pub(super) fn forget(&mut self, shard: ShardId) {
+        if let Some(fetching) = &mut self.fetching {
+            fetching.commands.retain(|(of, _)| *of != shard);
+        }
+        for (_, seals) in &mut self.releases {
+            seals.retain(|(of, _)| *of != shard);
+        }
+    }
+}
+
+impl Driver {
+    pub(super) fn release_pins(&mut self) {
+        while let Some(seals) = self.reads.releasable() {
+            for (shard, seal) in seals {
+                if let Some(Standing::Leading(shard)) = self.slot(shard).map(|slot| &mut slot.standing) {
+                    shard.release_pins(seal);
+                }
+            }
+        }
+    }
+
+    /// One fetch at a time, for everything that waits for rows.
+    pub(super) fn ask_for_rows(&mut self) {
+        if self.reads.fetching.is_some() {
+            return;
+        }
+        let (mut wants, mut commands) = (Vec::new(), Vec::new());
+        let mut seen = FxHashSet::default();
+        for slot in &mut self.slots {
+            let Standing::Leading(shard) = &slot.standing else { continue };
+            if slot.commands.is_empty() || wants.len() >= WANTS_MAX {
+                continue;
+            }
+            let mut count = 0;
+            for waiting in slot.commands.iter_mut() {
+                if wants.len() >= WANTS_MAX {
+                    break;
+                }
+                count += 1;
+                for want in shard.wants(&waiting.command) {
+                    if !waiting.asked.contains(&want) {
+                        waiting.asked.push(want.clone());
+                    }
+                    if seen.insert((slot.id, want.clone())) {
+                        wants.push((slot.id, want));
+                    }
+                }
+            }
+            commands.push((slot.id, count));
+        }
+        if commands.is_empty() {
+            return;
+        }
+        let read = self.reads.begin();
+        self.reads.fetching = Some(Fetching { read, commands });
+        if wants.is_empty() {
+            // All they need has come into memory meanwhile.
+            return self.fetched(read, Ok(Found::default()));
+        }
+        self.outputs.push(Output::Fetch { read, wants });
+    }
+
+    pub(super) fn fetched(&mut self, read: u64, result: Result<Found, Error>) {
+        self.reads.under_way.remove(&read);
+        let Some(fetching) = self.reads.fetching.take_if(|fetching| fetching.read == read) else { return };
+        match result {
+            Ok(found) => self.serve(found, &fetching.commands),
+            Err(Error::Unusable(why)) => self.outputs.push(Output::Fail { why }),
+            Err(error) => self.fail_fetch(&fetching.commands, &error),
+        }
+        self.release_pins();
+    }
+
+    /// Applies the commands that waited for these rows; one that turns out to need more waits for another read.
+    fn serve(&mut self, found: Found, commands: &[(ShardId, usize)]) {
+        let mut parts = split(found, commands);
+        for (id, count) in commands {
+            let part = parts.iter_mut().find(|(of, _)| of == id).map(|(_, part)| std::mem::take(part));
+            let Some(slot) = self.slots.get_mut(usize::from(id.0)) else { continue };
+            let Standing::Leading(shard) = &mut slot.standing else { continue };
+            shard.supply(part.unwrap_or_default());
+            for _ in 0..*count {
+                if !self.serve_next(*id) {
+                    break;
+                }
+            }
+            if let Some(Standing::Leading(shard)) = self.slot(*id).map(|slot| &mut slot.standing) {
+                shard.supplied();
+            }
+            let wake = self.shard(*id).and_then(punctual_engine::Shard::next_wake);
+            if let Some(slot) = self.slot(*id) {
+                slot.wake = wake;
+            }
+        }
+    }
+
+    /// False: the next command of this shard needs rows that have not been asked for.
+    fn serve_next(&mut self, id: ShardId) -> bool {
+        let Some(slot) = self.slots.get_mut(usize::from(id.0)) else { return false };
+        let Standing::Leading(shard) = &slot.standing else { return false };
+        let Some(first) = slot.commands.front() else { return false };
+        if shard.wants(&first.command).iter().any(|want| !first.asked.contains(want)) {
+            return false;
+        }
+        let Some(Waiting { ticket, command, .. }) = slot.commands.pop_front() else { return false };
+        self.apply(id, Event::Command { ticket, command });
+        true
+    }
+
+    fn fail_fetch(&mut self, commands: &[(ShardId, usize)], error: &Error) {
+        let mut tickets = Vec::new();
+        for (id, count) in commands {
+            if let Some(slot) = self.slot(*id) {
+                tickets.extend(slot.commands.drain(..(*count).min(slot.commands.len())).map(|waiting| waiting.ticket));
+            }
+        }
+        for ticket in tickets {
+            self.refuse(ticket, Failure::Unavailable(error.to_string()));
+        }
+    }
+
+    /// Pages for shards that run low, while there is room for what they will fire.
+    pub(super) fn ask_for_pages(&mut self) {
+        if self.pool.live > LIVE_RUNS_MAX / 2 {
+            return;
+        }
+        let now = self.now;
+        for slot in &mut self.slots {
+            let Standing::Leading(shard) = &mut slot.standing else { continue };
+            if slot.paging.is_some() || slot.page_again_at.is_some_and(|at| at > now) {
+                continue;
+            }
+            let lane = usize::from(slot.id.0) % self.lanes.len();
+            let effects = &mut self.lanes[lane].effects;
+            let mut cx = Context { now, shard: slot.id, pool: &mut self.pool, effects };
+            if let Some((after, limit)) = shard.ask_page(&mut cx) {
+                let read = self.reads.begin();
+                slot.paging = Some(read);
+                slot.wake = shard.next_wake();
+                self.outputs.push(Output::Page { read, shard: slot.id, after, limit });
+            }
+        }
+    }
+
+    pub(super) fn paged(&mut self, read: u64, id: ShardId, result: Result<TimerPage, Error>) {
+        self.reads.under_way.remove(&read);
+        let (now, lane) = (self.now, self.lane_of(id));
+        if let Some(slot) = self.slots.get_mut(usize::from(id.0))
+            && slot.paging == Some(read)
+        {
+            slot.paging = None;
+            if let Standing::Leading(shard) = &mut slot.standing {
+                let effects = &mut self.lanes[lane].effects;
+                let mut cx = Context { now, shard: id, pool: &mut self.pool, effects };
+                match result {
+                    Ok(page) => {
+                        slot.page_again_at = None;
+                        shard.page(page, &mut cx);
+                    }
+                    Err(Error::Unusable(why)) => self.outputs.push(Output::Fail { why }),
+                    Err(_) => {
+                        slot.page_again_at = Some(now + super::REST);
+                        shard.page_failed();
+                    }
+                }
+                slot.wake = shard.next_wake();
+            }
+        }
+        self.release_pins();
+    }
+}
+
+/// What was found, shard by shard.
+fn split(found: Found, commands: &[(ShardId, usize)]) -> Vec<(ShardId, Found)> {
+    let mut parts: Vec<(ShardId, Found)> = commands.iter().map(|(shard, _)| (*shard, Found::default())).collect();
+    let mut part = |shard: ShardId, put: &mut dyn FnMut(&mut Found)| {
+        if let Some((_, part)) = parts.iter_mut().find(|(of, _)| *of == shard) {
+            put(part);
+        }
+    };
+    for job in found.jobs {
+        part(job.shard(), &mut |found| found.jobs.push(job.clone()));
+    }
+    for record in found.runs {
+        part(record.run.shard(), &mut |found| found.runs.push(record.clone()));
+    }
+    for unique in found.uniques {
+        part(unique.run.shard(), &mut |found| found.uniques.push(unique.clone()));
+    }
+    parts
+}

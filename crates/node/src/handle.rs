@@ -1,0 +1,95 @@
+//! How everyone else talks to a node: a cheap handle that asks and waits for the committed answer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use punctual_core::command::{Answer, Command, Refusal};
+use punctual_store::Store;
+use tokio::sync::{mpsc, oneshot, watch};
+
+/// Commands that wait to be taken by the loop. Beyond it, an asker waits for its turn: this is what slows a
+/// flood down to the speed of the commits.
+pub const ASKS_MAX: usize = 16 * 1024;
+
+/// One command with the place its answer goes to.
+#[derive(Debug)]
+pub(crate) struct Ask {
+    pub(crate) command: Command,
+    pub(crate) reply: oneshot::Sender<Result<Answer, Failure>>,
+}
+
+/// Why a command has no answer that says what it wanted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// Nothing happened, and asking again gives the same.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The shard cannot decide now. Whether it happened is unknown; asking again with the same key is safe.
+    #[error("{0}")]
+    Unavailable(String),
+    /// There is no room to write: nothing happened.
+    #[error("{0}")]
+    Full(String),
+}
+
+/// What a node can say of itself at any moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Every shard is loaded and the store takes commits.
+    pub ready: bool,
+    pub shards_led: usize,
+    pub live_runs: usize,
+    pub ready_runs: usize,
+    pub running_runs: usize,
+    pub commits: u64,
+    pub changes: u64,
+    /// Reports refused because their token was outdated.
+    pub stale_reports: u64,
+    /// Set when the node cannot go on: what happened, and what to do.
+    pub failed: Option<String>,
+    pub workers: Vec<WorkerStatus>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkerStatus {
+    pub id: String,
+    pub slots: usize,
+    pub busy: usize,
+}
+
+#[derive(Debug, Clone)]
+pub struct Handle {
+    pub(crate) asks: mpsc::Sender<Ask>,
+    pub(crate) status: watch::Receiver<Status>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) spread: Arc<AtomicU64>,
+}
+
+impl Handle {
+    /// Asks the leader of the command's shard; the answer comes after its commit.
+    pub async fn command(&self, command: Command) -> Result<Answer, Failure> {
+        let (reply, answer) = oneshot::channel();
+        let stopped = || Failure::Unavailable("the node is stopping".to_owned());
+        self.asks.send(Ask { command, reply }).await.map_err(|_| stopped())?;
+        answer.await.map_err(|_| stopped())?
+    }
+
+    /// Reads go to the store directly: they need no leader and see only what is committed.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// A number for [`punctual_core::command::Submit::spread`].
+    pub fn spread(&self) -> u64 {
+        self.spread.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub fn status(&self) -> Status {
+        self.status.borrow().clone()
+    }
+
+    /// Waits until the status satisfies the caller; false: the node stopped first.
+    pub async fn wait_until(&self, satisfied: impl FnMut(&Status) -> bool) -> bool {
+        self.status.clone().wait_for(satisfied).await.is_ok()
+    }
+}

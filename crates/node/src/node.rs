@@ -1,0 +1,351 @@
+//! The loop that carries the driver: one thread applies, tokio does the waiting.
+//!
+//! It selects, then handles: everything that has arrived is handed to the driver, which settles down once, and its
+//! outputs are carried out. Store calls run elsewhere and come back as inputs; nothing here blocks.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use punctual_core::Timestamp;
+use punctual_core::attempt::{Order, Report};
+use punctual_core::ids::{RunId, Token, WorkerId};
+use punctual_core::limits::COMMIT_BATCH_MAX;
+use punctual_core::time::Clock;
+use punctual_engine::Ticket;
+use punctual_store::Store;
+use rustc_hash::FxHashMap;
+use tokio::sync::{mpsc, oneshot, watch};
+use tracing::{error, warn};
+
+use crate::driver::{Driver, Input, Output, Settings};
+use crate::handle::{ASKS_MAX, Ask, Failure, Handle, Status, WorkerStatus};
+
+/// Asks and reports handed to the driver before it settles down.
+const TURN_MAX: usize = 4096;
+/// Batches of reports that wait to be taken, from all workers together.
+const REPORTS_MAX: usize = 256;
+/// The longest sleep: a clock that was stepped is noticed within it.
+const SLEEP_MAX: Duration = Duration::from_secs(1);
+/// How long a stopping node waits for the commit that is under way.
+const PARTING_MAX: Duration = Duration::from_secs(10);
+
+#[derive(Debug)]
+pub struct Config {
+    pub store: Arc<dyn Store>,
+    pub clock: Arc<dyn Clock>,
+    pub lanes: usize,
+    pub attempt_lease: Duration,
+    pub shard_lease: Duration,
+}
+
+/// A node that leads every shard of its store.
+#[derive(Debug)]
+pub struct Node {
+    handle: Handle,
+    links: mpsc::Sender<Linked>,
+    stop: watch::Sender<bool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+/// A worker's connection to this node.
+#[derive(Debug)]
+pub struct Link {
+    pub worker: WorkerId,
+    pub slots: usize,
+    /// What it still has in hand from before; all else that was given to it is lost.
+    pub holding: Vec<(RunId, Token)>,
+    /// Never more than what the worker's slots and its unacknowledged outcomes amount to.
+    pub orders: mpsc::UnboundedSender<Vec<Order>>,
+}
+
+/// How a linked worker speaks.
+#[derive(Debug, Clone)]
+pub struct Reporter {
+    worker: WorkerId,
+    reports: mpsc::Sender<Linked>,
+}
+
+impl Reporter {
+    /// Waits for its turn; false: the node has stopped.
+    pub async fn send(&self, reports: Vec<Report>) -> bool {
+        self.reports.send(Linked::Reports(self.worker.clone(), reports)).await.is_ok()
+    }
+
+    /// The worker takes no more orders.
+    pub async fn leave(&self) {
+        drop(self.reports.send(Linked::Left(self.worker.clone())).await);
+    }
+}
+
+#[derive(Debug)]
+enum Linked {
+    Joined(Link),
+    Reports(WorkerId, Vec<Report>),
+    Left(WorkerId),
+}
+
+impl Node {
+    /// Starts the loop on a thread of its own; store calls run on the caller's runtime.
+    pub fn start(config: Config) -> std::io::Result<Node> {
+        let (asks_in, asks) = mpsc::channel(ASKS_MAX);
+        let (links_in, links) = mpsc::channel(REPORTS_MAX);
+        let (status_in, status) = watch::channel(Status::default());
+        let (stop_in, stop) = watch::channel(false);
+        let (results_in, results) = mpsc::unbounded_channel();
+        let handle = Handle { asks: asks_in, status, store: Arc::clone(&config.store), spread: Arc::new(AtomicU64::new(0)) };
+        let settings = Settings {
+            shards: config.store.shards(),
+            lanes: config.lanes,
+            shard_lease: config.shard_lease,
+            commit_batch: COMMIT_BATCH_MAX,
+            engine: punctual_engine::Settings { attempt_lease: config.attempt_lease, ..Default::default() },
+        };
+        let carrier = Carrier {
+            driver: Driver::new(settings, config.clock.now()),
+            store: config.store,
+            clock: config.clock,
+            runtime: tokio::runtime::Handle::current(),
+            results_in,
+            results,
+            asks,
+            links,
+            status: status_in,
+            stop,
+            stopping: false,
+            tickets: FxHashMap::default(),
+            next_ticket: 0,
+            workers: FxHashMap::default(),
+            in_flight: 0,
+            failed: None,
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+        let thread = std::thread::Builder::new().name("driver".to_owned()).spawn(move || {
+            runtime.block_on(carrier.run());
+        })?;
+        Ok(Node { handle, links: links_in, stop: stop_in, thread: Some(thread) })
+    }
+
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    pub async fn link(&self, link: Link) -> Reporter {
+        let reporter = Reporter { worker: link.worker.clone(), reports: self.links.clone() };
+        drop(self.links.send(Linked::Joined(link)).await);
+        reporter
+    }
+
+    /// Takes nothing more, waits for the commit that is under way, and ends.
+    pub async fn shut_down(mut self) {
+        self.stop.send_replace(true);
+        if let Some(thread) = self.thread.take()
+            && tokio::task::spawn_blocking(move || thread.join()).await.is_err()
+        {
+            warn!("the driver ended in a panic");
+        }
+    }
+}
+
+struct Carrier {
+    driver: Driver,
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    runtime: tokio::runtime::Handle,
+    results_in: mpsc::UnboundedSender<Input>,
+    results: mpsc::UnboundedReceiver<Input>,
+    asks: mpsc::Receiver<Ask>,
+    links: mpsc::Receiver<Linked>,
+    status: watch::Sender<Status>,
+    stop: watch::Receiver<bool>,
+    stopping: bool,
+    tickets: FxHashMap<Ticket, oneshot::Sender<Result<punctual_core::command::Answer, Failure>>>,
+    next_ticket: u64,
+    workers: FxHashMap<WorkerId, mpsc::UnboundedSender<Vec<Order>>>,
+    /// Commits under way.
+    in_flight: usize,
+    failed: Option<String>,
+}
+
+enum Arrived {
+    Asks(Vec<Ask>),
+    Linked(Linked),
+    Result(Input),
+    Time,
+    Stop,
+}
+
+impl Carrier {
+    async fn run(mut self) {
+        let mut parting: Option<Timestamp> = None;
+        loop {
+            self.driver.settle_down(self.clock.now());
+            self.carry_out();
+            self.tell_status();
+            if self.failed.is_some() || (self.stopping && self.in_flight == 0) {
+                return;
+            }
+            if self.stopping {
+                let until = *parting.get_or_insert(self.clock.now() + PARTING_MAX);
+                if self.clock.now() >= until {
+                    warn!("stopping with a commit still under way; its outcome is found at the next start");
+                    return;
+                }
+            }
+            let first = self.next_arrival().await;
+            self.handle(first);
+            self.drain();
+        }
+    }
+
+    async fn next_arrival(&mut self) -> Arrived {
+        let now = self.clock.now();
+        let sleep = self.driver.next_wake().map_or(SLEEP_MAX, |at| self.clock.until(at).min(SLEEP_MAX));
+        let mut asks = Vec::new();
+        let takes_asks = self.driver.has_room() && !self.stopping;
+        if sleep.is_zero() && self.driver.next_wake().is_some_and(|at| at <= now) {
+            return Arrived::Time;
+        }
+        tokio::select! {
+            biased;
+            Some(result) = self.results.recv() => Arrived::Result(result),
+            Some(linked) = self.links.recv() => Arrived::Linked(linked),
+            count = self.asks.recv_many(&mut asks, TURN_MAX), if takes_asks => {
+                if count == 0 { Arrived::Stop } else { Arrived::Asks(asks) }
+            }
+            changed = self.stop.changed(), if !self.stopping => {
+                if changed.is_err() || *self.stop.borrow() { Arrived::Stop } else { Arrived::Time }
+            }
+            () = tokio::time::sleep(sleep) => Arrived::Time,
+        }
+    }
+
+    /// Takes along what else has arrived, so that it shares the next batch.
+    fn drain(&mut self) {
+        while let Ok(result) = self.results.try_recv() {
+            self.handle(Arrived::Result(result));
+        }
+        for _ in 0..REPORTS_MAX {
+            let Ok(linked) = self.links.try_recv() else { break };
+            self.handle(Arrived::Linked(linked));
+        }
+        for _ in 0..TURN_MAX {
+            if self.stopping || !self.driver.has_room() {
+                break;
+            }
+            let Ok(ask) = self.asks.try_recv() else { break };
+            self.ask(ask);
+        }
+    }
+
+    fn handle(&mut self, arrived: Arrived) {
+        match arrived {
+            Arrived::Asks(asks) => asks.into_iter().for_each(|ask| self.ask(ask)),
+            Arrived::Linked(Linked::Joined(link)) => {
+                let Link { worker, slots, holding, orders } = link;
+                self.workers.insert(worker.clone(), orders);
+                self.step(Input::Joined { worker, slots, holding });
+            }
+            Arrived::Linked(Linked::Reports(worker, reports)) => self.step(Input::Reports { worker, reports }),
+            Arrived::Linked(Linked::Left(worker)) => {
+                self.workers.remove(&worker);
+                self.step(Input::Left { worker });
+            }
+            Arrived::Result(result) => {
+                if matches!(result, Input::Committed { .. }) {
+                    self.in_flight -= 1;
+                }
+                self.step(result);
+            }
+            Arrived::Time => self.step(Input::Wake),
+            Arrived::Stop => self.stopping = true,
+        }
+    }
+
+    fn ask(&mut self, ask: Ask) {
+        self.next_ticket += 1;
+        let ticket = Ticket(self.next_ticket);
+        self.tickets.insert(ticket, ask.reply);
+        self.step(Input::Command { ticket, command: ask.command });
+    }
+
+    fn step(&mut self, input: Input) {
+        self.driver.step(input, self.clock.now());
+    }
+
+    fn carry_out(&mut self) {
+        let mut orders: FxHashMap<WorkerId, Vec<Order>> = FxHashMap::default();
+        for output in self.driver.outputs() {
+            match output {
+                Output::Answer { ticket, answer } => {
+                    if let Some(reply) = self.tickets.remove(&ticket) {
+                        // Whoever asked may have gone: what was decided stands all the same.
+                        drop(reply.send(answer));
+                    }
+                }
+                Output::Order { worker, order } => orders.entry(worker).or_default().push(order),
+                Output::Fail { why } => {
+                    error!(%why, "the store cannot be used any more");
+                    self.failed = Some(why);
+                }
+                call => self.call(call),
+            }
+        }
+        for (worker, orders) in orders {
+            if let Some(link) = self.workers.get(&worker) {
+                // A closed link is a worker that left: its attempts are given up when its lease ends.
+                drop(link.send(orders));
+            }
+        }
+    }
+
+    /// Starts a store call; its result comes back as an input.
+    fn call(&mut self, output: Output) {
+        let (store, results) = (Arc::clone(&self.store), self.results_in.clone());
+        if matches!(output, Output::Commit { .. }) {
+            self.in_flight += 1;
+        }
+        self.runtime.spawn(async move {
+            let input = match output {
+                Output::Acquire { shards } => {
+                    let result = store.acquire(&shards).await;
+                    Input::Acquired { shards, result }
+                }
+                Output::Load { shard, epoch } => Input::Loaded { shard, result: store.load(shard, epoch).await },
+                Output::Commit { lane, batches } => Input::Committed { lane, result: store.commit(batches).await },
+                Output::Fetch { read, wants } => Input::Fetched { read, result: store.fetch(wants).await },
+                Output::Page { read, shard, after, limit } => {
+                    Input::Paged { read, shard, result: store.due(shard, after, limit).await }
+                }
+                Output::Answer { .. } | Output::Order { .. } | Output::Fail { .. } => return,
+            };
+            // The loop may have ended: then nobody wants to know.
+            drop(results.send(input));
+        });
+    }
+
+    fn tell_status(&mut self) {
+        let pool = self.driver.pool();
+        let counts = self.driver.counts();
+        let workers = pool.roster.present().into_iter();
+        let status = Status {
+            ready: self.driver.is_ready() && !self.stopping && self.failed.is_none(),
+            shards_led: self.driver.shards_led(),
+            live_runs: pool.live,
+            ready_runs: pool.line.len(),
+            running_runs: pool.roster.in_hand(),
+            commits: counts.commits,
+            changes: counts.changes,
+            stale_reports: pool.stale_reports,
+            failed: self.failed.clone(),
+            workers: workers.map(|(id, slots, busy)| WorkerStatus { id: id.to_string(), slots, busy }).collect(),
+        };
+        self.status.send_if_modified(|old| {
+            let changed = *old != status;
+            if changed {
+                *old = status;
+            }
+            changed
+        });
+    }
+}
