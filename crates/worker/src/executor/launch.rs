@@ -1,0 +1,100 @@
+//! Starts a program: which file, which folder, which environment.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use punctual_core::attempt::Assignment;
+use punctual_core::task::Process;
+use rustix::io::Errno;
+use tokio::process::{Child, Command};
+
+use super::group::MARK;
+
+/// What a program inherits of our own environment. The rest may hold secrets of the server.
+const INHERITED: [&str; 6] = ["PATH", "HOME", "LANG", "TZ", "TMPDIR", "USER"];
+const INHERITED_PREFIX: &[u8] = b"LC_";
+/// Where programs are looked for when nobody says.
+const PATH_DEFAULT: &str = "/usr/local/bin:/usr/bin:/bin";
+/// Longer parameters are on standard input only: Linux takes no variable above 128 KiB, and few programs expect one.
+const PARAMS_VARIABLE_BYTES_MAX: usize = 32 * 1024;
+
+/// Starts it in a process group of its own, with its parameters to come on standard input. The error is for the
+/// person who wrote the job.
+pub(super) fn launch(process: &Process, assignment: &Assignment, mark: &str) -> Result<Child, String> {
+    let (name, arguments) = process.command.split_first().ok_or("the command is empty")?;
+    let environment = environment(process, assignment, mark);
+    let path = environment.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value);
+    let program = find(name, process.dir.as_deref(), path);
+    // Given as a path, the program is started without copying our memory map first.
+    let mut command = Command::new(program.as_deref().ok_or_else(|| format!("no such program `{name}`"))?);
+    command.arg0(name).args(arguments).env_clear().envs(environment);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.process_group(0).kill_on_drop(true);
+    if let Some(dir) = &process.dir {
+        command.current_dir(dir);
+    }
+    command.spawn().map_err(|error| explain(&error, process, name, program.as_deref()))
+}
+
+/// Later entries win: a job may change what is inherited, and nobody what we say ourselves.
+fn environment(process: &Process, assignment: &Assignment, mark: &str) -> Vec<(OsString, OsString)> {
+    let inherited = std::env::vars_os().filter(|(name, _)| is_inherited(name));
+    let given = process.env.iter().map(|(name, value)| (name.into(), value.into()));
+    let mut environment: Vec<(OsString, OsString)> = inherited.chain(given).collect();
+    let mut say = |name: &str, value: String| environment.push((name.into(), value.into()));
+    say("PUNCTUAL_RUN_ID", assignment.run.to_string());
+    say("PUNCTUAL_ATTEMPT", assignment.attempt.to_string());
+    say("PUNCTUAL_ATTEMPT_TOKEN", assignment.token.to_string());
+    say("PUNCTUAL_DUE", assignment.due.to_string());
+    say("PUNCTUAL_NAMESPACE", assignment.namespace.to_string());
+    if let Some(job) = &assignment.job {
+        say("PUNCTUAL_JOB", job.to_string());
+    }
+    if assignment.params.0.len() <= PARAMS_VARIABLE_BYTES_MAX {
+        say("PUNCTUAL_PARAMS", assignment.params.0.to_string());
+    }
+    say(MARK, mark.to_owned());
+    environment
+}
+
+fn is_inherited(name: &std::ffi::OsStr) -> bool {
+    INHERITED.iter().any(|inherited| name == *inherited)
+        || name.as_encoded_bytes().starts_with(INHERITED_PREFIX)
+}
+
+/// The file that a name stands for. A name with a slash is a path, from the job's folder if it has one; any other
+/// is looked for along `PATH`.
+fn find(name: &str, dir: Option<&str>, path: Option<&OsString>) -> Option<PathBuf> {
+    if name.contains('/') {
+        let file = dir.map_or_else(|| PathBuf::from(name), |dir| Path::new(dir).join(name));
+        // From here on the path must not depend on the folder that the program is started in.
+        return std::path::absolute(file).ok();
+    }
+    let default = OsString::from(PATH_DEFAULT);
+    std::env::split_paths(path.unwrap_or(&default))
+        .map(|folder| folder.join(name))
+        .find(|file| is_program(file))
+}
+
+fn is_program(file: &Path) -> bool {
+    file.metadata().is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
+}
+
+fn explain(error: &io::Error, process: &Process, name: &str, program: Option<&Path>) -> String {
+    let missing_dir = process.dir.as_deref().filter(|dir| !Path::new(dir).is_dir());
+    match (missing_dir, error.kind()) {
+        (Some(dir), _) => format!("no such folder `{dir}`"),
+        (None, io::ErrorKind::NotFound) if program.is_some_and(Path::exists) => {
+            format!("cannot start `{name}`: the interpreter that it names is missing")
+        }
+        (None, io::ErrorKind::NotFound) => format!("no such program `{name}`"),
+        (None, io::ErrorKind::PermissionDenied) => format!("`{name}` may not be executed"),
+        _ if error.raw_os_error() == Some(Errno::TOOBIG.raw_os_error()) => {
+            format!("cannot start `{name}`: its arguments and its environment are too long together")
+        }
+        _ => format!("cannot start `{name}`: {error}"),
+    }
+}

@@ -1,0 +1,78 @@
+//! How a task is executed: one file a kind.
+//!
+//! `noop` is over at once. `shell` and `process` start a program in a process group of its own (`group`), read what
+//! it prints (`output`), and end it when they are told to. Whatever happens in here, a panic included, becomes
+//! an outcome.
+
+pub(crate) mod noop;
+mod shell;
+mod process;
+mod launch;
+mod output;
+mod group;
+mod procfs;
+
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use punctual_core::Timestamp;
+use punctual_core::attempt::{Assignment, Outcome};
+use punctual_core::task::Task;
+use punctual_core::time::Clock;
+use tokio::sync::watch;
+use tracing::error;
+
+use crate::attempts::Stop;
+use crate::log::LogSink;
+pub(crate) use group::Groups;
+
+/// What all attempts of a worker share.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) logs: Arc<dyn LogSink>,
+    pub(crate) grace: Duration,
+    pub(crate) groups: Groups,
+}
+
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    pub(crate) assignment: Assignment,
+    pub(crate) started_at: Timestamp,
+    /// Says when to stop, and why.
+    pub(crate) stop: watch::Receiver<Option<Stop>>,
+}
+
+/// How an attempt ended, and whether that was our doing.
+#[derive(Debug)]
+pub(crate) struct Ending {
+    pub(crate) outcome: Outcome,
+    pub(crate) stopped: Option<Stop>,
+}
+
+pub(crate) async fn execute(attempt: Attempt, host: &Host) -> Ending {
+    let (run, started_at) = (attempt.assignment.run, attempt.started_at);
+    AssertUnwindSafe(dispatch(attempt, host)).catch_unwind().await.unwrap_or_else(|panic| {
+        let message = message_of(&*panic);
+        error!(%run, message, "an executor panicked");
+        let error = format!("the executor panicked, which is a bug in Punctual: {message}");
+        Ending { outcome: Outcome::failed(started_at, error), stopped: None }
+    })
+}
+
+async fn dispatch(attempt: Attempt, host: &Host) -> Ending {
+    let definition = Arc::clone(&attempt.assignment.definition);
+    match &definition.task {
+        Task::Noop => Ending { outcome: noop::execute(attempt.started_at), stopped: None },
+        Task::Shell(text) => shell::execute(text, attempt, host).await,
+        Task::Process(process) => process::execute(process, attempt, host).await,
+    }
+}
+
+fn message_of(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}

@@ -1,0 +1,162 @@
+//! Reads what a program prints: into the log as it comes, and the end of it into the result.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use crate::log::{PIECE_BYTES_MAX, Stream, Transcript};
+
+/// What is read at once. A thousand programs read at once should not cost more than a few MiB.
+const READ_BYTES: usize = 8 * 1024;
+/// Output is in the log this soon, even if the piece is not full: people watch it.
+const FLUSH_AFTER: Duration = Duration::from_millis(200);
+/// Stands where something was left out.
+const CUT_MARK: &str = "[…]";
+
+/// Reads until the program closes its side, or until there was `enough`.
+pub(super) async fn read(
+    mut pipe: impl AsyncRead + Unpin,
+    stream: Stream,
+    transcript: &Transcript,
+    tail: &mut Tail,
+    mut enough: watch::Receiver<bool>,
+) {
+    let mut chunk = vec![0; READ_BYTES];
+    let mut piece = Vec::new();
+    let mut flush_at = Instant::now();
+    loop {
+        let read = tokio::select! {
+            biased;
+            _ = enough.changed() => break,
+            () = sleep_until(flush_at), if !piece.is_empty() => {
+                transcript.output(stream, std::mem::take(&mut piece)).await;
+                continue;
+            }
+            read = pipe.read(&mut chunk) => read,
+        };
+        // A pipe that cannot be read has nothing more for us, like one that is closed.
+        let Ok(bytes @ 1..) = read else { break };
+        transcript.count_read(bytes);
+        tail.push(&chunk[..bytes]);
+        if piece.is_empty() {
+            flush_at = Instant::now() + FLUSH_AFTER;
+        }
+        piece.extend_from_slice(&chunk[..bytes]);
+        if piece.len() > PIECE_BYTES_MAX - READ_BYTES {
+            transcript.output(stream, std::mem::take(&mut piece)).await;
+        }
+    }
+    if !piece.is_empty() {
+        transcript.output(stream, piece).await;
+    }
+}
+
+/// The last bytes of a stream.
+#[derive(Debug)]
+pub(super) struct Tail {
+    bytes: Vec<u8>,
+    bytes_max: usize,
+    is_cut: bool,
+}
+
+impl Tail {
+    pub(super) fn new(bytes_max: usize) -> Self {
+        Tail { bytes: Vec::new(), bytes_max, is_cut: false }
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        // Let it grow to twice its size before it is cut: each byte is moved once at most.
+        if self.bytes.len() > 2 * self.bytes_max {
+            self.cut();
+        }
+    }
+
+    fn cut(&mut self) {
+        let surplus = self.bytes.len().saturating_sub(self.bytes_max);
+        if surplus > 0 {
+            self.bytes.drain(..surplus);
+            self.is_cut = true;
+        }
+    }
+
+    /// As text without its last newline, at most `bytes_max` long, with a mark in front if something is missing there.
+    pub(super) fn into_text(mut self) -> String {
+        self.cut();
+        // The cut may have gone through a character: what is left of it says nothing.
+        let broken = if self.is_cut {
+            self.bytes.iter().take(3).take_while(|byte| **byte & 0xC0 == 0x80).count()
+        } else {
+            0
+        };
+        let text = String::from_utf8_lossy(&self.bytes[broken..]);
+        let text = text.trim_end_matches(['\n', '\r']);
+        if !self.is_cut && text.len() <= self.bytes_max {
+            return text.to_owned();
+        }
+        let room = self.bytes_max - CUT_MARK.len() - 1;
+        let start = text.ceil_char_boundary(text.len().saturating_sub(room));
+        format!("{CUT_MARK} {}", &text[start..])
+    }
+
+    /// The last line that says something.
+    pub(super) fn into_last_line(self) -> Option<String> {
+        let text = self.into_text();
+        text.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
+    }
+}
+
+/// Cuts a text to a maximum, with a mark at its end.
+pub(super) fn cut_end(text: String, bytes_max: usize) -> String {
+    if text.len() <= bytes_max {
+        return text;
+    }
+    let end = text.floor_char_boundary(bytes_max - CUT_MARK.len() - 1);
+    format!("{} {CUT_MARK}", &text[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check_tail(bytes_max: usize, pushed: &[&[u8]], expected: &str) {
+        let mut tail = Tail::new(bytes_max);
+        for bytes in pushed {
+            tail.push(bytes);
+        }
+        let text = tail.into_text();
+        assert_eq!(text, expected);
+        assert!(text.len() <= bytes_max);
+    }
+
+    #[test]
+    fn a_tail_keeps_the_end_and_marks_what_is_missing() {
+        check_tail(16, &[b"short\n"], "short");
+        check_tail(16, &[b"exactly sixteen."], "exactly sixteen.");
+        check_tail(16, &[b"0123456789", b"abcdefghij"], "[…] abcdefghij");
+        check_tail(16, &[b"x".repeat(100).as_slice(), b"0123456789"], "[…] 0123456789");
+    }
+
+    #[test]
+    fn a_tail_is_text_whatever_was_printed() {
+        check_tail(16, &["汉字汉字汉字".as_bytes()], "[…] 字汉字");
+        check_tail(16, &[&[0xFF; 4]], "\u{FFFD}\u{FFFD}\u{FFFD}\u{FFFD}");
+        check_tail(16, &[&[0xFF; 16]], "[…] \u{FFFD}\u{FFFD}\u{FFFD}");
+    }
+
+    #[test]
+    fn the_last_line_is_the_last_that_says_something() {
+        let mut tail = Tail::new(100);
+        tail.push(b"one\n  two \n\n \n");
+        assert_eq!(tail.into_last_line().as_deref(), Some("two"));
+        assert_eq!(Tail::new(100).into_last_line(), None);
+    }
+
+    #[test]
+    fn a_long_text_is_cut_between_characters() {
+        assert_eq!(cut_end("汉字汉字".to_owned(), 12), "汉字汉字");
+        assert_eq!(cut_end("汉字汉字汉".to_owned(), 12), "汉字 […]");
+    }
+}

@@ -1,0 +1,134 @@
+//! Where the output of attempts goes, and how much of it.
+//!
+//! A [`Transcript`] numbers the pieces of one attempt and keeps the limit. What comes after the limit is still
+//! read, so that the program does not stall on a full pipe, and a note marks where it was cut.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use async_trait::async_trait;
+use punctual_core::Timestamp;
+use punctual_core::ids::{RunId, Token};
+use punctual_core::time::Clock;
+
+/// What one piece holds at most: the chunk that a store keeps in one row.
+pub const PIECE_BYTES_MAX: usize = 64 * 1024;
+/// Output kept of one attempt, both streams together; more is cut with a mark.
+pub const LOG_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Some output of one attempt. Pieces end where the program paused, not where a line or a character does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogPiece {
+    pub run: RunId,
+    pub token: Token,
+    /// From 0, without gaps, over all streams of the attempt.
+    pub number: u32,
+    pub at: Timestamp,
+    pub stream: Stream,
+    pub bytes: Vec<u8>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    Out,
+    Err,
+    /// Said by the worker, not by the program.
+    Note,
+}
+
+/// Takes output. Waiting inside `append` holds up the program that prints, and nothing else; it must not wait
+/// for ever, because the attempt does not end before its output is taken.
+#[async_trait]
+pub trait LogSink: Send + Sync + fmt::Debug {
+    async fn append(&self, piece: LogPiece);
+}
+
+/// The output of one attempt on its way to the sink. Both streams share it.
+#[derive(Debug)]
+pub(crate) struct Transcript {
+    run: RunId,
+    token: Token,
+    clock: Arc<dyn Clock>,
+    sink: Arc<dyn LogSink>,
+    /// The number of the next piece.
+    next: AtomicU32,
+    /// Bytes of output given to the sink.
+    kept: AtomicU64,
+    /// Bytes of output beyond the limit.
+    dropped: AtomicU64,
+    cut: AtomicBool,
+    /// Bytes read from the program, kept or not.
+    read: AtomicU64,
+    /// Appends that wait for the sink now.
+    appending: AtomicUsize,
+}
+
+impl Transcript {
+    pub(crate) fn new(run: RunId, token: Token, clock: Arc<dyn Clock>, sink: Arc<dyn LogSink>) -> Self {
+        Transcript {
+            run,
+            token,
+            clock,
+            sink,
+            next: AtomicU32::new(0),
+            kept: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+            cut: AtomicBool::new(false),
+            read: AtomicU64::new(0),
+            appending: AtomicUsize::new(0),
+        }
+    }
+
+    /// Takes output up to the limit, says once that it was reached, and drops the rest.
+    pub(crate) async fn output(&self, stream: Stream, mut bytes: Vec<u8>) {
+        let room = usize::try_from(LOG_BYTES_MAX - self.kept.load(Relaxed)).unwrap_or(usize::MAX);
+        let dropped = bytes.len().saturating_sub(room);
+        bytes.truncate(room);
+        self.kept.fetch_add(bytes.len() as u64, Relaxed);
+        if !bytes.is_empty() {
+            self.append(stream, bytes).await;
+        }
+        if dropped > 0 {
+            self.dropped.fetch_add(dropped as u64, Relaxed);
+            if !self.cut.swap(true, Relaxed) {
+                let limit = LOG_BYTES_MAX / (1024 * 1024);
+                self.note(&format!("output cut here: the limit of {limit} MiB is reached")).await;
+            }
+        }
+    }
+
+    pub(crate) async fn note(&self, text: &str) {
+        self.append(Stream::Note, text.as_bytes().to_vec()).await;
+    }
+
+    /// Says how much is missing, if anything is.
+    pub(crate) async fn close(&self) {
+        let dropped = self.dropped.load(Relaxed);
+        if dropped > 0 {
+            self.note(&format!("{dropped} bytes of output were not kept")).await;
+        }
+    }
+
+    pub(crate) fn count_read(&self, bytes: usize) {
+        self.read.fetch_add(bytes as u64, Relaxed);
+    }
+
+    pub(crate) fn bytes_read(&self) -> u64 {
+        self.read.load(Relaxed)
+    }
+
+    /// Output is waiting for the sink, so silence does not mean that the program has nothing more to say.
+    pub(crate) fn is_held_up(&self) -> bool {
+        self.appending.load(Relaxed) > 0
+    }
+
+    async fn append(&self, stream: Stream, bytes: Vec<u8>) {
+        let number = self.next.fetch_add(1, Relaxed);
+        let piece =
+            LogPiece { run: self.run, token: self.token, number, at: self.clock.now(), stream, bytes };
+        self.appending.fetch_add(1, Relaxed);
+        self.sink.append(piece).await;
+        self.appending.fetch_sub(1, Relaxed);
+    }
+}

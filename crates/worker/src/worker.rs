@@ -1,0 +1,246 @@
+//! The worker's loop: orders in, reports out.
+//!
+//! It owns the book of attempts and one task per attempt that takes time. A noop takes none: it is over within the
+//! loop, and the outcomes of a batch of orders leave as one batch of reports.
+//!
+//! The surprise: it never waits for its reports to be read. They pile up, bounded by the attempts in hand,
+//! while orders are still obeyed, so that a node and its worker cannot wait for each other.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_core::Timestamp;
+use punctual_core::attempt::{Assignment, Order, Report};
+use punctual_core::ids::{RunId, WorkerId};
+use punctual_core::task::Task;
+use punctual_core::time::Clock;
+use tokio::sync::{mpsc, watch};
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{Interval, MissedTickBehavior};
+use tracing::{debug, error, warn};
+
+use crate::attempts::{Attempts, Stop, Told};
+use crate::executor::{self, Attempt, Ending, Groups, Host, noop};
+use crate::log::LogSink;
+use crate::order::{Handle, ORDERS_MAX};
+
+/// A third of the attempt lease of 15 s: two heartbeats may be lost.
+pub const HEARTBEAT: Duration = Duration::from_secs(5);
+/// What a program has to tidy up between being asked to end and being killed.
+pub const GRACE: Duration = Duration::from_secs(10);
+/// How long the last reports wait to be taken when a worker shuts down.
+const PARTING_MAX: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// A new one each time the process starts: an attempt that was given to an earlier process is lost, and
+    /// must not be mistaken for one that this worker has in hand.
+    pub id: WorkerId,
+    /// Attempts under way at once; more of them wait in line. Noops need no slot.
+    pub slots: usize,
+    pub clock: Arc<dyn Clock>,
+    pub logs: Arc<dyn LogSink>,
+    /// A folder for this worker alone, the same at every start: it records the processes to be cleared away
+    /// after a crash.
+    pub scratch: PathBuf,
+    pub heartbeat: Duration,
+    pub grace: Duration,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("another worker uses {0}")] // expected: end it, or choose another folder
+    InUse(PathBuf),
+    #[error("cannot use {path} for the worker")]
+    Scratch { path: PathBuf, source: std::io::Error },
+}
+
+/// Executes attempts until it is shut down.
+#[derive(Debug)]
+pub struct Worker {
+    id: WorkerId,
+    host: Arc<Host>,
+    attempts: Attempts,
+    tasks: JoinSet<(RunId, Ending)>,
+    orders: mpsc::Receiver<Vec<Order>>,
+    reports: mpsc::Sender<Vec<Report>>,
+    /// Reports that have not left yet.
+    outbox: Vec<Report>,
+    heartbeat: Interval,
+    shutdown: watch::Receiver<bool>,
+}
+
+#[derive(Debug)]
+enum Event {
+    Orders(Vec<Order>),
+    Ended(Result<(RunId, Ending), JoinError>),
+    Beat,
+    /// The node has read a batch of reports, so another fits.
+    Room(mpsc::OwnedPermit<Vec<Report>>),
+}
+
+impl Worker {
+    /// Kills what an earlier worker of this folder left running, and makes ready to work.
+    pub async fn open(config: Config, reports: mpsc::Sender<Vec<Report>>) -> Result<(Handle, Worker), Error> {
+        let Config { id, slots, clock, logs, scratch, heartbeat, grace } = config;
+        let opening = tokio::task::spawn_blocking(move || Groups::open(&scratch));
+        let groups = opening.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
+        let (orders_in, orders) = mpsc::channel(ORDERS_MAX);
+        let (shutdown_in, shutdown) = watch::channel(false);
+        let mut heartbeat = tokio::time::interval(heartbeat);
+        heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let worker = Worker {
+            id,
+            host: Arc::new(Host { clock, logs, grace, groups }),
+            attempts: Attempts::new(slots),
+            tasks: JoinSet::new(),
+            orders,
+            reports,
+            outbox: Vec::new(),
+            heartbeat,
+            shutdown,
+        };
+        Ok((Handle { orders: orders_in, shutdown: Arc::new(shutdown_in) }, worker))
+    }
+
+    /// Returns when it was shut down, nobody reads its reports, or its last handle is gone. No process of its
+    /// attempts is left then: what was assigned and not reported as finished is lost.
+    pub async fn run(mut self) {
+        while let Some(event) = self.next_event().await {
+            self.handle(event);
+            self.flush();
+        }
+        self.shut_down().await;
+    }
+
+    async fn next_event(&mut self) -> Option<Event> {
+        if self.reports.is_closed() {
+            warn!(worker = %self.id, "nobody reads the reports, the worker shuts down");
+            return None;
+        }
+        let room = self.reports.clone().reserve_owned();
+        tokio::select! {
+            // Orders come last: however many there are, heartbeats and outcomes are not held up.
+            biased;
+            _ = self.shutdown.wait_for(|asked| *asked) => None,
+            _ = self.heartbeat.tick() => Some(Event::Beat),
+            Ok(permit) = room, if !self.outbox.is_empty() => Some(Event::Room(permit)),
+            Some(ended) = self.tasks.join_next() => Some(Event::Ended(ended)),
+            orders = self.orders.recv() => orders.map(Event::Orders),
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Orders(orders) => {
+                let now = self.host.clock.now();
+                for order in orders {
+                    self.obey(order, now);
+                }
+                self.begin_ready(now);
+            }
+            Event::Ended(ended) => {
+                self.report(ended);
+                while let Some(ended) = self.tasks.try_join_next() {
+                    self.report(ended);
+                }
+                self.begin_ready(self.host.clock.now());
+            }
+            Event::Beat => self.beat(),
+            Event::Room(permit) => {
+                permit.send(std::mem::take(&mut self.outbox));
+            }
+        }
+    }
+
+    fn obey(&mut self, order: Order, now: Timestamp) {
+        match order {
+            Order::Assign(assignment) => match self.attempts.assign(assignment) {
+                Told::Begin(assignment) => self.begin(assignment, now),
+                Told::Again(report) => self.outbox.push(report),
+                Told::Nothing => {}
+            },
+            Order::Cancel { run, token, cause } => {
+                debug!(%run, %token, ?cause, "asked to stop an attempt");
+                self.outbox.extend(self.attempts.cancel(run, token, cause, now));
+            }
+            Order::Acknowledge { run, token } => self.attempts.acknowledge(run, token),
+            Order::Resend => self.outbox.extend(self.attempts.unacknowledged(0)),
+        }
+    }
+
+    fn begin_ready(&mut self, now: Timestamp) {
+        while let Some(assignment) = self.attempts.next_ready() {
+            self.begin(assignment, now);
+        }
+    }
+
+    fn begin(&mut self, assignment: Assignment, now: Timestamp) {
+        let (run, token) = (assignment.run, assignment.token);
+        if matches!(assignment.definition.task, Task::Noop) {
+            self.outbox.push(self.attempts.keep(run, token, noop::execute(now)));
+            return;
+        }
+        let (stopper, stop) = watch::channel(None);
+        self.attempts.begun(run, token, stopper);
+        self.outbox.push(Report::Started { run, token, at: now });
+        let host = Arc::clone(&self.host);
+        let attempt = Attempt { assignment, started_at: now, stop };
+        self.tasks.spawn(async move { (run, executor::execute(attempt, &host).await) });
+    }
+
+    fn report(&mut self, ended: Result<(RunId, Ending), JoinError>) {
+        match ended {
+            Ok((run, ending)) => self.outbox.extend(self.attempts.ended(run, ending.outcome)),
+            // Executors catch their panics and nobody aborts them, so this is a bug of ours.
+            Err(error) => error!(worker = %self.id, %error, "an attempt vanished"),
+        }
+    }
+
+    fn beat(&mut self) {
+        let overdue = self.attempts.next_beat();
+        // Whatever has not even left yet need not be sent again, and one sign of life is enough.
+        if self.outbox.is_empty() {
+            self.outbox = overdue;
+        }
+        self.outbox.retain(|report| !matches!(report, Report::Alive { .. }));
+        self.outbox.push(Report::Alive { attempts: self.attempts.in_hand() });
+    }
+
+    /// Sends what there is if it can be sent now; otherwise it leaves when there is room.
+    fn flush(&mut self) {
+        if self.outbox.is_empty() {
+            return;
+        }
+        if let Err(mpsc::error::TrySendError::Full(reports)) =
+            self.reports.try_send(std::mem::take(&mut self.outbox))
+        {
+            self.outbox = reports;
+        }
+    }
+
+    async fn shut_down(mut self) {
+        self.orders.close();
+        self.attempts.stop_all();
+        loop {
+            tokio::select! {
+                _ = self.heartbeat.tick() => self.beat(),
+                ended = self.tasks.join_next() => match ended {
+                    // It did nothing wrong. Said to have failed, it would use up one of its attempts.
+                    Some(Ok((_, Ending { stopped: Some(Stop::Shutdown), .. }))) => {}
+                    Some(ended) => self.report(ended),
+                    None => break,
+                },
+            }
+            self.flush();
+        }
+        self.host.groups.kill_all().await;
+        if !self.outbox.is_empty() {
+            let parting = self.reports.send(self.outbox);
+            if tokio::time::timeout(PARTING_MAX, parting).await.is_err() {
+                warn!(worker = %self.id, "the last reports were not taken");
+            }
+        }
+    }
+}
