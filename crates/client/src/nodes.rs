@@ -1,0 +1,34 @@
+//! Nodes, workers, and the history that they leave.
+
+use punctual_core::Timestamp;
+use punctual_wire::Text;
+use punctual_wire::rest::{Node, Page, Worker};
+use reqwest::Method;
+
+use crate::{ANSWER_MAX, Chunks, Client, Error, Result};
+
+impl Client {
+    pub async fn nodes(&self) -> Result<Page<Node>> {
+        self.get(self.request(Method::GET, "/api/v1/nodes")).await
+    }
+
+    pub async fn workers(&self) -> Result<Page<Worker>> {
+        self.get(self.request(Method::GET, "/api/v1/workers")).await
+    }
+
+    /// The exported history, as lines of JSON.
+    pub async fn export(&self, from: Option<Timestamp>, to: Option<Timestamp>) -> Result<Chunks> {
+        let query = [("from", from), ("to", to)];
+        let query: Vec<_> = query.into_iter().filter_map(|(name, at)| Some((name, Text(at?)))).collect();
+        self.stream(self.request(Method::GET, "/api/v1/export/history").query(&query)).await
+    }
+
+    /// Whether the server takes work now.
+    pub async fn is_ready(&self) -> Result<bool> {
+        match self.send(self.request(Method::GET, "/readyz").timeout(ANSWER_MAX)).await {
+            Ok(_) => Ok(true),
+            Err(Error::Strange { status: 503, .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}

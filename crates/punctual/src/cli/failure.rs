@@ -1,0 +1,131 @@
+//! What went wrong, for a person: one sentence, a hint, and an exit code for scripts.
+
+use std::fmt::Display;
+use std::io;
+use std::process::ExitCode;
+
+use punctual_client::Error;
+use punctual_wire::rest::{Code, Problem};
+
+#[derive(Debug)]
+pub(crate) struct Failure {
+    exit: Exit,
+    messages: Vec<String>,
+    hint: Option<String>,
+}
+
+/// A promise to scripts; `punctual --help` lists them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Someone stopped listening to what we print: nothing is wrong.
+    Quiet = 0,
+    Failed = 1,
+    Usage = 2,
+    NotFound = 3,
+    Refused = 4,
+    Unreachable = 5,
+}
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, message: impl Display) -> Self {
+        Failure { exit, messages: vec![message.to_string()], hint: None }
+    }
+
+    /// Several mistakes at once, as a file can have them.
+    pub(crate) fn all(exit: Exit, messages: Vec<String>) -> Self {
+        Failure { exit, messages, hint: None }
+    }
+
+    #[must_use]
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    pub(crate) fn io(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Failure { exit: Exit::Quiet, messages: Vec::new(), hint: None },
+            _ => Failure::new(Exit::Failed, error),
+        }
+    }
+
+    pub(crate) fn report(&self) -> ExitCode {
+        for message in &self.messages {
+            eprintln!("error: {message}");
+        }
+        if let Some(hint) = &self.hint {
+            eprintln!("hint: {hint}");
+        }
+        ExitCode::from(self.exit as u8)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match &error {
+            Error::Problem(problem) => of_problem(problem),
+            Error::Unreachable { source, .. } => {
+                let cause = innermost(source);
+                Failure::new(Exit::Unreachable, format!("{error}: {cause}"))
+                    .hint("`punctual dev` starts a server here; --server or PUNCTUAL_SERVER names another")
+            }
+            Error::Strange { .. } => {
+                Failure::new(Exit::Unreachable, &error).hint("--server or PUNCTUAL_SERVER names the server")
+            }
+        }
+    }
+}
+
+fn of_problem(problem: &Problem) -> Failure {
+    let exit = match problem.status {
+        404 => Exit::NotFound,
+        503 => Exit::Unreachable,
+        400..500 => Exit::Refused,
+        _ => Exit::Failed,
+    };
+    let failure = Failure::new(exit, problem);
+    match problem.code {
+        Code::NoSuchJob => {
+            failure.hint("`punctual job list` shows the jobs of a namespace, `-n` names another")
+        }
+        Code::NoSuchRun => {
+            failure.hint("`punctual run list` shows recent runs, `-n` names another namespace")
+        }
+        Code::NotADeadLetter => failure.hint("`punctual dlq list` shows what waits to be decided about"),
+        Code::Unavailable => failure.hint("nothing may have happened; ask again in a moment"),
+        Code::Full => failure.hint("make room on the disk of the server, then ask again"),
+        _ => failure,
+    }
+}
+
+/// The end of the chain says what happened; the rest says where we were.
+fn innermost(error: &dyn std::error::Error) -> String {
+    let mut error = error;
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(code: Code, exit: Exit) {
+        assert_eq!(Failure::from(Error::Problem(Box::new(Problem::new(code, "x")))).exit, exit, "{code:?}");
+    }
+
+    #[test]
+    fn exit_codes_tell_scripts_what_to_do() {
+        check(Code::NoSuchJob, Exit::NotFound);
+        check(Code::NoSuchRun, Exit::NotFound);
+        check(Code::Invalid, Exit::Refused);
+        check(Code::JobExists, Exit::Refused);
+        check(Code::WrongRevision, Exit::Refused);
+        check(Code::TooManyRuns, Exit::Refused);
+        check(Code::Unavailable, Exit::Unreachable);
+        check(Code::Full, Exit::Failed);
+        check(Code::Internal, Exit::Failed);
+    }
+}

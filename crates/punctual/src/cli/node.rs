@@ -1,0 +1,56 @@
+//! `punctual node`: who is there, and how busy.
+
+use clap::Subcommand;
+
+use super::Session;
+use super::failure::Failure;
+use super::output::text;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// List the nodes
+    #[command(after_help = "Example:\n  punctual node list -o json")]
+    List,
+    /// List the workers
+    #[command(after_help = "Example:\n  punctual node workers")]
+    Workers,
+}
+
+impl Verb {
+    pub(crate) async fn run(self, session: &Session) -> Result<(), Failure> {
+        match self {
+            Verb::List => list(session).await,
+            Verb::Workers => workers(session).await,
+        }
+    }
+}
+
+async fn list(session: &Session) -> Result<(), Failure> {
+    let nodes = session.client.nodes().await?.items;
+    session.output.show(&nodes, |output| {
+        let mut table = output.table(&["NODE", "ROLES", "STATE", "SHARDS", "LIVE", "READY", "RUNNING"]);
+        for node in &nodes {
+            let state = match (&node.failed, node.ready) {
+                (Some(why), _) => format!("failed: {why}"),
+                (None, true) => "ready".to_owned(),
+                (None, false) => "not ready".to_owned(),
+            };
+            let counts = [node.shards, node.live_runs, node.ready_runs, node.running_runs];
+            let words = [node.name.clone(), node.roles.join(","), state];
+            table.add_row(words.into_iter().chain(counts.map(|count| count.to_string())));
+        }
+        text(&table)
+    })
+}
+
+async fn workers(session: &Session) -> Result<(), Failure> {
+    let workers = session.client.workers().await?.items;
+    session.output.show(&workers, |output| {
+        let mut table = output.table(&["WORKER", "NODE", "SLOTS", "BUSY"]);
+        for worker in &workers {
+            let counts = [worker.slots, worker.busy].map(|count| count.to_string());
+            table.add_row([worker.name.clone(), worker.node.clone()].into_iter().chain(counts));
+        }
+        text(&table)
+    })
+}

@@ -1,0 +1,354 @@
+//! `punctual run`: what became of it.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use punctual_client::RunQuery;
+use punctual_core::Timestamp;
+use punctual_core::ids::RunId;
+use punctual_core::limits::PAGE_MAX;
+use punctual_core::name::Name;
+use punctual_core::run::Status;
+use punctual_wire::Text;
+use punctual_wire::job_file::{Noop, Process, Retry, Task};
+use punctual_wire::rest::{Again, Event, Run, Submit};
+use punctual_wire::text::Span;
+
+use super::Session;
+use super::failure::{Exit, Failure};
+use super::job::{Params, StartArgs};
+use super::output::{Output, fields, one_line, text};
+use super::time::{self, Since, duration};
+use crate::wiring;
+
+/// Rows asked for at a time.
+pub(crate) const PAGE: usize = PAGE_MAX;
+/// How often someone who waits or watches looks again.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+const REDRAW: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// List runs, newest first
+    #[command(after_help = "\
+Examples:
+  punctual run list
+  punctual run list --job hello --state failed,timed_out --since 1d
+  punctual run list --state RUNNING --watch")]
+    List(Listing),
+    /// Show one run and everything that happened to it
+    #[command(
+        after_help = "Examples:\n  punctual run show 4683711365120\n  punctual run show 4683711365120 --events -o json"
+    )]
+    Show {
+        id: RunId,
+        /// With its events in json and yaml too
+        #[arg(long)]
+        events: bool,
+    },
+    /// Print what a run printed
+    #[command(after_help = "Example:\n  punctual run logs 4683711365120")]
+    Logs { id: RunId },
+    /// Stop a run, or keep it from starting
+    #[command(after_help = "Example:\n  punctual run cancel 4683711365120")]
+    Cancel { id: RunId },
+    /// Try a finished run again, as a new run under the newest revision of its job
+    #[command(after_help = "Example:\n  punctual run retry 4683711365120 --wait")]
+    Retry {
+        id: RunId,
+        /// Parameters instead of those it had, as a JSON object
+        #[arg(long, value_name = "JSON")]
+        params: Option<Params>,
+        /// Wait until the new run has ended; exit code 1 if not well
+        #[arg(long)]
+        wait: bool,
+    },
+    /// Run something once, without a job
+    #[command(after_help = "\
+Examples:
+  punctual run submit --shell 'echo hi' --wait
+  punctual run submit --delay 30m --key order-17 -- ./remind --order 17
+  punctual run submit --noop")]
+    Submit(Box<SubmitArgs>),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Listing {
+    /// Of this job only
+    #[arg(long)]
+    job: Option<Name>,
+    /// In these states only, with commas between; also PENDING, RUNNING, COMPLETED, FAILED
+    #[arg(long)]
+    state: Option<String>,
+    /// Created since: how long ago, or an instant
+    #[arg(long, value_name = "SINCE")]
+    since: Option<Since>,
+    /// Created before: how long ago, or an instant
+    #[arg(long, value_name = "UNTIL")]
+    until: Option<Since>,
+    /// At most so many
+    #[arg(long, default_value_t = 50)]
+    limit: usize,
+    /// Look again every second
+    #[arg(long)]
+    watch: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SubmitArgs {
+    /// A text for /bin/sh -c
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["noop", "command"])]
+    shell: Option<String>,
+    /// Nothing, at once
+    #[arg(long, conflicts_with = "command")]
+    noop: bool,
+    /// A program with its arguments, started without a shell
+    #[arg(last = true, value_name = "COMMAND", required_unless_present_any = ["shell", "noop"])]
+    command: Vec<String>,
+    #[command(flatten)]
+    start: StartArgs,
+    /// 0 to 9, and 9 goes first
+    #[arg(long)]
+    priority: Option<u8>,
+    /// Attempts in all, the first included
+    #[arg(long, value_name = "COUNT")]
+    attempts: Option<u32>,
+    /// How long an attempt may take
+    #[arg(long, value_name = "SPAN", value_parser = duration)]
+    timeout: Option<Duration>,
+    /// Rather not at all than twice
+    #[arg(long)]
+    at_most_once: bool,
+}
+
+impl Verb {
+    pub(crate) async fn run(self, session: &Session) -> Result<(), Failure> {
+        let Session { client, namespace, output } = session;
+        match self {
+            Verb::List(listing) if listing.watch => watch(session, &listing).await,
+            Verb::List(listing) => list(session, &listing).await,
+            Verb::Show { id, events } => show(session, id, events).await,
+            Verb::Logs { id } => logs(session, id).await,
+            Verb::Cancel { id } => {
+                let run = client.cancel_run(namespace, id).await?;
+                output.show(&run, |_| match run.state.0 {
+                    Status::Cancelled => format!("cancelled {id}"),
+                    _ => format!("cancelling {id}: it is told to stop"),
+                })
+            }
+            Verb::Retry { id, params, wait } => {
+                let again = Again { params: params.map(|params| params.0), key: None };
+                let made = client.retry_run(namespace, id, &again).await?;
+                follow(session, made, wait).await
+            }
+            Verb::Submit(submit) => {
+                let wait = submit.start.wait;
+                let made = client.submit(namespace, &submit.into_wire()).await?;
+                follow(session, made, wait).await
+            }
+        }
+    }
+}
+
+impl SubmitArgs {
+    fn into_wire(self) -> Submit {
+        let task = match self.shell {
+            Some(text) => Task { shell: Some(text), ..Task::default() },
+            None if self.noop => Task { noop: Some(Noop {}), ..Task::default() },
+            None => {
+                let process = Process { command: self.command, ..Process::default() };
+                Task { process: Some(process), ..Task::default() }
+            }
+        };
+        Submit {
+            task: Some(task),
+            params: self.start.params.map(|params| params.0),
+            due_at: self.start.at.map(Text),
+            delay: self.start.delay.map(Span),
+            key: self.start.key,
+            priority: self.priority,
+            retry: self.attempts.map(|attempts| Retry { attempts: Some(attempts), ..Retry::default() }),
+            timeout: self.timeout.map(Span),
+            at_most_once: self.at_most_once.then_some(true),
+            ..Submit::default()
+        }
+    }
+}
+
+impl Listing {
+    pub(crate) fn of_job(job: Name, limit: usize) -> Self {
+        Listing { job: Some(job), state: None, since: None, until: None, limit, watch: false }
+    }
+
+    async fn read(&self, session: &Session) -> Result<(Vec<Run>, bool), Failure> {
+        let now = wiring::now();
+        let mut query = RunQuery {
+            job: self.job.clone(),
+            state: self.state.clone(),
+            since: self.since.map(|since| Text(since.at(now))),
+            until: self.until.map(|until| Text(until.at(now))),
+            ..RunQuery::default()
+        };
+        let mut runs = Vec::new();
+        loop {
+            query.limit = Some((self.limit - runs.len()).clamp(1, PAGE));
+            let page = session.client.runs(&session.namespace, &query).await?;
+            runs.extend(page.items);
+            query.after = page.next;
+            if query.after.is_none() || runs.len() >= self.limit {
+                return Ok((runs, query.after.is_some()));
+            }
+        }
+    }
+}
+
+pub(crate) async fn list(session: &Session, listing: &Listing) -> Result<(), Failure> {
+    let (runs, more) = listing.read(session).await?;
+    session.output.show(&runs, |output| table(output, &runs, wiring::now()))?;
+    say_if_more(more);
+    Ok(())
+}
+
+pub(crate) fn say_if_more(more: bool) {
+    if more {
+        eprintln!("hint: there are more, --limit shows them");
+    }
+}
+
+async fn watch(session: &Session, listing: &Listing) -> Result<(), Failure> {
+    loop {
+        let (runs, _) = listing.read(session).await?;
+        session.output.show(&runs, |output| {
+            // Home and clear, so that the newest picture stands where the last one did.
+            let wipe = if output.is_terminal() { "\u{1b}[H\u{1b}[2J" } else { "" };
+            format!("{wipe}{}\n", table(output, &runs, wiring::now()))
+        })?;
+        tokio::time::sleep(REDRAW).await;
+    }
+}
+
+fn table(output: Output, runs: &[Run], now: Timestamp) -> String {
+    let mut table =
+        output.table(&["ID", "JOB", "STATE", "TRIGGER", "DUE (UTC)", "TOOK", "ATTEMPT", "RESULT"]);
+    for run in runs {
+        let took = match (run.started_at, run.finished_at) {
+            (Some(from), Some(to)) => time::took(from.0, to.0),
+            _ => "-".to_owned(),
+        };
+        let job = run.job.as_ref().map_or("-".to_owned(), ToString::to_string);
+        let trigger = serde_json::to_value(run.trigger).ok();
+        let trigger = trigger.as_ref().and_then(|word| word.as_str()).unwrap_or_default().to_owned();
+        table.add_row(vec![
+            run.id.to_string().into(),
+            job.into(),
+            output.state(run.state.0),
+            trigger.into(),
+            time::short(run.due_at.0, now).into(),
+            took.into(),
+            run.attempt.to_string().into(),
+            result(run).into(),
+        ] as Vec<comfy_table::Cell>);
+    }
+    text(&table)
+}
+
+/// What a run left behind, on one line: why it ended, what went wrong, else what it said.
+fn result(run: &Run) -> String {
+    let said = run.reason.as_ref().or(run.error.as_ref()).or(run.output.as_ref());
+    match (said, run.exit_code) {
+        (Some(said), _) => one_line(said, 60),
+        (None, Some(code)) => format!("exit code {code}"),
+        (None, None) => "-".to_owned(),
+    }
+}
+
+async fn show(session: &Session, id: RunId, events: bool) -> Result<(), Failure> {
+    let run = session.client.run(&session.namespace, id, true).await?;
+    let bare = Run { events: run.events.clone().filter(|_| events), ..run.clone() };
+    session.output.show(&bare, |output| describe(output, &run))
+}
+
+fn describe(output: Output, run: &Run) -> String {
+    let now = wiring::now();
+    let job = run.job.as_ref().map(|job| {
+        let revision = run.revision.map(|revision| format!(", revision {revision}")).unwrap_or_default();
+        format!("{}/{job}{revision}", run.namespace)
+    });
+    let took = run.started_at.zip(run.finished_at).map(|(from, to)| time::took(from.0, to.0));
+    let late = run.started_at.map(|started| time::took(run.due_at.0, started.0));
+    let trigger = serde_json::to_value(run.trigger).ok();
+    let facts = fields(&[
+        ("run", Some(run.id.to_string())),
+        ("job", job.or_else(|| Some(format!("none, in {}", run.namespace)))),
+        ("state", Some(run.state.to_string())),
+        ("reason", run.reason.clone()),
+        ("trigger", trigger.as_ref().and_then(|word| word.as_str()).map(str::to_owned)),
+        ("due", Some(time::both(run.due_at.0, now))),
+        ("created", Some(time::both(run.created_at.0, now))),
+        ("started", run.started_at.map(|at| time::both(at.0, now))),
+        ("finished", run.finished_at.map(|at| time::both(at.0, now))),
+        ("late by", late),
+        ("took", took),
+        ("attempt", Some(run.attempt.to_string())),
+        ("worker", run.worker.clone()),
+        ("progress", run.progress.map(|percent| format!("{percent}%"))),
+        ("key", run.key.clone()),
+        ("retry of", run.retry_of.map(|run| run.to_string())),
+        ("exit code", run.exit_code.map(|code| code.to_string())),
+        ("error", run.error.clone()),
+        ("output", run.output.clone()),
+    ]);
+    match run.events.as_deref() {
+        None | Some([]) => facts,
+        Some(events) => format!("{facts}\n\n{}", story(output, events)),
+    }
+}
+
+fn story(output: Output, events: &[Event]) -> String {
+    let mut table = output.table(&["EVENT", "AT (UTC)", "WHAT", "STATE", "TOKEN"]);
+    for event in events {
+        table.add_row(vec![
+            event.seq.to_string().into(),
+            event.at.to_string().into(),
+            event.what.replace('_', " ").into(),
+            output.state(event.to.0),
+            event.token.map_or("-".to_owned(), |token| token.to_string()).into(),
+        ] as Vec<comfy_table::Cell>);
+    }
+    text(&table)
+}
+
+async fn logs(session: &Session, id: RunId) -> Result<(), Failure> {
+    let mut chunks = session.client.logs(&session.namespace, id).await?;
+    while let Some(chunk) = chunks.next().await? {
+        io::stdout().write_all(&chunk).map_err(Failure::io)?;
+    }
+    io::stdout().flush().map_err(Failure::io)
+}
+
+/// Prints a run that was just made or, if asked, waits for its end and prints that.
+pub(crate) async fn follow(session: &Session, run: Run, wait: bool) -> Result<(), Failure> {
+    if !wait {
+        return session.output.show(&run, |_| made(&run));
+    }
+    let mut run = run;
+    while !run.state.0.is_terminal() {
+        tokio::time::sleep(LOOK_AGAIN).await;
+        run = session.client.run(&session.namespace, run.id.0, false).await?;
+    }
+    session.output.show(&run, |output| describe(output, &run))?;
+    match run.state.0 {
+        Status::Succeeded => Ok(()),
+        state => Err(Failure::new(Exit::Failed, format!("run {} ended as {state}", run.id))),
+    }
+}
+
+/// One sentence about a run that was just made.
+pub(crate) fn made(run: &Run) -> String {
+    let due = time::both(run.due_at.0, wiring::now());
+    match &run.job {
+        Some(job) => format!("run {} of {}/{job}, due {due}", run.id, run.namespace),
+        None => format!("run {}, due {due}", run.id),
+    }
+}

@@ -1,0 +1,14 @@
+//! Punctual, the binary.
+
+mod cli;
+mod settings;
+mod wiring;
+
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    cli::main()
+}

@@ -1,0 +1,177 @@
+//! Settings: the embedded defaults, a file over them, the environment and the command line over both.
+//!
+//! `punctual.toml` at the root of the repository is documentation, default and template in one: it is read first, so
+//! a setting that is not explained there does not exist.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use punctual_core::ids::SHARDS_MAX;
+use punctual_wire::text::Span;
+use serde::Deserialize;
+
+const DEFAULTS: &str = include_str!("../../../punctual.toml");
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Settings {
+    pub(crate) data: PathBuf,
+    /// HOST:PORT.
+    pub(crate) http: String,
+    pub(crate) slots: usize,
+    pub(crate) durability: Durability,
+    pub(crate) shards: u16,
+    pub(crate) attempt_lease: Duration,
+    pub(crate) shard_lease: Duration,
+    pub(crate) log_level: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Durability {
+    Full,
+    Relaxed,
+}
+
+/// What one source says; the next one may say otherwise.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Said {
+    pub(crate) data: Option<PathBuf>,
+    pub(crate) http: Option<String>,
+    pub(crate) slots: Option<usize>,
+    #[serde(default)]
+    pub(crate) store: Store,
+    #[serde(default)]
+    pub(crate) leases: Leases,
+    #[serde(default)]
+    pub(crate) log: Log,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Store {
+    pub(crate) durability: Option<Durability>,
+    pub(crate) shards: Option<u16>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Leases {
+    pub(crate) attempt: Option<Span>,
+    pub(crate) shard: Option<Span>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Log {
+    pub(crate) level: Option<String>,
+}
+
+impl Settings {
+    /// Later sources win: the defaults, the file, then what was said on the command line or in the environment.
+    pub(crate) fn read(file: Option<&Path>, said: Said) -> Result<Settings, String> {
+        let file = match file {
+            Some(path) => {
+                let text =
+                    fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+                parse(&text).map_err(|error| format!("{}: {error}", path.display()))?
+            }
+            None => Said::default(),
+        };
+        let defaults = parse(DEFAULTS).map_err(|error| format!("punctual.toml: {error}"))?;
+        said.over(file).over(defaults).complete()
+    }
+}
+
+fn parse(text: &str) -> Result<Said, String> {
+    toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())
+}
+
+impl Said {
+    fn over(self, below: Said) -> Said {
+        Said {
+            data: self.data.or(below.data),
+            http: self.http.or(below.http),
+            slots: self.slots.or(below.slots),
+            store: Store {
+                durability: self.store.durability.or(below.store.durability),
+                shards: self.store.shards.or(below.store.shards),
+            },
+            leases: Leases {
+                attempt: self.leases.attempt.or(below.leases.attempt),
+                shard: self.leases.shard.or(below.leases.shard),
+            },
+            log: Log { level: self.log.level.or(below.log.level) },
+        }
+    }
+
+    fn complete(self) -> Result<Settings, String> {
+        let missing = |name: &str| format!("{name}: no default is known");
+        let settings = Settings {
+            data: self.data.ok_or_else(|| missing("data"))?,
+            http: self.http.ok_or_else(|| missing("http"))?,
+            slots: self.slots.ok_or_else(|| missing("slots"))?,
+            durability: self.store.durability.ok_or_else(|| missing("store.durability"))?,
+            shards: self.store.shards.ok_or_else(|| missing("store.shards"))?,
+            attempt_lease: self.leases.attempt.ok_or_else(|| missing("leases.attempt"))?.0,
+            shard_lease: self.leases.shard.ok_or_else(|| missing("leases.shard"))?.0,
+            log_level: self.log.level.ok_or_else(|| missing("log.level"))?,
+        };
+        if settings.slots == 0 {
+            return Err("slots: at least 1".to_owned());
+        }
+        if !(1..=SHARDS_MAX).contains(&settings.shards) {
+            return Err(format!("store.shards: 1 to {SHARDS_MAX}"));
+        }
+        let second = Duration::from_secs(1);
+        if settings.attempt_lease < second || settings.shard_lease < second {
+            return Err("leases: at least 1s each".to_owned());
+        }
+        Ok(settings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(file: &str, said: Said) -> Result<Settings, String> {
+        said.over(parse(file)?).over(parse(DEFAULTS)?).complete()
+    }
+
+    #[test]
+    fn the_embedded_file_says_everything() {
+        let settings = read("", Said::default()).unwrap();
+        assert_eq!(settings.http, "127.0.0.1:7400");
+        assert_eq!((settings.slots, settings.shards, settings.durability), (16, 64, Durability::Full));
+        assert_eq!(settings.attempt_lease, Duration::from_secs(15));
+    }
+
+    #[test]
+    fn a_file_wins_over_the_defaults_and_the_command_line_over_both() {
+        let file = "slots = 4\nhttp = \"127.0.0.1:1\"\n[leases]\nattempt = \"2s\"\n";
+        let said = Said { http: Some("127.0.0.1:0".to_owned()), ..Said::default() };
+        let settings = read(file, said).unwrap();
+        assert_eq!((settings.slots, settings.http.as_str()), (4, "127.0.0.1:0"));
+        assert_eq!((settings.attempt_lease.as_secs(), settings.shard_lease.as_secs()), (2, 3));
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused_by_its_name() {
+        for (file, named) in [
+            ("slot = 4", "slot"),
+            ("[store]\nfsync = true", "fsync"),
+            ("[lease]\nattempt = \"1s\"", "lease"),
+            ("slots = \"many\"", "slots"),
+            ("slots = 0", "slots"),
+            ("[store]\ndurability = \"none\"", "durability"),
+            ("[store]\nshards = 4096", "shards"),
+            ("[leases]\nattempt = \"1ms\"", "leases"),
+            ("[leases]\nattempt = 15", "attempt"),
+        ] {
+            let error = read(file, Said::default()).unwrap_err();
+            assert!(error.contains(named), "{file}: {error}");
+        }
+    }
+}

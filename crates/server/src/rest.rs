@@ -1,0 +1,15 @@
+//! REST: translate, delegate, translate back.
+
+pub(crate) mod guard;
+pub(crate) mod problem;
+pub(crate) mod request;
+pub(crate) mod ask;
+pub(crate) mod jobs;
+pub(crate) mod runs;
+pub(crate) mod dead_letters;
+pub(crate) mod nodes;
+pub(crate) mod export;
+pub(crate) mod health;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,66 @@
+//! Asking the node: one command, and the answer in REST's words.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use punctual_core::command::{Answer, Command, Made};
+use punctual_core::ids::RunId;
+use punctual_core::job::Job;
+use punctual_core::name::{Name, Namespace};
+use punctual_wire::rest::{Code, Problem, Run};
+use tracing::error;
+
+use super::problem::{Failed, internal};
+use crate::Doors;
+
+impl Doors {
+    /// A command that answers with a job.
+    pub(crate) async fn ask_job(&self, command: Command) -> Result<(Arc<Job>, Made), Failed> {
+        match self.handle.command(command).await? {
+            Answer::Job { job, made } => Ok((job, made)),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// A command that makes a run: 201 with the new one, or 200 with the one that its key was given to before.
+    pub(crate) async fn ask_new_run(
+        &self,
+        namespace: &Namespace,
+        command: Command,
+    ) -> Result<Response, Failed> {
+        let (status, run) = match self.handle.command(command).await? {
+            Answer::Run(run) => (StatusCode::CREATED, Run::from(&*run)),
+            Answer::Existing(run) => (StatusCode::OK, self.first_bearer(namespace, run).await?),
+            other => return Err(unexpected(&other)),
+        };
+        Ok((status, axum::Json(run)).into_response())
+    }
+
+    async fn first_bearer(&self, namespace: &Namespace, run: RunId) -> Result<Run, Failed> {
+        match self.handle.store().run(namespace, run).await? {
+            Some(record) => Ok(Run::from(&*record.run)),
+            None => {
+                let message = format!("the key was given to run {run}, which is no longer kept");
+                Err(Problem::new(Code::KeyUsed, message).into())
+            }
+        }
+    }
+
+    pub(crate) async fn find_job(&self, namespace: &Namespace, name: &Name) -> Result<Arc<Job>, Failed> {
+        let job = self.handle.store().job(namespace, name).await?;
+        job.ok_or_else(|| {
+            let refusal = punctual_core::command::Refusal::NoSuchJob {
+                namespace: namespace.clone(),
+                name: name.clone(),
+            };
+            Failed(refusal.into())
+        })
+    }
+}
+
+/// An answer that does not belong to its question is a bug of ours.
+pub(crate) fn unexpected(answer: &Answer) -> Failed {
+    error!(?answer, "an answer does not fit its command");
+    Failed(internal())
+}

@@ -1,0 +1,74 @@
+//! What went wrong, on its way out as problem+json.
+
+use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use punctual_node::Failure;
+use punctual_wire::rest::{Code, Problem};
+use tracing::error;
+
+/// A request that ends in a problem.
+#[derive(Debug)]
+pub(crate) struct Failed(pub(crate) Problem);
+
+impl IntoResponse for Failed {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let body = serde_json::to_vec(&self.0).unwrap_or_default();
+        let mut response = (status, body).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if let Some(seconds) = self.0.code.retry_after() {
+            headers.insert(header::RETRY_AFTER, seconds.into());
+        }
+        response
+    }
+}
+
+impl From<Problem> for Failed {
+    fn from(problem: Problem) -> Self {
+        Failed(problem)
+    }
+}
+
+impl From<punctual_wire::Error> for Failed {
+    fn from(error: punctual_wire::Error) -> Self {
+        Failed(error.into())
+    }
+}
+
+impl From<Failure> for Failed {
+    fn from(failure: Failure) -> Self {
+        Failed(match failure {
+            Failure::Refused(refusal) => refusal.into(),
+            Failure::Unavailable(message) => Problem::new(Code::Unavailable, message),
+            Failure::Full(message) => Problem::new(Code::Full, message),
+        })
+    }
+}
+
+/// A read that failed. What a store says of itself (paths, statements) is for the log, not for the asker.
+impl From<punctual_store::Error> for Failed {
+    fn from(error: punctual_store::Error) -> Self {
+        error!(%error, "a read failed");
+        Failed(match error {
+            punctual_store::Error::Unreachable(_) => {
+                Problem::new(Code::Unavailable, "the store cannot be reached now")
+            }
+            _ => internal(),
+        })
+    }
+}
+
+pub(crate) fn internal() -> Problem {
+    Problem::new(Code::Internal, "the server's log says what broke")
+}
+
+pub(crate) async fn no_such_route(uri: Uri) -> Failed {
+    let path: String = uri.path().chars().take(200).collect();
+    Failed(Problem::new(Code::NoSuchRoute, format!("nothing is at `{path}`")))
+}
+
+pub(crate) async fn method_not_allowed(method: Method) -> Failed {
+    let method: String = method.as_str().chars().take(20).collect();
+    Failed(Problem::new(Code::MethodNotAllowed, format!("`{method}` is not for this address")))
+}

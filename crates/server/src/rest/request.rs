@@ -1,0 +1,256 @@
+//! The parts of a request, read: each extractor either gives a typed value or says which part is wrong.
+
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::header::{self, HeaderMap};
+use axum::http::request::Parts;
+use futures_util::StreamExt;
+use punctual_core::command::Expect;
+use punctual_core::ids::RunId;
+use punctual_core::limits::PAGE_MAX;
+use punctual_core::name::{Name, Namespace};
+use punctual_wire::rest::{Code, Problem};
+use punctual_wire::{Text, tree};
+use serde::de::DeserializeOwned;
+
+use super::problem::Failed;
+
+const BODY_BYTES_MAX: usize = 1024 * 1024;
+/// A body that trickles in slower than this holds a connection for nothing.
+const BODY_TIME_MAX: Duration = Duration::from_secs(30);
+/// Rows on a page when the asker does not say.
+const PAGE_DEFAULT: usize = 100;
+
+/// `/namespaces/{namespace}/…`
+#[derive(Debug)]
+pub(crate) struct In(pub(crate) Namespace);
+
+/// `/namespaces/{namespace}/jobs/{name}/…`
+#[derive(Debug)]
+pub(crate) struct JobAt {
+    pub(crate) namespace: Namespace,
+    pub(crate) name: Name,
+}
+
+/// `/namespaces/{namespace}/runs/{id}/…`
+#[derive(Debug)]
+pub(crate) struct RunAt {
+    pub(crate) namespace: Namespace,
+    pub(crate) run: RunId,
+}
+
+/// The segments of an address by name.
+struct Segments(Vec<(String, String)>);
+
+impl Segments {
+    async fn of<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<Self, Failed> {
+        match Path::from_request_parts(parts, state).await {
+            Ok(Path(segments)) => Ok(Segments(segments)),
+            Err(_) => Err(Problem::parameter("path", "the address is not UTF-8").into()),
+        }
+    }
+
+    fn read<T, E: std::fmt::Display>(
+        &self,
+        segment: &'static str,
+        parse: impl Fn(&str) -> Result<T, E>,
+    ) -> Result<T, Failed> {
+        let text = self.0.iter().find(|(name, _)| name == segment).map_or("", |(_, text)| text.as_str());
+        parse(text).map_err(|error| Problem::parameter(segment, error.to_string()).into())
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for In {
+    type Rejection = Failed;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failed> {
+        Segments::of(parts, state).await?.read("namespace", Namespace::from_dotted).map(In)
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for JobAt {
+    type Rejection = Failed;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failed> {
+        let segments = Segments::of(parts, state).await?;
+        let namespace = segments.read("namespace", Namespace::from_dotted)?;
+        Ok(JobAt { namespace, name: segments.read("name", str::parse)? })
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for RunAt {
+    type Rejection = Failed;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failed> {
+        let segments = Segments::of(parts, state).await?;
+        let namespace = segments.read("namespace", Namespace::from_dotted)?;
+        Ok(RunAt { namespace, run: segments.read("id", str::parse)? })
+    }
+}
+
+/// The words after the question mark. An unknown one is refused: a filter with a slip in it would list everything.
+#[derive(Debug)]
+pub(crate) struct Asked<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
+    type Rejection = Failed;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failed> {
+        let pairs = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri)
+            .map_err(|_| Problem::parameter("query", "the query cannot be read"))?;
+        tree::Node::from_pairs(pairs.0)
+            .and_then(|node| node.to())
+            .map(Asked)
+            .map_err(|error| Problem::parameter(error.field, error.message).into())
+    }
+}
+
+/// How many rows a page may have.
+pub(crate) fn page_limit(limit: Option<Text<usize>>) -> Result<usize, Failed> {
+    match limit {
+        None => Ok(PAGE_DEFAULT),
+        Some(Text(limit)) if (1..=PAGE_MAX).contains(&limit) => Ok(limit),
+        Some(_) => Err(Problem::parameter("limit", format!("1 to {PAGE_MAX}")).into()),
+    }
+}
+
+/// What must be true of a job for an edit to go through, from `If-None-Match` and `If-Match`.
+#[derive(Debug)]
+pub(crate) struct Expected(pub(crate) Expect);
+
+impl<S: Send + Sync> FromRequestParts<S> for Expected {
+    type Rejection = Failed;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failed> {
+        let text = |name| header_text(&parts.headers, &name);
+        match (text(header::IF_NONE_MATCH)?, text(header::IF_MATCH)?) {
+            (None, None) => Ok(Expected(Expect::Anything)),
+            (Some("*"), None) => Ok(Expected(Expect::Absent)),
+            (Some(_), None) => Err(Problem::parameter("If-None-Match", "only * is understood").into()),
+            (None, Some(tag)) => match tag.trim_matches('"').parse() {
+                Ok(revision) if tag.starts_with('"') => Ok(Expected(Expect::Revision(revision))),
+                _ => Err(Problem::parameter("If-Match", "write the revision in quotes, like \"3\"").into()),
+            },
+            _ => Err(Problem::parameter("If-Match", "say either If-Match or If-None-Match").into()),
+        }
+    }
+}
+
+/// The header that makes a repeated request have one effect.
+#[derive(Debug)]
+pub(crate) struct IdempotencyKey(pub(crate) Option<String>);
+
+impl<S: Send + Sync> FromRequestParts<S> for IdempotencyKey {
+    type Rejection = Failed;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failed> {
+        let name = header::HeaderName::from_static("idempotency-key");
+        header_text(&parts.headers, &name).map(|key| IdempotencyKey(key.map(str::to_owned)))
+    }
+}
+
+fn header_text<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> Result<Option<&'a str>, Failed> {
+    let mut values = headers.get_all(name).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    match (value.to_str(), values.next()) {
+        (Ok(text), None) => Ok(Some(text)),
+        (Ok(_), Some(_)) => Err(Problem::parameter(name.as_str(), "is given twice").into()),
+        (Err(_), _) => Err(Problem::parameter(name.as_str(), "is not plain ASCII").into()),
+    }
+}
+
+/// A body in JSON.
+#[derive(Debug)]
+pub(crate) struct Json<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
+    type Rejection = Failed;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Failed> {
+        match read(request).await? {
+            Some(Document::Json(bytes)) => Ok(Json(tree::from_json(&bytes)?)),
+            Some(Document::Yaml(_)) => Err(unsupported("application/json")),
+            None => Err(Problem::new(Code::Malformed, "a body in JSON is needed").into()),
+        }
+    }
+}
+
+/// A body in JSON that may be left out.
+#[derive(Debug)]
+pub(crate) struct MaybeJson<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for MaybeJson<T> {
+    type Rejection = Failed;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Failed> {
+        match read(request).await? {
+            Some(Document::Json(bytes)) => Ok(MaybeJson(tree::from_json(&bytes)?)),
+            Some(Document::Yaml(_)) => Err(unsupported("application/json")),
+            None => Ok(MaybeJson(T::default())),
+        }
+    }
+}
+
+/// A job as a body: JSON or, as in a file, YAML.
+#[derive(Debug)]
+pub(crate) struct JobBody(pub(crate) tree::Node);
+
+impl<S: Send + Sync> FromRequest<S> for JobBody {
+    type Rejection = Failed;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Failed> {
+        let needed = || Problem::new(Code::Malformed, "one job is needed as the body");
+        match read(request).await? {
+            Some(Document::Json(bytes)) => Ok(JobBody(tree::Node::from_json(&bytes)?)),
+            Some(Document::Yaml(bytes)) => {
+                let text = str::from_utf8(&bytes).map_err(|_| needed())?;
+                let [node] =
+                    <[tree::Node; 1]>::try_from(tree::Node::from_yaml(text)?).map_err(|_| needed())?;
+                Ok(JobBody(node))
+            }
+            None => Err(needed().into()),
+        }
+    }
+}
+
+enum Document {
+    Json(Bytes),
+    Yaml(Bytes),
+}
+
+/// Reads a body whole, within its limits; none: it is empty.
+async fn read(request: Request) -> Result<Option<Document>, Failed> {
+    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let kind = kind.map(|kind| kind.split(';').next().unwrap_or("").trim().to_ascii_lowercase());
+    let body = tokio::time::timeout(BODY_TIME_MAX, collect(request.into_body()))
+        .await
+        .map_err(|_| Problem::new(Code::TooSlow, "the body did not arrive within 30 s"))??;
+    if body.is_empty() {
+        return Ok(None);
+    }
+    match kind.as_deref() {
+        Some("application/json") => Ok(Some(Document::Json(body))),
+        Some("application/yaml" | "application/x-yaml" | "text/yaml") => Ok(Some(Document::Yaml(body))),
+        _ => Err(unsupported("application/json")),
+    }
+}
+
+async fn collect(body: Body) -> Result<Bytes, Failed> {
+    let mut stream = body.into_data_stream();
+    let mut bytes = Vec::new();
+    while let Some(chunk) = stream.next().await {
+        let chunk = chunk.map_err(|_| Problem::new(Code::Malformed, "the body broke off"))?;
+        if bytes.len() + chunk.len() > BODY_BYTES_MAX {
+            return Err(Problem::new(Code::BodyTooLarge, format!("at most {BODY_BYTES_MAX} bytes")).into());
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes.into())
+}
+
+fn unsupported(wanted: &str) -> Failed {
+    let message = format!("send the body as {wanted}");
+    Problem::new(Code::UnsupportedMediaType, message).about("Content-Type").into()
+}

@@ -1,0 +1,81 @@
+//! What is wrong with a text that someone wrote: which field, what to do about it, and where it stands.
+
+use std::fmt;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error {
+    pub kind: Kind,
+    /// The path of the field, such as `schedule[1].cron`; empty: the document as a whole.
+    pub field: String,
+    pub message: String,
+    /// Where it stands, in a text that has lines.
+    pub place: Option<Place>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The text is no JSON or YAML at all, or too much of it.
+    Malformed,
+    /// It can be read, but a field says something that cannot be.
+    Invalid,
+}
+
+/// Both count from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    pub line: u32,
+    pub column: u32,
+}
+
+impl Error {
+    pub fn malformed(message: impl Into<String>, place: Option<Place>) -> Self {
+        Error { kind: Kind::Malformed, field: String::new(), message: message.into(), place }
+    }
+
+    pub fn invalid(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Error { kind: Kind::Invalid, field: field.into(), message: message.into(), place: None }
+    }
+
+    /// The same error one level further out: `cron` becomes `schedule.cron`.
+    #[must_use]
+    pub fn under(mut self, parent: &str) -> Self {
+        self.field = join(parent, &self.field);
+        self
+    }
+}
+
+/// Joins two parts of a path; an index needs no dot before it.
+fn join(parent: &str, child: &str) -> String {
+    match (parent.is_empty(), child.is_empty()) {
+        (true, _) => child.to_owned(),
+        (_, true) => parent.to_owned(),
+        _ if child.starts_with('[') => format!("{parent}{child}"),
+        _ => format!("{parent}.{child}"),
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(place) = self.place {
+            write!(f, "{place}: ")?;
+        }
+        if !self.field.is_empty() {
+            write!(f, "{}: ", self.field)?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, column {}", self.line, self.column)
+    }
+}
+
+impl From<punctual_core::job::Invalid> for Error {
+    fn from(invalid: punctual_core::job::Invalid) -> Self {
+        Error::invalid(invalid.field, invalid.message)
+    }
+}

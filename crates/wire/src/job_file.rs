@@ -1,0 +1,192 @@
+//! Jobs, as people write them: the form of a job file, which is also the body of a job in REST.
+//!
+//! Every field of the form is optional to the eye of serde; what is missing and what does not go together is said
+//! here, with the name of the field. `core` then has the last word about what a definition may be.
+
+mod policy;
+mod schedule;
+mod task;
+
+use std::sync::Arc;
+
+use punctual_core::job::Definition;
+use punctual_core::name::{Name, Namespace};
+use punctual_core::task::Params;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::text::Span;
+use crate::tree::Node;
+
+pub use policy::{Backoff, Keep, Limits, Misfire, MisfirePolicy, Overlap, Retry, Unique};
+pub use schedule::{Schedule, Schedules};
+pub(crate) use task::NEEDED;
+pub use task::{Noop, Process, Task};
+
+/// Bytes of a description.
+pub const DESCRIPTION_BYTES_MAX: usize = 16 * 1024;
+
+/// What a job shows beside its definition. A job that was read may be written back as it is, so these are no
+/// mistakes in a file; they are only not ours to set.
+const SAID_BY_THE_SERVER: [&str; 7] =
+    ["id", "revision", "state", "created_at", "updated_at", "next_due_at", "fired_through"];
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a job, a map with at least `name` and `task`")]
+pub struct JobFile {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<Namespace>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<Name>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<Schedules>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task: Option<Task>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub params: Option<JsonObject>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Span>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Retry>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_most_once: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overlap: Option<Overlap>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub misfire: Option<Misfire>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limits: Option<Limits>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unique: Option<Unique>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dead_letter: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep: Option<Keep>,
+}
+
+/// Parameters as JSON. Their text has its keys in order, so that the same parameters are the same text.
+pub type JsonObject = serde_json::Map<String, serde_json::Value>;
+
+/// A job that was read and may be put.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Draft {
+    pub namespace: Namespace,
+    pub name: Name,
+    pub definition: Arc<Definition>,
+}
+
+/// Every job of a YAML or JSON file, in the namespace given where it does not name one; or what is wrong with it,
+/// one error a document.
+pub fn read_all(text: &str, namespace: &Namespace) -> Result<Vec<Draft>, Vec<Error>> {
+    let documents = Node::from_yaml(text).map_err(|error| vec![error])?;
+    let read = |document: Node| {
+        read(document, |file| {
+            file.namespace.get_or_insert_with(|| namespace.clone());
+            Ok(())
+        })
+    };
+    let (drafts, errors): (Vec<_>, Vec<_>) = documents.into_iter().map(read).partition(Result::is_ok);
+    if errors.is_empty() {
+        Ok(drafts.into_iter().flatten().collect())
+    } else {
+        Err(errors.into_iter().filter_map(Result::err).collect())
+    }
+}
+
+/// The job that a request puts under a name; the body may repeat the name, not contradict it.
+pub fn read_for(document: Node, namespace: &Namespace, name: &Name) -> Result<Draft, Error> {
+    read(document, |file| file.address(namespace, name))
+}
+
+fn read(
+    mut document: Node,
+    complete: impl FnOnce(&mut JobFile) -> Result<(), Error>,
+) -> Result<Draft, Error> {
+    document.remove(&SAID_BY_THE_SERVER);
+    let mut file: JobFile = document.to()?;
+    complete(&mut file)?;
+    file.into_draft().map_err(|error| Error { place: document.place_of(&error.field), ..error })
+}
+
+impl JobFile {
+    fn address(&mut self, namespace: &Namespace, name: &Name) -> Result<(), Error> {
+        let differs = |field: &str, given: &str| {
+            Error::invalid(field, format!("the address says `{given}`; leave it out or say the same"))
+        };
+        if self.namespace.get_or_insert_with(|| namespace.clone()) != namespace {
+            return Err(differs("namespace", namespace.as_str()));
+        }
+        if self.name.get_or_insert_with(|| name.clone()) != name {
+            return Err(differs("name", name.as_str()));
+        }
+        Ok(())
+    }
+
+    fn into_draft(self) -> Result<Draft, Error> {
+        let name = self.name.ok_or_else(|| Error::invalid("name", "a job needs a name"))?;
+        let namespace = self.namespace.unwrap_or_default();
+        let task = self.task.ok_or_else(|| Error::invalid("task", NEEDED))?;
+        let mut definition = Definition::of(task.into_core()?);
+        if let Some(schedules) = self.schedule {
+            definition.schedules = schedules.into_core(&format!("{namespace}/{name}"))?;
+        }
+        definition.description = description(self.description)?;
+        definition.params = params(self.params);
+        definition.timeout = self.timeout.map(|span| span.0);
+        definition.retry = self.retry.unwrap_or_default().into_core();
+        definition.at_most_once = self.at_most_once.unwrap_or(definition.at_most_once);
+        definition.overlap = self.overlap.map_or(definition.overlap, Into::into);
+        definition.misfire = self.misfire.unwrap_or_default().into_core();
+        definition.priority = self.priority.unwrap_or(definition.priority);
+        definition.running_max = self.limits.and_then(|limits| limits.running);
+        definition.unique = self.unique.map(Unique::into_core).transpose()?;
+        definition.dead_letter = self.dead_letter.unwrap_or(definition.dead_letter);
+        definition.keep = self.keep.unwrap_or_default().into_core();
+        definition.check()?;
+        Ok(Draft { namespace, name, definition: Arc::new(definition) })
+    }
+
+    /// The form of a job, with every default spelt out.
+    pub fn of(namespace: &Namespace, name: &Name, definition: &Definition) -> JobFile {
+        JobFile {
+            namespace: Some(namespace.clone()),
+            name: Some(name.clone()),
+            description: (!definition.description.is_empty()).then(|| definition.description.clone()),
+            schedule: Schedules::of(&definition.schedules),
+            task: Some(Task::of(&definition.task)),
+            params: Some(serde_json::from_str(&definition.params.0).unwrap_or_default()),
+            timeout: definition.timeout.map(Span),
+            retry: Some(Retry::of(&definition.retry)),
+            at_most_once: Some(definition.at_most_once),
+            overlap: Some(definition.overlap.into()),
+            misfire: Some(Misfire::of(&definition.misfire)),
+            priority: Some(definition.priority),
+            limits: definition.running_max.map(|running| Limits { running: Some(running) }),
+            unique: definition.unique.as_ref().map(Unique::of),
+            dead_letter: Some(definition.dead_letter),
+            keep: Some(Keep::of(&definition.keep)),
+        }
+    }
+}
+
+pub(crate) fn params(object: Option<JsonObject>) -> Params {
+    match object {
+        Some(object) => Params(serde_json::Value::Object(object).to_string().into()),
+        None => Params::default(),
+    }
+}
+
+pub(crate) fn description(text: Option<String>) -> Result<String, Error> {
+    let text = text.unwrap_or_default();
+    if text.len() > DESCRIPTION_BYTES_MAX {
+        return Err(Error::invalid("description", format!("at most {DESCRIPTION_BYTES_MAX} bytes")));
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests;

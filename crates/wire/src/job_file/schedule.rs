@@ -1,0 +1,179 @@
+//! `schedule:`, one map or a list of them.
+
+use std::fmt;
+
+use punctual_core::Timestamp;
+use punctual_core::schedule::{self as rule, Weekdays, When};
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::text::{Instant, Span, Text};
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Schedules {
+    One(Box<Schedule>),
+    Many(Vec<Schedule>),
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a map like { every: 30s }")]
+pub struct Schedule {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cron: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timezone: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub every: Option<Span>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after_finish: Option<Span>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<Instant>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub manual: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<Span>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start: Option<Instant>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end: Option<Instant>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_runs: Option<u32>,
+}
+
+/// By hand, because an untagged enum would forget where the mistake is.
+impl<'de> Deserialize<'de> for Schedules {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OneOrMany;
+
+        impl<'de> Visitor<'de> for OneOrMany {
+            type Value = Schedules;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map like { every: 30s } or a list of such maps")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Schedules, A::Error> {
+                Schedule::deserialize(MapAccessDeserializer::new(map)).map(Box::new).map(Schedules::One)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Schedules, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(list)).map(Schedules::Many)
+            }
+        }
+        deserializer.deserialize_any(OneOrMany)
+    }
+}
+
+impl Schedules {
+    pub(super) fn into_core(self, spread_key: &str) -> Result<Vec<rule::Schedule>, Error> {
+        match self {
+            Schedules::One(schedule) => {
+                Ok(vec![schedule.into_core(spread_key).map_err(|error| error.under("schedule"))?])
+            }
+            Schedules::Many(list) => list
+                .into_iter()
+                .enumerate()
+                .map(|(index, schedule)| {
+                    schedule.into_core(spread_key).map_err(|error| error.under(&format!("schedule[{index}]")))
+                })
+                .collect(),
+        }
+    }
+
+    pub(super) fn of(schedules: &[rule::Schedule]) -> Option<Schedules> {
+        match schedules {
+            [] => None,
+            [schedule] => Some(Schedules::One(Box::new(Schedule::of(schedule)))),
+            many => Some(Schedules::Many(many.iter().map(Schedule::of).collect())),
+        }
+    }
+}
+
+impl Schedule {
+    fn into_core(self, spread_key: &str) -> Result<rule::Schedule, Error> {
+        let when = self.when(spread_key)?;
+        let schedule = rule::Schedule {
+            when,
+            start: self.start.map(|start| start.0),
+            end: self.end.map(|end| end.0),
+            jitter: self.jitter.map(|jitter| jitter.0).unwrap_or_default(),
+            max_runs: self.max_runs,
+        };
+        match schedule.check() {
+            Ok(()) => Ok(schedule),
+            Err(error) => Err(Error::invalid(self.field_of(&error), error.to_string())),
+        }
+    }
+
+    fn when(&self, spread_key: &str) -> Result<When, Error> {
+        let manual = self.manual.filter(|manual| *manual);
+        let mut said: Vec<When> = Vec::new();
+        if let Some(expression) = &self.cron {
+            said.push(self.cron(expression, spread_key)?);
+        } else if self.timezone.is_some() {
+            return Err(Error::invalid("timezone", "goes with `cron` only; instants carry their own offset"));
+        }
+        said.extend(self.every.map(|span| When::Every(span.0)));
+        said.extend(self.after_finish.map(|span| When::AfterFinish(span.0)));
+        said.extend(self.at.map(|instant| When::At(instant.0)));
+        said.extend(manual.map(|_| When::Manual));
+        let choice = "cron, every, after_finish, at or manual: true";
+        match (said.pop(), said.is_empty()) {
+            (Some(when), true) => Ok(when),
+            (None, _) => Err(Error::invalid("", format!("say when, by one of {choice}"))),
+            _ => Err(Error::invalid("", format!("only one of {choice}; write a list for several"))),
+        }
+    }
+
+    fn cron(&self, expression: &str, spread_key: &str) -> Result<When, Error> {
+        let zone = self.timezone.as_deref().unwrap_or("UTC");
+        When::parse_cron(expression, zone, Weekdays::Unix, Some(spread_key)).map_err(|error| {
+            let field = match &error {
+                rule::Error::UnknownZone(_) => "timezone",
+                rule::Error::TooLong { .. } if expression.len() <= rule::EXPRESSION_MAX => "timezone",
+                _ => "cron",
+            };
+            Error::invalid(field, error.to_string())
+        })
+    }
+
+    fn field_of(&self, error: &rule::Error) -> &'static str {
+        let outside = |instant: Option<Instant>| {
+            instant.is_some_and(|Text(at)| !(Timestamp::MIN..=Timestamp::MAX).contains(&at))
+        };
+        match error {
+            rule::Error::PeriodTooShort if self.every.is_some() => "every",
+            rule::Error::PeriodTooShort => "after_finish",
+            rule::Error::EndBeforeStart { .. } => "end",
+            rule::Error::NoRuns => "max_runs",
+            rule::Error::InstantOutOfRange if outside(self.at) => "at",
+            rule::Error::InstantOutOfRange if outside(self.start) => "start",
+            rule::Error::InstantOutOfRange => "end",
+            _ => "",
+        }
+    }
+
+    fn of(schedule: &rule::Schedule) -> Schedule {
+        let mut form = Schedule {
+            jitter: (!schedule.jitter.is_zero()).then_some(Span(schedule.jitter)),
+            start: schedule.start.map(Text),
+            end: schedule.end.map(Text),
+            max_runs: schedule.max_runs,
+            ..Schedule::default()
+        };
+        match &schedule.when {
+            When::Cron(cron) => {
+                form.cron = Some(cron.expression().to_owned());
+                form.timezone = Some(cron.zone().to_owned());
+            }
+            When::Every(period) => form.every = Some(Span(*period)),
+            When::AfterFinish(pause) => form.after_finish = Some(Span(*pause)),
+            When::At(at) => form.at = Some(Text(*at)),
+            When::Manual => form.manual = Some(true),
+        }
+        form
+    }
+}

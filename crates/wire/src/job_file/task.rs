@@ -1,0 +1,71 @@
+//! `task:`, what a run does.
+
+use std::collections::BTreeMap;
+
+use punctual_core::task as rule;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+
+pub(crate) const NEEDED: &str = "say what to do, by one of process, shell or noop: {}";
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a map like { shell: \"echo hi\" }")]
+pub struct Task {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub process: Option<Process>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shell: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub noop: Option<Noop>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a map like { command: [\"./settle\", \"--day\"] }")]
+pub struct Process {
+    #[serde(default)]
+    pub command: Vec<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dir: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "an empty map, {}")]
+pub struct Noop {}
+
+impl Task {
+    pub(crate) fn into_core(self) -> Result<rule::Task, Error> {
+        let mut said = Vec::new();
+        said.extend(self.process.map(|process| {
+            rule::Task::Process(rule::Process {
+                command: process.command,
+                env: process.env,
+                dir: process.dir,
+            })
+        }));
+        said.extend(self.shell.map(rule::Task::Shell));
+        said.extend(self.noop.map(|_| rule::Task::Noop));
+        match (said.pop(), said.is_empty()) {
+            (Some(task), true) => Ok(task),
+            (None, _) => Err(Error::invalid("task", NEEDED)),
+            _ => Err(Error::invalid("task", "only one of process, shell and noop")),
+        }
+    }
+
+    pub(crate) fn of(task: &rule::Task) -> Task {
+        match task {
+            rule::Task::Noop => Task { noop: Some(Noop {}), ..Task::default() },
+            rule::Task::Shell(text) => Task { shell: Some(text.clone()), ..Task::default() },
+            rule::Task::Process(process) => {
+                let process = Process {
+                    command: process.command.clone(),
+                    env: process.env.clone(),
+                    dir: process.dir.clone(),
+                };
+                Task { process: Some(process), ..Task::default() }
+            }
+        }
+    }
+}

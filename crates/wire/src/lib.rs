@@ -1,0 +1,16 @@
+//! What the doors say, in JSON and YAML: the only crate that knows field names.
+//!
+//! In reading order: what can be wrong with a text, a text as a tree whose parts know where they stand, the small
+//! words that fields are made of, the job file, and the objects of REST.
+//!
+//! **Invariant:** nothing here decides. Text becomes `core`, and `core` becomes text.
+
+pub mod error;
+pub mod tree;
+pub mod text;
+pub mod job_file;
+pub mod rest;
+pub mod yaml;
+
+pub use error::{Error, Place};
+pub use text::Text;

@@ -1,0 +1,124 @@
+//! A job: its definition as in a job file, and what the server says about it.
+
+use punctual_core::command;
+use punctual_core::ids::JobId;
+use punctual_core::job as rule;
+use serde::{Deserialize, Serialize};
+
+use crate::job_file::JobFile;
+use crate::text::{Instant, Text};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    pub id: Text<JobId>,
+    #[serde(flatten)]
+    pub file: JobFile,
+    pub revision: u32,
+    pub state: JobState,
+    pub created_at: Instant,
+    pub updated_at: Instant,
+    /// The next due time; null: paused, finished, started by hand, or waiting for a run to finish.
+    pub next_due_at: Option<Instant>,
+    /// Every due time up to here has had its run or its recorded skip.
+    pub fired_through: Instant,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JobState {
+    Active,
+    Paused,
+}
+
+/// How far a job's schedule has been carried out, as an export tells it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cursor {
+    pub fired_through: Instant,
+    pub next_due_at: Option<Instant>,
+    pub wake_at: Option<Instant>,
+    /// Fires made so far, schedule by schedule.
+    pub fires: Vec<u32>,
+}
+
+/// The header in which a put says what it did.
+pub const MADE_HEADER: &str = "punctual-made";
+
+/// What a put did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Made {
+    Created,
+    Changed,
+    Unchanged,
+}
+
+impl Made {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Made::Created => "created",
+            Made::Changed => "changed",
+            Made::Unchanged => "unchanged",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Made> {
+        [Made::Created, Made::Changed, Made::Unchanged].into_iter().find(|made| made.as_str() == text)
+    }
+}
+
+impl From<command::Made> for Made {
+    fn from(made: command::Made) -> Self {
+        match made {
+            command::Made::Created => Made::Created,
+            command::Made::Changed => Made::Changed,
+            command::Made::Unchanged => Made::Unchanged,
+        }
+    }
+}
+
+/// A fire that is still to come.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Fire {
+    pub due_at: Instant,
+    /// When the run is made: later than due by the jitter.
+    pub wake_at: Instant,
+}
+
+impl Fire {
+    /// The next fires, as if every one of them came to pass.
+    pub fn of(job: &rule::Job, count: usize) -> Vec<Fire> {
+        let mut job = job.clone();
+        let mut fires = Vec::new();
+        while let (Some(due), true) = (job.cursor.next_due, fires.len() < count) {
+            fires.push(Fire { due_at: Text(due), wake_at: Text(job.cursor.wake_at.unwrap_or(due)) });
+            job.count_fire(due);
+            job.plan_after(due);
+        }
+        fires
+    }
+}
+
+impl From<&rule::Job> for Job {
+    fn from(job: &rule::Job) -> Self {
+        Job {
+            id: Text(job.id),
+            file: JobFile::of(&job.namespace, &job.name, &job.definition),
+            revision: job.revision,
+            state: if job.paused { JobState::Paused } else { JobState::Active },
+            created_at: Text(job.created_at),
+            updated_at: Text(job.updated_at),
+            next_due_at: job.cursor.next_due.map(Text),
+            fired_through: Text(job.cursor.fired_through),
+        }
+    }
+}
+
+impl From<&rule::Cursor> for Cursor {
+    fn from(cursor: &rule::Cursor) -> Self {
+        Cursor {
+            fired_through: Text(cursor.fired_through),
+            next_due_at: cursor.next_due.map(Text),
+            wake_at: cursor.wake_at.map(Text),
+            fires: cursor.fires.to_vec(),
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Nodes and workers, as they see themselves.
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Node {
+    pub name: String,
+    pub roles: Vec<String>,
+    pub ready: bool,
+    /// Why it cannot go on, if it cannot.
+    pub failed: Option<String>,
+    pub shards: usize,
+    pub live_runs: usize,
+    pub ready_runs: usize,
+    pub running_runs: usize,
+    pub commits: u64,
+    pub changes: u64,
+    /// Results refused because a newer attempt had outdated them.
+    pub stale_reports: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Worker {
+    pub name: String,
+    pub node: String,
+    pub slots: usize,
+    pub busy: usize,
+}

@@ -1,0 +1,275 @@
+//! A run and its events.
+
+use std::fmt;
+
+use punctual_core::ids::{RunId, Token};
+use punctual_core::name::{Name, Namespace};
+use punctual_core::run::{self as rule, Origin, Status};
+use serde::de::{self, Deserializer, Visitor};
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::text::{Instant, Text};
+
+/// The fields are a promise to scripts (design, section 7): none is left out, what is not there is null.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    pub id: Text<RunId>,
+    pub namespace: Namespace,
+    pub job: Option<Name>,
+    pub revision: Option<u32>,
+    pub trigger: Trigger,
+    pub state: State,
+    pub due_at: Instant,
+    pub created_at: Instant,
+    pub started_at: Option<Instant>,
+    pub finished_at: Option<Instant>,
+    pub attempt: u32,
+    pub worker: Option<String>,
+    pub exit_code: Option<i32>,
+    pub output: Option<String>,
+    pub error: Option<String>,
+    /// Why it ended as it did or, while it runs, why it is being stopped.
+    pub reason: Option<String>,
+    pub progress: Option<u8>,
+    pub key: Option<String>,
+    pub parent: Option<Text<RunId>>,
+    pub step: Option<String>,
+    pub retry_of: Option<Text<RunId>>,
+    /// Only where they were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub events: Option<Vec<Event>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trigger {
+    Schedule,
+    Misfire,
+    Manual,
+    Submit,
+    Retry,
+}
+
+/// One change of a run. `seq` counts from 1 without gaps.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    pub run: Text<RunId>,
+    pub seq: u64,
+    pub from: Option<State>,
+    pub to: State,
+    pub what: String,
+    pub at: Instant,
+    /// The node that decided it; null while there is only one.
+    pub node: Option<String>,
+    /// The newest token given out by then; null before the first.
+    pub token: Option<Text<u64>>,
+}
+
+/// The name of a state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct State(pub Status);
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Serialize for State {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.0.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for State {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct StateVisitor;
+
+        impl Visitor<'_> for StateVisitor {
+            type Value = State;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the name of a state")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<State, E> {
+                Status::parse(text)
+                    .map(State)
+                    .ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
+            }
+        }
+        deserializer.deserialize_str(StateVisitor)
+    }
+}
+
+/// The states that a filter means: one of ours, or one of the classic four, each of which stands for several.
+pub fn statuses(word: &str) -> Option<Vec<Status>> {
+    let classic = match word {
+        "PENDING" => |status: Status| matches!(status, Status::Waiting | Status::Ready),
+        "RUNNING" => |status| status == Status::Running,
+        "COMPLETED" => |status| status == Status::Succeeded,
+        // Ended, and not well.
+        "FAILED" => |status: Status| status.is_terminal() && status != Status::Succeeded,
+        _ => return Status::parse(word).map(|status| vec![status]),
+    };
+    Some(Status::ALL.into_iter().filter(|status| classic(*status)).collect())
+}
+
+impl From<&rule::Run> for Run {
+    fn from(run: &rule::Run) -> Self {
+        let (job, revision) = match &run.origin {
+            Origin::Job { name, revision, .. } => (Some(name.clone()), Some(*revision)),
+            Origin::AdHoc(_) => (None, None),
+        };
+        let stopping = run.cancelling().map(rule::Reason::Cancelled);
+        Run {
+            id: Text(run.id),
+            namespace: run.namespace.clone(),
+            job,
+            revision,
+            trigger: run.trigger.into(),
+            state: State(run.status()),
+            due_at: Text(run.due),
+            created_at: Text(run.created_at),
+            started_at: run.started_at.map(Text),
+            finished_at: run.finished_at.map(Text),
+            attempt: run.attempt,
+            worker: run.worker.as_ref().map(ToString::to_string),
+            exit_code: run.exit_code,
+            output: said(&run.output),
+            error: said(&run.error),
+            reason: match stopping {
+                Some(cause) => Some(format!("cancelling: {cause}")),
+                None => run.reason.map(|reason| reason.to_string()),
+            },
+            progress: run.progress,
+            key: run.key.as_deref().map(str::to_owned),
+            parent: None,
+            step: None,
+            retry_of: run.retry_of.map(Text),
+            events: None,
+        }
+    }
+}
+
+fn said(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+impl Run {
+    /// The run with everything that happened to it.
+    pub fn with_events(run: &rule::Run) -> Run {
+        Run { events: Some(Event::all(run)), ..Run::from(run) }
+    }
+}
+
+impl Event {
+    /// Every change of a run, in order. The place of an entry is its number.
+    pub fn all(run: &rule::Run) -> Vec<Event> {
+        let mut from = None;
+        let mut seq = 0;
+        let event = |entry: &rule::Entry| {
+            seq += 1;
+            Event {
+                run: Text(run.id),
+                seq,
+                from: from.replace(State(entry.to)),
+                to: State(entry.to),
+                what: entry.what.as_str().to_owned(),
+                at: Text(entry.at),
+                node: None,
+                token: (entry.token != Token::default()).then_some(Text(entry.token.0)),
+            }
+        };
+        run.entries.iter().map(event).collect()
+    }
+}
+
+impl From<rule::Trigger> for Trigger {
+    fn from(trigger: rule::Trigger) -> Self {
+        match trigger {
+            rule::Trigger::Schedule => Trigger::Schedule,
+            rule::Trigger::Misfire => Trigger::Misfire,
+            rule::Trigger::Manual => Trigger::Manual,
+            rule::Trigger::Submit => Trigger::Submit,
+            rule::Trigger::Retry => Trigger::Retry,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use punctual_core::Timestamp;
+    use punctual_core::ids::{Epoch, JobId, WorkerId};
+    use punctual_core::job::Definition;
+    use punctual_core::task::Task;
+
+    use super::*;
+
+    fn running() -> rule::Run {
+        let at = Timestamp::from_millis;
+        let origin = Origin::Job { id: JobId(7), name: "hello".parse().unwrap(), revision: 3 };
+        let mut run = rule::Run::new(
+            RunId(9_007_199_254_740_993),
+            Namespace::default(),
+            origin,
+            rule::Trigger::Schedule,
+            at(1_800_000_000_000),
+            at(1_800_000_000_001),
+        );
+        let definition = Definition::of(Task::Noop);
+        run.apply(rule::Event::Due, &definition, at(1_800_000_000_001)).unwrap();
+        let event =
+            rule::Event::Assigned { worker: WorkerId(Arc::from("w1")), token: run.token.next(Epoch(1)) };
+        run.apply(event, &definition, at(1_800_000_000_002)).unwrap();
+        run
+    }
+
+    #[test]
+    fn a_run_has_the_promised_fields_and_reads_back_the_same() {
+        let run = Run::with_events(&running());
+        let json = serde_json::to_value(&run).unwrap();
+        let mut fields: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
+        fields.retain(|field| *field != "events");
+        fields.sort_unstable();
+        let mut promised = "id, namespace, job, revision, trigger, state, due_at, created_at, started_at, \
+            finished_at, attempt, worker, exit_code, output, error, reason, progress, key, parent, step, retry_of"
+            .split(", ")
+            .collect::<Vec<_>>();
+        promised.sort_unstable();
+        assert_eq!(fields, promised);
+        assert_eq!(json["id"], "9007199254740993");
+        assert_eq!(json["due_at"], "2027-01-15T08:00:00.000Z");
+        assert_eq!(serde_json::from_value::<Run>(json).unwrap(), run);
+    }
+
+    #[test]
+    fn events_are_numbered_without_gaps_and_each_begins_where_the_last_ended() {
+        let events = Event::all(&running());
+        let seen: Vec<_> = events
+            .iter()
+            .map(|event| (event.seq, event.from.map(|from| from.to_string()), event.to.to_string()))
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                (1, None, "waiting".to_owned()),
+                (2, Some("waiting".to_owned()), "ready".to_owned()),
+                (3, Some("ready".to_owned()), "running".to_owned()),
+            ]
+        );
+    }
+
+    #[test]
+    fn every_state_is_one_of_the_classic_four() {
+        let classic = ["PENDING", "RUNNING", "COMPLETED", "FAILED"];
+        for status in Status::ALL {
+            let bearing = classic.iter().filter(|word| statuses(word).unwrap().contains(&status));
+            assert_eq!(bearing.count(), 1, "{status}");
+            assert_eq!(statuses(status.as_str()), Some(vec![status]));
+        }
+        assert_eq!(statuses("pending"), None);
+    }
+}

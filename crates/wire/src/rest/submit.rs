@@ -1,0 +1,217 @@
+//! What someone asks to have run: a task by itself, a job by hand, a finished run again.
+
+use std::sync::Arc;
+
+use punctual_core::command::Key;
+use punctual_core::job::Definition;
+use punctual_core::task::Params;
+use punctual_core::{Timestamp, limits};
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::job_file::{self, JsonObject, Retry, Task, Unique};
+use crate::text::{Instant, Span};
+
+/// A run without a job.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a map with at least `task`")]
+pub struct Submit {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task: Option<Task>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub params: Option<JsonObject>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub due_at: Option<Instant>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Span>,
+    /// Remembered for a day; `unique` says a longer or shorter time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unique: Option<Unique>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Retry>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Span>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_most_once: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dead_letter: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+}
+
+/// A job, started by hand.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a map like { params: {} }")]
+pub struct Start {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub params: Option<JsonObject>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub due_at: Option<Instant>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Span>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+}
+
+/// A finished run or a dead letter, tried again.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a map like { params: {} }")]
+pub struct Again {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub params: Option<JsonObject>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+}
+
+/// What a start or a submit comes down to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Started<T> {
+    pub what: T,
+    /// None: now.
+    pub due: Option<Timestamp>,
+    pub key: Option<Key>,
+}
+
+impl Submit {
+    pub fn into_core(self, header: Option<&str>, now: Timestamp) -> Result<Started<Arc<Definition>>, Error> {
+        let task = self.task.ok_or_else(|| Error::invalid("task", job_file::NEEDED))?;
+        let due = due(self.due_at, self.delay, now)?;
+        let mut definition = Definition::of(task.into_core()?);
+        definition.params = job_file::params(self.params);
+        definition.timeout = self.timeout.map(|span| span.0);
+        definition.retry = self.retry.unwrap_or_default().into_core();
+        definition.priority = self.priority.unwrap_or(definition.priority);
+        definition.at_most_once = self.at_most_once.unwrap_or(definition.at_most_once);
+        definition.dead_letter = self.dead_letter.unwrap_or(definition.dead_letter);
+        definition.description = job_file::description(self.description)?;
+        definition.unique = self.unique.map(Unique::into_core).transpose()?;
+        definition.check()?;
+        // A run without a job bears its key itself: what a job would ask of every fire is asked once.
+        let unique = definition.unique.take();
+        let key = match (unique, key(self.key, header)?) {
+            (Some(_), Some(_)) => {
+                return Err(Error::invalid("unique", "say either `key` or `unique`, not both"));
+            }
+            (Some(unique), None) => Some(Key { text: unique.key.into(), kept: unique.kept }),
+            (None, key) => key,
+        };
+        Ok(Started { what: Arc::new(definition), due, key })
+    }
+}
+
+impl Start {
+    pub fn into_core(self, header: Option<&str>, now: Timestamp) -> Result<Started<Option<Params>>, Error> {
+        let due = due(self.due_at, self.delay, now)?;
+        Ok(Started { what: own_params(self.params)?, due, key: key(self.key, header)? })
+    }
+}
+
+impl Again {
+    pub fn into_core(self, header: Option<&str>) -> Result<Started<Option<Params>>, Error> {
+        Ok(Started { what: own_params(self.params)?, due: None, key: key(self.key, header)? })
+    }
+}
+
+fn due(at: Option<Instant>, delay: Option<Span>, now: Timestamp) -> Result<Option<Timestamp>, Error> {
+    match (at, delay) {
+        (Some(_), Some(_)) => Err(Error::invalid("delay", "say either `due_at` or `delay`, not both")),
+        (Some(at), None) if !(Timestamp::MIN..=Timestamp::MAX).contains(&at.0) => {
+            Err(Error::invalid("due_at", "lies outside the years 1970 to 9999"))
+        }
+        (Some(at), None) => Ok(Some(at.0)),
+        (None, Some(delay)) if delay.0 > limits::DURATION_MAX => {
+            Err(Error::invalid("delay", "at most ten years"))
+        }
+        (None, Some(delay)) => Ok(Some(now + delay.0)),
+        (None, None) => Ok(None),
+    }
+}
+
+fn own_params(object: Option<JsonObject>) -> Result<Option<Params>, Error> {
+    let params = object.map(|object| job_file::params(Some(object)));
+    match &params {
+        Some(params) if params.0.len() > limits::PARAMS_BYTES_MAX => {
+            Err(Error::invalid("params", format!("at most {} bytes of JSON", limits::PARAMS_BYTES_MAX)))
+        }
+        _ => Ok(params),
+    }
+}
+
+/// The key of a request. It may stand in the body or in the header `Idempotency-Key`: they are the same thing.
+pub fn key(body: Option<String>, header: Option<&str>) -> Result<Option<Key>, Error> {
+    let text = match (body, header) {
+        (Some(body), Some(header)) if body != header => {
+            return Err(Error::invalid("key", "differs from the header Idempotency-Key; say one of them"));
+        }
+        (Some(body), _) => body,
+        (None, Some(header)) => header.to_owned(),
+        (None, None) => return Ok(None),
+    };
+    if text.is_empty() || text.len() > limits::KEY_BYTES_MAX || text.chars().any(char::is_control) {
+        let message = format!("1 to {} bytes, no control characters", limits::KEY_BYTES_MAX);
+        return Err(Error::invalid("key", message));
+    }
+    Ok(Some(Key { text: text.into(), kept: limits::KEY_KEPT }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::tree;
+
+    const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
+
+    fn submit(body: &str) -> Result<Started<Arc<Definition>>, Error> {
+        tree::from_json::<Submit>(body.as_bytes())?.into_core(None, NOW)
+    }
+
+    #[test]
+    fn a_submit_is_due_now_at_an_instant_or_after_a_delay() {
+        let due = |body| submit(body).unwrap().due;
+        assert_eq!(due(r#"{"task":{"noop":{}}}"#), None);
+        assert_eq!(due(r#"{"task":{"noop":{}},"delay":"5s"}"#), Some(NOW + Duration::from_secs(5)));
+        assert_eq!(due(r#"{"task":{"noop":{}},"due_at":"2027-01-15T09:00:00+01:00"}"#), Some(NOW));
+    }
+
+    #[test]
+    fn a_key_in_the_header_is_the_key_in_the_body() {
+        let read = |body: Option<&str>, header| {
+            key(body.map(str::to_owned), header).map(|key| key.map(|key| key.text))
+        };
+        assert_eq!(read(Some("a"), None), read(None, Some("a")));
+        assert_eq!(read(Some("a"), Some("a")).unwrap().as_deref(), Some("a"));
+        assert_eq!(read(Some("a"), Some("b")).unwrap_err().field, "key");
+        assert_eq!(read(Some(""), None).unwrap_err().field, "key");
+    }
+
+    #[test]
+    fn bad_submits_name_the_field() {
+        let long = "k".repeat(257);
+        let rows = [
+            (r"{}".to_owned(), "task"),
+            (r#"{"task":{}}"#.to_owned(), "task"),
+            (r#"{"task":{"shell":""}}"#.to_owned(), "task.shell"),
+            (r#"{"task":{"noop":{}},"delay":"5s","due_at":"2027-01-15T08:00:00Z"}"#.to_owned(), "delay"),
+            (r#"{"task":{"noop":{}},"delay":"5"}"#.to_owned(), "delay"),
+            (r#"{"task":{"noop":{}},"delay":"5000w"}"#.to_owned(), "delay"),
+            (r#"{"task":{"noop":{}},"due_at":"1969-01-01T00:00:00Z"}"#.to_owned(), "due_at"),
+            (r#"{"task":{"noop":{}},"due_at":1800000000}"#.to_owned(), "due_at"),
+            (r#"{"task":{"noop":{}},"params":[]}"#.to_owned(), "params"),
+            (r#"{"task":{"noop":{}},"priority":10}"#.to_owned(), "priority"),
+            (r#"{"task":{"noop":{}},"overlap":"skip"}"#.to_owned(), "overlap"),
+            (r#"{"task":{"noop":{}},"key":"a","unique":{"key":"b"}}"#.to_owned(), "unique"),
+            (r#"{"task":{"noop":{}},"unique":{"for":"1h"}}"#.to_owned(), "unique.key"),
+            (format!(r#"{{"task":{{"noop":{{}}}},"key":"{long}"}}"#), "key"),
+            (r#"{"task":{"noop":{}},"retry":{"attempts":2},"at_most_once":true}"#.to_owned(), "at_most_once"),
+        ];
+        for (body, field) in rows {
+            assert_eq!(submit(&body).unwrap_err().field, field, "{body}");
+        }
+    }
+}

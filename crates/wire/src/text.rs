@@ -1,0 +1,122 @@
+//! The small words that fields are made of: ids, instants, durations, percentages. All are strings on the wire,
+//! because a 63-bit id does not survive the numbers of JavaScript and a bare `30` does not say of what.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::str::FromStr;
+use std::time::Duration;
+
+use punctual_core::Timestamp;
+use punctual_core::schedule::{format_duration, parse_duration};
+use serde::de::{self, Deserialize, Deserializer, Visitor};
+use serde::ser::{Serialize, Serializer};
+
+/// Bytes of an id or an instant: far more than any real one, few enough to echo in an error.
+const TEXT_BYTES_MAX: usize = 64;
+
+/// A value that travels as the text it prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Text<T>(pub T);
+
+/// RFC 3339, in UTC with milliseconds when written.
+pub type Instant = Text<Timestamp>;
+
+impl<T: fmt::Display> fmt::Display for Text<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<T: fmt::Display> Serialize for Text<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Text<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TextVisitor<T>(PhantomData<T>);
+
+        impl<T: FromStr<Err: fmt::Display>> Visitor<'_> for TextVisitor<T> {
+            type Value = Text<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Text<T>, E> {
+                if text.len() > TEXT_BYTES_MAX {
+                    return Err(E::custom(format!(
+                        "at most {TEXT_BYTES_MAX} bytes, this has {}",
+                        text.len()
+                    )));
+                }
+                text.parse().map(Text).map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_str(TextVisitor(PhantomData))
+    }
+}
+
+/// A length of time, such as `1h30m`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span(pub Duration);
+
+impl Serialize for Span {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&format_duration(self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct SpanVisitor;
+
+        impl Visitor<'_> for SpanVisitor {
+            type Value = Span;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a duration like 30s or 1h30m")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Span, E> {
+                parse_duration(text).map(Span).map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_str(SpanVisitor)
+    }
+}
+
+/// A share, such as `20%`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Percent(pub u8);
+
+impl Serialize for Percent {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{}%", self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Percent {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct PercentVisitor;
+
+        impl Visitor<'_> for PercentVisitor {
+            type Value = Percent;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a percentage like 20%")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Percent, E> {
+                text.strip_suffix('%')
+                    .filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
+                    .and_then(|digits| digits.parse().ok())
+                    .filter(|share| *share <= 100)
+                    .map(Percent)
+                    .ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &"0% to 100%"))
+            }
+        }
+        deserializer.deserialize_str(PercentVisitor)
+    }
+}
