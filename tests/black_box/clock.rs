@@ -1,0 +1,93 @@
+//! Wall clocks that are set while the node runs or while it is down (P16).
+
+use std::time::Duration;
+
+use punctual_tests::fault::Clock;
+use punctual_tests::wait::{self, SOON};
+use punctual_tests::{Export, Node, Scene, skip_unless};
+use punctual_verify::Options;
+use serde_json::{Value, json};
+
+const HOUR: i64 = 3600;
+
+fn every_second(policy: &str) -> Value {
+    json!({ "schedule": { "every": "1s" }, "task": { "noop": {} },
+        "misfire": { "policy": policy, "grace": "2s", "window": "12h" }, "keep": { "runs": 100_000 } })
+}
+
+/// The newest due time of a job that was fired.
+fn newest_due(node: &Node, job: &str) -> Option<String> {
+    let runs = node.api().runs_of(job);
+    runs.iter().filter_map(|run| run["due_at"].as_str()).max().map(str::to_owned)
+}
+
+#[track_caller]
+fn wait_for_a_fire_after(node: &Node, job: &str, due: &str) -> String {
+    wait::until(&format!("{job} fires after {due}"), SOON, || {
+        newest_due(node, job).filter(|newest| newest.as_str() > due)
+    })
+}
+
+#[test]
+fn a_step_back_repeats_no_fire_and_the_schedule_goes_on() {
+    let scene = Scene::new();
+    let clock = skip_unless!(Clock::new(scene.path("clock")));
+    let mut node = clock.rule(scene.node());
+    node.start();
+    node.api().put_job("beat", &every_second("once"));
+    let mut due = wait_for_a_fire_after(&node, "beat", "");
+    for offset in [-1, -3, -6] {
+        clock.set(offset);
+        due = wait_for_a_fire_after(&node, "beat", &due);
+    }
+    // And while it is down.
+    node.kill();
+    clock.set(-10);
+    node.start();
+    wait_for_a_fire_after(&node, "beat", &due);
+    Export::of(&node).verify(&scene, &node, &Options::default());
+}
+
+#[test]
+fn a_step_forward_is_a_fact_and_meets_the_misfire_policy() {
+    let scene = Scene::new();
+    let clock = skip_unless!(Clock::new(scene.path("clock")));
+    let mut node = clock.rule(scene.node());
+    node.start();
+    for policy in ["skip", "once", "all"] {
+        node.api().put_job(policy, &every_second(policy));
+    }
+    let before = ["skip", "once", "all"].map(|job| wait_for_a_fire_after(&node, job, ""));
+    clock.set(HOUR);
+    for (job, due) in ["skip", "once", "all"].into_iter().zip(before) {
+        let leapt = wait::wall_clock() + Duration::from_secs(HOUR.unsigned_abs() - 60);
+        wait_for_a_fire_after(&node, job, &due.max(leapt.to_string()));
+    }
+    let export = Export::of(&node);
+    let misfires = |job: &str| export.fires(job).iter().filter(|run| run["trigger"] == "misfire").count();
+    assert_eq!((misfires("skip"), misfires("once"), misfires("all")), (0, 1, 100));
+    for job in ["skip", "once", "all"] {
+        let skips = export.skips(job);
+        assert_eq!(skips.len(), 1, "what is not made up for is one record: {skips:?}");
+        let count = skips[0]["count"].as_u64().expect("a skip record is counted when it is read");
+        assert!((3400..=3602).contains(&count), "an hour of seconds: {}", skips[0]);
+    }
+    export.verify(&scene, &node, &Options::default());
+}
+
+#[test]
+fn a_clock_set_forward_and_back_while_the_node_is_down_fires_nothing_twice() {
+    let scene = Scene::new();
+    let clock = skip_unless!(Clock::new(scene.path("clock")));
+    let mut node = clock.rule(scene.node());
+    node.start();
+    node.api().put_job("beat", &every_second("once"));
+    let mut due = wait_for_a_fire_after(&node, "beat", "");
+    for offset in [61, 55, 120, 112] {
+        node.kill();
+        clock.set(offset);
+        node.start();
+        due = wait_for_a_fire_after(&node, "beat", &due);
+    }
+    Export::of(&node).verify(&scene, &node, &Options::default());
+}

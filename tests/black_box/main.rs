@@ -1,0 +1,13 @@
+//! What the binary does for those who can only see it from outside.
+
+mod first_day;
+mod rules;
+mod keys;
+mod bad_input;
+mod crash;
+mod one_owner;
+mod clock;
+mod full_disk;
+mod failing_disk;
+mod torn_file;
+mod herd;

@@ -1,0 +1,9 @@
+//! What can be broken under a running node.
+
+mod clock;
+mod disk;
+mod syscall;
+
+pub use clock::Clock;
+pub use disk::SmallDisk;
+pub use syscall::Injection;

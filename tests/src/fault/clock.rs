@@ -1,0 +1,48 @@
+//! A wall clock that can be set, by libfaketime under the process.
+//!
+//! Only the wall clock moves: a monotonic clock that jumps is no fault of this world.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use crate::node::Node;
+
+#[derive(Debug)]
+pub struct Clock {
+    library: PathBuf,
+    file: PathBuf,
+}
+
+impl Clock {
+    /// A clock that goes right, told through a file.
+    pub fn new(file: PathBuf) -> Result<Clock, String> {
+        let library = find().ok_or("libfaketime is not installed; `apt-get install faketime`")?;
+        let clock = Clock { library, file };
+        clock.set(0);
+        Ok(clock)
+    }
+
+    /// From now on the wall clock is off by so many seconds, whatever it was before.
+    pub fn set(&self, seconds: i64) {
+        // Written whole and moved into place: the library may read at any moment.
+        let fresh = self.file.with_extension("new");
+        fs::write(&fresh, format!("{seconds:+}\n")).expect("the clock file can be written");
+        fs::rename(&fresh, &self.file).expect("the clock file can be replaced");
+    }
+
+    /// A node that lives by this clock.
+    pub fn rule(&self, node: Node) -> Node {
+        node.with_env("LD_PRELOAD", &self.library)
+            .with_env("FAKETIME_TIMESTAMP_FILE", &self.file)
+            .with_env("FAKETIME_NO_CACHE", "1")
+            .with_env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
+            .with_env("DONT_FAKE_MONOTONIC", "1")
+    }
+}
+
+fn find() -> Option<PathBuf> {
+    let arch = env::consts::ARCH;
+    let folders = [format!("/usr/lib/{arch}-linux-gnu/faketime"), "/usr/lib/faketime".to_owned()];
+    let libraries = folders.iter().map(|folder| Path::new(folder).join("libfaketimeMT.so.1"));
+    libraries.into_iter().find(|library| library.is_file())
+}

@@ -1,0 +1,36 @@
+//! The harness of the black-box tests: a scene with a real process in it.
+//!
+//! A test opens a [`Scene`] (a temporary folder, and its turn on this machine), starts a [`Node`] in it, talks to
+//! it through its doors only ([`Api`] for REST, [`Node::cli`] for the command line), breaks something
+//! ([`fault`]), and ends in `punctual verify` on the exported history.
+//!
+//! Nothing here sleeps for luck: what a test needs is waited for, with a deadline ([`wait`]).
+
+pub mod wait;
+pub mod binary;
+pub mod scene;
+pub mod node;
+pub mod api;
+pub mod history;
+pub mod fault;
+
+pub use api::{Answer, Api};
+pub use history::Export;
+pub use node::{Cli, Node};
+pub use scene::Scene;
+
+/// Leaves a test whose machine cannot do what it needs, and says why. Where nothing may be left out
+/// (`PUNCTUAL_TESTS_STRICT=1`) that is a failure.
+#[macro_export]
+macro_rules! skip_unless {
+    ($made:expr) => {
+        match $made {
+            Ok(made) => made,
+            Err(reason) => {
+                assert!(std::env::var_os("PUNCTUAL_TESTS_STRICT").is_none(), "skipped: {reason}");
+                eprintln!("skipped: {reason}");
+                return;
+            }
+        }
+    };
+}
