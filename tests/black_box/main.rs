@@ -4,6 +4,7 @@ mod first_day;
 mod rules;
 mod keys;
 mod bad_input;
+mod under_load;
 mod crash;
 mod one_owner;
 mod clock;

@@ -126,7 +126,10 @@ fn a_run_that_fails_for_good_is_a_dead_letter_until_it_is_replayed() {
 fn runs_of_a_job_never_overlap_unless_it_says_so() {
     let scene = Scene::new();
     let node = scene.start();
-    let slow = |overlap: &str| json!({ "schedule": { "every": "200ms" }, "task": { "shell": "sleep 0.5" }, "overlap": overlap });
+    let slow = |overlap: &str| {
+        let task = json!({ "shell": "sleep 0.5" });
+        json!({ "schedule": { "every": "200ms" }, "task": task, "overlap": overlap })
+    };
     for overlap in ["skip", "queue_one", "replace", "allow"] {
         node.api().put_job(overlap, &slow(overlap));
     }

@@ -102,14 +102,18 @@ fn a_torn_write_at_the_end_of_the_log_is_forgotten_and_nothing_else() {
 }
 
 #[test]
-fn a_flipped_byte_in_the_last_commit_is_noticed() {
-    let scene = Scene::new();
-    let (node, ids) = killed(&scene);
-    let wal = wal_of(&main_file(&node));
-    let mut file = OpenOptions::new().read(true).write(true).open(&wal).expect("the log can be opened");
-    flip(&mut file, -100);
-    drop(file);
-    check_all_or_refused(&scene, node, &ids);
+fn a_flipped_byte_in_the_log_is_noticed() {
+    // In the last commit, and somewhere in the middle.
+    for share in [100, 2] {
+        let scene = Scene::new();
+        let (node, ids) = killed(&scene);
+        let wal = wal_of(&main_file(&node));
+        let mut file = OpenOptions::new().read(true).write(true).open(&wal).expect("the log can be opened");
+        let len = i64::try_from(file.metadata().expect("the log has a size").len()).expect("a small file");
+        flip(&mut file, -(len / share));
+        drop(file);
+        check_all_or_refused(&scene, node, &ids);
+    }
 }
 
 #[test]
@@ -159,10 +163,38 @@ fn a_database_with_flipped_bytes_is_refused() {
 fn a_file_that_is_no_database_is_refused() {
     let scene = Scene::new();
     let (mut node, _) = killed(&scene);
+    node.start();
+    node.stop();
     let main = main_file(&node);
     fs::write(&main, "dear diary, ".repeat(10_000)).expect("the file can be written");
     node.spawn();
     check_refused(&mut node);
+}
+
+#[test]
+fn a_file_that_is_gone_is_noticed() {
+    let removals: [fn(&Path); 3] = [
+        |main| fs::remove_file(wal_of(main)).expect("the log can be removed"),
+        |main| fs::remove_file(main).expect("the database can be removed"),
+        |main| {
+            fs::remove_file(wal_of(main)).expect("the log can be removed");
+            fs::remove_file(main).expect("the database can be removed");
+        },
+    ];
+    for remove in removals {
+        let scene = Scene::new();
+        let (node, ids) = killed(&scene);
+        remove(&main_file(&node));
+        check_all_or_refused(&scene, node, &ids);
+    }
+}
+
+#[test]
+fn a_log_beside_a_file_that_is_no_database_is_not_enough_unless_it_has_everything() {
+    let scene = Scene::new();
+    let (node, ids) = killed(&scene);
+    fs::write(main_file(&node), "dear diary, ".repeat(10_000)).expect("the file can be written");
+    check_all_or_refused(&scene, node, &ids);
 }
 
 /// Flips the byte at a place counted from the end.

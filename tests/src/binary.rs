@@ -1,8 +1,8 @@
 //! Where the binary under test is.
 //!
-//! Cargo builds binaries for the tests of their own package only, and this is another one. So: `PUNCTUAL_BIN` if
-//! someone names one; else the binary beside this test in the target folder, built first if it is not there or
-//! older than its sources. `make test` builds it beforehand, together with the tests, and nothing is left to do.
+//! Cargo builds binaries for the tests of their own package only, and this is another one. So: `PUNCTUAL_BIN`
+//! if someone names one; else the binary beside this test in the target folder, built first if it is not there
+//! or older than its sources. `make test` builds it beforehand with the tests, and nothing is left to do.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -3,9 +3,9 @@
 //! One file a noun. A verb asks the server through `client`, and prints data on stdout; everything else goes to
 //! stderr. What went wrong becomes one sentence, a hint and an exit code.
 
-mod failure;
-mod output;
-mod time;
+pub(crate) mod failure;
+pub(crate) mod output;
+pub(crate) mod time;
 mod dev;
 mod job;
 mod run;
@@ -66,7 +66,7 @@ struct Global {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+pub(crate) enum Format {
     Table,
     Json,
     Yaml,
@@ -90,6 +90,9 @@ enum Noun {
     Node(node::Verb),
     /// Check that the promises held, over an exported history
     Verify(verify::Verify),
+    /// Measure this machine with Punctual on it
+    #[command(subcommand)]
+    Bench(crate::bench::Verb),
     /// Print the version
     Version,
 }
@@ -121,7 +124,8 @@ impl Cli {
             Noun::Dlq(verb) => verb.run(&global.session()?).await,
             Noun::Node(verb) => verb.run(&global.session()?).await,
             Noun::Verify(verify) => verify.run(&global.session()?).await,
-            Noun::Version => Ok(println!("punctual {}", env!("CARGO_PKG_VERSION"))),
+            Noun::Bench(verb) => verb.run(Output::new(global.output)).await,
+            Noun::Version => output::print(concat!("punctual ", env!("CARGO_PKG_VERSION"))),
         }
     }
 }

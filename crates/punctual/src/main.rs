@@ -1,5 +1,6 @@
 //! Punctual, the binary.
 
+mod bench;
 mod cli;
 mod settings;
 mod wiring;

@@ -116,7 +116,8 @@ async fn open_store(settings: &Settings) -> anyhow::Result<Arc<dyn Store>> {
         Durability::Full => sqlite::Durability::Full,
         Durability::Relaxed => sqlite::Durability::Relaxed,
     };
-    let opening = tokio::task::spawn_blocking(move || Sqlite::open(&dir, sqlite::Options { shards, durability }));
+    let opening =
+        tokio::task::spawn_blocking(move || Sqlite::open(&dir, sqlite::Options { shards, durability }));
     Ok(Arc::new(opening.await??))
 }
 

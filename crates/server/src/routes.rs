@@ -4,6 +4,7 @@
 
 use axum::Router;
 use axum::handler::Handler;
+use axum::http::Method;
 use axum::routing::{MethodFilter, MethodRouter, on};
 
 use crate::Doors;
@@ -26,14 +27,14 @@ pub enum Right {
 
 #[derive(Debug)]
 pub struct Route {
-    pub method: MethodFilter,
+    pub method: Method,
     pub path: &'static str,
     pub right: Right,
     handler: MethodRouter<Doors>,
 }
 
 pub fn table() -> Vec<Route> {
-    use MethodFilter as M;
+    use Method as M;
     const JOBS: &str = "/api/v1/namespaces/{namespace}/jobs";
     const JOB: &str = "/api/v1/namespaces/{namespace}/jobs/{name}";
     const RUNS: &str = "/api/v1/namespaces/{namespace}/runs";
@@ -75,12 +76,13 @@ pub fn table() -> Vec<Route> {
 }
 
 fn row<H: Handler<T, Doors>, T: 'static>(
-    method: MethodFilter,
+    method: Method,
     path: &'static str,
     right: Right,
     handler: H,
 ) -> Route {
-    Route { method, path, right, handler: on(method, handler) }
+    let filter = MethodFilter::try_from(method.clone()).expect("the methods of the table are HTTP's own");
+    Route { method, path, right, handler: on(filter, handler) }
 }
 
 pub(crate) fn router() -> Router<Doors> {

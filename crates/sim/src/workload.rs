@@ -1,55 +1,159 @@
 //! What people ask for, by dice: every kind of command, on few names so that they collide.
+//!
+//! An ask that makes something is tagged with its ticket, in the parameters of the run or in the description of
+//! the definition: whatever comes to be in the store tells who asked for it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_core::Timestamp;
 use punctual_core::command::{Command, Expect, Key, PutJob, RetryRun, RunJob, Submit};
 use punctual_core::ids::RunId;
-use punctual_core::job::{Definition, Misfire, MisfirePolicy, Overlap};
+use punctual_core::job::{Definition, Misfire, MisfirePolicy, Overlap, Unique};
 use punctual_core::name::{Name, Namespace};
 use punctual_core::retry::{Backoff, Retry};
 use punctual_core::schedule::{Cron, Schedule, When};
-use punctual_core::task::Task;
+use punctual_core::task::{Params, Task};
+use punctual_engine::Ticket;
 
 use crate::dice::Dice;
+use crate::weather::Weather;
 
-pub(crate) const NAMES: [&str; 10] =
-    ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa"];
-
-pub(crate) fn command(dice: &mut Dice, known: &[RunId], now: Timestamp) -> Command {
-    let namespace = Namespace::default();
-    let run = dice.pick(known).copied().unwrap_or(RunId(1));
-    match dice.below(20) {
-        0..=3 => Command::PutJob(PutJob {
-            namespace,
-            name: name(dice),
-            definition: Arc::new(definition(dice, true, now)),
-            expect: if dice.below(5) < 3 { Expect::Absent } else { Expect::Anything },
-        }),
-        4 => Command::PauseJob { namespace, name: name(dice) },
-        5 | 6 => Command::ResumeJob { namespace, name: name(dice) },
-        7 => Command::DeleteJob { namespace, name: name(dice), expect: Expect::Anything },
-        8..=10 => {
-            let (due, key) = (due(dice, now), key(dice));
-            Command::RunJob(RunJob { namespace, name: name(dice), params: None, due, key })
-        }
-        11..=15 => Command::Submit(Submit {
-            namespace,
-            definition: Arc::new(definition(dice, false, now)),
-            due: due(dice, now),
-            key: key(dice),
-            spread: dice.below(1000),
-        }),
-        16 | 17 => Command::CancelRun { namespace, run },
-        18 => Command::RetryRun(RetryRun { namespace, run, params: None, key: key(dice) }),
-        _ => Command::DiscardDeadLetter { namespace, run },
-    }
+#[derive(Debug)]
+pub(crate) struct People {
+    weather: Weather,
+    /// What was asked for last under each name: sometimes it is asked for again, word for word.
+    last: BTreeMap<Name, Arc<Definition>>,
 }
 
-fn name(dice: &mut Dice) -> Name {
-    let name = dice.pick(&NAMES).copied().unwrap_or("alpha");
-    name.parse().expect("the names above are names")
+/// What an asker knows of the world.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Known<'a> {
+    pub(crate) runs: &'a [RunId],
+    pub(crate) now: Timestamp,
+}
+
+pub(crate) fn name(index: usize) -> Name {
+    format!("job-{index}").parse().expect("the name of a job is a name")
+}
+
+pub(crate) fn tag(ticket: Ticket) -> String {
+    format!("{{\"ticket\":{}}}", ticket.0)
+}
+
+impl People {
+    pub(crate) fn new(weather: Weather) -> Self {
+        People { weather, last: BTreeMap::new() }
+    }
+
+    pub(crate) fn ask(&mut self, ticket: Ticket, known: Known<'_>, dice: &mut Dice) -> Command {
+        let namespace = Namespace::default();
+        let run = dice.pick(known.runs).copied().unwrap_or(RunId(1));
+        let params = Some(Params(Arc::from(tag(ticket))));
+        match dice.below(20) {
+            0..=3 => self.put(ticket, known.now, dice),
+            4 if self.weather.edits => Command::PauseJob { namespace, name: self.name(dice) },
+            5 | 6 if self.weather.edits => Command::ResumeJob { namespace, name: self.name(dice) },
+            7 if self.weather.edits => {
+                Command::DeleteJob { namespace, name: self.name(dice), expect: Expect::Anything }
+            }
+            4..=10 => {
+                let (due, key) = (due(dice, known.now), key(dice));
+                Command::RunJob(RunJob { namespace, name: self.name(dice), params, due, key })
+            }
+            11..=15 => Command::Submit(Submit {
+                namespace,
+                definition: Arc::new(Definition {
+                    description: tag(ticket),
+                    ..self.definition(dice, Vec::new())
+                }),
+                due: due(dice, known.now),
+                key: key(dice),
+                spread: dice.below(1000),
+            }),
+            16 | 17 => Command::CancelRun { namespace, run },
+            18 => Command::RetryRun(RetryRun { namespace, run, params, key: key(dice) }),
+            _ => Command::DiscardDeadLetter { namespace, run },
+        }
+    }
+
+    fn put(&mut self, ticket: Ticket, now: Timestamp, dice: &mut Dice) -> Command {
+        let name = self.name(dice);
+        let known = self.last.get(&name).filter(|_| dice.one_in(5)).cloned();
+        let definition = known.unwrap_or_else(|| {
+            let schedules = (0..1 + dice.below(2)).map(|_| self.schedule(dice, now)).collect();
+            Arc::new(Definition { description: tag(ticket), ..self.definition(dice, schedules) })
+        });
+        self.last.insert(name.clone(), Arc::clone(&definition));
+        let expect = match dice.below(6) {
+            _ if !self.weather.edits => Expect::Absent,
+            0..=2 => Expect::Absent,
+            3 => Expect::Revision(u32::try_from(1 + dice.below(3)).unwrap_or(1)),
+            _ => Expect::Anything,
+        };
+        Command::PutJob(PutJob { namespace: Namespace::default(), name, definition, expect })
+    }
+
+    fn name(&self, dice: &mut Dice) -> Name {
+        name(usize::try_from(dice.below(self.weather.names as u64)).unwrap_or(0))
+    }
+
+    fn definition(&self, dice: &mut Dice, schedules: Vec<Schedule>) -> Definition {
+        let at_most_once = dice.one_in(6);
+        let attempts = if at_most_once { 1 } else { u32::try_from(1 + dice.below(4)).unwrap_or(1) };
+        let overlaps = [Overlap::Skip, Overlap::Queue, Overlap::QueueOne, Overlap::Replace, Overlap::Allow];
+        let policies = [MisfirePolicy::Skip, MisfirePolicy::Once, MisfirePolicy::All];
+        let backoffs = [Backoff::Fixed, Backoff::Linear, Backoff::Exponential];
+        Definition {
+            schedules,
+            at_most_once,
+            retry: Retry {
+                attempts,
+                delay: Duration::from_millis(dice.below(5_000)),
+                backoff: *dice.pick(&backoffs).unwrap_or(&Backoff::Fixed),
+                max_delay: Duration::from_secs(20),
+                jitter_percent: u8::try_from(dice.below(50)).unwrap_or(0),
+                priority: dice.one_in(3).then_some(7),
+            },
+            timeout: dice.one_in(3).then(|| Duration::from_millis(500 + dice.below(20_000))),
+            overlap: *dice.pick(&overlaps).unwrap_or(&Overlap::Skip),
+            misfire: Misfire {
+                policy: *dice.pick(&policies).unwrap_or(&MisfirePolicy::Once),
+                window: Duration::from_secs(dice.below(120)),
+                grace: Duration::from_millis(dice.below(15_000)),
+            },
+            priority: u8::try_from(dice.below(10)).unwrap_or(5),
+            running_max: dice.one_in(4).then(|| u32::try_from(1 + dice.below(3)).unwrap_or(1)),
+            unique: dice.one_in(8).then(|| Unique { key: "unique".to_owned(), kept: kept(dice) }),
+            dead_letter: !dice.one_in(4),
+            ..Definition::of(Task::Noop)
+        }
+    }
+
+    fn schedule(&self, dice: &mut Dice, now: Timestamp) -> Schedule {
+        let short = self.weather.period_min;
+        let when = match dice.below(9) {
+            0 => When::Cron(Cron::parse("*/5 * * * * *", "UTC").expect("a plain cron")),
+            1 => When::Cron(Cron::parse("* * * * *", "Asia/Shanghai").expect("a plain cron")),
+            2 => When::At(now + Duration::from_millis(dice.below(60_000))),
+            3 => When::AfterFinish(Duration::from_millis(500 + dice.below(10_000))),
+            4 => When::Every(Duration::from_millis(short / 3 + dice.below(short))),
+            5 => When::Every(Duration::from_millis(60_000 + dice.below(60_000))),
+            _ => When::Every(Duration::from_millis(short + dice.below(30_000))),
+        };
+        let mut schedule = Schedule::new(when);
+        if dice.one_in(4) {
+            schedule.jitter = Duration::from_millis(dice.below(3_000));
+        }
+        if dice.one_in(5) {
+            schedule.max_runs = Some(u32::try_from(1 + dice.below(20)).unwrap_or(1));
+        }
+        if dice.one_in(6) {
+            schedule.end = Some(now + Duration::from_millis(dice.below(300_000)));
+        }
+        schedule
+    }
 }
 
 fn due(dice: &mut Dice, now: Timestamp) -> Option<Timestamp> {
@@ -61,65 +165,9 @@ fn due(dice: &mut Dice, now: Timestamp) -> Option<Timestamp> {
 }
 
 fn key(dice: &mut Dice) -> Option<Key> {
-    dice.one_in(3).then(|| Key {
-        text: Arc::from(format!("key-{}", dice.below(8))),
-        kept: Duration::from_secs(1 + dice.below(60)),
-    })
+    dice.one_in(3).then(|| Key { text: Arc::from(format!("key-{}", dice.below(4))), kept: kept(dice) })
 }
 
-fn definition(dice: &mut Dice, scheduled: bool, now: Timestamp) -> Definition {
-    let at_most_once = dice.one_in(6);
-    let attempts = if at_most_once { 1 } else { u32::try_from(1 + dice.below(4)).unwrap_or(1) };
-    let overlaps = [Overlap::Skip, Overlap::Queue, Overlap::QueueOne, Overlap::Replace, Overlap::Allow];
-    let policies = [MisfirePolicy::Skip, MisfirePolicy::Once, MisfirePolicy::All];
-    Definition {
-        schedules: if scheduled { schedules(dice, now) } else { Vec::new() },
-        at_most_once,
-        retry: Retry {
-            attempts,
-            delay: Duration::from_millis(dice.below(5_000)),
-            backoff: *dice.pick(&[Backoff::Fixed, Backoff::Linear, Backoff::Exponential]).unwrap_or(&Backoff::Fixed),
-            max_delay: Duration::from_secs(20),
-            jitter_percent: u8::try_from(dice.below(50)).unwrap_or(0),
-            priority: dice.one_in(3).then_some(7),
-        },
-        timeout: dice.one_in(3).then(|| Duration::from_millis(500 + dice.below(20_000))),
-        overlap: *dice.pick(&overlaps).unwrap_or(&Overlap::Skip),
-        misfire: Misfire {
-            policy: *dice.pick(&policies).unwrap_or(&MisfirePolicy::Once),
-            window: Duration::from_secs(dice.below(120)),
-            grace: Duration::from_millis(dice.below(15_000)),
-        },
-        priority: u8::try_from(dice.below(10)).unwrap_or(5),
-        running_max: dice.one_in(4).then(|| u32::try_from(1 + dice.below(3)).unwrap_or(1)),
-        dead_letter: !dice.one_in(4),
-        ..Definition::of(Task::Noop)
-    }
-}
-
-fn schedules(dice: &mut Dice, now: Timestamp) -> Vec<Schedule> {
-    let count = 1 + dice.below(2);
-    (0..count).map(|_| schedule(dice, now)).collect()
-}
-
-fn schedule(dice: &mut Dice, now: Timestamp) -> Schedule {
-    let when = match dice.below(7) {
-        0 => When::Cron(Cron::parse("*/5 * * * * *", "UTC").expect("a plain cron")),
-        1 => When::Cron(Cron::parse("* * * * *", "Asia/Shanghai").expect("a plain cron")),
-        2 => When::At(now + Duration::from_millis(dice.below(60_000))),
-        3 => When::AfterFinish(Duration::from_millis(500 + dice.below(10_000))),
-        4 => When::Every(Duration::from_millis(200 + dice.below(400))),
-        _ => When::Every(Duration::from_millis(700 + dice.below(30_000))),
-    };
-    let mut schedule = Schedule::new(when);
-    if dice.one_in(4) {
-        schedule.jitter = Duration::from_millis(dice.below(3_000));
-    }
-    if dice.one_in(5) {
-        schedule.max_runs = Some(u32::try_from(1 + dice.below(20)).unwrap_or(1));
-    }
-    if dice.one_in(6) {
-        schedule.end = Some(now + Duration::from_millis(dice.below(300_000)));
-    }
-    schedule
+fn kept(dice: &mut Dice) -> Duration {
+    Duration::from_secs(1 + if dice.one_in(3) { dice.below(3_000) } else { dice.below(40) })
 }

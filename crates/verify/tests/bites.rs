@@ -1,5 +1,5 @@
-//! The checks bite: a random story that core and a small scheduler tell holds; the same story with one fault in it
-//! is found out by the check that is there for it.
+//! The checks bite: a random story that core and a small scheduler tell holds; the same story with one fault
+//! in it is found out by the check that is there for it.
 
 use std::sync::Arc;
 use std::time::Duration;

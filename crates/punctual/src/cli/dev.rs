@@ -1,10 +1,11 @@
 //! `punctual dev`: one node on this machine, for everything.
 
 use std::fs;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process;
+use std::time::Duration;
 
 use clap::Args;
 use punctual_wire::text::Span;
@@ -23,6 +24,8 @@ use crate::wiring;
 
 /// Where the data folder says how to reach the node.
 const ADDRESS_FILE: &str = "punctual.json";
+/// How long requests under way may take to finish once someone asked for the end.
+const PARTING_MAX: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -47,10 +50,10 @@ pub(crate) struct Dev {
     durability: Option<Durability>,
     /// How long a worker may be silent before its attempts are given up [default: 15s]
     #[arg(long, value_name = "SPAN", env = "PUNCTUAL_ATTEMPT_LEASE", value_parser = duration)]
-    attempt_lease: Option<std::time::Duration>,
+    attempt_lease: Option<Duration>,
     /// How long a node that lost a shard waits before it takes it again [default: 3s]
     #[arg(long, value_name = "SPAN", env = "PUNCTUAL_SHARD_LEASE", value_parser = duration)]
-    shard_lease: Option<std::time::Duration>,
+    shard_lease: Option<Duration>,
     /// What to log: error, warn, info, debug or trace, for all or by module [default: info]
     #[arg(long, value_name = "LEVEL", env = "PUNCTUAL_LOG")]
     log: Option<String>,
@@ -95,7 +98,8 @@ impl Dev {
 fn log_to_stderr(settings: &Settings) -> Result<(), Failure> {
     let filter = EnvFilter::try_new(&settings.log_level)
         .map_err(|error| Failure::new(Exit::Usage, format!("log level `{}`: {error}", settings.log_level)))?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
+    let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colour).with_writer(io::stderr).init();
     Ok(())
 }
 
@@ -121,33 +125,40 @@ async fn serve(settings: &Settings, place: SocketAddr, running: &wiring::Running
     let place = listener.local_addr().map_err(Failure::io)?;
     let address = AddressFile::write(&settings.data, place).map_err(Failure::io)?;
     print(&format!("punctual listens on http://{place}, data in {}", settings.data.display()))?;
-    let (stop_in, mut stop) = watch::channel(false);
-    let asked = asked_to_stop(stop_in);
-    let stopped = async move {
-        let _ = stop.wait_for(|stop| *stop).await;
-    };
-    let served = punctual_server::serve(listener, running.doors(), stopped);
+    let (stop_in, stop) = watch::channel(false);
     let done = tokio::select! {
-        done = served => done.map_err(Failure::io),
+        done = punctual_server::serve(listener, running.doors(), stopped(stop.clone())) => done.map_err(Failure::io),
         failed = running.failed() => Err(Failure::new(Exit::Failed, failed)),
-        error = asked => Err(Failure::io(error)),
+        done = asked_to_stop(stop_in) => done.map_err(Failure::io),
+        () = out_of_patience(stop) => Ok(()),
     };
     address.remove();
     done
 }
 
-/// Tells when someone asks for the end; returns only if it cannot listen for that.
-async fn asked_to_stop(stop: watch::Sender<bool>) -> io::Error {
-    let (mut term, mut interrupt) = match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
-        (Ok(term), Ok(interrupt)) => (term, interrupt),
-        (Err(error), _) | (_, Err(error)) => return error,
-    };
-    tokio::select! {
-        _ = term.recv() => info!("asked to stop by SIGTERM"),
-        _ = interrupt.recv() => info!("asked to stop by SIGINT"),
+/// Tells when someone asks for the end; returns when they ask again, for then they mean it.
+async fn asked_to_stop(stop: watch::Sender<bool>) -> io::Result<()> {
+    let (mut term, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    for _ in 0..2 {
+        tokio::select! {
+            _ = term.recv() => info!("asked to stop by SIGTERM"),
+            _ = interrupt.recv() => info!("asked to stop by SIGINT"),
+        }
+        stop.send_replace(true);
     }
-    stop.send_replace(true);
-    std::future::pending().await
+    Ok(())
+}
+
+async fn stopped(mut stop: watch::Receiver<bool>) {
+    // An error means that nobody is left to ask, which comes to the same.
+    drop(stop.wait_for(|stop| *stop).await);
+}
+
+/// A reader of a long stream must not keep a node from stopping.
+async fn out_of_patience(stop: watch::Receiver<bool>) {
+    stopped(stop).await;
+    tokio::time::sleep(PARTING_MAX).await;
+    info!("stopping with requests still under way");
 }
 
 /// Says where the node listens. A process that was killed leaves it behind; the next start writes it anew.

@@ -7,7 +7,7 @@ use punctual_wire::rest::{Again, DeadLetter};
 use super::failure::Failure;
 use super::job::Params;
 use super::output::{one_line, print, text};
-use super::{Session, run, time};
+use super::{Session, run};
 use crate::wiring;
 
 #[derive(Debug, Subcommand)]
@@ -80,9 +80,9 @@ fn table(session: &Session, letters: &[DeadLetter]) -> String {
             letter.id.to_string(),
             letter.job.as_ref().map_or("-".to_owned(), ToString::to_string),
             run.map_or("-".to_owned(), |run| run.attempt.to_string()),
-            time::short(letter.dead_since.0, now),
+            session.output.time(letter.dead_since.0, now),
             one_line(why, 80),
         ]);
     }
-    text(&table)
+    text(table)
 }

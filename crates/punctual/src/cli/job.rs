@@ -152,7 +152,7 @@ impl Verb {
             }
             Verb::Resume { name } => {
                 let job = client.resume_job(namespace, &name).await?;
-                output.show(&job, |_| format!("resumed {namespace}/{name}, {}", next_due(&job)))
+                output.show(&job, |_| format!("resumed {namespace}/{name}, due next: {}", next_due(&job)))
             }
             Verb::Next { name, count } => next(session, &name, count).await,
             Verb::History { name, limit } => run::list(session, &run::Listing::of_job(name, limit)).await,
@@ -292,15 +292,15 @@ fn sentence(draft: &Draft, made: Made, job: &Job) -> String {
     let subject = format!("{} {}/{}", made.as_str(), draft.namespace, draft.name);
     match made {
         Made::Unchanged => subject,
-        Made::Created | Made::Changed => format!("{subject}, {}", next_due(job)),
+        Made::Created | Made::Changed => format!("{subject}, due next: {}", next_due(job)),
     }
 }
 
 fn next_due(job: &Job) -> String {
     match (job.next_due_at, job.state) {
-        (Some(due), _) => format!("due next {}", time::both(due.0, wiring::now())),
-        (None, JobState::Paused) => "paused".to_owned(),
-        (None, JobState::Active) => "not due by itself".to_owned(),
+        (Some(due), _) => time::both(due.0, wiring::now()),
+        (None, JobState::Paused) => "when it is resumed".to_owned(),
+        (None, JobState::Active) => "when someone asks".to_owned(),
     }
 }
 
@@ -318,19 +318,19 @@ async fn list(session: &Session, limit: usize) -> Result<(), Failure> {
     }
     session.output.show(&jobs, |output| {
         let now = wiring::now();
-        let mut table = output.table(&["NAME", "STATE", "SCHEDULE", "TASK", "DUE NEXT (UTC)", "REVISION"]);
+        let mut table = output.table(&["NAME", "STATE", "REVISION", "DUE NEXT (UTC)", "SCHEDULE", "TASK"]);
         for job in &jobs {
-            let due = job.next_due_at.map_or("-".to_owned(), |due| time::short(due.0, now));
+            let due = job.next_due_at.map_or("-".to_owned(), |due| output.time(due.0, now));
             table.add_row([
                 job.file.name.as_ref().map(ToString::to_string).unwrap_or_default(),
                 state(job).to_owned(),
-                schedules(job.file.schedule.as_ref()),
-                one_line(&task(job.file.task.as_ref()), 40),
-                due,
                 job.revision.to_string(),
+                due,
+                one_line(&schedules(job.file.schedule.as_ref()), 40),
+                one_line(&task(job.file.task.as_ref()), 60),
             ]);
         }
-        text(&table)
+        text(table)
     })?;
     run::say_if_more(after.is_some());
     Ok(())

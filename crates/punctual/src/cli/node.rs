@@ -39,7 +39,7 @@ async fn list(session: &Session) -> Result<(), Failure> {
             let words = [node.name.clone(), node.roles.join(","), state];
             table.add_row(words.into_iter().chain(counts.map(|count| count.to_string())));
         }
-        text(&table)
+        text(table)
     })
 }
 
@@ -51,6 +51,6 @@ async fn workers(session: &Session) -> Result<(), Failure> {
             let counts = [worker.slots, worker.busy].map(|count| count.to_string());
             table.add_row([worker.name.clone(), worker.node.clone()].into_iter().chain(counts));
         }
-        text(&table)
+        text(table)
     })
 }

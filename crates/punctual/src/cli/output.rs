@@ -3,13 +3,14 @@
 use std::env;
 use std::io::{self, IsTerminal, Write};
 
-use comfy_table::{Cell, Color, ContentArrangement, Table, presets};
+use comfy_table::{Cell, Color, ColumnConstraint, ContentArrangement, Table, presets};
+use punctual_core::Timestamp;
 use punctual_core::run::Status;
 use punctual_wire::yaml;
 use serde::Serialize;
 
-use super::Format;
 use super::failure::{Exit, Failure};
+use super::{Format, time};
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Output {
@@ -17,18 +18,33 @@ pub(crate) struct Output {
     /// A person looks at a terminal that has colours and did not decline them.
     colour: bool,
     terminal: bool,
+    /// Only what matters most fits beside each other.
+    narrow: bool,
 }
+
+/// Columns that a whole listing needs.
+const WIDE: u16 = 110;
 
 impl Output {
     pub(crate) fn new(format: Format) -> Self {
         let terminal = io::stdout().is_terminal();
         let declined = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let dumb = env::var_os("TERM").is_some_and(|term| term == "dumb");
-        Output { format, colour: terminal && !declined && !dumb, terminal }
+        let narrow = terminal && Table::new().width().is_some_and(|width| width < WIDE);
+        Output { format, colour: terminal && !declined && !dumb, terminal, narrow }
     }
 
     pub(crate) fn is_terminal(self) -> bool {
         self.terminal
+    }
+
+    pub(crate) fn is_narrow(self) -> bool {
+        self.narrow
+    }
+
+    /// A time in a table: exact and relative or, where there is little room, relative only.
+    pub(crate) fn time(self, at: Timestamp, now: Timestamp) -> String {
+        if self.narrow { time::relative(at, now) } else { time::short(at, now) }
     }
 
     /// Prints objects as they are, or else what `table` makes of them.
@@ -49,7 +65,15 @@ impl Output {
 
     pub(crate) fn table(self, header: &[&str]) -> Table {
         let mut table = Table::new();
-        table.load_style(presets::NOTHING).set_header(header.iter().map(|title| Cell::new(title)));
+        table.load_style(presets::NOTHING).set_header(header.iter().map(Cell::new));
+        let last = header.len().saturating_sub(1);
+        for (index, column) in table.column_iter_mut().enumerate() {
+            column.set_padding((0, 2));
+            // Ids, names and times stay in one piece; the last column takes what is left.
+            if index < last {
+                column.set_constraint(ColumnConstraint::ContentWidth);
+            }
+        }
         if self.terminal {
             table.set_content_arrangement(ContentArrangement::Dynamic);
         } else {
@@ -88,10 +112,12 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     writeln!(out, "{text}").and_then(|()| out.flush()).map_err(Failure::io)
 }
 
-/// The lines of a table without the blanks that fill it up.
-pub(crate) fn text(table: &Table) -> String {
-    let lines: Vec<String> =
-        table.lines().map(|line| line.trim_end().trim_start_matches(' ').to_owned()).collect();
+/// The lines of a table, one a row: what does not fit is cut, `show` and `-o json` have it whole.
+pub(crate) fn text(mut table: Table) -> String {
+    for row in table.row_iter_mut() {
+        row.max_height(1);
+    }
+    let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
     lines.join("\n")
 }
 
@@ -101,8 +127,10 @@ pub(crate) fn fields(rows: &[(&str, Option<String>)]) -> String {
     let mut lines = Vec::new();
     for (name, value) in rows {
         let Some(value) = value else { continue };
+        let plain: String =
+            value.trim_end().chars().filter(|c| !c.is_control() || "\n\t".contains(*c)).collect();
         // Further lines of a value stand below its first one.
-        let value = value.trim_end().replace('\n', &format!("\n{:width$}  ", ""));
+        let value = plain.replace('\n', &format!("\n{:width$}  ", ""));
         lines.push(format!("{name:width$}  {value}"));
     }
     lines.join("\n")
@@ -129,7 +157,8 @@ mod tests {
 
     #[test]
     fn fields_line_up_and_leave_out_what_is_not_there() {
-        let rows = [("id", Some("7".to_owned())), ("error", None), ("output", Some("a\nb\n".to_owned()))];
+        let rows =
+            [("id", Some("7".to_owned())), ("error", None), ("output", Some("a\n\u{1b}b\n".to_owned()))];
         assert_eq!(fields(&rows), "id      7\noutput  a\n        b");
     }
 }

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use comfy_table::Cell;
 use punctual_client::RunQuery;
 use punctual_core::Timestamp;
 use punctual_core::ids::RunId;
@@ -229,28 +230,53 @@ async fn watch(session: &Session, listing: &Listing) -> Result<(), Failure> {
 }
 
 fn table(output: Output, runs: &[Run], now: Timestamp) -> String {
+    if output.is_narrow() {
+        return narrow_table(output, runs, now);
+    }
     let mut table =
         output.table(&["ID", "JOB", "STATE", "TRIGGER", "DUE (UTC)", "TOOK", "ATTEMPT", "RESULT"]);
     for run in runs {
-        let took = match (run.started_at, run.finished_at) {
-            (Some(from), Some(to)) => time::took(from.0, to.0),
-            _ => "-".to_owned(),
-        };
-        let job = run.job.as_ref().map_or("-".to_owned(), ToString::to_string);
-        let trigger = serde_json::to_value(run.trigger).ok();
-        let trigger = trigger.as_ref().and_then(|word| word.as_str()).unwrap_or_default().to_owned();
-        table.add_row(vec![
-            run.id.to_string().into(),
-            job.into(),
+        table.add_row([
+            Cell::new(run.id),
+            Cell::new(job(run)),
             output.state(run.state.0),
-            trigger.into(),
-            time::short(run.due_at.0, now).into(),
-            took.into(),
-            run.attempt.to_string().into(),
-            result(run).into(),
-        ] as Vec<comfy_table::Cell>);
+            Cell::new(trigger(run)),
+            Cell::new(output.time(run.due_at.0, now)),
+            Cell::new(took(run)),
+            Cell::new(run.attempt),
+            Cell::new(result(run)),
+        ]);
     }
-    text(&table)
+    text(table)
+}
+
+fn narrow_table(output: Output, runs: &[Run], now: Timestamp) -> String {
+    let mut table = output.table(&["ID", "JOB", "STATE", "DUE", "TOOK", "RESULT"]);
+    for run in runs {
+        table.add_row([
+            Cell::new(run.id),
+            Cell::new(job(run)),
+            output.state(run.state.0),
+            Cell::new(output.time(run.due_at.0, now)),
+            Cell::new(took(run)),
+            Cell::new(result(run)),
+        ]);
+    }
+    text(table)
+}
+
+fn job(run: &Run) -> String {
+    run.job.as_ref().map_or("-".to_owned(), ToString::to_string)
+}
+
+fn took(run: &Run) -> String {
+    run.started_at.zip(run.finished_at).map_or("-".to_owned(), |(from, to)| time::took(from.0, to.0))
+}
+
+fn trigger(run: &Run) -> String {
+    // A unit variant is a string.
+    let word = serde_json::to_value(run.trigger).ok();
+    word.as_ref().and_then(|word| word.as_str()).unwrap_or_default().to_owned()
 }
 
 /// What a run left behind, on one line: why it ended, what went wrong, else what it said.
@@ -277,13 +303,12 @@ fn describe(output: Output, run: &Run) -> String {
     });
     let took = run.started_at.zip(run.finished_at).map(|(from, to)| time::took(from.0, to.0));
     let late = run.started_at.map(|started| time::took(run.due_at.0, started.0));
-    let trigger = serde_json::to_value(run.trigger).ok();
     let facts = fields(&[
         ("run", Some(run.id.to_string())),
         ("job", job.or_else(|| Some(format!("none, in {}", run.namespace)))),
         ("state", Some(run.state.to_string())),
         ("reason", run.reason.clone()),
-        ("trigger", trigger.as_ref().and_then(|word| word.as_str()).map(str::to_owned)),
+        ("trigger", Some(trigger(run))),
         ("due", Some(time::both(run.due_at.0, now))),
         ("created", Some(time::both(run.created_at.0, now))),
         ("started", run.started_at.map(|at| time::both(at.0, now))),
@@ -308,15 +333,15 @@ fn describe(output: Output, run: &Run) -> String {
 fn story(output: Output, events: &[Event]) -> String {
     let mut table = output.table(&["EVENT", "AT (UTC)", "WHAT", "STATE", "TOKEN"]);
     for event in events {
-        table.add_row(vec![
-            event.seq.to_string().into(),
-            event.at.to_string().into(),
-            event.what.replace('_', " ").into(),
+        table.add_row([
+            Cell::new(event.seq),
+            Cell::new(event.at),
+            Cell::new(event.what.replace('_', " ")),
             output.state(event.to.0),
-            event.token.map_or("-".to_owned(), |token| token.to_string()).into(),
-        ] as Vec<comfy_table::Cell>);
+            Cell::new(event.token.map_or("-".to_owned(), |token| token.to_string())),
+        ]);
     }
-    text(&table)
+    text(table)
 }
 
 async fn logs(session: &Session, id: RunId) -> Result<(), Failure> {

@@ -14,13 +14,12 @@ use punctual_wire::rest::{Code, Problem};
 use tracing::error;
 
 use super::problem::{Failed, internal};
-use crate::Doors;
 
 const ADDRESS_BYTES_MAX: usize = 8 * 1024;
 const HEADERS_BYTES_MAX: usize = 32 * 1024;
 const HEADERS_MAX: usize = 100;
 
-pub(crate) fn around(router: Router<Doors>) -> Router<Doors> {
+pub(crate) fn around<S: Clone + Send + Sync + 'static>(router: Router<S>) -> Router<S> {
     router.layer(middleware::from_fn(check)).layer(middleware::from_fn(catch_panic))
 }
 

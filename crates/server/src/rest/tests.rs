@@ -1,1 +1,481 @@
+//! REST against a real node on the memory store, without a network: what goes in, what comes out.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::http::{Request, Response, StatusCode};
+use axum::routing::get;
+use punctual_core::Timestamp;
+use punctual_core::time::Clock;
+use punctual_node::{Config, Node};
+use punctual_store::memory::Memory;
+use punctual_wire::rest::{Job, Line, Page, Problem, Run};
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+use crate::{Doors, router, table};
+
+const JOBS: &str = "/api/v1/namespaces/default/jobs";
+const RUNS: &str = "/api/v1/namespaces/default/runs";
+
+/// It stands still: nothing becomes due by itself.
+#[derive(Debug)]
+struct Standing;
+
+impl Clock for Standing {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(1_800_000_000_000)
+    }
+
+    fn until(&self, instant: Timestamp) -> Duration {
+        if instant > self.now() { Duration::from_secs(3600) } else { Duration::ZERO }
+    }
+}
+
+struct Scene {
+    node: Node,
+    router: Router,
+}
+
+impl Scene {
+    async fn new() -> Scene {
+        let (store, clock) = (Arc::new(Memory::new(4)), Arc::new(Standing));
+        let node = Node::start(Config {
+            store,
+            clock: clock.clone(),
+            lanes: 1,
+            attempt_lease: Duration::from_secs(15),
+            shard_lease: Duration::from_secs(3),
+        })
+        .unwrap();
+        let handle = node.handle();
+        assert!(handle.wait_until(|status| status.ready).await);
+        let router = router(Doors { handle, clock, node: "test".into() });
+        Scene { node, router }
+    }
+
+    async fn send(&self, request: Request<Body>) -> Answer {
+        Answer::of(self.router.clone().oneshot(request).await.unwrap()).await
+    }
+
+    async fn get(&self, path: &str) -> Answer {
+        self.send(Request::get(path).body(Body::empty()).unwrap()).await
+    }
+
+    async fn post(&self, path: &str, body: Value) -> Answer {
+        self.send(with_json(Request::post(path), &body)).await
+    }
+
+    async fn put(&self, path: &str, body: Value) -> Answer {
+        self.send(with_json(Request::put(path), &body)).await
+    }
+}
+
+fn with_json(request: axum::http::request::Builder, body: &Value) -> Request<Body> {
+    request.header("content-type", "application/json").body(Body::from(body.to_string())).unwrap()
+}
+
+#[derive(Debug)]
+struct Answer {
+    status: StatusCode,
+    headers: axum::http::HeaderMap,
+    body: Vec<u8>,
+}
+
+impl Answer {
+    async fn of(response: Response<Body>) -> Answer {
+        let (parts, body) = response.into_parts();
+        let body = to_bytes(body, usize::MAX).await.unwrap().to_vec();
+        Answer { status: parts.status, headers: parts.headers, body }
+    }
+
+    #[track_caller]
+    fn read<T: serde::de::DeserializeOwned>(&self, status: u16) -> T {
+        let text = String::from_utf8_lossy(&self.body);
+        assert_eq!(self.status.as_u16(), status, "{text}");
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {text}"))
+    }
+
+    fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+}
+
+#[tokio::test]
+async fn a_job_is_put_read_listed_and_deleted() {
+    let scene = Scene::new().await;
+    let path = format!("{JOBS}/hello");
+    let file = json!({ "schedule": { "every": "1s" }, "task": { "shell": "echo hi" } });
+    let made = scene.put(&path, file.clone()).await;
+    assert_eq!((made.header("etag"), made.header("punctual-made")), ("\"1\"", "created"));
+    let job: Job = made.read(201);
+    assert_eq!(job.next_due_at.unwrap().to_string(), "2027-01-15T08:00:01.000Z");
+
+    let again = scene.put(&path, file).await;
+    assert_eq!((again.status.as_u16(), again.header("punctual-made")), (200, "unchanged"));
+    // What was read can be put back as it is.
+    let read: Value = scene.get(&path).await.read(200);
+    let same = scene.put(&path, read).await;
+    assert_eq!(same.header("punctual-made"), "unchanged");
+
+    let changed = scene.put(&path, json!({ "task": { "noop": {} } })).await;
+    assert_eq!((changed.header("etag"), changed.header("punctual-made")), ("\"2\"", "changed"));
+    let listed: Page<Job> = scene.get(JOBS).await.read(200);
+    assert_eq!((listed.items.len(), listed.next), (1, None));
+
+    let gone = scene.send(Request::delete(&path).body(Body::empty()).unwrap()).await;
+    assert_eq!(gone.status, 204);
+    assert_eq!(scene.get(&path).await.read::<Problem>(404).message, "no job `hello` in namespace `default`");
+}
+
+#[tokio::test]
+async fn a_put_may_ask_for_a_new_job_or_for_one_revision() {
+    let scene = Scene::new().await;
+    let put = async |header: &str, value: &str, priority: u8| {
+        let body = json!({ "task": { "noop": {} }, "priority": priority });
+        let request = Request::put(format!("{JOBS}/a")).header(header, value);
+        scene.send(with_json(request, &body)).await.status.as_u16()
+    };
+    assert_eq!(put("if-match", "\"1\"", 1).await, 404, "there is nothing to edit yet");
+    assert_eq!(put("if-none-match", "*", 1).await, 201);
+    assert_eq!(put("if-none-match", "*", 2).await, 409);
+    assert_eq!(put("if-match", "\"7\"", 2).await, 412);
+    assert_eq!(put("if-match", "\"1\"", 2).await, 200);
+    assert_eq!(put("if-match", "1", 2).await, 400);
+    assert_eq!(put("if-match", "*", 2).await, 400);
+    assert_eq!(put("if-none-match", "\"1\"", 2).await, 400);
+    let wrong = Request::delete(format!("{JOBS}/a")).header("if-match", "\"1\"").body(Body::empty());
+    assert_eq!(scene.send(wrong.unwrap()).await.status, 412);
+}
+
+#[tokio::test]
+async fn a_job_may_be_put_as_yaml() {
+    let scene = Scene::new().await;
+    let put = async |text: &str| {
+        let request = Request::put(format!("{JOBS}/a")).header("content-type", "application/yaml");
+        scene.send(request.body(Body::from(text.to_owned())).unwrap()).await
+    };
+    assert_eq!(put("task:\n  shell: echo hi\n").await.status, 201);
+    assert_eq!(put("task: { noop: {} }\n---\ntask: { noop: {} }\n").await.status, 400);
+    let problem: Problem = put("task: { nop: {} }\n").await.read(422);
+    assert_eq!(problem.field.as_deref(), Some("task.nop"));
+}
+
+#[tokio::test]
+async fn a_listing_goes_page_by_page() {
+    let scene = Scene::new().await;
+    for name in ["a", "b", "c"] {
+        scene.put(&format!("{JOBS}/{name}"), json!({ "task": { "noop": {} } })).await;
+        scene.post(RUNS, json!({ "task": { "noop": {} }, "delay": "1h" })).await;
+    }
+    let first: Page<Job> = scene.get(&format!("{JOBS}?limit=2")).await.read(200);
+    assert_eq!((first.items.len(), first.next.as_deref()), (2, Some("b")));
+    let rest: Page<Job> = scene.get(&format!("{JOBS}?limit=2&after=b")).await.read(200);
+    assert_eq!((rest.items.len(), rest.next), (1, None));
+
+    let first: Page<Run> = scene.get(&format!("{RUNS}?limit=2")).await.read(200);
+    let next = first.next.expect("there is a third");
+    let rest: Page<Run> = scene.get(&format!("{RUNS}?limit=2&after={next}")).await.read(200);
+    assert_eq!((rest.items.len(), rest.next), (1, None));
+    let ids: Vec<_> = first.items.iter().chain(&rest.items).map(|run| run.id).collect();
+    assert!(ids.windows(2).all(|pair| pair[0] > pair[1]), "newest first: {ids:?}");
+}
+
+#[tokio::test]
+async fn runs_are_filtered_by_state_job_and_time() {
+    let scene = Scene::new().await;
+    scene.put(&format!("{JOBS}/a"), json!({ "task": { "noop": {} } })).await;
+    let started: Run = scene.post(&format!("{JOBS}/a/run"), json!({})).await.read(201);
+    let waiting: Run = scene.post(RUNS, json!({ "task": { "noop": {} }, "delay": "1h" })).await.read(201);
+    let list = async |query: &str| {
+        let page: Page<Run> = scene.get(&format!("{RUNS}?{query}")).await.read(200);
+        page.items.into_iter().map(|run| run.id).collect::<Vec<_>>()
+    };
+    assert_eq!(list("job=a").await, [started.id]);
+    assert_eq!(list("state=waiting").await, [waiting.id]);
+    assert_eq!(list("state=PENDING").await.len(), 2);
+    assert_eq!(list("state=waiting,ready").await.len(), 2);
+    assert_eq!(list("state=COMPLETED").await, []);
+    assert_eq!(list("since=2027-01-15T08:00:00Z").await.len(), 2);
+    assert_eq!(list("until=2027-01-15T08:00:00Z").await, []);
+    assert_eq!(scene.get(&format!("{RUNS}?job=none")).await.read::<Problem>(404).status, 404);
+}
+
+#[tokio::test]
+async fn a_key_makes_a_repeated_ask_have_one_effect() {
+    let scene = Scene::new().await;
+    let body = json!({ "task": { "noop": {} }, "key": "order-17" });
+    let first: Run = scene.post(RUNS, body.clone()).await.read(201);
+    let again: Run = scene.post(RUNS, body).await.read(200);
+    assert_eq!(again.id, first.id);
+    let header = Request::post(RUNS).header("idempotency-key", "order-17");
+    let by_header: Run = scene.send(with_json(header, &json!({ "task": { "noop": {} } }))).await.read(200);
+    assert_eq!((by_header.id, by_header.key.as_deref()), (first.id, Some("order-17")));
+
+    scene.put(&format!("{JOBS}/a"), json!({ "task": { "noop": {} } })).await;
+    let run = async || {
+        let request = Request::post(format!("{JOBS}/a/run")).header("idempotency-key", "k");
+        scene.send(request.body(Body::empty()).unwrap()).await
+    };
+    let first: Run = run().await.read(201);
+    assert_eq!(run().await.read::<Run>(200).id, first.id);
+}
+
+#[tokio::test]
+async fn a_run_is_shown_cancelled_and_tried_again() {
+    let scene = Scene::new().await;
+    let run: Run = scene.post(RUNS, json!({ "task": { "noop": {} }, "delay": "1h" })).await.read(201);
+    let path = format!("{RUNS}/{}", run.id);
+    assert_eq!(scene.post(&format!("{path}/retry"), json!({})).await.read::<Problem>(409).status, 409);
+    let cancelled: Run = scene.post(&format!("{path}/cancel"), json!({})).await.read(200);
+    assert_eq!(cancelled.state.to_string(), "cancelled");
+    assert_eq!(scene.post(&format!("{path}/cancel"), json!({})).await.status, 409);
+
+    let shown: Run = scene.get(&format!("{path}?events=true")).await.read(200);
+    assert_eq!(shown.events.unwrap().len(), 2);
+    assert_eq!(scene.get(&path).await.read::<Run>(200).events, None);
+    assert_eq!(scene.get(&format!("{path}/logs")).await.body, b"");
+
+    let again: Run = scene.post(&format!("{path}/retry"), json!({})).await.read(201);
+    assert_eq!(again.retry_of, Some(run.id));
+    let letter = format!("/api/v1/namespaces/default/dead-letters/{}", run.id);
+    assert_eq!(scene.post(&format!("{letter}/replay"), json!({})).await.status, 409);
+    assert_eq!(scene.post(&format!("{letter}/discard"), json!({})).await.status, 409);
+}
+
+#[tokio::test]
+async fn a_paused_job_has_no_next_fire() {
+    let scene = Scene::new().await;
+    scene.put(&format!("{JOBS}/a"), json!({ "schedule": { "every": "1m" }, "task": { "noop": {} } })).await;
+    let next = async || scene.get(&format!("{JOBS}/a/next?count=3")).await.read::<Value>(200);
+    let due = next().await["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|fire| fire["due_at"].clone())
+        .collect::<Vec<_>>();
+    assert_eq!(due, ["2027-01-15T08:01:00.000Z", "2027-01-15T08:02:00.000Z", "2027-01-15T08:03:00.000Z"]);
+    let paused: Job = scene.post(&format!("{JOBS}/a/pause"), json!({})).await.read(200);
+    assert_eq!(paused.next_due_at, None);
+    assert_eq!(next().await["items"], json!([]));
+    let resumed: Job = scene.post(&format!("{JOBS}/a/resume"), json!({})).await.read(200);
+    assert!(resumed.next_due_at.is_some());
+}
+
+#[tokio::test]
+async fn an_export_tells_every_job_run_and_event() {
+    let scene = Scene::new().await;
+    scene.put(&format!("{JOBS}/a"), json!({ "schedule": { "every": "1m" }, "task": { "noop": {} } })).await;
+    for _ in 0..3 {
+        scene.post(RUNS, json!({ "task": { "noop": {} }, "delay": "1h" })).await;
+    }
+    let answer = scene.get("/api/v1/export/history").await;
+    assert_eq!(answer.header("content-type"), "application/x-ndjson");
+    let text = String::from_utf8(answer.body).unwrap();
+    let lines: Vec<Line> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let count = |is: fn(&Line) -> bool| lines.iter().filter(|line| is(line)).count();
+    assert_eq!(count(|line| matches!(line, Line::Job { .. })), 1);
+    assert_eq!(count(|line| matches!(line, Line::Run { .. })), 3);
+    assert_eq!(count(|line| matches!(line, Line::Event(_))), 3);
+    assert!(matches!(lines.last(), Some(Line::Stats(stats)) if stats.live_runs == 3));
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_said_with_a_code_and_the_field() {
+    let scene = Scene::new().await;
+    scene.put(&format!("{JOBS}/a"), json!({ "task": { "noop": {} } })).await;
+    let task = json!({ "task": { "noop": {} } });
+    let long = "x".repeat(129);
+    let rows: Vec<(Request<Body>, u16, &str, &str)> = vec![
+        // Addresses.
+        (get_of("/"), 404, "no_such_route", ""),
+        (get_of("/api/v1/nothing"), 404, "no_such_route", ""),
+        (get_of("/api/v1/namespaces/Upper/jobs"), 400, "bad_parameter", "namespace"),
+        (get_of("/api/v1/namespaces/a..b/jobs"), 400, "bad_parameter", "namespace"),
+        (get_of("/api/v1/namespaces/%20/jobs"), 400, "bad_parameter", "namespace"),
+        (get_of("/api/v1/namespaces/%ff/jobs"), 400, "bad_parameter", "path"),
+        (get_of(&format!("{JOBS}/a%20b")), 400, "bad_parameter", "name"),
+        (get_of(&format!("{JOBS}/%00")), 400, "bad_parameter", "name"),
+        (get_of(&format!("{JOBS}/..%2f..%2fetc")), 400, "bad_parameter", "name"),
+        (get_of(&format!("{JOBS}/{long}")), 400, "bad_parameter", "name"),
+        (get_of(&format!("{JOBS}/none")), 404, "no_such_job", ""),
+        (get_of(&format!("{JOBS}/none/next")), 404, "no_such_job", ""),
+        (get_of(&format!("{RUNS}/17")), 404, "no_such_run", ""),
+        (get_of(&format!("{RUNS}/17/logs")), 404, "no_such_run", ""),
+        (get_of(&format!("{RUNS}/none")), 400, "bad_parameter", "id"),
+        (get_of(&format!("{RUNS}/-1")), 400, "bad_parameter", "id"),
+        (get_of(&format!("{RUNS}/99999999999999999999")), 400, "bad_parameter", "id"),
+        (get_of(&format!("{RUNS}/{}", "9".repeat(9000))), 414, "address_too_long", ""),
+        // Methods.
+        (Request::patch(RUNS).body(Body::empty()).unwrap(), 405, "method_not_allowed", ""),
+        (Request::delete("/healthz").body(Body::empty()).unwrap(), 405, "method_not_allowed", ""),
+        (Request::post(JOBS).body(Body::empty()).unwrap(), 405, "method_not_allowed", ""),
+        // Queries.
+        (get_of(&format!("{RUNS}?limit=0")), 400, "bad_parameter", "limit"),
+        (get_of(&format!("{RUNS}?limit=1001")), 400, "bad_parameter", "limit"),
+        (get_of(&format!("{RUNS}?limit=many")), 400, "bad_parameter", "limit"),
+        (get_of(&format!("{RUNS}?limit=-1")), 400, "bad_parameter", "limit"),
+        (get_of(&format!("{RUNS}?limit=1&limit=2")), 400, "bad_parameter", "limit"),
+        (get_of(&format!("{RUNS}?state=asleep")), 400, "bad_parameter", "state"),
+        (get_of(&format!("{RUNS}?state=")), 400, "bad_parameter", "state"),
+        (get_of(&format!("{RUNS}?since=yesterday")), 400, "bad_parameter", "since"),
+        (get_of(&format!("{RUNS}?after=nowhere")), 400, "bad_parameter", "after"),
+        (get_of(&format!("{RUNS}?job=a%20b")), 400, "bad_parameter", "job"),
+        (get_of(&format!("{RUNS}?colour=red")), 400, "bad_parameter", "colour"),
+        (get_of(&format!("{JOBS}?after=a%2Fb")), 400, "bad_parameter", "after"),
+        (get_of(&format!("{JOBS}/a/next?count=0")), 400, "bad_parameter", "count"),
+        (get_of(&format!("{JOBS}/a/next?count=1001")), 400, "bad_parameter", "count"),
+        (get_of(&format!("{RUNS}/17?events=perhaps")), 400, "bad_parameter", "events"),
+        (get_of("/api/v1/export/history?from=then"), 400, "bad_parameter", "from"),
+        // Bodies.
+        (Request::put(format!("{JOBS}/b")).body(Body::empty()).unwrap(), 400, "malformed", ""),
+        (Request::post(RUNS).body(Body::empty()).unwrap(), 400, "malformed", ""),
+        (Request::post(RUNS).body(Body::from("{}")).unwrap(), 415, "unsupported_media_type", "Content-Type"),
+        (of_type("text/plain", "{}"), 415, "unsupported_media_type", "Content-Type"),
+        (of_type("application/yaml", "a: 1"), 415, "unsupported_media_type", "Content-Type"),
+        (of_type("application/json", "{"), 400, "malformed", ""),
+        (of_type("application/json; charset=utf-8", "nul\0"), 400, "malformed", ""),
+        (of_type("application/json", "{} {}"), 400, "malformed", ""),
+        (of_type("application/json", "{\"a\":1,\"a\":2}"), 400, "malformed", ""),
+        (of_type("application/json", &"[".repeat(10_000)), 400, "malformed", ""),
+        (of_type("application/json", &" ".repeat(1024 * 1024 + 1)), 413, "body_too_large", ""),
+        (of_type("application/json", "[]"), 422, "invalid", ""),
+        (of_type("application/json", "\"run\""), 422, "invalid", ""),
+        (of_type("application/json", "{}"), 422, "invalid", "task"),
+        (with_json(Request::post(RUNS), &json!({ "task": { "shell": 5 } })), 422, "invalid", "task.shell"),
+        (
+            with_json(Request::post(RUNS), &json!({ "task": { "noop": {} }, "key": "" })),
+            422,
+            "invalid",
+            "key",
+        ),
+        (
+            with_json(Request::put(format!("{JOBS}/b")), &json!({ "task": { "noop": {} }, "name": "c" })),
+            422,
+            "invalid",
+            "name",
+        ),
+        (
+            with_json(
+                Request::put(format!("{JOBS}/b")),
+                &json!({ "schedule": { "cron": "61 * * * *" }, "task": {} }),
+            ),
+            422,
+            "invalid",
+            "task",
+        ),
+        (with_json(Request::post(format!("{JOBS}/none/run")), &json!({})), 404, "no_such_job", ""),
+        (
+            with_json(Request::post(format!("{JOBS}/a/run")), &json!({ "params": 5 })),
+            422,
+            "invalid",
+            "params",
+        ),
+        (with_json(Request::post(format!("{JOBS}/none/pause")), &json!({})), 404, "no_such_job", ""),
+        (with_json(Request::post(format!("{RUNS}/17/cancel")), &json!({})), 404, "no_such_run", ""),
+        (with_json(Request::post(format!("{RUNS}/17/retry")), &json!({})), 404, "no_such_run", ""),
+        // Headers.
+        (
+            with_json(
+                Request::post(RUNS).header("idempotency-key", "a").header("idempotency-key", "b"),
+                &task,
+            ),
+            400,
+            "bad_parameter",
+            "idempotency-key",
+        ),
+        (
+            with_json(Request::post(RUNS).header("idempotency-key", "k".repeat(257)), &task),
+            422,
+            "invalid",
+            "key",
+        ),
+        (
+            Request::get(RUNS).header("x-large", "x".repeat(40_000)).body(Body::empty()).unwrap(),
+            431,
+            "headers_too_large",
+            "",
+        ),
+        (
+            Request::get(RUNS).header("host", "evil.example").body(Body::empty()).unwrap(),
+            403,
+            "cross_origin",
+            "Host",
+        ),
+        (
+            with_json(
+                Request::post(RUNS).header("host", "localhost:7400").header("origin", "http://evil.example"),
+                &task,
+            ),
+            403,
+            "cross_origin",
+            "Origin",
+        ),
+    ];
+    for (request, status, code, field) in rows {
+        let asked: String = format!("{} {}", request.method(), request.uri()).chars().take(120).collect();
+        let answer = scene.send(request).await;
+        assert_eq!(answer.header("content-type"), "application/problem+json", "{asked}");
+        let problem: Value = answer.read(status);
+        let found = (problem["code"].as_str(), problem["field"].as_str().unwrap_or(""));
+        assert_eq!(found, (Some(code), field), "{asked}: {problem}");
+        assert!(problem["message"].as_str().is_some_and(|message| !message.is_empty()), "{asked}: {problem}");
+    }
+    let runs: Page<Run> = scene.get(RUNS).await.read(200);
+    assert_eq!(runs.items, [], "a refusal means that nothing happened");
+}
+
+fn get_of(path: &str) -> Request<Body> {
+    Request::get(path).body(Body::empty()).unwrap()
+}
+
+fn of_type(kind: &str, body: &str) -> Request<Body> {
+    Request::post(RUNS).header("content-type", kind).body(Body::from(body.to_owned())).unwrap()
+}
+
+#[tokio::test]
+async fn the_own_pages_of_the_server_may_ask_for_changes() {
+    let scene = Scene::new().await;
+    for host in ["127.0.0.1:7400", "localhost:7400", "[::1]:7400"] {
+        let request = Request::post(RUNS).header("host", host).header("origin", format!("http://{host}"));
+        let answer = scene.send(with_json(request, &json!({ "task": { "noop": {} } }))).await;
+        assert_eq!(answer.status, 201, "{host}");
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_stops_is_not_available_and_says_when_to_ask_again() {
+    let Scene { node, router } = Scene::new().await;
+    node.shut_down().await;
+    let request = with_json(Request::post(RUNS), &json!({ "task": { "noop": {} } }));
+    let answer = Answer::of(router.oneshot(request).await.unwrap()).await;
+    assert_eq!(answer.header("retry-after"), "1");
+    assert_eq!(answer.read::<Problem>(503).status, 503);
+}
+
+#[tokio::test]
+async fn a_panic_costs_its_request_and_not_the_server() {
+    async fn boom() {
+        panic!("a bug");
+    }
+    let Scene { node: _node, router } = Scene::new().await;
+    let router = super::guard::around(Router::<()>::new().route("/boom", get(boom)).fallback_service(router));
+    let answer = Answer::of(router.clone().oneshot(get_of("/boom")).await.unwrap()).await;
+    assert_eq!(answer.read::<Problem>(500).message, "the server's log says what broke");
+    assert_eq!(Answer::of(router.oneshot(get_of("/healthz")).await.unwrap()).await.status, 200);
+}
+
+#[tokio::test]
+async fn every_row_of_the_table_is_served() {
+    let scene = Scene::new().await;
+    for route in table() {
+        let path = route.path.replace("{namespace}", "default").replace("{name}", "x").replace("{id}", "1");
+        let request = Request::builder().uri(&path).method(route.method.clone()).body(Body::empty()).unwrap();
+        let answer = scene.send(request).await;
+        let code = serde_json::from_slice::<Value>(&answer.body).unwrap_or_default();
+        assert_ne!(code["code"], "no_such_route", "{path}");
+        assert_ne!(code["code"], "method_not_allowed", "{path}");
+    }
+}

@@ -80,10 +80,14 @@ impl Leader {
     }
 
     pub fn job(&mut self, name: &str) -> Job {
+        self.job_made_at(name, NOW)
+    }
+
+    pub fn job_made_at(&mut self, name: &str, now: Timestamp) -> Job {
         let definition = Definition::of(Task::Shell(format!("echo {name}")));
         let schedule = Schedule::new(When::Every(Duration::from_secs(60)));
         Job {
-            id: JobId(self.ids.next(NOW)),
+            id: JobId(self.ids.next(now)),
             namespace: Namespace::default(),
             name: self::name(name),
             revision: 1,

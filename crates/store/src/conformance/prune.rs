@@ -31,7 +31,9 @@ async fn history(store: &dyn Store) -> Result<Vec<i64>> {
     Ok(store.runs(&filter, None, 10_000).await?.iter().map(|run| run.id.0).collect())
 }
 
-fn keeping(job: Job, runs: u32, days: u32) -> Job {
+/// A job made long ago, so that runs of long ago can have larger ids.
+fn keeping(leader: &mut Leader, name: &str, runs: u32, days: u32) -> Job {
+    let job = leader.job_made_at(name, NOW.before(100 * DAY));
     let definition = Arc::new(Definition { keep: Keep { runs, days }, ..(*job.definition).clone() });
     Job { definition, ..job }
 }
@@ -54,10 +56,10 @@ fn ids(runs: &[Run]) -> Vec<i64> {
 /// The newest runs of a job stay, as many as it says.
 pub async fn a_job_keeps_its_newest_runs(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
-    let (few, many) = (keeping(leader.job("few"), 3, 1000), keeping(leader.job("many"), 100, 1000));
+    let few = keeping(&mut leader, "few", 3, 1000);
     let kept = job_with_history(store, &mut leader, &few, 10).await?;
     let mut other = Leader::of(store, OTHER).await?;
-    let many = Job { id: punctual_core::ids::JobId(other.ids.next(NOW)), ..many };
+    let many = keeping(&mut other, "many", 100, 1000);
     let all = job_with_history(store, &mut other, &many, 10).await?;
     assert_eq!(prune(store, NOW).await?, 7);
     let mut expected = [&ids(&kept)[7..], &ids(&all)].concat();
@@ -69,7 +71,7 @@ pub async fn a_job_keeps_its_newest_runs(store: &dyn Store) -> Result<()> {
 /// What finished longer ago than a job keeps it goes, however few there are.
 pub async fn a_job_keeps_its_last_days(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
-    let job = keeping(leader.job("daily"), 1000, 4);
+    let job = keeping(&mut leader, "daily", 1000, 4);
     let runs = job_with_history(store, &mut leader, &job, 10).await?;
     // The one of exactly four days ago is still kept.
     assert_eq!(prune(store, NOW).await?, 5);
@@ -81,7 +83,7 @@ pub async fn a_job_keeps_its_last_days(store: &dyn Store) -> Result<()> {
 /// A run asked for long ahead has an old id and a young end; it is the end that counts.
 pub async fn a_run_is_as_old_as_its_end(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
-    let job = keeping(leader.job("ahead"), 1000, 4);
+    let job = keeping(&mut leader, "ahead", 1000, 4);
     let long_ago = NOW.before(60 * DAY);
     let of_job = succeeded(&leader.run_of_made_at(&job, NOW, long_ago), NOW);
     let ad_hoc = succeeded(&leader.ad_hoc_made_at(NOW, long_ago), NOW);
@@ -106,7 +108,7 @@ pub async fn ad_hoc_history_goes_by_the_policy(store: &dyn Store) -> Result<()> 
 /// A deleted job's runs are then runs without a job.
 pub async fn history_of_a_deleted_job_goes_by_the_policy(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
-    let job = keeping(leader.job("deleted"), 1, 1000);
+    let job = keeping(&mut leader, "deleted", 1, 1000);
     let runs = job_with_history(store, &mut leader, &job, 10).await?;
     leader.delete(store, [RowKey::Job(job.id)]).await?;
     assert_eq!(prune(store, NOW).await?, 2);
@@ -117,7 +119,7 @@ pub async fn history_of_a_deleted_job_goes_by_the_policy(store: &dyn Store) -> R
 /// Someone still has to decide about it: neither age nor number takes it away.
 pub async fn prune_never_takes_a_dead_letter(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
-    let job = keeping(leader.job("fails"), 1, 1);
+    let job = keeping(&mut leader, "fails", 1, 1);
     let runs = job_with_history(store, &mut leader, &job, 5).await?;
     let ad_hoc = failed(&leader.ad_hoc(at(0)), NOW.before(100 * DAY));
     let dead = [&runs[0], &runs[2], &ad_hoc];
@@ -139,7 +141,7 @@ pub async fn prune_never_takes_a_dead_letter(store: &dyn Store) -> Result<()> {
 /// A live run is no history, however old it is.
 pub async fn prune_never_takes_a_live_run(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
-    let job = keeping(leader.job("slow"), 1, 1);
+    let job = keeping(&mut leader, "slow", 1, 1);
     let runs = [leader.run_of(&job, at(0)), running(&leader.run_of(&job, at(0))), held(&leader.ad_hoc(at(0)))];
     leader.insert(store, [job_row(&job)].into_iter().chain(runs.iter().map(run_row))).await?;
     assert_eq!(prune(store, NOW + 1000 * DAY).await?, 0);
@@ -151,7 +153,7 @@ pub async fn prune_never_takes_a_live_run(store: &dyn Store) -> Result<()> {
 pub async fn prune_takes_no_more_than_its_limit_and_comes_to_an_end(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     for n in 0..5 {
-        let job = keeping(leader.job(&format!("job-{n}")), 2, 1000);
+        let job = keeping(&mut leader, &format!("job-{n}"), 2, 1000);
         job_with_history(store, &mut leader, &job, 9).await?;
     }
     let (mut gone, mut calls) = (0, 0);
@@ -198,7 +200,7 @@ pub async fn output_goes_after_its_run(store: &dyn Store) -> Result<()> {
 /// A skip record is part of a job's history and is kept as many days.
 pub async fn old_skip_records_go(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
-    let (short, long) = (keeping(leader.job("short"), 10, 2), keeping(leader.job("long"), 10, 20));
+    let (short, long) = (keeping(&mut leader, "short", 10, 2), keeping(&mut leader, "long", 10, 20));
     let deleted = leader.job("deleted");
     leader.insert(store, [&short, &long].map(job_row)).await?;
     let skips = [&short, &long, &deleted].map(|job| skip_of(job, at(0)));

@@ -7,7 +7,6 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread::{self, JoinHandle};
 
@@ -26,17 +25,13 @@ const FINISH_PAGES: u32 = 12_000;
 /// The writer's end.
 pub(super) struct Checkpoints {
     wake: SyncSender<()>,
-    progress: Arc<Progress>,
+    /// How many pages of the log are in the database, said by the helper after each round.
+    rounds: Receiver<u32>,
     health: Arc<Health>,
+    helper_works: bool,
+    /// Pages of this log that need not be carried any more.
+    carried: u32,
     pages_before: u32,
-}
-
-#[derive(Debug, Default)]
-struct Progress {
-    /// Pages of this log that are in the database by now.
-    carried: AtomicU32,
-    /// The helper has just finished a round.
-    finished: AtomicBool,
 }
 
 /// The helper's thread. It ends when the writer's end is dropped.
@@ -54,13 +49,14 @@ pub(super) struct Carried {
 
 pub(super) fn start(carried: Carried) -> Result<(Checkpoints, Helper)> {
     let (wake, woken) = mpsc::sync_channel(1);
-    let progress = Arc::new(Progress::default());
-    let (health, reported) = (Arc::clone(&carried.health), Arc::clone(&progress));
+    let (report, rounds) = mpsc::sync_channel(1);
+    let health = Arc::clone(&carried.health);
     let thread = thread::Builder::new().name("store-checkpoint".to_owned());
     let thread = thread
-        .spawn(move || help(&carried, &woken, &reported))
+        .spawn(move || help(&carried, &woken, &report))
         .map_err(|error| Error::Unusable(format!("cannot start a thread: {error}")))?;
-    Ok((Checkpoints { wake, progress, health, pages_before: 0 }, Helper { thread: Some(thread) }))
+    let checkpoints = Checkpoints { wake, rounds, health, helper_works: false, carried: 0, pages_before: 0 };
+    Ok((checkpoints, Helper { thread: Some(thread) }))
 }
 
 impl Checkpoints {
@@ -68,31 +64,44 @@ impl Checkpoints {
     pub(super) fn after_commit(&mut self, writer: &Connection, pages: u32) {
         if pages < self.pages_before {
             // The log began anew.
-            self.progress.carried.store(0, Ordering::Relaxed);
+            self.carried = 0;
         }
         self.pages_before = pages;
-        if self.progress.finished.swap(false, Ordering::Acquire) && pages >= FINISH_PAGES {
-            if let Err(error) = writer.wal_checkpoint_v2(DEFAULT_NAME, CheckpointMode::PASSIVE) {
-                note(&self.health, error);
+        if let Ok(carried) = self.rounds.try_recv() {
+            self.helper_works = false;
+            self.carried = carried.min(pages);
+            if pages >= FINISH_PAGES {
+                self.finish(writer);
             }
-        } else if pages.saturating_sub(self.progress.carried.load(Ordering::Relaxed)) >= HELP_PAGES {
-            // Full: the helper has been woken already.
-            let _ = self.wake.try_send(());
+        }
+        if !self.helper_works && pages.saturating_sub(self.carried) >= HELP_PAGES {
+            self.helper_works = self.wake.try_send(()).is_ok();
+        }
+    }
+
+    /// While the helper rests and the writer does not write, what is left over is little.
+    fn finish(&mut self, writer: &Connection) {
+        match writer.wal_checkpoint_v2(DEFAULT_NAME, CheckpointMode::PASSIVE) {
+            Ok((_, carried)) => self.carried = u32::try_from(carried).unwrap_or(0),
+            Err(error) => note(&self.health, error),
         }
     }
 }
 
-fn help(carried: &Carried, woken: &Receiver<()>, progress: &Progress) {
+fn help(carried: &Carried, woken: &Receiver<()>, report: &SyncSender<u32>) {
     while woken.recv().is_ok() {
-        match carried.connection.wal_checkpoint_v2(DEFAULT_NAME, CheckpointMode::PASSIVE) {
-            Ok((_, pages)) => {
-                progress.carried.store(u32::try_from(pages).unwrap_or(0), Ordering::Relaxed);
-                progress.finished.store(true, Ordering::Release);
-                if let Some(mark) = &carried.mark {
-                    mark.size(size_of(&carried.path));
-                }
+        let pages = match carried.connection.wal_checkpoint_v2(DEFAULT_NAME, CheckpointMode::PASSIVE) {
+            Ok((_, pages)) => u32::try_from(pages).unwrap_or(0),
+            Err(error) => {
+                note(&carried.health, error);
+                0
             }
-            Err(error) => note(&carried.health, error),
+        };
+        if let Some(mark) = &carried.mark {
+            mark.size(size_of(&carried.path));
+        }
+        if report.send(pages).is_err() {
+            return;
         }
     }
 }

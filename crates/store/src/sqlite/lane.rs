@@ -42,18 +42,28 @@ impl<O: Send + 'static> Lane<O> {
         &self,
         work: impl FnOnce(&mut O) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let (work, answer) = packed(work);
+        self.ask_about((), |owner, ()| work(owner)).await
+    }
+
+    /// What is asked about is let go after the answer: freeing a large batch takes time that nobody should wait for.
+    pub(super) async fn ask_about<A: Send + 'static, T: Send + 'static>(
+        &self,
+        about: A,
+        work: impl FnOnce(&mut O, &A) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (work, answer) = packed(about, work);
         let asks = self.asks.as_ref().ok_or_else(|| self.ended())?;
         asks.send(work).await.map_err(|_| self.ended())?;
         answer.await.unwrap_or_else(|_| Err(self.broke_off()))
     }
 
     /// The same from a thread that may block.
-    pub(super) fn ask_blocking<T: Send + 'static>(
+    pub(super) fn ask_blocking<A: Send + 'static, T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut O) -> Result<T> + Send + 'static,
+        about: A,
+        work: impl FnOnce(&mut O, &A) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let (work, answer) = packed(work);
+        let (work, answer) = packed(about, work);
         let asks = self.asks.as_ref().ok_or_else(|| self.ended())?;
         asks.blocking_send(work).map_err(|_| self.ended())?;
         answer.blocking_recv().unwrap_or_else(|_| Err(self.broke_off()))
@@ -80,13 +90,14 @@ impl<O> Drop for Lane<O> {
     }
 }
 
-fn packed<O, T: Send + 'static>(
-    work: impl FnOnce(&mut O) -> Result<T> + Send + 'static,
+fn packed<O, A: Send + 'static, T: Send + 'static>(
+    about: A,
+    work: impl FnOnce(&mut O, &A) -> Result<T> + Send + 'static,
 ) -> (Work<O>, oneshot::Receiver<Result<T>>) {
     let (answer, answered) = oneshot::channel();
     let work = Box::new(move |owner: &mut O| {
         // Whoever asked may have gone away; the work is done all the same.
-        let _ = answer.send(work(owner));
+        let _ = answer.send(work(owner, &about));
     });
     (work, answered)
 }

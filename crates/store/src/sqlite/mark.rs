@@ -10,7 +10,8 @@
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::folder::{FILE_MODE, Folder, unusable};
 use crate::{Error, Result};
@@ -107,6 +108,21 @@ impl Mark {
         let text = format!("{number:0WIDTH$}\n");
         if let Err(error) = self.0.write_all_at(text.as_bytes(), at) {
             tracing::warn!(%error, "the mark of what was acknowledged could not be written");
+        }
+    }
+}
+
+/// Marks the final size when everything else is closed.
+#[derive(Debug)]
+pub(super) struct MarkAtClose {
+    pub(super) mark: Option<Arc<Mark>>,
+    pub(super) path: PathBuf,
+}
+
+impl Drop for MarkAtClose {
+    fn drop(&mut self) {
+        if let Some(mark) = &self.mark {
+            mark.size(size_of(&self.path));
         }
     }
 }

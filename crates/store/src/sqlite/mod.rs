@@ -62,7 +62,7 @@ use self::failure::{Failure, Health};
 use self::folder::{Folder, Lock};
 use self::lane::Lane;
 use self::logs::{LogWriter, Syncer};
-use self::mark::{Mark, Marked};
+use self::mark::{Mark, MarkAtClose, Marked};
 use self::prune::Places;
 use self::reader::Reader;
 use self::walk::Walk;
@@ -90,6 +90,8 @@ pub struct Sqlite {
     shards: u16,
     folder: Folder,
     pruned: Mutex<Places>,
+    #[cfg(test)]
+    health: Arc<Health>,
     leader: Lane<Reader>,
     doors: Lane<Reader>,
     log_reader: Lane<Reader>,
@@ -97,6 +99,7 @@ pub struct Sqlite {
     _log_syncer: Syncer,
     writer: Lane<Writer>,
     _checkpoints: Helper,
+    _mark: MarkAtClose,
     _lock: Lock,
 }
 
@@ -111,6 +114,7 @@ impl Sqlite {
 
         let (connection, total) = open_state(&folder, options)?;
         let mark = mark(&folder, total, durability)?;
+        let mark_at_close = MarkAtClose { mark: mark.clone(), path: folder.state() };
         let state = |what_for| connection::open(&folder.state(), what_for, durability);
         let carried = Carried {
             connection: state(Use::Read)?,
@@ -133,6 +137,8 @@ impl Sqlite {
         Ok(Sqlite {
             shards: total.shards,
             pruned: Mutex::new(Places::default()),
+            #[cfg(test)]
+            health: Arc::clone(&health),
             leader: Lane::start("leader", vec![reader()?])?,
             doors: Lane::start("doors", door_readers)?,
             log_reader: Lane::start("log-reader", vec![log_reader])?,
@@ -140,6 +146,7 @@ impl Sqlite {
             _log_syncer: log_syncer,
             writer: Lane::start("writer", vec![writer])?,
             _checkpoints: helper,
+            _mark: mark_at_close,
             _lock: lock,
             folder,
         })
@@ -147,7 +154,7 @@ impl Sqlite {
 
     /// `commit`, from a thread that may block: what the benchmark measures as the bare writer.
     pub fn commit_blocking(&self, batches: Arc<Vec<Batch>>) -> Result<()> {
-        self.writer.ask_blocking(move |writer| writer.commit(&batches))
+        self.writer.ask_blocking(batches, |writer, batches| writer.commit(batches))
     }
 }
 
@@ -232,7 +239,7 @@ impl Store for Sqlite {
     }
 
     async fn commit(&self, batches: Arc<Vec<Batch>>) -> Result<()> {
-        self.writer.ask(move |writer| writer.commit(&batches)).await
+        self.writer.ask_about(batches, |writer, batches| writer.commit(batches)).await
     }
 
     async fn fetch(&self, wants: Vec<(ShardId, Want)>) -> Result<Found> {

@@ -55,11 +55,14 @@ pub(super) mod jobs {
         job_columns!(),
         " FROM jobs WHERE namespace = ?1 AND name > ?2 ORDER BY name LIMIT ?3"
     );
+    /// In two parts, the rest of the instant and what is later: one comparison of the pair would read a herd that is
+    /// due at one instant from its beginning for every page.
     pub(in crate::sqlite) const DUE: &str = concat!(
         "SELECT ",
         job_columns!(),
-        " FROM jobs WHERE shard = ?1 AND wake_at IS NOT NULL AND (wake_at, id) > (?2, ?3) ",
-        "ORDER BY wake_at, id LIMIT ?4"
+        " FROM jobs WHERE shard = ?1 AND wake_at = ?2 AND id > ?3 UNION ALL SELECT ",
+        job_columns!(),
+        " FROM jobs WHERE shard = ?1 AND wake_at > ?2 ORDER BY wake_at, id LIMIT ?4"
     );
     pub(in crate::sqlite) const KEEP: &str = "SELECT keep_runs, keep_days FROM jobs WHERE id = ?1";
 }
@@ -90,8 +93,10 @@ pub(super) mod runs {
     pub(in crate::sqlite) const GET: &str = "SELECT body FROM runs WHERE place = ?1";
     pub(in crate::sqlite) const LOAD: &str =
         "SELECT body FROM runs WHERE place BETWEEN ?1 AND ?2 AND wake_at IS NULL ORDER BY place";
+    /// In two parts like `jobs::DUE`.
     pub(in crate::sqlite) const DUE: &str = "SELECT wake_at, place, body FROM runs \
-         WHERE shard = ?1 AND wake_at IS NOT NULL AND (wake_at, place) > (?2, ?3) ORDER BY wake_at, place LIMIT ?4";
+         WHERE shard = ?1 AND wake_at = ?2 AND place > ?3 UNION ALL SELECT wake_at, place, body FROM runs \
+         WHERE shard = ?1 AND wake_at > ?2 ORDER BY wake_at, place LIMIT ?4";
     pub(in crate::sqlite) const NEWEST_FIRST: &str = "SELECT place, namespace, job, status FROM runs \
          WHERE place BETWEEN ?1 AND ?2 ORDER BY place DESC";
     pub(in crate::sqlite) const OLDEST_FIRST: &str = "SELECT place, namespace, job, status FROM runs \

@@ -86,6 +86,11 @@ impl Writer {
         Ok(value)
     }
 
+    #[cfg(test)]
+    pub(super) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
     fn acknowledge(&mut self, commits: usize) {
         self.commits += commits as u64;
         if let Some(mark) = &self.mark {

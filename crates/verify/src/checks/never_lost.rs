@@ -89,8 +89,8 @@ impl<'a> Owed<'a> {
         if let [first, ..] = lost[..] {
             let count = lost.len();
             let message = format!(
-                "{count} due times have neither a run nor a recorded skip, the first {first}: the work silently \
-                 did not happen"
+                "{count} due times have neither a run nor a recorded skip, the first {first}: the work \
+                 silently did not happen"
             );
             sheet.broken_job(self.job, message);
         }

@@ -40,7 +40,7 @@ fn check_tokens(sheet: &mut Sheet<'_>, run: &RunRecord, events: &[EventRecord]) 
         if pair[1].starts() {
             if after <= before {
                 let message = format!(
-                    "event {seq}: the attempt got token {after} after {before}: an older attempt is not outdated"
+                    "event {seq}: the attempt got token {after} after {before}: an older one is not outdated"
                 );
                 sheet.broken_run(run, message);
             }

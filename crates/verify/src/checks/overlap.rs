@@ -54,8 +54,8 @@ fn check_job(sheet: &mut Sheet<'_>, attempts: &[Attempt<'_>]) {
             {
                 let (start, count) = (attempt.start, in_hand.len());
                 let message = format!(
-                    "it started at {start} while {count} of the job, run {other} among them, had not ended: {max} \
-                     may run at once"
+                    "it started at {start} while {count} of the job, run {other} among them, had not ended: \
+                     {max} may run at once"
                 );
                 sheet.broken_run(attempt.run, message);
             }

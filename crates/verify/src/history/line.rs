@@ -256,8 +256,8 @@ mod tests {
                 "at": at(second), "node": "dev", "token": token })
         };
         vec![
-            json!({ "type": "job", "id": "5", "namespace": "default", "name": "beat", "revision": 1, "state": "active",
-                "created_at": at(0), "updated_at": at(0),
+            json!({ "type": "job", "id": "5", "namespace": "default", "name": "beat", "revision": 1,
+                "state": "active", "created_at": at(0), "updated_at": at(0),
                 "schedule": { "every": "10s" }, "task": { "shell": "true" }, "overlap": "skip",
                 "cursor": { "fired_through": at(10), "next_due_at": at(20), "wake_at": at(20), "fires": [1] } }),
             json!({ "type": "run", "id": "77", "namespace": "default", "job": "beat", "revision": 1,

@@ -61,8 +61,8 @@ impl History {
         line::add(self, text).map_err(|what| BadLine { number: self.lines, what })
     }
 
-    /// Adds a run with its events, as it is stored. A run that is added again with other events is found out: make a
-    /// new history for each look at something that moves.
+    /// Adds a run with its events, as it is stored. A run that is added again with other events is found out:
+    /// make a new history for each look at something that moves.
     pub fn add_run(&mut self, run: &Run) {
         for event in EventRecord::all_of(run) {
             self.add_event(event);
@@ -140,8 +140,8 @@ impl History {
         skips[..later].last().filter(|skip| skip.covers(due))
     }
 
-    /// How many attempts of its job may run beside this run; none: any number, or not known. An edit counts for runs
-    /// that still wait, so the loosest revision since the run was made is the one to hold it to.
+    /// How many attempts of its job may run beside this run; none: any number, or not known. An edit counts
+    /// for runs that still wait, so the loosest revision since the run was made is the one to hold it to.
     pub(crate) fn at_once_max(&self, run: &RunRecord) -> Option<u32> {
         let job = self.job_of(run)?;
         let mut loosest = job.rules.at_once_max()?;

@@ -1,0 +1,101 @@
+//! Who is next: the highest priority of all shards, then the longest wait.
+
+use proptest::prelude::*;
+use punctual_core::command::{Command, Submit};
+use punctual_core::ids::{RunId, ShardId};
+use punctual_core::job::Definition;
+use punctual_engine::Settings;
+
+use crate::support::{Rig, made, manual, span, submit};
+
+/// Two shards over one pool, and one slot that is taken.
+fn busy() -> (Rig, RunId) {
+    let mut rig = Rig::with(2, 1, Settings::default());
+    let first = rig.submit(manual());
+    (rig, first)
+}
+
+fn submit_to(rig: &mut Rig, shard: u16, priority: u8) -> RunId {
+    let definition = Definition { priority, ..manual() };
+    let asks = (0..).map(|spread| Command::Submit(Submit { spread, ..submit(definition.clone()) }));
+    let ask = asks.into_iter().find(|ask| ask.shard(2) == ShardId(shard)).expect("a spread of that shard");
+    made(rig.ask(ask))
+}
+
+/// Ends whatever runs until nothing does; the order in which runs were given to the worker.
+fn drain(rig: &mut Rig) -> Vec<RunId> {
+    while !rig.running().is_empty() {
+        assert_eq!(rig.running().len(), 1, "one slot");
+        rig.succeed_all();
+    }
+    rig.assigned()
+}
+
+#[test]
+fn the_highest_priority_of_all_shards_goes_first() {
+    let (mut rig, first) = busy();
+    let low = submit_to(&mut rig, 0, 2);
+    let high = submit_to(&mut rig, 1, 9);
+    let middle = submit_to(&mut rig, 0, 5);
+    assert_eq!(drain(&mut rig), [first, high, middle, low]);
+}
+
+#[test]
+fn among_equals_the_longest_wait_goes_first_whatever_its_shard() {
+    let (mut rig, first) = busy();
+    let mut order = vec![first];
+    for shard in [1, 0, 0, 1, 0] {
+        rig.advance("1ms");
+        order.push(submit_to(&mut rig, shard, 5));
+    }
+    assert_eq!(drain(&mut rig), order);
+}
+
+#[test]
+fn a_run_that_leaves_the_line_is_not_given_out() {
+    let (mut rig, first) = busy();
+    let (gone, stays) = (submit_to(&mut rig, 1, 9), submit_to(&mut rig, 0, 1));
+    rig.ask(crate::support::cancel(gone)).expect("cancelled");
+    assert_eq!(drain(&mut rig), [first, stays]);
+}
+
+#[test]
+fn a_reloaded_shard_takes_its_old_place_in_the_line() {
+    let (mut rig, first) = busy();
+    let mut order = vec![first];
+    for (shard, wait) in [(1, "1ms"), (0, "1ms"), (1, "1ms")] {
+        rig.advance(wait);
+        order.push(submit_to(&mut rig, shard, 5));
+    }
+    rig.reload();
+    drain(&mut rig);
+    let mut given = rig.assigned();
+    given.dedup();
+    assert_eq!(given, order, "the first one was offered again, under its own token");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn runs_are_given_out_exactly_by_priority_then_wait(
+        asks in prop::collection::vec((0u16..2, 0u8..=9, 0u64..3), 1..40),
+        slots in 1usize..4,
+    ) {
+        let mut rig = Rig::with(2, 0, Settings::default());
+        let mut line = Vec::new();
+        for (shard, priority, wait) in asks {
+            rig.advance_by(span(&format!("{wait}ms")));
+            let run = submit_to(&mut rig, shard, priority);
+            line.push((9 - priority, rig.now, run));
+        }
+        line.sort();
+        rig.join(slots);
+        rig.settle();
+        while let Some(run) = rig.running().first().copied() {
+            prop_assert!(rig.running().len() <= slots);
+            rig.succeed(run);
+        }
+        prop_assert_eq!(rig.assigned(), line.into_iter().map(|(_, _, run)| run).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,180 @@
+//! Stopping a run: by its timeout or by someone's word. What runs keeps its slot until its worker has reported.
+
+use punctual_core::attempt::{End, Order};
+use punctual_core::command::{Answer, Command, Refusal};
+use punctual_core::ids::RunId;
+use punctual_core::job::{Definition, Overlap};
+use punctual_core::name::Namespace;
+use punctual_core::run::{Cause, Reason, Status};
+
+use crate::support::{Rig, at, cancel, delete, manual, span};
+
+fn ten_seconds(attempts: u32) -> Definition {
+    let mut definition = Definition { timeout: Some(span("10s")), ..manual() };
+    definition.retry.attempts = attempts;
+    definition.retry.delay = span("1m");
+    definition
+}
+
+fn cancel_run(rig: &mut Rig, run: RunId) {
+    assert!(matches!(rig.ask(cancel(run)), Ok(Answer::Run(_))));
+}
+
+#[test]
+fn a_timeout_tells_the_worker_and_waits_for_it() {
+    let mut rig = Rig::new(1);
+    let (run, next) = (rig.submit(ten_seconds(1)), rig.submit(manual()));
+    rig.advance("9s");
+    assert_eq!(rig.run(run).cancelling(), None);
+    rig.advance("1s");
+    assert_eq!(rig.run(run).cancelling(), Some(Cause::Timeout));
+    let token = rig.run(run).token;
+    assert!(rig.orders().contains(&Order::Cancel { run, token, cause: Cause::Timeout }));
+    rig.advance("1m");
+    assert_eq!(rig.status(next), Status::Ready, "the slot is not free yet");
+    rig.fail(run);
+    assert_eq!((rig.status(run), rig.status(next)), (Status::TimedOut, Status::Running));
+    assert!(rig.is_dead_letter(run));
+}
+
+#[test]
+fn a_success_that_comes_after_the_timeout_is_a_success() {
+    let mut rig = Rig::new(1);
+    let run = rig.submit(ten_seconds(1));
+    rig.advance("20s");
+    rig.succeed(run);
+    assert_eq!(rig.status(run), Status::Succeeded);
+}
+
+#[test]
+fn a_timed_out_attempt_is_tried_again_while_attempts_are_left() {
+    let mut rig = Rig::new(1);
+    let run = rig.submit(ten_seconds(2));
+    rig.advance("10s");
+    rig.fail(run);
+    assert_eq!(rig.status(run), Status::Waiting);
+    rig.advance("1m");
+    assert_eq!(rig.status(run), Status::Running);
+    rig.advance("10s");
+    rig.fail(run);
+    assert_eq!((rig.status(run), rig.run(run).failures), (Status::TimedOut, 2));
+}
+
+#[test]
+fn the_timeout_of_an_attempt_that_has_failed_does_not_touch_its_retry() {
+    let mut rig = Rig::new(1);
+    let run = rig.submit(ten_seconds(2));
+    rig.advance("5s");
+    rig.fail(run);
+    rig.advance("30s");
+    assert_eq!(rig.status(run), Status::Waiting, "it backs off, and nothing can time out");
+    rig.advance("35s");
+    assert_eq!((rig.status(run), rig.run(run).cancelling()), (Status::Running, None));
+}
+
+#[test]
+fn a_timeout_counts_from_each_assignment_and_not_in_the_line() {
+    let mut rig = Rig::new(1);
+    let (first, second) = (rig.submit(manual()), rig.submit(ten_seconds(1)));
+    rig.advance("1h");
+    assert_eq!(rig.status(second), Status::Ready);
+    rig.succeed(first);
+    rig.advance("9s");
+    assert_eq!(rig.run(second).cancelling(), None);
+    rig.advance("1s");
+    assert_eq!(rig.run(second).cancelling(), Some(Cause::Timeout));
+}
+
+#[test]
+fn a_timeout_holds_over_a_reload() {
+    let mut rig = Rig::new(1);
+    let run = rig.submit(ten_seconds(1));
+    rig.advance("5s");
+    rig.reload();
+    rig.advance("5s");
+    assert_eq!(rig.run(run).cancelling(), Some(Cause::Timeout));
+}
+
+#[test]
+fn a_run_that_nobody_works_on_is_cancelled_at_once() {
+    let mut rig = Rig::new(1);
+    rig.put("job", Definition { overlap: Overlap::Queue, ..ten_seconds(2) });
+    let running = rig.start("job");
+    let held = rig.start("job");
+    let delayed = rig.start_at("job", at("1h"));
+    let (_busy, ready) = (rig.submit(manual()), rig.submit(manual()));
+    rig.fail(running);
+    let backing_off = running;
+    for run in [held, delayed, ready, backing_off] {
+        cancel_run(&mut rig, run);
+        let run = rig.run(run);
+        assert_eq!((run.status(), run.reason), (Status::Cancelled, Some(Reason::Cancelled(Cause::User))));
+    }
+    assert_eq!(rig.shards[0].live_runs(), 1, "only the busy one is left");
+}
+
+#[test]
+fn a_cancelled_run_keeps_its_slot_until_its_worker_reports() {
+    let mut rig = Rig::new(1);
+    let (run, next) = (rig.submit(ten_seconds(5)), rig.submit(manual()));
+    cancel_run(&mut rig, run);
+    cancel_run(&mut rig, run);
+    assert_eq!(rig.cancelled_orders(), [run], "asked twice, told once");
+    assert_eq!((rig.status(run), rig.status(next)), (Status::Running, Status::Ready));
+    rig.report(run, End::Failed);
+    assert_eq!((rig.status(run), rig.status(next)), (Status::Cancelled, Status::Running));
+    assert!(!rig.is_dead_letter(run), "what someone stopped is nobody's dead letter");
+}
+
+#[test]
+fn after_a_cancel_no_attempt_starts() {
+    let mut rig = Rig::new(1);
+    let run = rig.submit(ten_seconds(5));
+    cancel_run(&mut rig, run);
+    rig.lose_worker();
+    rig.join(1);
+    rig.advance("1h");
+    assert_eq!((rig.status(run), rig.run(run).attempt), (Status::Cancelled, 1));
+}
+
+#[test]
+fn a_users_word_outranks_a_timeout() {
+    let mut rig = Rig::new(1);
+    let run = rig.submit(ten_seconds(5));
+    rig.advance("10s");
+    cancel_run(&mut rig, run);
+    rig.fail(run);
+    assert_eq!(rig.status(run), Status::Cancelled, "a timeout would have allowed a retry");
+}
+
+#[test]
+fn what_has_ended_cannot_be_cancelled() {
+    let mut rig = Rig::new(1);
+    let run = rig.submit(manual());
+    rig.succeed(run);
+    assert!(matches!(rig.ask(cancel(run)), Err(Refusal::WrongState { .. })));
+}
+
+#[test]
+fn a_run_of_another_namespace_does_not_exist() {
+    let mut rig = Rig::new(1);
+    let run = rig.submit(manual());
+    let namespace: Namespace = "elsewhere".parse().unwrap();
+    assert_eq!(rig.ask(Command::CancelRun { namespace, run }), Err(Refusal::NoSuchRun(run)));
+    assert_eq!(rig.run(run).cancelling(), None);
+}
+
+#[test]
+fn a_deleted_job_takes_its_runs_along() {
+    let mut rig = Rig::new(1);
+    rig.put("job", Definition { overlap: Overlap::Queue, ..manual() });
+    let (running, held) = (rig.start("job"), rig.start("job"));
+    let far = rig.start_at("job", at("300d"));
+    rig.ask(delete("job")).expect("deleted");
+    assert_eq!(rig.run(running).cancelling(), Some(Cause::JobDeleted));
+    assert_eq!(rig.status(held), Status::Cancelled);
+    rig.fail(running);
+    assert_eq!(rig.status(running), Status::Cancelled);
+    rig.advance("300d");
+    assert_eq!(rig.status(far), Status::Cancelled, "a far one, at the latest when its time comes");
+}

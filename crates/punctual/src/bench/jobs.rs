@@ -1,0 +1,174 @@
+//! Many stored cron jobs: rows, not memory. The restart is measured on a process of its own.
+
+use std::path::Path;
+use std::process::{Child, Command as Process, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use punctual_client::Client;
+use punctual_core::hash;
+use punctual_core::schedule::{Cron, Schedule, When};
+use punctual_node::Handle;
+use serde::Serialize;
+use tokio::task::JoinSet;
+
+use super::Found;
+use super::lateness::put_job;
+use super::place::{Place, Stopwatch, node, progress};
+
+const CREATORS: usize = 2048;
+/// How long an idle node is watched.
+const IDLE: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Args)]
+pub(crate) struct Jobs {
+    #[arg(long, default_value_t = 1_000_000)]
+    count: usize,
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Measured {
+    create_per_second: f64,
+    ready_seconds: f64,
+    rss_mib: f64,
+    idle_cpu_percent: f64,
+    count: usize,
+}
+
+impl Found for Measured {
+    fn lines(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("cron jobs", self.count.to_string()),
+            ("created", format!("{:.0}/s", self.create_per_second)),
+            ("restart to ready", format!("{:.2} s", self.ready_seconds)),
+            ("memory when ready", format!("{:.0} MiB", self.rss_mib)),
+            ("CPU when idle", format!("{:.2} %", self.idle_cpu_percent)),
+        ]
+    }
+}
+
+impl Jobs {
+    #[expect(clippy::cast_precision_loss, reason = "a number of jobs fits")]
+    pub(crate) async fn run(self) -> anyhow::Result<Measured> {
+        let folder = self.place.folder("jobs")?;
+        let (running, handle) = node(&folder, 16).await?;
+        let watch = Stopwatch::start();
+        create(&handle, self.count).await?;
+        let seconds = watch.seconds();
+        drop(handle);
+        running.shut_down().await;
+
+        let watch = Stopwatch::start();
+        let mut server = Server::start(folder.path())?;
+        server.wait_until_ready().await?;
+        let ready_seconds = watch.seconds();
+        // The first pages are read after it is ready: memory is looked at when that is over.
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        let before = server.cpu_ticks()?;
+        tokio::time::sleep(IDLE).await;
+        let ticks = server.cpu_ticks()? - before;
+        let rss_mib = server.rss_kib()? as f64 / 1024.0;
+        Ok(Measured {
+            create_per_second: self.count as f64 / seconds,
+            ready_seconds,
+            rss_mib,
+            idle_cpu_percent: 100.0 * ticks as f64 / TICKS_PER_SECOND / IDLE.as_secs_f64(),
+            count: self.count,
+        })
+    }
+}
+
+async fn create(handle: &Handle, count: usize) -> anyhow::Result<()> {
+    let bar = progress("creating jobs", count as u64);
+    let mut tasks = JoinSet::new();
+    for creator in 0..CREATORS {
+        let (handle, bar) = (handle.clone(), Arc::clone(&bar));
+        tasks.spawn(async move {
+            for index in (creator..count).step_by(CREATORS) {
+                put_job(&handle, &format!("cron-{index}"), yearly(index)?).await?;
+                bar.inc(1);
+            }
+            anyhow::Ok(())
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done??;
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+/// Once a year, spread over it: a million of them leave an idle node idle.
+fn yearly(index: usize) -> anyhow::Result<Schedule> {
+    let dice = hash::mix(index as u64 + 1);
+    let (minute, hour, day, month) =
+        (dice % 60, dice / 60 % 24, 1 + dice / 1440 % 28, 1 + dice / 40_320 % 12);
+    let cron = Cron::parse(&format!("{minute} {hour} {day} {month} *"), "UTC")?;
+    Ok(Schedule::new(When::Cron(cron)))
+}
+
+/// The unit of /proc/PID/stat, the same on every Linux that people run.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// `punctual dev` in a process of its own, ended with the benchmark.
+struct Server {
+    child: Child,
+    address_file: std::path::PathBuf,
+}
+
+impl Server {
+    fn start(data: &Path) -> anyhow::Result<Server> {
+        let address_file = data.join("punctual.json");
+        drop(std::fs::remove_file(&address_file));
+        let child = Process::new(std::env::current_exe()?)
+            .args(["dev", "--http", "127.0.0.1:0", "--log", "error", "--data"])
+            .arg(data)
+            .stdout(Stdio::null())
+            .spawn()?;
+        Ok(Server { child, address_file })
+    }
+
+    async fn wait_until_ready(&mut self) -> anyhow::Result<()> {
+        let watch = Stopwatch::start();
+        loop {
+            anyhow::ensure!(self.child.try_wait()?.is_none(), "the server ended by itself");
+            anyhow::ensure!(
+                watch.elapsed() < Duration::from_secs(60),
+                "the server is not ready after a minute"
+            );
+            let said = std::fs::read(&self.address_file).ok();
+            let address: Option<serde_json::Value> = said.and_then(|text| serde_json::from_slice(&text).ok());
+            if let Some(url) = address.as_ref().and_then(|address| address["url"].as_str())
+                && Client::new(url, None)?.is_ready().await.unwrap_or(false)
+            {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    fn rss_kib(&self) -> anyhow::Result<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let number = line.and_then(|line| line.split_whitespace().next());
+        Ok(number.unwrap_or("0").parse()?)
+    }
+
+    fn cpu_ticks(&self) -> anyhow::Result<u64> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        // The name in brackets may hold spaces; user and system time are the 12th and 13th field after it.
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        let field = |index: usize| fields.get(index).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+        Ok(field(11) + field(12))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}

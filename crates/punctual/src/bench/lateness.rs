@@ -1,0 +1,116 @@
+//! How late jobs start: `started_at` minus `due`, of every run in the history.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use punctual_core::Timestamp;
+use punctual_core::command::{Command, Expect, PutJob};
+use punctual_core::job::{Definition, Overlap};
+use punctual_core::name::Namespace;
+use punctual_core::schedule::{Schedule, When};
+use punctual_core::task::Task;
+use punctual_node::Handle;
+use punctual_store::RunFilter;
+use serde::Serialize;
+
+use super::Found;
+use super::figures::Late;
+use super::place::{Place, Stopwatch, node};
+use crate::cli::time::duration;
+use crate::wiring;
+
+#[derive(Debug, Args)]
+pub(crate) struct Lateness {
+    #[arg(long, default_value_t = 1000)]
+    jobs: usize,
+    /// The period of every job
+    #[arg(long, default_value = "1s", value_parser = duration)]
+    every: Duration,
+    /// How long to look, each way
+    #[arg(long, default_value_t = 30)]
+    seconds: u64,
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Measured {
+    /// Due times spread evenly over the period.
+    spread: Late,
+    /// All due in the same instant.
+    aligned: Late,
+    fires: usize,
+}
+
+impl Found for Measured {
+    fn lines(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("spread over the period", self.spread.line()),
+            ("all in one instant", self.aligned.line()),
+            ("fires", self.fires.to_string()),
+        ]
+    }
+}
+
+impl Lateness {
+    pub(crate) async fn run(self) -> anyhow::Result<Measured> {
+        let (spread, first) = self.measure("spread", true).await?;
+        let (aligned, second) = self.measure("aligned", false).await?;
+        Ok(Measured { spread, aligned, fires: first + second })
+    }
+
+    async fn measure(&self, name: &str, spread: bool) -> anyhow::Result<(Late, usize)> {
+        let folder = self.place.folder(name)?;
+        let (running, handle) = node(&folder, self.jobs.max(16)).await?;
+        // Everything is created well before the first is due, on a whole second.
+        let begin = Timestamp::from_millis((wiring::now().as_millis() / 1000 + 4) * 1000);
+        let period = i64::try_from(self.every.as_millis()).unwrap_or(1000);
+        for index in 0..self.jobs {
+            let step = if spread { period * i64::try_from(index)? / i64::try_from(self.jobs)? } else { 0 };
+            let start = Timestamp::from_millis(begin.as_millis() + step);
+            put_job(
+                &handle,
+                &format!("late-{index}"),
+                Schedule { start: Some(start), ..Schedule::new(When::Every(self.every)) },
+            )
+            .await?;
+        }
+        let watch = Stopwatch::start();
+        let until =
+            wiring::now().since(begin).max(begin.since(wiring::now())) + Duration::from_secs(self.seconds);
+        tokio::time::sleep(until.saturating_sub(watch.elapsed())).await;
+        let late = collect(&handle).await?;
+        running.shut_down().await;
+        let fires = late.len();
+        let expected =
+            self.jobs * usize::try_from(self.seconds.saturating_sub(2))? * 1000 / usize::try_from(period)?;
+        anyhow::ensure!(fires >= expected, "only {fires} fires of at least {expected}");
+        Ok((Late::of(late), fires))
+    }
+}
+
+pub(super) async fn put_job(handle: &Handle, name: &str, schedule: Schedule) -> anyhow::Result<()> {
+    let definition =
+        Definition { schedules: vec![schedule], overlap: Overlap::Allow, ..Definition::of(Task::Noop) };
+    let put = PutJob {
+        namespace: Namespace::default(),
+        name: name.parse()?,
+        definition: Arc::new(definition),
+        expect: Expect::Absent,
+    };
+    handle.command(Command::PutJob(put)).await?;
+    Ok(())
+}
+
+async fn collect(handle: &Handle) -> anyhow::Result<Vec<i64>> {
+    let filter = RunFilter { oldest_first: true, ..RunFilter::default() };
+    let (mut late, mut after) = (Vec::new(), None);
+    loop {
+        let runs = handle.store().runs(&filter, after, 1000).await?;
+        let Some(last) = runs.last() else { return Ok(late) };
+        after = Some(last.id);
+        let started = runs.iter().filter_map(|run| Some(run.started_at?.as_millis() - run.due.as_millis()));
+        late.extend(started);
+    }
+}

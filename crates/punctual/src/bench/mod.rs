@@ -1,0 +1,60 @@
+//! `punctual bench`: how fast this machine is with Punctual on it.
+//!
+//! Every figure comes from durable commits on a real disk, with the load generator on the same cores, and stands
+//! beside something measured in the same run that tells the machine's mood.
+
+mod figures;
+mod herd;
+mod jobs;
+mod lateness;
+mod place;
+mod runs;
+
+use clap::Subcommand;
+use serde::Serialize;
+
+use crate::cli::failure::{Exit, Failure};
+use crate::cli::output::Output;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// No-op runs from submit to history, beside a bare writer of the same rows
+    #[command(after_help = "Examples:\n  punctual bench runs\n  punctual bench runs --count 200000 -o json")]
+    Runs(runs::Runs),
+    /// How late jobs start, spread over the second and all on the second
+    #[command(after_help = "Examples:\n  punctual bench lateness --jobs 1000 --every 1s --seconds 30")]
+    Lateness(lateness::Lateness),
+    /// Many jobs due in one instant: how long until all are made and started, and what REST feels of it
+    #[command(after_help = "Examples:\n  punctual bench herd --jobs 100000")]
+    Herd(herd::Herd),
+    /// Many stored cron jobs: how fast they are created, and what a restart and idling cost
+    #[command(after_help = "Examples:\n  punctual bench jobs --count 1000000")]
+    Jobs(jobs::Jobs),
+}
+
+impl Verb {
+    pub(crate) async fn run(self, output: Output) -> Result<(), Failure> {
+        let failed = |error: anyhow::Error| Failure::new(Exit::Failed, format!("{error:#}"));
+        match self {
+            Verb::Runs(bench) => show(output, &bench.run().await.map_err(failed)?),
+            Verb::Lateness(bench) => show(output, &bench.run().await.map_err(failed)?),
+            Verb::Herd(bench) => show(output, &bench.run().await.map_err(failed)?),
+            Verb::Jobs(bench) => show(output, &bench.run().await.map_err(failed)?),
+        }
+    }
+}
+
+/// What a benchmark found: an object for programs, and the same as lines for people.
+trait Found: Serialize {
+    fn lines(&self) -> Vec<(&'static str, String)>;
+}
+
+fn show(output: Output, found: &impl Found) -> Result<(), Failure> {
+    output.show(found, |output| {
+        let mut table = output.table(&["WHAT", "MEASURED"]);
+        for (what, measured) in found.lines() {
+            table.add_row([what.to_owned(), measured]);
+        }
+        table.to_string()
+    })
+}

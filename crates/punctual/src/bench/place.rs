@@ -1,0 +1,95 @@
+//! Where a benchmark keeps its data, and the node it measures.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use punctual_node::Handle;
+
+use crate::settings::{Said, Settings};
+use crate::wiring::{self, Running};
+
+/// Submits under way at once: enough that no commit goes out half empty.
+pub(super) const UNDER_WAY: usize = 4096;
+
+#[derive(Debug, Args)]
+pub(super) struct Place {
+    /// A folder on the disk to measure; it must not exist, and is removed afterwards [default: ./punctual-bench]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+}
+
+/// A folder that goes when the benchmark does.
+#[derive(Debug)]
+pub(super) struct Folder(PathBuf);
+
+impl Place {
+    pub(super) fn folder(&self, name: &str) -> anyhow::Result<Folder> {
+        let base = self.data.clone().unwrap_or_else(|| PathBuf::from("punctual-bench"));
+        let path = base.with_file_name(format!(
+            "{}-{name}-{}",
+            base.file_name().unwrap_or_default().to_string_lossy(),
+            std::process::id()
+        ));
+        std::fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
+        std::fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        Ok(Folder(path))
+    }
+}
+
+impl Folder {
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}
+
+/// A node with everything on, ready to be measured.
+pub(super) async fn node(folder: &Folder, slots: usize) -> anyhow::Result<(Running, Handle)> {
+    let said = Said { data: Some(folder.path().to_owned()), slots: Some(slots), ..Said::default() };
+    let settings = Settings::read(None, said).map_err(anyhow::Error::msg)?;
+    let running = wiring::start(&settings).await?;
+    let handle = running.doors().handle;
+    let ready =
+        handle.wait_until(|status| status.failed.is_some() || (status.ready && !status.workers.is_empty()));
+    anyhow::ensure!(ready.await, "the node did not become ready");
+    Ok((running, handle))
+}
+
+/// A clock for measuring, not for deciding.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stopwatch(Instant);
+
+impl Stopwatch {
+    #[expect(clippy::disallowed_methods, reason = "a benchmark measures the time that passes")]
+    pub(super) fn start() -> Self {
+        Stopwatch(Instant::now())
+    }
+
+    pub(super) fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+
+    pub(super) fn seconds(&self) -> f64 {
+        self.elapsed().as_secs_f64()
+    }
+}
+
+/// Progress on stderr, for people who watch.
+pub(super) fn progress(what: &'static str, total: u64) -> Arc<ProgressBar> {
+    let bar = ProgressBar::new(total);
+    let style = ProgressStyle::with_template("{msg:>18} {wide_bar} {human_pos}/{human_len} {eta}");
+    if let Ok(style) = style {
+        bar.set_style(style);
+    }
+    bar.set_message(what);
+    Arc::new(bar)
+}

@@ -1,0 +1,149 @@
+//! The client against a served node: every method, over a real connection.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual::client::{Client, Error, RunQuery};
+use punctual::core::Timestamp;
+use punctual::core::command::Expect;
+use punctual::core::ids::RunId;
+use punctual::core::name::{Name, Namespace};
+use punctual::core::time::Clock;
+use punctual::wire::job_file::{JobFile, Noop, Task};
+use punctual::wire::rest::{Again, Code, JobState, Made, Start, Submit};
+use punctual::wire::text::Span;
+use punctual_node::{Config, Node};
+use punctual_server::{Doors, serve};
+use punctual_store::memory::Memory;
+use tokio::net::TcpListener;
+
+/// It stands still: nothing becomes due by itself.
+#[derive(Debug)]
+struct Standing;
+
+impl Clock for Standing {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(1_800_000_000_000)
+    }
+
+    fn until(&self, instant: Timestamp) -> Duration {
+        if instant > self.now() { Duration::from_secs(3600) } else { Duration::ZERO }
+    }
+}
+
+/// A node without workers, and a client of it.
+async fn scene() -> (Node, Client) {
+    let clock = Arc::new(Standing);
+    let node = Node::start(Config {
+        store: Arc::new(Memory::new(4)),
+        clock: clock.clone(),
+        lanes: 1,
+        attempt_lease: Duration::from_secs(15),
+        shard_lease: Duration::from_secs(3),
+    })
+    .expect("a node can be started");
+    assert!(node.handle().wait_until(|status| status.ready).await);
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+    let address = listener.local_addr().expect("it is bound").to_string();
+    let doors = Doors { handle: node.handle(), clock, node: "test".into() };
+    tokio::spawn(serve(listener, doors, std::future::pending()));
+    (node, Client::new(&address, None).expect("a client can be made"))
+}
+
+fn noop() -> Task {
+    Task { noop: Some(Noop {}), ..Task::default() }
+}
+
+fn code(error: &Error) -> Option<Code> {
+    error.problem().map(|problem| problem.code)
+}
+
+#[tokio::test]
+async fn jobs_can_be_put_listed_started_paused_and_deleted() {
+    let (_node, client) = scene().await;
+    let (namespace, name) = (Namespace::default(), "a".parse::<Name>().unwrap());
+    let file = JobFile { task: Some(noop()), ..JobFile::default() };
+    assert!(client.is_ready().await.unwrap());
+
+    let put = client.put_job(&namespace, &name, &file, Expect::Absent).await.unwrap();
+    assert_eq!((put.made, put.job.revision), (Made::Created, 1));
+    let exists = client.put_job(&namespace, &name, &file, Expect::Absent).await.unwrap_err();
+    assert_eq!(code(&exists), Some(Code::JobExists));
+    let same = client.put_job(&namespace, &name, &file, Expect::Revision(1)).await.unwrap();
+    assert_eq!(same.made, Made::Unchanged);
+
+    assert_eq!(client.job(&namespace, &name).await.unwrap(), put.job);
+    assert_eq!(client.jobs(&namespace, None, 10).await.unwrap().items.len(), 1);
+    assert_eq!(client.jobs(&namespace, Some("a"), 10).await.unwrap().items, []);
+    assert_eq!(client.next_fires(&namespace, &name, 3).await.unwrap().items, []);
+    let run = client.run_job(&namespace, &name, &Start::default()).await.unwrap();
+    assert_eq!(run.job, Some(name.clone()));
+    assert_eq!(client.pause_job(&namespace, &name).await.unwrap().state, JobState::Paused);
+    assert_eq!(client.resume_job(&namespace, &name).await.unwrap().state, JobState::Active);
+    client.delete_job(&namespace, &name).await.unwrap();
+    assert_eq!(code(&client.job(&namespace, &name).await.unwrap_err()), Some(Code::NoSuchJob));
+}
+
+#[tokio::test]
+async fn runs_can_be_submitted_listed_cancelled_and_retried() {
+    let (_node, client) = scene().await;
+    let namespace = Namespace::default();
+    let delay = Some(Span(Duration::from_secs(3600)));
+    let submit = Submit { task: Some(noop()), delay, key: Some("k".to_owned()), ..Submit::default() };
+    let run = client.submit(&namespace, &submit).await.unwrap();
+    assert_eq!(client.submit(&namespace, &submit).await.unwrap().id, run.id);
+
+    let list = async |query: RunQuery| client.runs(&namespace, &query).await.unwrap().items.len();
+    assert_eq!(list(RunQuery::default()).await, 1);
+    assert_eq!(list(RunQuery { state: Some("failed".to_owned()), ..RunQuery::default() }).await, 0);
+    assert_eq!(
+        list(RunQuery { since: Some(run.created_at), limit: Some(1), ..RunQuery::default() }).await,
+        1
+    );
+
+    assert_eq!(
+        client.run(&namespace, run.id.0, true).await.unwrap().events.map(|events| events.len()),
+        Some(1)
+    );
+    assert_eq!(client.logs(&namespace, run.id.0).await.unwrap().next().await.unwrap(), None);
+    assert_eq!(client.cancel_run(&namespace, run.id.0).await.unwrap().state.to_string(), "cancelled");
+    let again = client.retry_run(&namespace, run.id.0, &Again::default()).await.unwrap();
+    assert_eq!(again.retry_of, Some(run.id));
+
+    assert_eq!(client.dead_letters(&namespace, None, 10).await.unwrap().items, []);
+    let none = client.replay(&namespace, RunId(1), &Again::default()).await.unwrap_err();
+    assert_eq!(code(&none), Some(Code::NoSuchRun));
+    let none = client.discard(&namespace, run.id.0).await.unwrap_err();
+    assert_eq!(code(&none), Some(Code::NotADeadLetter));
+}
+
+#[tokio::test]
+async fn nodes_workers_and_the_history_can_be_read() {
+    let (_node, client) = scene().await;
+    client.submit(&Namespace::default(), &Submit { task: Some(noop()), ..Submit::default() }).await.unwrap();
+    assert_eq!(client.nodes().await.unwrap().items[0].name, "test");
+    assert_eq!(client.workers().await.unwrap().items, []);
+    let mut export = client.export(Some(Timestamp::MIN), None).await.unwrap();
+    let mut text = Vec::new();
+    while let Some(chunk) = export.next().await.unwrap() {
+        text.extend(chunk);
+    }
+    let text = String::from_utf8(text).unwrap();
+    assert_eq!(text.lines().filter(|line| line.contains(r#""type":"run""#)).count(), 1);
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_unreachable_and_one_that_is_not_ours_is_strange() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let strange = tokio::spawn(async move {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let (mut connection, _) = listener.accept().await.unwrap();
+        let _ = connection.read(&mut [0; 1024]).await.unwrap();
+        connection.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nhey!").await.unwrap();
+    });
+    let client = Client::new(&address, None).unwrap();
+    assert!(matches!(client.nodes().await, Err(Error::Strange { status: 200, .. })));
+    strange.await.unwrap();
+    assert!(matches!(client.nodes().await, Err(Error::Unreachable { .. })));
+}

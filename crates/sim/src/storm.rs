@@ -1,0 +1,61 @@
+//! One world from one seed: a storm, a calm in which everything is made up for, and rest.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use crate::dice::Dice;
+use crate::witness::Seen;
+use crate::world::{Size, World};
+
+/// How long faults and commands go on, in virtual time.
+const STORM: Duration = Duration::from_secs(240);
+/// How long the world then has to catch up, and after that to come to rest.
+const CALM: Duration = Duration::from_secs(150);
+const REST: Duration = Duration::from_secs(400);
+
+const SIZE: Size = Size { shards: 3, slots: 4, page: 4, commit_batch: 24 };
+
+/// What broke, when, and what it means for a user.
+#[derive(Debug)]
+pub struct Failure {
+    pub seed: u64,
+    pub at: String,
+    pub what: String,
+}
+
+/// Runs one world from a seed to its end.
+pub fn run(seed: u64, trace: bool) -> Result<Seen, Failure> {
+    live_through(seed, trace).map(|world| world.witness.seen)
+}
+
+/// A number for all that a seed's world saw and left behind: the same seed gives the same number.
+pub fn digest(seed: u64) -> Result<u64, Failure> {
+    live_through(seed, false).map(|world| world.digest())
+}
+
+fn live_through(seed: u64, trace: bool) -> Result<World, Failure> {
+    let mut world = World::new(Dice::new(seed), SIZE, None, trace);
+    let lived = catch_unwind(AssertUnwindSafe(|| {
+        world.start();
+        world.begin_storm();
+        world.run_for(STORM);
+        world.end_storm();
+        world.run_for(CALM);
+        world.check_caught_up();
+        world.pause_all();
+        world.run_for(REST);
+        world.check_at_rest();
+    }));
+    let what = match lived {
+        Ok(()) => world.broken().map(str::to_owned),
+        Err(panic) => {
+            let said = panic.downcast_ref::<String>().map(String::as_str);
+            let said = said.or_else(|| panic.downcast_ref::<&str>().copied());
+            Some(format!("the node panicked: {}", said.unwrap_or("without a word")))
+        }
+    };
+    match what {
+        Some(what) => Err(Failure { seed, at: world.clock().to_string(), what }),
+        None => Ok(world),
+    }
+}

@@ -1,0 +1,141 @@
+//! Never lost, and overlap: what a job owes by its schedule, and how many of its attempts may run at once.
+//!
+//! Looked at whenever a job's row changes: the due times between its old cursor and its new one, or up to an edit,
+//! must each have a run or stand in a recorded skip. So a loss is seen at the commit that causes it.
+
+use std::sync::Arc;
+
+use punctual_core::Timestamp;
+use punctual_core::change::{Batch, Change, Revision, Row, RowKey};
+use punctual_core::command::Answer;
+use punctual_core::ids::{JobId, RunId};
+use punctual_core::job::{Definition, Job, Overlap};
+use punctual_core::run::{Origin, Run, Status};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::runs::Runs;
+use super::{Seen, Verdict};
+
+#[derive(Debug, Default)]
+pub(crate) struct Jobs {
+    rows: FxHashMap<JobId, Arc<Job>>,
+    gone: FxHashSet<JobId>,
+    revisions: FxHashMap<(JobId, u32), Arc<Revision>>,
+    skips: FxHashMap<JobId, Vec<(Timestamp, Timestamp)>>,
+    /// Jobs that ever allowed overlap: they may have runs from then.
+    lenient: FxHashSet<JobId>,
+}
+
+impl Jobs {
+    pub(super) fn landed(&mut self, batch: &Batch, runs: &Runs, seen: &mut Seen) -> Verdict {
+        for (_, change) in batch.changes.iter() {
+            match change {
+                Change::Insert(Row::Skip(skip)) => {
+                    seen.skips += 1;
+                    self.skips.entry(skip.job).or_default().push((skip.from, skip.to));
+                }
+                Change::Insert(Row::Revision(revision)) => {
+                    if revision.definition.overlap == Overlap::Allow {
+                        self.lenient.insert(revision.job);
+                    }
+                    self.revisions.insert((revision.job, revision.revision), Arc::clone(revision));
+                }
+                _ => {}
+            }
+        }
+        for (key, change) in batch.changes.iter() {
+            match (key, change) {
+                (_, Change::Insert(Row::Job(job)) | Change::Update(Row::Job(job))) => {
+                    if let Some(before) = self.rows.insert(job.id, Arc::clone(job)) {
+                        self.nothing_lost(&before, job, runs, seen)?;
+                    }
+                }
+                (RowKey::Job(job), Change::Delete) => {
+                    self.rows.remove(job);
+                    self.gone.insert(*job);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn nothing_lost(&self, before: &Job, after: &Job, runs: &Runs, seen: &mut Seen) -> Verdict {
+        if before.paused {
+            return Ok(());
+        }
+        let from = before.cursor.fired_through.max(before.updated_at);
+        let until = self.decided_until(before, after);
+        // What `max_runs` has used up is left to `verify`, which counts over the whole history.
+        for schedule in before.definition.schedules.iter().filter(|schedule| schedule.max_runs.is_none()) {
+            let mut at = from;
+            while let Some(due) = schedule.next(at, before.created_at).filter(|due| *due <= until) {
+                seen.due_times += 1;
+                at = due;
+                if runs.has_fired(before.id, due) {
+                    continue;
+                }
+                let Some(to) = self.skipped_to(before.id, due) else {
+                    let (job, revision) = (&before.name, before.revision);
+                    return Err(format!(
+                        "never lost: {job} (revision {revision}) was due at {due}, is past it, and has neither a run \
+                         nor a recorded skip"
+                    ));
+                };
+                at = to;
+            }
+        }
+        Ok(())
+    }
+
+    /// Up to when the older row's schedule decided: its successor's cursor, or the edit or pause that ended it.
+    fn decided_until(&self, before: &Job, after: &Job) -> Timestamp {
+        match self.revisions.get(&(before.id, before.revision + 1)) {
+            Some(next) if after.revision > before.revision => {
+                let same_schedule = next.definition.schedules == before.definition.schedules;
+                if same_schedule { next.at.min(after.cursor.fired_through) } else { next.at }
+            }
+            _ if after.paused => after.updated_at,
+            _ => after.cursor.fired_through,
+        }
+    }
+
+    fn skipped_to(&self, job: JobId, due: Timestamp) -> Option<Timestamp> {
+        let skips = self.skips.get(&job)?;
+        skips.iter().rev().find(|(from, to)| *from <= due && due <= *to).map(|(_, to)| *to)
+    }
+
+    /// At no moment does the store hold two running attempts of a job that forbids it.
+    pub(super) fn overlap(&self, runs: &Runs) -> Verdict {
+        let mut running: FxHashMap<JobId, RunId> = FxHashMap::default();
+        for run in runs.live().filter(|run| run.status() == Status::Running) {
+            let Some(job) = run.job().filter(|job| self.rows.contains_key(job) && !self.lenient.contains(job)) else {
+                continue;
+            };
+            if let Some(other) = running.insert(job, run.id) {
+                return Err(format!("overlap: runs {other} and {} of job {job} run at once", run.id));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn answered(&self, answer: &Answer) -> Verdict {
+        let Answer::Job { job, .. } = answer else { return Ok(()) };
+        let stored = self.rows.get(&job.id).map(|stored| stored.revision);
+        if self.gone.contains(&job.id) || stored.is_some_and(|stored| stored >= job.revision) {
+            return Ok(());
+        }
+        let (name, revision) = (&job.name, job.revision);
+        Err(format!("revision {revision} of job {name} was acknowledged before it was committed"))
+    }
+
+    /// The definition that a run was made under.
+    pub(super) fn definition_of<'a>(&'a self, run: &'a Run) -> Option<&'a Definition> {
+        match &run.origin {
+            Origin::AdHoc(definition) => Some(definition),
+            Origin::Job { id, revision, .. } => {
+                self.revisions.get(&(*id, *revision)).map(|revision| &*revision.definition)
+            }
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! One key, one run: while a key lives, no second run bears it.
+
+use std::sync::Arc;
+
+use punctual_core::change::{Batch, Change, Row, UniqueKey};
+use punctual_core::ids::ShardId;
+use punctual_core::run::{Origin, Run, Trigger};
+use rustc_hash::FxHashMap;
+
+use super::runs::Runs;
+use super::{Seen, Verdict};
+
+#[derive(Debug, Default)]
+pub(super) struct Keys {
+    rows: FxHashMap<(ShardId, Arc<str>), UniqueKey>,
+}
+
+impl Keys {
+    pub(super) fn landed(&mut self, batch: &Batch, born: &[Arc<Run>], runs: &Runs, seen: &mut Seen) -> Verdict {
+        for (_, change) in batch.changes.iter() {
+            let (Change::Insert(Row::Unique(new)) | Change::Update(Row::Unique(new))) = change else { continue };
+            seen.keys += 1;
+            let Some(run) = runs.get(new.run) else {
+                return Err(format!("key `{}` names run {}, which does not exist", new.key, new.run));
+            };
+            if let Some(old) = self.rows.insert((batch.shard, Arc::clone(&new.key)), new.clone())
+                && old.run != new.run
+                && old.expires_at > run.created_at
+            {
+                return Err(format!(
+                    "one key, one run: `{}` was run {}'s until {}, and run {} was made under it at {}",
+                    new.key, old.run, old.expires_at, run.id, run.created_at
+                ));
+            }
+        }
+        for run in born {
+            let Some(text) = scope(run) else { continue };
+            let bearer = self.rows.get(&(batch.shard, Arc::clone(&text))).map(|row| row.run);
+            if bearer != Some(run.id) {
+                return Err(format!("run {} was made under `{text}`, which is {bearer:?}'s", run.id));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Under what a run's key is kept: keys of different kinds of asks do not meet.
+fn scope(run: &Run) -> Option<Arc<str>> {
+    let (key, namespace) = (run.key.as_ref()?, &run.namespace);
+    let text = match (run.trigger, &run.origin, run.retry_of) {
+        (Trigger::Submit, ..) => format!("submit/{namespace}/{key}"),
+        (Trigger::Manual, Origin::Job { name, .. }, _) => format!("job/{namespace}/{name}/{key}"),
+        (Trigger::Retry, _, Some(of)) => format!("retry/{namespace}/{of}/{key}"),
+        _ => return None,
+    };
+    Some(Arc::from(text))
+}

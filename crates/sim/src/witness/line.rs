@@ -1,0 +1,41 @@
+//! Priority: when a slot frees, whoever is first in the line goes.
+//!
+//! Judged within a shard, where the order is exact: the line of another one may be on its way into memory.
+
+use punctual_core::Timestamp;
+use punctual_core::change::{Batch, Change, Row};
+use punctual_core::run::{Entry, Run, State, What};
+
+use super::runs::Runs;
+use super::{Seen, Verdict};
+
+pub(super) fn check(batch: &Batch, runs: &Runs, seen: &mut Seen) -> Verdict {
+    for (_, change) in batch.changes.iter() {
+        let (Change::Insert(Row::Run(run)) | Change::Update(Row::Run(run))) = change else { continue };
+        let Some((since, assigned)) = chosen(run) else { continue };
+        let mut alone = true;
+        for other in runs.live_of(batch.shard) {
+            let State::Ready { since: waits_since } = other.state else { continue };
+            if waits_since >= assigned {
+                continue;
+            }
+            alone = false;
+            if other.priority > run.priority || (other.priority == run.priority && waits_since < since) {
+                return Err(format!(
+                    "priority: run {} ({}, ready since {since}) was chosen at {assigned} while run {} ({}, ready since \
+                     {waits_since}) waited",
+                    run.id, run.priority, other.id, other.priority
+                ));
+            }
+        }
+        seen.choices += u64::from(!alone);
+    }
+    Ok(())
+}
+
+/// Since when a run was ready, and when it was chosen, if that is the last thing that happened to it.
+fn chosen(run: &Run) -> Option<(Timestamp, Timestamp)> {
+    let [.., due, last] = &run.entries[..] else { return None };
+    let Entry { what: What::Assigned, at, .. } = last else { return None };
+    Some((due.at, *at))
+}

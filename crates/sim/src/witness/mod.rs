@@ -1,0 +1,99 @@
+//! The witness: it sees every commit land, every answer and every order leave, and knows what may never be seen.
+//!
+//! It judges by the store alone. What memory believes is no evidence.
+
+mod seen;
+mod runs;
+mod jobs;
+mod line;
+mod keys;
+mod letters;
+mod asks;
+
+use punctual_core::Timestamp;
+use punctual_core::attempt::{Assignment, Order};
+use punctual_core::change::Batch;
+use punctual_core::command::{Answer, Command};
+use punctual_engine::Ticket;
+use punctual_node::Failure;
+
+pub use seen::Seen;
+
+use asks::Asks;
+use jobs::Jobs;
+use keys::Keys;
+use letters::Letters;
+use runs::Runs;
+
+pub(crate) type Verdict = Result<(), String>;
+
+#[derive(Debug, Default)]
+pub(crate) struct Witness {
+    pub(crate) runs: Runs,
+    jobs: Jobs,
+    keys: Keys,
+    pub(crate) letters: Letters,
+    pub(crate) asks: Asks,
+    pub(crate) seen: Seen,
+}
+
+impl Witness {
+    /// A batch has landed in the store.
+    pub(crate) fn landed(&mut self, batch: &Batch) -> Verdict {
+        let seen = &mut self.seen;
+        seen.commits += 1;
+        let born = self.runs.landed(batch, seen)?;
+        self.jobs.landed(batch, &self.runs, seen)?;
+        self.keys.landed(batch, &born, &self.runs, seen)?;
+        self.letters.landed(batch, &self.jobs, &self.asks, seen)?;
+        self.asks.landed(batch, &born)?;
+        line::check(batch, &self.runs, seen)
+    }
+
+    /// All batches of a transaction have landed.
+    pub(crate) fn settled(&self) -> Verdict {
+        self.jobs.overlap(&self.runs)
+    }
+
+    pub(crate) fn asked(&mut self, ticket: Ticket, command: &Command) {
+        self.asks.asked(ticket, command);
+    }
+
+    /// An answer leaves for a door.
+    pub(crate) fn answered(&mut self, ticket: Ticket, answer: &Result<Answer, Failure>) -> Verdict {
+        match answer {
+            Ok(answer) => {
+                self.seen.answers += 1;
+                self.jobs.answered(answer)?;
+                self.runs.answered(answer)?;
+                self.asks.answered(ticket, answer, &self.runs, &self.letters, &mut self.seen)
+            }
+            Err(Failure::Refused(refusal)) => {
+                self.seen.refusals += 1;
+                self.asks.refused(ticket, refusal)
+            }
+            Err(_) => {
+                self.seen.unanswered += 1;
+                self.asks.unanswered(ticket);
+                Ok(())
+            }
+        }
+    }
+
+    /// An order leaves for a worker: it must be true in the store by now.
+    pub(crate) fn ordered(&self, order: &Order) -> Verdict {
+        self.runs.ordered(order)
+    }
+
+    /// A worker begins an attempt.
+    pub(crate) fn started(&mut self, assignment: &Assignment, now: Timestamp) -> Verdict {
+        self.seen.starts += 1;
+        self.runs.started(assignment, now)
+    }
+
+    /// Nothing moves any more: what was acknowledged has come to its end.
+    pub(crate) fn at_rest(&self) -> Verdict {
+        self.runs.all_ended()?;
+        self.asks.cancels_held(&self.runs)
+    }
+}

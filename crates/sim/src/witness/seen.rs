@@ -1,0 +1,66 @@
+//! What a simulation went through: a quiet one proves nothing.
+
+use std::ops::AddAssign;
+
+macro_rules! seen {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+        pub struct Seen {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl AddAssign for Seen {
+            fn add_assign(&mut self, other: Seen) {
+                $(self.$name += other.$name;)*
+            }
+        }
+
+        impl Seen {
+            /// Every count with its name.
+            pub fn counts(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($name), self.$name)),*]
+            }
+        }
+    };
+}
+
+seen! {
+    crashes,
+    /// Times a shard's memory was thrown away while the node lived.
+    reloads,
+    clock_steps,
+    /// Times another leader took a shard away.
+    usurped,
+    pruned,
+    commits,
+    failed_commits,
+    unknown_commits,
+    /// Commits that landed, or were fenced off, after everyone had stopped waiting for them.
+    late_commits,
+    late_commits_fenced,
+    pages,
+    fetches,
+    lost_messages,
+    doubled_messages,
+    fires,
+    misfires,
+    /// Due times whose run or recorded skip was looked for and found.
+    due_times,
+    skips,
+    held,
+    starts,
+    lost_attempts,
+    retries,
+    timeouts,
+    ended,
+    letters,
+    answers,
+    refusals,
+    unanswered,
+    cancels,
+    keys,
+    /// Asks that met a key that was still alive.
+    existing,
+    /// Times a run was chosen from a line of at least two.
+    choices,
+}

@@ -1,0 +1,129 @@
+//! When the storm is over: first everything is caught up, then everything has ended.
+
+use std::time::Duration;
+
+use punctual_core::command::Command;
+use punctual_core::hash;
+use punctual_core::name::Namespace;
+use punctual_node::Driver;
+use punctual_store::{JobFilter, RunFilter, Store};
+use punctual_verify::{History, Options};
+
+use super::{World, at_once};
+use crate::witness::Verdict;
+use crate::workload;
+
+/// Rows on one page of a listing.
+const PAGE: usize = 500;
+/// By then a fire has happened, its jitter included.
+const FIRED_WITHIN: Duration = Duration::from_secs(8);
+
+impl World {
+    pub(crate) fn end_storm(&mut self) {
+        self.stormy = false;
+        self.end_what_hangs();
+    }
+
+    /// After a calm, nothing is owed: every job's next due time is still to come.
+    pub(crate) fn check_caught_up(&mut self) {
+        if self.broken.is_none() {
+            let verdict = self.caught_up();
+            self.witnessed(verdict);
+        }
+    }
+
+    fn caught_up(&self) -> Verdict {
+        if !self.is_ready() {
+            return Err("the node did not recover by itself".to_owned());
+        }
+        let now = self.engine_time();
+        let jobs = at_once(self.store.jobs(&JobFilter::default(), None, 1000)).unwrap_or_default();
+        let late = jobs.iter().find(|job| job.cursor.wake_at.is_some_and(|at| at + FIRED_WITHIN < now));
+        if let Some(job) = late {
+            let wake = job.cursor.wake_at.unwrap_or_default();
+            return Err(format!("never lost: job {} was due at {wake}, it is {now} and nothing fired", job.name));
+        }
+        let fired_through = Some(now.before(FIRED_WITHIN));
+        self.verify(&Options { fired_through, still: true, may_be_empty: true, ..Options::default() })
+    }
+
+    /// Nothing fires any more, so that everything can come to its end.
+    pub(crate) fn pause_all(&mut self) {
+        for index in 0..self.weather.names {
+            let name = workload::name(index);
+            self.ask(Command::PauseJob { namespace: Namespace::default(), name });
+        }
+    }
+
+    pub(crate) fn check_at_rest(&mut self) {
+        if self.broken.is_none() {
+            let verdict = self.at_rest();
+            self.witnessed(verdict);
+        }
+        self.witness.seen.reloads += self.driver.as_ref().map_or(0, |driver| driver.counts().reloads);
+    }
+
+    fn at_rest(&self) -> Verdict {
+        self.witness.at_rest()?;
+        let letters = at_once(self.store.dead_letters(None, None, usize::MAX)).unwrap_or_default();
+        self.witness.letters.listed_as(letters.iter().map(|letter| letter.run))?;
+        let options = Options { ended_through: Some(self.engine_time()), still: true, may_be_empty: true, ..Options::default() };
+        self.verify(&options)?;
+        self.nothing_left_in_memory()
+    }
+
+    /// Every run has ended, so nobody holds a slot, a place in the line or a place in memory.
+    fn nothing_left_in_memory(&self) -> Verdict {
+        let pool = self.driver.as_ref().map(Driver::pool).ok_or("the node is not there")?;
+        match (pool.live, pool.line.len(), pool.roster.in_hand()) {
+            (0, 0, 0) => Ok(()),
+            (live, line, held) => Err(format!(
+                "all runs have ended, and memory holds {live} of them, {line} in the line and {held} in a worker's hand"
+            )),
+        }
+    }
+
+    fn verify(&self, options: &Options) -> Verdict {
+        let report = self.history().check(options);
+        if report.is_ok() { Ok(()) } else { Err(report.to_string()) }
+    }
+
+    fn history(&self) -> History {
+        let mut history = History::new();
+        self.runs_of_store().iter().for_each(|run| history.add_run(run));
+        for job in at_once(self.store.jobs(&JobFilter::default(), None, 1000)).unwrap_or_default() {
+            for revision in 1..=job.revision {
+                if let Ok(Some(revision)) = at_once(self.store.revision(job.id, revision)) {
+                    history.add_revision(&revision);
+                }
+            }
+            history.add_job(&job);
+        }
+        let mut after = None;
+        loop {
+            let skips = at_once(self.store.skips(None, after, PAGE)).unwrap_or_default();
+            let Some(last) = skips.last() else { return history };
+            after = Some((last.job, last.from));
+            skips.iter().for_each(|skip| history.add_skip(skip));
+        }
+    }
+
+    fn runs_of_store(&self) -> Vec<std::sync::Arc<punctual_core::run::Run>> {
+        let filter = RunFilter { oldest_first: true, ..RunFilter::default() };
+        let mut all = Vec::new();
+        loop {
+            let after = all.last().map(|run: &std::sync::Arc<punctual_core::run::Run>| run.id);
+            let runs = at_once(self.store.runs(&filter, after, PAGE)).unwrap_or_default();
+            if runs.is_empty() {
+                return all;
+            }
+            all.extend(runs);
+        }
+    }
+
+    /// A number for everything that is in the store and everything that was seen.
+    pub(crate) fn digest(&self) -> u64 {
+        let text = format!("{:?} {:?}", self.witness.seen, self.runs_of_store());
+        hash::stable(&[text.as_bytes()])
+    }
+}

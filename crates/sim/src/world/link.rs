@@ -1,0 +1,90 @@
+//! The link to the worker: in order in each direction, but a message can be lost or come twice.
+
+use std::time::Duration;
+
+use punctual_core::attempt::{End, Order, Report};
+
+use super::{Happening, World, millis};
+use crate::worker::Did;
+
+const HEARTBEAT: Duration = Duration::from_secs(5);
+
+impl World {
+    pub(super) fn send_order(&mut self, order: Order) {
+        self.link_down = self.link_down.max(self.time + self.dice.below(4));
+        for _ in 0..self.copies() {
+            self.at(self.link_down, Happening::Deliver(order.clone()));
+        }
+    }
+
+    pub(super) fn say(&mut self, reports: Vec<Report>) {
+        self.link_up = self.link_up.max(self.time + self.dice.below(4));
+        for _ in 0..self.copies() {
+            self.at(self.link_up, Happening::Hear(reports.clone()));
+        }
+    }
+
+    fn copies(&mut self) -> u32 {
+        let trouble = if self.stormy { self.weather.message_trouble } else { 0 };
+        if self.dice.one_in(trouble) {
+            self.witness.seen.lost_messages += 1;
+            0
+        } else if self.dice.one_in(trouble) {
+            self.witness.seen.doubled_messages += 1;
+            2
+        } else {
+            1
+        }
+    }
+
+    pub(super) fn heartbeat(&mut self) {
+        let reports = self.worker.heartbeat();
+        self.say(reports);
+        self.later(millis(HEARTBEAT), Happening::Heartbeat);
+    }
+
+    pub(super) fn deliver(&mut self, order: Order) {
+        let clock = self.clock();
+        match self.worker.take(order, clock) {
+            Did::Start(assignment) => {
+                // A clock that was stepped back since the fire does not make it early: engine time stood still.
+                let engine_time = clock.max(assignment.due.min(self.engine_time()));
+                let verdict = self.witness.started(&assignment, engine_time);
+                self.witnessed(verdict);
+                let (run, token) = (assignment.run, assignment.token);
+                if self.dice.one_in(3) {
+                    self.say(vec![Report::Started { run, token, at: clock }]);
+                }
+                let fails = self.stormy && self.dice.one_in(self.weather.failures);
+                let end = if fails { End::Failed } else { End::Succeeded };
+                if let Some(takes) = self.takes() {
+                    self.later(takes, Happening::End(run, token, end));
+                }
+            }
+            Did::Stop(run, token) => {
+                let takes = self.dice.below(500);
+                self.later(takes, Happening::End(run, token, End::Failed));
+            }
+            Did::Say(reports) => self.say(reports),
+            Did::Nothing => {}
+        }
+    }
+
+    /// How long an attempt takes; none: it hangs.
+    fn takes(&mut self) -> Option<u64> {
+        match self.dice.below(40) {
+            _ if !self.stormy => Some(self.dice.below(20)),
+            0 => None,
+            1 => Some(self.dice.below(60_000)),
+            2..=9 => Some(self.dice.below(4_000)),
+            _ => Some(self.dice.below(300)),
+        }
+    }
+
+    /// What hung ends at last: only the promises of a living program are checked.
+    pub(crate) fn end_what_hangs(&mut self) {
+        for (run, token) in self.worker.unfinished() {
+            self.later(1_000, Happening::End(run, token, End::Failed));
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! A folder that is opened, locked, closed, copied and opened again.
+
+use super::*;
+use crate::sqlite::folder::Folder;
+use crate::sqlite::mark::Marked;
+use crate::{Error, LogChunk, Stream};
+use punctual_core::ids::{ShardId, Token};
+use std::os::unix::fs::PermissionsExt;
+
+#[tokio::test]
+async fn what_was_committed_is_there_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).unwrap();
+    let runs = commit_runs(&store, 20).await;
+    let epoch = Leader::of(&store, SHARD).await.unwrap().epoch;
+    drop(store);
+    let store = open(dir.path()).unwrap();
+    assert_eq!(stored_runs(&store).await, runs);
+    let leader = Leader::of(&store, SHARD).await.unwrap();
+    assert!(leader.epoch > epoch);
+    assert_eq!(leader.load(&store).await.unwrap().runs.len(), 20);
+}
+
+#[tokio::test]
+async fn what_was_committed_is_there_after_a_kill() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).unwrap();
+    let runs = commit_runs(&store, 20).await;
+    let killed = as_if_killed(dir.path());
+    assert_eq!(stored_runs(&open(killed.path()).unwrap()).await, runs);
+}
+
+#[tokio::test]
+async fn a_second_process_is_refused_and_told_who_holds_the_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).unwrap();
+    let refused = refusal(dir.path());
+    assert!(refused.contains("is in use by process"), "{refused}");
+    assert!(refused.contains(&std::process::id().to_string()), "{refused}");
+    drop(store);
+    open(dir.path()).unwrap();
+}
+
+#[test]
+fn the_number_of_shards_is_fixed_when_the_store_is_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let opened = |shards| Sqlite::open(dir.path(), Options { shards, durability: Durability::Full });
+    assert!(matches!(opened(0), Err(Error::Unusable(_))));
+    assert!(matches!(opened(1025), Err(Error::Unusable(_))));
+    assert_eq!(opened(1024).unwrap().shards(), 1024);
+    assert_eq!(opened(64).unwrap().shards(), 1024);
+}
+
+#[tokio::test]
+async fn the_last_of_1024_shards_is_led_like_any_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Sqlite::open(dir.path(), Options { shards: 1024, durability: Durability::Relaxed }).unwrap();
+    let mut leader = Leader::of(&store, ShardId(1023)).await.unwrap();
+    let run = ready(&leader.ad_hoc(at(0)));
+    leader.insert(&store, [run_row(&run)]).await.unwrap();
+    assert_eq!(leader.load(&store).await.unwrap().runs.len(), 1);
+    assert_eq!(stored_runs(&store).await, [run]);
+}
+
+#[test]
+fn a_store_is_private_to_its_owner() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("new").join("data");
+    let _store = open(&data).unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&data), 0o700);
+    for file in ["punctual.db", "punctual.db-wal", "logs.db", "acknowledged", "lock"] {
+        assert_eq!(mode(&data.join(file)), 0o600, "{file}");
+    }
+}
+
+#[tokio::test]
+async fn a_backup_taken_under_load_opens_as_a_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).unwrap();
+    let before = commit_runs(&store, 50).await;
+    let output = LogChunk {
+        run: before[0].id,
+        token: Token(1),
+        number: 0,
+        at: at(0),
+        stream: Stream::Out,
+        bytes: b"hello\n".to_vec(),
+    };
+    store.append_logs(vec![output.clone()]).await.unwrap();
+    let to = dir.path().join("backup");
+    let (copied, after) = tokio::join!(store.backup(&to), commit_runs(&store, 50));
+    copied.unwrap();
+
+    let copy = open(&to).unwrap();
+    let stored = stored_runs(&copy).await;
+    let all = [before.clone(), after].concat();
+    assert!(stored.len() >= before.len());
+    assert_eq!(stored, all[..stored.len()], "a backup is the store as it was at one commit");
+    assert_eq!(copy.read_logs(before[0].id, None, 10).await.unwrap(), [output]);
+
+    let again = store.backup(&to).await.unwrap_err().to_string();
+    assert!(again.contains("never writes over a store"), "{again}");
+}
+
+#[tokio::test]
+async fn a_relaxed_store_can_be_opened_in_full_and_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = Folder::make(dir.path()).unwrap();
+    for durability in [Durability::Relaxed, Durability::Full, Durability::Relaxed, Durability::Full] {
+        let store = Sqlite::open(dir.path(), options(durability)).unwrap();
+        commit_runs(&store, 3).await;
+        assert_eq!(Marked::read(&folder).is_some(), durability == Durability::Full);
+    }
+}
+
+#[tokio::test]
+async fn the_bare_writer_and_the_store_write_alike() {
+    let (store, _dir) = open_temporary();
+    let mut leader = Leader::of(&store, SHARD).await.unwrap();
+    let run = ready(&leader.ad_hoc(at(0)));
+    let batches = Arc::new(vec![leader.batch(inserts([run_row(&run)]))]);
+    let store = Arc::new(store);
+    let writer = Arc::clone(&store);
+    tokio::task::spawn_blocking(move || writer.commit_blocking(batches)).await.unwrap().unwrap();
+    assert_eq!(stored_runs(&store).await, [run]);
+    let fenced: Batch = leader.batch(Changes::default());
+    assert!(matches!(store.commit(Arc::new(vec![fenced])).await, Err(Error::Fenced { .. })));
+}
