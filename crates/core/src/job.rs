@@ -204,17 +204,29 @@ impl Job {
 
     /// Counts a fire for every schedule that names this instant: several that meet make one run.
     pub fn count_fire(&mut self, due: Timestamp) {
-        let definition = Arc::clone(&self.definition);
-        self.cursor.fires.resize(definition.schedules.len(), 0);
-        for (schedule, fires) in definition.schedules.iter().zip(self.cursor.fires.iter_mut()) {
-            let names_it = match &schedule.when {
-                When::AfterFinish(_) => true,
-                _ => schedule.previous(due, self.created_at) == Some(due),
-            };
-            if names_it {
-                *fires = fires.saturating_add(1);
-            }
+        let named: SmallVec<[usize; 2]> = self.naming(due).collect();
+        self.cursor.fires.resize(self.definition.schedules.len(), 0);
+        for index in named {
+            self.cursor.fires[index] = self.cursor.fires[index].saturating_add(1);
         }
+    }
+
+    /// Whether the schedules that name this instant have all used up their `max_runs`.
+    pub fn is_used_up(&self, due: Timestamp) -> bool {
+        let schedules = &self.definition.schedules;
+        let is_named = schedules.iter().any(|schedule| schedule.previous(due, self.created_at) == Some(due));
+        is_named && self.naming(due).next().is_none()
+    }
+
+    /// The open schedules that name an instant. `after_finish` names what no other does: its instants hang on runs.
+    fn naming(&self, due: Timestamp) -> impl Iterator<Item = usize> {
+        let names = move |schedule: &Schedule| schedule.previous(due, self.created_at) == Some(due);
+        let is_named = self.open_schedules().any(|(_, schedule)| names(schedule));
+        let naming = self.open_schedules().filter(move |(_, schedule)| match schedule.when {
+            When::AfterFinish(_) => !is_named,
+            _ => names(schedule),
+        });
+        naming.map(|(index, _)| index)
     }
 
     /// The schedules that have not used up their `max_runs`.
@@ -258,7 +270,7 @@ impl Definition {
             Task::Shell(_) => Ok(()),
             Task::Process(process) => {
                 let words = &process.command;
-                if words.first().is_none_or(|program| program.is_empty()) {
+                if words.first().is_none_or(String::is_empty) {
                     return Err(Invalid::new(
                         "task.process.command",
                         "name the program first, then its arguments",

@@ -29,8 +29,8 @@ impl Shard {
         if !self.transition(run, Event::Assigned { worker: worker.clone(), token }, cx) {
             return;
         }
-        cx.pool.roster.take(&worker, run, token, cx.now);
-        self.arm_timeout(run, token, cx.now);
+        cx.pool.roster.take(&worker, run, token);
+        self.arm_timeout(run, token, cx.now, cx);
         self.send(run, worker, token, cx);
     }
 
@@ -40,9 +40,9 @@ impl Shard {
         matches!(state, Some(State::Running { token: newest, .. }) if *newest == token)
     }
 
-    pub(crate) fn arm_timeout(&mut self, run: RunId, token: Token, since: Timestamp) {
+    pub(crate) fn arm_timeout(&mut self, run: RunId, token: Token, since: Timestamp, cx: &Context<'_>) {
         if let Some(timeout) = self.runs.get(&run).and_then(|live| live.definition.timeout) {
-            self.deadlines.insert(since + timeout, Deadline::Timeout(run, token));
+            self.deadlines.insert(cx.elapsed_at(since + timeout), Deadline::Timeout(run, token));
         }
     }
 
@@ -53,6 +53,7 @@ impl Shard {
         if !cx.pool.roster.is_present(&worker) {
             return;
         }
+        cx.pool.roster.take(&worker, run, token);
         self.send(run, worker.clone(), token, cx);
         if let Some(cause) = cancelling {
             cx.order(worker, Order::Cancel { run, token, cause });

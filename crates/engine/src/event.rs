@@ -48,13 +48,22 @@ pub enum Effect {
 /// refused, its effects are never seen.
 #[derive(Debug)]
 pub struct Context<'a> {
+    /// What is due is due by this. It never runs back, and stands still while a clock that was set back catches up.
     pub now: Timestamp,
+    /// What lasts (a timeout, a retry's delay, a silence) lasts by this: it goes on at its own pace whatever is done
+    /// to the clock.
+    pub elapsed: Timestamp,
     pub shard: ShardId,
     pub pool: &'a mut Pool,
     pub effects: &'a mut Vec<(ShardId, Effect)>,
 }
 
 impl Context<'_> {
+    /// When as much time has passed as lies between now and an instant.
+    pub(crate) fn elapsed_at(&self, instant: Timestamp) -> Timestamp {
+        self.elapsed + instant.since(self.now)
+    }
+
     pub(crate) fn answer(&mut self, ticket: Ticket, answer: Result<Answer, Refusal>) {
         self.effects.push((self.shard, Effect::Answer { ticket, answer }));
     }

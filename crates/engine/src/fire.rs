@@ -11,7 +11,7 @@ use std::sync::Arc;
 use punctual_core::Timestamp;
 use punctual_core::change::{Skip, SkipReason};
 use punctual_core::ids::{JobId, RunId};
-use punctual_core::job::{Job, MisfirePolicy};
+use punctual_core::job::{Cursor, Job, MisfirePolicy};
 use punctual_core::limits::MISFIRE_CATCH_UP_MAX;
 use punctual_core::run::{Cause, Origin, Run, State, Trigger, Wait};
 
@@ -25,7 +25,7 @@ impl Shard {
     pub(crate) fn tick(&mut self, limit: usize, cx: &mut Context<'_>) {
         let mut left = limit;
         while left > 0
-            && let Some((_, deadline)) = self.deadlines.pop(cx.now)
+            && let Some((_, deadline)) = self.deadlines.pop(cx.elapsed)
         {
             left -= 1;
             self.passed(deadline, cx);
@@ -46,12 +46,13 @@ impl Shard {
         match deadline {
             Deadline::Backoff(run) => {
                 let waits = self.runs.get(&run).map(|live| &live.run.state);
-                if matches!(waits, Some(State::Waiting { wait: Wait::Backoff(at) }) if *at <= cx.now) {
+                if matches!(waits, Some(State::Waiting { wait: Wait::Backoff(_) })) {
                     self.place(run, cx);
                 }
             }
             Deadline::Timeout(run, token) => {
-                if self.runs.get(&run).is_some_and(|live| live.run.token == token) {
+                // Not by the token alone: a run that backs off still bears that of the attempt before.
+                if self.runs_under(run, token) {
                     self.stop(run, Cause::Timeout, cx);
                 }
             }
@@ -59,13 +60,22 @@ impl Shard {
         }
     }
 
-    /// Fires everything a job owes up to now, before an edit changes what it owes.
+    /// Fires everything whose time to act has come.
     pub(crate) fn fire_due(&mut self, id: JobId, cx: &mut Context<'_>) {
-        while let Some(wake) = self.jobs.get(&id).and_then(|live| live.job.cursor.wake_at) {
-            if wake > cx.now {
-                return;
-            }
-            self.plan.disarm(Some(wake), id.0);
+        self.fire_while(id, |cursor| cursor.wake_at, cx);
+    }
+
+    /// Fires everything a job owes up to now, before an edit changes what it owes. What jitter still puts off is
+    /// owed too: after the edit nobody would know of it.
+    pub(crate) fn fire_owed(&mut self, id: JobId, cx: &mut Context<'_>) {
+        self.fire_while(id, |cursor| cursor.next_due, cx);
+    }
+
+    fn fire_while(&mut self, id: JobId, next: impl Fn(&Cursor) -> Option<Timestamp>, cx: &mut Context<'_>) {
+        while let Some(cursor) = self.jobs.get(&id).map(|live| &live.job.cursor)
+            && next(cursor).is_some_and(|at| at <= cx.now)
+        {
+            self.plan.disarm(cursor.wake_at, id.0);
             self.fire(id, cx);
         }
     }
@@ -85,15 +95,21 @@ impl Shard {
         job.cursor.fired_through = through;
         let mut runs = Vec::with_capacity(made.len());
         for (due, trigger) in made {
-            if job.open_schedules().next().is_none() {
-                break;
+            // The fires before it may have used up the `max_runs` of its schedule.
+            if !job.is_used_up(due) {
+                job.count_fire(due);
+                runs.push((due, trigger));
             }
-            job.count_fire(due);
-            runs.push((due, trigger));
         }
         job.plan_after(through);
+        // In the order of due times: one whose jitter is shorter than this one's waited for it, and is not late.
+        job.cursor.wake_at = job.cursor.wake_at.map(|next| next.max(wake));
         // The old place was popped already; `edit_job` arms the new one.
         self.edit_job(id, |stored| *stored = job);
+        if runs.is_empty() && !self.has_fires(id) {
+            // No run will end, so the next due time of `after_finish` counts from here.
+            self.plan_after_finish(id, cx);
+        }
         for (due, trigger) in runs {
             if let Some(run) = self.make_run(id, due, trigger, cx) {
                 self.arrive(run, cx);
@@ -137,12 +153,25 @@ impl Shard {
     }
 
     /// Records due times that were passed over.
-    pub(crate) fn skip(&mut self, job: &Job, from: Timestamp, to: Timestamp, reason: SkipReason, now: Timestamp) {
+    pub(crate) fn skip(
+        &mut self,
+        job: &Job,
+        from: Timestamp,
+        to: Timestamp,
+        reason: SkipReason,
+        now: Timestamp,
+    ) {
         self.dirty.skips.push(Skip { job: job.id, revision: job.revision, from, to, reason, at: now });
     }
 
     /// A new run of a job that is in memory.
-    pub(crate) fn make_run(&mut self, id: JobId, due: Timestamp, trigger: Trigger, cx: &mut Context<'_>) -> Option<RunId> {
+    pub(crate) fn make_run(
+        &mut self,
+        id: JobId,
+        due: Timestamp,
+        trigger: Trigger,
+        cx: &mut Context<'_>,
+    ) -> Option<RunId> {
         let live = self.jobs.get(&id)?;
         let definition = Arc::clone(&live.job.definition);
         let origin = Origin::Job { id, name: live.job.name.clone(), revision: live.job.revision };

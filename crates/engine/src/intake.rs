@@ -114,8 +114,9 @@ impl Shard {
         if self.jobs.get(&id).is_some_and(|live| live.job.definition == put.definition) {
             return self.job_answer(id, Made::Unchanged);
         }
-        self.fire_due(id, cx);
-        let has_runs = self.has_runs(id);
+        self.fire_owed(id, cx);
+        self.skip_paused(id, cx.now);
+        let has_fires = self.has_fires(id);
         self.edit_job(id, |job| {
             let same_schedule = job.definition.schedules == put.definition.schedules;
             job.revision += 1;
@@ -124,7 +125,7 @@ impl Shard {
             if !same_schedule {
                 job.cursor.fires.clear();
                 if !job.paused {
-                    plan_from(job, has_runs, cx.now);
+                    plan_from(job, has_fires, cx.now);
                 }
             }
         });
@@ -162,23 +163,27 @@ impl Shard {
         Ok(Answer::Job { job, made })
     }
 
-    fn has_runs(&self, id: JobId) -> bool {
-        self.jobs.get(&id).is_some_and(|live| !live.active.is_empty() || !live.held.is_empty())
-    }
-
     fn known_job(&mut self, namespace: &Namespace, name: &Name) -> Result<JobId, Refusal> {
         self.find_job(namespace, name)
             .ok_or_else(|| Refusal::NoSuchJob { namespace: namespace.clone(), name: name.clone() })
     }
 
     /// What the job has waiting ends with it; what runs is told to stop and ends by itself.
-    fn delete_job(&mut self, namespace: &Namespace, name: &Name, expect: Expect, cx: &mut Context<'_>) -> Reply {
+    fn delete_job(
+        &mut self,
+        namespace: &Namespace,
+        name: &Name,
+        expect: Expect,
+        cx: &mut Context<'_>,
+    ) -> Reply {
         let id = self.known_job(namespace, name)?;
         if expect != Expect::Anything {
             self.expect(id, &expect)?;
         }
-        self.fire_due(id, cx);
-        let mut theirs: Vec<RunId> = self.runs.values().filter(|live| live.run.job() == Some(id)).map(|live| live.run.id).collect();
+        self.fire_owed(id, cx);
+        self.skip_paused(id, cx.now);
+        let mut theirs: Vec<RunId> =
+            self.runs.values().filter(|live| live.run.job() == Some(id)).map(|live| live.run.id).collect();
         theirs.sort_unstable();
         // Out of sight first: a run that ends now must not let the next one in.
         if let Some(gone) = self.forget_job(id) {
@@ -197,7 +202,7 @@ impl Shard {
         if self.jobs.get(&id).is_some_and(|live| live.job.paused) {
             return self.job_answer(id, Made::Unchanged);
         }
-        self.fire_due(id, cx);
+        self.fire_owed(id, cx);
         self.edit_job(id, |job| {
             job.paused = true;
             job.updated_at = cx.now;
@@ -207,31 +212,41 @@ impl Shard {
         self.job_answer(id, Made::Changed)
     }
 
-    /// Fires that fell into the pause are on record: people ask why nothing ran.
     fn resume_job(&mut self, namespace: &Namespace, name: &Name, cx: &mut Context<'_>) -> Reply {
         let id = self.known_job(namespace, name)?;
-        let Some(live) = self.jobs.get(&id).filter(|live| live.job.paused) else {
+        if self.jobs.get(&id).is_some_and(|live| !live.job.paused) {
             return self.job_answer(id, Made::Unchanged);
-        };
+        }
+        self.skip_paused(id, cx.now);
+        let has_fires = self.has_fires(id);
+        self.edit_job(id, |job| {
+            job.paused = false;
+            job.updated_at = cx.now;
+            plan_from(job, has_fires, cx.now);
+        });
+        self.job_answer(id, Made::Changed)
+    }
+
+    /// What fell into a pause is on record, under the definition it fell under: people ask why nothing ran.
+    fn skip_paused(&mut self, id: JobId, now: Timestamp) {
+        let Some(live) = self.jobs.get(&id).filter(|live| live.job.paused) else { return };
         let mut job = (*live.job).clone();
         job.plan_after(job.cursor.fired_through.max(job.updated_at));
-        if let (Some(first), Some(last)) = (job.cursor.next_due, job.previous_due(cx.now))
+        if let (Some(first), Some(last)) = (job.cursor.next_due, job.previous_due(now))
             && first <= last
         {
-            self.skip(&job, first, last, SkipReason::Paused, cx.now);
-            job.cursor.fired_through = last;
+            self.skip(&job, first, last, SkipReason::Paused, now);
+            self.edit_job(id, |job| job.cursor.fired_through = last);
         }
-        job.paused = false;
-        job.updated_at = cx.now;
-        plan_from(&mut job, self.has_runs(id), cx.now);
-        self.edit_job(id, |stored| *stored = job);
-        self.job_answer(id, Made::Changed)
     }
 
     fn run_job(&mut self, ask: RunJob, cx: &mut Context<'_>) -> Reply {
         let id = self.known_job(&ask.namespace, &ask.name)?;
         let unique = self.jobs.get(&id).and_then(|live| unique_of(&live.job.definition));
-        let key = ask.key.or(unique).map(|key| Claim::new(key, |text| job_run_key(&ask.namespace, &ask.name, text)));
+        let key = ask
+            .key
+            .or(unique)
+            .map(|key| Claim::new(key, |text| job_run_key(&ask.namespace, &ask.name, text)));
         if let Some(existing) = self.bearer(key.as_ref(), cx.now) {
             return Ok(Answer::Existing(existing));
         }
@@ -336,13 +351,19 @@ impl Shard {
             }
             self.take_waiting(record, cx);
         }
-        let live = self.runs.get(&run).filter(|live| live.run.namespace == *namespace).ok_or(Refusal::NoSuchRun(run))?;
+        let live = self
+            .runs
+            .get(&run)
+            .filter(|live| live.run.namespace == *namespace)
+            .ok_or(Refusal::NoSuchRun(run))?;
         let asked_before = live.run.cancelling().is_some_and(|cause| cause != Cause::Timeout);
         if !asked_before {
             self.stop(run, Cause::User, cx);
         }
         let live = self.runs.get(&run).map(|live| Arc::clone(&live.run));
-        let run = live.or_else(|| self.record(namespace, run).map(|record| record.run)).ok_or(Refusal::NoSuchRun(run))?;
+        let run = live
+            .or_else(|| self.record(namespace, run).map(|record| record.run))
+            .ok_or(Refusal::NoSuchRun(run))?;
         Ok(Answer::Run(run))
     }
 
@@ -363,8 +384,12 @@ impl Shard {
         room_for_one(cx)?;
         let params = retry.params.or_else(|| record.run.params.clone());
         let run = self.make_retry(&record, cx);
-        self.decide(record);
-        self.launch(run, params, key, Some(retry.run), cx)
+        let reply = self.launch(run, params, key, Some(retry.run), cx);
+        // One that was skipped at once has tried nothing: the dead letter still waits for someone.
+        if self.runs.contains_key(&run) {
+            self.decide(record);
+        }
+        reply
     }
 
     /// Under the job's newest revision; a run without a job, or whose job is gone, carries its own definition.
@@ -428,16 +453,18 @@ fn ended(run: &Run) -> Refusal {
 
 /// The first due time after now. A job that counts from the end of its last run begins at once, unless it has one
 /// under way: then the end of that one plans the next.
-fn plan_from(job: &mut Job, has_runs: bool, now: Timestamp) {
+fn plan_from(job: &mut Job, has_fires: bool, now: Timestamp) {
     let after = now.max(job.cursor.fired_through);
     job.plan_after(after);
-    if has_runs {
+    if has_fires {
         return;
     }
     // A due time is used once: one that fell on this very instant was fired before the edit.
     let earliest = if after == job.cursor.fired_through { after + Duration::from_millis(1) } else { after };
     let begins = job.open_schedules().filter(|(_, schedule)| matches!(schedule.when, When::AfterFinish(_)));
-    let first = begins.map(|(_, schedule)| schedule.start.unwrap_or(earliest).max(earliest)).min();
+    let firsts = begins.map(|(_, schedule)| (schedule.start.unwrap_or(earliest).max(earliest), schedule.end));
+    let first =
+        firsts.filter(|(first, end)| end.is_none_or(|end| *first <= end)).map(|(first, _)| first).min();
     if let Some(first) = first
         && job.cursor.next_due.is_none_or(|next| first < next)
     {

@@ -7,6 +7,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use punctual_core::Timestamp;
 use punctual_core::change::{Found, RunRecord, UniqueKey};
 use punctual_core::ids::{JobId, RunId};
 use punctual_core::job::{Definition, Job};
@@ -25,15 +26,15 @@ pub(crate) struct LiveJob {
     pub(crate) active: BTreeSet<RunId>,
     /// How many of those are ready or running, for `limits.running`.
     pub(crate) placed: u32,
-    /// Runs whose time has come and that wait for an earlier one, in order.
-    pub(crate) held: VecDeque<RunId>,
+    /// Runs whose time has come and that wait for an earlier one: the earliest due goes first, the same after a reload.
+    pub(crate) held: BTreeSet<(Timestamp, RunId)>,
     /// Runs in memory that wait for their due time.
     pub(crate) waiting: u32,
 }
 
 impl LiveJob {
     pub(crate) fn new(job: Arc<Job>, stored: bool) -> Self {
-        LiveJob { job, stored, active: BTreeSet::new(), placed: 0, held: VecDeque::new(), waiting: 0 }
+        LiveJob { job, stored, active: BTreeSet::new(), placed: 0, held: BTreeSet::new(), waiting: 0 }
     }
 
     pub(crate) fn is_idle(&self) -> bool {

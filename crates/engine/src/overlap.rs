@@ -55,7 +55,7 @@ impl Shard {
     /// The new run is held before the old ones are stopped: whoever ends last lets it in.
     fn replace(&mut self, job: JobId, run: RunId, cx: &mut Context<'_>) {
         let Some(live) = self.jobs.get(&job) else { return };
-        let older: Vec<RunId> = live.held.iter().chain(&live.active).copied().collect();
+        let older: Vec<RunId> = live.held.iter().map(|(_, run)| run).chain(&live.active).copied().collect();
         self.transition(run, Event::Held(Wait::Overlap), cx);
         for old in older {
             self.stop(old, Cause::Replaced, cx);
@@ -65,14 +65,15 @@ impl Shard {
     /// Puts a run into the line, or holds it when its job has as many placed as it may.
     pub(crate) fn place(&mut self, run: RunId, cx: &mut Context<'_>) {
         let job = self.runs.get(&run).and_then(|live| live.run.job()).and_then(|job| self.jobs.get(&job));
-        let full = job.is_some_and(|live| live.job.definition.at_once_max().is_some_and(|max| live.placed >= max));
+        let full =
+            job.is_some_and(|live| live.job.definition.at_once_max().is_some_and(|max| live.placed >= max));
         self.transition(run, if full { Event::Held(Wait::Limit) } else { Event::Due }, cx);
     }
 
     /// Lets in whoever is next, now that a run of the job has ended or stepped back.
     pub(crate) fn release(&mut self, job: JobId, cx: &mut Context<'_>) {
         while let Some(live) = self.jobs.get_mut(&job)
-            && let Some(next) = live.held.front().copied()
+            && let Some((_, next)) = live.held.first().copied()
         {
             // By the definition of now, whatever it was held for: an edit may have drawn the line elsewhere.
             let definition = &live.job.definition;

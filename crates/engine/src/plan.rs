@@ -108,7 +108,9 @@ impl Shard {
     fn revive_pinned(&mut self, cx: &mut Context<'_>) {
         let jobs: Vec<_> = self.pins.jobs.values().filter_map(|pin| pin.row.clone()).collect();
         for job in jobs.into_iter().filter(|job| job.cursor.wake_at.is_some()) {
-            if !self.jobs.contains_key(&job.id) && !self.names.contains_key(&(job.namespace.clone(), job.name.clone())) {
+            if !self.jobs.contains_key(&job.id)
+                && !self.names.contains_key(&(job.namespace.clone(), job.name.clone()))
+            {
                 self.remember_job(job, true);
             }
         }
@@ -161,11 +163,13 @@ impl Shard {
     }
 
     /// When something will be due, if nothing happens before.
-    pub fn next_wake(&self) -> Option<Timestamp> {
-        match (self.plan.next(), self.deadlines.next()) {
-            (Some(timer), Some(deadline)) => Some(timer.min(deadline)),
-            (timer, deadline) => timer.or(deadline),
-        }
+    pub fn next_due(&self) -> Option<Timestamp> {
+        self.plan.next()
+    }
+
+    /// When something will have lasted too long, by the time that has elapsed.
+    pub fn next_deadline(&self) -> Option<Timestamp> {
+        self.deadlines.next()
     }
 
     pub(crate) fn is_job(&self, id: i64) -> Option<JobId> {

@@ -49,9 +49,10 @@ impl Shard {
 
     fn note(&mut self, run: RunId, token: Token, cx: &mut Context<'_>, note: impl FnOnce(&mut Run)) {
         match self.runs.get_mut(&run) {
-            Some(live) if matches!(live.run.state, State::Running { token: newest, .. } if newest == token) => {
+            Some(live) if matches!(live.run.state, State::Running { token: newest, .. } if newest == token) =>
+            {
                 note(Arc::make_mut(&mut live.run));
-                self.note_lazily(run, cx.now);
+                self.note_lazily(run, cx.elapsed);
             }
             _ => cx.pool.stale_reports += 1,
         }

@@ -39,7 +39,8 @@ impl Shard {
     }
 
     fn leave_state(&mut self, run: RunId, before: &State, after: &State, priority: u8, cx: &mut Context<'_>) {
-        let job = self.runs.get(&run).and_then(|live| live.run.job()).and_then(|job| self.jobs.get_mut(&job));
+        let Some((due, job)) = self.runs.get(&run).map(|live| (live.run.due, live.run.job())) else { return };
+        let job = job.and_then(|job| self.jobs.get_mut(&job));
         match before {
             State::Waiting { wait: Wait::Due(at) } => {
                 self.plan.disarm(Some(*at), run.0);
@@ -49,7 +50,7 @@ impl Shard {
             }
             State::Waiting { wait: Wait::Overlap | Wait::Limit } => {
                 if let Some(job) = job {
-                    job.held.retain(|held| *held != run);
+                    job.held.remove(&(due, run));
                 }
             }
             State::Ready { since } => {
@@ -69,15 +70,18 @@ impl Shard {
     }
 
     fn enter_state(&mut self, run: RunId, before: &State, after: &State, cx: &mut Context<'_>) {
-        let job = self.runs.get(&run).and_then(|live| live.run.job()).and_then(|job| self.jobs.get_mut(&job));
+        let Some((due, job)) = self.runs.get(&run).map(|live| (live.run.due, live.run.job())) else { return };
+        let job = job.and_then(|job| self.jobs.get_mut(&job));
         match after {
             State::Waiting { wait: Wait::Overlap | Wait::Limit } => {
                 if let Some(job) = job {
-                    job.held.push_back(run);
+                    job.held.insert((due, run));
                     job.active.remove(&run);
                 }
             }
-            State::Waiting { wait: Wait::Backoff(at) } => self.deadlines.insert(*at, Deadline::Backoff(run)),
+            State::Waiting { wait: Wait::Backoff(at) } => {
+                self.deadlines.insert(cx.elapsed_at(*at), Deadline::Backoff(run));
+            }
             State::Waiting { wait: Wait::Due(_) } => {}
             State::Ready { since } => {
                 if let Some(job) = job {
@@ -103,7 +107,8 @@ impl Shard {
         cx.pool.live -= 1;
         self.dirty.runs.remove(&run);
         self.dirty.lazy.remove(&run);
-        let dead = matches!(live.run.status(), Status::Failed | Status::TimedOut) && live.definition.dead_letter;
+        let dead =
+            matches!(live.run.status(), Status::Failed | Status::TimedOut) && live.definition.dead_letter;
         let job = self.leave_job(&live, cx);
         let row = job.and_then(|job| self.jobs.get(&job)).map(|job| Arc::clone(&job.job));
         self.dirty.settled.push(Settled { run: Arc::clone(&live.run), stored: live.stored, dead });
@@ -119,14 +124,22 @@ impl Shard {
         let job = self.jobs.get_mut(&id)?;
         job.active.remove(&live.run.id);
         self.dirty.quieter.insert(id);
-        if matches!(live.run.trigger, Trigger::Schedule | Trigger::Misfire) {
+        if is_fire(live.run.trigger) {
             self.plan_after_finish(id, cx);
         }
         Some(id)
     }
 
+    /// Whether a run that the schedule made is under way.
+    pub(crate) fn has_fires(&self, id: JobId) -> bool {
+        let Some(live) = self.jobs.get(&id) else { return false };
+        let held = live.held.iter().map(|(_, run)| run);
+        let mut runs = live.active.iter().chain(held).filter_map(|run| self.runs.get(run));
+        runs.any(|live| is_fire(live.run.trigger))
+    }
+
     /// The next due time of a job that counts from the end of its last run.
-    fn plan_after_finish(&mut self, id: JobId, cx: &mut Context<'_>) {
+    pub(crate) fn plan_after_finish(&mut self, id: JobId, cx: &mut Context<'_>) {
         let Some(live) = self.jobs.get(&id) else { return };
         if live.job.paused {
             return;
@@ -135,7 +148,9 @@ impl Shard {
             When::AfterFinish(span) => Some((span, schedule.end)),
             _ => None,
         });
-        let due = spans.filter_map(|(span, end)| Some(cx.now + span).filter(|due| end.is_none_or(|end| *due <= end))).min();
+        let due = spans
+            .filter_map(|(span, end)| Some(cx.now + span).filter(|due| end.is_none_or(|end| *due <= end)))
+            .min();
         let Some(due) = due else { return };
         if live.job.cursor.next_due.is_none_or(|next| due < next) {
             self.edit_job(id, |job| {
@@ -144,6 +159,11 @@ impl Shard {
             });
         }
     }
+}
+
+/// Whether the schedule made a run: `after_finish` counts from the end of these alone.
+fn is_fire(trigger: Trigger) -> bool {
+    matches!(trigger, Trigger::Schedule | Trigger::Misfire)
 }
 
 /// Whether a state counts against `limits.running`.

@@ -119,7 +119,7 @@ impl Shard {
             names: FxHashMap::default(),
             runs: FxHashMap::default(),
             plan: Plan::new(settings.page),
-            deadlines: Wheel::new(cx.now),
+            deadlines: Wheel::new(cx.elapsed),
             pins: Pins::default(),
             fetched: Fetched::default(),
             dirty: Dirty::default(),
@@ -127,7 +127,7 @@ impl Shard {
         };
         cx.pool.forget(loaded.shard);
         let mut records = loaded.runs;
-        // Ids are in the order of creation: held runs come back in the order in which they were held.
+        // In one order, whatever the store's, so that a history replays the same.
         records.sort_by_key(|record| record.run.id);
         for record in records {
             shard.take_up(record, cx);
@@ -139,7 +139,9 @@ impl Shard {
     /// Attempts of workers that have started again since: nobody will ever report them.
     fn give_up_outlived(&mut self, cx: &mut Context<'_>) {
         let running = self.runs.values().filter_map(|live| match &live.run.state {
-            State::Running { worker, token, .. } if cx.pool.roster.is_outlived(worker) => Some((live.run.id, *token)),
+            State::Running { worker, token, .. } if cx.pool.roster.is_outlived(worker) => {
+                Some((live.run.id, *token))
+            }
             _ => None,
         });
         let mut outlived: Vec<(RunId, Token)> = running.collect();
@@ -186,7 +188,8 @@ impl Shard {
             Command::RunJob(RunJob { namespace, name, key, .. }) => {
                 self.want_job(namespace, name, &mut wants);
                 // Without a key of its own, the job's `unique` is its key: known once the job is.
-                let unique = self.peek_job(namespace, name).and_then(|job| crate::intake::unique_of(&job.definition));
+                let unique =
+                    self.peek_job(namespace, name).and_then(|job| crate::intake::unique_of(&job.definition));
                 if let Some(key) = key.clone().or(unique) {
                     self.want_unique(&crate::intake::job_run_key(namespace, name, &key.text), &mut wants);
                 }
@@ -196,7 +199,9 @@ impl Shard {
                     self.want_unique(&crate::intake::submit_key(&submit.namespace, &key.text), &mut wants);
                 }
             }
-            Command::CancelRun { run, .. } | Command::DiscardDeadLetter { run, .. } => self.want_run(*run, &mut wants),
+            Command::CancelRun { run, .. } | Command::DiscardDeadLetter { run, .. } => {
+                self.want_run(*run, &mut wants);
+            }
             Command::RetryRun(RetryRun { namespace, run, key, .. }) => {
                 self.want_run(*run, &mut wants);
                 if let Some(key) = key {
@@ -236,7 +241,8 @@ impl Shard {
     pub fn supply(&mut self, found: Found) {
         for job in self.fetched.take(found) {
             let key = (job.namespace.clone(), job.name.clone());
-            if job.shard() == self.id && !self.names.contains_key(&key) && !self.pins.jobs.contains_key(&key) {
+            if job.shard() == self.id && !self.names.contains_key(&key) && !self.pins.jobs.contains_key(&key)
+            {
                 self.fetched.jobs.insert(job.id);
                 self.remember_job(job, true);
             }
@@ -311,7 +317,7 @@ impl Shard {
         {
             self.remember_job(job, true);
         }
-        let id = run.id;
+        let (id, due) = (run.id, run.due);
         let job = run.job();
         let state = run.state.clone();
         self.remember_run(LiveRun { run, definition, stored: true }, cx);
@@ -319,14 +325,14 @@ impl Shard {
         match state {
             State::Waiting { wait: Wait::Overlap | Wait::Limit } => {
                 if let Some(job) = live_job {
-                    job.held.push_back(id);
+                    job.held.insert((due, id));
                 }
             }
             State::Waiting { wait: Wait::Backoff(at) } => {
                 if let Some(job) = live_job {
                     job.active.insert(id);
                 }
-                self.deadlines.insert(at, Deadline::Backoff(id));
+                self.deadlines.insert(cx.elapsed_at(at), Deadline::Backoff(id));
             }
             State::Ready { since } => {
                 if let Some(job) = live_job {
@@ -340,8 +346,8 @@ impl Shard {
                     job.active.insert(id);
                     job.placed += 1;
                 }
-                cx.pool.adopt(&worker, id, token, cx.now);
-                self.arm_timeout(id, token, since);
+                cx.pool.adopt(&worker, id, token, cx.elapsed);
+                self.arm_timeout(id, token, since, cx);
                 self.offer_again(id, cx);
             }
             _ => {}
@@ -364,12 +370,16 @@ impl Shard {
     /// About how many rows the next batch would change.
     pub fn dirty_rows(&self) -> usize {
         let dirty = &self.dirty;
-        dirty.jobs.len() + dirty.runs.len() + 2 * dirty.settled.len() + dirty.revisions.len() + dirty.uniques.len()
+        dirty.jobs.len()
+            + dirty.runs.len()
+            + 2 * dirty.settled.len()
+            + dirty.revisions.len()
+            + dirty.uniques.len()
     }
 
-    pub(crate) fn note_lazily(&mut self, run: RunId, now: Timestamp) {
+    pub(crate) fn note_lazily(&mut self, run: RunId, elapsed: Timestamp) {
         if self.dirty.lazy.is_empty() {
-            self.deadlines.insert(now + LAZY_MAX, Deadline::Lazy);
+            self.deadlines.insert(elapsed + LAZY_MAX, Deadline::Lazy);
         }
         self.dirty.lazy.insert(run);
     }
@@ -412,8 +422,13 @@ impl Shard {
             self.drop_run_if_far(run, cx);
         }
         self.shrink(cx);
-        let batch =
-            Batch { shard: self.id, epoch: self.epoch, commit: self.commit, last_id: self.ids.last(), changes };
+        let batch = Batch {
+            shard: self.id,
+            epoch: self.epoch,
+            commit: self.commit,
+            last_id: self.ids.last(),
+            changes,
+        };
         self.commit += 1;
         batch
     }
@@ -437,7 +452,11 @@ impl Shard {
         for id in &dirty.jobs {
             if let Some(live) = self.jobs.get_mut(id) {
                 let row = Row::Job(Arc::clone(&live.job));
-                if std::mem::replace(&mut live.stored, true) { changes.update(row) } else { changes.insert(row) }
+                if std::mem::replace(&mut live.stored, true) {
+                    changes.update(row);
+                } else {
+                    changes.insert(row);
+                }
             }
         }
         for gone in &dirty.deleted_jobs {
@@ -451,7 +470,11 @@ impl Shard {
         for id in dirty {
             if let Some(live) = self.runs.get_mut(id) {
                 let row = Row::Run(Arc::clone(&live.run));
-                if std::mem::replace(&mut live.stored, true) { changes.update(row) } else { changes.insert(row) }
+                if std::mem::replace(&mut live.stored, true) {
+                    changes.update(row);
+                } else {
+                    changes.insert(row);
+                }
             }
         }
     }
@@ -495,7 +518,8 @@ impl Shard {
             live_job.waiting -= 1;
             job = Some(Arc::clone(&live_job.job));
         }
-        let record = RunRecord { run: live.run, definition: live.definition, job: job.clone(), dead_letter: false };
+        let record =
+            RunRecord { run: live.run, definition: live.definition, job: job.clone(), dead_letter: false };
         self.pins.run(self.batch, record);
         if let Some(job) = job {
             self.drop_if_far(job.id, Some(self.batch));

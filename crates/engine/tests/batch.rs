@@ -33,7 +33,7 @@ fn words(batch: &Batch) -> Vec<String> {
 }
 
 /// What the rig's last step wrote, as one batch.
-fn check(rig: &mut Rig, step: impl FnOnce(&mut Rig), expected: &[&str]) {
+fn check<T>(rig: &mut Rig, step: impl FnOnce(&mut Rig) -> T, expected: &[&str]) {
     let before = rig.batches.len();
     step(rig);
     let written: Vec<_> = rig.batches[before..].iter().map(words).collect();
@@ -43,14 +43,14 @@ fn check(rig: &mut Rig, step: impl FnOnce(&mut Rig), expected: &[&str]) {
 #[test]
 fn a_run_born_while_a_slot_is_free_is_one_insert() {
     let mut rig = Rig::new(1);
-    check(&mut rig, |rig| drop(rig.submit(manual())), &["insert run running"]);
-    check(&mut rig, |rig| drop(rig.submit(manual())), &["insert run ready"]);
+    check(&mut rig, |rig| rig.submit(manual()), &["insert run running"]);
+    check(&mut rig, |rig| rig.submit(manual()), &["insert run ready"]);
 }
 
 #[test]
 fn a_fire_is_its_run_and_its_cursor_in_one_batch() {
     let mut rig = Rig::new(1);
-    check(&mut rig, |rig| drop(rig.put("job", on([every("10s")]))), &["insert job", "insert revision"]);
+    check(&mut rig, |rig| rig.put("job", on([every("10s")])), &["insert job", "insert revision"]);
     check(&mut rig, |rig| rig.advance("10s"), &["update job", "insert run running"]);
 }
 
@@ -122,11 +122,17 @@ fn effects_are_seen_after_their_commit_and_in_order() {
     rig.settle();
     assert!(rig.effects.is_empty(), "not even a refusal");
     rig.let_commits_through();
-    let seen: Vec<_> = rig.effects.iter().map(|effect| match effect {
-        Effect::Answer { ticket, .. } => format!("answer {}", ticket.0),
-        Effect::Order { order: Order::Assign(assignment), .. } => format!("assign {}", assignment.attempt),
-        Effect::Order { order, .. } => format!("{order:?}"),
-    }).collect();
+    let seen: Vec<_> = rig
+        .effects
+        .iter()
+        .map(|effect| match effect {
+            Effect::Answer { ticket, .. } => format!("answer {}", ticket.0),
+            Effect::Order { order: Order::Assign(assignment), .. } => {
+                format!("assign {}", assignment.attempt)
+            }
+            Effect::Order { order, .. } => format!("{order:?}"),
+        })
+        .collect();
     let [first, second] = tickets.map(|ticket| format!("answer {}", ticket.0));
     assert_eq!(seen, [first, second, "assign 1".into(), "assign 1".into(), format!("answer {}", refused.0)]);
 }
@@ -139,7 +145,7 @@ fn a_start_is_written_with_whatever_is_written_next() {
     let batches = rig.batches.len();
     rig.tell(Report::Started { run, token, at });
     assert_eq!(rig.batches.len(), batches, "it is not worth a commit of its own");
-    check(&mut rig, |rig| drop(rig.submit(manual())), &["update run running", "insert run running"]);
+    check(&mut rig, |rig| rig.submit(manual()), &["update run running", "insert run running"]);
     assert_eq!(rig.run(run).started_at, Some(at));
 }
 

@@ -130,7 +130,8 @@ impl Reign {
     /// The due times after one instant and up to another.
     fn dues(&self, after: Timestamp, to: Timestamp) -> Vec<Timestamp> {
         let schedules = &self.job.definition.schedules;
-        let next = |after: &Timestamp| schedules.iter().filter_map(|s| s.next(*after, self.job.created_at)).min();
+        let next =
+            |after: &Timestamp| schedules.iter().filter_map(|s| s.next(*after, self.job.created_at)).min();
         std::iter::successors(next(&after), next).take_while(|due| *due <= to).collect()
     }
 
@@ -142,7 +143,8 @@ impl Reign {
 
 /// What the rows say: every run, and every due time within a range record.
 fn recorded(rig: &Rig, reigns: &[Reign]) -> Vec<Fate> {
-    let runs = rig.runs("job").into_iter().filter_map(|run| Some((run.job()?, run.due, revision(&run), false)));
+    let runs =
+        rig.runs("job").into_iter().filter_map(|run| Some((run.job()?, run.due, revision(&run), false)));
     let skips = rig.skips().into_iter().flat_map(|skip| {
         let of = reigns.iter().find(|reign| (reign.job.id, reign.job.revision) == (skip.job, skip.revision));
         let dues = of.expect("a revision that was").dues(skip.from.before(span("1ms")), skip.to);

@@ -1,10 +1,10 @@
 //! What happens when a run is due while an earlier one of its job is still active.
 
+use Status::{Cancelled, Ready, Running, Skipped, Succeeded, Waiting};
 use punctual_core::attempt::End;
 use punctual_core::job::{Definition, Overlap};
 use punctual_core::limits::HELD_PER_JOB_MAX;
 use punctual_core::run::{Cause, Reason, Status};
-use Status::{Cancelled, Ready, Running, Skipped, Succeeded, Waiting};
 
 use crate::support::{Rig, after_finish, cancel, every, manual, on, span};
 
@@ -154,7 +154,12 @@ fn an_edit_to_allow_lets_all_in() {
 
 #[test]
 fn an_edit_to_a_narrower_policy_stops_nobody() {
-    check_edit(Overlap::Queue, job(Overlap::Skip), [Running, Waiting, Waiting], [Succeeded, Running, Waiting]);
+    check_edit(
+        Overlap::Queue,
+        job(Overlap::Skip),
+        [Running, Waiting, Waiting],
+        [Succeeded, Running, Waiting],
+    );
     check_edit(Overlap::Allow, job(Overlap::Queue), [Running; 3], [Succeeded, Running, Running]);
 }
 

@@ -93,7 +93,12 @@ impl Node {
         let (status_in, status) = watch::channel(Status::default());
         let (stop_in, stop) = watch::channel(false);
         let (results_in, results) = mpsc::unbounded_channel();
-        let handle = Handle { asks: asks_in, status, store: Arc::clone(&config.store), spread: Arc::new(AtomicU64::new(0)) };
+        let handle = Handle {
+            asks: asks_in,
+            status,
+            store: Arc::clone(&config.store),
+            spread: Arc::new(AtomicU64::new(0)),
+        };
         let settings = Settings {
             shards: config.store.shards(),
             lanes: config.lanes,
@@ -246,7 +251,9 @@ impl Carrier {
                 self.workers.insert(worker.clone(), orders);
                 self.step(Input::Joined { worker, slots, holding });
             }
-            Arrived::Linked(Linked::Reports(worker, reports)) => self.step(Input::Reports { worker, reports }),
+            Arrived::Linked(Linked::Reports(worker, reports)) => {
+                self.step(Input::Reports { worker, reports });
+            }
             Arrived::Linked(Linked::Left(worker)) => {
                 self.workers.remove(&worker);
                 self.step(Input::Left { worker });
@@ -311,8 +318,12 @@ impl Carrier {
                     let result = store.acquire(&shards).await;
                     Input::Acquired { shards, result }
                 }
-                Output::Load { shard, epoch } => Input::Loaded { shard, result: store.load(shard, epoch).await },
-                Output::Commit { lane, batches } => Input::Committed { lane, result: store.commit(batches).await },
+                Output::Load { shard, epoch } => {
+                    Input::Loaded { shard, result: store.load(shard, epoch).await }
+                }
+                Output::Commit { lane, batches } => {
+                    Input::Committed { lane, result: store.commit(batches).await }
+                }
                 Output::Fetch { read, wants } => Input::Fetched { read, result: store.fetch(wants).await },
                 Output::Page { read, shard, after, limit } => {
                     Input::Paged { read, shard, result: store.due(shard, after, limit).await }
@@ -338,7 +349,9 @@ impl Carrier {
             changes: counts.changes,
             stale_reports: pool.stale_reports,
             failed: self.failed.clone(),
-            workers: workers.map(|(id, slots, busy)| WorkerStatus { id: id.to_string(), slots, busy }).collect(),
+            workers: workers
+                .map(|(id, slots, busy)| WorkerStatus { id: id.to_string(), slots, busy })
+                .collect(),
         };
         self.status.send_if_modified(|old| {
             let changed = *old != status;

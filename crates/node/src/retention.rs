@@ -11,6 +11,8 @@ use tracing::warn;
 /// Rows removed in one transaction: small enough not to be felt by the commit behind it.
 const STEP: usize = 500;
 
+const BEHIND: Duration = Duration::from_secs(60);
+
 /// Prunes every `every` until `stop` says so.
 pub async fn run(
     store: Arc<dyn Store>,
@@ -30,7 +32,8 @@ pub async fn run(
 }
 
 async fn prune(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>, ad_hoc_kept: Duration) {
-    let policy = PrunePolicy { now: clock.now(), ad_hoc_kept };
+    // A little behind, so that nothing is taken from under a command that has just read it.
+    let policy = PrunePolicy { now: clock.now().before(BEHIND), ad_hoc_kept };
     loop {
         match store.prune(&policy, STEP).await {
             Ok(0) => return,

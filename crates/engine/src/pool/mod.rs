@@ -38,7 +38,7 @@ impl Pool {
     }
 
     /// An attempt found running when its shard was loaded: it holds a slot of its worker, known or not.
-    pub fn adopt(&mut self, worker: &WorkerId, run: RunId, token: Token, now: Timestamp) {
-        self.roster.adopt(worker, run, token, now);
+    pub fn adopt(&mut self, worker: &WorkerId, run: RunId, token: Token, elapsed: Timestamp) {
+        self.roster.adopt(worker, run, token, elapsed);
     }
 }

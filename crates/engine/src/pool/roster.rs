@@ -2,6 +2,7 @@
 //!
 //! A lease is the worker's, not the attempt's: one sign of life names all it has in hand, and one silence gives
 //! them all up. An attempt that a living worker no longer names, a lease after it was given out, never reached it.
+//! All times here are elapsed time: a clock that was set makes nobody silent.
 
 use std::time::Duration;
 
@@ -24,11 +25,12 @@ struct Worker {
     heard: Timestamp,
 }
 
-/// An attempt in a worker's hand.
+/// An attempt that holds a slot of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Held {
     pub token: Token,
-    pub since: Timestamp,
+    /// When it was given out; none: its order still waits for its commit, and cannot have been missed.
+    pub given: Option<Timestamp>,
 }
 
 impl Worker {
@@ -91,7 +93,7 @@ impl Roster {
         (known.silent, known.heard) = (false, now);
         let named: FxHashSet<_> = named.iter().copied().collect();
         let missing = known.in_hand.iter().filter(|(run, held)| {
-            !named.contains(&(**run, held.token)) && now.since(held.since) > lease
+            !named.contains(&(**run, held.token)) && held.given.is_some_and(|at| now.since(at) > lease)
         });
         sorted(missing.map(|(run, held)| (*run, held.token)))
     }
@@ -108,11 +110,6 @@ impl Roster {
             worker.slots > 0
         });
         sorted(lost.into_iter())
-    }
-
-    /// Time has jumped: nobody could have been heard in between, so everyone has a full lease from now.
-    pub fn excuse(&mut self, now: Timestamp) {
-        self.workers.values_mut().for_each(|worker| worker.heard = now);
     }
 
     /// When the next worker falls silent, if it is not heard before.
@@ -136,15 +133,23 @@ impl Roster {
             .map(|(id, _)| id.clone())
     }
 
-    pub(crate) fn take(&mut self, worker: &WorkerId, run: RunId, token: Token, now: Timestamp) {
+    pub(crate) fn take(&mut self, worker: &WorkerId, run: RunId, token: Token) {
         if let Some(known) = self.workers.get_mut(worker) {
-            known.in_hand.insert(run, Held { token, since: now });
+            known.in_hand.insert(run, Held { token, given: None });
+        }
+    }
+
+    /// The order has left: from now on the worker may be asked about it.
+    pub fn give(&mut self, worker: &WorkerId, run: RunId, token: Token, now: Timestamp) {
+        let held = self.workers.get_mut(worker).and_then(|known| known.in_hand.get_mut(&run));
+        if let Some(held) = held.filter(|held| held.token == token) {
+            held.given = Some(now);
         }
     }
 
     pub(super) fn adopt(&mut self, worker: &WorkerId, run: RunId, token: Token, now: Timestamp) {
         let known = self.workers.entry(worker.clone()).or_insert_with(|| Worker::unknown(now));
-        known.in_hand.insert(run, Held { token, since: now });
+        known.in_hand.insert(run, Held { token, given: Some(now) });
     }
 
     pub(crate) fn give_back(&mut self, worker: &WorkerId, run: RunId) {
@@ -211,7 +216,7 @@ mod tests {
     fn a_worker_silent_for_its_lease_loses_what_it_has_in_hand() {
         let mut roster = Roster::default();
         roster.join(&worker("a"), 2, &[], at(0));
-        roster.take(&worker("a"), RunId(1), Token(1), at(1));
+        roster.take(&worker("a"), RunId(1), Token(1));
         assert!(roster.silent(LEASE, at(14)).is_empty());
         assert_eq!(roster.silent(LEASE, at(15)), [(RunId(1), Token(1))]);
         assert_eq!(roster.least_loaded(), None, "a silent worker gets nothing more");
@@ -223,9 +228,14 @@ mod tests {
     fn an_assignment_that_never_arrived_is_noticed_after_a_lease() {
         let mut roster = Roster::default();
         roster.join(&worker("a"), 2, &[], at(0));
-        roster.take(&worker("a"), RunId(1), Token(1), at(1));
-        assert!(roster.heard(&worker("a"), &[], LEASE, at(5)).is_empty(), "it may still be on its way");
-        assert_eq!(roster.heard(&worker("a"), &[], LEASE, at(17)), [(RunId(1), Token(1))]);
+        roster.take(&worker("a"), RunId(1), Token(1));
+        assert!(
+            roster.heard(&worker("a"), &[], LEASE, at(20)).is_empty(),
+            "its order may wait for a slow commit"
+        );
+        roster.give(&worker("a"), RunId(1), Token(1), at(21));
+        assert!(roster.heard(&worker("a"), &[], LEASE, at(25)).is_empty(), "it may still be on its way");
+        assert_eq!(roster.heard(&worker("a"), &[], LEASE, at(37)), [(RunId(1), Token(1))]);
     }
 
     #[test]
@@ -250,9 +260,9 @@ mod tests {
         let mut roster = Roster::default();
         roster.join(&worker("big"), 10, &[], at(0));
         roster.join(&worker("small"), 2, &[], at(0));
-        roster.take(&worker("big"), RunId(1), Token(1), at(0));
+        roster.take(&worker("big"), RunId(1), Token(1));
         assert_eq!(roster.least_loaded(), Some(worker("small")));
-        roster.take(&worker("small"), RunId(2), Token(1), at(0));
+        roster.take(&worker("small"), RunId(2), Token(1));
         assert_eq!(roster.least_loaded(), Some(worker("big")));
     }
 }

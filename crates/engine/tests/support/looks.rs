@@ -22,10 +22,14 @@ impl Rig {
     }
 
     pub(crate) fn all_runs(&self) -> Vec<Arc<Run>> {
-        let mut runs: Vec<Arc<Run>> = self.rows.all().filter_map(|row| match row {
-            Row::Run(run) | Row::History(run) => Some(Arc::clone(run)),
-            _ => None,
-        }).collect();
+        let mut runs: Vec<Arc<Run>> = self
+            .rows
+            .all()
+            .filter_map(|row| match row {
+                Row::Run(run) | Row::History(run) => Some(Arc::clone(run)),
+                _ => None,
+            })
+            .collect();
         runs.sort_by_key(|run| run.id);
         runs
     }
@@ -46,10 +50,13 @@ impl Rig {
     }
 
     pub(crate) fn skips(&self) -> Vec<Skip> {
-        self.rows.all().filter_map(|row| match row {
-            Row::Skip(skip) => Some(skip.clone()),
-            _ => None,
-        }).collect()
+        self.rows
+            .all()
+            .filter_map(|row| match row {
+                Row::Skip(skip) => Some(skip.clone()),
+                _ => None,
+            })
+            .collect()
     }
 
     /// First and last due time of each range record, in seconds since the beginning.
@@ -74,25 +81,34 @@ impl Rig {
     }
 
     pub(crate) fn orders(&self) -> Vec<Order> {
-        self.effects.iter().filter_map(|effect| match effect {
-            Effect::Order { order, .. } => Some(order.clone()),
-            Effect::Answer { .. } => None,
-        }).collect()
+        self.effects
+            .iter()
+            .filter_map(|effect| match effect {
+                Effect::Order { order, .. } => Some(order.clone()),
+                Effect::Answer { .. } => None,
+            })
+            .collect()
     }
 
     /// The runs given to the worker, in order.
     pub(crate) fn assigned(&self) -> Vec<RunId> {
-        self.orders().into_iter().filter_map(|order| match order {
-            Order::Assign(assignment) => Some(assignment.run),
-            _ => None,
-        }).collect()
+        self.orders()
+            .into_iter()
+            .filter_map(|order| match order {
+                Order::Assign(assignment) => Some(assignment.run),
+                _ => None,
+            })
+            .collect()
     }
 
     /// The runs whose worker was told to stop.
     pub(crate) fn cancelled_orders(&self) -> Vec<RunId> {
-        self.orders().into_iter().filter_map(|order| match order {
-            Order::Cancel { run, .. } => Some(run),
-            _ => None,
-        }).collect()
+        self.orders()
+            .into_iter()
+            .filter_map(|order| match order {
+                Order::Cancel { run, .. } => Some(run),
+                _ => None,
+            })
+            .collect()
     }
 }

@@ -74,8 +74,13 @@ impl Rig {
 
     fn load(&mut self, shard: ShardId) -> Shard {
         let loaded = self.rows.load(shard);
-        let mut cx =
-            Context { now: self.now, shard, pool: &mut self.pool, effects: &mut self.unseen };
+        let mut cx = Context {
+            now: self.now,
+            elapsed: self.now,
+            shard,
+            pool: &mut self.pool,
+            effects: &mut self.unseen,
+        };
         Shard::load(loaded, self.settings, &mut cx)
     }
 
@@ -123,14 +128,19 @@ impl Rig {
     }
 
     pub(crate) fn next_wake(&self) -> Option<Timestamp> {
-        self.shards.iter().filter_map(Shard::next_wake).min()
+        self.shards.iter().filter_map(wake_of).min()
     }
 
     // ---- the driver's loop --------------------------------------------------------------------------------------
 
     pub(crate) fn apply(&mut self, id: ShardId, event: Event) {
-        let mut cx =
-            Context { now: self.now, shard: id, pool: &mut self.pool, effects: &mut self.unseen };
+        let mut cx = Context {
+            now: self.now,
+            elapsed: self.now,
+            shard: id,
+            pool: &mut self.pool,
+            effects: &mut self.unseen,
+        };
         self.shards[usize::from(id.0)].apply(event, &mut cx);
     }
 
@@ -139,7 +149,7 @@ impl Rig {
         loop {
             for index in 0..self.shards.len() {
                 let id = self.shards[index].id();
-                while self.shards[index].next_wake().is_some_and(|wake| wake <= self.now) {
+                while wake_of(&self.shards[index]).is_some_and(|wake| wake <= self.now) {
                     self.apply(id, Event::Tick { limit: 256 });
                 }
             }
@@ -147,7 +157,9 @@ impl Rig {
                 self.apply(run.shard(), Event::Assign { run, worker });
             }
             self.commit();
-            while !self.reading && let Some(page) = self.ask_page() {
+            while !self.reading
+                && let Some(page) = self.ask_page()
+            {
                 self.bring(page);
             }
             if self.next_wake().is_none_or(|wake| wake > self.now) {
@@ -164,6 +176,7 @@ impl Rig {
             let shard = &mut self.shards[index];
             let mut cx = Context {
                 now: self.now,
+                elapsed: self.now,
                 shard: shard.id(),
                 pool: &mut self.pool,
                 effects: &mut self.unseen,
@@ -202,6 +215,7 @@ impl Rig {
         for (index, shard) in self.shards.iter_mut().enumerate() {
             let mut cx = Context {
                 now: self.now,
+                elapsed: self.now,
                 shard: shard.id(),
                 pool: &mut self.pool,
                 effects: &mut self.unseen,
@@ -217,8 +231,13 @@ impl Rig {
     pub(crate) fn bring(&mut self, (index, page): (usize, TimerPage)) {
         self.reading = false;
         let shard = &mut self.shards[index];
-        let mut cx =
-            Context { now: self.now, shard: shard.id(), pool: &mut self.pool, effects: &mut self.unseen };
+        let mut cx = Context {
+            now: self.now,
+            elapsed: self.now,
+            shard: shard.id(),
+            pool: &mut self.pool,
+            effects: &mut self.unseen,
+        };
         shard.page(page, &mut cx);
     }
 
@@ -291,4 +310,9 @@ impl Rig {
         }
         self.settle();
     }
+}
+
+/// In a rig time only goes on, so what is due and what lasts go by one clock.
+fn wake_of(shard: &Shard) -> Option<Timestamp> {
+    shard.next_due().into_iter().chain(shard.next_deadline()).min()
 }

@@ -129,7 +129,8 @@ impl Rows {
     fn definition(&self, run: &Run) -> Arc<Definition> {
         match &run.origin {
             Origin::AdHoc(definition) => Arc::clone(definition),
-            Origin::Job { id, revision, .. } => match self.get(id.shard(), &RowKey::Revision(*id, *revision)) {
+            Origin::Job { id, revision, .. } => match self.get(id.shard(), &RowKey::Revision(*id, *revision))
+            {
                 Some(Row::Revision(revision)) => Arc::clone(&revision.definition),
                 _ => panic!("run {} lost its revision", run.id),
             },

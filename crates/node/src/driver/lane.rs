@@ -8,7 +8,7 @@ use punctual_engine::{Context, Effect};
 use punctual_store::Error;
 
 use super::slot::{self, Next, Standing};
-use super::{Driver, Output, REST, RESENDS_MAX};
+use super::{Driver, Output, RESENDS_MAX, REST};
 use crate::handle::Failure;
 
 #[derive(Debug, Default)]
@@ -35,16 +35,16 @@ impl Driver {
         if self.lanes[index].in_flight.is_some() {
             return;
         }
-        let (now, lanes) = (self.now, self.lanes.len());
+        let (now, elapsed, lanes) = (self.now, self.elapsed, self.lanes.len());
         let (mut batches, mut seals) = (Vec::new(), Vec::new());
         for slot in self.slots.iter_mut().filter(|slot| usize::from(slot.id.0) % lanes == index) {
             let Standing::Leading(shard) = &mut slot.standing else { continue };
             if shard.is_dirty() {
                 let effects = &mut self.lanes[index].effects;
-                let mut cx = Context { now, shard: slot.id, pool: &mut self.pool, effects };
+                let mut cx = Context { now, elapsed, shard: slot.id, pool: &mut self.pool, effects };
                 batches.push(shard.seal(&mut cx));
                 seals.push((slot.id, shard.sealed()));
-                slot.wake = shard.next_wake();
+                slot.note_wake();
             }
         }
         let lane = &mut self.lanes[index];
@@ -68,7 +68,7 @@ impl Driver {
                 self.send_again(index, flight);
             }
             Err(Error::Fenced { shard, epoch }) => {
-                let until = self.now + self.settings.shard_lease;
+                let until = self.elapsed + self.settings.shard_lease;
                 let why = format!("shard {shard} is no longer led here in epoch {epoch}");
                 let standing = Standing::Resting { until, next: Next::Acquire, full: false };
                 self.leave_out(index, flight, shard, standing, &why);
@@ -76,7 +76,7 @@ impl Driver {
             Err(Error::Refused { shard, what }) => {
                 // It may be our memory that is wrong: the store's rows decide.
                 let why = format!("the store refused a change: {what}");
-                let standing = Standing::Resting { until: self.now, next: Next::Acquire, full: false };
+                let standing = Standing::Resting { until: self.elapsed, next: Next::Acquire, full: false };
                 self.leave_out(index, flight, shard, standing, &why);
             }
             Err(Error::Unusable(why)) => self.outputs.push(Output::Fail { why }),
@@ -98,7 +98,14 @@ impl Driver {
     }
 
     /// One shard's batch cannot go: the rest is sent again without it.
-    fn leave_out(&mut self, index: usize, mut flight: InFlight, shard: ShardId, standing: Standing, why: &str) {
+    fn leave_out(
+        &mut self,
+        index: usize,
+        mut flight: InFlight,
+        shard: ShardId,
+        standing: Standing,
+        why: &str,
+    ) {
         let failure = Failure::Unavailable(why.to_owned());
         let (theirs, others) = flight.effects.into_iter().partition(|(of, _)| *of == shard);
         flight.effects = others;
@@ -119,7 +126,7 @@ impl Driver {
         let full = matches!(error, Error::Full(_));
         let failure = if full { slot::full() } else { Failure::Unavailable(error.to_string()) };
         let unknown = matches!(error, Error::Unknown(_));
-        let until = if unknown { self.now } else { self.now + REST };
+        let until = if unknown { self.elapsed } else { self.elapsed + REST };
         for batch in flight.batches.iter() {
             let next = if unknown { Next::Acquire } else { Next::Load(batch.epoch) };
             self.throw_away(batch.shard, Standing::Resting { until, next, full }, &failure);

@@ -35,11 +35,15 @@ use lane::Lane;
 use reads::Reads;
 use slot::{Next, Slot, Standing};
 
+/// Rows that timers may bring into one commit. A herd is many small commits rather than a few large ones: the first
+/// of it start while the last are still being written, and a command in between waits for less.
+const TIMER_ROWS: usize = 768;
 /// How long a command waits for a shard that nobody leads before it is answered "not now".
 const COMMAND_WAIT: Duration = Duration::from_secs(5);
 /// The pause before a store that was full or out of reach is tried again.
 const REST: Duration = Duration::from_millis(500);
-/// More than this between two looks at the clock is a jump: whoever carries the driver looks every second.
+/// More than this between two looks at the clock is a jump, since whoever carries the driver looks every second: the
+/// clock was stepped, or we were stopped. Nobody is silent or too slow for that.
 const JUMP: Duration = Duration::from_secs(5);
 /// Times a transaction that is known to be rolled back is sent again as it is.
 const RESENDS_MAX: u32 = 3;
@@ -59,15 +63,43 @@ pub struct Settings {
 /// What has happened.
 #[derive(Debug)]
 pub enum Input {
-    Command { ticket: Ticket, command: Command },
-    Joined { worker: WorkerId, slots: usize, holding: Vec<(RunId, Token)> },
-    Left { worker: WorkerId },
-    Reports { worker: WorkerId, reports: Vec<Report> },
-    Acquired { shards: Vec<ShardId>, result: Result<Vec<(ShardId, Epoch)>, Error> },
-    Loaded { shard: ShardId, result: Result<Loaded, Error> },
-    Committed { lane: usize, result: Result<(), Error> },
-    Fetched { read: u64, result: Result<Found, Error> },
-    Paged { read: u64, shard: ShardId, result: Result<TimerPage, Error> },
+    Command {
+        ticket: Ticket,
+        command: Command,
+    },
+    Joined {
+        worker: WorkerId,
+        slots: usize,
+        holding: Vec<(RunId, Token)>,
+    },
+    Left {
+        worker: WorkerId,
+    },
+    Reports {
+        worker: WorkerId,
+        reports: Vec<Report>,
+    },
+    Acquired {
+        shards: Vec<ShardId>,
+        result: Result<Vec<(ShardId, Epoch)>, Error>,
+    },
+    Loaded {
+        shard: ShardId,
+        result: Result<Loaded, Error>,
+    },
+    Committed {
+        lane: usize,
+        result: Result<(), Error>,
+    },
+    Fetched {
+        read: u64,
+        result: Result<Found, Error>,
+    },
+    Paged {
+        read: u64,
+        shard: ShardId,
+        result: Result<TimerPage, Error>,
+    },
     /// Time has passed.
     Wake,
 }
@@ -75,15 +107,39 @@ pub enum Input {
 /// What is to be done.
 #[derive(Debug)]
 pub enum Output {
-    Acquire { shards: Vec<ShardId> },
-    Load { shard: ShardId, epoch: Epoch },
-    Commit { lane: usize, batches: Arc<Vec<Batch>> },
-    Fetch { read: u64, wants: Vec<(ShardId, Want)> },
-    Page { read: u64, shard: ShardId, after: TimerPlace, limit: usize },
-    Answer { ticket: Ticket, answer: Result<Answer, Failure> },
-    Order { worker: WorkerId, order: Order },
+    Acquire {
+        shards: Vec<ShardId>,
+    },
+    Load {
+        shard: ShardId,
+        epoch: Epoch,
+    },
+    Commit {
+        lane: usize,
+        batches: Arc<Vec<Batch>>,
+    },
+    Fetch {
+        read: u64,
+        wants: Vec<(ShardId, Want)>,
+    },
+    Page {
+        read: u64,
+        shard: ShardId,
+        after: TimerPlace,
+        limit: usize,
+    },
+    Answer {
+        ticket: Ticket,
+        answer: Result<Answer, Failure>,
+    },
+    Order {
+        worker: WorkerId,
+        order: Order,
+    },
     /// The store cannot be used any more: the process must not go on as if nothing had happened.
-    Fail { why: String },
+    Fail {
+        why: String,
+    },
 }
 
 #[derive(Debug)]
@@ -96,9 +152,13 @@ pub struct Driver {
     /// Commands in the order of their arrival, until their shard takes them.
     intake: VecDeque<Waiting>,
     reports: VecDeque<(WorkerId, Report)>,
-    joining: VecDeque<(WorkerId, usize, Vec<(RunId, Token)>)>,
+    joining: VecDeque<Joining>,
     /// Engine time: it never runs back.
     now: Timestamp,
+    /// Elapsed time: it goes on whatever is done to the clock.
+    elapsed: Timestamp,
+    /// The clock at the last look.
+    seen: Timestamp,
     outputs: Vec<Output>,
     counts: Counts,
 }
@@ -112,6 +172,14 @@ pub struct Counts {
     pub reloads: u64,
 }
 
+/// A worker that waits to be admitted.
+#[derive(Debug)]
+struct Joining {
+    worker: WorkerId,
+    slots: usize,
+    holding: Vec<(RunId, Token)>,
+}
+
 /// A command that waits for rows, or for its shard.
 #[derive(Debug)]
 struct Waiting {
@@ -120,6 +188,8 @@ struct Waiting {
     since: Timestamp,
     /// Rows already asked for: what was not found does not exist.
     asked: Vec<Want>,
+    /// Rows that what was read showed to be needed too.
+    more: Vec<Want>,
 }
 
 impl Driver {
@@ -136,6 +206,8 @@ impl Driver {
             reports: VecDeque::new(),
             joining: VecDeque::new(),
             now,
+            elapsed: now,
+            seen: now,
             outputs: Vec::new(),
             counts: Counts::default(),
         };
@@ -148,9 +220,17 @@ impl Driver {
         self.advance(now);
         match input {
             Input::Command { ticket, command } => {
-                self.intake.push_back(Waiting { ticket, command, since: self.now, asked: Vec::new() });
+                self.intake.push_back(Waiting {
+                    ticket,
+                    command,
+                    since: self.elapsed,
+                    asked: Vec::new(),
+                    more: Vec::new(),
+                });
             }
-            Input::Joined { worker, slots, holding } => self.joining.push_back((worker, slots, holding)),
+            Input::Joined { worker, slots, holding } => {
+                self.joining.push_back(Joining { worker, slots, holding });
+            }
             Input::Left { worker } => self.pool.roster.leave(&worker),
             Input::Reports { worker, reports } => {
                 self.reports.extend(reports.into_iter().map(|report| (worker.clone(), report)));
@@ -170,11 +250,11 @@ impl Driver {
         self.pump();
     }
 
+    /// Due times go by the clock, but never back. What lasts goes by the time between two looks at it, however it was
+    /// set in between.
     fn advance(&mut self, now: Timestamp) {
-        // The clock was stepped, or we were stopped: nobody is silent for that.
-        if now.since(self.now) > JUMP {
-            self.pool.roster.excuse(now);
-        }
+        self.elapsed = self.elapsed + now.since(self.seen).min(JUMP);
+        self.seen = now;
         self.now = self.now.max(now);
     }
 
@@ -189,18 +269,23 @@ impl Driver {
 
     /// When to call again if nothing happens before; none: there is nothing to wait for.
     pub fn next_wake(&self) -> Option<Timestamp> {
+        let in_engine_time = |deadline: Timestamp| self.now + deadline.since(self.elapsed);
         let slots = self.slots.iter().filter_map(|slot| match &slot.standing {
             // Timers that are due but had no room go on with the commit that is under way.
             Standing::Leading(_) => {
-                let wake = slot.wake.filter(|at| *at > self.now || self.lane_has_room(slot.id));
-                wake.into_iter().chain(slot.page_again_at).min()
+                let takes = self.lane_takes_timers(slot.id);
+                let due = slot.wake.filter(|at| *at > self.now || takes);
+                let deadline = slot.deadline.filter(|at| *at > self.elapsed || takes).map(in_engine_time);
+                let again = slot.page_again_at.map(in_engine_time);
+                due.into_iter().chain(deadline).chain(again).min()
             }
-            Standing::Resting { until, .. } => Some(*until),
+            Standing::Resting { until, .. } => Some(in_engine_time(*until)),
             _ => None,
         });
-        let silence = self.pool.roster.next_silence(self.settings.engine.attempt_lease);
-        let expiry = self.slots.iter().filter(|slot| !slot.is_leading()).filter_map(|slot| slot.commands.front());
-        let expiry = expiry.map(|waiting| waiting.since + COMMAND_WAIT);
+        let silence = self.pool.roster.next_silence(self.settings.engine.attempt_lease).map(in_engine_time);
+        let expiry =
+            self.slots.iter().filter(|slot| !slot.is_leading()).filter_map(|slot| slot.commands.front());
+        let expiry = expiry.map(|waiting| in_engine_time(waiting.since + COMMAND_WAIT));
         slots.chain(silence).chain(expiry).min()
     }
 
@@ -258,10 +343,16 @@ impl Driver {
         let Standing::Leading(shard) = &mut slot.standing else { return };
         let before = shard.dirty_rows();
         let lane = &mut self.lanes[lane];
-        let mut cx = Context { now: self.now, shard: id, pool: &mut self.pool, effects: &mut lane.effects };
+        let mut cx = Context {
+            now: self.now,
+            elapsed: self.elapsed,
+            shard: id,
+            pool: &mut self.pool,
+            effects: &mut lane.effects,
+        };
         shard.apply(event, &mut cx);
         lane.rows = (lane.rows + shard.dirty_rows()).saturating_sub(before);
-        slot.wake = shard.next_wake();
+        slot.note_wake();
     }
 
     fn lane_of(&self, id: ShardId) -> usize {
@@ -270,6 +361,10 @@ impl Driver {
 
     fn lane_has_room(&self, id: ShardId) -> bool {
         self.lanes[self.lane_of(id)].rows < self.settings.commit_batch
+    }
+
+    fn lane_takes_timers(&self, id: ShardId) -> bool {
+        self.lanes[self.lane_of(id)].rows < self.settings.commit_batch.min(TIMER_ROWS)
     }
 
     fn slot(&mut self, id: ShardId) -> Option<&mut Slot> {
@@ -282,8 +377,8 @@ impl Driver {
         if self.joining.is_empty() || !self.is_ready() {
             return;
         }
-        while let Some((worker, slots, holding)) = self.joining.pop_front() {
-            for (run, token) in self.pool.roster.join(&worker, slots, &holding, self.now) {
+        while let Some(Joining { worker, slots, holding }) = self.joining.pop_front() {
+            for (run, token) in self.pool.roster.join(&worker, slots, &holding, self.elapsed) {
                 self.apply(run.shard(), Event::Lost { run, token });
             }
         }
@@ -295,12 +390,14 @@ impl Driver {
             let run = match &report {
                 Report::Alive { attempts } => {
                     let lease = self.settings.engine.attempt_lease;
-                    for (run, token) in self.pool.roster.heard(&worker, attempts, lease, self.now) {
+                    for (run, token) in self.pool.roster.heard(&worker, attempts, lease, self.elapsed) {
                         self.lose(run, token);
                     }
                     continue;
                 }
-                Report::Started { run, .. } | Report::Progress { run, .. } | Report::Finished { run, .. } => *run,
+                Report::Started { run, .. } | Report::Progress { run, .. } | Report::Finished { run, .. } => {
+                    *run
+                }
             };
             let shard = run.shard();
             let Some(slot) = self.slots.get_mut(usize::from(shard.0)) else { continue };
@@ -325,8 +422,8 @@ impl Driver {
 
     fn notice_silence(&mut self) {
         let lease = self.settings.engine.attempt_lease;
-        if self.pool.roster.next_silence(lease).is_some_and(|at| at <= self.now) {
-            for (run, token) in self.pool.roster.silent(lease, self.now) {
+        if self.pool.roster.next_silence(lease).is_some_and(|at| at <= self.elapsed) {
+            for (run, token) in self.pool.roster.silent(lease, self.elapsed) {
                 self.lose(run, token);
             }
         }
@@ -344,7 +441,9 @@ impl Driver {
             };
             match &slot.standing {
                 Standing::Resting { full: true, .. } => self.refuse(waiting.ticket, slot::full()),
-                Standing::Leading(shard_value) if slot.commands.is_empty() && shard_value.wants(&waiting.command).is_empty() => {
+                Standing::Leading(shard_value)
+                    if slot.commands.is_empty() && shard_value.wants(&waiting.command).is_empty() =>
+                {
                     if has_room {
                         let Waiting { ticket, command, .. } = waiting;
                         self.apply(shard, Event::Command { ticket, command });
@@ -366,7 +465,9 @@ impl Driver {
             for index in 0..self.slots.len() {
                 let slot = &self.slots[index];
                 let id = slot.id;
-                if slot.is_leading() && slot.wake.is_some_and(|at| at <= self.now) && self.lane_has_room(id) {
+                let is_due = slot.wake.is_some_and(|at| at <= self.now)
+                    || slot.deadline.is_some_and(|at| at <= self.elapsed);
+                if slot.is_leading() && is_due && self.lane_takes_timers(id) {
                     self.apply(id, Event::Tick { limit: TURN });
                     progressed = true;
                 }
@@ -388,7 +489,7 @@ impl Driver {
     }
 
     fn expire_commands(&mut self) {
-        let now = self.now;
+        let now = self.elapsed;
         let mut expired = Vec::new();
         for slot in self.slots.iter_mut().filter(|slot| !slot.is_leading()) {
             while slot.commands.front().is_some_and(|waiting| waiting.since + COMMAND_WAIT <= now) {
@@ -407,10 +508,15 @@ impl Driver {
     fn release(&mut self, effects: Vec<(ShardId, Effect)>) {
         for (_, effect) in effects {
             if let Effect::Order { order: Order::Assign(assignment), .. } = &effect
-                && !self.shard(assignment.run.shard()).is_some_and(|shard| shard.runs_under(assignment.run, assignment.token))
+                && !self
+                    .shard(assignment.run.shard())
+                    .is_some_and(|shard| shard.runs_under(assignment.run, assignment.token))
             {
                 // Given up, or ended, since it was decided; a shard that was thrown away offers it again.
                 continue;
+            }
+            if let Effect::Order { worker, order: Order::Assign(assignment) } = &effect {
+                self.pool.roster.give(worker, assignment.run, assignment.token, self.elapsed);
             }
             self.outputs.push(match effect {
                 Effect::Answer { ticket, answer } => {
@@ -425,7 +531,7 @@ impl Driver {
 
     /// Starts what every shard that is not led needs next.
     fn rise(&mut self) {
-        let now = self.now;
+        let now = self.elapsed;
         let mut acquire = Vec::new();
         for slot in &mut self.slots {
             match slot.standing {
@@ -450,7 +556,7 @@ impl Driver {
     }
 
     fn acquired(&mut self, shards: &[ShardId], result: Result<Vec<(ShardId, Epoch)>, Error>) {
-        let until = self.now + REST;
+        let until = self.elapsed + REST;
         match result {
             Ok(epochs) => {
                 for (shard, epoch) in epochs {
@@ -477,7 +583,7 @@ impl Driver {
             Ok(loaded) => self.lead(shard, loaded),
             Err(Error::Unusable(why)) => self.outputs.push(Output::Fail { why }),
             Err(_) => {
-                let until = self.now + REST;
+                let until = self.elapsed + REST;
                 if let Some(slot) = self.slot(shard) {
                     slot.standing = Standing::Resting { until, next: Next::Acquire, full: false };
                 }
@@ -489,13 +595,13 @@ impl Driver {
         // Engine time does not run back over a restart either: what fired under a clock that was then ahead must
         // not look early to us.
         self.now = self.now.max(ids::made_at(loaded.last_id));
-        let (now, settings, lane) = (self.now, self.settings.engine, self.lane_of(id));
+        let (now, elapsed, lane) = (self.now, self.elapsed, self.lane_of(id));
         let effects = &mut self.lanes[lane].effects;
-        let mut cx = Context { now, shard: id, pool: &mut self.pool, effects };
-        let shard = Shard::load(loaded, settings, &mut cx);
+        let mut cx = Context { now, elapsed, shard: id, pool: &mut self.pool, effects };
+        let shard = Shard::load(loaded, self.settings.engine, &mut cx);
         let Some(slot) = self.slots.get_mut(usize::from(id.0)) else { return };
-        slot.wake = shard.next_wake();
         slot.standing = Standing::Leading(Box::new(shard));
+        slot.note_wake();
         slot.paging = None;
         for event in std::mem::take(&mut slot.backlog) {
             self.apply(id, event);
@@ -516,10 +622,11 @@ impl Driver {
             self.pool.line.forget(id);
             self.lanes[lane].rows = self.lanes[lane].rows.saturating_sub(shard.dirty_rows());
         }
-        slot.wake = None;
+        slot.note_wake();
         slot.paging = None;
         self.reads.forget(id);
-        let (theirs, others) = std::mem::take(&mut self.lanes[lane].effects).into_iter().partition(|(of, _)| *of == id);
+        let (theirs, others) =
+            std::mem::take(&mut self.lanes[lane].effects).into_iter().partition(|(of, _)| *of == id);
         self.lanes[lane].effects = others;
         self.unsay(theirs, failure);
     }

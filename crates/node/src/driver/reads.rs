@@ -92,7 +92,7 @@ impl Driver {
                     break;
                 }
                 count += 1;
-                for want in shard.wants(&waiting.command) {
+                for want in shard.wants(&waiting.command).into_iter().chain(waiting.more.drain(..)) {
                     if !waiting.asked.contains(&want) {
                         waiting.asked.push(want.clone());
                     }
@@ -142,9 +142,8 @@ impl Driver {
             if let Some(Standing::Leading(shard)) = self.slot(*id).map(|slot| &mut slot.standing) {
                 shard.supplied();
             }
-            let wake = self.shard(*id).and_then(punctual_engine::Shard::next_wake);
             if let Some(slot) = self.slot(*id) {
-                slot.wake = wake;
+                slot.note_wake();
             }
         }
     }
@@ -153,8 +152,12 @@ impl Driver {
     fn serve_next(&mut self, id: ShardId) -> bool {
         let Some(slot) = self.slots.get_mut(usize::from(id.0)) else { return false };
         let Standing::Leading(shard) = &slot.standing else { return false };
-        let Some(first) = slot.commands.front() else { return false };
-        if shard.wants(&first.command).iter().any(|want| !first.asked.contains(want)) {
+        let Some(first) = slot.commands.front_mut() else { return false };
+        let mut more = shard.wants(&first.command);
+        more.retain(|want| !first.asked.contains(want));
+        if !more.is_empty() {
+            // Noted, because the row that showed it leaves memory until the next read.
+            first.more = more;
             return false;
         }
         let Some(Waiting { ticket, command, .. }) = slot.commands.pop_front() else { return false };
@@ -166,7 +169,9 @@ impl Driver {
         let mut tickets = Vec::new();
         for (id, count) in commands {
             if let Some(slot) = self.slot(*id) {
-                tickets.extend(slot.commands.drain(..(*count).min(slot.commands.len())).map(|waiting| waiting.ticket));
+                tickets.extend(
+                    slot.commands.drain(..(*count).min(slot.commands.len())).map(|waiting| waiting.ticket),
+                );
             }
         }
         for ticket in tickets {
@@ -179,19 +184,19 @@ impl Driver {
         if self.pool.live > LIVE_RUNS_MAX / 2 {
             return;
         }
-        let now = self.now;
+        let (now, elapsed) = (self.now, self.elapsed);
         for slot in &mut self.slots {
             let Standing::Leading(shard) = &mut slot.standing else { continue };
-            if slot.paging.is_some() || slot.page_again_at.is_some_and(|at| at > now) {
+            if slot.paging.is_some() || slot.page_again_at.is_some_and(|at| at > elapsed) {
                 continue;
             }
             let lane = usize::from(slot.id.0) % self.lanes.len();
             let effects = &mut self.lanes[lane].effects;
-            let mut cx = Context { now, shard: slot.id, pool: &mut self.pool, effects };
+            let mut cx = Context { now, elapsed, shard: slot.id, pool: &mut self.pool, effects };
             if let Some((after, limit)) = shard.ask_page(&mut cx) {
                 let read = self.reads.begin();
                 slot.paging = Some(read);
-                slot.wake = shard.next_wake();
+                slot.note_wake();
                 self.outputs.push(Output::Page { read, shard: slot.id, after, limit });
             }
         }
@@ -199,14 +204,14 @@ impl Driver {
 
     pub(super) fn paged(&mut self, read: u64, id: ShardId, result: Result<TimerPage, Error>) {
         self.reads.under_way.remove(&read);
-        let (now, lane) = (self.now, self.lane_of(id));
+        let (now, elapsed, lane) = (self.now, self.elapsed, self.lane_of(id));
         if let Some(slot) = self.slots.get_mut(usize::from(id.0))
             && slot.paging == Some(read)
         {
             slot.paging = None;
             if let Standing::Leading(shard) = &mut slot.standing {
                 let effects = &mut self.lanes[lane].effects;
-                let mut cx = Context { now, shard: id, pool: &mut self.pool, effects };
+                let mut cx = Context { now, elapsed, shard: id, pool: &mut self.pool, effects };
                 match result {
                     Ok(page) => {
                         slot.page_again_at = None;
@@ -214,11 +219,11 @@ impl Driver {
                     }
                     Err(Error::Unusable(why)) => self.outputs.push(Output::Fail { why }),
                     Err(_) => {
-                        slot.page_again_at = Some(now + super::REST);
+                        slot.page_again_at = Some(elapsed + super::REST);
                         shard.page_failed();
                     }
                 }
-                slot.wake = shard.next_wake();
+                slot.note_wake();
             }
         }
         self.release_pins();
@@ -227,7 +232,8 @@ impl Driver {
 
 /// What was found, shard by shard.
 fn split(found: Found, commands: &[(ShardId, usize)]) -> Vec<(ShardId, Found)> {
-    let mut parts: Vec<(ShardId, Found)> = commands.iter().map(|(shard, _)| (*shard, Found::default())).collect();
+    let mut parts: Vec<(ShardId, Found)> =
+        commands.iter().map(|(shard, _)| (*shard, Found::default())).collect();
     let mut part = |shard: ShardId, put: &mut dyn FnMut(&mut Found)| {
         if let Some((_, part)) = parts.iter_mut().find(|(of, _)| *of == shard) {
             put(part);

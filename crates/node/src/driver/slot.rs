@@ -13,8 +13,10 @@ use crate::handle::Failure;
 pub(super) struct Slot {
     pub(super) id: ShardId,
     pub(super) standing: Standing,
-    /// When the shard wants to be looked at; known without asking it.
+    /// When the shard has something due, known without asking it.
     pub(super) wake: Option<Timestamp>,
+    /// When something in it has lasted too long, by elapsed time.
+    pub(super) deadline: Option<Timestamp>,
     /// Commands that wait for rows or for a leader, in order.
     pub(super) commands: VecDeque<Waiting>,
     /// What workers said while nobody led the shard.
@@ -52,11 +54,20 @@ impl Slot {
             id,
             standing: Standing::Away,
             wake: None,
+            deadline: None,
             commands: VecDeque::new(),
             backlog: Vec::new(),
             paging: None,
             page_again_at: None,
         }
+    }
+
+    /// Notes when the shard wants to be looked at next.
+    pub(super) fn note_wake(&mut self) {
+        (self.wake, self.deadline) = match &self.standing {
+            Standing::Leading(shard) => (shard.next_due(), shard.next_deadline()),
+            _ => (None, None),
+        };
     }
 
     pub(super) fn is_leading(&self) -> bool {

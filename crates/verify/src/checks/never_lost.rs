@@ -96,11 +96,15 @@ impl<'a> Owed<'a> {
         }
     }
 
-    /// A schedule that has used up its `max_runs` owes nothing after its last fire.
+    /// A schedule that has used up its `max_runs` owes nothing more.
     fn until_of(&self, index: usize, schedule: &Schedule) -> Timestamp {
         let fires = self.job.cursor.fires.get(index).copied().unwrap_or(0);
         let used_up = schedule.max_runs.is_some_and(|max| fires >= max);
-        if used_up && !self.whole { self.made.iter().max().copied().unwrap_or_default() } else { self.until }
+        if !used_up || self.whole {
+            return self.until;
+        }
+        // Which fires used it up, an edit in between no longer tells: nothing is asked of it.
+        self.after
     }
 }
 

@@ -21,7 +21,8 @@ pub(super) fn check(sheet: &mut Sheet<'_>) {
         attempts.entry(job).or_default().extend(attempts_of(run, history.events_of(run.id)));
     }
     for mut attempts in attempts.into_values() {
-        attempts.sort_by_key(|attempt| (attempt.start, attempt.run.id));
+        // While engine time stands still many begin and end in one instant: those that ended in it come first.
+        attempts.sort_by_key(|attempt| (attempt.start, attempt.end, attempt.run.id));
         check_job(sheet, &attempts);
     }
 }
