@@ -35,7 +35,9 @@ fn main() {
     let only = std::env::var("BENCH_ONLY").ok();
     for repeat in 1..=repeats {
         println!("round {repeat} of {repeats}, {runs} runs, {} jobs", runs / 2);
-        for (what, jobs) in [("ad hoc", 0), ("of one job a shard", usize::from(SHARDS)), ("of 1,000 jobs", 1000)] {
+        for (what, jobs) in
+            [("ad hoc", 0), ("of one job a shard", usize::from(SHARDS)), ("of 1,000 jobs", 1000)]
+        {
             if only.as_deref().is_none_or(|only| what.contains(only)) {
                 bare_writer(what, runs, &jobs_over_shards(jobs));
             }
@@ -203,7 +205,8 @@ fn jobs_and_reads(count: usize) {
     let mut opened = Opened::new();
     let mut jobs = jobs_over_shards(count);
     let made = job_batches(&mut opened, &jobs, |changes, job| {
-        let revision = Revision { job: job.id, revision: 1, definition: Arc::clone(&job.definition), at: START };
+        let revision =
+            Revision { job: job.id, revision: 1, definition: Arc::clone(&job.definition), at: START };
         changes.insert(Row::Revision(Arc::new(revision)));
         changes.insert(Row::Job(Arc::new(job.clone())));
     });
@@ -212,7 +215,8 @@ fn jobs_and_reads(count: usize) {
         job.cursor.fired_through = START;
         job.cursor.wake_at = job.cursor.wake_at.map(|at| at + Duration::from_secs(86_400));
     }
-    let fired = job_batches(&mut opened, &jobs, |changes, job| changes.update(Row::Job(Arc::new(job.clone()))));
+    let fired =
+        job_batches(&mut opened, &jobs, |changes, job| changes.update(Row::Job(Arc::new(job.clone()))));
     report("jobs fired (the cursor only)", count, || write(&opened, fired));
 
     let Opened { runtime, shards, .. } = &opened;
@@ -249,7 +253,11 @@ fn jobs_and_reads(count: usize) {
     report("store opened", 1, || opened.store = Some(Sqlite::open(&dir, options).unwrap()));
 }
 
-fn job_batches(opened: &mut Opened, jobs: &[Job], change: impl Fn(&mut Changes, &Job)) -> Vec<Arc<Vec<Batch>>> {
+fn job_batches(
+    opened: &mut Opened,
+    jobs: &[Job],
+    change: impl Fn(&mut Changes, &Job),
+) -> Vec<Arc<Vec<Batch>>> {
     let chunks = jobs.chunks(BATCH).map(|chunk| {
         let mut changes = vec![Changes::default(); usize::from(SHARDS)];
         for job in chunk {

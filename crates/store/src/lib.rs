@@ -102,7 +102,8 @@ pub trait Store: Send + Sync + fmt::Debug {
 
     /// Removes at most `limit` rows of finished things that nobody keeps: history beyond a job's `keep`, ad-hoc
     /// history beyond `ad_hoc_kept`, output whose run is gone, expired keys, old skip records, revisions without
-    /// a job. Never a dead letter, never a live run. Returns how many rows went; 0: there is nothing left to do.
+    /// a job. Never a dead letter, never a live run. Returns how many rows went; 0: there is nothing left to do. To
+    /// know that, every job with history is looked at: whoever calls again should rest in proportion.
     async fn prune(&self, policy: &PrunePolicy, limit: usize) -> Result<usize>;
 
     /// A consistent copy of the store, taken under load, that opens as a store.

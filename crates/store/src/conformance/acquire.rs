@@ -41,7 +41,9 @@ pub async fn an_acquisition_that_fails_outdates_nobody(store: &dyn Store) -> Res
 pub async fn only_the_newest_epoch_loads(store: &dyn Store) -> Result<()> {
     let old = Leader::of(store, SHARD).await?;
     let new = Leader::of(store, SHARD).await?;
-    assert!(matches!(old.load(store).await, Err(Error::Fenced { shard: SHARD, epoch }) if epoch == old.epoch));
+    assert!(
+        matches!(old.load(store).await, Err(Error::Fenced { shard: SHARD, epoch }) if epoch == old.epoch)
+    );
     assert!(matches!(store.load(SHARD, Epoch(new.epoch.0 + 1)).await, Err(Error::Fenced { .. })));
     assert_eq!(new.load(store).await?.epoch, new.epoch);
     Ok(())

@@ -180,7 +180,8 @@ pub async fn a_row_of_another_shard_is_refused(store: &dyn Store) -> Result<()> 
         inserts([Row::Skip(skip_of(&job, at(0)))]),
     ];
     for changes in trespasses {
-        let change = changes.iter().next().map(|(key, change)| (key.clone(), matches!(change, Change::Delete)));
+        let change =
+            changes.iter().next().map(|(key, change)| (key.clone(), matches!(change, Change::Delete)));
         let result = leader.commit(store, changes).await;
         assert!(matches!(result, Err(Error::Refused { shard: SHARD, .. })), "{change:?}: {result:?}");
     }

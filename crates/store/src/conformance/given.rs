@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use punctual_core::Timestamp;
 use punctual_core::attempt::Outcome;
-use punctual_core::change::{Batch, Changes, DeadLetter, Loaded, Revision, Row, RowKey, Skip, SkipReason, UniqueKey};
+use punctual_core::change::{
+    Batch, Changes, DeadLetter, Loaded, Revision, Row, RowKey, Skip, SkipReason, UniqueKey,
+};
 use punctual_core::ids::{Epoch, IdMaker, JobId, RunId, ShardId, WorkerId};
 use punctual_core::job::{Cursor, Definition, Job};
 use punctual_core::name::{Name, Namespace};
@@ -166,7 +168,12 @@ pub fn history_row(run: &Run) -> Row {
 
 pub fn revision_of(job: &Job) -> Row {
     let Job { id, revision, .. } = *job;
-    Row::Revision(Arc::new(Revision { job: id, revision, definition: Arc::clone(&job.definition), at: at(-7) }))
+    Row::Revision(Arc::new(Revision {
+        job: id,
+        revision,
+        definition: Arc::clone(&job.definition),
+        at: at(-7),
+    }))
 }
 
 pub fn letter_of(run: &Run) -> DeadLetter {
@@ -178,7 +185,14 @@ pub fn key_of(run: &Run, key: &str, expires_at: Timestamp) -> UniqueKey {
 }
 
 pub fn skip_of(job: &Job, from: Timestamp) -> Skip {
-    Skip { job: job.id, revision: 4, from, to: from + Duration::from_secs(5), reason: SkipReason::Misfire, at: at(3) }
+    Skip {
+        job: job.id,
+        revision: 4,
+        from,
+        to: from + Duration::from_secs(5),
+        reason: SkipReason::Misfire,
+        at: at(3),
+    }
 }
 
 fn happens(run: &Run, event: Event, when: Timestamp) -> Run {

@@ -47,7 +47,10 @@ pub async fn logs_are_read_on_from_any_place(store: &dyn Store) -> Result<()> {
     store.append_logs(chunks.clone()).await?;
     for (index, last) in chunks.iter().enumerate() {
         let after = Some((last.token, last.number));
-        assert_eq!(store.read_logs(run, after, 2).await?, chunks[index + 1..].iter().take(2).cloned().collect::<Vec<_>>());
+        assert_eq!(
+            store.read_logs(run, after, 2).await?,
+            chunks[index + 1..].iter().take(2).cloned().collect::<Vec<_>>()
+        );
     }
     assert!(store.read_logs(run, Some((Token(u64::MAX >> 1), 0)), 2).await?.is_empty());
     Ok(())

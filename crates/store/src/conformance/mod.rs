@@ -16,6 +16,7 @@ pub mod rows;
 pub mod load;
 pub mod timers;
 pub mod keys;
+pub mod runs;
 pub mod listing;
 pub mod logs;
 pub mod prune;
@@ -85,7 +86,7 @@ macro_rules! conformance {
                     a_key_expires_by_itself_and_survives_the_pruning_of_its_run
                     an_expired_key_can_be_taken_over
                     the_same_key_in_two_shards_is_two_keys;
-                listing:
+                runs:
                     runs_are_listed_newest_first
                     runs_are_listed_oldest_first_on_request
                     pages_of_runs_are_stable_while_runs_come_and_end
@@ -93,7 +94,8 @@ macro_rules! conformance {
                     runs_are_listed_by_job
                     runs_are_listed_by_status
                     a_run_of_another_namespace_is_not_there
-                    a_rare_run_is_found_among_many
+                    a_rare_run_is_found_among_many;
+                listing:
                     jobs_are_listed_by_namespace_and_name
                     dead_letters_are_listed_oldest_first
                     skips_are_listed_by_job_and_time
@@ -154,6 +156,7 @@ mod tests {
             include_str!("load.rs"),
             include_str!("timers.rs"),
             include_str!("keys.rs"),
+            include_str!("runs.rs"),
             include_str!("listing.rs"),
             include_str!("logs.rs"),
             include_str!("prune.rs"),

@@ -45,7 +45,9 @@ async fn job_with_history(store: &dyn Store, leader: &mut Leader, job: &Job, run
         let then = NOW.before(DAY * n);
         ended.push(succeeded(&leader.run_of_made_at(job, then, then), then));
     }
-    leader.insert(store, [job_row(job), revision_of(job)].into_iter().chain(ended.iter().map(history_row))).await?;
+    leader
+        .insert(store, [job_row(job), revision_of(job)].into_iter().chain(ended.iter().map(history_row)))
+        .await?;
     Ok(ended)
 }
 
@@ -123,7 +125,12 @@ pub async fn prune_never_takes_a_dead_letter(store: &dyn Store) -> Result<()> {
     let runs = job_with_history(store, &mut leader, &job, 5).await?;
     let ad_hoc = failed(&leader.ad_hoc(at(0)), NOW.before(100 * DAY));
     let dead = [&runs[0], &runs[2], &ad_hoc];
-    leader.insert(store, [history_row(&ad_hoc)].into_iter().chain(dead.map(|run| Row::DeadLetter(letter_of(run))))).await?;
+    leader
+        .insert(
+            store,
+            [history_row(&ad_hoc)].into_iter().chain(dead.map(|run| Row::DeadLetter(letter_of(run)))),
+        )
+        .await?;
     let far = NOW + 1000 * DAY;
     prune(store, far).await?;
     let mut expected = dead.map(|run| run.id.0).to_vec();
@@ -142,7 +149,8 @@ pub async fn prune_never_takes_a_dead_letter(store: &dyn Store) -> Result<()> {
 pub async fn prune_never_takes_a_live_run(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let job = keeping(&mut leader, "slow", 1, 1);
-    let runs = [leader.run_of(&job, at(0)), running(&leader.run_of(&job, at(0))), held(&leader.ad_hoc(at(0)))];
+    let runs =
+        [leader.run_of(&job, at(0)), running(&leader.run_of(&job, at(0))), held(&leader.ad_hoc(at(0)))];
     leader.insert(store, [job_row(&job)].into_iter().chain(runs.iter().map(run_row))).await?;
     assert_eq!(prune(store, NOW + 1000 * DAY).await?, 0);
     assert_eq!(history(store).await?, ids(&runs));
@@ -218,12 +226,17 @@ pub async fn revisions_go_after_the_last_run_of_a_deleted_job(store: &dyn Store)
     let (kept, deleted) = (leader.job("kept"), leader.job("deleted"));
     let (live, ended) = (running(&leader.run_of(&deleted, at(0))), leader.run_of(&deleted, at(0)));
     leader.insert(store, [&kept, &deleted].map(job_row)).await?;
-    leader.insert(store, [revision_of(&kept), revision_of(&deleted), run_row(&live), run_row(&ended)]).await?;
+    leader
+        .insert(store, [revision_of(&kept), revision_of(&deleted), run_row(&live), run_row(&ended)])
+        .await?;
     leader.settle(store, &succeeded(&ended, NOW)).await?;
     leader.delete(store, [RowKey::Job(deleted.id)]).await?;
     assert_eq!(prune(store, NOW + 8 * DAY).await?, 1, "only the ended run goes: another is still live");
     assert!(store.revision(deleted.id, 1).await?.is_some());
-    assert_eq!(store.run(&live.namespace, live.id).await?.map(|record| record.definition), Some(deleted.definition));
+    assert_eq!(
+        store.run(&live.namespace, live.id).await?.map(|record| record.definition),
+        Some(deleted.definition)
+    );
 
     leader.delete(store, [RowKey::Run(live.id)]).await?;
     assert_eq!(prune(store, NOW + 8 * DAY).await?, 1);

@@ -109,7 +109,10 @@ pub async fn a_cursor_never_goes_back(store: &dyn Store) -> Result<()> {
     leader.update(store, [with_cursor(500, 1)]).await?;
     for (millis, revision) in [(499, 1), (499, 2)] {
         let back = leader.update(store, [with_cursor(millis, revision)]).await;
-        assert!(matches!(&back, Err(Error::Refused { shard: SHARD, what }) if what.contains("cursor")), "{back:?}");
+        assert!(
+            matches!(&back, Err(Error::Refused { shard: SHARD, what }) if what.contains("cursor")),
+            "{back:?}"
+        );
     }
     // Standing still is no step back: a pause or an edit leaves it where it is.
     leader.update(store, [with_cursor(500, 1)]).await?;
@@ -151,8 +154,10 @@ pub async fn an_edit_replaces_the_definition(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let job = leader.job("edited");
     leader.insert(store, [job_row(&job)]).await?;
-    let definition = Definition { priority: 9, description: "faster".to_owned(), ..(*job.definition).clone() };
-    let edited = Job { revision: 2, definition: Arc::new(definition), paused: true, updated_at: at(7), ..job };
+    let definition =
+        Definition { priority: 9, description: "faster".to_owned(), ..(*job.definition).clone() };
+    let edited =
+        Job { revision: 2, definition: Arc::new(definition), paused: true, updated_at: at(7), ..job };
     leader.update(store, [job_row(&edited)]).await?;
     assert_eq!(store.job(&edited.namespace, &edited.name).await?.as_deref(), Some(&edited));
     Ok(())
@@ -164,8 +169,12 @@ pub async fn a_fire_moves_the_cursor(store: &dyn Store) -> Result<()> {
     let job = leader.job("fires");
     leader.insert(store, [job_row(&job)]).await?;
     for (through, next) in [(900, Some(at(60_900))), (60_900, None)] {
-        let cursor =
-            Cursor { fired_through: at(through), next_due: next, wake_at: next, fires: [8, 9].into_iter().collect() };
+        let cursor = Cursor {
+            fired_through: at(through),
+            next_due: next,
+            wake_at: next,
+            fires: [8, 9].into_iter().collect(),
+        };
         let fired = Job { cursor, ..job.clone() };
         leader.update(store, [job_row(&fired)]).await?;
         assert_eq!(store.job(&job.namespace, &job.name).await?.as_deref(), Some(&fired));
@@ -189,7 +198,9 @@ pub async fn a_large_run_reads_back_whole(store: &dyn Store) -> Result<()> {
 /// Values are bound, so no text means anything to the database.
 pub async fn no_text_is_read_as_a_command(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
-    for (index, text) in ["'; DROP TABLE runs; --", "\" OR 1=1", "%_\\", "支付\u{0}\u{1F600}", "?1", ""].iter().enumerate() {
+    for (index, text) in
+        ["'; DROP TABLE runs; --", "\" OR 1=1", "%_\\", "支付\u{0}\u{1F600}", "?1", ""].iter().enumerate()
+    {
         let task = Task::Shell((*text).to_owned());
         let name = name(&format!("strange-{index}"));
         let job = Job { definition: Arc::new(Definition::of(task)), name, ..leader.job("strange") };

@@ -139,7 +139,8 @@ pub async fn a_timer_is_listed_however_far_off(store: &dyn Store) -> Result<()> 
     let mut leader = Leader::of(store, SHARD).await?;
     let (past, far) = (leader.ad_hoc(Timestamp::MIN), leader.ad_hoc(Timestamp::MAX));
     leader.insert(store, [&past, &far].map(run_row)).await?;
-    let timers = [(Timestamp::MIN, past.id.0), (Timestamp::MAX, far.id.0)].map(|(at, id)| TimerPlace { at, id });
+    let timers =
+        [(Timestamp::MIN, past.id.0), (Timestamp::MAX, far.id.0)].map(|(at, id)| TimerPlace { at, id });
     assert_eq!(paged(store, 10).await?, timers);
     Ok(())
 }

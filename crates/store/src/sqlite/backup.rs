@@ -7,8 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use rusqlite::backup::{Backup, StepResult};
 use rusqlite::Connection;
+use rusqlite::backup::{Backup, StepResult};
 use tokio::sync::oneshot;
 
 use super::connection::explain;
@@ -55,6 +55,8 @@ fn copy_pages(from: &Path, to: &Path) -> Result<(), Failure> {
     let copied = Backup::new(&source, &mut target)?.step(-1)?;
     match copied {
         StepResult::Done => Ok(()),
-        other => Err(Error::Unreachable(format!("the copy could not be finished ({other:?}): try again")).into()),
+        other => {
+            Err(Error::Unreachable(format!("the copy could not be finished ({other:?}): try again")).into())
+        }
     }
 }

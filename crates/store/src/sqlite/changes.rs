@@ -33,7 +33,12 @@ pub(super) struct Statements<'c> {
 struct Lazy<'c>(Option<CachedStatement<'c>>);
 
 impl<'c> Lazy<'c> {
-    fn execute(&mut self, connection: &'c Connection, sql: &str, params: impl Params) -> rusqlite::Result<usize> {
+    fn execute(
+        &mut self,
+        connection: &'c Connection,
+        sql: &str,
+        params: impl Params,
+    ) -> rusqlite::Result<usize> {
         let statement = match &mut self.0 {
             Some(statement) => statement,
             empty => empty.insert(connection.prepare_cached(sql)?),
@@ -109,7 +114,8 @@ impl<'c> Statements<'c> {
     fn delete(&mut self, shard: ShardId, key: &RowKey) -> Result<bool> {
         match key {
             RowKey::Run(id) => {
-                let rows = self.delete_run.execute(self.connection, queries::runs::DELETE, [place::of(*id)])?;
+                let rows =
+                    self.delete_run.execute(self.connection, queries::runs::DELETE, [place::of(*id)])?;
                 Ok(rows == 1)
             }
             RowKey::History(id) => self.execute(queries::history::DELETE, [id.0]),
@@ -208,7 +214,16 @@ impl<'c> Statements<'c> {
         let (id, revision, paused, updated_at, fired_through, next_due, wake_at, fires) = moved;
         let definition = codec::json(&job.definition)?;
         let edited = (
-            id, revision, paused, updated_at, fired_through, next_due, wake_at, fires, keep.runs, keep.days,
+            id,
+            revision,
+            paused,
+            updated_at,
+            fired_through,
+            next_due,
+            wake_at,
+            fires,
+            keep.runs,
+            keep.days,
             definition,
         );
         self.execute(queries::jobs::UPDATE, edited)
@@ -250,7 +265,9 @@ impl<'c> Statements<'c> {
     /// Why an update or a delete hit no row.
     fn missed(&self, shard: ShardId, key: &RowKey, change: &Change) -> Failure {
         match (key, change) {
-            (RowKey::Job(id), Change::Update(_)) if self.has_job(*id) => refusal::cursor_back(shard, *id).into(),
+            (RowKey::Job(id), Change::Update(_)) if self.has_job(*id) => {
+                refusal::cursor_back(shard, *id).into()
+            }
             _ => refusal::missing(shard, key).into(),
         }
     }
@@ -266,7 +283,9 @@ fn taken(shard: ShardId, key: &RowKey, failure: Failure) -> Failure {
     let Failure::Sqlite(error) = &failure else { return failure };
     match error.sqlite_error() {
         Some(code) if code.code != ErrorCode::ConstraintViolation => failure,
-        Some(code) if code.extended_code == ffi::SQLITE_CONSTRAINT_UNIQUE => refusal::name_taken(shard, key).into(),
+        Some(code) if code.extended_code == ffi::SQLITE_CONSTRAINT_UNIQUE => {
+            refusal::name_taken(shard, key).into()
+        }
         Some(_) => refusal::exists(shard, key).into(),
         None => failure,
     }

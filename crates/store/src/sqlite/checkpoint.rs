@@ -22,9 +22,11 @@ const HELP_PAGES: u32 = 4_000;
 /// Pages from which the writer finishes what the helper left over: 48 MiB.
 const FINISH_PAGES: u32 = 12_000;
 
-/// The writer's end.
+/// The writer's end. The helper ends with it.
 pub(super) struct Checkpoints {
-    wake: SyncSender<()>,
+    /// None: it is closing.
+    wake: Option<SyncSender<()>>,
+    helper: Option<JoinHandle<()>>,
     /// How many pages of the log are in the database, said by the helper after each round.
     rounds: Receiver<u32>,
     health: Arc<Health>,
@@ -32,11 +34,6 @@ pub(super) struct Checkpoints {
     /// Pages of this log that need not be carried any more.
     carried: u32,
     pages_before: u32,
-}
-
-/// The helper's thread. It ends when the writer's end is dropped.
-pub(super) struct Helper {
-    thread: Option<JoinHandle<()>>,
 }
 
 /// What the helper works on.
@@ -47,16 +44,23 @@ pub(super) struct Carried {
     pub(super) mark: Option<Arc<Mark>>,
 }
 
-pub(super) fn start(carried: Carried) -> Result<(Checkpoints, Helper)> {
+pub(super) fn start(carried: Carried) -> Result<Checkpoints> {
     let (wake, woken) = mpsc::sync_channel(1);
     let (report, rounds) = mpsc::sync_channel(1);
     let health = Arc::clone(&carried.health);
     let thread = thread::Builder::new().name("store-checkpoint".to_owned());
-    let thread = thread
+    let helper = thread
         .spawn(move || help(&carried, &woken, &report))
         .map_err(|error| Error::Unusable(format!("cannot start a thread: {error}")))?;
-    let checkpoints = Checkpoints { wake, rounds, health, helper_works: false, carried: 0, pages_before: 0 };
-    Ok((checkpoints, Helper { thread: Some(thread) }))
+    Ok(Checkpoints {
+        wake: Some(wake),
+        helper: Some(helper),
+        rounds,
+        health,
+        helper_works: false,
+        carried: 0,
+        pages_before: 0,
+    })
 }
 
 impl Checkpoints {
@@ -75,7 +79,7 @@ impl Checkpoints {
             }
         }
         if !self.helper_works && pages.saturating_sub(self.carried) >= HELP_PAGES {
-            self.helper_works = self.wake.try_send(()).is_ok();
+            self.helper_works = self.wake.as_ref().is_some_and(|wake| wake.try_send(()).is_ok());
         }
     }
 
@@ -112,11 +116,12 @@ fn note(health: &Health, error: rusqlite::Error) {
     tracing::warn!(%error, "the write-ahead log could not be carried over");
 }
 
-impl Drop for Helper {
+impl Drop for Checkpoints {
     fn drop(&mut self) {
-        if let Some(thread) = self.thread.take() {
+        self.wake = None;
+        if let Some(helper) = self.helper.take() {
             // A thread that panicked has said so already.
-            let _ = thread.join();
+            let _ = helper.join();
         }
     }
 }

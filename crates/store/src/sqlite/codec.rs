@@ -25,7 +25,9 @@ pub(super) fn write_run(run: &Run, buffer: &mut Vec<u8>) -> Result<()> {
 
 pub(super) fn read_run(body: &[u8]) -> Result<Arc<Run>> {
     match body.split_first() {
-        Some((&RUN_VERSION, rest)) => postcard::from_bytes(rest).map(Arc::new).map_err(|error| cannot_read(&error)),
+        Some((&RUN_VERSION, rest)) => {
+            postcard::from_bytes(rest).map(Arc::new).map_err(|error| cannot_read(&error))
+        }
         Some((version, _)) => Err(cannot_read(&format!("a run of version {version}"))),
         None => Err(cannot_read(&"a run without a body")),
     }
@@ -98,7 +100,8 @@ mod tests {
 
     fn run() -> Run {
         let definition = Arc::new(Definition::of(Task::Shell("echo hello".to_owned())));
-        let (due, now) = (Timestamp::from_millis(1_800_000_000_000), Timestamp::from_millis(1_790_000_000_000));
+        let (due, now) =
+            (Timestamp::from_millis(1_800_000_000_000), Timestamp::from_millis(1_790_000_000_000));
         Run::new(RunId(1 << 40), Namespace::default(), Origin::AdHoc(definition), Trigger::Submit, due, now)
     }
 

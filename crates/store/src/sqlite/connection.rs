@@ -59,7 +59,9 @@ pub(super) fn check_version() -> Result<()> {
         return Ok(());
     }
     let version = rusqlite::version();
-    Err(Error::Unusable(format!("SQLite {version} is too old to be trusted with the store: 3.51.3 is needed")))
+    Err(Error::Unusable(format!(
+        "SQLite {version} is too old to be trusted with the store: 3.51.3 is needed"
+    )))
 }
 
 pub(super) fn open(path: &Path, what_for: Use, durability: Durability) -> Result<Connection> {
@@ -104,7 +106,7 @@ pub(super) fn check_durability(connection: &Connection, wanted: Durability) -> R
 /// Says which file it was.
 pub(super) fn explain(path: &Path, failure: Failure) -> Error {
     match Health::default().judge(failure, Moment::Reading) {
-        Error::Full(why) => Error::Full(why),
+        Error::Full(why) => Error::Full(format!("there is no room to open `{}`: {why}", path.display())),
         Error::Unreachable(why) => Error::Unusable(format!("`{}` cannot be opened: {why}", path.display())),
         Error::Unusable(why) => Error::Unusable(format!("`{}`: {why}", path.display())),
         other => other,

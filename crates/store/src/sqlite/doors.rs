@@ -93,7 +93,12 @@ impl Snapshot<'_> {
     pub(super) fn stats(&self) -> Result<Stats> {
         let stats = self.one(queries::shards::STATS, [], |row| {
             let count = |column| row.get::<_, i64>(column).map(i64::cast_unsigned);
-            Ok(Stats { jobs: count(0)?, live_runs: count(1)?, history_runs: count(2)?, dead_letters: count(3)? })
+            Ok(Stats {
+                jobs: count(0)?,
+                live_runs: count(1)?,
+                history_runs: count(2)?,
+                dead_letters: count(3)?,
+            })
         })?;
         Ok(stats.unwrap_or_default())
     }

@@ -106,5 +106,7 @@ fn in_use(folder: &Folder, file: &mut File) -> Error {
         _ => "another process".to_owned(),
     };
     let path = folder.path().display();
-    Error::Unusable(format!("the data folder `{path}` is in use by {holder}: stop it, or name another folder"))
+    Error::Unusable(format!(
+        "the data folder `{path}` is in use by {holder}: stop it, or name another folder"
+    ))
 }

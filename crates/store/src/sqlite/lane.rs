@@ -33,7 +33,8 @@ impl<O: Send + 'static> Lane<O> {
             let asked = Arc::clone(&asked);
             let thread = thread::Builder::new().name(format!("store-{name}"));
             let thread = thread.spawn(move || work_off(owner, &asked));
-            lane.threads.push(thread.map_err(|error| Error::Unusable(format!("cannot start a thread: {error}")))?);
+            lane.threads
+                .push(thread.map_err(|error| Error::Unusable(format!("cannot start a thread: {error}")))?);
         }
         Ok(lane)
     }

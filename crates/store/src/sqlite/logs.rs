@@ -33,7 +33,11 @@ pub(super) struct LogWriter {
 pub(super) struct Syncer(Option<JoinHandle<()>>);
 
 impl LogWriter {
-    pub(super) fn start(writer: Connection, syncer: Connection, health: Arc<Health>) -> Result<(LogWriter, Syncer)> {
+    pub(super) fn start(
+        writer: Connection,
+        syncer: Connection,
+        health: Arc<Health>,
+    ) -> Result<(LogWriter, Syncer)> {
         let (wake, woken) = mpsc::sync_channel(1);
         let unsynced = Arc::new(AtomicBool::new(false));
         let (flag, judge) = (Arc::clone(&unsynced), Arc::clone(&health));
@@ -102,7 +106,12 @@ impl Drop for Syncer {
 }
 
 impl Snapshot<'_> {
-    pub(super) fn logs(&self, run: RunId, after: Option<(Token, u32)>, limit: usize) -> Result<Vec<LogChunk>, Failure> {
+    pub(super) fn logs(
+        &self,
+        run: RunId,
+        after: Option<(Token, u32)>,
+        limit: usize,
+    ) -> Result<Vec<LogChunk>, Failure> {
         let (token, number) = after.map_or((i64::MIN, 0), |(token, number)| (token.0.cast_signed(), number));
         let params = (run.0, token, number, rows_max(limit));
         self.all(queries::chunks::LIST, params, |row| rows::chunk(run, row))

@@ -60,7 +60,9 @@ impl Marked {
             return Ok(());
         }
         let missing = self.commits - commits;
-        let what = format!("{missing} acknowledged commits are missing: the file `punctual.db-wal` is damaged or gone");
+        let what = format!(
+            "{missing} acknowledged commits are missing: the file `punctual.db-wal` is damaged or gone"
+        );
         Err(lost(folder, &what))
     }
 }

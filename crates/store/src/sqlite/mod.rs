@@ -10,7 +10,7 @@
 //! SQLite blocks, so every connection lives on a thread and is asked over a channel. The leader's reads have a reader
 //! of their own: a long listing at a door never makes a fire late.
 //!
-//! In reading order: the files (`folder`, `mark`, `connection`, `schema`), what is written (`writer`, `changes`,
+//! In reading order: the files (`folder`, `mark`, `connection`, `schema`, `open`), what is written (`writer`, `changes`,
 //! `checkpoint`), what is read (`reader`, `shard`, `doors`, `walk`), and the rest (`logs`, `prune`, `backup`).
 
 mod failure;
@@ -19,6 +19,7 @@ mod mark;
 mod connection;
 mod schema;
 mod lane;
+mod open;
 mod queries;
 mod place;
 mod codec;
@@ -34,6 +35,7 @@ mod doors;
 mod walk;
 mod logs;
 mod circle;
+mod old;
 mod prune;
 mod backup;
 #[cfg(test)]
@@ -49,28 +51,21 @@ use punctual_core::Timestamp;
 use punctual_core::change::{
     Batch, DeadLetter, Found, Loaded, Revision, RunRecord, Skip, TimerPage, TimerPlace, Want,
 };
-use punctual_core::ids::{Epoch, JobId, RunId, SHARDS_MAX, ShardId, Token};
+use punctual_core::ids::{Epoch, JobId, RunId, ShardId, Token};
 use punctual_core::job::Job;
 use punctual_core::name::{Name, Namespace};
 use punctual_core::run::Run;
-use rusqlite::Connection;
 
 pub use self::connection::Durability;
-use self::checkpoint::{Carried, Helper};
-use self::connection::{Use, explain};
-use self::failure::{Failure, Health};
 use self::folder::{Folder, Lock};
 use self::lane::Lane;
 use self::logs::{LogWriter, Syncer};
-use self::mark::{Mark, MarkAtClose, Marked};
+use self::mark::MarkAtClose;
 use self::prune::Places;
 use self::reader::Reader;
 use self::walk::Walk;
 use self::writer::Writer;
-use crate::{Error, JobFilter, LogChunk, PrunePolicy, Result, RunFilter, Stats, Store};
-
-/// Readers for the doors: one may be in the middle of a long listing.
-const DOOR_READERS: usize = 2;
+use crate::{JobFilter, LogChunk, PrunePolicy, Result, RunFilter, Stats, Store};
 
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
@@ -91,135 +86,31 @@ pub struct Sqlite {
     folder: Folder,
     pruned: Mutex<Places>,
     #[cfg(test)]
-    health: Arc<Health>,
+    health: Arc<failure::Health>,
     leader: Lane<Reader>,
     doors: Lane<Reader>,
     log_reader: Lane<Reader>,
     log_writer: Lane<LogWriter>,
     _log_syncer: Syncer,
     writer: Lane<Writer>,
-    _checkpoints: Helper,
     _mark: MarkAtClose,
     _lock: Lock,
 }
 
 impl Sqlite {
-    /// Opens the store in a folder, and makes it if there is none. Blocks until everything acknowledged is back.
-    pub fn open(dir: &Path, options: Options) -> Result<Sqlite> {
-        connection::check_version()?;
-        let folder = Folder::make(dir)?;
-        let lock = Lock::take(&folder)?;
-        let durability = options.durability;
-        let (health, log_health) = (Arc::new(Health::default()), Arc::new(Health::default()));
-
-        let (connection, total) = open_state(&folder, options)?;
-        let mark = mark(&folder, total, durability)?;
-        let mark_at_close = MarkAtClose { mark: mark.clone(), path: folder.state() };
-        let state = |what_for| connection::open(&folder.state(), what_for, durability);
-        let carried = Carried {
-            connection: state(Use::Read)?,
-            path: folder.state(),
-            health: Arc::clone(&health),
-            mark: mark.clone(),
-        };
-        let (checkpoints, helper) = checkpoint::start(carried)?;
-        let writer = Writer::new(connection, Arc::clone(&health), mark, total.commits, checkpoints)
-            .map_err(|failure| explain(&folder.state(), failure))?;
-        let reader = || Ok(Reader::new(state(Use::Read)?, Arc::clone(&health)));
-        let door_readers = (0..DOOR_READERS).map(|_| reader()).collect::<Result<_>>()?;
-
-        // Output is not state: losing the last of it is allowed, so it is never waited for.
-        let logs = |what_for| connection::open(&folder.logs(), what_for, Durability::Relaxed);
-        let (log_writer, log_syncer) =
-            LogWriter::start(open_logs(&folder)?, logs(Use::Read)?, Arc::clone(&log_health))?;
-        let log_reader = Reader::new(logs(Use::Read)?, log_health);
-
-        Ok(Sqlite {
-            shards: total.shards,
-            pruned: Mutex::new(Places::default()),
-            #[cfg(test)]
-            health: Arc::clone(&health),
-            leader: Lane::start("leader", vec![reader()?])?,
-            doors: Lane::start("doors", door_readers)?,
-            log_reader: Lane::start("log-reader", vec![log_reader])?,
-            log_writer: Lane::start("log-writer", vec![log_writer])?,
-            _log_syncer: log_syncer,
-            writer: Lane::start("writer", vec![writer])?,
-            _checkpoints: helper,
-            _mark: mark_at_close,
-            _lock: lock,
-            folder,
-        })
-    }
-
     /// `commit`, from a thread that may block: what the benchmark measures as the bare writer.
     pub fn commit_blocking(&self, batches: Arc<Vec<Batch>>) -> Result<()> {
         self.writer.ask_blocking(batches, |writer, batches| writer.commit(batches))
     }
 }
 
-/// What the shard rows of a store add up to.
-#[derive(Debug, Clone, Copy)]
-struct Total {
-    shards: u16,
-    commits: u64,
-}
-
-fn open_state(folder: &Folder, options: Options) -> Result<(Connection, Total)> {
-    if !(1..=SHARDS_MAX).contains(&options.shards) {
-        let asked = options.shards;
-        return Err(Error::Unusable(format!("a store has 1 to {SHARDS_MAX} shards, {asked} were asked for")));
-    }
-    if let Some(marked) = Marked::read(folder).filter(|_| options.durability == Durability::Full) {
-        marked.check_size(folder)?;
-    }
-    let path = folder.state();
-    folder::make_private(&path)?;
-    let mut connection = connection::open(&path, Use::Write, options.durability)?;
-    let total = set_up(&mut connection, options.shards).map_err(|failure| explain(&path, failure))?;
-    if total.shards != options.shards {
-        let (made_with, asked) = (total.shards, options.shards);
-        tracing::warn!(made_with, asked, "the number of shards cannot be changed, the store keeps its own");
-    }
-    Ok((connection, total))
-}
-
-fn set_up(connection: &mut Connection, shards: u16) -> Result<Total, Failure> {
-    schema::STATE.migrate(connection, |transaction| {
-        let mut statement = transaction.prepare(queries::shards::INSERT)?;
-        (0..shards).try_for_each(|shard| statement.execute([shard]).map(|_| ()).map_err(Failure::from))
-    })?;
-    let total = connection.query_row(queries::shards::TOTAL, [], |row| {
-        Ok(Total { shards: row.get(0)?, commits: row.get::<_, i64>(1)?.cast_unsigned() })
-    })?;
-    Ok(total)
-}
-
-/// Refuses a store that has less than it acknowledged; without durability there is nothing to hold it to.
-fn mark(folder: &Folder, total: Total, durability: Durability) -> Result<Option<Arc<Mark>>> {
-    if durability == Durability::Relaxed {
-        Mark::remove(folder)?;
-        return Ok(None);
-    }
-    if let Some(marked) = Marked::read(folder) {
-        marked.check_commits(total.commits, folder)?;
-    }
-    let at_least = Marked { commits: total.commits, size: mark::size_of(&folder.state()) };
-    Mark::open(folder, at_least).map(|mark| Some(Arc::new(mark)))
-}
-
-fn open_logs(folder: &Folder) -> Result<Connection> {
-    let path = folder.logs();
-    folder::make_private(&path)?;
-    let mut connection = connection::open(&path, Use::Write, Durability::Relaxed)?;
-    schema::LOGS.migrate(&mut connection, |_| Ok(())).map_err(|failure| explain(&path, failure))?;
-    Ok(connection)
-}
-
 impl fmt::Debug for Sqlite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let folder = self.folder.path();
-        f.debug_struct("Sqlite").field("folder", &folder).field("shards", &self.shards).finish_non_exhaustive()
+        f.debug_struct("Sqlite")
+            .field("folder", &folder)
+            .field("shards", &self.shards)
+            .finish_non_exhaustive()
     }
 }
 
@@ -262,7 +153,9 @@ impl Store for Sqlite {
         limit: usize,
     ) -> Result<Vec<Arc<Job>>> {
         let filter = filter.clone();
-        self.doors.ask(move |reader| reader.read(|snapshot| snapshot.jobs(&filter, after.as_ref(), limit))).await
+        self.doors
+            .ask(move |reader| reader.read(|snapshot| snapshot.jobs(&filter, after.as_ref(), limit)))
+            .await
     }
 
     async fn run(&self, namespace: &Namespace, run: RunId) -> Result<Option<RunRecord>> {
@@ -273,9 +166,7 @@ impl Store for Sqlite {
     async fn runs(&self, filter: &RunFilter, after: Option<RunId>, limit: usize) -> Result<Vec<Arc<Run>>> {
         let mut walk = Walk::new(filter, after, limit, self.shards);
         while walk.goes_on() {
-            let step = move |reader: &mut Reader| {
-                reader.read(|snapshot| walk.step(snapshot).map(|()| walk))
-            };
+            let step = move |reader: &mut Reader| reader.read(|snapshot| walk.step(snapshot).map(|()| walk));
             walk = self.doors.ask(step).await?;
         }
         Ok(walk.runs)

@@ -63,7 +63,9 @@ mod tests {
         let clock = [1_735_689_600_000, 1_735_689_600_001, 1_800_000_000_000, 3_000_000_000_000];
         let mut ids = vec![RunId(0), RunId(1), RunId(i64::MAX)];
         for mut shard in shards {
-            ids.extend(clock.iter().flat_map(|ms| [ms, ms]).map(|ms| RunId(shard.next(Timestamp::from_millis(*ms)))));
+            ids.extend(
+                clock.iter().flat_map(|ms| [ms, ms]).map(|ms| RunId(shard.next(Timestamp::from_millis(*ms)))),
+            );
         }
         ids
     }

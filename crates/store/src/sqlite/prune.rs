@@ -4,21 +4,16 @@
 //! job does not keep the later ones waiting for ever. Only a full circle that found nothing answers 0.
 
 use punctual_core::Timestamp;
-use punctual_core::ids::{JobId, RunId, ShardId, first_id_at};
+use punctual_core::ids::RunId;
 
+use super::Sqlite;
 use super::circle::{self, Circle};
-use super::doors::rows_max;
-use super::failure::Failure;
-use super::reader::{Reader, Snapshot};
-use super::writer::Writer;
-use super::{Sqlite, place, queries, rows};
-use crate::keep::Kept;
+use super::old::{Doomed, Found, VISITS_MAX};
+use super::reader::Reader;
 use crate::{PrunePolicy, Result};
 
-/// Jobs, or runs with output, that are looked at under one snapshot.
-const VISITS_MAX: usize = 256;
 /// Rows that go in one transaction: few enough not to delay the next commit.
-pub(super) const BITE_MAX: usize = 500;
+const BITE_MAX: usize = 200;
 
 /// How far the circles have come.
 #[derive(Debug, Clone, Copy)]
@@ -64,7 +59,8 @@ impl Sqlite {
         while gone < limit {
             let (at, bite, policy) = (circle.at(), BITE_MAX.min(limit - gone), policy.clone());
             let now = policy.now;
-            let find = move |reader: &mut Reader| reader.read(|snapshot| snapshot.old_history(at, &policy, bite));
+            let find =
+                move |reader: &mut Reader| reader.read(|snapshot| snapshot.old_history(at, &policy, bite));
             let Found { doomed, next } = self.doors.ask(find).await?;
             gone += self.remove(doomed, now).await?;
             let goes_on = circle.go_on(next);
@@ -104,7 +100,8 @@ impl Sqlite {
             };
             let logged = self.log_reader.ask(find).await?;
             let next = logged.last().map(|run| run.0).filter(|_| logged.len() == VISITS_MAX);
-            let without_run = move |reader: &mut Reader| reader.read(|snapshot| snapshot.without_run(logged));
+            let without_run =
+                move |reader: &mut Reader| reader.read(|snapshot| snapshot.without_run(&logged));
             let doomed = self.doors.ask(without_run).await?;
             if !doomed.is_empty() {
                 let removed = self.log_writer.ask(move |writer| writer.remove(&doomed, bite)).await?;
@@ -128,182 +125,5 @@ impl Sqlite {
             return Ok(0);
         }
         self.writer.ask(move |writer| writer.remove(&doomed, now)).await
-    }
-}
-
-/// Rows to be removed from the state.
-#[derive(Debug, Default)]
-pub(super) struct Doomed {
-    pub(super) history: Vec<RunId>,
-    pub(super) uniques: Vec<(u16, String)>,
-    pub(super) skips: Vec<(i64, i64)>,
-    pub(super) revisions: Vec<(i64, u32)>,
-    /// Jobs whose last revision goes with this.
-    pub(super) deleted_jobs: Vec<i64>,
-}
-
-/// A part of a circle: what was found, and where the next part begins.
-pub(super) struct Found {
-    pub(super) doomed: Doomed,
-    pub(super) next: Option<i64>,
-}
-
-impl Snapshot<'_> {
-    /// History beyond what its jobs keep, for the next few jobs that have any.
-    pub(super) fn old_history(&self, after: i64, policy: &PrunePolicy, limit: usize) -> Result<Found, Failure> {
-        let (mut history, mut job) = (Vec::new(), after);
-        for _ in 0..VISITS_MAX {
-            match self.one(queries::history::NEXT_JOB, [job], |row| Ok(row.get(0)?))? {
-                Some(next) => job = next,
-                None => return Ok(Found { doomed: Doomed { history, ..Doomed::default() }, next: None }),
-            }
-            self.old_history_of(JobId(job), policy, limit, &mut history)?;
-            if history.len() == limit {
-                // There may be more of this very job.
-                job -= 1;
-                break;
-            }
-        }
-        Ok(Found { doomed: Doomed { history, ..Doomed::default() }, next: Some(job) })
-    }
-
-    fn old_history_of(
-        &self,
-        job: JobId,
-        policy: &PrunePolicy,
-        limit: usize,
-        history: &mut Vec<RunId>,
-    ) -> Result<(), Failure> {
-        let keep = self.one(queries::jobs::KEEP, [job.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        let kept = Kept::of(keep, policy);
-        let beyond = match keep {
-            Some((runs, _)) => self.one(queries::history::BEYOND, (job.0, runs), |row| Ok(row.get::<_, i64>(0)?))?,
-            None => None,
-        };
-        let beyond = beyond.unwrap_or(-1);
-        // A run that was made after the oldest kept instant cannot have finished before it.
-        let newest = beyond.max(first_id_at(kept.since));
-        let params = (job.0, newest, beyond, kept.since.as_millis(), rows_max(limit - history.len()));
-        history.extend(self.all(queries::history::OLD_OF_JOB, params, |row| Ok(RunId(row.get(0)?)))?);
-        Ok(())
-    }
-
-    /// What needs no circle, because an index leads straight to it.
-    pub(super) fn old_at_hand(&self, policy: &PrunePolicy, limit: usize) -> Result<Doomed, Failure> {
-        let rest = |taken: usize| rows_max(limit.saturating_sub(taken));
-        let since = policy.now.before(policy.ad_hoc_kept).as_millis();
-        let history = self.all(queries::history::OLD_AD_HOC, (since, rest(0)), |row| Ok(RunId(row.get(0)?)))?;
-        let mut taken = history.len();
-        let expired = (policy.now.as_millis(), rest(taken));
-        let uniques = self.all(queries::uniques::EXPIRED, expired, |row| {
-            Ok((row.get(0)?, rows::text(row, 1)?.to_owned()))
-        })?;
-        taken += uniques.len();
-        let skips = self.all(queries::skips::OLD, old_skips(policy, rest(taken)), |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        })?;
-        Ok(Doomed { history, uniques, skips, ..Doomed::default() })
-    }
-
-    /// Revisions of deleted jobs that no run needs, for the next few of them.
-    pub(super) fn old_revisions(&self, after: i64, limit: usize) -> Result<Found, Failure> {
-        let mut doomed = Doomed::default();
-        let jobs = self.all(queries::deleted_jobs::AFTER, (after, rows_max(VISITS_MAX)), |row| {
-            Ok(row.get::<_, i64>(0)?)
-        })?;
-        let mut next = (jobs.len() == VISITS_MAX).then(|| jobs.last().copied()).flatten();
-        for job in jobs {
-            if self.is_needed(JobId(job))? {
-                continue;
-            }
-            let rest = limit - doomed.revisions.len();
-            let revisions = self.all(queries::revisions::OF_JOB, (job, rows_max(rest)), |row| {
-                Ok((job, row.get(0)?))
-            })?;
-            let all = revisions.len() < rest;
-            doomed.revisions.extend(revisions);
-            if !all {
-                next = Some(job - 1);
-                break;
-            }
-            doomed.deleted_jobs.push(job);
-        }
-        Ok(Found { doomed, next })
-    }
-
-    fn is_needed(&self, job: JobId) -> Result<bool, Failure> {
-        let (first, last) = place::span(job.shard());
-        Ok(self.exists(queries::jobs::EXISTS, [job.0])?
-            || self.exists(queries::history::ANY_OF_JOB, [job.0])?
-            || self.exists(queries::runs::ANY_OF_JOB, (first, last, job.0))?)
-    }
-
-    fn without_run(&self, mut runs: Vec<RunId>) -> Result<Vec<RunId>, Failure> {
-        let mut failure = None;
-        runs.retain(|run| {
-            let has_run = self.has_run(*run).unwrap_or_else(|error| {
-                failure = Some(error);
-                true
-            });
-            !has_run
-        });
-        failure.map_or(Ok(runs), Err)
-    }
-
-    fn has_run(&self, run: RunId) -> Result<bool, Failure> {
-        Ok(self.exists(queries::history::EXISTS, [run.0])?
-            || self.exists(queries::runs::GET, [place::of(run)])?)
-    }
-}
-
-fn old_skips(policy: &PrunePolicy, limit: i64) -> (i64, i64, i64, i64) {
-    let ad_hoc = i64::try_from(policy.ad_hoc_kept.as_millis()).unwrap_or(i64::MAX);
-    // Nobody keeps anything for less than a day, or than `ad_hoc_kept`.
-    let newest = policy.now.as_millis().saturating_sub(ad_hoc.min(DAY_MILLIS));
-    (policy.now.as_millis(), ad_hoc, newest, limit)
-}
-
-const DAY_MILLIS: i64 = 24 * 3600 * 1000;
-
-impl Doomed {
-    pub(super) fn is_empty(&self) -> bool {
-        self.history.is_empty()
-            && self.uniques.is_empty()
-            && self.skips.is_empty()
-            && self.revisions.is_empty()
-            && self.deleted_jobs.is_empty()
-    }
-}
-
-impl Writer {
-    /// Removes what a reader found; what has gone or come back since is left alone.
-    pub(super) fn remove(&mut self, doomed: &Doomed, now: Timestamp) -> Result<usize> {
-        self.transact(|connection, _| {
-            let mut gone = 0;
-            let mut history = connection.prepare_cached(queries::history::DELETE)?;
-            let mut per_shard = std::collections::BTreeMap::<ShardId, i64>::new();
-            for run in &doomed.history {
-                let rows = history.execute([run.0])?;
-                *per_shard.entry(run.shard()).or_default() += rows_max(rows);
-                gone += rows;
-            }
-            for (shard, rows) in per_shard {
-                connection.prepare_cached(queries::shards::PRUNED)?.execute((shard.0, rows))?;
-            }
-            for (shard, key) in &doomed.uniques {
-                let expired = (shard, key, now.as_millis());
-                gone += connection.prepare_cached(queries::uniques::DELETE_EXPIRED)?.execute(expired)?;
-            }
-            for skip in &doomed.skips {
-                gone += connection.prepare_cached(queries::skips::DELETE)?.execute(*skip)?;
-            }
-            for revision in &doomed.revisions {
-                gone += connection.prepare_cached(queries::revisions::DELETE)?.execute(*revision)?;
-            }
-            for job in &doomed.deleted_jobs {
-                connection.prepare_cached(queries::deleted_jobs::DELETE)?.execute([job])?;
-            }
-            Ok(gone)
-        })
     }
 }

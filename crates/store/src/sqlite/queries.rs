@@ -12,11 +12,14 @@ pub(super) mod shards {
     pub(in crate::sqlite) const FENCE: &str = "UPDATE shards SET commit_no = commit_no + 1, last_id = ?4, jobs = jobs + ?5, \
          live_runs = live_runs + ?6, history_runs = history_runs + ?7, dead_letters = dead_letters + ?8 \
          WHERE shard = ?1 AND epoch = ?2 AND commit_no = ?3";
-    pub(in crate::sqlite) const PRUNED: &str = "UPDATE shards SET history_runs = history_runs - ?2 WHERE shard = ?1";
+    pub(in crate::sqlite) const PRUNED: &str =
+        "UPDATE shards SET history_runs = history_runs - ?2 WHERE shard = ?1";
     pub(in crate::sqlite) const ACQUIRE: &str = "UPDATE shards SET epoch = epoch + 1, commit_no = commit_no + 1 \
          WHERE shard = ?1 RETURNING epoch";
     pub(in crate::sqlite) const GET: &str =
         "SELECT commit_no, last_id FROM shards WHERE shard = ?1 AND epoch = ?2";
+    pub(in crate::sqlite) const HAVE_TABLE: &str =
+        "SELECT count(*) = 1 FROM sqlite_schema WHERE type = 'table' AND name = 'shards'";
     pub(in crate::sqlite) const TOTAL: &str = "SELECT count(*), coalesce(sum(commit_no), 0) FROM shards";
     pub(in crate::sqlite) const STATS: &str =
         "SELECT sum(jobs), sum(live_runs), sum(history_runs), sum(dead_letters) FROM shards";
@@ -79,9 +82,11 @@ pub(super) mod revisions {
 }
 
 pub(super) mod deleted_jobs {
-    pub(in crate::sqlite) const INSERT: &str = "INSERT INTO deleted_jobs (job) VALUES (?1) ON CONFLICT DO NOTHING";
+    pub(in crate::sqlite) const INSERT: &str =
+        "INSERT INTO deleted_jobs (job) VALUES (?1) ON CONFLICT DO NOTHING";
     pub(in crate::sqlite) const DELETE: &str = "DELETE FROM deleted_jobs WHERE job = ?1";
-    pub(in crate::sqlite) const AFTER: &str = "SELECT job FROM deleted_jobs WHERE job > ?1 ORDER BY job LIMIT ?2";
+    pub(in crate::sqlite) const AFTER: &str =
+        "SELECT job FROM deleted_jobs WHERE job > ?1 ORDER BY job LIMIT ?2";
 }
 
 pub(super) mod runs {
@@ -101,7 +106,8 @@ pub(super) mod runs {
          WHERE place BETWEEN ?1 AND ?2 ORDER BY place DESC";
     pub(in crate::sqlite) const OLDEST_FIRST: &str = "SELECT place, namespace, job, status FROM runs \
          WHERE place BETWEEN ?1 AND ?2 ORDER BY place";
-    pub(in crate::sqlite) const ANY_OF_JOB: &str = "SELECT 1 FROM runs WHERE place BETWEEN ?1 AND ?2 AND job = ?3 LIMIT 1";
+    pub(in crate::sqlite) const ANY_OF_JOB: &str =
+        "SELECT 1 FROM runs WHERE place BETWEEN ?1 AND ?2 AND job = ?3 LIMIT 1";
 }
 
 pub(super) mod history {
@@ -126,9 +132,11 @@ pub(super) mod history {
          WHERE status > 3 AND status = ?3 AND id BETWEEN ?1 AND ?2 ORDER BY id";
     pub(in crate::sqlite) const ANY_OF_JOB: &str = "SELECT 1 FROM history WHERE job = ?1 LIMIT 1";
     /// The next job that has history.
-    pub(in crate::sqlite) const NEXT_JOB: &str = "SELECT job FROM history WHERE job > ?1 ORDER BY job LIMIT 1";
+    pub(in crate::sqlite) const NEXT_JOB: &str =
+        "SELECT job FROM history WHERE job > ?1 ORDER BY job LIMIT 1";
     /// The newest run of a job that has as many newer ones as the job keeps.
-    pub(in crate::sqlite) const BEYOND: &str = "SELECT id FROM history WHERE job = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2";
+    pub(in crate::sqlite) const BEYOND: &str =
+        "SELECT id FROM history WHERE job = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2";
     pub(in crate::sqlite) const OLD_OF_JOB: &str = "SELECT id FROM history WHERE job = ?1 AND id <= ?2 \
          AND (id <= ?3 OR finished_at < ?4) AND NOT EXISTS (SELECT 1 FROM dead_letters WHERE run = history.id) \
          ORDER BY id LIMIT ?5";
@@ -155,7 +163,8 @@ pub(super) mod uniques {
     pub(in crate::sqlite) const DELETE: &str = "DELETE FROM uniques WHERE shard = ?1 AND key = ?2";
     pub(in crate::sqlite) const DELETE_EXPIRED: &str =
         "DELETE FROM uniques WHERE shard = ?1 AND key = ?2 AND expires_at < ?3";
-    pub(in crate::sqlite) const GET: &str = "SELECT run, expires_at FROM uniques WHERE shard = ?1 AND key = ?2";
+    pub(in crate::sqlite) const GET: &str =
+        "SELECT run, expires_at FROM uniques WHERE shard = ?1 AND key = ?2";
     pub(in crate::sqlite) const EXPIRED: &str =
         "SELECT shard, key FROM uniques WHERE expires_at < ?1 ORDER BY expires_at LIMIT ?2";
 }

@@ -26,7 +26,10 @@ impl Reader {
         Reader { connection, health, definitions: Definitions::default() }
     }
 
-    pub(super) fn read<T>(&mut self, work: impl FnOnce(&mut Snapshot<'_>) -> Result<T, Failure>) -> Result<T> {
+    pub(super) fn read<T>(
+        &mut self,
+        work: impl FnOnce(&mut Snapshot<'_>) -> Result<T, Failure>,
+    ) -> Result<T> {
         let Reader { connection, health, definitions } = self;
         let result = step(connection, queries::BEGIN_READING).and_then(|()| {
             let mut snapshot = Snapshot {

@@ -102,7 +102,8 @@ impl Walk {
                 self.visit(sql, (first, last, job.0), false, span, snapshot, matches)
             }
             Source::HistoryOfStatus(status) => {
-                let sql = pick(queries::history::OF_STATUS_OLDEST_FIRST, queries::history::OF_STATUS_NEWEST_FIRST);
+                let sql =
+                    pick(queries::history::OF_STATUS_OLDEST_FIRST, queries::history::OF_STATUS_NEWEST_FIRST);
                 let status = codec::status_number(status);
                 self.visit(sql, (first, last, status), false, span, snapshot, matches)
             }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use punctual_core::change::Batch;
 use punctual_core::ids::{Epoch, ShardId};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::changes::Statements;
@@ -20,6 +21,8 @@ use super::transaction::transact;
 use crate::{Error, Result, refusal};
 
 pub(super) struct Writer {
+    /// First, so that the helper's connection is closed before this one: the last to close empties the log.
+    checkpoints: Checkpoints,
     connection: Connection,
     health: Arc<Health>,
     /// None: without durability there is nothing to hold the store to.
@@ -28,7 +31,6 @@ pub(super) struct Writer {
     commits: u64,
     /// Pages in the write-ahead log after the last commit.
     wal_pages: Arc<AtomicU32>,
-    checkpoints: Checkpoints,
     /// The body of the row that is being written.
     buffer: Vec<u8>,
 }
@@ -95,6 +97,18 @@ impl Writer {
         self.commits += commits as u64;
         if let Some(mark) = &self.mark {
             mark.commits(self.commits);
+        }
+    }
+}
+
+impl Drop for Writer {
+    /// After a failure the log stays as it is: the next start reads what the disk really holds.
+    fn drop(&mut self) {
+        if self.health.check().is_err()
+            && let Err(error) =
+                self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+        {
+            tracing::warn!(%error, "the write-ahead log may be carried over although the store has failed");
         }
     }
 }

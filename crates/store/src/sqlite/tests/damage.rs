@@ -13,6 +13,19 @@ async fn killed() -> (TempDir, Vec<Run>) {
     (as_if_killed(dir.path()), runs)
 }
 
+/// The same, with the first half of the log in the database already, so that one is newer than the other.
+async fn killed_after_a_checkpoint() -> (TempDir, Vec<Run>) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).unwrap();
+    let before = commit_runs(&store, RUNS).await;
+    let reader = Connection::open(dir.path().join("punctual.db")).unwrap();
+    reader.execute_batch("BEGIN; SELECT count(*) FROM runs").unwrap();
+    let helper = Connection::open(dir.path().join("punctual.db")).unwrap();
+    helper.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())).unwrap();
+    let after = commit_runs(&store, RUNS).await;
+    (as_if_killed(dir.path()), [before, after].concat())
+}
+
 /// A store that was closed, so that all of it is in the database file.
 async fn closed() -> TempDir {
     let dir = tempfile::tempdir().unwrap();
@@ -32,6 +45,7 @@ fn change(dir: &Path, file: &str, damage: impl FnOnce(&mut Vec<u8>)) {
 
 /// Opens what is left, and checks that it is all or nothing; true: it was opened.
 async fn all_or_refused(dir: &Path, runs: &[Run], what: &str) -> bool {
+    let before = contents(dir);
     match open(dir) {
         Ok(store) => {
             assert_eq!(stored_runs(&store).await, runs, "{what}: a part was served");
@@ -39,6 +53,7 @@ async fn all_or_refused(dir: &Path, runs: &[Run], what: &str) -> bool {
         }
         Err(error) => {
             let error = error.to_string();
+            assert_eq!(contents(dir), before, "{what}: a store that was refused was changed");
             assert!(error.contains("backup"), "{what}: the message does not say what to do: {error}");
             false
         }
@@ -47,16 +62,25 @@ async fn all_or_refused(dir: &Path, runs: &[Run], what: &str) -> bool {
 
 #[tokio::test]
 async fn a_flipped_byte_in_the_log_is_noticed_wherever_it_is() {
-    let (dir, runs) = killed().await;
+    for (dir, runs) in [killed().await, killed_after_a_checkpoint().await] {
+        flip_bytes(&dir, &runs).await;
+    }
+}
+
+async fn flip_bytes(dir: &TempDir, runs: &[Run]) {
     let length = fs::metadata(dir.path().join("punctual.db-wal")).unwrap().len();
     let mut refused = 0;
     for position in (0..length).step_by(1511).chain([length - 1]) {
         let copy = as_if_killed(dir.path());
         change(copy.path(), "punctual.db-wal", |bytes| bytes[usize::try_from(position).unwrap()] ^= 0x40);
-        let opened = all_or_refused(copy.path(), &runs, &format!("a flipped byte at {position}")).await;
+        let opened = all_or_refused(copy.path(), runs, &format!("a flipped byte at {position}")).await;
         refused += usize::from(!opened);
     }
     assert!(refused > 0, "no damage was ever noticed");
+}
+
+fn contents(dir: &Path) -> [Option<Vec<u8>>; 3] {
+    ["punctual.db", "punctual.db-wal", "acknowledged"].map(|file| fs::read(dir.join(file)).ok())
 }
 
 #[tokio::test]
@@ -116,7 +140,10 @@ async fn the_operator_may_go_on_without_what_is_lost() {
 
 #[tokio::test]
 async fn what_is_no_database_is_refused() {
-    for bytes in [&b"hello, I am a text file of some length, and surely no database at all ...................."[..], &[0; 8192]] {
+    for bytes in [
+        &b"hello, I am a text file of some length, and surely no database at all ...................."[..],
+        &[0; 8192],
+    ] {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("punctual.db"), bytes).unwrap();
         let refused = refusal(dir.path());
@@ -144,4 +171,14 @@ async fn a_database_of_somebody_else_is_refused() {
     file.execute_batch("CREATE TABLE theirs (a); INSERT INTO theirs VALUES (1)").unwrap();
     drop(file);
     assert!(refusal(dir.path()).contains("not one of Punctual's"));
+}
+
+#[tokio::test]
+async fn damaged_output_says_that_it_may_be_moved_away() {
+    let dir = closed().await;
+    change(dir.path(), "logs.db", |bytes| bytes[..16].fill(b'x'));
+    let refused = refusal(dir.path());
+    assert!(refused.contains("logs.db") && refused.contains("may also be moved away"), "{refused}");
+    fs::remove_file(dir.path().join("logs.db")).unwrap();
+    open(dir.path()).unwrap();
 }

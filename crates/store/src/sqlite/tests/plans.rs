@@ -7,7 +7,8 @@ use rusqlite::Connection;
 fn plan(connection: &Connection, sql: &str) -> String {
     let mut statement = connection.prepare(&["EXPLAIN QUERY PLAN ", sql].concat()).unwrap();
     let nothing = vec![rusqlite::types::Null; statement.parameter_count()];
-    let steps = statement.query_map(rusqlite::params_from_iter(nothing), |row| row.get::<_, String>(3)).unwrap();
+    let steps =
+        statement.query_map(rusqlite::params_from_iter(nothing), |row| row.get::<_, String>(3)).unwrap();
     steps.map(Result::unwrap).collect::<Vec<_>>().join("; ")
 }
 

@@ -59,6 +59,9 @@ async fn after_a_failed_sync_nothing_more_is_written() {
     }
     assert!(matches!(store.acquire(&[SHARD]).await, Err(Error::Unusable(_))));
     assert_eq!(stored_runs(&store).await, runs, "what is stored can still be read");
+    drop(store);
+    assert!(dir.path().join("punctual.db-wal").exists(), "the log was touched after the failure");
+    assert_eq!(stored_runs(&open(dir.path()).unwrap()).await, runs);
 }
 
 #[tokio::test]

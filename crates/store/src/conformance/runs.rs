@@ -1,0 +1,211 @@
+//! Runs as the doors list them: stable pages in the order of ids, whichever shard a run is in.
+
+use std::sync::Arc;
+
+use punctual_core::ids::{JobId, ShardId, first_id_at};
+use punctual_core::name::Namespace;
+use punctual_core::run::{Run, Status};
+
+use super::given::*;
+use crate::{Result, RunFilter, Store};
+
+fn run_ids<'a>(runs: impl IntoIterator<Item = &'a Arc<Run>>) -> Vec<i64> {
+    runs.into_iter().map(|run| run.id.0).collect()
+}
+
+/// All runs that match, read in pages.
+async fn paged(store: &dyn Store, filter: &RunFilter, limit: usize) -> Result<Vec<i64>> {
+    let (mut after, mut all) = (None, Vec::new());
+    loop {
+        let page = store.runs(filter, after, limit).await?;
+        assert!(page.len() <= limit);
+        match page.last() {
+            Some(last) => after = Some(last.id),
+            None => return Ok(all),
+        }
+        all.extend(run_ids(&page));
+    }
+}
+
+/// Ten runs in each of three shards, every third of them ended, made a millisecond apart.
+async fn thirty_runs(store: &dyn Store) -> Result<Vec<i64>> {
+    let mut ids = Vec::new();
+    for shard in [ShardId(0), SHARD, OTHER] {
+        let mut leader = Leader::of(store, shard).await?;
+        for n in 0..10 {
+            let run = leader.ad_hoc_made_at(at(n), at(n));
+            let row = if n % 3 == 0 { history_row(&succeeded(&run, at(n))) } else { run_row(&run) };
+            leader.insert(store, [row]).await?;
+            ids.push(run.id.0);
+        }
+    }
+    ids.sort_unstable();
+    Ok(ids)
+}
+
+/// Live runs and history are one list, newest first.
+pub async fn runs_are_listed_newest_first(store: &dyn Store) -> Result<()> {
+    let mut expected = thirty_runs(store).await?;
+    expected.reverse();
+    for limit in [1, 4, 29, 30, 31, 1000] {
+        assert_eq!(paged(store, &RunFilter::default(), limit).await?, expected, "pages of {limit}");
+    }
+    Ok(())
+}
+
+/// The other way round on request.
+pub async fn runs_are_listed_oldest_first_on_request(store: &dyn Store) -> Result<()> {
+    let expected = thirty_runs(store).await?;
+    let filter = RunFilter { oldest_first: true, ..RunFilter::default() };
+    for limit in [1, 4, 30, 1000] {
+        assert_eq!(paged(store, &filter, limit).await?, expected, "pages of {limit}");
+    }
+    assert!(store.runs(&filter, None, 0).await?.is_empty());
+    Ok(())
+}
+
+/// Runs come, and runs end, between two pages: no run is shown twice and none that was there is missed.
+pub async fn pages_of_runs_are_stable_while_runs_come_and_end(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    let runs: Vec<Run> = (0..9).map(|n| leader.ad_hoc_made_at(at(n), at(n))).collect();
+    leader.insert(store, runs.iter().map(run_row)).await?;
+    let (mut after, mut seen) = (None, Vec::new());
+    for step in 0..3 {
+        let page = store.runs(&RunFilter::default(), after, 3).await?;
+        seen.extend(run_ids(&page));
+        after = page.last().map(|run| run.id);
+        let newcomer = leader.ad_hoc_made_at(at(100 + step), at(100 + step));
+        leader.insert(store, [run_row(&newcomer)]).await?;
+        for run in [&runs[usize::try_from(step).unwrap_or(0)], &runs[8 - usize::try_from(step).unwrap_or(0)]]
+        {
+            leader.settle(store, &succeeded(run, at(200))).await?;
+        }
+    }
+    let mut expected = run_ids(runs.into_iter().map(Arc::new).collect::<Vec<_>>().iter());
+    expected.reverse();
+    assert_eq!(seen, expected);
+    Ok(())
+}
+
+/// A time is a span of ids: from its first millisecond up to, but not including, its last.
+pub async fn runs_are_listed_by_time(store: &dyn Store) -> Result<()> {
+    let all = thirty_runs(store).await?;
+    let made_in =
+        |from: i64, to: i64| RunFilter { since: Some(at(from)), until: Some(at(to)), ..RunFilter::default() };
+    for (from, to) in [(0, 10), (3, 5), (9, 10), (5, 5), (7, 3), (-100, 0), (10, 100)] {
+        let mut expected = all.clone();
+        expected.retain(|id| (from..to).contains(&made_at(*id)));
+        expected.reverse();
+        assert_eq!(paged(store, &made_in(from, to), 4).await?, expected, "[{from}, {to})");
+    }
+    let since = RunFilter { since: Some(at(8)), oldest_first: true, ..RunFilter::default() };
+    assert_eq!(paged(store, &since, 2).await?.len(), 6);
+    Ok(())
+}
+
+/// Milliseconds after `NOW`, from an id of `thirty_runs`.
+fn made_at(id: i64) -> i64 {
+    (id - first_id_at(NOW)) >> 22
+}
+
+/// One job's runs, the live ones and those that have ended.
+pub async fn runs_are_listed_by_job(store: &dyn Store) -> Result<()> {
+    thirty_runs(store).await?;
+    let mut leader = Leader::of(store, SHARD).await?;
+    let (job, other) = (leader.job("wanted"), leader.job("other"));
+    leader.insert(store, [job_row(&job), job_row(&other)]).await?;
+    let mut expected = Vec::new();
+    for n in 0..6 {
+        let (run, noise) = (leader.run_of(&job, at(n)), leader.run_of(&other, at(n)));
+        let ended = n % 2 == 0;
+        let row = |run: &Run| if ended { history_row(&failed(run, at(n))) } else { run_row(run) };
+        leader.insert(store, [row(&run), row(&noise)]).await?;
+        expected.insert(0, run.id.0);
+    }
+    let filter = RunFilter { job: Some(job.id), ..RunFilter::default() };
+    assert_eq!(paged(store, &filter, 2).await?, expected);
+    let failed = RunFilter { statuses: vec![Status::Failed], ..filter.clone() };
+    assert_eq!(paged(store, &failed, 2).await?.len(), 3);
+    let nobody = RunFilter { job: Some(JobId(job.id.0 + 100)), ..filter };
+    assert!(paged(store, &nobody, 2).await?.is_empty());
+    Ok(())
+}
+
+/// Any set of statuses, of live runs, of ended ones, or of both.
+pub async fn runs_are_listed_by_status(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    let mut made: Vec<(Status, i64)> = Vec::new();
+    for n in 0..3 {
+        let live = [leader.ad_hoc(at(n)), ready(&leader.ad_hoc(at(n))), running(&leader.ad_hoc(at(n)))];
+        let ended = [succeeded(&leader.ad_hoc(at(n)), at(n)), failed(&leader.ad_hoc(at(n)), at(n))];
+        made.extend(live.iter().chain(&ended).map(|run| (run.status(), run.id.0)));
+        leader.insert(store, live.iter().map(run_row).chain(ended.iter().map(history_row))).await?;
+    }
+    let sets: [&[Status]; 6] = [
+        &[Status::Waiting],
+        &[Status::Succeeded],
+        &[Status::Failed],
+        &[Status::Failed, Status::TimedOut, Status::Running],
+        &[Status::Ready, Status::Succeeded, Status::Failed],
+        &[Status::Skipped, Status::Cancelled],
+    ];
+    for wanted in sets {
+        for oldest_first in [true, false] {
+            let mut expected: Vec<i64> =
+                made.iter().filter(|(status, _)| wanted.contains(status)).map(|(_, id)| *id).collect();
+            expected.sort_unstable();
+            if !oldest_first {
+                expected.reverse();
+            }
+            let filter = RunFilter { statuses: wanted.to_vec(), oldest_first, ..RunFilter::default() };
+            assert_eq!(paged(store, &filter, 2).await?, expected, "{wanted:?}");
+        }
+    }
+    Ok(())
+}
+
+/// A namespace is a wall: neither a listing nor an id leads across it.
+pub async fn a_run_of_another_namespace_is_not_there(store: &dyn Store) -> Result<()> {
+    thirty_runs(store).await?;
+    let mut leader = Leader::of(store, SHARD).await?;
+    let own = namespace("payments");
+    let live = Run { namespace: own.clone(), ..leader.ad_hoc(at(0)) };
+    let ended = Run { namespace: own.clone(), ..succeeded(&leader.ad_hoc(at(0)), at(0)) };
+    leader.insert(store, [run_row(&live), history_row(&ended)]).await?;
+    let filter = RunFilter { namespace: Some(own.clone()), ..RunFilter::default() };
+    assert_eq!(paged(store, &filter, 1).await?, [ended.id.0, live.id.0]);
+    for namespace_asked in [Namespace::default(), namespace("payments/clearing")] {
+        assert_eq!(store.run(&namespace_asked, live.id).await?, None);
+        assert_eq!(store.run(&namespace_asked, ended.id).await?, None);
+    }
+    assert_eq!(store.run(&own, live.id).await?.map(|record| record.run.as_ref().clone()), Some(live));
+    Ok(())
+}
+
+/// One run among thousands that do not match: however far the store has to look, it finds it.
+pub async fn a_rare_run_is_found_among_many(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    let rare = namespace("rare");
+    let mut expected = Vec::new();
+    for part in 0..6 {
+        let (mut live, mut ended) = (Vec::new(), Vec::new());
+        for n in 0..500 {
+            live.push(leader.ad_hoc_made_at(at(0), at(part * 1000 + n)));
+            ended.push(succeeded(&leader.ad_hoc_made_at(at(0), at(part * 1000 + n)), at(9000)));
+        }
+        for runs in [&mut live, &mut ended] {
+            runs[250].namespace = rare.clone();
+            expected.push(runs[250].id.0);
+        }
+        leader.insert(store, live.iter().map(run_row).chain(ended.iter().map(history_row))).await?;
+    }
+    expected.sort_unstable();
+    let oldest_first = RunFilter { namespace: Some(rare), oldest_first: true, ..RunFilter::default() };
+    assert_eq!(paged(store, &oldest_first, 5).await?, expected);
+    expected.reverse();
+    let newest_first = RunFilter { oldest_first: false, ..oldest_first };
+    for limit in [1, 5, 100] {
+        assert_eq!(paged(store, &newest_first, limit).await?, expected);
+    }
+    Ok(())
+}

@@ -1,0 +1,156 @@
+//! How a store is opened: locked, checked, brought up to date, and given its threads.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use punctual_core::ids::SHARDS_MAX;
+use rusqlite::Connection;
+use rusqlite::config::DbConfig;
+
+use super::checkpoint::{self, Carried};
+use super::connection::{self, Durability, Use, explain};
+use super::failure::{Failure, Health};
+use super::folder::{self, Folder, Lock};
+use super::lane::Lane;
+use super::logs::LogWriter;
+use super::mark::{self, Mark, MarkAtClose, Marked};
+use super::prune::Places;
+use super::reader::Reader;
+use super::writer::Writer;
+use super::{Options, Sqlite, queries, schema};
+use crate::{Error, Result};
+
+/// Readers for the doors: one may be in the middle of a long listing.
+const DOOR_READERS: usize = 2;
+
+impl Sqlite {
+    /// Opens the store in a folder, and makes it if there is none. Blocks until everything acknowledged is back.
+    pub fn open(dir: &Path, options: Options) -> Result<Sqlite> {
+        connection::check_version()?;
+        let folder = Folder::make(dir)?;
+        let lock = Lock::take(&folder)?;
+        let durability = options.durability;
+        let (health, log_health) = (Arc::new(Health::default()), Arc::new(Health::default()));
+
+        let (connection, total) = open_state(&folder, options)?;
+        let mark = mark(&folder, total, durability)?;
+        let mark_at_close = MarkAtClose { mark: mark.clone(), path: folder.state() };
+        let state = |what_for| connection::open(&folder.state(), what_for, durability);
+        let carried = Carried {
+            connection: state(Use::Read)?,
+            path: folder.state(),
+            health: Arc::clone(&health),
+            mark: mark.clone(),
+        };
+        let checkpoints = checkpoint::start(carried)?;
+        let writer = Writer::new(connection, Arc::clone(&health), mark, total.commits, checkpoints)
+            .map_err(|failure| explain(&folder.state(), failure))?;
+        let reader = || Ok(Reader::new(state(Use::Read)?, Arc::clone(&health)));
+        let door_readers = (0..DOOR_READERS).map(|_| reader()).collect::<Result<_>>()?;
+
+        // Output is not state: losing the last of it is allowed, so it is never waited for.
+        let logs = |what_for| connection::open(&folder.logs(), what_for, Durability::Relaxed);
+        let (log_writer, log_syncer) =
+            LogWriter::start(open_logs(&folder)?, logs(Use::Read)?, Arc::clone(&log_health))?;
+        let log_reader = Reader::new(logs(Use::Read)?, log_health);
+
+        Ok(Sqlite {
+            shards: total.shards,
+            pruned: Mutex::new(Places::default()),
+            #[cfg(test)]
+            health: Arc::clone(&health),
+            leader: Lane::start("leader", vec![reader()?])?,
+            doors: Lane::start("doors", door_readers)?,
+            log_reader: Lane::start("log-reader", vec![log_reader])?,
+            log_writer: Lane::start("log-writer", vec![log_writer])?,
+            _log_syncer: log_syncer,
+            writer: Lane::start("writer", vec![writer])?,
+            _mark: mark_at_close,
+            _lock: lock,
+            folder,
+        })
+    }
+}
+
+/// What the shard rows of a store add up to.
+#[derive(Debug, Clone, Copy)]
+struct Total {
+    shards: u16,
+    commits: u64,
+}
+
+fn open_state(folder: &Folder, options: Options) -> Result<(Connection, Total)> {
+    if !(1..=SHARDS_MAX).contains(&options.shards) {
+        let asked = options.shards;
+        return Err(Error::Unusable(format!("a store has 1 to {SHARDS_MAX} shards, {asked} were asked for")));
+    }
+    let marked = Marked::read(folder).unwrap_or_default();
+    marked.check_size(folder)?;
+    let path = folder.state();
+    folder::make_private(&path)?;
+    let mut connection = connection::open(&path, Use::Write, options.durability)?;
+    let explained = |failure| explain(&path, failure);
+    // A store that is refused is left exactly as it was found: its log may be all that is left.
+    keep_log(&connection, true).map_err(explained)?;
+    marked.check_commits(commits(&connection).map_err(explained)?, folder)?;
+    let total = set_up(&mut connection, options.shards).map_err(explained)?;
+    keep_log(&connection, false).map_err(explained)?;
+    if total.shards != options.shards {
+        let (made_with, asked) = (total.shards, options.shards);
+        tracing::warn!(made_with, asked, "the number of shards cannot be changed, the store keeps its own");
+    }
+    Ok((connection, total))
+}
+
+/// Whether closing the connection leaves the write-ahead log alone.
+fn keep_log(connection: &Connection, keep: bool) -> Result<(), Failure> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep)?;
+    Ok(())
+}
+
+/// How many commits the file has seen; one without tables has seen none.
+fn commits(connection: &Connection) -> Result<u64, Failure> {
+    let has_tables: bool = connection.query_row(queries::shards::HAVE_TABLE, [], |row| row.get(0))?;
+    if has_tables { total(connection).map(|total| total.commits) } else { Ok(0) }
+}
+
+fn set_up(connection: &mut Connection, shards: u16) -> Result<Total, Failure> {
+    schema::STATE.migrate(connection, |transaction| {
+        let mut statement = transaction.prepare(queries::shards::INSERT)?;
+        (0..shards).try_for_each(|shard| statement.execute([shard]).map(|_| ()).map_err(Failure::from))
+    })?;
+    total(connection)
+}
+
+fn total(connection: &Connection) -> Result<Total, Failure> {
+    Ok(connection.query_row(queries::shards::TOTAL, [], |row| {
+        Ok(Total { shards: row.get(0)?, commits: row.get::<_, i64>(1)?.cast_unsigned() })
+    })?)
+}
+
+/// What the store will be held to the next time; without durability there is nothing to hold it to.
+fn mark(folder: &Folder, total: Total, durability: Durability) -> Result<Option<Arc<Mark>>> {
+    if durability == Durability::Relaxed {
+        Mark::remove(folder)?;
+        return Ok(None);
+    }
+    let at_least = Marked { commits: total.commits, size: mark::size_of(&folder.state()) };
+    Mark::open(folder, at_least).map(|mark| Some(Arc::new(mark)))
+}
+
+fn open_logs(folder: &Folder) -> Result<Connection> {
+    let path = folder.logs();
+    folder::make_private(&path)?;
+    let connection = connection::open(&path, Use::Write, Durability::Relaxed).and_then(|mut connection| {
+        let migrated = schema::LOGS.migrate(&mut connection, |_| Ok(()));
+        migrated.map(|()| connection).map_err(|failure| explain(&path, failure))
+    });
+    connection.map_err(|error| match error {
+        // It holds no state: nobody should have to restore a backup for it.
+        Error::Unusable(why) => Error::Unusable(format!(
+            "{why}; it holds only the output of attempts, so it may also be moved away"
+        )),
+        other => other,
+    })
+}
