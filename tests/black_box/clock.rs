@@ -1,8 +1,11 @@
 //! Wall clocks that are set while the node runs or while it is down (P16).
 
+use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use punctual_tests::fault::Clock;
+use punctual_tests::history::has_ended;
 use punctual_tests::wait::{self, SOON};
 use punctual_tests::{Export, Node, Scene, skip_unless};
 use punctual_verify::Options;
@@ -90,4 +93,55 @@ fn a_clock_set_forward_and_back_while_the_node_is_down_fires_nothing_twice() {
         due = wait_for_a_fire_after(&node, "beat", &due);
     }
     Export::of(&node).verify(&scene, &node, &Options::default());
+}
+
+/// A task that leaves a line when it starts and sits there for a while.
+fn sits_there(traces: &Path, seconds: u32) -> Value {
+    json!({ "shell": format!("echo started >> {}; sleep {seconds}", traces.display()) })
+}
+
+fn lines_in(traces: &Path) -> usize {
+    fs::read_to_string(traces).unwrap_or_default().lines().count()
+}
+
+#[test]
+fn a_step_takes_no_attempt_from_its_worker() {
+    for step in [HOUR, -HOUR] {
+        let scene = Scene::new();
+        let clock = skip_unless!(Clock::new(scene.path("clock")));
+        let mut node = clock.rule(scene.node()).with_env("PUNCTUAL_ATTEMPT_LEASE", "2s");
+        node.start();
+        let traces = scene.path("traces");
+        let run = node.api().submit(&json!({ "task": sits_there(&traces, 5) }));
+        let id = run["id"].as_str().expect("a run has an id");
+        wait::until_so("it has started", SOON, || lines_in(&traces) > 0);
+        clock.set(step);
+        let ended = wait::until("it has ended", SOON, || Some(node.api().run(id)).filter(has_ended));
+        assert_eq!((&ended["state"], &ended["attempt"]), (&json!("succeeded"), &json!(1)), "{step}: {ended}");
+        assert_eq!(
+            lines_in(&traces),
+            1,
+            "a healthy attempt was started beside itself, after a step of {step} s"
+        );
+    }
+}
+
+#[test]
+fn a_step_back_holds_up_nothing_that_counts_from_now() {
+    let scene = Scene::new();
+    let clock = skip_unless!(Clock::new(scene.path("clock")));
+    let mut node = clock.rule(scene.node());
+    node.start();
+    let first = node.api().submit(&json!({ "task": { "noop": {} } }));
+    let state_of =
+        |run: &Value| node.api().run(run["id"].as_str().expect("a run has an id"))["state"].clone();
+    wait::until_so("a first run succeeds", SOON, || state_of(&first) == "succeeded");
+    clock.set(-HOUR);
+    let retry = json!({ "attempts": 2, "delay": "200ms" });
+    let failing = node.api().submit(&json!({ "task": { "shell": "exit 1" }, "retry": retry }));
+    let hanging = node.api().submit(&json!({ "task": { "shell": "sleep 300" }, "timeout": "1s" }));
+    let delayed = node.api().submit(&json!({ "task": { "noop": {} }, "delay": "1s" }));
+    wait::until_so("a failed attempt is tried again", SOON, || state_of(&failing) == "failed");
+    wait::until_so("a timeout comes in time", SOON, || state_of(&hanging) == "timed_out");
+    wait::until_so("a delayed run starts", SOON, || state_of(&delayed) == "succeeded");
 }

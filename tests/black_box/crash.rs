@@ -12,6 +12,7 @@ use punctual_tests::history::has_ended;
 use punctual_tests::wait::{self, SOON};
 use punctual_tests::{Api, Export, Node, Scene};
 use punctual_verify::Options;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 const KILLS: u32 = 30;
@@ -93,6 +94,10 @@ fn thirty_kills_under_load_lose_nothing_and_double_nothing() {
             // Spread over the second, so that a kill meets every part of a beat.
             wait::pass(Duration::from_millis(200 + u64::from(round * 277 % 900)));
             node.kill();
+            // Now and then nobody is there for a while, and fires are missed.
+            if round % 5 == 4 {
+                wait::pass(Duration::from_millis(800));
+            }
             node.start();
             *locked(&clients.api) = node.api().clone();
         }
@@ -133,6 +138,9 @@ fn check_everything(scene: &Scene, node: &Node, acknowledged: &BTreeMap<String, 
     for job in ["fast", "queued", "latest", "slow", "second"] {
         let fires = export.fires(job).len();
         assert!(fires >= 20, "{job} fired {fires} times only: the scene proves little");
+    }
+    for job in ["latest", "slow"] {
+        assert!(!export.skips(job).is_empty(), "{job} missed nothing: the scene proves little");
     }
     assert!(acknowledged.len() >= 500, "{} submits only: the scene proves little", acknowledged.len());
     let options =
@@ -177,6 +185,39 @@ fn a_run_that_was_running_at_a_kill_is_run_again() {
     let run = wait::until("it has ended", 2 * SOON, || Some(node.api().run(&id)).filter(has_ended));
     assert_eq!(run["state"], "succeeded", "{run}");
     Export::of(&node).verify(&scene, &node, &Options { may_be_empty: true, ..Options::default() });
+}
+
+#[test]
+fn a_process_killed_while_it_starts_or_stops_starts_again() {
+    let scene = Scene::new();
+    let mut node = scene.node();
+    // The first of them is killed while it makes its store.
+    for delay in (0..60).step_by(3) {
+        node.spawn();
+        wait::pass(Duration::from_millis(delay));
+        node.kill();
+    }
+    node.start();
+    apply_jobs(node.api());
+    let ids: Vec<String> =
+        (0..20).map(|_| id_of(&node.api().submit(&json!({ "task": { "noop": {} } })))).collect();
+    for delay in (0..60).step_by(3) {
+        node.signal(Signal::TERM);
+        wait::pass(Duration::from_millis(delay / 4));
+        node.end();
+        node.spawn();
+        wait::pass(Duration::from_millis(delay));
+        node.kill();
+        node.start();
+    }
+    let export = Export::of(&node);
+    for id in &ids {
+        assert!(export.runs().contains_key(id.as_str()), "run {id} was acknowledged and is gone");
+    }
+    wait::until_so("the schedules go on", SOON, || {
+        Export::of(&node).fires("fast").len() > export.fires("fast").len()
+    });
+    Export::of(&node).verify(&scene, &node, &Options::default());
 }
 
 fn id_of(run: &Value) -> String {

@@ -47,14 +47,14 @@ fn a_sync_that_fails_ends_the_process_and_a_clean_start_has_all_that_was_acknowl
 #[test]
 fn a_slow_sync_keeps_the_order_and_no_healthy_attempt_is_given_up() {
     let scene = Scene::new();
-    let mut node = scene.node().with_env("PUNCTUAL_ATTEMPT_LEASE", "3s");
+    let mut node = scene.node().with_env("PUNCTUAL_ATTEMPT_LEASE", "12s");
     node.start();
     let order = scene.path("order");
     let task = json!({ "shell": format!("echo $PUNCTUAL_RUN_ID >> {}", order.display()) });
     let queue = json!({ "schedule": { "manual": true }, "task": task, "overlap": "queue" });
     node.api().put_job("line", &queue);
-    // Longer than its lease, as is a commit: heartbeats have to be believed without waiting for the disk.
-    let long = node.api().submit(&json!({ "task": { "shell": "sleep 12" } }));
+    // Longer than its lease: heartbeats have to be believed while commits crawl.
+    let long = node.api().submit(&json!({ "task": { "shell": "sleep 16" } }));
     let id = long["id"].as_str().expect("a run has an id").to_owned();
     wait::until_so("the long one runs", SOON, || node.api().run(&id)["state"] == "running");
 
@@ -77,4 +77,18 @@ fn a_slow_sync_keeps_the_order_and_no_healthy_attempt_is_given_up() {
     let in_order = std::fs::read_to_string(&order).expect("the line has left its traces");
     assert_eq!(in_order.lines().collect::<Vec<_>>(), line, "first come, first served");
     export.verify(&scene, &node, &Options { may_be_empty: true, ..Options::default() });
+}
+
+#[test]
+fn an_attempt_is_not_given_up_before_it_was_given_out() {
+    let scene = Scene::new();
+    let mut node = scene.node().with_env("PUNCTUAL_ATTEMPT_LEASE", "2s");
+    node.start();
+    // One commit takes longer than a lease: the worker hears of the attempt when its lease would be over.
+    let injection = skip_unless!(Injection::sync_is_slow(&node, Duration::from_secs(4)));
+    let run = node.api().submit(&json!({ "task": { "shell": "echo hi" } }));
+    let id = run["id"].as_str().expect("a run has an id");
+    let ended = wait::until("it has ended", 2 * SOON, || Some(node.api().run(id)).filter(has_ended));
+    drop(injection);
+    assert_eq!((&ended["state"], &ended["attempt"]), (&json!("succeeded"), &json!(1)), "{ended}");
 }

@@ -8,6 +8,7 @@ mod under_load;
 mod crash;
 mod one_owner;
 mod clock;
+mod stopped;
 mod full_disk;
 mod failing_disk;
 mod torn_file;

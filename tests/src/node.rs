@@ -122,6 +122,14 @@ impl Node {
         assert_eq!(status.signal(), Some(9), "it ended before it was killed: {status}");
     }
 
+    /// kill -9, whether it is still there or has just ended by itself.
+    pub fn end(&mut self) {
+        let mut child = self.child.take().expect("the node was started");
+        let _ = child.kill();
+        let _ = child.wait();
+        end_group(child.id());
+    }
+
     /// Asks it to stop, as an operator does.
     #[track_caller]
     pub fn stop(&mut self) -> ExitStatus {
@@ -136,10 +144,13 @@ impl Node {
     /// Waits until the process has ended by itself.
     #[track_caller]
     pub fn wait_for_end(&mut self) -> ExitStatus {
-        let mut child = self.child.take().expect("the node is running");
-        let pid = child.id();
-        let status = wait::until("the node ends", SOON, || child.try_wait().expect("a child can be asked"));
-        end_group(pid);
+        // It stays ours until it has ended: if it never does, it goes when the scene is over.
+        let status = wait::until("the node ends", SOON, || {
+            let child = self.child.as_mut().expect("the node is running");
+            child.try_wait().expect("a child can be asked")
+        });
+        end_group(self.pid());
+        self.child = None;
         status
     }
 
