@@ -44,7 +44,7 @@ const COMMAND_WAIT: Duration = Duration::from_secs(5);
 const REST: Duration = Duration::from_millis(500);
 /// More than this between two looks at the clock is a jump, since whoever carries the driver looks every second: the
 /// clock was stepped, or we were stopped. Nobody is silent or too slow for that.
-const JUMP: Duration = Duration::from_secs(5);
+const JUMP: Duration = Duration::from_millis(1200);
 /// Times a transaction that is known to be rolled back is sent again as it is.
 const RESENDS_MAX: u32 = 3;
 
