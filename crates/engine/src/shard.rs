@@ -37,7 +37,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { attempt_lease: Duration::from_secs(15), page: 1024 }
+        Settings { attempt_lease: Duration::from_secs(15), page: 512 }
     }
 }
 

@@ -263,6 +263,8 @@ impl Carrier {
                     self.in_flight -= 1;
                 }
                 self.step(result);
+                // What a commit sets free leaves before the next batch is applied: workers and callers wait for it.
+                self.carry_out();
             }
             Arrived::Time => self.step(Input::Wake),
             Arrived::Stop => self.stopping = true,

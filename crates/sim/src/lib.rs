@@ -3,6 +3,7 @@
 //!
 //! [`run`] is one world: a storm in which everything goes wrong, a calm, and rest. `world` moves it, `weather` says how
 //! rough it is, `workload` what people ask for; `witness` sees everything that becomes true and judges it.
+//! [`outage`] is another: fair weather, and a node that is away for hours.
 //!
 //! **Invariant:** the same seed gives the same world, so a failure is a number.
 
@@ -13,6 +14,8 @@ mod worker;
 mod witness;
 mod world;
 mod storm;
+mod outage;
 
+pub use outage::{Cost, outage};
 pub use storm::{Failure, digest, run};
 pub use witness::Seen;

@@ -16,6 +16,8 @@ pub(crate) struct Weather {
     pub(crate) step_gap: u64,
     pub(crate) usurp_gap: u64,
     pub(crate) prune_gap: u64,
+    /// How often the link to the worker is cut for a while.
+    pub(crate) cut_gap: u64,
     /// One commit in so many goes wrong.
     pub(crate) commit_trouble: u64,
     /// One store call in so many takes seconds.
@@ -34,11 +36,12 @@ impl Weather {
             names: usize::try_from(names).unwrap_or(6),
             edits: one_of(&[0, 1, 1]) == 1,
             period_min: if names > 20 { 2_500 } else { 600 },
-            ask_gap: if names > 20 { 2_500 } else { one_of(&[1_500, 4_000, 8_000]) },
+            ask_gap: if names > 20 { 5_000 } else { one_of(&[1_500, 4_000, 8_000]) },
             crash_gap: one_of(&[6_000, 40_000, 40_000, 150_000]),
             step_gap: one_of(&[15_000, 120_000, 120_000, 0]),
             usurp_gap: one_of(&[0, 0, 30_000]),
             prune_gap: one_of(&[0, 20_000]),
+            cut_gap: one_of(&[0, 60_000]),
             commit_trouble: one_of(&[6, 12, 12, 60]),
             slow: one_of(&[15, 40, 200]),
             message_trouble: one_of(&[15, 40, 150]),
@@ -57,6 +60,7 @@ impl Weather {
             step_gap: 0,
             usurp_gap: 0,
             prune_gap: 0,
+            cut_gap: 0,
             commit_trouble: 0,
             slow: 0,
             message_trouble: 0,

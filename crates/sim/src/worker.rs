@@ -1,5 +1,5 @@
 //! A worker without a network: it starts a (run, token) once, keeps an outcome until it is acknowledged, and dies with
-//! its node.
+//! its node. Each outcome bears its token, so that one taken for another is seen.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,11 @@ impl Worker {
                 let key = (assignment.run, assignment.token);
                 match self.in_hand.get(&key) {
                     Some(attempt) => attempt.outcome.as_ref().map_or(Did::Nothing, |outcome| {
-                        Did::Say(vec![Report::Finished { run: key.0, token: key.1, outcome: outcome.clone() }])
+                        Did::Say(vec![Report::Finished {
+                            run: key.0,
+                            token: key.1,
+                            outcome: outcome.clone(),
+                        }])
                     }),
                     None => {
                         self.in_hand.insert(key, Attempt { started: now, outcome: None, cancelled: false });
@@ -52,7 +56,10 @@ impl Worker {
                 None => {
                     // It never starts: whoever sends the assignment later hears that it failed.
                     let outcome = Outcome::failed(now, "cancelled before it came");
-                    self.in_hand.insert((run, token), Attempt { started: now, outcome: Some(outcome), cancelled: true });
+                    self.in_hand.insert(
+                        (run, token),
+                        Attempt { started: now, outcome: Some(outcome), cancelled: true },
+                    );
                     Did::Nothing
                 }
             },
@@ -70,10 +77,11 @@ impl Worker {
         if attempt.outcome.is_some() {
             return None;
         }
-        let outcome = match end {
+        let mut outcome = match end {
             End::Succeeded if !attempt.cancelled => Outcome::succeeded(attempt.started),
             _ => Outcome::failed(attempt.started, "it failed"),
         };
+        outcome.output = token.to_string().into();
         attempt.outcome = Some(outcome.clone());
         Some(Report::Finished { run, token, outcome })
     }

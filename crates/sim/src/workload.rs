@@ -20,6 +20,9 @@ use punctual_engine::Ticket;
 use crate::dice::Dice;
 use crate::weather::Weather;
 
+/// Every key lives at least so long.
+pub(crate) const KEPT_MIN: Duration = Duration::from_secs(1);
+
 #[derive(Debug)]
 pub(crate) struct People {
     weather: Weather,
@@ -169,5 +172,5 @@ fn key(dice: &mut Dice) -> Option<Key> {
 }
 
 fn kept(dice: &mut Dice) -> Duration {
-    Duration::from_secs(1 + if dice.one_in(3) { dice.below(3_000) } else { dice.below(40) })
+    KEPT_MIN + Duration::from_secs(if dice.one_in(3) { dice.below(3_000) } else { dice.below(40) })
 }

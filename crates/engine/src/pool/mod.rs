@@ -31,6 +31,11 @@ impl Pool {
         Some((run, worker))
     }
 
+    /// Whether more runs wait than there are free slots: then some wait for an attempt to end.
+    pub fn is_behind(&self) -> bool {
+        !self.line.is_empty() && self.line.len() > self.roster.free()
+    }
+
     /// Drops everything a shard has put here, because its memory is thrown away.
     pub fn forget(&mut self, shard: ShardId) {
         self.line.forget(shard);

@@ -161,6 +161,11 @@ impl Roster {
         }
     }
 
+    /// Slots that are free, of all workers together.
+    pub fn free(&self) -> usize {
+        self.workers.values().map(Worker::free).sum()
+    }
+
     /// Whether a worker takes orders now.
     pub fn is_present(&self, worker: &WorkerId) -> bool {
         self.workers.get(worker).is_some_and(Worker::is_present)

@@ -17,6 +17,8 @@ pub(super) struct Lane {
     pub(super) effects: Vec<(ShardId, Effect)>,
     /// About how many rows that is.
     pub(super) rows: usize,
+    /// How many of them timers brought.
+    pub(super) timer_rows: usize,
     in_flight: Option<InFlight>,
 }
 
@@ -48,7 +50,7 @@ impl Driver {
             }
         }
         let lane = &mut self.lanes[index];
-        lane.rows = 0;
+        (lane.rows, lane.timer_rows) = (0, 0);
         let effects = std::mem::take(&mut lane.effects);
         if batches.is_empty() {
             // Nothing is under way in this lane, so all they rest on is durable.
@@ -131,7 +133,11 @@ impl Driver {
             let next = if unknown { Next::Acquire } else { Next::Load(batch.epoch) };
             self.throw_away(batch.shard, Standing::Resting { until, next, full }, &failure);
         }
-        self.unsay(flight.effects, &failure);
+        // A shard that had nothing to write lives on, and so does what it had to say.
+        let is_lost = |shard: ShardId| flight.batches.iter().any(|batch| batch.shard == shard);
+        let (theirs, others) = flight.effects.into_iter().partition(|(of, _)| is_lost(*of));
+        self.unsay(theirs, &failure);
+        self.release(others);
     }
 
     /// The epoch in which a shard is led here.

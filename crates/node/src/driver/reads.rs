@@ -94,10 +94,13 @@ impl Driver {
                 count += 1;
                 for want in shard.wants(&waiting.command).into_iter().chain(waiting.more.drain(..)) {
                     if !waiting.asked.contains(&want) {
-                        waiting.asked.push(want.clone());
+                        waiting.asked.push(want);
                     }
+                }
+                // All of them each time: what an earlier read brought has left memory since.
+                for want in &waiting.asked {
                     if seen.insert((slot.id, want.clone())) {
-                        wants.push((slot.id, want));
+                        wants.push((slot.id, want.clone()));
                     }
                 }
             }

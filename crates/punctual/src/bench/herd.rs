@@ -76,16 +76,17 @@ impl Herd {
         let due = self.create(&handle).await?;
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let client = Client::new(&format!("http://{}", listener.local_addr()?), None)?;
-        let (stop, stopped) = watch::channel(false);
-        let mut closing = stopped.clone();
+        let (stop_asking, asking_ends) = watch::channel(false);
+        let (stop, mut closing) = watch::channel(false);
         let serving = tokio::spawn(punctual_server::serve(listener, running.doors(), async move {
             drop(closing.wait_for(|stop| *stop).await);
         }));
         tokio::time::sleep(due.since(wiring::now()).saturating_sub(Duration::from_millis(500))).await;
-        let asking = tokio::spawn(ask_meanwhile(client, stopped));
+        let asking = tokio::spawn(ask_meanwhile(client, asking_ends));
         let runs = self.wait_for_all(&handle, due).await?;
-        stop.send_replace(true);
+        stop_asking.send_replace(true);
         let mut api = asking.await??;
+        stop.send_replace(true);
         serving.await??;
         running.shut_down().await;
         api.sort_unstable();

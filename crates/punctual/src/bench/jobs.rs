@@ -17,7 +17,8 @@ use super::Found;
 use super::lateness::put_job;
 use super::place::{Place, Stopwatch, node, progress};
 
-const CREATORS: usize = 2048;
+/// Askers at once: enough that one batch is read for while another is written.
+const CREATORS: usize = 8192;
 /// How long an idle node is watched.
 const IDLE: Duration = Duration::from_secs(10);
 

@@ -67,7 +67,9 @@ impl Asks {
                     if self.cancelled.get(&run.id).is_some_and(|token| run.token > *token) =>
                 {
                     let run = run.id;
-                    return Err(format!("cancel is final: run {run} was cancelled, and a new attempt was given out"));
+                    return Err(format!(
+                        "cancel is final: run {run} was cancelled, and a new attempt was given out"
+                    ));
                 }
                 _ => {}
             }
@@ -107,7 +109,10 @@ impl Asks {
             (Command::DiscardDeadLetter { run, .. }, Answer::Discarded) if letters.is_open(run) => {
                 Err(format!("dead letter {run} was discarded, and is still there"))
             }
-            (Command::RetryRun(RetryRun { run, .. }), Answer::Run(_)) if letters.is_open(run) => {
+            // A retry that was skipped at once has tried nothing, and decides nothing.
+            (Command::RetryRun(RetryRun { run, .. }), Answer::Run(retry))
+                if retry.status() != Status::Skipped && letters.is_open(run) =>
+            {
                 Err(format!("dead letter {run} was tried again, and is still there"))
             }
             (Command::RetryRun(_) | Command::RunJob(_) | Command::Submit(_), Answer::Run(run))
@@ -136,9 +141,12 @@ impl Asks {
     }
 
     pub(super) fn cancels_held(&self, runs: &Runs) -> Verdict {
-        let ends_well = |run: &RunId| matches!(runs.status(*run), Some(Status::Cancelled | Status::Succeeded));
+        let ends_well =
+            |run: &RunId| matches!(runs.status(*run), Some(Status::Cancelled | Status::Succeeded));
         match self.cancelled.keys().find(|run| !ends_well(run)) {
-            Some(run) => Err(format!("cancel is final: run {run} was cancelled, and is {:?}", runs.status(*run))),
+            Some(run) => {
+                Err(format!("cancel is final: run {run} was cancelled, and is {:?}", runs.status(*run)))
+            }
             None => Ok(()),
         }
     }

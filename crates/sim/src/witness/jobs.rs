@@ -10,7 +10,7 @@ use punctual_core::change::{Batch, Change, Revision, Row, RowKey};
 use punctual_core::command::Answer;
 use punctual_core::ids::{JobId, RunId};
 use punctual_core::job::{Definition, Job, Overlap};
-use punctual_core::run::{Origin, Run, Status};
+use punctual_core::run::{Origin, Run, State, Status, Wait};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::runs::Runs;
@@ -19,7 +19,6 @@ use super::{Seen, Verdict};
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
     rows: FxHashMap<JobId, Arc<Job>>,
-    gone: FxHashSet<JobId>,
     revisions: FxHashMap<(JobId, u32), Arc<Revision>>,
     skips: FxHashMap<JobId, Vec<(Timestamp, Timestamp)>>,
     /// Jobs that ever allowed overlap: they may have runs from then.
@@ -46,13 +45,13 @@ impl Jobs {
         for (key, change) in batch.changes.iter() {
             match (key, change) {
                 (_, Change::Insert(Row::Job(job)) | Change::Update(Row::Job(job))) => {
+                    seen.job_rows += 1;
                     if let Some(before) = self.rows.insert(job.id, Arc::clone(job)) {
                         self.nothing_lost(&before, job, runs, seen)?;
                     }
                 }
                 (RowKey::Job(job), Change::Delete) => {
                     self.rows.remove(job);
-                    self.gone.insert(*job);
                 }
                 _ => {}
             }
@@ -61,9 +60,6 @@ impl Jobs {
     }
 
     fn nothing_lost(&self, before: &Job, after: &Job, runs: &Runs, seen: &mut Seen) -> Verdict {
-        if before.paused {
-            return Ok(());
-        }
         let from = before.cursor.fired_through.max(before.updated_at);
         let until = self.decided_until(before, after);
         // What `max_runs` has used up is left to `verify`, which counts over the whole history.
@@ -88,14 +84,14 @@ impl Jobs {
         Ok(())
     }
 
-    /// Up to when the older row's schedule decided: its successor's cursor, or the edit or pause that ended it.
+    /// Up to when the older row's schedule decided: its successor's cursor, or the edit, pause or resume that ended it.
     fn decided_until(&self, before: &Job, after: &Job) -> Timestamp {
         match self.revisions.get(&(before.id, before.revision + 1)) {
             Some(next) if after.revision > before.revision => {
                 let same_schedule = next.definition.schedules == before.definition.schedules;
                 if same_schedule { next.at.min(after.cursor.fired_through) } else { next.at }
             }
-            _ if after.paused => after.updated_at,
+            _ if before.paused != after.paused => after.cursor.fired_through.max(after.updated_at),
             _ => after.cursor.fired_through,
         }
     }
@@ -109,7 +105,9 @@ impl Jobs {
     pub(super) fn overlap(&self, runs: &Runs) -> Verdict {
         let mut running: FxHashMap<JobId, RunId> = FxHashMap::default();
         for run in runs.live().filter(|run| run.status() == Status::Running) {
-            let Some(job) = run.job().filter(|job| self.rows.contains_key(job) && !self.lenient.contains(job)) else {
+            let Some(job) =
+                run.job().filter(|job| self.rows.contains_key(job) && !self.lenient.contains(job))
+            else {
                 continue;
             };
             if let Some(other) = running.insert(job, run.id) {
@@ -119,10 +117,37 @@ impl Jobs {
         Ok(())
     }
 
+    /// Who waits for an earlier run waits by the policy. Asked of jobs that were never edited: an edit counts for runs
+    /// that wait already.
+    pub(super) fn held(&self, runs: &Runs) -> Verdict {
+        let mut held: FxHashMap<JobId, RunId> = FxHashMap::default();
+        for run in runs.live() {
+            let (State::Waiting { wait: Wait::Overlap | Wait::Limit }, Some(id)) = (&run.state, run.job())
+            else {
+                continue;
+            };
+            let Some(job) = self.rows.get(&id).filter(|job| job.revision == 1) else { continue };
+            let other = held.insert(id, run.id);
+            match job.definition.overlap {
+                Overlap::Skip => {
+                    return Err(format!(
+                        "overlap: run {} of {} waits, and should be skipped",
+                        run.id, job.name
+                    ));
+                }
+                Overlap::QueueOne | Overlap::Replace if other.is_some() => {
+                    return Err(format!("overlap: two runs of {} wait, {} the second", job.name, run.id));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn answered(&self, answer: &Answer) -> Verdict {
         let Answer::Job { job, .. } = answer else { return Ok(()) };
-        let stored = self.rows.get(&job.id).map(|stored| stored.revision);
-        if self.gone.contains(&job.id) || stored.is_some_and(|stored| stored >= job.revision) {
+        // A job that was made and deleted in one batch leaves its revision behind and nothing else.
+        if self.revisions.contains_key(&(job.id, job.revision)) {
             return Ok(());
         }
         let (name, revision) = (&job.name, job.revision);

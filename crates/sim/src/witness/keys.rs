@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 
 use super::runs::Runs;
 use super::{Seen, Verdict};
+use crate::workload::KEPT_MIN;
 
 #[derive(Debug, Default)]
 pub(super) struct Keys {
@@ -16,9 +17,17 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    pub(super) fn landed(&mut self, batch: &Batch, born: &[Arc<Run>], runs: &Runs, seen: &mut Seen) -> Verdict {
+    pub(super) fn landed(
+        &mut self,
+        batch: &Batch,
+        born: &[Arc<Run>],
+        runs: &Runs,
+        seen: &mut Seen,
+    ) -> Verdict {
         for (_, change) in batch.changes.iter() {
-            let (Change::Insert(Row::Unique(new)) | Change::Update(Row::Unique(new))) = change else { continue };
+            let (Change::Insert(Row::Unique(new)) | Change::Update(Row::Unique(new))) = change else {
+                continue;
+            };
             seen.keys += 1;
             let Some(run) = runs.get(new.run) else {
                 return Err(format!("key `{}` names run {}, which does not exist", new.key, new.run));
@@ -35,9 +44,15 @@ impl Keys {
         }
         for run in born {
             let Some(text) = scope(run) else { continue };
-            let bearer = self.rows.get(&(batch.shard, Arc::clone(&text))).map(|row| row.run);
-            if bearer != Some(run.id) {
-                return Err(format!("run {} was made under `{text}`, which is {bearer:?}'s", run.id));
+            let bearer = self.rows.get(&(batch.shard, Arc::clone(&text))).and_then(|row| runs.get(row.run));
+            // In one batch a key can be given, run out and be given again.
+            let given_again = |bearer: &Arc<Run>| bearer.created_at >= run.created_at + KEPT_MIN;
+            if !bearer.is_some_and(|bearer| bearer.id == run.id || given_again(bearer)) {
+                let bearer = bearer.map(|bearer| bearer.id);
+                return Err(format!(
+                    "one key, one run: run {} was made under `{text}`, which is {bearer:?}'s",
+                    run.id
+                ));
             }
         }
         Ok(())

@@ -52,7 +52,8 @@ impl Witness {
 
     /// All batches of a transaction have landed.
     pub(crate) fn settled(&self) -> Verdict {
-        self.jobs.overlap(&self.runs)
+        self.jobs.overlap(&self.runs)?;
+        self.jobs.held(&self.runs)
     }
 
     pub(crate) fn asked(&mut self, ticket: Ticket, command: &Command) {

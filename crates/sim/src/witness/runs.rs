@@ -57,12 +57,16 @@ impl Runs {
     }
 
     fn fire(&mut self, run: &Run, seen: &mut Seen) -> Verdict {
-        let (Some(job), Trigger::Schedule | Trigger::Misfire) = (run.job(), run.trigger) else { return Ok(()) };
+        let (Some(job), Trigger::Schedule | Trigger::Misfire) = (run.job(), run.trigger) else {
+            return Ok(());
+        };
         seen.fires += 1;
         seen.misfires += u64::from(run.trigger == Trigger::Misfire);
         match self.fires.insert((job, run.due), run.id) {
             Some(first) => Err(format!("never twice: {job} at {} has runs {first} and {}", run.due, run.id)),
-            None if run.created_at < run.due => Err(format!("never early: {} was made before {}", run.id, run.due)),
+            None if run.created_at < run.due => {
+                Err(format!("never early: {} was made before {}", run.id, run.due))
+            }
             None => Ok(()),
         }
     }
@@ -78,11 +82,21 @@ impl Runs {
         }
         for entry in &run.entries[old.len()..] {
             if entry.to == Status::Running && entry.at < run.due {
-                return Err(format!("never early: run {} due {} was running at {}", run.id, run.due, entry.at));
+                return Err(format!(
+                    "never early: run {} due {} was running at {}",
+                    run.id, run.due, entry.at
+                ));
             }
             seen.held += u64::from(entry.what == What::Held);
             seen.lost_attempts += u64::from(entry.what == What::Lost);
             seen.retries += u64::from(entry.what == What::Failed);
+        }
+        if run.status() == Status::Succeeded && *run.output != *run.token.to_string() {
+            let (newest, other) = (run.token, &run.output);
+            return Err(format!(
+                "one result: run {} took the result of attempt {other} for that of {newest}",
+                run.id
+            ));
         }
         if run.status().is_terminal() {
             seen.ended += 1;

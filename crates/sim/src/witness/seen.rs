@@ -32,6 +32,8 @@ seen! {
     /// Times another leader took a shard away.
     usurped,
     pruned,
+    /// Times the link to the worker was cut for a while.
+    cuts,
     commits,
     failed_commits,
     unknown_commits,
@@ -42,6 +44,7 @@ seen! {
     fetches,
     lost_messages,
     doubled_messages,
+    job_rows,
     fires,
     misfires,
     /// Due times whose run or recorded skip was looked for and found.

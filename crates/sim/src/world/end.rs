@@ -1,10 +1,12 @@
 //! When the storm is over: first everything is caught up, then everything has ended.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_core::command::Command;
 use punctual_core::hash;
 use punctual_core::name::Namespace;
+use punctual_core::run::Run;
 use punctual_node::Driver;
 use punctual_store::{JobFilter, RunFilter, Store};
 use punctual_verify::{History, Options};
@@ -41,7 +43,10 @@ impl World {
         let late = jobs.iter().find(|job| job.cursor.wake_at.is_some_and(|at| at + FIRED_WITHIN < now));
         if let Some(job) = late {
             let wake = job.cursor.wake_at.unwrap_or_default();
-            return Err(format!("never lost: job {} was due at {wake}, it is {now} and nothing fired", job.name));
+            return Err(format!(
+                "never lost: job {} was due at {wake}, it is {now} and nothing fired",
+                job.name
+            ));
         }
         let fired_through = Some(now.before(FIRED_WITHIN));
         self.verify(&Options { fired_through, still: true, may_be_empty: true, ..Options::default() })
@@ -67,7 +72,12 @@ impl World {
         self.witness.at_rest()?;
         let letters = at_once(self.store.dead_letters(None, None, usize::MAX)).unwrap_or_default();
         self.witness.letters.listed_as(letters.iter().map(|letter| letter.run))?;
-        let options = Options { ended_through: Some(self.engine_time()), still: true, may_be_empty: true, ..Options::default() };
+        let options = Options {
+            ended_through: Some(self.engine_time()),
+            still: true,
+            may_be_empty: true,
+            ..Options::default()
+        };
         self.verify(&options)?;
         self.nothing_left_in_memory()
     }
@@ -108,11 +118,11 @@ impl World {
         }
     }
 
-    fn runs_of_store(&self) -> Vec<std::sync::Arc<punctual_core::run::Run>> {
+    fn runs_of_store(&self) -> Vec<Arc<Run>> {
         let filter = RunFilter { oldest_first: true, ..RunFilter::default() };
         let mut all = Vec::new();
         loop {
-            let after = all.last().map(|run: &std::sync::Arc<punctual_core::run::Run>| run.id);
+            let after = all.last().map(|run: &Arc<Run>| run.id);
             let runs = at_once(self.store.runs(&filter, after, PAGE)).unwrap_or_default();
             if runs.is_empty() {
                 return all;

@@ -26,6 +26,7 @@ impl World {
             (self.weather.step_gap, Happening::StepClock),
             (self.weather.usurp_gap, Happening::Usurp),
             (self.weather.prune_gap, Happening::Prune),
+            (self.weather.cut_gap, Happening::CutLink),
         ] {
             if gap > 0 {
                 let delay = 2_000 + self.dice.below(gap);
@@ -43,7 +44,10 @@ impl World {
             lanes: 1 + usize::try_from(self.dice.below(2)).unwrap_or(0),
             shard_lease: Duration::from_secs(3),
             commit_batch: self.size.commit_batch,
-            engine: punctual_engine::Settings { attempt_lease: Duration::from_secs(15), page: self.size.page },
+            engine: punctual_engine::Settings {
+                attempt_lease: Duration::from_secs(15),
+                page: self.size.page,
+            },
         };
         self.driver = Some(Driver::new(settings, self.clock()));
         self.step(Input::Joined { worker: self.worker_id(), slots: self.size.slots, holding: Vec::new() });
@@ -127,8 +131,11 @@ impl World {
         if !self.stormy {
             return;
         }
-        let policy = PrunePolicy { now: self.engine_time(), ad_hoc_kept: Duration::from_secs(3600) };
-        self.witness.seen.pruned += at_once(self.store.prune(&policy, 50)).unwrap_or(0) as u64;
+        // A node tidies up only while it is there.
+        if self.is_ready() {
+            let policy = PrunePolicy { now: self.engine_time(), ad_hoc_kept: Duration::from_secs(3600) };
+            self.witness.seen.pruned += at_once(self.store.prune(&policy, 50)).unwrap_or(0) as u64;
+        }
         let next = 1_000 + self.dice.below(self.weather.prune_gap);
         self.later(next, Happening::Prune);
     }
@@ -190,10 +197,13 @@ impl World {
                     self.later(delay, Happening::Repeat(command));
                 }
             }
-            Output::Order { order, .. } => {
+            Output::Order { worker, order } => {
                 let verdict = self.witness.ordered(&order);
                 self.witnessed(verdict);
-                self.send_order(order);
+                // One for an earlier life of the worker reaches nobody.
+                if worker == self.worker_id() {
+                    self.send_order(&order);
+                }
             }
             Output::Fail { why } => self.witnessed(Err(format!("the driver gave up: {why}"))),
             call => self.call(call),

@@ -10,23 +10,40 @@ use crate::worker::Did;
 const HEARTBEAT: Duration = Duration::from_secs(5);
 
 impl World {
-    pub(super) fn send_order(&mut self, order: Order) {
+    pub(super) fn send_order(&mut self, order: &Order) {
         self.link_down = self.link_down.max(self.time + self.dice.below(4));
-        for _ in 0..self.copies() {
+        for _ in 0..self.copies(self.cut_down) {
             self.at(self.link_down, Happening::Deliver(order.clone()));
         }
     }
 
-    pub(super) fn say(&mut self, reports: Vec<Report>) {
+    pub(super) fn say(&mut self, reports: &[Report]) {
         self.link_up = self.link_up.max(self.time + self.dice.below(4));
-        for _ in 0..self.copies() {
-            self.at(self.link_up, Happening::Hear(reports.clone()));
+        for _ in 0..self.copies(self.cut_up) {
+            self.at(self.link_up, Happening::Hear(reports.to_vec()));
         }
     }
 
-    fn copies(&mut self) -> u32 {
+    /// One direction or both are cut, for less than a lease or for longer: then attempts that go on are given up.
+    pub(super) fn maybe_cut_link(&mut self) {
+        if !self.stormy {
+            return;
+        }
+        self.witness.seen.cuts += 1;
+        let until = self.time + 3_000 + self.dice.below(40_000);
+        match self.dice.below(3) {
+            0 => self.cut_down = until,
+            1 => self.cut_up = until,
+            _ => (self.cut_down, self.cut_up) = (until, until),
+        }
+        let next = 10_000 + self.dice.below(self.weather.cut_gap);
+        self.later(next, Happening::CutLink);
+    }
+
+    fn copies(&mut self, cut_until: u64) -> u32 {
         let trouble = if self.stormy { self.weather.message_trouble } else { 0 };
-        if self.dice.one_in(trouble) {
+        let cut = self.stormy && self.time < cut_until;
+        if cut || self.dice.one_in(trouble) {
             self.witness.seen.lost_messages += 1;
             0
         } else if self.dice.one_in(trouble) {
@@ -39,7 +56,7 @@ impl World {
 
     pub(super) fn heartbeat(&mut self) {
         let reports = self.worker.heartbeat();
-        self.say(reports);
+        self.say(&reports);
         self.later(millis(HEARTBEAT), Happening::Heartbeat);
     }
 
@@ -53,7 +70,7 @@ impl World {
                 self.witnessed(verdict);
                 let (run, token) = (assignment.run, assignment.token);
                 if self.dice.one_in(3) {
-                    self.say(vec![Report::Started { run, token, at: clock }]);
+                    self.say(&[Report::Started { run, token, at: clock }]);
                 }
                 let fails = self.stormy && self.dice.one_in(self.weather.failures);
                 let end = if fails { End::Failed } else { End::Succeeded };
@@ -65,7 +82,7 @@ impl World {
                 let takes = self.dice.below(500);
                 self.later(takes, Happening::End(run, token, End::Failed));
             }
-            Did::Say(reports) => self.say(reports),
+            Did::Say(reports) => self.say(&reports),
             Did::Nothing => {}
         }
     }

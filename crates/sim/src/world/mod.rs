@@ -59,6 +59,7 @@ enum Happening {
     StepClock,
     Usurp,
     Prune,
+    CutLink,
     /// A commit that nobody waits for any more reaches the store.
     Late(Arc<Vec<Batch>>),
     Wake,
@@ -100,6 +101,9 @@ pub(crate) struct World {
     /// Deliveries on a link keep their order: when the last one of each direction arrives.
     link_down: u64,
     link_up: u64,
+    /// Until when each direction is cut.
+    cut_down: u64,
+    cut_up: u64,
     next_wake: u64,
     next_ticket: u64,
     /// Asks that wait for an answer and bear a key: whoever hears nothing asks again.
@@ -133,6 +137,8 @@ impl World {
             life: 0,
             link_down: 0,
             link_up: 0,
+            cut_down: 0,
+            cut_up: 0,
             next_wake: u64::MAX,
             next_ticket: 0,
             patient: BTreeMap::new(),
@@ -208,6 +214,7 @@ impl World {
             Happening::StepClock => self.maybe_step_clock(),
             Happening::Usurp => self.maybe_usurp(),
             Happening::Prune => self.maybe_prune(),
+            Happening::CutLink => self.maybe_cut_link(),
             Happening::Late(batches) => self.land_late(&batches),
             _ if !mine => {}
             Happening::Wake => self.step(Input::Wake),
@@ -217,7 +224,7 @@ impl World {
             Happening::Hear(reports) => self.step(Input::Reports { worker: self.worker_id(), reports }),
             Happening::End(run, token, end) => {
                 if let Some(report) = self.worker.end(run, token, end) {
-                    self.say(vec![report]);
+                    self.say(&[report]);
                 }
             }
             Happening::Heartbeat => self.heartbeat(),

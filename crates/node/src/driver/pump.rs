@@ -1,0 +1,257 @@
+//! Applying: everything that can be done now, in the order in which it matters.
+//!
+//! Commands before timers, what is due before what has ended, and then the free slots to whoever is first in the line.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use punctual_core::attempt::{Order, Report};
+use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
+use punctual_engine::{Context, Effect, Event, Ticket};
+
+use super::slot::{self, Slot, Standing};
+use super::{Driver, Joining, Output, Waiting};
+use crate::handle::Failure;
+
+/// Rows that timers may bring into one commit while there are slots for what they fire: two or three commits rather
+/// than a large one, so that the first start while the last are still being written.
+const TIMER_ROWS: usize = 1280;
+/// The same when what they fire has to wait for a slot anyway: then they are only to be made.
+const TIMER_ROWS_BEHIND: usize = 2048;
+/// How long a command waits for a shard that nobody leads before it is answered "not now".
+pub(super) const COMMAND_WAIT: Duration = Duration::from_secs(5);
+
+impl Driver {
+    pub(super) fn pump(&mut self) {
+        self.rise();
+        self.admit_workers();
+        self.notice_silence();
+        self.take_commands();
+        self.take_timers();
+        // What is due goes before what has ended, unless somebody waits for the slot that an end gives back.
+        if self.pool.is_behind() || !self.owes_timers() {
+            self.take_reports();
+        }
+        self.dispatch();
+        self.ask_for_rows();
+        self.ask_for_pages();
+        for lane in 0..self.lanes.len() {
+            self.send_batch(lane);
+        }
+        self.expire_commands();
+    }
+
+    /// Applies an event to a shard that is led here, and keeps the counts around it.
+    pub(super) fn apply(&mut self, id: ShardId, event: Event) {
+        let lane = self.lane_of(id);
+        let Some(slot) = self.slots.get_mut(usize::from(id.0)) else { return };
+        let Standing::Leading(shard) = &mut slot.standing else { return };
+        let before = shard.dirty_rows();
+        let lane = &mut self.lanes[lane];
+        let mut cx = Context {
+            now: self.now,
+            elapsed: self.elapsed,
+            shard: id,
+            pool: &mut self.pool,
+            effects: &mut lane.effects,
+        };
+        shard.apply(event, &mut cx);
+        lane.rows = (lane.rows + shard.dirty_rows()).saturating_sub(before);
+        slot.note_wake();
+    }
+
+    pub(super) fn lane_of(&self, id: ShardId) -> usize {
+        usize::from(id.0) % self.lanes.len()
+    }
+
+    pub(super) fn lane_has_room(&self, id: ShardId) -> bool {
+        self.lanes[self.lane_of(id)].rows < self.settings.commit_batch
+    }
+
+    /// Timers have room of their own: a flood of commands must not make them late.
+    pub(super) fn lane_takes_timers(&self, id: ShardId) -> bool {
+        let lane = &self.lanes[self.lane_of(id)];
+        let most = if self.pool.is_behind() { TIMER_ROWS_BEHIND } else { TIMER_ROWS };
+        lane.timer_rows < most.min(self.settings.commit_batch)
+    }
+
+    pub(super) fn slot(&mut self, id: ShardId) -> Option<&mut Slot> {
+        self.slots.get_mut(usize::from(id.0))
+    }
+
+    /// Workers join when every shard is in memory: what a worker does not name is lost, and that must be known to
+    /// the shard before it offers the attempt again.
+    fn admit_workers(&mut self) {
+        if self.joining.is_empty() || !self.is_ready() {
+            return;
+        }
+        while let Some(Joining { worker, slots, holding }) = self.joining.pop_front() {
+            for (run, token) in self.pool.roster.join(&worker, slots, &holding, self.elapsed) {
+                self.apply(run.shard(), Event::Lost { run, token });
+            }
+        }
+    }
+
+    /// A sign of life counts at once; the rest waits for its turn.
+    pub(super) fn hear(&mut self, worker: &WorkerId, reports: Vec<Report>) {
+        let lease = self.settings.engine.attempt_lease;
+        for report in reports {
+            match report {
+                Report::Alive { attempts } => {
+                    for (run, token) in self.pool.roster.heard(worker, &attempts, lease, self.elapsed) {
+                        self.lose(run, token);
+                    }
+                }
+                report => self.reports.push_back((worker.clone(), report)),
+            }
+        }
+    }
+
+    fn take_reports(&mut self) {
+        let mut later = VecDeque::new();
+        while let Some((worker, report)) = self.reports.pop_front() {
+            let run = match &report {
+                Report::Started { run, .. } | Report::Progress { run, .. } | Report::Finished { run, .. } => {
+                    *run
+                }
+                Report::Alive { .. } => continue,
+            };
+            let shard = run.shard();
+            let Some(slot) = self.slots.get_mut(usize::from(shard.0)) else { continue };
+            if !slot.is_leading() {
+                slot.backlog.push(Event::Report { worker, report });
+            } else if self.lane_has_room(shard) {
+                self.apply(shard, Event::Report { worker, report });
+            } else {
+                later.push_back((worker, report));
+            }
+        }
+        self.reports = later;
+    }
+
+    fn lose(&mut self, run: RunId, token: Token) {
+        let event = Event::Lost { run, token };
+        match self.slot(run.shard()) {
+            Some(slot) if !slot.is_leading() => slot.backlog.push(event),
+            _ => self.apply(run.shard(), event),
+        }
+    }
+
+    fn notice_silence(&mut self) {
+        let lease = self.settings.engine.attempt_lease;
+        if self.pool.roster.next_silence(lease).is_some_and(|at| at <= self.elapsed) {
+            for (run, token) in self.pool.roster.silent(lease, self.elapsed) {
+                self.lose(run, token);
+            }
+        }
+    }
+
+    /// Commands before timers. One that needs rows waits for them, and later ones of its shard wait behind it.
+    fn take_commands(&mut self) {
+        let mut later = VecDeque::new();
+        while let Some(waiting) = self.intake.pop_front() {
+            let shard = waiting.command.shard(self.settings.shards);
+            let has_room = self.lane_has_room(shard);
+            let Some(slot) = self.slots.get_mut(usize::from(shard.0)) else {
+                self.refuse(waiting.ticket, Failure::Unavailable("there is no such shard".to_owned()));
+                continue;
+            };
+            match &slot.standing {
+                Standing::Resting { full: true, .. } => self.refuse(waiting.ticket, slot::full()),
+                Standing::Leading(shard_value)
+                    if slot.commands.is_empty() && shard_value.wants(&waiting.command).is_empty() =>
+                {
+                    if has_room {
+                        let Waiting { ticket, command, .. } = waiting;
+                        self.apply(shard, Event::Command { ticket, command });
+                    } else {
+                        later.push_back(waiting);
+                    }
+                }
+                _ => slot.commands.push_back(waiting),
+            }
+        }
+        self.intake = later;
+    }
+
+    /// Timers of all shards that are due, a little of each at a time so that none starves.
+    fn take_timers(&mut self) {
+        const TURN: usize = 256;
+        loop {
+            let mut progressed = false;
+            for index in 0..self.slots.len() {
+                let (id, due) = (self.slots[index].id, self.is_due(&self.slots[index]));
+                if due && self.lane_takes_timers(id) {
+                    let lane = self.lane_of(id);
+                    let before = self.lanes[lane].rows;
+                    self.apply(id, Event::Tick { limit: TURN });
+                    self.lanes[lane].timer_rows += self.lanes[lane].rows.saturating_sub(before);
+                    progressed = true;
+                }
+            }
+            if !progressed {
+                return;
+            }
+        }
+    }
+
+    fn is_due(&self, slot: &Slot) -> bool {
+        slot.is_leading()
+            && (slot.wake.is_some_and(|at| at <= self.now)
+                || slot.deadline.is_some_and(|at| at <= self.elapsed))
+    }
+
+    /// Whether something is due that found no room.
+    fn owes_timers(&self) -> bool {
+        self.slots.iter().any(|slot| self.is_due(slot))
+    }
+
+    /// Gives free slots to whoever is first in the line, whatever shard it belongs to.
+    fn dispatch(&mut self) {
+        while let Some(first) = self.pool.line.first()
+            && self.lane_has_room(first.shard())
+            && let Some((run, worker)) = self.pool.next_match()
+        {
+            self.apply(run.shard(), Event::Assign { run, worker });
+        }
+    }
+
+    fn expire_commands(&mut self) {
+        let now = self.elapsed;
+        let mut expired = Vec::new();
+        for slot in self.slots.iter_mut().filter(|slot| !slot.is_leading()) {
+            while slot.commands.front().is_some_and(|waiting| waiting.since + COMMAND_WAIT <= now) {
+                expired.extend(slot.commands.pop_front().map(|waiting| waiting.ticket));
+            }
+        }
+        for ticket in expired {
+            self.refuse(ticket, Failure::Unavailable("its shard has no leader now; try again".to_owned()));
+        }
+    }
+
+    pub(super) fn refuse(&mut self, ticket: Ticket, failure: Failure) {
+        self.outputs.push(Output::Answer { ticket, answer: Err(failure) });
+    }
+
+    pub(super) fn release(&mut self, effects: Vec<(ShardId, Effect)>) {
+        for (_, effect) in effects {
+            if let Effect::Order { order: Order::Assign(assignment), .. } = &effect
+                && !self
+                    .shard(assignment.run.shard())
+                    .is_some_and(|shard| shard.runs_under(assignment.run, assignment.token))
+            {
+                // Given up, or ended, since it was decided; a shard that was thrown away offers it again.
+                continue;
+            }
+            if let Effect::Order { worker, order: Order::Assign(assignment) } = &effect {
+                self.pool.roster.give(worker, assignment.run, assignment.token, self.elapsed);
+            }
+            self.outputs.push(match effect {
+                Effect::Answer { ticket, answer } => {
+                    Output::Answer { ticket, answer: answer.map_err(Failure::Refused) }
+                }
+                Effect::Order { worker, order } => Output::Order { worker, order },
+            });
+        }
+    }
+}
