@@ -15,7 +15,7 @@ use crate::handle::Failure;
 
 /// Rows that timers may bring into one commit while there are slots for what they fire: two or three commits rather
 /// than a large one, so that the first start while the last are still being written.
-const TIMER_ROWS: usize = 1280;
+const TIMER_ROWS: usize = 1024;
 /// The same when what they fire has to wait for a slot anyway: then they are only to be made.
 const TIMER_ROWS_BEHIND: usize = 2048;
 /// How long a command waits for a shard that nobody leads before it is answered "not now".
