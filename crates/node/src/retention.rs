@@ -11,7 +11,9 @@ use tracing::warn;
 /// Rows removed in one transaction: small enough not to be felt by the commit behind it.
 const STEP: usize = 500;
 
-const BEHIND: Duration = Duration::from_secs(60);
+/// Pruning goes by a clock this much behind: nothing is taken from under a command that has just read it, nor freed by
+/// a clock that was ahead for a moment.
+const BEHIND: Duration = Duration::from_secs(3600);
 
 /// Prunes every `every` until `stop` says so.
 pub async fn run(
@@ -32,7 +34,6 @@ pub async fn run(
 }
 
 async fn prune(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>, ad_hoc_kept: Duration) {
-    // A little behind, so that nothing is taken from under a command that has just read it.
     let policy = PrunePolicy { now: clock.now().before(BEHIND), ad_hoc_kept };
     loop {
         match store.prune(&policy, STEP).await {
