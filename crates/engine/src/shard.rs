@@ -155,10 +155,6 @@ impl Shard {
         self.id
     }
 
-    pub fn epoch(&self) -> Epoch {
-        self.epoch
-    }
-
     pub fn live_runs(&self) -> usize {
         self.runs.len()
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use punctual_core::change::Batch;
-use punctual_core::ids::{Epoch, ShardId};
+use punctual_core::ids::ShardId;
 use punctual_engine::{Context, Effect};
 use punctual_store::Error;
 
@@ -138,10 +138,5 @@ impl Driver {
         let (theirs, others) = flight.effects.into_iter().partition(|(of, _)| is_lost(*of));
         self.unsay(theirs, &failure);
         self.release(others);
-    }
-
-    /// The epoch in which a shard is led here.
-    pub fn epoch(&self, shard: ShardId) -> Option<Epoch> {
-        self.shard(shard).map(punctual_engine::Shard::epoch)
     }
 }
