@@ -1,5 +1,6 @@
 //! Whatever comes in: 4xx with a code, a message and the field, and nothing happened.
 
+use punctual_core::ids::RunId;
 use punctual_tests::api::{JOBS, RUNS};
 use punctual_tests::{Answer, Api, Export, Scene};
 use reqwest::Method;
@@ -156,7 +157,16 @@ fn a_request_that_is_no_request_is_refused_and_the_node_goes_on() {
     ] {
         check_refused(&path, api.get(&path), None);
     }
-    for path in [format!("{RUNS}/17/cancel"), format!("{RUNS}/17/retry"), format!("{JOBS}/none/run")] {
+    // An id of a shard that this store does not have is as unknown as any other.
+    let far = RunId(i64::MAX).to_string();
+    for path in [
+        format!("{RUNS}/17/cancel"),
+        format!("{RUNS}/17/retry"),
+        format!("{RUNS}/{far}/cancel"),
+        format!("{RUNS}/{far}/retry"),
+        format!("/api/v1/namespaces/default/dead-letters/{far}/discard"),
+        format!("{JOBS}/none/run"),
+    ] {
         check_refused(&path, api.post(&path, &json!({})), None);
     }
     check_refused("a strange method", api.send(Method::PATCH, RUNS, Some("{}".to_owned()), None), None);

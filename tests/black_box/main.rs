@@ -1,9 +1,23 @@
 //! What the binary does for those who can only see it from outside.
 
 mod first_day;
+mod start_guide;
+mod command_line;
 mod rules;
+mod pool;
+mod letters;
+mod looking;
+mod job_files;
+mod revisions;
+mod edges;
+mod calendars;
+mod processes;
+mod output;
 mod keys;
 mod bad_input;
+mod http_frame;
+mod metrics;
+mod contract;
 mod under_load;
 mod crash;
 mod one_owner;
@@ -13,3 +27,4 @@ mod full_disk;
 mod failing_disk;
 mod torn_file;
 mod herd;
+mod http_tasks;

@@ -11,12 +11,14 @@ pub mod binary;
 pub mod scene;
 pub mod node;
 pub mod api;
+pub mod raw;
 pub mod history;
 pub mod fault;
 
 pub use api::{Answer, Api};
 pub use history::Export;
 pub use node::{Cli, Node};
+pub use raw::Raw;
 pub use scene::Scene;
 
 /// Leaves a test whose machine cannot do what it needs, and says why. Where nothing may be left out

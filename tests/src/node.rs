@@ -18,13 +18,15 @@ pub struct Node {
     data: PathBuf,
     log: PathBuf,
     env: Vec<(OsString, OsString)>,
+    /// What is started instead of the binary itself, with its arguments; it ends up as the binary.
+    program: Option<(OsString, Vec<OsString>)>,
     child: Option<Child>,
     api: Option<Api>,
 }
 
 impl Node {
     pub(crate) fn new(data: PathBuf, log: PathBuf) -> Node {
-        Node { data, log, env: Vec::new(), child: None, api: None }
+        Node { data, log, env: Vec::new(), program: None, child: None, api: None }
     }
 
     #[must_use]
@@ -46,6 +48,17 @@ impl Node {
         self
     }
 
+    /// Starts this program instead, which becomes the binary in its own way.
+    #[must_use]
+    pub fn with_program<S: Into<OsString>>(
+        mut self,
+        program: impl Into<OsString>,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Node {
+        self.program = Some((program.into(), arguments.into_iter().map(Into::into).collect()));
+        self
+    }
+
     /// Starts the process and waits until it is ready.
     #[track_caller]
     pub fn start(&mut self) {
@@ -61,8 +74,18 @@ impl Node {
         let _ = fs::remove_file(self.address_file());
         let log =
             OpenOptions::new().create(true).append(true).open(&self.log).expect("the log can be opened");
-        let mut command = Command::new(binary::path());
-        command.args(["dev", "--http", "127.0.0.1:0", "--data"]).arg(&self.data);
+        let mut command = match &self.program {
+            Some((program, arguments)) => {
+                let mut command = Command::new(program);
+                command.args(arguments);
+                command
+            }
+            None => {
+                let mut command = Command::new(binary::path());
+                command.args(["dev", "--http", "127.0.0.1:0", "--data"]).arg(&self.data);
+                command
+            }
+        };
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(log.try_clone().expect("a file can be shared")).stderr(log);
         self.child = Some(command.process_group(0).spawn().expect("the binary can be started"));

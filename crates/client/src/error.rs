@@ -10,6 +10,9 @@ pub enum Error {
     /// No answer, or half of one: whether a change happened is unknown.
     #[error("no answer from {server}")]
     Unreachable { server: String, source: reqwest::Error },
+    /// An answer that was still arriving broke off.
+    #[error("{server} broke off in the middle of its answer")]
+    BrokenOff { server: String },
     /// Something answers there, but it does not speak Punctual.
     #[error("{server} answered {status}, but not as Punctual does")]
     Strange { server: String, status: u16 },

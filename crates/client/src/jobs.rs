@@ -2,10 +2,12 @@
 
 use punctual_core::command::Expect;
 use punctual_core::name::{Name, Namespace};
-use punctual_wire::job_file::JobFile;
-use punctual_wire::rest::{Fire, Job, MADE_HEADER, Made, Page, Run, Start};
-use reqwest::Method;
-use reqwest::header::{IF_MATCH, IF_NONE_MATCH};
+use punctual_wire::job_file::{JobFile, JsonObject};
+use punctual_wire::rest::{
+    Checked, Diff, Fire, Job, LogRecord, MADE_HEADER, Made, Page, Revision, RevisionFile, Run, Start,
+};
+use reqwest::header::{CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
+use reqwest::{Method, RequestBuilder};
 
 use crate::{ANSWER_MAX, Client, Result};
 
@@ -25,15 +27,32 @@ impl Client {
         expect: Expect,
     ) -> Result<Put> {
         let request = self.in_namespace(Method::PUT, namespace, &format!("/jobs/{name}")).json(file);
-        let request = match expect {
-            Expect::Anything => request,
-            Expect::Absent => request.header(IF_NONE_MATCH, "*"),
-            Expect::Revision(revision) => request.header(IF_MATCH, format!("\"{revision}\"")),
-        };
+        self.edit(expecting(request, expect)).await
+    }
+
+    /// Changes what a JSON merge patch names: null takes away, what it does not name stays.
+    pub async fn patch_job(
+        &self,
+        namespace: &Namespace,
+        name: &Name,
+        patch: &JsonObject,
+        expect: Expect,
+    ) -> Result<Put> {
+        let request = self.in_namespace(Method::PATCH, namespace, &format!("/jobs/{name}"));
+        let request = request.header(CONTENT_TYPE, "application/merge-patch+json").json(patch);
+        self.edit(expecting(request, expect)).await
+    }
+
+    async fn edit(&self, request: RequestBuilder) -> Result<Put> {
         let response = self.send(request.timeout(ANSWER_MAX)).await?;
         let made = response.headers().get(MADE_HEADER).and_then(|made| made.to_str().ok());
         let made = made.and_then(Made::parse).unwrap_or(Made::Changed);
         Ok(Put { made, job: self.read(response).await? })
+    }
+
+    /// What a put would do, without doing it.
+    pub async fn validate_job(&self, namespace: &Namespace, file: &JobFile) -> Result<Checked> {
+        self.post(self.in_namespace(Method::POST, namespace, "/jobs/validate"), file).await
     }
 
     pub async fn job(&self, namespace: &Namespace, name: &Name) -> Result<Job> {
@@ -45,9 +64,9 @@ impl Client {
         self.get(request.query(&after.map(|after| [("after", after)]))).await
     }
 
-    pub async fn delete_job(&self, namespace: &Namespace, name: &Name) -> Result<()> {
+    pub async fn delete_job(&self, namespace: &Namespace, name: &Name, expect: Expect) -> Result<()> {
         let request = self.in_namespace(Method::DELETE, namespace, &format!("/jobs/{name}"));
-        self.send(request.timeout(ANSWER_MAX)).await.map(drop)
+        self.send(expecting(request, expect).timeout(ANSWER_MAX)).await.map(drop)
     }
 
     pub async fn run_job(&self, namespace: &Namespace, name: &Name, start: &Start) -> Result<Run> {
@@ -65,5 +84,54 @@ impl Client {
     pub async fn next_fires(&self, namespace: &Namespace, name: &Name, count: usize) -> Result<Page<Fire>> {
         let request = self.in_namespace(Method::GET, namespace, &format!("/jobs/{name}/next"));
         self.get(request.query(&[("count", count)])).await
+    }
+
+    /// Newest first.
+    pub async fn revisions(
+        &self,
+        namespace: &Namespace,
+        name: &Name,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<Revision>> {
+        let request = self.in_namespace(Method::GET, namespace, &format!("/jobs/{name}/revisions"));
+        self.get(request.query(&[("limit", limit)]).query(&after.map(|after| [("after", after)]))).await
+    }
+
+    pub async fn revision(&self, namespace: &Namespace, name: &Name, number: u32) -> Result<RevisionFile> {
+        self.get(self.in_namespace(Method::GET, namespace, &format!("/jobs/{name}/revisions/{number}"))).await
+    }
+
+    /// What changed from one revision to another; none: from the one before.
+    pub async fn revision_diff(
+        &self,
+        namespace: &Namespace,
+        name: &Name,
+        from: Option<u32>,
+        to: u32,
+    ) -> Result<Diff> {
+        let path = format!("/jobs/{name}/revisions/{to}/diff");
+        let request = self.in_namespace(Method::GET, namespace, &path);
+        self.get(request.query(&from.map(|from| [("from", from)]))).await
+    }
+
+    /// A line a run, newest first.
+    pub async fn job_log(
+        &self,
+        namespace: &Namespace,
+        name: &Name,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<LogRecord>> {
+        let request = self.in_namespace(Method::GET, namespace, &format!("/jobs/{name}/log"));
+        self.get(request.query(&[("limit", limit)]).query(&after.map(|after| [("after", after)]))).await
+    }
+}
+
+fn expecting(request: RequestBuilder, expect: Expect) -> RequestBuilder {
+    match expect {
+        Expect::Anything => request,
+        Expect::Absent => request.header(IF_NONE_MATCH, "*"),
+        Expect::Revision(revision) => request.header(IF_MATCH, format!("\"{revision}\"")),
     }
 }

@@ -4,8 +4,12 @@
 //! that the server sent, so a caller can decide by its code.
 
 mod error;
+mod cron;
 mod jobs;
+mod calendars;
 mod runs;
+mod logs;
+mod sse;
 mod nodes;
 
 use std::time::Duration;
@@ -16,9 +20,12 @@ use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+pub use calendars::PutCalendar;
+pub use cron::CronQuery;
 pub use error::Error;
 pub use jobs::Put;
-pub use runs::RunQuery;
+pub use logs::{LogEvent, LogQuery, Logs};
+pub use runs::{LetterQuery, RunQuery};
 
 pub type Result<T> = std::result::Result<T, Error>;
 

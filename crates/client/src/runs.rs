@@ -4,11 +4,11 @@ use punctual_core::Timestamp;
 use punctual_core::ids::RunId;
 use punctual_core::name::{Name, Namespace};
 use punctual_wire::Text;
-use punctual_wire::rest::{Again, DeadLetter, Page, Run, Submit};
+use punctual_wire::rest::{Again, DeadLetter, Decide, Decisions, Page, Progress, Run, Submit};
 use reqwest::Method;
 use serde::Serialize;
 
-use crate::{ANSWER_MAX, Chunks, Client, Result};
+use crate::{ANSWER_MAX, Client, Result};
 
 /// Which runs a listing shows, newest first.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -16,8 +16,24 @@ pub struct RunQuery {
     pub job: Option<Name>,
     /// One state or several, with commas between.
     pub state: Option<String>,
+    /// One trigger or several, with commas between.
+    pub trigger: Option<String>,
+    /// The key they were asked for under.
+    pub key: Option<String>,
     pub since: Option<Text<Timestamp>>,
     pub until: Option<Text<Timestamp>>,
+    pub limit: Option<usize>,
+    pub after: Option<String>,
+    /// With every attempt of each.
+    pub attempts: Option<bool>,
+}
+
+/// Which dead letters a listing shows, oldest first.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct LetterQuery {
+    pub job: Option<Name>,
+    /// Dead since then or later.
+    pub since: Option<Text<Timestamp>>,
     pub limit: Option<usize>,
     pub after: Option<String>,
 }
@@ -36,27 +52,31 @@ impl Client {
         self.get(request.query(&[("events", events)])).await
     }
 
-    /// What the attempts of a run printed.
-    pub async fn logs(&self, namespace: &Namespace, run: RunId) -> Result<Chunks> {
-        self.stream(self.in_namespace(Method::GET, namespace, &format!("/runs/{run}/logs"))).await
-    }
-
     pub async fn cancel_run(&self, namespace: &Namespace, run: RunId) -> Result<Run> {
         self.get(self.in_namespace(Method::POST, namespace, &format!("/runs/{run}/cancel"))).await
+    }
+
+    /// How far an attempt is, in its own words; refused if a newer one has taken over.
+    pub async fn progress(&self, namespace: &Namespace, run: RunId, progress: &Progress) -> Result<()> {
+        let request = self.in_namespace(Method::POST, namespace, &format!("/runs/{run}/progress"));
+        self.send(request.json(progress).timeout(ANSWER_MAX)).await.map(drop)
     }
 
     pub async fn retry_run(&self, namespace: &Namespace, run: RunId, again: &Again) -> Result<Run> {
         self.post(self.in_namespace(Method::POST, namespace, &format!("/runs/{run}/retry")), again).await
     }
 
-    pub async fn dead_letters(
-        &self,
-        namespace: &Namespace,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<Page<DeadLetter>> {
-        let request = self.in_namespace(Method::GET, namespace, "/dead-letters").query(&[("limit", limit)]);
-        self.get(request.query(&after.map(|after| [("after", after)]))).await
+    pub async fn dead_letters(&self, namespace: &Namespace, query: &LetterQuery) -> Result<Page<DeadLetter>> {
+        self.get(self.in_namespace(Method::GET, namespace, "/dead-letters").query(query)).await
+    }
+
+    pub async fn dead_letter(&self, namespace: &Namespace, letter: RunId) -> Result<DeadLetter> {
+        self.get(self.in_namespace(Method::GET, namespace, &format!("/dead-letters/{letter}"))).await
+    }
+
+    /// Many at once, each decided about and answered by itself.
+    pub async fn decide(&self, namespace: &Namespace, decide: &Decide) -> Result<Decisions> {
+        self.post(self.in_namespace(Method::POST, namespace, "/dead-letters"), decide).await
     }
 
     pub async fn replay(&self, namespace: &Namespace, letter: RunId, again: &Again) -> Result<Run> {

@@ -11,7 +11,7 @@ use crate::Timestamp;
 use crate::ids::{RunId, Token};
 use crate::job::Definition;
 use crate::name::{Name, Namespace};
-use crate::run::Cause;
+use crate::run::{Cause, Trigger};
 use crate::task::Params;
 
 /// What a worker needs to know to execute one attempt.
@@ -22,6 +22,10 @@ pub struct Assignment {
     pub attempt: u32,
     pub namespace: Namespace,
     pub job: Option<Name>,
+    /// Of the job, where there is one.
+    pub revision: Option<u32>,
+    pub trigger: Trigger,
+    pub key: Option<Arc<str>>,
     pub due: Timestamp,
     pub definition: Arc<Definition>,
     pub params: Params,

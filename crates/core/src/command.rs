@@ -4,23 +4,53 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Timestamp;
-use crate::ids::{RunId, ShardId};
+use crate::ids::{RunId, ShardId, Token};
 use crate::job::{self, Definition, Job};
 use crate::name::{Name, Namespace};
 use crate::run::{Run, Status};
+use crate::schedule::calendar::Calendar;
 use crate::task::Params;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     PutJob(PutJob),
-    DeleteJob { namespace: Namespace, name: Name, expect: Expect },
-    PauseJob { namespace: Namespace, name: Name },
-    ResumeJob { namespace: Namespace, name: Name },
+    /// A calendar has changed: a job that names it follows the new one.
+    ReplanJob {
+        namespace: Namespace,
+        name: Name,
+        calendar: Arc<Calendar>,
+    },
+    DeleteJob {
+        namespace: Namespace,
+        name: Name,
+        expect: Expect,
+    },
+    PauseJob {
+        namespace: Namespace,
+        name: Name,
+    },
+    ResumeJob {
+        namespace: Namespace,
+        name: Name,
+    },
     RunJob(RunJob),
     Submit(Submit),
-    CancelRun { namespace: Namespace, run: RunId },
+    CancelRun {
+        namespace: Namespace,
+        run: RunId,
+    },
     RetryRun(RetryRun),
-    DiscardDeadLetter { namespace: Namespace, run: RunId },
+    DiscardDeadLetter {
+        namespace: Namespace,
+        run: RunId,
+    },
+    /// An attempt tells how far it is. Only the newest one is believed.
+    Progress {
+        namespace: Namespace,
+        run: RunId,
+        token: Token,
+        percent: u8,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -69,6 +99,9 @@ pub struct RetryRun {
     pub run: RunId,
     pub params: Option<Params>,
     pub key: Option<Key>,
+    /// Only if it is a dead letter by now. Whoever replays one asks for this very run to be made up for: it waits
+    /// its turn where another would be skipped.
+    pub dead_letter: bool,
 }
 
 /// A key that makes a repeated ask have one effect.
@@ -84,6 +117,7 @@ impl Command {
         match self {
             Command::PutJob(PutJob { namespace, name, .. })
             | Command::RunJob(RunJob { namespace, name, .. })
+            | Command::ReplanJob { namespace, name, .. }
             | Command::DeleteJob { namespace, name, .. }
             | Command::PauseJob { namespace, name }
             | Command::ResumeJob { namespace, name } => job::shard_of(namespace, name, shards),
@@ -93,6 +127,7 @@ impl Command {
             Command::Submit(Submit { spread, .. }) => ShardId::of(&[&spread.to_le_bytes()], shards),
             Command::CancelRun { run, .. }
             | Command::DiscardDeadLetter { run, .. }
+            | Command::Progress { run, .. }
             | Command::RetryRun(RetryRun { run, .. }) => run.shard(),
         }
     }
@@ -110,6 +145,8 @@ pub enum Answer {
     /// The key was given before: this run bears it.
     Existing(RunId),
     Discarded,
+    /// Heard, and written with whatever is written next.
+    Noted,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,8 +169,18 @@ pub enum Refusal {
     JobExists(Name),
     #[error("job is at revision {actual}, not {expected}: read it again and repeat the edit")]
     WrongRevision { expected: u32, actual: u32 },
+    #[error("no calendar `{name}` in namespace `{namespace}`")]
+    NoSuchCalendar { namespace: Namespace, name: Name },
+    #[error("calendar `{0}` exists already")]
+    CalendarExists(Name),
+    #[error("calendar is at version {actual}, not {expected}: read it again and repeat the edit")]
+    WrongVersion { expected: u32, actual: u32 },
+    #[error("calendar `{calendar}` is kept to by job `{job}`: change or delete that job first")]
+    CalendarInUse { calendar: Name, job: Name },
     #[error("run {run} is {status}: {hint}")]
     WrongState { run: RunId, status: Status, hint: &'static str },
+    #[error("run {0} has gone on under a newer token: this attempt is given up, and should stop")]
+    OutdatedToken(RunId),
     #[error("{0}")]
     Invalid(#[from] job::Invalid),
     #[error("this node holds as many live runs as it may: try again when some have finished")]

@@ -67,6 +67,9 @@ impl fmt::Display for Token {
     }
 }
 
+/// An id as text: the digits of 63 bits.
+pub const ID_BYTES_MAX: usize = 19;
+
 #[derive(Debug, thiserror::Error)]
 #[error("`{0}` is not an id; ids are the decimal numbers that listings show")]
 pub struct NotAnId(String);
@@ -93,8 +96,9 @@ macro_rules! id {
             type Err = NotAnId;
 
             fn from_str(text: &str) -> Result<Self, Self::Err> {
+                let is_plain = text.len() <= ID_BYTES_MAX && text.bytes().all(|byte| byte.is_ascii_digit());
                 match text.parse::<i64>() {
-                    Ok(id) if id >= 0 && !text.starts_with('+') => Ok($name(id)),
+                    Ok(id) if is_plain => Ok($name(id)),
                     _ => Err(NotAnId(text.to_owned())),
                 }
             }

@@ -1,5 +1,6 @@
 //! A job: what someone asked for, in all its revisions, and how far its schedule has been carried out.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,8 +12,10 @@ use crate::ids::{JobId, ShardId};
 use crate::limits;
 use crate::name::{Name, Namespace};
 use crate::retry::Retry;
-use crate::schedule::{self, Schedule, When};
-use crate::task::{Params, Task};
+use crate::schedule::calendar::Calendar;
+use crate::schedule::{self, Keeping, Schedule, When};
+use crate::task::{self, Params, Task};
+use crate::template::{Scope, Template, Values};
 
 /// A job as the store keeps it.
 #[derive(Debug, Clone, PartialEq)]
@@ -94,6 +97,44 @@ impl Definition {
     }
 }
 
+impl Definition {
+    /// The calendars that its schedules keep to.
+    pub fn calendars(&self) -> impl Iterator<Item = &Keeping> {
+        self.schedules.iter().filter_map(|schedule| schedule.calendar.as_ref())
+    }
+
+    /// The same with every calendar that `find` gives in the place of the one that its schedules have; none: all of them
+    /// are what `find` gives already.
+    pub fn with_calendars(&self, find: impl Fn(&Keeping) -> Option<Arc<Calendar>>) -> Option<Definition> {
+        let is_behind = |keeping: &Keeping| {
+            find(keeping).is_some_and(|found| keeping.calendar.as_deref() != Some(found.as_ref()))
+        };
+        if !self.calendars().any(is_behind) {
+            return None;
+        }
+        let mut definition = self.clone();
+        for keeping in definition.schedules.iter_mut().filter_map(|schedule| schedule.calendar.as_mut()) {
+            if let Some(found) = find(keeping) {
+                keeping.calendar = Some(found);
+            }
+        }
+        Some(definition)
+    }
+
+    /// Whether the schedules are the same, whatever the versions of the calendars they keep to.
+    pub fn has_schedules_of(&self, other: &Definition) -> bool {
+        let plain = |schedule: &Schedule| {
+            let mut plain = schedule.clone();
+            if let Some(keeping) = &mut plain.calendar {
+                keeping.calendar = None;
+            }
+            plain
+        };
+        self.schedules.len() == other.schedules.len()
+            && self.schedules.iter().zip(&other.schedules).all(|(a, b)| a == b || plain(a) == plain(b))
+    }
+}
+
 /// What happens when a run is due while an earlier one of the same job is still active.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Overlap {
@@ -138,11 +179,35 @@ impl Default for Misfire {
     }
 }
 
-/// A key that only one run may bear for a while.
+/// A key that only one run may bear for a while. It may be a template of the run's parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unique {
     pub key: String,
     pub kept: Duration,
+}
+
+impl Unique {
+    fn template(&self) -> Result<Template, Invalid> {
+        Template::parse_in(&self.key, &Scope::KEY)
+            .map_err(|error| Invalid::new("unique.key", error.in_text(&self.key)))
+    }
+
+    /// The key of a run with these parameters.
+    pub fn key_for(&self, params: &Params) -> Result<Arc<str>, Invalid> {
+        let template = self.template()?;
+        if template.is_literal() {
+            return Ok(Arc::from(self.key.as_str()));
+        }
+        let key = template
+            .render(&Values::of_params(params))
+            .map_err(|error| Invalid::new("unique.key", error.in_text(&self.key)))?;
+        if key.is_empty() || key.len() > limits::KEY_BYTES_MAX || key.chars().any(char::is_control) {
+            let message =
+                format!("gives no key of 1 to {} bytes without control characters", limits::KEY_BYTES_MAX);
+            return Err(Invalid::new("unique.key", message));
+        }
+        Ok(key.into())
+    }
 }
 
 /// How much history a job keeps.
@@ -162,14 +227,24 @@ impl Default for Keep {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {message}")]
 pub struct Invalid {
-    pub field: &'static str,
+    /// Its path, such as `task.process.command[2]`.
+    pub field: Cow<'static, str>,
     pub message: String,
 }
 
 impl Invalid {
-    pub fn new(field: &'static str, message: impl Into<String>) -> Self {
-        Invalid { field, message: message.into() }
+    pub fn new(field: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
+        Invalid { field: field.into(), message: message.into() }
     }
+}
+
+/// What a job or a calendar says about itself to people.
+pub fn check_description(text: &str) -> Result<(), Invalid> {
+    if text.len() > limits::DESCRIPTION_BYTES_MAX {
+        let message = format!("at most {} bytes", limits::DESCRIPTION_BYTES_MAX);
+        return Err(Invalid::new("description", message));
+    }
+    Ok(())
 }
 
 /// The shard that a job of this name belongs to.
@@ -200,6 +275,16 @@ impl Job {
     /// The last due time at or before `until`.
     pub fn previous_due(&self, until: Timestamp) -> Option<Timestamp> {
         self.open_schedules().filter_map(|(_, schedule)| schedule.previous(until, self.created_at)).max()
+    }
+
+    /// The next due time if it hangs on the end of a run: no schedule names it, so nobody could find it again.
+    pub fn hanging_due(&self) -> Option<Timestamp> {
+        let due = self.cursor.next_due?;
+        let hangs = self.open_schedules().any(|(_, schedule)| matches!(schedule.when, When::AfterFinish(_)));
+        let is_named = || {
+            self.open_schedules().any(|(_, schedule)| schedule.previous(due, self.created_at) == Some(due))
+        };
+        (hangs && !is_named()).then_some(due)
     }
 
     /// Counts a fire for every schedule that names this instant: several that meet make one run.
@@ -241,6 +326,7 @@ impl Job {
 impl Definition {
     /// Refuses what no run could make sense of; every door calls it before anything is stored.
     pub fn check(&self) -> Result<(), Invalid> {
+        check_description(&self.description)?;
         if self.schedules.len() > limits::SCHEDULES_MAX {
             return Err(Invalid::new(
                 "schedule",
@@ -248,7 +334,14 @@ impl Definition {
             ));
         }
         for schedule in &self.schedules {
-            schedule.check().map_err(|error| Invalid::new("schedule", error.to_string()))?;
+            schedule.check().map_err(|error| {
+                let field = match error {
+                    schedule::Error::NoDaysToKeep => "schedule.calendar",
+                    schedule::Error::DayOut { .. } => "schedule.at",
+                    _ => "schedule",
+                };
+                Invalid::new(field, error.to_string())
+            })?;
         }
         self.check_task()?;
         self.check_numbers()
@@ -267,7 +360,8 @@ impl Definition {
             Task::Shell(text) if text.contains('\0') => {
                 Err(Invalid::new("task.shell", "a NUL byte cannot be passed on"))
             }
-            Task::Shell(_) => Ok(()),
+            Task::Shell(text) => task::check_shell(text),
+            Task::Http(http) => http.check(),
             Task::Process(process) => {
                 let words = &process.command;
                 if words.first().is_none_or(String::is_empty) {
@@ -292,7 +386,7 @@ impl Definition {
                 if words.iter().chain(process.dir.iter()).any(|word| word.contains('\0')) {
                     return Err(Invalid::new("task.process.command", "a NUL byte cannot be passed on"));
                 }
-                Ok(())
+                process.check_templates()
             }
         }
     }
@@ -305,10 +399,11 @@ impl Definition {
                 format!("at most {} bytes of JSON", limits::PARAMS_BYTES_MAX),
             ));
         }
-        if self.priority > limits::PRIORITY_MAX
-            || self.retry.priority.is_some_and(|p| p > limits::PRIORITY_MAX)
+        let priorities = [("priority", Some(self.priority)), ("retry.priority", self.retry.priority)];
+        if let Some((field, _)) =
+            priorities.iter().find(|(_, priority)| priority.is_some_and(|p| p > limits::PRIORITY_MAX))
         {
-            return Err(Invalid::new("priority", "0 to 9, and 9 goes first"));
+            return Err(Invalid::new(*field, "0 to 9, and 9 goes first"));
         }
         if self.retry.attempts == 0 || self.retry.attempts > limits::ATTEMPTS_MAX {
             return Err(Invalid::new(
@@ -341,6 +436,9 @@ impl Definition {
         {
             return Err(Invalid::new("unique.key", format!("1 to {} bytes", limits::KEY_BYTES_MAX)));
         }
+        if let Some(unique) = &self.unique {
+            unique.template()?;
+        }
         let spans = [
             ("timeout", self.timeout),
             ("retry.delay", Some(self.retry.delay)),
@@ -350,7 +448,7 @@ impl Definition {
             ("unique.for", self.unique.as_ref().map(|unique| unique.kept)),
         ];
         match spans.iter().find(|(_, span)| span.is_some_and(|span| span > limits::DURATION_MAX)) {
-            Some((field, _)) => Err(Invalid::new(field, "at most ten years")),
+            Some((field, _)) => Err(Invalid::new(*field, "at most ten years")),
             None => Ok(()),
         }
     }

@@ -3,12 +3,18 @@
 use std::time::Duration;
 
 pub const NAME_BYTES_MAX: usize = 128;
+/// What a job or a calendar says about itself to people.
+pub const DESCRIPTION_BYTES_MAX: usize = 16 * 1024;
 /// Parameters of a job or a run, as JSON text.
 pub const PARAMS_BYTES_MAX: usize = 256 * 1024;
 /// What a run may leave as its result; more is cut with a mark.
 pub const OUTPUT_BYTES_MAX: usize = 64 * 1024;
 /// An error or a reason kept with a run; more is cut with a mark.
 pub const ERROR_BYTES_MAX: usize = 4 * 1024;
+/// What is kept of the error of an attempt that was tried again; with a hundred attempts it must not outgrow the run.
+pub const EARLIER_ERROR_BYTES_MAX: usize = 512;
+/// Output of a run as a listing shows it: a page of them must not weigh sixty megabytes. The run by itself has it whole.
+pub const LISTED_OUTPUT_BYTES_MAX: usize = 4 * 1024;
 /// A key given for uniqueness or idempotency.
 pub const KEY_BYTES_MAX: usize = 256;
 /// A command line or a shell text: what Linux takes as one argument, with its ending NUL.
@@ -34,3 +40,26 @@ pub const DURATION_MAX: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
 pub const COMMIT_BATCH_MAX: usize = 4096;
 /// Rows on one page of a listing.
 pub const PAGE_MAX: usize = 1000;
+/// One expression of a template, or a condition, as text: people read them.
+pub const EXPRESSION_BYTES_MAX: usize = 4 * 1024;
+/// Expressions in one text, and texts with expressions in one JSON: reading them takes the time of everyone who waits.
+pub const EXPRESSIONS_MAX: usize = 256;
+/// How deep an expression may nest. Every operator in a row is a level too, because it is one in the tree.
+pub const EXPRESSION_DEPTH_MAX: usize = 64;
+/// Steps that the expressions of one text may take together; a kilobyte that is copied counts as one.
+pub const EXPRESSION_STEPS_MAX: u32 = 10_000;
+/// What an expression or a whole template may give, on its way too.
+pub const EXPRESSION_RESULT_BYTES_MAX: usize = 1024 * 1024;
+/// A URL, as promised for every surface.
+pub const URL_BYTES_MAX: usize = 8 * 1024;
+/// Headers of a request, and bytes of one header's value.
+pub const HTTP_HEADERS_MAX: usize = 64;
+pub const HTTP_HEADER_BYTES_MAX: usize = 8 * 1024;
+/// What a request sends.
+pub const HTTP_BODY_BYTES_MAX: usize = 1024 * 1024;
+/// What is read of a response: enough for what a condition looks at. The rest is left unread.
+pub const HTTP_RESPONSE_BYTES_MAX: usize = 1024 * 1024;
+/// How long a request may take, unless the task says otherwise: one that hangs holds a slot.
+pub const HTTP_TIMEOUT: Duration = Duration::from_secs(60);
+/// Ranges of status codes that a task may expect.
+pub const HTTP_STATUS_RANGES_MAX: usize = 32;

@@ -22,9 +22,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
 use crate::attempt::{End, Outcome};
+use crate::cut;
 use crate::ids::{JobId, RunId, ShardId, Token, WorkerId};
 use crate::job::Definition;
-use crate::limits::LOSSES_MAX;
+use crate::limits::{EARLIER_ERROR_BYTES_MAX, LOSSES_MAX};
 use crate::name::{Name, Namespace};
 use crate::task::Params;
 
@@ -60,6 +61,17 @@ pub struct Run {
     pub error: Box<str>,
     pub reason: Option<Reason>,
     pub entries: Vec<Entry>,
+    /// What the attempts before the newest left behind, the first one first.
+    pub earlier: Vec<Earlier>,
+}
+
+/// What is kept of an attempt when the next one begins; when it began and ended is in the entries.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Earlier {
+    pub worker: WorkerId,
+    pub started_at: Option<Timestamp>,
+    pub exit_code: Option<i32>,
+    pub error: Box<str>,
 }
 
 /// Where a run's definition comes from.
@@ -83,6 +95,19 @@ pub enum Trigger {
     Submit,
     /// A finished run, or a dead letter, tried again by hand.
     Retry,
+}
+
+impl Trigger {
+    /// The word that doors and templates have for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Trigger::Schedule => "schedule",
+            Trigger::Misfire => "misfire",
+            Trigger::Manual => "manual",
+            Trigger::Submit => "submit",
+            Trigger::Retry => "retry",
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -327,6 +352,7 @@ impl Run {
                 what: What::Created,
                 token: Token::default(),
             }],
+            earlier: Vec::new(),
         }
     }
 
@@ -378,7 +404,7 @@ impl Run {
             (State::Ready { .. }, Event::Assigned { worker, token }) if token > self.token => {
                 self.attempt += 1;
                 self.token = token;
-                self.worker = Some(worker.clone());
+                self.begin_on(worker.clone());
                 (State::Running { worker, token, since: now, cancelling: None }, What::Assigned)
             }
             // The first cause to stop an attempt is the one that is kept, but a user's word outranks a timeout:
@@ -416,6 +442,17 @@ impl Run {
         }
         self.entries.push(Entry { at: now, to, what, token: self.token });
         Ok(())
+    }
+
+    fn begin_on(&mut self, worker: WorkerId) {
+        if let Some(before) = self.worker.replace(worker) {
+            self.earlier.push(Earlier {
+                worker: before,
+                started_at: self.started_at,
+                exit_code: self.exit_code,
+                error: cut::keep_end(&self.error, EARLIER_ERROR_BYTES_MAX).into(),
+            });
+        }
     }
 
     /// Keeps what an attempt left behind. A worker's clock is not believed: it started between its
@@ -492,172 +529,4 @@ impl Run {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::ids::Epoch;
-    use crate::retry::Retry;
-    use crate::task::Task;
-
-    fn at(millis: i64) -> Timestamp {
-        Timestamp::from_millis(millis)
-    }
-
-    fn definition(attempts: u32) -> Definition {
-        let retry = Retry { attempts, ..Retry::default() };
-        Definition { retry, ..Definition::of(Task::Noop) }
-    }
-
-    fn waiting() -> Run {
-        Run::new(
-            RunId(1),
-            Namespace::default(),
-            Origin::AdHoc(Arc::new(definition(1))),
-            Trigger::Submit,
-            at(5),
-            at(0),
-        )
-    }
-
-    fn worker() -> WorkerId {
-        WorkerId(Arc::from("w"))
-    }
-
-    fn running(definition: &Definition) -> Run {
-        let mut run = waiting();
-        run.apply(Event::Due, definition, at(5)).unwrap();
-        let token = run.token.next(Epoch(1));
-        run.apply(Event::Assigned { worker: worker(), token }, definition, at(6)).unwrap();
-        run
-    }
-
-    fn reported(run: &Run, end: End) -> Event {
-        Event::Reported { token: run.token, outcome: Outcome { end, ..Outcome::succeeded(at(6)) } }
-    }
-
-    #[test]
-    fn a_failed_attempt_waits_and_is_tried_again_until_its_attempts_are_used_up() {
-        let definition = definition(2);
-        let mut run = running(&definition);
-        run.apply(reported(&run, End::Failed), &definition, at(10)).unwrap();
-        assert_eq!(run.state, State::Waiting { wait: Wait::Backoff(at(10_010)) });
-        run.apply(Event::Due, &definition, at(10_010)).unwrap();
-        let token = run.token.next(Epoch(1));
-        run.apply(Event::Assigned { worker: worker(), token }, &definition, at(10_011)).unwrap();
-        run.apply(reported(&run, End::Failed), &definition, at(10_020)).unwrap();
-        assert_eq!((run.status(), run.attempt), (Status::Failed, 2));
-    }
-
-    #[test]
-    fn a_result_under_an_outdated_token_is_refused() {
-        let definition = definition(3);
-        let mut run = running(&definition);
-        let stale = reported(&run, End::Succeeded);
-        run.apply(Event::Lost { token: run.token }, &definition, at(20)).unwrap();
-        assert!(run.apply(stale.clone(), &definition, at(21)).is_err());
-        run.apply(Event::Due, &definition, at(21)).unwrap();
-        let token = run.token.next(Epoch(1));
-        run.apply(Event::Assigned { worker: worker(), token }, &definition, at(22)).unwrap();
-        assert!(run.apply(stale, &definition, at(23)).is_err());
-    }
-
-    #[test]
-    fn a_cancelled_run_keeps_running_until_its_worker_reports_and_is_not_retried() {
-        let definition = definition(5);
-        let mut run = running(&definition);
-        run.apply(Event::CancelAsked(Cause::User), &definition, at(7)).unwrap();
-        assert_eq!((run.status(), run.cancelling()), (Status::Running, Some(Cause::User)));
-        run.apply(reported(&run, End::Failed), &definition, at(8)).unwrap();
-        assert_eq!(run.status(), Status::Cancelled);
-    }
-
-    #[test]
-    fn a_user_cancel_outranks_a_timeout_so_that_no_retry_follows() {
-        let definition = definition(5);
-        let mut run = running(&definition);
-        run.apply(Event::CancelAsked(Cause::Timeout), &definition, at(7)).unwrap();
-        run.apply(Event::CancelAsked(Cause::User), &definition, at(8)).unwrap();
-        assert!(run.apply(Event::CancelAsked(Cause::Timeout), &definition, at(8)).is_err());
-        run.apply(Event::Lost { token: run.token }, &definition, at(9)).unwrap();
-        assert_eq!(run.status(), Status::Cancelled);
-    }
-
-    #[test]
-    fn at_most_once_gives_up_a_lost_attempt() {
-        let definition = Definition { at_most_once: true, ..definition(1) };
-        let mut run = running(&definition);
-        run.apply(Event::Lost { token: run.token }, &definition, at(20)).unwrap();
-        assert_eq!((run.status(), run.reason), (Status::Failed, Some(Reason::LostAtMostOnce)));
-    }
-
-    #[test]
-    fn a_run_that_loses_three_workers_is_given_up() {
-        let definition = definition(1);
-        let mut run = running(&definition);
-        for _ in 1..LOSSES_MAX {
-            run.apply(Event::Lost { token: run.token }, &definition, at(20)).unwrap();
-            run.apply(Event::Due, &definition, at(21)).unwrap();
-            let token = run.token.next(Epoch(1));
-            run.apply(Event::Assigned { worker: worker(), token }, &definition, at(22)).unwrap();
-        }
-        run.apply(Event::Lost { token: run.token }, &definition, at(30)).unwrap();
-        assert_eq!((run.status(), run.reason), (Status::Failed, Some(Reason::LostTooOften)));
-    }
-
-    #[test]
-    fn a_worker_cannot_claim_to_have_started_before_it_was_asked() {
-        let definition = definition(1);
-        let mut run = running(&definition);
-        let outcome = Outcome::succeeded(at(0));
-        run.apply(Event::Reported { token: run.token, outcome }, &definition, at(9)).unwrap();
-        assert_eq!(run.started_at, Some(at(6)));
-    }
-
-    fn any_event() -> impl Strategy<Value = u8> {
-        0u8..8
-    }
-
-    proptest! {
-        /// Whatever arrives in whatever order: terminal states are final, refused events leave no trace, the
-        /// entries tell every change, and at most one result is accepted.
-        #[test]
-        fn any_sequence_of_events_keeps_the_promises_of_a_run(
-            events in proptest::collection::vec(any_event(), 0..40),
-            attempts in 1u32..4,
-            at_most_once: bool,
-        ) {
-            let definition = Definition { at_most_once, ..definition(attempts) };
-            let mut run = waiting();
-            let (mut assigned, mut clock) = (0, 10);
-            for event in events {
-                clock += 1;
-                let before = run.clone();
-                let event = match event {
-                    0 => Event::Due,
-                    1 => Event::Held(Wait::Overlap),
-                    2 => Event::Assigned { worker: worker(), token: run.token.next(Epoch(1)) },
-                    3 => Event::CancelAsked(Cause::User),
-                    4 => reported(&run, End::Succeeded),
-                    5 => reported(&run, End::Failed),
-                    6 => Event::Lost { token: run.token },
-                    _ => Event::Skipped(Reason::Overlap),
-                };
-                let is_assignment = matches!(event, Event::Assigned { .. });
-                match run.apply(event, &definition, at(clock)) {
-                    Ok(()) => {
-                        prop_assert!(!before.status().is_terminal(), "a terminal state moved on");
-                        prop_assert_eq!(run.entries.len(), before.entries.len() + 1);
-                        prop_assert_eq!(run.entries.last().map(|entry| entry.to), Some(run.status()));
-                        assigned += usize::from(is_assignment);
-                    }
-                    Err(_) => prop_assert_eq!(&run, &before),
-                }
-                if at_most_once && attempts == 1 {
-                    prop_assert!(assigned <= 1, "at most once, and it started {} times", assigned);
-                }
-            }
-            prop_assert!(run.failures <= attempts && run.losses <= LOSSES_MAX);
-        }
-    }
-}
+mod tests;

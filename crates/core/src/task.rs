@@ -1,9 +1,15 @@
 //! What a run does.
 
+mod http;
+mod process;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+
+pub use http::{Body, Expect, HTTP_REDIRECTS_MAX, Http, Method, Request, StatusRange};
+pub(crate) use process::check_shell;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Task {
@@ -12,6 +18,7 @@ pub enum Task {
     /// A text for `/bin/sh -c`.
     Shell(String),
     Process(Process),
+    Http(Box<Http>),
 }
 
 /// A program with its arguments, started without a shell.
@@ -28,6 +35,7 @@ impl Task {
             Task::Noop => "noop",
             Task::Shell(_) => "shell",
             Task::Process(_) => "process",
+            Task::Http(_) => "http",
         }
     }
 }

@@ -62,9 +62,9 @@ impl Shard {
 
     fn send(&self, run: RunId, worker: WorkerId, token: Token, cx: &mut Context<'_>) {
         let Some(live) = self.runs.get(&run) else { return };
-        let job = match &live.run.origin {
-            Origin::Job { name, .. } => Some(name.clone()),
-            Origin::AdHoc(_) => None,
+        let (job, revision) = match &live.run.origin {
+            Origin::Job { name, revision, .. } => (Some(name.clone()), Some(*revision)),
+            Origin::AdHoc(_) => (None, None),
         };
         let assignment = Assignment {
             run,
@@ -72,6 +72,9 @@ impl Shard {
             attempt: live.run.attempt,
             namespace: live.run.namespace.clone(),
             job,
+            revision,
+            trigger: live.run.trigger,
+            key: live.run.key.clone(),
             due: live.run.due,
             definition: Arc::clone(&live.definition),
             params: live.run.params.clone().unwrap_or_else(|| live.definition.params.clone()),

@@ -12,12 +12,14 @@ use std::time::Duration;
 use punctual_core::Timestamp;
 use punctual_core::change::{Revision, RunRecord, SkipReason, UniqueKey};
 use punctual_core::command::{Answer, Command, Expect, Key, Made, PutJob, Refusal, RetryRun, RunJob, Submit};
-use punctual_core::ids::{JobId, RunId};
-use punctual_core::job::{Cursor, Definition, Job};
+use punctual_core::ids::{JobId, RunId, Token};
+use punctual_core::job::{Cursor, Definition, Invalid, Job};
 use punctual_core::limits::LIVE_RUNS_MAX;
 use punctual_core::name::{Name, Namespace};
 use punctual_core::run::{Cause, Origin, Run, State, Status, Trigger, Wait};
-use punctual_core::schedule::When;
+use punctual_core::schedule::calendar::Calendar;
+use punctual_core::schedule::{Keeping, When};
+use punctual_core::task::Params;
 
 use crate::Shard;
 use crate::event::Context;
@@ -30,6 +32,16 @@ type Reply = Result<Answer, Refusal>;
 struct Claim {
     given: Arc<str>,
     row: Key,
+}
+
+/// What is special about a run that a command makes.
+#[derive(Default)]
+struct Launch {
+    params: Option<Params>,
+    key: Option<Claim>,
+    retry_of: Option<RunId>,
+    /// It waits its turn, whatever its job's overlap policy says of others.
+    patient: bool,
 }
 
 impl Claim {
@@ -52,19 +64,27 @@ pub(crate) fn submit_key(namespace: &Namespace, key: &str) -> Arc<str> {
 }
 
 /// The key of a submit: its own, else the one its definition asks for.
-pub(crate) fn given_key(submit: &Submit) -> Option<Key> {
-    submit.key.clone().or_else(|| unique_of(&submit.definition))
+pub(crate) fn given_key(submit: &Submit) -> Result<Option<Key>, Invalid> {
+    match &submit.key {
+        Some(key) => Ok(Some(key.clone())),
+        None => unique_of(&submit.definition, None),
+    }
 }
 
-pub(crate) fn unique_of(definition: &Definition) -> Option<Key> {
-    let unique = definition.unique.as_ref()?;
-    Some(Key { text: Arc::from(unique.key.as_str()), kept: unique.kept })
+/// The key that a definition asks for, of a run with its own parameters or the definition's.
+pub(crate) fn unique_of(definition: &Definition, own: Option<&Params>) -> Result<Option<Key>, Invalid> {
+    let Some(unique) = &definition.unique else { return Ok(None) };
+    let text = unique.key_for(own.unwrap_or(&definition.params))?;
+    Ok(Some(Key { text, kept: unique.kept }))
 }
 
 impl Shard {
     pub(crate) fn intake(&mut self, command: Command, cx: &mut Context<'_>) -> Reply {
         match command {
             Command::PutJob(put) => self.put_job(put, cx),
+            Command::ReplanJob { namespace, name, calendar } => {
+                self.replan_job(&namespace, &name, &calendar, cx)
+            }
             Command::DeleteJob { namespace, name, expect } => self.delete_job(&namespace, &name, expect, cx),
             Command::PauseJob { namespace, name } => self.pause_job(&namespace, &name, cx),
             Command::ResumeJob { namespace, name } => self.resume_job(&namespace, &name, cx),
@@ -73,11 +93,18 @@ impl Shard {
             Command::CancelRun { namespace, run } => self.cancel_run(&namespace, run, cx),
             Command::RetryRun(retry) => self.retry_run(retry, cx),
             Command::DiscardDeadLetter { namespace, run } => self.discard(&namespace, run),
+            Command::Progress { namespace, run, token, percent } => {
+                self.progress(&namespace, run, (token, percent), cx)
+            }
         }
     }
 
     fn put_job(&mut self, put: PutJob, cx: &mut Context<'_>) -> Reply {
         put.definition.check()?;
+        if put.definition.calendars().any(|keeping| keeping.calendar.is_none()) {
+            // Whoever hands us a command looks calendars up; a job without its days would never fire.
+            return Err(Invalid::new("schedule.calendar", "the calendar was not looked up").into());
+        }
         match self.find_job(&put.namespace, &put.name) {
             None => self.create_job(put, cx),
             Some(id) => self.change_job(id, put, cx),
@@ -114,21 +141,62 @@ impl Shard {
         if self.jobs.get(&id).is_some_and(|live| live.job.definition == put.definition) {
             return self.job_answer(id, Made::Unchanged);
         }
+        self.revise_job(id, put.definition, cx)
+    }
+
+    /// A calendar has changed. It goes the way of an edit: what the job owes up to now the old days decide, and all that
+    /// comes later the new ones.
+    fn replan_job(
+        &mut self,
+        namespace: &Namespace,
+        name: &Name,
+        calendar: &Arc<Calendar>,
+        cx: &mut Context<'_>,
+    ) -> Reply {
+        let id = self.known_job(namespace, name)?;
+        let newer = |keeping: &Keeping| {
+            // One that is newer still came with an edit of the job.
+            let is_behind = keeping.version().is_none_or(|version| version < calendar.version);
+            (keeping.name == calendar.name && is_behind).then(|| Arc::clone(calendar))
+        };
+        let definition = self.jobs.get(&id).and_then(|live| live.job.definition.with_calendars(newer));
+        match definition {
+            Some(definition) => self.revise_job(id, Arc::new(definition), cx),
+            None => self.job_answer(id, Made::Unchanged),
+        }
+    }
+
+    /// The old definition decides every due time up to now, the new one every later one.
+    fn revise_job(&mut self, id: JobId, definition: Arc<Definition>, cx: &mut Context<'_>) -> Reply {
         self.fire_owed(id, cx);
         self.skip_paused(id, cx.now);
         let has_fires = self.has_fires(id);
+        let mut forgotten = false;
         self.edit_job(id, |job| {
-            let same_schedule = job.definition.schedules == put.definition.schedules;
+            let same_schedule = job.definition.schedules == definition.schedules;
+            // Other days of the same schedule: it goes on counting, and what hangs on a run still does.
+            let only_days = !same_schedule && job.definition.has_schedules_of(&definition);
+            let hanging = if only_days { job.hanging_due() } else { None };
             job.revision += 1;
-            job.definition = put.definition;
+            job.definition = definition;
             job.updated_at = cx.now;
-            if !same_schedule {
+            if !same_schedule && !only_days {
                 job.cursor.fires.clear();
-                if !job.paused {
-                    plan_from(job, has_fires, cx.now);
-                }
+            }
+            if job.paused || same_schedule {
+                return;
+            }
+            if only_days {
+                replan(job, hanging, cx.now);
+                forgotten = hanging.is_none() && !has_fires;
+            } else {
+                plan_from(job, has_fires, cx.now);
             }
         });
+        if forgotten {
+            // An earlier due time had stood before that of `after_finish`, and may be gone.
+            self.plan_after_finish(id, cx);
+        }
         if let Some(job) = self.jobs.get(&id).map(|live| Arc::clone(&live.job)) {
             self.revise(&job);
         }
@@ -242,11 +310,11 @@ impl Shard {
 
     fn run_job(&mut self, ask: RunJob, cx: &mut Context<'_>) -> Reply {
         let id = self.known_job(&ask.namespace, &ask.name)?;
-        let unique = self.jobs.get(&id).and_then(|live| unique_of(&live.job.definition));
-        let key = ask
-            .key
-            .or(unique)
-            .map(|key| Claim::new(key, |text| job_run_key(&ask.namespace, &ask.name, text)));
+        let key = match (ask.key, self.jobs.get(&id)) {
+            (None, Some(live)) => unique_of(&live.job.definition, ask.params.as_ref())?,
+            (key, _) => key,
+        };
+        let key = key.map(|key| Claim::new(key, |text| job_run_key(&ask.namespace, &ask.name, text)));
         if let Some(existing) = self.bearer(key.as_ref(), cx.now) {
             return Ok(Answer::Existing(existing));
         }
@@ -255,19 +323,19 @@ impl Shard {
         self.fire_due(id, cx);
         let due = ask.due.unwrap_or(cx.now);
         let run = self.make_run(id, due, Trigger::Manual, cx).expect("the job at hand is in memory");
-        self.launch(run, ask.params, key, None, cx)
+        self.launch(run, Launch { params: ask.params, key, ..Launch::default() }, cx)
     }
 
     fn submit(&mut self, submit: Submit, cx: &mut Context<'_>) -> Reply {
         submit.definition.check()?;
-        let key = given_key(&submit).map(|key| Claim::new(key, |text| submit_key(&submit.namespace, text)));
+        let key = given_key(&submit)?.map(|key| Claim::new(key, |text| submit_key(&submit.namespace, text)));
         if let Some(existing) = self.bearer(key.as_ref(), cx.now) {
             return Ok(Answer::Existing(existing));
         }
         room_for_one(cx)?;
         let due = submit.due.unwrap_or(cx.now);
         let run = self.make_ad_hoc(submit.namespace, submit.definition, Trigger::Submit, due, cx);
-        self.launch(run, None, key, None, cx)
+        self.launch(run, Launch { key, ..Launch::default() }, cx)
     }
 
     fn make_ad_hoc(
@@ -289,14 +357,8 @@ impl Shard {
     }
 
     /// Sends a run made by a command on its way, and answers with it.
-    fn launch(
-        &mut self,
-        run: RunId,
-        params: Option<punctual_core::task::Params>,
-        key: Option<Claim>,
-        retry_of: Option<RunId>,
-        cx: &mut Context<'_>,
-    ) -> Reply {
+    fn launch(&mut self, run: RunId, launch: Launch, cx: &mut Context<'_>) -> Reply {
+        let Launch { params, key, retry_of, patient } = launch;
         let live = self.runs.get_mut(&run).expect("the run at hand is in memory");
         let made = Arc::make_mut(&mut live.run);
         made.params = params;
@@ -306,7 +368,9 @@ impl Shard {
         if let Some(key) = key {
             self.give_key(key.row, run, cx.now);
         }
-        if !waits {
+        if !waits && patient {
+            self.line_up(run, cx);
+        } else if !waits {
             self.arrive(run, cx);
         }
         let live = self.runs.get(&run).map(|live| &live.run);
@@ -381,10 +445,15 @@ impl Shard {
         if let Some(existing) = self.bearer(key.as_ref(), cx.now) {
             return Ok(Answer::Existing(existing));
         }
+        // After the key: whoever asks again with it gets the first answer, though the letter is gone by then.
+        if retry.dead_letter && !record.dead_letter {
+            return Err(Refusal::NotADeadLetter(retry.run));
+        }
         room_for_one(cx)?;
         let params = retry.params.or_else(|| record.run.params.clone());
         let run = self.make_retry(&record, cx);
-        let reply = self.launch(run, params, key, Some(retry.run), cx);
+        let patient = retry.dead_letter;
+        let reply = self.launch(run, Launch { params, key, retry_of: Some(retry.run), patient }, cx);
         // One that was skipped at once has tried nothing: the dead letter still waits for someone.
         if self.runs.contains_key(&run) {
             self.decide(record);
@@ -425,6 +494,28 @@ impl Shard {
         }
     }
 
+    /// The word of an attempt, through a door: believed as little as a worker's.
+    fn progress(
+        &mut self,
+        namespace: &Namespace,
+        run: RunId,
+        (token, percent): (Token, u8),
+        cx: &mut Context<'_>,
+    ) -> Reply {
+        let Some(live) = self.runs.get(&run).filter(|live| live.run.namespace == *namespace) else {
+            let record = self.record(namespace, run).ok_or(Refusal::NoSuchRun(run))?;
+            return Err(not_running(&record.run));
+        };
+        match live.run.state {
+            State::Running { token: newest, .. } if newest == token => {
+                self.note(run, token, cx, |run| run.progress = Some(percent.min(100)));
+                Ok(Answer::Noted)
+            }
+            State::Running { .. } => Err(Refusal::OutdatedToken(run)),
+            _ => Err(not_running(&live.run)),
+        }
+    }
+
     /// Someone has decided about a dead letter: it is only history now.
     fn decide(&mut self, record: RunRecord) {
         if !record.dead_letter {
@@ -443,12 +534,27 @@ fn room_for_one(cx: &Context<'_>) -> Result<(), Refusal> {
     if cx.pool.live >= LIVE_RUNS_MAX { Err(Refusal::TooManyRuns) } else { Ok(()) }
 }
 
+fn not_running(run: &Run) -> Refusal {
+    Refusal::WrongState { run: run.id, status: run.status(), hint: "only a running attempt makes progress" }
+}
+
 fn ended(run: &Run) -> Refusal {
     let hint = match run.status() {
         Status::Cancelled => "it is cancelled already",
         _ => "it has ended already",
     };
     Refusal::WrongState { run: run.id, status: run.status(), hint }
+}
+
+/// The first due time after now by other days; `hanging` hangs on the end of a run and stays where it is.
+fn replan(job: &mut Job, hanging: Option<Timestamp>, now: Timestamp) {
+    job.plan_after(now.max(job.cursor.fired_through));
+    if let Some(due) = hanging
+        && job.cursor.next_due.is_none_or(|next| due < next)
+    {
+        job.cursor.next_due = Some(due);
+        job.cursor.wake_at = Some(due);
+    }
 }
 
 /// The first due time after now. A job that counts from the end of its last run begins at once, unless it has one

@@ -33,11 +33,22 @@ fn judge(policy: Overlap, active: usize, held: usize) -> Verdict {
 impl Shard {
     /// A run's time has come: it starts, waits its turn, takes another's place, or is recorded as skipped.
     pub(crate) fn arrive(&mut self, run: RunId, cx: &mut Context<'_>) {
+        self.arrive_under(run, |policy| policy, cx);
+    }
+
+    /// Like `arrive`, but it waits where another would be skipped or would take a running one's place: someone asked
+    /// for this very run.
+    pub(crate) fn line_up(&mut self, run: RunId, cx: &mut Context<'_>) {
+        let patient = |policy| if policy == Overlap::Allow { policy } else { Overlap::Queue };
+        self.arrive_under(run, patient, cx);
+    }
+
+    fn arrive_under(&mut self, run: RunId, policy: impl Fn(Overlap) -> Overlap, cx: &mut Context<'_>) {
         let Some(job) = self.runs.get(&run).map(|live| live.run.job()) else { return };
         let Some(job) = job else { return self.place(run, cx) };
         // Its job is gone, and nothing says any more how it may overlap.
         let Some(live) = self.jobs.get_mut(&job) else { return self.stop(run, Cause::JobDeleted, cx) };
-        match judge(live.job.definition.overlap, live.active.len(), live.held.len()) {
+        match judge(policy(live.job.definition.overlap), live.active.len(), live.held.len()) {
             Verdict::Start => {
                 live.active.insert(run);
                 self.place(run, cx);

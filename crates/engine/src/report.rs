@@ -3,9 +3,11 @@
 //! A worker's word is hostile input: only the newest token is believed, sizes are cut, times are bounded. A start or
 //! a progress is written with whatever is written next; only an outcome is worth a commit of its own.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use punctual_core::attempt::{Order, Outcome, Report};
+use punctual_core::cut::keep_end;
 use punctual_core::ids::{RunId, Token, WorkerId};
 use punctual_core::limits::{ERROR_BYTES_MAX, OUTPUT_BYTES_MAX};
 use punctual_core::run::{Cause, Event, Run, State};
@@ -47,7 +49,13 @@ impl Shard {
         }
     }
 
-    fn note(&mut self, run: RunId, token: Token, cx: &mut Context<'_>, note: impl FnOnce(&mut Run)) {
+    pub(crate) fn note(
+        &mut self,
+        run: RunId,
+        token: Token,
+        cx: &mut Context<'_>,
+        note: impl FnOnce(&mut Run),
+    ) {
         match self.runs.get_mut(&run) {
             Some(live) if matches!(live.run.state, State::Running { token: newest, .. } if newest == token) =>
             {
@@ -59,33 +67,13 @@ impl Shard {
     }
 }
 
-fn cut(outcome: Outcome) -> Outcome {
-    Outcome {
-        output: cut_to(outcome.output, OUTPUT_BYTES_MAX),
-        error: cut_to(outcome.error, ERROR_BYTES_MAX),
-        ..outcome
+/// What is too long is cut to its end; what is not, which is nearly everything, is left where it is.
+fn cut(mut outcome: Outcome) -> Outcome {
+    if let Cow::Owned(end) = keep_end(&outcome.output, OUTPUT_BYTES_MAX) {
+        outcome.output = end.into();
     }
-}
-
-/// Keeps the end, where the result of a program usually stands, and marks the cut.
-fn cut_to(text: Box<str>, max: usize) -> Box<str> {
-    const MARK: &str = "[…] ";
-    if text.len() <= max {
-        return text;
+    if let Cow::Owned(end) = keep_end(&outcome.error, ERROR_BYTES_MAX) {
+        outcome.error = end.into();
     }
-    let from = text.len() - (max - MARK.len());
-    let from = (from..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
-    format!("{MARK}{}", &text[from..]).into()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_output_over_the_limit_is_cut_with_a_mark() {
-        let cut = cut_to("é".repeat(100).into(), 50);
-        assert!(cut.starts_with("[…] é") && cut.len() <= 50, "{cut}");
-        assert_eq!(&*cut_to("short".into(), 50), "short");
-    }
+    outcome
 }

@@ -178,24 +178,29 @@ impl Shard {
         let mut wants = Vec::new();
         match command {
             Command::PutJob(put) => self.want_job(&put.namespace, &put.name, &mut wants),
-            Command::DeleteJob { namespace, name, .. }
+            Command::ReplanJob { namespace, name, .. }
+            | Command::DeleteJob { namespace, name, .. }
             | Command::PauseJob { namespace, name }
             | Command::ResumeJob { namespace, name } => self.want_job(namespace, name, &mut wants),
-            Command::RunJob(RunJob { namespace, name, key, .. }) => {
+            Command::RunJob(RunJob { namespace, name, key, params, .. }) => {
                 self.want_job(namespace, name, &mut wants);
                 // Without a key of its own, the job's `unique` is its key: known once the job is.
-                let unique =
-                    self.peek_job(namespace, name).and_then(|job| crate::intake::unique_of(&job.definition));
+                let unique = self.peek_job(namespace, name).and_then(|job| {
+                    // One that cannot be worked out is refused by intake.
+                    crate::intake::unique_of(&job.definition, params.as_ref()).ok().flatten()
+                });
                 if let Some(key) = key.clone().or(unique) {
                     self.want_unique(&crate::intake::job_run_key(namespace, name, &key.text), &mut wants);
                 }
             }
             Command::Submit(submit) => {
-                if let Some(key) = crate::intake::given_key(submit) {
+                if let Ok(Some(key)) = crate::intake::given_key(submit) {
                     self.want_unique(&crate::intake::submit_key(&submit.namespace, &key.text), &mut wants);
                 }
             }
-            Command::CancelRun { run, .. } | Command::DiscardDeadLetter { run, .. } => {
+            Command::CancelRun { run, .. }
+            | Command::DiscardDeadLetter { run, .. }
+            | Command::Progress { run, .. } => {
                 self.want_run(*run, &mut wants);
             }
             Command::RetryRun(RetryRun { namespace, run, key, .. }) => {

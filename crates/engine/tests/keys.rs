@@ -7,6 +7,7 @@ use punctual_core::Timestamp;
 use punctual_core::command::{Answer, Command, Refusal, RetryRun, RunJob, Submit};
 use punctual_core::ids::RunId;
 use punctual_core::job::{Definition, Overlap, Unique};
+use punctual_core::task::Params;
 
 use crate::support::{Rig, key, made, manual, retry, span, start, submit};
 
@@ -173,4 +174,41 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn a_key_made_of_params_is_one_key_for_each_of_their_values() {
+    let mut rig = Rig::new(1);
+    let unique = Some(Unique { key: "order-{{ params.order }}".to_owned(), kept: span("1h") });
+    rig.put("remind", Definition { unique: unique.clone(), overlap: Overlap::Allow, ..manual() });
+    let order = |order: &str| {
+        let params = Some(Params(format!(r#"{{"order": {order}}}"#).into()));
+        Command::RunJob(RunJob { params, ..start("remind") })
+    };
+    check_same(&mut rig, order("17"), order("17"));
+    check_other(&mut rig, order("18"), order("19"));
+    rig.reload();
+    assert!(matches!(rig.ask(order("17")), Ok(Answer::Existing(_))), "it was read for the ask");
+
+    let submit_order = |order: &str| {
+        let params = Params(format!(r#"{{"order": {order}}}"#).into());
+        Command::Submit(submit(Definition { unique: unique.clone(), params, ..manual() }))
+    };
+    check_same(&mut rig, submit_order("17"), submit_order("17"));
+}
+
+#[test]
+fn a_key_that_cannot_be_worked_out_is_refused_and_makes_no_run() {
+    let mut rig = Rig::new(1);
+    let unique = Some(Unique { key: "{{ params.order }}".to_owned(), kept: span("1h") });
+    rig.put("remind", Definition { unique, ..manual() });
+    for (params, expected) in [
+        ("{}", "unique.key: there is no `params.order` (column 4 of the text)"),
+        (r#"{"order": ""}"#, "unique.key: gives no key of 1 to 256 bytes without control characters"),
+        (r#"{"order": "a\nb"}"#, "unique.key: gives no key of 1 to 256 bytes without control characters"),
+    ] {
+        let ask = RunJob { params: Some(Params(params.into())), ..start("remind") };
+        assert_eq!(rig.ask(Command::RunJob(ask)).unwrap_err().to_string(), expected);
+    }
+    assert_eq!(rig.all_runs().len(), 0);
 }

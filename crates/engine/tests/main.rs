@@ -3,13 +3,16 @@
 mod support;
 
 mod schedules;
+mod clock_changes;
 mod misfire;
 mod overlap;
 mod retry;
 mod timeout_and_cancel;
+mod progress;
 mod priority;
 mod keys;
 mod edits;
+mod calendars;
 mod paging;
 mod batch;
 mod life;

@@ -8,7 +8,7 @@ use punctual_core::retry::{Backoff, Retry};
 use punctual_core::run::{Cause, Reason, Status, Trigger};
 use punctual_core::task::Params;
 
-use crate::support::{Rig, delete, discard, made, manual, retry, seconds, span, worker};
+use crate::support::{Rig, delete, discard, key, made, manual, replay, retry, seconds, span, worker};
 
 fn attempts(attempts: u32) -> Definition {
     let retry = Retry { attempts, delay: span("10s"), max_delay: span("25s"), ..Retry::default() };
@@ -144,6 +144,72 @@ fn a_dead_letter_stays_when_its_retry_was_skipped() {
     let again = made(rig.ask(Command::RetryRun(retry(dead))));
     assert_eq!(rig.status(again), Status::Skipped);
     assert!(rig.is_dead_letter(dead), "nobody has tried it");
+}
+
+#[test]
+fn only_a_dead_letter_is_replayed_and_only_once() {
+    let mut rig = Rig::new(1);
+    let fine = rig.submit(attempts(1));
+    rig.succeed(fine);
+    let refused = rig.ask(Command::RetryRun(replay(fine)));
+    assert_eq!(refused, Err(Refusal::NotADeadLetter(fine)), "it ended, and well");
+    let dead = rig.submit(attempts(1));
+    rig.fail(dead);
+    let again = made(rig.ask(Command::RetryRun(replay(dead))));
+    assert_eq!(rig.ask(Command::RetryRun(replay(dead))), Err(Refusal::NotADeadLetter(dead)));
+    assert_eq!(rig.all_runs().len(), 3);
+    rig.succeed(again);
+    assert!(rig.ask(Command::RetryRun(retry(dead))).is_ok(), "a plain retry asks for no letter");
+}
+
+#[test]
+fn a_replay_repeated_under_its_key_is_one_run_though_the_letter_is_gone() {
+    let mut rig = Rig::new(1);
+    let dead = rig.submit(attempts(1));
+    rig.fail(dead);
+    let ask = |text| Command::RetryRun(RetryRun { key: key(text, span("1h")), ..replay(dead) });
+    let again = made(rig.ask(ask("k")));
+    rig.reload();
+    assert_eq!(rig.ask(ask("k")), Ok(Answer::Existing(again)));
+    assert_eq!(rig.ask(ask("another")), Err(Refusal::NotADeadLetter(dead)));
+}
+
+#[test]
+fn replays_wait_their_turn_whatever_the_overlap_policy() {
+    for overlap in [Overlap::Skip, Overlap::QueueOne, Overlap::Replace, Overlap::Queue] {
+        let mut rig = Rig::new(5);
+        rig.put("job", Definition { overlap, ..attempts(1) });
+        let dead: Vec<_> = (0..3)
+            .map(|_| {
+                let run = rig.start("job");
+                rig.fail(run);
+                run
+            })
+            .collect();
+        let again: Vec<_> = dead.iter().map(|run| made(rig.ask(Command::RetryRun(replay(*run))))).collect();
+        assert!(!dead.iter().any(|run| rig.is_dead_letter(*run)), "{overlap:?}");
+        for run in again {
+            assert_eq!(rig.running(), [run], "{overlap:?}: one at a time, in the order asked for");
+            rig.succeed(run);
+        }
+    }
+}
+
+#[test]
+fn what_each_attempt_left_behind_is_kept() {
+    let mut rig = Rig::new(1);
+    let run = rig.submit(attempts(3));
+    rig.fail(run);
+    rig.advance("10s");
+    rig.lose_worker();
+    rig.join(1);
+    rig.settle();
+    rig.succeed(run);
+    let ended = rig.run(run);
+    assert_eq!((ended.status(), ended.attempt), (Status::Succeeded, 3));
+    let errors: Vec<&str> = ended.earlier.iter().map(|attempt| &*attempt.error).collect();
+    assert_eq!(errors[0], "it broke");
+    assert_eq!(ended.earlier.len(), 2, "the newest attempt is the run itself");
 }
 
 #[test]

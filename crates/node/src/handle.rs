@@ -4,8 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use punctual_core::command::{Answer, Command, Refusal};
+use punctual_core::log::Chunk;
 use punctual_store::Store;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{OwnedRwLockReadGuard, mpsc, oneshot, watch};
+
+use crate::calendars::Calendars;
+use crate::followers::Followers;
+use crate::metrics::Metrics;
 
 /// Commands that wait to be taken by the loop. Beyond it, an asker waits for its turn: this is what slows a
 /// flood down to the speed of the commits.
@@ -16,6 +21,8 @@ pub const ASKS_MAX: usize = 16 * 1024;
 pub(crate) struct Ask {
     pub(crate) command: Command,
     pub(crate) reply: oneshot::Sender<Result<Answer, Failure>>,
+    /// Held until the answer, even if whoever asked has gone: what the command rests on stays as it is.
+    pub(crate) held: Option<OwnedRwLockReadGuard<()>>,
 }
 
 /// Why a command has no answer that says what it wanted.
@@ -63,15 +70,27 @@ pub struct Handle {
     pub(crate) status: watch::Receiver<Status>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) spread: Arc<AtomicU64>,
+    pub(crate) calendars: Calendars,
+    pub(crate) followers: Arc<Followers>,
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 impl Handle {
     /// Asks the leader of the command's shard; the answer comes after its commit.
     pub async fn command(&self, command: Command) -> Result<Answer, Failure> {
+        let (command, held) = self.look_up(command).await?;
+        self.ask(command, held).await?.await.map_err(|_| stopped())?
+    }
+
+    /// Sends a command off; its answer is waited for apart.
+    pub(crate) async fn ask(
+        &self,
+        command: Command,
+        held: Option<OwnedRwLockReadGuard<()>>,
+    ) -> Result<oneshot::Receiver<Result<Answer, Failure>>, Failure> {
         let (reply, answer) = oneshot::channel();
-        let stopped = || Failure::Unavailable("the node is stopping".to_owned());
-        self.asks.send(Ask { command, reply }).await.map_err(|_| stopped())?;
-        answer.await.map_err(|_| stopped())?
+        self.asks.send(Ask { command, reply, held }).await.map_err(|_| stopped())?;
+        Ok(answer)
     }
 
     /// Reads go to the store directly: they need no leader and see only what is committed.
@@ -79,9 +98,30 @@ impl Handle {
         &self.store
     }
 
+    /// Keeps output, and wakes whoever follows its run.
+    pub async fn append_logs(&self, chunk: Chunk) -> Result<(), punctual_store::Error> {
+        let run = chunk.run;
+        self.store.append_logs(vec![chunk]).await?;
+        self.followers.wake(run);
+        Ok(())
+    }
+
+    pub fn followers(&self) -> &Arc<Followers> {
+        &self.followers
+    }
+
     /// A number for [`punctual_core::command::Submit::spread`].
     pub fn spread(&self) -> u64 {
         self.spread.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
+    }
+
+    /// Commands that wait to be taken by the loop.
+    pub fn asks(&self) -> usize {
+        self.asks.max_capacity() - self.asks.capacity()
     }
 
     pub fn status(&self) -> Status {
@@ -91,5 +131,22 @@ impl Handle {
     /// Waits until the status satisfies the caller; false: the node stopped first.
     pub async fn wait_until(&self, satisfied: impl FnMut(&Status) -> bool) -> bool {
         self.status.clone().wait_for(satisfied).await.is_ok()
+    }
+}
+
+pub(crate) fn stopped() -> Failure {
+    Failure::Unavailable("the node is stopping".to_owned())
+}
+
+/// A store that could not be asked, or would not take it.
+impl From<punctual_store::Error> for Failure {
+    fn from(error: punctual_store::Error) -> Self {
+        tracing::warn!(%error, "the store could not be asked");
+        match error {
+            punctual_store::Error::Full(_) => Failure::Full(
+                "the store has no room: nothing was written; free some space and try again".to_owned(),
+            ),
+            _ => Failure::Unavailable("the store cannot be asked now; try again".to_owned()),
+        }
     }
 }

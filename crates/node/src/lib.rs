@@ -1,10 +1,14 @@
 //! Drives shards: a sans-IO [`Driver`], the loop that carries its inputs and outputs, and what tidies up behind them.
 
 pub mod handle;
+pub mod calendars;
+pub mod followers;
+pub mod metrics;
 pub mod driver;
 pub mod node;
 pub mod retention;
 
 pub use driver::{Driver, Input, Output};
+pub use followers::{Follower, Followers};
 pub use handle::{Failure, Handle};
 pub use node::{Config, Link, Node, Reporter};

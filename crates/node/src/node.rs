@@ -9,17 +9,21 @@ use std::time::Duration;
 
 use punctual_core::Timestamp;
 use punctual_core::attempt::{Order, Report};
+use punctual_core::change::Batch;
 use punctual_core::ids::{RunId, Token, WorkerId};
 use punctual_core::limits::COMMIT_BATCH_MAX;
 use punctual_core::time::Clock;
 use punctual_engine::Ticket;
-use punctual_store::Store;
+use punctual_store::{Error, Store};
 use rustc_hash::FxHashMap;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{OwnedRwLockReadGuard, mpsc, oneshot, watch};
 use tracing::{error, warn};
 
+use crate::calendars::{Calendars, Keeper};
 use crate::driver::{Driver, Input, Output, Settings};
+use crate::followers::Followers;
 use crate::handle::{ASKS_MAX, Ask, Failure, Handle, Status, WorkerStatus};
+use crate::metrics::Metrics;
 
 /// Asks and reports handed to the driver before it settles down.
 const TURN_MAX: usize = 4096;
@@ -27,6 +31,10 @@ const TURN_MAX: usize = 4096;
 const REPORTS_MAX: usize = 256;
 /// The longest sleep: a clock that was stepped is noticed within it.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
+/// A timer of tokio's is late by up to this much.
+const TICK: Duration = Duration::from_millis(1);
+/// A clock that went further than this since the last look is looked at again before it is believed.
+const LEAP: Duration = Duration::from_secs(60);
 /// How long a stopping node waits for the commit that is under way.
 const PARTING_MAX: Duration = Duration::from_secs(10);
 
@@ -46,6 +54,8 @@ pub struct Node {
     links: mpsc::Sender<Linked>,
     stop: watch::Sender<bool>,
     thread: Option<std::thread::JoinHandle<()>>,
+    /// Keeps the calendars.
+    keeper: tokio::task::JoinHandle<()>,
 }
 
 /// A worker's connection to this node.
@@ -93,12 +103,19 @@ impl Node {
         let (status_in, status) = watch::channel(Status::default());
         let (stop_in, stop) = watch::channel(false);
         let (results_in, results) = mpsc::unbounded_channel();
+        let (calendars, edits, settled) = Calendars::new();
+        let metrics = Arc::new(Metrics::default());
         let handle = Handle {
             asks: asks_in,
             status,
             store: Arc::clone(&config.store),
             spread: Arc::new(AtomicU64::new(0)),
+            calendars,
+            followers: Arc::new(Followers::default()),
+            metrics: Arc::clone(&metrics),
         };
+        let keeper = Keeper::new(handle.clone(), Arc::clone(&config.clock), edits, settled, stop.clone());
+        let keeper = tokio::spawn(keeper.run());
         let settings = Settings {
             shards: config.store.shards(),
             lanes: config.lanes,
@@ -106,11 +123,15 @@ impl Node {
             commit_batch: COMMIT_BATCH_MAX,
             engine: punctual_engine::Settings { attempt_lease: config.attempt_lease, ..Default::default() },
         };
+        let seen = config.clock.now();
         let carrier = Carrier {
-            driver: Driver::new(settings, config.clock.now()),
+            driver: Driver::new(settings, seen),
+            seen,
+            followers: Arc::clone(&handle.followers),
             store: config.store,
             clock: config.clock,
             runtime: tokio::runtime::Handle::current(),
+            metrics,
             results_in,
             results,
             asks,
@@ -128,7 +149,7 @@ impl Node {
         let thread = std::thread::Builder::new().name("driver".to_owned()).spawn(move || {
             runtime.block_on(carrier.run());
         })?;
-        Ok(Node { handle, links: links_in, stop: stop_in, thread: Some(thread) })
+        Ok(Node { handle, links: links_in, stop: stop_in, thread: Some(thread), keeper })
     }
 
     pub fn handle(&self) -> Handle {
@@ -149,14 +170,31 @@ impl Node {
         {
             warn!("the driver ended in a panic");
         }
+        if (&mut self.keeper).await.is_err() {
+            warn!("the keeper of the calendars ended in a panic");
+        }
     }
+}
+
+/// Commits, and counts what became durable.
+async fn commit(store: &dyn Store, batches: Arc<Vec<Batch>>, metrics: &Metrics) -> Result<(), Error> {
+    let sent = tokio::time::Instant::now();
+    let result = store.commit(Arc::clone(&batches)).await;
+    if result.is_ok() {
+        metrics.committed(&batches, sent.elapsed());
+    }
+    result
 }
 
 struct Carrier {
     driver: Driver,
+    followers: Arc<Followers>,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
+    /// What the clock said at the last look.
+    seen: Timestamp,
     runtime: tokio::runtime::Handle,
+    metrics: Arc<Metrics>,
     results_in: mpsc::UnboundedSender<Input>,
     results: mpsc::UnboundedReceiver<Input>,
     asks: mpsc::Receiver<Ask>,
@@ -164,12 +202,18 @@ struct Carrier {
     status: watch::Sender<Status>,
     stop: watch::Receiver<bool>,
     stopping: bool,
-    tickets: FxHashMap<Ticket, oneshot::Sender<Result<punctual_core::command::Answer, Failure>>>,
+    tickets: FxHashMap<Ticket, Asker>,
     next_ticket: u64,
     workers: FxHashMap<WorkerId, mpsc::UnboundedSender<Vec<Order>>>,
     /// Commits under way.
     in_flight: usize,
     failed: Option<String>,
+}
+
+/// Who waits for an answer, and what stays as it is until then.
+struct Asker {
+    reply: oneshot::Sender<Result<punctual_core::command::Answer, Failure>>,
+    _held: Option<OwnedRwLockReadGuard<()>>,
 }
 
 enum Arrived {
@@ -184,7 +228,8 @@ impl Carrier {
     async fn run(mut self) {
         let mut parting: Option<Timestamp> = None;
         loop {
-            self.driver.settle_down(self.clock.now());
+            let now = self.look();
+            self.driver.settle_down(now);
             self.carry_out();
             self.tell_status();
             if self.failed.is_some() || (self.stopping && self.in_flight == 0) {
@@ -203,12 +248,27 @@ impl Carrier {
         }
     }
 
+    /// One wrong reading would fire everything up to it; a clock that was really set says so twice.
+    fn look(&mut self) -> Timestamp {
+        let mut now = self.clock.now();
+        if now.since(self.seen) > LEAP {
+            now = now.min(self.clock.now());
+        }
+        self.seen = now;
+        now
+    }
+
     async fn next_arrival(&mut self) -> Arrived {
-        let now = self.clock.now();
+        let now = self.look();
         let sleep = self.driver.next_wake().map_or(SLEEP_MAX, |at| self.clock.until(at).min(SLEEP_MAX));
         let mut asks = Vec::new();
         let takes_asks = self.driver.has_room() && !self.stopping;
         if sleep.is_zero() && self.driver.next_wake().is_some_and(|at| at <= now) {
+            return Arrived::Time;
+        }
+        if sleep < TICK && self.in_flight == 0 {
+            // Nobody waits for us, and something is due within the tick: the thread itself wakes on time.
+            std::thread::sleep(sleep);
             return Arrived::Time;
         }
         tokio::select! {
@@ -221,7 +281,7 @@ impl Carrier {
             changed = self.stop.changed(), if !self.stopping => {
                 if changed.is_err() || *self.stop.borrow() { Arrived::Stop } else { Arrived::Time }
             }
-            () = tokio::time::sleep(sleep) => Arrived::Time,
+            () = tokio::time::sleep(sleep.checked_sub(TICK).unwrap_or(sleep)) => Arrived::Time,
         }
     }
 
@@ -274,12 +334,13 @@ impl Carrier {
     fn ask(&mut self, ask: Ask) {
         self.next_ticket += 1;
         let ticket = Ticket(self.next_ticket);
-        self.tickets.insert(ticket, ask.reply);
+        self.tickets.insert(ticket, Asker { reply: ask.reply, _held: ask.held });
         self.step(Input::Command { ticket, command: ask.command });
     }
 
     fn step(&mut self, input: Input) {
-        self.driver.step(input, self.clock.now());
+        let now = self.look();
+        self.driver.step(input, now);
     }
 
     fn carry_out(&mut self) {
@@ -287,12 +348,15 @@ impl Carrier {
         for output in self.driver.outputs() {
             match output {
                 Output::Answer { ticket, answer } => {
-                    if let Some(reply) = self.tickets.remove(&ticket) {
+                    if let Some(asker) = self.tickets.remove(&ticket) {
                         // Whoever asked may have gone: what was decided stands all the same.
-                        drop(reply.send(answer));
+                        drop(asker.reply.send(answer));
                     }
                 }
-                Output::Order { worker, order } => orders.entry(worker).or_default().push(order),
+                Output::Order { worker, order } => {
+                    self.metrics.ordered(&order, self.clock.now());
+                    orders.entry(worker).or_default().push(order);
+                }
                 Output::Fail { why } => {
                     error!(%why, "the store cannot be used any more");
                     self.failed = Some(why);
@@ -311,6 +375,8 @@ impl Carrier {
     /// Starts a store call; its result comes back as an input.
     fn call(&mut self, output: Output) {
         let (store, results) = (Arc::clone(&self.store), self.results_in.clone());
+        let followers = Arc::clone(&self.followers);
+        let metrics = Arc::clone(&self.metrics);
         if matches!(output, Output::Commit { .. }) {
             self.in_flight += 1;
         }
@@ -324,7 +390,11 @@ impl Carrier {
                     Input::Loaded { shard, result: store.load(shard, epoch).await }
                 }
                 Output::Commit { lane, batches } => {
-                    Input::Committed { lane, result: store.commit(batches).await }
+                    let result = commit(&*store, Arc::clone(&batches), &metrics).await;
+                    if result.is_ok() {
+                        followers.wake_changed(&batches);
+                    }
+                    Input::Committed { lane, result }
                 }
                 Output::Fetch { read, wants } => Input::Fetched { read, result: store.fetch(wants).await },
                 Output::Page { read, shard, after, limit } => {

@@ -3,24 +3,38 @@
 //! One file a noun. A verb asks the server through `client`, and prints data on stdout; everything else goes to
 //! stderr. What went wrong becomes one sentence, a hint and an exit code.
 
+pub(crate) mod confirm;
 pub(crate) mod failure;
 pub(crate) mod output;
+pub(crate) mod paging;
+mod sources;
+mod table;
+pub(crate) mod progress;
 pub(crate) mod time;
+mod welcome;
 mod dev;
+mod explain;
 mod job;
+mod calendar;
 mod run;
+mod logs;
+mod plain;
 mod dlq;
 mod node;
 mod verify;
+mod doctor;
+mod config;
+mod completions;
+mod man;
 
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use punctual_client::Client;
 use punctual_core::name::Namespace;
 
 use failure::Failure;
-use output::Output;
+use output::{Colour, Output};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -28,18 +42,56 @@ Examples:
   punctual job apply hello.yaml              create or change the jobs of a file
   punctual run list --job hello              what became of a job
   punctual run submit --shell 'echo hi'      run something once, now
+  punctual doctor                            is everything in order here?
 
 Exit codes:
   0 done   1 failed   2 wrong usage   3 not found   4 refused   5 the server cannot be reached";
 
+const JOB_EXAMPLES: &str = "\
+Examples:
+  punctual job apply hello.yaml              create or change the jobs of a file
+  punctual job list                          the jobs of a namespace
+  punctual job next hello                    when it is due";
+
+const CALENDAR_EXAMPLES: &str = "\
+Examples:
+  punctual calendar apply cn-workdays.yaml   create or change a calendar
+  punctual calendar days cn-workdays         which days are in, and why";
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  punctual run list --since 1h               what ran in the last hour
+  punctual run submit --shell 'echo hi'      run something once, now
+  punctual run logs 4683711365120 -f         what it prints, to the end";
+
+const DLQ_EXAMPLES: &str = "\
+Examples:
+  punctual dlq list                          what waits to be decided about
+  punctual dlq replay 4683711365120          try it again";
+
+const NODE_EXAMPLES: &str = "\
+Examples:
+  punctual node list                         who is there
+  punctual node workers                      and how busy";
+
+const BENCH_EXAMPLES: &str = "\
+Examples:
+  punctual bench runs                        how many no-op runs a second
+  punctual bench lateness                    how late jobs start";
+
+const CONFIG_EXAMPLES: &str = "\
+Examples:
+  punctual config template > punctual.toml   every setting, explained
+  punctual config check punctual.toml        before a node depends on it";
+
 /// Starts work at the right moment, follows it to its end, and keeps the record.
 #[derive(Debug, Parser)]
-#[command(name = "punctual", version, after_help = EXAMPLES, max_term_width = 110, arg_required_else_help = true)]
+#[command(name = "punctual", version, after_help = EXAMPLES, max_term_width = 110)]
 struct Cli {
     #[command(flatten)]
     global: Global,
     #[command(subcommand)]
-    noun: Noun,
+    noun: Option<Noun>,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -63,6 +115,9 @@ struct Global {
     /// How to print what was found
     #[arg(short, long, global = true, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
     output: Format,
+    /// When to colour it; auto: on a terminal, unless NO_COLOR is set
+    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN")]
+    color: Colour,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -77,23 +132,36 @@ enum Noun {
     /// Start a node on this machine: it schedules, serves and works
     Dev(dev::Dev),
     /// Jobs: what someone asked for
-    #[command(subcommand)]
+    #[command(subcommand, after_help = JOB_EXAMPLES)]
     Job(job::Verb),
+    /// Calendars: which days count
+    #[command(subcommand, after_help = CALENDAR_EXAMPLES)]
+    Calendar(calendar::Verb),
     /// Runs: what became of it
-    #[command(subcommand)]
+    #[command(subcommand, after_help = RUN_EXAMPLES)]
     Run(run::Verb),
     /// Dead letters: runs that used up their attempts and wait for someone to decide
-    #[command(subcommand)]
+    #[command(subcommand, after_help = DLQ_EXAMPLES)]
     Dlq(dlq::Verb),
     /// Nodes and workers
-    #[command(subcommand)]
+    #[command(subcommand, after_help = NODE_EXAMPLES)]
     Node(node::Verb),
     /// Check that the promises held, over an exported history
     Verify(verify::Verify),
     /// Measure this machine with Punctual on it
-    #[command(subcommand)]
+    #[command(subcommand, after_help = BENCH_EXAMPLES)]
     Bench(crate::bench::Verb),
+    /// Check this machine and the server, and say what to do
+    Doctor(doctor::Doctor),
+    /// The settings file of a node
+    #[command(subcommand, after_help = CONFIG_EXAMPLES)]
+    Config(config::Verb),
+    /// Print what a shell needs to complete commands
+    Completions(completions::Completions),
+    /// Print or write manual pages
+    Man(man::Man),
     /// Print the version
+    #[command(after_help = "Example:\n  punctual version")]
     Version,
 }
 
@@ -118,13 +186,27 @@ impl Cli {
     async fn run(self) -> Result<(), Failure> {
         let Cli { global, noun } = self;
         match noun {
-            Noun::Dev(dev) => dev.run().await,
+            None => welcome::greet(&global.session()?).await,
+            Some(noun) => noun.run(global).await,
+        }
+    }
+}
+
+impl Noun {
+    async fn run(self, global: Global) -> Result<(), Failure> {
+        match self {
+            Noun::Dev(dev) => dev.run(global.color).await,
             Noun::Job(verb) => verb.run(&global.session()?).await,
+            Noun::Calendar(verb) => verb.run(&global.session()?).await,
             Noun::Run(verb) => verb.run(&global.session()?).await,
             Noun::Dlq(verb) => verb.run(&global.session()?).await,
             Noun::Node(verb) => verb.run(&global.session()?).await,
             Noun::Verify(verify) => verify.run(&global.session()?).await,
-            Noun::Bench(verb) => verb.run(Output::new(global.output)).await,
+            Noun::Bench(verb) => verb.run(Output::new(global.output, global.color)).await,
+            Noun::Doctor(doctor) => doctor.run(&global.session()?).await,
+            Noun::Config(verb) => verb.run(),
+            Noun::Completions(completions) => completions.run(Cli::command()),
+            Noun::Man(man) => man.run(Cli::command()),
             Noun::Version => output::print(concat!("punctual ", env!("CARGO_PKG_VERSION"))),
         }
     }
@@ -143,15 +225,13 @@ impl Global {
         Ok(Session {
             client: Client::new(&self.server, self.token)?,
             namespace: self.namespace,
-            output: Output::new(self.output),
+            output: Output::new(self.output, self.color),
         })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
@@ -159,22 +239,44 @@ mod tests {
         Cli::command().debug_assert();
     }
 
+    /// Every command with its whole name, the nouns too.
+    fn commands(command: &clap::Command, name: &str) -> Vec<(String, clap::Command)> {
+        let own = std::iter::once((name.to_owned(), command.clone()));
+        let below = command.get_subcommands().filter(|verb| verb.get_name() != "help");
+        own.chain(below.flat_map(|verb| commands(verb, &format!("{name} {}", verb.get_name())))).collect()
+    }
+
     #[test]
-    fn every_verb_shows_an_example() {
-        for noun in Cli::command().get_subcommands() {
-            for verb in
-                noun.get_subcommands().chain(std::iter::once(noun).filter(|noun| !noun.has_subcommands()))
-            {
-                let help = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
-                let plain = ["version", "help"].contains(&verb.get_name());
-                assert!(
-                    plain || help.contains("punctual "),
-                    "`{} {}` has no example",
-                    noun.get_name(),
-                    verb.get_name()
-                );
-            }
+    fn the_help_of_every_command_says_what_it_does_and_shows_an_example() {
+        let commands = commands(&Cli::command(), "punctual");
+        assert!(commands.len() > 30, "{}", commands.len());
+        for (name, mut command) in commands {
+            let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+            assert!(!about.is_empty(), "`{name}` does not say what it does");
+            let help = command.render_long_help().to_string();
+            assert!(help.contains("Example:\n") || help.contains("Examples:\n"), "`{name}` has no examples");
+            let shown = help.rsplit("Example").next().unwrap_or_default();
+            assert!(shown.contains(&name), "the example of `{name}` shows another command: {shown}");
+            assert!(
+                help.lines().all(|line| line.chars().count() <= 110),
+                "`{name}`: a line is too long:\n{help}"
+            );
         }
+    }
+
+    #[test]
+    fn the_help_lists_the_exit_codes() {
+        let help = Cli::command().render_long_help().to_string();
+        for code in ["0 done", "1 failed", "2 wrong usage", "3 not found", "4 refused", "5 the server"] {
+            assert!(help.contains(code), "{code}");
+        }
+    }
+
+    #[test]
+    fn a_slip_is_met_with_what_may_have_been_meant() {
+        let slip = |words: [&str; 3]| Cli::try_parse_from(words).unwrap_err().to_string();
+        assert!(slip(["punctual", "jobs", "list"]).contains("'job'"));
+        assert!(slip(["punctual", "job", "aply"]).contains("'apply'"));
     }
 
     #[track_caller]
@@ -193,9 +295,26 @@ mod tests {
         check_usage(&["job", "apply", "-f", "a.yaml", "-f", "b.yaml"], true);
         check_usage(&["job", "apply", "-f", "-"], true);
         check_usage(&["job", "apply"], false);
+        check_usage(&["job", "apply", "jobs", "--prune", "--yes"], true);
+        check_usage(&["job", "apply", "jobs", "--yes"], false);
+        check_usage(&["job", "diff"], false);
+        check_usage(&["job", "diff", "jobs", "--prune"], true);
+        check_usage(&["job", "revisions", "x", "--diff", "3", "--from", "1"], true);
+        check_usage(&["job", "revisions", "x", "--from", "1"], false);
+        check_usage(&["job", "rollback", "x"], false);
+        check_usage(&["dlq", "replay"], false);
+        check_usage(&["dlq", "replay", "17", "18"], true);
+        check_usage(&["dlq", "replay", "--all"], false);
+        check_usage(&["dlq", "replay", "--all", "--job", "x"], true);
+        check_usage(&["dlq", "discard", "17", "--all", "--job", "x"], false);
+        check_usage(&["run", "list", "--trigger", "manual", "--key", "k", "--attempts"], true);
         check_usage(&["job", "run", "x", "--at", "2026-12-01T08:00:00Z", "--delay", "5s"], false);
         check_usage(&["job", "run", "x", "--params", "{}"], true);
         check_usage(&["job", "run", "x", "--params", "[]"], false);
+        check_usage(&["calendar", "apply", "work.yaml"], true);
+        check_usage(&["calendar", "days", "work", "--from", "2026-10-01", "--to", "2026-10-31"], true);
+        check_usage(&["calendar", "days", "work", "--from", "tomorrow"], false);
+        check_usage(&["calendar", "days", "work", "--from", "12-25"], false);
         check_usage(&["run", "show", "17", "--events"], true);
         check_usage(&["run", "show", "seventeen"], false);
         check_usage(&["run", "list", "--since", "1h"], true);
@@ -206,5 +325,12 @@ mod tests {
         check_usage(&["run", "submit"], false);
         check_usage(&["dev", "--http", "127.0.0.1:0", "--data", "/tmp/x"], true);
         check_usage(&["dev", "--http", "7400"], false);
+        check_usage(&[], true);
+        check_usage(&["--color", "never", "run", "list"], true);
+        check_usage(&["run", "list", "--color", "sometimes"], false);
+        check_usage(&["doctor", "--data", "/tmp/x", "-o", "json"], true);
+        check_usage(&["doctor", "--http", "7400"], false);
+        check_usage(&["completions", "bash"], true);
+        check_usage(&["completions", "cmd"], false);
     }
 }

@@ -9,9 +9,11 @@ use std::time::Duration;
 
 use punctual_core::ids::SHARDS_MAX;
 use punctual_wire::text::Span;
+use punctual_wire::tree;
+use punctual_worker::{NotARule, Rule};
 use serde::Deserialize;
 
-const DEFAULTS: &str = include_str!("../../../punctual.toml");
+pub(crate) const DEFAULTS: &str = include_str!("../../../punctual.toml");
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Settings {
@@ -23,6 +25,8 @@ pub(crate) struct Settings {
     pub(crate) shards: u16,
     pub(crate) attempt_lease: Duration,
     pub(crate) shard_lease: Duration,
+    pub(crate) egress: Vec<Rule>,
+    pub(crate) server: punctual_server::Settings,
     pub(crate) log_level: String,
 }
 
@@ -45,6 +49,10 @@ pub(crate) struct Said {
     #[serde(default)]
     pub(crate) leases: Leases,
     #[serde(default)]
+    pub(crate) egress: Egress,
+    #[serde(default)]
+    pub(crate) server: Server,
+    #[serde(default)]
     pub(crate) log: Log,
 }
 
@@ -60,6 +68,21 @@ pub(crate) struct Store {
 pub(crate) struct Leases {
     pub(crate) attempt: Option<Span>,
     pub(crate) shard: Option<Span>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Egress {
+    pub(crate) allow: Option<Vec<String>>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Server {
+    pub(crate) connections: Option<usize>,
+    pub(crate) connections_per_address: Option<usize>,
+    pub(crate) request_time: Option<Span>,
+    pub(crate) hosts: Option<Vec<String>>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -85,7 +108,22 @@ impl Settings {
 }
 
 fn parse(text: &str) -> Result<Said, String> {
-    toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())
+    toml::from_str(text).map_err(|error| explain(text, &error))
+}
+
+/// Where the mistake is, and what someone may have meant: the form of a job file knows that, so it is asked too.
+fn explain(text: &str, error: &toml::de::Error) -> String {
+    let meant = toml::from_str::<toml::Table>(text).ok();
+    let meant = meant.and_then(|table| serde_json::to_vec(&table).ok());
+    let meant = meant.and_then(|bytes| tree::from_json::<Said>(&bytes).err());
+    let message = meant.map_or_else(|| error.message().to_owned(), |meant| meant.to_string());
+    match error.span() {
+        Some(span) => {
+            let line = 1 + text.bytes().take(span.start).filter(|byte| *byte == b'\n').count();
+            format!("line {line}: {message}")
+        }
+        None => message,
+    }
 }
 
 impl Said {
@@ -102,12 +140,16 @@ impl Said {
                 attempt: self.leases.attempt.or(below.leases.attempt),
                 shard: self.leases.shard.or(below.leases.shard),
             },
+            egress: Egress { allow: self.egress.allow.or(below.egress.allow) },
+            server: self.server.over(below.server),
             log: Log { level: self.log.level.or(below.log.level) },
         }
     }
 
     fn complete(self) -> Result<Settings, String> {
         let missing = |name: &str| format!("{name}: no default is known");
+        let egress = self.egress.allow.ok_or_else(|| missing("egress.allow"))?;
+        let egress = egress.iter().map(|rule| rule.parse()).collect::<Result<_, NotARule>>();
         let settings = Settings {
             data: self.data.ok_or_else(|| missing("data"))?,
             http: self.http.ok_or_else(|| missing("http"))?,
@@ -116,6 +158,8 @@ impl Said {
             shards: self.store.shards.ok_or_else(|| missing("store.shards"))?,
             attempt_lease: self.leases.attempt.ok_or_else(|| missing("leases.attempt"))?.0,
             shard_lease: self.leases.shard.ok_or_else(|| missing("leases.shard"))?.0,
+            egress: egress.map_err(|error| format!("egress.allow: {error}"))?,
+            server: self.server.complete()?,
             log_level: self.log.level.ok_or_else(|| missing("log.level"))?,
         };
         if settings.slots == 0 {
@@ -127,6 +171,36 @@ impl Said {
         let second = Duration::from_secs(1);
         if settings.attempt_lease < second || settings.shard_lease < second {
             return Err("leases: at least 1s each".to_owned());
+        }
+        Ok(settings)
+    }
+}
+
+impl Server {
+    fn over(self, below: Server) -> Server {
+        Server {
+            connections: self.connections.or(below.connections),
+            connections_per_address: self.connections_per_address.or(below.connections_per_address),
+            request_time: self.request_time.or(below.request_time),
+            hosts: self.hosts.or(below.hosts),
+        }
+    }
+
+    fn complete(self) -> Result<punctual_server::Settings, String> {
+        let missing = |name: &str| format!("server.{name}: no default is known");
+        let settings = punctual_server::Settings {
+            connections: self.connections.ok_or_else(|| missing("connections"))?,
+            connections_per_address: self
+                .connections_per_address
+                .ok_or_else(|| missing("connections_per_address"))?,
+            request_time: self.request_time.ok_or_else(|| missing("request_time"))?.0,
+            hosts: self.hosts.ok_or_else(|| missing("hosts"))?,
+        };
+        if settings.connections == 0 || settings.connections_per_address == 0 {
+            return Err("server.connections: at least 1, from each address too".to_owned());
+        }
+        if settings.request_time < Duration::from_secs(1) {
+            return Err("server.request_time: at least 1s".to_owned());
         }
         Ok(settings)
     }
@@ -146,15 +220,22 @@ mod tests {
         assert_eq!(settings.http, "127.0.0.1:7400");
         assert_eq!((settings.slots, settings.shards, settings.durability), (16, 64, Durability::Full));
         assert_eq!(settings.attempt_lease, Duration::from_secs(15));
+        assert_eq!(settings.egress, [Rule::Loopback, Rule::Private]);
+        assert_eq!(
+            settings.server,
+            punctual_server::Settings::default(),
+            "the file and the code say the same"
+        );
     }
 
     #[test]
     fn a_file_wins_over_the_defaults_and_the_command_line_over_both() {
-        let file = "slots = 4\nhttp = \"127.0.0.1:1\"\n[leases]\nattempt = \"2s\"\n";
+        let file = "slots = 4\nhttp = \"127.0.0.1:1\"\n[leases]\nattempt = \"2s\"\n[egress]\nallow = []\n";
         let said = Said { http: Some("127.0.0.1:0".to_owned()), ..Said::default() };
         let settings = read(file, said).unwrap();
         assert_eq!((settings.slots, settings.http.as_str()), (4, "127.0.0.1:0"));
         assert_eq!((settings.attempt_lease.as_secs(), settings.shard_lease.as_secs()), (2, 3));
+        assert_eq!(settings.egress, []);
     }
 
     #[test]
@@ -169,9 +250,33 @@ mod tests {
             ("[store]\nshards = 4096", "shards"),
             ("[leases]\nattempt = \"1ms\"", "leases"),
             ("[leases]\nattempt = 15", "attempt"),
+            ("[egress]\nallow = \"private\"", "allow"),
+            ("[egress]\nallow = [\"http://wiki/\"]", "egress.allow: `http://wiki/` is no place"),
+            ("[egress]\ndeny = []", "deny"),
+            ("[server]\nconnections = 0", "connections"),
+            ("[server]\nrequest_time = \"1ms\"", "request_time"),
+            ("[server]\nhost = \"a\"", "host"),
         ] {
             let error = read(file, Said::default()).unwrap_err();
             assert!(error.contains(named), "{file}: {error}");
         }
+    }
+
+    #[test]
+    fn a_mistake_is_told_with_its_line_and_what_may_have_been_meant() {
+        for (file, told) in [
+            ("slot = 4", "line 1: slot: unknown field; did you mean `slots`?"),
+            (
+                "slots = 4\n\n[store]\nfsync = true",
+                "line 4: store.fsync: unknown field; known are durability, shards",
+            ),
+            (
+                "[leases]\nattempt = 15",
+                "line 2: leases.attempt: expected a duration like 30s or 1h30m, found the number 15",
+            ),
+        ] {
+            assert_eq!(read(file, Said::default()).unwrap_err(), told);
+        }
+        assert!(read("slots 4", Said::default()).unwrap_err().starts_with("line 1: "));
     }
 }

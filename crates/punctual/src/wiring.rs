@@ -1,20 +1,22 @@
 //! The wiring: the only place that names a real clock, a real store and a real worker, and ties them together.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::Context;
 use async_trait::async_trait;
 use punctual_core::Timestamp;
 use punctual_core::attempt::Order;
 use punctual_core::ids::WorkerId;
+use punctual_core::log::{Chunk, Stream};
 use punctual_core::time::Clock;
 use punctual_node::node::{Config, Link, Node};
 use punctual_node::retention;
 use punctual_server::Doors;
+use punctual_store::Store;
 use punctual_store::sqlite::{self, Sqlite};
-use punctual_store::{LogChunk, Store};
-use punctual_worker::{LogPiece, LogSink};
+use punctual_worker::{Egress, LogSink};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tracing::warn;
@@ -25,6 +27,13 @@ use crate::settings::{Durability, Settings};
 const PRUNE_EVERY: Duration = Duration::from_secs(60);
 /// How long runs without a job are kept.
 const AD_HOC_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// The binary that runs, even if its file was replaced meanwhile: as a guardian it speaks with its own kind.
+const OURSELVES: &str = "/proc/self/exe";
+/// File descriptors of the store, the runtime and the listener, with room to spare.
+const FILES_OF_OUR_OWN: usize = 64;
+/// What an attempt holds open: its pipes and its process.
+const FILES_PER_SLOT: usize = 6;
 
 /// The machine's clock.
 #[derive(Debug, Clone, Copy)]
@@ -57,6 +66,7 @@ pub(crate) fn now() -> Timestamp {
 pub(crate) struct Running {
     node: Node,
     worker: punctual_worker::Handle,
+    egress: Arc<Egress>,
     doors: Doors,
     stop: watch::Sender<bool>,
     /// The worker, the two ends of its link, and the pruner.
@@ -66,6 +76,11 @@ pub(crate) struct Running {
 impl Running {
     pub(crate) fn doors(&self) -> Doors {
         self.doors.clone()
+    }
+
+    /// No task may call where we listen ourselves.
+    pub(crate) fn listens_on(&self, place: SocketAddr) {
+        self.egress.listens_on(place);
     }
 
     /// Waits until the node cannot go on, and says why.
@@ -91,8 +106,6 @@ impl Running {
 }
 
 pub(crate) async fn start(settings: &Settings) -> anyhow::Result<Running> {
-    std::fs::create_dir_all(&settings.data)
-        .with_context(|| format!("cannot make the data folder {}", settings.data.display()))?;
     let store = open_store(settings).await?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let node = Node::start(Config {
@@ -104,13 +117,38 @@ pub(crate) async fn start(settings: &Settings) -> anyhow::Result<Running> {
     })?;
     let (stop, stopped) = watch::channel(false);
     let mut tasks = JoinSet::new();
-    tasks.spawn(retention::run(Arc::clone(&store), Arc::clone(&clock), PRUNE_EVERY, AD_HOC_KEPT, stopped));
-    let worker = start_worker(settings, &node, store, Arc::clone(&clock), &mut tasks).await?;
-    let doors = Doors { handle: node.handle(), clock, node: "dev".into() };
-    Ok(Running { node, worker, doors, stop, tasks })
+    tasks.spawn(retention::run(store, Arc::clone(&clock), PRUNE_EVERY, AD_HOC_KEPT, stopped));
+    let egress = Arc::new(Egress::new(settings.egress.clone()));
+    let worker = start_worker(settings, &node, Arc::clone(&clock), Arc::clone(&egress), &mut tasks).await?;
+    let doors = Doors::new(node.handle(), clock, "dev", doors_settings(settings));
+    Ok(Running { node, worker, egress, doors, stop, tasks })
 }
 
-async fn open_store(settings: &Settings) -> anyhow::Result<Arc<dyn Store>> {
+/// As many connections as the system has file descriptors for, beside what the store and the attempts need.
+fn doors_settings(settings: &Settings) -> punctual_server::Settings {
+    let mut server = settings.server.clone();
+    let needed = FILES_OF_OUR_OWN + settings.slots * FILES_PER_SLOT;
+    let files = files_up_to(needed + server.connections);
+    // Half of them at least, for someone must be able to ask why attempts fail.
+    let fitting = files - needed.min(files / 2);
+    if fitting < server.connections {
+        warn!(files, connections = fitting, "few file descriptors: fewer connections than were asked for");
+        server.connections = fitting;
+    }
+    server
+}
+
+/// How many files this process may have open, after asking the system for as many as are wanted.
+fn files_up_to(wanted: usize) -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    let within =
+        |most: Option<u64>| most.map_or(wanted, |most| usize::try_from(most).unwrap_or(wanted).min(wanted));
+    let (now, most) = (within(limit.current), within(limit.maximum));
+    let raised = Rlimit { current: u64::try_from(most).ok(), maximum: limit.maximum };
+    if now < most && setrlimit(Resource::Nofile, raised).is_ok() { most } else { now }
+}
+
+pub(crate) async fn open_store(settings: &Settings) -> anyhow::Result<Arc<dyn Store>> {
     let (dir, shards) = (settings.data.clone(), settings.shards);
     let durability = match settings.durability {
         Durability::Full => sqlite::Durability::Full,
@@ -125,8 +163,8 @@ async fn open_store(settings: &Settings) -> anyhow::Result<Arc<dyn Store>> {
 async fn start_worker(
     settings: &Settings,
     node: &Node,
-    store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
+    egress: Arc<Egress>,
     tasks: &mut JoinSet<()>,
 ) -> anyhow::Result<punctual_worker::Handle> {
     let id = WorkerId::new("local", u64::try_from(clock.now().as_millis()).unwrap_or(0));
@@ -134,10 +172,12 @@ async fn start_worker(
         id: id.clone(),
         slots: settings.slots,
         clock,
-        logs: Arc::new(StoredLogs(store)),
+        logs: Arc::new(StoredLogs(node.handle())),
         scratch: settings.data.join("worker"),
+        guardian: Some(OURSELVES.into()),
         heartbeat: settings.attempt_lease / 3,
         grace: punctual_worker::GRACE,
+        egress,
     };
     let (reports_in, mut reports) = mpsc::channel(64);
     let (handle, worker) = punctual_worker::Worker::open(config, reports_in).await?;
@@ -169,20 +209,22 @@ async fn start_worker(
 
 /// Output goes to the store, apart from the hot rows.
 #[derive(Debug)]
-struct StoredLogs(Arc<dyn Store>);
+struct StoredLogs(punctual_node::Handle);
 
 #[async_trait]
 impl LogSink for StoredLogs {
-    async fn append(&self, piece: LogPiece) {
-        let LogPiece { run, token, number, at, stream, bytes } = piece;
-        let stream = match stream {
-            punctual_worker::Stream::Out => punctual_store::Stream::Out,
-            punctual_worker::Stream::Err => punctual_store::Stream::Err,
-            punctual_worker::Stream::Note => punctual_store::Stream::Note,
-        };
-        let chunk = LogChunk { run, token, number, at, stream, bytes };
-        if let Err(error) = self.0.append_logs(vec![chunk]).await {
-            warn!(%run, %error, "output was lost");
+    async fn append(&self, chunk: Chunk) {
+        let (run, length) = (chunk.run, chunk.bytes.len());
+        let metrics = self.0.metrics();
+        if chunk.stream == Stream::Note && chunk.bytes.starts_with(punctual_worker::CUT_MARK.as_bytes()) {
+            metrics.log_cut();
+        }
+        match self.0.append_logs(chunk).await {
+            Ok(()) => metrics.logged(length),
+            Err(error) => {
+                metrics.log_lost();
+                warn!(%run, %error, "output was lost");
+            }
         }
     }
 }

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual::client::{Client, Error, RunQuery};
+use punctual::client::{Client, Error, LetterQuery, LogEvent, LogQuery, RunQuery};
 use punctual::core::Timestamp;
 use punctual::core::command::Expect;
 use punctual::core::ids::RunId;
 use punctual::core::name::{Name, Namespace};
 use punctual::core::time::Clock;
+use punctual::wire::Text;
 use punctual::wire::job_file::{JobFile, Noop, Task};
-use punctual::wire::rest::{Again, Code, JobState, Made, Start, Submit};
+use punctual::wire::rest::{Action, Again, Code, Decide, JobState, Made, Progress, Start, Submit};
 use punctual::wire::text::Span;
 use punctual_node::{Config, Node};
 use punctual_server::{Doors, serve};
@@ -45,7 +46,7 @@ async fn scene() -> (Node, Client) {
     assert!(node.handle().wait_until(|status| status.ready).await);
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
     let address = listener.local_addr().expect("it is bound").to_string();
-    let doors = Doors { handle: node.handle(), clock, node: "test".into() };
+    let doors = Doors::new(node.handle(), clock, "test", punctual_server::Settings::default());
     tokio::spawn(serve(listener, doors, std::future::pending()));
     (node, Client::new(&address, None).expect("a client can be made"))
 }
@@ -80,8 +81,62 @@ async fn jobs_can_be_put_listed_started_paused_and_deleted() {
     assert_eq!(run.job, Some(name.clone()));
     assert_eq!(client.pause_job(&namespace, &name).await.unwrap().state, JobState::Paused);
     assert_eq!(client.resume_job(&namespace, &name).await.unwrap().state, JobState::Active);
-    client.delete_job(&namespace, &name).await.unwrap();
+    client.delete_job(&namespace, &name, Expect::Anything).await.unwrap();
     assert_eq!(code(&client.job(&namespace, &name).await.unwrap_err()), Some(Code::NoSuchJob));
+}
+
+#[tokio::test]
+async fn jobs_can_be_patched_checked_compared_and_looked_into() {
+    let (_node, client) = scene().await;
+    let (namespace, name) = (Namespace::default(), "a".parse::<Name>().unwrap());
+    let file = JobFile { name: Some(name.clone()), task: Some(noop()), ..JobFile::default() };
+    let checked = client.validate_job(&namespace, &file).await.unwrap();
+    assert_eq!((checked.next, checked.warnings.len()), (Vec::new(), 1));
+    assert_eq!(code(&client.job(&namespace, &name).await.unwrap_err()), Some(Code::NoSuchJob));
+
+    client.put_job(&namespace, &name, &file, Expect::Absent).await.unwrap();
+    let patch = serde_json::json!({ "priority": 7 });
+    let patch = patch.as_object().unwrap();
+    let put = client.patch_job(&namespace, &name, patch, Expect::Revision(1)).await.unwrap();
+    assert_eq!((put.made, put.job.revision, put.job.file.priority), (Made::Changed, 2, Some(7)));
+    let outdated = client.patch_job(&namespace, &name, patch, Expect::Revision(1)).await.unwrap_err();
+    assert_eq!(code(&outdated), Some(Code::WrongRevision));
+
+    let page = client.revisions(&namespace, &name, None, 1).await.unwrap();
+    assert_eq!((page.items[0].revision, page.next.as_deref()), (2, Some("2")));
+    let rest = client.revisions(&namespace, &name, page.next.as_deref(), 1).await.unwrap();
+    assert_eq!((rest.items[0].revision, rest.next), (1, None));
+    assert_eq!(client.revision(&namespace, &name, 1).await.unwrap().file.priority, Some(5));
+    let diff = client.revision_diff(&namespace, &name, None, 2).await.unwrap();
+    assert_eq!((diff.from, diff.changes[0].path.as_str()), (1, "priority"));
+    assert_eq!(client.revision_diff(&namespace, &name, Some(2), 1).await.unwrap().to, 1);
+
+    client.run_job(&namespace, &name, &Start::default()).await.unwrap();
+    let log = client.job_log(&namespace, &name, None, 10).await.unwrap();
+    assert_eq!((log.items[0].job_name.as_ref(), log.items[0].command.as_str()), (Some(&name), "noop"));
+    let outdated = client.delete_job(&namespace, &name, Expect::Revision(1)).await.unwrap_err();
+    assert_eq!(code(&outdated), Some(Code::WrongRevision));
+}
+
+#[tokio::test]
+async fn letters_can_be_asked_for_and_decided_about_and_runs_tell_their_progress() {
+    let (_node, client) = scene().await;
+    let (namespace, nobody) = (Namespace::default(), RunId(17));
+    let missing = client.dead_letter(&namespace, nobody).await.unwrap_err();
+    assert_eq!(code(&missing), Some(Code::NoSuchDeadLetter));
+    let decide = Decide {
+        action: Action::Discard,
+        ids: Some(vec![Text(nobody)]),
+        job: None,
+        limit: None,
+        params: None,
+    };
+    let decisions = client.decide(&namespace, &decide).await.unwrap();
+    let [decision] = decisions.items.as_slice() else { panic!("{decisions:?}") };
+    assert_eq!(decision.problem.as_ref().map(|problem| problem.code), Some(Code::NoSuchRun));
+    let progress = Progress { token: Text(1), percent: 5 };
+    let refused = client.progress(&namespace, nobody, &progress).await.unwrap_err();
+    assert_eq!(code(&refused), Some(Code::NoSuchRun));
 }
 
 #[tokio::test]
@@ -105,12 +160,13 @@ async fn runs_can_be_submitted_listed_cancelled_and_retried() {
         client.run(&namespace, run.id.0, true).await.unwrap().events.map(|events| events.len()),
         Some(1)
     );
-    assert_eq!(client.logs(&namespace, run.id.0).await.unwrap().next().await.unwrap(), None);
+    let mut logs = client.logs(&namespace, run.id.0, LogQuery::default()).await.unwrap();
+    assert!(matches!(logs.next().await.unwrap(), LogEvent::End(end) if end.run == run.id));
     assert_eq!(client.cancel_run(&namespace, run.id.0).await.unwrap().state.to_string(), "cancelled");
     let again = client.retry_run(&namespace, run.id.0, &Again::default()).await.unwrap();
     assert_eq!(again.retry_of, Some(run.id));
 
-    assert_eq!(client.dead_letters(&namespace, None, 10).await.unwrap().items, []);
+    assert_eq!(client.dead_letters(&namespace, &LetterQuery::default()).await.unwrap().items, []);
     let none = client.replay(&namespace, RunId(1), &Again::default()).await.unwrap_err();
     assert_eq!(code(&none), Some(Code::NoSuchRun));
     let none = client.discard(&namespace, run.id.0).await.unwrap_err();

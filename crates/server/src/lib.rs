@@ -1,45 +1,58 @@
 //! The doors: how people and programs get in.
 //!
 //! A door translates, authorises and delegates to one `Handle`; it holds no rules, so doors cannot differ. Today there
-//! is one, REST. `routes` is its table; nothing is served that has no row there.
+//! is one, REST. `listen` lets connections in, `routes` is the table of what is served (nothing is served that has no
+//! row there), `openapi` describes it and `metrics` counts it.
 
+pub mod limits;
+mod settings;
+mod listen;
+mod places;
+mod patience;
 mod routes;
 mod rest;
+mod openapi;
+mod metrics;
 
-use std::future::Future;
-use std::io;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::serve::ListenerExt;
 use punctual_core::time::Clock;
 use punctual_node::Handle;
-use tokio::net::TcpListener;
 
+use metrics::Requests;
+use places::Places;
+
+pub use listen::serve;
 pub use routes::{Right, Route, table};
+pub use settings::Settings;
 
-/// What every door needs: the node behind it, the time, and the name it goes by.
+/// What every door needs: the node behind it, the time, the name it goes by, and how it is set.
 #[derive(Debug, Clone)]
 pub struct Doors {
     pub handle: Handle,
-    pub clock: Arc<dyn Clock>,
-    pub node: Arc<str>,
+    clock: Arc<dyn Clock>,
+    node: Arc<str>,
+    settings: Arc<Settings>,
+    places: Arc<Places>,
+    requests: Arc<Requests>,
 }
 
-/// Serves until `shutdown` is over, then lets the requests under way finish.
-pub async fn serve(
-    listener: TcpListener,
-    doors: Doors,
-    shutdown: impl Future<Output = ()> + Send + 'static,
-) -> io::Result<()> {
-    // Answers are small and someone waits for each: none is held back to fill a packet.
-    let listener = listener.tap_io(|connection| {
-        let _ = connection.set_nodelay(true);
-    });
-    axum::serve(listener, router(doors)).with_graceful_shutdown(shutdown).await
+impl Doors {
+    pub fn new(handle: Handle, clock: Arc<dyn Clock>, node: &str, settings: Settings) -> Doors {
+        Doors {
+            handle,
+            clock,
+            node: node.into(),
+            places: Places::new(&settings),
+            settings: Arc::new(settings),
+            requests: Arc::new(Requests::new()),
+        }
+    }
 }
 
 /// Every door on one router.
 pub fn router(doors: Doors) -> Router {
-    rest::guard::around(routes::router()).with_state(doors)
+    let guard = rest::guard::Guard::of(&doors);
+    rest::guard::around(routes::router(), guard).with_state(doors)
 }

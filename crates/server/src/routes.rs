@@ -7,8 +7,11 @@ use axum::handler::Handler;
 use axum::http::Method;
 use axum::routing::{MethodFilter, MethodRouter, on};
 
-use crate::Doors;
-use crate::rest::{dead_letters, export, health, jobs, nodes, problem, runs};
+use crate::rest::{
+    calendars, cron, dead_letters, events, export, health, job_log, jobs, logs, nodes, problem, revisions,
+    runs,
+};
+use crate::{Doors, metrics, openapi};
 
 /// What someone must be allowed to do; who may is asked when there are users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,28 +36,54 @@ pub struct Route {
     handler: MethodRouter<Doors>,
 }
 
+const JOB: &str = "/api/v1/namespaces/{namespace}/jobs/{name}";
+/// A job may be called `validate` too: see `router`.
+pub(crate) const VALIDATE: &str = "/api/v1/namespaces/{namespace}/jobs/validate";
+
 pub fn table() -> Vec<Route> {
     use Method as M;
     const JOBS: &str = "/api/v1/namespaces/{namespace}/jobs";
-    const JOB: &str = "/api/v1/namespaces/{namespace}/jobs/{name}";
+    const REVISION: &str = "/api/v1/namespaces/{namespace}/jobs/{name}/revisions/{revision}";
     const RUNS: &str = "/api/v1/namespaces/{namespace}/runs";
     const RUN: &str = "/api/v1/namespaces/{namespace}/runs/{id}";
+    const CALENDARS: &str = "/api/v1/namespaces/{namespace}/calendars";
+    const CALENDAR: &str = "/api/v1/namespaces/{namespace}/calendars/{name}";
     vec![
         row(M::GET, JOBS, Right::Read, jobs::list),
         row(M::PUT, JOB, Right::Edit, jobs::put),
         row(M::GET, JOB, Right::Read, jobs::show),
+        row(M::PATCH, JOB, Right::Edit, jobs::patch),
         row(M::DELETE, JOB, Right::Edit, jobs::delete),
+        row(M::POST, VALIDATE, Right::Edit, jobs::validate),
         row(M::POST, "/api/v1/namespaces/{namespace}/jobs/{name}/run", Right::Run, jobs::run),
         row(M::POST, "/api/v1/namespaces/{namespace}/jobs/{name}/pause", Right::Edit, jobs::pause),
         row(M::POST, "/api/v1/namespaces/{namespace}/jobs/{name}/resume", Right::Edit, jobs::resume),
         row(M::GET, "/api/v1/namespaces/{namespace}/jobs/{name}/next", Right::Read, jobs::next),
+        row(M::GET, "/api/v1/namespaces/{namespace}/jobs/{name}/revisions", Right::Read, revisions::list),
+        row(M::GET, REVISION, Right::Read, revisions::show),
+        row(
+            M::GET,
+            "/api/v1/namespaces/{namespace}/jobs/{name}/revisions/{revision}/diff",
+            Right::Read,
+            revisions::diff,
+        ),
+        row(M::GET, "/api/v1/namespaces/{namespace}/jobs/{name}/log", Right::Read, job_log::list),
+        row(M::GET, CALENDARS, Right::Read, calendars::list),
+        row(M::PUT, CALENDAR, Right::Edit, calendars::put),
+        row(M::GET, CALENDAR, Right::Read, calendars::show),
+        row(M::DELETE, CALENDAR, Right::Edit, calendars::delete),
+        row(M::GET, "/api/v1/namespaces/{namespace}/calendars/{name}/days", Right::Read, calendars::days),
         row(M::GET, RUNS, Right::Read, runs::list),
         row(M::POST, RUNS, Right::Run, runs::submit),
         row(M::GET, RUN, Right::Read, runs::show),
-        row(M::GET, "/api/v1/namespaces/{namespace}/runs/{id}/logs", Right::Read, runs::logs),
+        row(M::GET, "/api/v1/namespaces/{namespace}/runs/{id}/logs", Right::Read, logs::show),
+        row(M::GET, "/api/v1/namespaces/{namespace}/runs/{id}/events", Right::Read, events::show),
         row(M::POST, "/api/v1/namespaces/{namespace}/runs/{id}/cancel", Right::Run, runs::cancel),
         row(M::POST, "/api/v1/namespaces/{namespace}/runs/{id}/retry", Right::Run, runs::retry),
+        row(M::POST, "/api/v1/namespaces/{namespace}/runs/{id}/progress", Right::Run, runs::progress),
         row(M::GET, "/api/v1/namespaces/{namespace}/dead-letters", Right::Read, dead_letters::list),
+        row(M::POST, "/api/v1/namespaces/{namespace}/dead-letters", Right::Run, dead_letters::decide),
+        row(M::GET, "/api/v1/namespaces/{namespace}/dead-letters/{id}", Right::Read, dead_letters::show),
         row(
             M::POST,
             "/api/v1/namespaces/{namespace}/dead-letters/{id}/replay",
@@ -67,9 +96,12 @@ pub fn table() -> Vec<Route> {
             Right::Run,
             dead_letters::discard,
         ),
+        row(M::GET, "/api/v1/cron/explain", Right::Anyone, cron::explain),
         row(M::GET, "/api/v1/nodes", Right::Admin, nodes::nodes),
         row(M::GET, "/api/v1/workers", Right::Admin, nodes::workers),
         row(M::GET, "/api/v1/export/history", Right::Admin, export::history),
+        row(M::GET, "/api/v1/openapi.json", Right::Anyone, openapi::openapi),
+        row(M::GET, "/metrics", Right::Admin, metrics::metrics),
         row(M::GET, "/healthz", Right::Anyone, health::healthz),
         row(M::GET, "/readyz", Right::Anyone, health::readyz),
     ]
@@ -86,8 +118,13 @@ fn row<H: Handler<T, Doors>, T: 'static>(
 }
 
 pub(crate) fn router() -> Router<Doors> {
+    // An address without a parameter hides the same one with: what is done to a job is served there as well, so that
+    // a job may bear the name.
+    let of_job = table().into_iter().filter(|route| route.path == JOB);
+    let hidden = of_job.map(|route| Route { path: VALIDATE, ..route });
     table()
         .into_iter()
+        .chain(hidden)
         .fold(Router::new(), |router, route| router.route(route.path, route.handler))
         .fallback(problem::no_such_route)
         .method_not_allowed_fallback(problem::method_not_allowed)

@@ -13,7 +13,8 @@ use punctual_core::ids::RunId;
 use punctual_core::job::{Definition, Misfire, MisfirePolicy, Overlap, Unique};
 use punctual_core::name::{Name, Namespace};
 use punctual_core::retry::{Backoff, Retry};
-use punctual_core::schedule::{Cron, Schedule, When};
+use punctual_core::schedule::calendar::{Calendar, Days, Weekday, Weekly};
+use punctual_core::schedule::{Cron, Keeping, Schedule, When};
 use punctual_core::task::{Params, Task};
 use punctual_engine::Ticket;
 
@@ -28,6 +29,8 @@ pub(crate) struct People {
     weather: Weather,
     /// What was asked for last under each name: sometimes it is asked for again, word for word.
     last: BTreeMap<Name, Arc<Definition>>,
+    /// The calendar that some schedules keep to, as it was edited last.
+    calendar: Arc<Calendar>,
 }
 
 /// What an asker knows of the world.
@@ -47,7 +50,9 @@ pub(crate) fn tag(ticket: Ticket) -> String {
 
 impl People {
     pub(crate) fn new(weather: Weather) -> Self {
-        People { weather, last: BTreeMap::new() }
+        let name = "work".parse().expect("the name of a calendar is a name");
+        let days = Days::new(Weekly::EVERY_DAY, [], []);
+        People { weather, last: BTreeMap::new(), calendar: Arc::new(Calendar { name, version: 1, days }) }
     }
 
     pub(crate) fn ask(&mut self, ticket: Ticket, known: Known<'_>, dice: &mut Dice) -> Command {
@@ -57,6 +62,7 @@ impl People {
         match dice.below(20) {
             0..=3 => self.put(ticket, known.now, dice),
             4 if self.weather.edits => Command::PauseJob { namespace, name: self.name(dice) },
+            6 if self.weather.edits && dice.one_in(2) => self.replan(dice),
             5 | 6 if self.weather.edits => Command::ResumeJob { namespace, name: self.name(dice) },
             7 if self.weather.edits => {
                 Command::DeleteJob { namespace, name: self.name(dice), expect: Expect::Anything }
@@ -76,7 +82,10 @@ impl People {
                 spread: dice.below(1000),
             }),
             16 | 17 => Command::CancelRun { namespace, run },
-            18 => Command::RetryRun(RetryRun { namespace, run, params, key: key(dice) }),
+            18 => {
+                let dead_letter = ticket.0.is_multiple_of(2);
+                Command::RetryRun(RetryRun { namespace, run, params, key: key(dice), dead_letter })
+            }
             _ => Command::DiscardDeadLetter { namespace, run },
         }
     }
@@ -96,6 +105,17 @@ impl People {
             _ => Expect::Anything,
         };
         Command::PutJob(PutJob { namespace: Namespace::default(), name, definition, expect })
+    }
+
+    /// The calendar has changed, and one job hears of it; others follow an older version until they do.
+    fn replan(&mut self, dice: &mut Dice) -> Command {
+        if dice.one_in(2) {
+            let days = Weekday::ALL.into_iter().filter(|_| !dice.one_in(4)).collect();
+            let (name, version) = (self.calendar.name.clone(), self.calendar.version + 1);
+            self.calendar = Arc::new(Calendar { name, version, days: Days::new(days, [], []) });
+        }
+        let (namespace, calendar) = (Namespace::default(), Arc::clone(&self.calendar));
+        Command::ReplanJob { namespace, name: self.name(dice), calendar }
     }
 
     fn name(&self, dice: &mut Dice) -> Name {
@@ -146,6 +166,10 @@ impl People {
             _ => When::Every(Duration::from_millis(short + dice.below(30_000))),
         };
         let mut schedule = Schedule::new(when);
+        let has_days = matches!(schedule.when, When::Cron(_) | When::Every(_));
+        if self.weather.edits && has_days && dice.one_in(4) {
+            schedule.calendar = Keeping::of(Arc::clone(&self.calendar), "UTC").ok();
+        }
         if dice.one_in(4) {
             schedule.jitter = Duration::from_millis(dice.below(3_000));
         }

@@ -10,10 +10,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use punctual_core::Timestamp;
 use punctual_core::change::{Batch, DeadLetter, Found, Loaded, RunRecord, Skip, TimerPage, TimerPlace, Want};
-use punctual_core::ids::{Epoch, JobId, RunId, ShardId, Token};
+use punctual_core::command::Expect;
+use punctual_core::ids::{Epoch, JobId, RunId, ShardId};
 use punctual_core::job::Job;
+use punctual_core::log;
 use punctual_core::name::{Name, Namespace};
-use punctual_core::run::{Run, Status};
+use punctual_core::run::{Run, Status, Trigger};
+use punctual_core::schedule::calendar;
 
 pub mod error;
 mod refusal;
@@ -67,10 +70,10 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Runs that match, newest id first unless the filter says otherwise, beyond the one named.
     async fn runs(&self, filter: &RunFilter, after: Option<RunId>, limit: usize) -> Result<Vec<Arc<Run>>>;
 
-    /// Oldest first, after the one named.
+    /// Dead letters that match, oldest first, after the one named.
     async fn dead_letters(
         &self,
-        namespace: Option<&Namespace>,
+        filter: &LetterFilter,
         after: Option<RunId>,
         limit: usize,
     ) -> Result<Vec<DeadLetter>>;
@@ -90,15 +93,43 @@ pub trait Store: Send + Sync + fmt::Debug {
         revision: u32,
     ) -> Result<Option<Arc<punctual_core::change::Revision>>>;
 
+    /// Revisions of a job, newest first, before the one named.
+    async fn revisions(
+        &self,
+        job: JobId,
+        before: Option<u32>,
+        limit: usize,
+    ) -> Result<Vec<Arc<punctual_core::change::Revision>>>;
+
+    async fn calendar(&self, namespace: &Namespace, name: &Name) -> Result<Option<Arc<calendar::Record>>>;
+
+    /// Calendars in order of (namespace, name), after the one named.
+    async fn calendars(
+        &self,
+        filter: &CalendarFilter,
+        after: Option<(Namespace, Name)>,
+        limit: usize,
+    ) -> Result<Vec<Arc<calendar::Record>>>;
+
+    /// Puts a calendar under a version that no calendar of this store ever had, if `expect` holds of the one that is
+    /// there; it is not settled. Durable when it returns.
+    async fn put_calendar(&self, put: PutCalendar) -> Result<Swap>;
+
+    /// Removes a calendar if `expect` holds of it. Durable when it returns.
+    async fn delete_calendar(&self, namespace: &Namespace, name: &Name, expect: Expect) -> Result<Swap>;
+
+    /// Notes that every job follows this version of a calendar; one that has another version by now is left alone.
+    async fn settle_calendar(&self, namespace: &Namespace, name: &Name, version: u32) -> Result<()>;
+
     async fn stats(&self) -> Result<Stats>;
 
     /// Adds output of attempts, apart from the hot rows: it does not wait for a commit nor a commit for it. A crash
     /// may lose the last second of output, never a state. A chunk that is there already is left as it is.
-    async fn append_logs(&self, chunks: Vec<LogChunk>) -> Result<()>;
+    async fn append_logs(&self, chunks: Vec<log::Chunk>) -> Result<()>;
 
-    /// Output of a run in order of (token, number), after the place named.
-    async fn read_logs(&self, run: RunId, after: Option<(Token, u32)>, limit: usize)
-    -> Result<Vec<LogChunk>>;
+    /// Output of a run in order of its places, after the one named.
+    async fn read_logs(&self, run: RunId, after: Option<log::Place>, limit: usize)
+    -> Result<Vec<log::Chunk>>;
 
     /// Removes at most `limit` rows of finished things that nobody keeps: history beyond a job's `keep`, ad-hoc
     /// history beyond `ad_hoc_kept`, output whose run is gone, expired keys, old skip records, revisions without
@@ -113,6 +144,34 @@ pub trait Store: Send + Sync + fmt::Debug {
 #[derive(Debug, Clone, Default)]
 pub struct JobFilter {
     pub namespace: Option<Namespace>,
+    /// Only jobs that name this calendar; goes with a namespace, because a calendar is of one.
+    pub calendar: Option<Name>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct CalendarFilter {
+    pub namespace: Option<Namespace>,
+    /// Only those that some job may still follow an older version of.
+    pub unsettled: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct PutCalendar {
+    pub namespace: Namespace,
+    pub name: Name,
+    pub days: calendar::Days,
+    pub description: String,
+    pub at: Timestamp,
+    pub expect: Expect,
+}
+
+/// What became of a change that goes through only if something is still so.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Swap {
+    /// The calendar as it now is, or as it last was.
+    Done(Arc<calendar::Record>),
+    /// Nothing happened: this is the version that is there; none: there is no such calendar.
+    Refused { actual: Option<u32> },
 }
 
 #[derive(Debug, Clone, Default)]
@@ -125,6 +184,18 @@ pub struct RunFilter {
     pub since: Option<Timestamp>,
     pub until: Option<Timestamp>,
     pub oldest_first: bool,
+    /// Empty: any.
+    pub triggers: Vec<Trigger>,
+    /// Runs that bear this key, whether or not it still lives.
+    pub key: Option<Arc<str>>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct LetterFilter {
+    pub namespace: Option<Namespace>,
+    pub job: Option<Name>,
+    /// Dead since then or later.
+    pub since: Option<Timestamp>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -133,25 +204,6 @@ pub struct Stats {
     pub live_runs: u64,
     pub history_runs: u64,
     pub dead_letters: u64,
-}
-
-/// A piece of an attempt's output, at most 64 KiB.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LogChunk {
-    pub run: RunId,
-    pub token: Token,
-    pub number: u32,
-    pub at: Timestamp,
-    pub stream: Stream,
-    pub bytes: Vec<u8>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stream {
-    Out,
-    Err,
-    /// A remark of Punctual's own, such as where output was cut.
-    Note,
 }
 
 #[derive(Debug, Clone)]

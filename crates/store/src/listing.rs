@@ -1,9 +1,13 @@
-//! What a listing of runs takes, worked out once for every backend.
+//! What a listing takes, worked out once for every backend.
 
+use punctual_core::change::DeadLetter;
+use punctual_core::command::Expect;
 use punctual_core::ids::{RunId, first_id_at};
+use punctual_core::job::Job;
 use punctual_core::run::Run;
+use punctual_core::schedule::calendar;
 
-use crate::RunFilter;
+use crate::{CalendarFilter, JobFilter, LetterFilter, RunFilter};
 
 /// The ids a listing may show, both ends included: ids are in the order of creation, so time is a span of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,5 +37,41 @@ impl RunFilter {
         self.namespace.as_ref().is_none_or(|namespace| run.namespace == *namespace)
             && self.job.is_none_or(|job| run.job() == Some(job))
             && (self.statuses.is_empty() || self.statuses.contains(&run.status()))
+            && (self.triggers.is_empty() || self.triggers.contains(&run.trigger))
+            && self.key.as_ref().is_none_or(|key| run.key.as_ref() == Some(key))
+    }
+}
+
+impl LetterFilter {
+    pub(crate) fn takes(&self, letter: &DeadLetter) -> bool {
+        self.namespace.as_ref().is_none_or(|namespace| letter.namespace == *namespace)
+            && self.job.as_ref().is_none_or(|job| letter.job.as_ref() == Some(job))
+            && self.since.is_none_or(|since| letter.at >= since)
+    }
+}
+
+impl JobFilter {
+    pub(crate) fn takes(&self, job: &Job) -> bool {
+        self.namespace.as_ref().is_none_or(|namespace| job.namespace == *namespace)
+            && self
+                .calendar
+                .as_ref()
+                .is_none_or(|name| job.definition.calendars().any(|keeping| keeping.name == *name))
+    }
+}
+
+impl CalendarFilter {
+    pub(crate) fn takes(&self, record: &calendar::Record) -> bool {
+        self.namespace.as_ref().is_none_or(|namespace| record.namespace == *namespace)
+            && !(self.unsettled && record.settled)
+    }
+}
+
+/// Whether an edit that expects something of a calendar may go through.
+pub(crate) fn holds(expect: Expect, actual: Option<u32>) -> bool {
+    match expect {
+        Expect::Anything => true,
+        Expect::Absent => actual.is_none(),
+        Expect::Revision(version) => actual == Some(version),
     }
 }

@@ -1,5 +1,6 @@
 //! What is wrong with a text that someone wrote: which field, what to do about it, and where it stands.
 
+use std::borrow::Cow;
 use std::fmt;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,10 +61,31 @@ impl fmt::Display for Error {
             write!(f, "{place}: ")?;
         }
         if !self.field.is_empty() {
-            write!(f, "{}: ", self.field)?;
+            write!(f, "{}: ", plain(&self.field))?;
         }
-        f.write_str(&self.message)
+        f.write_str(&plain(&self.message))
     }
+}
+
+/// A text that repeats what someone wrote, fit to be shown: what would move a cursor or turn the reading direction is
+/// spelt out.
+pub(crate) fn plain(text: &str) -> Cow<'_, str> {
+    let tricks = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+    };
+    if !text.contains(tricks) {
+        return Cow::Borrowed(text);
+    }
+    let mut plain = String::with_capacity(text.len());
+    for c in text.chars() {
+        if tricks(c) {
+            plain.extend(c.escape_default());
+        } else {
+            plain.push(c);
+        }
+    }
+    Cow::Owned(plain)
 }
 
 impl std::error::Error for Error {}

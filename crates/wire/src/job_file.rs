@@ -13,30 +13,32 @@ use punctual_core::job::Definition;
 use punctual_core::name::{Name, Namespace};
 use punctual_core::task::Params;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::error::Error;
+use crate::merge_patch;
+use crate::schema;
 use crate::text::Span;
-use crate::tree::Node;
+use crate::tree::{Node, Value};
 
 pub use policy::{Backoff, Keep, Limits, Misfire, MisfirePolicy, Overlap, Retry, Unique};
-pub use schedule::{Schedule, Schedules};
+pub use schedule::{Schedule, Schedules, read_cron};
 pub(crate) use task::NEEDED;
-pub use task::{Noop, Process, Task};
-
-/// Bytes of a description.
-pub const DESCRIPTION_BYTES_MAX: usize = 16 * 1024;
+pub use task::{Body, Expect, Http, Method, Noop, Process, Status, Task, Tls};
 
 /// What a job shows beside its definition. A job that was read may be written back as it is, so these are no
 /// mistakes in a file; they are only not ours to set.
-const SAID_BY_THE_SERVER: [&str; 7] =
+pub const SAID_BY_THE_SERVER: [&str; 7] =
     ["id", "revision", "state", "created_at", "updated_at", "next_due_at", "fired_through"];
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "a job, a map with at least `name` and `task`")]
 pub struct JobFile {
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Namespace>)]
     pub namespace: Option<Namespace>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Name>)]
     pub name: Option<Name>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
@@ -45,6 +47,7 @@ pub struct JobFile {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task: Option<Task>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
     pub params: Option<JsonObject>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Span>,
@@ -97,6 +100,31 @@ pub fn read_all(text: &str, namespace: &Namespace) -> Result<Vec<Draft>, Vec<Err
     }
 }
 
+/// The job that a request is about by its body alone; it may repeat the namespace, not contradict it.
+pub fn read_in(document: Node, namespace: &Namespace) -> Result<Draft, Error> {
+    read(document, |file| file.within(namespace))
+}
+
+/// The job that a merge patch makes of another, checked as a whole.
+pub fn patched(current: &JobFile, patch: Node) -> Result<Draft, Error> {
+    let Value::Map(entries) = &patch.value else {
+        return Err(Error::invalid("", "expected a map of what is to change"));
+    };
+    // Written back with a whole job they do no harm; in a patch they would look as if they had been heeded.
+    let said = entries.iter().map(|(key, _)| key.text.as_str()).find(|key| SAID_BY_THE_SERVER.contains(key));
+    if let Some(field) = said {
+        return Err(Error::invalid(field, "is not for a patch to change: the server says it"));
+    }
+    // The form of a job is plain data: writing it cannot fail.
+    let mut document = Node::from_json(&serde_json::to_vec(current).unwrap_or_default())?;
+    merge_patch::apply(&mut document, patch);
+    let same = |file: &mut JobFile| match (&current.namespace, &current.name) {
+        (Some(namespace), Some(name)) => file.address(namespace, name),
+        _ => Ok(()),
+    };
+    read(document, same)
+}
+
 /// The job that a request puts under a name; the body may repeat the name, not contradict it.
 pub fn read_for(document: Node, namespace: &Namespace, name: &Name) -> Result<Draft, Error> {
     read(document, |file| file.address(namespace, name))
@@ -114,16 +142,14 @@ fn read(
 
 impl JobFile {
     fn address(&mut self, namespace: &Namespace, name: &Name) -> Result<(), Error> {
-        let differs = |field: &str, given: &str| {
-            Error::invalid(field, format!("the address says `{given}`; leave it out or say the same"))
-        };
-        if self.namespace.get_or_insert_with(|| namespace.clone()) != namespace {
-            return Err(differs("namespace", namespace.as_str()));
-        }
-        if self.name.get_or_insert_with(|| name.clone()) != name {
-            return Err(differs("name", name.as_str()));
-        }
-        Ok(())
+        self.within(namespace)?;
+        let same = self.name.get_or_insert_with(|| name.clone()) == name;
+        if same { Ok(()) } else { Err(differs("name", name.as_str())) }
+    }
+
+    fn within(&mut self, namespace: &Namespace) -> Result<(), Error> {
+        let same = self.namespace.get_or_insert_with(|| namespace.clone()) == namespace;
+        if same { Ok(()) } else { Err(differs("namespace", namespace.as_str())) }
     }
 
     fn into_draft(self) -> Result<Draft, Error> {
@@ -134,7 +160,7 @@ impl JobFile {
         if let Some(schedules) = self.schedule {
             definition.schedules = schedules.into_core(&format!("{namespace}/{name}"))?;
         }
-        definition.description = description(self.description)?;
+        definition.description = self.description.unwrap_or_default();
         definition.params = params(self.params);
         definition.timeout = self.timeout.map(|span| span.0);
         definition.retry = self.retry.unwrap_or_default().into_core();
@@ -173,19 +199,15 @@ impl JobFile {
     }
 }
 
+fn differs(field: &str, given: &str) -> Error {
+    Error::invalid(field, format!("the address says `{given}`; leave it out or say the same"))
+}
+
 pub(crate) fn params(object: Option<JsonObject>) -> Params {
     match object {
         Some(object) => Params(serde_json::Value::Object(object).to_string().into()),
         None => Params::default(),
     }
-}
-
-pub(crate) fn description(text: Option<String>) -> Result<String, Error> {
-    let text = text.unwrap_or_default();
-    if text.len() > DESCRIPTION_BYTES_MAX {
-        return Err(Error::invalid("description", format!("at most {DESCRIPTION_BYTES_MAX} bytes")));
-    }
-    Ok(text)
 }
 
 #[cfg(test)]

@@ -1,14 +1,19 @@
 //! What the doors say, in JSON and YAML: the only crate that knows field names.
 //!
 //! In reading order: what can be wrong with a text, a text as a tree whose parts know where they stand, the small
-//! words that fields are made of, the job file, and the objects of REST.
+//! words that fields are made of, what they look like to a program, the job file, how it is patched and compared, the
+//! calendar file, and the objects of REST.
 //!
 //! **Invariant:** nothing here decides. Text becomes `core`, and `core` becomes text.
 
 pub mod error;
 pub mod tree;
 pub mod text;
+pub mod schema;
 pub mod job_file;
+pub mod merge_patch;
+pub mod diff;
+pub mod calendar_file;
 pub mod rest;
 pub mod yaml;
 

@@ -2,20 +2,38 @@
 //!
 //! Every object can be written and read: the server writes them, the client, the CLI and `verify` read them back.
 
+mod attempt;
+mod checked;
+mod calendar;
+mod cron;
 mod dead_letter;
+mod decide;
 mod history;
 mod job;
+mod log;
+mod output;
 mod node;
 mod page;
 mod problem;
+mod progress;
+mod revision;
 mod run;
 mod submit;
 
+pub use attempt::{Attempt, AttemptResult};
+pub use calendar::{Calendar, Carried, Day};
+pub use checked::{Checked, Warning};
+pub use cron::{Explained, Occurrence};
 pub use dead_letter::DeadLetter;
+pub use decide::{Action, Chosen, DECIDED_MAX, Decide, Decision, Decisions};
 pub use history::{Line, Skip, Stats};
 pub use job::{Cursor, Fire, Job, JobState, MADE_HEADER, Made};
+pub use log::LogRecord;
 pub use node::{Node, Worker};
+pub use output::{EVENT_STREAM, LogChunk, LogEnd, LogStream};
 pub use page::Page;
 pub use problem::{Code, Problem};
+pub use progress::Progress;
+pub use revision::{Diff, Revision, RevisionFile};
 pub use run::{Event, Run, State, Trigger, statuses};
 pub use submit::{Again, Start, Started, Submit, key};

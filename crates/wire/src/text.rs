@@ -7,9 +7,11 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use punctual_core::Timestamp;
-use punctual_core::schedule::{format_duration, parse_duration};
+use punctual_core::schedule::{DURATION_MAX, format_duration, parse_duration};
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde::ser::{Serialize, Serializer};
+
+use crate::schema;
 
 /// Bytes of an id or an instant: far more than any real one, few enough to echo in an error.
 const TEXT_BYTES_MAX: usize = 64;
@@ -20,6 +22,8 @@ pub struct Text<T>(pub T);
 
 /// RFC 3339, in UTC with milliseconds when written.
 pub type Instant = Text<Timestamp>;
+
+schema::by_hand!(Instant as "Instant": schema::instant(TEXT_BYTES_MAX));
 
 impl<T: fmt::Display> fmt::Display for Text<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -62,6 +66,13 @@ impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Text<T> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span(pub Duration);
 
+schema::by_hand!(Span as "Duration": schema::text(
+    "Whole numbers with a unit, the largest first.",
+    "^(?=.)([0-9]+w)?([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$",
+    DURATION_MAX,
+    "1h30m",
+));
+
 impl Serialize for Span {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&format_duration(self.0))
@@ -91,6 +102,8 @@ impl<'de> Deserialize<'de> for Span {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Percent(pub u8);
 
+schema::by_hand!(Percent as "Percent": schema::text("A share.", "^(100|0?[0-9]{1,2})%$", "100%".len(), "20%"));
+
 impl Serialize for Percent {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&format_args!("{}%", self.0))
@@ -110,7 +123,7 @@ impl<'de> Deserialize<'de> for Percent {
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Percent, E> {
                 text.strip_suffix('%')
-                    .filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
+                    .filter(|digits| digits.len() <= 3 && digits.bytes().all(|byte| byte.is_ascii_digit()))
                     .and_then(|digits| digits.parse().ok())
                     .filter(|share| *share <= 100)
                     .map(Percent)

@@ -282,6 +282,7 @@ mod tests {
 
     use punctual_core::job::Definition;
     use punctual_core::name::Namespace;
+    use punctual_core::run::Trigger;
     use punctual_core::task::Params;
 
     use super::*;
@@ -295,6 +296,9 @@ mod tests {
             attempt: 1,
             namespace: Namespace::default(),
             job: None,
+            revision: None,
+            trigger: Trigger::Manual,
+            key: None,
             due: NOW,
             definition: Arc::new(Definition::of(Task::Shell("true".to_owned()))),
             params: Params::default(),

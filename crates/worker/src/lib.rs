@@ -2,20 +2,25 @@
 //!
 //! It never sees a store. Orders come in batches and reports leave in batches, as they will over the network;
 //! what a process prints goes to a [`LogSink`]. The modules, in reading order: what a node may order, the loop,
-//! the book of attempts in hand, where output goes, how a task is executed.
+//! the book of attempts in hand, where output goes, where requests may go, how a task is executed, who watches over its
+//! processes.
 //!
 //! ```text
-//! node ──Vec<Order>──▶ worker ──▶ attempts ──▶ executor/{noop,shell,process} ──▶ LogSink
-//!      ◀─Vec<Report>──
+//! node ──Vec<Order>──▶ worker ──▶ attempts ──▶ executor/{noop,shell,process,http} ──▶ LogSink
+//!      ◀─Vec<Report>──                       └──▶ guardian ──▶ command
 //! ```
 
 mod order;
 mod worker;
 mod attempts;
 mod log;
+mod egress;
 mod executor;
+pub mod guardian;
+mod procfs;
 
-pub use log::{LOG_BYTES_MAX, LogPiece, LogSink, PIECE_BYTES_MAX, Stream};
+pub use egress::{Egress, NotARule, Resolver, Rule};
+pub use log::{CUT_MARK, LOG_BYTES_MAX, LogSink};
 pub use order::{Closed, Handle};
 pub use punctual_core::attempt::Order;
 pub use worker::{Config, Error, GRACE, HEARTBEAT, Worker};

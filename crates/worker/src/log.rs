@@ -1,6 +1,6 @@
 //! Where the output of attempts goes, and how much of it.
 //!
-//! A [`Transcript`] numbers the pieces of one attempt and keeps the limit. What comes after the limit is still
+//! A [`Transcript`] numbers the chunks of one attempt and keeps the limit. What comes after the limit is still
 //! read, so that the program does not stall on a full pipe, and a note marks where it was cut.
 
 use std::fmt;
@@ -8,40 +8,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use async_trait::async_trait;
-use punctual_core::Timestamp;
 use punctual_core::ids::{RunId, Token};
+use punctual_core::log::{Chunk, Stream};
 use punctual_core::time::Clock;
 
-/// What one piece holds at most: the chunk that a store keeps in one row.
-pub const PIECE_BYTES_MAX: usize = 64 * 1024;
 /// Output kept of one attempt, both streams together; more is cut with a mark.
 pub const LOG_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Some output of one attempt. Pieces end where the program paused, not where a line or a character does.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LogPiece {
-    pub run: RunId,
-    pub token: Token,
-    /// From 0, without gaps, over all streams of the attempt.
-    pub number: u32,
-    pub at: Timestamp,
-    pub stream: Stream,
-    pub bytes: Vec<u8>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stream {
-    Out,
-    Err,
-    /// Said by the worker, not by the program.
-    Note,
-}
+/// How the note begins that marks where output was cut.
+pub const CUT_MARK: &str = "output cut here";
 
 /// Takes output. Waiting inside `append` holds up the program that prints, and nothing else; it must not wait
 /// for ever, because the attempt does not end before its output is taken.
 #[async_trait]
 pub trait LogSink: Send + Sync + fmt::Debug {
-    async fn append(&self, piece: LogPiece);
+    async fn append(&self, chunk: Chunk);
 }
 
 /// The output of one attempt on its way to the sink. Both streams share it.
@@ -51,7 +32,7 @@ pub(crate) struct Transcript {
     token: Token,
     clock: Arc<dyn Clock>,
     sink: Arc<dyn LogSink>,
-    /// The number of the next piece.
+    /// The number of the next chunk.
     next: AtomicU32,
     /// Bytes of output given to the sink.
     kept: AtomicU64,
@@ -93,7 +74,7 @@ impl Transcript {
             self.dropped.fetch_add(dropped as u64, Relaxed);
             if !self.cut.swap(true, Relaxed) {
                 let limit = LOG_BYTES_MAX / (1024 * 1024);
-                self.note(&format!("output cut here: the limit of {limit} MiB is reached")).await;
+                self.note(&format!("{CUT_MARK}: the limit of {limit} MiB is reached")).await;
             }
         }
     }
@@ -125,10 +106,10 @@ impl Transcript {
 
     async fn append(&self, stream: Stream, bytes: Vec<u8>) {
         let number = self.next.fetch_add(1, Relaxed);
-        let piece =
-            LogPiece { run: self.run, token: self.token, number, at: self.clock.now(), stream, bytes };
+        let at = self.clock.now();
+        let chunk = Chunk { run: self.run, token: self.token, number, at, stream, bytes };
         self.appending.fetch_add(1, Relaxed);
-        self.sink.append(piece).await;
+        self.sink.append(chunk).await;
         self.appending.fetch_sub(1, Relaxed);
     }
 }

@@ -21,7 +21,8 @@ use tokio::time::{Interval, MissedTickBehavior};
 use tracing::{debug, error, warn};
 
 use crate::attempts::{Attempts, Stop, Told};
-use crate::executor::{self, Attempt, Ending, Groups, Host, noop};
+use crate::egress::Egress;
+use crate::executor::{self, Attempt, Clients, Ending, Groups, Host, noop};
 use crate::log::LogSink;
 use crate::order::{Handle, ORDERS_MAX};
 
@@ -44,8 +45,13 @@ pub struct Config {
     /// A folder for this worker alone, the same at every start: it records the processes to be cleared away
     /// after a crash.
     pub scratch: PathBuf,
+    /// A binary that becomes a guardian when its first argument is [`crate::guardian::ARGUMENT`]. None: what a killed
+    /// worker leaves running is killed by the next one, and a daemon may outlive its attempt until then.
+    pub guardian: Option<PathBuf>,
     pub heartbeat: Duration,
     pub grace: Duration,
+    /// Where tasks may go over HTTP.
+    pub egress: Arc<Egress>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -83,7 +89,7 @@ enum Event {
 impl Worker {
     /// Kills what an earlier worker of this folder left running, and makes ready to work.
     pub async fn open(config: Config, reports: mpsc::Sender<Vec<Report>>) -> Result<(Handle, Worker), Error> {
-        let Config { id, slots, clock, logs, scratch, heartbeat, grace } = config;
+        let Config { id, slots, clock, logs, scratch, guardian, heartbeat, grace, egress } = config;
         let opening = tokio::task::spawn_blocking(move || Groups::open(&scratch));
         let groups = opening.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
         let (orders_in, orders) = mpsc::channel(ORDERS_MAX);
@@ -92,7 +98,7 @@ impl Worker {
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let worker = Worker {
             id,
-            host: Arc::new(Host { clock, logs, grace, groups }),
+            host: Arc::new(Host { clock, logs, grace, guardian, groups, clients: Clients::new(egress) }),
             attempts: Attempts::new(slots),
             tasks: JoinSet::new(),
             orders,

@@ -14,6 +14,8 @@ use punctual_worker::LOG_BYTES_MAX;
 
 use rig::{Counter, Rig, shell};
 
+const GUARDIAN: Option<&str> = None;
+
 /// The most memory that this process ever had.
 fn resident_kib_max() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();

@@ -29,6 +29,14 @@ pub enum Error {
     EndBeforeStart { start: Timestamp, end: Timestamp },
     #[error("an instant of the schedule lies outside the years 1970 to 9999")]
     InstantOutOfRange,
+    #[error(
+        "a calendar goes with cron, every or at; what waits for a run or a person has no days of its own"
+    )]
+    NoDaysToKeep,
+    #[error(
+        "{day} is no day of calendar `{calendar}`, so the schedule would never fire; choose another day or include it"
+    )]
+    DayOut { day: String, calendar: String },
     #[error("max_runs is 0, so the schedule would never fire; leave it out or make the schedule manual")]
     NoRuns,
 }

@@ -7,10 +7,13 @@
 //! The one surprise: `after_finish` has no occurrences of its own. Its due time hangs on the end of a run,
 //! which only `settle` knows, so both questions answer `None` here.
 
+pub mod calendar;
 mod cron;
+mod describe;
 mod duration;
 mod error;
 mod every;
+mod keeping;
 
 use std::time::Duration;
 
@@ -20,8 +23,10 @@ use crate::hash;
 use crate::time::Timestamp;
 
 pub use cron::{Cron, EXPRESSION_MAX, Weekdays, ZONE_MAX};
+pub use describe::{Language, UnknownLanguage};
 pub use duration::{DURATION_MAX, format_duration, parse_duration};
 pub use error::Error;
+pub use keeping::Keeping;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schedule {
@@ -34,6 +39,9 @@ pub struct Schedule {
     pub jitter: Duration,
     /// How often this schedule may fire in all. The caller counts; nothing here does.
     pub max_runs: Option<u32>,
+    /// Only on the days of this calendar.
+    #[serde(default)]
+    pub calendar: Option<Keeping>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,7 +59,7 @@ pub enum When {
 impl Schedule {
     /// The schedule without bounds or jitter.
     pub fn new(when: When) -> Schedule {
-        Schedule { when, start: None, end: None, jitter: Duration::ZERO, max_runs: None }
+        Schedule { when, start: None, end: None, jitter: Duration::ZERO, max_runs: None, calendar: None }
     }
 
     /// Refuses what could never fire, or would fire without end. Public fields make it possible to build
@@ -73,7 +81,22 @@ impl Schedule {
                 return Err(Error::InstantOutOfRange);
             }
         }
-        if self.max_runs == Some(0) { Err(Error::NoRuns) } else { Ok(()) }
+        if self.max_runs == Some(0) {
+            return Err(Error::NoRuns);
+        }
+        self.check_calendar()
+    }
+
+    /// An instant on a day that is out would never come; said at once, it can still be mended.
+    fn check_calendar(&self) -> Result<(), Error> {
+        match (&self.calendar, &self.when) {
+            (Some(_), When::AfterFinish(_) | When::Manual) => Err(Error::NoDaysToKeep),
+            (Some(keeping), When::At(at)) if keeping.calendar.is_some() && !keeping.has(*at) => {
+                let (day, name) = (calendar::day_text(keeping.day_of(*at)), keeping.name.to_string());
+                Err(Error::DayOut { day, calendar: name })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The first occurrence strictly after `after`; `None`: never again. `every` counts from `start`, else
@@ -84,11 +107,9 @@ impl Schedule {
             Some(start) if start > after => Timestamp::from_millis(start.as_millis().saturating_sub(1)),
             _ => after,
         };
-        let due = match &self.when {
-            When::Cron(cron) => cron.next(after)?,
-            When::Every(period) => every::next(self.origin(created), *period, after)?,
-            When::At(at) if *at > after => *at,
-            When::At(_) | When::AfterFinish(_) | When::Manual => return None,
+        let due = match &self.calendar {
+            None => self.when_next(after, created)?,
+            Some(keeping) => keeping.next(after, |after| self.when_next(after, created))?,
         };
         (self.end.is_none_or(|end| due <= end)).then_some(due)
     }
@@ -96,13 +117,30 @@ impl Schedule {
     /// The last occurrence at or before `until`, within `start` and `end`.
     pub fn previous(&self, until: Timestamp, created: Timestamp) -> Option<Timestamp> {
         let until = self.end.map_or(until, |end| end.min(until));
-        let due = match &self.when {
-            When::Cron(cron) => cron.previous(until)?,
-            When::Every(period) => every::previous(self.origin(created), *period, until)?,
-            When::At(at) if *at <= until => *at,
-            When::At(_) | When::AfterFinish(_) | When::Manual => return None,
+        let due = match &self.calendar {
+            None => self.when_previous(until, created)?,
+            Some(keeping) => keeping.previous(until, |until| self.when_previous(until, created))?,
         };
         (self.start.is_none_or(|start| due >= start)).then_some(due)
+    }
+
+    /// Whatever the day.
+    fn when_next(&self, after: Timestamp, created: Timestamp) -> Option<Timestamp> {
+        match &self.when {
+            When::Cron(cron) => cron.next(after),
+            When::Every(period) => every::next(self.origin(created), *period, after),
+            When::At(at) => Some(*at).filter(|at| *at > after),
+            When::AfterFinish(_) | When::Manual => None,
+        }
+    }
+
+    fn when_previous(&self, until: Timestamp, created: Timestamp) -> Option<Timestamp> {
+        match &self.when {
+            When::Cron(cron) => cron.previous(until),
+            When::Every(period) => every::previous(self.origin(created), *period, until),
+            When::At(at) => Some(*at).filter(|at| *at <= until),
+            When::AfterFinish(_) | When::Manual => None,
+        }
     }
 
     fn origin(&self, created: Timestamp) -> every::Origin {

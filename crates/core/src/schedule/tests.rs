@@ -154,6 +154,14 @@ fn a_jitter_is_spread_evenly() {
 }
 
 #[test]
+fn a_schedule_that_was_stored_before_there_were_calendars_is_still_read() {
+    let json = serde_json::to_string(&every(1_500)).unwrap();
+    let older = json.replace(r#","calendar":null"#, "");
+    assert_ne!(older, json);
+    assert_eq!(serde_json::from_str::<Schedule>(&older).unwrap(), every(1_500));
+}
+
+#[test]
 fn a_schedule_comes_back_from_json_and_postcard_as_it_was() {
     let whens = [
         When::Cron(Cron::parse_with("0 H * * 2L", "Asia/Tokyo", Weekdays::Quartz, Some("job")).unwrap()),
@@ -169,6 +177,7 @@ fn a_schedule_comes_back_from_json_and_postcard_as_it_was() {
             end: None,
             jitter: Duration::from_secs(30),
             max_runs: Some(3),
+            calendar: None,
         };
         let json = serde_json::to_string(&schedule).unwrap();
         assert_eq!(serde_json::from_str::<Schedule>(&json).unwrap(), schedule);

@@ -53,7 +53,12 @@ pub(crate) fn cancel(run: RunId) -> Command {
 }
 
 pub(crate) fn retry(run: RunId) -> RetryRun {
-    RetryRun { namespace: Namespace::default(), run, params: None, key: None }
+    RetryRun { namespace: Namespace::default(), run, params: None, key: None, dead_letter: false }
+}
+
+/// Tries a run again only if it is a dead letter.
+pub(crate) fn replay(run: RunId) -> RetryRun {
+    RetryRun { dead_letter: true, ..retry(run) }
 }
 
 pub(crate) fn discard(run: RunId) -> Command {

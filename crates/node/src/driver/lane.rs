@@ -64,7 +64,7 @@ impl Driver {
     pub(super) fn committed(&mut self, index: usize, result: Result<(), Error>) {
         let Some(mut flight) = self.lanes[index].in_flight.take() else { return };
         match result {
-            Ok(()) => self.landed(flight),
+            Ok(()) => self.landed(index, flight),
             Err(Error::RolledBack(_)) if flight.resends < RESENDS_MAX => {
                 flight.resends += 1;
                 self.send_again(index, flight);
@@ -86,12 +86,22 @@ impl Driver {
         }
     }
 
-    fn landed(&mut self, flight: InFlight) {
+    fn landed(&mut self, index: usize, flight: InFlight) {
         self.counts.commits += 1;
         self.counts.changes += flight.batches.iter().map(|batch| batch.changes.len() as u64).sum::<u64>();
         self.reads.release_after_those_under_way(flight.seals);
         self.release_pins();
+        if self.lanes[index].timer_rows > 0 && !self.pool.is_behind() && self.is_dirty(index) {
+            // What is due and already applied is written while we speak, and before what has ended joins it.
+            self.send_batch(index);
+        }
         self.release(flight.effects);
+    }
+
+    fn is_dirty(&self, index: usize) -> bool {
+        let lanes = self.lanes.len();
+        let mut slots = self.slots.iter().filter(|slot| usize::from(slot.id.0) % lanes == index);
+        slots.any(|slot| matches!(&slot.standing, Standing::Leading(shard) if shard.is_dirty()))
     }
 
     fn send_again(&mut self, index: usize, flight: InFlight) {

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use punctual_core::attempt::{Order, Report};
+use punctual_core::command::{Command, Refusal, RetryRun};
 use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
 use punctual_engine::{Context, Effect, Event, Ticket};
 
@@ -15,7 +16,7 @@ use crate::handle::Failure;
 
 /// Rows that timers may bring into one commit while there are slots for what they fire: two or three commits rather
 /// than a large one, so that the first start while the last are still being written.
-const TIMER_ROWS: usize = 1024;
+const TIMER_ROWS: usize = 720;
 /// The same when what they fire has to wait for a slot anyway: then they are only to be made.
 const TIMER_ROWS_BEHIND: usize = 2048;
 /// How long a command waits for a shard that nobody leads before it is answered "not now".
@@ -153,7 +154,7 @@ impl Driver {
             let shard = waiting.command.shard(self.settings.shards);
             let has_room = self.lane_has_room(shard);
             let Some(slot) = self.slots.get_mut(usize::from(shard.0)) else {
-                self.refuse(waiting.ticket, Failure::Unavailable("there is no such shard".to_owned()));
+                self.refuse(waiting.ticket, no_such_shard(&waiting.command));
                 continue;
             };
             match &slot.standing {
@@ -253,5 +254,16 @@ impl Driver {
                 Effect::Order { worker, order } => Output::Order { worker, order },
             });
         }
+    }
+}
+
+/// Only an id can lead to a shard that is not there, and then nobody ever made the run that it names.
+fn no_such_shard(command: &Command) -> Failure {
+    match command {
+        Command::CancelRun { run, .. }
+        | Command::DiscardDeadLetter { run, .. }
+        | Command::Progress { run, .. }
+        | Command::RetryRun(RetryRun { run, .. }) => Failure::Refused(Refusal::NoSuchRun(*run)),
+        _ => Failure::Unavailable("there is no such shard".to_owned()),
     }
 }

@@ -19,7 +19,8 @@ use tokio::task::JoinSet;
 use super::Found;
 use super::figures::percentile;
 use super::lateness::put_job;
-use super::place::{Place, Stopwatch, node, progress};
+use super::place::{Place, Stopwatch, node};
+use crate::cli::progress;
 use crate::wiring;
 
 /// How often REST is asked meanwhile: a read and a submit, in turn.
@@ -110,7 +111,7 @@ impl Herd {
         // Twice as long as creating took where it was slowest.
         let lead = Duration::from_secs(5) + Duration::from_millis(self.jobs as u64 / 4);
         let due = Timestamp::from_millis(((wiring::now() + lead).as_millis() / 1000) * 1000);
-        let bar = progress("creating jobs", self.jobs as u64);
+        let bar = progress::bar("creating jobs", self.jobs);
         let mut tasks = JoinSet::new();
         for creator in 0..CREATORS {
             let (handle, bar, jobs) = (handle.clone(), Arc::clone(&bar), self.jobs);

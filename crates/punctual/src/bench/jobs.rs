@@ -15,7 +15,8 @@ use tokio::task::JoinSet;
 
 use super::Found;
 use super::lateness::put_job;
-use super::place::{Place, Stopwatch, node, progress};
+use super::place::{Place, Stopwatch, node};
+use crate::cli::progress;
 
 /// Askers at once: enough that one batch is read for while another is written.
 const CREATORS: usize = 8192;
@@ -83,7 +84,7 @@ impl Jobs {
 }
 
 async fn create(handle: &Handle, count: usize) -> anyhow::Result<()> {
-    let bar = progress("creating jobs", count as u64);
+    let bar = progress::bar("creating jobs", count);
     let mut tasks = JoinSet::new();
     for creator in 0..CREATORS {
         let (handle, bar) = (handle.clone(), Arc::clone(&bar));

@@ -55,6 +55,6 @@ fn show(output: Output, found: &impl Found) -> Result<(), Failure> {
         for (what, measured) in found.lines() {
             table.add_row([what.to_owned(), measured]);
         }
-        table.to_string()
+        table.text()
     })
 }

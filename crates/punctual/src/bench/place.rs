@@ -1,12 +1,10 @@
 //! Where a benchmark keeps its data, and the node it measures.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 use punctual_node::Handle;
 
 use crate::settings::{Said, Settings};
@@ -81,15 +79,4 @@ impl Stopwatch {
     pub(super) fn seconds(&self) -> f64 {
         self.elapsed().as_secs_f64()
     }
-}
-
-/// Progress on stderr, for people who watch.
-pub(super) fn progress(what: &'static str, total: u64) -> Arc<ProgressBar> {
-    let bar = ProgressBar::new(total);
-    let style = ProgressStyle::with_template("{msg:>18} {wide_bar} {human_pos}/{human_len} {eta}");
-    if let Ok(style) = style {
-        bar.set_style(style);
-    }
-    bar.set_message(what);
-    Arc::new(bar)
 }

@@ -24,7 +24,8 @@ use tokio::task::JoinSet;
 
 use super::Found;
 use super::figures::median;
-use super::place::{Folder, Place, Stopwatch, UNDER_WAY, node, progress};
+use super::place::{Folder, Place, Stopwatch, UNDER_WAY, node};
+use crate::cli::progress;
 use crate::wiring;
 
 /// Runs in one batch of the bare writer.
@@ -112,7 +113,7 @@ impl Runs {
 /// Submits through as many askers as keep the commits full.
 async fn submit_all(handle: &Handle, count: usize) -> anyhow::Result<()> {
     let definition = Arc::new(Definition::of(Task::Noop));
-    let bar = progress("submitting", count as u64);
+    let bar = progress::bar("submitting", count);
     let askers = UNDER_WAY.min(count.max(1));
     let mut tasks = JoinSet::new();
     for asker in 0..askers {

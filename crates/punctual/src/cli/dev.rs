@@ -17,15 +17,13 @@ use tracing::info;
 use tracing_subscriber::EnvFilter;
 
 use super::failure::{Exit, Failure};
-use super::output::print;
+use super::output::{Colour, print};
 use super::time::duration;
-use crate::settings::{Durability, Leases, Log, Said, Settings, Store};
+use crate::settings::{Durability, Egress, Leases, Log, Said, Server, Settings, Store};
 use crate::wiring;
 
 /// Where the data folder says how to reach the node.
 const ADDRESS_FILE: &str = "punctual.json";
-/// How long requests under way may take to finish once someone asked for the end.
-const PARTING_MAX: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -63,7 +61,7 @@ pub(crate) struct Dev {
 }
 
 /// HOST:PORT, as an option takes it.
-fn address(text: &str) -> Result<String, String> {
+pub(super) fn address(text: &str) -> Result<String, String> {
     match text.rsplit_once(':') {
         Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(text.to_owned()),
         _ => Err("write it like 127.0.0.1:7400".to_owned()),
@@ -71,11 +69,11 @@ fn address(text: &str) -> Result<String, String> {
 }
 
 impl Dev {
-    pub(crate) async fn run(self) -> Result<(), Failure> {
+    pub(crate) async fn run(self, colour: Colour) -> Result<(), Failure> {
         let config = self.config.clone();
         let settings = Settings::read(config.as_deref(), self.said())
             .map_err(|error| Failure::new(Exit::Usage, error))?;
-        log_to_stderr(&settings)?;
+        log_to_stderr(&settings, colour)?;
         let place = loopback(&settings.http).await?;
         let running = wiring::start(&settings).await.map_err(|error| Failure::new(Exit::Failed, error))?;
         let served = serve(&settings, place, &running).await;
@@ -90,15 +88,17 @@ impl Dev {
             slots: self.slots,
             store: Store { durability: self.durability, shards: None },
             leases: Leases { attempt: self.attempt_lease.map(Span), shard: self.shard_lease.map(Span) },
+            egress: Egress::default(),
+            server: Server::default(),
             log: Log { level: self.log },
         }
     }
 }
 
-fn log_to_stderr(settings: &Settings) -> Result<(), Failure> {
+fn log_to_stderr(settings: &Settings, colour: Colour) -> Result<(), Failure> {
     let filter = EnvFilter::try_new(&settings.log_level)
         .map_err(|error| Failure::new(Exit::Usage, format!("log level `{}`: {error}", settings.log_level)))?;
-    let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let colour = colour.is_wanted(io::stderr().is_terminal());
     tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colour).with_writer(io::stderr).init();
     Ok(())
 }
@@ -123,14 +123,14 @@ async fn serve(settings: &Settings, place: SocketAddr, running: &wiring::Running
     };
     let listener = TcpListener::bind(place).await.map_err(busy)?;
     let place = listener.local_addr().map_err(Failure::io)?;
+    running.listens_on(place);
     let address = AddressFile::write(&settings.data, place).map_err(Failure::io)?;
     print(&format!("punctual listens on http://{place}, data in {}", settings.data.display()))?;
     let (stop_in, stop) = watch::channel(false);
     let done = tokio::select! {
-        done = punctual_server::serve(listener, running.doors(), stopped(stop.clone())) => done.map_err(Failure::io),
+        done = punctual_server::serve(listener, running.doors(), stopped(stop)) => done.map_err(Failure::io),
         failed = running.failed() => Err(Failure::new(Exit::Failed, failed)),
         done = asked_to_stop(stop_in) => done.map_err(Failure::io),
-        () = out_of_patience(stop) => Ok(()),
     };
     address.remove();
     done
@@ -152,13 +152,6 @@ async fn asked_to_stop(stop: watch::Sender<bool>) -> io::Result<()> {
 async fn stopped(mut stop: watch::Receiver<bool>) {
     // An error means that nobody is left to ask, which comes to the same.
     drop(stop.wait_for(|stop| *stop).await);
-}
-
-/// A reader of a long stream must not keep a node from stopping.
-async fn out_of_patience(stop: watch::Receiver<bool>) {
-    stopped(stop).await;
-    tokio::time::sleep(PARTING_MAX).await;
-    info!("stopping with requests still under way");
 }
 
 /// Says where the node listens. A process that was killed leaves it behind; the next start writes it anew.

@@ -1,78 +1,203 @@
 //! `punctual dlq`: runs that used up their attempts and wait for someone to decide.
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
+use punctual_client::LetterQuery;
 use punctual_core::ids::RunId;
-use punctual_wire::rest::{Again, DeadLetter};
+use punctual_core::name::Name;
+use punctual_wire::Text;
+use punctual_wire::rest::{Action, Again, DECIDED_MAX, DeadLetter, Decide, Decision};
 
-use super::failure::Failure;
+use super::confirm::confirm;
+use super::failure::{Exit, Failure};
 use super::job::Params;
-use super::output::{one_line, print, text};
-use super::{Session, run};
+use super::output::{fields, one_line, print, text};
+use super::paging::{gather, say_if_more};
+use super::time::{self, Since};
+use super::{Session, progress, run};
 use crate::wiring;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// List what waits to be decided about
-    #[command(after_help = "Example:\n  punctual dlq list -o json")]
+    /// List what waits to be decided about, the oldest first
+    #[command(
+        after_help = "Examples:\n  punctual dlq list -o json\n  punctual dlq list --job nightly --since 1d"
+    )]
     List {
+        /// Of this job only
+        #[arg(long)]
+        job: Option<Name>,
+        /// Dead since: how long ago, or an instant
+        #[arg(long, value_name = "SINCE")]
+        since: Option<Since>,
         /// At most so many
         #[arg(long, default_value_t = 100)]
         limit: usize,
     },
-    /// Try it again, as a new run
-    #[command(
-        after_help = "Examples:\n  punctual dlq replay 4683711365120\n  punctual dlq replay 4683711365120 --params '{\"region\": \"west\"}'"
-    )]
+    /// Show one, with the parameters it had and every attempt
+    #[command(after_help = "Example:\n  punctual dlq show 4683711365120")]
+    Show { id: RunId },
+    /// Try them again, as new runs
+    #[command(after_help = "\
+Examples:
+  punctual dlq replay 4683711365120
+  punctual dlq replay 4683711365120 --params '{\"region\": \"west\"}'
+  punctual dlq replay --all --job nightly")]
     Replay {
-        id: RunId,
-        /// Parameters instead of those it had, as a JSON object
+        #[command(flatten)]
+        which: Which,
+        /// Parameters instead of those they had, as a JSON object
         #[arg(long, value_name = "JSON")]
         params: Option<Params>,
     },
-    /// Let it go: it stays in the history and waits no longer
-    #[command(after_help = "Example:\n  punctual dlq discard 4683711365120")]
-    Discard { id: RunId },
+    /// Let them go: they stay in the history and wait no longer
+    #[command(
+        after_help = "Examples:\n  punctual dlq discard 4683711365120\n  punctual dlq discard --all --job nightly --yes"
+    )]
+    Discard {
+        #[command(flatten)]
+        which: Which,
+        /// Discard all of them without asking
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Which {
+    #[arg(value_name = "ID", required_unless_present = "all")]
+    ids: Vec<RunId>,
+    /// Every dead letter of a job
+    #[arg(long, requires = "job", conflicts_with = "ids")]
+    all: bool,
+    /// The job
+    #[arg(long, requires = "all")]
+    job: Option<Name>,
 }
 
 impl Verb {
     pub(crate) async fn run(self, session: &Session) -> Result<(), Failure> {
         let Session { client, namespace, output } = session;
         match self {
-            Verb::List { limit } => {
-                let letters = list(session, limit).await?;
-                output.show(&letters, |_| table(session, &letters))
+            Verb::List { job, since, limit } => {
+                let since = since.map(|since| Text(since.at(wiring::now())));
+                let query = LetterQuery { job, since, ..LetterQuery::default() };
+                let (letters, more) = list(session, query, limit).await?;
+                output.show(&letters, |_| table(session, &letters))?;
+                say_if_more(more);
+                Ok(())
             }
-            Verb::Replay { id, params } => {
+            Verb::Show { id } => show(session, id).await,
+            Verb::Replay { which: Which { ids, all: false, .. }, params } if ids.len() == 1 => {
                 let again = Again { params: params.map(|params| params.0), key: None };
-                let made = client.replay(namespace, id, &again).await?;
+                let made = client.replay(namespace, ids[0], &again).await?;
                 output.show(&made, |_| run::made(&made))
             }
-            Verb::Discard { id } => {
-                client.discard(namespace, id).await?;
-                print(&format!("discarded {id}"))
+            Verb::Replay { which, params } => {
+                let ids = which.find(session).await?;
+                decide(session, Action::Replay, &ids, params).await
+            }
+            Verb::Discard { which: Which { ids, all: false, .. }, .. } if ids.len() == 1 => {
+                client.discard(namespace, ids[0]).await?;
+                print(&format!("discarded {}", ids[0]))
+            }
+            Verb::Discard { which, yes } => {
+                let ids = which.find(session).await?;
+                if which.all && !ids.is_empty() {
+                    confirm(&format!("Discard {} dead letters?", ids.len()), yes)?;
+                }
+                decide(session, Action::Discard, &ids, None).await
             }
         }
     }
 }
 
-async fn list(session: &Session, limit: usize) -> Result<Vec<DeadLetter>, Failure> {
-    let mut letters = Vec::new();
-    let mut after = None;
-    while letters.len() < limit {
-        let size = (limit - letters.len()).min(run::PAGE);
-        let page = session.client.dead_letters(&session.namespace, after.as_deref(), size).await?;
-        letters.extend(page.items);
-        after = page.next;
-        if after.is_none() {
-            break;
+impl Which {
+    /// All that there are now: a replay that fails makes a new one, and that is for another time.
+    async fn find(&self, session: &Session) -> Result<Vec<RunId>, Failure> {
+        if !self.all {
+            return Ok(self.ids.clone());
         }
+        let query = LetterQuery { job: self.job.clone(), ..LetterQuery::default() };
+        let (letters, _) = list(session, query, usize::MAX).await?;
+        Ok(letters.iter().map(|letter| letter.id.0).collect())
     }
-    Ok(letters)
+}
+
+async fn list(
+    session: &Session,
+    query: LetterQuery,
+    limit: usize,
+) -> Result<(Vec<DeadLetter>, bool), Failure> {
+    gather(limit, async |after, size| {
+        let query = LetterQuery { after, limit: Some(size), ..query.clone() };
+        session.client.dead_letters(&session.namespace, &query).await
+    })
+    .await
+}
+
+/// Decides about many, a request's worth at a time, and says what became of each.
+async fn decide(
+    session: &Session,
+    action: Action,
+    ids: &[RunId],
+    params: Option<Params>,
+) -> Result<(), Failure> {
+    let params = params.map(|params| params.0);
+    let mut decisions: Vec<Decision> = Vec::new();
+    let bar = progress::bar("deciding", ids.len());
+    for some in ids.chunks(DECIDED_MAX) {
+        let ids = Some(some.iter().copied().map(Text).collect());
+        let ask = Decide { action, ids, job: None, limit: None, params: params.clone() };
+        decisions.extend(session.client.decide(&session.namespace, &ask).await?.items);
+        bar.inc(u64::try_from(some.len()).unwrap_or(0));
+    }
+    bar.finish_and_clear();
+    session.output.show(&decisions, |_| {
+        let lines: Vec<String> = decisions.iter().map(|one| said(action, one)).collect();
+        if lines.is_empty() { "there is nothing to decide about".to_owned() } else { lines.join("\n") }
+    })?;
+    match decisions.iter().filter(|one| !one.done).count() {
+        0 => Ok(()),
+        left => Err(Failure::new(
+            Exit::Failed,
+            format!("{left} of {} were not {}", decisions.len(), done(action)),
+        )),
+    }
+}
+
+fn done(action: Action) -> &'static str {
+    match action {
+        Action::Replay => "replayed",
+        Action::Discard => "discarded",
+    }
+}
+
+fn said(action: Action, decision: &Decision) -> String {
+    let Decision { id, run, .. } = decision;
+    match (decision.done, run, &decision.problem) {
+        (true, Some(run), _) => format!("replayed {id} as run {run}"),
+        (true, None, _) => format!("{} {id}", done(action)),
+        (false, Some(run), _) => format!("not replayed {id}: run {run} was skipped at once"),
+        (false, None, Some(problem)) => format!("not {} {id}: {problem}", done(action)),
+        (false, None, None) => format!("not {} {id}", done(action)),
+    }
+}
+
+async fn show(session: &Session, id: RunId) -> Result<(), Failure> {
+    let letter = session.client.dead_letter(&session.namespace, id).await?;
+    let run = session.client.run(&session.namespace, id, true).await?;
+    session.output.show(&letter, |output| {
+        let now = wiring::now();
+        let params = letter.params.as_ref().and_then(|params| serde_json::to_string(params).ok());
+        let facts = fields(&[("dead since", Some(time::both(letter.dead_since.0, now))), ("params", params)]);
+        format!("{facts}\n\n{}", run::describe(output, &run))
+    })
 }
 
 fn table(session: &Session, letters: &[DeadLetter]) -> String {
     let now = wiring::now();
-    let mut table = session.output.table(&["ID", "JOB", "ATTEMPTS", "DEAD SINCE (UTC)", "WHY"]);
+    let titles = ["ID", "JOB", "ATTEMPTS", "DEAD SINCE (UTC)", "WHY"];
+    let mut table = session.output.table(&titles).sparing(&["ATTEMPTS", "WHY", "DEAD SINCE (UTC)"]);
     for letter in letters {
         let run = letter.run.as_ref();
         let why = run.and_then(|run| run.reason.as_deref().or(run.error.as_deref())).unwrap_or("-");

@@ -36,6 +36,29 @@ impl Failure {
         Failure { exit, messages, hint: None }
     }
 
+    /// An exit code that says it all.
+    pub(crate) fn silent(exit: Exit) -> Self {
+        Failure { exit, messages: Vec::new(), hint: None }
+    }
+
+    /// For a comparison, where 1 means that something differs: what went wrong is something else.
+    #[must_use]
+    pub(crate) fn unlike_a_difference(mut self) -> Self {
+        if self.exit == Exit::Failed {
+            self.exit = Exit::Usage;
+        }
+        self
+    }
+
+    /// What was being done when it happened.
+    #[must_use]
+    pub(crate) fn about(mut self, what: impl Display) -> Self {
+        for message in &mut self.messages {
+            *message = format!("{what}: {message}");
+        }
+        self
+    }
+
     #[must_use]
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
@@ -44,7 +67,7 @@ impl Failure {
 
     pub(crate) fn io(error: io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::BrokenPipe => Failure { exit: Exit::Quiet, messages: Vec::new(), hint: None },
+            io::ErrorKind::BrokenPipe => Failure::silent(Exit::Quiet),
             _ => Failure::new(Exit::Failed, error),
         }
     }
@@ -69,6 +92,7 @@ impl From<Error> for Failure {
                 Failure::new(Exit::Unreachable, format!("{error}: {cause}"))
                     .hint("`punctual dev` starts a server here; --server or PUNCTUAL_SERVER names another")
             }
+            Error::BrokenOff { .. } => Failure::new(Exit::Unreachable, &error).hint("ask again"),
             Error::Strange { .. } => {
                 Failure::new(Exit::Unreachable, &error).hint("--server or PUNCTUAL_SERVER names the server")
             }
@@ -91,7 +115,13 @@ fn of_problem(problem: &Problem) -> Failure {
         Code::NoSuchRun => {
             failure.hint("`punctual run list` shows recent runs, `-n` names another namespace")
         }
-        Code::NotADeadLetter => failure.hint("`punctual dlq list` shows what waits to be decided about"),
+        Code::NoSuchRevision => failure.hint("`punctual job revisions` shows which there are"),
+        Code::NotADeadLetter | Code::NoSuchDeadLetter => {
+            failure.hint("`punctual dlq list` shows what waits to be decided about")
+        }
+        Code::NoSuchCalendar => {
+            failure.hint("`punctual calendar list` shows the calendars of a namespace, `-n` names another")
+        }
         Code::Unavailable => failure.hint("nothing may have happened; ask again in a moment"),
         Code::Full => failure.hint("make room on the disk of the server, then ask again"),
         _ => failure,
@@ -120,6 +150,10 @@ mod tests {
     fn exit_codes_tell_scripts_what_to_do() {
         check(Code::NoSuchJob, Exit::NotFound);
         check(Code::NoSuchRun, Exit::NotFound);
+        check(Code::NoSuchRevision, Exit::NotFound);
+        check(Code::NoSuchDeadLetter, Exit::NotFound);
+        check(Code::NoSuchCalendar, Exit::NotFound);
+        check(Code::CalendarInUse, Exit::Refused);
         check(Code::Invalid, Exit::Refused);
         check(Code::JobExists, Exit::Refused);
         check(Code::WrongRevision, Exit::Refused);

@@ -1,23 +1,28 @@
 //! `punctual job`: what someone asked for.
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+mod apply;
+mod diff;
+mod files;
+mod plan;
+mod revisions;
+
 use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use comfy_table::Cell;
 use punctual_core::Timestamp;
 use punctual_core::command::Expect;
 use punctual_core::name::Name;
-use punctual_wire::job_file::{self, Draft, JobFile, JsonObject, Schedule, Schedules, Task};
-use punctual_wire::rest::{Job, JobState, Made, Start};
+use punctual_core::schedule::Language;
+use punctual_wire::job_file::{JsonObject, Schedule, Schedules, Task};
+use punctual_wire::rest::{Job, JobState, Start};
 use punctual_wire::text::Span;
 use punctual_wire::{Text, tree, yaml};
 
 use super::failure::{Exit, Failure};
 use super::output::{fields, one_line, print, text};
+use super::paging::{gather, say_if_more};
 use super::time::{self, duration};
 use super::{Session, run};
 use crate::wiring;
@@ -29,10 +34,20 @@ pub(crate) enum Verb {
 Examples:
   punctual job apply hello.yaml
   punctual job apply jobs/                 every .yaml, .yml and .json in a folder
+  punctual job apply jobs/ --dry-run       say what it would do
+  punctual job apply jobs/ --prune         and delete the jobs of these namespaces that no file names
   generate-jobs | punctual job apply -f -
 
-If one job of all the files is wrong, nothing is applied.")]
-    Apply(Apply),
+If one job of all the files is wrong, nothing is applied. Applied again, it changes nothing.")]
+    Apply(apply::Apply),
+    /// Show what an apply would change
+    #[command(after_help = "\
+Examples:
+  punctual job diff hello.yaml
+  punctual job diff jobs/ --prune          also what no file names
+
+Exit codes are those of diff: 0 nothing differs, 1 something does, others: it could not be told.")]
+    Diff(diff::Diff),
     /// List the jobs of a namespace
     #[command(after_help = "Examples:\n  punctual job list\n  punctual job list -n payments -o json")]
     List {
@@ -76,30 +91,52 @@ Examples:
         #[arg(long, default_value_t = 5)]
         count: usize,
     },
+    /// Say in words what a cron expression means, and when that is
+    #[command(after_help = "\
+Examples:
+  punctual job explain '0 1 * * *' --timezone Asia/Shanghai
+  punctual job explain '0 0 13 * FRI' --lang zh --count 3
+  punctual job explain '30 2 * * *' --timezone America/New_York --from 2026-03-07T12:00:00Z")]
+    Explain(super::explain::Explain),
     /// List the runs of a job, newest first
-    #[command(after_help = "Example:\n  punctual job history hello --limit 100")]
+    #[command(
+        after_help = "Examples:\n  punctual job history hello --limit 100\n  punctual job history hello --attempts"
+    )]
     History {
         name: Name,
         /// At most so many
         #[arg(long, default_value_t = 20)]
         limit: usize,
+        /// A line for every attempt of each run
+        #[arg(long)]
+        attempts: bool,
+    },
+    /// Show the log of a job: what was run when, and what it said, newest first
+    #[command(after_help = "Example:\n  punctual job log hello --limit 5 -o json")]
+    Log {
+        name: Name,
+        /// At most so many
+        #[arg(long, default_value_t = 20)]
+        limit: usize,
+    },
+    /// List the revisions of a job, newest first, or show what one changed
+    #[command(after_help = "\
+Examples:
+  punctual job revisions hello
+  punctual job revisions hello --diff 3             what revision 3 changed
+  punctual job revisions hello --diff 3 --from 1    and all since revision 1")]
+    Revisions(revisions::Revisions),
+    /// Put an old revision of a job back, as a new one
+    #[command(after_help = "Example:\n  punctual job rollback hello --to 3")]
+    Rollback {
+        name: Name,
+        /// The revision to go back to
+        #[arg(long, value_name = "REVISION")]
+        to: u32,
     },
     /// Delete a job: what waits is cancelled, what runs is stopped, its history stays
     #[command(after_help = "Example:\n  punctual job delete hello")]
     Delete { name: Name },
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Apply {
-    /// Files or folders with jobs, `-` for stdin
-    #[arg(value_name = "FILE", required_unless_present = "file")]
-    files: Vec<PathBuf>,
-    /// The same, as an option
-    #[arg(short, long = "file", value_name = "FILE")]
-    file: Vec<PathBuf>,
-    /// Only check the files
-    #[arg(long)]
-    dry_run: bool,
 }
 
 /// When and with what something starts by hand.
@@ -139,6 +176,11 @@ impl Verb {
         let Session { client, namespace, output } = session;
         match self {
             Verb::Apply(apply) => apply.run(session).await,
+            Verb::Diff(diff) => {
+                let differs = diff.run(session).await.map_err(Failure::unlike_a_difference)?;
+                // It was printed: the code alone says so.
+                if differs { Err(Failure::silent(Exit::Failed)) } else { Ok(()) }
+            }
             Verb::List { limit } => list(session, limit).await,
             Verb::Show { name, file } => show(session, &name, file).await,
             Verb::Run { name, start } => {
@@ -155,9 +197,15 @@ impl Verb {
                 output.show(&job, |_| format!("resumed {namespace}/{name}, due next: {}", next_due(&job)))
             }
             Verb::Next { name, count } => next(session, &name, count).await,
-            Verb::History { name, limit } => run::list(session, &run::Listing::of_job(name, limit)).await,
+            Verb::Explain(explain) => explain.run(session).await,
+            Verb::History { name, limit, attempts } => {
+                run::list(session, &run::Listing::of_job(name, limit, attempts)).await
+            }
+            Verb::Log { name, limit } => log(session, &name, limit).await,
+            Verb::Revisions(revisions) => revisions.run(session).await,
+            Verb::Rollback { name, to } => revisions::roll_back(session, &name, to).await,
             Verb::Delete { name } => {
-                client.delete_job(namespace, &name).await?;
+                client.delete_job(namespace, &name, Expect::Anything).await?;
                 print(&format!("deleted {namespace}/{name}"))
             }
         }
@@ -175,127 +223,6 @@ impl StartArgs {
     }
 }
 
-impl Apply {
-    async fn run(self, session: &Session) -> Result<(), Failure> {
-        let drafts = self.read(session)?;
-        if self.dry_run {
-            return print(&format!("{} jobs are fine", drafts.len()));
-        }
-        let mut jobs = Vec::new();
-        let mut said = Vec::new();
-        for draft in &drafts {
-            let file = JobFile::of(&draft.namespace, &draft.name, &draft.definition);
-            let put = session.client.put_job(&draft.namespace, &draft.name, &file, Expect::Anything).await;
-            let put = match put {
-                Ok(put) => put,
-                Err(error) => {
-                    // What was applied before stays applied, and whoever asked should know.
-                    print(&said.join("\n"))?;
-                    return Err(error.into());
-                }
-            };
-            said.push(sentence(draft, put.made, &put.job));
-            jobs.push(put.job);
-        }
-        session.output.show(&jobs, |_| said.join("\n"))
-    }
-
-    /// Every job of every file, or everything that is wrong with them.
-    fn read(&self, session: &Session) -> Result<Vec<Draft>, Failure> {
-        let (mut drafts, mut mistakes) = (Vec::new(), Vec::new());
-        let mut names = BTreeSet::new();
-        for source in self.sources()? {
-            let text = source.text()?;
-            match job_file::read_all(&text, &session.namespace) {
-                Ok(read) => {
-                    for draft in &read {
-                        if !names.insert((draft.namespace.clone(), draft.name.clone())) {
-                            mistakes.push(format!("{source}: job `{}` is given twice", draft.name));
-                        }
-                    }
-                    drafts.extend(read);
-                }
-                Err(errors) => mistakes.extend(errors.iter().map(|error| format!("{source}: {error}"))),
-            }
-        }
-        if mistakes.is_empty() {
-            Ok(drafts)
-        } else {
-            Err(Failure::all(Exit::Refused, mistakes).hint("nothing was applied"))
-        }
-    }
-
-    fn sources(&self) -> Result<Vec<Source>, Failure> {
-        let mut sources = Vec::new();
-        for path in self.files.iter().chain(&self.file) {
-            if path.as_os_str() == "-" {
-                sources.push(Source::Stdin);
-            } else if path.is_dir() {
-                sources.extend(folder(path).map_err(|error| unreadable(path, &error))?);
-            } else {
-                sources.push(Source::File(path.clone()));
-            }
-        }
-        Ok(sources)
-    }
-}
-
-enum Source {
-    Stdin,
-    File(PathBuf),
-}
-
-impl Source {
-    fn text(&self) -> Result<String, Failure> {
-        let mut bytes = Vec::new();
-        // One byte more than may be: that is how we know there is more.
-        let max = u64::try_from(tree::FILE_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
-        match self {
-            Source::Stdin => io::stdin().lock().take(max).read_to_end(&mut bytes).map_err(Failure::io)?,
-            Source::File(path) => fs::File::open(path)
-                .and_then(|file| file.take(max).read_to_end(&mut bytes))
-                .map_err(|error| unreadable(path, &error))?,
-        };
-        String::from_utf8(bytes)
-            .map_err(|_| Failure::new(Exit::Refused, format!("{self}: this is not UTF-8 text")))
-    }
-}
-
-impl std::fmt::Display for Source {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Source::Stdin => f.write_str("stdin"),
-            Source::File(path) => path.display().fmt(f),
-        }
-    }
-}
-
-fn unreadable(path: &Path, error: &io::Error) -> Failure {
-    Failure::new(Exit::Failed, format!("{}: {error}", path.display()))
-}
-
-/// The job files of a folder, in order of their names.
-fn folder(path: &Path) -> io::Result<Vec<Source>> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(path)? {
-        let file = entry?.path();
-        let is_job = file.extension().is_some_and(|kind| kind == "yaml" || kind == "yml" || kind == "json");
-        if is_job && file.is_file() {
-            files.push(file);
-        }
-    }
-    files.sort();
-    Ok(files.into_iter().map(Source::File).collect())
-}
-
-fn sentence(draft: &Draft, made: Made, job: &Job) -> String {
-    let subject = format!("{} {}/{}", made.as_str(), draft.namespace, draft.name);
-    match made {
-        Made::Unchanged => subject,
-        Made::Created | Made::Changed => format!("{subject}, due next: {}", next_due(job)),
-    }
-}
-
 fn next_due(job: &Job) -> String {
     match (job.next_due_at, job.state) {
         (Some(due), _) => time::both(due.0, wiring::now()),
@@ -305,20 +232,14 @@ fn next_due(job: &Job) -> String {
 }
 
 async fn list(session: &Session, limit: usize) -> Result<(), Failure> {
-    let mut jobs: Vec<Job> = Vec::new();
-    let mut after = None;
-    while jobs.len() < limit {
-        let size = (limit - jobs.len()).min(run::PAGE);
-        let page = session.client.jobs(&session.namespace, after.as_deref(), size).await?;
-        jobs.extend(page.items);
-        after = page.next;
-        if after.is_none() {
-            break;
-        }
-    }
+    let (jobs, more) = gather(limit, async |after, size| {
+        session.client.jobs(&session.namespace, after.as_deref(), size).await
+    })
+    .await?;
     session.output.show(&jobs, |output| {
         let now = wiring::now();
-        let mut table = output.table(&["NAME", "STATE", "REVISION", "DUE NEXT (UTC)", "SCHEDULE", "TASK"]);
+        let titles = ["NAME", "STATE", "REVISION", "DUE NEXT (UTC)", "SCHEDULE", "TASK"];
+        let mut table = output.table(&titles).sparing(&["REVISION", "TASK", "SCHEDULE"]);
         for job in &jobs {
             let due = job.next_due_at.map_or("-".to_owned(), |due| output.time(due.0, now));
             table.add_row([
@@ -332,7 +253,7 @@ async fn list(session: &Session, limit: usize) -> Result<(), Failure> {
         }
         text(table)
     })?;
-    run::say_if_more(after.is_some());
+    say_if_more(more);
     Ok(())
 }
 
@@ -343,6 +264,7 @@ async fn show(session: &Session, name: &Name, file: bool) -> Result<(), Failure>
     }
     session.output.show(&job, |_| {
         let now = wiring::now();
+        let spread_key = format!("{}/{name}", session.namespace);
         let yaml = |text: Result<String, String>| text.ok().map(|text| text.trim_end().to_owned());
         fields(&[
             ("job", Some(format!("{}/{name}", session.namespace))),
@@ -351,6 +273,13 @@ async fn show(session: &Session, name: &Name, file: bool) -> Result<(), Failure>
             ("state", Some(state(&job).to_owned())),
             ("revision", Some(job.revision.to_string())),
             ("schedule", Some(schedules(job.file.schedule.as_ref()))),
+            (
+                "in words",
+                job.file
+                    .schedule
+                    .as_ref()
+                    .and_then(|schedule| schedule.describe(&spread_key, Language::English)),
+            ),
             ("due next", Some(next_due(&job))),
             ("task", Some(task(job.file.task.as_ref()))),
             ("params", job.file.params.as_ref().and_then(|params| serde_json::to_string(params).ok())),
@@ -373,6 +302,33 @@ async fn next(session: &Session, name: &Name, count: usize) -> Result<(), Failur
     })
 }
 
+async fn log(session: &Session, name: &Name, limit: usize) -> Result<(), Failure> {
+    let (records, more) = gather(limit, async |after, size| {
+        session.client.job_log(&session.namespace, name, after.as_deref(), size).await
+    })
+    .await?;
+    session.output.show(&records, |output| {
+        let now = wiring::now();
+        let mut table = output.table(&["PLANNED (UTC)", "STATE", "LATE", "TOOK", "COMMAND", "SAID"]);
+        for record in &records {
+            let late = record.start_time.map(|start| time::took(record.plan_time.0, start.0));
+            let took = record.start_time.zip(record.end_time).map(|(from, to)| time::took(from.0, to.0));
+            let said = if record.err.is_empty() { &record.output } else { &record.err };
+            table.add_row([
+                Cell::new(output.time(record.plan_time.0, now)),
+                output.state(record.state.0),
+                Cell::new(late.unwrap_or_else(|| "-".to_owned())),
+                Cell::new(took.unwrap_or_else(|| "-".to_owned())),
+                Cell::new(one_line(&record.command, 40)),
+                Cell::new(one_line(said, 60)),
+            ]);
+        }
+        text(table)
+    })?;
+    say_if_more(more);
+    Ok(())
+}
+
 fn state(job: &Job) -> &'static str {
     match job.state {
         JobState::Active => "active",
@@ -390,6 +346,13 @@ fn schedules(schedules: Option<&Schedules>) -> String {
 }
 
 fn one_schedule(schedule: &Schedule) -> String {
+    match &schedule.calendar {
+        Some(calendar) => format!("{} on {calendar}", when(schedule)),
+        None => when(schedule),
+    }
+}
+
+fn when(schedule: &Schedule) -> String {
     let span = |span: Span| punctual_core::schedule::format_duration(span.0);
     match schedule {
         Schedule { cron: Some(cron), timezone, .. } => match timezone.as_deref() {
@@ -407,6 +370,11 @@ fn task(task: Option<&Task>) -> String {
     match task {
         Some(Task { shell: Some(text), .. }) => format!("shell: {}", text.trim_end()),
         Some(Task { process: Some(process), .. }) => format!("process: {}", process.command.join(" ")),
+        Some(Task { http: Some(http), .. }) => {
+            let method = http.method.and_then(|method| serde_json::to_value(method).ok());
+            let method = method.as_ref().and_then(|method| method.as_str()).unwrap_or("GET");
+            format!("http: {method} {}", http.url.as_deref().unwrap_or_default())
+        }
         _ => "noop".to_owned(),
     }
 }

@@ -28,7 +28,8 @@ impl Verb {
 async fn list(session: &Session) -> Result<(), Failure> {
     let nodes = session.client.nodes().await?.items;
     session.output.show(&nodes, |output| {
-        let mut table = output.table(&["NODE", "ROLES", "STATE", "SHARDS", "LIVE", "READY", "RUNNING"]);
+        let mut table =
+            output.table(&["NODE", "STATE", "ROLES", "VERSION", "SHARDS", "LIVE", "READY", "RUNNING"]);
         for node in &nodes {
             let state = match (&node.failed, node.ready) {
                 (Some(why), _) => format!("failed: {why}"),
@@ -36,7 +37,7 @@ async fn list(session: &Session) -> Result<(), Failure> {
                 (None, false) => "not ready".to_owned(),
             };
             let counts = [node.shards, node.live_runs, node.ready_runs, node.running_runs];
-            let words = [node.name.clone(), node.roles.join(","), state];
+            let words = [node.name.clone(), state, node.roles.join(","), node.version.clone()];
             table.add_row(words.into_iter().chain(counts.map(|count| count.to_string())));
         }
         text(table)

@@ -3,48 +3,71 @@
 use std::env;
 use std::io::{self, IsTerminal, Write};
 
-use comfy_table::{Cell, Color, ColumnConstraint, ContentArrangement, Table, presets};
+use clap::ValueEnum;
+use comfy_table::{Cell, Color};
 use punctual_core::Timestamp;
 use punctual_core::run::Status;
 use punctual_wire::yaml;
 use serde::Serialize;
 
 use super::failure::{Exit, Failure};
+use super::table::Table;
 use super::{Format, time};
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Output {
     format: Format,
-    /// A person looks at a terminal that has colours and did not decline them.
     colour: bool,
     terminal: bool,
-    /// Only what matters most fits beside each other.
-    narrow: bool,
+    /// Of the terminal; none: nobody cuts lines for a program.
+    width: Option<u16>,
+}
+
+/// When to colour what is printed; `Auto` is on a terminal, unless NO_COLOR is set.
+// Said here and not beside it: a word of help for one value would spread the whole of --help over three screens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Colour {
+    Auto,
+    Always,
+    Never,
+}
+
+/// How something looks, whatever the colours of the terminal are called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tone {
+    Good,
+    Bad,
+    Active,
+    Odd,
+    Plain,
 }
 
 /// Columns that a whole listing needs.
 const WIDE: u16 = 110;
 
 impl Output {
-    pub(crate) fn new(format: Format) -> Self {
+    pub(crate) fn new(format: Format, colour: Colour) -> Self {
         let terminal = io::stdout().is_terminal();
-        let declined = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let dumb = env::var_os("TERM").is_some_and(|term| term == "dumb");
-        let narrow = terminal && Table::new().width().is_some_and(|width| width < WIDE);
-        Output { format, colour: terminal && !declined && !dumb, terminal, narrow }
+        let width = if terminal { comfy_table::Table::new().width() } else { None };
+        Output { format, colour: colour.is_wanted(terminal), terminal, width }
     }
 
     pub(crate) fn is_terminal(self) -> bool {
         self.terminal
     }
 
+    /// Only what matters most fits beside each other.
     pub(crate) fn is_narrow(self) -> bool {
-        self.narrow
+        self.width.is_some_and(|width| width < WIDE)
+    }
+
+    pub(crate) fn format(self) -> Format {
+        self.format
     }
 
     /// A time in a table: exact and relative or, where there is little room, relative only.
     pub(crate) fn time(self, at: Timestamp, now: Timestamp) -> String {
-        if self.narrow { time::relative(at, now) } else { time::short(at, now) }
+        if self.is_narrow() { time::relative(at, now) } else { time::short(at, now) }
     }
 
     /// Prints objects as they are, or else what `table` makes of them.
@@ -63,42 +86,63 @@ impl Output {
         print(&text)
     }
 
-    pub(crate) fn table(self, header: &[&str]) -> Table {
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING).set_header(header.iter().map(Cell::new));
-        let last = header.len().saturating_sub(1);
-        for (index, column) in table.column_iter_mut().enumerate() {
-            column.set_padding((0, 2));
-            // Ids, names and times stay in one piece; the last column takes what is left.
-            if index < last {
-                column.set_constraint(ColumnConstraint::ContentWidth);
-            }
-        }
-        if self.terminal {
-            table.set_content_arrangement(ContentArrangement::Dynamic);
-        } else {
-            // Nobody wraps lines for a program.
-            table.force_no_tty().set_content_arrangement(ContentArrangement::Disabled);
-        }
-        if self.colour {
-            table.enforce_styling();
-        }
-        table
+    pub(crate) fn table(self, titles: &[&str]) -> Table {
+        Table::new(titles, self.width, self.colour)
     }
 
     /// A state in its colour. Only the word tells it; the colour helps.
     pub(crate) fn state(self, status: Status) -> Cell {
-        let cell = Cell::new(status);
+        self.word(status, tone(status))
+    }
+
+    /// A word in a line by itself, in its colour.
+    pub(crate) fn paint(self, word: &str, tone: Tone) -> String {
+        let code = match tone {
+            Tone::Good => 32,
+            Tone::Bad => 31,
+            Tone::Active => 36,
+            Tone::Odd => 33,
+            Tone::Plain => 0,
+        };
+        if self.colour { format!("\u{1b}[{code}m{word}\u{1b}[0m") } else { word.to_owned() }
+    }
+
+    pub(crate) fn word(self, word: impl ToString, tone: Tone) -> Cell {
+        let cell = Cell::new(word);
         if !self.colour {
             return cell;
         }
-        match status {
-            Status::Succeeded => cell.fg(Color::Green),
-            Status::Failed | Status::TimedOut => cell.fg(Color::Red),
-            Status::Running => cell.fg(Color::Cyan),
-            Status::Cancelled | Status::Skipped => cell.fg(Color::Yellow),
-            Status::Waiting | Status::Ready => cell,
+        match tone {
+            Tone::Good => cell.fg(Color::Green),
+            Tone::Bad => cell.fg(Color::Red),
+            Tone::Active => cell.fg(Color::Cyan),
+            Tone::Odd => cell.fg(Color::Yellow),
+            Tone::Plain => cell,
         }
+    }
+}
+
+impl Colour {
+    /// Whether to colour what goes to a stream that is a terminal, or is not.
+    pub(crate) fn is_wanted(self, terminal: bool) -> bool {
+        let declined = || env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let dumb = || env::var_os("TERM").is_some_and(|term| term == "dumb");
+        match self {
+            Colour::Auto => terminal && !declined() && !dumb(),
+            Colour::Always => true,
+            Colour::Never => false,
+        }
+    }
+}
+
+/// The one place that decides how a state looks.
+fn tone(status: Status) -> Tone {
+    match status {
+        Status::Succeeded => Tone::Good,
+        Status::Failed | Status::TimedOut => Tone::Bad,
+        Status::Running => Tone::Active,
+        Status::Cancelled | Status::Skipped => Tone::Odd,
+        Status::Waiting | Status::Ready => Tone::Plain,
     }
 }
 
@@ -113,12 +157,8 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 }
 
 /// The lines of a table, one a row: what does not fit is cut, `show` and `-o json` have it whole.
-pub(crate) fn text(mut table: Table) -> String {
-    for row in table.row_iter_mut() {
-        row.max_height(1);
-    }
-    let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
-    lines.join("\n")
+pub(crate) fn text(table: Table) -> String {
+    table.text()
 }
 
 /// One thing, field by field; what it does not have is left out.

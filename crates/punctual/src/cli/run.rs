@@ -1,6 +1,7 @@
 //! `punctual run`: what became of it.
 
-use std::io::{self, Write};
+use std::collections::BTreeMap;
+use std::slice;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -8,23 +9,22 @@ use comfy_table::Cell;
 use punctual_client::RunQuery;
 use punctual_core::Timestamp;
 use punctual_core::ids::RunId;
-use punctual_core::limits::PAGE_MAX;
 use punctual_core::name::Name;
 use punctual_core::run::Status;
-use punctual_wire::Text;
 use punctual_wire::job_file::{Noop, Process, Retry, Task};
-use punctual_wire::rest::{Again, Event, Run, Submit};
+use punctual_wire::rest::{Again, Attempt, Event, Run, Submit};
 use punctual_wire::text::Span;
+use punctual_wire::{Text, yaml};
 
-use super::Session;
 use super::failure::{Exit, Failure};
 use super::job::{Params, StartArgs};
-use super::output::{Output, fields, one_line, text};
+use super::logs::Logs;
+use super::output::{Output, fields, one_line, print, text};
+use super::paging::{gather, say_if_more};
 use super::time::{self, Since, duration};
+use super::{Format, Session};
 use crate::wiring;
 
-/// Rows asked for at a time.
-pub(crate) const PAGE: usize = PAGE_MAX;
 /// How often someone who waits or watches looks again.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 const REDRAW: Duration = Duration::from_secs(1);
@@ -36,7 +36,9 @@ pub(crate) enum Verb {
 Examples:
   punctual run list
   punctual run list --job hello --state failed,timed_out --since 1d
-  punctual run list --state RUNNING --watch")]
+  punctual run list --key order-17 -o json
+  punctual run list --state RUNNING --watch
+  punctual run list --watch | tee runs.txt         a line for every change")]
     List(Listing),
     /// Show one run and everything that happened to it
     #[command(
@@ -49,8 +51,12 @@ Examples:
         events: bool,
     },
     /// Print what a run printed
-    #[command(after_help = "Example:\n  punctual run logs 4683711365120")]
-    Logs { id: RunId },
+    #[command(after_help = "\
+Examples:
+  punctual run logs 4683711365120
+  punctual run logs 4683711365120 -f
+  punctual run logs 4683711365120 --attempt 2 --raw > output.bin")]
+    Logs(Logs),
     /// Stop a run, or keep it from starting
     #[command(after_help = "Example:\n  punctual run cancel 4683711365120")]
     Cancel { id: RunId },
@@ -82,6 +88,12 @@ pub(crate) struct Listing {
     /// In these states only, with commas between; also PENDING, RUNNING, COMPLETED, FAILED
     #[arg(long)]
     state: Option<String>,
+    /// Made by these only, with commas between: schedule, misfire, manual, submit, retry
+    #[arg(long)]
+    trigger: Option<String>,
+    /// Asked for under this key
+    #[arg(long)]
+    key: Option<String>,
     /// Created since: how long ago, or an instant
     #[arg(long, value_name = "SINCE")]
     since: Option<Since>,
@@ -91,6 +103,9 @@ pub(crate) struct Listing {
     /// At most so many
     #[arg(long, default_value_t = 50)]
     limit: usize,
+    /// A line for every attempt of each run
+    #[arg(long)]
+    attempts: bool,
     /// Look again every second
     #[arg(long)]
     watch: bool,
@@ -130,7 +145,7 @@ impl Verb {
             Verb::List(listing) if listing.watch => watch(session, &listing).await,
             Verb::List(listing) => list(session, &listing).await,
             Verb::Show { id, events } => show(session, id, events).await,
-            Verb::Logs { id } => logs(session, id).await,
+            Verb::Logs(logs) => logs.run(session).await,
             Verb::Cancel { id } => {
                 let run = client.cancel_run(namespace, id).await?;
                 output.show(&run, |_| match run.state.0 {
@@ -178,63 +193,88 @@ impl SubmitArgs {
 }
 
 impl Listing {
-    pub(crate) fn of_job(job: Name, limit: usize) -> Self {
-        Listing { job: Some(job), state: None, since: None, until: None, limit, watch: false }
+    pub(crate) fn of_job(job: Name, limit: usize, attempts: bool) -> Self {
+        let (state, trigger, key) = (None, None, None);
+        let (since, until) = (None, None);
+        Listing { job: Some(job), state, trigger, key, since, until, limit, attempts, watch: false }
     }
 
     async fn read(&self, session: &Session) -> Result<(Vec<Run>, bool), Failure> {
         let now = wiring::now();
-        let mut query = RunQuery {
+        let query = RunQuery {
             job: self.job.clone(),
             state: self.state.clone(),
+            trigger: self.trigger.clone(),
+            key: self.key.clone(),
+            attempts: self.attempts.then_some(true),
             since: self.since.map(|since| Text(since.at(now))),
             until: self.until.map(|until| Text(until.at(now))),
             ..RunQuery::default()
         };
-        let mut runs = Vec::new();
-        loop {
-            query.limit = Some((self.limit - runs.len()).clamp(1, PAGE));
-            let page = session.client.runs(&session.namespace, &query).await?;
-            runs.extend(page.items);
-            query.after = page.next;
-            if query.after.is_none() || runs.len() >= self.limit {
-                return Ok((runs, query.after.is_some()));
-            }
-        }
+        gather(self.limit, async |after, size| {
+            let query = RunQuery { after, limit: Some(size), ..query.clone() };
+            session.client.runs(&session.namespace, &query).await
+        })
+        .await
     }
 }
 
 pub(crate) async fn list(session: &Session, listing: &Listing) -> Result<(), Failure> {
     let (runs, more) = listing.read(session).await?;
-    session.output.show(&runs, |output| table(output, &runs, wiring::now()))?;
+    session.output.show(&runs, |output| {
+        if listing.attempts { attempts_table(output, &runs) } else { table(output, &runs, wiring::now()) }
+    })?;
     say_if_more(more);
     Ok(())
 }
 
-pub(crate) fn say_if_more(more: bool) {
-    if more {
-        eprintln!("hint: there are more, --limit shows them");
-    }
-}
-
+/// On a terminal the picture is drawn anew; a program gets one line, or one object, for every run that changed.
 async fn watch(session: &Session, listing: &Listing) -> Result<(), Failure> {
+    let mut seen = BTreeMap::new();
     loop {
         let (runs, _) = listing.read(session).await?;
-        session.output.show(&runs, |output| {
-            // Home and clear, so that the newest picture stands where the last one did.
-            let wipe = if output.is_terminal() { "\u{1b}[H\u{1b}[2J" } else { "" };
-            format!("{wipe}{}\n", table(output, &runs, wiring::now()))
-        })?;
+        if session.output.is_terminal() {
+            session.output.show(&runs, |output| {
+                // Home and clear, so that the newest picture stands where the last one did.
+                format!("\u{1b}[H\u{1b}[2J{}\n", table(output, &runs, wiring::now()))
+            })?;
+        } else {
+            for run in runs.iter().rev().filter(|run| is_news(&mut seen, run)) {
+                print(&line(session.output.format(), run)?)?;
+            }
+            // What has left the listing is not asked after any more.
+            let oldest = runs.last().map(|run| run.id.0);
+            seen.retain(|run, _| oldest.is_some_and(|oldest| *run >= oldest));
+        }
         tokio::time::sleep(REDRAW).await;
     }
 }
 
-fn table(output: Output, runs: &[Run], now: Timestamp) -> String {
-    if output.is_narrow() {
-        return narrow_table(output, runs, now);
+/// Whether a run is new, or another than when it was last seen.
+fn is_news(seen: &mut BTreeMap<RunId, (Status, u32)>, run: &Run) -> bool {
+    let now = (run.state.0, run.attempt);
+    seen.insert(run.id.0, now) != Some(now)
+}
+
+fn line(format: Format, run: &Run) -> Result<String, Failure> {
+    match format {
+        Format::Table => {
+            let words =
+                [run.id.to_string(), job(run), run.state.to_string(), run.due_at.to_string(), result(run)];
+            Ok(words.join("  "))
+        }
+        Format::Json => serde_json::to_string(run).map_err(|error| Failure::new(Exit::Failed, error)),
+        Format::Yaml => {
+            let text = yaml::to_string(run).map_err(|error| Failure::new(Exit::Failed, error))?;
+            Ok(format!("---\n{text}"))
+        }
     }
-    let mut table =
-        output.table(&["ID", "JOB", "STATE", "TRIGGER", "DUE (UTC)", "TOOK", "ATTEMPT", "RESULT"]);
+}
+
+fn table(output: Output, runs: &[Run], now: Timestamp) -> String {
+    let titles = ["ID", "JOB", "STATE", "TRIGGER", "DUE (UTC)", "LATE", "TOOK", "ATTEMPT", "RESULT"];
+    let spare = ["ATTEMPT", "TRIGGER", "LATE", "TOOK", "RESULT", "DUE (UTC)"];
+    let mut table = output.table(&titles).sparing(&spare);
     for run in runs {
         table.add_row([
             Cell::new(run.id),
@@ -242,6 +282,7 @@ fn table(output: Output, runs: &[Run], now: Timestamp) -> String {
             output.state(run.state.0),
             Cell::new(trigger(run)),
             Cell::new(output.time(run.due_at.0, now)),
+            Cell::new(late(run).unwrap_or_else(|| "-".to_owned())),
             Cell::new(took(run)),
             Cell::new(run.attempt),
             Cell::new(result(run)),
@@ -250,19 +291,39 @@ fn table(output: Output, runs: &[Run], now: Timestamp) -> String {
     text(table)
 }
 
-fn narrow_table(output: Output, runs: &[Run], now: Timestamp) -> String {
-    let mut table = output.table(&["ID", "JOB", "STATE", "DUE", "TOOK", "RESULT"]);
+/// Every attempt of the runs, those of the newest run first.
+fn attempts_table(output: Output, runs: &[Run]) -> String {
+    let mut table = output.table(&["RUN", "ATTEMPT", "WORKER", "ASSIGNED (UTC)", "TOOK", "RESULT", "ERROR"]);
     for run in runs {
-        table.add_row([
-            Cell::new(run.id),
-            Cell::new(job(run)),
-            output.state(run.state.0),
-            Cell::new(output.time(run.due_at.0, now)),
-            Cell::new(took(run)),
-            Cell::new(result(run)),
-        ]);
+        for attempt in run.attempts.iter().flatten() {
+            table.add_row(attempt_row(run, attempt));
+        }
     }
     text(table)
+}
+
+fn attempt_row(run: &Run, attempt: &Attempt) -> [String; 7] {
+    let none = || "-".to_owned();
+    let begun = attempt.started_at.unwrap_or(attempt.assigned_at);
+    let result = match (attempt.result, attempt.exit_code) {
+        (None, _) => "under way".to_owned(),
+        (Some(result), Some(code)) if code != 0 => format!("{} ({code})", result.as_str()),
+        (Some(result), _) => result.as_str().to_owned(),
+    };
+    [
+        run.id.to_string(),
+        attempt.number.to_string(),
+        attempt.worker.clone().unwrap_or_else(none),
+        attempt.assigned_at.to_string(),
+        attempt.finished_at.map_or_else(none, |end| time::took(begun.0, end.0)),
+        result,
+        attempt.error.as_deref().map_or_else(none, |error| one_line(error, 60)),
+    ]
+}
+
+/// How late a run was begun.
+fn late(run: &Run) -> Option<String> {
+    run.lateness_ms.map(|millis| time::span(Duration::from_millis(millis)))
 }
 
 fn job(run: &Run) -> String {
@@ -274,9 +335,7 @@ fn took(run: &Run) -> String {
 }
 
 fn trigger(run: &Run) -> String {
-    // A unit variant is a string.
-    let word = serde_json::to_value(run.trigger).ok();
-    word.as_ref().and_then(|word| word.as_str()).unwrap_or_default().to_owned()
+    run.trigger.as_str().to_owned()
 }
 
 /// What a run left behind, on one line: why it ended, what went wrong, else what it said.
@@ -295,14 +354,13 @@ async fn show(session: &Session, id: RunId, events: bool) -> Result<(), Failure>
     session.output.show(&bare, |output| describe(output, &run))
 }
 
-fn describe(output: Output, run: &Run) -> String {
+pub(crate) fn describe(output: Output, run: &Run) -> String {
     let now = wiring::now();
     let job = run.job.as_ref().map(|job| {
         let revision = run.revision.map(|revision| format!(", revision {revision}")).unwrap_or_default();
         format!("{}/{job}{revision}", run.namespace)
     });
     let took = run.started_at.zip(run.finished_at).map(|(from, to)| time::took(from.0, to.0));
-    let late = run.started_at.map(|started| time::took(run.due_at.0, started.0));
     let facts = fields(&[
         ("run", Some(run.id.to_string())),
         ("job", job.or_else(|| Some(format!("none, in {}", run.namespace)))),
@@ -313,7 +371,7 @@ fn describe(output: Output, run: &Run) -> String {
         ("created", Some(time::both(run.created_at.0, now))),
         ("started", run.started_at.map(|at| time::both(at.0, now))),
         ("finished", run.finished_at.map(|at| time::both(at.0, now))),
-        ("late by", late),
+        ("late by", late(run)),
         ("took", took),
         ("attempt", Some(run.attempt.to_string())),
         ("worker", run.worker.clone()),
@@ -324,10 +382,10 @@ fn describe(output: Output, run: &Run) -> String {
         ("error", run.error.clone()),
         ("output", run.output.clone()),
     ]);
-    match run.events.as_deref() {
-        None | Some([]) => facts,
-        Some(events) => format!("{facts}\n\n{}", story(output, events)),
-    }
+    let attempts = run.attempts.as_deref().filter(|attempts| attempts.len() > 1);
+    let attempts = attempts.map(|_| attempts_table(output, slice::from_ref(run)));
+    let story = run.events.as_deref().filter(|events| !events.is_empty()).map(|events| story(output, events));
+    [Some(facts), attempts, story].into_iter().flatten().collect::<Vec<_>>().join("\n\n")
 }
 
 fn story(output: Output, events: &[Event]) -> String {
@@ -342,14 +400,6 @@ fn story(output: Output, events: &[Event]) -> String {
         ]);
     }
     text(table)
-}
-
-async fn logs(session: &Session, id: RunId) -> Result<(), Failure> {
-    let mut chunks = session.client.logs(&session.namespace, id).await?;
-    while let Some(chunk) = chunks.next().await? {
-        io::stdout().write_all(&chunk).map_err(Failure::io)?;
-    }
-    io::stdout().flush().map_err(Failure::io)
 }
 
 /// Prints a run that was just made or, if asked, waits for its end and prints that.
@@ -375,5 +425,37 @@ pub(crate) fn made(run: &Run) -> String {
     match &run.job {
         Some(job) => format!("run {} of {}/{job}, due {due}", run.id, run.namespace),
         None => format!("run {}, due {due}", run.id),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn run(state: &str, attempt: u32) -> Run {
+        serde_json::from_value(json!({
+            "id": "7", "namespace": "default", "job": "a", "trigger": "manual", "state": state, "attempt": attempt,
+            "due_at": "2027-01-15T08:00:00Z", "created_at": "2027-01-15T08:00:00Z",
+        }))
+        .expect("a run of an older server is still a run")
+    }
+
+    #[test]
+    fn a_watcher_hears_of_a_run_once_for_every_change() {
+        let mut seen = BTreeMap::new();
+        let news = [("ready", 0), ("ready", 0), ("running", 1), ("running", 1), ("ready", 1), ("running", 2)];
+        let heard = news.map(|(state, attempt)| is_news(&mut seen, &run(state, attempt)));
+        assert_eq!(heard, [true, false, true, false, true, true]);
+    }
+
+    #[test]
+    fn a_line_is_one_line_in_every_format() {
+        let run = Run { output: Some("two\nlines".to_owned()), ..run("succeeded", 1) };
+        for format in [Format::Table, Format::Json] {
+            assert!(!line(format, &run).unwrap().contains('\n'), "{format:?}");
+        }
+        assert!(line(Format::Yaml, &run).unwrap().starts_with("---\n"));
     }
 }

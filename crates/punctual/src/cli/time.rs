@@ -85,7 +85,10 @@ fn rough(span: Duration) -> String {
 
 /// How long something took.
 pub(crate) fn took(from: Timestamp, to: Timestamp) -> String {
-    let span = to.since(from);
+    span(to.since(from))
+}
+
+pub(crate) fn span(span: Duration) -> String {
     if span >= Duration::from_secs(10) { rough(span) } else { format_duration(span) }
 }
 

@@ -8,9 +8,9 @@ use clap::Args;
 use punctual_client::Chunks;
 use punctual_verify::{History, Options};
 
-use super::Session;
 use super::failure::{Exit, Failure};
 use super::output::print;
+use super::{Session, progress};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -56,7 +56,9 @@ fn of_lines(lines: impl BufRead) -> Result<History, Failure> {
 async fn of_server(mut chunks: Chunks) -> Result<History, Failure> {
     let mut history = History::new();
     let mut rest: Vec<u8> = Vec::new();
+    let bar = progress::bytes("reading history");
     while let Some(chunk) = chunks.next().await? {
+        bar.inc(u64::try_from(chunk.len()).unwrap_or(0));
         rest.extend(chunk);
         let mut begin = 0;
         while let Some(len) = rest[begin..].iter().position(|byte| *byte == b'\n') {
@@ -65,6 +67,7 @@ async fn of_server(mut chunks: Chunks) -> Result<History, Failure> {
         }
         rest.drain(..begin);
     }
+    bar.finish_and_clear();
     add(&mut history, &String::from_utf8_lossy(&rest))?;
     Ok(history)
 }

@@ -1,23 +1,37 @@
-//! Dead letters: list, replay, discard.
+//! Dead letters: list, show, replay, discard, one by one or many at once.
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use punctual_core::command::{Answer, Command, Refusal, RetryRun};
+use futures_util::{StreamExt, stream};
+use punctual_core::Timestamp;
+use punctual_core::change;
+use punctual_core::command::{Answer, Command, Key, RetryRun};
 use punctual_core::ids::RunId;
+use punctual_core::name::{Name, Namespace};
+use punctual_core::run::Status;
+use punctual_core::task::Params;
+use punctual_store::LetterFilter;
 use punctual_wire::Text;
-use punctual_wire::rest::{Again, DeadLetter, Page, Run};
+use punctual_wire::rest::{
+    self, Action, Again, Chosen, Code, DeadLetter, Decide, Decision, Decisions, Page, Problem,
+};
 use serde::Deserialize;
 
 use super::ask::unexpected;
 use super::problem::Failed;
-use super::request::{Asked, IdempotencyKey, In, MaybeJson, RunAt, page_limit};
+use super::request::{self, Asked, IdempotencyKey, In, MaybeJson, RunAt, page_limit};
 use crate::Doors;
+
+/// Letters decided about at a time: they share commits, and leave room for others.
+const AT_ONCE: usize = 64;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Listing {
+    job: Option<Name>,
+    since: Option<Text<Timestamp>>,
     limit: Option<Text<usize>>,
     after: Option<Text<RunId>>,
 }
@@ -28,16 +42,34 @@ pub(crate) async fn list(
     Asked(listing): Asked<Listing>,
 ) -> Result<Json<Page<DeadLetter>>, Failed> {
     let limit = page_limit(listing.limit)?;
+    let filter = LetterFilter {
+        namespace: Some(namespace),
+        job: listing.job,
+        since: listing.since.map(|since| since.0),
+    };
     let after = listing.after.map(|after| after.0);
-    let store = doors.handle.store();
-    let letters = store.dead_letters(Some(&namespace), after, limit + 1).await?;
+    let letters = doors.handle.store().dead_letters(&filter, after, limit + 1).await?;
     let page = Page::cut(letters, limit, |letter| letter.run.to_string());
     let mut items = Vec::with_capacity(page.items.len());
     for letter in &page.items {
-        let record = store.run(&namespace, letter.run).await?;
-        items.push(DeadLetter::of(letter, record.map(|record| Run::from(&*record.run))));
+        items.push(with_run(&doors, letter).await?);
     }
     Ok(Json(Page { items, next: page.next }))
+}
+
+pub(crate) async fn show(State(doors): State<Doors>, at: RunAt) -> Result<Json<DeadLetter>, Failed> {
+    let filter = LetterFilter { namespace: Some(at.namespace), ..LetterFilter::default() };
+    let just_before = Some(RunId(at.run.0 - 1));
+    let letters = doors.handle.store().dead_letters(&filter, just_before, 1).await?;
+    match letters.first().filter(|letter| letter.run == at.run) {
+        Some(letter) => Ok(Json(with_run(&doors, letter).await?)),
+        None => Err(Problem::new(Code::NoSuchDeadLetter, format!("no dead letter {}", at.run)).into()),
+    }
+}
+
+async fn with_run(doors: &Doors, letter: &change::DeadLetter) -> Result<DeadLetter, Failed> {
+    let record = doors.handle.store().run(&letter.namespace, letter.run).await?;
+    Ok(DeadLetter::of(letter, record.as_ref()))
 }
 
 pub(crate) async fn replay(
@@ -47,17 +79,7 @@ pub(crate) async fn replay(
     MaybeJson(body): MaybeJson<Again>,
 ) -> Result<Response, Failed> {
     let again = body.into_core(key.as_deref())?;
-    // Without a key a second click is a second ask, and by then the letter is gone. With one it must get the
-    // first answer again, which only the shard can give.
-    if again.key.is_none() && !doors.find_run(&at).await?.dead_letter {
-        return Err(Failed(Refusal::NotADeadLetter(at.run).into()));
-    }
-    let command = Command::RetryRun(RetryRun {
-        namespace: at.namespace.clone(),
-        run: at.run,
-        params: again.what,
-        key: again.key,
-    });
+    let command = replay_of(&at.namespace, at.run, again.what, again.key);
     doors.ask_new_run(&at.namespace, command).await
 }
 
@@ -67,4 +89,59 @@ pub(crate) async fn discard(State(doors): State<Doors>, at: RunAt) -> Result<Sta
         Answer::Discarded => Ok(StatusCode::NO_CONTENT),
         other => Err(unexpected(&other)),
     }
+}
+
+/// Each letter is decided about by itself and answered by itself. Asked again, those that are done say that they are
+/// no dead letters any more; under an `Idempotency-Key` a replay is answered with the run it made.
+pub(crate) async fn decide(
+    State(doors): State<Doors>,
+    In(namespace): In,
+    IdempotencyKey(key): IdempotencyKey,
+    request::Json(body): request::Json<Decide>,
+) -> Result<Json<Decisions>, Failed> {
+    let chosen = body.chosen()?;
+    let again = Again { params: body.params, key: None }.into_core(key.as_deref())?;
+    let (ids, more) = choose(&doors, &namespace, chosen).await?;
+    let command = |run| match body.action {
+        Action::Replay => replay_of(&namespace, run, again.what.clone(), again.key.clone()),
+        Action::Discard => Command::DiscardDeadLetter { namespace: namespace.clone(), run },
+    };
+    let decisions = stream::iter(ids).map(|run| decided(&doors, run, command(run)));
+    let items = decisions.buffered(AT_ONCE).collect().await;
+    Ok(Json(Decisions { items, more }))
+}
+
+/// The letters meant, and whether there are more of them.
+async fn choose(doors: &Doors, namespace: &Namespace, chosen: Chosen) -> Result<(Vec<RunId>, bool), Failed> {
+    match chosen {
+        Chosen::These(ids) => Ok((ids, false)),
+        Chosen::OldestOf { job, limit } => {
+            let filter = LetterFilter { namespace: Some(namespace.clone()), job: Some(job), since: None };
+            let mut letters = doors.handle.store().dead_letters(&filter, None, limit + 1).await?;
+            let more = letters.len() > limit;
+            letters.truncate(limit);
+            Ok((letters.into_iter().map(|letter| letter.run).collect(), more))
+        }
+    }
+}
+
+async fn decided(doors: &Doors, letter: RunId, command: Command) -> Decision {
+    let nothing = Decision { id: Text(letter), done: false, run: None, state: None, problem: None };
+    match doors.handle.command(command).await.map_err(Failed::from) {
+        // One that was skipped at once has tried nothing, and the letter still waits.
+        Ok(Answer::Run(run)) => Decision {
+            done: run.status() != Status::Skipped,
+            run: Some(Text(run.id)),
+            state: Some(rest::State(run.status())),
+            ..nothing
+        },
+        Ok(Answer::Existing(run)) => Decision { done: true, run: Some(Text(run)), ..nothing },
+        Ok(Answer::Discarded) => Decision { done: true, ..nothing },
+        Ok(other) => Decision { problem: Some(unexpected(&other).0), ..nothing },
+        Err(Failed(problem)) => Decision { problem: Some(problem), ..nothing },
+    }
+}
+
+fn replay_of(namespace: &Namespace, run: RunId, params: Option<Params>, key: Option<Key>) -> Command {
+    Command::RetryRun(RetryRun { namespace: namespace.clone(), run, params, key, dead_letter: true })
 }

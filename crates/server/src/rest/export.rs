@@ -18,7 +18,7 @@ use punctual_core::name::{Name, Namespace};
 use punctual_core::schedule::When;
 use punctual_store::{Error, JobFilter, RunFilter};
 use punctual_wire::Text;
-use punctual_wire::rest::{Event, Line, Skip, Stats};
+use punctual_wire::rest::{Carried, Event, Line, Skip, Stats};
 use serde::Deserialize;
 
 use super::problem::Failed;
@@ -78,7 +78,8 @@ async fn jobs(
 ) -> Result<Stage, Error> {
     let jobs = doors.handle.store().jobs(&JobFilter::default(), after, PAGE).await?;
     for job in &jobs {
-        lines.add(&Line::Job { job: Box::new((&**job).into()), cursor: (&job.cursor).into() });
+        let (cursor, calendars) = ((&job.cursor).into(), Carried::of(&job.definition));
+        lines.add(&Line::Job { job: Box::new((&**job).into()), cursor, calendars });
         skips(doors, range, job, lines).await?;
     }
     match jobs.last() {
@@ -127,6 +128,7 @@ async fn count(doors: &Doors, job: &Arc<Job>, skip: &change::Skip) -> Result<Opt
 
 fn count_due(definition: &Definition, created: Timestamp, from: Timestamp, to: Timestamp) -> Option<u64> {
     if let [schedule] = definition.schedules.as_slice()
+        && schedule.calendar.is_none()
         && let When::Every(period) = schedule.when
         && !period.is_zero()
     {

@@ -2,25 +2,62 @@
 
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::Request;
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{self, HeaderMap, HeaderName};
 use axum::http::{HeaderValue, Method};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use punctual_wire::rest::{Code, Problem};
+use tokio::time::Instant;
 use tracing::error;
 
 use super::problem::{Failed, internal};
+use crate::Doors;
+use crate::limits::{ADDRESS_BYTES_MAX, HEADERS_BYTES_MAX, HEADERS_MAX};
+use crate::metrics::Requests;
+use crate::settings::Settings;
 
-const ADDRESS_BYTES_MAX: usize = 8 * 1024;
-const HEADERS_BYTES_MAX: usize = 32 * 1024;
-const HEADERS_MAX: usize = 100;
+/// What a browser may do with an answer: nothing but show it.
+const CONTENT_POLICY: &str = "default-src 'none'; frame-ancestors 'none'";
 
-pub(crate) fn around<S: Clone + Send + Sync + 'static>(router: Router<S>) -> Router<S> {
-    router.layer(middleware::from_fn(check)).layer(middleware::from_fn(catch_panic))
+#[derive(Debug, Clone)]
+pub(crate) struct Guard {
+    settings: Arc<Settings>,
+    requests: Arc<Requests>,
+}
+
+#[cfg(test)]
+impl Default for Guard {
+    fn default() -> Self {
+        Guard { settings: Arc::default(), requests: Arc::new(Requests::new()) }
+    }
+}
+
+impl Guard {
+    pub(crate) fn of(doors: &Doors) -> Guard {
+        Guard { settings: Arc::clone(&doors.settings), requests: Arc::clone(&doors.requests) }
+    }
+}
+
+pub(crate) fn around<S: Clone + Send + Sync + 'static>(router: Router<S>, guard: Guard) -> Router<S> {
+    router
+        .layer(middleware::from_fn_with_state(Arc::clone(&guard.settings), check))
+        .layer(middleware::from_fn(catch_panic))
+        .layer(middleware::from_fn_with_state(guard.requests, count))
+}
+
+async fn count(State(requests): State<Arc<Requests>>, request: Request, next: Next) -> Response {
+    let began = Instant::now();
+    let method = request.method().clone();
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let response = next.run(request).await;
+    let route = route.as_ref().map(MatchedPath::as_str);
+    requests.answered(&method, route, response.status(), began.elapsed());
+    response
 }
 
 /// A panic is a bug and costs its request, not the server.
@@ -35,18 +72,20 @@ async fn catch_panic(request: Request, next: Next) -> Response {
     }
 }
 
-async fn check(request: Request, next: Next) -> Response {
-    let mut response = match refusal(&request) {
+async fn check(State(settings): State<Arc<Settings>>, request: Request, next: Next) -> Response {
+    let mut response = match refusal(&request, &settings.hosts) {
         Some(problem) => Failed(problem).into_response(),
         None => next.run(request).await,
     };
     let headers = response.headers_mut();
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(CONTENT_POLICY));
     response
 }
 
-fn refusal(request: &Request) -> Option<Problem> {
+fn refusal(request: &Request, hosts: &[String]) -> Option<Problem> {
     let address = request.uri().path_and_query().map_or(0, |address| address.as_str().len());
     if address > ADDRESS_BYTES_MAX {
         return Some(Problem::new(Code::AddressTooLong, format!("at most {ADDRESS_BYTES_MAX} bytes")));
@@ -57,18 +96,18 @@ fn refusal(request: &Request) -> Option<Problem> {
         let message = format!("at most {HEADERS_MAX} headers of {HEADERS_BYTES_MAX} bytes together");
         return Some(Problem::new(Code::HeadersTooLarge, message));
     }
-    foreign(request.method(), headers)
+    foreign(request.method(), headers, hosts)
 }
 
 /// A page of another web site must not reach a server on this machine through the browser of whoever sits at it:
 /// neither by asking across (`Origin`) nor by a name that was made to point here (`Host`).
-fn foreign(method: &Method, headers: &HeaderMap) -> Option<Problem> {
+fn foreign(method: &Method, headers: &HeaderMap, hosts: &[String]) -> Option<Problem> {
     let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     let host = text(header::HOST);
     if let Some(host) = host
-        && !is_local_name(host)
+        && !is_own_name(host, hosts)
     {
-        let message = "ask by IP address or as localhost";
+        let message = "ask by IP address, as localhost, or by a name of `server.hosts`";
         return Some(Problem::new(Code::CrossOrigin, message).about("Host"));
     }
     let changes = method != Method::GET && method != Method::HEAD;
@@ -81,11 +120,12 @@ fn foreign(method: &Method, headers: &HeaderMap) -> Option<Problem> {
     }
 }
 
-fn is_local_name(host: &str) -> bool {
+fn is_own_name(host: &str, hosts: &[String]) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => host,
     };
     let bare = name.trim_start_matches('[').trim_end_matches(']');
-    name.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok()
+    let is_known = hosts.iter().any(|known| known.eq_ignore_ascii_case(name));
+    is_known || name.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok()
 }

@@ -1,32 +1,30 @@
-//! Jobs: put, show, list, delete, run, pause, resume, and when they are due next.
+//! Jobs: put, patch, check, show, list, delete, run, pause, resume, and when they are due next.
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use punctual_core::command::{Answer, Command, Made, PutJob, RunJob};
+use punctual_core::advice;
+use punctual_core::command::{Answer, Command, Expect, Made, PutJob, Refusal, RunJob};
 use punctual_core::job;
 use punctual_core::limits::PAGE_MAX;
-use punctual_core::name::Name;
 use punctual_store::JobFilter;
-use punctual_wire::rest::{self, Fire, Job, Page, Problem, Start};
+use punctual_wire::job_file::JobFile;
+use punctual_wire::rest::{self, Checked, Code, Fire, Job, Page, Problem, Start};
 use punctual_wire::{Text, job_file};
 use serde::Deserialize;
 
 use super::ask::unexpected;
 use super::problem::Failed;
-use super::request::{Asked, Expected, IdempotencyKey, In, JobAt, JobBody, MaybeJson, page_limit};
+use super::request::{
+    Asked, ByName, Expected, FileBody, IdempotencyKey, In, MaybeJson, Named, PatchBody, page_limit,
+};
 use crate::Doors;
 
+/// How often a patch is made anew when the job was edited meanwhile: each time somebody else got on.
+const PATCH_TRIES: usize = 8;
 /// Fires shown when the asker does not say how many.
 const NEXT_DEFAULT: usize = 5;
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Listing {
-    limit: Option<Text<usize>>,
-    after: Option<Name>,
-}
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -37,10 +35,10 @@ pub(crate) struct Preview {
 pub(crate) async fn list(
     State(doors): State<Doors>,
     In(namespace): In,
-    Asked(listing): Asked<Listing>,
+    Asked(listing): Asked<ByName>,
 ) -> Result<Json<Page<Job>>, Failed> {
     let limit = page_limit(listing.limit)?;
-    let filter = JobFilter { namespace: Some(namespace.clone()) };
+    let filter = JobFilter { namespace: Some(namespace.clone()), calendar: None };
     let after = listing.after.map(|name| (namespace, name));
     let jobs = doors.handle.store().jobs(&filter, after, limit + 1).await?;
     let page = Page::cut(jobs, limit, |job| job.name.to_string());
@@ -49,25 +47,80 @@ pub(crate) async fn list(
 
 pub(crate) async fn put(
     State(doors): State<Doors>,
-    at: JobAt,
+    at: Named,
     Expected(expect): Expected,
-    JobBody(body): JobBody,
+    FileBody(body): FileBody,
 ) -> Result<Response, Failed> {
     let draft = job_file::read_for(body, &at.namespace, &at.name)?;
     let put = PutJob { namespace: at.namespace, name: at.name, definition: draft.definition, expect };
     let (job, made) = doors.ask_job(Command::PutJob(put)).await?;
     let status = if made == Made::Created { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, [(rest::MADE_HEADER, rest::Made::from(made).as_str())], tagged(&job)).into_response())
+    Ok((status, said_made(made), tagged(&job)).into_response())
 }
 
-pub(crate) async fn show(State(doors): State<Doors>, at: JobAt) -> Result<Response, Failed> {
+/// A patch is made of the job as it is and put on condition that it still is: of two patches at once neither is lost.
+pub(crate) async fn patch(
+    State(doors): State<Doors>,
+    at: Named,
+    Expected(expect): Expected,
+    PatchBody(patch): PatchBody,
+) -> Result<Response, Failed> {
+    if expect == Expect::Absent {
+        return Err(Problem::parameter("If-None-Match", "a patch needs a job that is there").into());
+    }
+    let mut tries = 1;
+    loop {
+        let job = doors.find_job(&at.namespace, &at.name).await?;
+        if let Expect::Revision(expected) = expect
+            && expected != job.revision
+        {
+            return Err(Failed(Refusal::WrongRevision { expected, actual: job.revision }.into()));
+        }
+        let file = JobFile::of(&job.namespace, &job.name, &job.definition);
+        let draft = job_file::patched(&file, patch.clone())?;
+        let put = PutJob {
+            namespace: draft.namespace,
+            name: draft.name,
+            definition: draft.definition,
+            expect: Expect::Revision(job.revision),
+        };
+        match doors.ask_job(Command::PutJob(put)).await {
+            Ok((job, made)) => return Ok((said_made(made), tagged(&job)).into_response()),
+            Err(Failed(problem))
+                if problem.code == Code::WrongRevision
+                    && expect == Expect::Anything
+                    && tries < PATCH_TRIES =>
+            {
+                tries += 1;
+            }
+            Err(failed) => return Err(failed),
+        }
+    }
+}
+
+/// What a put would do, without doing it.
+pub(crate) async fn validate(
+    State(doors): State<Doors>,
+    In(namespace): In,
+    FileBody(body): FileBody,
+) -> Result<Json<Checked>, Failed> {
+    let draft = job_file::read_in(body, &namespace)?;
+    let definition = doors.handle.with_calendars(&draft.namespace, draft.definition).await?;
+    definition.check().map_err(|invalid| Failed(Refusal::Invalid(invalid).into()))?;
+    let known = doors.handle.store().job(&draft.namespace, &draft.name).await?;
+    let now = doors.clock.now();
+    let job = advice::as_if_put(known.as_deref(), draft.namespace, draft.name, definition, now);
+    Ok(Json(Checked::of(&job, NEXT_DEFAULT, advice::of(&job))))
+}
+
+pub(crate) async fn show(State(doors): State<Doors>, at: Named) -> Result<Response, Failed> {
     let job = doors.find_job(&at.namespace, &at.name).await?;
     Ok(tagged(&job))
 }
 
 pub(crate) async fn delete(
     State(doors): State<Doors>,
-    at: JobAt,
+    at: Named,
     Expected(expect): Expected,
 ) -> Result<StatusCode, Failed> {
     let command = Command::DeleteJob { namespace: at.namespace, name: at.name, expect };
@@ -79,7 +132,7 @@ pub(crate) async fn delete(
 
 pub(crate) async fn run(
     State(doors): State<Doors>,
-    at: JobAt,
+    at: Named,
     IdempotencyKey(key): IdempotencyKey,
     MaybeJson(body): MaybeJson<Start>,
 ) -> Result<Response, Failed> {
@@ -94,19 +147,19 @@ pub(crate) async fn run(
     doors.ask_new_run(&at.namespace, command).await
 }
 
-pub(crate) async fn pause(State(doors): State<Doors>, at: JobAt) -> Result<Response, Failed> {
+pub(crate) async fn pause(State(doors): State<Doors>, at: Named) -> Result<Response, Failed> {
     let command = Command::PauseJob { namespace: at.namespace, name: at.name };
     Ok(tagged(&doors.ask_job(command).await?.0))
 }
 
-pub(crate) async fn resume(State(doors): State<Doors>, at: JobAt) -> Result<Response, Failed> {
+pub(crate) async fn resume(State(doors): State<Doors>, at: Named) -> Result<Response, Failed> {
     let command = Command::ResumeJob { namespace: at.namespace, name: at.name };
     Ok(tagged(&doors.ask_job(command).await?.0))
 }
 
 pub(crate) async fn next(
     State(doors): State<Doors>,
-    at: JobAt,
+    at: Named,
     Asked(preview): Asked<Preview>,
 ) -> Result<Json<Page<Fire>>, Failed> {
     let count = preview.count.map_or(NEXT_DEFAULT, |count| count.0);
@@ -115,6 +168,10 @@ pub(crate) async fn next(
     }
     let job = doors.find_job(&at.namespace, &at.name).await?;
     Ok(Json(Page { items: Fire::of(&job, count), next: None }))
+}
+
+fn said_made(made: Made) -> [(&'static str, &'static str); 1] {
+    [(rest::MADE_HEADER, rest::Made::from(made).as_str())]
 }
 
 /// A job with its revision as the tag that `If-Match` takes back.

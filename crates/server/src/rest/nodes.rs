@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use punctual_wire::Text;
 use punctual_wire::rest::{Node, Page, Worker};
 
 use crate::Doors;
@@ -11,6 +12,8 @@ pub(crate) async fn nodes(State(doors): State<Doors>) -> Json<Page<Node>> {
     let node = Node {
         name: doors.node.as_ref().to_owned(),
         roles: ["schedule", "serve", "work"].map(str::to_owned).to_vec(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        now: Text(doors.clock.now()),
         ready: status.ready,
         failed: status.failed,
         shards: status.shards_led,

@@ -17,6 +17,10 @@ impl IntoResponse for Failed {
         let mut response = (status, body).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        // What is left of such a request is not read: the connection is of no more use.
+        if matches!(self.0.code, Code::BodyTooLarge | Code::TooSlow) {
+            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
         if let Some(seconds) = self.0.code.retry_after() {
             headers.insert(header::RETRY_AFTER, seconds.into());
         }

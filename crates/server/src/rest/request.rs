@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
-use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::body::{Body, BodyDataStream, Bytes, HttpBody};
+use axum::extract::{FromRequest, FromRequestParts, MatchedPath, Path, Query, Request};
 use axum::http::header::{self, HeaderMap};
 use axum::http::request::Parts;
 use futures_util::StreamExt;
@@ -11,27 +11,52 @@ use punctual_core::command::Expect;
 use punctual_core::ids::RunId;
 use punctual_core::limits::PAGE_MAX;
 use punctual_core::name::{Name, Namespace};
+use punctual_core::schedule::format_duration;
 use punctual_wire::rest::{Code, Problem};
 use punctual_wire::{Text, tree};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::problem::Failed;
+use crate::limits::BODY_BYTES_MAX;
+use crate::routes::VALIDATE;
+use crate::settings::Settings;
 
-const BODY_BYTES_MAX: usize = 1024 * 1024;
-/// A body that trickles in slower than this holds a connection for nothing.
-const BODY_TIME_MAX: Duration = Duration::from_secs(30);
+/// Bytes of a body that is too large which are read all the same, and thrown away: a client that is still sending
+/// does not hear us.
+const BODY_BYTES_DRAINED: usize = 8 * BODY_BYTES_MAX;
 /// Rows on a page when the asker does not say.
 const PAGE_DEFAULT: usize = 100;
+
+/// How long a body may take to arrive: one that trickles in holds a connection for nothing. Whoever let the
+/// connection in says it with each request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BodyTime(pub(crate) Duration);
 
 /// `/namespaces/{namespace}/…`
 #[derive(Debug)]
 pub(crate) struct In(pub(crate) Namespace);
 
-/// `/namespaces/{namespace}/jobs/{name}/…`
+/// `/namespaces/{namespace}/jobs/{name}/…`, and calendars likewise.
 #[derive(Debug)]
-pub(crate) struct JobAt {
+pub(crate) struct Named {
     pub(crate) namespace: Namespace,
     pub(crate) name: Name,
+}
+
+/// A page of what goes by name.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ByName {
+    pub(crate) limit: Option<Text<usize>>,
+    pub(crate) after: Option<Name>,
+}
+
+/// `/namespaces/{namespace}/jobs/{name}/revisions/{revision}/…`
+#[derive(Debug)]
+pub(crate) struct RevisionAt {
+    pub(crate) job: Named,
+    pub(crate) revision: u32,
 }
 
 /// `/namespaces/{namespace}/runs/{id}/…`
@@ -47,9 +72,18 @@ struct Segments(Vec<(String, String)>);
 impl Segments {
     async fn of<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<Self, Failed> {
         match Path::from_request_parts(parts, state).await {
-            Ok(Path(segments)) => Ok(Segments(segments)),
+            Ok(Path(segments)) => Ok(Segments(segments).completed(parts)),
             Err(_) => Err(Problem::parameter("path", "the address is not UTF-8").into()),
         }
+    }
+
+    /// The job whose name is part of the table: its address has no parameter to tell it.
+    fn completed(mut self, parts: &Parts) -> Segments {
+        let matched = parts.extensions.get::<MatchedPath>().map(MatchedPath::as_str);
+        if matched == Some(VALIDATE) {
+            self.0.push(("name".to_owned(), "validate".to_owned()));
+        }
+        self
     }
 
     fn read<T, E: std::fmt::Display>(
@@ -70,13 +104,24 @@ impl<S: Send + Sync> FromRequestParts<S> for In {
     }
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for JobAt {
+impl<S: Send + Sync> FromRequestParts<S> for Named {
     type Rejection = Failed;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failed> {
         let segments = Segments::of(parts, state).await?;
         let namespace = segments.read("namespace", Namespace::from_dotted)?;
-        Ok(JobAt { namespace, name: segments.read("name", str::parse)? })
+        Ok(Named { namespace, name: segments.read("name", str::parse)? })
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for RevisionAt {
+    type Rejection = Failed;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failed> {
+        let job = Named::from_request_parts(parts, state).await?;
+        let number = |text: &str| text.parse().map_err(|_| "a revision is a number, from 1");
+        let revision = Segments::of(parts, state).await?.read("revision", number)?;
+        Ok(RevisionAt { job, revision })
     }
 }
 
@@ -133,7 +178,11 @@ impl<S: Send + Sync> FromRequestParts<S> for Expected {
                 Ok(revision) if tag.starts_with('"') => Ok(Expected(Expect::Revision(revision))),
                 _ => Err(Problem::parameter("If-Match", "write the revision in quotes, like \"3\"").into()),
             },
-            _ => Err(Problem::parameter("If-Match", "say either If-Match or If-None-Match").into()),
+            // A job cannot be new and at a revision.
+            _ => {
+                let message = "If-Match and If-None-Match cannot both hold; say one of them";
+                Err(Problem::new(Code::WrongRevision, message).about("If-Match").into())
+            }
         }
     }
 }
@@ -171,7 +220,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
     async fn from_request(request: Request, _: &S) -> Result<Self, Failed> {
         match read(request).await? {
             Some(Document::Json(bytes)) => Ok(Json(tree::from_json(&bytes)?)),
-            Some(Document::Yaml(_)) => Err(unsupported("application/json")),
+            Some(Document::Yaml(_) | Document::Patch(_)) => Err(unsupported("application/json")),
             None => Err(Problem::new(Code::Malformed, "a body in JSON is needed").into()),
         }
     }
@@ -187,36 +236,56 @@ impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for MaybeJson
     async fn from_request(request: Request, _: &S) -> Result<Self, Failed> {
         match read(request).await? {
             Some(Document::Json(bytes)) => Ok(MaybeJson(tree::from_json(&bytes)?)),
-            Some(Document::Yaml(_)) => Err(unsupported("application/json")),
+            Some(Document::Yaml(_) | Document::Patch(_)) => Err(unsupported("application/json")),
             None => Ok(MaybeJson(T::default())),
         }
     }
 }
 
-/// A job as a body: JSON or, as in a file, YAML.
+/// A job or a calendar as a body: JSON or, as in a file, YAML.
 #[derive(Debug)]
-pub(crate) struct JobBody(pub(crate) tree::Node);
+pub(crate) struct FileBody(pub(crate) tree::Node);
 
-impl<S: Send + Sync> FromRequest<S> for JobBody {
+impl<S: Send + Sync> FromRequest<S> for FileBody {
     type Rejection = Failed;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Failed> {
-        let needed = || Problem::new(Code::Malformed, "one job is needed as the body");
+        let needed = || Problem::new(Code::Malformed, "one document is needed as the body");
         match read(request).await? {
-            Some(Document::Json(bytes)) => Ok(JobBody(tree::Node::from_json(&bytes)?)),
+            Some(Document::Json(bytes)) => Ok(FileBody(tree::Node::from_json(&bytes)?)),
             Some(Document::Yaml(bytes)) => {
                 let text = str::from_utf8(&bytes).map_err(|_| needed())?;
                 let [node] =
                     <[tree::Node; 1]>::try_from(tree::Node::from_yaml(text)?).map_err(|_| needed())?;
-                Ok(JobBody(node))
+                Ok(FileBody(node))
             }
+            Some(Document::Patch(_)) => Err(unsupported("application/json")),
             None => Err(needed().into()),
+        }
+    }
+}
+
+/// What of a job is to change.
+#[derive(Debug)]
+pub(crate) struct PatchBody(pub(crate) tree::Node);
+
+impl<S: Send + Sync> FromRequest<S> for PatchBody {
+    type Rejection = Failed;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Failed> {
+        match read(request).await? {
+            Some(Document::Json(bytes) | Document::Patch(bytes)) => {
+                Ok(PatchBody(tree::Node::from_json(&bytes)?))
+            }
+            Some(Document::Yaml(_)) => Err(unsupported("application/merge-patch+json")),
+            None => Err(Problem::new(Code::Malformed, "a patch in JSON is needed").into()),
         }
     }
 }
 
 enum Document {
     Json(Bytes),
+    Patch(Bytes),
     Yaml(Bytes),
 }
 
@@ -224,14 +293,21 @@ enum Document {
 async fn read(request: Request) -> Result<Option<Document>, Failed> {
     let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let kind = kind.map(|kind| kind.split(';').next().unwrap_or("").trim().to_ascii_lowercase());
-    let body = tokio::time::timeout(BODY_TIME_MAX, collect(request.into_body()))
-        .await
-        .map_err(|_| Problem::new(Code::TooSlow, "the body did not arrive within 30 s"))??;
+    let expects_go_ahead = request.headers().contains_key(header::EXPECT);
+    if expects_go_ahead && request.body().size_hint().lower() > BODY_BYTES_MAX as u64 {
+        return Err(too_large());
+    }
+    let time = request.extensions().get::<BodyTime>().map_or(Settings::default().request_time, |time| time.0);
+    let body = tokio::time::timeout(time, collect(request.into_body())).await.map_err(|_| {
+        let message = format!("the body did not arrive within {}", format_duration(time));
+        Problem::new(Code::TooSlow, message)
+    })??;
     if body.is_empty() {
         return Ok(None);
     }
     match kind.as_deref() {
         Some("application/json") => Ok(Some(Document::Json(body))),
+        Some("application/merge-patch+json") => Ok(Some(Document::Patch(body))),
         Some("application/yaml" | "application/x-yaml" | "text/yaml") => Ok(Some(Document::Yaml(body))),
         _ => Err(unsupported("application/json")),
     }
@@ -243,11 +319,25 @@ async fn collect(body: Body) -> Result<Bytes, Failed> {
     while let Some(chunk) = stream.next().await {
         let chunk = chunk.map_err(|_| Problem::new(Code::Malformed, "the body broke off"))?;
         if bytes.len() + chunk.len() > BODY_BYTES_MAX {
-            return Err(Problem::new(Code::BodyTooLarge, format!("at most {BODY_BYTES_MAX} bytes")).into());
+            drain(stream).await;
+            return Err(too_large());
         }
         bytes.extend_from_slice(&chunk);
     }
     Ok(bytes.into())
+}
+
+async fn drain(mut stream: BodyDataStream) {
+    let mut read = 0;
+    while let Some(Ok(chunk)) = stream.next().await
+        && read < BODY_BYTES_DRAINED
+    {
+        read += chunk.len();
+    }
+}
+
+fn too_large() -> Failed {
+    Problem::new(Code::BodyTooLarge, format!("at most {BODY_BYTES_MAX} bytes")).into()
 }
 
 fn unsupported(wanted: &str) -> Failed {

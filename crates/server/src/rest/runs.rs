@@ -1,20 +1,20 @@
-//! Runs: submit, list, show, output, cancel, retry.
+//! Runs: submit, list, show, cancel, retry, progress.
+
+use std::sync::Arc;
 
 use axum::Json;
-use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::header;
-use axum::response::{IntoResponse, Response};
-use futures_util::{Stream, stream};
+use axum::http::StatusCode;
+use axum::response::Response;
 use punctual_core::Timestamp;
 use punctual_core::change::RunRecord;
 use punctual_core::command::{Answer, Command, Refusal, RetryRun, Submit};
-use punctual_core::ids::{RunId, Token};
+use punctual_core::ids::RunId;
 use punctual_core::name::Name;
-use punctual_core::run::Status;
-use punctual_store::{LogChunk, RunFilter};
+use punctual_core::run::{self, Status};
+use punctual_store::RunFilter;
 use punctual_wire::Text;
-use punctual_wire::rest::{self, Again, Page, Problem, Run};
+use punctual_wire::rest::{self, Again, Attempt, Page, Problem, Progress, Run};
 use serde::Deserialize;
 
 use super::ask::unexpected;
@@ -22,19 +22,22 @@ use super::problem::Failed;
 use super::request::{Asked, IdempotencyKey, In, MaybeJson, RunAt, page_limit};
 use crate::Doors;
 
-/// Pieces of output read at a time: a mebibyte at most.
-const LOG_PAGE: usize = 16;
-
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Listing {
     job: Option<Name>,
     /// One state or several, with commas between.
     state: Option<String>,
+    /// One trigger or several, with commas between.
+    trigger: Option<String>,
+    /// The key they were asked for under.
+    key: Option<String>,
     since: Option<Text<Timestamp>>,
     until: Option<Text<Timestamp>>,
     limit: Option<Text<usize>>,
     after: Option<Text<RunId>>,
+    /// With every attempt of each.
+    attempts: Option<Text<bool>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -57,6 +60,8 @@ pub(crate) async fn list(
         namespace: Some(namespace),
         job,
         statuses: listing.state.as_deref().map(statuses).transpose()?.unwrap_or_default(),
+        triggers: listing.trigger.as_deref().map(triggers).transpose()?.unwrap_or_default(),
+        key: listing.key.map(key).transpose()?,
         since: listing.since.map(|since| since.0),
         until: listing.until.map(|until| until.0),
         oldest_first: false,
@@ -64,10 +69,31 @@ pub(crate) async fn list(
     let after = listing.after.map(|after| after.0);
     let runs = doors.handle.store().runs(&filter, after, limit + 1).await?;
     let page = Page::cut(runs, limit, |run| run.id.to_string());
-    Ok(Json(Page { items: page.items.iter().map(|run| Run::from(&**run)).collect(), next: page.next }))
+    let with_attempts = listing.attempts.is_some_and(|attempts| attempts.0);
+    let item = |run: &Arc<run::Run>| {
+        let listed = Run::listed(run);
+        Run { attempts: with_attempts.then(|| Attempt::all(run)), ..listed }
+    };
+    Ok(Json(Page { items: page.items.iter().map(item).collect(), next: page.next }))
 }
 
-fn statuses(words: &str) -> Result<Vec<Status>, Failed> {
+fn triggers(words: &str) -> Result<Vec<run::Trigger>, Failed> {
+    let trigger = |word: &str| {
+        let known = || rest::Trigger::ALL.map(rest::Trigger::as_str).join(", ");
+        let read = rest::Trigger::parse(word).map(Into::into);
+        read.ok_or_else(|| Problem::parameter("trigger", format!("known are {}", known())).into())
+    };
+    words.split(',').map(trigger).collect()
+}
+
+fn key(text: String) -> Result<Arc<str>, Failed> {
+    match rest::key(Some(text), None) {
+        Ok(key) => Ok(key.map(|key| key.text).unwrap_or_default()),
+        Err(error) => Err(Problem::parameter(error.field, error.message).into()),
+    }
+}
+
+pub(crate) fn statuses(words: &str) -> Result<Vec<Status>, Failed> {
     let mut all = Vec::new();
     for word in words.split(',') {
         let Some(some) = rest::statuses(word) else {
@@ -104,27 +130,7 @@ pub(crate) async fn show(
 ) -> Result<Json<Run>, Failed> {
     let run = doors.find_run(&at).await?.run;
     let with_events = detail.events.is_some_and(|events| events.0);
-    Ok(Json(if with_events { Run::with_events(&run) } else { Run::from(&*run) }))
-}
-
-/// What the attempts printed, in order, as it was printed.
-pub(crate) async fn logs(State(doors): State<Doors>, at: RunAt) -> Result<Response, Failed> {
-    doors.find_run(&at).await?;
-    let output = Body::from_stream(pieces(doors, at.run));
-    Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], output).into_response())
-}
-
-fn pieces(doors: Doors, run: RunId) -> impl Stream<Item = Result<Bytes, punctual_store::Error>> {
-    stream::try_unfold(None::<(Token, u32)>, move |after| {
-        let doors = doors.clone();
-        async move {
-            let page = doors.handle.store().read_logs(run, after, LOG_PAGE).await?;
-            let Some(LogChunk { token, number, .. }) = page.last() else { return Ok(None) };
-            let place = Some((*token, *number));
-            let bytes: Vec<u8> = page.into_iter().flat_map(|chunk| chunk.bytes).collect();
-            Ok(Some((Bytes::from(bytes), place)))
-        }
-    })
+    Ok(Json(if with_events { Run::with_events(&run) } else { Run::with_attempts(&run) }))
 }
 
 pub(crate) async fn cancel(State(doors): State<Doors>, at: RunAt) -> Result<Json<Run>, Failed> {
@@ -147,8 +153,22 @@ pub(crate) async fn retry(
         run: at.run,
         params: again.what,
         key: again.key,
+        dead_letter: false,
     });
     doors.ask_new_run(&at.namespace, command).await
+}
+
+pub(crate) async fn progress(
+    State(doors): State<Doors>,
+    at: RunAt,
+    super::request::Json(body): super::request::Json<Progress>,
+) -> Result<StatusCode, Failed> {
+    let (token, percent) = body.into_core()?;
+    let command = Command::Progress { namespace: at.namespace, run: at.run, token, percent };
+    match doors.handle.command(command).await? {
+        Answer::Noted => Ok(StatusCode::NO_CONTENT),
+        other => Err(unexpected(&other)),
+    }
 }
 
 impl Doors {

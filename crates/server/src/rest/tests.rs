@@ -1,11 +1,16 @@
 //! REST against a real node on the memory store, without a network: what goes in, what comes out.
 
+mod editing;
+mod letters;
+mod looking;
+
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
-use axum::http::{Request, Response, StatusCode};
+use axum::http::{Method, Request, Response, StatusCode};
 use axum::routing::get;
 use punctual_core::Timestamp;
 use punctual_core::time::Clock;
@@ -15,7 +20,10 @@ use punctual_wire::rest::{Job, Line, Page, Problem, Run};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use crate::{Doors, router, table};
+use crate::{Doors, Settings, router, table};
+
+mod bad_input;
+mod cron;
 
 const JOBS: &str = "/api/v1/namespaces/default/jobs";
 const RUNS: &str = "/api/v1/namespaces/default/runs";
@@ -52,7 +60,8 @@ impl Scene {
         .unwrap();
         let handle = node.handle();
         assert!(handle.wait_until(|status| status.ready).await);
-        let router = router(Doors { handle, clock, node: "test".into() });
+        let settings = Settings { hosts: vec!["scheduler.example".to_owned()], ..Settings::default() };
+        let router = router(Doors::new(handle, clock, "test", settings));
         Scene { node, router }
     }
 
@@ -70,6 +79,10 @@ impl Scene {
 
     async fn put(&self, path: &str, body: Value) -> Answer {
         self.send(with_json(Request::put(path), &body)).await
+    }
+
+    async fn patch(&self, path: &str, body: Value) -> Answer {
+        self.send(with_json(Request::patch(path), &body)).await
     }
 }
 
@@ -304,6 +317,19 @@ async fn what_is_wrong_is_said_with_a_code_and_the_field() {
         (get_of(&format!("{JOBS}/none/next")), 404, "no_such_job", ""),
         (get_of(&format!("{RUNS}/17")), 404, "no_such_run", ""),
         (get_of(&format!("{RUNS}/17/logs")), 404, "no_such_run", ""),
+        // Its shard is beyond those of the store.
+        (
+            Request::post(format!("{RUNS}/1234567890123456789/cancel")).body(Body::empty()).unwrap(),
+            404,
+            "no_such_run",
+            "",
+        ),
+        (
+            Request::post(format!("{RUNS}/1234567890123456789/retry")).body(Body::empty()).unwrap(),
+            404,
+            "no_such_run",
+            "",
+        ),
         (get_of(&format!("{RUNS}/none")), 400, "bad_parameter", "id"),
         (get_of(&format!("{RUNS}/-1")), 400, "bad_parameter", "id"),
         (get_of(&format!("{RUNS}/99999999999999999999")), 400, "bad_parameter", "id"),
@@ -438,7 +464,7 @@ fn of_type(kind: &str, body: &str) -> Request<Body> {
 #[tokio::test]
 async fn the_own_pages_of_the_server_may_ask_for_changes() {
     let scene = Scene::new().await;
-    for host in ["127.0.0.1:7400", "localhost:7400", "[::1]:7400"] {
+    for host in ["127.0.0.1:7400", "localhost:7400", "[::1]:7400", "Scheduler.example:443"] {
         let request = Request::post(RUNS).header("host", host).header("origin", format!("http://{host}"));
         let answer = scene.send(with_json(request, &json!({ "task": { "noop": {} } }))).await;
         assert_eq!(answer.status, 201, "{host}");
@@ -461,17 +487,65 @@ async fn a_panic_costs_its_request_and_not_the_server() {
         panic!("a bug");
     }
     let Scene { node: _node, router } = Scene::new().await;
-    let router = super::guard::around(Router::<()>::new().route("/boom", get(boom)).fallback_service(router));
+    let guarded = Router::<()>::new().route("/boom", get(boom)).fallback_service(router);
+    let router = super::guard::around(guarded, super::guard::Guard::default());
     let answer = Answer::of(router.clone().oneshot(get_of("/boom")).await.unwrap()).await;
     assert_eq!(answer.read::<Problem>(500).message, "the server's log says what broke");
     assert_eq!(Answer::of(router.oneshot(get_of("/healthz")).await.unwrap()).await.status, 200);
 }
 
 #[tokio::test]
+async fn health_says_nothing_but_how_it_is() {
+    let scene = Scene::new().await;
+    for (path, said) in [("/healthz", "ok\n"), ("/readyz", "ready\n")] {
+        let answer = scene.get(path).await;
+        assert_eq!((answer.status.as_u16(), answer.body.as_slice()), (200, said.as_bytes()));
+        let version = env!("CARGO_PKG_VERSION");
+        let told = answer.headers.values().any(|value| value.to_str().unwrap_or_default().contains(version));
+        assert!(!told && !answer.headers.contains_key("server"), "{:?}", answer.headers);
+    }
+    let document: Value = scene.get("/api/v1/openapi.json").await.read(200);
+    assert_eq!(document["info"]["version"], "v1", "the version of the API, not of the program");
+}
+
+#[tokio::test]
+async fn every_word_of_a_query_that_is_read_is_described_and_no_other() {
+    let scene = Scene::new().await;
+    let document: Value = scene.get("/api/v1/openapi.json").await.read(200);
+    let mut asked = 0;
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            let parameters = operation["parameters"].as_array().unwrap().iter();
+            let described: BTreeSet<&str> = parameters
+                .filter(|parameter| parameter["in"] == "query")
+                .map(|parameter| parameter["name"].as_str().unwrap())
+                .collect();
+            let address = path.replace("{namespace}", "default").replace("{name}", "x").replace("{id}", "1");
+            let address = address.replace("{revision}", "1");
+            let method = Method::from_bytes(method.to_uppercase().as_bytes()).unwrap();
+            let request = Request::builder().uri(format!("{address}?zzzzzzzz=1")).method(method);
+            let answer = scene.send(request.body(Body::empty()).unwrap()).await;
+            let problem: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+            let known = problem["message"].as_str().and_then(|message| message.split_once("known are "));
+            let known: BTreeSet<&str> =
+                known.map_or_else(BTreeSet::new, |(_, words)| words.split(", ").collect());
+            assert_eq!(described, known, "{path}: {problem}");
+            asked += known.len();
+        }
+    }
+    assert!(asked > 10, "{asked}");
+}
+
+#[tokio::test]
 async fn every_row_of_the_table_is_served() {
     let scene = Scene::new().await;
     for route in table() {
-        let path = route.path.replace("{namespace}", "default").replace("{name}", "x").replace("{id}", "1");
+        let path = route
+            .path
+            .replace("{namespace}", "default")
+            .replace("{name}", "x")
+            .replace("{id}", "1")
+            .replace("{revision}", "1");
         let request = Request::builder().uri(&path).method(route.method.clone()).body(Body::empty()).unwrap();
         let answer = scene.send(request).await;
         let code = serde_json::from_slice::<Value>(&answer.body).unwrap_or_default();

@@ -118,10 +118,10 @@ impl Jobs {
     }
 
     /// Who waits for an earlier run waits by the policy. Asked of jobs that were never edited: an edit counts for runs
-    /// that wait already.
+    /// that wait already. A dead letter that is replayed waits whatever the policy.
     pub(super) fn held(&self, runs: &Runs) -> Verdict {
         let mut held: FxHashMap<JobId, RunId> = FxHashMap::default();
-        for run in runs.live() {
+        for run in runs.live().filter(|run| run.retry_of.is_none()) {
             let (State::Waiting { wait: Wait::Overlap | Wait::Limit }, Some(id)) = (&run.state, run.job())
             else {
                 continue;

@@ -8,7 +8,7 @@ use punctual_core::hash;
 use punctual_core::name::Namespace;
 use punctual_core::run::Run;
 use punctual_node::Driver;
-use punctual_store::{JobFilter, RunFilter, Store};
+use punctual_store::{JobFilter, LetterFilter, RunFilter, Store};
 use punctual_verify::{History, Options};
 
 use super::{World, at_once};
@@ -70,7 +70,8 @@ impl World {
 
     fn at_rest(&self) -> Verdict {
         self.witness.at_rest()?;
-        let letters = at_once(self.store.dead_letters(None, None, usize::MAX)).unwrap_or_default();
+        let letters =
+            at_once(self.store.dead_letters(&LetterFilter::default(), None, usize::MAX)).unwrap_or_default();
         self.witness.letters.listed_as(letters.iter().map(|letter| letter.run))?;
         let options = Options {
             ended_through: Some(self.engine_time()),

@@ -1,14 +1,14 @@
 //! What else the doors list and count.
 
 use punctual_core::Timestamp;
-use punctual_core::change::{Row, RowKey};
+use punctual_core::change::{DeadLetter, Row, RowKey};
 use punctual_core::ids::{RunId, ShardId};
 use punctual_core::job::Job;
 use punctual_core::name::{Name, Namespace};
 use punctual_core::run::Run;
 
 use super::given::*;
-use crate::{JobFilter, PrunePolicy, Result, Stats, Store};
+use crate::{JobFilter, LetterFilter, PrunePolicy, Result, Stats, Store};
 
 /// Jobs are listed by namespace, then name, whatever their shard and age.
 pub async fn jobs_are_listed_by_namespace_and_name(store: &dyn Store) -> Result<()> {
@@ -27,7 +27,7 @@ pub async fn jobs_are_listed_by_namespace_and_name(store: &dyn Store) -> Result<
     }
     for space in ["a", "a/b", "b", "c"].map(namespace) {
         let within: Vec<_> = expected.iter().filter(|(of, _)| *of == space).cloned().collect();
-        let filter = JobFilter { namespace: Some(space.clone()) };
+        let filter = JobFilter { namespace: Some(space.clone()), calendar: None };
         assert_eq!(paged_jobs(store, &filter, 2).await?, within, "in {space}");
     }
     Ok(())
@@ -56,8 +56,8 @@ pub async fn dead_letters_are_listed_oldest_first(store: &dyn Store) -> Result<(
         ids.push(run.id);
     }
     let listed = async |space: Option<&str>, after: Option<RunId>, limit| -> Result<Vec<RunId>> {
-        let space = space.map(namespace);
-        let letters = store.dead_letters(space.as_ref(), after, limit).await?;
+        let filter = LetterFilter { namespace: space.map(namespace), ..LetterFilter::default() };
+        let letters = store.dead_letters(&filter, after, limit).await?;
         Ok(letters.into_iter().map(|letter| letter.run).collect())
     };
     assert_eq!(listed(None, None, 100).await?, ids);
@@ -65,6 +65,56 @@ pub async fn dead_letters_are_listed_oldest_first(store: &dyn Store) -> Result<(
     assert_eq!(listed(Some("odd"), None, 100).await?, [ids[1], ids[3], ids[5]]);
     assert_eq!(listed(Some("odd"), Some(ids[1]), 1).await?, [ids[3]]);
     assert!(listed(Some("nobody"), None, 100).await?.is_empty());
+    Ok(())
+}
+
+/// A filter takes the letters of one job, or those since an instant, or both.
+pub async fn dead_letters_are_listed_by_job_and_time(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    let mut letters = Vec::new();
+    for n in 0..8 {
+        let run = failed(&leader.ad_hoc(at(n)), at(n));
+        let job = [Some(name("a")), Some(name("b")), None][usize::try_from(n % 3).unwrap_or(0)].clone();
+        let letter = DeadLetter { job, at: at(n), ..letter_of(&run) };
+        leader.insert(store, [history_row(&run), Row::DeadLetter(letter.clone())]).await?;
+        letters.push(letter);
+    }
+    let check = async |job: Option<&str>, since: Option<i64>, expected: &[usize]| -> Result<()> {
+        let filter = LetterFilter { job: job.map(name), since: since.map(at), ..LetterFilter::default() };
+        let expected: Vec<_> = expected.iter().map(|index| letters[*index].clone()).collect();
+        assert_eq!(store.dead_letters(&filter, None, 100).await?, expected, "{filter:?}");
+        let first = store.dead_letters(&filter, None, 1).await?;
+        let after = first.first().map(|letter| letter.run);
+        assert_eq!(store.dead_letters(&filter, after, 100).await?, expected[first.len()..], "{filter:?}");
+        Ok(())
+    };
+    check(None, None, &[0, 1, 2, 3, 4, 5, 6, 7]).await?;
+    check(Some("a"), None, &[0, 3, 6]).await?;
+    check(Some("a"), Some(3), &[3, 6]).await?;
+    check(None, Some(6), &[6, 7]).await?;
+    check(Some("nobody"), None, &[]).await
+}
+
+/// Every revision of a job and of no other, newest first, in pages.
+pub async fn revisions_are_listed_newest_first(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    let (job, other) = (leader.job("wanted"), leader.job("other"));
+    leader.insert(store, [revision_of(&other)]).await?;
+    for revision in 1..=5 {
+        leader.insert(store, [revision_of(&Job { revision, ..job.clone() })]).await?;
+    }
+    let listed = async |before: Option<u32>, limit| -> Result<Vec<u32>> {
+        let revisions = store.revisions(job.id, before, limit).await?;
+        assert!(revisions.iter().all(|revision| revision.job == job.id));
+        Ok(revisions.iter().map(|revision| revision.revision).collect())
+    };
+    assert_eq!(listed(None, 100).await?, [5, 4, 3, 2, 1]);
+    assert_eq!(listed(None, 2).await?, [5, 4]);
+    assert_eq!(listed(Some(4), 2).await?, [3, 2]);
+    assert!(listed(Some(1), 2).await?.is_empty());
+    assert!(listed(Some(0), 2).await?.is_empty());
+    let whole = store.revisions(job.id, None, 1).await?;
+    assert_eq!(whole.first().cloned(), store.revision(job.id, 5).await?);
     Ok(())
 }
 

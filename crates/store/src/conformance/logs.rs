@@ -2,17 +2,18 @@
 
 use punctual_core::Timestamp;
 use punctual_core::ids::{Epoch, RunId, Token};
+use punctual_core::log::{Chunk, Place, Stream};
 
 use super::given::*;
-use crate::{LogChunk, Result, Store, Stream};
+use crate::{Result, Store};
 
-fn chunk(run: RunId, token: Token, number: u32, text: &str) -> LogChunk {
+fn chunk(run: RunId, token: Token, number: u32, text: &str) -> Chunk {
     let stream = [Stream::Out, Stream::Err, Stream::Note][number as usize % 3];
-    LogChunk { run, token, number, at: at(i64::from(number)), stream, bytes: text.as_bytes().to_vec() }
+    Chunk { run, token, number, at: at(i64::from(number)), stream, bytes: text.as_bytes().to_vec() }
 }
 
 /// Two attempts of a run, three chunks each, in order.
-fn six_chunks(run: RunId) -> Vec<LogChunk> {
+fn six_chunks(run: RunId) -> Vec<Chunk> {
     let first = Token::default().next(Epoch(1));
     let tokens = [first, first.next(Epoch(2))];
     tokens.iter().flat_map(|token| (0..3).map(|number| chunk(run, *token, number, "line\n"))).collect()
@@ -34,7 +35,7 @@ pub async fn a_doubled_chunk_changes_nothing(store: &dyn Store) -> Result<()> {
     let run = RunId(77);
     let chunks = six_chunks(run);
     store.append_logs(chunks.clone()).await?;
-    let other = LogChunk { bytes: b"something else".to_vec(), at: Timestamp::MAX, ..chunks[2].clone() };
+    let other = Chunk { bytes: b"something else".to_vec(), at: Timestamp::MAX, ..chunks[2].clone() };
     store.append_logs(vec![other, chunks[5].clone()]).await?;
     assert_eq!(store.read_logs(run, None, 100).await?, chunks);
     Ok(())
@@ -46,13 +47,15 @@ pub async fn logs_are_read_on_from_any_place(store: &dyn Store) -> Result<()> {
     let chunks = six_chunks(run);
     store.append_logs(chunks.clone()).await?;
     for (index, last) in chunks.iter().enumerate() {
-        let after = Some((last.token, last.number));
+        let after = Some(last.place());
         assert_eq!(
             store.read_logs(run, after, 2).await?,
             chunks[index + 1..].iter().take(2).cloned().collect::<Vec<_>>()
         );
     }
-    assert!(store.read_logs(run, Some((Token(u64::MAX >> 1), 0)), 2).await?.is_empty());
+    assert!(
+        store.read_logs(run, Some(Place { token: Token(u64::MAX >> 1), number: 0 }), 2).await?.is_empty()
+    );
     Ok(())
 }
 

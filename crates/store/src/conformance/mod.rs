@@ -18,6 +18,7 @@ pub mod timers;
 pub mod keys;
 pub mod runs;
 pub mod listing;
+pub mod calendars;
 pub mod logs;
 pub mod prune;
 
@@ -93,13 +94,23 @@ macro_rules! conformance {
                     runs_are_listed_by_time
                     runs_are_listed_by_job
                     runs_are_listed_by_status
+                    runs_are_listed_by_trigger
+                    runs_are_listed_by_key
                     a_run_of_another_namespace_is_not_there
                     a_rare_run_is_found_among_many;
                 listing:
                     jobs_are_listed_by_namespace_and_name
                     dead_letters_are_listed_oldest_first
+                    dead_letters_are_listed_by_job_and_time
+                    revisions_are_listed_newest_first
                     skips_are_listed_by_job_and_time
                     stats_count_what_is_there;
+                calendars:
+                    a_calendar_reads_back_as_it_was_put
+                    an_edit_of_an_outdated_version_is_refused
+                    no_version_of_a_calendar_comes_twice
+                    calendars_are_listed_by_namespace_and_name
+                    the_jobs_that_keep_to_a_calendar_are_found;
                 logs:
                     logs_read_back_in_order
                     a_doubled_chunk_changes_nothing
@@ -158,6 +169,7 @@ mod tests {
             include_str!("keys.rs"),
             include_str!("runs.rs"),
             include_str!("listing.rs"),
+            include_str!("calendars.rs"),
             include_str!("logs.rs"),
             include_str!("prune.rs"),
         ];

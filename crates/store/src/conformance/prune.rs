@@ -6,10 +6,11 @@ use punctual_core::Timestamp;
 use punctual_core::change::{Row, RowKey};
 use punctual_core::ids::Token;
 use punctual_core::job::{Definition, Job, Keep};
+use punctual_core::log;
 use punctual_core::run::Run;
 
 use super::given::*;
-use crate::{LogChunk, PrunePolicy, Result, RunFilter, Store, Stream};
+use crate::{LetterFilter, PrunePolicy, Result, RunFilter, Store};
 
 fn policy(now: Timestamp) -> PrunePolicy {
     PrunePolicy { now, ad_hoc_kept: 7 * DAY }
@@ -136,7 +137,7 @@ pub async fn prune_never_takes_a_dead_letter(store: &dyn Store) -> Result<()> {
     let mut expected = dead.map(|run| run.id.0).to_vec();
     expected.sort_unstable();
     assert_eq!(history(store).await?, expected);
-    assert_eq!(store.dead_letters(None, None, 10).await?.len(), 3);
+    assert_eq!(store.dead_letters(&LetterFilter::default(), None, 10).await?.len(), 3);
 
     // Once it is decided, it is history like any other.
     leader.delete(store, dead.map(|run| RowKey::DeadLetter(run.id))).await?;
@@ -187,12 +188,12 @@ pub async fn output_goes_after_its_run(store: &dyn Store) -> Result<()> {
     let live = running(&leader.ad_hoc(at(0)));
     leader.insert(store, [history_row(&old), history_row(&young), run_row(&live)]).await?;
     for run in [&old, &young, &live] {
-        let chunk = |number| LogChunk {
+        let chunk = |number| log::Chunk {
             run: run.id,
             token: Token(1),
             number,
             at: NOW,
-            stream: Stream::Out,
+            stream: log::Stream::Out,
             bytes: b"line\n".to_vec(),
         };
         store.append_logs((0..3).map(chunk).collect()).await?;

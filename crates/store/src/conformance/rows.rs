@@ -9,7 +9,7 @@ use punctual_core::run::Run;
 use punctual_core::task::{Params, Task};
 
 use super::given::*;
-use crate::{Error, Result, Store};
+use crate::{Error, LetterFilter, Result, Store};
 
 /// One row of every kind.
 fn one_of_each(leader: &mut Leader) -> Vec<Row> {
@@ -86,7 +86,9 @@ pub async fn rows_read_back_as_they_were_written(store: &dyn Store) -> Result<()
                 let record = store.run(&run.namespace, run.id).await?;
                 assert_eq!(record.map(|record| record.run), Some(run));
             }
-            Row::DeadLetter(letter) => assert_eq!(store.dead_letters(None, None, 10).await?, [letter]),
+            Row::DeadLetter(letter) => {
+                assert_eq!(store.dead_letters(&LetterFilter::default(), None, 10).await?, [letter]);
+            }
             Row::Unique(unique) => {
                 let found = store.fetch(vec![(SHARD, Want::Unique(Arc::clone(&unique.key)))]).await?;
                 assert_eq!(found.uniques, [unique]);

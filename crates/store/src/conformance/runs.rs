@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use punctual_core::ids::{JobId, ShardId, first_id_at};
 use punctual_core::name::Namespace;
-use punctual_core::run::{Run, Status};
+use punctual_core::run::{Run, Status, Trigger};
 
 use super::given::*;
 use crate::{Result, RunFilter, Store};
@@ -161,6 +161,59 @@ pub async fn runs_are_listed_by_status(store: &dyn Store) -> Result<()> {
             assert_eq!(paged(store, &filter, 2).await?, expected, "{wanted:?}");
         }
     }
+    Ok(())
+}
+
+/// What made a run is known only to the run itself, live or ended.
+pub async fn runs_are_listed_by_trigger(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    let mut made: Vec<(Trigger, i64)> = Vec::new();
+    for n in 0..12 {
+        let trigger = [Trigger::Submit, Trigger::Manual, Trigger::Retry][usize::try_from(n % 3).unwrap_or(0)];
+        let run = Run { trigger, ..leader.ad_hoc(at(n)) };
+        made.insert(0, (trigger, run.id.0));
+        leader
+            .insert(store, [if n < 6 { history_row(&succeeded(&run, at(n))) } else { run_row(&run) }])
+            .await?;
+    }
+    for wanted in [vec![Trigger::Manual], vec![Trigger::Manual, Trigger::Retry], vec![Trigger::Misfire]] {
+        let expected: Vec<i64> =
+            made.iter().filter(|(trigger, _)| wanted.contains(trigger)).map(|(_, id)| *id).collect();
+        let filter = RunFilter { triggers: wanted, ..RunFilter::default() };
+        assert_eq!(paged(store, &filter, 2).await?, expected, "{filter:?}");
+    }
+    Ok(())
+}
+
+/// Every run that bears a key, in every shard, while it lives and after it ended.
+pub async fn runs_are_listed_by_key(store: &dyn Store) -> Result<()> {
+    thirty_runs(store).await?;
+    let mut expected = Vec::new();
+    for shard in [SHARD, OTHER] {
+        let mut leader = Leader::of(store, shard).await?;
+        for n in 0..4 {
+            let keyed = |run: Run, key: &str| Run { key: Some(Arc::from(key)), ..run };
+            let run = keyed(leader.ad_hoc_made_at(at(n), at(100 + n)), "order-17");
+            let noise = keyed(leader.ad_hoc_made_at(at(n), at(100 + n)), "order-1");
+            leader.insert(store, [run_row(&run), run_row(&noise)]).await?;
+            if n % 2 == 0 {
+                leader.settle(store, &succeeded(&run, at(200))).await?;
+            }
+            expected.push(run.id.0);
+        }
+    }
+    expected.sort_unstable();
+    let oldest = RunFilter { key: Some(Arc::from("order-17")), oldest_first: true, ..RunFilter::default() };
+    assert_eq!(paged(store, &oldest, 3).await?, expected);
+    expected.reverse();
+    let newest = RunFilter { oldest_first: false, ..oldest };
+    for limit in [1, 3, 100] {
+        assert_eq!(paged(store, &newest, limit).await?, expected);
+    }
+    let ended = RunFilter { statuses: vec![Status::Succeeded], ..newest.clone() };
+    assert_eq!(paged(store, &ended, 100).await?.len(), 4);
+    let elsewhere = RunFilter { namespace: Some(namespace("elsewhere")), ..newest };
+    assert!(paged(store, &elsewhere, 100).await?.is_empty());
     Ok(())
 }
 

@@ -9,8 +9,10 @@
 mod tables;
 mod reads;
 mod prune;
+mod calendars;
 
 use std::fmt;
+use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -20,13 +22,19 @@ use punctual_core::Timestamp;
 use punctual_core::change::{
     Batch, DeadLetter, Found, Loaded, Revision, Row, RowKey, RunRecord, Skip, TimerPage, TimerPlace, Want,
 };
+use punctual_core::command::Expect;
 use punctual_core::ids::{Epoch, JobId, RunId, SHARDS_MAX, ShardId, Token};
 use punctual_core::job::Job;
+use punctual_core::log;
 use punctual_core::name::{Name, Namespace};
 use punctual_core::run::Run;
+use punctual_core::schedule::calendar;
 
 use self::tables::Tables;
-use crate::{Error, JobFilter, LogChunk, PrunePolicy, Result, RunFilter, Stats, Store};
+use crate::{
+    CalendarFilter, Error, JobFilter, LetterFilter, PrunePolicy, PutCalendar, Result, RunFilter, Stats,
+    Store, Swap,
+};
 
 pub struct Memory {
     shards: u16,
@@ -106,17 +114,13 @@ impl Store for Memory {
 
     async fn dead_letters(
         &self,
-        namespace: Option<&Namespace>,
+        filter: &LetterFilter,
         after: Option<RunId>,
         limit: usize,
     ) -> Result<Vec<DeadLetter>> {
         let tables = self.tables.lock();
         let letters = tables.dead_letters(after.map_or(0, |run| run.0 + 1));
-        Ok(letters
-            .filter(|letter| namespace.is_none_or(|namespace| letter.namespace == *namespace))
-            .take(limit)
-            .cloned()
-            .collect())
+        Ok(letters.filter(|letter| filter.takes(letter)).take(limit).cloned().collect())
     }
 
     async fn skips(
@@ -138,14 +142,48 @@ impl Store for Memory {
         }
     }
 
+    async fn revisions(&self, job: JobId, before: Option<u32>, limit: usize) -> Result<Vec<Arc<Revision>>> {
+        Ok(self.tables.lock().revisions(job, before, limit))
+    }
+
+    async fn calendar(&self, namespace: &Namespace, name: &Name) -> Result<Option<Arc<calendar::Record>>> {
+        Ok(self.tables.lock().calendars.get(&(namespace.clone(), name.clone())).cloned())
+    }
+
+    async fn calendars(
+        &self,
+        filter: &CalendarFilter,
+        after: Option<(Namespace, Name)>,
+        limit: usize,
+    ) -> Result<Vec<Arc<calendar::Record>>> {
+        let tables = self.tables.lock();
+        let beyond =
+            tables.calendars.iter().filter(|(key, _)| after.as_ref().is_none_or(|after| *key > after));
+        let wanted = beyond.map(|(_, record)| record).filter(|record| filter.takes(record));
+        Ok(wanted.take(limit).cloned().collect())
+    }
+
+    async fn put_calendar(&self, put: PutCalendar) -> Result<Swap> {
+        Ok(self.tables.lock().put_calendar(put))
+    }
+
+    async fn delete_calendar(&self, namespace: &Namespace, name: &Name, expect: Expect) -> Result<Swap> {
+        Ok(self.tables.lock().delete_calendar(namespace, name, expect))
+    }
+
+    async fn settle_calendar(&self, namespace: &Namespace, name: &Name, version: u32) -> Result<()> {
+        self.tables.lock().settle_calendar(namespace, name, version);
+        Ok(())
+    }
+
     async fn stats(&self) -> Result<Stats> {
         Ok(self.tables.lock().stats())
     }
 
-    async fn append_logs(&self, chunks: Vec<LogChunk>) -> Result<()> {
+    async fn append_logs(&self, chunks: Vec<log::Chunk>) -> Result<()> {
         let mut tables = self.tables.lock();
         for chunk in chunks {
-            tables.logs.entry((chunk.run, chunk.token, chunk.number)).or_insert(chunk);
+            tables.logs.entry((chunk.run, chunk.place())).or_insert(chunk);
         }
         Ok(())
     }
@@ -153,13 +191,13 @@ impl Store for Memory {
     async fn read_logs(
         &self,
         run: RunId,
-        after: Option<(Token, u32)>,
+        after: Option<log::Place>,
         limit: usize,
-    ) -> Result<Vec<LogChunk>> {
+    ) -> Result<Vec<log::Chunk>> {
         let tables = self.tables.lock();
-        let chunks = tables.logs.range((run, Token(0), 0)..=(run, Token(u64::MAX), u32::MAX));
-        let beyond =
-            chunks.filter(|((_, token, number), _)| after.is_none_or(|place| (*token, *number) > place));
+        let place = |token, number| (run, log::Place { token: Token(token), number });
+        let from = after.map_or(Bound::Included(place(0, 0)), |after| Bound::Excluded((run, after)));
+        let beyond = tables.logs.range((from, Bound::Included(place(u64::MAX, u32::MAX))));
         Ok(beyond.map(|(_, chunk)| chunk.clone()).take(limit).collect())
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use punctual_core::Timestamp;
 use punctual_core::change::{
-    DeadLetter, Loaded, Row, RowKey, RunRecord, Skip, TimerPage, TimerPlace, UniqueKey,
+    DeadLetter, Loaded, Revision, Row, RowKey, RunRecord, Skip, TimerPage, TimerPlace, UniqueKey,
 };
 use punctual_core::ids::{Epoch, JobId, RunId, ShardId};
 use punctual_core::job::{Definition, Job};
@@ -59,8 +59,8 @@ impl Tables {
         limit: usize,
     ) -> Vec<Arc<Job>> {
         let names = self.names.iter().filter(|(name, _)| after.is_none_or(|after| *name > after));
-        let within = names.filter(|((of, _), _)| filter.namespace.as_ref().is_none_or(|wanted| of == wanted));
-        within.filter_map(|(_, id)| self.job(*id)).take(limit).collect()
+        let jobs = names.filter_map(|(_, id)| self.job(*id));
+        jobs.filter(|job| filter.takes(job)).take(limit).collect()
     }
 
     pub(super) fn record_of(&self, id: RunId) -> Result<Option<RunRecord>> {
@@ -132,6 +132,18 @@ impl Tables {
             Row::DeadLetter(letter) => Some(letter),
             _ => None,
         })
+    }
+
+    pub(super) fn revisions(&self, job: JobId, before: Option<u32>, limit: usize) -> Vec<Arc<Revision>> {
+        let Some(last) = before.map_or(Some(u32::MAX), |before| before.checked_sub(1)) else {
+            return Vec::new();
+        };
+        let rows = self.between(RowKey::Revision(job, 0), RowKey::Revision(job, last)).rev();
+        let revisions = rows.filter_map(|row| match row {
+            Row::Revision(revision) => Some(Arc::clone(revision)),
+            _ => None,
+        });
+        revisions.take(limit).collect()
     }
 
     pub(super) fn skips(&self) -> impl Iterator<Item = &Skip> {

@@ -1,12 +1,15 @@
 //! The rows, and what a commit does to them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use punctual_core::change::{Batch, Change, Row, RowKey, TimerPlace};
-use punctual_core::ids::{Epoch, JobId, RunId, ShardId, Token};
+use punctual_core::ids::{Epoch, JobId, RunId, ShardId};
+use punctual_core::log;
 use punctual_core::name::{Name, Namespace};
+use punctual_core::schedule::calendar;
 
-use crate::{Error, LogChunk, Result, refusal};
+use crate::{Error, Result, refusal};
 
 /// A row's key with its shard: the text of a unique key alone does not tell it.
 type Place = (RowKey, ShardId);
@@ -17,7 +20,10 @@ pub(super) struct Tables {
     pub(super) rows: BTreeMap<Place, Row>,
     pub(super) names: BTreeMap<(Namespace, Name), JobId>,
     pub(super) timers: BTreeSet<(ShardId, TimerPlace, RowKey)>,
-    pub(super) logs: BTreeMap<(RunId, Token, u32), LogChunk>,
+    pub(super) logs: BTreeMap<(RunId, log::Place), log::Chunk>,
+    pub(super) calendars: BTreeMap<(Namespace, Name), Arc<calendar::Record>>,
+    /// The last version that any calendar was given.
+    pub(super) calendar_version: u32,
 }
 
 /// The row that fences a shard.
@@ -42,6 +48,8 @@ impl Tables {
             names: BTreeMap::new(),
             timers: BTreeSet::new(),
             logs: BTreeMap::new(),
+            calendars: BTreeMap::new(),
+            calendar_version: 0,
         }
     }
 

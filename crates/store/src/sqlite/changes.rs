@@ -12,7 +12,7 @@ use rusqlite::{CachedStatement, Connection, ErrorCode, Params, ffi};
 
 use super::failure::Failure;
 use super::writer::fenced;
-use super::{codec, place, queries};
+use super::{calendars, codec, place, queries};
 use crate::refusal;
 
 type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -67,9 +67,9 @@ impl<'c> Statements<'c> {
             refusal::check_shard(batch.shard, key)?;
             let hit = match change {
                 Change::Insert(row) => {
-                    self.insert(batch.shard, row).map_err(|failure| taken(batch.shard, key, failure))?
+                    self.insert(batch, row).map_err(|failure| taken(batch.shard, key, failure))?
                 }
-                Change::Update(row) => self.update(batch.shard, row)?,
+                Change::Update(row) => self.update(batch, row)?,
                 Change::Delete => self.delete(batch.shard, key)?,
             };
             if !hit {
@@ -87,26 +87,26 @@ impl<'c> Statements<'c> {
         if rows == 1 { Ok(()) } else { Err(fenced(batch)) }
     }
 
-    fn insert(&mut self, shard: ShardId, row: &Row) -> Result<bool> {
+    fn insert(&mut self, batch: &Batch, row: &Row) -> Result<bool> {
         match row {
-            Row::Run(run) => self.insert_run(shard, run),
+            Row::Run(run) => self.insert_run(batch.shard, run),
             Row::History(run) => self.insert_history(run),
-            Row::Job(job) => self.insert_job(shard, job),
+            Row::Job(job) => self.insert_job(batch, job),
             Row::Revision(revision) => self.write_revision(queries::revisions::INSERT, revision),
             Row::DeadLetter(letter) => self.write_dead_letter(queries::dead_letters::INSERT, letter),
-            Row::Unique(unique) => self.write_unique(queries::uniques::INSERT, shard, unique),
+            Row::Unique(unique) => self.write_unique(queries::uniques::INSERT, batch.shard, unique),
             Row::Skip(skip) => self.write_skip(queries::skips::INSERT, skip),
         }
     }
 
-    fn update(&mut self, shard: ShardId, row: &Row) -> Result<bool> {
+    fn update(&mut self, batch: &Batch, row: &Row) -> Result<bool> {
         match row {
             Row::Run(run) => self.update_run(run),
             Row::History(run) => self.update_history(run),
-            Row::Job(job) => self.update_job(job),
+            Row::Job(job) => self.update_job(batch, job),
             Row::Revision(revision) => self.write_revision(queries::revisions::UPDATE, revision),
             Row::DeadLetter(letter) => self.write_dead_letter(queries::dead_letters::UPDATE, letter),
-            Row::Unique(unique) => self.write_unique(queries::uniques::UPDATE, shard, unique),
+            Row::Unique(unique) => self.write_unique(queries::uniques::UPDATE, batch.shard, unique),
             Row::Skip(skip) => self.write_skip(queries::skips::UPDATE, skip),
         }
     }
@@ -137,6 +137,7 @@ impl<'c> Statements<'c> {
             codec::status_number(run.status()),
             run.namespace.as_str(),
             self.buffer.as_slice(),
+            run.key.as_deref(),
         );
         let rows = self.insert_run.execute(self.connection, queries::runs::INSERT, params)?;
         Ok(rows == 1)
@@ -159,6 +160,7 @@ impl<'c> Statements<'c> {
             run.finished_at.unwrap_or(run.created_at).as_millis(),
             run.namespace.as_str(),
             self.buffer.as_slice(),
+            run.key.as_deref(),
         );
         let rows = self.insert_history.execute(self.connection, queries::history::INSERT, params)?;
         Ok(rows == 1)
@@ -172,11 +174,11 @@ impl<'c> Statements<'c> {
         Ok(rows == 1)
     }
 
-    fn insert_job(&mut self, shard: ShardId, job: &Job) -> Result<bool> {
+    fn insert_job(&mut self, batch: &Batch, job: &Job) -> Result<bool> {
         let (cursor, keep) = (&job.cursor, &job.definition.keep);
         let params = (
             job.id.0,
-            shard.0,
+            batch.shard.0,
             job.namespace.as_str(),
             job.name.as_str(),
             job.revision,
@@ -189,13 +191,14 @@ impl<'c> Statements<'c> {
             codec::json(&cursor.fires)?,
             keep.runs,
             keep.days,
-            codec::json(&job.definition)?,
+            definition_beside(batch, job)?,
+            calendars::names(&job.definition)?,
         );
         self.execute(queries::jobs::INSERT, params)
     }
 
     /// Mostly a fire, which leaves the definition as it is; if the revision is another, all of it is written.
-    fn update_job(&mut self, job: &Job) -> Result<bool> {
+    fn update_job(&mut self, batch: &Batch, job: &Job) -> Result<bool> {
         let (cursor, keep) = (&job.cursor, &job.definition.keep);
         let fires = codec::json(&cursor.fires)?;
         let moved = (
@@ -212,7 +215,7 @@ impl<'c> Statements<'c> {
             return Ok(true);
         }
         let (id, revision, paused, updated_at, fired_through, next_due, wake_at, fires) = moved;
-        let definition = codec::json(&job.definition)?;
+        let definition = definition_beside(batch, job)?;
         let edited = (
             id,
             revision,
@@ -225,6 +228,7 @@ impl<'c> Statements<'c> {
             keep.runs,
             keep.days,
             definition,
+            calendars::names(&job.definition)?,
         );
         self.execute(queries::jobs::UPDATE, edited)
     }
@@ -275,6 +279,14 @@ impl<'c> Statements<'c> {
     fn has_job(&self, id: JobId) -> bool {
         let exists = self.connection.prepare_cached(queries::jobs::EXISTS);
         exists.and_then(|mut statement| statement.exists([id.0])).unwrap_or(false)
+    }
+}
+
+/// What the job's own row has to hold of its definition: nothing, if its revision comes with the same batch.
+fn definition_beside(batch: &Batch, job: &Job) -> Result<Option<String>> {
+    match batch.changes.get(&RowKey::Revision(job.id, job.revision)) {
+        Some(Change::Insert(_) | Change::Update(_)) => Ok(None),
+        Some(Change::Delete) | None => Ok(Some(codec::json(&job.definition)?)),
     }
 }
 

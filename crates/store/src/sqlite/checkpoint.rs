@@ -9,9 +9,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use rusqlite::wal::CheckpointMode;
-use rusqlite::{Connection, DEFAULT_NAME};
+use rusqlite::{Connection, DEFAULT_NAME, ErrorCode};
 
 use super::failure::{Failure, Health, Moment};
 use super::mark::{Mark, size_of};
@@ -21,6 +22,11 @@ use crate::{Error, Result};
 const HELP_PAGES: u32 = 4_000;
 /// Pages from which the writer finishes what the helper left over: 48 MiB.
 const FINISH_PAGES: u32 = 12_000;
+
+/// What a writer needs to change a header, and far more.
+const MOMENT: Duration = Duration::from_millis(1);
+/// A writer that lost its processor in that moment has it back by then.
+const TRIES_MAX: u32 = 200;
 
 /// The writer's end. The helper ends with it.
 pub(super) struct Checkpoints {
@@ -85,8 +91,8 @@ impl Checkpoints {
 
     /// While the helper rests and the writer does not write, what is left over is little.
     fn finish(&mut self, writer: &Connection) {
-        match writer.wal_checkpoint_v2(DEFAULT_NAME, CheckpointMode::PASSIVE) {
-            Ok((_, carried)) => self.carried = u32::try_from(carried).unwrap_or(0),
+        match carry_over(writer) {
+            Ok(carried) => self.carried = carried,
             Err(error) => note(&self.health, error),
         }
     }
@@ -94,8 +100,8 @@ impl Checkpoints {
 
 fn help(carried: &Carried, woken: &Receiver<()>, report: &SyncSender<u32>) {
     while woken.recv().is_ok() {
-        let pages = match carried.connection.wal_checkpoint_v2(DEFAULT_NAME, CheckpointMode::PASSIVE) {
-            Ok((_, pages)) => u32::try_from(pages).unwrap_or(0),
+        let pages = match carry_over(&carried.connection) {
+            Ok(pages) => pages,
             Err(error) => {
                 note(&carried.health, error);
                 0
@@ -106,6 +112,23 @@ fn help(carried: &Carried, woken: &Receiver<()>, report: &SyncSender<u32>) {
         }
         if report.send(pages).is_err() {
             return;
+        }
+    }
+}
+
+/// Carries over what can be carried while others read and write, and gives how many pages of the log are in the
+/// database. To know how far the log goes it reads a header that the writer may be changing this very moment; SQLite
+/// then calls the database locked, without waiting, though the next moment it is not.
+pub(super) fn carry_over(connection: &Connection) -> rusqlite::Result<u32> {
+    let mut tries = 0;
+    loop {
+        match connection.wal_checkpoint_v2(DEFAULT_NAME, CheckpointMode::PASSIVE) {
+            Ok((_, pages)) => return Ok(u32::try_from(pages).unwrap_or(0)),
+            Err(error) if tries < TRIES_MAX && error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
+                tries += 1;
+                thread::sleep(MOMENT);
+            }
+            Err(error) => return Err(error),
         }
     }
 }

@@ -14,7 +14,9 @@ use serde::de::DeserializeOwned;
 use crate::{Error, Result};
 
 /// The first byte of a run's body. A change of `core::run::Run` needs a new one, and a reader for the old.
-const RUN_VERSION: u8 = 1;
+const RUN_VERSION: u8 = 2;
+/// Before runs kept what their earlier attempts left behind, which stands last: none of them is one byte more.
+const RUN_VERSION_1: u8 = 1;
 
 /// Writes a run over what the buffer held.
 pub(super) fn write_run(run: &Run, buffer: &mut Vec<u8>) -> Result<()> {
@@ -27,6 +29,10 @@ pub(super) fn read_run(body: &[u8]) -> Result<Arc<Run>> {
     match body.split_first() {
         Some((&RUN_VERSION, rest)) => {
             postcard::from_bytes(rest).map(Arc::new).map_err(|error| cannot_read(&error))
+        }
+        Some((&RUN_VERSION_1, rest)) => {
+            let whole = [rest, &[0]].concat();
+            postcard::from_bytes(&whole).map(Arc::new).map_err(|error| cannot_read(&error))
         }
         Some((version, _)) => Err(cannot_read(&format!("a run of version {version}"))),
         None => Err(cannot_read(&"a run without a body")),
@@ -109,6 +115,15 @@ mod tests {
     fn a_run_reads_back_as_it_was_written() {
         let mut buffer = vec![9; 1000];
         write_run(&run(), &mut buffer).unwrap();
+        assert_eq!(*read_run(&buffer).unwrap(), run());
+    }
+
+    #[test]
+    fn a_run_of_the_first_version_has_no_earlier_attempts() {
+        let mut buffer = Vec::new();
+        write_run(&run(), &mut buffer).unwrap();
+        assert_eq!(buffer.pop(), Some(0));
+        buffer[0] = RUN_VERSION_1;
         assert_eq!(*read_run(&buffer).unwrap(), run());
     }
 

@@ -41,6 +41,8 @@ impl Durability {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
     Write,
+    /// Written once, never changed, seldom read.
+    Append,
     Read,
 }
 
@@ -49,7 +51,7 @@ impl Use {
     fn cache(self) -> i64 {
         match self {
             Use::Write => 32 * 1024,
-            Use::Read => 4 * 1024,
+            Use::Append | Use::Read => 4 * 1024,
         }
     }
 }

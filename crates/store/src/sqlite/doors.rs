@@ -1,5 +1,6 @@
 //! What the doors read: one row, or a page of them.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use punctual_core::Timestamp;
@@ -10,8 +11,8 @@ use punctual_core::name::{Name, Namespace};
 
 use super::failure::Failure;
 use super::reader::Snapshot;
-use super::{queries, rows};
-use crate::{JobFilter, Stats};
+use super::{calendars, queries, rows};
+use crate::{JobFilter, LetterFilter, Stats};
 
 type Result<T, E = Failure> = std::result::Result<T, E>;
 
@@ -34,6 +35,9 @@ impl Snapshot<'_> {
             Some((namespace, name)) => (namespace.as_str(), name.as_str()),
             None => ("", ""),
         };
+        if let (Some(calendar), Some(namespace)) = (&filter.calendar, &filter.namespace) {
+            return self.jobs_of_calendar(namespace, calendar, (after_namespace, after_name), limit);
+        }
         let (sql, namespace, name) = match &filter.namespace {
             None => (queries::jobs::LIST, after_namespace, after_name),
             Some(wanted) if wanted.as_str() < after_namespace => return Ok(Vec::new()),
@@ -52,14 +56,43 @@ impl Snapshot<'_> {
         Ok(jobs)
     }
 
+    fn jobs_of_calendar(
+        &mut self,
+        namespace: &Namespace,
+        calendar: &Name,
+        (after_namespace, after_name): (&str, &str),
+        limit: usize,
+    ) -> Result<Vec<Arc<Job>>> {
+        let after = match namespace.as_str().cmp(after_namespace) {
+            Ordering::Less => return Ok(Vec::new()),
+            Ordering::Equal => after_name,
+            Ordering::Greater => "",
+        };
+        let connection = self.connection;
+        let mut statement = connection.prepare_cached(queries::jobs::LIST_OF_CALENDAR)?;
+        let params = (namespace.as_str(), after, rows_max(limit), calendars::quoted(calendar));
+        let mut found = statement.query(params)?;
+        let mut jobs = Vec::new();
+        while let Some(row) = found.next()? {
+            jobs.push(rows::job(row, self.definitions)?);
+        }
+        Ok(jobs)
+    }
+
     pub(super) fn dead_letters(
         &self,
-        namespace: Option<&Namespace>,
+        filter: &LetterFilter,
         after: Option<RunId>,
         limit: usize,
     ) -> Result<Vec<DeadLetter>> {
-        let after = after.map_or(-1, |run| run.0);
-        let params = (after, namespace.map(Namespace::as_str), rows_max(limit));
+        let LetterFilter { namespace, job, since } = filter;
+        let params = (
+            after.map_or(-1, |run| run.0),
+            namespace.as_ref().map(Namespace::as_str),
+            job.as_ref().map(Name::as_str),
+            since.map(Timestamp::as_millis),
+            rows_max(limit),
+        );
         self.all(queries::dead_letters::LIST, params, rows::dead_letter)
     }
 
@@ -88,6 +121,25 @@ impl Snapshot<'_> {
         let Some(row) = found.next()? else { return Ok(None) };
         let definition = self.definitions.read(rows::text(row, 1)?)?;
         Ok(Some(Arc::new(Revision { job, revision, definition, at: rows::instant(row, 0)? })))
+    }
+
+    pub(super) fn revisions(
+        &mut self,
+        job: JobId,
+        before: Option<u32>,
+        limit: usize,
+    ) -> Result<Vec<Arc<Revision>>> {
+        let connection = self.connection;
+        let mut statement = connection.prepare_cached(queries::revisions::NEWEST_FIRST)?;
+        let before = before.map_or(i64::MAX, i64::from);
+        let mut found = statement.query((job.0, before, rows_max(limit)))?;
+        let mut revisions = Vec::new();
+        while let Some(row) = found.next()? {
+            let definition = self.definitions.read(rows::text(row, 2)?)?;
+            let (revision, at) = (row.get(0)?, rows::instant(row, 1)?);
+            revisions.push(Arc::new(Revision { job, revision, definition, at }));
+        }
+        Ok(revisions)
     }
 
     pub(super) fn stats(&self) -> Result<Stats> {

@@ -1,58 +1,90 @@
 //! The output of attempts, in a file and with a writer of its own: no state ever waits for output.
 //!
-//! A commit here is not synced; a helper syncs what was written a second after the first of it.
+//! A commit here is not synced; a helper syncs what was written a second after the first of it, which also carries
+//! the write-ahead log over. Under a flood that is too seldom, and the writer carries it over by itself. Only one may
+//! do so at a time: SQLite does not let a second one wait, it refuses it ("database is locked").
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use punctual_core::ids::{RunId, Token};
-use rusqlite::wal::CheckpointMode;
-use rusqlite::{Connection, DEFAULT_NAME};
+use parking_lot::Mutex;
+use punctual_core::ids::RunId;
+use punctual_core::log::{Chunk, Place};
+use rusqlite::Connection;
 
+use super::checkpoint::carry_over;
 use super::doors::rows_max;
 use super::failure::{Failure, Health, Moment};
 use super::reader::Snapshot;
 use super::transaction::transact;
 use super::{queries, rows};
-use crate::{Error, LogChunk, Result};
+use crate::{Error, Result};
 
 /// What a crash of the machine may cost.
 const SYNC_AFTER: Duration = Duration::from_secs(1);
+/// Pages in the write-ahead log from which the writer carries them over: 8 MiB, a short pause and no more.
+const CARRY_PAGES: u32 = 2_000;
 
 pub(super) struct LogWriter {
     connection: Connection,
     health: Arc<Health>,
     unsynced: Arc<AtomicBool>,
     wake: SyncSender<()>,
+    /// Pages in the write-ahead log after the last commit.
+    wal_pages: Arc<AtomicU32>,
+    /// Held by whoever carries the log over.
+    carrying: Arc<Mutex<()>>,
 }
 
 /// Ends, after a last sync, when the writer is dropped.
 pub(super) struct Syncer(Option<JoinHandle<()>>);
 
+/// What the helper works on.
+struct Sync {
+    connection: Connection,
+    health: Arc<Health>,
+    unsynced: Arc<AtomicBool>,
+    carrying: Arc<Mutex<()>>,
+}
+
 impl LogWriter {
     pub(super) fn start(
-        writer: Connection,
+        mut writer: Connection,
         syncer: Connection,
         health: Arc<Health>,
     ) -> Result<(LogWriter, Syncer)> {
         let (wake, woken) = mpsc::sync_channel(1);
-        let unsynced = Arc::new(AtomicBool::new(false));
-        let (flag, judge) = (Arc::clone(&unsynced), Arc::clone(&health));
+        let (unsynced, carrying) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(())));
+        let wal_pages = Arc::new(AtomicU32::new(0));
+        let pages_seen = Arc::clone(&wal_pages);
+        // Also turns off SQLite's own checkpoints, which would get into the way of the helper's.
+        let hooked = writer.wal_hook(Some(move |_: &mut _, pages| {
+            pages_seen.store(u32::try_from(pages).unwrap_or(0), Ordering::Relaxed);
+            Ok(())
+        }));
+        hooked.map_err(|error| health.judge(Failure::Sqlite(error), Moment::Reading))?;
+        let sync = Sync {
+            connection: syncer,
+            health: Arc::clone(&health),
+            unsynced: Arc::clone(&unsynced),
+            carrying: Arc::clone(&carrying),
+        };
         let thread = thread::Builder::new().name("store-logs-sync".to_owned());
         let thread = thread
-            .spawn(move || sync_now_and_then(&syncer, &woken, &flag, &judge))
+            .spawn(move || sync.now_and_then(&woken))
             .map_err(|error| Error::Unusable(format!("cannot start a thread: {error}")))?;
-        Ok((LogWriter { connection: writer, health, unsynced, wake }, Syncer(Some(thread))))
+        let writer = LogWriter { connection: writer, health, unsynced, wake, wal_pages, carrying };
+        Ok((writer, Syncer(Some(thread))))
     }
 
-    pub(super) fn append(&mut self, chunks: &[LogChunk]) -> Result<()> {
+    pub(super) fn append(&mut self, chunks: &[Chunk]) -> Result<()> {
         self.transact(|connection| {
             let mut statement = connection.prepare_cached(queries::chunks::INSERT)?;
             for chunk in chunks {
-                let LogChunk { run, token, number, at, stream, bytes } = chunk;
+                let Chunk { run, token, number, at, stream, bytes } = chunk;
                 let (token, stream) = (token.0.cast_signed(), rows::stream_number(*stream));
                 statement.execute((run.0, token, number, at.as_millis(), stream, bytes.as_slice()))?;
             }
@@ -78,20 +110,43 @@ impl LogWriter {
             // Full: it has been woken already.
             let _ = self.wake.try_send(());
         }
+        // If the helper is at it, so much the better.
+        if self.wal_pages.load(Ordering::Relaxed) >= CARRY_PAGES
+            && let Some(_alone) = self.carrying.try_lock()
+        {
+            carry(&self.connection, &self.health);
+        }
         Ok(value)
     }
 }
 
-fn sync_now_and_then(connection: &Connection, woken: &Receiver<()>, unsynced: &AtomicBool, health: &Health) {
-    while woken.recv().is_ok() {
-        let closing = woken.recv_timeout(SYNC_AFTER) == Err(RecvTimeoutError::Disconnected);
-        unsynced.store(false, Ordering::Release);
-        if let Err(error) = connection.wal_checkpoint_v2(DEFAULT_NAME, CheckpointMode::PASSIVE) {
+impl Sync {
+    fn now_and_then(&self, woken: &Receiver<()>) {
+        while woken.recv().is_ok() {
+            let closing = woken.recv_timeout(SYNC_AFTER) == Err(RecvTimeoutError::Disconnected);
+            self.now();
+            if closing {
+                return;
+            }
+        }
+    }
+
+    /// False: it failed, and the log says why.
+    fn now(&self) -> bool {
+        let _alone = self.carrying.lock();
+        self.unsynced.store(false, Ordering::Release);
+        carry(&self.connection, &self.health)
+    }
+}
+
+/// Syncs the write-ahead log and carries it over into the database.
+fn carry(connection: &Connection, health: &Health) -> bool {
+    match carry_over(connection) {
+        Ok(_) => true,
+        Err(error) => {
             let error = health.judge(Failure::Sqlite(error), Moment::Writing);
             tracing::warn!(%error, "output could not be synced");
-        }
-        if closing {
-            return;
+            false
         }
     }
 }
@@ -106,13 +161,9 @@ impl Drop for Syncer {
 }
 
 impl Snapshot<'_> {
-    pub(super) fn logs(
-        &self,
-        run: RunId,
-        after: Option<(Token, u32)>,
-        limit: usize,
-    ) -> Result<Vec<LogChunk>, Failure> {
-        let (token, number) = after.map_or((i64::MIN, 0), |(token, number)| (token.0.cast_signed(), number));
+    pub(super) fn logs(&self, run: RunId, after: Option<Place>, limit: usize) -> Result<Vec<Chunk>, Failure> {
+        let (token, number) =
+            after.map_or((i64::MIN, 0), |place| (place.token.0.cast_signed(), place.number));
         let params = (run.0, token, number, rows_max(limit));
         self.all(queries::chunks::LIST, params, |row| rows::chunk(run, row))
     }
@@ -129,5 +180,44 @@ impl Snapshot<'_> {
             last = *runs.last().unwrap_or(&last);
         }
         Ok(runs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_core::Timestamp;
+    use punctual_core::ids::Token;
+    use punctual_core::log::{CHUNK_BYTES_MAX, Stream};
+
+    use super::*;
+    use crate::sqlite::connection::{Durability, Use, open};
+    use crate::sqlite::schema;
+
+    #[test]
+    fn a_sync_is_never_refused_however_fast_output_comes() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = |what_for| open(&dir.path().join("logs.db"), what_for, Durability::Relaxed).unwrap();
+        let mut connection = open(Use::Append);
+        schema::LOGS.migrate(&mut connection, |_| Ok(())).unwrap();
+        let health = Arc::new(Health::default());
+        let (mut writer, _syncer) =
+            LogWriter::start(connection, open(Use::Read), Arc::clone(&health)).unwrap();
+        let (unsynced, carrying) = (Arc::clone(&writer.unsynced), Arc::clone(&writer.carrying));
+        let sync = Sync { connection: open(Use::Read), health, unsynced, carrying };
+        // Many times what makes the writer carry its log over.
+        let writing = thread::spawn(move || {
+            for number in 0..1_000 {
+                let (run, token, at) = (RunId(1), Token(1), Timestamp::MIN);
+                let bytes = vec![b'x'; CHUNK_BYTES_MAX];
+                writer.append(&[Chunk { run, token, number, at, stream: Stream::Out, bytes }]).unwrap();
+            }
+        });
+        let mut syncs = 0;
+        while !writing.is_finished() {
+            assert!(sync.now(), "sync {syncs} was refused");
+            syncs += 1;
+        }
+        writing.join().unwrap();
+        assert!(syncs > 0);
     }
 }

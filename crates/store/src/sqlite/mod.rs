@@ -32,6 +32,7 @@ mod checkpoint;
 mod reader;
 mod shard;
 mod doors;
+mod calendars;
 mod walk;
 mod logs;
 mod circle;
@@ -51,10 +52,13 @@ use punctual_core::Timestamp;
 use punctual_core::change::{
     Batch, DeadLetter, Found, Loaded, Revision, RunRecord, Skip, TimerPage, TimerPlace, Want,
 };
-use punctual_core::ids::{Epoch, JobId, RunId, ShardId, Token};
+use punctual_core::command::Expect;
+use punctual_core::ids::{Epoch, JobId, RunId, ShardId};
 use punctual_core::job::Job;
+use punctual_core::log;
 use punctual_core::name::{Name, Namespace};
 use punctual_core::run::Run;
+use punctual_core::schedule::calendar;
 
 pub use self::connection::Durability;
 use self::folder::{Folder, Lock};
@@ -65,7 +69,9 @@ use self::prune::Places;
 use self::reader::Reader;
 use self::walk::Walk;
 use self::writer::Writer;
-use crate::{JobFilter, LogChunk, PrunePolicy, Result, RunFilter, Stats, Store};
+use crate::{
+    CalendarFilter, JobFilter, LetterFilter, PrunePolicy, PutCalendar, Result, RunFilter, Stats, Store, Swap,
+};
 
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
@@ -174,14 +180,13 @@ impl Store for Sqlite {
 
     async fn dead_letters(
         &self,
-        namespace: Option<&Namespace>,
+        filter: &LetterFilter,
         after: Option<RunId>,
         limit: usize,
     ) -> Result<Vec<DeadLetter>> {
-        let namespace = namespace.cloned();
-        let read = move |reader: &mut Reader| {
-            reader.read(|snapshot| snapshot.dead_letters(namespace.as_ref(), after, limit))
-        };
+        let filter = filter.clone();
+        let read =
+            move |reader: &mut Reader| reader.read(|snapshot| snapshot.dead_letters(&filter, after, limit));
         self.doors.ask(read).await
     }
 
@@ -198,20 +203,55 @@ impl Store for Sqlite {
         self.doors.ask(move |reader| reader.read(|snapshot| snapshot.revision(job, revision))).await
     }
 
+    async fn revisions(&self, job: JobId, before: Option<u32>, limit: usize) -> Result<Vec<Arc<Revision>>> {
+        self.doors.ask(move |reader| reader.read(|snapshot| snapshot.revisions(job, before, limit))).await
+    }
+
+    async fn calendar(&self, namespace: &Namespace, name: &Name) -> Result<Option<Arc<calendar::Record>>> {
+        let (namespace, name) = (namespace.clone(), name.clone());
+        self.doors.ask(move |reader| reader.read(|snapshot| snapshot.calendar(&namespace, &name))).await
+    }
+
+    async fn calendars(
+        &self,
+        filter: &CalendarFilter,
+        after: Option<(Namespace, Name)>,
+        limit: usize,
+    ) -> Result<Vec<Arc<calendar::Record>>> {
+        let filter = filter.clone();
+        self.doors
+            .ask(move |reader| reader.read(|snapshot| snapshot.calendars(&filter, after.as_ref(), limit)))
+            .await
+    }
+
+    async fn put_calendar(&self, put: PutCalendar) -> Result<Swap> {
+        self.writer.ask(move |writer| writer.put_calendar(&put)).await
+    }
+
+    async fn delete_calendar(&self, namespace: &Namespace, name: &Name, expect: Expect) -> Result<Swap> {
+        let (namespace, name) = (namespace.clone(), name.clone());
+        self.writer.ask(move |writer| writer.delete_calendar(&namespace, &name, expect)).await
+    }
+
+    async fn settle_calendar(&self, namespace: &Namespace, name: &Name, version: u32) -> Result<()> {
+        let (namespace, name) = (namespace.clone(), name.clone());
+        self.writer.ask(move |writer| writer.settle_calendar(&namespace, &name, version)).await
+    }
+
     async fn stats(&self) -> Result<Stats> {
         self.doors.ask(|reader| reader.read(|snapshot| snapshot.stats())).await
     }
 
-    async fn append_logs(&self, chunks: Vec<LogChunk>) -> Result<()> {
+    async fn append_logs(&self, chunks: Vec<log::Chunk>) -> Result<()> {
         self.log_writer.ask(move |writer| writer.append(&chunks)).await
     }
 
     async fn read_logs(
         &self,
         run: RunId,
-        after: Option<(Token, u32)>,
+        after: Option<log::Place>,
         limit: usize,
-    ) -> Result<Vec<LogChunk>> {
+    ) -> Result<Vec<log::Chunk>> {
         self.log_reader.ask(move |reader| reader.read(|snapshot| snapshot.logs(run, after, limit))).await
     }
 

@@ -142,7 +142,7 @@ fn mark(folder: &Folder, total: Total, durability: Durability) -> Result<Option<
 fn open_logs(folder: &Folder) -> Result<Connection> {
     let path = folder.logs();
     folder::make_private(&path)?;
-    let connection = connection::open(&path, Use::Write, Durability::Relaxed).and_then(|mut connection| {
+    let connection = connection::open(&path, Use::Append, Durability::Relaxed).and_then(|mut connection| {
         let migrated = schema::LOGS.migrate(&mut connection, |_| Ok(()));
         migrated.map(|()| connection).map_err(|failure| explain(&path, failure))
     });

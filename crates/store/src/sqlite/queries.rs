@@ -29,20 +29,21 @@ pub(super) mod shards {
 macro_rules! job_columns {
     () => {
         "id, namespace, name, revision, paused, created_at, updated_at, \
-         fired_through, next_due, wake_at, fires, definition"
+         fired_through, next_due, wake_at, fires, coalesce(definition, (SELECT revisions.definition \
+         FROM revisions WHERE revisions.job = jobs.id AND revisions.revision = jobs.revision))"
     };
 }
 
 pub(super) mod jobs {
     pub(in crate::sqlite) const INSERT: &str = "INSERT INTO jobs (id, shard, namespace, name, revision, paused, \
-         created_at, updated_at, fired_through, next_due, wake_at, fires, keep_runs, keep_days, definition) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
+         created_at, updated_at, fired_through, next_due, wake_at, fires, keep_runs, keep_days, definition, calendars) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
     /// A fire: the definition of a revision never changes, so it is not written again.
     pub(in crate::sqlite) const MOVE: &str = "UPDATE jobs SET paused = ?3, updated_at = ?4, fired_through = ?5, \
          next_due = ?6, wake_at = ?7, fires = ?8 WHERE id = ?1 AND revision = ?2 AND fired_through <= ?5";
     pub(in crate::sqlite) const UPDATE: &str = "UPDATE jobs SET revision = ?2, paused = ?3, updated_at = ?4, \
          fired_through = ?5, next_due = ?6, wake_at = ?7, fires = ?8, keep_runs = ?9, keep_days = ?10, \
-         definition = ?11 WHERE id = ?1 AND fired_through <= ?5";
+         definition = ?11, calendars = ?12 WHERE id = ?1 AND fired_through <= ?5";
     pub(in crate::sqlite) const DELETE: &str = "DELETE FROM jobs WHERE id = ?1";
     pub(in crate::sqlite) const EXISTS: &str = "SELECT 1 FROM jobs WHERE id = ?1";
     pub(in crate::sqlite) const GET: &str = concat!("SELECT ", job_columns!(), " FROM jobs WHERE id = ?1");
@@ -58,6 +59,12 @@ pub(super) mod jobs {
         job_columns!(),
         " FROM jobs WHERE namespace = ?1 AND name > ?2 ORDER BY name LIMIT ?3"
     );
+    pub(in crate::sqlite) const LIST_OF_CALENDAR: &str = concat!(
+        "SELECT ",
+        job_columns!(),
+        " FROM jobs WHERE calendars IS NOT NULL AND namespace = ?1 AND name > ?2 AND instr(calendars, ?4) > 0 \
+         ORDER BY name LIMIT ?3"
+    );
     /// In two parts, the rest of the instant and what is later: one comparison of the pair would read a herd that is
     /// due at one instant from its beginning for every page.
     pub(in crate::sqlite) const DUE: &str = concat!(
@@ -70,6 +77,39 @@ pub(super) mod jobs {
     pub(in crate::sqlite) const KEEP: &str = "SELECT keep_runs, keep_days FROM jobs WHERE id = ?1";
 }
 
+/// In the order in which `calendars::record` reads them.
+macro_rules! calendar_columns {
+    () => {
+        "namespace, name, version, days, description, updated_at, settled"
+    };
+}
+
+pub(super) mod calendars {
+    pub(in crate::sqlite) const NEXT_VERSION: &str =
+        "UPDATE calendar_versions SET last = last + 1 WHERE one = 1 RETURNING last";
+    pub(in crate::sqlite) const INSERT: &str = "INSERT INTO calendars (namespace, name, version, days, description, \
+         updated_at, settled) VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0)";
+    pub(in crate::sqlite) const UPDATE: &str = "UPDATE calendars SET version = ?3, days = ?4, description = ?5, \
+         updated_at = ?6, settled = 0 WHERE namespace = ?1 AND name = ?2";
+    pub(in crate::sqlite) const SETTLE: &str =
+        "UPDATE calendars SET settled = 1 WHERE namespace = ?1 AND name = ?2 AND version = ?3";
+    pub(in crate::sqlite) const DELETE: &str = "DELETE FROM calendars WHERE namespace = ?1 AND name = ?2";
+    pub(in crate::sqlite) const GET: &str =
+        concat!("SELECT ", calendar_columns!(), " FROM calendars WHERE namespace = ?1 AND name = ?2");
+    pub(in crate::sqlite) const LIST: &str = concat!(
+        "SELECT ",
+        calendar_columns!(),
+        " FROM calendars WHERE (namespace, name) > (?1, ?2) AND (?3 IS NULL OR namespace = ?3) \
+         ORDER BY namespace, name LIMIT ?4"
+    );
+    pub(in crate::sqlite) const UNSETTLED: &str = concat!(
+        "SELECT ",
+        calendar_columns!(),
+        " FROM calendars WHERE settled = 0 AND (namespace, name) > (?1, ?2) AND (?3 IS NULL OR namespace = ?3) \
+         ORDER BY namespace, name LIMIT ?4"
+    );
+}
+
 pub(super) mod revisions {
     pub(in crate::sqlite) const INSERT: &str =
         "INSERT INTO revisions (job, revision, at, definition) VALUES (?1, ?2, ?3, ?4)";
@@ -78,6 +118,8 @@ pub(super) mod revisions {
     pub(in crate::sqlite) const DELETE: &str = "DELETE FROM revisions WHERE job = ?1 AND revision = ?2";
     pub(in crate::sqlite) const GET: &str =
         "SELECT at, definition FROM revisions WHERE job = ?1 AND revision = ?2";
+    pub(in crate::sqlite) const NEWEST_FIRST: &str = "SELECT revision, at, definition FROM revisions \
+         WHERE job = ?1 AND revision < ?2 ORDER BY revision DESC LIMIT ?3";
     pub(in crate::sqlite) const OF_JOB: &str = "SELECT revision FROM revisions WHERE job = ?1 LIMIT ?2";
 }
 
@@ -90,8 +132,8 @@ pub(super) mod deleted_jobs {
 }
 
 pub(super) mod runs {
-    pub(in crate::sqlite) const INSERT: &str = "INSERT INTO runs (place, shard, wake_at, job, status, namespace, body) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    pub(in crate::sqlite) const INSERT: &str = "INSERT INTO runs (place, shard, wake_at, job, status, namespace, body, key) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
     pub(in crate::sqlite) const UPDATE: &str =
         "UPDATE runs SET wake_at = ?2, status = ?3, body = ?4 WHERE place = ?1";
     pub(in crate::sqlite) const DELETE: &str = "DELETE FROM runs WHERE place = ?1";
@@ -102,33 +144,41 @@ pub(super) mod runs {
     pub(in crate::sqlite) const DUE: &str = "SELECT wake_at, place, body FROM runs \
          WHERE shard = ?1 AND wake_at = ?2 AND place > ?3 UNION ALL SELECT wake_at, place, body FROM runs \
          WHERE shard = ?1 AND wake_at > ?2 ORDER BY wake_at, place LIMIT ?4";
-    pub(in crate::sqlite) const NEWEST_FIRST: &str = "SELECT place, namespace, job, status FROM runs \
+    pub(in crate::sqlite) const NEWEST_FIRST: &str = "SELECT place, namespace, job, status, body FROM runs \
          WHERE place BETWEEN ?1 AND ?2 ORDER BY place DESC";
-    pub(in crate::sqlite) const OLDEST_FIRST: &str = "SELECT place, namespace, job, status FROM runs \
+    pub(in crate::sqlite) const OLDEST_FIRST: &str = "SELECT place, namespace, job, status, body FROM runs \
          WHERE place BETWEEN ?1 AND ?2 ORDER BY place";
+    pub(in crate::sqlite) const OF_KEY_NEWEST_FIRST: &str = "SELECT place, namespace, job, status, body FROM runs \
+         WHERE key = ?3 AND place BETWEEN ?1 AND ?2 ORDER BY place DESC";
+    pub(in crate::sqlite) const OF_KEY_OLDEST_FIRST: &str = "SELECT place, namespace, job, status, body FROM runs \
+         WHERE key = ?3 AND place BETWEEN ?1 AND ?2 ORDER BY place";
     pub(in crate::sqlite) const ANY_OF_JOB: &str =
         "SELECT 1 FROM runs WHERE place BETWEEN ?1 AND ?2 AND job = ?3 LIMIT 1";
 }
 
 pub(super) mod history {
-    pub(in crate::sqlite) const INSERT: &str = "INSERT INTO history (id, job, status, finished_at, namespace, body) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    pub(in crate::sqlite) const INSERT: &str = "INSERT INTO history (id, job, status, finished_at, namespace, body, key) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
     pub(in crate::sqlite) const UPDATE: &str =
         "UPDATE history SET status = ?2, finished_at = ?3, body = ?4 WHERE id = ?1";
     pub(in crate::sqlite) const DELETE: &str = "DELETE FROM history WHERE id = ?1";
     pub(in crate::sqlite) const GET: &str = "SELECT body FROM history WHERE id = ?1";
     pub(in crate::sqlite) const EXISTS: &str = "SELECT 1 FROM history WHERE id = ?1";
-    pub(in crate::sqlite) const NEWEST_FIRST: &str = "SELECT id, namespace, job, status FROM history \
+    pub(in crate::sqlite) const NEWEST_FIRST: &str = "SELECT id, namespace, job, status, body FROM history \
          WHERE id BETWEEN ?1 AND ?2 ORDER BY id DESC";
-    pub(in crate::sqlite) const OLDEST_FIRST: &str = "SELECT id, namespace, job, status FROM history \
+    pub(in crate::sqlite) const OLDEST_FIRST: &str = "SELECT id, namespace, job, status, body FROM history \
          WHERE id BETWEEN ?1 AND ?2 ORDER BY id";
-    pub(in crate::sqlite) const OF_JOB_NEWEST_FIRST: &str = "SELECT id, namespace, job, status FROM history \
+    pub(in crate::sqlite) const OF_JOB_NEWEST_FIRST: &str = "SELECT id, namespace, job, status, body FROM history \
          WHERE job = ?3 AND id BETWEEN ?1 AND ?2 ORDER BY id DESC";
-    pub(in crate::sqlite) const OF_JOB_OLDEST_FIRST: &str = "SELECT id, namespace, job, status FROM history \
+    pub(in crate::sqlite) const OF_JOB_OLDEST_FIRST: &str = "SELECT id, namespace, job, status, body FROM history \
          WHERE job = ?3 AND id BETWEEN ?1 AND ?2 ORDER BY id";
-    pub(in crate::sqlite) const OF_STATUS_NEWEST_FIRST: &str = "SELECT id, namespace, job, status FROM history \
+    pub(in crate::sqlite) const OF_KEY_NEWEST_FIRST: &str = "SELECT id, namespace, job, status, body FROM history \
+         WHERE key = ?3 AND id BETWEEN ?1 AND ?2 ORDER BY id DESC";
+    pub(in crate::sqlite) const OF_KEY_OLDEST_FIRST: &str = "SELECT id, namespace, job, status, body FROM history \
+         WHERE key = ?3 AND id BETWEEN ?1 AND ?2 ORDER BY id";
+    pub(in crate::sqlite) const OF_STATUS_NEWEST_FIRST: &str = "SELECT id, namespace, job, status, body FROM history \
          WHERE status > 3 AND status = ?3 AND id BETWEEN ?1 AND ?2 ORDER BY id DESC";
-    pub(in crate::sqlite) const OF_STATUS_OLDEST_FIRST: &str = "SELECT id, namespace, job, status FROM history \
+    pub(in crate::sqlite) const OF_STATUS_OLDEST_FIRST: &str = "SELECT id, namespace, job, status, body FROM history \
          WHERE status > 3 AND status = ?3 AND id BETWEEN ?1 AND ?2 ORDER BY id";
     pub(in crate::sqlite) const ANY_OF_JOB: &str = "SELECT 1 FROM history WHERE job = ?1 LIMIT 1";
     /// The next job that has history.
@@ -152,7 +202,8 @@ pub(super) mod dead_letters {
     pub(in crate::sqlite) const DELETE: &str = "DELETE FROM dead_letters WHERE run = ?1";
     pub(in crate::sqlite) const EXISTS: &str = "SELECT 1 FROM dead_letters WHERE run = ?1";
     pub(in crate::sqlite) const LIST: &str = "SELECT run, namespace, job, at FROM dead_letters \
-         WHERE run > ?1 AND (?2 IS NULL OR namespace = ?2) ORDER BY run LIMIT ?3";
+         WHERE run > ?1 AND (?2 IS NULL OR namespace = ?2) AND (?3 IS NULL OR job = ?3) AND (?4 IS NULL OR at >= ?4) \
+         ORDER BY run LIMIT ?5";
 }
 
 pub(super) mod uniques {

@@ -6,6 +6,7 @@ use punctual_core::Timestamp;
 use punctual_core::change::{DeadLetter, Skip};
 use punctual_core::ids::{JobId, RunId, Token};
 use punctual_core::job::{Cursor, Job};
+use punctual_core::log::{Chunk, Stream};
 use punctual_core::name::Name;
 use punctual_core::run::Run;
 use rusqlite::Row;
@@ -14,7 +15,6 @@ use rusqlite::types::ValueRef;
 use super::codec;
 use super::definitions::Definitions;
 use super::failure::Failure;
-use crate::{LogChunk, Stream};
 
 type Result<T, E = Failure> = std::result::Result<T, E>;
 
@@ -62,8 +62,8 @@ pub(super) fn skip(row: &Row<'_>) -> Result<Skip> {
     })
 }
 
-pub(super) fn chunk(run: RunId, row: &Row<'_>) -> Result<LogChunk> {
-    Ok(LogChunk {
+pub(super) fn chunk(run: RunId, row: &Row<'_>) -> Result<Chunk> {
+    Ok(Chunk {
         run,
         token: Token(row.get::<_, i64>(0)?.cast_unsigned()),
         number: row.get(1)?,
@@ -107,6 +107,6 @@ fn blob<'r>(row: &'r Row<'_>, column: usize) -> Result<&'r [u8]> {
     row.get_ref(column)?.as_blob().map_err(|error| codec::cannot_read(&error).into())
 }
 
-fn name<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T> {
+pub(super) fn name<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T> {
     text.parse().map_err(|error| codec::cannot_read(&error).into())
 }

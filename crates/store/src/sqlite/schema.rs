@@ -17,8 +17,14 @@ pub(super) struct Schema {
 }
 
 /// "PNCT"
-pub(super) const STATE: Schema =
-    Schema { application_id: 0x504e_4354, migrations: &[include_str!("migrations/0001.sql")] };
+pub(super) const STATE: Schema = Schema {
+    application_id: 0x504e_4354,
+    migrations: &[
+        include_str!("migrations/0001.sql"),
+        include_str!("migrations/0002.sql"),
+        include_str!("migrations/0003.sql"),
+    ],
+};
 /// "PNCL"
 pub(super) const LOGS: Schema =
     Schema { application_id: 0x504e_434c, migrations: &[include_str!("migrations/logs/0001.sql")] };
@@ -126,8 +132,19 @@ mod tests {
     fn a_file_of_a_newer_version_is_refused() {
         let mut connection = Connection::open_in_memory().unwrap();
         migrated(&mut connection).unwrap();
-        connection.execute(ADD, (2, "something new")).unwrap();
+        let newer = version(STATE.migrations.len());
+        connection.execute(ADD, (newer, "something new")).unwrap();
         assert!(migrated(&mut connection).unwrap_err().contains("newer version"));
+    }
+
+    #[test]
+    fn a_file_of_an_older_version_gets_what_it_lacks() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        let older = Schema { migrations: &STATE.migrations[..1], ..STATE };
+        assert!(older.migrate(&mut connection, |_| Ok(())).is_ok());
+        assert_eq!(migrated(&mut connection), Ok(false));
+        connection.prepare("SELECT calendars FROM jobs").unwrap();
+        connection.prepare("SELECT version FROM calendars").unwrap();
     }
 
     #[test]

@@ -37,6 +37,7 @@ pub(super) struct Walk {
 enum Source {
     History,
     HistoryOfJob(JobId),
+    HistoryOfKey,
     HistoryOfStatus(Status),
     Live(ShardId),
 }
@@ -53,7 +54,7 @@ impl Walk {
         Walk {
             filter: filter.clone(),
             statuses: wanted.iter().fold(0, |bits, status| bits | bit(codec::status_number(*status))),
-            sources: sources(filter.job, wanted, shards),
+            sources: sources(filter, wanted, shards),
             span: Span::of(filter, after).filter(|_| limit > 0),
             limit,
             runs: Vec::new(),
@@ -101,6 +102,10 @@ impl Walk {
                 let sql = pick(queries::history::OF_JOB_OLDEST_FIRST, queries::history::OF_JOB_NEWEST_FIRST);
                 self.visit(sql, (first, last, job.0), false, span, snapshot, matches)
             }
+            Source::HistoryOfKey => {
+                let sql = pick(queries::history::OF_KEY_OLDEST_FIRST, queries::history::OF_KEY_NEWEST_FIRST);
+                self.visit(sql, (first, last, self.filter.key.as_deref()), false, span, snapshot, matches)
+            }
             Source::HistoryOfStatus(status) => {
                 let sql =
                     pick(queries::history::OF_STATUS_OLDEST_FIRST, queries::history::OF_STATUS_NEWEST_FIRST);
@@ -108,9 +113,18 @@ impl Walk {
                 self.visit(sql, (first, last, status), false, span, snapshot, matches)
             }
             Source::Live(shard) => {
-                let sql = pick(queries::runs::OLDEST_FIRST, queries::runs::NEWEST_FIRST);
                 let places = (place::through(shard, first - 1) + 1, place::through(shard, last));
-                self.visit(sql, places, true, span, snapshot, matches)
+                match self.filter.key.as_deref() {
+                    Some(key) => {
+                        let sql =
+                            pick(queries::runs::OF_KEY_OLDEST_FIRST, queries::runs::OF_KEY_NEWEST_FIRST);
+                        self.visit(sql, (places.0, places.1, key), true, span, snapshot, matches)
+                    }
+                    None => {
+                        let sql = pick(queries::runs::OLDEST_FIRST, queries::runs::NEWEST_FIRST);
+                        self.visit(sql, places, true, span, snapshot, matches)
+                    }
+                }
             }
         }
     }
@@ -155,10 +169,13 @@ impl Walk {
         {
             return Ok(false);
         }
-        match &self.filter.namespace {
-            Some(namespace) => Ok(rows::text(row, 1)? == namespace.as_str()),
-            None => Ok(true),
+        if let Some(namespace) = &self.filter.namespace
+            && rows::text(row, 1)? != namespace.as_str()
+        {
+            return Ok(false);
         }
+        // What only the run itself knows comes last: it has to be read for that.
+        Ok(self.filter.triggers.is_empty() || self.filter.takes(&*rows::run(row, 4)?))
     }
 
     fn beyond(&self, span: Span, covered: Span) -> Option<Span> {
@@ -171,9 +188,11 @@ impl Walk {
 }
 
 /// The fewest places in which the wanted runs can lie, the history first: it is mostly what stops a step.
-fn sources(job: Option<JobId>, wanted: &[Status], shards: u16) -> Vec<Source> {
+fn sources(filter: &RunFilter, wanted: &[Status], shards: u16) -> Vec<Source> {
+    let job = filter.job;
     let ended = wanted.iter().copied().filter(|status| status.is_terminal());
     let mut sources: Vec<Source> = match job {
+        _ if filter.key.is_some() => ended.map(|_| Source::HistoryOfKey).take(1).collect(),
         Some(job) => ended.map(|_| Source::HistoryOfJob(job)).take(1).collect(),
         None if wanted.contains(&Status::Succeeded) => vec![Source::History],
         None => ended.map(Source::HistoryOfStatus).collect(),
@@ -206,11 +225,16 @@ mod tests {
     #[test]
     fn a_walk_looks_only_where_the_wanted_runs_can_lie() {
         let job = JobId(0);
+        let sources = |job: Option<JobId>, wanted: &[Status], shards| {
+            sources(&RunFilter { job, ..RunFilter::default() }, wanted, shards)
+        };
         assert_eq!(sources(None, &[Status::Failed], 64), [Source::HistoryOfStatus(Status::Failed)]);
         assert_eq!(sources(Some(job), &[Status::Failed, Status::Skipped], 64), [Source::HistoryOfJob(job)]);
         assert_eq!(sources(Some(job), &[Status::Running], 64), [Source::Live(ShardId(0))]);
         assert_eq!(sources(None, &[Status::Running], 64).len(), 64);
         assert_eq!(sources(None, &Status::ALL, 64).len(), 65);
         assert_eq!(sources(None, &[Status::Failed, Status::Succeeded], 64), [Source::History]);
+        let keyed = RunFilter { key: Some("k".into()), job: Some(job), ..RunFilter::default() };
+        assert_eq!(super::sources(&keyed, &[Status::Failed], 64), [Source::HistoryOfKey]);
     }
 }

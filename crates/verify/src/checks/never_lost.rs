@@ -149,8 +149,11 @@ fn check_next(sheet: &mut Sheet<'_>, job: &JobRecord) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use punctual_core::job::Keep;
-    use punctual_core::schedule::{Schedule, When};
+    use punctual_core::schedule::calendar::{Calendar, Days, Entry, Weekly};
+    use punctual_core::schedule::{Keeping, Schedule, When};
 
     use super::*;
     use crate::checks::Check;
@@ -229,6 +232,25 @@ mod tests {
         let mut story = Story { runs: Vec::new(), ..story };
         story.fire(10).fire(15).fire(20).fire(30);
         story.holds();
+    }
+
+    #[test]
+    fn a_day_that_is_out_of_the_calendar_owes_nothing_and_one_that_is_in_does() {
+        const HALF: i64 = 12 * 3600;
+        let mut story = Story::every_ten_seconds();
+        story.edit(|definition| {
+            // The second of January 1970 is out.
+            let days = Days::new(Weekly::EVERY_DAY, [], [Entry::Span { first: 1, last: 1 }]);
+            let calendar = Calendar { name: "work".parse().unwrap(), version: 1, days };
+            let every = Schedule::new(When::Every(Duration::from_secs(12 * 3600)));
+            let keeping = Keeping::of(Arc::new(calendar), "UTC").unwrap();
+            definition.schedules = vec![Schedule { calendar: Some(keeping), ..every }];
+        });
+        story.fire(HALF).fire(4 * HALF).fire(5 * HALF);
+        story.holds();
+        story.runs[1].due = at(2 * HALF);
+        story.breaks(Check::NeverLost, "1970-01-03T00:00:00.000Z");
+        story.breaks(Check::OnSchedule, "does not name");
     }
 
     #[test]

@@ -1,10 +1,13 @@
 //! What a job promised: the part of a definition that a history can be held to.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_core::Timestamp;
 use punctual_core::job::{Definition, Keep, Overlap};
-use punctual_core::schedule::{Schedule, Weekdays, When, parse_duration};
+use punctual_core::name::Name;
+use punctual_core::schedule::calendar::{Calendar, Days};
+use punctual_core::schedule::{Keeping, Schedule, Weekdays, When, parse_duration};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -39,7 +42,7 @@ impl Rules {
             Some(OneOrMany::One(schedule)) => vec![schedule],
             Some(OneOrMany::Many(schedules)) => schedules,
         };
-        let schedules = schedules.into_iter().map(|schedule| schedule.read(spread_key));
+        let schedules = schedules.into_iter().map(|schedule| schedule.read(spread_key, &written.calendars));
         Ok(Rules {
             schedules: schedules.collect::<Result<_, _>>()?,
             overlap: written.overlap.map_or(Ok(Overlap::Skip), |text| read_overlap(&text))?,
@@ -70,6 +73,17 @@ struct Written {
     limits: Option<WrittenLimits>,
     at_most_once: Option<bool>,
     keep: Option<WrittenKeep>,
+    /// As the job carries them: an export says with each job which days its due times come from.
+    #[serde(default)]
+    calendars: Vec<WrittenCalendar>,
+}
+
+#[derive(Deserialize)]
+struct WrittenCalendar {
+    calendar: Name,
+    version: u32,
+    #[serde(flatten)]
+    days: Days,
 }
 
 #[derive(Deserialize)]
@@ -95,6 +109,7 @@ struct WrittenSchedule {
     start: Option<String>,
     end: Option<String>,
     max_runs: Option<u32>,
+    calendar: Option<Name>,
 }
 
 #[derive(Deserialize)]
@@ -116,7 +131,7 @@ impl WrittenKeep {
 }
 
 impl WrittenSchedule {
-    fn read(self, spread_key: &str) -> Result<Schedule, String> {
+    fn read(self, spread_key: &str, calendars: &[WrittenCalendar]) -> Result<Schedule, String> {
         let zone = self.timezone.as_deref().unwrap_or("UTC");
         let when = match (&self.cron, &self.every, &self.after_finish, &self.at) {
             (Some(cron), None, None, None) => {
@@ -134,8 +149,18 @@ impl WrittenSchedule {
             end: self.end.as_deref().map(read_instant).transpose()?,
             jitter: self.jitter.as_deref().map_or(Ok(Duration::ZERO), read_duration)?,
             max_runs: self.max_runs,
+            calendar: self.calendar.map(|name| keeping(name, zone, calendars)).transpose()?,
         })
     }
+}
+
+/// Without its days nobody can say what a schedule owes.
+fn keeping(name: Name, zone: &str, calendars: &[WrittenCalendar]) -> Result<Keeping, String> {
+    let of = calendars.iter().find(|calendar| calendar.calendar == name);
+    let WrittenCalendar { version, days, .. } =
+        of.ok_or_else(|| format!("the days of calendar `{name}` are not in the export"))?;
+    let calendar = Calendar { name, version: *version, days: days.clone() };
+    Keeping::of(Arc::new(calendar), zone).map_err(|error| error.to_string())
 }
 
 fn read_duration(text: &str) -> Result<Duration, String> {
@@ -187,6 +212,21 @@ mod tests {
     }
 
     #[test]
+    fn a_schedule_keeps_to_the_days_that_the_job_carries() {
+        let rules = read(json!({
+            "schedule": { "cron": "0 8 * * *", "timezone": "Asia/Shanghai", "calendar": "work" },
+            "calendars": [{
+                "calendar": "work", "version": 3, "weekly": ["mon"], "include": ["2026-10-10"], "exclude": ["2026-10-12"],
+            }],
+        }))
+        .unwrap();
+        let at = |text: &str| text.parse::<Timestamp>().unwrap();
+        let next = |after| rules.schedules[0].next(at(after), Timestamp::MIN);
+        assert_eq!(next("2026-10-06T00:00:00Z"), Some(at("2026-10-10T00:00:00Z")));
+        assert_eq!(next("2026-10-10T00:00:00Z"), Some(at("2026-10-19T00:00:00Z")));
+    }
+
+    #[test]
     fn a_job_without_words_about_overlap_never_overlaps() {
         let rules = read(json!({ "schedule": { "every": "1s" }, "task": { "noop": {} } })).unwrap();
         assert_eq!((rules.at_once_max(), rules.keep), (Some(1), Keep::default()));
@@ -196,6 +236,7 @@ mod tests {
     fn a_schedule_that_is_not_understood_is_refused_rather_than_checked_wrongly() {
         for schedule in [
             json!({ "cron": "0 1 * * *", "moon": "full" }),
+            json!({ "cron": "0 1 * * *", "calendar": "not-in-the-export" }),
             json!({ "cron": "0 1 * * *", "every": "1s" }),
             json!({ "every": "soon" }),
             json!({}),

@@ -2,6 +2,7 @@
 
 use punctual_core::{job as rule, limits, retry};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::error::Error;
 use crate::text::{Percent, Span};
@@ -9,7 +10,7 @@ use crate::text::{Percent, Span};
 /// An enum of plain words that mirrors one of `core`.
 macro_rules! words {
     ($name:ident = $core:path { $($variant:ident),+ }) => {
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
         #[serde(rename_all = "snake_case")]
         pub enum $name {
             $($variant),+
@@ -37,7 +38,7 @@ words!(Overlap = rule::Overlap { Skip, Queue, QueueOne, Replace, Allow });
 words!(MisfirePolicy = rule::MisfirePolicy { Skip, Once, All });
 words!(Backoff = retry::Backoff { Fixed, Linear, Exponential });
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "a map like { attempts: 3, delay: 10s }")]
 pub struct Retry {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,7 +80,7 @@ impl Retry {
     }
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "a map like { policy: once }")]
 pub struct Misfire {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -109,14 +110,14 @@ impl Misfire {
     }
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "a map like { running: 1 }")]
 pub struct Limits {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub running: Option<u32>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "a map like { key: \"order-17\", for: 24h }")]
 pub struct Unique {
     pub key: Option<String>,
@@ -135,7 +136,7 @@ impl Unique {
     }
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "a map like { runs: 1000, days: 30 }")]
 pub struct Keep {
     #[serde(skip_serializing_if = "Option::is_none")]

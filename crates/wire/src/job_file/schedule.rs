@@ -3,12 +3,15 @@
 use std::fmt;
 
 use punctual_core::Timestamp;
-use punctual_core::schedule::{self as rule, Weekdays, When};
+use punctual_core::name::Name;
+use punctual_core::schedule::{self as rule, Keeping, Language, Weekdays, When};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::error::Error;
+use crate::schema::{self, one_of};
 use crate::text::{Instant, Span, Text};
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -18,13 +21,16 @@ pub enum Schedules {
     Many(Vec<Schedule>),
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "a map like { every: 30s }")]
 pub struct Schedule {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cron: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timezone: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Weekdays>)]
+    pub weekdays: Option<Weekdays>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub every: Option<Span>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -41,7 +47,13 @@ pub struct Schedule {
     pub end: Option<Instant>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_runs: Option<u32>,
+    /// The calendar whose days it keeps to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Name>)]
+    pub calendar: Option<Name>,
 }
+
+schema::by_hand!(Schedules as "Schedules": one_of([schema::of::<Schedule>(), schema::list_of::<Schedule>()]); Schedule);
 
 /// By hand, because an untagged enum would forget where the mistake is.
 impl<'de> Deserialize<'de> for Schedules {
@@ -83,6 +95,13 @@ impl Schedules {
         }
     }
 
+    /// In words, one schedule a line; none if they cannot be read, as those of a newer server.
+    pub fn describe(&self, spread_key: &str, language: Language) -> Option<String> {
+        let schedules = self.clone().into_core(spread_key).ok()?;
+        let lines: Vec<String> = schedules.iter().map(|schedule| schedule.describe(language)).collect();
+        Some(lines.join("\n"))
+    }
+
     pub(super) fn of(schedules: &[rule::Schedule]) -> Option<Schedules> {
         match schedules {
             [] => None,
@@ -101,6 +120,7 @@ impl Schedule {
             end: self.end.map(|end| end.0),
             jitter: self.jitter.map(|jitter| jitter.0).unwrap_or_default(),
             max_runs: self.max_runs,
+            calendar: self.keeping()?,
         };
         match schedule.check() {
             Ok(()) => Ok(schedule),
@@ -108,13 +128,23 @@ impl Schedule {
         }
     }
 
+    fn keeping(&self) -> Result<Option<Keeping>, Error> {
+        let Some(name) = &self.calendar else { return Ok(None) };
+        let zone = self.timezone.as_deref().unwrap_or("UTC");
+        let keeping = Keeping::named(name.clone(), zone);
+        keeping.map(Some).map_err(|error| Error::invalid("timezone", error.to_string()))
+    }
+
     fn when(&self, spread_key: &str) -> Result<When, Error> {
         let manual = self.manual.filter(|manual| *manual);
         let mut said: Vec<When> = Vec::new();
         if let Some(expression) = &self.cron {
             said.push(self.cron(expression, spread_key)?);
-        } else if self.timezone.is_some() {
-            return Err(Error::invalid("timezone", "goes with `cron` only; instants carry their own offset"));
+        } else if self.timezone.is_some() && self.calendar.is_none() {
+            let message = "goes with `cron` or `calendar` only; instants carry their own offset";
+            return Err(Error::invalid("timezone", message));
+        } else if self.weekdays.is_some() {
+            return Err(Error::invalid("weekdays", "goes with `cron` only"));
         }
         said.extend(self.every.map(|span| When::Every(span.0)));
         said.extend(self.after_finish.map(|span| When::AfterFinish(span.0)));
@@ -130,14 +160,7 @@ impl Schedule {
 
     fn cron(&self, expression: &str, spread_key: &str) -> Result<When, Error> {
         let zone = self.timezone.as_deref().unwrap_or("UTC");
-        When::parse_cron(expression, zone, Weekdays::Unix, Some(spread_key)).map_err(|error| {
-            let field = match &error {
-                rule::Error::UnknownZone(_) => "timezone",
-                rule::Error::TooLong { .. } if expression.len() <= rule::EXPRESSION_MAX => "timezone",
-                _ => "cron",
-            };
-            Error::invalid(field, error.to_string())
-        })
+        read_cron(expression, zone, self.weekdays.unwrap_or_default(), Some(spread_key))
     }
 
     fn field_of(&self, error: &rule::Error) -> &'static str {
@@ -149,6 +172,8 @@ impl Schedule {
             rule::Error::PeriodTooShort => "after_finish",
             rule::Error::EndBeforeStart { .. } => "end",
             rule::Error::NoRuns => "max_runs",
+            rule::Error::NoDaysToKeep => "calendar",
+            rule::Error::DayOut { .. } => "at",
             rule::Error::InstantOutOfRange if outside(self.at) => "at",
             rule::Error::InstantOutOfRange if outside(self.start) => "start",
             rule::Error::InstantOutOfRange => "end",
@@ -162,12 +187,15 @@ impl Schedule {
             start: schedule.start.map(Text),
             end: schedule.end.map(Text),
             max_runs: schedule.max_runs,
+            calendar: schedule.calendar.as_ref().map(|keeping| keeping.name.clone()),
+            timezone: schedule.calendar.as_ref().map(|keeping| keeping.zone().to_owned()),
             ..Schedule::default()
         };
         match &schedule.when {
             When::Cron(cron) => {
                 form.cron = Some(cron.expression().to_owned());
                 form.timezone = Some(cron.zone().to_owned());
+                form.weekdays = Some(cron.weekdays()).filter(|numbering| *numbering != Weekdays::default());
             }
             When::Every(period) => form.every = Some(Span(*period)),
             When::AfterFinish(pause) => form.after_finish = Some(Span(*pause)),
@@ -176,4 +204,21 @@ impl Schedule {
         }
         form
     }
+}
+
+/// What stands under `cron`; the error is about `cron` or `timezone`.
+pub fn read_cron(
+    expression: &str,
+    zone: &str,
+    weekdays: Weekdays,
+    spread_key: Option<&str>,
+) -> Result<When, Error> {
+    When::parse_cron(expression, zone, weekdays, spread_key).map_err(|error| {
+        let field = match &error {
+            rule::Error::UnknownZone(_) => "timezone",
+            rule::Error::TooLong { .. } if expression.len() <= rule::EXPRESSION_MAX => "timezone",
+            _ => "cron",
+        };
+        Error::invalid(field, error.to_string())
+    })
 }

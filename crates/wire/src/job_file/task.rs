@@ -1,15 +1,20 @@
 //! `task:`, what a run does.
 
+mod http;
+
 use std::collections::BTreeMap;
 
 use punctual_core::task as rule;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::error::Error;
 
-pub(crate) const NEEDED: &str = "say what to do, by one of process, shell or noop: {}";
+pub use http::{Body, Expect, Http, Method, Status, Tls};
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) const NEEDED: &str = "say what to do, by one of process, shell, http or noop: {}";
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "a map like { shell: \"echo hi\" }")]
 pub struct Task {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -17,10 +22,12 @@ pub struct Task {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shell: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub http: Option<Http>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub noop: Option<Noop>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "a map like { command: [\"./settle\", \"--day\"] }")]
 pub struct Process {
     #[serde(default)]
@@ -31,7 +38,7 @@ pub struct Process {
     pub dir: Option<String>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "an empty map, {}")]
 pub struct Noop {}
 
@@ -46,11 +53,14 @@ impl Task {
             })
         }));
         said.extend(self.shell.map(rule::Task::Shell));
+        if let Some(http) = self.http {
+            said.push(rule::Task::Http(Box::new(http.into_core()?)));
+        }
         said.extend(self.noop.map(|_| rule::Task::Noop));
         match (said.pop(), said.is_empty()) {
             (Some(task), true) => Ok(task),
             (None, _) => Err(Error::invalid("task", NEEDED)),
-            _ => Err(Error::invalid("task", "only one of process, shell and noop")),
+            _ => Err(Error::invalid("task", "only one of process, shell, http and noop")),
         }
     }
 
@@ -58,6 +68,7 @@ impl Task {
         match task {
             rule::Task::Noop => Task { noop: Some(Noop {}), ..Task::default() },
             rule::Task::Shell(text) => Task { shell: Some(text.clone()), ..Task::default() },
+            rule::Task::Http(http) => Task { http: Some(Http::of(http)), ..Task::default() },
             rule::Task::Process(process) => {
                 let process = Process {
                     command: process.command.clone(),

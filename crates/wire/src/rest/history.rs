@@ -7,7 +7,7 @@ use punctual_core::ids::JobId;
 use punctual_core::name::{Name, Namespace};
 use serde::{Deserialize, Serialize};
 
-use super::{Cursor, Event, Job, Run};
+use super::{Carried, Cursor, Event, Job, Run};
 use crate::text::{Instant, Text};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -18,6 +18,9 @@ pub enum Line {
         #[serde(flatten)]
         job: Box<Job>,
         cursor: Cursor,
+        /// The calendars that its due times come from.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        calendars: Vec<Carried>,
     },
     Skip(Skip),
     Run {

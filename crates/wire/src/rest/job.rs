@@ -4,12 +4,15 @@ use punctual_core::command;
 use punctual_core::ids::JobId;
 use punctual_core::job as rule;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::job_file::JobFile;
+use crate::schema;
 use crate::text::{Instant, Text};
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Job {
+    #[schema(value_type = schema::Id)]
     pub id: Text<JobId>,
     #[serde(flatten)]
     pub file: JobFile,
@@ -23,7 +26,7 @@ pub struct Job {
     pub fired_through: Instant,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
     Active,
@@ -76,7 +79,7 @@ impl From<command::Made> for Made {
 }
 
 /// A fire that is still to come.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Fire {
     pub due_at: Instant,
     /// When the run is made: later than due by the jitter.

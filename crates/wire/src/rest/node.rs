@@ -1,11 +1,17 @@
 //! Nodes and workers, as they see themselves.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+use crate::text::Instant;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Node {
     pub name: String,
     pub roles: Vec<String>,
+    pub version: String,
+    /// The time as it tells it.
+    pub now: Instant,
     pub ready: bool,
     /// Why it cannot go on, if it cannot.
     pub failed: Option<String>,
@@ -19,7 +25,7 @@ pub struct Node {
     pub stale_reports: u64,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Worker {
     pub name: String,
     pub node: String,

@@ -4,10 +4,12 @@ use std::fmt;
 
 use punctual_core::command::Refusal;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-use crate::error::{Error, Kind};
+use crate::error::{Error, Kind, plain};
+use crate::schema;
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
     #[serde(rename = "type")]
     pub kind: String,
@@ -19,99 +21,132 @@ pub struct Problem {
     pub field: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Code {
-    /// No JSON at all, or not what the headers promise.
-    Malformed,
-    /// A field of the body says something that cannot be.
-    Invalid,
-    /// A part of the address, the query or the headers does.
-    BadParameter,
-    NoSuchRoute,
-    NoSuchJob,
-    NoSuchRun,
-    MethodNotAllowed,
-    JobExists,
-    WrongRevision,
-    WrongState,
-    NotADeadLetter,
-    /// The key was given before, to a run that is no longer kept.
-    KeyUsed,
-    CrossOrigin,
-    TooSlow,
-    BodyTooLarge,
-    AddressTooLong,
-    HeadersTooLarge,
-    UnsupportedMediaType,
-    TooManyRuns,
-    /// It cannot be decided now; whether it happened is unknown.
-    Unavailable,
-    /// There is no room to write; nothing happened.
-    Full,
-    Internal,
-    /// A code of a newer server.
-    #[serde(other)]
-    Unknown,
+/// The one vocabulary: a row is a code, its name, its status, its title, and what to do about it.
+macro_rules! codes {
+    ($($code:ident $name:literal $status:literal $title:literal $advice:literal)+) => {
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        pub enum Code {
+            $(#[serde(rename = $name)] $code,)+
+            /// A code of a newer server.
+            #[serde(other)]
+            Unknown,
+        }
+
+        impl Code {
+            /// Every code that a server of this version says.
+            pub const ALL: &[Code] = &[$(Code::$code),+];
+
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Code::$code => $name,)+
+                    Code::Unknown => "unknown",
+                }
+            }
+
+            pub fn status(self) -> u16 {
+                match self {
+                    $(Code::$code => $status,)+
+                    Code::Unknown => 500,
+                }
+            }
+
+            pub fn title(self) -> &'static str {
+                match self {
+                    $(Code::$code => $title,)+
+                    Code::Unknown => "Something broke",
+                }
+            }
+
+            /// What it means, and what to do about it.
+            pub fn advice(self) -> &'static str {
+                match self {
+                    $(Code::$code => $advice,)+
+                    Code::Unknown => "This client is older than the server.",
+                }
+            }
+        }
+    };
 }
 
+codes! {
+    Malformed "malformed" 400 "The body cannot be read"
+        "The body is no JSON or YAML, has a key twice, or is nested too deeply. `message` says where."
+    BadParameter "bad_parameter" 400 "A parameter is invalid"
+        "`field` names the part of the address, the query or the headers that cannot be; unknown words in a query are refused too."
+    CrossOrigin "cross_origin" 403 "Other web sites may not ask"
+        "The `Host` is not a name of this server, or a page of another origin asked for a change. Ask by IP address or localhost, or add the name to `server.hosts`."
+    NoSuchRoute "no_such_route" 404 "Nothing is at this address"
+        "The OpenAPI document at `/api/v1/openapi.json` lists what there is."
+    NoSuchJob "no_such_job" 404 "No such job"
+        "There is no job of this name in this namespace, or it is not yours to see."
+    NoSuchRun "no_such_run" 404 "No such run"
+        "There is no run with this id in this namespace, or it is no longer kept."
+    NoSuchRevision "no_such_revision" 404 "No such revision"
+        "The job never had this revision. `…/revisions` lists those that it had."
+    NoSuchDeadLetter "no_such_dead_letter" 404 "No such dead letter"
+        "No run with this id waits to be decided about in this namespace."
+    NoSuchCalendar "no_such_calendar" 404 "No such calendar"
+        "There is no calendar of this name in this namespace, or it is not yours to see."
+    MethodNotAllowed "method_not_allowed" 405 "This method is not allowed here"
+        "The header `Allow` names the methods of this address."
+    TooSlow "too_slow" 408 "The request took too long to arrive"
+        "The body did not arrive within `server.request_time`. Nothing happened; send it again."
+    JobExists "job_exists" 409 "The job exists already"
+        "`If-None-Match: *` asks for a new job only. Leave it out to edit the one that exists."
+    CalendarExists "calendar_exists" 409 "The calendar exists already"
+        "`If-None-Match: *` asks for a new calendar only. Leave it out to edit the one that exists."
+    CalendarInUse "calendar_in_use" 409 "A job keeps to the calendar"
+        "`message` names the job. Change or delete that job first."
+    WrongState "wrong_state" 409 "The run is in another state"
+        "What was asked does not go with the state that the run is in. Read the run again."
+    NotADeadLetter "not_a_dead_letter" 409 "The run is not a dead letter"
+        "It was replayed or discarded meanwhile, or never used up its attempts."
+    OutdatedToken "outdated_token" 409 "A newer attempt has taken over"
+        "The token belongs to an attempt that was given up. Whoever still works under it should stop."
+    KeyUsed "key_used" 409 "The key was used before"
+        "The key was given to a run that is no longer kept. What it asked for was done; take a new key to ask again."
+    WrongRevision "wrong_revision" 412 "The job has another revision"
+        "Somebody edited the job since it was read. Read it again and repeat the edit."
+    WrongVersion "wrong_version" 412 "The calendar has another version"
+        "Somebody edited the calendar since it was read. Read it again and repeat the edit."
+    BodyTooLarge "body_too_large" 413 "The body is too large"
+        "The limits are on the page of limits. The connection is closed."
+    AddressTooLong "address_too_long" 414 "The address is too long"
+        "Path and query together are longer than the page of limits allows."
+    UnsupportedMediaType "unsupported_media_type" 415 "The media type is not supported"
+        "Send `Content-Type: application/json`; a job may also be `application/yaml`."
+    Invalid "invalid" 422 "A field is invalid"
+        "The body can be read, but `field` says something that cannot be. `message` says what could."
+    TooManyRuns "too_many_runs" 429 "Too many runs"
+        "This node holds as many live runs as it may. Nothing happened; ask again after `Retry-After`."
+    TooManyFollowers "too_many_followers" 429 "Too many follow runs already"
+        "This node serves as many live logs and events as it may. Ask again after `Retry-After`, or read without `follow`."
+    HeadersTooLarge "headers_too_large" 431 "The headers are too large"
+        "There are too many headers, or too many bytes in them."
+    Internal "internal" 500 "Something broke"
+        "A fault of ours; the server's log says what broke. Whether it happened is unknown: repeat it with the same `Idempotency-Key`."
+    Unavailable "unavailable" 503 "Not available now"
+        "It cannot be decided now, and whether it happened is unknown. Repeat it after `Retry-After`, with the same `Idempotency-Key`."
+    TooManyConnections "too_many_connections" 503 "Too many connections"
+        "The server holds as many connections as it may, in all or from this address. Nothing happened; ask again after `Retry-After`."
+    Full "full" 507 "No room left"
+        "The disk of the store is full. Nothing happened; free some space and ask again."
+}
+
+schema::by_hand!(Code as "Code": schema::words(Code::ALL.iter().map(|code| code.as_str())));
+
 impl Code {
-    pub fn status(self) -> u16 {
-        match self {
-            Code::Malformed | Code::BadParameter => 400,
-            Code::CrossOrigin => 403,
-            Code::NoSuchRoute | Code::NoSuchJob | Code::NoSuchRun => 404,
-            Code::MethodNotAllowed => 405,
-            Code::TooSlow => 408,
-            Code::JobExists | Code::WrongState | Code::NotADeadLetter | Code::KeyUsed => 409,
-            Code::WrongRevision => 412,
-            Code::BodyTooLarge => 413,
-            Code::AddressTooLong => 414,
-            Code::UnsupportedMediaType => 415,
-            Code::Invalid => 422,
-            Code::TooManyRuns => 429,
-            Code::HeadersTooLarge => 431,
-            Code::Internal | Code::Unknown => 500,
-            Code::Unavailable => 503,
-            Code::Full => 507,
-        }
-    }
-
-    fn title(self) -> &'static str {
-        match self {
-            Code::Malformed => "The body cannot be read",
-            Code::Invalid => "A field is invalid",
-            Code::BadParameter => "A parameter is invalid",
-            Code::NoSuchRoute => "Nothing is at this address",
-            Code::NoSuchJob => "No such job",
-            Code::NoSuchRun => "No such run",
-            Code::MethodNotAllowed => "This method is not allowed here",
-            Code::JobExists => "The job exists already",
-            Code::WrongRevision => "The job has another revision",
-            Code::WrongState => "The run is in another state",
-            Code::NotADeadLetter => "The run is not a dead letter",
-            Code::KeyUsed => "The key was used before",
-            Code::CrossOrigin => "Other web sites may not ask",
-            Code::TooSlow => "The request took too long to arrive",
-            Code::BodyTooLarge => "The body is too large",
-            Code::AddressTooLong => "The address is too long",
-            Code::HeadersTooLarge => "The headers are too large",
-            Code::UnsupportedMediaType => "The media type is not supported",
-            Code::TooManyRuns => "Too many runs",
-            Code::Unavailable => "Not available now",
-            Code::Full => "No room left",
-            Code::Internal | Code::Unknown => "Something broke",
-        }
-    }
-
     /// Seconds after which asking again makes sense.
     pub fn retry_after(self) -> Option<u32> {
-        matches!(self, Code::TooManyRuns | Code::Unavailable | Code::Full).then_some(1)
-    }
-
-    fn as_str(self) -> String {
-        // A unit variant always serialises to its name.
-        serde_json::to_value(self).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()
+        let passing = matches!(
+            self,
+            Code::TooManyRuns
+                | Code::TooManyFollowers
+                | Code::TooManyConnections
+                | Code::Unavailable
+                | Code::Full
+        );
+        passing.then_some(1)
     }
 }
 
@@ -122,7 +157,7 @@ impl Problem {
             title: code.title().to_owned(),
             status: code.status(),
             code,
-            message: message.into(),
+            message: plain(&message.into()).into_owned(),
             field: None,
         }
     }
@@ -134,7 +169,7 @@ impl Problem {
 
     #[must_use]
     pub fn about(mut self, field: impl Into<String>) -> Self {
-        self.field = Some(field.into());
+        self.field = Some(plain(&field.into()).into_owned());
         self
     }
 }
@@ -156,12 +191,12 @@ impl From<Error> for Problem {
             Kind::Malformed => Code::Malformed,
             Kind::Invalid => Code::Invalid,
         };
-        let field = (!error.field.is_empty()).then_some(error.field);
         let message = match (code, error.place) {
             (Code::Malformed, Some(place)) => format!("{place}: {}", error.message),
             _ => error.message,
         };
-        Problem { field, ..Problem::new(code, message) }
+        let problem = Problem::new(code, message);
+        if error.field.is_empty() { problem } else { problem.about(error.field) }
     }
 }
 
@@ -170,7 +205,12 @@ impl From<Refusal> for Problem {
         let code = match &refusal {
             Refusal::NoSuchJob { .. } => Code::NoSuchJob,
             Refusal::NoSuchRun(_) => Code::NoSuchRun,
+            Refusal::NoSuchCalendar { .. } => Code::NoSuchCalendar,
+            Refusal::CalendarExists(_) => Code::CalendarExists,
+            Refusal::WrongVersion { .. } => Code::WrongVersion,
+            Refusal::CalendarInUse { .. } => Code::CalendarInUse,
             Refusal::NotADeadLetter(_) => Code::NotADeadLetter,
+            Refusal::OutdatedToken(_) => Code::OutdatedToken,
             Refusal::JobExists(_) => Code::JobExists,
             Refusal::WrongRevision { .. } => Code::WrongRevision,
             Refusal::WrongState { .. } => Code::WrongState,
@@ -192,6 +232,32 @@ mod tests {
         assert_eq!(json["type"], "urn:punctual:problem:invalid");
         assert_eq!((json["status"].as_u64(), json["field"].as_str()), (Some(422), Some("schedule.cron")));
         assert_eq!(serde_json::from_value::<Problem>(json).unwrap(), problem);
+    }
+
+    #[test]
+    fn a_code_is_written_as_the_vocabulary_names_it_and_is_an_error() {
+        for code in Code::ALL {
+            assert_eq!(serde_json::to_value(code).unwrap(), code.as_str());
+            assert!((400..600).contains(&code.status()), "{code:?}");
+        }
+    }
+
+    /// The page is the vocabulary as a table; `UPDATE_DOCS=1` writes it anew.
+    #[test]
+    fn the_page_of_errors_is_the_vocabulary() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/errors.md");
+        let mut table = "| code | status | what it means, and what to do |\n|---|---|---|\n".to_owned();
+        for code in Code::ALL {
+            let (status, title, advice) = (code.status(), code.title(), code.advice());
+            table += &format!("| `{}` | {status} | {title}. {advice} |\n", code.as_str());
+        }
+        let text = std::fs::read_to_string(page).unwrap_or_default();
+        let (before, _) = text.split_once("| code |").expect("the page has a table of codes");
+        let expected = format!("{before}{table}");
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::write(page, &expected).unwrap();
+        }
+        assert_eq!(std::fs::read_to_string(page).unwrap(), expected, "UPDATE_DOCS=1 writes it anew");
     }
 
     #[test]

@@ -2,19 +2,27 @@
 
 use std::fmt;
 
+use punctual_core::cut::keep_end;
 use punctual_core::ids::{RunId, Token};
+use punctual_core::limits::LISTED_OUTPUT_BYTES_MAX;
 use punctual_core::name::{Name, Namespace};
 use punctual_core::run::{self as rule, Origin, Status};
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
+use utoipa::ToSchema;
 
+use super::attempt::{self, Attempt};
+use crate::schema;
 use crate::text::{Instant, Text};
 
 /// The fields are a promise to scripts (design, section 7): none is left out, what is not there is null.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Run {
+    #[schema(value_type = schema::Id)]
     pub id: Text<RunId>,
+    #[schema(value_type = schema::Namespace)]
     pub namespace: Namespace,
+    #[schema(value_type = Option<schema::Name>)]
     pub job: Option<Name>,
     pub revision: Option<u32>,
     pub trigger: Trigger,
@@ -32,15 +40,23 @@ pub struct Run {
     pub reason: Option<String>,
     pub progress: Option<u8>,
     pub key: Option<String>,
+    #[schema(value_type = Option<schema::Id>)]
     pub parent: Option<Text<RunId>>,
     pub step: Option<String>,
+    #[schema(value_type = Option<schema::Id>)]
     pub retry_of: Option<Text<RunId>>,
+    /// How long after its due time it was first begun; null: it was not yet.
+    #[serde(default)]
+    pub lateness_ms: Option<u64>,
+    /// Only where they were asked for, and where a run is shown by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<Vec<Attempt>>,
     /// Only where they were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub events: Option<Vec<Event>>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Trigger {
     Schedule,
@@ -51,8 +67,9 @@ pub enum Trigger {
 }
 
 /// One change of a run. `seq` counts from 1 without gaps.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Event {
+    #[schema(value_type = schema::Id)]
     pub run: Text<RunId>,
     pub seq: u64,
     pub from: Option<State>,
@@ -62,12 +79,15 @@ pub struct Event {
     /// The node that decided it; null while there is only one.
     pub node: Option<String>,
     /// The newest token given out by then; null before the first.
+    #[schema(value_type = Option<schema::Id>)]
     pub token: Option<Text<u64>>,
 }
 
 /// The name of a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct State(pub Status);
+
+schema::by_hand!(State as "State": schema::words(Status::ALL.map(Status::as_str)));
 
 impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -147,6 +167,8 @@ impl From<&rule::Run> for Run {
             parent: None,
             step: None,
             retry_of: run.retry_of.map(Text),
+            lateness_ms: attempt::lateness_ms(run),
+            attempts: None,
             events: None,
         }
     }
@@ -159,7 +181,18 @@ fn said(text: &str) -> Option<String> {
 impl Run {
     /// The run with everything that happened to it.
     pub fn with_events(run: &rule::Run) -> Run {
-        Run { events: Some(Event::all(run)), ..Run::from(run) }
+        Run { events: Some(Event::all(run)), ..Run::with_attempts(run) }
+    }
+
+    pub fn with_attempts(run: &rule::Run) -> Run {
+        Run { attempts: Some(Attempt::all(run)), ..Run::from(run) }
+    }
+
+    /// The run as one of a page: a long output is cut to its end.
+    pub fn listed(run: &rule::Run) -> Run {
+        let mut listed = Run::from(run);
+        listed.output = listed.output.map(|output| keep_end(&output, LISTED_OUTPUT_BYTES_MAX).into_owned());
+        listed
     }
 }
 
@@ -182,6 +215,37 @@ impl Event {
             }
         };
         run.entries.iter().map(event).collect()
+    }
+}
+
+impl Trigger {
+    pub const ALL: [Trigger; 5] =
+        [Trigger::Schedule, Trigger::Misfire, Trigger::Manual, Trigger::Submit, Trigger::Retry];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Trigger::Schedule => "schedule",
+            Trigger::Misfire => "misfire",
+            Trigger::Manual => "manual",
+            Trigger::Submit => "submit",
+            Trigger::Retry => "retry",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Trigger> {
+        Trigger::ALL.into_iter().find(|trigger| trigger.as_str() == text)
+    }
+}
+
+impl From<Trigger> for rule::Trigger {
+    fn from(trigger: Trigger) -> Self {
+        match trigger {
+            Trigger::Schedule => rule::Trigger::Schedule,
+            Trigger::Misfire => rule::Trigger::Misfire,
+            Trigger::Manual => rule::Trigger::Manual,
+            Trigger::Submit => rule::Trigger::Submit,
+            Trigger::Retry => rule::Trigger::Retry,
+        }
     }
 }
 
@@ -232,7 +296,8 @@ mod tests {
         let run = Run::with_events(&running());
         let json = serde_json::to_value(&run).unwrap();
         let mut fields: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
-        fields.retain(|field| *field != "events");
+        // Beyond the promise, or only where they were asked for.
+        fields.retain(|field| !["lateness_ms", "attempts", "events"].contains(field));
         fields.sort_unstable();
         let mut promised = "id, namespace, job, revision, trigger, state, due_at, created_at, started_at, \
             finished_at, attempt, worker, exit_code, output, error, reason, progress, key, parent, step, retry_of"
@@ -260,6 +325,23 @@ mod tests {
                 (3, Some("ready".to_owned()), "running".to_owned()),
             ]
         );
+    }
+
+    #[test]
+    fn a_trigger_is_the_word_it_is_written_as() {
+        for trigger in Trigger::ALL {
+            assert_eq!(serde_json::to_value(trigger).unwrap(), trigger.as_str());
+            assert_eq!(Trigger::parse(trigger.as_str()), Some(trigger));
+            assert_eq!(Trigger::from(rule::Trigger::from(trigger)), trigger);
+        }
+    }
+
+    #[test]
+    fn a_long_output_is_cut_in_a_listing_only() {
+        let run = rule::Run { output: "x".repeat(60_000).into(), ..running() };
+        let listed = Run::listed(&run).output.unwrap();
+        assert!(listed.starts_with("[…] x") && listed.len() <= LISTED_OUTPUT_BYTES_MAX);
+        assert_eq!(Run::from(&run).output.unwrap().len(), 60_000);
     }
 
     #[test]

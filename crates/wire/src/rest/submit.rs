@@ -7,18 +7,20 @@ use punctual_core::job::Definition;
 use punctual_core::task::Params;
 use punctual_core::{Timestamp, limits};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::error::Error;
 use crate::job_file::{self, JsonObject, Retry, Task, Unique};
 use crate::text::{Instant, Span};
 
 /// A run without a job.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "a map with at least `task`")]
 pub struct Submit {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task: Option<Task>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
     pub params: Option<JsonObject>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub due_at: Option<Instant>,
@@ -44,10 +46,11 @@ pub struct Submit {
 }
 
 /// A job, started by hand.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "a map like { params: {} }")]
 pub struct Start {
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
     pub params: Option<JsonObject>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub due_at: Option<Instant>,
@@ -58,10 +61,11 @@ pub struct Start {
 }
 
 /// A finished run or a dead letter, tried again.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "a map like { params: {} }")]
 pub struct Again {
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
     pub params: Option<JsonObject>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
@@ -87,7 +91,7 @@ impl Submit {
         definition.priority = self.priority.unwrap_or(definition.priority);
         definition.at_most_once = self.at_most_once.unwrap_or(definition.at_most_once);
         definition.dead_letter = self.dead_letter.unwrap_or(definition.dead_letter);
-        definition.description = job_file::description(self.description)?;
+        definition.description = self.description.unwrap_or_default();
         definition.unique = self.unique.map(Unique::into_core).transpose()?;
         definition.check()?;
         // A run without a job bears its key itself: what a job would ask of every fire is asked once.
@@ -96,7 +100,9 @@ impl Submit {
             (Some(_), Some(_)) => {
                 return Err(Error::invalid("unique", "say either `key` or `unique`, not both"));
             }
-            (Some(unique), None) => Some(Key { text: unique.key.into(), kept: unique.kept }),
+            (Some(unique), None) => {
+                Some(Key { text: unique.key_for(&definition.params)?, kept: unique.kept })
+            }
             (None, key) => key,
         };
         Ok(Started { what: Arc::new(definition), due, key })

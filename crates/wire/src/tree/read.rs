@@ -3,12 +3,17 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::marker::PhantomData;
+use std::thread;
 
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{Location, Spanned};
 
 use super::{DEPTH_MAX, FILE_BYTES_MAX, Key, Node, Value};
 use crate::error::{Error, Place};
+
+/// What the deepest document may take of a stack. A level of YAML takes up to 40 KiB in a build without optimisation,
+/// and a thread of the runtime has 2 MiB.
+const YAML_STACK_BYTES: usize = 16 * 1024 * 1024;
 
 pub(super) fn json(bytes: &[u8]) -> Result<Node, Error> {
     let plain: Plain = serde_json::from_slice(bytes).map_err(|error| {
@@ -26,6 +31,16 @@ pub(super) fn yaml(text: &str) -> Result<Vec<Node>, Error> {
         let message = format!("at most {} MiB a file", FILE_BYTES_MAX / (1024 * 1024));
         return Err(Error::malformed(message, None));
     }
+    // Its own thread, for its stack: an overflow would be the end of the process.
+    thread::scope(|scope| {
+        let reading =
+            thread::Builder::new().stack_size(YAML_STACK_BYTES).spawn_scoped(scope, || read_yaml(text));
+        let unread = |_| Error::malformed("cannot be read now; try again", None);
+        reading.map_err(|_| unread(()))?.join().unwrap_or_else(|_| Err(unread(())))
+    })
+}
+
+fn read_yaml(text: &str) -> Result<Vec<Node>, Error> {
     let options = serde_saphyr::options! {
         // `on`, `yes` and `no` are words, as in YAML 1.2.
         strict_booleans: true,

@@ -17,7 +17,7 @@ use punctual_core::ids::{RunId, Token};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tracing::{info, warn};
 
-use super::procfs::{self, Process};
+use crate::procfs::{self, Process};
 use crate::worker::Error;
 
 /// The variable that bears the mark.

@@ -4,14 +4,15 @@ use std::ffi::OsString;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
 use punctual_core::attempt::Assignment;
 use punctual_core::task::Process;
 use rustix::io::Errno;
-use tokio::process::{Child, Command};
 
+use super::Host;
 use super::group::MARK;
+use super::program::{Bare, Guarded, NotStarted, Program};
+use crate::guardian::Wanted;
 
 /// What a program inherits of our own environment. The rest may hold secrets of the server.
 const INHERITED: [&str; 6] = ["PATH", "HOME", "LANG", "TZ", "TMPDIR", "USER"];
@@ -21,22 +22,34 @@ const PATH_DEFAULT: &str = "/usr/local/bin:/usr/bin:/bin";
 /// Longer parameters are on standard input only: Linux takes no variable above 128 KiB, and few programs expect one.
 const PARAMS_VARIABLE_BYTES_MAX: usize = 32 * 1024;
 
-/// Starts it in a process group of its own, with its parameters to come on standard input. The error is for the
-/// person who wrote the job.
-pub(super) fn launch(process: &Process, assignment: &Assignment, mark: &str) -> Result<Child, String> {
-    let (name, arguments) = process.command.split_first().ok_or("the command is empty")?;
-    let environment = environment(process, assignment, mark);
+/// Starts it, below a guardian if the host has one. The error is for the person who wrote the job.
+pub(super) async fn launch(
+    process: &Process,
+    assignment: &Assignment,
+    host: &Host,
+) -> Result<Program, String> {
+    let name = process.command.first().ok_or("the command is empty")?;
+    let mark = host.groups.mark(assignment.run, assignment.token);
+    let environment = environment(process, assignment, &mark);
     let path = environment.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value);
     let program = find(name, process.dir.as_deref(), path);
-    // Given as a path, the program is started without copying our memory map first.
-    let mut command = Command::new(program.as_deref().ok_or_else(|| format!("no such program `{name}`"))?);
-    command.arg0(name).args(arguments).env_clear().envs(environment);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.process_group(0).kill_on_drop(true);
-    if let Some(dir) = &process.dir {
-        command.current_dir(dir);
-    }
-    command.spawn().map_err(|error| explain(&error, process, name, program.as_deref()))
+    let program = program.ok_or_else(|| format!("no such program `{name}`"))?;
+    let wanted = Wanted {
+        program: program.as_os_str(),
+        arguments: &process.command,
+        environment: &environment,
+        dir: process.dir.as_deref(),
+        input: &assignment.params.0,
+    };
+    let groups = &host.groups;
+    let started = match &host.guardian {
+        Some(guardian) => Guarded::start(guardian, &wanted, groups, mark).await.map(Program::Guarded),
+        None => Bare::start(&wanted, groups, mark).map(Program::Bare).map_err(NotStarted::Command),
+    };
+    started.map_err(|error| match error {
+        NotStarted::Command(error) => explain(&error, process, name, &program),
+        NotStarted::Guardian(error) => format!("the guardian of `{name}` could not be started: {error}"),
+    })
 }
 
 /// Later entries win: a job may change what is inherited, and nobody what we say ourselves.
@@ -83,11 +96,11 @@ fn is_program(file: &Path) -> bool {
     file.metadata().is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
 }
 
-fn explain(error: &io::Error, process: &Process, name: &str, program: Option<&Path>) -> String {
+fn explain(error: &io::Error, process: &Process, name: &str, program: &Path) -> String {
     let missing_dir = process.dir.as_deref().filter(|dir| !Path::new(dir).is_dir());
     match (missing_dir, error.kind()) {
         (Some(dir), _) => format!("no such folder `{dir}`"),
-        (None, io::ErrorKind::NotFound) if program.is_some_and(Path::exists) => {
+        (None, io::ErrorKind::NotFound) if program.exists() => {
             format!("cannot start `{name}`: the interpreter that it names is missing")
         }
         (None, io::ErrorKind::NotFound) => format!("no such program `{name}`"),

@@ -1,19 +1,22 @@
 //! How a task is executed: one file a kind.
 //!
-//! `noop` is over at once. `shell` and `process` start a program in a process group of its own (`group`), read what
-//! it prints (`output`), and end it when they are told to. Whatever happens in here, a panic included, becomes
+//! `noop` is over at once. `http` calls a URL. `shell` and `process` start a program (`launch`), below a guardian or at
+//! least in a process group of its own (`program`, `group`), read what it prints (`output`), and end it when they are
+//! told to. Whatever happens in here, a panic included, becomes
 //! an outcome.
 
 pub(crate) mod noop;
 mod shell;
 mod process;
+mod http;
 mod launch;
+mod program;
 mod output;
 mod group;
-mod procfs;
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,13 +24,15 @@ use futures_util::FutureExt;
 use punctual_core::Timestamp;
 use punctual_core::attempt::{Assignment, Outcome};
 use punctual_core::task::Task;
+use punctual_core::template::Values;
 use punctual_core::time::Clock;
 use tokio::sync::watch;
 use tracing::error;
 
 use crate::attempts::Stop;
-use crate::log::LogSink;
+use crate::log::{LogSink, Transcript};
 pub(crate) use group::Groups;
+pub(crate) use http::Clients;
 
 /// What all attempts of a worker share.
 #[derive(Debug)]
@@ -35,7 +40,10 @@ pub(crate) struct Host {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) logs: Arc<dyn LogSink>,
     pub(crate) grace: Duration,
+    /// The binary that becomes a guardian; none: programs are started without one.
+    pub(crate) guardian: Option<PathBuf>,
     pub(crate) groups: Groups,
+    pub(crate) clients: Clients,
 }
 
 #[derive(Debug)]
@@ -68,8 +76,27 @@ async fn dispatch(attempt: Attempt, host: &Host) -> Ending {
     match &definition.task {
         Task::Noop => Ending { outcome: noop::execute(attempt.started_at), stopped: None },
         Task::Shell(text) => shell::execute(text, attempt, host).await,
-        Task::Process(process) => process::execute(process, attempt, host).await,
+        Task::Process(process) => {
+            let values = Values::of_attempt(&attempt.assignment, attempt.started_at);
+            match process.render(&values) {
+                Ok(process) => process::execute(&process, attempt, host).await,
+                Err(invalid) => fail(&attempt, invalid.to_string(), host).await,
+            }
+        }
+        Task::Http(http) => http::execute(http, attempt, host).await,
     }
+}
+
+/// Ends an attempt that could not even begin.
+async fn fail(attempt: &Attempt, message: String, host: &Host) -> Ending {
+    let Assignment { run, token, .. } = attempt.assignment;
+    Transcript::new(run, token, Arc::clone(&host.clock), Arc::clone(&host.logs)).note(&message).await;
+    Ending { outcome: Outcome::failed(attempt.started_at, message), stopped: None }
+}
+
+async fn stop_asked(stop: &mut watch::Receiver<Option<Stop>>) -> Stop {
+    // A worker that is gone cannot say why.
+    stop.wait_for(Option::is_some).await.ok().and_then(|stop| *stop).unwrap_or(Stop::Shutdown)
 }
 
 fn message_of(panic: &(dyn Any + Send)) -> &str {

@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
+use punctual_core::log::{CHUNK_BYTES_MAX, Stream};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use crate::log::{PIECE_BYTES_MAX, Stream, Transcript};
+use crate::log::Transcript;
 
 /// What is read at once. A thousand programs read at once should not cost more than a few MiB.
 const READ_BYTES: usize = 8 * 1024;
-/// Output is in the log this soon, even if the piece is not full: people watch it.
-const FLUSH_AFTER: Duration = Duration::from_millis(200);
+/// Output is in the log this soon, even if the chunk is not full: people watch it.
+pub(super) const FLUSH_AFTER: Duration = Duration::from_millis(200);
 /// Stands where something was left out.
 const CUT_MARK: &str = "[…]";
 
@@ -23,33 +24,33 @@ pub(super) async fn read(
     tail: &mut Tail,
     mut enough: watch::Receiver<bool>,
 ) {
-    let mut chunk = vec![0; READ_BYTES];
-    let mut piece = Vec::new();
+    let mut buffer = vec![0; READ_BYTES];
+    let mut chunk = Vec::new();
     let mut flush_at = Instant::now();
     loop {
         let read = tokio::select! {
             biased;
             _ = enough.changed() => break,
-            () = sleep_until(flush_at), if !piece.is_empty() => {
-                transcript.output(stream, std::mem::take(&mut piece)).await;
+            () = sleep_until(flush_at), if !chunk.is_empty() => {
+                transcript.output(stream, std::mem::take(&mut chunk)).await;
                 continue;
             }
-            read = pipe.read(&mut chunk) => read,
+            read = pipe.read(&mut buffer) => read,
         };
         // A pipe that cannot be read has nothing more for us, like one that is closed.
         let Ok(bytes @ 1..) = read else { break };
         transcript.count_read(bytes);
-        tail.push(&chunk[..bytes]);
-        if piece.is_empty() {
+        tail.push(&buffer[..bytes]);
+        if chunk.is_empty() {
             flush_at = Instant::now() + FLUSH_AFTER;
         }
-        piece.extend_from_slice(&chunk[..bytes]);
-        if piece.len() > PIECE_BYTES_MAX - READ_BYTES {
-            transcript.output(stream, std::mem::take(&mut piece)).await;
+        chunk.extend_from_slice(&buffer[..bytes]);
+        if chunk.len() > CHUNK_BYTES_MAX - READ_BYTES {
+            transcript.output(stream, std::mem::take(&mut chunk)).await;
         }
     }
-    if !piece.is_empty() {
-        transcript.output(stream, piece).await;
+    if !chunk.is_empty() {
+        transcript.output(stream, chunk).await;
     }
 }
 

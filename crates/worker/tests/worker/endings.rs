@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use punctual_core::attempt::{End, Report};
 use punctual_core::ids::RunId;
+use punctual_core::log::Stream;
 use punctual_core::run::Cause;
-use punctual_worker::{Error, Order, Stream, Worker};
+use punctual_worker::{Error, Order, Worker};
 use tokio::sync::mpsc;
 
-use crate::rig::{Logs, Rig, TOKEN, assignment, config, is_alive, shell, until, within};
+use crate::rig::{Logs, Rig, TOKEN, assignment, config, is_alive, shell, until};
 
 fn cancel(run: i64, cause: Cause) -> Vec<Order> {
     vec![Order::Cancel { run: RunId(run), token: TOKEN, cause }]
@@ -109,7 +110,7 @@ async fn a_shutdown_leaves_no_process_and_says_of_none_that_it_failed() {
     let last = rig.shut_down().await;
     assert!(!last.iter().any(|report| matches!(report, Report::Finished { .. })), "{last:?}");
     assert!(pids.iter().all(|pid| !is_alive(*pid)));
-    assert!(logs.pieces().iter().all(|piece| piece.run <= RunId(8)));
+    assert!(logs.chunks().iter().all(|chunk| chunk.run <= RunId(8)));
 }
 
 #[tokio::test]
@@ -155,7 +156,7 @@ async fn a_record_of_a_process_that_has_the_same_pid_by_chance_kills_nobody() {
 /// Names the folder of the worker that is to be killed.
 const VICTIM: &str = "WORKER_TEST_VICTIM";
 
-/// Not a test of its own: the worker that the next one kills.
+/// Not a test of its own: the worker that `kill_a_worker` kills.
 #[tokio::test]
 #[ignore = "started by the test that kills it"]
 async fn victim() {
@@ -165,8 +166,8 @@ async fn victim() {
     let (handle, worker) = Worker::open(config(&scratch, logs.clone()), reports).await.unwrap();
     let running = tokio::spawn(worker.run());
     let forgetful = "env -i sh -c 'echo $$; sleep 1000; true'";
-    let text =
-        format!("echo $$; sleep 1000 & echo $!; setsid sh -c 'echo $$; sleep 1000; true' & {forgetful}");
+    let daemon = "setsid sh -c 'echo $$; sleep 1000 & wait' &";
+    let text = format!("echo $$; sleep 1000 & echo $!; {daemon} {forgetful}");
     handle.send(vec![Order::Assign(assignment(1, shell(&text)))]).await.unwrap();
     let pids = logs.lines(1, 4).await;
     println!("\npids {}", pids.join(" "));
@@ -174,8 +175,8 @@ async fn victim() {
     running.await.unwrap();
 }
 
-#[tokio::test]
-async fn what_a_killed_worker_left_behind_is_killed_when_the_next_one_opens() {
+/// Kills a worker in the middle of its work with SIGKILL, and gives its folder and the processes that it had.
+pub(crate) fn kill_a_worker() -> (tempfile::TempDir, Vec<u32>) {
     let scratch = tempfile::tempdir().unwrap();
     let mut victim = Command::new(std::env::current_exe().unwrap())
         .args(["endings::victim", "--exact", "--ignored", "--nocapture"])
@@ -186,11 +187,8 @@ async fn what_a_killed_worker_left_behind_is_killed_when_the_next_one_opens() {
     let mut lines = std::io::BufReader::new(victim.stdout.take().unwrap()).lines().map_while(Result::ok);
     let pids = lines.find_map(|line| line.strip_prefix("pids ").map(str::to_owned)).unwrap();
     let pids: Vec<u32> = pids.split(' ').map(|pid| pid.parse().unwrap()).collect();
+    assert!(pids.iter().all(|pid| is_alive(*pid)), "nothing runs, so there is nothing to see");
     victim.kill().unwrap();
     victim.wait().unwrap();
-    assert!(pids.iter().all(|pid| is_alive(*pid)), "nothing was left, so there is nothing to see");
-    let (reports, _batches) = mpsc::channel(1);
-    let opening = Worker::open(config(scratch.path(), Arc::new(Logs::default())), reports);
-    within("the next worker", opening).await.unwrap();
-    assert_eq!(pids.into_iter().filter(|pid| is_alive(*pid)).collect::<Vec<u32>>(), []);
+    (scratch, pids)
 }

@@ -2,8 +2,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, its helpers too")]
 
+/// Programs are started without a guardian; `guarded` runs the same tests with one.
+const GUARDIAN: Option<&str> = None;
+
 mod rig;
 mod orders;
 mod processes;
 mod output;
 mod endings;
+mod templates;
+mod http;
+mod egress;
+mod alone;

@@ -29,6 +29,22 @@ async fn an_assignment_told_twice_is_started_once() {
 }
 
 #[tokio::test]
+async fn an_attempt_that_is_over_gives_its_stored_outcome_when_told_again_and_does_nothing_twice() {
+    let mut rig = Rig::start().await;
+    let effects = rig.scratch.path().join("effects");
+    let task = shell(&format!("echo once >> {0}; wc -l < {0}; exit 3", effects.display()));
+    rig.assign(1, task.clone()).await;
+    let outcome = rig.finished(1).await;
+    assert_eq!((outcome.exit_code, &*outcome.output), (Some(3), "1"));
+    for _ in 0..3 {
+        rig.assign(1, task.clone()).await;
+        assert_eq!(rig.finished(1).await, outcome);
+    }
+    assert_eq!(std::fs::read_to_string(effects).unwrap(), "once\n");
+    rig.shut_down().await;
+}
+
+#[tokio::test]
 async fn a_start_is_reported_before_its_outcome() {
     let mut rig = Rig::start().await;
     rig.assign(1, shell("true")).await;
@@ -118,7 +134,7 @@ async fn more_attempts_than_slots_wait_their_turn() {
     rig.assign(2, shell("echo second")).await;
     rig.assign(3, Task::Noop).await;
     rig.finished(3).await; // needs no slot
-    assert!(is_alive(first) && rig.logs.pieces().iter().all(|piece| piece.run != RunId(2)));
+    assert!(is_alive(first) && rig.logs.chunks().iter().all(|chunk| chunk.run != RunId(2)));
     rig.order(vec![Order::Cancel { run: RunId(1), token: TOKEN, cause: Cause::User }]).await;
     assert_eq!(&*rig.finished(2).await.output, "second");
     rig.shut_down().await;
@@ -133,7 +149,7 @@ async fn a_cancel_that_overtakes_its_assignment_wins() {
     rig.assign(1, shell("echo never")).await;
     rig.assign(2, shell("echo hi")).await;
     rig.finished(2).await;
-    assert!(rig.logs.pieces().iter().all(|piece| piece.run == RunId(2)));
+    assert!(rig.logs.chunks().iter().all(|chunk| chunk.run == RunId(2)));
     rig.shut_down().await;
 }
 

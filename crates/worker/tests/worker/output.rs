@@ -8,11 +8,11 @@ use async_trait::async_trait;
 use punctual_core::attempt::End;
 use punctual_core::ids::RunId;
 use punctual_core::limits::OUTPUT_BYTES_MAX;
+use punctual_core::log::{CHUNK_BYTES_MAX, Chunk, Stream};
 use punctual_core::run::Cause;
-use punctual_core::task::Task;
-use punctual_worker::{LogPiece, LogSink, Order, PIECE_BYTES_MAX, Stream};
+use punctual_worker::{LogSink, Order};
 
-use crate::rig::{Counter, Rig, TOKEN, is_alive, shell, until};
+use crate::rig::{Counter, Rig, TOKEN, shell, until};
 
 #[tokio::test]
 async fn output_is_in_the_log_while_the_program_still_runs() {
@@ -27,15 +27,15 @@ async fn output_is_in_the_log_while_the_program_still_runs() {
 }
 
 #[tokio::test]
-async fn pieces_are_numbered_without_gaps_and_no_larger_than_their_maximum() {
+async fn chunks_are_numbered_without_gaps_and_no_larger_than_their_maximum() {
     let mut rig = Rig::start().await;
     let zeros = |bytes: u32| format!("head -c {bytes} /dev/zero");
     let text = format!("{} & {} >&2; wait", zeros(700_000), zeros(500_000));
     assert_eq!(rig.outcome_of(shell(&text)).await.end, End::Succeeded);
-    let pieces = rig.logs.pieces();
-    let numbers: Vec<u32> = pieces.iter().map(|piece| piece.number).collect();
-    assert_eq!(numbers, (0..u32::try_from(pieces.len()).unwrap()).collect::<Vec<u32>>());
-    assert!(pieces.iter().all(|piece| (1..=PIECE_BYTES_MAX).contains(&piece.bytes.len())));
+    let chunks = rig.logs.chunks();
+    let numbers: Vec<u32> = chunks.iter().map(|chunk| chunk.number).collect();
+    assert_eq!(numbers, (0..u32::try_from(chunks.len()).unwrap()).collect::<Vec<u32>>());
+    assert!(chunks.iter().all(|chunk| (1..=CHUNK_BYTES_MAX).contains(&chunk.bytes.len())));
     assert_eq!(rig.logs.text(1, Stream::Out).len(), 700_000);
     assert_eq!(rig.logs.text(1, Stream::Err).len(), 500_000);
     rig.shut_down().await;
@@ -50,17 +50,17 @@ async fn the_result_is_the_end_of_a_long_output_with_a_mark() {
     rig.shut_down().await;
 }
 
-/// Takes its time over the first piece.
+/// Takes its time over the first chunk.
 #[derive(Debug, Default)]
 struct Slow(Counter);
 
 #[async_trait]
 impl LogSink for Slow {
-    async fn append(&self, piece: LogPiece) {
-        if piece.number == 0 {
+    async fn append(&self, chunk: Chunk) {
+        if chunk.number == 0 {
             tokio::time::sleep(Duration::from_millis(1200)).await;
         }
-        self.0.append(piece).await;
+        self.0.append(chunk).await;
     }
 }
 
@@ -71,31 +71,5 @@ async fn a_slow_log_holds_up_the_outcome_and_loses_nothing() {
     rig.outcome_of(shell("head -c 100000 /dev/zero")).await;
     assert_eq!(logs.0.bytes.load(Relaxed), 100_000);
     assert!(logs.0.notes.lock().is_empty());
-    rig.shut_down().await;
-}
-
-/// A shell that ends when its daemon has left the group, not before.
-fn daemon(text: &str) -> Task {
-    let wait = "while [ ! -s $left ]; do sleep 0.01; done; rm $left";
-    shell(&format!("left=$(mktemp); setsid sh -c \"echo yes > $left; {text}\" & {wait}"))
-}
-
-#[tokio::test]
-async fn a_daemon_that_holds_the_output_open_does_not_hold_up_the_outcome() {
-    let mut rig = Rig::start().await;
-    let outcome = rig.outcome_of(daemon("echo \\$\\$; exec sleep 1000")).await;
-    assert_eq!(outcome.end, End::Succeeded);
-    let note = "a process in the background still holds the output open; it is not read any longer";
-    assert_eq!(rig.logs.text(1, Stream::Note), note);
-    let daemon = rig.logs.pids(1, 1).await[0];
-    rig.shut_down().await;
-    until("the daemon is gone with its worker", || !is_alive(daemon)).await;
-}
-
-#[tokio::test]
-async fn a_daemon_that_prints_for_ever_does_not_hold_up_the_outcome() {
-    let mut rig = Rig::start_with(|config| config.logs = Arc::new(Counter::default())).await;
-    let outcome = rig.outcome_of(daemon("exec yes")).await;
-    assert_eq!(outcome.end, End::Succeeded);
     rig.shut_down().await;
 }

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use punctual_core::attempt::{Assignment, End, Outcome};
+use punctual_core::log::Chunk;
 use punctual_core::task::{Params, Process, Task};
-use punctual_worker::{LogPiece, LogSink, Order};
+use punctual_worker::{LogSink, Order};
 
 use crate::rig::{Rig, assignment, is_alive, process, shell, until};
 
@@ -148,8 +149,8 @@ struct Broken(Mutex<String>);
 
 #[async_trait]
 impl LogSink for Broken {
-    async fn append(&self, piece: LogPiece) {
-        *self.0.lock() = String::from_utf8(piece.bytes).unwrap();
+    async fn append(&self, chunk: Chunk) {
+        *self.0.lock() = String::from_utf8(chunk.bytes).unwrap();
         panic!("no ink left");
     }
 }

@@ -12,10 +12,12 @@ use punctual_core::Timestamp;
 use punctual_core::attempt::{Assignment, Outcome, Report};
 use punctual_core::ids::{RunId, Token, WorkerId};
 use punctual_core::job::Definition;
+use punctual_core::log::{Chunk, Stream};
 use punctual_core::name::Namespace;
+use punctual_core::run::Trigger;
 use punctual_core::task::{Params, Process, Task};
 use punctual_core::time::Clock;
-use punctual_worker::{Config, GRACE, Handle, LogPiece, LogSink, Order, Stream, Worker};
+use punctual_worker::{Config, Egress, GRACE, Handle, LogSink, Order, Worker};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -35,24 +37,24 @@ impl Clock for StoppedClock {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Logs(Mutex<Vec<LogPiece>>);
+pub(crate) struct Logs(Mutex<Vec<Chunk>>);
 
 #[async_trait]
 impl LogSink for Logs {
-    async fn append(&self, piece: LogPiece) {
-        self.0.lock().push(piece);
+    async fn append(&self, chunk: Chunk) {
+        self.0.lock().push(chunk);
     }
 }
 
 impl Logs {
-    pub(crate) fn pieces(&self) -> Vec<LogPiece> {
+    pub(crate) fn chunks(&self) -> Vec<Chunk> {
         self.0.lock().clone()
     }
 
     pub(crate) fn text(&self, run: i64, stream: Stream) -> String {
-        let pieces = self.pieces();
-        let wanted = pieces.iter().filter(|piece| piece.run == RunId(run) && piece.stream == stream);
-        let bytes: Vec<u8> = wanted.flat_map(|piece| piece.bytes.clone()).collect();
+        let chunks = self.chunks();
+        let wanted = chunks.iter().filter(|chunk| chunk.run == RunId(run) && chunk.stream == stream);
+        let bytes: Vec<u8> = wanted.flat_map(|chunk| chunk.bytes.clone()).collect();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
@@ -79,14 +81,14 @@ pub(crate) struct Counter {
 
 #[async_trait]
 impl LogSink for Counter {
-    async fn append(&self, piece: LogPiece) {
-        match piece.stream {
+    async fn append(&self, chunk: Chunk) {
+        match chunk.stream {
             Stream::Note => {
-                let note = String::from_utf8(piece.bytes).unwrap();
+                let note = String::from_utf8(chunk.bytes).unwrap();
                 self.notes.lock().push((self.bytes.load(Relaxed), note));
             }
             Stream::Out | Stream::Err => {
-                self.bytes.fetch_add(piece.bytes.len() as u64, Relaxed);
+                self.bytes.fetch_add(chunk.bytes.len() as u64, Relaxed);
             }
         }
     }
@@ -108,8 +110,10 @@ pub(crate) fn config(scratch: &Path, logs: Arc<dyn LogSink>) -> Config {
         clock: Arc::new(StoppedClock),
         logs,
         scratch: scratch.to_owned(),
+        guardian: crate::GUARDIAN.map(Into::into),
         heartbeat: Duration::from_millis(100),
         grace: GRACE,
+        egress: Arc::new(Egress::default()),
     }
 }
 
@@ -199,6 +203,9 @@ pub(crate) fn assignment(run: i64, task: Task) -> Assignment {
         attempt: 2,
         namespace: Namespace::default(),
         job: Some("nightly".parse().unwrap()),
+        revision: Some(3),
+        trigger: Trigger::Manual,
+        key: None,
         due: NOW,
         definition: Arc::new(Definition::of(task)),
         params: Params::default(),

@@ -3,23 +3,23 @@
 //! Plain arithmetic on numbers (Howard Hinnant's `chrono`-compatible algorithms) rather than jiff's civil
 //! types, because a search tries thousands of months and must not check a range at each one.
 
-pub(super) const DAY: i64 = 86_400;
+pub(in crate::schedule) const DAY: i64 = 86_400;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Month {
-    pub(super) year: i64,
+pub(in crate::schedule) struct Month {
+    pub(in crate::schedule) year: i64,
     /// 1 to 12.
-    pub(super) month: u32,
+    pub(in crate::schedule) month: u32,
 }
 
 impl Month {
-    pub(super) fn len(self) -> u32 {
+    pub(in crate::schedule) fn len(self) -> u32 {
         const LEN: [u32; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
         LEN[self.month as usize - 1] + u32::from(self.month == 2 && is_leap(self.year))
     }
 
     /// The day number of its 1st.
-    pub(super) fn first_day(self) -> i64 {
+    pub(in crate::schedule) fn first_day(self) -> i64 {
         // Years begin in March here, so that the leap day comes last and months fall into a rhythm.
         let year = self.year - i64::from(self.month <= 2);
         let era = year.div_euclid(400);
@@ -38,7 +38,7 @@ impl Month {
 }
 
 /// The month a day lies in, and its day of the month from 1.
-pub(super) fn month_of(day: i64) -> (Month, u32) {
+pub(in crate::schedule) fn month_of(day: i64) -> (Month, u32) {
     let day = day + 719_468;
     let era = day.div_euclid(146_097);
     let day_of_era = day.rem_euclid(146_097);

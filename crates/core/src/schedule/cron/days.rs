@@ -10,10 +10,10 @@ use super::field::{self, Kind, Span};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Days {
-    of_month: OfMonth,
-    of_week: OfWeek,
+    pub(super) of_month: OfMonth,
+    pub(super) of_week: OfWeek,
     /// Vixie's rule: both fields are restricted, so either is enough.
-    either: bool,
+    pub(super) either: bool,
 }
 
 impl Days {
@@ -51,14 +51,14 @@ fn days_up_to(len: u32) -> u32 {
 
 /// The day field. In `last` and `last_nearest` bit n stands for the n-th day before the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct OfMonth {
-    plain: u32,
+pub(super) struct OfMonth {
+    pub(super) plain: u32,
     /// `nW`
-    nearest: u32,
+    pub(super) nearest: u32,
     /// `L`, `L-n`
-    last: u32,
+    pub(super) last: u32,
     /// `LW`, `L-nW`
-    last_nearest: u32,
+    pub(super) last_nearest: u32,
 }
 
 impl OfMonth {
@@ -130,12 +130,12 @@ fn nearest_workday(day: u32, len: u32, first_weekday: u32) -> u32 {
 
 /// The weekday field: sets of weekdays, bit 0 being Sunday.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct OfWeek {
-    plain: u8,
+pub(super) struct OfWeek {
+    pub(super) plain: u8,
     /// `n#k`, by k from 1.
-    nth: [u8; 5],
+    pub(super) nth: [u8; 5],
     /// `nL`
-    last: u8,
+    pub(super) last: u8,
 }
 
 impl OfWeek {

@@ -40,12 +40,13 @@
 //! A field is a bit set and a month of days is one mask, so a search steps by months, not by minutes; a
 //! pattern that comes every forty years is found in microseconds. One that can never come is refused.
 
-mod calendar;
+pub(super) mod calendar;
 mod days;
 mod field;
+mod outline;
 mod parse;
 mod walk;
-mod zone;
+pub(super) mod zone;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -55,6 +56,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Error;
 use crate::time::Timestamp;
+pub(super) use outline::{Clock, Days, DaysOfMonth, DaysOfWeek, Outline, Part, Time, Values};
 use walk::Pattern;
 
 /// Bytes of an expression.
@@ -140,6 +142,11 @@ impl Cron {
     /// The name of the zone, spelt as the time zone database spells it.
     pub fn zone(&self) -> &str {
         self.zone.iana_name().unwrap_or("UTC")
+    }
+
+    /// An instant as the clocks of the zone show it, with their offset from UTC.
+    pub fn local(&self, instant: Timestamp) -> String {
+        zone::local(&self.zone, instant)
     }
 
     pub fn weekdays(&self) -> Weekdays {

@@ -14,9 +14,7 @@ pub(super) fn pattern(text: &str, numbering: Weekdays, spread_key: Option<&str>)
     }
     let text = if text.starts_with('@') { nickname(text)? } else { text };
     let [second, minute, hour, day, month, weekday, year] = fields(text)?;
-    let second = Field::parse(&field::SECOND, second, spread_key)?;
-    let minute = Field::parse(&field::MINUTE, minute, spread_key)?;
-    let hour = Field::parse(&field::HOUR, hour, spread_key)?;
+    let [second, minute, hour] = times([second, minute, hour], spread_key)?;
     let pattern = Pattern {
         seconds: second.bits,
         minutes: minute.bits,
@@ -27,6 +25,21 @@ pub(super) fn pattern(text: &str, numbering: Weekdays, spread_key: Option<&str>)
         fixed: !(second.open || minute.open || hour.open),
     };
     if pattern.ever_occurs() { Ok(pattern) } else { Err(Error::Never(text.to_owned())) }
+}
+
+/// The second, minute and hour field of an expression that was read before.
+pub(super) fn times_of(text: &str, spread_key: Option<&str>) -> Result<[Field; 3], Error> {
+    let text = if text.starts_with('@') { nickname(text)? } else { text };
+    let [second, minute, hour, ..] = fields(text)?;
+    times([second, minute, hour], spread_key)
+}
+
+fn times([second, minute, hour]: [&str; 3], spread_key: Option<&str>) -> Result<[Field; 3], Error> {
+    Ok([
+        Field::parse(&field::SECOND, second, spread_key)?,
+        Field::parse(&field::MINUTE, minute, spread_key)?,
+        Field::parse(&field::HOUR, hour, spread_key)?,
+    ])
 }
 
 /// Weekdays by name, because a nickname means the same under every numbering.
@@ -64,9 +77,10 @@ fn fields(text: &str) -> Result<[&str; 7], Error> {
     }
 }
 
-struct Field {
-    bits: u64,
-    open: bool,
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Field {
+    pub(super) bits: u64,
+    pub(super) open: bool,
 }
 
 impl Field {

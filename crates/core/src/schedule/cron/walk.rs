@@ -151,7 +151,7 @@ impl Years {
         self.0[bit / 64] |= 1 << (bit % 64);
     }
 
-    fn contains(&self, year: i64) -> bool {
+    pub(super) fn contains(&self, year: i64) -> bool {
         usize::try_from(year - YEAR_MIN)
             .is_ok_and(|bit| self.0.get(bit / 64).is_some_and(|word| word >> (bit % 64) & 1 == 1))
     }

@@ -13,11 +13,11 @@ use super::super::Error;
 use super::ZONE_MAX;
 
 /// More seconds than any two offsets from UTC differ by; jiff allows up to 26 hours on either side.
-pub(super) const OFFSETS_APART_MAX: i64 = 3 * 86_400;
+pub(in crate::schedule) const OFFSETS_APART_MAX: i64 = 3 * 86_400;
 
 static DATABASE: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
-pub(super) fn find(name: &str) -> Result<TimeZone, Error> {
+pub(in crate::schedule) fn find(name: &str) -> Result<TimeZone, Error> {
     if name.len() > ZONE_MAX {
         return Err(Error::TooLong { what: "time zone", len: name.len(), max: ZONE_MAX });
     }
@@ -27,17 +27,17 @@ pub(super) fn find(name: &str) -> Result<TimeZone, Error> {
 }
 
 /// What the local clock is ahead of UTC.
-pub(super) fn offset(zone: &TimeZone, second: i64) -> i64 {
+pub(in crate::schedule) fn offset(zone: &TimeZone, second: i64) -> i64 {
     seconds(zone.to_offset(timestamp(second)))
 }
 
 /// The next second at which the zone changes, after this one.
-pub(super) fn change_after(zone: &TimeZone, second: i64) -> Option<i64> {
+pub(in crate::schedule) fn change_after(zone: &TimeZone, second: i64) -> Option<i64> {
     zone.following(timestamp(second)).next().map(|change| change.timestamp().as_second())
 }
 
 /// The last second at which the zone changed, this one included.
-pub(super) fn change_until(zone: &TimeZone, second: i64) -> Option<i64> {
+pub(in crate::schedule) fn change_until(zone: &TimeZone, second: i64) -> Option<i64> {
     zone.preceding(timestamp(second + 1)).next().map(|change| change.timestamp().as_second())
 }
 
@@ -65,6 +65,20 @@ pub(super) fn first_reached(zone: &TimeZone, local: i64) -> i64 {
             change_until(zone, unchanged).unwrap_or(unchanged)
         }
     }
+}
+
+/// Every second at which the clock reaches or passes a local time: two in a fold, else the same one twice.
+pub(in crate::schedule) fn reached(zone: &TimeZone, local: i64) -> [i64; 2] {
+    let first = first_reached(zone, local);
+    match zone.to_ambiguous_timestamp(datetime(local)).offset() {
+        AmbiguousOffset::Fold { after, .. } => [first, local - seconds(after)],
+        _ => [first, first],
+    }
+}
+
+/// RFC 3339 by the zone's own clocks.
+pub(super) fn local(zone: &TimeZone, instant: crate::Timestamp) -> String {
+    Timestamp::from(instant).to_zoned(zone.clone()).strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
 }
 
 fn seconds(offset: Offset) -> i64 {

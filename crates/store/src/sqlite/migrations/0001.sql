@@ -10,7 +10,8 @@ CREATE TABLE shards (
     dead_letters INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
--- `definition` is JSON, because definitions grow new fields; `keep_*` repeat what pruning reads of it.
+-- The row moves with every fire, so its definition stands in `revisions`; it is here only when its revision came
+-- without a row there. It is JSON, because definitions grow new fields; `keep_*` repeat what pruning reads of it.
 CREATE TABLE jobs (
     id            INTEGER PRIMARY KEY,
     shard         INTEGER NOT NULL,
@@ -26,7 +27,7 @@ CREATE TABLE jobs (
     fires         TEXT    NOT NULL,
     keep_runs     INTEGER NOT NULL,
     keep_days     INTEGER NOT NULL,
-    definition    TEXT    NOT NULL,
+    definition    TEXT,
     UNIQUE (namespace, name)
 ) STRICT;
 CREATE INDEX jobs_due ON jobs (shard, wake_at) WHERE wake_at IS NOT NULL;

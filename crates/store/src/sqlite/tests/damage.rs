@@ -158,7 +158,9 @@ async fn what_is_no_database_is_refused() {
 async fn a_store_of_a_newer_version_is_refused() {
     let dir = closed().await;
     let file = Connection::open(dir.path().join("punctual.db")).unwrap();
-    file.execute("INSERT INTO schema (version, checksum) VALUES (2, 'from the future')", []).unwrap();
+    let insert =
+        "INSERT INTO schema (version, checksum) SELECT max(version) + 1, 'from the future' FROM schema";
+    file.execute(insert, []).unwrap();
     drop(file);
     let refused = refusal(dir.path());
     assert!(refused.contains("newer version of Punctual"), "{refused}");

@@ -1,10 +1,15 @@
 //! A folder that is opened, locked, closed, copied and opened again.
 
 use super::*;
+use crate::conformance::given::name;
 use crate::sqlite::folder::Folder;
 use crate::sqlite::mark::Marked;
-use crate::{Error, LogChunk, Stream};
+use crate::{Error, PutCalendar, Swap};
+use punctual_core::command::Expect;
 use punctual_core::ids::{ShardId, Token};
+use punctual_core::log;
+use punctual_core::name::Namespace;
+use punctual_core::schedule::calendar::{Days, Entry, Weekly};
 use std::os::unix::fs::PermissionsExt;
 
 #[tokio::test]
@@ -28,6 +33,23 @@ async fn what_was_committed_is_there_after_a_kill() {
     let runs = commit_runs(&store, 20).await;
     let killed = as_if_killed(dir.path());
     assert_eq!(stored_runs(&open(killed.path()).unwrap()).await, runs);
+}
+
+#[tokio::test]
+async fn a_calendar_that_was_put_is_there_after_a_kill() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).unwrap();
+    let put = PutCalendar {
+        namespace: Namespace::default(),
+        name: name("work"),
+        days: Days::new(Weekly::EVERY_DAY, [], ["12-25".parse::<Entry>().unwrap()]),
+        description: String::new(),
+        at: at(0),
+        expect: Expect::Absent,
+    };
+    let Swap::Done(record) = store.put_calendar(put).await.unwrap() else { panic!("it was refused") };
+    let killed = open(as_if_killed(dir.path()).path()).unwrap();
+    assert_eq!(killed.calendar(&Namespace::default(), &name("work")).await.unwrap(), Some(record));
 }
 
 #[tokio::test]
@@ -79,12 +101,12 @@ async fn a_backup_taken_under_load_opens_as_a_store() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).unwrap();
     let before = commit_runs(&store, 50).await;
-    let output = LogChunk {
+    let output = log::Chunk {
         run: before[0].id,
         token: Token(1),
         number: 0,
         at: at(0),
-        stream: Stream::Out,
+        stream: log::Stream::Out,
         bytes: b"hello\n".to_vec(),
     };
     store.append_logs(vec![output.clone()]).await.unwrap();

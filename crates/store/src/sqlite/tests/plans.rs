@@ -1,7 +1,7 @@
 //! Every query finds its rows by a key or an index, and needs no sorting.
 
 use super::*;
-use crate::sqlite::queries::{deleted_jobs, history, jobs, revisions, runs, skips, uniques};
+use crate::sqlite::queries::{calendars, deleted_jobs, history, jobs, revisions, runs, skips, uniques};
 use rusqlite::Connection;
 
 fn plan(connection: &Connection, sql: &str) -> String {
@@ -40,6 +40,12 @@ fn runs_are_found_by_key() {
     for sql in [history::OF_JOB_NEWEST_FIRST, history::OF_JOB_OLDEST_FIRST] {
         check(sql, "INDEX history_of_job (job=? AND rowid>? AND rowid<?)");
     }
+    for sql in [history::OF_KEY_NEWEST_FIRST, history::OF_KEY_OLDEST_FIRST] {
+        check(sql, "INDEX history_key (key=? AND rowid>? AND rowid<?)");
+    }
+    for sql in [runs::OF_KEY_NEWEST_FIRST, runs::OF_KEY_OLDEST_FIRST] {
+        check(sql, "INDEX runs_key (key=? AND rowid>? AND rowid<?)");
+    }
     for sql in [history::OF_STATUS_NEWEST_FIRST, history::OF_STATUS_OLDEST_FIRST] {
         check(sql, "INDEX history_unusual (status=? AND rowid>? AND rowid<?)");
     }
@@ -53,7 +59,16 @@ fn jobs_are_found_by_id_or_name() {
     check(jobs::NAMED, "INDEX sqlite_autoindex_jobs_1 (namespace=? AND name=?)");
     check(jobs::LIST, "INDEX sqlite_autoindex_jobs_1 ((namespace,name)>(?,?))");
     check(jobs::LIST_OF_NAMESPACE, "INDEX sqlite_autoindex_jobs_1 (namespace=? AND name>?)");
+    check(jobs::LIST_OF_CALENDAR, "INDEX jobs_with_calendar (namespace=? AND name>?)");
     check(revisions::GET, "PRIMARY KEY (job=? AND revision=?)");
+    check(revisions::NEWEST_FIRST, "PRIMARY KEY (job=? AND revision<?)");
+}
+
+#[test]
+fn calendars_are_found_by_name() {
+    check(calendars::GET, "PRIMARY KEY (namespace=? AND name=?)");
+    check(calendars::LIST, "PRIMARY KEY ((namespace,name)>(?,?))");
+    check(calendars::UNSETTLED, "INDEX calendars_unsettled ((namespace,name)>(?,?))");
 }
 
 #[test]

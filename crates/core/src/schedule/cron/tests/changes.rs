@@ -9,15 +9,16 @@ use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 
 use super::super::Cron;
+use super::full;
 use super::made_up::in_the_small_hours;
 use super::oracle::Expression;
 use super::properties::check_window;
 
 /// A second at which a zone changes, and by how much.
-struct Change {
-    zone: String,
-    second: i64,
-    shift: i64,
+pub(super) struct Change {
+    pub(super) zone: String,
+    pub(super) second: i64,
+    pub(super) shift: i64,
 }
 
 #[test]
@@ -28,8 +29,9 @@ fn every_change_of_every_zone_is_passed_as_the_slow_walk_passes_it() {
     let samples = samples(4000);
     for (at, change) in changes.iter().enumerate() {
         // A few made-up expressions for each change, so that all changes meet all sorts in the end.
-        for sample in 0..4 {
-            check_minutes(change, &samples[(at * 4 + sample) % samples.len()]);
+        let each = if full() { 40 } else { 4 };
+        for sample in 0..each {
+            check_minutes(change, &samples[(at * each + sample) % samples.len()]);
         }
     }
 }
@@ -72,7 +74,7 @@ fn check(change: &Change, expression: &Expression, margin: i64, step: i64) {
 }
 
 /// The changes from one year to another of the zones that differ in them, and the number of these zones.
-fn changes(first: i16, last: i16) -> (Vec<Change>, usize) {
+pub(super) fn changes(first: i16, last: i16) -> (Vec<Change>, usize) {
     let database = TimeZoneDatabase::bundled();
     let mut known = HashSet::new();
     let mut all = Vec::new();
@@ -96,7 +98,7 @@ fn changes_of(zone: &TimeZone, first: i16, last: i16) -> Vec<(i64, i64)> {
         .collect()
 }
 
-fn samples(count: usize) -> Vec<Expression> {
+pub(super) fn samples(count: usize) -> Vec<Expression> {
     let mut runner = TestRunner::deterministic();
     (0..count).map(|_| in_the_small_hours().new_tree(&mut runner).unwrap().current()).collect()
 }

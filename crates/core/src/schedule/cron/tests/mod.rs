@@ -11,7 +11,10 @@ mod dialect;
 mod made_up;
 mod oracle;
 mod properties;
+mod leap;
+mod new_rules;
 mod refusals;
+mod words;
 mod written;
 
 use super::Cron;
@@ -38,6 +41,11 @@ fn check_cron(cron: &Cron, after: &str, expected: &[&str]) {
         assert_eq!(cron.previous(before), Some(pair[0]), "{cron:?} before {}", pair[1]);
         assert_eq!(cron.previous(pair[1]), Some(pair[1]), "{cron:?} at {}", pair[1]);
     }
+}
+
+/// Whether somebody has asked for the long form (`FULL=1`): minutes instead of seconds.
+fn full() -> bool {
+    std::env::var_os("FULL").is_some_and(|value| value == "1")
 }
 
 fn list(instants: &[Timestamp]) -> String {

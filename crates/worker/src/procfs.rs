@@ -5,32 +5,33 @@ use std::fs;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Process {
-    pub(super) pid: Pid,
+pub(crate) struct Process {
+    pub(crate) pid: Pid,
+    pub(crate) parent: i32,
     /// The id of its process group.
-    pub(super) group: i32,
+    pub(crate) group: i32,
     /// When it started, in clock ticks since the machine did. With the pid it names a process for good; a pid
     /// alone is given out again.
-    pub(super) start: u64,
+    pub(crate) start: u64,
     /// It has ended, and only its parent has not noticed yet.
-    pub(super) is_zombie: bool,
+    pub(crate) is_zombie: bool,
 }
 
 impl Process {
-    pub(super) fn read(pid: Pid) -> Option<Process> {
+    pub(crate) fn read(pid: Pid) -> Option<Process> {
         let stat = fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
         parse(pid, &stat)
     }
 
     /// Whether an entry of the environment it was started with begins like this.
-    pub(super) fn was_started_with(&self, entry_start: &[u8]) -> bool {
+    pub(crate) fn was_started_with(&self, entry_start: &[u8]) -> bool {
         let environ = fs::read(format!("/proc/{}/environ", self.pid.as_raw_nonzero()));
         environ
             .is_ok_and(|entries| entries.split(|byte| *byte == 0).any(|entry| entry.starts_with(entry_start)))
     }
 
     /// Kills this very process: between the look and the signal its pid cannot become another's.
-    pub(super) fn kill(&self) {
+    pub(crate) fn kill(&self) {
         if let Ok(handle) = pidfd_open(self.pid, PidfdFlags::empty())
             && Process::read(self.pid).is_some_and(|now| now.start == self.start)
         {
@@ -41,7 +42,7 @@ impl Process {
 }
 
 /// All processes that we may see.
-pub(super) fn all() -> impl Iterator<Item = Process> {
+pub(crate) fn all() -> impl Iterator<Item = Process> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| {
         let pid = entry.file_name().to_str()?.parse().ok().and_then(Pid::from_raw)?;
@@ -54,9 +55,10 @@ fn parse(pid: Pid, stat: &[u8]) -> Option<Process> {
     let name_end = stat.iter().rposition(|byte| *byte == b')')?;
     let mut fields = std::str::from_utf8(&stat[name_end + 1..]).ok()?.split_ascii_whitespace();
     let state = fields.next()?;
-    let group = fields.nth(1)?.parse().ok()?;
+    let parent = fields.next()?.parse().ok()?;
+    let group = fields.next()?.parse().ok()?;
     let start = fields.nth(16)?.parse().ok()?;
-    Some(Process { pid, group, start, is_zombie: matches!(state, "Z" | "X") })
+    Some(Process { pid, parent, group, start, is_zombie: matches!(state, "Z" | "X") })
 }
 
 #[cfg(test)]
@@ -67,7 +69,8 @@ mod tests {
     fn a_process_with_an_awkward_name_is_understood() {
         let pid = Pid::from_raw(7).unwrap();
         let stat = b"7 (a) Z (b) S 1 42 42 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 987654 8000 200";
-        assert_eq!(parse(pid, stat), Some(Process { pid, group: 42, start: 987_654, is_zombie: false }));
+        let process = Process { pid, parent: 1, group: 42, start: 987_654, is_zombie: false };
+        assert_eq!(parse(pid, stat), Some(process));
         assert_eq!(parse(pid, b"7 (sh"), None);
     }
 

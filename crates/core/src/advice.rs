@@ -1,0 +1,153 @@
+//! A job before anyone saves it: what it would be, and what its author probably did not mean.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::Timestamp;
+use crate::ids::JobId;
+use crate::job::{Cursor, Definition, Job, MisfirePolicy, Overlap};
+use crate::name::{Name, Namespace};
+use crate::schedule::When;
+
+/// Nothing that is refused, but probably not meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Advice {
+    pub field: &'static str,
+    pub message: String,
+}
+
+/// The job that a put would leave behind; nothing is decided by it, so its jitter is a guess while it has no id.
+pub fn as_if_put(
+    known: Option<&Job>,
+    namespace: Namespace,
+    name: Name,
+    definition: Arc<Definition>,
+    now: Timestamp,
+) -> Job {
+    let mut job = match known {
+        Some(known) if known.definition == definition => return known.clone(),
+        Some(known) => Job { definition, revision: known.revision + 1, updated_at: now, ..known.clone() },
+        None => Job {
+            id: JobId(0),
+            namespace,
+            name,
+            revision: 1,
+            definition,
+            paused: false,
+            created_at: now,
+            updated_at: now,
+            cursor: Cursor::default(),
+        },
+    };
+    if known.is_none_or(|known| known.definition.schedules != job.definition.schedules) && !job.paused {
+        job.cursor.fires.clear();
+        job.plan_after(now.max(job.cursor.fired_through));
+        begin_at_once(&mut job, now);
+    }
+    job
+}
+
+/// What counts from the end of the run before has its first one now.
+fn begin_at_once(job: &mut Job, now: Timestamp) {
+    let begins = job.definition.schedules.iter().filter(|one| matches!(one.when, When::AfterFinish(_)));
+    let first = begins.map(|one| one.start.unwrap_or(now).max(now)).min();
+    if let Some(first) = first.filter(|first| job.cursor.next_due.is_none_or(|next| *first < next)) {
+        job.cursor.next_due = Some(first);
+        job.cursor.wake_at = Some(first);
+    }
+}
+
+pub fn of(job: &Job) -> Vec<Advice> {
+    let mut advice = Vec::new();
+    let mut say = |field, message: &str| advice.push(Advice { field, message: message.to_owned() });
+    let definition = &job.definition;
+    if job.paused {
+        say("state", "the job is paused: it is due again when someone resumes it");
+    } else if definition.schedules.is_empty() {
+        say(
+            "schedule",
+            "there is none: it runs only when someone asks; `manual: true` says that this is meant",
+        );
+    } else if job.cursor.next_due.is_none()
+        && !definition.schedules.iter().all(|one| one.when == When::Manual)
+    {
+        say("schedule", "it is never due again: every instant it names has passed");
+    }
+    if let (Some(timeout), Some(gap)) = (definition.timeout, gap(job))
+        && timeout > gap
+        && definition.overlap == Overlap::Skip
+    {
+        say("timeout", "longer than the time between two fires: a slow run makes the next ones skipped");
+    }
+    let retry = &definition.retry;
+    if retry.attempts > 1 && retry.max_delay < retry.delay {
+        say("retry.max_delay", "shorter than retry.delay, so it has no effect");
+    }
+    let misfire = &definition.misfire;
+    if misfire.policy != MisfirePolicy::Skip && misfire.window < misfire.grace {
+        say("misfire.window", "shorter than misfire.grace: whatever is missed is skipped");
+    }
+    advice
+}
+
+/// How long it is from the next fire to the one after it.
+fn gap(job: &Job) -> Option<Duration> {
+    let first = job.cursor.next_due?;
+    let mut later = job.clone();
+    later.count_fire(first);
+    later.plan_after(first);
+    later.cursor.next_due.map(|second| second.since(first))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::retry::Retry;
+    use crate::schedule::Schedule;
+    use crate::task::Task;
+
+    const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn put(known: Option<&Job>, definition: Definition) -> Job {
+        let name = "a".parse().unwrap();
+        as_if_put(known, Namespace::default(), name, Arc::new(definition), NOW)
+    }
+
+    fn on(when: When) -> Definition {
+        Definition { schedules: vec![Schedule::new(when)], ..Definition::of(Task::Noop) }
+    }
+
+    #[track_caller]
+    fn check(definition: Definition, fields: &[&str]) {
+        let advice = of(&put(None, definition));
+        assert_eq!(advice.iter().map(|advice| advice.field).collect::<Vec<_>>(), fields, "{advice:?}");
+    }
+
+    #[test]
+    fn a_job_is_due_as_if_it_had_been_put() {
+        assert_eq!(put(None, on(When::Every(MINUTE))).cursor.next_due, Some(NOW + MINUTE));
+        assert_eq!(put(None, on(When::AfterFinish(MINUTE))).cursor.next_due, Some(NOW));
+        let known = put(None, on(When::Every(MINUTE)));
+        assert_eq!(put(Some(&known), on(When::Every(MINUTE))), known);
+        let paused = Job { paused: true, ..known };
+        let edited = put(Some(&paused), on(When::Every(2 * MINUTE)));
+        assert_eq!((edited.revision, edited.paused), (2, true));
+    }
+
+    #[test]
+    fn what_is_probably_not_meant_is_said() {
+        check(on(When::Every(MINUTE)), &[]);
+        check(on(When::Manual), &[]);
+        check(Definition::of(Task::Noop), &["schedule"]);
+        check(on(When::At(NOW.before(MINUTE))), &["schedule"]);
+        check(Definition { timeout: Some(2 * MINUTE), ..on(When::Every(MINUTE)) }, &["timeout"]);
+        let retry = Retry { attempts: 2, delay: MINUTE, max_delay: MINUTE / 2, ..Retry::default() };
+        check(Definition { retry, ..on(When::Every(MINUTE)) }, &["retry.max_delay"]);
+        let mut impatient = on(When::Every(MINUTE));
+        impatient.misfire.window = Duration::from_secs(1);
+        check(impatient, &["misfire.window"]);
+        let paused = Job { paused: true, ..put(None, on(When::Every(MINUTE))) };
+        assert_eq!(of(&paused)[0].field, "state");
+    }
+}

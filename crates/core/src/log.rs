@@ -1,0 +1,96 @@
+//! The output of attempts, in chunks: what a worker reads, a store keeps and a door shows.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::Timestamp;
+use crate::ids::{RunId, Token};
+
+/// What one chunk holds at most: it is one row of a store and one event of a live log.
+pub const CHUNK_BYTES_MAX: usize = 64 * 1024;
+
+/// Some output of one attempt. Chunks end where the program paused, not where a line or a character does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chunk {
+    pub run: RunId,
+    pub token: Token,
+    /// From 0, without gaps, over all streams of the attempt.
+    pub number: u32,
+    pub at: Timestamp,
+    pub stream: Stream,
+    pub bytes: Vec<u8>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    Out,
+    Err,
+    /// A remark of Punctual's own, such as where output was cut.
+    Note,
+}
+
+/// Where a chunk stands in the output of its run, all attempts together. As text `token-number`: what a reader
+/// that was cut off shows to read on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    pub token: Token,
+    pub number: u32,
+}
+
+impl Chunk {
+    pub fn place(&self) -> Place {
+        Place { token: self.token, number: self.number }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("`{0}` is not a place in a log; places are the ids of its events, like 4294967297-12")]
+pub struct NotAPlace(String);
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.token, self.number)
+    }
+}
+
+impl FromStr for Place {
+    type Err = NotAPlace;
+
+    fn from_str(text: &str) -> Result<Self, NotAPlace> {
+        // Stores keep tokens as signed numbers: what they cannot hold was never given out.
+        let number =
+            |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok());
+        let place = text.split_once('-').and_then(|(token, within)| {
+            let token = number(token)?.and_then(|token: i64| u64::try_from(token).ok())?;
+            let within = number(within)?.and_then(|within| u32::try_from(within).ok())?;
+            Some(Place { token: Token(token), number: within })
+        });
+        place.ok_or_else(|| NotAPlace(text.chars().take(40).collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_reads_back_as_it_is_written_and_nothing_else_is_one() {
+        let place = Place { token: Token((7 << 32) + 1), number: u32::MAX };
+        assert_eq!(place.to_string().parse::<Place>().unwrap(), place);
+        for text in [
+            "",
+            "1",
+            "-",
+            "1-",
+            "-1",
+            "1-2-3",
+            "+1-2",
+            "1-+2",
+            "1-4294967296",
+            "9223372036854775808-0",
+            " 1-2",
+        ] {
+            assert!(text.parse::<Place>().is_err(), "{text}");
+        }
+    }
+}

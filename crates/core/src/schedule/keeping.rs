@@ -1,0 +1,175 @@
+//! A schedule that keeps to a calendar: it fires only at instants whose date, in its zone, is a day that is in.
+//!
+//! The search leaps: the schedule says its next instant, the calendar the next day that is in, and whichever is later
+//! goes on from there. So the cost is that of the candidates, not of the seconds, and both together give up after
+//! fifty years, as a cron expression alone does.
+//!
+//! The one surprise is a clock that is put back over midnight: a date that is over comes again. So no leap goes over a
+//! change of the zone that is near.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::Error;
+use super::calendar::Calendar;
+use super::cron::calendar::DAY;
+use super::cron::zone;
+use crate::name::Name;
+use crate::time::Timestamp;
+
+/// How far a search goes, in days: as far as that of a cron expression.
+const SEARCH_DAYS: i64 = 50 * 366;
+/// Candidates that a search tries: every Sunday of those years. A calendar that lets none of so many pass is one that the
+/// schedule can never meet.
+const LEAPS_MAX: usize = 2_700;
+
+/// The calendar that a schedule keeps to, and whose midnight begins a day.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Keeping {
+    pub name: Name,
+    zone: TimeZone,
+    /// None: only named, as in a file. Nothing fires until it is looked up.
+    pub calendar: Option<Arc<Calendar>>,
+}
+
+impl Keeping {
+    /// A calendar that is still to be looked up.
+    pub fn named(name: Name, zone: &str) -> Result<Keeping, Error> {
+        Ok(Keeping { name, zone: zone::find(zone)?, calendar: None })
+    }
+
+    /// A calendar that is known.
+    pub fn of(calendar: Arc<Calendar>, zone: &str) -> Result<Keeping, Error> {
+        let named = Keeping::named(calendar.name.clone(), zone)?;
+        Ok(Keeping { calendar: Some(calendar), ..named })
+    }
+
+    /// The name of the zone, spelt as the time zone database spells it.
+    pub fn zone(&self) -> &str {
+        self.zone.iana_name().unwrap_or("UTC")
+    }
+
+    pub fn version(&self) -> Option<u32> {
+        self.calendar.as_ref().map(|calendar| calendar.version)
+    }
+
+    /// Whether the date of an instant is a day that is in.
+    pub fn has(&self, instant: Timestamp) -> bool {
+        self.calendar.as_ref().is_some_and(|calendar| calendar.days.has(self.day_of(instant)))
+    }
+
+    /// The date of an instant, as a number of days since 1970-01-01.
+    pub fn day_of(&self, instant: Timestamp) -> i64 {
+        let second = instant.as_millis().div_euclid(1000);
+        (second + zone::offset(&self.zone, second)).div_euclid(DAY)
+    }
+
+    /// The first instant after `after` that `next` names on a day that is in.
+    pub(super) fn next(
+        &self,
+        after: Timestamp,
+        next: impl Fn(Timestamp) -> Option<Timestamp>,
+    ) -> Option<Timestamp> {
+        let days = &self.calendar.as_ref()?.days;
+        let last = self.day_of(after) + SEARCH_DAYS;
+        let mut after = after;
+        for _ in 0..LEAPS_MAX {
+            let due = next(after)?;
+            let day = self.day_of(due);
+            if days.has(day) {
+                return Some(due);
+            }
+            let wanted = days.first_from(day + 1, last);
+            let begin = wanted.map(|day| self.begin_after(day, due));
+            // Over a change that is near, the clock may fall back to a date that is in.
+            let change = self.change_near(due).filter(|change| begin.is_none_or(|begin| *change < begin));
+            after = one_before(change.or(begin)?).max(due);
+        }
+        None
+    }
+
+    /// The last instant at or before `until` that `previous` names on a day that is in.
+    pub(super) fn previous(
+        &self,
+        until: Timestamp,
+        previous: impl Fn(Timestamp) -> Option<Timestamp>,
+    ) -> Option<Timestamp> {
+        let days = &self.calendar.as_ref()?.days;
+        let first = self.day_of(until) - SEARCH_DAYS;
+        let mut until = until;
+        for _ in 0..LEAPS_MAX {
+            let due = previous(until)?;
+            let day = self.day_of(due);
+            if days.has(day) {
+                return Some(due);
+            }
+            let wanted = days.last_until(day - 1, first);
+            let end = wanted.map(|day| self.end_before(day, due));
+            let change = self.changed_near(due).filter(|change| end.is_none_or(|end| *change > end));
+            until = change.or(end)?.min(one_before(due));
+        }
+        None
+    }
+
+    /// The first instant after `due` at which a date begins.
+    fn begin_after(&self, day: i64, due: Timestamp) -> Timestamp {
+        let [first, again] = zone::reached(&self.zone, day * DAY).map(from_second);
+        if first > due { first } else { again }
+    }
+
+    /// The last instant before `due` at which a date ends.
+    fn end_before(&self, day: i64, due: Timestamp) -> Timestamp {
+        let [first, again] =
+            zone::reached(&self.zone, (day + 1) * DAY).map(|second| one_before(from_second(second)));
+        if again < due { again } else { first }
+    }
+
+    fn change_near(&self, due: Timestamp) -> Option<Timestamp> {
+        let second = due.as_millis().div_euclid(1000);
+        let change = zone::change_after(&self.zone, second)?;
+        (change - second <= zone::OFFSETS_APART_MAX).then(|| from_second(change))
+    }
+
+    /// The last instant before the newest change, if that is near.
+    fn changed_near(&self, due: Timestamp) -> Option<Timestamp> {
+        let second = due.as_millis().div_euclid(1000);
+        let change = zone::change_until(&self.zone, second)?;
+        (second - change <= zone::OFFSETS_APART_MAX).then(|| one_before(from_second(change)))
+    }
+}
+
+fn from_second(second: i64) -> Timestamp {
+    Timestamp::from_millis(second.saturating_mul(1000))
+}
+
+fn one_before(instant: Timestamp) -> Timestamp {
+    Timestamp::from_millis(instant.as_millis().saturating_sub(1))
+}
+
+#[derive(Serialize, Deserialize)]
+struct Texts<'a> {
+    name: Name,
+    #[serde(borrow)]
+    zone: Cow<'a, str>,
+    calendar: Option<Arc<Calendar>>,
+}
+
+impl Serialize for Keeping {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (name, calendar) = (self.name.clone(), self.calendar.clone());
+        Texts { name, zone: self.zone().into(), calendar }.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Keeping {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Texts { name, zone, calendar } = Texts::deserialize(deserializer)?;
+        Ok(Keeping { calendar, ..Keeping::named(name, &zone).map_err(serde::de::Error::custom)? })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,373 @@
+//! A request over HTTP, as a job asks for it, and what has to come back.
+//!
+//! The scheme, the host and the port are written out: whoever starts a job chooses its parameters, and must not
+//! choose where its headers and its body go. What an expression gives in the rest of the URL is percent-encoded, so
+//! that it stays one part of it. Whether the address may be called at all is the worker's to decide.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::process::{render, template};
+use crate::job::Invalid;
+use crate::limits::{
+    DURATION_MAX, EXPRESSIONS_MAX, HTTP_BODY_BYTES_MAX, HTTP_HEADER_BYTES_MAX, HTTP_HEADERS_MAX,
+    HTTP_STATUS_RANGES_MAX, HTTP_TIMEOUT, URL_BYTES_MAX,
+};
+use crate::template::{Condition, Template, Value, Values};
+
+/// Redirects that are followed, unless the task says fewer.
+pub const HTTP_REDIRECTS_MAX: u8 = 5;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Http {
+    pub url: String,
+    pub method: Method,
+    pub headers: BTreeMap<String, String>,
+    pub body: Option<Body>,
+    /// For the whole of it, redirects and body included.
+    pub timeout: Duration,
+    pub redirects: u8,
+    pub expect: Expect,
+    /// A file on the worker with the certificates, in PEM, that are trusted besides the system's own.
+    pub ca: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Method {
+    Get,
+    Head,
+    Post,
+    Put,
+    Patch,
+    Delete,
+    Options,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Body {
+    Text(String),
+    /// JSON as text. The strings in it are templates, each by itself.
+    Json(String),
+}
+
+/// What has to come back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Expect {
+    /// One of these.
+    pub status: Vec<StatusRange>,
+    /// A part of the body.
+    pub body: Option<String>,
+    pub condition: Option<String>,
+}
+
+/// Both ends included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatusRange {
+    pub first: u16,
+    pub last: u16,
+}
+
+/// A request with every expression worked out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    pub url: String,
+    pub headers: BTreeMap<String, String>,
+    pub body: Option<String>,
+}
+
+impl StatusRange {
+    pub const SUCCESS: StatusRange = StatusRange { first: 200, last: 299 };
+
+    pub fn contains(&self, status: u16) -> bool {
+        (self.first..=self.last).contains(&status)
+    }
+}
+
+impl fmt::Display for StatusRange {
+    /// As people write it: `204`, `2xx`, `200-204`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let StatusRange { first, last } = self;
+        if first == last {
+            write!(f, "{first}")
+        } else if first % 100 == 0 && *last == first + 99 {
+            write!(f, "{}xx", first / 100)
+        } else {
+            write!(f, "{first}-{last}")
+        }
+    }
+}
+
+impl Default for Expect {
+    fn default() -> Self {
+        Expect { status: vec![StatusRange::SUCCESS], body: None, condition: None }
+    }
+}
+
+impl Method {
+    pub fn word(self) -> &'static str {
+        match self {
+            Method::Get => "GET",
+            Method::Head => "HEAD",
+            Method::Post => "POST",
+            Method::Put => "PUT",
+            Method::Patch => "PATCH",
+            Method::Delete => "DELETE",
+            Method::Options => "OPTIONS",
+        }
+    }
+}
+
+/// Headers that the connection itself is made of, and those that say who we are.
+const HEADERS_REFUSED: [&str; 11] = [
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "keep-alive",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+const HEADERS_OURS: &str = "punctual-";
+
+impl Http {
+    /// A plain GET.
+    pub fn get(url: impl Into<String>) -> Http {
+        Http {
+            url: url.into(),
+            method: Method::Get,
+            headers: BTreeMap::new(),
+            body: None,
+            timeout: HTTP_TIMEOUT,
+            redirects: HTTP_REDIRECTS_MAX,
+            expect: Expect::default(),
+            ca: None,
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Invalid> {
+        self.check_url()?;
+        self.check_headers()?;
+        self.check_body()?;
+        self.check_expect()?;
+        if self.timeout.is_zero() || self.timeout > DURATION_MAX {
+            return Err(Invalid::new("task.http.timeout", "longer than nothing, and at most ten years"));
+        }
+        if self.redirects > HTTP_REDIRECTS_MAX {
+            return Err(Invalid::new("task.http.redirects", format!("at most {HTTP_REDIRECTS_MAX}")));
+        }
+        if self.ca.as_ref().is_some_and(|path| !path.starts_with('/') || path.contains('\0')) {
+            return Err(Invalid::new("task.http.tls.ca", "the full path of a file on the worker"));
+        }
+        Ok(())
+    }
+
+    fn check_url(&self) -> Result<(), Invalid> {
+        let refuse = |message: &str| Err(Invalid::new("task.http.url", message));
+        template("task.http.url", &self.url)?;
+        if self.url.len() > URL_BYTES_MAX {
+            return refuse(&format!("at most {URL_BYTES_MAX} bytes"));
+        }
+        let rest = ["http://", "https://"].iter().find_map(|scheme| {
+            let begins = self.url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
+            begins.then(|| &self.url[scheme.len()..])
+        });
+        let Some(rest) = rest else { return refuse("begins with http:// or https://") };
+        let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
+        if authority.contains("{{") {
+            return refuse(
+                "the host and the port are no template: who starts the job must not choose where it goes",
+            );
+        }
+        if authority.contains('@') {
+            return refuse("has a user or a password in it; send the header Authorization instead");
+        }
+        // What stands in brackets is an address of IPv6, colons included.
+        let port = authority.rsplit_once(']').map_or(authority, |(_, port)| port);
+        let (host, port) = port.split_once(':').map_or((authority, None), |(host, port)| (host, Some(port)));
+        if authority.starts_with(':') || (host.is_empty() && !authority.starts_with('[')) {
+            return refuse("has no host");
+        }
+        if port.is_some_and(|port| port.parse::<u16>().is_err()) {
+            return refuse("has a port that is no number from 0 to 65535");
+        }
+        if authority.chars().any(|c| c.is_whitespace() || c.is_control()) {
+            return refuse("has a blank in its host");
+        }
+        Ok(())
+    }
+
+    fn check_headers(&self) -> Result<(), Invalid> {
+        if self.headers.len() > HTTP_HEADERS_MAX {
+            return Err(Invalid::new("task.http.headers", format!("at most {HTTP_HEADERS_MAX} entries")));
+        }
+        let mut seen = std::collections::BTreeSet::new();
+        for (name, value) in &self.headers {
+            let field = format!("task.http.headers.{name}");
+            let lower = name.to_ascii_lowercase();
+            let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+            if name.is_empty() || name.len() > 128 || !name.bytes().all(is_token) {
+                return Err(Invalid::new(
+                    "task.http.headers",
+                    format!("`{}` is no name of a header", short(name)),
+                ));
+            }
+            if HEADERS_REFUSED.contains(&lower.as_str()) || lower.starts_with(HEADERS_OURS) {
+                return Err(Invalid::new(field, "is not for jobs to set"));
+            }
+            if !seen.insert(lower) {
+                return Err(Invalid::new(field, "is given twice, in capitals and small letters"));
+            }
+            if template(&field, value)?.is_literal() {
+                check_header(&field, value)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_body(&self) -> Result<(), Invalid> {
+        if self.body.is_some() && matches!(self.method, Method::Get | Method::Head) {
+            let message = format!("a {} has no body; say `method: POST` or another", self.method.word());
+            return Err(Invalid::new("task.http.body", message));
+        }
+        match &self.body {
+            None => Ok(()),
+            Some(Body::Text(text) | Body::Json(text)) if text.len() > HTTP_BODY_BYTES_MAX => {
+                Err(Invalid::new("task.http.body", format!("at most {HTTP_BODY_BYTES_MAX} bytes")))
+            }
+            Some(Body::Text(text)) => template("task.http.body", text).map(|_| ()),
+            Some(Body::Json(text)) => {
+                let mut templates = 0;
+                let mut check = |field: &str, text: &str| {
+                    templates += usize::from(!template(field, text)?.is_literal());
+                    if templates > EXPRESSIONS_MAX {
+                        let message = format!("at most {EXPRESSIONS_MAX} texts with expressions in one body");
+                        return Err(Invalid::new("task.http.body", message));
+                    }
+                    Ok(Value::Null)
+                };
+                each_string(parsed(text)?, "task.http.body", &mut check).map(|_| ())
+            }
+        }
+    }
+
+    fn check_expect(&self) -> Result<(), Invalid> {
+        let status = &self.expect.status;
+        let is_range =
+            |range: &StatusRange| 100 <= range.first && range.first <= range.last && range.last <= 599;
+        if status.is_empty() || status.len() > HTTP_STATUS_RANGES_MAX || !status.iter().all(is_range) {
+            let message =
+                format!("1 to {HTTP_STATUS_RANGES_MAX} codes from 100 to 599, such as 200, 2xx or 200-204");
+            return Err(Invalid::new("task.http.expect.status", message));
+        }
+        if self.expect.body.as_ref().is_some_and(|part| part.is_empty() || part.len() > HTTP_BODY_BYTES_MAX) {
+            return Err(Invalid::new("task.http.expect.body", format!("1 to {HTTP_BODY_BYTES_MAX} bytes")));
+        }
+        self.condition().map(|_| ())
+    }
+
+    pub fn condition(&self) -> Result<Option<Condition>, Invalid> {
+        let Some(text) = &self.expect.condition else { return Ok(None) };
+        let condition = Condition::parse(text);
+        condition.map(Some).map_err(|error| Invalid::new("task.http.expect.condition", error.in_text(text)))
+    }
+
+    /// The request as it is sent, with every expression worked out.
+    pub fn render(&self, values: &Values) -> Result<Request, Invalid> {
+        let url = self.render_url(values)?;
+        let headers = self.headers.iter().map(|(name, value)| {
+            let field = format!("task.http.headers.{name}");
+            let value = render(&field, value, values)?;
+            check_header(&field, &value)?;
+            Ok((name.clone(), value))
+        });
+        let headers = headers.collect::<Result<_, Invalid>>()?;
+        let body = match &self.body {
+            None => None,
+            Some(Body::Text(text)) => {
+                let rendered = template("task.http.body", text)?.render(values);
+                Some(rendered.map_err(|error| Invalid::new("task.http.body", error.in_text(text)))?)
+            }
+            Some(Body::Json(text)) => {
+                let mut fill = |field: &str, text: &str| {
+                    let value = template(field, text)?.evaluate(values);
+                    value.map_err(|error| Invalid::new(field.to_owned(), error.in_text(text)))
+                };
+                Some(each_string(parsed(text)?, "task.http.body", &mut fill)?.to_string())
+            }
+        };
+        if body.as_ref().is_some_and(|body| body.len() > HTTP_BODY_BYTES_MAX) {
+            return Err(Invalid::new(
+                "task.http.body",
+                format!("gives more than {HTTP_BODY_BYTES_MAX} bytes"),
+            ));
+        }
+        Ok(Request { url, headers, body })
+    }
+
+    fn render_url(&self, values: &Values) -> Result<String, Invalid> {
+        let template: Template = template("task.http.url", &self.url)?;
+        if template.is_literal() {
+            return Ok(self.url.clone());
+        }
+        let rendered = template.render_url(values);
+        let url = rendered.map_err(|error| Invalid::new("task.http.url", error.in_text(&self.url)))?;
+        if url.len() > URL_BYTES_MAX {
+            return Err(Invalid::new("task.http.url", format!("gives more than {URL_BYTES_MAX} bytes")));
+        }
+        // A value of `..` would climb out of the path that the job wrote.
+        let path = url.split(['?', '#']).next().unwrap_or_default();
+        if path.split('/').any(|segment| segment == "." || segment == "..") {
+            return Err(Invalid::new("task.http.url", "gives a path with `.` or `..` in it"));
+        }
+        Ok(url)
+    }
+}
+
+fn short(name: &str) -> &str {
+    &name[..name.floor_char_boundary(60)]
+}
+
+fn check_header(field: &str, value: &str) -> Result<(), Invalid> {
+    if value.len() > HTTP_HEADER_BYTES_MAX {
+        return Err(Invalid::new(field.to_owned(), format!("at most {HTTP_HEADER_BYTES_MAX} bytes")));
+    }
+    if value.chars().any(|c| c.is_control() && c != '\t') {
+        return Err(Invalid::new(field.to_owned(), "a header is one line without control characters"));
+    }
+    Ok(())
+}
+
+fn parsed(text: &str) -> Result<serde_json::Value, Invalid> {
+    serde_json::from_str(text).map_err(|_| Invalid::new("task.http.body", "is no JSON"))
+}
+
+/// Puts another value for each string of a JSON, and leaves the keys alone.
+fn each_string(
+    json: serde_json::Value,
+    field: &str,
+    replace: &mut dyn FnMut(&str, &str) -> Result<Value, Invalid>,
+) -> Result<serde_json::Value, Invalid> {
+    Ok(match json {
+        serde_json::Value::String(text) => replace(field, &text)?.to_json(),
+        serde_json::Value::Array(items) => {
+            let items = items.into_iter().enumerate();
+            let items = items.map(|(index, item)| each_string(item, &format!("{field}[{index}]"), replace));
+            items.collect::<Result<serde_json::Value, Invalid>>()?
+        }
+        serde_json::Value::Object(entries) => {
+            let entries = entries.into_iter().map(|(key, value)| {
+                let value = each_string(value, &format!("{field}.{}", short(&key)), replace)?;
+                Ok((key, value))
+            });
+            serde_json::Value::Object(entries.collect::<Result<_, Invalid>>()?)
+        }
+        other => other,
+    })
+}

@@ -1,0 +1,96 @@
+//! Templates of a program: its arguments, its environment and its folder.
+//!
+//! What an expression gives stays one word and one value. Who may start a job chooses its parameters, so they never
+//! choose the program, and never become an option of it unnoticed.
+
+use std::collections::BTreeMap;
+
+use super::Process;
+use crate::job::Invalid;
+use crate::template::{Scope, Template, Values};
+
+/// Reads a template, or says which field it is that cannot be one.
+pub(super) fn template(field: &str, text: &str) -> Result<Template, Invalid> {
+    Template::parse_in(text, &Scope::TASK)
+        .map_err(|error| Invalid::new(field.to_owned(), error.in_text(text)))
+}
+
+pub(super) fn render(field: &str, text: &str, values: &Values) -> Result<String, Invalid> {
+    let rendered = template(field, text)?.render(values);
+    let rendered = rendered.map_err(|error| Invalid::new(field.to_owned(), error.in_text(text)))?;
+    if rendered.contains('\0') {
+        return Err(Invalid::new(field.to_owned(), "gives a NUL byte, which cannot be passed on"));
+    }
+    Ok(rendered)
+}
+
+/// A shell would run what is spliced into its text, so nothing is: whoever expects it is told.
+pub(crate) fn check_shell(text: &str) -> Result<(), Invalid> {
+    let names_ours = |rest: &str| {
+        let rest = rest.trim_start_matches(['{', ' ']);
+        let name = rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or_default();
+        Scope::TASK.has(name)
+    };
+    if text.match_indices("{{").any(|(at, _)| names_ours(&text[at..])) {
+        let hint = "a shell text is no template, for a shell would run what is spliced in; parameters are in \
+                    $PUNCTUAL_PARAMS and on standard input as JSON, or use process: { command: [...] }";
+        return Err(Invalid::new("task.shell", hint));
+    }
+    Ok(())
+}
+
+impl Process {
+    pub(crate) fn check_templates(&self) -> Result<(), Invalid> {
+        for (index, word) in self.command.iter().enumerate() {
+            let field = format!("task.process.command[{index}]");
+            let word = template(&field, word)?;
+            if index == 0 && !word.is_literal() {
+                let message =
+                    "the program itself is no template: who starts the job must not choose what runs";
+                return Err(Invalid::new(field, message));
+            }
+        }
+        for (name, value) in &self.env {
+            let field = format!("task.process.env.{name}");
+            if !template(&field, value)?.is_literal() && name == "PATH" {
+                return Err(Invalid::new(
+                    field,
+                    "is no template: who starts the job must not choose what runs",
+                ));
+            }
+        }
+        if let Some(dir) = &self.dir
+            && !template("task.process.dir", dir)?.is_literal()
+            && self.command.first().is_some_and(|program| program.contains('/') && !program.starts_with('/'))
+        {
+            let message =
+                "with a folder that is a template, name the program by its full path or by its name alone";
+            return Err(Invalid::new("task.process.dir", message));
+        }
+        Ok(())
+    }
+
+    /// The program as it is started, with every expression worked out.
+    pub fn render(&self, values: &Values) -> Result<Process, Invalid> {
+        let mut command = Vec::with_capacity(self.command.len());
+        let mut options_over = false;
+        for (index, word) in self.command.iter().enumerate() {
+            let field = format!("task.process.command[{index}]");
+            let rendered = render(&field, word, values)?;
+            if rendered.starts_with('-') && !options_over && template(&field, word)?.begins_with_expression()
+            {
+                let message = "gives a word that begins with `-`, which the program would take for an option; put \
+                               \"--\" before it, or write the option itself";
+                return Err(Invalid::new(field, message));
+            }
+            options_over |= word == "--";
+            command.push(rendered);
+        }
+        let env = self.env.iter().map(|(name, value)| {
+            Ok((name.clone(), render(&format!("task.process.env.{name}"), value, values)?))
+        });
+        let env = env.collect::<Result<BTreeMap<String, String>, Invalid>>()?;
+        let dir = self.dir.as_ref().map(|dir| render("task.process.dir", dir, values)).transpose()?;
+        Ok(Process { command, env, dir })
+    }
+}

@@ -1,0 +1,189 @@
+//! Templates: a text with expressions in it, `--day {{ due | date }}`; and conditions, an expression that is true or
+//! false.
+//!
+//! The syntax of the expressions is Jinja's, without its statements. They are read and checked when a job is saved,
+//! so that a misspelt name is an answer and not a failed run; they are evaluated by the worker just before the task is
+//! executed. Nothing in here reads a clock or a file, and every text, step and result has its limit: whoever may start
+//! a job chooses its parameters, and must not choose how much memory they cost.
+//!
+//! ```text
+//!  text ──scan──▶ pieces ──depth, expr──▶ Template ──eval, with Values──▶ text
+//! ```
+
+mod scan;
+mod depth;
+mod scope;
+mod value;
+mod expr;
+mod filters;
+mod dates;
+mod is_tests;
+mod work;
+mod eval;
+
+use std::fmt;
+
+use expr::{Expr, Kind};
+use scan::Piece;
+use work::Work;
+
+use crate::limits::{EXPRESSION_BYTES_MAX, EXPRESSION_RESULT_BYTES_MAX, EXPRESSIONS_MAX};
+pub use scope::{Scope, Values};
+pub use value::Value;
+
+/// What is wrong with a text, and at which byte of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error {
+    pub at: usize,
+    pub message: String,
+}
+
+impl Error {
+    /// In words, with the place as people count it.
+    pub fn in_text(&self, text: &str) -> String {
+        let before = &text[..text.floor_char_boundary(self.at)];
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        if text.contains('\n') {
+            format!("{} (line {line}, column {column} of the text)", self.message)
+        } else {
+            format!("{} (column {column} of the text)", self.message)
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// A text with expressions in it.
+#[derive(Debug, Clone)]
+pub struct Template {
+    parts: Vec<Part>,
+}
+
+#[derive(Debug, Clone)]
+enum Part {
+    Literal(Box<str>),
+    Expression(Expr),
+}
+
+impl Template {
+    /// Reads a template of a task.
+    pub fn parse(text: &str) -> Result<Template, Error> {
+        Template::parse_in(text, &Scope::TASK)
+    }
+
+    pub fn parse_in(text: &str, scope: &Scope) -> Result<Template, Error> {
+        let pieces = scan::scan(text)?;
+        let expressions = pieces.iter().filter(|piece| matches!(piece, Piece::Expression(..))).count();
+        if expressions > EXPRESSIONS_MAX {
+            let message = format!("at most {EXPRESSIONS_MAX} expressions in one text");
+            return Err(Error { at: 0, message });
+        }
+        let parts = pieces.into_iter().map(|piece| match piece {
+            Piece::Literal(text) => Ok(Part::Literal(text.into())),
+            Piece::Expression(source, at) => Ok(Part::Expression(expr::read(source, at, scope)?)),
+        });
+        Ok(Template { parts: parts.collect::<Result<_, Error>>()? })
+    }
+
+    /// Whether anything in it is worked out.
+    pub fn is_literal(&self) -> bool {
+        self.parts.iter().all(|part| matches!(part, Part::Literal(_)))
+    }
+
+    /// Whether its first character is worked out.
+    pub fn begins_with_expression(&self) -> bool {
+        matches!(self.parts.first(), Some(Part::Expression(_)))
+    }
+
+    pub fn render(&self, values: &Values) -> Result<String, Error> {
+        self.render_with(values, |text, out| out.push_str(text))
+    }
+
+    /// Like [`Template::render`], but what expressions give is percent-encoded: it stays one part of a URL.
+    pub fn render_url(&self, values: &Values) -> Result<String, Error> {
+        self.render_with(values, |text, out| out.push_str(&filters::percent_encoded(text)))
+    }
+
+    fn render_with(&self, values: &Values, add: impl Fn(&str, &mut String)) -> Result<String, Error> {
+        let mut work = Work::new();
+        let mut out = String::new();
+        for part in &self.parts {
+            let at = match part {
+                Part::Literal(text) => {
+                    out.push_str(text);
+                    0
+                }
+                Part::Expression(expr) => {
+                    let value = eval::eval(expr, values, &mut work)?;
+                    let text = filters::written(&value, &mut work);
+                    add(&text.map_err(|message| Error { at: expr.at, message })?, &mut out);
+                    expr.at
+                }
+            };
+            if out.len() > EXPRESSION_RESULT_BYTES_MAX {
+                let message = format!("gives more than {EXPRESSION_RESULT_BYTES_MAX} bytes");
+                return Err(Error { at, message });
+            }
+        }
+        Ok(out)
+    }
+
+    /// What it gives as a value: a text that is one expression and nothing else keeps the kind of its value.
+    pub fn evaluate(&self, values: &Values) -> Result<Value, Error> {
+        match self.parts.as_slice() {
+            [Part::Expression(expr)] => Ok(eval::eval(expr, values, &mut Work::new())?),
+            _ => self.render(values).map(Value::text),
+        }
+    }
+}
+
+/// An expression that is true or false.
+#[derive(Debug, Clone)]
+pub struct Condition {
+    expr: Expr,
+}
+
+impl Condition {
+    /// Reads a condition about a response.
+    pub fn parse(text: &str) -> Result<Condition, Error> {
+        Condition::parse_in(text, &Scope::RESPONSE)
+    }
+
+    pub fn parse_in(text: &str, scope: &Scope) -> Result<Condition, Error> {
+        if text.len() > EXPRESSION_BYTES_MAX {
+            let message = format!("a condition has at most {EXPRESSION_BYTES_MAX} bytes");
+            return Err(Error { at: 0, message });
+        }
+        if text.trim_start().starts_with("{{") {
+            let message = "a condition is an expression by itself, without `{{` and `}}`".to_owned();
+            return Err(Error { at: 0, message });
+        }
+        let expr = expr::read(text, 0, scope)?;
+        if let Kind::Const(value) = &expr.kind
+            && !matches!(value, Value::Bool(_))
+        {
+            return Err(Error { at: 0, message: format!("is always {}, not true or false", value.kind()) });
+        }
+        Ok(Condition { expr })
+    }
+
+    pub fn holds(&self, values: &Values) -> Result<bool, Error> {
+        match eval::eval(&self.expr, values, &mut Work::new())? {
+            Value::Bool(holds) => Ok(holds),
+            other => {
+                let message = format!("gives {}, not true or false", other.kind());
+                Err(Error { at: self.expr.at, message })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! Which values an expression may name, and the values themselves.
+
+use std::collections::BTreeMap;
+
+use super::value::Value;
+use crate::Timestamp;
+use crate::attempt::Assignment;
+use crate::task::Params;
+
+/// The names that are known in one place. What `run` and `job` hold is known too, so that a slip is found when the
+/// job is saved.
+#[derive(Debug)]
+pub struct Scope {
+    variables: &'static [(&'static str, Holds)],
+}
+
+#[derive(Debug)]
+enum Holds {
+    /// Only a run can tell.
+    Anything,
+    /// It is no map.
+    One,
+    These(&'static [&'static str]),
+}
+
+const PARAMS: (&str, Holds) = ("params", Holds::Anything);
+const DUE: (&str, Holds) = ("due", Holds::One);
+const STARTED: (&str, Holds) = ("started", Holds::One);
+const RUN: (&str, Holds) = ("run", Holds::These(&["id", "attempt", "trigger", "key"]));
+const JOB: (&str, Holds) = ("job", Holds::These(&["name", "namespace", "revision"]));
+
+impl Scope {
+    /// What a task is made of, just before it is executed.
+    pub const TASK: Scope = Scope { variables: &[PARAMS, DUE, STARTED, RUN, JOB] };
+    /// What is known before there is a run.
+    pub const KEY: Scope = Scope { variables: &[PARAMS] };
+    /// What is known when a response has come.
+    pub const RESPONSE: Scope = Scope {
+        variables: &[
+            PARAMS,
+            DUE,
+            STARTED,
+            RUN,
+            JOB,
+            ("status", Holds::One),
+            ("headers", Holds::Anything),
+            ("body", Holds::One),
+            ("json", Holds::Anything),
+        ],
+    };
+
+    /// Whether a name is known.
+    pub fn has(&self, name: &str) -> bool {
+        self.variable(name).is_some()
+    }
+
+    pub(super) fn variable(&self, name: &str) -> Option<&'static str> {
+        self.variables.iter().map(|(known, _)| *known).find(|known| *known == name)
+    }
+
+    pub(super) fn unknown(&self, name: &str) -> String {
+        let known: Vec<&str> = self.variables.iter().map(|(name, _)| *name).collect();
+        format!("unknown variable `{name}`; known are {}", known.join(", "))
+    }
+
+    pub(super) fn attribute(&self, variable: &str, name: &str) -> Result<(), String> {
+        let holds = self.variables.iter().find(|(known, _)| *known == variable).map(|(_, holds)| holds);
+        match holds {
+            Some(Holds::These(known)) if !known.contains(&name) => {
+                Err(format!("`{variable}` has no `{name}`; it has {}", known.join(", ")))
+            }
+            Some(Holds::One) => Err(format!("`{variable}` has no parts; use a filter")),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The values that expressions are evaluated with, by name.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Values(BTreeMap<&'static str, Value>);
+
+impl Values {
+    /// For [`Scope::TASK`].
+    pub fn of_attempt(assignment: &Assignment, started: Timestamp) -> Values {
+        let key = assignment.key.as_deref().map_or(Value::Null, Value::text);
+        let name = assignment.job.as_ref().map_or(Value::Null, |name| Value::text(name.as_str()));
+        let revision = assignment.revision.map_or(Value::Null, |revision| Value::Int(revision.into()));
+        let run = Value::map([
+            ("id", Value::text(assignment.run.to_string())),
+            ("attempt", Value::Int(assignment.attempt.into())),
+            ("trigger", Value::text(assignment.trigger.word())),
+            ("key", key),
+        ]);
+        let namespace = Value::text(assignment.namespace.as_str());
+        let job = Value::map([("name", name), ("namespace", namespace), ("revision", revision)]);
+        Values::default()
+            .with("params", params(&assignment.params))
+            .with("due", Value::instant(assignment.due))
+            .with("started", Value::instant(started))
+            .with("run", run)
+            .with("job", job)
+    }
+
+    /// For [`Scope::KEY`].
+    pub fn of_params(given: &Params) -> Values {
+        Values::default().with("params", params(given))
+    }
+
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: Value) -> Values {
+        self.0.insert(name, value);
+        self
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&Value> {
+        self.0.get(name)
+    }
+}
+
+fn params(params: &Params) -> Value {
+    Value::from_json(&params.0).unwrap_or(Value::Null)
+}

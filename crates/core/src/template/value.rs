@@ -1,0 +1,143 @@
+//! What an expression works with: the values of JSON, and instants.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use jiff::Zoned;
+use jiff::tz::TimeZone;
+
+use crate::Timestamp;
+
+/// Cheap to clone: whatever can be large is shared.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    Null,
+    Bool(bool),
+    /// Wide enough for every whole number of JSON.
+    Int(i128),
+    Float(f64),
+    Text(Arc<str>),
+    List(Arc<[Value]>),
+    Map(Arc<BTreeMap<String, Value>>),
+    /// An instant, and the zone it is told in.
+    Instant(Box<Zoned>),
+}
+
+impl Value {
+    pub fn text(text: impl Into<Arc<str>>) -> Value {
+        Value::Text(text.into())
+    }
+
+    /// An instant, told in UTC.
+    pub fn instant(instant: Timestamp) -> Value {
+        Value::Instant(Box::new(jiff::Timestamp::from(instant).to_zoned(TimeZone::UTC)))
+    }
+
+    pub fn map<const N: usize>(entries: [(&str, Value); N]) -> Value {
+        Value::Map(Arc::new(entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()))
+    }
+
+    /// Reads JSON. None: it is none, or nested too deep to be followed.
+    pub fn from_json(text: &str) -> Option<Value> {
+        serde_json::from_str::<serde_json::Value>(text).ok().map(Value::from)
+    }
+
+    /// What it is, for an error.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Value::Null => "null",
+            Value::Bool(_) => "true or false",
+            Value::Int(_) | Value::Float(_) => "a number",
+            Value::Text(_) => "a text",
+            Value::List(_) => "a list",
+            Value::Map(_) => "a map",
+            Value::Instant(_) => "an instant",
+        }
+    }
+
+    /// How much there is of it, for what goes over all of it: its values, and sixteen bytes of text as one more.
+    pub(super) fn weight(&self) -> usize {
+        match self {
+            Value::Text(text) => 1 + text.len() / 16,
+            Value::List(items) => 1 + items.iter().map(Value::weight).sum::<usize>(),
+            Value::Map(entries) => 1 + entries.values().map(Value::weight).sum::<usize>(),
+            _ => 1,
+        }
+    }
+
+    /// What `if`, `and`, `or` and `not` make of it: nothing and empty things are false.
+    pub(super) fn is_true(&self) -> bool {
+        match self {
+            Value::Null => false,
+            Value::Bool(value) => *value,
+            Value::Int(value) => *value != 0,
+            Value::Float(value) => *value != 0.0,
+            Value::Text(text) => !text.is_empty(),
+            Value::List(items) => !items.is_empty(),
+            Value::Map(entries) => !entries.is_empty(),
+            Value::Instant(_) => true,
+        }
+    }
+
+    /// As it stands in a text: a text as it is, lists and maps as JSON. Null has no text.
+    pub(super) fn to_text(&self) -> Option<Arc<str>> {
+        Some(match self {
+            Value::Null => return None,
+            Value::Text(text) => Arc::clone(text),
+            Value::Instant(instant) => told(instant).into(),
+            other => other.to_json().to_string().into(),
+        })
+    }
+
+    pub fn to_json(&self) -> serde_json::Value {
+        match self {
+            Value::Null => serde_json::Value::Null,
+            Value::Bool(value) => (*value).into(),
+            Value::Int(value) => match (i64::try_from(*value), u64::try_from(*value)) {
+                (Ok(value), _) => value.into(),
+                (_, Ok(value)) => value.into(),
+                _ => (*value as f64).into(),
+            },
+            Value::Float(value) => (*value).into(),
+            Value::Text(text) => text.as_ref().into(),
+            Value::List(items) => items.iter().map(Value::to_json).collect(),
+            Value::Map(entries) => {
+                let entries = entries.iter().map(|(key, value)| (key.clone(), value.to_json()));
+                serde_json::Value::Object(entries.collect())
+            }
+            Value::Instant(instant) => told(instant).into(),
+        }
+    }
+}
+
+/// In UTC as every door tells it; elsewhere with the offset of its zone.
+fn told(instant: &Zoned) -> String {
+    if instant.time_zone() == &TimeZone::UTC {
+        return Timestamp::from(instant.timestamp()).to_string();
+    }
+    let mut text = String::new();
+    // Writing to a String cannot fail, and these directives are known.
+    let _ = write!(text, "{}", instant.strftime("%Y-%m-%dT%H:%M:%S%:z"));
+    text
+}
+
+impl From<serde_json::Value> for Value {
+    fn from(json: serde_json::Value) -> Value {
+        match json {
+            serde_json::Value::Null => Value::Null,
+            serde_json::Value::Bool(value) => Value::Bool(value),
+            serde_json::Value::Number(number) => match (number.as_i64(), number.as_u64()) {
+                (Some(value), _) => Value::Int(value.into()),
+                (_, Some(value)) => Value::Int(value.into()),
+                _ => Value::Float(number.as_f64().unwrap_or(f64::NAN)),
+            },
+            serde_json::Value::String(text) => Value::text(text),
+            serde_json::Value::Array(items) => Value::List(items.into_iter().map(Value::from).collect()),
+            serde_json::Value::Object(entries) => {
+                let entries = entries.into_iter().map(|(key, value)| (key, Value::from(value)));
+                Value::Map(Arc::new(entries.collect()))
+            }
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! `punctual doctor`: is everything in order here, and if not, what to do?
+//!
+//! It looks at this machine and, if one answers, at the server. Without a server it still tells whether one could
+//! start. It changes nothing, with one exception that a start would make too: a store that nobody uses is opened, so
+//! what a crash left behind is finished.
+
+mod folder;
+mod machine;
+mod server;
+
+use std::fmt;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::Session;
+use super::dev::address;
+use super::failure::{Exit, Failure};
+use super::output::{Output, Tone};
+use crate::settings::{Durability, Said, Settings, Store};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  punctual doctor
+  punctual doctor --data /var/lib/punctual
+  punctual doctor -o json
+
+The exit code is 1 if a check failed; warnings leave it 0.")]
+pub(crate) struct Doctor {
+    /// The data folder to look at [default: what the settings say]
+    #[arg(long, value_name = "DIR", env = "PUNCTUAL_DATA")]
+    data: Option<PathBuf>,
+    /// The settings file that the node is started with
+    #[arg(long, value_name = "FILE", env = "PUNCTUAL_CONFIG")]
+    config: Option<PathBuf>,
+    /// Where the node listens [default: what the settings say]
+    #[arg(long, value_name = "HOST:PORT", env = "PUNCTUAL_HTTP", value_parser = address)]
+    http: Option<String>,
+    /// The slots of the node [default: what the settings say]
+    #[arg(long, value_name = "COUNT", env = "PUNCTUAL_SLOTS")]
+    slots: Option<usize>,
+    /// The durability of the node [default: what the settings say]
+    #[arg(long, value_enum, env = "PUNCTUAL_DURABILITY")]
+    durability: Option<Durability>,
+    /// Leave the store alone, even if nobody uses it
+    #[arg(long)]
+    no_open: bool,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Check {
+    what: &'static str,
+    verdict: Verdict,
+    found: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Verdict {
+    Ok,
+    Warn,
+    Fail,
+}
+
+impl Check {
+    fn ok(what: &'static str, found: impl Into<String>) -> Check {
+        Check { what, verdict: Verdict::Ok, found: found.into(), hint: None }
+    }
+
+    fn warn(what: &'static str, found: impl Into<String>, hint: impl Into<String>) -> Check {
+        Check { what, verdict: Verdict::Warn, found: found.into(), hint: Some(hint.into()) }
+    }
+
+    fn fail(what: &'static str, found: impl Into<String>, hint: impl Into<String>) -> Check {
+        Check { what, verdict: Verdict::Fail, found: found.into(), hint: Some(hint.into()) }
+    }
+}
+
+impl Doctor {
+    pub(crate) async fn run(self, session: &Session) -> Result<(), Failure> {
+        let checks = self.checks(session).await?;
+        session.output.show(&checks, |output| report(output, &checks))?;
+        match checks.iter().filter(|check| check.verdict == Verdict::Fail).count() {
+            0 => Ok(()),
+            1 => Err(Failure::new(Exit::Failed, "one check failed")),
+            failed => Err(Failure::new(Exit::Failed, format!("{failed} checks failed"))),
+        }
+    }
+
+    async fn checks(self, session: &Session) -> Result<Vec<Check>, Failure> {
+        let watch = machine::ClockWatch::start();
+        let (settings, mut checks) = self.settings()?;
+        let lock = folder::Lock::look(&settings.data);
+        checks.extend(folder::look(&settings, &lock));
+        checks.push(folder::store(&settings, &lock, !self.no_open).await);
+        checks.extend(machine::look(&settings));
+        checks.extend(machine::ports(&settings, &lock).await);
+        checks.extend(server::look(&session.client, &lock).await);
+        checks.push(machine::time_keeping().await);
+        checks.push(watch.check());
+        Ok(checks)
+    }
+
+    /// Settings that cannot be read are a finding; the rest is then checked with the defaults.
+    fn settings(&self) -> Result<(Settings, Vec<Check>), Failure> {
+        let said = || Said {
+            data: self.data.clone(),
+            http: self.http.clone(),
+            slots: self.slots,
+            store: Store { durability: self.durability, shards: None },
+            ..Said::default()
+        };
+        let name = |path: &PathBuf| path.display().to_string();
+        let from = self.config.as_ref().map_or("the defaults".to_owned(), name);
+        match Settings::read(self.config.as_deref(), said()) {
+            Ok(settings) => Ok((settings, vec![Check::ok("settings", from)])),
+            Err(error) => {
+                let settings =
+                    Settings::read(None, said()).map_err(|error| Failure::new(Exit::Usage, error))?;
+                let hint = "`punctual config template` explains every setting; the rest is checked with the defaults";
+                Ok((settings, vec![Check::fail("settings", error, hint)]))
+            }
+        }
+    }
+}
+
+/// Line by line, each finding with what to do about it below.
+fn report(output: Output, checks: &[Check]) -> String {
+    let width = checks.iter().map(|check| check.what.len()).max().unwrap_or(0);
+    let mut lines = Vec::new();
+    for Check { what, verdict, found, hint } in checks {
+        let tone = match verdict {
+            Verdict::Ok => Tone::Good,
+            Verdict::Warn => Tone::Odd,
+            Verdict::Fail => Tone::Bad,
+        };
+        let verdict = output.paint(&format!("{verdict:<4}"), tone);
+        lines.push(format!("{verdict}  {what:width$}  {found}"));
+        lines.extend(hint.iter().map(|hint| format!("{:6}{:width$}  hint: {hint}", "", "")));
+    }
+    lines.join("\n")
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Verdict::Ok => "ok",
+            Verdict::Warn => "warn",
+            Verdict::Fail => "FAIL",
+        })
+    }
+}

@@ -1,0 +1,131 @@
+//! The server: does it answer, is it ready, is it of our version, does its clock agree, can it work?
+
+use std::time::Duration;
+
+use punctual_client::{Client, Error};
+use punctual_core::Timestamp;
+use punctual_wire::rest::{Node, Worker};
+
+use super::Check;
+use super::folder::Lock;
+use crate::cli::time;
+use crate::wiring;
+
+/// Two clocks of one system agree better than this.
+const APART_MAX: Duration = Duration::from_secs(1);
+
+pub(super) async fn look(client: &Client, lock: &Lock) -> Vec<Check> {
+    let before = wiring::now();
+    let nodes = match client.nodes().await {
+        Ok(nodes) => nodes.items,
+        Err(error) => return vec![silent(client.server(), &error, lock)],
+    };
+    let after = wiring::now();
+    let mut checks = Vec::new();
+    for node in &nodes {
+        checks.push(ready(client.server(), node));
+        checks.push(version(node));
+        checks.push(clock(node.now.0, before, after));
+    }
+    if let Ok(workers) = client.workers().await {
+        checks.push(slots(&workers.items));
+    }
+    checks
+}
+
+fn silent(server: &str, error: &Error, lock: &Lock) -> Check {
+    match (error, &lock.address) {
+        (_, Some(address)) if address.url != server => Check::warn(
+            "server",
+            format!("{error}, but the node of this data folder listens elsewhere"),
+            format!("`export PUNCTUAL_SERVER={}`", address.url),
+        ),
+        (Error::Unreachable { .. } | Error::BrokenOff { .. }, _) => Check::warn(
+            "server",
+            error.to_string(),
+            "`punctual dev` starts one here; --server or PUNCTUAL_SERVER names another",
+        ),
+        (Error::Strange { .. }, _) => {
+            Check::fail("server", error.to_string(), "--server or PUNCTUAL_SERVER names the right one")
+        }
+        (Error::Problem(_), _) => {
+            Check::fail("server", error.to_string(), "the log of the server tells more")
+        }
+    }
+}
+
+fn ready(server: &str, node: &Node) -> Check {
+    let Node { name, shards, .. } = node;
+    match (&node.failed, node.ready) {
+        (Some(why), _) => {
+            Check::fail("server", format!("node {name} at {server} failed: {why}"), "start it again")
+        }
+        (None, false) => Check::warn(
+            "server",
+            format!("node {name} at {server} is not ready yet"),
+            "it is loading; `punctual node list` shows when it is done",
+        ),
+        (None, true) => {
+            Check::ok("server", format!("node {name} at {server} is ready and leads {shards} shards"))
+        }
+    }
+}
+
+fn version(node: &Node) -> Check {
+    let ours = env!("CARGO_PKG_VERSION");
+    if node.version == ours {
+        return Check::ok("version", format!("{ours}, here and there"));
+    }
+    let found = format!("{ours} here, {} there", node.version);
+    Check::warn("version", found, "use the same on both sides: one may not know what the other says")
+}
+
+/// The server looked at its clock at some moment between two looks at ours.
+fn clock(theirs: Timestamp, before: Timestamp, after: Timestamp) -> Check {
+    let apart = theirs.since(after).max(before.since(theirs));
+    if apart <= APART_MAX {
+        return Check::ok("server clock", "agrees with ours");
+    }
+    let way = if theirs > after { "ahead of" } else { "behind" };
+    let found = format!("{} {way} ours", time::took(before, before + apart));
+    Check::warn("server clock", found, "synchronise both machines: due times go by the server's clock")
+}
+
+fn slots(workers: &[Worker]) -> Check {
+    let (slots, busy) =
+        workers.iter().fold((0, 0), |(slots, busy), worker| (slots + worker.slots, busy + worker.busy));
+    match (slots, slots - busy.min(slots)) {
+        (0, _) => Check::fail("workers", "there are none: nothing can run", "start a node that works"),
+        (slots, 0) => Check::warn(
+            "workers",
+            format!("all {slots} slots are busy: what is due waits"),
+            "`punctual run list --state running` shows with what; more --slots take more at a time",
+        ),
+        (slots, free) => Check::ok("workers", format!("{free} of {slots} slots are free")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Verdict;
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
+
+    #[test]
+    fn clocks_are_compared_across_the_time_that_an_answer_takes() {
+        let (before, after) = (NOW, NOW + Duration::from_secs(3));
+        assert_eq!(clock(NOW + Duration::from_secs(2), before, after).verdict, Verdict::Ok);
+        assert_eq!(clock(NOW + Duration::from_secs(4), before, after).verdict, Verdict::Ok);
+        assert_eq!(clock(NOW + Duration::from_secs(9), before, after).found, "6s ahead of ours");
+        assert_eq!(clock(NOW.before(Duration::from_secs(60)), before, after).found, "1m behind ours");
+    }
+
+    #[test]
+    fn workers_without_a_free_slot_are_named() {
+        let worker = |slots, busy| Worker { name: "w".into(), node: "n".into(), slots, busy };
+        assert_eq!(slots(&[]).verdict, Verdict::Fail);
+        assert_eq!(slots(&[worker(4, 4)]).verdict, Verdict::Warn);
+        assert_eq!(slots(&[worker(4, 4), worker(2, 1)]).found, "1 of 6 slots are free");
+    }
+}

@@ -1,0 +1,61 @@
+//! Job files from the command line: every job of every file, or everything that is wrong with them.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use clap::Args;
+use punctual_core::name::Namespace;
+use punctual_wire::job_file::{self, Draft, JobFile};
+
+use crate::cli::failure::{Exit, Failure};
+use crate::cli::sources::sources;
+
+#[derive(Debug, Args)]
+pub(super) struct Files {
+    /// Files or folders with jobs, `-` for stdin
+    #[arg(value_name = "FILE", required_unless_present = "file")]
+    files: Vec<PathBuf>,
+    /// The same, as an option
+    #[arg(short, long = "file", value_name = "FILE")]
+    file: Vec<PathBuf>,
+}
+
+/// A job as a file has it.
+#[derive(Debug)]
+pub(super) struct Written {
+    /// The file it is in.
+    pub(super) source: String,
+    pub(super) draft: Draft,
+}
+
+impl Written {
+    /// As the server would have it, with every default spelt out.
+    pub(super) fn file(&self) -> JobFile {
+        JobFile::of(&self.draft.namespace, &self.draft.name, &self.draft.definition)
+    }
+}
+
+impl Files {
+    pub(super) fn read(&self, namespace: &Namespace) -> Result<Vec<Written>, Failure> {
+        let (mut written, mut mistakes) = (Vec::new(), Vec::new());
+        let mut names = BTreeSet::new();
+        for source in sources(self.files.iter().chain(&self.file))? {
+            match job_file::read_all(&source.text()?, namespace) {
+                Ok(drafts) => {
+                    for draft in drafts {
+                        if !names.insert((draft.namespace.clone(), draft.name.clone())) {
+                            mistakes.push(format!("{source}: job `{}` is given twice", draft.name));
+                        }
+                        written.push(Written { source: source.to_string(), draft });
+                    }
+                }
+                Err(errors) => mistakes.extend(errors.iter().map(|error| format!("{source}: {error}"))),
+            }
+        }
+        if mistakes.is_empty() {
+            Ok(written)
+        } else {
+            Err(Failure::all(Exit::Refused, mistakes).hint("nothing was applied"))
+        }
+    }
+}

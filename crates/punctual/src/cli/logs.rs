@@ -1,0 +1,79 @@
+//! `punctual run logs`: what a run printed, each stream where it belongs, as it is printed if someone follows.
+
+use std::io::{self, IsTerminal, Write};
+
+use clap::Args;
+use punctual_client::{LogEvent, LogQuery};
+use punctual_core::ids::RunId;
+use punctual_wire::rest::LogStream;
+
+use super::Session;
+use super::failure::{Exit, Failure};
+use super::plain::Plain;
+
+#[derive(Debug, Args)]
+pub(crate) struct Logs {
+    id: RunId,
+    /// Go on until the run has ended
+    #[arg(short, long)]
+    follow: bool,
+    /// What this attempt printed only, counted from 1
+    #[arg(long, value_name = "N")]
+    attempt: Option<u32>,
+    /// Send a terminal whatever was printed; without it, only text and colours get through
+    #[arg(long)]
+    raw: bool,
+}
+
+impl Logs {
+    pub(crate) async fn run(self, session: &Session) -> Result<(), Failure> {
+        let query = LogQuery { follow: self.follow, attempt: self.attempt };
+        let mut logs = session.client.logs(&session.namespace, self.id, query).await?;
+        let mut out = Sink::new(io::stdout(), self.raw);
+        let mut err = Sink::new(io::stderr(), self.raw);
+        while let LogEvent::Output(chunk) = logs.next().await? {
+            let stream = chunk.stream;
+            let unknown =
+                || Failure::new(Exit::Failed, "the server wrote output in a way that is not known here");
+            let bytes = chunk.into_bytes().ok_or_else(unknown)?;
+            match stream {
+                LogStream::Stdout => out.write(&bytes),
+                LogStream::Stderr => err.write(&bytes),
+                LogStream::Note => {
+                    let note = format!("[punctual] {}\n", String::from_utf8_lossy(&bytes).trim_end());
+                    err.write(note.as_bytes())
+                }
+            }
+            .map_err(Failure::io)?;
+        }
+        out.finish().and_then(|()| err.finish()).map_err(Failure::io)
+    }
+}
+
+/// One of our own streams. A program that reads it gets the bytes; a person at a terminal what is safe to show.
+struct Sink<W> {
+    writer: W,
+    plain: Option<Plain>,
+}
+
+impl<W: Write + IsTerminal> Sink<W> {
+    fn new(writer: W, raw: bool) -> Self {
+        let plain = (writer.is_terminal() && !raw).then(Plain::default);
+        Sink { writer, plain }
+    }
+
+    /// At once: someone may be watching.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.plain {
+            Some(plain) => self.writer.write_all(plain.show(bytes).as_bytes())?,
+            None => self.writer.write_all(bytes)?,
+        }
+        self.writer.flush()
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        let rest = self.plain.take().map(Plain::finish).unwrap_or_default();
+        self.writer.write_all(rest.as_bytes())?;
+        self.writer.flush()
+    }
+}

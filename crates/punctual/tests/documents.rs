@@ -1,0 +1,168 @@
+//! The documents against the code: what they show can be read, and what can be read is explained.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use punctual::core::name::Namespace;
+use punctual::wire::job_file;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Every document, the decisions left out: they tell of their day.
+fn documents() -> Vec<PathBuf> {
+    let folders = ["docs", "docs/guides", "docs/reference"].map(|folder| root().join(folder));
+    let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).expect("the documents are there"));
+    let files = entries.map(|entry| entry.expect("a folder can be read").path());
+    let mut files: Vec<PathBuf> =
+        files.filter(|file| file.extension().is_some_and(|kind| kind == "md")).collect();
+    files.push(root().join("README.md"));
+    files.sort();
+    files
+}
+
+fn read(file: &Path) -> String {
+    fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+}
+
+/// The fenced blocks of a document in one language, each with its first line's number.
+fn blocks(text: &str, language: &str) -> Vec<(usize, String)> {
+    let mut blocks = Vec::new();
+    let mut inside: Option<(bool, usize, String)> = None;
+    for (number, line) in text.lines().enumerate() {
+        match (&mut inside, line.trim_start().strip_prefix("```")) {
+            (None, Some(kind)) => inside = Some((kind == language, number + 2, String::new())),
+            (Some(_), Some(_)) => blocks.extend(inside.take().filter(|(wanted, ..)| *wanted)),
+            (Some((_, _, block)), None) => {
+                block.push_str(line);
+                block.push('\n');
+            }
+            (None, None) => {}
+        }
+    }
+    assert!(inside.is_none(), "a block is not closed");
+    blocks.into_iter().map(|(_, line, block)| (line, block)).collect()
+}
+
+#[track_caller]
+fn check_jobs(text: &str, place: &str) -> usize {
+    match job_file::read_all(text, &Namespace::default()) {
+        Ok(jobs) => jobs.len(),
+        Err(errors) => panic!("{place}: {errors:?}\n{text}"),
+    }
+}
+
+/// A part of a job, as guides show it, is a job once it has what every job needs.
+fn completed(block: &str) -> String {
+    let has = |field: &str| block.lines().any(|line| line.starts_with(field));
+    let mut whole = block.to_owned();
+    if !has("name:") {
+        whole.push_str("name: completed\n");
+    }
+    if !has("task:") {
+        whole.push_str("task: { noop: {} }\n");
+    }
+    whole
+}
+
+#[test]
+fn every_job_in_the_documents_is_one() {
+    let mut count = 0;
+    for file in documents() {
+        for (line, block) in blocks(&read(&file), "yaml") {
+            // A file of its own kind says what it is.
+            if block.lines().any(|line| line.starts_with("calendar:")) {
+                continue;
+            }
+            count += check_jobs(&completed(&block), &format!("{}, line {line}", file.display()));
+        }
+    }
+    assert!(count > 20, "only {count} were found");
+}
+
+#[test]
+fn every_example_is_a_job_file_and_says_what_it_shows() {
+    let mut names = BTreeSet::new();
+    for entry in fs::read_dir(root().join("examples")).expect("the examples are there") {
+        let file = entry.expect("a folder can be read").path();
+        let text = read(&file);
+        if file.extension().is_some_and(|kind| kind == "md") {
+            continue;
+        }
+        assert!(text.starts_with("# "), "{}: the first line says what it shows", file.display());
+        check_jobs(&text, &file.display().to_string());
+        names.insert(file);
+    }
+    assert!(names.len() >= 10, "{names:?}");
+    let index = read(&root().join("examples/README.md"));
+    for file in names {
+        let name = file.file_name().expect("a file has a name").to_string_lossy();
+        assert!(index.contains(&*name), "examples/README.md does not mention {name}");
+    }
+}
+
+/// A word that no form knows: the parser answers it with those that it does.
+const UNKNOWN: &str = "zzzzzzzzzz";
+
+/// The fields that the parser knows at a path; none: it is no map, or one of free keys.
+fn fields_at(path: &[String]) -> Option<Vec<String>> {
+    let mut document = format!("{{ {UNKNOWN}: 1 }}");
+    for field in path.iter().rev() {
+        document = format!("{{ {field}: {document} }}");
+    }
+    let errors = job_file::read_all(&document, &Namespace::default()).err()?;
+    let error = errors.first()?;
+    if !error.field.ends_with(UNKNOWN) {
+        return None;
+    }
+    let known = error.message.split_once("known are ")?.1;
+    Some(known.split(", ").map(str::to_owned).collect())
+}
+
+fn known_fields() -> BTreeSet<String> {
+    let mut known = BTreeSet::new();
+    let mut open: Vec<Vec<String>> = vec![Vec::new()];
+    while let Some(path) = open.pop() {
+        for field in fields_at(&path).unwrap_or_default() {
+            let mut below = path.clone();
+            below.push(field);
+            known.insert(below.join("."));
+            open.push(below);
+        }
+    }
+    known
+}
+
+/// The first cell of every row that names a field: `| `retry.delay` | …`.
+fn explained_fields() -> BTreeSet<String> {
+    let text = read(&root().join("docs/reference/job-file.md"));
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+    rows.map(|(field, _)| field.to_owned()).collect()
+}
+
+#[test]
+fn the_reference_explains_every_field_and_no_other() {
+    let (known, explained) = (known_fields(), explained_fields());
+    for field in ["name", "schedule.cron", "task.process.command", "retry.max_delay", "unique.for"] {
+        assert!(known.contains(field), "the parser was not asked well: {known:?}");
+    }
+    let missing: Vec<&String> = known.difference(&explained).collect();
+    let unknown: Vec<&String> = explained.difference(&known).collect();
+    assert!(missing.is_empty(), "docs/reference/job-file.md does not explain {missing:?}");
+    assert!(unknown.is_empty(), "docs/reference/job-file.md explains what does not exist: {unknown:?}");
+}
+
+#[test]
+fn every_link_between_documents_leads_somewhere() {
+    for file in documents() {
+        let text = read(&file);
+        let folder = file.parent().expect("a file lies in a folder");
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let target = link.split('#').next().unwrap_or_default();
+            let elsewhere = target.is_empty() || target.contains("://");
+            assert!(elsewhere || folder.join(target).exists(), "{}: {link} leads nowhere", file.display());
+        }
+    }
+}

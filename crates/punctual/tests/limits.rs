@@ -1,0 +1,108 @@
+//! The page of limits says what the code does.
+
+use std::fmt::Display;
+
+use punctual_core::schedule::calendar::ENTRIES_MAX;
+use punctual_core::{limits, schedule, task};
+use punctual_node::followers::FOLLOWERS_MAX;
+use punctual_server::limits as http;
+use punctual_wire::{rest, tree};
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/limits.md");
+
+/// What is limited, to how much, and what happens beyond it.
+fn rows() -> Vec<(&'static str, String, &'static str)> {
+    let server = punctual_server::Settings::default();
+    vec![
+        ("body of a request", bytes(http::BODY_BYTES_MAX), "413 `body_too_large`"),
+        ("path and query", bytes(http::ADDRESS_BYTES_MAX), "414 `address_too_long`"),
+        ("headers, together", bytes(http::HEADERS_BYTES_MAX), "431 `headers_too_large`"),
+        ("headers", count(http::HEADERS_MAX), "431"),
+        ("time for a head, and then for a body", span(server.request_time), "closed, or 408 `too_slow`"),
+        ("time for an answer to be taken", span(server.request_time), "closed"),
+        ("requests on a connection", count(http::REQUESTS_MAX), "`Connection: close`"),
+        ("connections", count(server.connections), "503 `too_many_connections`"),
+        ("connections from one address", count(server.connections_per_address), "503 `too_many_connections`"),
+        ("levels of a JSON or YAML document", count(tree::DEPTH_MAX), "400 `malformed`"),
+        ("file with jobs", bytes(tree::FILE_BYTES_MAX), "refused"),
+        ("rows on a page, fires in a preview", count(limits::PAGE_MAX), "400 `bad_parameter`"),
+        ("name, namespace", bytes(limits::NAME_BYTES_MAX), "refused"),
+        ("description", bytes(limits::DESCRIPTION_BYTES_MAX), "422 `invalid`"),
+        ("cron expression", bytes(schedule::EXPRESSION_MAX), "422 `invalid`"),
+        ("name of a time zone", bytes(schedule::ZONE_MAX), "422 `invalid`"),
+        ("duration, as text", bytes(schedule::DURATION_MAX), "422 `invalid`"),
+        ("schedules of a job", count(limits::SCHEDULES_MAX), "422 `invalid`"),
+        ("parameters, as JSON", bytes(limits::PARAMS_BYTES_MAX), "422 `invalid`"),
+        ("key", bytes(limits::KEY_BYTES_MAX), "422 `invalid`"),
+        ("time a key is kept", span(limits::KEY_KEPT), "forgotten"),
+        ("words of a command", count(limits::COMMAND_WORDS_MAX), "422 `invalid`"),
+        ("bytes of a command", count(limits::COMMAND_BYTES_MAX), "422 `invalid`"),
+        ("environment variables of a task", count(limits::ENV_ENTRIES_MAX), "422 `invalid`"),
+        ("URL of a request that a task sends", bytes(limits::URL_BYTES_MAX), "422 `invalid`"),
+        ("headers of it", count(limits::HTTP_HEADERS_MAX), "422 `invalid`"),
+        ("body of it", bytes(limits::HTTP_BODY_BYTES_MAX), "422 `invalid`"),
+        ("redirects that it follows", count(task::HTTP_REDIRECTS_MAX), "422 `invalid`, or the attempt fails"),
+        ("response that is read", bytes(limits::HTTP_RESPONSE_BYTES_MAX), "the rest is left unread"),
+        ("time for it, if the task does not say", span(limits::HTTP_TIMEOUT), "the attempt fails"),
+        ("expression of a template, condition", bytes(limits::EXPRESSION_BYTES_MAX), "422 `invalid`"),
+        ("expressions in a text", count(limits::EXPRESSIONS_MAX), "422 `invalid`"),
+        ("result of a template", bytes(limits::EXPRESSION_RESULT_BYTES_MAX), "the attempt fails"),
+        ("days and spans of a calendar", count(ENTRIES_MAX), "422 `invalid`"),
+        ("dead letters decided about at once", count(rest::DECIDED_MAX), "422 `invalid`"),
+        ("attempts of a run", count(limits::ATTEMPTS_MAX), "422 `invalid`"),
+        ("attempts whose worker vanished", count(limits::LOSSES_MAX), "the run fails"),
+        (
+            "runs of a job that wait behind `overlap: queue`",
+            count(limits::HELD_PER_JOB_MAX),
+            "a recorded skip",
+        ),
+        (
+            "missed fires made up for by `misfire: all`",
+            count(limits::MISFIRE_CATCH_UP_MAX),
+            "a recorded skip",
+        ),
+        ("live runs in the memory of a node", count(limits::LIVE_RUNS_MAX), "429 `too_many_runs`"),
+        ("followers of live logs and events", count(FOLLOWERS_MAX), "429 `too_many_followers`"),
+        ("result of a run", bytes(limits::OUTPUT_BYTES_MAX), "cut with a mark"),
+        ("error of a run", bytes(limits::ERROR_BYTES_MAX), "cut with a mark"),
+        ("output of an attempt", bytes(punctual_worker::LOG_BYTES_MAX), "cut with a mark"),
+    ]
+}
+
+fn bytes(count: impl TryInto<u64>) -> String {
+    match count.try_into().unwrap_or(0) {
+        count if count.is_multiple_of(1 << 20) => format!("{} MiB", count >> 20),
+        count if count.is_multiple_of(1 << 10) => format!("{} KiB", count >> 10),
+        count => format!("{count} bytes"),
+    }
+}
+
+fn count(count: impl Display) -> String {
+    let digits = count.to_string();
+    let groups: Vec<&str> = digits
+        .as_bytes()
+        .rchunks(3)
+        .rev()
+        .map(|group| std::str::from_utf8(group).expect("digits are ASCII"))
+        .collect();
+    groups.join(",")
+}
+
+fn span(span: std::time::Duration) -> String {
+    schedule::format_duration(span)
+}
+
+/// `UPDATE_DOCS=1` writes the table anew.
+#[test]
+fn the_page_of_limits_says_what_the_code_does() {
+    let text = std::fs::read_to_string(PAGE).unwrap();
+    let (before, _) = text.split_once("| what |").expect("the page has a table");
+    let mut expected = format!("{before}| what | at most | beyond it |\n|---|---|---|\n");
+    for (what, most, beyond) in rows() {
+        expected += &format!("| {what} | {most} | {beyond} |\n");
+    }
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(PAGE, &expected).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(PAGE).unwrap(), expected, "UPDATE_DOCS=1 writes it anew");
+}

@@ -1,0 +1,11 @@
+//! Every maximum of HTTP in one place, so that "too large" is a promise.
+
+/// A body. A larger one is refused, and its connection closed.
+pub const BODY_BYTES_MAX: usize = 1024 * 1024;
+/// Path and query together.
+pub const ADDRESS_BYTES_MAX: usize = 8 * 1024;
+/// All headers of a request together, names and values.
+pub const HEADERS_BYTES_MAX: usize = 32 * 1024;
+pub const HEADERS_MAX: usize = 100;
+/// Requests on one connection. Then it is closed, so that a balancer in between can spread them anew.
+pub const REQUESTS_MAX: usize = 2_000;

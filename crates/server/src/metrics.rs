@@ -1,0 +1,253 @@
+//! `/metrics`: what the node and the doors count, in the text form of OpenMetrics.
+//!
+//! Nothing is kept here but the figures of HTTP, one set for each row of the table of routes: the set is fixed, so
+//! counting takes no lock and no address that someone makes up becomes a label.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::{Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::{Registry, Unit};
+use punctual_node::metrics::{Histogram, Snapshot};
+
+use crate::Doors;
+use crate::rest::problem::{Failed, internal};
+use crate::routes::table;
+
+const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const MICROS: f64 = 1_000_000.0;
+/// What no route took.
+const NO_ROUTE: &str = "none";
+const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+
+/// The figures of one route.
+#[derive(Debug)]
+struct Figures {
+    method: String,
+    route: &'static str,
+    by_class: [AtomicU64; CLASSES.len()],
+    time: Histogram,
+}
+
+/// Requests answered, by route.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    routes: HashMap<&'static str, Vec<Figures>>,
+    others: Figures,
+}
+
+impl Figures {
+    fn of(method: &str, route: &'static str) -> Figures {
+        Figures {
+            method: method.to_owned(),
+            route,
+            by_class: Default::default(),
+            time: Histogram::of_times(),
+        }
+    }
+
+    fn labels(&self) -> [(&str, &str); 2] {
+        [("method", self.method.as_str()), ("route", self.route)]
+    }
+}
+
+impl Requests {
+    pub(crate) fn new() -> Requests {
+        let mut routes: HashMap<&'static str, Vec<Figures>> = HashMap::new();
+        for route in table() {
+            routes.entry(route.path).or_default().push(Figures::of(route.method.as_str(), route.path));
+        }
+        Requests { routes, others: Figures::of(NO_ROUTE, NO_ROUTE) }
+    }
+
+    pub(crate) fn answered(&self, method: &Method, route: Option<&str>, status: StatusCode, time: Duration) {
+        // HEAD is answered by whoever answers GET.
+        let method = if method == Method::HEAD { Method::GET.as_str() } else { method.as_str() };
+        let of_route = route.and_then(|route| self.routes.get(route)).into_iter().flatten();
+        let figures = of_route.into_iter().find(|figures| figures.method == method).unwrap_or(&self.others);
+        let class = usize::from(status.as_u16() / 100).clamp(1, CLASSES.len()) - 1;
+        figures.by_class[class].fetch_add(1, Relaxed);
+        figures.time.observe_time(time);
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Figures> {
+        self.routes.values().flatten().chain([&self.others])
+    }
+}
+
+pub(crate) async fn metrics(State(doors): State<Doors>) -> Result<Response, Failed> {
+    let mut registry = Registry::with_prefix("punctual");
+    registry.register_collector(Box::new(Page(doors)));
+    let mut page = String::new();
+    match text::encode(&mut page, &registry) {
+        Ok(()) => Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], page).into_response()),
+        Err(fmt::Error) => Err(Failed(internal())),
+    }
+}
+
+#[derive(Debug)]
+struct Page(Doors);
+
+impl Collector for Page {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut page = Writer(encoder);
+        self.node(&mut page)?;
+        self.runs(&mut page)?;
+        self.http(&mut page)
+    }
+}
+
+impl Page {
+    fn node(&self, page: &mut Writer<'_>) -> fmt::Result {
+        let (handle, status) = (&self.0.handle, self.0.handle.status());
+        let metrics = handle.metrics();
+        page.info("build", "Which Punctual this is", &[("version", env!("CARGO_PKG_VERSION"))])?;
+        page.gauge(
+            "ready",
+            "Whether every shard is loaded and the store takes commits",
+            u64::from(status.ready),
+        )?;
+        page.gauge("shards_led", "Shards that this node leads", status.shards_led as u64)?;
+        let waiting = status.live_runs.saturating_sub(status.ready_runs + status.running_runs);
+        page.gauges(
+            "queue_depth",
+            "How many wait or run in memory now, by queue",
+            "queue",
+            [
+                ("asks", handle.asks() as u64),
+                ("waiting", waiting as u64),
+                ("ready", status.ready_runs as u64),
+                ("running", status.running_runs as u64),
+            ],
+        )?;
+        page.counter("commits", "Transactions that became durable", status.commits)?;
+        page.counter("changes", "Rows that they changed", status.changes)?;
+        page.times("commit_duration", "How long a commit took", &metrics.commit_time.snapshot())?;
+        page.sizes("commit_changes", "Rows changed in one commit", &metrics.commit_changes.snapshot())
+    }
+
+    fn runs(&self, page: &mut Writer<'_>) -> fmt::Result {
+        let (metrics, status) = (self.0.handle.metrics(), self.0.handle.status());
+        let help = "From the due time of a run to the moment its first attempt was handed to a worker";
+        page.times("start_lateness", help, &metrics.lateness.snapshot())?;
+        page.counter("runs_created", "Runs that were made", metrics.runs_created())?;
+        let ended = metrics.runs_ended().map(|(state, count)| (state.as_str(), count));
+        page.counters("runs_ended", "Runs that ended, by their last state", "state", ended)?;
+        let attempts = metrics.attempts().map(|(ending, count)| (ending.as_str(), count));
+        page.counters("attempts", "Attempts of the runs that ended, by how they ended", "outcome", attempts)?;
+        page.counter(
+            "stale_reports",
+            "Results refused because a newer attempt had outdated them",
+            status.stale_reports,
+        )?;
+        let (bytes, cut, lost) = metrics.logs();
+        page.counter("log_bytes", "Bytes of output that were kept", bytes)?;
+        page.counter("log_cuts", "Attempts whose output reached its limit", cut)?;
+        page.counter("log_losses", "Pieces of output that could not be kept", lost)
+    }
+
+    fn http(&self, page: &mut Writer<'_>) -> fmt::Result {
+        let Doors { places, requests, .. } = &self.0;
+        page.gauge("http_connections", "Connections that are open", places.taken() as u64)?;
+        page.counter("http_connections_refused", "Connections that found no room", places.refused())?;
+        let mut answered =
+            page.metric("http_requests", "Requests answered, by route", None, MetricType::Counter)?;
+        for figures in requests.all() {
+            for (class, count) in CLASSES.iter().zip(&figures.by_class) {
+                let count = count.load(Relaxed);
+                if count > 0 {
+                    let [method, route] = figures.labels();
+                    let labels = [method, route, ("status", *class)];
+                    ConstCounter::new(count).encode(answered.encode_family(&labels)?)?;
+                }
+            }
+        }
+        let help = "How long an answer took to begin, by route";
+        let mut times =
+            page.metric("http_request_duration", help, Some(&Unit::Seconds), MetricType::Histogram)?;
+        for figures in requests.all() {
+            let seen = figures.time.snapshot();
+            if seen.count > 0 {
+                histogram(&mut times.encode_family(&figures.labels())?, &seen, MICROS)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes one kind of figure after the other.
+struct Writer<'a>(DescriptorEncoder<'a>);
+
+impl Writer<'_> {
+    fn metric<'b>(
+        &'b mut self,
+        name: &'b str,
+        help: &str,
+        unit: Option<&'b Unit>,
+        kind: MetricType,
+    ) -> Result<MetricEncoder<'b>, fmt::Error> {
+        self.0.encode_descriptor(name, help, unit, kind)
+    }
+
+    fn info(&mut self, name: &str, help: &str, labels: &[(&str, &str); 1]) -> fmt::Result {
+        self.metric(name, help, None, MetricType::Info)?.encode_info(labels)
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
+        ConstGauge::new(value).encode(self.metric(name, help, None, MetricType::Gauge)?)
+    }
+
+    fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
+        ConstCounter::new(value).encode(self.metric(name, help, None, MetricType::Counter)?)
+    }
+
+    fn gauges<'v>(
+        &mut self,
+        name: &str,
+        help: &str,
+        label: &str,
+        values: impl IntoIterator<Item = (&'v str, u64)>,
+    ) -> fmt::Result {
+        let mut metric = self.metric(name, help, None, MetricType::Gauge)?;
+        values.into_iter().try_for_each(|(which, value)| {
+            ConstGauge::new(value).encode(metric.encode_family(&[(label, which)])?)
+        })
+    }
+
+    fn counters<'v>(
+        &mut self,
+        name: &str,
+        help: &str,
+        label: &str,
+        values: impl IntoIterator<Item = (&'v str, u64)>,
+    ) -> fmt::Result {
+        let mut metric = self.metric(name, help, None, MetricType::Counter)?;
+        values.into_iter().try_for_each(|(which, value)| {
+            ConstCounter::new(value).encode(metric.encode_family(&[(label, which)])?)
+        })
+    }
+
+    fn times(&mut self, name: &str, help: &str, seen: &Snapshot) -> fmt::Result {
+        histogram(&mut self.metric(name, help, Some(&Unit::Seconds), MetricType::Histogram)?, seen, MICROS)
+    }
+
+    fn sizes(&mut self, name: &str, help: &str, seen: &Snapshot) -> fmt::Result {
+        histogram(&mut self.metric(name, help, None, MetricType::Histogram)?, seen, 1.0)
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a curve does not show the 54th bit")]
+fn histogram(metric: &mut MetricEncoder<'_>, seen: &Snapshot, scale: f64) -> fmt::Result {
+    let bound = |bound: u64| if bound == u64::MAX { f64::INFINITY } else { bound as f64 / scale };
+    let buckets: Vec<(f64, u64)> = seen.buckets.iter().map(|(most, count)| (bound(*most), *count)).collect();
+    metric.encode_histogram::<NoLabelSet>(seen.sum as f64 / scale, seen.count, &buckets, None)
+}

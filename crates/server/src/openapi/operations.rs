@@ -1,0 +1,361 @@
+//! Every row of the table of routes, described.
+//!
+//! To add one: a row in `routes`, an entry here. Parts of the address in braces are described by their names;
+//! what any request, any body or any change can meet need not be said.
+
+use axum::http::Method;
+use punctual_core::limits::{KEY_BYTES_MAX, PAGE_MAX};
+use punctual_core::run::Status;
+use punctual_core::schedule::{EXPRESSION_MAX, ZONE_MAX};
+use punctual_wire::rest::{
+    Again, Calendar, Checked, Code, Day, DeadLetter, Decide, Decisions, Diff, EVENT_STREAM, Event, Explained,
+    Fire, Job, LogRecord, MADE_HEADER, Node, Progress, Revision, RevisionFile, Run, Start, Submit, Trigger,
+    Worker,
+};
+use punctual_wire::schema;
+use punctual_wire::text::Instant;
+use serde_json::{Value, json};
+
+use super::operation::{Operation, operation};
+use crate::rest::cron;
+
+const PLAIN: &str = "text/plain; charset=utf-8";
+const ETAG: (&str, &str) = ("ETag", "The revision, for `If-Match`");
+
+pub(super) fn operations() -> Vec<Operation> {
+    [jobs(), revisions(), calendars(), runs(), live(), dead_letters(), the_rest()]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+fn jobs() -> Vec<Operation> {
+    const JOBS: &str = "/api/v1/namespaces/{namespace}/jobs";
+    const JOB: &str = "/api/v1/namespaces/{namespace}/jobs/{name}";
+    vec![
+        listing(get(JOBS, "list_jobs", "List the jobs of a namespace, by name"))
+            .query_of::<schema::Name>("after")
+            .answers_a_page_of::<Job>(),
+        expecting(put(JOB, "put_job", "Create a job, or edit it: every edit is a revision"))
+            .takes_a_job()
+            .answers::<Job>(201, "The job was created")
+            .with(&[ETAG, (MADE_HEADER, "`created`")])
+            .answers::<Job>(200, "The job was edited, or was the same already")
+            .with(&[ETAG, (MADE_HEADER, "`changed` or `unchanged`")])
+            .refuses(&[Code::NoSuchJob, Code::JobExists, Code::WrongRevision]),
+        get(JOB, "show_job", "Show a job")
+            .answers::<Job>(200, "The job")
+            .with(&[ETAG])
+            .refuses(&[Code::NoSuchJob]),
+        operation(Method::PATCH, JOB, "patch_job", "Change parts of a job")
+            .header("If-Match", &tag())
+            .takes_a_patch()
+            .answers::<Job>(200, "The job was edited, or was the same already")
+            .with(&[ETAG, (MADE_HEADER, "`changed` or `unchanged`")])
+            .refuses(&[Code::NoSuchJob, Code::WrongRevision]),
+        post(
+            "/api/v1/namespaces/{namespace}/jobs/validate",
+            "validate_job",
+            "Check a job and tell when it would be due, without saving it",
+        )
+        .takes_a_job()
+        .answers::<Checked>(200, "What a put would make of it, and what is odd about it"),
+        expecting(delete(JOB, "delete_job", "Delete a job; its history is kept"))
+            .answers_nothing("It is gone")
+            .refuses(&[Code::NoSuchJob, Code::JobExists, Code::WrongRevision]),
+        starting(post("/api/v1/namespaces/{namespace}/jobs/{name}/run", "run_job", "Start a job by hand"))
+            .may_take::<Start>()
+            .refuses(&[Code::NoSuchJob]),
+        post(
+            "/api/v1/namespaces/{namespace}/jobs/{name}/pause",
+            "pause_job",
+            "Pause a job: it fires no more",
+        )
+        .answers::<Job>(200, "The job, paused")
+        .with(&[ETAG])
+        .refuses(&[Code::NoSuchJob]),
+        post(
+            "/api/v1/namespaces/{namespace}/jobs/{name}/resume",
+            "resume_job",
+            "Let a paused job fire again",
+        )
+        .answers::<Job>(200, "The job, active")
+        .with(&[ETAG])
+        .refuses(&[Code::NoSuchJob]),
+        get("/api/v1/namespaces/{namespace}/jobs/{name}/next", "next_fires", "Show when a job is due next")
+            .query("count", &number(1, PAGE_MAX))
+            .answers_a_page_of::<Fire>()
+            .refuses(&[Code::NoSuchJob]),
+    ]
+}
+
+fn revisions() -> Vec<Operation> {
+    const REVISIONS: &str = "/api/v1/namespaces/{namespace}/jobs/{name}/revisions";
+    const REVISION: &str = "/api/v1/namespaces/{namespace}/jobs/{name}/revisions/{revision}";
+    vec![
+        listing(get(REVISIONS, "list_revisions", "List the edits of a job, the newest first"))
+            .query("after", &number(0, u32::MAX as usize))
+            .answers_a_page_of::<Revision>()
+            .refuses(&[Code::NoSuchJob]),
+        get(REVISION, "show_revision", "Show what a job said at a revision; it may be put back as it is")
+            .answers::<RevisionFile>(200, "The job file of that revision")
+            .refuses(&[Code::NoSuchJob, Code::NoSuchRevision]),
+        get(
+            "/api/v1/namespaces/{namespace}/jobs/{name}/revisions/{revision}/diff",
+            "diff_revision",
+            "Show what an edit changed, since the revision before or since `from`",
+        )
+        .query("from", &number(1, u32::MAX as usize))
+        .answers::<Diff>(200, "What differs, part by part")
+        .refuses(&[Code::NoSuchJob, Code::NoSuchRevision]),
+        listing(get(
+            "/api/v1/namespaces/{namespace}/jobs/{name}/log",
+            "show_job_log",
+            "List what a job ran and what it said, the newest first",
+        ))
+        .query_of::<schema::Id>("after")
+        .query("state", &states())
+        .query_of::<Instant>("since")
+        .query_of::<Instant>("until")
+        .answers_a_page_of::<LogRecord>()
+        .refuses(&[Code::NoSuchJob]),
+    ]
+}
+
+fn calendars() -> Vec<Operation> {
+    const CALENDARS: &str = "/api/v1/namespaces/{namespace}/calendars";
+    const CALENDAR: &str = "/api/v1/namespaces/{namespace}/calendars/{name}";
+    const VERSION: (&str, &str) = ("ETag", "The version, for `If-Match`");
+    // Of two conditions that cannot both hold nobody asks the calendar: the refusal is that of any edit.
+    const REFUSED: [Code; 3] = [Code::NoSuchCalendar, Code::WrongVersion, Code::WrongRevision];
+    vec![
+        listing(get(CALENDARS, "list_calendars", "List the calendars of a namespace, by name"))
+            .query_of::<schema::Name>("after")
+            .answers_a_page_of::<Calendar>(),
+        expecting(put(CALENDAR, "put_calendar", "Create a calendar, or edit it: jobs that name it follow"))
+            .takes_a_calendar()
+            .answers::<Calendar>(201, "The calendar was created")
+            .with(&[VERSION, (MADE_HEADER, "`created`")])
+            .answers::<Calendar>(200, "The calendar was edited, or was the same already")
+            .with(&[VERSION, (MADE_HEADER, "`changed` or `unchanged`")])
+            .refuses(&REFUSED)
+            .refuses(&[Code::CalendarExists]),
+        get(CALENDAR, "show_calendar", "Show a calendar")
+            .answers::<Calendar>(200, "The calendar")
+            .with(&[VERSION])
+            .refuses(&[Code::NoSuchCalendar]),
+        expecting(delete(CALENDAR, "delete_calendar", "Delete a calendar that no job names"))
+            .answers_nothing("It is gone")
+            .refuses(&REFUSED)
+            .refuses(&[Code::CalendarExists, Code::CalendarInUse]),
+        get(
+            "/api/v1/namespaces/{namespace}/calendars/{name}/days",
+            "show_days",
+            "Show which days are in, and why; the coming month if not said otherwise",
+        )
+        .query("from", &schema::date())
+        .query("to", &schema::date())
+        .answers_a_page_of::<Day>()
+        .refuses(&[Code::NoSuchCalendar]),
+    ]
+}
+
+fn runs() -> Vec<Operation> {
+    const RUNS: &str = "/api/v1/namespaces/{namespace}/runs";
+    const RUN: &str = "/api/v1/namespaces/{namespace}/runs/{id}";
+    vec![
+        listing(get(RUNS, "list_runs", "List runs, the newest first"))
+            .query_of::<schema::Id>("after")
+            .query_of::<schema::Name>("job")
+            .query("state", &states())
+            .query("trigger", &several(&Trigger::ALL.map(Trigger::as_str), "One trigger or several, with commas between."))
+            .query("key", &json!({ "type": "string", "minLength": 1, "maxLength": KEY_BYTES_MAX, "pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f]+$" }))
+            .query_of::<Instant>("since")
+            .query_of::<Instant>("until")
+            .query("attempts", &json!({ "type": "boolean" }))
+            .answers_a_page_of::<Run>()
+            .refuses(&[Code::NoSuchJob]),
+        starting(post(RUNS, "submit_run", "Submit a run without a job")).takes::<Submit>(),
+        get(RUN, "show_run", "Show a run")
+            .query("events", &json!({ "type": "boolean" }))
+            .answers::<Run>(200, "The run")
+            .refuses(&[Code::NoSuchRun]),
+        post("/api/v1/namespaces/{namespace}/runs/{id}/cancel", "cancel_run", "Cancel a run")
+            .answers::<Run>(200, "The run, cancelled or cancelling")
+            .refuses(&[Code::NoSuchRun, Code::WrongState]),
+        starting(post(
+            "/api/v1/namespaces/{namespace}/runs/{id}/retry",
+            "retry_run",
+            "Run a finished run again",
+        ))
+        .may_take::<Again>()
+        .refuses(&[Code::NoSuchRun, Code::NoSuchJob, Code::WrongState]),
+        post(
+            "/api/v1/namespaces/{namespace}/runs/{id}/progress",
+            "report_progress",
+            "Say how far an attempt is, by the token in its environment",
+        )
+        .takes::<Progress>()
+        .answers_nothing("It is noted")
+        .refuses(&[Code::NoSuchRun, Code::WrongState, Code::OutdatedToken]),
+    ]
+}
+
+/// What goes on until a run has ended, if one asks to follow it or accepts events.
+fn live() -> Vec<Operation> {
+    const LIVE: &str = "Server-sent events, and `end` as the last";
+    let follow = json!({ "type": "boolean", "description": "Go on until the run has ended, as events." });
+    let attempt = json!({ "type": "integer", "minimum": 1, "maximum": u32::MAX });
+    vec![
+        get("/api/v1/namespaces/{namespace}/runs/{id}/logs", "show_logs", "Show what its attempts printed")
+            .query("follow", &follow)
+            .query("attempt", &attempt)
+            .header(
+                "Last-Event-ID",
+                &json!({ "type": "string", "format": "place", "examples": ["4294967297-17"] }),
+            )
+            .answers_text(200, PLAIN, "The output, as it was printed, or as events")
+            .answers_text(200, EVENT_STREAM, LIVE)
+            .refuses(&[Code::NoSuchRun, Code::TooManyFollowers]),
+        get("/api/v1/namespaces/{namespace}/runs/{id}/events", "show_events", "Show what happened to a run")
+            .query("follow", &follow)
+            .header_of::<schema::Id>("Last-Event-ID")
+            .answers_a_page_of::<Event>()
+            .answers_text(200, EVENT_STREAM, LIVE)
+            .refuses(&[Code::NoSuchRun, Code::TooManyFollowers]),
+    ]
+}
+
+fn dead_letters() -> Vec<Operation> {
+    const LETTERS: &str = "/api/v1/namespaces/{namespace}/dead-letters";
+    vec![
+        listing(get(LETTERS, "list_dead_letters", "List the runs that used up their attempts"))
+            .query_of::<schema::Id>("after")
+            .query_of::<schema::Name>("job")
+            .query_of::<Instant>("since")
+            .answers_a_page_of::<DeadLetter>(),
+        post(LETTERS, "decide_dead_letters", "Replay or discard many dead letters, each by itself")
+            .header("Idempotency-Key", &key())
+            .takes::<Decide>()
+            .answers::<Decisions>(200, "What became of each"),
+        get("/api/v1/namespaces/{namespace}/dead-letters/{id}", "show_dead_letter", "Show a dead letter")
+            .answers::<DeadLetter>(200, "The dead letter")
+            .refuses(&[Code::NoSuchDeadLetter]),
+        starting(post(
+            "/api/v1/namespaces/{namespace}/dead-letters/{id}/replay",
+            "replay_dead_letter",
+            "Run a dead letter again",
+        ))
+        .may_take::<Again>()
+        .refuses(&[Code::NoSuchRun, Code::NoSuchJob, Code::NotADeadLetter, Code::WrongState]),
+        post(
+            "/api/v1/namespaces/{namespace}/dead-letters/{id}/discard",
+            "discard_dead_letter",
+            "Let a dead letter go; its run stays in history",
+        )
+        .answers_nothing("It is no dead letter any more")
+        .refuses(&[Code::NoSuchRun, Code::NotADeadLetter]),
+    ]
+}
+
+fn the_rest() -> Vec<Operation> {
+    vec![
+        get("/api/v1/cron/explain", "explain_cron", "Say what a cron expression means, and when that is")
+            .query(
+                "expression",
+                &json!({ "type": "string", "format": "cron", "minLength": 1, "maxLength": EXPRESSION_MAX }),
+            )
+            .needed()
+            .query(
+                "timezone",
+                &json!({ "type": "string", "format": "iana-time-zone", "maxLength": ZONE_MAX }),
+            )
+            .query_of::<schema::Weekdays>("weekdays")
+            .query("count", &number(1, cron::COUNT_MAX))
+            .query("lang", &json!({ "type": "string", "enum": ["en", "zh"] }))
+            .query_of::<Instant>("from")
+            .query("spread_key", &json!({ "type": "string" }))
+            .answers::<Explained>(200, "In words, with its next occurrences and the one before"),
+        get("/api/v1/nodes", "list_nodes", "List the nodes").answers_a_page_of::<Node>(),
+        get("/api/v1/workers", "list_workers", "List the workers").answers_a_page_of::<Worker>(),
+        get(
+            "/api/v1/export/history",
+            "export_history",
+            "Export jobs, runs, events and skips, for `punctual verify`",
+        )
+        .query_of::<Instant>("from")
+        .query_of::<Instant>("to")
+        .answers_text(200, "application/x-ndjson", "One JSON object a line, each with a `type`"),
+        get("/api/v1/openapi.json", "openapi", "This document").answers_json("The document"),
+        get("/metrics", "metrics", "Figures for Prometheus").answers_text(
+            200,
+            "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            "OpenMetrics text",
+        ),
+        get("/healthz", "healthz", "Whether the process can go on")
+            .answers_text(200, PLAIN, "It can")
+            .answers_text(503, PLAIN, "It cannot"),
+        get("/readyz", "readyz", "Whether requests are taken")
+            .answers_text(200, PLAIN, "They are")
+            .answers_text(503, PLAIN, "Not now"),
+    ]
+}
+
+fn get(path: &'static str, id: &'static str, summary: &'static str) -> Operation {
+    operation(Method::GET, path, id, summary)
+}
+
+fn put(path: &'static str, id: &'static str, summary: &'static str) -> Operation {
+    operation(Method::PUT, path, id, summary)
+}
+
+fn post(path: &'static str, id: &'static str, summary: &'static str) -> Operation {
+    operation(Method::POST, path, id, summary)
+}
+
+fn delete(path: &'static str, id: &'static str, summary: &'static str) -> Operation {
+    operation(Method::DELETE, path, id, summary)
+}
+
+/// A listing goes by pages; what `after` is differs.
+fn listing(operation: Operation) -> Operation {
+    operation.query("limit", &number(1, PAGE_MAX))
+}
+
+/// An edit may say which revision it is for.
+fn expecting(operation: Operation) -> Operation {
+    operation.header("If-Match", &tag()).header("If-None-Match", &json!({ "type": "string", "const": "*" }))
+}
+
+/// What makes a run bears a key, and answers with the run.
+fn starting(operation: Operation) -> Operation {
+    operation
+        .header("Idempotency-Key", &key())
+        .answers::<Run>(201, "The run that was made")
+        .answers::<Run>(200, "The run that its key made before")
+        .refuses(&[Code::KeyUsed, Code::TooManyRuns])
+}
+
+fn key() -> Value {
+    json!({ "type": "string", "minLength": 1, "maxLength": KEY_BYTES_MAX, "pattern": "^[!-~]([ -~]*[!-~])?$" })
+}
+
+/// A revision or a version in quotes.
+fn tag() -> Value {
+    json!({ "type": "string", "format": "revision", "examples": ["\"3\""] })
+}
+
+fn number(least: usize, most: usize) -> Value {
+    json!({ "type": "integer", "minimum": least, "maximum": most })
+}
+
+fn states() -> Value {
+    let classic = ["PENDING", "RUNNING", "COMPLETED", "FAILED"];
+    let words: Vec<&str> = Status::ALL.map(Status::as_str).into_iter().chain(classic).collect();
+    several(&words, "One state or several, with commas between; the four in capitals stand for several.")
+}
+
+fn several(words: &[&str], description: &str) -> Value {
+    let words = words.join("|");
+    json!({ "type": "string", "pattern": format!("^({words})(,({words}))*$"), "description": description })
+}

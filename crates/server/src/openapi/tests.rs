@@ -1,0 +1,59 @@
+//! The document and the table of routes say the same.
+
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::routes::table;
+
+fn described() -> BTreeSet<(String, String)> {
+    operations().iter().map(|operation| (operation.method.to_string(), operation.path.to_owned())).collect()
+}
+
+#[test]
+fn every_route_is_described_and_nothing_else_is() {
+    let served: BTreeSet<_> =
+        table().into_iter().map(|route| (route.method.to_string(), route.path.to_owned())).collect();
+    let missing: Vec<_> = served.difference(&described()).cloned().collect();
+    assert!(missing.is_empty(), "not described in openapi/operations.rs: {missing:?}");
+    let gone: Vec<_> = described().difference(&served).cloned().collect();
+    assert!(gone.is_empty(), "described, but nothing serves them: {gone:?}");
+    assert_eq!(operations().len(), served.len(), "an operation is described twice");
+}
+
+#[test]
+fn every_operation_has_a_name_of_its_own_and_an_answer_that_went_well() {
+    let document = document();
+    let paths = document["paths"].as_object().unwrap();
+    let mut names = BTreeSet::new();
+    for (path, methods) in paths {
+        for (method, operation) in methods.as_object().unwrap() {
+            let name = operation["operationId"].as_str().unwrap();
+            assert!(names.insert(name.to_owned()), "{name} is given twice");
+            let answers = operation["responses"].as_object().unwrap();
+            assert!(answers.keys().any(|status| status.starts_with('2')), "{method} {path}");
+            for parameter in operation["parameters"].as_array().unwrap() {
+                assert!(!parameter["schema"].is_null(), "{method} {path}: {parameter}");
+            }
+        }
+    }
+}
+
+/// Every reference leads somewhere, however deep it stands.
+#[test]
+fn every_reference_is_to_a_schema_that_there_is() {
+    fn check(part: &Value, document: &Value) {
+        match part {
+            Value::Object(fields) => {
+                if let Some(reference) = fields.get("$ref").and_then(Value::as_str) {
+                    let pointer = reference.strip_prefix('#').expect("references are to this document");
+                    assert!(document.pointer(pointer).is_some_and(Value::is_object), "{reference}");
+                }
+                fields.values().for_each(|part| check(part, document));
+            }
+            Value::Array(items) => items.iter().for_each(|part| check(part, document)),
+            _ => {}
+        }
+    }
+    let document = document();
+    check(&document, &document);
+}

@@ -1,0 +1,176 @@
+//! Server-sent events: how a door tells of what happens while someone listens.
+
+use std::fmt::Display;
+use std::str::FromStr;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use futures_util::{Stream, StreamExt, stream};
+use punctual_core::ids::RunId;
+use punctual_node::Follower;
+use punctual_node::followers::NotNow;
+use punctual_store::Error;
+use punctual_wire::Text;
+use punctual_wire::rest::{Code, EVENT_STREAM, Event, LogEnd, Page, Problem};
+use serde::{Deserialize, Serialize};
+
+use super::problem::Failed;
+use super::request::{Asked, RunAt};
+use crate::Doors;
+
+/// A connection without a word for this long may be taken for dead by whatever stands in between. A follower also
+/// looks again by itself then, in case that someone else's news did not reach this node.
+const QUIET_MAX: Duration = Duration::from_secs(15);
+/// A comment, which readers pass over.
+pub(crate) const STILL_THERE: Bytes = Bytes::from_static(b": still there\n\n");
+/// How soon a reader that was cut off should come back, in milliseconds.
+const GREETING: Bytes = Bytes::from_static(b"retry: 1000\n\n");
+
+/// Whether the asker wants events rather than a document.
+pub(crate) fn are_wanted(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    accepted
+        .flat_map(|value| value.split(','))
+        .any(|kind| kind.split(';').next().map(str::trim) == Some(EVENT_STREAM))
+}
+
+/// The last event that the asker has seen before it was cut off.
+pub(crate) fn last_event_id<T: FromStr<Err: Display>>(headers: &HeaderMap) -> Result<Option<T>, Failed> {
+    let Some(value) = headers.get("last-event-id") else { return Ok(None) };
+    let wrong = |message: String| Failed::from(Problem::parameter("Last-Event-ID", message));
+    let text = value.to_str().map_err(|_| wrong("is not plain ASCII".to_owned()))?;
+    text.parse().map(Some).map_err(|error: T::Err| wrong(error.to_string()))
+}
+
+/// Waits for news of a run.
+#[derive(Debug)]
+pub(crate) struct Waiting(Follower);
+
+pub(crate) enum News {
+    Some,
+    /// None for so long that a sign of life is due.
+    Quiet,
+    /// The node stops.
+    Over,
+}
+
+impl Waiting {
+    /// From now on: whoever reads after this misses nothing.
+    pub(crate) fn on(doors: &Doors, run: RunId) -> Result<Waiting, Failed> {
+        doors.handle.followers().follow(run).map(Waiting).map_err(|not_now| {
+            let code = match not_now {
+                NotNow::TooMany => Code::TooManyFollowers,
+                NotNow::Stopping => Code::Unavailable,
+            };
+            Problem::new(code, not_now.to_string()).into()
+        })
+    }
+
+    pub(crate) async fn news(&mut self) -> News {
+        match tokio::time::timeout(QUIET_MAX, self.0.news()).await {
+            Ok(true) => News::Some,
+            Ok(false) => News::Over,
+            Err(_) => News::Quiet,
+        }
+    }
+}
+
+/// Events on their way out.
+#[derive(Debug, Default)]
+pub(crate) struct Frames(Vec<u8>);
+
+impl Frames {
+    /// JSON has no line ends of its own, so an event is a line of each kind.
+    pub(crate) fn add(&mut self, event: &str, id: Option<&dyn Display>, data: &impl Serialize) {
+        if let Some(id) = id {
+            self.0.extend_from_slice(format!("id: {id}\n").as_bytes());
+        }
+        self.0.extend_from_slice(format!("event: {event}\ndata: ").as_bytes());
+        // Writing to memory cannot fail, and every key is a string.
+        let _ = serde_json::to_writer(&mut self.0, data);
+        self.0.extend_from_slice(b"\n\n");
+    }
+
+    pub(crate) fn into_bytes(self) -> Bytes {
+        self.0.into()
+    }
+}
+
+pub(crate) fn answer(events: impl Stream<Item = Result<Bytes, Error>> + Send + 'static) -> Response {
+    let greeting = stream::once(async { Ok(GREETING) });
+    let mut response = Body::from_stream(greeting.chain(events)).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM));
+    // A proxy that collects an answer before it passes it on would make live events late.
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Query {
+    follow: Option<Text<bool>>,
+}
+
+/// What has happened to a run, as a page, or as events that go on until it has ended.
+pub(crate) async fn show(
+    State(doors): State<Doors>,
+    at: RunAt,
+    Asked(query): Asked<Query>,
+    headers: HeaderMap,
+) -> Result<Response, Failed> {
+    let seen = last_event_id::<u64>(&headers)?.unwrap_or(0);
+    let run = doors.find_run(&at).await?.run;
+    let follow = query.follow.is_some_and(|follow| follow.0);
+    if !follow && !are_wanted(&headers) {
+        return Ok(axum::Json(Page { items: Event::all(&run), next: None }).into_response());
+    }
+    let waiting = if follow { Some(Waiting::on(&doors, at.run)?) } else { None };
+    let story = Story { doors, at, seen, waiting, is_done: false };
+    let events = stream::try_unfold(story, |mut story| async move {
+        Ok(story.next().await?.map(|frames| (frames, story)))
+    });
+    Ok(answer(events))
+}
+
+struct Story {
+    doors: Doors,
+    at: RunAt,
+    /// The number of the last event that was told.
+    seen: u64,
+    waiting: Option<Waiting>,
+    is_done: bool,
+}
+
+impl Story {
+    async fn next(&mut self) -> Result<Option<Bytes>, Error> {
+        while !self.is_done {
+            let record = self.doors.handle.store().run(&self.at.namespace, self.at.run).await?;
+            let Some(run) = record.map(|record| record.run) else { break };
+            let mut frames = Frames::default();
+            let seen = self.seen;
+            for event in Event::all(&run).into_iter().filter(|event| event.seq > seen) {
+                self.seen = event.seq;
+                frames.add("change", Some(&event.seq), &event);
+            }
+            if run.status().is_terminal() || self.waiting.is_none() {
+                let state = punctual_wire::rest::State(run.status());
+                frames.add("end", None, &LogEnd { run: Text(run.id), state });
+                self.is_done = true;
+            }
+            if !frames.0.is_empty() {
+                return Ok(Some(frames.into_bytes()));
+            }
+            let Some(waiting) = &mut self.waiting else { break };
+            match waiting.news().await {
+                News::Some => {}
+                News::Quiet => return Ok(Some(STILL_THERE)),
+                News::Over => break,
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,171 @@
+//! The output of a run: as text, or as events that go on while it runs.
+//!
+//! A follower is woken, reads on from its place in the store, and writes what it found: one page at a time, so that a
+//! slow reader costs one page and loses nothing. The place is the id of each event, and a reader that was cut off
+//! shows it as `Last-Event-ID`.
+
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
+use futures_util::{Stream, stream};
+use punctual_core::ids::Token;
+use punctual_core::log::{Chunk, Place};
+use punctual_core::run::{Run, Status, What};
+use punctual_store::Error;
+use punctual_wire::Text;
+use punctual_wire::rest::{self, LogChunk, LogEnd, Problem};
+use serde::Deserialize;
+
+use super::events::{self, Frames, Waiting};
+use super::problem::Failed;
+use super::request::{Asked, RunAt};
+use crate::Doors;
+
+/// Chunks read at a time: half a mebibyte at most.
+const PAGE: usize = 8;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Query {
+    /// Go on until the run has ended, as events.
+    follow: Option<Text<bool>>,
+    /// Of this attempt only, counted from 1.
+    attempt: Option<Text<u32>>,
+}
+
+pub(crate) async fn show(
+    State(doors): State<Doors>,
+    at: RunAt,
+    Asked(query): Asked<Query>,
+    headers: HeaderMap,
+) -> Result<Response, Failed> {
+    let seen = events::last_event_id::<Place>(&headers)?;
+    let run = doors.find_run(&at).await?.run;
+    let only = query.attempt.map(|attempt| token_of(&run, attempt.0)).transpose()?;
+    let mut reading = Reading::new(only);
+    let follow = query.follow.is_some_and(|follow| follow.0);
+    if !follow && !events::are_wanted(&headers) {
+        let text = Body::from_stream(text(doors, at, reading));
+        return Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response());
+    }
+    reading.after = reading.after.max(seen);
+    let waiting = if follow { Some(Waiting::on(&doors, at.run)?) } else { None };
+    Ok(events::answer(live(Live { doors, at, reading, waiting, end: None, is_done: false })))
+}
+
+/// The token of an attempt.
+fn token_of(run: &Run, attempt: u32) -> Result<Token, Failed> {
+    let assigned = run.entries.iter().filter(|entry| entry.what == What::Assigned);
+    let index = usize::try_from(attempt).ok().and_then(|attempt| attempt.checked_sub(1));
+    index.and_then(|index| assigned.map(|entry| entry.token).nth(index)).ok_or_else(|| {
+        let message = match run.attempt {
+            0 => "the run has had no attempt yet".to_owned(),
+            count => format!("the run has had {count} so far: name one from 1 on"),
+        };
+        Problem::parameter("attempt", message).into()
+    })
+}
+
+/// How far a reader has got.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    only: Option<Token>,
+    after: Option<Place>,
+}
+
+impl Reading {
+    fn new(only: Option<Token>) -> Reading {
+        // Everything of earlier attempts stands before this.
+        let before = only.map(|token| Place { token: Token(token.0.saturating_sub(1)), number: u32::MAX });
+        Reading { only, after: before }
+    }
+
+    /// Empty: that is all for now.
+    async fn next(&mut self, doors: &Doors, at: &RunAt) -> Result<Vec<Chunk>, Error> {
+        let mut page = doors.handle.store().read_logs(at.run, self.after, PAGE).await?;
+        if let Some(only) = self.only {
+            page.retain(|chunk| chunk.token == only);
+        }
+        self.after = page.last().map(Chunk::place).or(self.after);
+        Ok(page)
+    }
+
+    /// The state in which there is nothing more to come; none: there may be.
+    fn end(&self, run: &Run) -> Option<Status> {
+        let attempt_is_over =
+            self.only.is_some_and(|only| run.token != only || run.status() != Status::Running);
+        (run.status().is_terminal() || attempt_is_over).then(|| run.status())
+    }
+}
+
+fn text(doors: Doors, at: RunAt, reading: Reading) -> impl Stream<Item = Result<Bytes, Error>> {
+    stream::try_unfold((doors, at, reading), |(doors, at, mut reading)| async move {
+        let page = reading.next(&doors, &at).await?;
+        let bytes: Vec<u8> = page.into_iter().flat_map(|chunk| chunk.bytes).collect();
+        Ok((!bytes.is_empty()).then(|| (Bytes::from(bytes), (doors, at, reading))))
+    })
+}
+
+struct Live {
+    doors: Doors,
+    at: RunAt,
+    reading: Reading,
+    /// None: what is there now is all that was asked for.
+    waiting: Option<Waiting>,
+    /// The run has ended, so that the next page without output is the last.
+    end: Option<Status>,
+    is_done: bool,
+}
+
+fn live(live: Live) -> impl Stream<Item = Result<Bytes, Error>> {
+    stream::try_unfold(live, |mut live| async move { Ok(live.next().await?.map(|frames| (frames, live))) })
+}
+
+impl Live {
+    async fn next(&mut self) -> Result<Option<Bytes>, Error> {
+        while !self.is_done {
+            let page = self.reading.next(&self.doors, &self.at).await?;
+            if !page.is_empty() {
+                return Ok(Some(frames(page)));
+            }
+            if let Some(state) = self.end {
+                self.is_done = true;
+                return Ok(Some(self.last_frame(state)));
+            }
+            let record = self.doors.handle.store().run(&self.at.namespace, self.at.run).await?;
+            // A run that is no longer kept has nothing more to say, and nobody to say how it ended.
+            let Some(record) = record else { break };
+            self.end = match (&self.waiting, self.reading.end(&record.run)) {
+                (None, _) => Some(record.run.status()),
+                (Some(_), end) => end,
+            };
+            // What a run prints is in the log before it ends: after a look at the run comes one more at the log.
+            if self.end.is_none()
+                && let Some(waiting) = &mut self.waiting
+            {
+                match waiting.news().await {
+                    events::News::Some => {}
+                    events::News::Quiet => return Ok(Some(events::STILL_THERE)),
+                    events::News::Over => break,
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn last_frame(&self, state: Status) -> Bytes {
+        let mut frames = Frames::default();
+        frames.add("end", None, &LogEnd { run: Text(self.at.run), state: rest::State(state) });
+        frames.into_bytes()
+    }
+}
+
+fn frames(page: Vec<Chunk>) -> Bytes {
+    let mut frames = Frames::default();
+    for chunk in page {
+        let place = chunk.place();
+        frames.add("output", Some(&place), &LogChunk::from(chunk));
+    }
+    frames.into_bytes()
+}

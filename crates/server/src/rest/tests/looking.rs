@@ -1,0 +1,94 @@
+//! Looking for runs: every filter, the log of a job, and the word of an attempt.
+
+use punctual_core::attempt::{Outcome, Report};
+use punctual_core::ids::WorkerId;
+use punctual_core::time::Clock;
+use punctual_node::Link;
+use punctual_wire::rest::{AttemptResult, LogRecord, Page, Problem, Run};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::{JOBS, RUNS, Scene, Standing};
+
+#[tokio::test]
+async fn runs_are_filtered_by_trigger_and_key() {
+    let scene = Scene::new().await;
+    scene.put(&format!("{JOBS}/a"), json!({ "task": { "noop": {} } })).await;
+    let manual: Run = scene.post(&format!("{JOBS}/a/run"), json!({ "key": "order-17" })).await.read(201);
+    let later = json!({ "task": { "noop": {} }, "delay": "1h", "key": "order-17" });
+    let submitted: Run = scene.post(RUNS, later).await.read(201);
+    let plain: Run = scene.post(RUNS, json!({ "task": { "noop": {} }, "delay": "1h" })).await.read(201);
+    let list = async |query: &str| {
+        let page: Page<Run> = scene.get(&format!("{RUNS}?{query}")).await.read(200);
+        page.items.into_iter().map(|run| run.id).collect::<Vec<_>>()
+    };
+    assert_eq!(list("trigger=manual").await, [manual.id]);
+    assert_eq!(list("trigger=submit,manual").await.len(), 3);
+    assert_eq!(list("trigger=misfire").await, []);
+    assert_eq!(list("key=order-17").await.len(), 2);
+    assert_eq!(list("key=order-17&trigger=submit").await, [submitted.id]);
+    assert_eq!(list("key=order-17&job=a").await, [manual.id]);
+    assert_eq!(list("key=order-17&state=waiting").await, [submitted.id]);
+    assert_eq!(list("key=order").await, []);
+    assert!(list("").await.contains(&plain.id));
+    let rows =
+        [("trigger=moon", "trigger"), ("trigger=", "trigger"), ("key=", "key"), ("attempts=2", "attempts")];
+    for (query, field) in rows {
+        let problem: Problem = scene.get(&format!("{RUNS}?{query}")).await.read(400);
+        assert_eq!(problem.field.as_deref(), Some(field), "{query}");
+    }
+}
+
+#[tokio::test]
+async fn an_attempt_tells_its_progress_and_leaves_a_record_in_the_log() {
+    let scene = Scene::new().await;
+    let (orders, mut given) = mpsc::unbounded_channel();
+    let link = Link { worker: WorkerId::new("w", 1), slots: 4, holding: Vec::new(), orders };
+    let reporter = scene.node.link(link).await;
+    scene.put(&format!("{JOBS}/a"), json!({ "task": { "shell": "echo hello" } })).await;
+    let run: Run = scene.post(&format!("{JOBS}/a/run"), json!({})).await.read(201);
+    given.recv().await.expect("it is handed out");
+    let path = format!("{RUNS}/{}", run.id);
+    let under_way: Run = scene.get(&path).await.read(200);
+    let attempts = under_way.attempts.unwrap();
+    assert_eq!((attempts.len(), attempts[0].result, under_way.lateness_ms), (1, None, Some(0)));
+
+    let token = attempts[0].token;
+    let say = async |token: &str, percent: Value| {
+        scene.post(&format!("{path}/progress"), json!({ "token": token, "percent": percent })).await
+    };
+    assert_eq!(say(&token.to_string(), json!(40)).await.status, 204);
+    assert_eq!(say("7", json!(40)).await.read::<Value>(409)["code"], "outdated_token");
+    assert_eq!(
+        say(&token.to_string(), json!(101)).await.read::<Problem>(422).field.as_deref(),
+        Some("percent")
+    );
+    let bare = scene.post(&format!("{path}/progress"), json!({ "percent": 5 })).await;
+    assert_eq!(bare.read::<Problem>(422).field.as_deref(), Some("token"));
+
+    let outcome = Outcome { output: "hello".into(), ..Outcome::succeeded(Standing.now()) };
+    let token = punctual_core::ids::Token(token.0);
+    reporter.send(vec![Report::Finished { run: run.id.0, token, outcome }]).await;
+    // The acknowledgement comes after the commit.
+    given.recv().await.expect("it is acknowledged");
+    let ended: Run = scene.get(&path).await.read(200);
+    assert_eq!((ended.progress, ended.state.to_string().as_str()), (Some(40), "succeeded"));
+    assert_eq!(ended.attempts.unwrap()[0].result, Some(AttemptResult::Succeeded));
+    let listed: Page<Run> = scene.get(&format!("{RUNS}?job=a&attempts=true")).await.read(200);
+    assert_eq!(listed.items[0].attempts.as_ref().map(Vec::len), Some(1));
+
+    let log: Page<LogRecord> = scene.get(&format!("{JOBS}/a/log?limit=1")).await.read(200);
+    let record = &log.items[0];
+    assert_eq!(
+        (record.command.as_str(), record.output.as_str(), record.err.as_str()),
+        ("echo hello", "hello", "")
+    );
+    assert!(record.start_time.is_some() && record.end_time.is_some() && record.schedule_time.is_some());
+    let fields: Value = scene.get(&format!("{JOBS}/a/log")).await.read(200);
+    let promised =
+        ["job_name", "command", "err", "output", "plan_time", "schedule_time", "start_time", "end_time"];
+    assert!(promised.iter().all(|field| fields["items"][0].get(field).is_some()), "{fields}");
+    let none: Page<LogRecord> = scene.get(&format!("{JOBS}/a/log?state=FAILED")).await.read(200);
+    assert_eq!(none.items, []);
+    assert_eq!(scene.get(&format!("{JOBS}/none/log")).await.status, 404);
+}

@@ -1,0 +1,48 @@
+//! Calendars: changed only if they are still what whoever changes them believes.
+
+use std::sync::Arc;
+
+use punctual_core::command::Expect;
+use punctual_core::name::{Name, Namespace};
+use punctual_core::schedule::calendar::{Calendar, Record};
+
+use super::tables::Tables;
+use crate::listing::holds;
+use crate::{PutCalendar, Swap};
+
+impl Tables {
+    pub(super) fn put_calendar(&mut self, put: PutCalendar) -> Swap {
+        let PutCalendar { namespace, name, days, description, at, expect } = put;
+        let key = (namespace.clone(), name.clone());
+        let actual = self.calendars.get(&key).map(|record| record.calendar.version);
+        if !holds(expect, actual) {
+            return Swap::Refused { actual };
+        }
+        self.calendar_version += 1;
+        let calendar = Arc::new(Calendar { name, version: self.calendar_version, days });
+        let record = Arc::new(Record { namespace, calendar, description, updated_at: at, settled: false });
+        self.calendars.insert(key, Arc::clone(&record));
+        Swap::Done(record)
+    }
+
+    pub(super) fn delete_calendar(&mut self, namespace: &Namespace, name: &Name, expect: Expect) -> Swap {
+        let key = (namespace.clone(), name.clone());
+        let actual = self.calendars.get(&key).map(|record| record.calendar.version);
+        match self.calendars.remove(&key) {
+            Some(record) if holds(expect, actual) => Swap::Done(record),
+            Some(record) => {
+                self.calendars.insert(key, record);
+                Swap::Refused { actual }
+            }
+            None => Swap::Refused { actual },
+        }
+    }
+
+    pub(super) fn settle_calendar(&mut self, namespace: &Namespace, name: &Name, version: u32) {
+        if let Some(record) = self.calendars.get_mut(&(namespace.clone(), name.clone()))
+            && record.calendar.version == version
+        {
+            Arc::make_mut(record).settled = true;
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! One line of a job's log: what was run when, and what it said.
+
+use punctual_core::cut::keep_end;
+use punctual_core::ids::RunId;
+use punctual_core::job::Definition;
+use punctual_core::limits::LISTED_OUTPUT_BYTES_MAX;
+use punctual_core::name::Name;
+use punctual_core::run::{Origin, Run};
+use punctual_core::task::Task;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{State, attempt};
+use crate::schema;
+use crate::text::{Instant, Text};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct LogRecord {
+    #[schema(value_type = schema::Id)]
+    pub run: Text<RunId>,
+    #[schema(value_type = Option<schema::Name>)]
+    pub job_name: Option<Name>,
+    pub state: State,
+    /// The command as the job has it; for a task that is none, what kind it is.
+    pub command: String,
+    /// What went wrong, or why it did not run; empty: nothing.
+    pub err: String,
+    /// The end of what it printed; the run by itself has it whole.
+    pub output: String,
+    /// When it was due.
+    pub plan_time: Instant,
+    /// When the scheduler acted on it; null: it waits for its time.
+    pub schedule_time: Option<Instant>,
+    /// When its first attempt began.
+    pub start_time: Option<Instant>,
+    pub end_time: Option<Instant>,
+}
+
+impl LogRecord {
+    /// A run and the definition it was made under; none: it is no longer kept.
+    pub fn of(run: &Run, definition: Option<&Definition>) -> LogRecord {
+        let job_name = match &run.origin {
+            Origin::Job { name, .. } => Some(name.clone()),
+            Origin::AdHoc(_) => None,
+        };
+        let err = match run.reason {
+            Some(reason) if run.error.is_empty() => reason.to_string(),
+            _ => run.error.to_string(),
+        };
+        LogRecord {
+            run: Text(run.id),
+            job_name,
+            state: State(run.status()),
+            command: definition.map(|definition| command(&definition.task)).unwrap_or_default(),
+            err,
+            output: keep_end(&run.output, LISTED_OUTPUT_BYTES_MAX).into_owned(),
+            plan_time: Text(run.due),
+            schedule_time: run.entries.get(1).map(|entry| Text(entry.at)),
+            start_time: attempt::first_start(run).map(Text),
+            end_time: run.finished_at.map(Text),
+        }
+    }
+}
+
+fn command(task: &Task) -> String {
+    match task {
+        Task::Shell(text) => text.clone(),
+        Task::Process(process) => process.command.join(" "),
+        other => other.kind().to_owned(),
+    }
+}

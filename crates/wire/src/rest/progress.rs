@@ -1,0 +1,27 @@
+//! How far an attempt is, in its own words.
+
+use punctual_core::ids::Token;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::error::Error;
+use crate::schema;
+use crate::text::Text;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, expecting = "a map like { token: \"4294967297\", percent: 40 }")]
+pub struct Progress {
+    /// What the attempt finds in PUNCTUAL_ATTEMPT_TOKEN.
+    #[schema(value_type = schema::Id)]
+    pub token: Text<u64>,
+    pub percent: u8,
+}
+
+impl Progress {
+    pub fn into_core(self) -> Result<(Token, u8), Error> {
+        match self.percent {
+            0..=100 => Ok((Token(self.token.0), self.percent)),
+            _ => Err(Error::invalid("percent", "0 to 100")),
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! What came back: the beginning of it is kept, and all of that is in the log.
+
+use std::time::Duration;
+
+use punctual_core::limits::{HTTP_RESPONSE_BYTES_MAX, OUTPUT_BYTES_MAX};
+use punctual_core::task::Http;
+use punctual_core::template::{Value, Values};
+use reqwest::header::HeaderMap;
+use reqwest::{Response, StatusCode};
+use tokio::time::{Instant, sleep_until};
+
+use crate::executor::output::{FLUSH_AFTER, cut_end};
+use punctual_core::log::{CHUNK_BYTES_MAX, Stream};
+
+use crate::log::Transcript;
+
+/// Of a body or a part of one that an error repeats.
+const ECHO_BYTES_MAX: usize = 200;
+
+/// What was read so far. It is filled while the call is under way, so that it is there when the call is cut short.
+#[derive(Debug, Default)]
+pub(super) struct Answer {
+    pub(super) status: Option<StatusCode>,
+    pub(super) headers: HeaderMap,
+    body: Vec<u8>,
+    is_cut: bool,
+}
+
+impl Answer {
+    /// Reads until the end or the limit.
+    pub(super) async fn read(
+        &mut self,
+        mut response: Response,
+        transcript: &Transcript,
+    ) -> Result<(), reqwest::Error> {
+        let mut piece = Vec::new();
+        let mut flush_at = Instant::now();
+        let read = loop {
+            let chunk = tokio::select! {
+                biased;
+                () = sleep_until(flush_at), if !piece.is_empty() => {
+                    transcript.output(Stream::Out, std::mem::take(&mut piece)).await;
+                    continue;
+                }
+                chunk = response.chunk() => chunk,
+            };
+            let chunk = match chunk {
+                Ok(Some(chunk)) => chunk,
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+            };
+            let room = HTTP_RESPONSE_BYTES_MAX - self.body.len();
+            let chunk = chunk.get(..room).inspect(|_| self.is_cut |= chunk.len() > room).unwrap_or(&chunk);
+            self.body.extend_from_slice(chunk);
+            if piece.is_empty() {
+                flush_at = Instant::now() + FLUSH_AFTER;
+            }
+            for part in chunk.chunks(CHUNK_BYTES_MAX / 2) {
+                piece.extend_from_slice(part);
+                if piece.len() > CHUNK_BYTES_MAX / 2 {
+                    transcript.output(Stream::Out, std::mem::take(&mut piece)).await;
+                }
+            }
+            if self.is_cut {
+                break Ok(());
+            }
+        };
+        if !piece.is_empty() {
+            transcript.output(Stream::Out, piece).await;
+        }
+        if self.is_cut {
+            let limit = HTTP_RESPONSE_BYTES_MAX / (1024 * 1024);
+            transcript.note(&format!("response cut here: no more than {limit} MiB is read")).await;
+        }
+        read
+    }
+
+    /// In one line, once it is all there.
+    pub(super) fn in_words(&self, took: Duration) -> String {
+        let status = self.status.map_or_else(String::new, |status| status.to_string());
+        format!("status {status} after {} ms, {} bytes", took.as_millis(), self.body.len())
+    }
+
+    /// Says what is not as the task expects it.
+    pub(super) fn check(&self, http: &Http, values: Values) -> Result<(), String> {
+        let status = self.status.unwrap_or_default();
+        if !http.expect.status.iter().any(|range| range.contains(status.as_u16())) {
+            let expected: Vec<String> = http.expect.status.iter().map(ToString::to_string).collect();
+            return Err(format!("status {status}, expected {}{}", expected.join(", "), self.first_line()));
+        }
+        let text = String::from_utf8_lossy(&self.body);
+        if let Some(part) = http.expect.body.as_deref().filter(|part| !text.contains(*part)) {
+            let part = cut_end(part.to_owned(), ECHO_BYTES_MAX);
+            return Err(format!(
+                "the response does not contain `{part}`{}{}",
+                self.cut_hint(),
+                self.first_line()
+            ));
+        }
+        let Some(condition) = http.condition().map_err(|invalid| invalid.to_string())? else { return Ok(()) };
+        let written = http.expect.condition.as_deref().unwrap_or_default();
+        let written = cut_end(written.to_owned(), ECHO_BYTES_MAX);
+        match condition.holds(&self.values(values, &text)) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(format!("the condition `{written}` does not hold{}", self.first_line())),
+            Err(error) => {
+                Err(format!("the condition `{written}` cannot be told: {error}{}", self.cut_hint()))
+            }
+        }
+    }
+
+    fn values(&self, values: Values, text: &str) -> Values {
+        let headers = self.headers.keys().map(|name| {
+            let all = self.headers.get_all(name).iter();
+            let all: Vec<_> = all.map(|value| String::from_utf8_lossy(value.as_bytes())).collect();
+            (name.as_str().to_owned(), Value::text(all.join(", ")))
+        });
+        let status = self.status.map_or(0, |status| status.as_u16());
+        values
+            .with("status", Value::Int(status.into()))
+            .with("headers", Value::Map(std::sync::Arc::new(headers.collect())))
+            .with("json", Value::from_json(text).unwrap_or(Value::Null))
+            .with("body", Value::text(text))
+    }
+
+    fn cut_hint(&self) -> &'static str {
+        if self.is_cut { " in the first 1 MiB, and no more of it is read" } else { "" }
+    }
+
+    /// What a server says about a failure is often in its first line.
+    fn first_line(&self) -> String {
+        let text = String::from_utf8_lossy(&self.body[..self.body.len().min(4 * ECHO_BYTES_MAX)]);
+        match text.lines().map(str::trim).find(|line| !line.is_empty()) {
+            Some(line) => format!(": {}", cut_end(line.to_owned(), ECHO_BYTES_MAX)),
+            None => String::new(),
+        }
+    }
+
+    pub(super) fn into_output(self) -> String {
+        let text = String::from_utf8_lossy(&self.body);
+        cut_end(text.trim_end_matches(['\n', '\r']).to_owned(), OUTPUT_BYTES_MAX)
+    }
+}

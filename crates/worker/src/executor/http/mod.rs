@@ -1,0 +1,73 @@
+//! A request over HTTP, from its first expression to the judgement of what came back.
+//!
+//! There is no program and so no exit code: the task succeeded if the response is as expected. Whatever was read of the
+//! response is in the log, and its beginning is the run's output.
+
+mod answer;
+mod call;
+mod client;
+mod failure;
+
+use std::sync::Arc;
+
+use punctual_core::attempt::{Assignment, End, Outcome};
+use punctual_core::limits::ERROR_BYTES_MAX;
+use punctual_core::schedule::format_duration;
+use punctual_core::task::Http;
+use punctual_core::template::Values;
+use tokio::time::{Instant, timeout};
+
+use super::output::cut_end;
+use super::{Attempt, Ending, Host, stop_asked};
+use crate::log::Transcript;
+use answer::Answer;
+pub(crate) use client::Clients;
+
+pub(super) async fn execute(http: &Http, attempt: Attempt, host: &Host) -> Ending {
+    let Attempt { assignment, started_at, mut stop } = attempt;
+    let transcript =
+        Transcript::new(assignment.run, assignment.token, Arc::clone(&host.clock), Arc::clone(&host.logs));
+    let values = Values::of_attempt(&assignment, started_at);
+    let mut answer = Answer::default();
+    let work = see_through(http, &assignment, values, &mut answer, &host.clients, &transcript);
+    let (judged, stopped) = tokio::select! {
+        biased;
+        stop = stop_asked(&mut stop) => (Err(stop.to_string()), Some(stop)),
+        judged = timeout(http.timeout, work) => {
+            let late = || format!("no complete response within {}", format_duration(http.timeout));
+            (judged.unwrap_or_else(|_| Err(late())), None)
+        }
+    };
+    if let Err(message) = &judged {
+        transcript.note(message).await;
+    }
+    transcript.close().await;
+    let outcome = Outcome {
+        end: if judged.is_ok() { End::Succeeded } else { End::Failed },
+        started_at,
+        exit_code: None,
+        output: answer.into_output().into(),
+        error: cut_end(judged.err().unwrap_or_default(), ERROR_BYTES_MAX).into(),
+    };
+    Ending { outcome, stopped }
+}
+
+async fn see_through(
+    http: &Http,
+    assignment: &Assignment,
+    values: Values,
+    answer: &mut Answer,
+    clients: &Clients,
+    transcript: &Transcript,
+) -> Result<(), String> {
+    let begun = Instant::now();
+    let request = http.render(&values).map_err(|invalid| invalid.to_string())?;
+    let response = call::call(http, request, assignment, clients, transcript).await?;
+    answer.status = Some(response.status());
+    answer.headers = response.headers().clone();
+    let (place, is_secure) = (call::shown(response.url()), response.url().scheme() == "https");
+    let read = answer.read(response, transcript).await;
+    transcript.note(&format!("{} {place}: {}", http.method.word(), answer.in_words(begun.elapsed()))).await;
+    read.map_err(|error| failure::explain(&error, &place, is_secure))?;
+    answer.check(http, values)
+}

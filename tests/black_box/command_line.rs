@@ -1,0 +1,204 @@
+//! The command line, as someone meets it who has just installed it.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use punctual_tests::{Cli, Node, Scene, binary, skip_unless};
+use serde_json::Value;
+
+/// What a person sees on a terminal of so many columns.
+fn on_a_terminal(node: &Node, columns: usize, words: &str, colour: bool) -> Result<String, String> {
+    let typed = format!("stty cols {columns}; exec {} {words}", binary::path().display());
+    let mut script = Command::new("script");
+    script.args(["--quiet", "--return", "--command", &typed, "/dev/null"]);
+    script.env("PUNCTUAL_SERVER", node.api().address()).env("TERM", "xterm").env_remove("NO_COLOR");
+    if !colour {
+        script.env("NO_COLOR", "1");
+    }
+    let output =
+        script.stdin(Stdio::null()).output().map_err(|error| format!("no `script` here: {error}"))?;
+    assert!(output.status.success(), "{output:?}");
+    Ok(String::from_utf8(output.stdout).expect("the command line prints text").replace('\r', ""))
+}
+
+/// The text without its colours.
+fn plain(text: &str) -> String {
+    let mut parts = text.split('\u{1b}');
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |plain, part| plain + part.split_once('m').map_or("", |(_, rest)| rest))
+}
+
+/// The binary without a server to talk to.
+#[track_caller]
+fn alone(words: &[&str]) -> Cli {
+    let mut command = Command::new(binary::path());
+    // Nobody listens on port 1.
+    Cli::run(command.args(words).env("PUNCTUAL_SERVER", "http://127.0.0.1:1").env_remove("NO_COLOR"))
+}
+
+fn checks(cli: &Cli) -> Vec<Value> {
+    let checks: Value = serde_json::from_str(&cli.out).unwrap_or_else(|error| panic!("{error}: {cli:?}"));
+    checks.as_array().expect("the checks are a list").clone()
+}
+
+#[track_caller]
+fn verdict(checks: &[Value], what: &str) -> String {
+    let check = checks.iter().find(|check| check["what"] == what);
+    let check = check.unwrap_or_else(|| panic!("no check of {what} in {checks:?}"));
+    let verdict = check["verdict"].as_str().expect("a check has a verdict").to_owned();
+    let hinted = check["hint"].as_str().is_some_and(|hint| !hint.is_empty());
+    assert_eq!(hinted, verdict != "ok", "what is not in order comes with what to do: {check}");
+    verdict
+}
+
+#[test]
+fn without_a_word_it_says_how_to_begin() {
+    let said = alone(&[]);
+    assert!(said.status.success(), "{said:?}");
+    assert!(said.out.contains("punctual dev") && said.out.contains("punctual job apply"), "{said:?}");
+}
+
+#[test]
+fn without_a_server_it_says_how_to_start_one() {
+    let said = alone(&["job", "list"]);
+    assert_eq!(said.status.code(), Some(5), "{said:?}");
+    assert!(said.err.contains("error: ") && said.err.contains("`punctual dev` starts a server"), "{said:?}");
+}
+
+#[test]
+fn a_slip_is_met_with_the_word_that_was_meant() {
+    let said = alone(&["job", "aply"]);
+    assert_eq!(said.status.code(), Some(2), "{said:?}");
+    assert!(said.err.contains("apply"), "{said:?}");
+}
+
+#[test]
+fn the_doctor_works_without_a_server() {
+    let scene = Scene::new();
+    let data = scene.data();
+    let data = data.to_str().expect("a path of ours is text");
+    let said = alone(&["doctor", "--data", data, "-o", "json"]);
+    assert!(said.status.success(), "{said:?}");
+    let checks = checks(&said);
+    for what in
+        ["settings", "data folder", "store", "durability", "clock", "time zones", "open files", "shell"]
+    {
+        assert_ne!(verdict(&checks, what), "fail", "{checks:?}");
+    }
+    assert_eq!(verdict(&checks, "server"), "warn");
+    assert!(!Path::new(data).exists(), "looking makes nothing");
+    let table = alone(&["doctor", "--data", data]);
+    assert!(
+        table.out.contains("ok    data folder") && table.out.contains("hint: `punctual dev`"),
+        "{table:?}"
+    );
+    assert!(!table.out.contains('\u{1b}'), "no colour where nobody looks");
+}
+
+#[test]
+fn the_doctor_looks_at_a_running_node_and_at_a_store_that_nobody_uses() {
+    let scene = Scene::new();
+    let mut node = scene.start();
+    let data = scene.data();
+    let words = ["doctor".as_ref(), "--data".as_ref(), data.as_os_str(), "-o".as_ref(), "json".as_ref()];
+    let said = node.cli(words);
+    assert!(said.status.success(), "{said:?}");
+    let seen = checks(&said);
+    for what in ["data folder", "file modes", "store", "server", "version", "server clock", "workers"] {
+        assert_eq!(verdict(&seen, what), "ok", "{what}: {seen:?}");
+    }
+    let folder = seen.iter().find(|check| check["what"] == "data folder").expect("it was looked at");
+    let pid = format!("in use by process {}", node.pid());
+    assert!(folder["found"].as_str().is_some_and(|found| found.contains(&pid)), "{folder}");
+    assert!(node.stop().success());
+
+    let seen = checks(&node.cli(words));
+    assert_eq!((verdict(&seen, "store"), verdict(&seen, "server")), ("ok".to_owned(), "warn".to_owned()));
+
+    let settings = scene.write("punctual.toml", "slot = 4\n");
+    let refused = node.cli(words.into_iter().chain(["--config".as_ref(), settings.as_os_str()]));
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert_eq!(verdict(&checks(&refused), "settings"), "fail");
+
+    fs::set_permissions(&data, Permissions::from_mode(0o755)).expect("our folder can be opened");
+    assert_eq!(verdict(&checks(&node.cli(words)), "file modes"), "warn");
+    fs::write(data.join("punctual.db"), "nothing that was ever a database").expect("our file can be written");
+    let broken = node.cli(words);
+    assert_eq!(broken.status.code(), Some(1), "{broken:?}");
+    assert_eq!(verdict(&checks(&broken), "store"), "fail");
+}
+
+#[test]
+fn a_settings_file_is_checked_before_a_node_depends_on_it() {
+    let scene = Scene::new();
+    let template = alone(&["config", "template"]).ok();
+    let file = scene.write("punctual.toml", &template);
+    fs::set_permissions(&file, Permissions::from_mode(0o644)).expect("our file can be changed");
+    let path = file.to_str().expect("a path of ours is text");
+    alone(&["config", "check", path]).ok();
+    scene.write("punctual.toml", "[store]\ndurabilty = \"full\"\n");
+    let refused = alone(&["config", "check", path]);
+    assert_eq!(refused.status.code(), Some(4), "{refused:?}");
+    assert!(
+        refused.err.contains("line 2: store.durabilty: unknown field; did you mean `durability`?"),
+        "{refused:?}"
+    );
+    let dev = alone(&["dev", "--config", path]);
+    assert_eq!(dev.status.code(), Some(2), "a node does not start with it either: {dev:?}");
+}
+
+#[test]
+fn every_listing_speaks_json_and_yaml_and_colours_only_on_request() {
+    let scene = Scene::new();
+    let node = scene.start();
+    let file = scene.write("a.yaml", "name: a\nschedule: { manual: true }\ntask: { shell: exit 3 }\n");
+    node.cli(["job".as_ref(), "apply".as_ref(), file.as_os_str()]).ok();
+    let run = node.cli(["job", "run", "a", "--wait", "-o", "json"]);
+    assert_eq!(run.status.code(), Some(1), "a run that failed is no success: {run:?}");
+    let run: Value = serde_json::from_str(&run.out).expect("the run is printed all the same");
+    let id = run["id"].as_str().expect("a run has an id");
+    let listings: [&[&str]; 9] = [
+        &["job", "list"],
+        &["job", "show", "a"],
+        &["job", "next", "a"],
+        &["job", "history", "a"],
+        &["run", "list"],
+        &["run", "show", id],
+        &["dlq", "list"],
+        &["node", "list"],
+        &["node", "workers"],
+    ];
+    for words in listings {
+        node.cli(words.iter().chain(&["-o", "json"])).json();
+        let yaml = node.cli(words.iter().chain(&["-o", "yaml"])).ok();
+        assert!(yaml.contains(": ") || yaml.trim() == "[]", "{words:?}: {yaml}");
+        let coloured = |when: &str| node.cli(words.iter().chain(&["--color", when])).ok().contains('\u{1b}');
+        assert!(!coloured("auto") && !coloured("never"), "{words:?}");
+    }
+    let always = node.cli(["run", "list", "--color", "always"]).ok();
+    assert!(always.contains("\u{1b}[") && always.contains("failed"), "{always}");
+}
+
+#[test]
+fn a_table_fits_its_terminal_and_has_colours_there_unless_declined() {
+    let scene = Scene::new();
+    let node = scene.start();
+    let said = "a long complaint about the ledger, with 中文 in it, that goes on and on and on and on";
+    node.cli(["run", "submit", "--wait", "--shell", &format!("echo '{said}'")]).ok();
+    for columns in [40, 80, 200] {
+        let seen = skip_unless!(on_a_terminal(&node, columns, "run list", true));
+        assert!(seen.contains("\u{1b}["), "{seen:?}");
+        let seen = plain(&seen);
+        assert_eq!(seen.trim_end().lines().count(), 2, "a row is a line: {seen}");
+        let wide = |c: char| if ('\u{2e80}'..='\u{ffef}').contains(&c) { 2 } else { 1 };
+        for line in seen.lines() {
+            assert!(line.chars().map(wide).sum::<usize>() <= columns, "more than {columns}: {line}");
+        }
+        assert!(seen.contains("succeeded"), "what matters is there at {columns}: {seen}");
+    }
+    assert!(skip_unless!(on_a_terminal(&node, 200, "run list", true)).contains("that goes"));
+    assert!(!skip_unless!(on_a_terminal(&node, 80, "run list", false)).contains('\u{1b}'));
+    assert!(!skip_unless!(on_a_terminal(&node, 80, "run list --color never", true)).contains('\u{1b}'));
+}

@@ -1,0 +1,138 @@
+//! A folder of job files is what the server has: shown first, then made so, and nothing twice.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use punctual_tests::api::JOBS;
+use punctual_tests::{Cli, Node, Scene};
+use serde_json::Value;
+
+/// Ten jobs: eight files with one each, and one file with two, of which one is in another namespace.
+fn ten_jobs(scene: &Scene) -> PathBuf {
+    let folder = scene.path("jobs");
+    fs::create_dir(&folder).expect("a folder can be made");
+    for number in 1..=8 {
+        let job = format!(
+            "name: job-{number}\nschedule: {{ cron: \"{number} 3 * * *\" }}\ntask: {{ noop: {{}} }}\n"
+        );
+        write(&folder, &format!("job-{number}.yaml"), &job);
+    }
+    let two = "name: job-9\ntask: { shell: \"echo nine\" }\n---\n\
+               name: job-10\nnamespace: payments\ntask: { noop: {} }\nschedule: { every: 1h }\n";
+    write(&folder, "two.yml", two);
+    write(&folder, "notes.txt", "this is no job file");
+    folder
+}
+
+fn write(folder: &Path, name: &str, text: &str) {
+    fs::write(folder.join(name), text).expect("a file can be written");
+}
+
+#[track_caller]
+fn job(node: &Node, verb: &str, folder: &Path, options: &[&str]) -> Cli {
+    let words = ["job", verb].map(str::to_owned);
+    let folder = folder.to_str().expect("a path of ours is text").to_owned();
+    node.cli(words.into_iter().chain([folder]).chain(options.iter().map(|word| (*word).to_owned())))
+}
+
+fn lines_with(text: &str, word: &str) -> usize {
+    text.lines().filter(|line| line.contains(word)).count()
+}
+
+#[test]
+fn a_folder_of_ten_jobs_is_compared_applied_and_pruned() {
+    let scene = Scene::new();
+    let node = scene.start();
+    let folder = ten_jobs(&scene);
+
+    let new = job(&node, "diff", &folder, &[]);
+    assert_eq!(new.status.code(), Some(1), "something differs: {new:?}");
+    assert_eq!(lines_with(&new.out, "+ "), 10, "{new:?}");
+    assert_eq!(node.api().get(JOBS).expect("the node answers").ok()["items"], Value::Array(vec![]));
+
+    let applied = job(&node, "apply", &folder, &[]).ok();
+    assert_eq!(lines_with(&applied, "created "), 10, "{applied}");
+    let again = job(&node, "apply", &folder, &[]).ok();
+    assert_eq!(lines_with(&again, "unchanged "), 10, "{again}");
+    let same = job(&node, "diff", &folder, &[]);
+    assert_eq!((same.status.code(), same.out.as_str()), (Some(0), ""), "{same:?}");
+
+    write(
+        &folder,
+        "job-3.yaml",
+        "name: job-3\nschedule: { cron: \"30 4 * * *\" }\ntask: { noop: {} }\ntimeout: 1h\n",
+    );
+    let edited = job(&node, "diff", &folder, &[]);
+    assert_eq!(edited.status.code(), Some(1), "{edited:?}");
+    assert!(edited.out.contains("~ schedule.cron: \"3 3 * * *\" -> \"30 4 * * *\""), "{edited:?}");
+    assert!(edited.out.contains("+ timeout: \"1h\""), "{edited:?}");
+    assert_eq!(edited.out.lines().count(), 3, "the job and two differences: {edited:?}");
+    let steps = job(&node, "diff", &folder, &["-o", "json"]);
+    let steps: Value = serde_json::from_str(&steps.out).expect("-o json is JSON");
+    assert_eq!((&steps[0]["action"], &steps[0]["name"]), (&"change".into(), &"job-3".into()));
+    let applied = job(&node, "apply", &folder, &[]).ok();
+    let changed = applied.lines().filter(|line| line.starts_with("changed ")).count();
+    assert_eq!((changed, lines_with(&applied, "unchanged ")), (1, 9), "{applied}");
+    let shown = node.cli(["job", "show", "job-3", "-o", "json"]).json();
+    assert_eq!(shown["revision"], 2);
+}
+
+#[test]
+fn what_no_file_names_is_deleted_only_when_someone_says_so() {
+    let scene = Scene::new();
+    let node = scene.start();
+    let folder = ten_jobs(&scene);
+    job(&node, "apply", &folder, &[]).ok();
+    let elsewhere = scene.write("elsewhere.yaml", "name: other\nnamespace: elsewhere\ntask: { noop: {} }\n");
+    job(&node, "apply", &elsewhere, &[]).ok();
+    fs::remove_file(folder.join("job-5.yaml")).expect("a file can be removed");
+
+    let plain = job(&node, "apply", &folder, &[]).ok();
+    assert_eq!(lines_with(&plain, "deleted"), 0, "nobody asked for it: {plain}");
+    let differs = job(&node, "diff", &folder, &["--prune"]);
+    assert_eq!(
+        (differs.status.code(), lines_with(&differs.out, "- default/job-5")),
+        (Some(1), 1),
+        "{differs:?}"
+    );
+    let dry = job(&node, "apply", &folder, &["--prune", "--dry-run"]).ok();
+    assert_eq!((lines_with(&dry, "- default/job-5"), lines_with(&dry, "unchanged")), (1, 9), "{dry}");
+
+    let unsaid = job(&node, "apply", &folder, &["--prune"]);
+    assert_eq!(unsaid.status.code(), Some(2), "a script is not asked: {unsaid:?}");
+    assert!(unsaid.err.contains("--yes"), "{unsaid:?}");
+    assert!(node.cli(["job", "show", "job-5"]).status.success(), "nothing was done");
+
+    let pruned = job(&node, "apply", &folder, &["--prune", "--yes"]).ok();
+    assert_eq!(
+        (lines_with(&pruned, "deleted default/job-5"), lines_with(&pruned, "unchanged ")),
+        (1, 9),
+        "{pruned}"
+    );
+    assert_eq!(node.cli(["job", "show", "job-5"]).status.code(), Some(3));
+    assert!(
+        node.cli(["job", "show", "other", "-n", "elsewhere"]).status.success(),
+        "no business of these files"
+    );
+
+    let empty = scene.path("empty");
+    fs::create_dir(&empty).expect("a folder can be made");
+    job(&node, "apply", &empty, &["--prune", "--yes"]).ok();
+    assert!(node.cli(["job", "show", "job-1"]).status.success(), "files that name nothing take nothing away");
+}
+
+#[test]
+fn a_mistake_in_one_file_is_told_with_its_place_and_nothing_is_applied() {
+    let scene = Scene::new();
+    let node = scene.start();
+    let folder = ten_jobs(&scene);
+    write(&folder, "job-4.yaml", "name: job-4\ntask: { noop: {} }\nschedule:\n  cron: \"61 * * * *\"\n");
+    for verb in ["apply", "diff"] {
+        let refused = job(&node, verb, &folder, &[]);
+        assert_eq!(refused.status.code(), Some(4), "{verb}: {refused:?}");
+        assert!(refused.err.contains("job-4.yaml: line 4, column 9: schedule.cron: "), "{verb}: {refused:?}");
+    }
+    let missing = job(&node, "diff", &scene.path("nowhere.yaml"), &[]);
+    assert_eq!(missing.status.code(), Some(2), "1 would say that something differs: {missing:?}");
+    assert_eq!(node.api().get(JOBS).expect("the node answers").ok()["items"], Value::Array(vec![]));
+}
