@@ -11,7 +11,9 @@ DATA ?= ./data
 # `make sim SEED=7` replays one seed; `make sim SEEDS=5000` sweeps that many.
 SEEDS ?= 200
 # `make bench BENCH=runs` measures one thing.
-BENCH ?= runs lateness herd jobs
+BENCH ?= cron runs lateness herd jobs
+# How many cases `make contract` sends to each operation.
+EXAMPLES ?= 100
 # How long each fuzz target runs.
 FUZZ_SECONDS ?= 60
 
@@ -19,7 +21,7 @@ DENY_VERSION := 0.20.2
 NEXTEST_VERSION := 0.9.143
 FUZZ_VERSION := 0.13.2
 
-.PHONY: help run build-deps test-deps test check fix sim bench fuzz tools
+.PHONY: help run build-deps test-deps test check fix sim contract bench fuzz tools
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -57,15 +59,20 @@ fix: build-deps ## format, and let clippy repair what it can
 sim: build-deps ## simulate from seeds: SEED=n replays one, SEEDS=n sweeps
 	cargo run --quiet -p punctual-sim -- $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 
-bench: build-deps ## measure a release build: BENCH=runs|lateness|herd|jobs for one
+contract: test-deps ## hold the running server against its OpenAPI document: EXAMPLES=n for more cases
+	cargo build --bin punctual
+	scripts/contract/run $(TARGET)/debug/punctual $(EXAMPLES)
+
+bench: build-deps ## measure a release build: BENCH=cron|runs|lateness|herd|jobs for one
 	cargo build --release --bin punctual
 	for bench in $(BENCH); do \
 	  case $$bench in \
+	    cron) cargo bench --quiet -p punctual-core --bench cron; continue ;; \
 	    runs) options="--count 200000" ;; \
 	    lateness) options="--jobs 1000 --every 1s --seconds 30" ;; \
 	    herd) options="--jobs 100000" ;; \
 	    jobs) options="--count 1000000" ;; \
-	    *) echo "no benchmark \`$$bench\`: runs, lateness, herd or jobs" >&2; exit 2 ;; \
+	    *) echo "no benchmark \`$$bench\`: cron, runs, lateness, herd or jobs" >&2; exit 2 ;; \
 	  esac; \
 	  $(TARGET)/release/punctual bench $$bench $$options; \
 	done
