@@ -47,6 +47,16 @@ impl fmt::Display for Epoch {
     }
 }
 
+/// One life of a node: a random number, so that a node that starts again is somebody else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SessionId(pub i64);
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
 /// Outdates every earlier attempt of its run. The shard's epoch stands in front, so that a token handed out
 /// after a backup cannot be mistaken for one handed out after its restore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]

@@ -14,7 +14,7 @@ use punctual_core::ids::{RunId, Token, WorkerId};
 use punctual_core::limits::COMMIT_BATCH_MAX;
 use punctual_core::time::Clock;
 use punctual_engine::Ticket;
-use punctual_store::{Error, Store};
+use punctual_store::{Claim, Error, Store};
 use rustc_hash::FxHashMap;
 use tokio::sync::{OwnedRwLockReadGuard, mpsc, oneshot, watch};
 use tracing::{error, warn};
@@ -383,7 +383,8 @@ impl Carrier {
         self.runtime.spawn(async move {
             let input = match output {
                 Output::Acquire { shards } => {
-                    let result = store.acquire(&shards).await;
+                    let claims: Vec<Claim> = shards.iter().copied().map(Claim::whatever).collect();
+                    let result = store.acquire(None, &claims).await;
                     Input::Acquired { shards, result }
                 }
                 Output::Load { shard, epoch } => {

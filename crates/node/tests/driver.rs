@@ -17,8 +17,8 @@ use punctual_core::task::Task;
 use punctual_engine::Ticket;
 use punctual_node::driver::Settings;
 use punctual_node::{Driver, Input, Output};
-use punctual_store::Store;
 use punctual_store::memory::Memory;
+use punctual_store::{Claim, Store};
 
 const JOBS: usize = 800;
 
@@ -76,7 +76,8 @@ impl Rig {
                         continue;
                     }
                     Output::Acquire { shards } => {
-                        let result = self.store.acquire(&shards).await;
+                        let claims: Vec<Claim> = shards.iter().copied().map(Claim::whatever).collect();
+                        let result = self.store.acquire(None, &claims).await;
                         Input::Acquired { shards, result }
                     }
                     Output::Load { shard, epoch } => {

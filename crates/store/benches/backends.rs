@@ -20,7 +20,7 @@ use punctual_core::run::{Event, Origin, Run, Trigger};
 use punctual_core::schedule::{Schedule, When};
 use punctual_core::task::Task;
 use punctual_store::sqlite::{Durability, Options, Sqlite};
-use punctual_store::{JobFilter, RunFilter, Store};
+use punctual_store::{Claim, JobFilter, RunFilter, Store};
 
 const SHARDS: u16 = 64;
 const BATCH: usize = 1000;
@@ -70,8 +70,8 @@ impl Opened {
         let options = Options { shards: SHARDS, durability: Durability::Full };
         let store = Sqlite::open(&dir, options).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let all: Vec<ShardId> = (0..SHARDS).map(ShardId).collect();
-        let acquired = runtime.block_on(store.acquire(&all)).unwrap();
+        let all: Vec<Claim> = (0..SHARDS).map(ShardId).map(Claim::whatever).collect();
+        let acquired = runtime.block_on(store.acquire(None, &all)).unwrap();
         let shards = acquired.into_iter().map(|(shard, epoch)| {
             let loaded = runtime.block_on(store.load(shard, epoch)).unwrap();
             Shard { epoch, commit: loaded.commit, ids: IdMaker::new(shard, loaded.last_id) }

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use punctual_core::Timestamp;
 use punctual_core::change::{Batch, DeadLetter, Found, Loaded, RunRecord, Skip, TimerPage, TimerPlace, Want};
 use punctual_core::command::Expect;
-use punctual_core::ids::{Epoch, JobId, RunId, ShardId};
+use punctual_core::ids::{Epoch, JobId, RunId, SessionId, ShardId};
 use punctual_core::job::Job;
 use punctual_core::log;
 use punctual_core::name::{Name, Namespace};
@@ -19,6 +19,8 @@ use punctual_core::run::{Run, Status, Trigger};
 use punctual_core::schedule::calendar;
 
 pub mod error;
+pub mod membership;
+pub mod token;
 mod refusal;
 mod listing;
 mod keep;
@@ -28,6 +30,7 @@ pub mod sqlite;
 pub mod conformance;
 
 pub use error::Error;
+pub use membership::{Claim, Lease, Leases, Member, Session, Sessions};
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -36,9 +39,16 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// How many shards this store was created with. It never changes.
     fn shards(&self) -> u16;
 
-    /// Makes a new epoch of every named shard. Waits behind a transaction of an older epoch that is under way,
-    /// so that what it wrote is seen by the load that follows. Durable when it returns.
-    async fn acquire(&self, shards: &[ShardId]) -> Result<Vec<(ShardId, Epoch)>>;
+    /// The time by the store's clock, and who leads what.
+    async fn leases(&self) -> Result<Leases>;
+
+    /// Makes a new epoch, led by `by`, of every claimed shard that is still in the epoch its claim names; the others
+    /// are left alone and are not in the answer. What a former owner has under way is ended where the store can, and
+    /// else waited for, so that what it wrote is seen by the load that follows. Durable when it returns.
+    async fn acquire(&self, by: Option<SessionId>, claims: &[Claim]) -> Result<Vec<(ShardId, Epoch)>>;
+
+    /// Gives up shards that are still in the epoch named with them, and names who should lead them next.
+    async fn release(&self, shards: &[(ShardId, Epoch)], heir: Option<SessionId>) -> Result<()>;
 
     /// The live set of a shard, exactly as committed: every run that has not ended and does not merely wait for
     /// its due time. Refused with `Fenced` if the epoch is not the newest.
@@ -120,6 +130,19 @@ pub trait Store: Send + Sync + fmt::Debug {
 
     /// Notes that every job follows this version of a calendar; one that has another version by now is left alone.
     async fn settle_calendar(&self, namespace: &Namespace, name: &Name, version: u32) -> Result<()>;
+
+    /// What the cluster agreed on once under this name: the first who offers a value decides, and everybody gets that
+    /// one. Durable when it returns.
+    async fn agree(&self, name: &str, offer: &[u8]) -> Result<Vec<u8>>;
+
+    /// Every token, by name.
+    async fn tokens(&self) -> Result<Vec<token::Record>>;
+
+    /// Adds a token; false: the name is taken, and nothing happened. Durable when it returns.
+    async fn add_token(&self, record: &token::Record) -> Result<bool>;
+
+    /// Removes a token; false: there is none. Durable when it returns.
+    async fn remove_token(&self, name: &str) -> Result<bool>;
 
     async fn stats(&self) -> Result<Stats>;
 

@@ -16,6 +16,7 @@ pub mod diff;
 pub mod calendar_file;
 pub mod rest;
 pub mod yaml;
+pub mod grpc;
 
 pub use error::{Error, Place};
 pub use text::Text;

@@ -17,8 +17,8 @@ use punctual_core::name::Namespace;
 use punctual_core::run::{Event, Origin, Run, Trigger};
 use punctual_core::task::Task;
 use punctual_node::Handle;
-use punctual_store::Store;
 use punctual_store::sqlite::{Options, Sqlite};
+use punctual_store::{Claim, Store};
 use serde::Serialize;
 use tokio::task::JoinSet;
 
@@ -146,7 +146,10 @@ fn write_bare(folder: &Folder, count: usize) -> anyhow::Result<f64> {
     let store = Sqlite::open(folder.path(), Options::default())?;
     let shard = ShardId(0);
     let runtime = tokio::runtime::Handle::current();
-    let epoch = runtime.block_on(store.acquire(&[shard]))?.first().map_or(Epoch(1), |(_, epoch)| *epoch);
+    let epoch = runtime
+        .block_on(store.acquire(None, &[Claim::whatever(shard)]))?
+        .first()
+        .map_or(Epoch(1), |(_, epoch)| *epoch);
     let loaded = runtime.block_on(store.load(shard, epoch))?;
     let batches = bare_batches(&loaded, count);
     let watch = Stopwatch::start();

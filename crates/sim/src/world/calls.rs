@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use punctual_core::change::Batch;
 use punctual_node::{Input, Output};
-use punctual_store::{Error, Store};
+use punctual_store::{Claim, Error, Store};
 
 use super::{Happening, World, at_once};
 
@@ -66,7 +66,10 @@ impl World {
                 Input::Committed { lane, result: self.commit(&batches) }
             }
             Output::Acquire { shards } => {
-                let result = check().and_then(|()| at_once(self.store.acquire(&shards)));
+                let result = check().and_then(|()| {
+                    let claims: Vec<Claim> = shards.iter().copied().map(Claim::whatever).collect();
+                    at_once(self.store.acquire(None, &claims))
+                });
                 if result.is_ok() {
                     self.usurped.retain(|shard| !shards.contains(shard));
                 }

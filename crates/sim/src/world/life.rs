@@ -7,7 +7,7 @@ use punctual_core::ids::{ShardId, WorkerId};
 use punctual_engine::Ticket;
 use punctual_node::driver::Settings;
 use punctual_node::{Driver, Input, Output};
-use punctual_store::{PrunePolicy, Store};
+use punctual_store::{Claim, PrunePolicy, Store};
 
 use super::{Happening, SLEEP_MAX, World, at_once, millis};
 use crate::worker::Worker;
@@ -119,7 +119,7 @@ impl World {
             return;
         }
         let shard = ShardId(u16::try_from(self.dice.below(u64::from(self.size.shards))).unwrap_or(0));
-        if at_once(self.store.acquire(&[shard])).is_ok() {
+        if at_once(self.store.acquire(None, &[Claim::whatever(shard)])).is_ok() {
             self.witness.seen.usurped += 1;
             self.usurped.insert(shard);
         }

@@ -4,13 +4,13 @@ use punctual_core::change::Changes;
 use punctual_core::ids::{Epoch, ShardId};
 
 use super::given::*;
-use crate::{Error, Result, Store};
+use crate::{Claim, Error, Result, Store};
 
 /// Every acquisition outdates the one before, whoever made it.
 pub async fn every_acquisition_makes_a_larger_epoch(store: &dyn Store) -> Result<()> {
     let mut last = Epoch(0);
     for _ in 0..5 {
-        let acquired = store.acquire(&[SHARD]).await?;
+        let acquired = store.acquire(None, &[Claim::whatever(SHARD)]).await?;
         assert_eq!(acquired[0].0, SHARD);
         assert!(acquired[0].1 > last);
         last = acquired[0].1;
@@ -20,9 +20,10 @@ pub async fn every_acquisition_makes_a_larger_epoch(store: &dyn Store) -> Result
 
 /// A node takes all its shards at once, and each gets its own epoch.
 pub async fn several_shards_are_acquired_at_once(store: &dyn Store) -> Result<()> {
-    store.acquire(&[OTHER]).await?;
+    store.acquire(None, &[Claim::whatever(OTHER)]).await?;
     let all: Vec<ShardId> = (0..store.shards()).map(ShardId).collect();
-    let acquired = store.acquire(&all).await?;
+    let claims: Vec<Claim> = all.iter().copied().map(Claim::whatever).collect();
+    let acquired = store.acquire(None, &claims).await?;
     assert_eq!(acquired.iter().map(|(shard, _)| *shard).collect::<Vec<_>>(), all);
     for (shard, epoch) in acquired {
         assert_eq!(epoch, Epoch(if shard == OTHER { 2 } else { 1 }));
@@ -33,7 +34,7 @@ pub async fn several_shards_are_acquired_at_once(store: &dyn Store) -> Result<()
 /// If one of the shards cannot be had, none was touched.
 pub async fn an_acquisition_that_fails_outdates_nobody(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
-    assert!(store.acquire(&[SHARD, ShardId(store.shards())]).await.is_err());
+    assert!(store.acquire(None, &[SHARD, ShardId(store.shards())].map(Claim::whatever)).await.is_err());
     leader.commit(store, Changes::default()).await
 }
 

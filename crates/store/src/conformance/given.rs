@@ -16,7 +16,7 @@ use punctual_core::schedule::{Schedule, When};
 use punctual_core::task::Task;
 use smallvec::smallvec;
 
-use crate::{Result, Store};
+use crate::{Claim, Result, Store};
 
 pub const SHARD: ShardId = ShardId(3);
 pub const OTHER: ShardId = ShardId(5);
@@ -40,7 +40,7 @@ pub struct Leader {
 impl Leader {
     /// Acquires and loads.
     pub async fn of(store: &dyn Store, shard: ShardId) -> Result<Leader> {
-        let acquired = store.acquire(&[shard]).await?;
+        let acquired = store.acquire(None, &[Claim::whatever(shard)]).await?;
         assert_eq!(acquired.len(), 1);
         let loaded = store.load(shard, acquired[0].1).await?;
         let Loaded { epoch, commit, last_id, .. } = loaded;
@@ -232,4 +232,15 @@ pub fn failed(run: &Run, when: Timestamp) -> Run {
     let run = running(run);
     let outcome = Outcome { exit_code: Some(1), ..Outcome::failed(when, "it broke") };
     happens(&run, Event::Reported { token: run.token, outcome }, when)
+}
+
+/// Looks again and again, because a clock that is not ours has to move.
+pub async fn wait_until(what: &str, mut is_so: impl AsyncFnMut() -> Result<bool>) -> Result<()> {
+    for _ in 0..500 {
+        if is_so().await? {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("waited in vain until {what}");
 }

@@ -1,17 +1,21 @@
 //! What a store is: whatever passes these cases.
 //!
 //! A case is a plain function over a store that is new and has at least eight shards. A backend names itself and how
-//! such a store is opened, and gets one test for each case:
+//! such a store is opened, and gets one test for each case. Those of `sessions` are for whatever keeps them, a store or
+//! not:
 //!
 //! ```ignore
-//! fn open() -> (Memory, ()) { (Memory::new(8), ()) } // and what must outlive the store
+//! async fn open() -> (Memory, ()) { (Memory::new(8), ()) } // and what must outlive the store
 //! punctual_store::conformance!(memory, open);
+//! punctual_store::sessions_conformance!(memory_sessions, open);
 //! ```
 
 pub mod given;
 
 pub mod fence;
 pub mod acquire;
+pub mod leases;
+pub mod sessions;
 pub mod rows;
 pub mod load;
 pub mod timers;
@@ -19,6 +23,7 @@ pub mod keys;
 pub mod runs;
 pub mod listing;
 pub mod calendars;
+pub mod admin;
 pub mod logs;
 pub mod prune;
 
@@ -51,6 +56,13 @@ macro_rules! conformance {
                     only_the_newest_epoch_loads
                     the_last_id_outlives_its_leader
                     commit_numbers_go_on_through_epochs;
+                leases:
+                    a_lease_names_its_owner
+                    of_two_who_claim_one_epoch_the_first_has_it
+                    a_released_shard_names_its_heir
+                    an_outdated_release_changes_nothing
+                    the_epoch_fences_and_the_lease_does_not
+                    the_clock_of_the_store_goes_on;
                 rows:
                     an_insert_of_a_row_that_is_there_is_refused
                     an_update_of_a_row_that_is_not_there_is_refused
@@ -111,6 +123,11 @@ macro_rules! conformance {
                     no_version_of_a_calendar_comes_twice
                     calendars_are_listed_by_namespace_and_name
                     the_jobs_that_keep_to_a_calendar_are_found;
+                admin:
+                    the_first_offer_is_agreed_on
+                    those_who_offer_at_once_agree
+                    tokens_read_back_as_they_were_added
+                    a_token_has_its_name_for_itself;
                 logs:
                     logs_read_back_in_order
                     a_doubled_chunk_changes_nothing
@@ -134,6 +151,26 @@ macro_rules! conformance {
     };
 }
 
+/// One named test for each case of whatever keeps sessions.
+#[macro_export]
+macro_rules! sessions_conformance {
+    ($backend:ident, $open:path) => {
+        mod $backend {
+            use super::*;
+
+            $crate::conformance_tests! {
+                $open;
+                sessions:
+                    those_who_renew_see_each_other
+                    a_renewal_says_what_is_so_now
+                    a_session_that_is_not_renewed_ends
+                    a_session_that_is_renewed_gets_older
+                    a_session_ends_when_its_node_leaves;
+            }
+        }
+    };
+}
+
 #[doc(hidden)]
 #[macro_export]
 macro_rules! conformance_tests {
@@ -141,7 +178,7 @@ macro_rules! conformance_tests {
         $($(
             #[tokio::test]
             async fn $case() {
-                let (store, _kept) = $open();
+                let (store, _kept) = $open().await;
                 $crate::conformance::$group::$case(&store).await.unwrap();
             }
         )*)*
@@ -152,17 +189,19 @@ macro_rules! conformance_tests {
 mod tests {
     use crate::memory::Memory;
 
-    fn open() -> (Memory, ()) {
+    async fn open() -> (Memory, ()) {
         (Memory::new(8), ())
     }
 
     crate::conformance!(memory, open);
+    crate::sessions_conformance!(memory_sessions, open);
 
     #[test]
     fn every_case_is_listed() {
         let files = [
             include_str!("fence.rs"),
             include_str!("acquire.rs"),
+            include_str!("leases.rs"),
             include_str!("rows.rs"),
             include_str!("load.rs"),
             include_str!("timers.rs"),
@@ -170,8 +209,10 @@ mod tests {
             include_str!("runs.rs"),
             include_str!("listing.rs"),
             include_str!("calendars.rs"),
+            include_str!("admin.rs"),
             include_str!("logs.rs"),
             include_str!("prune.rs"),
+            include_str!("sessions.rs"),
         ];
         let written = files.iter().flat_map(|file| file.split("\npub async fn ").skip(1));
         let written: Vec<&str> = written.filter_map(|text| text.split('(').next()).collect();

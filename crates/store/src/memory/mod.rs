@@ -10,11 +10,14 @@ mod tables;
 mod reads;
 mod prune;
 mod calendars;
+mod membership;
 
+use std::collections::btree_map::Entry;
 use std::fmt;
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
@@ -23,29 +26,46 @@ use punctual_core::change::{
     Batch, DeadLetter, Found, Loaded, Revision, Row, RowKey, RunRecord, Skip, TimerPage, TimerPlace, Want,
 };
 use punctual_core::command::Expect;
-use punctual_core::ids::{Epoch, JobId, RunId, SHARDS_MAX, ShardId, Token};
+use punctual_core::ids::{Epoch, JobId, RunId, SHARDS_MAX, SessionId, ShardId, Token};
 use punctual_core::job::Job;
 use punctual_core::log;
 use punctual_core::name::{Name, Namespace};
 use punctual_core::run::Run;
 use punctual_core::schedule::calendar;
+use punctual_core::time::Clock;
 
 use self::tables::Tables;
 use crate::{
-    CalendarFilter, Error, JobFilter, LetterFilter, PrunePolicy, PutCalendar, Result, RunFilter, Stats,
-    Store, Swap,
+    CalendarFilter, Claim, Error, JobFilter, Leases, LetterFilter, Member, PrunePolicy, PutCalendar, Result,
+    RunFilter, Session, Sessions, Stats, Store, Swap, token,
 };
 
 pub struct Memory {
     shards: u16,
+    clock: Arc<dyn Clock>,
     tables: Mutex<Tables>,
 }
 
 impl Memory {
-    /// An empty store.
+    /// An empty store that goes by the machine's clock.
     pub fn new(shards: u16) -> Self {
+        Memory::with_clock(shards, Arc::new(Machine))
+    }
+
+    pub fn with_clock(shards: u16, clock: Arc<dyn Clock>) -> Self {
         assert!((1..=SHARDS_MAX).contains(&shards), "a store has 1 to {SHARDS_MAX} shards");
-        Memory { shards, tables: Mutex::new(Tables::new(shards)) }
+        Memory { shards, clock, tables: Mutex::new(Tables::new(shards)) }
+    }
+}
+
+#[derive(Debug)]
+struct Machine;
+
+impl Clock for Machine {
+    #[expect(clippy::disallowed_methods, reason = "a store has a clock of its own, and this is all of it")]
+    fn now(&self) -> Timestamp {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Timestamp::MIN + since
     }
 }
 
@@ -61,8 +81,17 @@ impl Store for Memory {
         self.shards
     }
 
-    async fn acquire(&self, shards: &[ShardId]) -> Result<Vec<(ShardId, Epoch)>> {
-        self.tables.lock().acquire(shards)
+    async fn leases(&self) -> Result<Leases> {
+        Ok(Leases { now: self.clock.now(), shards: self.tables.lock().leases() })
+    }
+
+    async fn acquire(&self, by: Option<SessionId>, claims: &[Claim]) -> Result<Vec<(ShardId, Epoch)>> {
+        self.tables.lock().acquire(by, claims)
+    }
+
+    async fn release(&self, shards: &[(ShardId, Epoch)], heir: Option<SessionId>) -> Result<()> {
+        self.tables.lock().release(shards, heir);
+        Ok(())
     }
 
     async fn load(&self, shard: ShardId, epoch: Epoch) -> Result<Loaded> {
@@ -176,6 +205,28 @@ impl Store for Memory {
         Ok(())
     }
 
+    async fn agree(&self, name: &str, offer: &[u8]) -> Result<Vec<u8>> {
+        Ok(self.tables.lock().agreed.entry(name.to_owned()).or_insert_with(|| offer.to_vec()).clone())
+    }
+
+    async fn tokens(&self) -> Result<Vec<token::Record>> {
+        Ok(self.tables.lock().tokens.values().cloned().collect())
+    }
+
+    async fn add_token(&self, record: &token::Record) -> Result<bool> {
+        match self.tables.lock().tokens.entry(record.name.clone()) {
+            Entry::Occupied(_) => Ok(false),
+            Entry::Vacant(place) => {
+                place.insert(record.clone());
+                Ok(true)
+            }
+        }
+    }
+
+    async fn remove_token(&self, name: &str) -> Result<bool> {
+        Ok(self.tables.lock().tokens.remove(name).is_some())
+    }
+
     async fn stats(&self) -> Result<Stats> {
         Ok(self.tables.lock().stats())
     }
@@ -207,5 +258,17 @@ impl Store for Memory {
 
     async fn backup(&self, _to: &Path) -> Result<()> {
         Err(Error::Unusable("a store in memory has nothing to back up: open one on disk".to_owned()))
+    }
+}
+
+#[async_trait]
+impl Sessions for Memory {
+    async fn renew(&self, session: &Session, ttl: Duration) -> Result<Vec<Member>> {
+        Ok(self.tables.lock().renew(session, ttl, self.clock.now()))
+    }
+
+    async fn leave(&self, session: SessionId) -> Result<()> {
+        self.tables.lock().sessions.remove(&session);
+        Ok(())
     }
 }

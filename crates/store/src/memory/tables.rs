@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use punctual_core::change::{Batch, Change, Row, RowKey, TimerPlace};
-use punctual_core::ids::{Epoch, JobId, RunId, ShardId};
+use punctual_core::ids::{Epoch, JobId, RunId, SessionId, ShardId};
 use punctual_core::log;
 use punctual_core::name::{Name, Namespace};
 use punctual_core::schedule::calendar;
 
-use crate::{Error, Result, refusal};
+use super::membership::Standing;
+use crate::{Error, Result, refusal, token};
 
 /// A row's key with its shard: the text of a unique key alone does not tell it.
 type Place = (RowKey, ShardId);
@@ -24,6 +25,9 @@ pub(super) struct Tables {
     pub(super) calendars: BTreeMap<(Namespace, Name), Arc<calendar::Record>>,
     /// The last version that any calendar was given.
     pub(super) calendar_version: u32,
+    pub(super) sessions: BTreeMap<SessionId, Standing>,
+    pub(super) agreed: BTreeMap<String, Vec<u8>>,
+    pub(super) tokens: BTreeMap<String, token::Record>,
 }
 
 /// The row that fences a shard.
@@ -32,6 +36,8 @@ pub(super) struct Shard {
     pub(super) epoch: Epoch,
     pub(super) commit: u64,
     pub(super) last_id: i64,
+    pub(super) owner: Option<SessionId>,
+    pub(super) heir: Option<SessionId>,
 }
 
 /// What a refused commit has to take back.
@@ -50,21 +56,10 @@ impl Tables {
             logs: BTreeMap::new(),
             calendars: BTreeMap::new(),
             calendar_version: 0,
+            sessions: BTreeMap::new(),
+            agreed: BTreeMap::new(),
+            tokens: BTreeMap::new(),
         }
-    }
-
-    /// An acquisition counts as a commit, so that a shard's commit number never comes twice.
-    pub(super) fn acquire(&mut self, shards: &[ShardId]) -> Result<Vec<(ShardId, Epoch)>> {
-        if let Some(shard) = shards.iter().find(|shard| usize::from(shard.0) >= self.shards.len()) {
-            return Err(refusal::no_such_shard(*shard));
-        }
-        let acquired = shards.iter().map(|shard| {
-            let row = &mut self.shards[usize::from(shard.0)];
-            row.epoch.0 += 1;
-            row.commit += 1;
-            (*shard, row.epoch)
-        });
-        Ok(acquired.collect())
     }
 
     pub(super) fn commit(&mut self, batches: &[Batch]) -> Result<()> {

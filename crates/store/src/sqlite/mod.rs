@@ -33,6 +33,8 @@ mod reader;
 mod shard;
 mod doors;
 mod calendars;
+mod membership;
+mod admin;
 mod walk;
 mod logs;
 mod circle;
@@ -45,6 +47,7 @@ mod tests;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
@@ -53,7 +56,7 @@ use punctual_core::change::{
     Batch, DeadLetter, Found, Loaded, Revision, RunRecord, Skip, TimerPage, TimerPlace, Want,
 };
 use punctual_core::command::Expect;
-use punctual_core::ids::{Epoch, JobId, RunId, ShardId};
+use punctual_core::ids::{Epoch, JobId, RunId, SessionId, ShardId};
 use punctual_core::job::Job;
 use punctual_core::log;
 use punctual_core::name::{Name, Namespace};
@@ -70,7 +73,8 @@ use self::reader::Reader;
 use self::walk::Walk;
 use self::writer::Writer;
 use crate::{
-    CalendarFilter, JobFilter, LetterFilter, PrunePolicy, PutCalendar, Result, RunFilter, Stats, Store, Swap,
+    CalendarFilter, Claim, JobFilter, Leases, LetterFilter, Member, PrunePolicy, PutCalendar, Result,
+    RunFilter, Session, Sessions, Stats, Store, Swap, token,
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -126,9 +130,18 @@ impl Store for Sqlite {
         self.shards
     }
 
-    async fn acquire(&self, shards: &[ShardId]) -> Result<Vec<(ShardId, Epoch)>> {
+    async fn leases(&self) -> Result<Leases> {
+        self.leader.ask(|reader| reader.read(|snapshot| snapshot.leases())).await
+    }
+
+    async fn acquire(&self, by: Option<SessionId>, claims: &[Claim]) -> Result<Vec<(ShardId, Epoch)>> {
+        let claims = claims.to_vec();
+        self.writer.ask(move |writer| writer.acquire(by, &claims)).await
+    }
+
+    async fn release(&self, shards: &[(ShardId, Epoch)], heir: Option<SessionId>) -> Result<()> {
         let shards = shards.to_vec();
-        self.writer.ask(move |writer| writer.acquire(&shards)).await
+        self.writer.ask(move |writer| writer.release(&shards, heir)).await
     }
 
     async fn load(&self, shard: ShardId, epoch: Epoch) -> Result<Loaded> {
@@ -238,6 +251,25 @@ impl Store for Sqlite {
         self.writer.ask(move |writer| writer.settle_calendar(&namespace, &name, version)).await
     }
 
+    async fn agree(&self, name: &str, offer: &[u8]) -> Result<Vec<u8>> {
+        let (name, offer) = (name.to_owned(), offer.to_vec());
+        self.writer.ask(move |writer| writer.agree(&name, &offer)).await
+    }
+
+    async fn tokens(&self) -> Result<Vec<token::Record>> {
+        self.doors.ask(|reader| reader.read(|snapshot| snapshot.tokens())).await
+    }
+
+    async fn add_token(&self, record: &token::Record) -> Result<bool> {
+        let record = record.clone();
+        self.writer.ask(move |writer| writer.add_token(&record)).await
+    }
+
+    async fn remove_token(&self, name: &str) -> Result<bool> {
+        let name = name.to_owned();
+        self.writer.ask(move |writer| writer.remove_token(&name)).await
+    }
+
     async fn stats(&self) -> Result<Stats> {
         self.doors.ask(|reader| reader.read(|snapshot| snapshot.stats())).await
     }
@@ -261,5 +293,17 @@ impl Store for Sqlite {
 
     async fn backup(&self, to: &Path) -> Result<()> {
         backup::start(self.folder.clone(), to.to_owned()).await
+    }
+}
+
+#[async_trait]
+impl Sessions for Sqlite {
+    async fn renew(&self, session: &Session, ttl: Duration) -> Result<Vec<Member>> {
+        let session = session.clone();
+        self.writer.ask(move |writer| writer.renew(&session, ttl)).await
+    }
+
+    async fn leave(&self, session: SessionId) -> Result<()> {
+        self.writer.ask(move |writer| writer.leave(session)).await
     }
 }

@@ -14,8 +14,12 @@ pub(super) mod shards {
          WHERE shard = ?1 AND epoch = ?2 AND commit_no = ?3";
     pub(in crate::sqlite) const PRUNED: &str =
         "UPDATE shards SET history_runs = history_runs - ?2 WHERE shard = ?1";
-    pub(in crate::sqlite) const ACQUIRE: &str = "UPDATE shards SET epoch = epoch + 1, commit_no = commit_no + 1 \
-         WHERE shard = ?1 RETURNING epoch";
+    pub(in crate::sqlite) const ACQUIRE: &str = "UPDATE shards SET epoch = epoch + 1, commit_no = commit_no + 1, \
+         owner = ?3, heir = NULL WHERE shard = ?1 AND epoch = coalesce(?2, epoch) RETURNING epoch";
+    pub(in crate::sqlite) const RELEASE: &str =
+        "UPDATE shards SET owner = NULL, heir = ?3 WHERE shard = ?1 AND epoch = ?2";
+    pub(in crate::sqlite) const EXISTS: &str = "SELECT 1 FROM shards WHERE shard = ?1";
+    pub(in crate::sqlite) const LEASES: &str = "SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER), shard, epoch, owner, heir FROM shards ORDER BY shard";
     pub(in crate::sqlite) const GET: &str =
         "SELECT commit_no, last_id FROM shards WHERE shard = ?1 AND epoch = ?2";
     pub(in crate::sqlite) const HAVE_TABLE: &str =
@@ -23,6 +27,29 @@ pub(super) mod shards {
     pub(in crate::sqlite) const TOTAL: &str = "SELECT count(*), coalesce(sum(commit_no), 0) FROM shards";
     pub(in crate::sqlite) const STATS: &str =
         "SELECT sum(jobs), sum(live_runs), sum(history_runs), sum(dead_letters) FROM shards";
+}
+
+pub(super) mod sessions {
+    /// The machine's clock is the store's.
+    pub(in crate::sqlite) const NOW: &str = "SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER)";
+    pub(in crate::sqlite) const EXPIRE: &str = "DELETE FROM sessions WHERE until <= ?1";
+    pub(in crate::sqlite) const RENEW: &str = "INSERT INTO sessions (id, node, address, weight, embedded, load, since, until) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (id) DO UPDATE SET node = ?2, address = ?3, weight = ?4, \
+         embedded = ?5, load = ?6, until = ?8";
+    pub(in crate::sqlite) const ALL: &str =
+        "SELECT id, node, address, weight, embedded, load, since FROM sessions ORDER BY id";
+    pub(in crate::sqlite) const LEAVE: &str = "DELETE FROM sessions WHERE id = ?1";
+}
+
+pub(super) mod admin {
+    pub(in crate::sqlite) const OFFER: &str =
+        "INSERT INTO agreed (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO NOTHING";
+    pub(in crate::sqlite) const AGREED: &str = "SELECT value FROM agreed WHERE name = ?1";
+    pub(in crate::sqlite) const TOKENS: &str =
+        "SELECT name, hash, role, created_at, expires_at FROM tokens ORDER BY name";
+    pub(in crate::sqlite) const ADD_TOKEN: &str = "INSERT INTO tokens (name, hash, role, created_at, expires_at) \
+         VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (name) DO NOTHING";
+    pub(in crate::sqlite) const REMOVE_TOKEN: &str = "DELETE FROM tokens WHERE name = ?1";
 }
 
 /// In the order in which `rows::job` reads them.

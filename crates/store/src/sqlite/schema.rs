@@ -23,6 +23,7 @@ pub(super) const STATE: Schema = Schema {
         include_str!("migrations/0001.sql"),
         include_str!("migrations/0002.sql"),
         include_str!("migrations/0003.sql"),
+        include_str!("migrations/0004.sql"),
     ],
 };
 /// "PNCL"

@@ -8,17 +8,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use punctual_core::change::Batch;
-use punctual_core::ids::{Epoch, ShardId};
+use rusqlite::Connection;
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OptionalExtension};
 
 use super::changes::Statements;
 use super::checkpoint::Checkpoints;
 use super::failure::{Failure, Health};
 use super::mark::Mark;
-use super::queries;
 use super::transaction::transact;
-use crate::{Error, Result, refusal};
+use crate::{Error, Result};
 
 pub(super) struct Writer {
     /// First, so that the helper's connection is closed before this one: the last to close empties the log.
@@ -62,22 +60,6 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes new epochs. It stands in line behind every commit of the older ones, so a load that follows sees them.
-    pub(super) fn acquire(&mut self, shards: &[ShardId]) -> Result<Vec<(ShardId, Epoch)>> {
-        let acquired = self.transact(|connection, _| {
-            let mut statement = connection.prepare_cached(queries::shards::ACQUIRE)?;
-            let mut acquired = Vec::with_capacity(shards.len());
-            for shard in shards {
-                let epoch = statement.query_row([shard.0], |row| row.get(0)).optional()?;
-                let epoch = epoch.ok_or_else(|| refusal::no_such_shard(*shard))?;
-                acquired.push((*shard, Epoch(epoch)));
-            }
-            Ok(acquired)
-        })?;
-        self.acknowledge(shards.len());
-        Ok(acquired)
-    }
-
     pub(super) fn transact<T>(
         &mut self,
         work: impl FnOnce(&Connection, &mut Vec<u8>) -> Result<T, Failure>,
@@ -93,7 +75,7 @@ impl Writer {
         &self.connection
     }
 
-    fn acknowledge(&mut self, commits: usize) {
+    pub(super) fn acknowledge(&mut self, commits: usize) {
         self.commits += commits as u64;
         if let Some(mark) = &self.mark {
             mark.commits(self.commits);

@@ -27,7 +27,12 @@ fn open_temporary() -> (Sqlite, TempDir) {
     (store, dir)
 }
 
-crate::conformance!(suite, open_temporary);
+async fn open_for_suite() -> (Sqlite, TempDir) {
+    open_temporary()
+}
+
+crate::conformance!(suite, open_for_suite);
+crate::sessions_conformance!(sessions, open_for_suite);
 
 fn open(dir: &Path) -> crate::Result<Sqlite> {
     Sqlite::open(dir, options(Durability::Full))

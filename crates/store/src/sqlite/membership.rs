@@ -1,0 +1,106 @@
+//! Sessions and leases. One process holds the folder, so they matter only to whoever asks through the contract.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_core::Timestamp;
+use punctual_core::ids::{Epoch, SessionId, ShardId};
+use rusqlite::{OptionalExtension, Row};
+
+use super::failure::Failure;
+use super::queries::{self, sessions, shards};
+use super::reader::Snapshot;
+use super::writer::Writer;
+use crate::{Claim, Lease, Leases, Member, Result, Session, refusal};
+
+impl Snapshot<'_> {
+    pub(super) fn leases(&self) -> Result<Leases, Failure> {
+        let rows = self.all(shards::LEASES, (), |row| {
+            let lease = Lease {
+                shard: ShardId(row.get(1)?),
+                epoch: Epoch(row.get(2)?),
+                owner: row.get::<_, Option<i64>>(3)?.map(SessionId),
+                heir: row.get::<_, Option<i64>>(4)?.map(SessionId),
+            };
+            Ok((Timestamp::from_millis(row.get(0)?), lease))
+        })?;
+        let now = rows.first().map_or(Timestamp::MIN, |(now, _)| *now);
+        Ok(Leases { now, shards: rows.into_iter().map(|(_, lease)| lease).collect() })
+    }
+}
+
+impl Writer {
+    /// Makes new epochs. It stands in line behind every commit of the older ones, so a load that follows sees them.
+    pub(super) fn acquire(
+        &mut self,
+        by: Option<SessionId>,
+        claims: &[Claim],
+    ) -> Result<Vec<(ShardId, Epoch)>> {
+        let acquired = self.transact(|connection, _| {
+            let mut exists = connection.prepare_cached(shards::EXISTS)?;
+            let mut statement = connection.prepare_cached(shards::ACQUIRE)?;
+            let mut acquired = Vec::with_capacity(claims.len());
+            for Claim { shard, than } in claims {
+                let params = (shard.0, than.map(|epoch| epoch.0), by.map(|session| session.0));
+                match statement.query_row(params, |row| row.get(0)).optional()? {
+                    Some(epoch) => acquired.push((*shard, Epoch(epoch))),
+                    None if exists.exists([shard.0])? => {}
+                    None => return Err(refusal::no_such_shard(*shard).into()),
+                }
+            }
+            Ok(acquired)
+        })?;
+        self.acknowledge(acquired.len());
+        Ok(acquired)
+    }
+
+    pub(super) fn release(&mut self, released: &[(ShardId, Epoch)], heir: Option<SessionId>) -> Result<()> {
+        self.transact(|connection, _| {
+            let mut statement = connection.prepare_cached(shards::RELEASE)?;
+            for (shard, epoch) in released {
+                statement.execute((shard.0, epoch.0, heir.map(|session| session.0)))?;
+            }
+            Ok(())
+        })
+    }
+
+    pub(super) fn renew(&mut self, session: &Session, ttl: Duration) -> Result<Vec<Member>> {
+        self.transact(|connection, _| {
+            let now = connection.prepare_cached(sessions::NOW)?.query_row([], |row| row.get(0))?;
+            let now = Timestamp::from_millis(now);
+            connection.prepare_cached(sessions::EXPIRE)?.execute([now.as_millis()])?;
+            connection.prepare_cached(sessions::RENEW)?.execute((
+                session.id.0,
+                &*session.node,
+                session.address.as_deref(),
+                session.weight,
+                session.embedded,
+                session.load,
+                now.as_millis(),
+                (now + ttl).as_millis(),
+            ))?;
+            let mut all = connection.prepare_cached(sessions::ALL)?;
+            let members = all.query_and_then([], |row| member(row, now))?;
+            members.collect()
+        })
+    }
+
+    pub(super) fn leave(&mut self, session: SessionId) -> Result<()> {
+        self.transact(|connection, _| {
+            connection.prepare_cached(queries::sessions::LEAVE)?.execute([session.0])?;
+            Ok(())
+        })
+    }
+}
+
+fn member(row: &Row<'_>, now: Timestamp) -> Result<Member, Failure> {
+    let session = Session {
+        id: SessionId(row.get(0)?),
+        node: Arc::from(row.get::<_, String>(1)?),
+        address: row.get::<_, Option<String>>(2)?.map(Arc::from),
+        weight: row.get(3)?,
+        embedded: row.get(4)?,
+        load: row.get(5)?,
+    };
+    Ok(Member { session, age: now.since(Timestamp::from_millis(row.get(6)?)) })
+}

@@ -1,0 +1,6 @@
+//! The gRPC types, made from `proto/`.
+
+#[expect(clippy::all, reason = "made by a program")]
+pub mod v1 {
+    tonic::include_proto!("punctual.v1");
+}
