@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use punctual_core::command::{Answer, Command, Refusal};
 use punctual_core::log::Chunk;
 use punctual_store::Store;
-use tokio::sync::{OwnedRwLockReadGuard, mpsc, oneshot, watch};
+use tokio::sync::{Notify, OwnedRwLockReadGuard, mpsc, oneshot, watch};
 
 use crate::calendars::Calendars;
 use crate::followers::Followers;
@@ -34,6 +34,9 @@ pub enum Failure {
     /// The shard cannot decide now. Whether it happened is unknown; asking again with the same key is safe.
     #[error("{0}")]
     Unavailable(String),
+    /// Another node leads the shard, or nobody yet: nothing happened.
+    #[error("its shard is not led here; try again")]
+    Elsewhere,
     /// There is no room to write: nothing happened.
     #[error("{0}")]
     Full(String),
@@ -73,6 +76,7 @@ pub struct Handle {
     pub(crate) calendars: Calendars,
     pub(crate) followers: Arc<Followers>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) nudges: Arc<Notify>,
 }
 
 impl Handle {
@@ -122,6 +126,11 @@ impl Handle {
     /// Commands that wait to be taken by the loop.
     pub fn asks(&self) -> usize {
         self.asks.max_capacity() - self.asks.capacity()
+    }
+
+    /// There is something to look at in the cluster.
+    pub fn nudge(&self) {
+        self.nudges.notify_one();
     }
 
     pub fn status(&self) -> Status {

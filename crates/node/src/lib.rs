@@ -5,6 +5,8 @@ pub mod calendars;
 pub mod followers;
 pub mod metrics;
 pub mod driver;
+pub mod store_clock;
+pub mod cluster;
 pub mod node;
 pub mod retention;
 

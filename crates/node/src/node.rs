@@ -14,12 +14,13 @@ use punctual_core::ids::{RunId, Token, WorkerId};
 use punctual_core::limits::COMMIT_BATCH_MAX;
 use punctual_core::time::Clock;
 use punctual_engine::Ticket;
-use punctual_store::{Claim, Error, Store};
+use punctual_store::{Error, Store};
 use rustc_hash::FxHashMap;
-use tokio::sync::{OwnedRwLockReadGuard, mpsc, oneshot, watch};
+use tokio::sync::{Notify, OwnedRwLockReadGuard, mpsc, oneshot, watch};
 use tracing::{error, warn};
 
 use crate::calendars::{Calendars, Keeper};
+use crate::cluster::Cluster;
 use crate::driver::{Driver, Input, Output, Settings};
 use crate::followers::Followers;
 use crate::handle::{ASKS_MAX, Ask, Failure, Handle, Status, WorkerStatus};
@@ -45,9 +46,11 @@ pub struct Config {
     pub lanes: usize,
     pub attempt_lease: Duration,
     pub shard_lease: Duration,
+    /// None: this node is alone with its store, and leads every shard.
+    pub cluster: Option<Cluster>,
 }
 
-/// A node that leads every shard of its store.
+/// A node that leads shards of a store: all of them when it is alone.
 #[derive(Debug)]
 pub struct Node {
     handle: Handle,
@@ -103,6 +106,7 @@ impl Node {
         let (status_in, status) = watch::channel(Status::default());
         let (stop_in, stop) = watch::channel(false);
         let (results_in, results) = mpsc::unbounded_channel();
+        let nudges_in = Arc::new(Notify::new());
         let (calendars, edits, settled) = Calendars::new();
         let metrics = Arc::new(Metrics::default());
         let handle = Handle {
@@ -113,6 +117,7 @@ impl Node {
             calendars,
             followers: Arc::new(Followers::default()),
             metrics: Arc::clone(&metrics),
+            nudges: Arc::clone(&nudges_in),
         };
         let keeper = Keeper::new(handle.clone(), Arc::clone(&config.clock), edits, settled, stop.clone());
         let keeper = tokio::spawn(keeper.run());
@@ -120,6 +125,7 @@ impl Node {
             shards: config.store.shards(),
             lanes: config.lanes,
             shard_lease: config.shard_lease,
+            session: config.cluster.as_ref().map(|cluster| cluster.session.clone()),
             commit_batch: COMMIT_BATCH_MAX,
             engine: punctual_engine::Settings { attempt_lease: config.attempt_lease, ..Default::default() },
         };
@@ -130,6 +136,8 @@ impl Node {
             followers: Arc::clone(&handle.followers),
             store: config.store,
             clock: config.clock,
+            cluster: config.cluster,
+            nudges: nudges_in,
             runtime: tokio::runtime::Handle::current(),
             metrics,
             results_in,
@@ -188,6 +196,8 @@ async fn commit(store: &dyn Store, batches: Arc<Vec<Batch>>, metrics: &Metrics) 
 
 struct Carrier {
     driver: Driver,
+    cluster: Option<Cluster>,
+    nudges: Arc<Notify>,
     followers: Arc<Followers>,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
@@ -220,6 +230,7 @@ enum Arrived {
     Asks(Vec<Ask>),
     Linked(Linked),
     Result(Input),
+    Nudge,
     Time,
     Stop,
 }
@@ -232,20 +243,37 @@ impl Carrier {
             self.driver.settle_down(now);
             self.carry_out();
             self.tell_status();
-            if self.failed.is_some() || (self.stopping && self.in_flight == 0) {
-                return;
+            if self.failed.is_some() || (self.stopping && self.in_flight == 0 && self.has_parted()) {
+                return self.leave().await;
             }
             if self.stopping {
                 let until = *parting.get_or_insert(self.clock.now() + PARTING_MAX);
                 if self.clock.now() >= until {
                     warn!("stopping with a commit still under way; its outcome is found at the next start");
-                    return;
+                    return self.leave().await;
                 }
             }
             let first = self.next_arrival().await;
             self.handle(first);
             self.drain();
         }
+    }
+
+    /// Whether no shard is led here any more; a node that is alone keeps its own.
+    fn has_parted(&self) -> bool {
+        self.cluster.is_none() || self.driver.leads_nothing()
+    }
+
+    /// Tells the others at once that this node is gone.
+    async fn leave(&self) {
+        let Some(Cluster { sessions, session, .. }) = self.cluster.clone() else { return };
+        let leaving = self.runtime.spawn(async move {
+            let left = tokio::time::timeout(PARTING_MAX, sessions.leave(session.id)).await;
+            if !matches!(left, Ok(Ok(()))) {
+                warn!("could not say good-bye: the others notice it when the session ends");
+            }
+        });
+        drop(leaving.await);
     }
 
     /// One wrong reading would fire everything up to it; a clock that was really set says so twice.
@@ -281,6 +309,7 @@ impl Carrier {
             changed = self.stop.changed(), if !self.stopping => {
                 if changed.is_err() || *self.stop.borrow() { Arrived::Stop } else { Arrived::Time }
             }
+            () = self.nudges.notified() => Arrived::Nudge,
             () = tokio::time::sleep(sleep.checked_sub(TICK).unwrap_or(sleep)) => Arrived::Time,
         }
     }
@@ -319,7 +348,7 @@ impl Carrier {
                 self.step(Input::Left { worker });
             }
             Arrived::Result(result) => {
-                if matches!(result, Input::Committed { .. }) {
+                if matches!(result, Input::Committed { .. } | Input::Released) {
                     self.in_flight -= 1;
                 }
                 self.step(result);
@@ -327,7 +356,11 @@ impl Carrier {
                 self.carry_out();
             }
             Arrived::Time => self.step(Input::Wake),
-            Arrived::Stop => self.stopping = true,
+            Arrived::Nudge => self.step(Input::Nudged),
+            Arrived::Stop => {
+                self.stopping = true;
+                self.step(Input::Stop);
+            }
         }
     }
 
@@ -377,15 +410,28 @@ impl Carrier {
         let (store, results) = (Arc::clone(&self.store), self.results_in.clone());
         let followers = Arc::clone(&self.followers);
         let metrics = Arc::clone(&self.metrics);
-        if matches!(output, Output::Commit { .. }) {
+        if matches!(output, Output::Commit { .. } | Output::Release { .. }) {
             self.in_flight += 1;
         }
+        let cluster = self.cluster.clone();
+        let heir = self.heir_address(&output);
         self.runtime.spawn(async move {
             let input = match output {
-                Output::Acquire { shards } => {
-                    let claims: Vec<Claim> = shards.iter().copied().map(Claim::whatever).collect();
-                    let result = store.acquire(None, &claims).await;
-                    Input::Acquired { shards, result }
+                Output::Acquire { by, claims } => {
+                    let result = store.acquire(by, &claims).await;
+                    Input::Acquired { claims, result }
+                }
+                Output::Renew { session, ttl } => {
+                    let Some(cluster) = cluster else { return };
+                    Input::Renewed { result: cluster.look(&*store, &session, ttl).await }
+                }
+                Output::Release { shards, heir: to } => {
+                    if let Err(error) = store.release(&shards, to).await {
+                        warn!(%error, "shards could not be given up: they are taken when the session ends");
+                    } else if let (Some(cluster), Some(address)) = (cluster, heir) {
+                        cluster.neighbours.nudge(&address).await;
+                    }
+                    Input::Released
                 }
                 Output::Load { shard, epoch } => {
                     Input::Loaded { shard, result: store.load(shard, epoch).await }
@@ -406,6 +452,12 @@ impl Carrier {
             // The loop may have ended: then nobody wants to know.
             drop(results.send(input));
         });
+    }
+
+    /// Where the node is that a shard is left to.
+    fn heir_address(&self, output: &Output) -> Option<Arc<str>> {
+        let Output::Release { heir: Some(heir), .. } = output else { return None };
+        self.driver.members().iter().find(|member| member.id == *heir)?.address.clone()
     }
 
     fn tell_status(&mut self) {

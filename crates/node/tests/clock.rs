@@ -62,6 +62,7 @@ async fn runs_after(readings: u32) -> usize {
         lanes: 1,
         attempt_lease: Duration::from_secs(15),
         shard_lease: Duration::from_secs(3),
+        cluster: None,
     })
     .unwrap();
     let handle = node.handle();

@@ -17,8 +17,8 @@ use punctual_core::task::Task;
 use punctual_engine::Ticket;
 use punctual_node::driver::Settings;
 use punctual_node::{Driver, Input, Output};
+use punctual_store::Store;
 use punctual_store::memory::Memory;
-use punctual_store::{Claim, Store};
 
 const JOBS: usize = 800;
 
@@ -38,6 +38,7 @@ impl Rig {
             shards: 1,
             lanes: 1,
             shard_lease: Duration::from_secs(3),
+            session: None,
             commit_batch: 4096,
             engine: punctual_engine::Settings::default(),
         };
@@ -75,10 +76,9 @@ impl Rig {
                         self.orders.push(order);
                         continue;
                     }
-                    Output::Acquire { shards } => {
-                        let claims: Vec<Claim> = shards.iter().copied().map(Claim::whatever).collect();
-                        let result = self.store.acquire(None, &claims).await;
-                        Input::Acquired { shards, result }
+                    Output::Acquire { by, claims } => {
+                        let result = self.store.acquire(by, &claims).await;
+                        Input::Acquired { claims, result }
                     }
                     Output::Load { shard, epoch } => {
                         Input::Loaded { shard, result: self.store.load(shard, epoch).await }
@@ -90,6 +90,7 @@ impl Rig {
                         Input::Paged { read, shard, result: self.store.due(shard, after, limit).await }
                     }
                     Output::Answer { .. } => continue,
+                    Output::Renew { .. } | Output::Release { .. } => panic!("it is alone"),
                     Output::Fail { why } => panic!("{why}"),
                 };
                 self.driver.step(input, self.now);

@@ -114,6 +114,7 @@ pub(crate) async fn start(settings: &Settings) -> anyhow::Result<Running> {
         lanes: 1,
         attempt_lease: settings.attempt_lease,
         shard_lease: settings.shard_lease,
+        cluster: None,
     })?;
     let (stop, stopped) = watch::channel(false);
     let mut tasks = JoinSet::new();

@@ -41,6 +41,7 @@ async fn scene() -> (Node, Client) {
         lanes: 1,
         attempt_lease: Duration::from_secs(15),
         shard_lease: Duration::from_secs(3),
+        cluster: None,
     })
     .expect("a node can be started");
     assert!(node.handle().wait_until(|status| status.ready).await);

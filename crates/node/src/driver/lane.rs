@@ -72,7 +72,10 @@ impl Driver {
             Err(Error::Fenced { shard, epoch }) => {
                 let until = self.elapsed + self.settings.shard_lease;
                 let why = format!("shard {shard} is no longer led here in epoch {epoch}");
-                let standing = Standing::Resting { until, next: Next::Acquire, full: false };
+                let standing = match &self.membership {
+                    Some(_) => Standing::Elsewhere { until },
+                    None => Standing::Resting { until, next: Next::Acquire, full: false },
+                };
                 self.leave_out(index, flight, shard, standing, &why);
             }
             Err(Error::Refused { shard, what }) => {
@@ -96,6 +99,16 @@ impl Driver {
             self.send_batch(index);
         }
         self.release(flight.effects);
+    }
+
+    /// Whether a shard has something under way in its lane.
+    pub(super) fn is_in_flight(&self, id: ShardId) -> bool {
+        let lane = &self.lanes[self.lane_of(id)];
+        let flight = lane.in_flight.as_ref();
+        flight.is_some_and(|flight| {
+            flight.batches.iter().any(|batch| batch.shard == id)
+                || flight.effects.iter().any(|(of, _)| *of == id)
+        }) || lane.effects.iter().any(|(of, _)| *of == id)
     }
 
     fn is_dirty(&self, index: usize) -> bool {

@@ -3,7 +3,7 @@
 use punctual_core::change::Loaded;
 use punctual_core::ids::{self, Epoch, ShardId};
 use punctual_engine::{Context, Effect, Shard};
-use punctual_store::Error;
+use punctual_store::{Claim, Error};
 
 use super::slot::{Next, Standing};
 use super::{Driver, Output, REST};
@@ -13,16 +13,19 @@ impl Driver {
     /// Starts what every shard that is not led needs next.
     pub(super) fn rise(&mut self) {
         let now = self.elapsed;
-        let mut acquire = Vec::new();
+        let mut claims = Vec::new();
+        let is_alone = self.membership.is_none();
         for slot in &mut self.slots {
             match slot.standing {
                 Standing::Away => {
                     slot.standing = Standing::Acquiring;
-                    acquire.push(slot.id);
+                    claims.push(Claim::whatever(slot.id));
                 }
                 Standing::Resting { until, next: Next::Acquire, .. } if until <= now => {
                     slot.standing = Standing::Acquiring;
-                    acquire.push(slot.id);
+                    // Not if someone else has it by now.
+                    let than = if is_alone { None } else { slot.epoch };
+                    claims.push(Claim { shard: slot.id, than });
                 }
                 Standing::Resting { until, next: Next::Load(epoch), .. } if until <= now => {
                     slot.standing = Standing::Loading;
@@ -31,27 +34,38 @@ impl Driver {
                 _ => {}
             }
         }
-        if !acquire.is_empty() {
-            self.outputs.push(Output::Acquire { shards: acquire });
+        self.acquire(claims);
+    }
+
+    pub(super) fn acquire(&mut self, claims: Vec<Claim>) {
+        if !claims.is_empty() {
+            let by = self.membership.as_ref().map(|members| members.me().id);
+            self.outputs.push(Output::Acquire { by, claims });
         }
     }
 
-    pub(super) fn acquired(&mut self, shards: &[ShardId], result: Result<Vec<(ShardId, Epoch)>, Error>) {
-        let until = self.elapsed + REST;
+    pub(super) fn acquired(&mut self, claims: &[Claim], result: Result<Vec<(ShardId, Epoch)>, Error>) {
+        let (now, until) = (self.elapsed, self.elapsed + REST);
         match result {
             Ok(epochs) => {
-                for (shard, epoch) in epochs {
-                    if let Some(slot) = self.slot(shard) {
-                        slot.standing = Standing::Loading;
-                        self.outputs.push(Output::Load { shard, epoch });
-                    }
+                for claim in claims {
+                    let epoch =
+                        epochs.iter().find(|(shard, _)| *shard == claim.shard).map(|(_, epoch)| *epoch);
+                    let Some(slot) = self.slot(claim.shard) else { continue };
+                    let Some(epoch) = epoch else {
+                        // Somebody was faster.
+                        self.step_down(claim.shard, now);
+                        continue;
+                    };
+                    (slot.standing, slot.epoch) = (Standing::Loading, Some(epoch));
+                    self.outputs.push(Output::Load { shard: claim.shard, epoch });
                 }
             }
             Err(Error::Unusable(why)) => self.outputs.push(Output::Fail { why }),
             Err(error) => {
                 let full = matches!(error, Error::Full(_));
-                for shard in shards {
-                    if let Some(slot) = self.slot(*shard) {
+                for claim in claims {
+                    if let Some(slot) = self.slot(claim.shard) {
                         slot.standing = Standing::Resting { until, next: Next::Acquire, full };
                     }
                 }
@@ -63,6 +77,9 @@ impl Driver {
         match result {
             Ok(loaded) => self.lead(shard, loaded),
             Err(Error::Unusable(why)) => self.outputs.push(Output::Fail { why }),
+            Err(Error::Fenced { .. }) if self.membership.is_some() => {
+                self.step_down(shard, self.elapsed + self.settings.shard_lease);
+            }
             Err(_) => {
                 let until = self.elapsed + REST;
                 if let Some(slot) = self.slot(shard) {
@@ -109,6 +126,9 @@ impl Driver {
         let (theirs, others) =
             std::mem::take(&mut self.lanes[lane].effects).into_iter().partition(|(of, _)| *of == id);
         self.lanes[lane].effects = others;
+        self.unsay(theirs, failure);
+        let (theirs, others) = std::mem::take(&mut self.withheld).into_iter().partition(|(of, _)| *of == id);
+        self.withheld = others;
         self.unsay(theirs, failure);
     }
 

@@ -14,7 +14,9 @@
 //! under way the next batch is applied on top of it; an idle node commits a lone change at once.
 
 mod slot;
+mod membership;
 mod lead;
+mod spread;
 mod pump;
 mod lane;
 mod reads;
@@ -27,16 +29,19 @@ use punctual_core::Timestamp;
 use punctual_core::attempt::{Order, Report};
 use punctual_core::change::{Batch, Found, Loaded, TimerPage, TimerPlace, Want};
 use punctual_core::command::{Answer, Command};
-use punctual_core::ids::{Epoch, RunId, ShardId, Token, WorkerId};
+use punctual_core::ids::{Epoch, RunId, SessionId, ShardId, Token, WorkerId};
 use punctual_core::limits::COMMIT_BATCH_MAX;
-use punctual_engine::{Pool, Shard, Ticket};
-use punctual_store::Error;
+use punctual_engine::{Effect, Pool, Shard, Ticket};
+use punctual_store::{Claim, Error, Session};
 
 use crate::handle::Failure;
 use lane::Lane;
+use membership::Membership;
+pub use membership::View;
 use pump::COMMAND_WAIT;
 use reads::Reads;
 use slot::{Slot, Standing};
+pub use spread::Leader;
 
 /// The pause before a store that was full or out of reach is tried again.
 const REST: Duration = Duration::from_millis(500);
@@ -51,8 +56,10 @@ pub struct Settings {
     pub shards: u16,
     /// Transactions under way at once: one where the store has one writer, two elsewhere.
     pub lanes: usize,
-    /// How long a fenced shard is left alone before it is acquired again.
+    /// How long a fenced shard is left alone before it is acquired again, and a node of a cluster counts as alive.
     pub shard_lease: Duration,
+    /// What this node tells the others of itself; none: it is alone, and leads every shard.
+    pub session: Option<Session>,
     /// About how many rows a lane takes into one commit.
     pub commit_batch: usize,
     pub engine: punctual_engine::Settings,
@@ -77,8 +84,20 @@ pub enum Input {
         worker: WorkerId,
         reports: Vec<Report>,
     },
+    /// What a look at the cluster showed.
+    Renewed {
+        result: Result<View, Error>,
+    },
+    /// Shards were given up, or could not be.
+    Released,
+    /// Something changed in the cluster that should be looked at: a shard was left to us.
+    Nudged,
+    /// How busy this node is, in percent.
+    Load(u8),
+    /// Hand every shard over: the node is stopping.
+    Stop,
     Acquired {
-        shards: Vec<ShardId>,
+        claims: Vec<Claim>,
         result: Result<Vec<(ShardId, Epoch)>, Error>,
     },
     Loaded {
@@ -105,8 +124,19 @@ pub enum Input {
 /// What is to be done.
 #[derive(Debug)]
 pub enum Output {
+    /// Say that we live, and look who else does and who leads what.
+    Renew {
+        session: Session,
+        ttl: Duration,
+    },
+    /// Give these shards up, and tell the heir.
+    Release {
+        shards: Vec<(ShardId, Epoch)>,
+        heir: Option<SessionId>,
+    },
     Acquire {
-        shards: Vec<ShardId>,
+        by: Option<SessionId>,
+        claims: Vec<Claim>,
     },
     Load {
         shard: ShardId,
@@ -147,6 +177,10 @@ pub struct Driver {
     pool: Pool,
     lanes: Vec<Lane>,
     reads: Reads,
+    /// None: alone.
+    membership: Option<Membership>,
+    /// What was decided and is durable, but must not be said before the lease is renewed.
+    withheld: Vec<(ShardId, Effect)>,
     /// Commands in the order of their arrival, until their shard takes them.
     intake: VecDeque<Waiting>,
     reports: VecDeque<(WorkerId, Report)>,
@@ -192,7 +226,13 @@ struct Waiting {
 
 impl Driver {
     pub fn new(settings: Settings, now: Timestamp) -> Self {
-        let slots: Vec<Slot> = (0..settings.shards).map(|id| Slot::new(ShardId(id))).collect();
+        let membership = settings.session.clone();
+        let membership = membership.map(|me| Membership::new(me, settings.shard_lease, settings.shards, now));
+        let standing = || match &membership {
+            Some(_) => Standing::Elsewhere { until: now },
+            None => Standing::Away,
+        };
+        let slots: Vec<Slot> = (0..settings.shards).map(|id| Slot::new(ShardId(id), standing())).collect();
         let lanes = (0..settings.lanes.max(1)).map(|_| Lane::default()).collect();
         let mut driver = Driver {
             settings,
@@ -200,6 +240,8 @@ impl Driver {
             pool: Pool::default(),
             lanes,
             reads: Reads::default(),
+            membership,
+            withheld: Vec::new(),
             intake: VecDeque::new(),
             reports: VecDeque::new(),
             joining: VecDeque::new(),
@@ -231,12 +273,16 @@ impl Driver {
             }
             Input::Left { worker } => self.pool.roster.leave(&worker),
             Input::Reports { worker, reports } => self.hear(&worker, reports),
-            Input::Acquired { shards, result } => self.acquired(&shards, result),
+            Input::Renewed { result } => self.renewed(result),
+            Input::Nudged => self.look_now(),
+            Input::Load(load) => self.note_load(load),
+            Input::Stop => self.hand_over(),
+            Input::Acquired { claims, result } => self.acquired(&claims, result),
             Input::Loaded { shard, result } => self.loaded(shard, result),
             Input::Committed { lane, result } => self.committed(lane, result),
             Input::Fetched { read, result } => self.fetched(read, result),
             Input::Paged { read, shard, result } => self.paged(read, shard, result),
-            Input::Wake => {}
+            Input::Released | Input::Wake => {}
         }
     }
 
@@ -282,7 +328,8 @@ impl Driver {
         let expiry =
             self.slots.iter().filter(|slot| !slot.is_leading()).filter_map(|slot| slot.commands.front());
         let expiry = expiry.map(|waiting| in_engine_time(waiting.since + COMMAND_WAIT));
-        slots.chain(silence).chain(expiry).min()
+        let renewal = self.membership.as_ref().and_then(Membership::next_renewal).map(in_engine_time);
+        slots.chain(silence).chain(expiry).chain(renewal).min()
     }
 
     /// Engine time.
@@ -290,8 +337,19 @@ impl Driver {
         self.now
     }
 
+    /// Whether everything that should be led here is, and the cluster was seen a moment ago.
     pub fn is_ready(&self) -> bool {
-        self.slots.iter().all(Slot::is_leading)
+        self.is_settled() && self.membership.as_ref().is_none_or(|members| members.is_fresh(self.elapsed))
+    }
+
+    /// Whether no shard is on its way into memory.
+    fn is_settled(&self) -> bool {
+        self.slots.iter().all(|slot| slot.is_leading() || slot.is_elsewhere())
+    }
+
+    /// Whether nothing is led here, and nothing is about to be.
+    pub fn leads_nothing(&self) -> bool {
+        self.slots.iter().all(Slot::is_elsewhere)
     }
 
     pub fn shards_led(&self) -> usize {

@@ -24,6 +24,7 @@ pub(super) const COMMAND_WAIT: Duration = Duration::from_secs(5);
 
 impl Driver {
     pub(super) fn pump(&mut self) {
+        self.renew();
         self.rise();
         self.admit_workers();
         self.notice_silence();
@@ -39,6 +40,7 @@ impl Driver {
         for lane in 0..self.lanes.len() {
             self.send_batch(lane);
         }
+        self.part();
         self.expire_commands();
     }
 
@@ -83,7 +85,7 @@ impl Driver {
     /// Workers join when every shard is in memory: what a worker does not name is lost, and that must be known to
     /// the shard before it offers the attempt again.
     fn admit_workers(&mut self) {
-        if self.joining.is_empty() || !self.is_ready() {
+        if self.joining.is_empty() || !self.is_settled() {
             return;
         }
         while let Some(Joining { worker, slots, holding }) = self.joining.pop_front() {
@@ -119,7 +121,9 @@ impl Driver {
             };
             let shard = run.shard();
             let Some(slot) = self.slots.get_mut(usize::from(shard.0)) else { continue };
-            if !slot.is_leading() {
+            if slot.is_elsewhere() || slot.leaving.is_some() {
+                // Whoever leads the shard asks the worker for it.
+            } else if !slot.is_leading() {
                 slot.backlog.push(Event::Report { worker, report });
             } else if self.lane_has_room(shard) {
                 self.apply(shard, Event::Report { worker, report });
@@ -133,6 +137,7 @@ impl Driver {
     fn lose(&mut self, run: RunId, token: Token) {
         let event = Event::Lost { run, token };
         match self.slot(run.shard()) {
+            Some(slot) if slot.is_elsewhere() || slot.leaving.is_some() => {}
             Some(slot) if !slot.is_leading() => slot.backlog.push(event),
             _ => self.apply(run.shard(), event),
         }
@@ -159,6 +164,10 @@ impl Driver {
             };
             match &slot.standing {
                 Standing::Resting { full: true, .. } => self.refuse(waiting.ticket, slot::full()),
+                Standing::Elsewhere { .. } => self.refuse(waiting.ticket, Failure::Elsewhere),
+                Standing::Leading(_) if slot.leaving.is_some() => {
+                    self.refuse(waiting.ticket, Failure::Elsewhere);
+                }
                 Standing::Leading(shard_value)
                     if slot.commands.is_empty() && shard_value.wants(&waiting.command).is_empty() =>
                 {
@@ -235,6 +244,9 @@ impl Driver {
     }
 
     pub(super) fn release(&mut self, effects: Vec<(ShardId, Effect)>) {
+        if self.membership.as_ref().is_some_and(|members| !members.holds(self.elapsed)) {
+            return self.withheld.extend(effects);
+        }
         for (_, effect) in effects {
             if let Effect::Order { order: Order::Assign(assignment), .. } = &effect
                 && !self

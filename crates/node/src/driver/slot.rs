@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use punctual_core::Timestamp;
-use punctual_core::ids::{Epoch, ShardId};
+use punctual_core::ids::{Epoch, SessionId, ShardId};
 use punctual_engine::{Event, Shard};
 
 use super::Waiting;
@@ -13,6 +13,10 @@ use crate::handle::Failure;
 pub(super) struct Slot {
     pub(super) id: ShardId,
     pub(super) standing: Standing,
+    /// The epoch in which it was last led, here or, as far as we saw, elsewhere.
+    pub(super) epoch: Option<Epoch>,
+    /// It is being handed over: nothing more is applied, and it goes when what was applied is durable.
+    pub(super) leaving: Option<Leaving>,
     /// When the shard has something due, known without asking it.
     pub(super) wake: Option<Timestamp>,
     /// When something in it has lasted too long, by elapsed time.
@@ -31,6 +35,10 @@ pub(super) struct Slot {
 pub(super) enum Standing {
     /// Not yet asked for.
     Away,
+    /// Led by another node or by nobody, and not claimed before then.
+    Elsewhere {
+        until: Timestamp,
+    },
     Acquiring,
     Loading,
     Leading(Box<Shard>),
@@ -48,11 +56,19 @@ pub(super) enum Next {
     Load(Epoch),
 }
 
+/// To whom a shard is left; none: to whoever comes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Leaving {
+    pub(super) heir: Option<SessionId>,
+}
+
 impl Slot {
-    pub(super) fn new(id: ShardId) -> Self {
+    pub(super) fn new(id: ShardId, standing: Standing) -> Self {
         Slot {
             id,
-            standing: Standing::Away,
+            standing,
+            epoch: None,
+            leaving: None,
             wake: None,
             deadline: None,
             commands: VecDeque::new(),
@@ -71,7 +87,16 @@ impl Slot {
     }
 
     pub(super) fn is_leading(&self) -> bool {
-        matches!(self.standing, Standing::Leading(_))
+        matches!(self.standing, Standing::Leading(_)) && self.leaving.is_none()
+    }
+
+    /// Whether it may be claimed.
+    pub(super) fn is_free(&self, elapsed: Timestamp) -> bool {
+        matches!(self.standing, Standing::Elsewhere { until } if until <= elapsed)
+    }
+
+    pub(super) fn is_elsewhere(&self) -> bool {
+        matches!(self.standing, Standing::Elsewhere { .. })
     }
 }
 

@@ -45,6 +45,7 @@ impl From<Failure> for Failed {
         Failed(match failure {
             Failure::Refused(refusal) => refusal.into(),
             Failure::Unavailable(message) => Problem::new(Code::Unavailable, message),
+            failure @ Failure::Elsewhere => Problem::new(Code::Unavailable, failure.to_string()),
             Failure::Full(message) => Problem::new(Code::Full, message),
         })
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use punctual_core::change::Batch;
 use punctual_node::{Input, Output};
-use punctual_store::{Claim, Error, Store};
+use punctual_store::{Error, Store};
 
 use super::{Happening, World, at_once};
 
@@ -65,15 +65,12 @@ impl World {
                 self.afloat.retain(|_, afloat| !Arc::ptr_eq(afloat, &batches));
                 Input::Committed { lane, result: self.commit(&batches) }
             }
-            Output::Acquire { shards } => {
-                let result = check().and_then(|()| {
-                    let claims: Vec<Claim> = shards.iter().copied().map(Claim::whatever).collect();
-                    at_once(self.store.acquire(None, &claims))
-                });
+            Output::Acquire { by, claims } => {
+                let result = check().and_then(|()| at_once(self.store.acquire(by, &claims)));
                 if result.is_ok() {
-                    self.usurped.retain(|shard| !shards.contains(shard));
+                    self.usurped.retain(|shard| !claims.iter().any(|claim| claim.shard == *shard));
                 }
-                Input::Acquired { shards, result }
+                Input::Acquired { claims, result }
             }
             Output::Load { shard, epoch } => {
                 Input::Loaded { shard, result: check().and_then(|()| at_once(self.store.load(shard, epoch))) }
@@ -87,7 +84,11 @@ impl World {
                 let result = check().and_then(|()| at_once(self.store.due(shard, after, limit)));
                 Input::Paged { read, shard, result }
             }
-            Output::Answer { .. } | Output::Order { .. } | Output::Fail { .. } => return,
+            Output::Renew { .. }
+            | Output::Release { .. }
+            | Output::Answer { .. }
+            | Output::Order { .. }
+            | Output::Fail { .. } => return,
         };
         let delay = self.latency();
         self.later(delay, Happening::Result(input));

@@ -44,6 +44,7 @@ impl World {
             lanes: 1 + usize::try_from(self.dice.below(2)).unwrap_or(0),
             shard_lease: Duration::from_secs(3),
             commit_batch: self.size.commit_batch,
+            session: None,
             engine: punctual_engine::Settings {
                 attempt_lease: Duration::from_secs(15),
                 page: self.size.page,

@@ -61,6 +61,7 @@ impl Scene {
             lanes: 1,
             attempt_lease: Duration::from_secs(15),
             shard_lease: Duration::from_secs(3),
+            cluster: None,
         })
         .unwrap();
         let handle = node.handle();

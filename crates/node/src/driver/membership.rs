@@ -1,0 +1,284 @@
+//! Which shards this node should lead, seen from one node of a cluster.
+//!
+//! Everyone looks at the same two lists, who lives and who leads what, and draws the same conclusion without asking
+//! anybody: the nodes that count are ranked for every shard, and the first one leads it. Two nodes that disagree for
+//! a moment cost a hand-over, never a double run: that is the epoch's business.
+//!
+//! ```text
+//!  Renew ─▶ View ─▶ moves ─▶ Claim    nobody leads it, and it is ours
+//!                        ├─▶ Release  somebody else should lead it: one at a time, to a named heir
+//!                        └─▶ Lost     there is a newer epoch than ours
+//! ```
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use punctual_core::Timestamp;
+use punctual_core::hash;
+use punctual_core::ids::{Epoch, SessionId, ShardId};
+use punctual_store::{Claim, Lease, Leases, Member, Session};
+
+/// How long a node has to live before the others make room for it: one that comes and goes moves nothing.
+const STEADY: Duration = Duration::from_secs(5);
+/// Renewals in the time of one lease: so many may be late or lost but one, and so soon is a death noticed.
+const RENEWALS_PER_LEASE: u32 = 5;
+
+/// What one look at the cluster showed.
+#[derive(Debug, Clone)]
+pub struct View {
+    /// None: whoever keeps the sessions could not be asked. Then everyone keeps what it has.
+    pub members: Option<Vec<Member>>,
+    pub leases: Leases,
+    /// Members whose address refuses connections: their process is gone, whatever their session says.
+    pub refusing: Vec<SessionId>,
+    /// Whether this node knows the store's time well enough to lead.
+    pub is_time_known: bool,
+}
+
+/// What is to be done about a shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Move {
+    Claim(Claim),
+    Release { shard: ShardId, heir: SessionId },
+    Lost(ShardId),
+}
+
+#[derive(Debug)]
+pub(super) struct Membership {
+    me: Session,
+    lease: Duration,
+    /// Those who may lead, at the last look.
+    members: Vec<Session>,
+    /// Everyone who lived then.
+    known: Vec<Session>,
+    leases: Vec<Lease>,
+    /// By elapsed time: since when a shard has nobody who leads it.
+    orphaned: Vec<Option<Timestamp>>,
+    /// By elapsed time: until then nobody else takes our shards for dead. Counted from when the renewal was sent.
+    held_until: Option<Timestamp>,
+    /// By elapsed time: when the last renewal that came back was sent.
+    looked: Option<Timestamp>,
+    renewal: Renewal,
+    parting: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Renewal {
+    Due { at: Timestamp },
+    UnderWay { sent: Timestamp },
+}
+
+impl Membership {
+    pub(super) fn new(me: Session, lease: Duration, shards: u16, elapsed: Timestamp) -> Self {
+        Membership {
+            me,
+            lease,
+            members: Vec::new(),
+            known: Vec::new(),
+            leases: Vec::new(),
+            orphaned: vec![None; usize::from(shards)],
+            held_until: None,
+            looked: None,
+            renewal: Renewal::Due { at: elapsed },
+            parting: false,
+        }
+    }
+
+    pub(super) fn me(&self) -> &Session {
+        &self.me
+    }
+
+    /// Claims nothing more: the node is stopping.
+    pub(super) fn part(&mut self) {
+        self.parting = true;
+    }
+
+    pub(super) fn is_parting(&self) -> bool {
+        self.parting
+    }
+
+    pub(super) fn set_load(&mut self, load: u8) {
+        self.me.load = load;
+    }
+
+    pub(super) fn ttl(&self) -> Duration {
+        self.lease
+    }
+
+    /// Whether it is time to renew; if so, it counts as sent now.
+    pub(super) fn takes_turn(&mut self, elapsed: Timestamp) -> bool {
+        let is_due = matches!(self.renewal, Renewal::Due { at } if at <= elapsed);
+        if is_due {
+            self.renewal = Renewal::UnderWay { sent: elapsed };
+        }
+        is_due
+    }
+
+    /// When to look again; none: a look is under way.
+    pub(super) fn next_renewal(&self) -> Option<Timestamp> {
+        match self.renewal {
+            Renewal::Due { at } => Some(at),
+            Renewal::UnderWay { .. } => None,
+        }
+    }
+
+    /// Somebody says that there is something to see.
+    pub(super) fn look_now(&mut self, elapsed: Timestamp) {
+        if let Renewal::Due { at } = &mut self.renewal {
+            *at = elapsed.min(*at);
+        }
+    }
+
+    /// Whether what was decided may still be said: nobody can have taken our shards for dead.
+    pub(super) fn holds(&self, elapsed: Timestamp) -> bool {
+        self.held_until.is_some_and(|until| elapsed < until)
+    }
+
+    /// Whether the last look is recent enough to be called healthy: a node that is cut off says so before it lapses.
+    pub(super) fn is_fresh(&self, elapsed: Timestamp) -> bool {
+        self.looked.is_some_and(|sent| elapsed.since(sent) < self.lease * 2 / 3)
+    }
+
+    pub(super) fn failed(&mut self, elapsed: Timestamp) {
+        self.renewal = Renewal::Due { at: elapsed + self.lease / RENEWALS_PER_LEASE };
+    }
+
+    /// Takes in a look, and says what follows for the shards, given those that are led or about to be led here.
+    pub(super) fn look(
+        &mut self,
+        view: View,
+        ours: &[(ShardId, Option<Epoch>)],
+        elapsed: Timestamp,
+    ) -> Vec<Move> {
+        if let Renewal::UnderWay { sent } = self.renewal {
+            self.held_until = Some(sent + self.lease);
+            self.looked = Some(sent);
+            self.renewal = Renewal::Due { at: sent + self.lease / RENEWALS_PER_LEASE };
+        }
+        self.leases = view.leases.shards;
+        let Some(members) = view.members.filter(|_| !self.parting) else { return self.outdated(ours) };
+        let refusing: BTreeSet<SessionId> = view.refusing.into_iter().collect();
+        let alive = members.iter().map(|member| member.session.id).filter(|id| !refusing.contains(id));
+        let alive: BTreeSet<SessionId> = alive.collect();
+        self.members = counting(&members, &alive);
+        self.known = members.into_iter().map(|member| member.session).collect();
+        let mut moves = self.outdated(ours);
+        let mut release = None;
+        for index in 0..self.leases.len() {
+            let lease = self.leases[index];
+            match ours.iter().find(|(shard, _)| *shard == lease.shard) {
+                Some((_, Some(epoch))) if lease.epoch > *epoch => {}
+                Some((_, None)) => {}
+                Some((shard, Some(_))) => {
+                    self.orphaned[index] = None;
+                    if let Some(heir) = self.ranked(*shard).first().filter(|heir| **heir != self.me.id) {
+                        release.get_or_insert(Move::Release { shard: *shard, heir: *heir });
+                    }
+                }
+                None => moves.extend(self.claim(index, lease, &alive, elapsed)),
+            }
+        }
+        moves.extend(release);
+        moves
+    }
+
+    /// Shards that someone else has acquired since.
+    fn outdated(&self, ours: &[(ShardId, Option<Epoch>)]) -> Vec<Move> {
+        let newest = |shard: ShardId| self.leases.get(usize::from(shard.0)).map(|lease| lease.epoch);
+        let outdated =
+            ours.iter().filter(|(shard, epoch)| epoch.is_some_and(|ours| newest(*shard) > Some(ours)));
+        outdated.map(|(shard, _)| Move::Lost(*shard)).collect()
+    }
+
+    /// A shard that nobody leads goes to whoever ranks first, and to the next one a second later if it does not come.
+    fn claim(
+        &mut self,
+        index: usize,
+        lease: Lease,
+        alive: &BTreeSet<SessionId>,
+        elapsed: Timestamp,
+    ) -> Option<Move> {
+        let is_led = lease.owner.is_some_and(|owner| owner != self.me.id && alive.contains(&owner));
+        if is_led {
+            self.orphaned[index] = None;
+            return None;
+        }
+        let since = *self.orphaned[index].get_or_insert(elapsed);
+        let ranked = match lease.heir.filter(|heir| alive.contains(heir)) {
+            Some(heir) => {
+                let others = self.ranked(lease.shard).into_iter().filter(|other| *other != heir);
+                std::iter::once(heir).chain(others).collect()
+            }
+            None => self.ranked(lease.shard),
+        };
+        let rank = ranked.iter().position(|session| *session == self.me.id)?;
+        let patience = self.lease / RENEWALS_PER_LEASE * 2 * u32::try_from(rank).unwrap_or(u32::MAX);
+        (elapsed.since(since) >= patience)
+            .then_some(Move::Claim(Claim { shard: lease.shard, than: Some(lease.epoch) }))
+    }
+
+    /// Who should lead a shard, the first first.
+    fn ranked(&self, shard: ShardId) -> Vec<SessionId> {
+        let mut ranked: Vec<_> =
+            self.members.iter().map(|session| (Score(score(shard, session)), session.id)).collect();
+        ranked.sort_by_key(|(score, id)| (Reverse(*score), *id));
+        ranked.into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// Who should lead a shard when we are gone.
+    pub(super) fn heir(&self, shard: ShardId) -> Option<SessionId> {
+        self.ranked(shard).into_iter().find(|session| *session != self.me.id)
+    }
+
+    /// Who leads a shard, as far as we know.
+    pub(super) fn leader(&self, shard: ShardId) -> Option<SessionId> {
+        self.leases.get(usize::from(shard.0))?.owner.filter(|owner| *owner != self.me.id)
+    }
+
+    /// Everyone who lived at the last look.
+    pub(super) fn known(&self) -> &[Session] {
+        &self.known
+    }
+}
+
+/// Members that may lead. Nodes of a center go before embedded ones, and steady nodes before newcomers.
+fn counting(members: &[Member], alive: &BTreeSet<SessionId>) -> Vec<Session> {
+    let may_lead = |member: &&Member| member.session.weight > 0 && alive.contains(&member.session.id);
+    let leading: Vec<&Member> = members.iter().filter(may_lead).collect();
+    let has_center = leading.iter().any(|member| !member.session.embedded);
+    let right_kind: Vec<&Member> =
+        leading.into_iter().filter(|member| !(has_center && member.session.embedded)).collect();
+    let has_steady = right_kind.iter().any(|member| member.age >= STEADY);
+    let counts = right_kind.into_iter().filter(|member| !has_steady || member.age >= STEADY);
+    counts.map(|member| member.session.clone()).collect()
+}
+
+/// Weighted rendezvous: every pair of shard and node throws a die that never changes, loaded by the node's weight.
+fn score(shard: ShardId, session: &Session) -> f64 {
+    let thrown = hash::stable(&[&shard.0.to_le_bytes(), &session.id.0.to_le_bytes()]);
+    // 53 bits, moved off zero, so that the logarithm is finite and below zero.
+    #[expect(clippy::cast_precision_loss, reason = "53 bits are what a double holds exactly")]
+    let unit = ((thrown >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
+    -f64::from(session.weight) / unit.ln()
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Score(f64);
+
+impl Eq for Score {}
+
+impl PartialOrd for Score {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Score {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,221 @@
+use std::sync::Arc;
+
+use super::*;
+
+const LEASE: Duration = Duration::from_secs(3);
+const SHARDS: u16 = 64;
+
+fn at(millis: i64) -> Timestamp {
+    Timestamp::from_millis(millis)
+}
+
+fn session(id: i64) -> Session {
+    Session {
+        id: SessionId(id),
+        node: Arc::from(format!("n{id}")),
+        address: Some(Arc::from("127.0.0.1:1")),
+        weight: 100,
+        embedded: false,
+        load: 0,
+    }
+}
+
+fn steady(session: Session) -> Member {
+    Member { session, age: Duration::from_secs(60) }
+}
+
+fn members(ids: impl IntoIterator<Item = i64>) -> Vec<Member> {
+    ids.into_iter().map(|id| steady(session(id))).collect()
+}
+
+/// Every shard in epoch 1, led by whoever the caller says.
+fn leases(owner: impl Fn(u16) -> Option<i64>) -> Leases {
+    let lease = |shard| Lease {
+        shard: ShardId(shard),
+        epoch: Epoch(1),
+        owner: owner(shard).map(SessionId),
+        heir: None,
+    };
+    Leases { now: at(0), shards: (0..SHARDS).map(lease).collect() }
+}
+
+fn look(me: i64, view: View, ours: &[u16], elapsed: i64) -> Vec<Move> {
+    let mut membership = Membership::new(session(me), LEASE, SHARDS, at(0));
+    let ours: Vec<_> = ours.iter().map(|shard| (ShardId(*shard), Some(Epoch(1)))).collect();
+    assert!(membership.takes_turn(at(elapsed)));
+    membership.look(view, &ours, at(elapsed))
+}
+
+fn claimed(moves: &[Move]) -> Vec<u16> {
+    let claims = moves.iter().filter_map(|step| match step {
+        Move::Claim(claim) => Some(claim.shard.0),
+        _ => None,
+    });
+    claims.collect()
+}
+
+#[test]
+fn shards_that_nobody_leads_are_spread_over_those_who_live() {
+    let view = View {
+        members: Some(members([1, 2, 3])),
+        leases: leases(|_| None),
+        refusing: vec![],
+        is_time_known: true,
+    };
+    let mut all = Vec::new();
+    for me in [1, 2, 3] {
+        let mine = claimed(&look(me, view.clone(), &[], 0));
+        assert!((12..=32).contains(&mine.len()), "node {me} took {} of 64", mine.len());
+        all.extend(mine);
+    }
+    all.sort_unstable();
+    assert_eq!(all, (0..SHARDS).collect::<Vec<_>>(), "every shard has one taker");
+}
+
+#[test]
+fn a_node_of_twice_the_weight_leads_about_twice_as_much() {
+    let mut list = members([1, 2, 3]);
+    list[0].session.weight = 200;
+    let mut membership = Membership::new(session(1), LEASE, 1024, at(0));
+    membership.look(
+        View { members: Some(list), leases: leases(|_| None), refusing: vec![], is_time_known: true },
+        &[],
+        at(0),
+    );
+    let first = |shard| membership.ranked(ShardId(shard))[0];
+    let heavy = (0..1024).filter(|shard| first(*shard) == SessionId(1)).count();
+    assert!((420..=600).contains(&heavy), "{heavy} of 1024");
+}
+
+#[test]
+fn a_shard_of_the_dead_is_claimed_in_the_epoch_that_was_seen() {
+    let view = View {
+        members: Some(members([1])),
+        leases: leases(|_| Some(9)),
+        refusing: vec![],
+        is_time_known: true,
+    };
+    let moves = look(1, view, &[], 0);
+    assert_eq!(moves.len(), usize::from(SHARDS));
+    assert_eq!(moves[0], Move::Claim(Claim { shard: ShardId(0), than: Some(Epoch(1)) }));
+}
+
+#[test]
+fn one_that_lives_keeps_its_shards_until_it_gives_them_away() {
+    let view = View {
+        members: Some(members([1, 2])),
+        leases: leases(|_| Some(2)),
+        refusing: vec![],
+        is_time_known: true,
+    };
+    assert_eq!(look(1, view, &[], 0), []);
+}
+
+#[test]
+fn one_whose_address_refuses_is_dead_although_its_session_stands() {
+    let view = View {
+        members: Some(members([1, 2])),
+        leases: leases(|_| Some(2)),
+        refusing: vec![SessionId(2)],
+        is_time_known: true,
+    };
+    assert_eq!(claimed(&look(1, view, &[], 0)).len(), usize::from(SHARDS));
+}
+
+#[test]
+fn shards_go_to_a_newcomer_one_at_a_time_and_by_name() {
+    let view = View {
+        members: Some(members([1, 2])),
+        leases: leases(|_| Some(1)),
+        refusing: vec![],
+        is_time_known: true,
+    };
+    let all: Vec<u16> = (0..SHARDS).collect();
+    let moves = look(1, view, &all, 0);
+    assert!(matches!(moves[..], [Move::Release { heir: SessionId(2), .. }]), "{moves:?}");
+}
+
+#[test]
+fn a_newcomer_counts_only_when_it_has_stayed() {
+    let mut list = members([1]);
+    list.push(Member { session: session(2), age: Duration::from_secs(4) });
+    let all: Vec<u16> = (0..SHARDS).collect();
+    let view = View {
+        members: Some(list.clone()),
+        leases: leases(|_| Some(1)),
+        refusing: vec![],
+        is_time_known: true,
+    };
+    assert_eq!(look(1, view, &all, 0), []);
+    list[1].age = Duration::from_secs(5);
+    let view =
+        View { members: Some(list), leases: leases(|_| Some(1)), refusing: vec![], is_time_known: true };
+    assert_eq!(look(1, view, &all, 0).len(), 1);
+}
+
+#[test]
+fn embedded_nodes_lead_nothing_while_a_center_lives() {
+    let mut list = members([1, 2]);
+    list[0].session.embedded = true;
+    let view =
+        View { members: Some(list.clone()), leases: leases(|_| None), refusing: vec![], is_time_known: true };
+    assert_eq!(look(1, view.clone(), &[], 0), []);
+    assert_eq!(claimed(&look(2, view, &[], 0)).len(), usize::from(SHARDS));
+    list.pop();
+    let view = View { members: Some(list), leases: leases(|_| None), refusing: vec![], is_time_known: true };
+    assert_eq!(claimed(&look(1, view, &[], 0)).len(), usize::from(SHARDS), "the last center is gone");
+}
+
+#[test]
+fn a_node_of_no_weight_leads_nothing() {
+    let mut list = members([1, 2]);
+    list[0].session.weight = 0;
+    let view = View { members: Some(list), leases: leases(|_| None), refusing: vec![], is_time_known: true };
+    assert_eq!(look(1, view, &[], 0), []);
+}
+
+#[test]
+fn a_heir_takes_what_was_left_to_it_and_the_others_wait() {
+    let mut left = leases(|_| Some(1));
+    left.shards[5].owner = None;
+    left.shards[5].heir = Some(SessionId(2));
+    let view =
+        View { members: Some(members([1, 2, 3])), leases: left, refusing: vec![], is_time_known: true };
+    assert_eq!(claimed(&look(2, view.clone(), &[], 0)), [5]);
+    assert_eq!(claimed(&look(3, view, &[], 0)), [0_u16; 0]);
+}
+
+#[test]
+fn a_shard_that_its_first_does_not_take_goes_to_the_next_one() {
+    let view = View {
+        members: Some(members([1, 2])),
+        leases: leases(|_| None),
+        refusing: vec![],
+        is_time_known: true,
+    };
+    let mut membership = Membership::new(session(1), LEASE, SHARDS, at(0));
+    let first = claimed(&membership.look(view.clone(), &[], at(0))).len();
+    assert!(first < usize::from(SHARDS));
+    assert_eq!(claimed(&membership.look(view, &[], at(2000))).len(), usize::from(SHARDS));
+}
+
+#[test]
+fn a_newer_epoch_than_ours_means_that_we_were_outdated() {
+    let mut newer = leases(|_| Some(2));
+    newer.shards[3].epoch = Epoch(2);
+    let view = View { members: Some(members([1, 2])), leases: newer, refusing: vec![], is_time_known: true };
+    let moves = look(1, view, &[3], 0);
+    assert_eq!(moves, [Move::Lost(ShardId(3))]);
+}
+
+#[test]
+fn what_was_decided_may_be_said_for_one_lease_from_when_the_renewal_was_sent() {
+    let mut membership = Membership::new(session(1), LEASE, SHARDS, at(0));
+    assert!(!membership.holds(at(0)), "before the first renewal nothing is held");
+    assert!(membership.takes_turn(at(1000)));
+    let view =
+        View { members: Some(members([1])), leases: leases(|_| None), refusing: vec![], is_time_known: true };
+    membership.look(view, &[], at(2500));
+    assert!(membership.holds(at(3999)) && !membership.holds(at(4000)));
+    assert_eq!(membership.next_renewal(), Some(at(1600)), "a slow renewal does not put the next one off");
+}

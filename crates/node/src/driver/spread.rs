@@ -1,0 +1,171 @@
+//! A node of a cluster takes up, gives away and loses shards.
+
+use punctual_core::Timestamp;
+use punctual_core::ids::{SessionId, ShardId};
+use punctual_store::{Error, Session};
+
+use super::membership::{Membership, Move, View};
+use super::slot::{Leaving, Standing};
+use super::{Driver, Output};
+use crate::handle::Failure;
+
+impl Driver {
+    /// Says that we live when it is time to.
+    pub(super) fn renew(&mut self) {
+        let elapsed = self.elapsed;
+        if let Some(members) = self.membership.as_mut().filter(|members| !members.is_parting())
+            && members.takes_turn(elapsed)
+        {
+            let (session, ttl) = (members.me().clone(), members.ttl());
+            self.outputs.push(Output::Renew { session, ttl });
+        }
+    }
+
+    pub(super) fn look_now(&mut self) {
+        if let Some(members) = &mut self.membership {
+            members.look_now(self.elapsed);
+        }
+    }
+
+    pub(super) fn note_load(&mut self, load: u8) {
+        if let Some(members) = &mut self.membership {
+            members.set_load(load);
+        }
+    }
+
+    pub(super) fn renewed(&mut self, result: Result<View, Error>) {
+        let elapsed = self.elapsed;
+        let standing = self.slots.iter().filter(|slot| !slot.is_free(elapsed));
+        let ours: Vec<_> = standing
+            .map(|slot| (slot.id, slot.epoch.filter(|_| matches!(slot.standing, Standing::Leading(_)))))
+            .collect();
+        let is_time_known = result.as_ref().map_or(true, |view| view.is_time_known);
+        let Some(members) = &mut self.membership else { return };
+        let mut moves = match result {
+            Ok(view) => members.look(view, &ours, elapsed),
+            Err(Error::Unusable(why)) => return self.outputs.push(Output::Fail { why }),
+            Err(error) => {
+                tracing::warn!(%error, "the cluster could not be looked at");
+                return members.failed(elapsed);
+            }
+        };
+        if !is_time_known {
+            tracing::warn!("the store's time is not known within half a second: this node leads nothing");
+            moves.retain(|step| matches!(step, Move::Lost(_)));
+            self.leave_all();
+        }
+        self.carry_out(moves);
+        let withheld = std::mem::take(&mut self.withheld);
+        self.release(withheld);
+    }
+
+    fn carry_out(&mut self, moves: Vec<Move>) {
+        let mut claims = Vec::new();
+        let is_parting = self.slots.iter().any(|slot| slot.leaving.is_some());
+        for step in moves {
+            match step {
+                Move::Claim(claim) => {
+                    if let Some(slot) = self.slot(claim.shard) {
+                        (slot.standing, slot.epoch) = (Standing::Acquiring, claim.than);
+                        claims.push(claim);
+                    }
+                }
+                Move::Lost(shard) => {
+                    tracing::warn!(%shard, "another node leads the shard now");
+                    self.step_down(shard, self.elapsed + self.settings.shard_lease);
+                }
+                Move::Release { .. } if is_parting => {}
+                Move::Release { shard, heir } => self.leave(shard, Some(heir)),
+            }
+        }
+        self.acquire(claims);
+    }
+
+    /// Begins to hand a shard over: what was applied is made durable first.
+    fn leave(&mut self, id: ShardId, heir: Option<SessionId>) {
+        let Some(slot) = self.slot(id) else { return };
+        slot.leaving = Some(Leaving { heir });
+        self.pool.line.forget(id);
+        self.reads.forget(id);
+        self.turn_away(id);
+    }
+
+    /// Hands over what is ready to go.
+    pub(super) fn part(&mut self) {
+        if self.membership.is_none() {
+            return;
+        }
+        for index in 0..self.slots.len() {
+            let slot = &self.slots[index];
+            let (Some(Leaving { heir }), id, epoch) = (slot.leaving, slot.id, slot.epoch) else { continue };
+            let is_dirty = matches!(&slot.standing, Standing::Leading(shard) if shard.is_dirty());
+            if is_dirty || self.is_in_flight(id) {
+                continue;
+            }
+            let was_led = matches!(slot.standing, Standing::Leading(_));
+            self.step_down(id, self.elapsed);
+            if let Some(epoch) = epoch.filter(|_| was_led) {
+                self.outputs.push(Output::Release { shards: vec![(id, epoch)], heir });
+            }
+        }
+    }
+
+    /// Leads a shard no longer, and claims it again no sooner than then.
+    pub(super) fn step_down(&mut self, id: ShardId, until: Timestamp) {
+        self.throw_away(id, Standing::Elsewhere { until }, &Failure::Elsewhere);
+        self.pool.forget(id);
+        self.turn_away(id);
+        if let Some(slot) = self.slot(id) {
+            slot.leaving = None;
+            slot.backlog.clear();
+        }
+    }
+
+    /// Whoever waits for this shard has to ask elsewhere.
+    fn turn_away(&mut self, id: ShardId) {
+        let Some(slot) = self.slot(id) else { return };
+        let waiting = std::mem::take(&mut slot.commands);
+        for waiting in waiting {
+            self.refuse(waiting.ticket, Failure::Elsewhere);
+        }
+    }
+
+    /// Hands every shard over, each to the node that ranks next.
+    pub(super) fn hand_over(&mut self) {
+        let Some(members) = &mut self.membership else { return };
+        members.part();
+        self.leave_all();
+    }
+
+    fn leave_all(&mut self) {
+        let led: Vec<ShardId> =
+            self.slots.iter().filter(|slot| slot.is_leading()).map(|slot| slot.id).collect();
+        for shard in led {
+            let heir = self.membership.as_ref().and_then(|members| members.heir(shard));
+            self.leave(shard, heir);
+        }
+    }
+
+    /// Everyone who lived at the last look at the cluster.
+    pub fn members(&self) -> &[Session] {
+        self.membership.as_ref().map_or(&[], Membership::known)
+    }
+
+    /// Who leads a shard, as far as this node knows.
+    pub fn leader(&self, id: ShardId) -> Leader {
+        let Some(slot) = self.slots.get(usize::from(id.0)) else { return Leader::Nobody };
+        if !slot.is_elsewhere() && slot.leaving.is_none() {
+            return Leader::Here;
+        }
+        let led_by = self.membership.as_ref().and_then(|members| members.leader(id));
+        led_by.map_or(Leader::Nobody, Leader::Session)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leader {
+    /// This node, now or in a moment.
+    Here,
+    Session(SessionId),
+    Nobody,
+}

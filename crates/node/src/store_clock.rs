@@ -1,0 +1,156 @@
+//! Store time: this machine's monotonic clock, and how far the store's is from it.
+//!
+//! Every look at the cluster brings a reading of the store's clock, which was taken somewhere between the question and
+//! the answer. A wall clock decides nothing: one that is set, or runs ahead, moves no fire.
+
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use punctual_core::Timestamp;
+use punctual_core::time::Clock;
+use tokio::time::Instant;
+
+/// A node whose reading may be further off than this does not lead.
+const ERROR_MAX: Duration = Duration::from_millis(500);
+/// How fast two clocks drift apart at worst, in parts of a million: what an old reading loses in worth.
+const DRIFT_PPM: u64 = 500;
+/// A store tells the time in milliseconds: what it cut off.
+const GRAIN: Duration = Duration::from_millis(1);
+
+#[derive(Debug)]
+pub struct StoreClock {
+    /// What the monotonic clock is counted from.
+    base: Instant,
+    reading: Mutex<Option<Reading>>,
+}
+
+/// What the store's clock would have said at `base`, in microseconds, and how wrong that may be.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    offset: i64,
+    error: Duration,
+    at: Instant,
+}
+
+impl Reading {
+    fn error_at(&self, now: Instant) -> Duration {
+        let age = now.saturating_duration_since(self.at);
+        self.error + age / u32::try_from(1_000_000 / DRIFT_PPM).unwrap_or(u32::MAX)
+    }
+}
+
+impl StoreClock {
+    pub fn new() -> Self {
+        StoreClock { base: Instant::now(), reading: Mutex::new(None) }
+    }
+
+    /// Takes in what the store said between two moments. The better reading stays, unless the two contradict each
+    /// other: then the store's clock was set.
+    pub fn measured(&self, asked: Instant, answered: Instant, store: Timestamp) {
+        let spread = answered.saturating_duration_since(asked) / 2;
+        let middle = asked + spread;
+        let since_base = micros(middle.saturating_duration_since(self.base));
+        let offset = store.as_millis() * 1000 + micros(GRAIN / 2) - since_base;
+        let fresh = Reading { offset, error: spread + GRAIN / 2, at: answered };
+        let mut reading = self.reading.lock();
+        let keep = reading.is_some_and(|old| {
+            let (apart, error) = (old.offset.abs_diff(fresh.offset), old.error_at(answered));
+            error < fresh.error && u128::from(apart) <= (error + fresh.error).as_micros()
+        });
+        if !keep {
+            *reading = Some(fresh);
+        }
+    }
+
+    /// Whether the store's time is known well enough to lead.
+    pub fn is_trusted(&self) -> bool {
+        let now = Instant::now();
+        self.reading.lock().is_some_and(|reading| reading.error_at(now) <= ERROR_MAX)
+    }
+
+    fn micros_now(&self) -> i64 {
+        let offset = self.reading.lock().map_or(0, |reading| reading.offset);
+        offset.saturating_add(micros(self.base.elapsed()))
+    }
+}
+
+impl Default for StoreClock {
+    fn default() -> Self {
+        StoreClock::new()
+    }
+}
+
+impl Clock for StoreClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.micros_now().div_euclid(1000))
+    }
+
+    fn until(&self, instant: Timestamp) -> Duration {
+        let left = instant.as_millis().saturating_mul(1000).saturating_sub(self.micros_now());
+        Duration::from_micros(u64::try_from(left).unwrap_or(0))
+    }
+}
+
+fn micros(span: Duration) -> i64 {
+    i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_millis(millis)
+    }
+
+    /// Asks at one moment and hears the answer some milliseconds later.
+    async fn measure(clock: &StoreClock, store: i64, round_trip: u64) {
+        let asked = Instant::now();
+        tokio::time::advance(Duration::from_millis(round_trip)).await;
+        clock.measured(asked, Instant::now(), at(store));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn time_is_the_stores_and_goes_on_between_readings() {
+        let clock = StoreClock::new();
+        assert!(!clock.is_trusted(), "nothing was measured yet");
+        measure(&clock, 1_000_000, 2).await;
+        assert_eq!(clock.now(), at(1_000_001), "half a round trip later");
+        tokio::time::advance(Duration::from_secs(10)).await;
+        assert_eq!(clock.now(), at(1_010_001));
+        assert!(clock.is_trusted());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_answer_does_not_spoil_a_good_reading() {
+        let clock = StoreClock::new();
+        measure(&clock, 1_000_000, 2).await;
+        measure(&clock, 1_000_402, 800).await;
+        assert_eq!(clock.now(), at(1_000_801));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_store_whose_clock_was_set_is_followed() {
+        let clock = StoreClock::new();
+        measure(&clock, 1_000_000, 2).await;
+        measure(&clock, 2_000_000, 20).await;
+        assert_eq!(clock.now(), at(2_000_010));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_store_that_answers_too_slowly_is_not_a_clock() {
+        let clock = StoreClock::new();
+        measure(&clock, 1_000_000, 1100).await;
+        assert!(!clock.is_trusted());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_old_reading_is_worth_less() {
+        let clock = StoreClock::new();
+        measure(&clock, 1_000_000, 2).await;
+        tokio::time::advance(Duration::from_secs(900)).await;
+        assert!(clock.is_trusted());
+        tokio::time::advance(Duration::from_secs(200)).await;
+        assert!(!clock.is_trusted());
+    }
+}

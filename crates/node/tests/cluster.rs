@@ -1,0 +1,373 @@
+//! Several drivers on one store, in one thread, with a clock that the test moves: who leads what, and when.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use punctual_core::Timestamp;
+use punctual_core::attempt::Order;
+use punctual_core::command::{Answer, Command, Expect, PutJob};
+use punctual_core::ids::{SessionId, ShardId, WorkerId};
+use punctual_core::job::{Definition, Overlap};
+use punctual_core::name::Namespace;
+use punctual_core::schedule::{Schedule, When};
+use punctual_core::task::Task;
+use punctual_core::time::Clock;
+use punctual_engine::Ticket;
+use punctual_node::driver::{Leader, Settings, View};
+use punctual_node::handle::Failure;
+use punctual_node::{Driver, Input, Output};
+use punctual_store::memory::Memory;
+use punctual_store::{RunFilter, Session, Sessions, Store};
+
+const SHARDS: u16 = 16;
+const STEP: Duration = Duration::from_millis(100);
+
+#[derive(Debug)]
+struct Hand(Mutex<Timestamp>);
+
+impl Clock for Hand {
+    fn now(&self) -> Timestamp {
+        *self.0.lock()
+    }
+}
+
+struct Node {
+    driver: Driver,
+    session: Session,
+    /// A process that was stopped does nothing, and does not know it afterwards.
+    stopped: bool,
+    dead: bool,
+    /// Whether looks at the cluster come back.
+    cut: bool,
+    /// What came back while it was stopped.
+    inbox: VecDeque<Input>,
+    orders: Vec<Order>,
+    answers: BTreeMap<Ticket, Result<Answer, Failure>>,
+    /// Commits that the test holds back.
+    held: Vec<Input>,
+    hold_commits: bool,
+}
+
+struct World {
+    clock: Arc<Hand>,
+    store: Memory,
+    nodes: Vec<Node>,
+}
+
+impl World {
+    fn new() -> World {
+        let clock = Arc::new(Hand(Mutex::new(Timestamp::from_millis(1_800_000_000_000))));
+        let store = Memory::with_clock(SHARDS, Arc::clone(&clock) as Arc<dyn Clock>);
+        World { clock, store, nodes: Vec::new() }
+    }
+
+    /// A cluster of so many nodes that has come to rest.
+    async fn of(nodes: usize) -> World {
+        let mut world = World::new();
+        for _ in 0..nodes {
+            world.join();
+        }
+        world.pass(Duration::from_secs(30)).await;
+        world
+    }
+
+    fn join(&mut self) -> usize {
+        let index = self.nodes.len();
+        let session = Session {
+            id: SessionId(i64::try_from(index).unwrap() + 1),
+            node: Arc::from(format!("n{index}")),
+            address: Some(Arc::from(format!("n{index}:7400"))),
+            weight: 100,
+            embedded: false,
+            load: 0,
+        };
+        let settings = Settings {
+            shards: SHARDS,
+            lanes: 2,
+            shard_lease: Duration::from_secs(3),
+            session: Some(session.clone()),
+            commit_batch: 4096,
+            engine: punctual_engine::Settings::default(),
+        };
+        self.nodes.push(Node {
+            driver: Driver::new(settings, self.clock.now()),
+            session,
+            stopped: false,
+            dead: false,
+            cut: false,
+            inbox: VecDeque::new(),
+            orders: Vec::new(),
+            answers: BTreeMap::new(),
+            held: Vec::new(),
+            hold_commits: false,
+        });
+        index
+    }
+
+    /// Lets time pass in small steps, everyone acting in each.
+    async fn pass(&mut self, span: Duration) {
+        let end = self.clock.now() + span;
+        while self.clock.now() < end {
+            {
+                let mut now = self.clock.0.lock();
+                *now = *now + STEP;
+            }
+            self.settle().await;
+        }
+    }
+
+    async fn settle(&mut self) {
+        for index in 0..self.nodes.len() {
+            self.act(index).await;
+        }
+    }
+
+    async fn act(&mut self, index: usize) {
+        let node = &mut self.nodes[index];
+        if node.stopped || node.dead {
+            return;
+        }
+        let now = self.clock.now();
+        while let Some(input) = node.inbox.pop_front() {
+            node.driver.step(input, now);
+        }
+        node.driver.step(Input::Wake, now);
+        node.driver.settle_down(now);
+        self.carry(index).await;
+    }
+
+    async fn give(&mut self, index: usize, input: Input) {
+        let now = self.clock.now();
+        self.nodes[index].driver.step(input, now);
+        self.nodes[index].driver.settle_down(now);
+        self.carry(index).await;
+    }
+
+    async fn carry(&mut self, index: usize) {
+        loop {
+            let outputs = self.nodes[index].driver.outputs();
+            if outputs.is_empty() {
+                return;
+            }
+            for output in outputs {
+                let Some(input) = self.perform(index, output).await else { continue };
+                self.nodes[index].driver.step(input, self.clock.now());
+            }
+            self.nodes[index].driver.settle_down(self.clock.now());
+        }
+    }
+
+    async fn perform(&mut self, index: usize, output: Output) -> Option<Input> {
+        Some(match output {
+            Output::Renew { session, ttl } => {
+                if self.nodes[index].cut {
+                    return None;
+                }
+                let members = Some(self.store.renew(&session, ttl).await.unwrap());
+                let leases = self.store.leases().await.unwrap();
+                Input::Renewed { result: Ok(View { members, leases, refusing: vec![], is_time_known: true }) }
+            }
+            Output::Release { shards, heir } => {
+                self.store.release(&shards, heir).await.unwrap();
+                let heir = self.nodes.iter().position(|node| Some(node.session.id) == heir);
+                if let Some(heir) = heir {
+                    self.nodes[heir].inbox.push_back(Input::Nudged);
+                }
+                Input::Released
+            }
+            Output::Acquire { by, claims } => {
+                let result = self.store.acquire(by, &claims).await;
+                Input::Acquired { claims, result }
+            }
+            Output::Load { shard, epoch } => {
+                Input::Loaded { shard, result: self.store.load(shard, epoch).await }
+            }
+            Output::Commit { lane, batches } => {
+                let result = self.store.commit(batches).await;
+                let committed = Input::Committed { lane, result };
+                if self.nodes[index].hold_commits {
+                    self.nodes[index].held.push(committed);
+                    return None;
+                }
+                committed
+            }
+            Output::Fetch { read, wants } => Input::Fetched { read, result: self.store.fetch(wants).await },
+            Output::Page { read, shard, after, limit } => {
+                Input::Paged { read, shard, result: self.store.due(shard, after, limit).await }
+            }
+            Output::Answer { ticket, answer } => {
+                self.nodes[index].answers.insert(ticket, answer);
+                return None;
+            }
+            Output::Order { order, .. } => {
+                self.nodes[index].orders.push(order);
+                return None;
+            }
+            Output::Fail { why } => panic!("{why}"),
+        })
+    }
+
+    fn led(&self, index: usize) -> BTreeSet<u16> {
+        let driver = &self.nodes[index].driver;
+        (0..SHARDS).filter(|shard| driver.shard(ShardId(*shard)).is_some()).collect()
+    }
+
+    /// Every shard is led once, by someone who lives.
+    fn check_spread(&self) {
+        let mut all = Vec::new();
+        for (index, _) in self.nodes.iter().enumerate().filter(|(_, node)| !node.dead && !node.stopped) {
+            all.extend(self.led(index));
+        }
+        all.sort_unstable();
+        assert_eq!(all, (0..SHARDS).collect::<Vec<_>>());
+    }
+
+    async fn runs(&self) -> usize {
+        self.store.runs(&RunFilter::default(), None, 10_000).await.unwrap().len()
+    }
+
+    async fn put_jobs(&mut self, count: u64) {
+        for job in 0..count {
+            let command = every_second(job, self.clock.now());
+            let shard = command.shard(SHARDS);
+            let leader = (0..self.nodes.len())
+                .find(|index| self.nodes[*index].driver.leader(shard) == Leader::Here)
+                .unwrap();
+            self.give(leader, Input::Command { ticket: Ticket(job), command }).await;
+            assert!(matches!(self.nodes[leader].answers[&Ticket(job)], Ok(_)));
+        }
+    }
+}
+
+fn every_second(job: u64, start: Timestamp) -> Command {
+    let schedule = Schedule { start: Some(start), ..Schedule::new(When::Every(Duration::from_secs(1))) };
+    Command::PutJob(PutJob {
+        namespace: Namespace::default(),
+        name: format!("job-{job}").parse().unwrap(),
+        definition: Arc::new(Definition {
+            schedules: vec![schedule],
+            overlap: Overlap::Allow,
+            ..Definition::of(Task::Noop)
+        }),
+        expect: Expect::Absent,
+    })
+}
+
+#[tokio::test]
+async fn a_node_that_is_the_first_leads_everything_at_once() {
+    let mut world = World::new();
+    world.join();
+    world.pass(STEP).await;
+    assert_eq!(world.led(0).len(), usize::from(SHARDS));
+    assert!(world.nodes[0].driver.is_ready());
+}
+
+#[tokio::test]
+async fn nodes_that_come_later_get_their_share() {
+    let world = World::of(3).await;
+    world.check_spread();
+    for index in 0..3 {
+        assert!(!world.led(index).is_empty(), "node {index} leads nothing");
+        assert!(world.nodes[index].driver.is_ready());
+    }
+}
+
+#[tokio::test]
+async fn what_a_dead_node_led_is_led_by_the_others_within_a_lease_and_a_look() {
+    let mut world = World::of(3).await;
+    world.nodes[1].dead = true;
+    world.pass(Duration::from_millis(3800)).await;
+    world.check_spread();
+}
+
+#[tokio::test]
+async fn every_second_has_one_run_whoever_dies() {
+    let mut world = World::of(3).await;
+    world.put_jobs(20).await;
+    world.pass(Duration::from_secs(10)).await;
+    world.nodes[0].dead = true;
+    world.pass(Duration::from_secs(10)).await;
+    let newcomer = world.join();
+    world.pass(Duration::from_secs(10)).await;
+    world.nodes[2].dead = true;
+    world.pass(Duration::from_secs(10)).await;
+    assert!(!world.led(newcomer).is_empty());
+    // From one second after it was made: forty fires of each of twenty jobs.
+    assert_eq!(world.runs().await, 20 * 40);
+}
+
+#[tokio::test]
+async fn a_node_that_leaves_hands_its_shards_over_without_a_pause() {
+    let mut world = World::of(3).await;
+    world.put_jobs(20).await;
+    world.give(0, Input::Stop).await;
+    world.pass(STEP * 2).await;
+    assert!(world.nodes[0].driver.leads_nothing());
+    world.nodes[0].dead = true;
+    world.check_spread();
+    world.pass(Duration::from_secs(5)).await;
+    assert_eq!(world.runs().await, 20 * 5);
+}
+
+#[tokio::test]
+async fn a_node_that_was_stopped_past_its_lease_writes_nothing_and_steps_down() {
+    let mut world = World::of(2).await;
+    world.put_jobs(20).await;
+    let before = world.led(0);
+    world.nodes[0].stopped = true;
+    world.pass(Duration::from_secs(8)).await;
+    world.nodes[0].stopped = false;
+    world.pass(Duration::from_secs(1)).await;
+    assert!(world.led(0).is_disjoint(&before), "it still believes that it leads");
+    world.pass(Duration::from_secs(20)).await;
+    world.check_spread();
+    assert!(!world.led(0).is_empty(), "it gets its share again");
+    assert_eq!(world.runs().await, 20 * 29);
+}
+
+#[tokio::test]
+async fn nothing_is_said_after_the_lease_although_it_is_durable() {
+    let mut world = World::of(1).await;
+    world.put_jobs(1).await;
+    let (worker, slots, holding) = (WorkerId::new("w", 1), 100, Vec::new());
+    world.give(0, Input::Joined { worker, slots, holding }).await;
+    world.nodes[0].hold_commits = true;
+    world.pass(Duration::from_secs(1)).await;
+    world.nodes[0].cut = true;
+    world.pass(Duration::from_secs(5)).await;
+    world.nodes[0].hold_commits = false;
+    let held = std::mem::take(&mut world.nodes[0].held);
+    assert!(!held.is_empty());
+    let orders = world.nodes[0].orders.len();
+    for committed in held {
+        world.give(0, committed).await;
+    }
+    assert_eq!(world.nodes[0].orders.len(), orders, "an outdated leader gave an order");
+    assert!(!world.nodes[0].driver.is_ready());
+}
+
+#[tokio::test]
+async fn emptied_leases_cost_a_pause_and_no_run_twice() {
+    let mut world = World::of(3).await;
+    world.put_jobs(20).await;
+    world.pass(Duration::from_secs(5)).await;
+    let leases = world.store.leases().await.unwrap();
+    let all: Vec<_> = leases.shards.iter().map(|lease| (lease.shard, lease.epoch)).collect();
+    world.store.release(&all, None).await.unwrap();
+    world.pass(Duration::from_secs(25)).await;
+    world.check_spread();
+    assert_eq!(world.runs().await, 20 * 30);
+}
+
+#[tokio::test]
+async fn a_command_for_a_shard_that_is_led_elsewhere_is_turned_away_at_once() {
+    let mut world = World::of(2).await;
+    let theirs = (0..100).map(|job| every_second(job, world.clock.now()));
+    let command = theirs.into_iter().find(|command| world.led(1).contains(&command.shard(SHARDS).0)).unwrap();
+    world.give(0, Input::Command { ticket: Ticket(1), command }).await;
+    assert_eq!(world.nodes[0].answers[&Ticket(1)], Err(Failure::Elsewhere));
+}
