@@ -19,16 +19,24 @@ use punctual_core::run::{Run, Status, Trigger};
 use punctual_core::schedule::calendar;
 
 pub mod error;
+mod address;
 pub mod membership;
 pub mod token;
 mod refusal;
 mod listing;
 mod keep;
+mod codec;
+mod definitions;
+mod place;
+mod circle;
+mod tally;
+mod migrations;
 pub mod memory;
 pub mod sqlite;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 
+pub use address::Durability;
 pub use error::Error;
 pub use membership::{Claim, Lease, Leases, Member, Session, Sessions};
 

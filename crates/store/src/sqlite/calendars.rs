@@ -1,10 +1,8 @@
 //! Calendars: few rows, changed by compare-and-swap on their version.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use punctual_core::command::Expect;
-use punctual_core::job::Definition;
 use punctual_core::name::{Name, Namespace};
 use punctual_core::schedule::calendar::{Calendar, Record};
 use rusqlite::{Connection, OptionalExtension, Row};
@@ -13,9 +11,9 @@ use super::doors::rows_max;
 use super::failure::Failure;
 use super::reader::Snapshot;
 use super::writer::Writer;
-use super::{codec, queries, rows};
+use super::{queries, rows};
 use crate::listing::holds;
-use crate::{CalendarFilter, PutCalendar, Swap};
+use crate::{CalendarFilter, PutCalendar, Swap, codec};
 
 type Result<T, E = Failure> = std::result::Result<T, E>;
 
@@ -122,15 +120,4 @@ fn record(row: &Row<'_>) -> Result<Arc<Record>> {
         updated_at: rows::instant(row, 5)?,
         settled: row.get(6)?,
     }))
-}
-
-/// The names in a job's row, so that the jobs of a calendar are found without reading every definition.
-pub(super) fn names(definition: &Definition) -> Result<Option<String>> {
-    let names: BTreeSet<&str> = definition.calendars().map(|keeping| keeping.name.as_str()).collect();
-    if names.is_empty() { Ok(None) } else { Ok(Some(codec::json(&names)?)) }
-}
-
-/// What the list of names contains if it has this one: a name has no quotes in it.
-pub(super) fn quoted(name: &Name) -> String {
-    format!("\"{name}\"")
 }

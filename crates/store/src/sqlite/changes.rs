@@ -3,7 +3,7 @@
 //! Statements are taken from the cache once a transaction, not once a row.
 
 use punctual_core::Timestamp;
-use punctual_core::change::{Batch, Change, Changes, DeadLetter, Revision, Row, RowKey, Skip, UniqueKey};
+use punctual_core::change::{Batch, Change, DeadLetter, Revision, Row, RowKey, Skip, UniqueKey};
 use punctual_core::ids::{JobId, ShardId};
 use punctual_core::job::Job;
 use punctual_core::name::Name;
@@ -11,9 +11,10 @@ use punctual_core::run::Run;
 use rusqlite::{CachedStatement, Connection, ErrorCode, Params, ffi};
 
 use super::failure::Failure;
+use super::queries;
 use super::writer::fenced;
-use super::{calendars, codec, place, queries};
-use crate::refusal;
+use crate::tally::Tally;
+use crate::{codec, place, refusal};
 
 type Result<T, E = Failure> = std::result::Result<T, E>;
 
@@ -191,8 +192,8 @@ impl<'c> Statements<'c> {
             codec::json(&cursor.fires)?,
             keep.runs,
             keep.days,
-            definition_beside(batch, job)?,
-            calendars::names(&job.definition)?,
+            codec::definition_beside(batch, job)?,
+            codec::calendar_names(&job.definition)?,
         );
         self.execute(queries::jobs::INSERT, params)
     }
@@ -215,7 +216,7 @@ impl<'c> Statements<'c> {
             return Ok(true);
         }
         let (id, revision, paused, updated_at, fired_through, next_due, wake_at, fires) = moved;
-        let definition = definition_beside(batch, job)?;
+        let definition = codec::definition_beside(batch, job)?;
         let edited = (
             id,
             revision,
@@ -228,7 +229,7 @@ impl<'c> Statements<'c> {
             keep.runs,
             keep.days,
             definition,
-            calendars::names(&job.definition)?,
+            codec::calendar_names(&job.definition)?,
         );
         self.execute(queries::jobs::UPDATE, edited)
     }
@@ -282,14 +283,6 @@ impl<'c> Statements<'c> {
     }
 }
 
-/// What the job's own row has to hold of its definition: nothing, if its revision comes with the same batch.
-fn definition_beside(batch: &Batch, job: &Job) -> Result<Option<String>> {
-    match batch.changes.get(&RowKey::Revision(job.id, job.revision)) {
-        Some(Change::Insert(_) | Change::Update(_)) => Ok(None),
-        Some(Change::Delete) | None => Ok(Some(codec::json(&job.definition)?)),
-    }
-}
-
 /// An insert that met a row: which one says the extended code.
 fn taken(shard: ShardId, key: &RowKey, failure: Failure) -> Failure {
     let Failure::Sqlite(error) = &failure else { return failure };
@@ -300,36 +293,5 @@ fn taken(shard: ShardId, key: &RowKey, failure: Failure) -> Failure {
         }
         Some(_) => refusal::exists(shard, key).into(),
         None => failure,
-    }
-}
-
-/// How many rows come (or, below zero, go) with a batch: the counts in the shard's row keep step in the same
-/// statement as the fence, so that nobody ever has to count.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Tally {
-    jobs: i64,
-    live_runs: i64,
-    history_runs: i64,
-    dead_letters: i64,
-}
-
-impl Tally {
-    fn of(changes: &Changes) -> Tally {
-        let mut tally = Tally::default();
-        for (key, change) in changes.iter() {
-            let by = match change {
-                Change::Insert(_) => 1,
-                Change::Update(_) => 0,
-                Change::Delete => -1,
-            };
-            match key {
-                RowKey::Job(_) => tally.jobs += by,
-                RowKey::Run(_) => tally.live_runs += by,
-                RowKey::History(_) => tally.history_runs += by,
-                RowKey::DeadLetter(_) => tally.dead_letters += by,
-                RowKey::Revision(..) | RowKey::Unique(_) | RowKey::Skip(..) => {}
-            }
-        }
-        tally
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 
 use super::failure::{Failure, Health, Moment};
-use crate::{Error, Result};
+use crate::{Durability, Error, Result};
 
 /// The first SQLite whose write-ahead log loses nothing when two connections meet at a checkpoint.
 const VERSION_MIN: i32 = 3_051_003;
@@ -17,23 +17,11 @@ const STATEMENTS_MAX: usize = 128;
 /// A write-ahead log that once grew large is cut back to this.
 const WAL_BYTES_KEPT: i64 = 64 * 1024 * 1024;
 
-/// What a commit means. Anything weaker than `Full` has to be asked for by name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Durability {
-    /// A commit is on the disk when it returns.
-    #[default]
-    Full,
-    /// A commit survives the process, but the last ones may be gone after a power loss. For fast tests.
-    Relaxed,
-}
-
-impl Durability {
-    /// SQLite's name and number for `PRAGMA synchronous`.
-    fn synchronous(self) -> (&'static str, i64) {
-        match self {
-            Durability::Full => ("FULL", 2),
-            Durability::Relaxed => ("NORMAL", 1),
-        }
+/// SQLite's name and number for `PRAGMA synchronous`.
+fn level(durability: Durability) -> (&'static str, i64) {
+    match durability {
+        Durability::Full => ("FULL", 2),
+        Durability::Relaxed => ("NORMAL", 1),
     }
 }
 
@@ -78,7 +66,7 @@ fn prepare(path: &Path, what_for: Use, durability: Durability) -> Result<Connect
     connection.busy_timeout(BUSY_MAX)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
-    connection.pragma_update(None, "synchronous", durability.synchronous().0)?;
+    connection.pragma_update(None, "synchronous", level(durability).0)?;
     // Negative: in KiB rather than pages.
     connection.pragma_update(None, "cache_size", -what_for.cache())?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
@@ -97,7 +85,7 @@ pub(super) fn check_durability(connection: &Connection, wanted: Durability) -> R
         return Err(Error::Unusable(format!("the store would not be durable: {what}")).into());
     }
     let synchronous: i64 = connection.pragma_query_value(None, "synchronous", |row| row.get(0))?;
-    let (name, number) = wanted.synchronous();
+    let (name, number) = level(wanted);
     if synchronous < number {
         let what = format!("SQLite has synchronous = {synchronous}, {name} ({number}) is needed");
         return Err(Error::Unusable(format!("the store would not be durable: {what}")).into());

@@ -11,8 +11,8 @@ use punctual_core::name::{Name, Namespace};
 
 use super::failure::Failure;
 use super::reader::Snapshot;
-use super::{calendars, queries, rows};
-use crate::{JobFilter, LetterFilter, Stats};
+use super::{queries, rows};
+use crate::{JobFilter, LetterFilter, Stats, codec};
 
 type Result<T, E = Failure> = std::result::Result<T, E>;
 
@@ -70,7 +70,7 @@ impl Snapshot<'_> {
         };
         let connection = self.connection;
         let mut statement = connection.prepare_cached(queries::jobs::LIST_OF_CALENDAR)?;
-        let params = (namespace.as_str(), after, rows_max(limit), calendars::quoted(calendar));
+        let params = (namespace.as_str(), after, rows_max(limit), codec::quoted(calendar));
         let mut found = statement.query(params)?;
         let mut jobs = Vec::new();
         while let Some(row) = found.next()? {

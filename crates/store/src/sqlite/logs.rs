@@ -21,7 +21,7 @@ use super::failure::{Failure, Health, Moment};
 use super::reader::Snapshot;
 use super::transaction::transact;
 use super::{queries, rows};
-use crate::{Error, Result};
+use crate::{Error, Result, codec};
 
 /// What a crash of the machine may cost.
 const SYNC_AFTER: Duration = Duration::from_secs(1);
@@ -85,7 +85,7 @@ impl LogWriter {
             let mut statement = connection.prepare_cached(queries::chunks::INSERT)?;
             for chunk in chunks {
                 let Chunk { run, token, number, at, stream, bytes } = chunk;
-                let (token, stream) = (token.0.cast_signed(), rows::stream_number(*stream));
+                let (token, stream) = (token.0.cast_signed(), codec::stream_number(*stream));
                 statement.execute((run.0, token, number, at.as_millis(), stream, bytes.as_slice()))?;
             }
             Ok(())
@@ -190,7 +190,8 @@ mod tests {
     use punctual_core::log::{CHUNK_BYTES_MAX, Stream};
 
     use super::*;
-    use crate::sqlite::connection::{Durability, Use, open};
+    use crate::Durability;
+    use crate::sqlite::connection::{Use, open};
     use crate::sqlite::schema;
 
     #[test]

@@ -21,9 +21,6 @@ mod schema;
 mod lane;
 mod open;
 mod queries;
-mod place;
-mod codec;
-mod definitions;
 mod rows;
 mod transaction;
 mod writer;
@@ -37,7 +34,6 @@ mod membership;
 mod admin;
 mod walk;
 mod logs;
-mod circle;
 mod old;
 mod prune;
 mod backup;
@@ -63,7 +59,6 @@ use punctual_core::name::{Name, Namespace};
 use punctual_core::run::Run;
 use punctual_core::schedule::calendar;
 
-pub use self::connection::Durability;
 use self::folder::{Folder, Lock};
 use self::lane::Lane;
 use self::logs::{LogWriter, Syncer};
@@ -72,6 +67,7 @@ use self::prune::Places;
 use self::reader::Reader;
 use self::walk::Walk;
 use self::writer::Writer;
+pub use crate::Durability;
 use crate::{
     CalendarFilter, Claim, JobFilter, Leases, LetterFilter, Member, PrunePolicy, PutCalendar, Result,
     RunFilter, Session, Sessions, Stats, Store, Swap, token,

@@ -7,9 +7,9 @@ use super::doors::rows_max;
 use super::failure::Failure;
 use super::reader::Snapshot;
 use super::writer::Writer;
-use super::{place, queries, rows};
+use super::{queries, rows};
 use crate::keep::Kept;
-use crate::{PrunePolicy, Result};
+use crate::{PrunePolicy, Result, place};
 
 /// Jobs, or runs with output, that are looked at under one snapshot.
 pub(super) const VISITS_MAX: usize = 256;

@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
 use super::checkpoint::{self, Carried};
-use super::connection::{self, Durability, Use, explain};
+use super::connection::{self, Use, explain};
 use super::failure::{Failure, Health};
 use super::folder::{self, Folder, Lock};
 use super::lane::Lane;
@@ -19,7 +19,7 @@ use super::prune::Places;
 use super::reader::Reader;
 use super::writer::Writer;
 use super::{Options, Sqlite, queries, schema};
-use crate::{Error, Result};
+use crate::{Durability, Error, Result};
 
 /// Readers for the doors: one may be in the middle of a long listing.
 const DOOR_READERS: usize = 2;

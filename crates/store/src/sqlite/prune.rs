@@ -7,9 +7,9 @@ use punctual_core::Timestamp;
 use punctual_core::ids::RunId;
 
 use super::Sqlite;
-use super::circle::{self, Circle};
 use super::old::{Doomed, Found, VISITS_MAX};
 use super::reader::Reader;
+use crate::circle::{self, Circle};
 use crate::{PrunePolicy, Result};
 
 /// Rows that go in one transaction: few enough not to delay the next commit.

@@ -9,11 +9,11 @@ use punctual_core::run::{Origin, Run};
 use rusqlite::{Connection, OptionalExtension, Params, Row};
 use rustc_hash::FxHashMap;
 
-use super::definitions::Definitions;
 use super::failure::{Failure, Health, Moment};
 use super::transaction::step;
-use super::{place, queries, rows};
-use crate::{Result, refusal};
+use super::{queries, rows};
+use crate::definitions::Definitions;
+use crate::{Result, place, refusal};
 
 pub(super) struct Reader {
     connection: Connection,

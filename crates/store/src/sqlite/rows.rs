@@ -6,15 +6,15 @@ use punctual_core::Timestamp;
 use punctual_core::change::{DeadLetter, Skip};
 use punctual_core::ids::{JobId, RunId, Token};
 use punctual_core::job::{Cursor, Job};
-use punctual_core::log::{Chunk, Stream};
+use punctual_core::log::Chunk;
 use punctual_core::name::Name;
 use punctual_core::run::Run;
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
 
-use super::codec;
-use super::definitions::Definitions;
 use super::failure::Failure;
+use crate::codec;
+use crate::definitions::Definitions;
 
 type Result<T, E = Failure> = std::result::Result<T, E>;
 
@@ -68,27 +68,9 @@ pub(super) fn chunk(run: RunId, row: &Row<'_>) -> Result<Chunk> {
         token: Token(row.get::<_, i64>(0)?.cast_unsigned()),
         number: row.get(1)?,
         at: instant(row, 2)?,
-        stream: stream(row.get(3)?)?,
+        stream: codec::stream(row.get(3)?)?,
         bytes: blob(row, 4)?.to_vec(),
     })
-}
-
-/// Part of the file format: these numbers never change.
-pub(super) fn stream_number(stream: Stream) -> i64 {
-    match stream {
-        Stream::Out => 1,
-        Stream::Err => 2,
-        Stream::Note => 3,
-    }
-}
-
-fn stream(number: i64) -> Result<Stream> {
-    match number {
-        1 => Ok(Stream::Out),
-        2 => Ok(Stream::Err),
-        3 => Ok(Stream::Note),
-        _ => Err(codec::cannot_read(&format!("a chunk of stream {number}")).into()),
-    }
 }
 
 pub(super) fn instant(row: &Row<'_>, column: usize) -> Result<Timestamp> {

@@ -5,10 +5,9 @@
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use punctual_core::hash;
-
 use super::failure::Failure;
 use crate::Error;
+use crate::migrations::{self, checksum, version};
 
 /// What a file is: its migrations in order, and the number in its header that says whose it is.
 pub(super) struct Schema {
@@ -77,32 +76,8 @@ impl Schema {
         let mut statement = transaction.prepare(ALL)?;
         let rows = statement.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?;
         let had = rows.collect::<rusqlite::Result<Vec<_>>>()?;
-        if had.len() > self.migrations.len() {
-            let (newest, known) = (had.len(), self.migrations.len());
-            return Err(Error::Unusable(format!(
-                "it was written by a newer version of Punctual (schema {newest}, this one knows {known}): start that \
-                 version, or restore a backup made before the upgrade"
-            ))
-            .into());
-        }
-        for (index, (number, sum)) in had.iter().enumerate() {
-            if *number != version(index) || *sum != checksum(self.migrations[index]) {
-                return Err(Error::Unusable(format!(
-                    "its schema {number} is not the one this version of Punctual knows: start the version that made it"
-                ))
-                .into());
-            }
-        }
-        Ok(had.len())
+        Ok(migrations::check(self.migrations, &had)?)
     }
-}
-
-fn version(index: usize) -> i64 {
-    i64::try_from(index).unwrap_or(i64::MAX).saturating_add(1)
-}
-
-fn checksum(sql: &str) -> String {
-    format!("{:016x}", hash::stable(&[sql.as_bytes()]))
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ use rusqlite::{Row, Rows};
 
 use super::failure::Failure;
 use super::reader::Snapshot;
-use super::{place, queries, rows};
-use crate::Error;
+use super::{queries, rows};
+use crate::{Error, place};
 
 type Result<T, E = Failure> = std::result::Result<T, E>;
 

@@ -12,9 +12,9 @@ use rusqlite::{Params, Row};
 
 use super::failure::Failure;
 use super::reader::Snapshot;
-use super::{codec, place, queries, rows};
-use crate::RunFilter;
+use super::{queries, rows};
 use crate::listing::Span;
+use crate::{RunFilter, codec, place};
 
 type Result<T, E = Failure> = std::result::Result<T, E>;
 

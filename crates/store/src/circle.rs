@@ -1,10 +1,10 @@
 //! A walk round all keys that may stop anywhere and goes on from there the next time.
 
 /// Before every key.
-pub(super) const START: i64 = -1;
+pub(crate) const START: i64 = -1;
 
 #[derive(Debug)]
-pub(super) struct Circle {
+pub(crate) struct Circle {
     from: i64,
     at: i64,
     /// The end was passed: what is left lies between the beginning and `from`.
@@ -12,17 +12,17 @@ pub(super) struct Circle {
 }
 
 impl Circle {
-    pub(super) fn from(at: i64) -> Circle {
+    pub(crate) fn from(at: i64) -> Circle {
         Circle { from: at, at, passed_end: false }
     }
 
     /// The key to go on after.
-    pub(super) fn at(&self) -> i64 {
+    pub(crate) fn at(&self) -> i64 {
         self.at
     }
 
     /// Goes on after `next`; none: there are no more keys. False: every key has been passed.
-    pub(super) fn go_on(&mut self, next: Option<i64>) -> bool {
+    pub(crate) fn go_on(&mut self, next: Option<i64>) -> bool {
         self.at = next.unwrap_or(START);
         if next.is_none() {
             // One that set out at the beginning has seen everything when it meets the end.

@@ -1,12 +1,16 @@
-//! How rows are written as bytes and read back.
+//! How rows are written as bytes and read back: the same in every database.
 //!
 //! A run is postcard with a leading version: it is written twice and read seldom, so it has to be small and cheap.
 //! A definition is JSON: it lives for years and grows fields meanwhile.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use postcard::ser_flavors::Flavor;
-use punctual_core::job::Definition;
+use punctual_core::change::{Batch, Change, RowKey};
+use punctual_core::job::{Definition, Job};
+use punctual_core::log::Stream;
+use punctual_core::name::Name;
 use punctual_core::run::{Run, Status};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -19,13 +23,13 @@ const RUN_VERSION: u8 = 2;
 const RUN_VERSION_1: u8 = 1;
 
 /// Writes a run over what the buffer held.
-pub(super) fn write_run(run: &Run, buffer: &mut Vec<u8>) -> Result<()> {
+pub(crate) fn write_run(run: &Run, buffer: &mut Vec<u8>) -> Result<()> {
     buffer.clear();
     buffer.push(RUN_VERSION);
     postcard::serialize_with_flavor(run, Appended(buffer)).map_err(|error| cannot_write(&error))
 }
 
-pub(super) fn read_run(body: &[u8]) -> Result<Arc<Run>> {
+pub(crate) fn read_run(body: &[u8]) -> Result<Arc<Run>> {
     match body.split_first() {
         Some((&RUN_VERSION, rest)) => {
             postcard::from_bytes(rest).map(Arc::new).map_err(|error| cannot_read(&error))
@@ -39,20 +43,57 @@ pub(super) fn read_run(body: &[u8]) -> Result<Arc<Run>> {
     }
 }
 
-pub(super) fn json(value: &impl Serialize) -> Result<String> {
+pub(crate) fn json(value: &impl Serialize) -> Result<String> {
     serde_json::to_string(value).map_err(|error| cannot_write(&error))
 }
 
-pub(super) fn from_json<T: DeserializeOwned>(text: &str) -> Result<T> {
+pub(crate) fn from_json<T: DeserializeOwned>(text: &str) -> Result<T> {
     serde_json::from_str(text).map_err(|error| cannot_read(&error))
 }
 
-pub(super) fn definition(text: &str) -> Result<Arc<Definition>> {
+pub(crate) fn definition(text: &str) -> Result<Arc<Definition>> {
     from_json(text).map(Arc::new)
 }
 
+/// What the job's own row has to hold of its definition: nothing, if its revision comes with the same batch.
+pub(crate) fn definition_beside(batch: &Batch, job: &Job) -> Result<Option<String>> {
+    match batch.changes.get(&RowKey::Revision(job.id, job.revision)) {
+        Some(Change::Insert(_) | Change::Update(_)) => Ok(None),
+        Some(Change::Delete) | None => Ok(Some(json(&job.definition)?)),
+    }
+}
+
+/// The names of calendars in a job's row, so that the jobs of a calendar are found without reading every definition.
+pub(crate) fn calendar_names(definition: &Definition) -> Result<Option<String>> {
+    let names: BTreeSet<&str> = definition.calendars().map(|keeping| keeping.name.as_str()).collect();
+    if names.is_empty() { Ok(None) } else { Ok(Some(json(&names)?)) }
+}
+
+/// What the list of names contains if it has this one: a name has no quotes in it.
+pub(crate) fn quoted(calendar: &Name) -> String {
+    format!("\"{calendar}\"")
+}
+
 /// Part of the file format: these numbers never change.
-pub(super) fn status_number(status: Status) -> i64 {
+pub(crate) fn stream_number(stream: Stream) -> i64 {
+    match stream {
+        Stream::Out => 1,
+        Stream::Err => 2,
+        Stream::Note => 3,
+    }
+}
+
+pub(crate) fn stream(number: i64) -> Result<Stream> {
+    match number {
+        1 => Ok(Stream::Out),
+        2 => Ok(Stream::Err),
+        3 => Ok(Stream::Note),
+        _ => Err(cannot_read(&format!("a chunk of stream {number}"))),
+    }
+}
+
+/// Part of the file format: these numbers never change.
+pub(crate) fn status_number(status: Status) -> i64 {
     match status {
         Status::Waiting => 0,
         Status::Ready => 1,
@@ -65,7 +106,7 @@ pub(super) fn status_number(status: Status) -> i64 {
     }
 }
 
-pub(super) fn cannot_read(error: &dyn std::fmt::Display) -> Error {
+pub(crate) fn cannot_read(error: &dyn std::fmt::Display) -> Error {
     Error::Unusable(format!("the store holds a row that this version of Punctual cannot read: {error}"))
 }
 

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use punctual_core::job::Definition;
 use rustc_hash::FxHashMap;
 
-use super::codec;
-use crate::Result;
+use crate::{Result, codec};
 
 /// Beyond this the texts are plainly not shared, and remembering them would only cost memory.
 const REMEMBERED_MAX: usize = 256;
@@ -17,10 +16,10 @@ const REMEMBERED_MAX: usize = 256;
 const TEXT_MAX: usize = 4096;
 
 #[derive(Debug, Default)]
-pub(super) struct Definitions(FxHashMap<Box<str>, Arc<Definition>>);
+pub(crate) struct Definitions(FxHashMap<Box<str>, Arc<Definition>>);
 
 impl Definitions {
-    pub(super) fn read(&mut self, text: &str) -> Result<Arc<Definition>> {
+    pub(crate) fn read(&mut self, text: &str) -> Result<Arc<Definition>> {
         if let Some(known) = self.0.get(text) {
             return Ok(Arc::clone(known));
         }

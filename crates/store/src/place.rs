@@ -13,19 +13,19 @@ const COUNT_MASK: i64 = (1 << COUNT_BITS) - 1;
 const SHARD_MASK: i64 = (1 << SHARD_BITS) - 1;
 const MILLIS_MASK: i64 = (1 << MILLIS_BITS) - 1;
 
-pub(super) fn of(run: RunId) -> i64 {
+pub(crate) fn of(run: RunId) -> i64 {
     let (millis, shard, count) = parts(run.0);
     place(shard, millis, count)
 }
 
-pub(super) fn run(place: i64) -> RunId {
+pub(crate) fn run(place: i64) -> RunId {
     let (shard, millis, count) =
         (place >> (MILLIS_BITS + COUNT_BITS), (place >> COUNT_BITS) & MILLIS_MASK, place & COUNT_MASK);
     RunId((millis << (SHARD_BITS + COUNT_BITS)) | (shard << COUNT_BITS) | count)
 }
 
 /// The last place of a shard whose id is not beyond `id`, which may be any number, of this shard or not.
-pub(super) fn through(shard: ShardId, id: i64) -> i64 {
+pub(crate) fn through(shard: ShardId, id: i64) -> i64 {
     let own = i64::from(shard.0);
     if id < 0 {
         return place(own, 0, 0) - 1;
@@ -39,7 +39,7 @@ pub(super) fn through(shard: ShardId, id: i64) -> i64 {
 }
 
 /// All places of a shard, both ends included.
-pub(super) fn span(shard: ShardId) -> (i64, i64) {
+pub(crate) fn span(shard: ShardId) -> (i64, i64) {
     (through(shard, -1) + 1, through(shard, i64::MAX))
 }
 

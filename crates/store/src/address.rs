@@ -1,0 +1,84 @@
+//! The address of a store, and what of it is for us rather than for the database's driver.
+//!
+//! `postgres://user@host/name?sslmode=require&durability=relaxed&shards=16`: the last two are ours and are taken out.
+
+use punctual_core::ids::SHARDS_MAX;
+
+use crate::{Error, Result};
+
+/// What a commit means. Anything weaker than `Full` has to be asked for by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// A commit is on the disk when it returns.
+    #[default]
+    Full,
+    /// A commit survives the process, but the last ones may be gone after a power loss. For fast tests.
+    Relaxed,
+}
+
+/// An address without what was for us.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Address {
+    pub(crate) url: String,
+    /// None: nothing was said about it.
+    pub(crate) durability: Option<Durability>,
+    pub(crate) shards: Option<u16>,
+}
+
+impl Address {
+    pub(crate) fn parse(url: &str) -> Result<Address> {
+        let mut address = Address { url: url.to_owned(), durability: None, shards: None };
+        let Some((before, query)) = url.split_once('?') else { return Ok(address) };
+        let mut rest = Vec::new();
+        for parameter in query.split('&') {
+            match parameter.split_once('=') {
+                Some(("durability", "full")) => address.durability = Some(Durability::Full),
+                Some(("durability", "relaxed")) => address.durability = Some(Durability::Relaxed),
+                Some(("durability", other)) => {
+                    return Err(Error::Unusable(format!(
+                        "durability is `full` or `relaxed`, not `{other}`: correct the address of the store"
+                    )));
+                }
+                Some(("shards", number)) => address.shards = Some(shards(number)?),
+                _ => rest.push(parameter),
+            }
+        }
+        address.url =
+            if rest.is_empty() { before.to_owned() } else { format!("{before}?{}", rest.join("&")) };
+        Ok(address)
+    }
+}
+
+fn shards(number: &str) -> Result<u16> {
+    let shards = number.parse().ok().filter(|shards| (1..=SHARDS_MAX).contains(shards));
+    shards.ok_or_else(|| {
+        Error::Unusable(format!(
+            "a store has 1 to {SHARDS_MAX} shards, not `{number}`: correct the address of the store"
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(url: &str, rest: &str, durability: Option<Durability>, shards: Option<u16>) {
+        let expected = Address { url: rest.to_owned(), durability, shards };
+        assert_eq!(Address::parse(url).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_is_ours_is_taken_out_of_the_address() {
+        check("postgres://h/d", "postgres://h/d", None, None);
+        check("mysql://h/d?durability=relaxed", "mysql://h/d", Some(Durability::Relaxed), None);
+        check("p://h?a=1&shards=16&b&durability=full", "p://h?a=1&b", Some(Durability::Full), Some(16));
+    }
+
+    #[test]
+    fn what_is_ours_and_makes_no_sense_is_refused() {
+        for url in ["p://h?durability=some", "p://h?shards=0", "p://h?shards=1025", "p://h?shards=many"] {
+            let refused = Address::parse(url).unwrap_err().to_string();
+            assert!(refused.contains("correct the address"), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! How many rows a batch brings and takes.
+
+use punctual_core::change::{Change, Changes, RowKey};
+
+/// How many rows come (or, below zero, go) with a batch: the counts in the shard's row keep step in the same
+/// statement as the fence, so that nobody ever has to count.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) jobs: i64,
+    pub(crate) live_runs: i64,
+    pub(crate) history_runs: i64,
+    pub(crate) dead_letters: i64,
+}
+
+impl Tally {
+    pub(crate) fn of(changes: &Changes) -> Tally {
+        let mut tally = Tally::default();
+        for (key, change) in changes.iter() {
+            let by = match change {
+                Change::Insert(_) => 1,
+                Change::Update(_) => 0,
+                Change::Delete => -1,
+            };
+            match key {
+                RowKey::Job(_) => tally.jobs += by,
+                RowKey::Run(_) => tally.live_runs += by,
+                RowKey::History(_) => tally.history_runs += by,
+                RowKey::DeadLetter(_) => tally.dead_letters += by,
+                RowKey::Revision(..) | RowKey::Unique(_) | RowKey::Skip(..) => {}
+            }
+        }
+        tally
+    }
+}
