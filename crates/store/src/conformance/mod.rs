@@ -11,6 +11,7 @@
 //! ```
 
 pub mod given;
+pub mod servers;
 
 pub mod fence;
 pub mod acquire;
