@@ -22,6 +22,7 @@ pub mod error;
 mod address;
 pub mod membership;
 pub mod token;
+pub mod sessions;
 mod refusal;
 mod listing;
 mod keep;

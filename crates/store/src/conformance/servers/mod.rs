@@ -6,5 +6,7 @@
 
 mod supervised;
 pub mod postgres;
+pub mod redis;
+pub mod etcd;
 
 pub use supervised::Supervised;
