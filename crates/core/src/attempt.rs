@@ -1,6 +1,10 @@
 //! What a scheduling node and a worker say to each other about one attempt.
 //!
-//! The same words travel inside a process and, later, over the network: a worker never sees a store.
+//! The same words travel inside a process and over the network: a worker never sees a store.
+//!
+//! **Slots are lent.** A node assigns only against a credit, a free slot that the worker has lent to it; the slot comes
+//! back when the worker lends it again. What was lent and what was given back are told as totals since the worker joined,
+//! so that a message told twice lends nothing twice; at every join both begin at nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +35,8 @@ pub struct Assignment {
     pub params: Params,
     /// How long the node waits for a sign of life before it gives the attempt up.
     pub lease: Duration,
+    /// It was decided before its shard was loaded, and the worker may have it already: it uses no credit up.
+    pub again: bool,
 }
 
 /// Node to worker.
@@ -44,6 +50,11 @@ pub enum Order {
     Acknowledge { run: RunId, token: Token },
     /// Send every unacknowledged outcome again: somebody new is listening.
     Resend,
+    /// All the credits that this node has given back unused since the worker joined. It answers every recall, with the
+    /// same number if there was nothing to give.
+    GaveBack { total: u64 },
+    /// What waits here for a slot of this worker: the highest priority among them, and about how many. None: nobody waits.
+    Waiting { priority: Option<u8>, runs: u32 },
 }
 
 /// Worker to node.
@@ -70,6 +81,31 @@ pub enum Report {
         token: Token,
         outcome: Outcome,
     },
+    /// All the slots that the worker has lent to this node since it joined.
+    Lent {
+        total: u64,
+    },
+    /// Somebody else needs them: give back up to that many credits that no run uses.
+    Recall {
+        credits: u32,
+    },
+    /// How busy the worker's machine is.
+    Load {
+        cpu_percent: u8,
+        memory_percent: u8,
+    },
+}
+
+impl Report {
+    /// The run that it is about; none: the worker speaks of itself.
+    pub fn run(&self) -> Option<RunId> {
+        match self {
+            Report::Started { run, .. } | Report::Progress { run, .. } | Report::Finished { run, .. } => {
+                Some(*run)
+            }
+            Report::Alive { .. } | Report::Lent { .. } | Report::Recall { .. } | Report::Load { .. } => None,
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -15,6 +15,7 @@ pub mod task;
 pub mod template;
 pub mod job;
 pub mod advice;
+pub mod worker;
 pub mod attempt;
 pub mod log;
 pub mod run;

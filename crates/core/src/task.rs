@@ -29,13 +29,39 @@ pub struct Process {
     pub dir: Option<String>,
 }
 
-impl Task {
-    pub fn kind(&self) -> &'static str {
+/// What kind of thing a task is: a worker may take some and not others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    Noop,
+    Shell,
+    Process,
+    Http,
+}
+
+impl Kind {
+    pub const ALL: [Kind; 4] = [Kind::Noop, Kind::Shell, Kind::Process, Kind::Http];
+
+    pub fn as_str(self) -> &'static str {
         match self {
-            Task::Noop => "noop",
-            Task::Shell(_) => "shell",
-            Task::Process(_) => "process",
-            Task::Http(_) => "http",
+            Kind::Noop => "noop",
+            Kind::Shell => "shell",
+            Kind::Process => "process",
+            Kind::Http => "http",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|kind| kind.as_str() == text)
+    }
+}
+
+impl Task {
+    pub fn kind(&self) -> Kind {
+        match self {
+            Task::Noop => Kind::Noop,
+            Task::Shell(_) => Kind::Shell,
+            Task::Process(_) => Kind::Process,
+            Task::Http(_) => Kind::Http,
         }
     }
 }

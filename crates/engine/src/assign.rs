@@ -16,6 +16,14 @@ use crate::Shard;
 use crate::event::Context;
 use crate::shard::Deadline;
 
+/// Whether an assignment uses a credit up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Offer {
+    New,
+    /// Its worker may have it since before the shard was loaded.
+    Again,
+}
+
 impl Shard {
     pub(crate) fn join_line(&mut self, run: RunId, since: Timestamp, cx: &mut Context<'_>) {
         if let Some(live) = self.runs.get(&run) {
@@ -31,7 +39,7 @@ impl Shard {
         }
         cx.pool.roster.take(&worker, run, token);
         self.arm_timeout(run, token, cx.now, cx);
-        self.send(run, worker, token, cx);
+        self.send(run, worker, token, Offer::New, cx);
     }
 
     /// Whether an attempt is still the run's own.
@@ -53,14 +61,14 @@ impl Shard {
         if !cx.pool.roster.is_present(&worker) {
             return;
         }
-        cx.pool.roster.take(&worker, run, token);
-        self.send(run, worker.clone(), token, cx);
+        cx.pool.roster.take_again(&worker, run, token);
+        self.send(run, worker.clone(), token, Offer::Again, cx);
         if let Some(cause) = cancelling {
             cx.order(worker, Order::Cancel { run, token, cause });
         }
     }
 
-    fn send(&self, run: RunId, worker: WorkerId, token: Token, cx: &mut Context<'_>) {
+    fn send(&self, run: RunId, worker: WorkerId, token: Token, offer: Offer, cx: &mut Context<'_>) {
         let Some(live) = self.runs.get(&run) else { return };
         let (job, revision) = match &live.run.origin {
             Origin::Job { name, revision, .. } => (Some(name.clone()), Some(*revision)),
@@ -79,6 +87,7 @@ impl Shard {
             definition: Arc::clone(&live.definition),
             params: live.run.params.clone().unwrap_or_else(|| live.definition.params.clone()),
             lease: self.settings.attempt_lease,
+            again: offer == Offer::Again,
         };
         cx.order(worker, Order::Assign(assignment));
     }

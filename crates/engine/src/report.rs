@@ -34,8 +34,8 @@ impl Shard {
                 }
                 cx.order(worker.clone(), Order::Acknowledge { run, token });
             }
-            // The roster heard it: a sign of life is the worker's, not a shard's.
-            Report::Alive { .. } => {}
+            // The roster heard it: what a worker says of itself is no shard's.
+            Report::Alive { .. } | Report::Lent { .. } | Report::Recall { .. } | Report::Load { .. } => {}
         }
     }
 

@@ -147,6 +147,8 @@ fn take(rig: &mut Rig, step: &Step) {
             if let Some(run) = running(nth, rig) {
                 let token = rig.run(run).token;
                 rig.apply(run.shard(), Event::Lost { run, token });
+                // It never reached its worker, or was stopped there.
+                rig.lend_again();
                 rig.settle();
             }
         }

@@ -13,6 +13,7 @@ use punctual_core::change::Batch;
 use punctual_core::ids::{RunId, Token, WorkerId};
 use punctual_core::limits::COMMIT_BATCH_MAX;
 use punctual_core::time::Clock;
+use punctual_core::worker::Announcement;
 use punctual_engine::Ticket;
 use punctual_store::{Error, Store};
 use rustc_hash::FxHashMap;
@@ -65,7 +66,7 @@ pub struct Node {
 #[derive(Debug)]
 pub struct Link {
     pub worker: WorkerId,
-    pub slots: usize,
+    pub announced: Announcement,
     /// What it still has in hand from before; all else that was given to it is lost.
     pub holding: Vec<(RunId, Token)>,
     /// Never more than what the worker's slots and its unacknowledged outcomes amount to.
@@ -336,9 +337,9 @@ impl Carrier {
         match arrived {
             Arrived::Asks(asks) => asks.into_iter().for_each(|ask| self.ask(ask)),
             Arrived::Linked(Linked::Joined(link)) => {
-                let Link { worker, slots, holding, orders } = link;
+                let Link { worker, announced, holding, orders } = link;
                 self.workers.insert(worker.clone(), orders);
-                self.step(Input::Joined { worker, slots, holding });
+                self.step(Input::Joined { worker, announced, holding });
             }
             Arrived::Linked(Linked::Reports(worker, reports)) => {
                 self.step(Input::Reports { worker, reports });
@@ -475,7 +476,11 @@ impl Carrier {
             stale_reports: pool.stale_reports,
             failed: self.failed.clone(),
             workers: workers
-                .map(|(id, slots, busy)| WorkerStatus { id: id.to_string(), slots, busy })
+                .map(|worker| WorkerStatus {
+                    id: worker.id.to_string(),
+                    slots: worker.announced.slots as usize,
+                    busy: worker.busy,
+                })
                 .collect(),
         };
         self.status.send_if_modified(|old| {

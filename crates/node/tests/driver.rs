@@ -14,6 +14,7 @@ use punctual_core::job::{Definition, Overlap};
 use punctual_core::name::Namespace;
 use punctual_core::schedule::{Schedule, When};
 use punctual_core::task::Task;
+use punctual_core::worker::Announcement;
 use punctual_engine::Ticket;
 use punctual_node::driver::Settings;
 use punctual_node::{Driver, Input, Output};
@@ -48,8 +49,10 @@ impl Rig {
         while !rig.driver.is_ready() || rig.commit.is_some() {
             rig.land().await;
         }
-        let (worker, slots, holding) = (worker(), 2 * JOBS, Vec::new());
-        rig.step(Input::Joined { worker, slots, holding }).await;
+        let (announced, holding) = (Announcement::of(2 * JOBS), Vec::new());
+        rig.step(Input::Joined { worker: worker(), announced, holding }).await;
+        let lent = Report::Lent { total: 2 * JOBS as u64 };
+        rig.step(Input::Reports { worker: worker(), reports: vec![lent] }).await;
         rig
     }
 

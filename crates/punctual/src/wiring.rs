@@ -10,6 +10,7 @@ use punctual_core::attempt::Order;
 use punctual_core::ids::WorkerId;
 use punctual_core::log::{Chunk, Stream};
 use punctual_core::time::Clock;
+use punctual_core::worker::Announcement;
 use punctual_node::node::{Config, Link, Node};
 use punctual_node::retention;
 use punctual_server::Doors;
@@ -183,7 +184,8 @@ async fn start_worker(
     let (reports_in, mut reports) = mpsc::channel(64);
     let (handle, worker) = punctual_worker::Worker::open(config, reports_in).await?;
     let (orders_in, mut orders) = mpsc::unbounded_channel::<Vec<Order>>();
-    let link = Link { worker: id, slots: settings.slots, holding: Vec::new(), orders: orders_in };
+    let announced = Announcement { node_local: true, ..Announcement::of(settings.slots) };
+    let link = Link { worker: id, announced, holding: Vec::new(), orders: orders_in };
     let reporter = node.link(link).await;
     let ordering = handle.clone();
     tasks.spawn(async move {

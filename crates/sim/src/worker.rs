@@ -6,10 +6,13 @@ use std::collections::BTreeMap;
 use punctual_core::Timestamp;
 use punctual_core::attempt::{Assignment, End, Order, Outcome, Report};
 use punctual_core::ids::{RunId, Token};
+use punctual_worker::Lender;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Worker {
     in_hand: BTreeMap<(RunId, Token), Attempt>,
+    slots: usize,
+    lender: Lender<()>,
 }
 
 #[derive(Debug)]
@@ -26,9 +29,29 @@ pub(crate) enum Did {
     Stop(RunId, Token),
     Say(Vec<Report>),
     Nothing,
+    /// It was given something that nothing was lent for.
+    Object(String),
 }
 
 impl Worker {
+    pub(crate) fn new(slots: usize) -> Self {
+        let mut worker = Worker { in_hand: BTreeMap::new(), slots, lender: Lender::default() };
+        worker.lender.joined(());
+        worker
+    }
+
+    /// A new link to the node; all it holds is named, and nothing is lent yet.
+    pub(crate) fn link_again(&mut self) -> Vec<(RunId, Token)> {
+        self.lender.joined(());
+        self.in_hand.keys().copied().collect()
+    }
+
+    /// Slots that have become free.
+    pub(crate) fn lend(&mut self, now: Timestamp) -> Vec<Report> {
+        let room = self.slots.saturating_sub(self.unfinished().len());
+        self.lender.lend(room, now).into_iter().map(|((), word)| word).collect()
+    }
+
     pub(crate) fn take(&mut self, order: Order, now: Timestamp) -> Did {
         match order {
             Order::Assign(assignment) => {
@@ -41,7 +64,13 @@ impl Worker {
                             outcome: outcome.clone(),
                         }])
                     }),
+                    None if !assignment.again && self.lender.unused() == 0 => {
+                        Did::Object(format!("run {} was assigned without a credit", key.0))
+                    }
                     None => {
+                        if !assignment.again {
+                            self.lender.used(&());
+                        }
                         self.in_hand.insert(key, Attempt { started: now, outcome: None, cancelled: false });
                         Did::Start(assignment)
                     }
@@ -68,6 +97,14 @@ impl Worker {
                 Did::Nothing
             }
             Order::Resend => Did::Say(self.unacknowledged()),
+            Order::GaveBack { total } => {
+                self.lender.gave_back(&(), total);
+                Did::Nothing
+            }
+            Order::Waiting { priority, runs } => {
+                self.lender.waits(&(), priority, runs, now);
+                Did::Nothing
+            }
         }
     }
 

@@ -23,6 +23,8 @@ use tracing::warn;
 /// Attempts in hand, outcomes that wait for their acknowledgement included. A node that assigns against slots
 /// stays far below; beyond it an assignment is left to run out of its lease.
 pub(crate) const IN_HAND_MAX: usize = 100_000;
+/// Beyond so many attempts in hand no slot is lent: whoever does not acknowledge outcomes gets no room for more.
+const UNSETTLED_MAX: usize = IN_HAND_MAX / 2;
 /// Settled attempts that are remembered, so that an order that was delivered twice starts nothing.
 const SETTLED_MAX: usize = 65_536;
 
@@ -122,6 +124,17 @@ impl Attempts {
         self.in_hand.insert(run, InHand { token, stage: Stage::Waiting(Box::new(assignment)) });
         self.line.push_back(run);
         Told::Nothing
+    }
+
+    /// Slots without an attempt that runs or waits in them.
+    pub(crate) fn room(&self) -> usize {
+        let free = self.slots.saturating_sub(self.running.len() + self.line.len());
+        free.min(UNSETTLED_MAX.saturating_sub(self.in_hand.len()))
+    }
+
+    /// Whether this attempt, or one that outdates it, was ordered before.
+    pub(crate) fn knows(&self, run: RunId, token: Token) -> bool {
+        self.in_hand.get(&run).is_some_and(|newest| newest.token >= token) || self.settled.covers(run, token)
     }
 
     /// The next attempt in line that may begin now.
@@ -303,6 +316,7 @@ mod tests {
             definition: Arc::new(Definition::of(Task::Shell("true".to_owned()))),
             params: Params::default(),
             lease: Duration::from_secs(15),
+            again: false,
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! It never sees a store. Orders come in batches and reports leave in batches, as they will over the network;
 //! what a process prints goes to a [`LogSink`]. The modules, in reading order: what a node may order, the loop,
-//! the book of attempts in hand, where output goes, where requests may go, how a task is executed, who watches over its
+//! the book of attempts in hand, who may fill the next free slot, where output goes, where requests may go, how a task is executed, who watches over its
 //! processes.
 //!
 //! ```text
@@ -13,6 +13,7 @@
 mod order;
 mod worker;
 mod attempts;
+mod lender;
 mod log;
 mod egress;
 mod executor;
@@ -20,6 +21,7 @@ pub mod guardian;
 mod procfs;
 
 pub use egress::{Egress, NotARule, Resolver, Rule};
+pub use lender::{Lender, STARVED_AFTER, UNUSED_MAX};
 pub use log::{CUT_MARK, LOG_BYTES_MAX, LogSink};
 pub use order::{Closed, Handle};
 pub use punctual_core::attempt::Order;

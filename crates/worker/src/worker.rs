@@ -23,6 +23,7 @@ use tracing::{debug, error, warn};
 use crate::attempts::{Attempts, Stop, Told};
 use crate::egress::Egress;
 use crate::executor::{self, Attempt, Clients, Ending, Groups, Host, noop};
+use crate::lender::Lender;
 use crate::log::LogSink;
 use crate::order::{Handle, ORDERS_MAX};
 
@@ -68,6 +69,8 @@ pub struct Worker {
     id: WorkerId,
     host: Arc<Host>,
     attempts: Attempts,
+    /// One node orders, and it has all the slots.
+    lender: Lender<()>,
     tasks: JoinSet<(RunId, Ending)>,
     orders: mpsc::Receiver<Vec<Order>>,
     reports: mpsc::Sender<Vec<Report>>,
@@ -96,10 +99,13 @@ impl Worker {
         let (shutdown_in, shutdown) = watch::channel(false);
         let mut heartbeat = tokio::time::interval(heartbeat);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut lender = Lender::default();
+        lender.joined(());
         let worker = Worker {
             id,
             host: Arc::new(Host { clock, logs, grace, guardian, groups, clients: Clients::new(egress) }),
             attempts: Attempts::new(slots),
+            lender,
             tasks: JoinSet::new(),
             orders,
             reports,
@@ -113,8 +119,11 @@ impl Worker {
     /// Returns when it was shut down, nobody reads its reports, or its last handle is gone. No process of its
     /// attempts is left then: what was assigned and not reported as finished is lost.
     pub async fn run(mut self) {
+        self.lend();
+        self.flush();
         while let Some(event) = self.next_event().await {
             self.handle(event);
+            self.lend();
             self.flush();
         }
         self.shut_down().await;
@@ -162,17 +171,36 @@ impl Worker {
 
     fn obey(&mut self, order: Order, now: Timestamp) {
         match order {
-            Order::Assign(assignment) => match self.attempts.assign(assignment) {
-                Told::Begin(assignment) => self.begin(assignment, now),
-                Told::Again(report) => self.outbox.push(report),
-                Told::Nothing => {}
-            },
+            Order::Assign(assignment) => {
+                let uses_credit = !assignment.again && !self.attempts.knows(assignment.run, assignment.token);
+                match self.attempts.assign(assignment) {
+                    Told::Begin(assignment) => self.begin(assignment, now),
+                    Told::Again(report) => self.outbox.push(report),
+                    Told::Nothing => {}
+                }
+                if uses_credit {
+                    self.lender.used(&());
+                }
+            }
             Order::Cancel { run, token, cause } => {
                 debug!(%run, %token, ?cause, "asked to stop an attempt");
                 self.outbox.extend(self.attempts.cancel(run, token, cause, now));
             }
             Order::Acknowledge { run, token } => self.attempts.acknowledge(run, token),
             Order::Resend => self.outbox.extend(self.attempts.unacknowledged(0)),
+            Order::GaveBack { total } => self.lender.gave_back(&(), total),
+            Order::Waiting { priority, runs } => self.lender.waits(&(), priority, runs, now),
+        }
+    }
+
+    /// What has become free is lent again, in the same batch as the outcome that freed it.
+    fn lend(&mut self) {
+        for ((), word) in self.lender.lend(self.attempts.room(), self.host.clock.now()) {
+            // It is a total: the newest is enough.
+            if matches!((&word, self.outbox.last()), (Report::Lent { .. }, Some(Report::Lent { .. }))) {
+                self.outbox.pop();
+            }
+            self.outbox.push(word);
         }
     }
 

@@ -28,6 +28,11 @@ impl Line {
         self.runs.first().map(|(_, _, run)| *run)
     }
 
+    /// The highest priority in the line.
+    pub(super) fn priority(&self) -> Option<u8> {
+        self.runs.first().map(|(place, _, _)| PRIORITY_MAX - place)
+    }
+
     pub(super) fn pop_first(&mut self) {
         self.runs.pop_first();
     }

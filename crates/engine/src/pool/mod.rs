@@ -7,10 +7,11 @@ mod line;
 mod roster;
 
 use punctual_core::Timestamp;
+use punctual_core::attempt::Order;
 use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
 
 pub use line::Line;
-pub use roster::{Held, Roster};
+pub use roster::{Held, Load, Present, Roster};
 
 #[derive(Debug, Default)]
 pub struct Pool {
@@ -34,6 +35,12 @@ impl Pool {
     /// Whether more runs wait than there are free slots: then some wait for an attempt to end.
     pub fn is_behind(&self) -> bool {
         !self.line.is_empty() && self.line.len() > self.roster.free()
+    }
+
+    /// What the workers are to be told about who waits here for their slots.
+    pub fn tell_waiting(&mut self) -> Vec<(WorkerId, Order)> {
+        let waits = (self.line.priority(), u32::try_from(self.line.len()).unwrap_or(u32::MAX >> 1));
+        self.roster.tell_waiting(|_, _| waits)
     }
 
     /// Drops everything a shard has put here, because its memory is thrown away.

@@ -1,13 +1,19 @@
-//! The roster: who works here, what each has in hand, and when we last heard of it.
+//! The roster: who works here, what each has in hand, what it has lent to us, and when we last heard of it.
 //!
 //! A lease is the worker's, not the attempt's: one sign of life names all it has in hand, and one silence gives
 //! them all up. An attempt that a living worker no longer names, a lease after it was given out, never reached it.
 //! All times here are elapsed time: a clock that was set makes nobody silent.
+//!
+//! The surprise: what is free is not reckoned from what is in hand. A worker lends its free slots as credits and an
+//! assignment uses one up; the slot comes back only by being lent again. So an attempt that was given up while its worker
+//! still runs it is never counted as room.
 
 use std::time::Duration;
 
 use punctual_core::Timestamp;
+use punctual_core::attempt::Order;
 use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
+use punctual_core::worker::Announcement;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 #[derive(Debug, Default)]
@@ -17,48 +23,104 @@ pub struct Roster {
 
 #[derive(Debug)]
 struct Worker {
-    /// Zero: it has not joined, or has left; what it has in hand is kept until its lease ends.
-    slots: usize,
+    /// None: it has not joined, or has left; what it has in hand is kept until its lease ends.
+    announced: Option<Announcement>,
     /// It fell silent: it gets nothing more until it is heard again.
     silent: bool,
     in_hand: FxHashMap<RunId, Held>,
     heard: Timestamp,
+    credits: Credits,
+    load: Option<Load>,
+    /// What it was last told to wait here.
+    told: (Option<u8>, u32),
 }
 
-/// An attempt that holds a slot of a worker.
+/// Totals since the worker joined.
+#[derive(Debug, Default)]
+struct Credits {
+    lent: u64,
+    used: u64,
+    gave_back: u64,
+}
+
+impl Credits {
+    fn free(&self) -> usize {
+        usize::try_from(self.lent.saturating_sub(self.used + self.gave_back)).unwrap_or(usize::MAX)
+    }
+}
+
+/// How busy a worker's machine was when it last said so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Load {
+    pub cpu_percent: u8,
+    pub memory_percent: u8,
+}
+
+/// A worker that takes orders.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Present<'a> {
+    pub id: &'a WorkerId,
+    pub announced: &'a Announcement,
+    /// How many attempts of ours it has in hand.
+    pub busy: usize,
+    /// How many more it takes from us now.
+    pub free: usize,
+    pub load: Option<Load>,
+}
+
+/// An attempt that is in a worker's hand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Held {
     pub token: Token,
     /// When it was given out; none: its order still waits for its commit, and cannot have been missed.
     pub given: Option<Timestamp>,
+    /// It used a credit up.
+    credit: bool,
 }
 
 impl Worker {
     fn unknown(now: Timestamp) -> Self {
-        Worker { slots: 0, silent: false, in_hand: FxHashMap::default(), heard: now }
+        Worker {
+            announced: None,
+            silent: false,
+            in_hand: FxHashMap::default(),
+            heard: now,
+            credits: Credits::default(),
+            load: None,
+            told: (None, 0),
+        }
     }
 
     fn is_present(&self) -> bool {
-        self.slots > 0 && !self.silent
+        self.announced.is_some() && !self.silent
     }
 
     fn free(&self) -> usize {
-        if self.is_present() { self.slots.saturating_sub(self.in_hand.len()) } else { 0 }
+        if self.is_present() { self.credits.free() } else { 0 }
+    }
+
+    /// An attempt leaves its hand. One that never left us has used nothing up.
+    fn let_go(credits: &mut Credits, held: Held) {
+        if held.credit && held.given.is_none() {
+            credits.used -= 1;
+        }
     }
 }
 
 impl Roster {
     /// A worker joins and says what it has in hand; everything else that was given to it, or to an earlier life of
-    /// it, is lost at once.
+    /// it, is lost at once. It has lent nothing yet.
     pub fn join(
         &mut self,
         worker: &WorkerId,
-        slots: usize,
+        announced: Announcement,
         holding: &[(RunId, Token)],
         now: Timestamp,
     ) -> Vec<(RunId, Token)> {
         let known = self.workers.entry(worker.clone()).or_insert_with(|| Worker::unknown(now));
-        (known.slots, known.silent, known.heard) = (slots, false, now);
+        (known.announced, known.silent, known.heard) = (Some(announced), false, now);
+        (known.credits, known.told) = (Credits::default(), (None, 0));
+        known.in_hand.values_mut().for_each(|held| held.credit = false);
         let named: FxHashSet<_> = holding.iter().copied().collect();
         let lives = self.workers.iter().filter(|(id, _)| id.name() == worker.name());
         let theirs = lives.flat_map(|(_, known)| known.in_hand.iter().map(|(run, held)| (*run, held.token)));
@@ -74,11 +136,51 @@ impl Roster {
     /// A worker says good-bye, or its connection broke: it gets nothing more, and keeps what it has until its lease ends.
     pub fn leave(&mut self, worker: &WorkerId) {
         if let Some(known) = self.workers.get_mut(worker) {
-            known.slots = 0;
+            known.announced = None;
             if known.in_hand.is_empty() {
                 self.workers.remove(worker);
             }
         }
+    }
+
+    /// What a worker has lent to us since it joined. Told late or twice it changes nothing.
+    pub fn lent(&mut self, worker: &WorkerId, total: u64) {
+        if let Some(known) = self.workers.get_mut(worker) {
+            known.credits.lent = known.credits.lent.max(total);
+        }
+    }
+
+    /// Gives unused credits back; the answer is due even where there are none.
+    pub fn recall(&mut self, worker: &WorkerId, credits: u32) -> Option<Order> {
+        let known = self.workers.get_mut(worker)?;
+        known.credits.gave_back += u64::from(credits).min(known.credits.free() as u64);
+        Some(Order::GaveBack { total: known.credits.gave_back })
+    }
+
+    pub fn loaded(&mut self, worker: &WorkerId, load: Load) {
+        if let Some(known) = self.workers.get_mut(worker) {
+            known.load = Some(load);
+        }
+    }
+
+    /// Tells every worker that has no credit left here what waits for one, where it does not know.
+    pub(super) fn tell_waiting(
+        &mut self,
+        waits: impl Fn(&WorkerId, &Announcement) -> (Option<u8>, u32),
+    ) -> Vec<(WorkerId, Order)> {
+        let mut words = Vec::new();
+        for (id, known) in &mut self.workers {
+            let Some(announced) = known.announced.as_ref().filter(|_| !known.silent) else { continue };
+            let (priority, runs) = if known.credits.free() == 0 { waits(id, announced) } else { (None, 0) };
+            // About how many is enough: a message a run would be too many.
+            let about = if runs == 0 { 0 } else { runs.next_power_of_two() };
+            if known.told != (priority, about) {
+                known.told = (priority, about);
+                words.push((id.clone(), Order::Waiting { priority, runs }));
+            }
+        }
+        words.sort_by(|(a, _), (b, _)| a.cmp(b));
+        words
     }
 
     /// A sign of life, with all that the worker has in hand. Returns the attempts that never reached it.
@@ -92,10 +194,15 @@ impl Roster {
         let Some(known) = self.workers.get_mut(worker) else { return Vec::new() };
         (known.silent, known.heard) = (false, now);
         let named: FxHashSet<_> = named.iter().copied().collect();
-        let missing = known.in_hand.iter().filter(|(run, held)| {
+        let missing = known.in_hand.iter_mut().filter(|(run, held)| {
             !named.contains(&(**run, held.token)) && held.given.is_some_and(|at| now.since(at) > lease)
         });
-        sorted(missing.map(|(run, held)| (*run, held.token)))
+        let credits = &mut known.credits;
+        sorted(missing.map(|(run, held)| {
+            // What never reached it has used nothing up either.
+            credits.used -= u64::from(std::mem::take(&mut held.credit));
+            (*run, held.token)
+        }))
     }
 
     /// The attempts of workers that have been silent for a lease.
@@ -106,8 +213,11 @@ impl Roster {
                 return true;
             }
             worker.silent = true;
-            lost.extend(worker.in_hand.drain().map(|(run, held)| (run, held.token)));
-            worker.slots > 0
+            for (run, held) in worker.in_hand.drain() {
+                Worker::let_go(&mut worker.credits, held);
+                lost.push((run, held.token));
+            }
+            worker.announced.is_some()
         });
         sorted(lost.into_iter())
     }
@@ -123,19 +233,28 @@ impl Roster {
         if self.workers.len() == 1 {
             return self.workers.iter().find(|(_, worker)| worker.free() > 0).map(|(id, _)| id.clone());
         }
-        self.workers
-            .iter()
-            .filter(|(_, worker)| worker.free() > 0)
-            .min_by(|(a, left), (b, right)| {
-                let (l, r) = (left.in_hand.len() * right.slots, right.in_hand.len() * left.slots);
-                l.cmp(&r).then_with(|| a.cmp(b))
+        self.each_present()
+            .filter(|worker| worker.free > 0)
+            .min_by(|a, b| {
+                let share =
+                    |of: &Present<'_>, other: &Present<'_>| of.busy as u64 * u64::from(other.announced.slots);
+                share(a, b).cmp(&share(b, a)).then_with(|| a.id.cmp(b.id))
             })
-            .map(|(id, _)| id.clone())
+            .map(|worker| worker.id.clone())
     }
 
+    /// An assignment uses a credit up.
     pub(crate) fn take(&mut self, worker: &WorkerId, run: RunId, token: Token) {
         if let Some(known) = self.workers.get_mut(worker) {
-            known.in_hand.insert(run, Held { token, given: None });
+            known.in_hand.insert(run, Held { token, given: None, credit: true });
+            known.credits.used += 1;
+        }
+    }
+
+    /// An offer made again uses none: whoever decided it first did.
+    pub(crate) fn take_again(&mut self, worker: &WorkerId, run: RunId, token: Token) {
+        if let Some(known) = self.workers.get_mut(worker) {
+            known.in_hand.insert(run, Held { token, given: None, credit: false });
         }
     }
 
@@ -149,19 +268,21 @@ impl Roster {
 
     pub(super) fn adopt(&mut self, worker: &WorkerId, run: RunId, token: Token, now: Timestamp) {
         let known = self.workers.entry(worker.clone()).or_insert_with(|| Worker::unknown(now));
-        known.in_hand.insert(run, Held { token, given: Some(now) });
+        known.in_hand.insert(run, Held { token, given: Some(now), credit: false });
     }
 
     pub(crate) fn give_back(&mut self, worker: &WorkerId, run: RunId) {
         if let Some(known) = self.workers.get_mut(worker) {
-            known.in_hand.remove(&run);
-            if known.slots == 0 && known.in_hand.is_empty() {
+            if let Some(held) = known.in_hand.remove(&run) {
+                Worker::let_go(&mut known.credits, held);
+            }
+            if known.announced.is_none() && known.in_hand.is_empty() {
                 self.workers.remove(worker);
             }
         }
     }
 
-    /// Slots that are free, of all workers together.
+    /// Credits that no run uses, of all workers together.
     pub fn free(&self) -> usize {
         self.workers.values().map(Worker::free).sum()
     }
@@ -173,21 +294,30 @@ impl Roster {
 
     pub(super) fn forget(&mut self, shard: ShardId) {
         self.workers.retain(|_, worker| {
-            worker.in_hand.retain(|run, _| run.shard() != shard);
-            worker.slots > 0 || !worker.in_hand.is_empty()
+            worker.in_hand.retain(|run, held| {
+                let stays = run.shard() != shard;
+                if !stays {
+                    Worker::let_go(&mut worker.credits, *held);
+                }
+                stays
+            });
+            worker.announced.is_some() || !worker.in_hand.is_empty()
         });
     }
 
-    /// Every worker that takes orders: its name, its slots, and how many are in use.
-    pub fn present(&self) -> Vec<(WorkerId, usize, usize)> {
-        let mut list: Vec<_> = self
-            .workers
-            .iter()
-            .filter(|(_, worker)| worker.is_present())
-            .map(|(id, worker)| (id.clone(), worker.slots, worker.in_hand.len()))
-            .collect();
-        list.sort();
+    /// Every worker that takes orders, by name.
+    pub fn present(&self) -> Vec<Present<'_>> {
+        let mut list: Vec<_> = self.each_present().collect();
+        list.sort_by_key(|worker| worker.id);
         list
+    }
+
+    fn each_present(&self) -> impl Iterator<Item = Present<'_>> {
+        self.workers.iter().filter(|(_, worker)| !worker.silent).filter_map(|(id, worker)| {
+            let announced = worker.announced.as_ref()?;
+            let (busy, free) = (worker.in_hand.len(), worker.free());
+            Some(Present { id, announced, busy, free, load: worker.load })
+        })
     }
 
     pub fn in_hand(&self) -> usize {
@@ -217,10 +347,21 @@ mod tests {
         WorkerId(Arc::from(name))
     }
 
+    /// A roster that a worker has joined and lent all its slots to.
+    fn lent(name: &str, slots: usize) -> Roster {
+        let mut roster = Roster::default();
+        join_and_lend(&mut roster, name, slots);
+        roster
+    }
+
+    fn join_and_lend(roster: &mut Roster, name: &str, slots: usize) {
+        roster.join(&worker(name), Announcement::of(slots), &[], at(0));
+        roster.lent(&worker(name), slots as u64);
+    }
+
     #[test]
     fn a_worker_silent_for_its_lease_loses_what_it_has_in_hand() {
-        let mut roster = Roster::default();
-        roster.join(&worker("a"), 2, &[], at(0));
+        let mut roster = lent("a", 2);
         roster.take(&worker("a"), RunId(1), Token(1));
         assert!(roster.silent(LEASE, at(14)).is_empty());
         assert_eq!(roster.silent(LEASE, at(15)), [(RunId(1), Token(1))]);
@@ -231,8 +372,7 @@ mod tests {
 
     #[test]
     fn an_assignment_that_never_arrived_is_noticed_after_a_lease() {
-        let mut roster = Roster::default();
-        roster.join(&worker("a"), 2, &[], at(0));
+        let mut roster = lent("a", 2);
         roster.take(&worker("a"), RunId(1), Token(1));
         assert!(
             roster.heard(&worker("a"), &[], LEASE, at(20)).is_empty(),
@@ -248,7 +388,10 @@ mod tests {
         let mut roster = Roster::default();
         roster.adopt(&worker("a"), RunId(1), Token(1), at(0));
         roster.adopt(&worker("a"), RunId(2), Token(1), at(0));
-        assert_eq!(roster.join(&worker("a"), 2, &[(RunId(2), Token(1))], at(1)), [(RunId(1), Token(1))]);
+        assert_eq!(
+            roster.join(&worker("a"), Announcement::of(2), &[(RunId(2), Token(1))], at(1)),
+            [(RunId(1), Token(1))]
+        );
     }
 
     #[test]
@@ -256,18 +399,72 @@ mod tests {
         let mut roster = Roster::default();
         let (earlier, later) = (WorkerId::new("a", 1), WorkerId::new("a", 2));
         roster.adopt(&earlier, RunId(1), Token(1), at(0));
-        assert_eq!(roster.join(&later, 2, &[], at(1)), [(RunId(1), Token(1))]);
+        assert_eq!(roster.join(&later, Announcement::of(2), &[], at(1)), [(RunId(1), Token(1))]);
         assert!(roster.is_outlived(&earlier) && !roster.is_outlived(&later));
     }
 
     #[test]
     fn runs_go_to_the_worker_with_the_most_room_for_its_size() {
-        let mut roster = Roster::default();
-        roster.join(&worker("big"), 10, &[], at(0));
-        roster.join(&worker("small"), 2, &[], at(0));
+        let mut roster = lent("big", 10);
+        join_and_lend(&mut roster, "small", 2);
         roster.take(&worker("big"), RunId(1), Token(1));
         assert_eq!(roster.least_loaded(), Some(worker("small")));
         roster.take(&worker("small"), RunId(2), Token(1));
         assert_eq!(roster.least_loaded(), Some(worker("big")));
+    }
+    #[test]
+    fn a_slot_comes_back_only_by_being_lent_again() {
+        let mut roster = lent("a", 1);
+        roster.take(&worker("a"), RunId(1), Token(1));
+        roster.give(&worker("a"), RunId(1), Token(1), at(1));
+        roster.give_back(&worker("a"), RunId(1));
+        assert_eq!((roster.in_hand(), roster.free()), (0, 0), "given up, and its worker may still run it");
+        roster.lent(&worker("a"), 2);
+        roster.lent(&worker("a"), 2);
+        assert_eq!(roster.free(), 1, "told twice, lent once");
+    }
+
+    #[test]
+    fn an_assignment_that_never_left_has_used_no_credit_up() {
+        let mut roster = lent("a", 3);
+        for run in 1..=3 {
+            roster.take(&worker("a"), RunId(run), Token(1));
+        }
+        assert_eq!(roster.free(), 0);
+        roster.give_back(&worker("a"), RunId(1));
+        assert_eq!(roster.free(), 1);
+        roster.forget(RunId(2).shard());
+        assert_eq!(roster.free(), 3, "the memory of its shard was thrown away before the commit");
+        roster.adopt(&worker("a"), RunId(2), Token(1), at(1));
+        roster.take_again(&worker("a"), RunId(2), Token(1));
+        assert_eq!(roster.free(), 3, "what is offered again uses none");
+    }
+
+    #[test]
+    fn what_is_recalled_is_given_back_as_far_as_it_is_unused() {
+        let mut roster = lent("a", 3);
+        roster.take(&worker("a"), RunId(1), Token(1));
+        assert_eq!(roster.recall(&worker("a"), 5), Some(Order::GaveBack { total: 2 }));
+        assert_eq!(roster.recall(&worker("a"), 1), Some(Order::GaveBack { total: 2 }));
+        assert_eq!(roster.free(), 0);
+        roster.join(&worker("a"), Announcement::of(3), &[(RunId(1), Token(1))], at(1));
+        assert_eq!(roster.recall(&worker("a"), 1), Some(Order::GaveBack { total: 0 }), "it joined anew");
+    }
+
+    #[test]
+    fn a_worker_is_told_that_somebody_waits_when_it_does_not_know() {
+        let mut roster = lent("a", 1);
+        assert_eq!(roster.tell_waiting(|_, _| (Some(5), 3)), [], "it has lent us what we need");
+        roster.take(&worker("a"), RunId(1), Token(1));
+        let mut tell = |priority, runs| {
+            let words = roster.tell_waiting(|_, _| (priority, runs)).into_iter();
+            words.map(|(_, word)| word).collect::<Vec<_>>()
+        };
+        assert_eq!(tell(Some(5), 3), [Order::Waiting { priority: Some(5), runs: 3 }]);
+        assert_eq!(tell(Some(5), 4), [], "that is about as many");
+        assert_eq!(tell(Some(9), 4), [Order::Waiting { priority: Some(9), runs: 4 }]);
+        assert_eq!(tell(Some(9), 5), [Order::Waiting { priority: Some(9), runs: 5 }]);
+        assert_eq!(tell(None, 0), [Order::Waiting { priority: None, runs: 0 }]);
+        assert_eq!(tell(None, 0), []);
     }
 }

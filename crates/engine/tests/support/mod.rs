@@ -13,10 +13,11 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use punctual_core::Timestamp;
-use punctual_core::attempt::{End, Outcome, Report};
+use punctual_core::attempt::{End, Order, Outcome, Report};
 use punctual_core::change::{Batch, TimerPage};
 use punctual_core::command::{Answer, Command, Refusal};
 use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
+use punctual_core::worker::Announcement;
 use punctual_engine::{Context, Effect, Event, Pool, Settings, Shard, Ticket};
 
 pub(crate) use asks::*;
@@ -39,6 +40,8 @@ pub(crate) struct Rig {
     holds_commits: bool,
     reading: bool,
     tickets: u64,
+    /// Slots that the worker has lent so far: all at first, then one with every outcome.
+    lent: u64,
 }
 
 pub(crate) fn worker() -> WorkerId {
@@ -65,6 +68,7 @@ impl Rig {
             holds_commits: false,
             reading: false,
             tickets: 0,
+            lent: 0,
         };
         rig.shards = (0..shards).map(|id| rig.load(ShardId(id))).collect();
         rig.join(slots);
@@ -95,7 +99,9 @@ impl Rig {
 
     pub(crate) fn join(&mut self, slots: usize) {
         if slots > 0 {
-            self.pool.roster.join(&worker(), slots, &[], self.now);
+            self.pool.roster.join(&worker(), Announcement::of(slots), &[], self.now);
+            self.lent = slots as u64;
+            self.pool.roster.lent(&worker(), self.lent);
         }
     }
 
@@ -207,7 +213,12 @@ impl Rig {
                 self.shards[usize::from(batch.shard.0)].release_pins(sealed);
             }
         }
-        self.effects.extend(self.unseen.drain(..).map(|(_, effect)| effect));
+        for (_, effect) in self.unseen.drain(..) {
+            if let Effect::Order { worker, order: Order::Assign(assignment) } = &effect {
+                self.pool.roster.give(worker, assignment.run, assignment.token, self.now);
+            }
+            self.effects.push(effect);
+        }
     }
 
     /// The next page as the rows have it now, if the first shard that wants one wants it.
@@ -294,12 +305,18 @@ impl Rig {
     }
 
     pub(crate) fn tell(&mut self, report: Report) {
-        let run = match &report {
-            Report::Started { run, .. } | Report::Progress { run, .. } | Report::Finished { run, .. } => *run,
-            Report::Alive { .. } => return,
-        };
+        let Some(run) = report.run() else { return };
+        if matches!(report, Report::Finished { .. }) {
+            self.lend_again();
+        }
         self.apply(run.shard(), Event::Report { worker: worker(), report });
         self.settle();
+    }
+
+    /// A slot of the worker is free again.
+    pub(crate) fn lend_again(&mut self) {
+        self.lent += 1;
+        self.pool.roster.lent(&worker(), self.lent);
     }
 
     /// The worker is silent for its lease; what it had in hand is lost.

@@ -31,6 +31,7 @@ use punctual_core::change::{Batch, Found, Loaded, TimerPage, TimerPlace, Want};
 use punctual_core::command::{Answer, Command};
 use punctual_core::ids::{Epoch, RunId, SessionId, ShardId, Token, WorkerId};
 use punctual_core::limits::COMMIT_BATCH_MAX;
+use punctual_core::worker::Announcement;
 use punctual_engine::{Effect, Pool, Shard, Ticket};
 use punctual_store::{Claim, Error, Session};
 
@@ -74,7 +75,7 @@ pub enum Input {
     },
     Joined {
         worker: WorkerId,
-        slots: usize,
+        announced: Announcement,
         holding: Vec<(RunId, Token)>,
     },
     Left {
@@ -208,8 +209,10 @@ pub struct Counts {
 #[derive(Debug)]
 struct Joining {
     worker: WorkerId,
-    slots: usize,
+    announced: Announcement,
     holding: Vec<(RunId, Token)>,
+    /// What it has said since.
+    said: Vec<Report>,
 }
 
 /// A command that waits for rows, or for its shard.
@@ -268,10 +271,16 @@ impl Driver {
                     more: Vec::new(),
                 });
             }
-            Input::Joined { worker, slots, holding } => {
-                self.joining.push_back(Joining { worker, slots, holding });
+            Input::Joined { worker, announced, holding } => {
+                self.joining.retain(|joining| joining.worker != worker);
+                // Whatever it lent before it came anew is no longer ours.
+                self.pool.roster.leave(&worker);
+                self.joining.push_back(Joining { worker, announced, holding, said: Vec::new() });
             }
-            Input::Left { worker } => self.pool.roster.leave(&worker),
+            Input::Left { worker } => {
+                self.joining.retain(|joining| joining.worker != worker);
+                self.pool.roster.leave(&worker);
+            }
             Input::Reports { worker, reports } => self.hear(&worker, reports),
             Input::Renewed { result } => self.renewed(result),
             Input::Nudged => self.look_now(),

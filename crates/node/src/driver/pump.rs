@@ -8,6 +8,7 @@ use std::time::Duration;
 use punctual_core::attempt::{Order, Report};
 use punctual_core::command::{Command, Refusal, RetryRun};
 use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
+use punctual_engine::pool::Load;
 use punctual_engine::{Context, Effect, Event, Ticket};
 
 use super::slot::{self, Slot, Standing};
@@ -35,6 +36,7 @@ impl Driver {
             self.take_reports();
         }
         self.dispatch();
+        self.tell_waiting();
         self.ask_for_rows();
         self.ask_for_pages();
         for lane in 0..self.lanes.len() {
@@ -88,18 +90,33 @@ impl Driver {
         if self.joining.is_empty() || !self.is_settled() {
             return;
         }
-        while let Some(Joining { worker, slots, holding }) = self.joining.pop_front() {
-            for (run, token) in self.pool.roster.join(&worker, slots, &holding, self.elapsed) {
+        while let Some(Joining { worker, announced, holding, said }) = self.joining.pop_front() {
+            for (run, token) in self.pool.roster.join(&worker, announced, &holding, self.elapsed) {
                 self.apply(run.shard(), Event::Lost { run, token });
             }
+            self.hear(&worker, said);
         }
     }
 
-    /// A sign of life counts at once; the rest waits for its turn.
+    /// What a worker says of itself counts at once; what it says of attempts waits for its turn.
     pub(super) fn hear(&mut self, worker: &WorkerId, reports: Vec<Report>) {
         let lease = self.settings.engine.attempt_lease;
         for report in reports {
+            if report.run().is_none()
+                && let Some(joining) = self.joining.iter_mut().find(|joining| joining.worker == *worker)
+            {
+                joining.hear(report);
+                continue;
+            }
             match report {
+                Report::Lent { total } => self.pool.roster.lent(worker, total),
+                Report::Recall { credits } => {
+                    let answer = self.pool.roster.recall(worker, credits);
+                    self.outputs.extend(answer.map(|order| Output::Order { worker: worker.clone(), order }));
+                }
+                Report::Load { cpu_percent, memory_percent } => {
+                    self.pool.roster.loaded(worker, Load { cpu_percent, memory_percent });
+                }
                 Report::Alive { attempts } => {
                     for (run, token) in self.pool.roster.heard(worker, &attempts, lease, self.elapsed) {
                         self.lose(run, token);
@@ -113,13 +130,7 @@ impl Driver {
     fn take_reports(&mut self) {
         let mut later = VecDeque::new();
         while let Some((worker, report)) = self.reports.pop_front() {
-            let run = match &report {
-                Report::Started { run, .. } | Report::Progress { run, .. } | Report::Finished { run, .. } => {
-                    *run
-                }
-                Report::Alive { .. } => continue,
-            };
-            let shard = run.shard();
+            let Some(shard) = report.run().map(RunId::shard) else { continue };
             let Some(slot) = self.slots.get_mut(usize::from(shard.0)) else { continue };
             if slot.is_elsewhere() || slot.leaving.is_some() {
                 // Whoever leads the shard asks the worker for it.
@@ -226,6 +237,12 @@ impl Driver {
         }
     }
 
+    /// Whoever has nothing left to give hears what waits for it.
+    fn tell_waiting(&mut self) {
+        let words = self.pool.tell_waiting().into_iter();
+        self.outputs.extend(words.map(|(worker, order)| Output::Order { worker, order }));
+    }
+
     fn expire_commands(&mut self) {
         let now = self.elapsed;
         let mut expired = Vec::new();
@@ -248,15 +265,15 @@ impl Driver {
             return self.withheld.extend(effects);
         }
         for (_, effect) in effects {
-            if let Effect::Order { order: Order::Assign(assignment), .. } = &effect
-                && !self
-                    .shard(assignment.run.shard())
-                    .is_some_and(|shard| shard.runs_under(assignment.run, assignment.token))
-            {
-                // Given up, or ended, since it was decided; a shard that was thrown away offers it again.
-                continue;
-            }
             if let Effect::Order { worker, order: Order::Assign(assignment) } = &effect {
+                let shard = self.shard(assignment.run.shard());
+                if !shard.is_some_and(|shard| shard.runs_under(assignment.run, assignment.token))
+                    || !self.pool.roster.is_present(worker)
+                {
+                    // Given up, or ended, since it was decided; a shard that was thrown away offers it again, and a worker
+                    // that comes back says that it never had it.
+                    continue;
+                }
                 self.pool.roster.give(worker, assignment.run, assignment.token, self.elapsed);
             }
             self.outputs.push(match effect {
@@ -266,6 +283,15 @@ impl Driver {
                 Effect::Order { worker, order } => Output::Order { worker, order },
             });
         }
+    }
+}
+
+impl Joining {
+    /// Keeps what a worker says of itself: of each kind the newest is enough.
+    fn hear(&mut self, report: Report) {
+        let kind = std::mem::discriminant(&report);
+        self.said.retain(|said| std::mem::discriminant(said) != kind);
+        self.said.push(report);
     }
 }
 

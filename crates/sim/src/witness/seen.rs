@@ -34,6 +34,8 @@ seen! {
     pruned,
     /// Times the link to the worker was cut for a while.
     cuts,
+    /// Times the worker linked itself again.
+    links,
     commits,
     failed_commits,
     unknown_commits,

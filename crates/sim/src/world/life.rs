@@ -37,7 +37,7 @@ impl World {
 
     pub(crate) fn start(&mut self) {
         self.life += 1;
-        self.worker = Worker::default();
+        self.worker = Worker::new(self.size.slots);
         (self.link_down, self.link_up, self.next_wake) = (self.time, self.time, u64::MAX);
         let settings = Settings {
             shards: self.size.shards,
@@ -51,7 +51,7 @@ impl World {
             },
         };
         self.driver = Some(Driver::new(settings, self.clock()));
-        self.step(Input::Joined { worker: self.worker_id(), slots: self.size.slots, holding: Vec::new() });
+        self.link();
         self.heartbeat();
     }
 

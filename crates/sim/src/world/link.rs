@@ -1,8 +1,11 @@
-//! The link to the worker: in order in each direction, but a message can be lost or come twice.
+//! The link to the worker: in order in each direction, but a message can come twice, and one that is lost breaks the link
+//! sooner or later: at a heartbeat the worker links itself again, names what it holds, and lends anew.
 
 use std::time::Duration;
 
 use punctual_core::attempt::{End, Order, Report};
+use punctual_core::worker::Announcement;
+use punctual_node::Input;
 
 use super::{Happening, World, millis};
 use crate::worker::Did;
@@ -13,14 +16,14 @@ impl World {
     pub(super) fn send_order(&mut self, order: &Order) {
         self.link_down = self.link_down.max(self.time + self.dice.below(4));
         for _ in 0..self.copies(self.cut_down) {
-            self.at(self.link_down, Happening::Deliver(order.clone()));
+            self.at(self.link_down, Happening::Deliver(self.link, order.clone()));
         }
     }
 
     pub(super) fn say(&mut self, reports: &[Report]) {
         self.link_up = self.link_up.max(self.time + self.dice.below(4));
         for _ in 0..self.copies(self.cut_up) {
-            self.at(self.link_up, Happening::Hear(reports.to_vec()));
+            self.at(self.link_up, Happening::Hear(self.link, reports.to_vec()));
         }
     }
 
@@ -45,6 +48,7 @@ impl World {
         let cut = self.stormy && self.time < cut_until;
         if cut || self.dice.one_in(trouble) {
             self.witness.seen.lost_messages += 1;
+            self.torn = true;
             0
         } else if self.dice.one_in(trouble) {
             self.witness.seen.doubled_messages += 1;
@@ -54,7 +58,29 @@ impl World {
         }
     }
 
+    /// What is still under way on the old link never arrives.
+    pub(super) fn link(&mut self) {
+        self.link += 1;
+        (self.link_down, self.link_up, self.torn) = (self.time, self.time, false);
+        let (worker, holding) = (self.worker_id(), self.worker.link_again());
+        let announced = Announcement::of(self.size.slots);
+        self.step(Input::Joined { worker, announced, holding });
+        self.lend();
+    }
+
+    /// The worker lends what has become free.
+    pub(super) fn lend(&mut self) {
+        let words = self.worker.lend(self.clock());
+        if !words.is_empty() {
+            self.say(&words);
+        }
+    }
+
     pub(super) fn heartbeat(&mut self) {
+        if self.torn && self.time >= self.cut_down.max(self.cut_up) {
+            self.witness.seen.links += 1;
+            self.link();
+        }
         let reports = self.worker.heartbeat();
         self.say(&reports);
         self.later(millis(HEARTBEAT), Happening::Heartbeat);
@@ -84,7 +110,9 @@ impl World {
             }
             Did::Say(reports) => self.say(&reports),
             Did::Nothing => {}
+            Did::Object(what) => self.witnessed(Err(what)),
         }
+        self.lend();
     }
 
     /// How long an attempt takes; none: it hangs.

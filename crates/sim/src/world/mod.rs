@@ -66,8 +66,9 @@ enum Happening {
     Result(Input),
     /// A store call that takes effect now and answers later.
     Call(Output),
-    Deliver(Order),
-    Hear(Vec<Report>),
+    /// Over which link, and what.
+    Deliver(u32, Order),
+    Hear(u32, Vec<Report>),
     End(RunId, Token, End),
     Heartbeat,
 }
@@ -101,6 +102,9 @@ pub(crate) struct World {
     /// Deliveries on a link keep their order: when the last one of each direction arrives.
     link_down: u64,
     link_up: u64,
+    /// Which link this is, and whether something was lost on it.
+    link: u32,
+    torn: bool,
     /// Until when each direction is cut.
     cut_down: u64,
     cut_up: u64,
@@ -133,10 +137,12 @@ impl World {
             sequence: 0,
             store: Memory::new(size.shards),
             driver: None,
-            worker: Worker::default(),
+            worker: Worker::new(size.slots),
             life: 0,
             link_down: 0,
             link_up: 0,
+            link: 0,
+            torn: false,
             cut_down: 0,
             cut_up: 0,
             next_wake: u64::MAX,
@@ -220,11 +226,13 @@ impl World {
             Happening::Wake => self.step(Input::Wake),
             Happening::Result(input) => self.step(input),
             Happening::Call(output) => self.perform(output),
-            Happening::Deliver(order) => self.deliver(order),
-            Happening::Hear(reports) => self.step(Input::Reports { worker: self.worker_id(), reports }),
+            Happening::Deliver(link, _) | Happening::Hear(link, _) if link != self.link => {}
+            Happening::Deliver(_, order) => self.deliver(order),
+            Happening::Hear(_, reports) => self.step(Input::Reports { worker: self.worker_id(), reports }),
             Happening::End(run, token, end) => {
                 if let Some(report) = self.worker.end(run, token, end) {
                     self.say(&[report]);
+                    self.lend();
                 }
             }
             Happening::Heartbeat => self.heartbeat(),

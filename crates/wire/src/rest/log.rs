@@ -66,6 +66,6 @@ fn command(task: &Task) -> String {
     match task {
         Task::Shell(text) => text.clone(),
         Task::Process(process) => process.command.join(" "),
-        other => other.kind().to_owned(),
+        other => other.kind().as_str().to_owned(),
     }
 }

@@ -48,7 +48,7 @@ async fn an_attempt_that_is_over_gives_its_stored_outcome_when_told_again_and_do
 async fn a_start_is_reported_before_its_outcome() {
     let mut rig = Rig::start().await;
     rig.assign(1, shell("true")).await;
-    let report = rig.report_where(|report| !matches!(report, Report::Alive { .. })).await;
+    let report = rig.report_where(|report| report.run().is_some()).await;
     assert_eq!(report, Report::Started { run: RunId(1), token: TOKEN, at: NOW });
     assert_eq!(rig.finished(1).await.started_at, NOW);
     rig.shut_down().await;
@@ -98,18 +98,38 @@ async fn outcomes_are_sent_again_at_once_when_somebody_asks() {
 #[tokio::test]
 async fn ten_thousand_noops_in_one_batch_come_back_in_one_batch() {
     let mut rig = Rig::start_with(|config| config.heartbeat = Duration::from_secs(3600)).await;
-    rig.report().await; // the first sign of life
+    rig.report_where(|report| matches!(report, Report::Alive { .. })).await;
     rig.order((0..10_000).map(|run| Order::Assign(assignment(run, Task::Noop))).collect()).await;
     let batch = within("the outcomes", rig.batches.recv()).await.unwrap();
-    assert_eq!(batch.len(), 10_000);
-    assert!(
-        batch.iter().all(
-            |report| matches!(report, Report::Finished { outcome, .. } if outcome.end == End::Succeeded)
-        )
-    );
+    let ended = |report: &&Report| matches!(report, Report::Finished { outcome, .. } if outcome.end == End::Succeeded);
+    assert_eq!(batch.iter().filter(ended).count(), 10_000);
+    assert_eq!(batch.last(), Some(&Report::Lent { total: 16 }), "the eight slots are free again");
     rig.order((0..10_000).map(acknowledge).collect()).await;
     rig.order(vec![Order::Resend, Order::Assign(assignment(10_000, Task::Noop))]).await;
-    assert_eq!(within("the next", rig.batches.recv()).await.unwrap().len(), 1);
+    let next = within("the next", rig.batches.recv()).await.unwrap();
+    assert_eq!(next.iter().filter(ended).count(), 1);
+    rig.shut_down().await;
+}
+
+#[tokio::test]
+async fn a_slot_is_lent_again_with_the_outcome_that_frees_it_and_not_before() {
+    let mut rig = Rig::start_with(|config| config.slots = 2).await;
+    assert_eq!(rig.report().await, Report::Lent { total: 2 });
+    let told = Order::Assign(assignment(1, shell("read line; echo $line")));
+    // Told twice it uses one credit up, and offered again none.
+    rig.order(vec![told.clone(), told]).await;
+    let again = Assignment { again: true, ..assignment(2, Task::Noop) };
+    rig.order(vec![Order::Assign(again)]).await;
+    rig.finished(2).await;
+    rig.order(vec![Order::Cancel { run: RunId(1), token: TOKEN, cause: Cause::User }]).await;
+    let mut heard = Vec::new();
+    rig.report_where(|report| {
+        heard.push(report.clone());
+        matches!(report, Report::Lent { .. })
+    })
+    .await;
+    assert_eq!(heard.pop(), Some(Report::Lent { total: 3 }));
+    assert!(matches!(heard.pop(), Some(Report::Finished { run: RunId(1), .. })), "with its outcome");
     rig.shut_down().await;
 }
 

@@ -210,6 +210,7 @@ pub(crate) fn assignment(run: i64, task: Task) -> Assignment {
         definition: Arc::new(Definition::of(task)),
         params: Params::default(),
         lease: Duration::from_secs(15),
+        again: false,
     }
 }
 

@@ -6,6 +6,7 @@ use axum::http::Request;
 use punctual_core::attempt::{Order, Outcome, Report};
 use punctual_core::ids::WorkerId;
 use punctual_core::time::Clock;
+use punctual_core::worker::Announcement;
 use punctual_node::Link;
 use punctual_wire::rest::{DeadLetter, Decisions, Page, Problem, Run};
 use serde_json::{Value, json};
@@ -19,11 +20,20 @@ impl Scene {
     async fn with_worker() -> Scene {
         let scene = Scene::new().await;
         let (orders, mut given) = mpsc::unbounded_channel();
-        let link = Link { worker: WorkerId::new("w", 1), slots: 4, holding: Vec::new(), orders };
+        let link = Link {
+            worker: WorkerId::new("w", 1),
+            announced: Announcement::of(4),
+            holding: Vec::new(),
+            orders,
+        };
         let reporter = scene.node.link(link).await;
         tokio::spawn(async move {
+            let mut total = 4;
+            reporter.send(vec![Report::Lent { total }]).await;
             while let Some(batch) = given.recv().await {
-                let reports: Vec<Report> = batch.into_iter().filter_map(outcome).collect();
+                let mut reports: Vec<Report> = batch.into_iter().filter_map(outcome).collect();
+                total += reports.len() as u64;
+                reports.push(Report::Lent { total });
                 reporter.send(reports).await;
             }
         });

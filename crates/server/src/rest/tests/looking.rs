@@ -3,6 +3,7 @@
 use punctual_core::attempt::{Outcome, Report};
 use punctual_core::ids::WorkerId;
 use punctual_core::time::Clock;
+use punctual_core::worker::Announcement;
 use punctual_node::Link;
 use punctual_wire::rest::{AttemptResult, LogRecord, Page, Problem, Run};
 use serde_json::{Value, json};
@@ -43,8 +44,10 @@ async fn runs_are_filtered_by_trigger_and_key() {
 async fn an_attempt_tells_its_progress_and_leaves_a_record_in_the_log() {
     let scene = Scene::new().await;
     let (orders, mut given) = mpsc::unbounded_channel();
-    let link = Link { worker: WorkerId::new("w", 1), slots: 4, holding: Vec::new(), orders };
+    let link =
+        Link { worker: WorkerId::new("w", 1), announced: Announcement::of(4), holding: Vec::new(), orders };
     let reporter = scene.node.link(link).await;
+    reporter.send(vec![Report::Lent { total: 4 }]).await;
     scene.put(&format!("{JOBS}/a"), json!({ "task": { "shell": "echo hello" } })).await;
     let run: Run = scene.post(&format!("{JOBS}/a/run"), json!({})).await.read(201);
     given.recv().await.expect("it is handed out");

@@ -1,0 +1,79 @@
+//! What a worker says of itself when it joins: how much it takes at once, what it is, and what it may do.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::task::Kind;
+
+/// A worker introduces itself to a scheduling node. It says nothing about what is free: that comes as
+/// [`crate::attempt::Report::Lent`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Announcement {
+    /// Attempts under way at once.
+    pub slots: u32,
+    /// What a job's `route.selector` looks at.
+    pub labels: BTreeMap<String, String>,
+    /// The tasks it executes; a run of another kind never goes there.
+    pub kinds: Kinds,
+    /// Its share under `route.strategy: weighted`, beside the other workers'.
+    pub weight: u32,
+    /// It runs in the process, or at least on the machine, of the node that it joins.
+    pub node_local: bool,
+}
+
+impl Announcement {
+    /// A plain worker: every kind of task, no labels, as heavy as any other.
+    pub fn of(slots: usize) -> Self {
+        Announcement {
+            slots: u32::try_from(slots).unwrap_or(u32::MAX),
+            labels: BTreeMap::new(),
+            kinds: Kinds::ALL,
+            weight: 1,
+            node_local: false,
+        }
+    }
+}
+
+/// A set of task kinds.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Kinds(u16);
+
+impl Kinds {
+    pub const ALL: Kinds = Kinds(u16::MAX);
+    pub const NONE: Kinds = Kinds(0);
+
+    pub fn contains(self, kind: Kind) -> bool {
+        self.0 & (1 << kind as u16) != 0
+    }
+
+    pub fn iter(self) -> impl Iterator<Item = Kind> {
+        Kind::ALL.into_iter().filter(move |kind| self.contains(*kind))
+    }
+}
+
+impl FromIterator<Kind> for Kinds {
+    fn from_iter<I: IntoIterator<Item = Kind>>(kinds: I) -> Self {
+        kinds.into_iter().fold(Kinds::NONE, |set, kind| Kinds(set.0 | 1 << kind as u16))
+    }
+}
+
+impl fmt::Debug for Kinds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_of_kinds_holds_what_was_put_into_it_and_nothing_else() {
+        let some: Kinds = [Kind::Http, Kind::Noop].into_iter().collect();
+        for kind in Kind::ALL {
+            assert_eq!(some.contains(kind), matches!(kind, Kind::Http | Kind::Noop), "{kind:?}");
+            assert!(Kinds::ALL.contains(kind) && !Kinds::NONE.contains(kind));
+        }
+        assert_eq!(some.iter().collect::<Kinds>(), some);
+    }
+}
