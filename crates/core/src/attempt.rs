@@ -48,7 +48,8 @@ pub enum Order {
     Cancel { run: RunId, token: Token, cause: Cause },
     /// The outcome is durable, or refused for good: it need not be kept any longer.
     Acknowledge { run: RunId, token: Token },
-    /// Send every unacknowledged outcome again: somebody new is listening.
+    /// Say what is in hand, and send every unacknowledged outcome again: somebody new is listening, or nothing was heard
+    /// for too long.
     Resend,
     /// All the credits that this node has given back unused since the worker joined. It answers every recall, with the
     /// same number if there was nothing to give.

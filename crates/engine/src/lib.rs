@@ -21,5 +21,5 @@ pub mod report;
 pub mod settle;
 
 pub use event::{Context, Effect, Event, Ticket};
-pub use pool::Pool;
+pub use pool::{Pool, Silence};
 pub use shard::{Settings, Shard};

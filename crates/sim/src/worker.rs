@@ -96,7 +96,7 @@ impl Worker {
                 self.in_hand.remove(&(run, token));
                 Did::Nothing
             }
-            Order::Resend => Did::Say(self.unacknowledged()),
+            Order::Resend => Did::Say(self.heartbeat()),
             Order::GaveBack { total } => {
                 self.lender.gave_back(&(), total);
                 Did::Nothing
@@ -121,6 +121,10 @@ impl Worker {
         outcome.output = token.to_string().into();
         attempt.outcome = Some(outcome.clone());
         Some(Report::Finished { run, token, outcome })
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.in_hand.is_empty()
     }
 
     /// A sign of life, and every outcome that nobody has acknowledged.

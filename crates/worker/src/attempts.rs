@@ -210,6 +210,11 @@ impl Attempts {
         }
     }
 
+    /// Nothing is in hand: nothing to be done, and nothing to be told.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.in_hand.is_empty()
+    }
+
     pub(crate) fn in_hand(&self) -> Vec<(RunId, Token)> {
         self.in_hand.iter().map(|(run, newest)| (*run, newest.token)).collect()
     }

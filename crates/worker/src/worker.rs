@@ -3,6 +3,8 @@
 //! It owns the book of attempts and one task per attempt that takes time. A noop takes none: it is over within the
 //! loop, and the outcomes of a batch of orders leave as one batch of reports.
 //!
+//! One with empty hands says nothing: nobody waits for it, and an idle machine is left alone.
+//!
 //! The surprise: it never waits for its reports to be read. They pile up, bounded by the attempts in hand,
 //! while orders are still obeyed, so that a node and its worker cannot wait for each other.
 
@@ -139,7 +141,7 @@ impl Worker {
             // Orders come last: however many there are, heartbeats and outcomes are not held up.
             biased;
             _ = self.shutdown.wait_for(|asked| *asked) => None,
-            _ = self.heartbeat.tick() => Some(Event::Beat),
+            _ = self.heartbeat.tick(), if !self.attempts.is_empty() => Some(Event::Beat),
             Ok(permit) = room, if !self.outbox.is_empty() => Some(Event::Room(permit)),
             Some(ended) = self.tasks.join_next() => Some(Event::Ended(ended)),
             orders = self.orders.recv() => orders.map(Event::Orders),
@@ -150,8 +152,12 @@ impl Worker {
         match event {
             Event::Orders(orders) => {
                 let now = self.host.clock.now();
+                let was_idle = self.attempts.is_empty();
                 for order in orders {
                     self.obey(order, now);
+                }
+                if was_idle {
+                    self.heartbeat.reset();
                 }
                 self.begin_ready(now);
             }
@@ -187,7 +193,10 @@ impl Worker {
                 self.outbox.extend(self.attempts.cancel(run, token, cause, now));
             }
             Order::Acknowledge { run, token } => self.attempts.acknowledge(run, token),
-            Order::Resend => self.outbox.extend(self.attempts.unacknowledged(0)),
+            Order::Resend => {
+                self.outbox.extend(self.attempts.unacknowledged(0));
+                self.say_alive();
+            }
             Order::GaveBack { total } => self.lender.gave_back(&(), total),
             Order::Waiting { priority, runs } => self.lender.waits(&(), priority, runs, now),
         }
@@ -234,10 +243,15 @@ impl Worker {
 
     fn beat(&mut self) {
         let overdue = self.attempts.next_beat();
-        // Whatever has not even left yet need not be sent again, and one sign of life is enough.
+        // Whatever has not even left yet need not be sent again.
         if self.outbox.is_empty() {
             self.outbox = overdue;
         }
+        self.say_alive();
+    }
+
+    /// One sign of life in a batch is enough.
+    fn say_alive(&mut self) {
         self.outbox.retain(|report| !matches!(report, Report::Alive { .. }));
         self.outbox.push(Report::Alive { attempts: self.attempts.in_hand() });
     }

@@ -11,7 +11,7 @@ use punctual_core::attempt::Order;
 use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
 
 pub use line::Line;
-pub use roster::{Held, Load, Present, Roster};
+pub use roster::{Held, Load, Present, Roster, Silence};
 
 #[derive(Debug, Default)]
 pub struct Pool {

@@ -2,6 +2,7 @@
 //!
 //! A lease is the worker's, not the attempt's: one sign of life names all it has in hand, and one silence gives
 //! them all up. An attempt that a living worker no longer names, a lease after it was given out, never reached it.
+//! Whoever has nothing in hand has nothing to say, and nothing to lose: only then may a worker be silent for long.
 //! All times here are elapsed time: a clock that was set makes nobody silent.
 //!
 //! The surprise: what is free is not reckoned from what is in hand. A worker lends its free slots as credits and an
@@ -28,6 +29,7 @@ struct Worker {
     /// It fell silent: it gets nothing more until it is heard again.
     silent: bool,
     in_hand: FxHashMap<RunId, Held>,
+    /// Its last sign of life, or since when it owes one; of a silent one, when it was last asked for one.
     heard: Timestamp,
     credits: Credits,
     load: Option<Load>,
@@ -78,6 +80,14 @@ pub struct Held {
     credit: bool,
 }
 
+/// What comes of workers that were not heard for a lease.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Silence {
+    pub lost: Vec<(RunId, Token)>,
+    /// Whom to ask for a sign of life.
+    pub ask: Vec<WorkerId>,
+}
+
 impl Worker {
     fn unknown(now: Timestamp) -> Self {
         Worker {
@@ -93,6 +103,22 @@ impl Worker {
 
     fn is_present(&self) -> bool {
         self.announced.is_some() && !self.silent
+    }
+
+    /// Whether it was given something and has not handed it back: then it is to be heard of.
+    fn has_been_given(&self) -> bool {
+        self.in_hand.values().any(|held| held.given.is_some())
+    }
+
+    /// From now on it owes a sign of life, if it does not already.
+    fn owes_a_sign(&mut self, now: Timestamp) {
+        if !self.has_been_given() {
+            self.heard = self.heard.max(now);
+        }
+    }
+
+    fn falls_silent(&self, lease: Duration) -> Option<Timestamp> {
+        (self.silent || self.has_been_given()).then(|| self.heard + lease)
     }
 
     fn free(&self) -> usize {
@@ -205,26 +231,31 @@ impl Roster {
         }))
     }
 
-    /// The attempts of workers that have been silent for a lease.
-    pub fn silent(&mut self, lease: Duration, now: Timestamp) -> Vec<(RunId, Token)> {
-        let mut lost = Vec::new();
-        self.workers.retain(|_, worker| {
-            if worker.silent || now.since(worker.heard) < lease {
+    /// Gives up what workers have in hand that have been silent for a lease, and asks them whether they are there:
+    /// one with empty hands would not say so by itself.
+    pub fn silent(&mut self, lease: Duration, now: Timestamp) -> Silence {
+        let (mut lost, mut ask) = (Vec::new(), Vec::new());
+        self.workers.retain(|id, worker| {
+            if worker.falls_silent(lease).is_none_or(|at| at > now) {
                 return true;
             }
-            worker.silent = true;
+            (worker.silent, worker.heard) = (true, now);
             for (run, held) in worker.in_hand.drain() {
                 Worker::let_go(&mut worker.credits, held);
                 lost.push((run, held.token));
             }
+            if worker.announced.is_some() {
+                ask.push(id.clone());
+            }
             worker.announced.is_some()
         });
-        sorted(lost.into_iter())
+        ask.sort();
+        Silence { lost: sorted(lost.into_iter()), ask }
     }
 
-    /// When the next worker falls silent, if it is not heard before.
+    /// When the next worker falls silent, or is to be asked again, if it is not heard before.
     pub fn next_silence(&self, lease: Duration) -> Option<Timestamp> {
-        self.workers.values().filter(|worker| !worker.silent).map(|worker| worker.heard + lease).min()
+        self.workers.values().filter_map(|worker| worker.falls_silent(lease)).min()
     }
 
     /// The worker with the smallest share of its slots in use; ties go by name, so that a history replays the same.
@@ -260,14 +291,16 @@ impl Roster {
 
     /// The order has left: from now on the worker may be asked about it.
     pub fn give(&mut self, worker: &WorkerId, run: RunId, token: Token, now: Timestamp) {
-        let held = self.workers.get_mut(worker).and_then(|known| known.in_hand.get_mut(&run));
-        if let Some(held) = held.filter(|held| held.token == token) {
+        let Some(known) = self.workers.get_mut(worker) else { return };
+        known.owes_a_sign(now);
+        if let Some(held) = known.in_hand.get_mut(&run).filter(|held| held.token == token) {
             held.given = Some(now);
         }
     }
 
     pub(super) fn adopt(&mut self, worker: &WorkerId, run: RunId, token: Token, now: Timestamp) {
         let known = self.workers.entry(worker.clone()).or_insert_with(|| Worker::unknown(now));
+        known.owes_a_sign(now);
         known.in_hand.insert(run, Held { token, given: Some(now), credit: false });
     }
 
@@ -363,11 +396,45 @@ mod tests {
     fn a_worker_silent_for_its_lease_loses_what_it_has_in_hand() {
         let mut roster = lent("a", 2);
         roster.take(&worker("a"), RunId(1), Token(1));
-        assert!(roster.silent(LEASE, at(14)).is_empty());
-        assert_eq!(roster.silent(LEASE, at(15)), [(RunId(1), Token(1))]);
+        roster.give(&worker("a"), RunId(1), Token(1), at(0));
+        assert_eq!(roster.silent(LEASE, at(14)), Silence::default());
+        assert_eq!(roster.silent(LEASE, at(15)).lost, [(RunId(1), Token(1))]);
         assert_eq!(roster.least_loaded(), None, "a silent worker gets nothing more");
         roster.heard(&worker("a"), &[], LEASE, at(16));
         assert_eq!(roster.least_loaded(), Some(worker("a")), "until it is heard again");
+    }
+
+    #[test]
+    fn a_worker_with_empty_hands_may_be_silent_for_ever() {
+        let mut roster = lent("a", 2);
+        assert_eq!((roster.next_silence(LEASE), roster.silent(LEASE, at(1000))), (None, Silence::default()));
+        roster.take(&worker("a"), RunId(1), Token(1));
+        assert_eq!(
+            roster.next_silence(LEASE),
+            None,
+            "its order waits for a slow commit: it knows of nothing"
+        );
+        roster.give(&worker("a"), RunId(1), Token(1), at(2000));
+        assert_eq!(roster.next_silence(LEASE), Some(at(2015)), "a lease counts from what it was given");
+        roster.take(&worker("a"), RunId(2), Token(1));
+        roster.give(&worker("a"), RunId(2), Token(1), at(2010));
+        assert_eq!(roster.next_silence(LEASE), Some(at(2015)), "and what comes later does not prolong it");
+        roster.give_back(&worker("a"), RunId(1));
+        roster.give_back(&worker("a"), RunId(2));
+        assert_eq!(roster.next_silence(LEASE), None);
+    }
+
+    #[test]
+    fn a_silent_worker_is_asked_every_lease_until_it_is_heard_or_leaves() {
+        let mut roster = lent("a", 2);
+        roster.take(&worker("a"), RunId(1), Token(1));
+        roster.give(&worker("a"), RunId(1), Token(1), at(0));
+        for second in [15, 30, 45] {
+            assert_eq!(roster.next_silence(LEASE), Some(at(second)));
+            assert_eq!(roster.silent(LEASE, at(second)).ask, [worker("a")]);
+        }
+        roster.heard(&worker("a"), &[], LEASE, at(46));
+        assert_eq!((roster.next_silence(LEASE), roster.free()), (None, 2));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use punctual_core::Timestamp;
-use punctual_core::attempt::{End, Order, Outcome, Report};
+use punctual_core::attempt::{Assignment, End, Order, Outcome, Report};
 use punctual_core::change::{Batch, TimerPage};
 use punctual_core::command::{Answer, Command, Refusal};
 use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
@@ -321,8 +321,13 @@ impl Rig {
 
     /// The worker is silent for its lease; what it had in hand is lost.
     pub(crate) fn lose_worker(&mut self) {
+        for order in self.orders() {
+            if let Order::Assign(Assignment { run, token, .. }) = order {
+                self.pool.roster.give(&worker(), run, token, self.now);
+            }
+        }
         self.now = self.now + self.settings.attempt_lease;
-        for (run, token) in self.pool.roster.silent(self.settings.attempt_lease, self.now) {
+        for (run, token) in self.pool.roster.silent(self.settings.attempt_lease, self.now).lost {
             self.apply(run.shard(), Event::Lost { run, token });
         }
         self.settle();

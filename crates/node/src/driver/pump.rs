@@ -9,7 +9,7 @@ use punctual_core::attempt::{Order, Report};
 use punctual_core::command::{Command, Refusal, RetryRun};
 use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
 use punctual_engine::pool::Load;
-use punctual_engine::{Context, Effect, Event, Ticket};
+use punctual_engine::{Context, Effect, Event, Silence, Ticket};
 
 use super::slot::{self, Slot, Standing};
 use super::{Driver, Joining, Output, Waiting};
@@ -157,9 +157,12 @@ impl Driver {
     fn notice_silence(&mut self) {
         let lease = self.settings.engine.attempt_lease;
         if self.pool.roster.next_silence(lease).is_some_and(|at| at <= self.elapsed) {
-            for (run, token) in self.pool.roster.silent(lease, self.elapsed) {
+            let Silence { lost, ask } = self.pool.roster.silent(lease, self.elapsed);
+            for (run, token) in lost {
                 self.lose(run, token);
             }
+            let ask = ask.into_iter().map(|worker| Output::Order { worker, order: Order::Resend });
+            self.outputs.extend(ask);
         }
     }
 

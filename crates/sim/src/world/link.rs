@@ -81,8 +81,11 @@ impl World {
             self.witness.seen.links += 1;
             self.link();
         }
-        let reports = self.worker.heartbeat();
-        self.say(&reports);
+        // One with empty hands says nothing by itself.
+        if !self.worker.is_idle() {
+            let reports = self.worker.heartbeat();
+            self.say(&reports);
+        }
         self.later(millis(HEARTBEAT), Happening::Heartbeat);
     }
 

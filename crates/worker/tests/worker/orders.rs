@@ -75,12 +75,25 @@ async fn an_outcome_is_sent_again_until_it_is_acknowledged() {
     assert_eq!(rig.finished(1).await, outcome); // by the heartbeat
     let alive = rig.report_where(|report| matches!(report, Report::Alive { .. })).await;
     assert_eq!(alive, Report::Alive { attempts: vec![(RunId(1), TOKEN)] });
-    rig.order(vec![acknowledge(1)]).await;
+    rig.order(vec![acknowledge(1), Order::Resend]).await;
     rig.report_where(|report| *report == Report::Alive { attempts: vec![] }).await;
-    rig.order(vec![Order::Resend]).await;
     rig.assign(2, Task::Noop).await;
     let next = rig.report_where(|report| matches!(report, Report::Finished { .. })).await;
     assert!(matches!(next, Report::Finished { run: RunId(2), .. }));
+    rig.shut_down().await;
+}
+
+#[tokio::test]
+async fn a_worker_with_empty_hands_says_nothing_until_it_is_asked() {
+    let mut rig = Rig::start().await;
+    rig.outcome_of(Task::Noop).await;
+    rig.order(vec![acknowledge(1), Order::Resend]).await;
+    rig.report_where(|report| *report == Report::Alive { attempts: vec![] }).await;
+    // Many heartbeats' time.
+    let unasked = tokio::time::timeout(Duration::from_secs(1), rig.batches.recv()).await;
+    assert!(unasked.is_err(), "{unasked:?}");
+    rig.order(vec![Order::Resend]).await;
+    assert_eq!(rig.report().await, Report::Alive { attempts: vec![] });
     rig.shut_down().await;
 }
 
@@ -98,7 +111,6 @@ async fn outcomes_are_sent_again_at_once_when_somebody_asks() {
 #[tokio::test]
 async fn ten_thousand_noops_in_one_batch_come_back_in_one_batch() {
     let mut rig = Rig::start_with(|config| config.heartbeat = Duration::from_secs(3600)).await;
-    rig.report_where(|report| matches!(report, Report::Alive { .. })).await;
     rig.order((0..10_000).map(|run| Order::Assign(assignment(run, Task::Noop))).collect()).await;
     let batch = within("the outcomes", rig.batches.recv()).await.unwrap();
     let ended = |report: &&Report| matches!(report, Report::Finished { outcome, .. } if outcome.end == End::Succeeded);
