@@ -79,6 +79,22 @@ fn a_step_forward_is_a_fact_and_meets_the_misfire_policy() {
 }
 
 #[test]
+fn a_step_over_a_due_time_wakes_a_node_that_sleeps_for_long() {
+    let scene = Scene::new();
+    let clock = skip_unless!(Clock::new(scene.path("clock")));
+    let mut node = clock.rule(scene.node());
+    node.start();
+    let due = wait::wall_clock() + Duration::from_secs(1800);
+    let once = json!({ "schedule": { "at": due.to_string() }, "task": { "noop": {} },
+        "misfire": { "policy": "once", "window": "12h" } });
+    node.api().put_job("far", &once);
+    wait::pass(Duration::from_secs(2));
+    assert_eq!(newest_due(&node, "far"), None);
+    clock.set(HOUR);
+    assert_eq!(wait_for_a_fire_after(&node, "far", ""), due.to_string());
+}
+
+#[test]
 fn a_clock_set_forward_and_back_while_the_node_is_down_fires_nothing_twice() {
     let scene = Scene::new();
     let clock = skip_unless!(Clock::new(scene.path("clock")));

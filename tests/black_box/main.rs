@@ -22,6 +22,7 @@ mod under_load;
 mod crash;
 mod one_owner;
 mod clock;
+mod idle;
 mod stopped;
 mod full_disk;
 mod failing_disk;

@@ -91,9 +91,26 @@ impl FromStr for Timestamp {
     }
 }
 
+/// One look at a clock: what it shows, and how long it has been going.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    pub now: Timestamp,
+    pub elapsed: Duration,
+}
+
 /// Who tells the time. The rules take `now`; loops hold one of these, and only the wiring names the real one.
 pub trait Clock: Send + Sync + fmt::Debug {
     fn now(&self) -> Timestamp;
+
+    /// How long it has been going, from whenever on: it tells how much time lies between two looks, whatever was done to
+    /// what the clock shows meanwhile. A clock that nobody sets need not tell them apart.
+    fn elapsed(&self) -> Duration {
+        self.now().since(Timestamp::MIN)
+    }
+
+    fn moment(&self) -> Moment {
+        Moment { now: self.now(), elapsed: self.elapsed() }
+    }
 
     /// How long to sleep for `now` to reach an instant; finer than a millisecond where the clock is.
     fn until(&self, instant: Timestamp) -> Duration {

@@ -76,7 +76,7 @@ pub struct Handle {
     pub(crate) calendars: Calendars,
     pub(crate) followers: Arc<Followers>,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) nudges: Arc<Notify>,
+    pub(crate) cluster_news: Arc<Notify>,
 }
 
 impl Handle {
@@ -129,8 +129,8 @@ impl Handle {
     }
 
     /// There is something to look at in the cluster.
-    pub fn nudge(&self) {
-        self.nudges.notify_one();
+    pub fn look_at_cluster(&self) {
+        self.cluster_news.notify_one();
     }
 
     pub fn status(&self) -> Status {

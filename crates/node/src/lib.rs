@@ -10,7 +10,7 @@ pub mod cluster;
 pub mod node;
 pub mod retention;
 
-pub use driver::{Driver, Input, Output};
+pub use driver::{Driver, Input, Output, Wake};
 pub use followers::{Follower, Followers};
 pub use handle::{Failure, Handle};
-pub use node::{Config, Link, Node, Reporter};
+pub use node::{Config, Link, Node, Nudge, Reporter};

@@ -2,6 +2,9 @@
 //!
 //! It selects, then handles: everything that has arrived is handed to the driver, which settles down once, and its
 //! outputs are carried out. Store calls run elsewhere and come back as inputs; nothing here blocks.
+//!
+//! It sleeps until something is due, for a day if need be. A clock that is set meanwhile makes that wrong, so whoever
+//! learns of it says so through a [`Nudge`].
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -12,7 +15,7 @@ use punctual_core::attempt::{Order, Report};
 use punctual_core::change::Batch;
 use punctual_core::ids::{RunId, Token, WorkerId};
 use punctual_core::limits::COMMIT_BATCH_MAX;
-use punctual_core::time::Clock;
+use punctual_core::time::{Clock, Moment};
 use punctual_core::worker::Announcement;
 use punctual_engine::Ticket;
 use punctual_store::{Error, Store};
@@ -31,8 +34,6 @@ use crate::metrics::Metrics;
 const TURN_MAX: usize = 4096;
 /// Batches of reports that wait to be taken, from all workers together.
 const REPORTS_MAX: usize = 256;
-/// The longest sleep: a clock that was stepped is noticed within it.
-const SLEEP_MAX: Duration = Duration::from_secs(1);
 /// A timer of tokio's is late by up to this much.
 const TICK: Duration = Duration::from_millis(1);
 /// A clock that went further than this since the last look is looked at again before it is believed.
@@ -56,10 +57,21 @@ pub struct Config {
 pub struct Node {
     handle: Handle,
     links: mpsc::Sender<Linked>,
+    nudge: Nudge,
     stop: watch::Sender<bool>,
     thread: Option<std::thread::JoinHandle<()>>,
     /// Keeps the calendars.
     keeper: tokio::task::JoinHandle<()>,
+}
+
+/// How a node is told that it had better look at its clock.
+#[derive(Debug, Clone, Default)]
+pub struct Nudge(Arc<Notify>);
+
+impl Nudge {
+    pub fn clock_was_set(&self) {
+        self.0.notify_one();
+    }
 }
 
 /// A worker's connection to this node.
@@ -107,7 +119,7 @@ impl Node {
         let (status_in, status) = watch::channel(Status::default());
         let (stop_in, stop) = watch::channel(false);
         let (results_in, results) = mpsc::unbounded_channel();
-        let nudges_in = Arc::new(Notify::new());
+        let news = Arc::new(Notify::new());
         let (calendars, edits, settled) = Calendars::new();
         let metrics = Arc::new(Metrics::default());
         let handle = Handle {
@@ -118,7 +130,7 @@ impl Node {
             calendars,
             followers: Arc::new(Followers::default()),
             metrics: Arc::clone(&metrics),
-            nudges: Arc::clone(&nudges_in),
+            cluster_news: Arc::clone(&news),
         };
         let keeper = Keeper::new(handle.clone(), Arc::clone(&config.clock), edits, settled, stop.clone());
         let keeper = tokio::spawn(keeper.run());
@@ -130,15 +142,17 @@ impl Node {
             commit_batch: COMMIT_BATCH_MAX,
             engine: punctual_engine::Settings { attempt_lease: config.attempt_lease, ..Default::default() },
         };
-        let seen = config.clock.now();
+        let moment = config.clock.moment();
+        let nudge = Nudge::default();
         let carrier = Carrier {
-            driver: Driver::new(settings, seen),
-            seen,
+            driver: Driver::new(settings, moment),
+            seen: moment.now,
+            nudge: nudge.clone(),
             followers: Arc::clone(&handle.followers),
             store: config.store,
             clock: config.clock,
             cluster: config.cluster,
-            nudges: nudges_in,
+            cluster_news: news,
             runtime: tokio::runtime::Handle::current(),
             metrics,
             results_in,
@@ -148,6 +162,7 @@ impl Node {
             status: status_in,
             stop,
             stopping: false,
+            parting: None,
             tickets: FxHashMap::default(),
             next_ticket: 0,
             workers: FxHashMap::default(),
@@ -158,11 +173,15 @@ impl Node {
         let thread = std::thread::Builder::new().name("driver".to_owned()).spawn(move || {
             runtime.block_on(carrier.run());
         })?;
-        Ok(Node { handle, links: links_in, stop: stop_in, thread: Some(thread), keeper })
+        Ok(Node { handle, links: links_in, nudge, stop: stop_in, thread: Some(thread), keeper })
     }
 
     pub fn handle(&self) -> Handle {
         self.handle.clone()
+    }
+
+    pub fn nudge(&self) -> Nudge {
+        self.nudge.clone()
     }
 
     pub async fn link(&self, link: Link) -> Reporter {
@@ -185,6 +204,14 @@ impl Node {
     }
 }
 
+/// Waits so long, or for ever.
+async fn pass(span: Option<Duration>) {
+    match span {
+        Some(span) => tokio::time::sleep(span).await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Commits, and counts what became durable.
 async fn commit(store: &dyn Store, batches: Arc<Vec<Batch>>, metrics: &Metrics) -> Result<(), Error> {
     let sent = tokio::time::Instant::now();
@@ -198,12 +225,13 @@ async fn commit(store: &dyn Store, batches: Arc<Vec<Batch>>, metrics: &Metrics) 
 struct Carrier {
     driver: Driver,
     cluster: Option<Cluster>,
-    nudges: Arc<Notify>,
+    cluster_news: Arc<Notify>,
     followers: Arc<Followers>,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     /// What the clock said at the last look.
     seen: Timestamp,
+    nudge: Nudge,
     runtime: tokio::runtime::Handle,
     metrics: Arc<Metrics>,
     results_in: mpsc::UnboundedSender<Input>,
@@ -213,6 +241,8 @@ struct Carrier {
     status: watch::Sender<Status>,
     stop: watch::Receiver<bool>,
     stopping: bool,
+    /// Until when, by elapsed time, it waits for the commit that is under way.
+    parting: Option<Duration>,
     tickets: FxHashMap<Ticket, Asker>,
     next_ticket: u64,
     workers: FxHashMap<WorkerId, mpsc::UnboundedSender<Vec<Order>>>,
@@ -231,25 +261,24 @@ enum Arrived {
     Asks(Vec<Ask>),
     Linked(Linked),
     Result(Input),
-    Nudge,
+    News,
     Time,
     Stop,
 }
 
 impl Carrier {
     async fn run(mut self) {
-        let mut parting: Option<Timestamp> = None;
         loop {
-            let now = self.look();
-            self.driver.settle_down(now);
+            let moment = self.look();
+            self.driver.settle_down(moment);
             self.carry_out();
             self.tell_status();
             if self.failed.is_some() || (self.stopping && self.in_flight == 0 && self.has_parted()) {
                 return self.leave().await;
             }
             if self.stopping {
-                let until = *parting.get_or_insert(self.clock.now() + PARTING_MAX);
-                if self.clock.now() >= until {
+                let until = *self.parting.get_or_insert(moment.elapsed + PARTING_MAX);
+                if moment.elapsed >= until {
                     warn!("stopping with a commit still under way; its outcome is found at the next start");
                     return self.leave().await;
                 }
@@ -278,26 +307,31 @@ impl Carrier {
     }
 
     /// One wrong reading would fire everything up to it; a clock that was really set says so twice.
-    fn look(&mut self) -> Timestamp {
-        let mut now = self.clock.now();
-        if now.since(self.seen) > LEAP {
-            now = now.min(self.clock.now());
+    fn look(&mut self) -> Moment {
+        let mut moment = self.clock.moment();
+        if moment.now.since(self.seen) > LEAP {
+            moment.now = moment.now.min(self.clock.now());
         }
-        self.seen = now;
-        now
+        self.seen = moment.now;
+        moment
+    }
+
+    /// How long nothing is to be done; none: until something arrives.
+    fn rest(&self) -> Option<Duration> {
+        let elapsed = self.clock.elapsed();
+        let rest = self.driver.next_wake().sleep(|due| self.clock.until(due), elapsed);
+        rest.into_iter().chain(self.parting.map(|until| until.saturating_sub(elapsed))).min()
     }
 
     async fn next_arrival(&mut self) -> Arrived {
-        let now = self.look();
-        let sleep = self.driver.next_wake().map_or(SLEEP_MAX, |at| self.clock.until(at).min(SLEEP_MAX));
+        let rest = self.rest();
         let mut asks = Vec::new();
         let takes_asks = self.driver.has_room() && !self.stopping;
-        if sleep.is_zero() && self.driver.next_wake().is_some_and(|at| at <= now) {
-            return Arrived::Time;
-        }
-        if sleep < TICK && self.in_flight == 0 {
+        if let Some(rest) = rest.filter(|rest| *rest < TICK)
+            && (rest.is_zero() || self.in_flight == 0)
+        {
             // Nobody waits for us, and something is due within the tick: the thread itself wakes on time.
-            std::thread::sleep(sleep);
+            std::thread::sleep(rest);
             return Arrived::Time;
         }
         tokio::select! {
@@ -310,8 +344,9 @@ impl Carrier {
             changed = self.stop.changed(), if !self.stopping => {
                 if changed.is_err() || *self.stop.borrow() { Arrived::Stop } else { Arrived::Time }
             }
-            () = self.nudges.notified() => Arrived::Nudge,
-            () = tokio::time::sleep(sleep.checked_sub(TICK).unwrap_or(sleep)) => Arrived::Time,
+            () = self.cluster_news.notified() => Arrived::News,
+            () = self.nudge.0.notified() => Arrived::Time,
+            () = pass(rest.map(|rest| rest.checked_sub(TICK).unwrap_or(rest))) => Arrived::Time,
         }
     }
 
@@ -357,7 +392,7 @@ impl Carrier {
                 self.carry_out();
             }
             Arrived::Time => self.step(Input::Wake),
-            Arrived::Nudge => self.step(Input::Nudged),
+            Arrived::News => self.step(Input::ClusterChanged),
             Arrived::Stop => {
                 self.stopping = true;
                 self.step(Input::Stop);
@@ -373,8 +408,8 @@ impl Carrier {
     }
 
     fn step(&mut self, input: Input) {
-        let now = self.look();
-        self.driver.step(input, now);
+        let moment = self.look();
+        self.driver.step(input, moment);
     }
 
     fn carry_out(&mut self) {

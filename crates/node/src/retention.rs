@@ -8,6 +8,8 @@ use punctual_store::{PrunePolicy, Store};
 use tokio::sync::watch;
 use tracing::warn;
 
+use crate::handle::Handle;
+
 /// Rows removed in one transaction: small enough not to be felt by the commit behind it.
 const STEP: usize = 500;
 
@@ -15,21 +17,41 @@ const STEP: usize = 500;
 /// a clock that was ahead for a moment.
 const BEHIND: Duration = Duration::from_secs(3600);
 
-/// Prunes every `every` until `stop` says so.
+/// How often to prune.
+#[derive(Debug, Clone, Copy)]
+pub struct Pace {
+    /// While runs come and go.
+    pub busy: Duration,
+    /// While nothing is written: then only time makes things old enough.
+    pub idle: Duration,
+}
+
+/// Prunes at this pace until `stop` says so.
 pub async fn run(
-    store: Arc<dyn Store>,
+    node: Handle,
     clock: Arc<dyn Clock>,
-    every: Duration,
+    pace: Pace,
     ad_hoc_kept: Duration,
     mut stop: watch::Receiver<bool>,
 ) {
-    let mut interval = tokio::time::interval(every);
-    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
+        let written = node.status().commits;
+        prune(node.store(), &clock, ad_hoc_kept).await;
         tokio::select! {
-            _ = interval.tick() => prune(&store, &clock, ad_hoc_kept).await,
+            () = busy(&node, written, pace.busy) => {}
+            () = tokio::time::sleep(pace.idle) => {}
             _ = stop.changed() => return,
         }
+    }
+}
+
+/// Waits until something has been written, and then for so long.
+async fn busy(node: &Handle, written: u64, span: Duration) {
+    if node.wait_until(|status| status.commits != written).await {
+        tokio::time::sleep(span).await;
+    } else {
+        // The node is gone: whoever waits for us says so.
+        std::future::pending().await
     }
 }
 

@@ -85,6 +85,10 @@ impl Clock for StoreClock {
         Timestamp::from_millis(self.micros_now().div_euclid(1000))
     }
 
+    fn elapsed(&self) -> Duration {
+        self.base.elapsed()
+    }
+
     fn until(&self, instant: Timestamp) -> Duration {
         let left = instant.as_millis().saturating_mul(1000).saturating_sub(self.micros_now());
         Duration::from_micros(u64::try_from(left).unwrap_or(0))

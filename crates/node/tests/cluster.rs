@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use punctual_core::Timestamp;
-use punctual_core::attempt::Order;
+use punctual_core::attempt::{Order, Report};
 use punctual_core::command::{Answer, Command, Expect, PutJob};
 use punctual_core::ids::{SessionId, ShardId, WorkerId};
 use punctual_core::job::{Definition, Overlap};
@@ -16,6 +16,7 @@ use punctual_core::name::Namespace;
 use punctual_core::schedule::{Schedule, When};
 use punctual_core::task::Task;
 use punctual_core::time::Clock;
+use punctual_core::worker::Announcement;
 use punctual_engine::Ticket;
 use punctual_node::driver::{Leader, Settings, View};
 use punctual_node::handle::Failure;
@@ -94,7 +95,7 @@ impl World {
             engine: punctual_engine::Settings::default(),
         };
         self.nodes.push(Node {
-            driver: Driver::new(settings, self.clock.now()),
+            driver: Driver::new(settings, self.clock.moment()),
             session,
             stopped: false,
             dead: false,
@@ -131,7 +132,7 @@ impl World {
         if node.stopped || node.dead {
             return;
         }
-        let now = self.clock.now();
+        let now = self.clock.moment();
         while let Some(input) = node.inbox.pop_front() {
             node.driver.step(input, now);
         }
@@ -141,7 +142,7 @@ impl World {
     }
 
     async fn give(&mut self, index: usize, input: Input) {
-        let now = self.clock.now();
+        let now = self.clock.moment();
         self.nodes[index].driver.step(input, now);
         self.nodes[index].driver.settle_down(now);
         self.carry(index).await;
@@ -155,9 +156,9 @@ impl World {
             }
             for output in outputs {
                 let Some(input) = self.perform(index, output).await else { continue };
-                self.nodes[index].driver.step(input, self.clock.now());
+                self.nodes[index].driver.step(input, self.clock.moment());
             }
-            self.nodes[index].driver.settle_down(self.clock.now());
+            self.nodes[index].driver.settle_down(self.clock.moment());
         }
     }
 
@@ -175,7 +176,7 @@ impl World {
                 self.store.release(&shards, heir).await.unwrap();
                 let heir = self.nodes.iter().position(|node| Some(node.session.id) == heir);
                 if let Some(heir) = heir {
-                    self.nodes[heir].inbox.push_back(Input::Nudged);
+                    self.nodes[heir].inbox.push_back(Input::ClusterChanged);
                 }
                 Input::Released
             }
@@ -330,15 +331,29 @@ async fn a_node_that_was_stopped_past_its_lease_writes_nothing_and_steps_down() 
 }
 
 #[tokio::test]
-async fn nothing_is_said_after_the_lease_although_it_is_durable() {
+async fn a_node_that_is_cut_off_says_nothing_after_its_lease_although_it_is_durable() {
+    check_nothing_is_said(false).await;
+}
+
+/// The commit's word is the first thing it hears: it must know that it slept.
+#[tokio::test]
+async fn a_node_that_was_stopped_says_nothing_after_its_lease_although_it_is_durable() {
+    check_nothing_is_said(true).await;
+}
+
+async fn check_nothing_is_said(is_stopped: bool) {
     let mut world = World::of(1).await;
     world.put_jobs(1).await;
-    let (worker, slots, holding) = (WorkerId::new("w", 1), 100, Vec::new());
-    world.give(0, Input::Joined { worker, slots, holding }).await;
+    let worker = WorkerId::new("w", 1);
+    let (announced, holding) = (Announcement::of(100), Vec::new());
+    world.give(0, Input::Joined { worker: worker.clone(), announced, holding }).await;
+    world.give(0, Input::Reports { worker, reports: vec![Report::Lent { total: 100 }] }).await;
     world.nodes[0].hold_commits = true;
     world.pass(Duration::from_secs(1)).await;
     world.nodes[0].cut = true;
+    world.nodes[0].stopped = is_stopped;
     world.pass(Duration::from_secs(5)).await;
+    world.nodes[0].stopped = false;
     world.nodes[0].hold_commits = false;
     let held = std::mem::take(&mut world.nodes[0].held);
     assert!(!held.is_empty());

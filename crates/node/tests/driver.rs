@@ -12,12 +12,14 @@ use punctual_core::command::{Command, Expect, PutJob};
 use punctual_core::ids::WorkerId;
 use punctual_core::job::{Definition, Overlap};
 use punctual_core::name::Namespace;
+use punctual_core::retry::Retry;
 use punctual_core::schedule::{Schedule, When};
 use punctual_core::task::Task;
+use punctual_core::time::Moment;
 use punctual_core::worker::Announcement;
 use punctual_engine::Ticket;
 use punctual_node::driver::Settings;
-use punctual_node::{Driver, Input, Output};
+use punctual_node::{Driver, Input, Output, Wake};
 use punctual_store::Store;
 use punctual_store::memory::Memory;
 
@@ -26,7 +28,9 @@ const JOBS: usize = 800;
 struct Rig {
     driver: Driver,
     store: Memory,
+    /// What the clock shows, and how long it has been going.
     now: Timestamp,
+    elapsed: Duration,
     /// The transaction under way.
     commit: Option<Arc<Vec<Batch>>>,
     orders: Vec<Order>,
@@ -43,8 +47,9 @@ impl Rig {
             commit_batch: 4096,
             engine: punctual_engine::Settings::default(),
         };
-        let driver = Driver::new(settings, now);
-        let mut rig = Rig { driver, store: Memory::new(1), now, commit: None, orders: Vec::new() };
+        let elapsed = Duration::from_secs(1);
+        let driver = Driver::new(settings, Moment { now, elapsed });
+        let mut rig = Rig { driver, store: Memory::new(1), now, elapsed, commit: None, orders: Vec::new() };
         rig.carry().await;
         while !rig.driver.is_ready() || rig.commit.is_some() {
             rig.land().await;
@@ -56,9 +61,32 @@ impl Rig {
         rig
     }
 
+    fn moment(&self) -> Moment {
+        Moment { now: self.now, elapsed: self.elapsed }
+    }
+
+    /// Time goes by, by every clock there is.
+    fn pass(&mut self, span: Duration) {
+        self.now = self.now + span;
+        self.elapsed += span;
+    }
+
+    /// All that is being written is there.
+    async fn land_all(&mut self) {
+        while self.commit.is_some() {
+            self.land().await;
+        }
+    }
+
+    /// Puts one job and lets it be written.
+    async fn put(&mut self, command: Command) {
+        self.step(Input::Command { ticket: Ticket(1), command }).await;
+        self.land_all().await;
+    }
+
     async fn step(&mut self, input: Input) {
-        self.driver.step(input, self.now);
-        self.driver.settle_down(self.now);
+        self.driver.step(input, self.moment());
+        self.driver.settle_down(self.moment());
         self.carry().await;
     }
 
@@ -96,9 +124,9 @@ impl Rig {
                     Output::Renew { .. } | Output::Release { .. } => panic!("it is alone"),
                     Output::Fail { why } => panic!("{why}"),
                 };
-                self.driver.step(input, self.now);
+                self.driver.step(input, self.moment());
             }
-            self.driver.settle_down(self.now);
+            self.driver.settle_down(self.moment());
         }
     }
 
@@ -106,7 +134,7 @@ impl Rig {
     async fn land_only(&mut self) {
         if let Some(batches) = self.commit.take() {
             let result = self.store.commit(batches).await;
-            self.driver.step(Input::Committed { lane: 0, result }, self.now);
+            self.driver.step(Input::Committed { lane: 0, result }, self.moment());
         }
     }
 
@@ -122,7 +150,7 @@ impl Rig {
 
     async fn land(&mut self) {
         self.land_only().await;
-        self.driver.settle_down(self.now);
+        self.driver.settle_down(self.moment());
         self.carry().await;
     }
 }
@@ -155,10 +183,8 @@ async fn what_is_due_is_written_before_what_has_ended() {
         let ticket = Ticket(u64::try_from(index).unwrap());
         rig.step(Input::Command { ticket, command: every_minute(index, due) }).await;
     }
-    while rig.commit.is_some() {
-        rig.land().await;
-    }
-    rig.now = due;
+    rig.land_all().await;
+    rig.pass(Duration::from_secs(60));
     rig.step(Input::Wake).await;
     rig.land_only().await;
     // The worker is as fast as the driver: its reports come before the driver settles down.
@@ -176,4 +202,108 @@ async fn what_is_due_is_written_before_what_has_ended() {
 fn finished(order: &Order, at: Timestamp) -> Report {
     let Order::Assign(assignment) = order else { panic!("{order:?}") };
     Report::Finished { run: assignment.run, token: assignment.token, outcome: Outcome::succeeded(at) }
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
+const LEASE: Duration = Duration::from_secs(15);
+
+impl Rig {
+    /// A node with one job that has just been fired and whose worker has it in hand.
+    async fn at_work(change: impl FnOnce(&mut Definition)) -> Rig {
+        let mut rig = Rig::ready().await;
+        let due = rig.now + Duration::from_secs(60);
+        let Command::PutJob(mut put) = every_minute(0, due) else { unreachable!("it puts a job") };
+        let mut definition = Definition::clone(&put.definition);
+        definition.schedules[0].when = When::Every(24 * HOUR);
+        change(&mut definition);
+        put.definition = Arc::new(definition);
+        rig.put(Command::PutJob(put)).await;
+        rig.pass(Duration::from_secs(60));
+        rig.step(Input::Wake).await;
+        rig.land_all().await;
+        assert_eq!(rig.orders.len(), 1, "the run is in hand");
+        rig
+    }
+
+    async fn report(&mut self, report: Report) {
+        self.step(Input::Reports { worker: worker(), reports: vec![report] }).await;
+        self.land_all().await;
+    }
+
+    /// How long the driver would have us sleep.
+    fn sleep(&self) -> Option<Duration> {
+        self.driver.next_wake().sleep(|due| due.since(self.now), self.elapsed)
+    }
+}
+
+#[tokio::test]
+async fn with_nothing_under_way_a_node_sleeps_until_something_is_due() {
+    let mut rig = Rig::ready().await;
+    assert_eq!(rig.driver.next_wake(), Wake::default(), "no job, no reason to wake");
+    let due = rig.now + 24 * HOUR;
+    rig.put(every_minute(0, due)).await;
+    rig.pass(Duration::from_secs(30));
+    rig.step(Input::Wake).await;
+    assert_eq!(rig.driver.next_wake().due, Some(due));
+    let lasting = rig.driver.next_wake().elapsed.map(|at| at.saturating_sub(rig.elapsed));
+    assert!(lasting.is_none_or(|sleep| sleep > HOUR), "and nothing else: {lasting:?}");
+}
+
+#[tokio::test]
+async fn a_node_that_was_stopped_gives_nobody_up_however_long() {
+    let mut rig = Rig::at_work(|_| {}).await;
+    for _ in 0..5 {
+        rig.pass(HOUR);
+        rig.step(Input::Wake).await;
+        assert!(rig.commit.is_none(), "the attempt was given up");
+    }
+    let sleep = rig.sleep().expect("someone is to be heard of");
+    assert!(sleep <= Duration::from_secs(1), "it looks often enough to know that it was stopped: {sleep:?}");
+}
+
+#[tokio::test]
+async fn a_worker_that_is_silent_while_the_node_looks_is_given_up_after_its_lease() {
+    let mut rig = Rig::at_work(|_| {}).await;
+    let given_at = rig.elapsed;
+    while rig.commit.is_none() {
+        rig.pass(rig.sleep().expect("someone is to be heard of"));
+        rig.step(Input::Wake).await;
+    }
+    assert_eq!(rig.elapsed - given_at, LEASE);
+    assert!(matches!(rig.orders.last(), Some(Order::Resend)), "and is asked whether it is there");
+}
+
+/// A clock that is set neither holds up a retry nor brings it forward, and nobody wakes every second to see to that.
+#[tokio::test]
+async fn a_retry_comes_after_its_delay_whatever_the_clock_shows() {
+    for step in [HOUR / 2, 12 * HOUR] {
+        for back in [false, true] {
+            let mut rig = Rig::at_work(|definition| {
+                definition.retry = Retry { attempts: 2, delay: HOUR, ..Retry::default() };
+            })
+            .await;
+            let order = rig.orders[0].clone();
+            rig.report(failed(&order, rig.now)).await;
+            rig.now = if back { rig.now.before(step) } else { rig.now + step };
+            let mut looks = 0;
+            let before = rig.elapsed;
+            while rig.orders.iter().filter(|order| matches!(order, Order::Assign(_))).count() < 2 {
+                rig.pass(rig.sleep().expect("a retry waits"));
+                rig.step(Input::Wake).await;
+                rig.land_all().await;
+                looks += 1;
+            }
+            assert_eq!(rig.elapsed - before, HOUR, "back: {back}, by {step:?}");
+            assert!(looks < 10, "{looks} looks");
+        }
+    }
+}
+
+fn failed(order: &Order, at: Timestamp) -> Report {
+    let Order::Assign(assignment) = order else { panic!("{order:?}") };
+    Report::Finished {
+        run: assignment.run,
+        token: assignment.token,
+        outcome: Outcome::failed(at, "it broke"),
+    }
 }

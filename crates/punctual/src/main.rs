@@ -2,6 +2,7 @@
 
 mod bench;
 mod cli;
+mod clock;
 mod settings;
 mod wiring;
 

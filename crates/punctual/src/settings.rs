@@ -13,6 +13,9 @@ use punctual_wire::tree;
 use punctual_worker::{NotARule, Rule};
 use serde::Deserialize;
 
+/// Looking at the clock more often than this would be all that an idle process does.
+const LOOK_MIN: Duration = Duration::from_millis(100);
+
 pub(crate) const DEFAULTS: &str = include_str!("../../../punctual.toml");
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +28,8 @@ pub(crate) struct Settings {
     pub(crate) shards: u16,
     pub(crate) attempt_lease: Duration,
     pub(crate) shard_lease: Duration,
+    /// The longest that nobody looks at the clock.
+    pub(crate) look: Duration,
     pub(crate) egress: Vec<Rule>,
     pub(crate) server: punctual_server::Settings,
     pub(crate) log_level: String,
@@ -49,6 +54,8 @@ pub(crate) struct Said {
     #[serde(default)]
     pub(crate) leases: Leases,
     #[serde(default)]
+    pub(crate) clock: Clock,
+    #[serde(default)]
     pub(crate) egress: Egress,
     #[serde(default)]
     pub(crate) server: Server,
@@ -68,6 +75,12 @@ pub(crate) struct Store {
 pub(crate) struct Leases {
     pub(crate) attempt: Option<Span>,
     pub(crate) shard: Option<Span>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Clock {
+    pub(crate) look: Option<Span>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -140,6 +153,7 @@ impl Said {
                 attempt: self.leases.attempt.or(below.leases.attempt),
                 shard: self.leases.shard.or(below.leases.shard),
             },
+            clock: Clock { look: self.clock.look.or(below.clock.look) },
             egress: Egress { allow: self.egress.allow.or(below.egress.allow) },
             server: self.server.over(below.server),
             log: Log { level: self.log.level.or(below.log.level) },
@@ -158,6 +172,7 @@ impl Said {
             shards: self.store.shards.ok_or_else(|| missing("store.shards"))?,
             attempt_lease: self.leases.attempt.ok_or_else(|| missing("leases.attempt"))?.0,
             shard_lease: self.leases.shard.ok_or_else(|| missing("leases.shard"))?.0,
+            look: self.clock.look.ok_or_else(|| missing("clock.look"))?.0,
             egress: egress.map_err(|error| format!("egress.allow: {error}"))?,
             server: self.server.complete()?,
             log_level: self.log.level.ok_or_else(|| missing("log.level"))?,
@@ -171,6 +186,9 @@ impl Said {
         let second = Duration::from_secs(1);
         if settings.attempt_lease < second || settings.shard_lease < second {
             return Err("leases: at least 1s each".to_owned());
+        }
+        if settings.look < LOOK_MIN {
+            return Err("clock.look: at least 100ms".to_owned());
         }
         Ok(settings)
     }
@@ -220,6 +238,7 @@ mod tests {
         assert_eq!(settings.http, "127.0.0.1:7400");
         assert_eq!((settings.slots, settings.shards, settings.durability), (16, 64, Durability::Full));
         assert_eq!(settings.attempt_lease, Duration::from_secs(15));
+        assert_eq!(settings.look, Duration::from_secs(3600));
         assert_eq!(settings.egress, [Rule::Loopback, Rule::Private]);
         assert_eq!(
             settings.server,
@@ -250,6 +269,7 @@ mod tests {
             ("[store]\nshards = 4096", "shards"),
             ("[leases]\nattempt = \"1ms\"", "leases"),
             ("[leases]\nattempt = 15", "attempt"),
+            ("[clock]\nlook = \"1ms\"", "clock.look"),
             ("[egress]\nallow = \"private\"", "allow"),
             ("[egress]\nallow = [\"http://wiki/\"]", "egress.allow: `http://wiki/` is no place"),
             ("[egress]\ndeny = []", "deny"),

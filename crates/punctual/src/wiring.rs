@@ -2,17 +2,16 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use punctual_core::Timestamp;
 use punctual_core::attempt::Order;
 use punctual_core::ids::WorkerId;
 use punctual_core::log::{Chunk, Stream};
 use punctual_core::time::Clock;
 use punctual_core::worker::Announcement;
 use punctual_node::node::{Config, Link, Node};
-use punctual_node::retention;
+use punctual_node::retention::{self, Pace};
 use punctual_server::Doors;
 use punctual_store::Store;
 use punctual_store::sqlite::{self, Sqlite};
@@ -22,10 +21,12 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tracing::warn;
 
+pub(crate) use crate::clock::now;
+use crate::clock::{SystemClock, Watcher};
 use crate::settings::{Durability, Settings};
 
-/// How often finished things that nobody keeps are let go.
-const PRUNE_EVERY: Duration = Duration::from_secs(60);
+/// How often finished things that nobody keeps are let go: while something happens, and while nothing does.
+const PRUNE: Pace = Pace { busy: Duration::from_secs(60), idle: Duration::from_secs(3600) };
 /// How long runs without a job are kept.
 const AD_HOC_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 
@@ -35,32 +36,6 @@ const OURSELVES: &str = "/proc/self/exe";
 const FILES_OF_OUR_OWN: usize = 64;
 /// What an attempt holds open: its pipes and its process.
 const FILES_PER_SLOT: usize = 6;
-
-/// The machine's clock.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct SystemClock;
-
-impl Clock for SystemClock {
-    fn now(&self) -> Timestamp {
-        let since = since_epoch();
-        Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
-    }
-
-    fn until(&self, instant: Timestamp) -> Duration {
-        let at = Duration::from_millis(u64::try_from(instant.as_millis()).unwrap_or(0));
-        at.saturating_sub(since_epoch())
-    }
-}
-
-#[expect(clippy::disallowed_methods, reason = "someone has to look at the clock, and it is here")]
-fn since_epoch() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
-}
-
-/// The time as this machine tells it: for what the command line says, never for what a node decides.
-pub(crate) fn now() -> Timestamp {
-    SystemClock.now()
-}
 
 /// A node that schedules, serves and works, in this process.
 #[derive(Debug)]
@@ -72,6 +47,8 @@ pub(crate) struct Running {
     stop: watch::Sender<bool>,
     /// The worker, the two ends of its link, and the pruner.
     tasks: JoinSet<()>,
+    /// Ends with this.
+    _watcher: Watcher,
 }
 
 impl Running {
@@ -108,7 +85,7 @@ impl Running {
 
 pub(crate) async fn start(settings: &Settings) -> anyhow::Result<Running> {
     let store = open_store(settings).await?;
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let node = Node::start(Config {
         store: Arc::clone(&store),
         clock: Arc::clone(&clock),
@@ -117,13 +94,14 @@ pub(crate) async fn start(settings: &Settings) -> anyhow::Result<Running> {
         shard_lease: settings.shard_lease,
         cluster: None,
     })?;
+    let watcher = Watcher::start(node.nudge(), settings.look)?;
     let (stop, stopped) = watch::channel(false);
     let mut tasks = JoinSet::new();
-    tasks.spawn(retention::run(store, Arc::clone(&clock), PRUNE_EVERY, AD_HOC_KEPT, stopped));
+    tasks.spawn(retention::run(node.handle(), Arc::clone(&clock), PRUNE, AD_HOC_KEPT, stopped));
     let egress = Arc::new(Egress::new(settings.egress.clone()));
     let worker = start_worker(settings, &node, Arc::clone(&clock), Arc::clone(&egress), &mut tasks).await?;
     let doors = Doors::new(node.handle(), clock, "dev", doors_settings(settings));
-    Ok(Running { node, worker, egress, doors, stop, tasks })
+    Ok(Running { node, worker, egress, doors, stop, tasks, _watcher: watcher })
 }
 
 /// As many connections as the system has file descriptors for, beside what the store and the attempts need.

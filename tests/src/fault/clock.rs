@@ -19,6 +19,7 @@ impl Clock {
         let library = find().ok_or("libfaketime is not installed; `apt-get install faketime`")?;
         let clock = Clock { library, file };
         clock.set(0);
+        fs::write(clock.settings(), "[clock]\nlook = \"500ms\"\n").map_err(|error| error.to_string())?;
         Ok(clock)
     }
 
@@ -30,9 +31,15 @@ impl Clock {
         fs::rename(&fresh, &self.file).expect("the clock file can be replaced");
     }
 
+    /// The system does not know of this clock, so it tells nobody when it is set.
+    fn settings(&self) -> PathBuf {
+        self.file.with_extension("toml")
+    }
+
     /// A node that lives by this clock.
     pub fn rule(&self, node: Node) -> Node {
-        node.with_env("LD_PRELOAD", &self.library)
+        node.with_env("PUNCTUAL_CONFIG", self.settings())
+            .with_env("LD_PRELOAD", &self.library)
             .with_env("FAKETIME_TIMESTAMP_FILE", &self.file)
             .with_env("FAKETIME_NO_CACHE", "1")
             .with_env("FAKETIME_DONT_FAKE_MONOTONIC", "1")

@@ -9,6 +9,8 @@
 //!                        ├─▶ Release  somebody else should lead it: one at a time, to a named heir
 //!                        └─▶ Lost     there is a newer epoch than ours
 //! ```
+//!
+//! Times here are of a clock that goes on while the process is stopped: a lease ends whether or not we look.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -53,11 +55,11 @@ pub(super) struct Membership {
     /// Everyone who lived then.
     known: Vec<Session>,
     leases: Vec<Lease>,
-    /// By elapsed time: since when a shard has nobody who leads it.
+    /// since when a shard has nobody who leads it.
     orphaned: Vec<Option<Timestamp>>,
-    /// By elapsed time: until then nobody else takes our shards for dead. Counted from when the renewal was sent.
+    /// until then nobody else takes our shards for dead. Counted from when the renewal was sent.
     held_until: Option<Timestamp>,
-    /// By elapsed time: when the last renewal that came back was sent.
+    /// when the last renewal that came back was sent.
     looked: Option<Timestamp>,
     renewal: Renewal,
     parting: bool,
@@ -70,7 +72,7 @@ enum Renewal {
 }
 
 impl Membership {
-    pub(super) fn new(me: Session, lease: Duration, shards: u16, elapsed: Timestamp) -> Self {
+    pub(super) fn new(me: Session, lease: Duration, shards: u16, lived: Timestamp) -> Self {
         Membership {
             me,
             lease,
@@ -80,7 +82,7 @@ impl Membership {
             orphaned: vec![None; usize::from(shards)],
             held_until: None,
             looked: None,
-            renewal: Renewal::Due { at: elapsed },
+            renewal: Renewal::Due { at: lived },
             parting: false,
         }
     }
@@ -107,10 +109,10 @@ impl Membership {
     }
 
     /// Whether it is time to renew; if so, it counts as sent now.
-    pub(super) fn takes_turn(&mut self, elapsed: Timestamp) -> bool {
-        let is_due = matches!(self.renewal, Renewal::Due { at } if at <= elapsed);
+    pub(super) fn takes_turn(&mut self, lived: Timestamp) -> bool {
+        let is_due = matches!(self.renewal, Renewal::Due { at } if at <= lived);
         if is_due {
-            self.renewal = Renewal::UnderWay { sent: elapsed };
+            self.renewal = Renewal::UnderWay { sent: lived };
         }
         is_due
     }
@@ -124,24 +126,24 @@ impl Membership {
     }
 
     /// Somebody says that there is something to see.
-    pub(super) fn look_now(&mut self, elapsed: Timestamp) {
+    pub(super) fn look_now(&mut self, lived: Timestamp) {
         if let Renewal::Due { at } = &mut self.renewal {
-            *at = elapsed.min(*at);
+            *at = lived.min(*at);
         }
     }
 
     /// Whether what was decided may still be said: nobody can have taken our shards for dead.
-    pub(super) fn holds(&self, elapsed: Timestamp) -> bool {
-        self.held_until.is_some_and(|until| elapsed < until)
+    pub(super) fn holds(&self, lived: Timestamp) -> bool {
+        self.held_until.is_some_and(|until| lived < until)
     }
 
     /// Whether the last look is recent enough to be called healthy: a node that is cut off says so before it lapses.
-    pub(super) fn is_fresh(&self, elapsed: Timestamp) -> bool {
-        self.looked.is_some_and(|sent| elapsed.since(sent) < self.lease * 2 / 3)
+    pub(super) fn is_fresh(&self, lived: Timestamp) -> bool {
+        self.looked.is_some_and(|sent| lived.since(sent) < self.lease * 2 / 3)
     }
 
-    pub(super) fn failed(&mut self, elapsed: Timestamp) {
-        self.renewal = Renewal::Due { at: elapsed + self.lease / RENEWALS_PER_LEASE };
+    pub(super) fn failed(&mut self, lived: Timestamp) {
+        self.renewal = Renewal::Due { at: lived + self.lease / RENEWALS_PER_LEASE };
     }
 
     /// Takes in a look, and says what follows for the shards, given those that are led or about to be led here.
@@ -149,7 +151,7 @@ impl Membership {
         &mut self,
         view: View,
         ours: &[(ShardId, Option<Epoch>)],
-        elapsed: Timestamp,
+        lived: Timestamp,
     ) -> Vec<Move> {
         if let Renewal::UnderWay { sent } = self.renewal {
             self.held_until = Some(sent + self.lease);
@@ -176,7 +178,7 @@ impl Membership {
                         release.get_or_insert(Move::Release { shard: *shard, heir: *heir });
                     }
                 }
-                None => moves.extend(self.claim(index, lease, &alive, elapsed)),
+                None => moves.extend(self.claim(index, lease, &alive, lived)),
             }
         }
         moves.extend(release);
@@ -197,14 +199,14 @@ impl Membership {
         index: usize,
         lease: Lease,
         alive: &BTreeSet<SessionId>,
-        elapsed: Timestamp,
+        lived: Timestamp,
     ) -> Option<Move> {
         let is_led = lease.owner.is_some_and(|owner| owner != self.me.id && alive.contains(&owner));
         if is_led {
             self.orphaned[index] = None;
             return None;
         }
-        let since = *self.orphaned[index].get_or_insert(elapsed);
+        let since = *self.orphaned[index].get_or_insert(lived);
         let ranked = match lease.heir.filter(|heir| alive.contains(heir)) {
             Some(heir) => {
                 let others = self.ranked(lease.shard).into_iter().filter(|other| *other != heir);
@@ -214,7 +216,7 @@ impl Membership {
         };
         let rank = ranked.iter().position(|session| *session == self.me.id)?;
         let patience = self.lease / RENEWALS_PER_LEASE * 2 * u32::try_from(rank).unwrap_or(u32::MAX);
-        (elapsed.since(since) >= patience)
+        (lived.since(since) >= patience)
             .then_some(Move::Claim(Claim { shard: lease.shard, than: Some(lease.epoch) }))
     }
 

@@ -1,6 +1,6 @@
 //! The driver: everything a scheduling node does, without doing any I/O.
 //!
-//! `step(input, now)` takes what arrived and leaves what is to be done in `outputs`; whoever carries them (the node's
+//! `step(input, moment)` takes what arrived and leaves what is to be done in `outputs`; whoever carries them (the node's
 //! loop on tokio, the simulator in one thread) brings the results back as further inputs. Inside:
 //!
 //! ```text
@@ -31,6 +31,7 @@ use punctual_core::change::{Batch, Found, Loaded, TimerPage, TimerPlace, Want};
 use punctual_core::command::{Answer, Command};
 use punctual_core::ids::{Epoch, RunId, SessionId, ShardId, Token, WorkerId};
 use punctual_core::limits::COMMIT_BATCH_MAX;
+use punctual_core::time::Moment;
 use punctual_core::worker::Announcement;
 use punctual_engine::{Effect, Pool, Shard, Ticket};
 use punctual_store::{Claim, Error, Session};
@@ -46,9 +47,11 @@ pub use spread::Leader;
 
 /// The pause before a store that was full or out of reach is tried again.
 const REST: Duration = Duration::from_millis(500);
-/// More than this between two looks at the clock is a jump, since whoever carries the driver looks every second: the
-/// clock was stepped, or we were stopped. Nobody is silent or too slow for that.
-const JUMP: Duration = Duration::from_millis(1200);
+/// How often whoever carries the driver looks at the clock while attempts are under way: a process that was stopped
+/// finds out within it. With nothing under way it sleeps until something is due.
+const LOOK: Duration = Duration::from_secs(1);
+/// Whoever comes back this much later than was asked for has been stopped. Nobody is silent or too slow for that.
+const LATE: Duration = Duration::from_millis(200);
 /// Times a transaction that is known to be rolled back is sent again as it is.
 const RESENDS_MAX: u32 = 3;
 
@@ -92,7 +95,7 @@ pub enum Input {
     /// Shards were given up, or could not be.
     Released,
     /// Something changed in the cluster that should be looked at: a shard was left to us.
-    Nudged,
+    ClusterChanged,
     /// How busy this node is, in percent.
     Load(u8),
     /// Hand every shard over: the node is stopping.
@@ -190,10 +193,46 @@ pub struct Driver {
     now: Timestamp,
     /// Elapsed time: it goes on whatever is done to the clock.
     elapsed: Timestamp,
-    /// The clock at the last look.
-    seen: Timestamp,
+    lasted: Lasted,
     outputs: Vec<Output>,
     counts: Counts,
+}
+
+/// How elapsed time is counted.
+#[derive(Debug)]
+struct Lasted {
+    /// What it began with.
+    since: Timestamp,
+    /// What has passed since, to the last bit: looks that are less than a millisecond apart add up too.
+    total: Duration,
+    /// How long the clock had been going at the last look.
+    seen: Duration,
+    /// When we wanted to look again at the latest.
+    look: Option<Duration>,
+}
+
+impl Lasted {
+    fn until(&self, at: Timestamp) -> Duration {
+        at.since(self.since).saturating_sub(self.total)
+    }
+}
+
+/// When to call a driver again if nothing happens before.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Wake {
+    /// When the clock shows this.
+    pub due: Option<Timestamp>,
+    /// When it has been going for so long, whatever it shows.
+    pub elapsed: Option<Duration>,
+}
+
+impl Wake {
+    /// How long to sleep, with how long it is until a clock shows something and how long it has been going; none: there
+    /// is nothing to wait for.
+    pub fn sleep(self, until: impl FnOnce(Timestamp) -> Duration, elapsed: Duration) -> Option<Duration> {
+        let lasting = self.elapsed.map(|at| at.saturating_sub(elapsed));
+        self.due.map(until).into_iter().chain(lasting).min()
+    }
 }
 
 /// What a driver has done so far.
@@ -228,9 +267,12 @@ struct Waiting {
 }
 
 impl Driver {
-    pub fn new(settings: Settings, now: Timestamp) -> Self {
+    pub fn new(settings: Settings, moment: Moment) -> Self {
+        let now = moment.now;
         let membership = settings.session.clone();
-        let membership = membership.map(|me| Membership::new(me, settings.shard_lease, settings.shards, now));
+        let lived = Timestamp::MIN + moment.elapsed;
+        let membership =
+            membership.map(|me| Membership::new(me, settings.shard_lease, settings.shards, lived));
         let standing = || match &membership {
             Some(_) => Standing::Elsewhere { until: now },
             None => Standing::Away,
@@ -250,17 +292,18 @@ impl Driver {
             joining: VecDeque::new(),
             now,
             elapsed: now,
-            seen: now,
+            lasted: Lasted { since: now, total: Duration::ZERO, seen: moment.elapsed, look: None },
             outputs: Vec::new(),
             counts: Counts::default(),
         };
         driver.pump();
+        driver.plan_look(moment);
         driver
     }
 
     /// Takes one input. Call [`Driver::settle_down`] when no more is at hand, then carry the outputs out.
-    pub fn step(&mut self, input: Input, now: Timestamp) {
-        self.advance(now);
+    pub fn step(&mut self, input: Input, moment: Moment) {
+        self.advance(moment);
         match input {
             Input::Command { ticket, command } => {
                 self.intake.push_back(Waiting {
@@ -283,7 +326,7 @@ impl Driver {
             }
             Input::Reports { worker, reports } => self.hear(&worker, reports),
             Input::Renewed { result } => self.renewed(result),
-            Input::Nudged => self.look_now(),
+            Input::ClusterChanged => self.look_now(),
             Input::Load(load) => self.note_load(load),
             Input::Stop => self.hand_over(),
             Input::Acquired { claims, result } => self.acquired(&claims, result),
@@ -296,17 +339,33 @@ impl Driver {
     }
 
     /// Applies all that can be applied now, and sends off what can be sent.
-    pub fn settle_down(&mut self, now: Timestamp) {
-        self.advance(now);
+    pub fn settle_down(&mut self, moment: Moment) {
+        self.advance(moment);
         self.pump();
+        self.plan_look(moment);
     }
 
     /// Due times go by the clock, but never back. What lasts goes by the time between two looks at it, however it was
-    /// set in between.
-    fn advance(&mut self, now: Timestamp) {
-        self.elapsed = self.elapsed + now.since(self.seen).min(JUMP);
-        self.seen = now;
-        self.now = self.now.max(now);
+    /// set in between; and if the second look came late, only by what was meant to lie between them.
+    fn advance(&mut self, moment: Moment) {
+        let lasted = &mut self.lasted;
+        let passed = moment.elapsed.saturating_sub(lasted.seen);
+        let meant = lasted.look.map(|look| look.saturating_sub(lasted.seen).max(LOOK));
+        lasted.total += meant.map_or(passed, |meant| passed.min(meant + LATE));
+        lasted.seen = moment.elapsed.max(lasted.seen);
+        self.elapsed = lasted.since + lasted.total;
+        self.now = self.now.max(moment.now);
+    }
+
+    /// Until then nobody need look: so much time may pass for everything that lasts.
+    fn plan_look(&mut self, moment: Moment) {
+        let sleep = self.next_wake().sleep(|due| due.since(moment.now), moment.elapsed);
+        self.lasted.look = sleep.map(|sleep| moment.elapsed + sleep);
+    }
+
+    /// Time that passed, whether or not we were there to see it: a lease ends while its holder is stopped.
+    fn lived(&self) -> Timestamp {
+        Timestamp::MIN + self.lasted.seen
     }
 
     pub fn outputs(&mut self) -> Vec<Output> {
@@ -318,27 +377,34 @@ impl Driver {
         self.intake.len() < COMMIT_BATCH_MAX
     }
 
-    /// When to call again if nothing happens before; none: there is nothing to wait for.
-    pub fn next_wake(&self) -> Option<Timestamp> {
-        let in_engine_time = |deadline: Timestamp| self.now + deadline.since(self.elapsed);
-        let slots = self.slots.iter().filter_map(|slot| match &slot.standing {
-            // Timers that are due but had no room go on with the commit that is under way.
+    /// When to call again if nothing happens before.
+    pub fn next_wake(&self) -> Wake {
+        let leading = |slot: &&Slot| slot.is_leading();
+        // Timers that are due but had no room go on with the commit that is under way.
+        let due = self
+            .slots
+            .iter()
+            .filter(leading)
+            .filter_map(|slot| slot.wake.filter(|at| *at > self.now || self.lane_takes_timers(slot.id)));
+        let lasting = self.slots.iter().filter_map(|slot| match &slot.standing {
             Standing::Leading(_) => {
                 let takes = self.lane_takes_timers(slot.id);
-                let due = slot.wake.filter(|at| *at > self.now || takes);
-                let deadline = slot.deadline.filter(|at| *at > self.elapsed || takes).map(in_engine_time);
-                let again = slot.page_again_at.map(in_engine_time);
-                due.into_iter().chain(deadline).chain(again).min()
+                let deadline = slot.deadline.filter(|at| *at > self.elapsed || takes);
+                deadline.into_iter().chain(slot.page_again_at).min()
             }
-            Standing::Resting { until, .. } => Some(in_engine_time(*until)),
+            Standing::Resting { until, .. } => Some(*until),
             _ => None,
         });
-        let silence = self.pool.roster.next_silence(self.settings.engine.attempt_lease).map(in_engine_time);
-        let expiry =
-            self.slots.iter().filter(|slot| !slot.is_leading()).filter_map(|slot| slot.commands.front());
-        let expiry = expiry.map(|waiting| in_engine_time(waiting.since + COMMAND_WAIT));
-        let renewal = self.membership.as_ref().and_then(Membership::next_renewal).map(in_engine_time);
-        slots.chain(silence).chain(expiry).chain(renewal).min()
+        let silence = self.pool.roster.next_silence(self.settings.engine.attempt_lease);
+        let expiry = self.slots.iter().filter(|slot| !slot.is_leading());
+        let expiry = expiry.filter_map(|slot| Some(slot.commands.front()?.since + COMMAND_WAIT));
+        let lasting = lasting.chain(silence).chain(expiry).min();
+        let lasting = lasting.map(|at| self.lasted.until(at));
+        let look = (self.pool.roster.in_hand() > 0).then_some(LOOK);
+        let renewal = self.membership.as_ref().and_then(Membership::next_renewal);
+        let renewal = renewal.map(|at| at.since(self.lived()));
+        let sleep = lasting.into_iter().chain(look).chain(renewal).min();
+        Wake { due: due.min(), elapsed: sleep.map(|sleep| self.lasted.seen + sleep) }
     }
 
     /// Engine time.
@@ -348,7 +414,7 @@ impl Driver {
 
     /// Whether everything that should be led here is, and the cluster was seen a moment ago.
     pub fn is_ready(&self) -> bool {
-        self.is_settled() && self.membership.as_ref().is_none_or(|members| members.is_fresh(self.elapsed))
+        self.is_settled() && self.membership.as_ref().is_none_or(|members| members.is_fresh(self.lived()))
     }
 
     /// Whether no shard is on its way into memory.

@@ -264,7 +264,7 @@ impl Driver {
     }
 
     pub(super) fn release(&mut self, effects: Vec<(ShardId, Effect)>) {
-        if self.membership.as_ref().is_some_and(|members| !members.holds(self.elapsed)) {
+        if self.membership.as_ref().is_some_and(|members| !members.holds(self.lived())) {
             return self.withheld.extend(effects);
         }
         for (_, effect) in effects {

@@ -12,9 +12,9 @@ use crate::handle::Failure;
 impl Driver {
     /// Says that we live when it is time to.
     pub(super) fn renew(&mut self) {
-        let elapsed = self.elapsed;
+        let lived = self.lived();
         if let Some(members) = self.membership.as_mut().filter(|members| !members.is_parting())
-            && members.takes_turn(elapsed)
+            && members.takes_turn(lived)
         {
             let (session, ttl) = (members.me().clone(), members.ttl());
             self.outputs.push(Output::Renew { session, ttl });
@@ -22,8 +22,9 @@ impl Driver {
     }
 
     pub(super) fn look_now(&mut self) {
+        let lived = self.lived();
         if let Some(members) = &mut self.membership {
-            members.look_now(self.elapsed);
+            members.look_now(lived);
         }
     }
 
@@ -34,7 +35,7 @@ impl Driver {
     }
 
     pub(super) fn renewed(&mut self, result: Result<View, Error>) {
-        let elapsed = self.elapsed;
+        let (elapsed, lived) = (self.elapsed, self.lived());
         let standing = self.slots.iter().filter(|slot| !slot.is_free(elapsed));
         let ours: Vec<_> = standing
             .map(|slot| (slot.id, slot.epoch.filter(|_| matches!(slot.standing, Standing::Leading(_)))))
@@ -42,11 +43,11 @@ impl Driver {
         let is_time_known = result.as_ref().map_or(true, |view| view.is_time_known);
         let Some(members) = &mut self.membership else { return };
         let mut moves = match result {
-            Ok(view) => members.look(view, &ours, elapsed),
+            Ok(view) => members.look(view, &ours, lived),
             Err(Error::Unusable(why)) => return self.outputs.push(Output::Fail { why }),
             Err(error) => {
                 tracing::warn!(%error, "the cluster could not be looked at");
-                return members.failed(elapsed);
+                return members.failed(lived);
             }
         };
         if !is_time_known {

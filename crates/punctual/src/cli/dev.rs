@@ -19,7 +19,7 @@ use tracing_subscriber::EnvFilter;
 use super::failure::{Exit, Failure};
 use super::output::{Colour, print};
 use super::time::duration;
-use crate::settings::{Durability, Egress, Leases, Log, Said, Server, Settings, Store};
+use crate::settings::{Clock, Durability, Egress, Leases, Log, Said, Server, Settings, Store};
 use crate::wiring;
 
 /// Where the data folder says how to reach the node.
@@ -88,6 +88,7 @@ impl Dev {
             slots: self.slots,
             store: Store { durability: self.durability, shards: None },
             leases: Leases { attempt: self.attempt_lease.map(Span), shard: self.shard_lease.map(Span) },
+            clock: Clock::default(),
             egress: Egress::default(),
             server: Server::default(),
             log: Log { level: self.log },

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use punctual_core::command::{Command, RetryRun, RunJob, Submit};
 use punctual_core::ids::{ShardId, WorkerId};
+use punctual_core::time::Moment;
 use punctual_engine::Ticket;
 use punctual_node::driver::Settings;
 use punctual_node::{Driver, Input, Output};
 use punctual_store::{Claim, PrunePolicy, Store};
 
-use super::{Happening, SLEEP_MAX, World, at_once, millis};
+use super::{Happening, World, at_once, millis};
 use crate::worker::Worker;
 use crate::workload::Known;
 
@@ -50,7 +51,7 @@ impl World {
                 page: self.size.page,
             },
         };
-        self.driver = Some(Driver::new(settings, self.clock()));
+        self.driver = Some(Driver::new(settings, self.moment()));
         self.link();
         self.heartbeat();
     }
@@ -110,6 +111,9 @@ impl World {
             1 => self.dice.between(-60_000, 0),
             _ => self.dice.between(-900, 20_000),
         };
+        // The system tells, in its own time.
+        let told = self.dice.below(1_000);
+        self.later(told, Happening::Wake);
         let next = 5_000 + self.dice.below(self.weather.step_gap);
         self.later(next, Happening::StepClock);
     }
@@ -167,10 +171,10 @@ impl World {
     }
 
     pub(super) fn step(&mut self, input: Input) {
-        let clock = self.clock();
+        let moment = self.moment();
         let Some(driver) = &mut self.driver else { return };
-        driver.step(input, clock);
-        driver.settle_down(clock);
+        driver.step(input, moment);
+        driver.settle_down(moment);
         for output in driver.outputs() {
             self.carry(output);
         }
@@ -179,7 +183,8 @@ impl World {
 
     fn arm_wake(&mut self) {
         let Some(driver) = &self.driver else { return };
-        let sleep = driver.next_wake().map_or(SLEEP_MAX, |at| at.since(self.clock()).min(SLEEP_MAX));
+        let Moment { now, elapsed } = self.moment();
+        let Some(sleep) = driver.next_wake().sleep(|due| due.since(now), elapsed) else { return };
         let at = self.time + millis(sleep).max(1);
         if self.next_wake <= self.time || at < self.next_wake {
             self.next_wake = at;

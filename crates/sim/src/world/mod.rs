@@ -25,6 +25,7 @@ use punctual_core::attempt::{End, Order, Report};
 use punctual_core::change::Batch;
 use punctual_core::command::Command;
 use punctual_core::ids::{RunId, ShardId, Token};
+use punctual_core::time::Moment;
 use punctual_engine::Ticket;
 use punctual_node::{Driver, Input, Output};
 use punctual_store::memory::Memory;
@@ -34,9 +35,6 @@ use crate::weather::Weather;
 use crate::witness::{Verdict, Witness};
 use crate::worker::Worker;
 use crate::workload::People;
-
-/// As in the node's loop: a stepped clock is noticed within it.
-const SLEEP_MAX: Duration = Duration::from_secs(1);
 
 /// What a node is made with.
 #[derive(Debug, Clone, Copy)]
@@ -159,6 +157,11 @@ impl World {
     /// What the machine's clock shows.
     pub(crate) fn clock(&self) -> Timestamp {
         Timestamp::from_millis(self.offset + i64::try_from(self.time).unwrap_or(i64::MAX))
+    }
+
+    /// What a look at it tells.
+    fn moment(&self) -> Moment {
+        Moment { now: self.clock(), elapsed: Duration::from_millis(self.time) }
     }
 
     pub(crate) fn engine_time(&self) -> Timestamp {

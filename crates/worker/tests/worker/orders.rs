@@ -111,6 +111,7 @@ async fn outcomes_are_sent_again_at_once_when_somebody_asks() {
 #[tokio::test]
 async fn ten_thousand_noops_in_one_batch_come_back_in_one_batch() {
     let mut rig = Rig::start_with(|config| config.heartbeat = Duration::from_secs(3600)).await;
+    rig.report_where(|report| matches!(report, Report::Lent { .. })).await;
     rig.order((0..10_000).map(|run| Order::Assign(assignment(run, Task::Noop))).collect()).await;
     let batch = within("the outcomes", rig.batches.recv()).await.unwrap();
     let ended = |report: &&Report| matches!(report, Report::Finished { outcome, .. } if outcome.end == End::Succeeded);
