@@ -51,7 +51,7 @@ async fn busy(node: &Handle, written: u64, span: Duration) {
         tokio::time::sleep(span).await;
     } else {
         // The node is gone: whoever waits for us says so.
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

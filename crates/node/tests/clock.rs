@@ -56,13 +56,11 @@ fn put(name: &str) -> Command {
     })
 }
 
-/// The runs of a node with one hourly job after its clock was most of a day ahead for so many readings.
-async fn runs_after(readings: u32) -> usize {
-    let clock = Arc::new(Wrong::default());
-    let store = Arc::new(Memory::new(1));
+/// A node with one hourly job.
+async fn node(clock: &Arc<Wrong>, store: &Arc<Memory>) -> Node {
     let node = Node::start(Config {
-        store: Arc::clone(&store) as Arc<dyn Store>,
-        clock: Arc::clone(&clock) as Arc<dyn Clock>,
+        store: Arc::clone(store) as Arc<dyn Store>,
+        clock: Arc::clone(clock) as Arc<dyn Clock>,
         lanes: 1,
         attempt_lease: Duration::from_secs(15),
         shard_lease: Duration::from_secs(3),
@@ -72,12 +70,31 @@ async fn runs_after(readings: u32) -> usize {
     let handle = node.handle();
     assert!(handle.wait_until(|status| status.ready).await);
     handle.command(put("hourly")).await.unwrap();
+    node
+}
+
+/// The runs of a node with one hourly job after its clock was most of a day ahead for so many readings.
+async fn runs_after(readings: u32) -> usize {
+    let (clock, store) = (Arc::new(Wrong::default()), Arc::new(Memory::new(1)));
+    let node = node(&clock, &store).await;
     clock.be(24 * HOUR - HOUR / 2, readings);
     // The node looks at its clock to take the command, and the answer comes after.
-    handle.command(put("another")).await.unwrap();
+    node.handle().command(put("another")).await.unwrap();
     let runs = store.runs(&RunFilter::default(), None, 100).await.unwrap().len();
     node.shut_down().await;
     runs
+}
+
+#[tokio::test]
+async fn a_sleeping_node_is_told_that_its_clock_was_set() {
+    let (clock, store) = (Arc::new(Wrong::default()), Arc::new(Memory::new(1)));
+    let node = node(&clock, &store).await;
+    clock.be(24 * HOUR - HOUR / 2, u32::MAX);
+    node.nudge().clock_was_set();
+    let handle = node.handle();
+    let fired = handle.wait_until(|status| status.ready_runs == 1);
+    assert!(tokio::time::timeout(Duration::from_secs(30), fired).await.unwrap());
+    node.shut_down().await;
 }
 
 #[tokio::test]
