@@ -29,15 +29,17 @@ use tower::ServiceExt;
 use tracing::{debug, info, warn};
 
 use crate::limits::REQUESTS_MAX;
-use crate::patience::Patient;
+use crate::patience::{Patient, Reading};
 use crate::places::{Place, Places};
-use crate::rest::request::BodyTime;
+use crate::rest::request::Deadline;
 use crate::settings::Settings;
 use crate::{Doors, router};
 
 /// Bytes of a head that are read at all. What is somewhat over our own limits is answered by its name; what is far
 /// over them is not worth the memory.
 const HEAD_BYTES_READ: usize = 64 * 1024;
+/// Headers that are read at all, likewise: hyper turns more of them away by itself, without a word.
+const HEADERS_READ: usize = 512;
 /// How long requests under way may take once someone asked for the end.
 const PARTING_MAX: Duration = Duration::from_secs(5);
 /// The pause after the system refused to give us a connection, doubled up to the longest.
@@ -159,12 +161,15 @@ where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let count = AtomicUsize::new(0);
+    let reading = Reading::default();
     let answer = |request: Request<Incoming>| {
         let last = count.fetch_add(1, Relaxed) + 1 >= REQUESTS_MAX;
         let router = router.clone();
+        // The head and the body share one time: it began with the first byte of the head.
+        let until = reading.began() + time;
         async move {
             let mut request = request.map(Body::new);
-            request.extensions_mut().insert(BodyTime(time));
+            request.extensions_mut().insert(Deadline { until, time });
             let mut response: Response<Body> = router.oneshot(request).await?;
             if last {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -173,8 +178,12 @@ where
         }
     };
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(time).max_buf_size(HEAD_BYTES_READ);
-    let connection = http.serve_connection(TokioIo::new(Patient::new(stream, time)), service_fn(answer));
+    http.timer(TokioTimer::new())
+        .header_read_timeout(time)
+        .max_buf_size(HEAD_BYTES_READ)
+        .max_headers(HEADERS_READ);
+    let stream = Patient::new(stream, time, reading.clone());
+    let connection = http.serve_connection(TokioIo::new(stream), service_fn(answer));
     let mut connection = pin!(connection);
     let stopped = async {
         // An error means that nobody is left to stop us, which comes to the same.

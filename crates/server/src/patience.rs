@@ -1,28 +1,43 @@
-//! A connection that gives up when nobody takes what it writes.
+//! A connection that gives up when nobody takes what it writes, and knows since when a request is coming in.
 //!
 //! A client that asks for much and reads nothing would hold a connection and its buffers for ever. Waiting for the
-//! client to *send* is bounded elsewhere, by the head's and the body's time.
+//! client to *send* is bounded elsewhere, by one time for the head and the body; it begins with the first byte, which
+//! only this place sees.
 
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep};
+
+/// When the first byte came of the request that is being read.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Reading(Arc<Mutex<Option<Instant>>>);
+
+impl Reading {
+    /// A request that came in one piece with the one before it begins when it is looked at.
+    pub(crate) fn began(&self) -> Instant {
+        self.0.lock().unwrap_or_else(Instant::now)
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct Patient<S> {
     stream: S,
     time: Duration,
+    reading: Reading,
     /// Runs while a write waits.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Patient<S> {
-    pub(crate) fn new(stream: S, time: Duration) -> Self {
-        Patient { stream, time, waiting: None }
+    pub(crate) fn new(stream: S, time: Duration, reading: Reading) -> Self {
+        Patient { stream, time, reading, waiting: None }
     }
 
     fn within<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
@@ -42,12 +57,19 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
         cx: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, into)
+        let before = into.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, into);
+        if into.filled().len() > before {
+            self.reading.0.lock().get_or_insert_with(Instant::now);
+        }
+        read
     }
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        // What was read so far is being answered: what comes next is another request.
+        *self.reading.0.lock() = None;
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.within(cx, written)
     }
@@ -57,6 +79,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
         cx: &mut Context<'_>,
         pieces: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        *self.reading.0.lock() = None;
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, pieces);
         self.within(cx, written)
     }
@@ -85,7 +108,7 @@ mod tests {
     #[tokio::test]
     async fn a_write_that_nobody_takes_is_given_up() {
         let (ours, _theirs) = duplex(16);
-        let mut patient = Patient::new(ours, Duration::from_millis(20));
+        let mut patient = Patient::new(ours, Duration::from_millis(20), Reading::default());
         patient.write_all(&[0; 16]).await.unwrap();
         assert_eq!(patient.write_all(&[0; 1]).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
     }
@@ -93,11 +116,32 @@ mod tests {
     #[tokio::test]
     async fn a_slow_reader_that_reads_is_waited_for() {
         let (ours, mut theirs) = duplex(16);
-        let mut patient = Patient::new(ours, Duration::from_secs(60));
+        let mut patient = Patient::new(ours, Duration::from_secs(60), Reading::default());
         let writing = tokio::spawn(async move { patient.write_all(&[7; 64]).await });
         let mut read = [0; 64];
         theirs.read_exact(&mut read).await.unwrap();
         assert!(writing.await.unwrap().is_ok());
         assert_eq!(read, [7; 64]);
+    }
+
+    #[tokio::test]
+    async fn a_request_begins_with_its_first_byte_and_ends_with_its_answer() {
+        let (ours, mut theirs) = duplex(16);
+        let reading = Reading::default();
+        let mut patient = Patient::new(ours, Duration::from_secs(60), reading.clone());
+        let mut byte = [0; 1];
+        let mut began = Vec::new();
+        for _ in 0..3 {
+            theirs.write_all(&[7]).await.unwrap();
+            patient.read_exact(&mut byte).await.unwrap();
+            began.push(reading.began());
+        }
+        assert!(began.iter().all(|at| *at == began[0]), "{began:?}");
+        patient.write_all(&[7]).await.unwrap();
+        assert!(reading.began() > began[0], "the next one has not begun");
+        theirs.write_all(&[7]).await.unwrap();
+        patient.read_exact(&mut byte).await.unwrap();
+        let next = reading.began();
+        assert!(next > began[0] && reading.began() == next);
     }
 }

@@ -7,7 +7,7 @@ pub struct Settings {
     /// Connections held at once, in all and from one address. Beyond them: 503, and closed.
     pub connections: usize,
     pub connections_per_address: usize,
-    /// How long the head of a request may take to arrive, and then its body; how long an answer may wait to be
+    /// How long a request may take to arrive, its head and its body together; how long an answer may wait to be
     /// taken; how long a connection may be idle.
     pub request_time: Duration,
     /// Names by which this server may be asked, besides IP addresses and localhost.

@@ -16,6 +16,7 @@ use punctual_wire::rest::{Code, Problem};
 use punctual_wire::{Text, tree};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use tokio::time::Instant;
 
 use super::problem::Failed;
 use crate::limits::BODY_BYTES_MAX;
@@ -28,10 +29,22 @@ const BODY_BYTES_DRAINED: usize = 8 * BODY_BYTES_MAX;
 /// Rows on a page when the asker does not say.
 const PAGE_DEFAULT: usize = 100;
 
-/// How long a body may take to arrive: one that trickles in holds a connection for nothing. Whoever let the
-/// connection in says it with each request.
+/// Until when a request has to be there, head and body: one that trickles in holds a connection for nothing. Whoever
+/// let the connection in says it with each request.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct BodyTime(pub(crate) Duration);
+pub(crate) struct Deadline {
+    pub(crate) until: Instant,
+    /// All the time it had, for the answer to say.
+    pub(crate) time: Duration,
+}
+
+impl Deadline {
+    fn of(request: &Request) -> Deadline {
+        let time = Settings::default().request_time;
+        let unsaid = || Deadline { until: Instant::now() + time, time };
+        request.extensions().get().copied().unwrap_or_else(unsaid)
+    }
+}
 
 /// `/namespaces/{namespace}/…`
 #[derive(Debug)]
@@ -297,9 +310,9 @@ async fn read(request: Request) -> Result<Option<Document>, Failed> {
     if expects_go_ahead && request.body().size_hint().lower() > BODY_BYTES_MAX as u64 {
         return Err(too_large());
     }
-    let time = request.extensions().get::<BodyTime>().map_or(Settings::default().request_time, |time| time.0);
-    let body = tokio::time::timeout(time, collect(request.into_body())).await.map_err(|_| {
-        let message = format!("the body did not arrive within {}", format_duration(time));
+    let Deadline { until, time } = Deadline::of(&request);
+    let body = tokio::time::timeout_at(until, collect(request.into_body())).await.map_err(|_| {
+        let message = format!("the request did not arrive within {}", format_duration(time));
         Problem::new(Code::TooSlow, message)
     })??;
     if body.is_empty() {

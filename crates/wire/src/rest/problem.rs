@@ -90,7 +90,7 @@ codes! {
     MethodNotAllowed "method_not_allowed" 405 "This method is not allowed here"
         "The header `Allow` names the methods of this address."
     TooSlow "too_slow" 408 "The request took too long to arrive"
-        "The body did not arrive within `server.request_time`. Nothing happened; send it again."
+        "It did not arrive within `server.request_time`. Nothing happened; send it again."
     JobExists "job_exists" 409 "The job exists already"
         "`If-None-Match: *` asks for a new job only. Leave it out to edit the one that exists."
     CalendarExists "calendar_exists" 409 "The calendar exists already"
