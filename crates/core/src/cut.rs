@@ -14,6 +14,11 @@ pub fn keep_end(text: &str, max: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{MARK}{}", &text[from..]))
 }
 
+/// Whether a text may have been cut by [`keep_end`].
+pub fn is_cut(text: &str) -> bool {
+    text.starts_with(MARK)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -24,5 +29,6 @@ mod tests {
         let cut = keep_end(&long, 50);
         assert!(cut.starts_with("[…] é") && cut.len() <= 50, "{cut}");
         assert_eq!(keep_end("short", 50), "short");
+        assert!(is_cut(&cut) && !is_cut("short"));
     }
 }

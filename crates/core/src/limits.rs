@@ -8,12 +8,15 @@ pub const DESCRIPTION_BYTES_MAX: usize = 16 * 1024;
 /// Parameters of a job or a run, as JSON text.
 pub const PARAMS_BYTES_MAX: usize = 256 * 1024;
 /// What a run may leave as its result; more is cut with a mark.
-pub const OUTPUT_BYTES_MAX: usize = 64 * 1024;
+pub const OUTPUT_BYTES_MAX: usize = 1024 * 1024;
+/// A line of the log; the rest of a longer one is left out, and a mark says so.
+pub const LINE_BYTES_MAX: usize = 16 * 1024;
 /// An error or a reason kept with a run; more is cut with a mark.
 pub const ERROR_BYTES_MAX: usize = 4 * 1024;
 /// What is kept of the error of an attempt that was tried again; with a hundred attempts it must not outgrow the run.
 pub const EARLIER_ERROR_BYTES_MAX: usize = 512;
-/// Output of a run as a listing shows it: a page of them must not weigh sixty megabytes. The run by itself has it whole.
+/// Output of a run as a listing shows it, and as a run keeps it in memory until it is tried again: a page of them must
+/// not weigh a gigabyte. The run by itself has it whole.
 pub const LISTED_OUTPUT_BYTES_MAX: usize = 4 * 1024;
 /// A key given for uniqueness or idempotency.
 pub const KEY_BYTES_MAX: usize = 256;

@@ -14,6 +14,7 @@
 //! `apply` decides and touches nothing but the run itself. Every change it makes leaves an entry; the
 //! place of an entry in the list is its number, so the numbers have no gaps.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +26,7 @@ use crate::attempt::{End, Outcome};
 use crate::cut;
 use crate::ids::{JobId, RunId, ShardId, Token, WorkerId};
 use crate::job::Definition;
-use crate::limits::{EARLIER_ERROR_BYTES_MAX, LOSSES_MAX};
+use crate::limits::{EARLIER_ERROR_BYTES_MAX, LISTED_OUTPUT_BYTES_MAX, LOSSES_MAX};
 use crate::name::{Name, Namespace};
 use crate::task::Params;
 
@@ -524,7 +525,21 @@ impl Run {
             self.priority = priority;
         }
         self.progress = None;
+        // A node remembers many runs that wait, and the next attempt leaves a result of its own.
+        self.abridge();
         State::Waiting { wait: Wait::Backoff(now + delay) }
+    }
+
+    /// Keeps the end of a long result, as a listing shows it. True: something was cut.
+    pub fn abridge(&mut self) -> bool {
+        let Cow::Owned(end) = cut::keep_end(&self.output, LISTED_OUTPUT_BYTES_MAX) else { return false };
+        self.output = end.into();
+        true
+    }
+
+    /// Whether the result may be longer than what is here.
+    pub fn may_be_abridged(&self) -> bool {
+        cut::is_cut(&self.output) && self.output.len() + 4 > LISTED_OUTPUT_BYTES_MAX
     }
 }
 

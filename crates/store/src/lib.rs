@@ -86,7 +86,8 @@ pub trait Store: Send + Sync + fmt::Debug {
 
     async fn run(&self, namespace: &Namespace, run: RunId) -> Result<Option<RunRecord>>;
 
-    /// Runs that match, newest id first unless the filter says otherwise, beyond the one named.
+    /// Runs that match, newest id first unless the filter says otherwise, beyond the one named. A long result comes
+    /// cut to its end ([`Run::abridge`]): a page of them whole would not fit into memory.
     async fn runs(&self, filter: &RunFilter, after: Option<RunId>, limit: usize) -> Result<Vec<Arc<Run>>>;
 
     /// Dead letters that match, oldest first, after the one named.

@@ -1,9 +1,12 @@
 //! What a listing takes, worked out once for every backend.
 
-use punctual_core::change::DeadLetter;
+use std::sync::Arc;
+
+use punctual_core::change::{DeadLetter, RunRecord};
 use punctual_core::command::Expect;
 use punctual_core::ids::{RunId, first_id_at};
 use punctual_core::job::Job;
+use punctual_core::limits::LISTED_OUTPUT_BYTES_MAX;
 use punctual_core::run::Run;
 use punctual_core::schedule::calendar;
 
@@ -40,6 +43,19 @@ impl RunFilter {
             && (self.triggers.is_empty() || self.triggers.contains(&run.trigger))
             && self.key.as_ref().is_none_or(|key| run.key.as_ref() == Some(key))
     }
+}
+
+/// A run as a listing has it: a page of whole results would weigh a gigabyte.
+pub(crate) fn listed(mut run: Arc<Run>) -> Arc<Run> {
+    if run.output.len() > LISTED_OUTPUT_BYTES_MAX {
+        Arc::make_mut(&mut run).abridge();
+    }
+    run
+}
+
+/// A run as a command needs it, which asks after its state and never after its result.
+pub(crate) fn looked_up(record: RunRecord) -> RunRecord {
+    RunRecord { run: listed(record.run), ..record }
 }
 
 impl LetterFilter {

@@ -25,6 +25,9 @@ use tracing::warn;
 pub(crate) const IN_HAND_MAX: usize = 100_000;
 /// Beyond so many attempts in hand no slot is lent: whoever does not acknowledge outcomes gets no room for more.
 const UNSETTLED_MAX: usize = IN_HAND_MAX / 2;
+/// Outcomes that wait for their acknowledgement, in bytes: a node that does not write down what it is told must not fill
+/// our memory with results. Beyond it nothing more begins that may leave one.
+const UNHEARD_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Settled attempts that are remembered, so that an order that was delivered twice starts nothing.
 const SETTLED_MAX: usize = 65_536;
 
@@ -68,6 +71,8 @@ pub(crate) struct Attempts {
     /// Runs that wait for a slot, or for their older attempt to be gone.
     line: VecDeque<RunId>,
     settled: Settled,
+    /// Bytes of the outcomes that wait for their acknowledgement.
+    unheard_bytes: usize,
     /// Heartbeats so far: an outcome remembers in which one it was sent.
     beat: u32,
 }
@@ -99,6 +104,7 @@ impl Attempts {
             running: FxHashMap::default(),
             line: VecDeque::new(),
             settled: Settled::default(),
+            unheard_bytes: 0,
             beat: 0,
         }
     }
@@ -116,18 +122,21 @@ impl Attempts {
             None => {}
         }
         // What does nothing needs no slot.
-        let fits = matches!(assignment.definition.task, Task::Noop)
-            || (self.running.len() < self.slots && self.line.is_empty());
+        let fits =
+            matches!(assignment.definition.task, Task::Noop) || (self.has_room() && self.line.is_empty());
         if fits && !self.running.contains_key(&run) {
             return Told::Begin(assignment);
         }
-        self.in_hand.insert(run, InHand { token, stage: Stage::Waiting(Box::new(assignment)) });
+        self.put(run, InHand { token, stage: Stage::Waiting(Box::new(assignment)) });
         self.line.push_back(run);
         Told::Nothing
     }
 
     /// Slots without an attempt that runs or waits in them.
     pub(crate) fn room(&self) -> usize {
+        if self.unheard_bytes >= UNHEARD_BYTES_MAX {
+            return 0;
+        }
         let free = self.slots.saturating_sub(self.running.len() + self.line.len());
         free.min(UNSETTLED_MAX.saturating_sub(self.in_hand.len()))
     }
@@ -139,22 +148,26 @@ impl Attempts {
 
     /// The next attempt in line that may begin now.
     pub(crate) fn next_ready(&mut self) -> Option<Assignment> {
-        if self.running.len() >= self.slots {
+        if !self.has_room() {
             return None;
         }
         let place = self.line.iter().position(|run| !self.running.contains_key(run))?;
         let run = self.line.remove(place)?;
-        match self.in_hand.remove(&run)?.stage {
+        match self.take(run)?.stage {
             Stage::Waiting(assignment) => Some(*assignment),
             stage => unreachable!("run {run} stands in line and is {stage:?}"),
         }
+    }
+
+    fn has_room(&self) -> bool {
+        self.running.len() < self.slots && self.unheard_bytes < UNHEARD_BYTES_MAX
     }
 
     /// The attempt is under way.
     pub(crate) fn begun(&mut self, run: RunId, token: Token, stopper: Stopper) {
         let older = self.running.insert(run, Running { token, stopper });
         assert!(older.is_none(), "two attempts of run {run} are under way");
-        self.in_hand.insert(run, InHand { token, stage: Stage::Running });
+        self.put(run, InHand { token, stage: Stage::Running });
     }
 
     /// What was under way is over. None: a newer attempt took its place, so nobody wants to know.
@@ -166,8 +179,9 @@ impl Attempts {
 
     /// Keeps an outcome until it is acknowledged.
     pub(crate) fn keep(&mut self, run: RunId, token: Token, outcome: Outcome) -> Report {
+        self.unheard_bytes += weight_of(&outcome);
         let stage = Stage::Ended { outcome: outcome.clone(), sent: self.beat };
-        self.in_hand.insert(run, InHand { token, stage });
+        self.put(run, InHand { token, stage });
         Report::Finished { run, token, outcome }
     }
 
@@ -198,8 +212,25 @@ impl Attempts {
         let over = matches!(self.in_hand.get(&run),
             Some(InHand { token: known, stage: Stage::Ended { .. } }) if *known == token);
         if over {
-            self.in_hand.remove(&run);
+            self.take(run);
             self.settled.insert(run, token);
+        }
+    }
+
+    fn put(&mut self, run: RunId, newest: InHand) {
+        let before = self.in_hand.insert(run, newest);
+        self.forget(before.as_ref());
+    }
+
+    fn take(&mut self, run: RunId) -> Option<InHand> {
+        let gone = self.in_hand.remove(&run);
+        self.forget(gone.as_ref());
+        gone
+    }
+
+    fn forget(&mut self, gone: Option<&InHand>) {
+        if let Some(InHand { stage: Stage::Ended { outcome, .. }, .. }) = gone {
+            self.unheard_bytes -= weight_of(outcome);
         }
     }
 
@@ -250,7 +281,7 @@ impl Attempts {
 
     /// Forgets the newest attempt of a run in favour of a newer one, and stops what is under way.
     fn supersede(&mut self, run: RunId) {
-        if let Some(InHand { stage: Stage::Waiting(_), .. }) = self.in_hand.remove(&run) {
+        if let Some(InHand { stage: Stage::Waiting(_), .. }) = self.take(run) {
             self.line.retain(|waiting| *waiting != run);
         }
         self.stop(run, Stop::Superseded);
@@ -266,6 +297,10 @@ impl Attempts {
             });
         }
     }
+}
+
+fn weight_of(outcome: &Outcome) -> usize {
+    outcome.output.len() + outcome.error.len()
 }
 
 /// The last attempts that were acknowledged, oldest first.
@@ -415,6 +450,28 @@ mod tests {
         assert_eq!(attempts.unacknowledged(0), [finished(1, 1)]);
         attempts.acknowledge(RunId(1), Token(1));
         assert_eq!(attempts.unacknowledged(0), []);
+    }
+
+    #[test]
+    fn while_large_outcomes_wait_for_their_acknowledgement_nothing_more_begins() {
+        let mut attempts = Attempts::new(100);
+        let mut run = 0;
+        let large = Outcome { output: "x".repeat(1 << 20).into(), ..Outcome::succeeded(NOW) };
+        while attempts.assign(assignment(run, 1)) != Told::Nothing {
+            attempts.begun(RunId(run), Token(1), watch::channel(None).0);
+            attempts.ended(RunId(run), large.clone());
+            run += 1;
+        }
+        assert_eq!(run, 32, "that many mebibytes");
+        assert_eq!(attempts.next_ready(), None);
+        attempts.acknowledge(RunId(7), Token(1));
+        assert_eq!(attempts.next_ready(), Some(assignment(run, 1)));
+        attempts.begun(RunId(run), Token(1), watch::channel(None).0);
+        attempts.ended(RunId(run), large);
+        for run in 0..=run {
+            attempts.acknowledge(RunId(run), Token(1));
+        }
+        assert_eq!(attempts.unheard_bytes, 0);
     }
 
     #[test]

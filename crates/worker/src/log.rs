@@ -36,7 +36,7 @@ pub(crate) struct Transcript {
     next: AtomicU32,
     /// Bytes of output given to the sink.
     kept: AtomicU64,
-    /// Bytes of output beyond the limit.
+    /// Bytes of output beyond the limit, of a line too.
     dropped: AtomicU64,
     cut: AtomicBool,
     /// Bytes read from the program, kept or not.
@@ -77,6 +77,11 @@ impl Transcript {
                 self.note(&format!("{CUT_MARK}: the limit of {limit} MiB is reached")).await;
             }
         }
+    }
+
+    /// So much was left out on the way here.
+    pub(crate) fn left_out(&self, bytes: usize) {
+        self.dropped.fetch_add(bytes as u64, Relaxed);
     }
 
     pub(crate) async fn note(&self, text: &str) {

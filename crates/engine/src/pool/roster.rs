@@ -434,7 +434,11 @@ mod tests {
             assert_eq!(roster.silent(LEASE, at(second)).ask, [worker("a")]);
         }
         roster.heard(&worker("a"), &[], LEASE, at(46));
-        assert_eq!((roster.next_silence(LEASE), roster.free()), (None, 1), "what it lost it has to lend again");
+        assert_eq!(
+            (roster.next_silence(LEASE), roster.free()),
+            (None, 1),
+            "what it lost it has to lend again"
+        );
     }
 
     #[test]

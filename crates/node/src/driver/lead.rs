@@ -5,6 +5,7 @@ use punctual_core::ids::{self, Epoch, ShardId};
 use punctual_engine::{Context, Effect, Shard};
 use punctual_store::{Claim, Error};
 
+use super::pump::weight_of_event;
 use super::slot::{Next, Standing};
 use super::{Driver, Output, REST};
 use crate::handle::Failure;
@@ -102,6 +103,7 @@ impl Driver {
         slot.note_wake();
         slot.paging = None;
         for event in std::mem::take(&mut slot.backlog) {
+            self.unheard_bytes -= weight_of_event(&event);
             self.apply(id, event);
         }
         // They go first again: whatever they asked for before the load is asked for anew.

@@ -52,6 +52,9 @@ const REST: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_secs(1);
 /// Whoever comes back this much later than was asked for has been stopped. Nobody is silent or too slow for that.
 const LATE: Duration = Duration::from_millis(200);
+/// Bytes of reports that wait for their turn. Beyond it an outcome is let go: its worker sends it again until it is
+/// acknowledged, and would fill our memory with it while the store does not answer.
+const UNHEARD_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Times a transaction that is known to be rolled back is sent again as it is.
 const RESENDS_MAX: u32 = 3;
 
@@ -188,6 +191,8 @@ pub struct Driver {
     /// Commands in the order of their arrival, until their shard takes them.
     intake: VecDeque<Waiting>,
     reports: VecDeque<(WorkerId, Report)>,
+    /// What the reports that wait weigh, those for shards without a leader included.
+    unheard_bytes: usize,
     joining: VecDeque<Joining>,
     /// Engine time: it never runs back.
     now: Timestamp,
@@ -289,6 +294,7 @@ impl Driver {
             withheld: Vec::new(),
             intake: VecDeque::new(),
             reports: VecDeque::new(),
+            unheard_bytes: 0,
             joining: VecDeque::new(),
             now,
             elapsed: now,

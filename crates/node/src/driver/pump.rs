@@ -12,7 +12,7 @@ use punctual_engine::pool::Load;
 use punctual_engine::{Context, Effect, Event, Silence, Ticket};
 
 use super::slot::{self, Slot, Standing};
-use super::{Driver, Joining, Output, Waiting};
+use super::{Driver, Joining, Output, UNHEARD_BYTES_MAX, Waiting};
 use crate::handle::Failure;
 
 /// Rows that timers may bring into one commit while there are slots for what they fire: two or three commits rather
@@ -122,7 +122,13 @@ impl Driver {
                         self.lose(run, token);
                     }
                 }
-                report => self.reports.push_back((worker.clone(), report)),
+                report => {
+                    let weight = weight_of(&report);
+                    if self.unheard_bytes + weight <= UNHEARD_BYTES_MAX {
+                        self.unheard_bytes += weight;
+                        self.reports.push_back((worker.clone(), report));
+                    }
+                }
             }
         }
     }
@@ -130,13 +136,19 @@ impl Driver {
     fn take_reports(&mut self) {
         let mut later = VecDeque::new();
         while let Some((worker, report)) = self.reports.pop_front() {
-            let Some(shard) = report.run().map(RunId::shard) else { continue };
-            let Some(slot) = self.slots.get_mut(usize::from(shard.0)) else { continue };
+            let shard = report.run().map(RunId::shard);
+            let slot = shard.and_then(|shard| self.slots.get_mut(usize::from(shard.0)));
+            let (Some(shard), Some(slot)) = (shard, slot) else {
+                self.unheard_bytes -= weight_of(&report);
+                continue;
+            };
             if slot.is_elsewhere() || slot.leaving.is_some() {
                 // Whoever leads the shard asks the worker for it.
+                self.unheard_bytes -= weight_of(&report);
             } else if !slot.is_leading() {
                 slot.backlog.push(Event::Report { worker, report });
             } else if self.lane_has_room(shard) {
+                self.unheard_bytes -= weight_of(&report);
                 self.apply(shard, Event::Report { worker, report });
             } else {
                 later.push_back((worker, report));
@@ -295,6 +307,22 @@ impl Joining {
         let kind = std::mem::discriminant(&report);
         self.said.retain(|said| std::mem::discriminant(said) != kind);
         self.said.push(report);
+    }
+}
+
+/// What a shard's backlog gives back when it is worked off or let go.
+pub(super) fn weight_of_event(event: &Event) -> usize {
+    match event {
+        Event::Report { report, .. } => weight_of(report),
+        _ => 0,
+    }
+}
+
+/// What a report takes up while it waits.
+fn weight_of(report: &Report) -> usize {
+    match report {
+        Report::Finished { outcome, .. } => size_of::<Report>() + outcome.output.len() + outcome.error.len(),
+        _ => size_of::<Report>(),
     }
 }
 

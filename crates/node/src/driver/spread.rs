@@ -5,6 +5,7 @@ use punctual_core::ids::{SessionId, ShardId};
 use punctual_store::{Error, Session};
 
 use super::membership::{Membership, Move, View};
+use super::pump::weight_of_event;
 use super::slot::{Leaving, Standing};
 use super::{Driver, Output};
 use crate::handle::Failure;
@@ -116,10 +117,10 @@ impl Driver {
         self.throw_away(id, Standing::Elsewhere { until }, &Failure::Elsewhere);
         self.pool.forget(id);
         self.turn_away(id);
-        if let Some(slot) = self.slot(id) {
-            slot.leaving = None;
-            slot.backlog.clear();
-        }
+        let Some(slot) = self.slot(id) else { return };
+        slot.leaving = None;
+        let unheard = std::mem::take(&mut slot.backlog);
+        self.unheard_bytes -= unheard.iter().map(weight_of_event).sum::<usize>();
     }
 
     /// Whoever waits for this shard has to ask elsewhere.

@@ -15,6 +15,7 @@ use punctual_core::change;
 use punctual_core::ids::{JobId, RunId};
 use punctual_core::job::{Definition, Job};
 use punctual_core::name::{Name, Namespace};
+use punctual_core::run::Run;
 use punctual_core::schedule::When;
 use punctual_store::{Error, JobFilter, RunFilter};
 use punctual_wire::Text;
@@ -27,6 +28,8 @@ use crate::Doors;
 
 /// Rows read at a time.
 const PAGE: usize = 500;
+/// A piece of the export is sent when it has grown to this.
+const PIECE_BYTES: usize = 1024 * 1024;
 /// Due times that are counted for one skip record; beyond it nobody cares for the number.
 const COUNT_MAX: u64 = 1_000_000;
 
@@ -41,6 +44,8 @@ pub(crate) struct Range {
 enum Stage {
     Jobs(Option<(Namespace, Name)>),
     Runs(Option<RunId>),
+    /// Runs that were read, and what comes after them.
+    Read(std::vec::IntoIter<Arc<Run>>, Box<Stage>),
     Stats,
     Done,
 }
@@ -60,7 +65,8 @@ async fn next_page(doors: &Doors, range: Range, stage: Stage) -> Result<Option<(
     let mut lines = Lines(Vec::new());
     let next = match stage {
         Stage::Jobs(after) => jobs(doors, range, after, &mut lines).await?,
-        Stage::Runs(after) => runs(doors, range, after, &mut lines).await?,
+        Stage::Runs(after) => runs(doors, range, after).await?,
+        Stage::Read(runs, then) => write_runs(doors, runs, then, &mut lines).await?,
         Stage::Stats => {
             lines.add(&Line::Stats(stats(doors).await?));
             Stage::Done
@@ -152,7 +158,7 @@ fn count_due(definition: &Definition, created: Timestamp, from: Timestamp, to: T
     }
 }
 
-async fn runs(doors: &Doors, range: Range, after: Option<RunId>, lines: &mut Lines) -> Result<Stage, Error> {
+async fn runs(doors: &Doors, range: Range, after: Option<RunId>) -> Result<Stage, Error> {
     let filter = RunFilter {
         since: range.from.map(|from| from.0),
         until: range.to.map(|to| to.0),
@@ -160,16 +166,33 @@ async fn runs(doors: &Doors, range: Range, after: Option<RunId>, lines: &mut Lin
         ..RunFilter::default()
     };
     let runs = doors.handle.store().runs(&filter, after, PAGE).await?;
-    for run in &runs {
-        lines.add(&Line::Run { run: Box::new((&**run).into()), job_id: run.job().map(Text) });
-        for event in Event::all(run) {
+    let then = match runs.last() {
+        Some(last) if runs.len() == PAGE => Stage::Runs(Some(last.id)),
+        _ => Stage::Stats,
+    };
+    Ok(Stage::Read(runs.into_iter(), Box::new(then)))
+}
+
+/// A page may hold many large results: each is read when its turn has come, and what is written is sent in between.
+async fn write_runs(
+    doors: &Doors,
+    mut runs: std::vec::IntoIter<Arc<Run>>,
+    then: Box<Stage>,
+    lines: &mut Lines,
+) -> Result<Stage, Error> {
+    while lines.0.len() < PIECE_BYTES {
+        let Some(mut run) = runs.next() else { return Ok(*then) };
+        if run.may_be_abridged()
+            && let Some(whole) = doors.handle.store().run(&run.namespace, run.id).await?
+        {
+            run = whole.run;
+        }
+        lines.add(&Line::Run { run: Box::new((&*run).into()), job_id: run.job().map(Text) });
+        for event in Event::all(&run) {
             lines.add(&Line::Event(event));
         }
     }
-    match runs.last() {
-        Some(last) if runs.len() == PAGE => Ok(Stage::Runs(Some(last.id))),
-        _ => Ok(Stage::Stats),
-    }
+    Ok(Stage::Read(runs, then))
 }
 
 async fn stats(doors: &Doors) -> Result<Stats, Error> {

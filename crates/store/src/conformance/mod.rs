@@ -76,6 +76,7 @@ macro_rules! conformance {
                     an_edit_replaces_the_definition
                     a_fire_moves_the_cursor
                     a_large_run_reads_back_whole
+                    a_listing_carries_the_end_of_a_long_result
                     no_text_is_read_as_a_command;
                 load:
                     held_and_backing_off_runs_are_loaded_and_waiting_ones_are_not

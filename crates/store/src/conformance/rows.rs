@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use punctual_core::change::{Row, RowKey, Want};
 use punctual_core::job::{Cursor, Definition, Job};
-use punctual_core::limits::{OUTPUT_BYTES_MAX, PARAMS_BYTES_MAX};
+use punctual_core::limits::{LISTED_OUTPUT_BYTES_MAX, OUTPUT_BYTES_MAX, PARAMS_BYTES_MAX};
 use punctual_core::run::Run;
 use punctual_core::task::{Params, Task};
 
 use super::given::*;
-use crate::{Error, LetterFilter, Result, Store};
+use crate::{Error, LetterFilter, Result, RunFilter, Store};
 
 /// One row of every kind.
 fn one_of_each(leader: &mut Leader) -> Vec<Row> {
@@ -194,6 +194,27 @@ pub async fn a_large_run_reads_back_whole(store: &dyn Store) -> Result<()> {
     leader.settle(store, &ended).await?;
     let record = store.run(&run.namespace, run.id).await?;
     assert_eq!(record.map(|record| record.run), Some(Arc::new(ended)));
+    Ok(())
+}
+
+/// A page of runs, and the runs that commands ask for, carry the end of a long result: all of them whole would not fit
+/// into memory.
+pub async fn a_listing_carries_the_end_of_a_long_result(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    let (short, long) = (leader.ad_hoc(at(0)), leader.ad_hoc(at(0)));
+    leader.insert(store, [run_row(&short), run_row(&long)]).await?;
+    let short = Run { output: "z".repeat(LISTED_OUTPUT_BYTES_MAX).into(), ..succeeded(&short, at(1)) };
+    let long = Run { output: "y".repeat(OUTPUT_BYTES_MAX).into(), ..succeeded(&long, at(1)) };
+    leader.settle(store, &short).await?;
+    leader.settle(store, &long).await?;
+    let mut abridged = long.clone();
+    assert!(abridged.abridge() && abridged.may_be_abridged() && !short.may_be_abridged());
+    let filter = RunFilter { oldest_first: true, ..RunFilter::default() };
+    let expected = [Arc::new(short), Arc::new(abridged)];
+    assert_eq!(store.runs(&filter, None, 10).await?, expected);
+    let found = store.fetch(vec![(SHARD, Want::Run(long.id))]).await?;
+    assert_eq!(found.runs.len(), 1);
+    assert_eq!(found.runs[0].run, expected[1]);
     Ok(())
 }
 

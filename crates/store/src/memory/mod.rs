@@ -35,6 +35,7 @@ use punctual_core::schedule::calendar;
 use punctual_core::time::Clock;
 
 use self::tables::Tables;
+use crate::listing::looked_up;
 use crate::{
     CalendarFilter, Claim, Error, JobFilter, Leases, LetterFilter, Member, PrunePolicy, PutCalendar, Result,
     RunFilter, Session, Sessions, Stats, Store, Swap, token,
@@ -108,7 +109,7 @@ impl Store for Memory {
         for (shard, want) in wants {
             match want {
                 Want::Job(namespace, name) => found.jobs.extend(tables.job_named(namespace, name)),
-                Want::Run(run) => found.runs.extend(tables.record_of(run)?),
+                Want::Run(run) => found.runs.extend(tables.record_of(run)?.map(looked_up)),
                 Want::Unique(key) => found.uniques.extend(tables.unique(shard, key)),
             }
         }

@@ -13,7 +13,7 @@ use punctual_core::name::{Name, Namespace};
 use punctual_core::run::{Origin, Run};
 
 use super::tables::Tables;
-use crate::listing::Span;
+use crate::listing::{Span, listed};
 use crate::{Error, JobFilter, Result, RunFilter, Stats, refusal};
 
 impl Tables {
@@ -107,7 +107,7 @@ impl Tables {
         let mut runs: Vec<Arc<Run>> = all.cloned().collect();
         runs.sort_by_key(|run| if filter.oldest_first { run.id.0 } else { -run.id.0 });
         runs.truncate(limit);
-        runs
+        runs.into_iter().map(listed).collect()
     }
 
     pub(super) fn live_runs(&self, first: i64, last: i64) -> impl Iterator<Item = &Arc<Run>> {

@@ -10,6 +10,7 @@ use rusqlite::{Row, Rows};
 use super::failure::Failure;
 use super::reader::Snapshot;
 use super::{queries, rows};
+use crate::listing::looked_up;
 use crate::{Error, place};
 
 type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -30,7 +31,7 @@ impl Snapshot<'_> {
         for (shard, want) in wants {
             match want {
                 Want::Job(namespace, name) => found.jobs.extend(self.job_named(namespace, name)?),
-                Want::Run(run) => found.runs.extend(self.run(*run)?),
+                Want::Run(run) => found.runs.extend(self.run(*run)?.map(looked_up)),
                 Want::Unique(key) => found.uniques.extend(self.unique(*shard, key)?),
             }
         }

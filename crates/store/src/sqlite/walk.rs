@@ -13,7 +13,7 @@ use rusqlite::{Params, Row};
 use super::failure::Failure;
 use super::reader::Snapshot;
 use super::{queries, rows};
-use crate::listing::Span;
+use crate::listing::{Span, listed};
 use crate::{RunFilter, codec, place};
 
 type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -76,7 +76,7 @@ impl Walk {
         matches.sort_unstable_by_key(|found| if self.filter.oldest_first { found.id } else { -found.id });
         matches.truncate(self.limit - self.runs.len());
         for found in matches {
-            self.runs.extend(read(found, snapshot)?);
+            self.runs.extend(read(found, snapshot)?.map(listed));
         }
         self.span = if self.runs.len() < self.limit { self.beyond(span, covered) } else { None };
         Ok(())

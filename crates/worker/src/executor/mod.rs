@@ -12,6 +12,7 @@ mod http;
 mod launch;
 mod program;
 mod output;
+mod line;
 mod group;
 
 use std::any::Any;

@@ -1,5 +1,6 @@
 //! Reads what a program prints: into the log as it comes, and the end of it into the result.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use punctual_core::log::{CHUNK_BYTES_MAX, Stream};
@@ -7,6 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
+use super::line::{Lines, MARK_BYTES};
 use crate::log::Transcript;
 
 /// What is read at once. A thousand programs read at once should not cost more than a few MiB.
@@ -14,7 +16,7 @@ const READ_BYTES: usize = 8 * 1024;
 /// Output is in the log this soon, even if the chunk is not full: people watch it.
 pub(super) const FLUSH_AFTER: Duration = Duration::from_millis(200);
 /// Stands where something was left out.
-const CUT_MARK: &str = "[…]";
+pub(super) const CUT_MARK: &str = "[…]";
 
 /// Reads until the program closes its side, or until there was `enough`.
 pub(super) async fn read(
@@ -25,7 +27,7 @@ pub(super) async fn read(
     mut enough: watch::Receiver<bool>,
 ) {
     let mut buffer = vec![0; READ_BYTES];
-    let mut chunk = Vec::new();
+    let (mut chunk, mut lines) = (Vec::new(), Lines::default());
     let mut flush_at = Instant::now();
     loop {
         let read = tokio::select! {
@@ -44,8 +46,9 @@ pub(super) async fn read(
         if chunk.is_empty() {
             flush_at = Instant::now() + FLUSH_AFTER;
         }
-        chunk.extend_from_slice(&buffer[..bytes]);
-        if chunk.len() > CHUNK_BYTES_MAX - READ_BYTES {
+        transcript.left_out(lines.add(&buffer[..bytes], &mut chunk));
+        // What is read at once is shorter than a line may be, so it brings one mark at most.
+        if chunk.len() > CHUNK_BYTES_MAX - READ_BYTES - MARK_BYTES {
             transcript.output(stream, std::mem::take(&mut chunk)).await;
         }
     }
@@ -57,42 +60,35 @@ pub(super) async fn read(
 /// The last bytes of a stream.
 #[derive(Debug)]
 pub(super) struct Tail {
-    bytes: Vec<u8>,
+    /// A ring: however much goes through it, nothing is moved and it grows no further.
+    bytes: VecDeque<u8>,
     bytes_max: usize,
     is_cut: bool,
 }
 
 impl Tail {
     pub(super) fn new(bytes_max: usize) -> Self {
-        Tail { bytes: Vec::new(), bytes_max, is_cut: false }
+        Tail { bytes: VecDeque::new(), bytes_max, is_cut: false }
     }
 
     fn push(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
-        // Let it grow to twice its size before it is cut: each byte is moved once at most.
-        if self.bytes.len() > 2 * self.bytes_max {
-            self.cut();
-        }
-    }
-
-    fn cut(&mut self) {
-        let surplus = self.bytes.len().saturating_sub(self.bytes_max);
-        if surplus > 0 {
-            self.bytes.drain(..surplus);
-            self.is_cut = true;
-        }
+        let last = &bytes[bytes.len().saturating_sub(self.bytes_max)..];
+        let surplus = (self.bytes.len() + last.len()).saturating_sub(self.bytes_max);
+        self.is_cut |= surplus > 0 || last.len() < bytes.len();
+        self.bytes.drain(..surplus);
+        self.bytes.extend(last);
     }
 
     /// As text without its last newline, at most `bytes_max` long, with a mark in front if something is missing there.
     pub(super) fn into_text(mut self) -> String {
-        self.cut();
+        let bytes = &*self.bytes.make_contiguous();
         // The cut may have gone through a character: what is left of it says nothing.
         let broken = if self.is_cut {
-            self.bytes.iter().take(3).take_while(|byte| **byte & 0xC0 == 0x80).count()
+            bytes.iter().take(3).take_while(|byte| **byte & 0xC0 == 0x80).count()
         } else {
             0
         };
-        let text = String::from_utf8_lossy(&self.bytes[broken..]);
+        let text = String::from_utf8_lossy(&bytes[broken..]);
         let text = text.trim_end_matches(['\n', '\r']);
         if !self.is_cut && text.len() <= self.bytes_max {
             return text.to_owned();

@@ -1,17 +1,17 @@
-//! What came back: the beginning of it is kept, and all of that is in the log.
+//! What came back: the beginning of it is kept, and goes into the log line by line.
 
 use std::time::Duration;
 
 use punctual_core::limits::{HTTP_RESPONSE_BYTES_MAX, OUTPUT_BYTES_MAX};
+use punctual_core::log::{CHUNK_BYTES_MAX, Stream};
 use punctual_core::task::Http;
 use punctual_core::template::{Value, Values};
 use reqwest::header::HeaderMap;
 use reqwest::{Response, StatusCode};
 use tokio::time::{Instant, sleep_until};
 
+use crate::executor::line::Lines;
 use crate::executor::output::{FLUSH_AFTER, cut_end};
-use punctual_core::log::{CHUNK_BYTES_MAX, Stream};
-
 use crate::log::Transcript;
 
 /// Of a body or a part of one that an error repeats.
@@ -33,7 +33,7 @@ impl Answer {
         mut response: Response,
         transcript: &Transcript,
     ) -> Result<(), reqwest::Error> {
-        let mut piece = Vec::new();
+        let (mut piece, mut lines) = (Vec::new(), Lines::default());
         let mut flush_at = Instant::now();
         let read = loop {
             let chunk = tokio::select! {
@@ -55,8 +55,8 @@ impl Answer {
             if piece.is_empty() {
                 flush_at = Instant::now() + FLUSH_AFTER;
             }
-            for part in chunk.chunks(CHUNK_BYTES_MAX / 2) {
-                piece.extend_from_slice(part);
+            for part in chunk.chunks(CHUNK_BYTES_MAX / 4) {
+                transcript.left_out(lines.add(part, &mut piece));
                 if piece.len() > CHUNK_BYTES_MAX / 2 {
                     transcript.output(Stream::Out, std::mem::take(&mut piece)).await;
                 }
