@@ -21,7 +21,7 @@ use punctual_wire::text::Span;
 use punctual_wire::{Text, tree, yaml};
 
 use super::failure::{Exit, Failure};
-use super::output::{fields, one_line, print, text};
+use super::output::{Tone, fields_with_state, one_line, print, text};
 use super::paging::{gather, say_if_more};
 use super::time::{self, duration};
 use super::{Session, run};
@@ -243,12 +243,12 @@ async fn list(session: &Session, limit: usize) -> Result<(), Failure> {
         for job in &jobs {
             let due = job.next_due_at.map_or("-".to_owned(), |due| output.time(due.0, now));
             table.add_row([
-                job.file.name.as_ref().map(ToString::to_string).unwrap_or_default(),
-                state(job).to_owned(),
-                job.revision.to_string(),
-                due,
-                one_line(&schedules(job.file.schedule.as_ref()), 40),
-                one_line(&task(job.file.task.as_ref()), 60),
+                Cell::new(job.file.name.as_ref().map(ToString::to_string).unwrap_or_default()),
+                output.word(state(job), tone(job)),
+                Cell::new(job.revision),
+                Cell::new(due),
+                Cell::new(one_line(&schedules(job.file.schedule.as_ref()), 40)),
+                Cell::new(one_line(&task(job.file.task.as_ref()), 60)),
             ]);
         }
         text(table)
@@ -262,11 +262,11 @@ async fn show(session: &Session, name: &Name, file: bool) -> Result<(), Failure>
     if file {
         return print(&yaml::to_string(&job.file).map_err(|error| Failure::new(Exit::Failed, error))?);
     }
-    session.output.show(&job, |_| {
+    session.output.show(&job, |output| {
         let now = wiring::now();
         let spread_key = format!("{}/{name}", session.namespace);
         let yaml = |text: Result<String, String>| text.ok().map(|text| text.trim_end().to_owned());
-        fields(&[
+        let facts = [
             ("job", Some(format!("{}/{name}", session.namespace))),
             ("id", Some(job.id.to_string())),
             ("description", job.file.description.clone()),
@@ -289,7 +289,8 @@ async fn show(session: &Session, name: &Name, file: bool) -> Result<(), Failure>
             ("misfire", job.file.misfire.as_ref().and_then(|misfire| yaml(yaml::to_string(misfire)))),
             ("created", Some(time::both(job.created_at.0, now))),
             ("changed", Some(time::both(job.updated_at.0, now))),
-        ])
+        ];
+        fields_with_state(&facts, output, tone(&job))
     })
 }
 
@@ -333,6 +334,13 @@ fn state(job: &Job) -> &'static str {
     match job.state {
         JobState::Active => "active",
         JobState::Paused => "paused",
+    }
+}
+
+fn tone(job: &Job) -> Tone {
+    match job.state {
+        JobState::Active => Tone::Good,
+        JobState::Paused => Tone::Odd,
     }
 }
 

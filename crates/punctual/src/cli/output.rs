@@ -136,7 +136,7 @@ impl Colour {
 }
 
 /// The one place that decides how a state looks.
-fn tone(status: Status) -> Tone {
+pub(crate) fn tone(status: Status) -> Tone {
     match status {
         Status::Succeeded => Tone::Good,
         Status::Failed | Status::TimedOut => Tone::Bad,
@@ -163,6 +163,15 @@ pub(crate) fn text(table: Table) -> String {
 
 /// One thing, field by field; what it does not have is left out.
 pub(crate) fn fields(rows: &[(&str, Option<String>)]) -> String {
+    fields_with(rows, |_, value| value)
+}
+
+/// The same, where `state` has its colour: values come from elsewhere, so colours are put on when they are plain.
+pub(crate) fn fields_with_state(rows: &[(&str, Option<String>)], output: Output, tone: Tone) -> String {
+    fields_with(rows, |name, value| if name == "state" { output.paint(&value, tone) } else { value })
+}
+
+fn fields_with(rows: &[(&str, Option<String>)], finish: impl Fn(&str, String) -> String) -> String {
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let mut lines = Vec::new();
     for (name, value) in rows {
@@ -171,7 +180,7 @@ pub(crate) fn fields(rows: &[(&str, Option<String>)]) -> String {
             value.trim_end().chars().filter(|c| !c.is_control() || "\n\t".contains(*c)).collect();
         // Further lines of a value stand below its first one.
         let value = plain.replace('\n', &format!("\n{:width$}  ", ""));
-        lines.push(format!("{name:width$}  {value}"));
+        lines.push(format!("{name:width$}  {}", finish(name, value)));
     }
     lines.join("\n")
 }
@@ -200,5 +209,14 @@ mod tests {
         let rows =
             [("id", Some("7".to_owned())), ("error", None), ("output", Some("a\n\u{1b}b\n".to_owned()))];
         assert_eq!(fields(&rows), "id      7\noutput  a\n        b");
+    }
+
+    #[test]
+    fn a_state_among_fields_has_its_colour_where_there_are_colours() {
+        let rows = [("state", Some("failed".to_owned())), ("error", Some("failed".to_owned()))];
+        let looks =
+            |colour| fields_with_state(&rows, Output::new(Format::Table, colour), tone(Status::Failed));
+        assert_eq!(looks(Colour::Always), "state  \u{1b}[31mfailed\u{1b}[0m\nerror  failed");
+        assert_eq!(looks(Colour::Never), "state  failed\nerror  failed");
     }
 }

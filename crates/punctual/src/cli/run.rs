@@ -19,7 +19,7 @@ use punctual_wire::{Text, yaml};
 use super::failure::{Exit, Failure};
 use super::job::{Params, StartArgs};
 use super::logs::Logs;
-use super::output::{Output, fields, one_line, print, text};
+use super::output::{Output, fields_with_state, one_line, print, text, tone};
 use super::paging::{gather, say_if_more};
 use super::time::{self, Since, duration};
 use super::{Format, Session};
@@ -361,7 +361,7 @@ pub(crate) fn describe(output: Output, run: &Run) -> String {
         format!("{}/{job}{revision}", run.namespace)
     });
     let took = run.started_at.zip(run.finished_at).map(|(from, to)| time::took(from.0, to.0));
-    let facts = fields(&[
+    let facts = [
         ("run", Some(run.id.to_string())),
         ("job", job.or_else(|| Some(format!("none, in {}", run.namespace)))),
         ("state", Some(run.state.to_string())),
@@ -381,7 +381,8 @@ pub(crate) fn describe(output: Output, run: &Run) -> String {
         ("exit code", run.exit_code.map(|code| code.to_string())),
         ("error", run.error.clone()),
         ("output", run.output.clone()),
-    ]);
+    ];
+    let facts = fields_with_state(&facts, output, tone(run.state.0));
     let attempts = run.attempts.as_deref().filter(|attempts| attempts.len() > 1);
     let attempts = attempts.map(|_| attempts_table(output, slice::from_ref(run)));
     let story = run.events.as_deref().filter(|events| !events.is_empty()).map(|events| story(output, events));

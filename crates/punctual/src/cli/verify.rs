@@ -9,7 +9,6 @@ use punctual_client::Chunks;
 use punctual_verify::{History, Options};
 
 use super::failure::{Exit, Failure};
-use super::output::print;
 use super::{Session, progress};
 
 #[derive(Debug, Args)]
@@ -17,6 +16,7 @@ use super::{Session, progress};
 Examples:
   punctual verify                      check the history of the server
   punctual verify history.ndjson       check a history exported before, `-` for stdin
+  punctual verify -o json              what was found, for a program
   curl -s $PUNCTUAL_SERVER/api/v1/export/history > history.ndjson")]
 pub(crate) struct Verify {
     /// An exported history, `-` for stdin; none: ask the server for it
@@ -35,7 +35,7 @@ impl Verify {
             }
         };
         let report = history.check(&Options::default());
-        print(&report.to_string())?;
+        session.output.show(&report, |_| report.to_string())?;
         match report.findings.len() {
             0 => Ok(()),
             _ => Err(Failure::new(Exit::Failed, "the history breaks a promise")
