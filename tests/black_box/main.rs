@@ -29,3 +29,4 @@ mod failing_disk;
 mod torn_file;
 mod herd;
 mod http_tasks;
+mod tls;
