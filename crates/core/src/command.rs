@@ -1,7 +1,13 @@
 //! What a door may ask of a shard, and what it may hear back.
+//!
+//! A command may travel to the node that leads its shard, and its answer back: both are written down by the names of
+//! their fields, so that nodes of two versions understand each other.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
 use crate::ids::{RunId, ShardId, Token};
@@ -11,7 +17,8 @@ use crate::run::{Run, Status};
 use crate::schedule::calendar::Calendar;
 use crate::task::Params;
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Command {
     PutJob(PutJob),
     /// A calendar has changed: a job that names it follows the new one.
@@ -53,7 +60,7 @@ pub enum Command {
     },
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PutJob {
     pub namespace: Namespace,
     pub name: Name,
@@ -62,7 +69,8 @@ pub struct PutJob {
 }
 
 /// What must be true of a job for an edit to go through.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Expect {
     Anything,
     Absent,
@@ -70,7 +78,7 @@ pub enum Expect {
 }
 
 /// Starts a job by hand.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunJob {
     pub namespace: Namespace,
     pub name: Name,
@@ -81,7 +89,7 @@ pub struct RunJob {
 }
 
 /// Submits a run without a job.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Submit {
     pub namespace: Namespace,
     pub definition: Arc<Definition>,
@@ -93,7 +101,7 @@ pub struct Submit {
 }
 
 /// A finished run, tried again as a new run under the job's newest revision.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RetryRun {
     pub namespace: Namespace,
     pub run: RunId,
@@ -105,7 +113,7 @@ pub struct RetryRun {
 }
 
 /// A key that makes a repeated ask have one effect.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Key {
     pub text: Arc<str>,
     pub kept: Duration,
@@ -131,9 +139,30 @@ impl Command {
             | Command::RetryRun(RetryRun { run, .. }) => run.shard(),
         }
     }
+
+    /// Whether carrying it out twice comes to the same as once, so that it may be sent again when nobody knows what
+    /// became of it. The second answer may be a refusal that the first one brought about.
+    pub fn is_repeatable(&self) -> bool {
+        match self {
+            // On top of whatever is there it would undo what somebody else did in between, an end of the job included.
+            Command::PutJob(PutJob { expect, .. }) => matches!(expect, Expect::Revision(_)),
+            // A job made meanwhile under the old name has the old revisions too.
+            Command::DeleteJob { .. } => false,
+            Command::RunJob(RunJob { key, .. })
+            | Command::Submit(Submit { key, .. })
+            | Command::RetryRun(RetryRun { key, .. }) => key.is_some(),
+            Command::ReplanJob { .. }
+            | Command::PauseJob { .. }
+            | Command::ResumeJob { .. }
+            | Command::CancelRun { .. }
+            | Command::DiscardDeadLetter { .. }
+            | Command::Progress { .. } => true,
+        }
+    }
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Answer {
     /// The job as it now is, and whether this made it, changed it or found it the same.
     Job {
@@ -149,7 +178,8 @@ pub enum Answer {
     Noted,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Made {
     Created,
     Changed,
@@ -157,7 +187,8 @@ pub enum Made {
 }
 
 /// Why a command was not carried out. Nothing happened.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
 pub enum Refusal {
     #[error("no job `{name}` in namespace `{namespace}`")]
     NoSuchJob { namespace: Namespace, name: Name },
@@ -178,7 +209,7 @@ pub enum Refusal {
     #[error("calendar `{calendar}` is kept to by job `{job}`: change or delete that job first")]
     CalendarInUse { calendar: Name, job: Name },
     #[error("run {run} is {status}: {hint}")]
-    WrongState { run: RunId, status: Status, hint: &'static str },
+    WrongState { run: RunId, status: Status, hint: Cow<'static, str> },
     #[error("run {0} has gone on under a newer token: this attempt is given up, and should stop")]
     OutdatedToken(RunId),
     #[error("{0}")]

@@ -18,7 +18,7 @@ use crate::task::{self, Params, Task};
 use crate::template::{Scope, Template, Values};
 
 /// A job as the store keeps it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     pub id: JobId,
     pub namespace: Namespace,
@@ -224,7 +224,7 @@ impl Default for Keep {
 }
 
 /// A definition that cannot be taken: which field, and what to do about it.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{field}: {message}")]
 pub struct Invalid {
     /// Its path, such as `task.process.command[2]`.

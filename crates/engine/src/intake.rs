@@ -434,12 +434,16 @@ impl Shard {
     fn retry_run(&mut self, retry: RetryRun, cx: &mut Context<'_>) -> Reply {
         if let Some(live) = self.runs.get(&retry.run).filter(|live| live.run.namespace == retry.namespace) {
             let hint = "only a run that has ended can be tried again";
-            return Err(Refusal::WrongState { run: retry.run, status: live.run.status(), hint });
+            return Err(Refusal::WrongState { run: retry.run, status: live.run.status(), hint: hint.into() });
         }
         let record = self.record(&retry.namespace, retry.run).ok_or(Refusal::NoSuchRun(retry.run))?;
         if !record.run.status().is_terminal() {
             let hint = "only a run that has ended can be tried again";
-            return Err(Refusal::WrongState { run: retry.run, status: record.run.status(), hint });
+            return Err(Refusal::WrongState {
+                run: retry.run,
+                status: record.run.status(),
+                hint: hint.into(),
+            });
         }
         let key = retry.key.map(|key| Claim::new(key, |text| retry_key(&retry.namespace, retry.run, text)));
         if let Some(existing) = self.bearer(key.as_ref(), cx.now) {
@@ -535,7 +539,8 @@ fn room_for_one(cx: &Context<'_>) -> Result<(), Refusal> {
 }
 
 fn not_running(run: &Run) -> Refusal {
-    Refusal::WrongState { run: run.id, status: run.status(), hint: "only a running attempt makes progress" }
+    let hint = "only a running attempt makes progress".into();
+    Refusal::WrongState { run: run.id, status: run.status(), hint }
 }
 
 fn ended(run: &Run) -> Refusal {
@@ -543,7 +548,7 @@ fn ended(run: &Run) -> Refusal {
         Status::Cancelled => "it is cancelled already",
         _ => "it has ended already",
     };
-    Refusal::WrongState { run: run.id, status: run.status(), hint }
+    Refusal::WrongState { run: run.id, status: run.status(), hint: hint.into() }
 }
 
 /// The first due time after now by other days; `hanging` hangs on the end of a run and stays where it is.

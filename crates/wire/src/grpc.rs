@@ -1,4 +1,6 @@
-//! The gRPC types, made from `proto/`.
+//! The gRPC types, made from `proto/`, and what is in their bytes.
+
+pub mod peer;
 
 #[expect(clippy::all, reason = "made by a program")]
 pub mod v1 {

@@ -1,0 +1,69 @@
+//! What scheduling nodes say to each other: commands, answers and failures, as JSON in the bytes of the protocol.
+//!
+//! A field that is not known is passed over and a word that is not known is refused, so a node that is newer may say more
+//! to one that is older; what it must not do is to ask for something that the other has never heard of.
+
+use punctual_core::command::{Answer, Command, Refusal};
+use serde::{Deserialize, Serialize};
+
+use super::v1::ask_response::Result as Outcome;
+use super::v1::{AskRequest, AskResponse};
+
+/// Bytes of a request or a response: every schedule of a job with the largest calendar there can be, and then some.
+pub const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Why there is no answer, as it travels.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Failure {
+    Refused(Refusal),
+    NotLed(String),
+    Unavailable(String),
+    Unknown(String),
+    Full(String),
+}
+
+/// A message that says nothing we know.
+#[derive(Debug)]
+pub struct Unreadable(String);
+
+impl std::fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "a peer's message cannot be read, it may be of another version: {}", self.0)
+    }
+}
+
+impl std::error::Error for Unreadable {}
+
+impl From<serde_json::Error> for Unreadable {
+    fn from(error: serde_json::Error) -> Self {
+        Unreadable(error.to_string())
+    }
+}
+
+pub fn request(command: &Command) -> Result<AskRequest, Unreadable> {
+    Ok(AskRequest { command: serde_json::to_vec(command)? })
+}
+
+pub fn command(request: &AskRequest) -> Result<Command, Unreadable> {
+    Ok(serde_json::from_slice(&request.command)?)
+}
+
+pub fn response(result: &Result<Answer, Failure>) -> Result<AskResponse, Unreadable> {
+    let result = match result {
+        Ok(answer) => Outcome::Answer(serde_json::to_vec(answer)?),
+        Err(failure) => Outcome::Failure(serde_json::to_vec(failure)?),
+    };
+    Ok(AskResponse { result: Some(result) })
+}
+
+pub fn result(response: &AskResponse) -> Result<Result<Answer, Failure>, Unreadable> {
+    match &response.result {
+        Some(Outcome::Answer(answer)) => Ok(Ok(serde_json::from_slice(answer)?)),
+        Some(Outcome::Failure(failure)) => Ok(Err(serde_json::from_slice(failure)?)),
+        None => Err(Unreadable("it is empty".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests;

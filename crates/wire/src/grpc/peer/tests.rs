@@ -1,0 +1,341 @@
+//! Every command, answer and failure comes through as it went. A variant without a sample does not compile, or is missed.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_core::Timestamp;
+use punctual_core::attempt::Outcome as Ended;
+use punctual_core::command::{Expect, Key, Made, PutJob, RetryRun, RunJob, Submit};
+use punctual_core::ids::{Epoch, JobId, RunId, Token, WorkerId};
+use punctual_core::job::{Cursor, Definition, Invalid, Job, Keep, Misfire, MisfirePolicy, Overlap, Unique};
+use punctual_core::name::{Name, Namespace};
+use punctual_core::retry::{Backoff, Retry};
+use punctual_core::run::{Event, Origin, Run, Status, Trigger};
+use punctual_core::schedule::calendar::{Calendar, Days, Weekday};
+use punctual_core::schedule::{Keeping, Schedule, Weekdays, When};
+use punctual_core::task::{Body, Http, Params, Process, Task};
+
+use super::*;
+
+const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_123);
+/// The largest id and token there can be: JSON numbers must not round them.
+const RUN: RunId = RunId(i64::MAX);
+const TOKEN: Token = Token(u64::MAX);
+
+fn namespace() -> Namespace {
+    "payments/clearing".parse().unwrap()
+}
+
+fn name() -> Name {
+    "nightly-settlement".parse().unwrap()
+}
+
+fn calendar() -> Arc<Calendar> {
+    let weekly = [Weekday::Monday, Weekday::Friday].into_iter().collect();
+    let days = Days::new(
+        weekly,
+        vec!["2026-10-10".parse().unwrap()],
+        vec!["2026-10-01..2026-10-07".parse().unwrap(), "12-25".parse().unwrap()],
+    );
+    Arc::new(Calendar { name: "cn-workdays".parse().unwrap(), version: u32::MAX, days })
+}
+
+fn schedules() -> Vec<Schedule> {
+    let cron = When::parse_cron("H 1 * * MON#2", "Asia/Shanghai", Weekdays::default(), Some("a \"key\"\n"));
+    let keeping = Keeping::named("cn-workdays".parse().unwrap(), "Asia/Shanghai").unwrap();
+    let whens = [
+        cron.unwrap(),
+        When::Every(Duration::from_millis(1500)),
+        When::AfterFinish(Duration::from_secs(60)),
+        When::At(NOW),
+        When::Manual,
+    ];
+    let mut schedules: Vec<Schedule> = whens.into_iter().map(Schedule::new).collect();
+    schedules[0] = Schedule {
+        start: Some(NOW),
+        end: Some(Timestamp::MAX),
+        jitter: Duration::from_secs(30),
+        max_runs: Some(3),
+        calendar: Some(keeping.clone()),
+        ..schedules[0].clone()
+    };
+    schedules[0].calendar.as_mut().unwrap().calendar = Some(calendar());
+    // As a door hands it over: whoever leads the shard looks the calendar up.
+    schedules[1].calendar = Some(keeping);
+    schedules
+}
+
+fn definition(task: Task) -> Arc<Definition> {
+    Arc::new(Definition {
+        schedules: schedules(),
+        params: Params(r#"{"region":"東 \"east\"\u0000"}"#.into()),
+        timeout: Some(Duration::from_nanos(1_500_000_001)),
+        retry: Retry { backoff: Backoff::Linear, priority: Some(7), jitter_percent: 20, ..Retry::default() },
+        at_most_once: true,
+        overlap: Overlap::QueueOne,
+        misfire: Misfire { policy: MisfirePolicy::All, ..Misfire::default() },
+        priority: 9,
+        running_max: Some(2),
+        unique: Some(Unique { key: "{{ params.region }}".to_owned(), kept: Duration::from_secs(1) }),
+        dead_letter: false,
+        keep: Keep { runs: 1, days: 2 },
+        description: "line one\nline two \u{1F389}".to_owned(),
+        ..Definition::of(task)
+    })
+}
+
+fn tasks() -> Vec<Task> {
+    let env = [("A".to_owned(), "b".to_owned())].into();
+    let process = Process {
+        command: vec!["./settle".to_owned(), "--day".to_owned()],
+        env,
+        dir: Some("/srv".to_owned()),
+    };
+    let http = Http { body: Some(Body::Json(r#"{"a":1}"#.to_owned())), ..Http::get("https://example.com/a") };
+    vec![Task::Noop, Task::Shell("echo hi".to_owned()), Task::Process(process), Task::Http(Box::new(http))]
+}
+
+fn key() -> Option<Key> {
+    Some(Key { text: "a key".into(), kept: Duration::from_secs(86_400) })
+}
+
+/// Names every variant, so that a new one does not compile until it is named, and then fails until it has a sample.
+macro_rules! named {
+    ($names:ident: $type:ty => $($variant:pat => $name:literal,)+) => {
+        /// The names of the samples, and those of all variants.
+        fn $names<'a>(samples: impl IntoIterator<Item = &'a $type>) -> (BTreeSet<&'static str>, BTreeSet<&'static str>) {
+            let name = |sample: &$type| match sample {
+                $($variant => $name,)+
+            };
+            (samples.into_iter().map(name).collect(), [$($name),+].into())
+        }
+    };
+}
+
+fn commands() -> Vec<Command> {
+    let (namespace, name) = (namespace(), name());
+    let put = |task: Task, expect| {
+        let (namespace, name) = (namespace.clone(), name.clone());
+        Command::PutJob(PutJob { namespace, name, definition: definition(task), expect })
+    };
+    let expects = [Expect::Anything, Expect::Absent, Expect::Revision(7), Expect::Revision(u32::MAX)];
+    let puts = tasks().into_iter().zip(expects).map(|(task, expect)| put(task, expect));
+    let params = Some(Params(r#"{"a":1}"#.into()));
+    let others = [
+        Command::ReplanJob { namespace: namespace.clone(), name: name.clone(), calendar: calendar() },
+        Command::DeleteJob { namespace: namespace.clone(), name: name.clone(), expect: Expect::Revision(1) },
+        Command::PauseJob { namespace: namespace.clone(), name: name.clone() },
+        Command::ResumeJob { namespace: namespace.clone(), name: name.clone() },
+        Command::RunJob(RunJob {
+            namespace: namespace.clone(),
+            name: name.clone(),
+            params: params.clone(),
+            due: Some(NOW),
+            key: key(),
+        }),
+        Command::Submit(Submit {
+            namespace: namespace.clone(),
+            definition: definition(Task::Noop),
+            due: None,
+            key: None,
+            spread: u64::MAX,
+        }),
+        Command::CancelRun { namespace: namespace.clone(), run: RUN },
+        Command::RetryRun(RetryRun {
+            namespace: namespace.clone(),
+            run: RUN,
+            params,
+            key: key(),
+            dead_letter: true,
+        }),
+        Command::DiscardDeadLetter { namespace: namespace.clone(), run: RUN },
+        Command::Progress { namespace: namespace.clone(), run: RUN, token: TOKEN, percent: 100 },
+    ];
+    puts.chain(others).collect()
+}
+
+named! { command_names: Command =>
+    Command::PutJob(_) => "put",
+    Command::ReplanJob { .. } => "replan",
+    Command::DeleteJob { .. } => "delete",
+    Command::PauseJob { .. } => "pause",
+    Command::ResumeJob { .. } => "resume",
+    Command::RunJob(_) => "run",
+    Command::Submit(_) => "submit",
+    Command::CancelRun { .. } => "cancel",
+    Command::RetryRun(_) => "retry",
+    Command::DiscardDeadLetter { .. } => "discard",
+    Command::Progress { .. } => "progress",
+}
+
+fn answers() -> Vec<Answer> {
+    let job = Job {
+        id: JobId(i64::MAX),
+        namespace: namespace(),
+        name: name(),
+        revision: 3,
+        definition: definition(Task::Noop),
+        paused: true,
+        created_at: NOW,
+        updated_at: NOW,
+        cursor: Cursor {
+            fired_through: NOW,
+            next_due: Some(NOW),
+            wake_at: Some(NOW),
+            fires: [1, 2, 3].into_iter().collect(),
+        },
+    };
+    let jobs = [Made::Created, Made::Changed, Made::Unchanged]
+        .map(|made| Answer::Job { job: Arc::new(job.clone()), made });
+    let origin = Origin::Job { id: JobId(5), name: name(), revision: 3 };
+    let mut run = Run::new(RUN, namespace(), origin, Trigger::Retry, NOW, NOW);
+    let definition = definition(Task::Noop);
+    let (worker, token) = (WorkerId::new("box", 7), Token::default().next(Epoch(u32::MAX)));
+    run.apply(Event::Due, &definition, NOW).unwrap();
+    run.apply(Event::Assigned { worker, token }, &definition, NOW).unwrap();
+    let running = run.clone();
+    let outcome = Ended { exit_code: Some(-9), output: "out".into(), ..Ended::failed(NOW, "killed") };
+    run.apply(Event::Reported { token, outcome }, &definition, NOW).unwrap();
+    let ad_hoc = Run::new(RUN, namespace(), Origin::AdHoc(definition), Trigger::Submit, NOW, NOW);
+    let runs = [running, run, ad_hoc].map(|run| Answer::Run(Arc::new(run)));
+    let others = [Answer::Deleted, Answer::Existing(RUN), Answer::Discarded, Answer::Noted];
+    jobs.into_iter().chain(runs).chain(others).collect()
+}
+
+named! { answer_names: Answer =>
+    Answer::Job { .. } => "job",
+    Answer::Deleted => "deleted",
+    Answer::Run(_) => "run",
+    Answer::Existing(_) => "existing",
+    Answer::Discarded => "discarded",
+    Answer::Noted => "noted",
+}
+
+fn refusals() -> Vec<Refusal> {
+    let (namespace, name) = (namespace(), name());
+    vec![
+        Refusal::NoSuchJob { namespace: namespace.clone(), name: name.clone() },
+        Refusal::NoSuchRun(RUN),
+        Refusal::NotADeadLetter(RUN),
+        Refusal::JobExists(name.clone()),
+        Refusal::WrongRevision { expected: 1, actual: 2 },
+        Refusal::NoSuchCalendar { namespace, name: name.clone() },
+        Refusal::CalendarExists(name.clone()),
+        Refusal::WrongVersion { expected: 1, actual: 2 },
+        Refusal::CalendarInUse { calendar: name.clone(), job: name },
+        Refusal::WrongState { run: RUN, status: Status::TimedOut, hint: "it has ended already".into() },
+        Refusal::OutdatedToken(RUN),
+        Refusal::Invalid(Invalid::new("task.process.command[2]", "say \"it\" again")),
+        Refusal::TooManyRuns,
+    ]
+}
+
+named! { refusal_names: Refusal =>
+    Refusal::NoSuchJob { .. } => "no such job",
+    Refusal::NoSuchRun(_) => "no such run",
+    Refusal::NotADeadLetter(_) => "not a dead letter",
+    Refusal::JobExists(_) => "job exists",
+    Refusal::WrongRevision { .. } => "wrong revision",
+    Refusal::NoSuchCalendar { .. } => "no such calendar",
+    Refusal::CalendarExists(_) => "calendar exists",
+    Refusal::WrongVersion { .. } => "wrong version",
+    Refusal::CalendarInUse { .. } => "calendar in use",
+    Refusal::WrongState { .. } => "wrong state",
+    Refusal::OutdatedToken(_) => "outdated token",
+    Refusal::Invalid(_) => "invalid",
+    Refusal::TooManyRuns => "too many runs",
+}
+
+fn failures() -> Vec<Failure> {
+    let text = || "why \u{0}".to_owned();
+    let others = [
+        Failure::NotLed(text()),
+        Failure::Unavailable(text()),
+        Failure::Unknown(text()),
+        Failure::Full(text()),
+    ];
+    refusals().into_iter().map(Failure::Refused).chain(others).collect()
+}
+
+named! { failure_names: Failure =>
+    Failure::Refused(_) => "refused",
+    Failure::NotLed(_) => "not led",
+    Failure::Unavailable(_) => "unavailable",
+    Failure::Unknown(_) => "unknown",
+    Failure::Full(_) => "full",
+}
+
+#[track_caller]
+fn check_all((sampled, all): (BTreeSet<&str>, BTreeSet<&str>)) {
+    assert_eq!(sampled, all, "a variant has no sample");
+}
+
+#[test]
+fn every_command_comes_through_as_it_went() {
+    check_all(command_names(&commands()));
+    for sent in commands() {
+        assert_eq!(command(&request(&sent).unwrap()).unwrap(), sent);
+    }
+}
+
+#[test]
+fn every_answer_and_every_failure_comes_through_as_it_went() {
+    check_all(answer_names(&answers()));
+    check_all(refusal_names(&refusals()));
+    check_all(failure_names(&failures()));
+    let all = answers().into_iter().map(Ok).chain(failures().into_iter().map(Err));
+    for sent in all {
+        assert_eq!(result(&response(&sent).unwrap()).unwrap(), sent);
+    }
+}
+
+#[test]
+fn fields_go_by_name_and_a_newer_node_may_say_more() {
+    let text = br#"{"cancel_run":{"namespace":"default","run":7,"why":"because"}}"#;
+    let read = command(&AskRequest { command: text.to_vec() }).unwrap();
+    assert_eq!(read, Command::CancelRun { namespace: Namespace::default(), run: RunId(7) });
+}
+
+#[test]
+fn what_is_no_message_is_refused_and_never_taken_for_another() {
+    for text in
+        ["", "{}", "null", r#""put_job""#, r#"{"fly":{}}"#, r#"{"cancel_run":{"namespace":"A","run":1}}"#]
+    {
+        let error = command(&AskRequest { command: text.as_bytes().to_vec() }).unwrap_err().to_string();
+        assert!(error.contains("another version"), "{error}");
+    }
+    assert!(result(&AskResponse { result: None }).is_err());
+}
+
+#[test]
+fn the_largest_job_there_can_be_fits_a_message() {
+    use punctual_core::limits::{COMMAND_BYTES_MAX, HTTP_BODY_BYTES_MAX, PARAMS_BYTES_MAX, SCHEDULES_MAX};
+    use punctual_core::schedule::calendar::{ENTRIES_MAX, Entry};
+    // Every other day, so that no two make one span.
+    let first = i64::try_from(ENTRIES_MAX).unwrap();
+    let exclude: Vec<_> = (0..first).map(|day| Entry::Span { first: 2 * day, last: 2 * day }).collect();
+    let days = Days::new([Weekday::Monday].into_iter().collect(), Vec::new(), exclude);
+    let large = Arc::new(Calendar { days, ..(*calendar()).clone() });
+    let mut schedules = vec![schedules()[0].clone(); SCHEDULES_MAX];
+    for keeping in schedules.iter_mut().filter_map(|schedule| schedule.calendar.as_mut()) {
+        keeping.calendar = Some(Arc::clone(&large));
+    }
+    // Six bytes each, as JSON writes them.
+    let control = |bytes: usize| "\u{1}".repeat(bytes);
+    let http = Http {
+        body: Some(Body::Text(control(HTTP_BODY_BYTES_MAX))),
+        headers: [("a".to_owned(), control(COMMAND_BYTES_MAX))].into(),
+        ..Http::get("https://example.com")
+    };
+    let params = Params(control(PARAMS_BYTES_MAX).into());
+    let definition = Definition { schedules, params, ..Definition::of(Task::Http(Box::new(http))) };
+    let put = PutJob {
+        namespace: namespace(),
+        name: name(),
+        definition: Arc::new(definition),
+        expect: Expect::Anything,
+    };
+    let bytes = request(&Command::PutJob(put)).unwrap().command.len();
+    assert!(bytes < MESSAGE_BYTES_MAX, "{bytes}");
+}
