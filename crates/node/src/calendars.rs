@@ -8,23 +8,38 @@
 //! A job that is being saved holds the gate open from the moment its calendar is read until its commit is known, and an
 //! edit waits for the gate: so the walk that follows an edit sees every job that was saved with the older version.
 //!
+//! In a cluster every node has a keeper. It brings its own edits to the jobs, wherever those are led; the one that leads
+//! the first shard also finishes what others left undone. Two that walk the same calendar do no harm: a job never goes
+//! back to an older version, and the store decides which version is the newest. A gate holds only on its own node, so
+//! there a job is looked at once more after its commit, see `saved`; and when leaders have changed, which may be because
+//! one died before it looked, the calendars that were edited lately are walked again.
+//!
 //! door ──edit──▶ keeper ──replan──▶ shards
 //!                  └──▶ store
+
+mod saved;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_core::command::{Command, Expect, Made, PutJob, Refusal};
+use punctual_core::ids::ShardId;
 use punctual_core::job::{Definition, Invalid, Job};
 use punctual_core::limits::PAGE_MAX;
 use punctual_core::name::{Name, Namespace};
 use punctual_core::schedule::calendar::{Calendar, Days, Record};
 use punctual_core::time::Clock;
 use punctual_store::{CalendarFilter, JobFilter, PutCalendar, Swap};
-use tokio::sync::{OwnedRwLockReadGuard, RwLock, mpsc, oneshot, watch};
+use tokio::sync::{RwLock, mpsc, oneshot, watch};
+use tokio::task::JoinSet;
 use tracing::warn;
 
+use saved::Saved;
+
 use crate::handle::{Failure, Handle, stopped};
+use crate::leaders::{self, Leaders};
+
+pub(crate) use saved::Held;
 
 /// Edits that wait their turn; people make them, so there are few.
 const EDITS_MAX: usize = 64;
@@ -34,6 +49,14 @@ const PAGE: usize = PAGE_MAX / 2;
 const FOLLOW_WAIT: Duration = Duration::from_secs(10);
 /// The pause before a walk that failed goes on.
 const REST: Duration = Duration::from_secs(1);
+/// How often the keeper of a cluster looks for what others left undone.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// The shard whose leader does so.
+const FIRST: ShardId = ShardId(0);
+/// An edit that is older than this is older than every job that was being saved when a node died.
+const LATELY: Duration = Duration::from_secs(600);
+/// Calendars looked at in one go. They can be large.
+const CALENDARS: usize = 16;
 
 /// An edit of a calendar, as a door asks for it.
 #[derive(Debug, Clone)]
@@ -50,6 +73,8 @@ pub struct EditCalendar {
 pub(crate) struct Calendars {
     edits: mpsc::Sender<Edit>,
     gate: Arc<RwLock<()>>,
+    /// None: there are no other nodes.
+    saved: Option<Arc<Saved>>,
     /// Every job follows every calendar up to this version.
     settled: watch::Receiver<u32>,
 }
@@ -61,10 +86,11 @@ pub(crate) enum Edit {
 }
 
 impl Calendars {
-    pub(crate) fn new() -> (Calendars, mpsc::Receiver<Edit>, watch::Sender<u32>) {
+    pub(crate) fn new(is_alone: bool) -> (Calendars, mpsc::Receiver<Edit>, watch::Sender<u32>) {
         let (edits_in, edits) = mpsc::channel(EDITS_MAX);
         let (settled_in, settled) = watch::channel(0);
-        (Calendars { edits: edits_in, gate: Arc::default(), settled }, edits, settled_in)
+        let saved = (!is_alone).then(Arc::default);
+        (Calendars { edits: edits_in, gate: Arc::default(), saved, settled }, edits, settled_in)
     }
 }
 
@@ -99,15 +125,14 @@ impl Handle {
     }
 
     /// A command with the calendars of its job looked up, and what keeps them as they are until it is carried out.
-    pub(crate) async fn look_up(
-        &self,
-        command: Command,
-    ) -> Result<(Command, Option<OwnedRwLockReadGuard<()>>), Failure> {
+    pub(crate) async fn look_up(&self, command: Command) -> Result<(Command, Option<Held>), Failure> {
         let Command::PutJob(put) = command else { return Ok((command, None)) };
         if put.definition.calendars().next().is_none() {
             return Ok((Command::PutJob(put), None));
         }
-        let held = Arc::clone(&self.calendars.gate).read_owned().await;
+        let gate = Arc::clone(&self.calendars.gate).read_owned().await;
+        let (saved, job) = (self.calendars.saved.clone(), (put.namespace.clone(), put.name.clone()));
+        let held = Held { _gate: gate, saved, job };
         let definition = self.with_calendars(&put.namespace, put.definition).await?;
         Ok((Command::PutJob(PutJob { definition, ..put }), Some(held)))
     }
@@ -149,8 +174,13 @@ pub(crate) struct Keeper {
     edits: mpsc::Receiver<Edit>,
     settled: watch::Sender<u32>,
     stop: watch::Receiver<bool>,
+    leaders: watch::Receiver<Leaders>,
     /// The newest version that was stored here.
     newest: u32,
+    /// An edit of this node is still to be brought to the jobs.
+    owes: bool,
+    /// Which of the calendars that were edited lately are still to be walked again: those after this one.
+    again: Option<Option<(Namespace, Name)>>,
     /// The calendar whose jobs are being walked.
     walk: Option<Walk>,
 }
@@ -170,7 +200,9 @@ impl Keeper {
         settled: watch::Sender<u32>,
         stop: watch::Receiver<bool>,
     ) -> Keeper {
-        Keeper { handle, clock, edits, settled, stop, newest: 0, walk: None }
+        let leaders = handle.leaders.clone();
+        let (newest, owes, again, walk) = (0, false, None, None);
+        Keeper { handle, clock, edits, settled, stop, leaders, newest, owes, again, walk }
     }
 
     /// Edits first, then a page of jobs, until every job follows; then it waits for the next edit.
@@ -190,7 +222,7 @@ impl Keeper {
         let rest = match step {
             Ok(Step::More) if *self.stop.borrow() => return None,
             Ok(Step::More) => return Some(self.edits.try_recv().ok()),
-            Ok(Step::Done) => None,
+            Ok(Step::Done) => (self.is_in_cluster() && self.finishes_for_others()).then_some(LOOK_EVERY),
             Err(failure) => {
                 warn!(%failure, "jobs could not be brought to follow a calendar; it is tried again");
                 Some(REST)
@@ -201,7 +233,20 @@ impl Keeper {
             // Nobody is left to say it: that is a stop too.
             changed = self.stop.changed() => (changed.is_ok() && !*self.stop.borrow()).then_some(None),
             () = tokio::time::sleep(rest.unwrap_or_default()), if rest.is_some() => Some(None),
+            () = news(self.handle.calendars.saved.as_deref()) => Some(None),
+            () = leaders::changed(&mut self.leaders) => {
+                self.again = self.finishes_for_others().then_some(None);
+                Some(None)
+            }
         }
+    }
+
+    fn is_in_cluster(&self) -> bool {
+        self.handle.calendars.saved.is_some()
+    }
+
+    fn finishes_for_others(&self) -> bool {
+        self.handle.leaders.borrow().is_here(FIRST)
     }
 
     async fn carry_out(&mut self, edit: Edit) {
@@ -225,6 +270,7 @@ impl Keeper {
             && (&record.calendar.days, &record.description) == (&days, &description)
         {
             self.newest = self.newest.max(record.calendar.version);
+            self.owes = true;
             return Ok((Arc::clone(record), Made::Unchanged));
         }
         // What was looked at is what is swapped: another node may have been here in between.
@@ -235,8 +281,10 @@ impl Keeper {
         match store.put_calendar(put).await? {
             Swap::Done(record) => {
                 self.newest = self.newest.max(record.calendar.version);
+                self.owes = true;
                 // An older version of it need not be brought to anyone any more.
-                self.walk = None;
+                self.walk
+                    .take_if(|walk| walk.record.namespace == namespace && walk.record.calendar.name == name);
                 Ok((record, if actual.is_some() { Made::Changed } else { Made::Created }))
             }
             Swap::Refused { actual } => Err(refused(expect, actual, &namespace, &name)),
@@ -264,23 +312,23 @@ impl Keeper {
 
     /// Brings the next page of jobs to follow their calendar.
     async fn follow(&mut self) -> Result<Step, Failure> {
+        self.look_again().await?;
         let store = Arc::clone(self.handle.store());
-        let Walk { record, after } = match self.walk.take() {
-            Some(walk) => walk,
-            None => {
-                let unsettled = CalendarFilter { namespace: None, unsettled: true };
-                match store.calendars(&unsettled, None, 1).await?.pop() {
-                    Some(record) => Walk { record, after: None },
-                    None => {
-                        self.settled.send_replace(self.newest);
-                        return Ok(Step::Done);
-                    }
-                }
-            }
+        let walk = match self.walk.take() {
+            Some(walk) => Some(walk),
+            None => self.next_record().await?.map(|record| Walk { record, after: None }),
+        };
+        let Some(Walk { record, after }) = walk else {
+            self.owes = false;
+            self.settled.send_replace(self.newest);
+            return Ok(Step::Done);
         };
         let (namespace, calendar) = (&record.namespace, &record.calendar);
-        let jobs = store.jobs(&of_calendar(namespace, &calendar.name), after, PAGE).await?;
-        self.replan(&jobs, calendar).await?;
+        let jobs = store.jobs(&of_calendar(namespace, &calendar.name), after.clone(), PAGE).await?;
+        if let Err(failure) = self.replan(&jobs, calendar).await {
+            self.walk = Some(Walk { record, after });
+            return Err(failure);
+        }
         match jobs.last() {
             Some(last) if jobs.len() == PAGE => {
                 let after = Some((last.namespace.clone(), last.name.clone()));
@@ -291,22 +339,82 @@ impl Keeper {
         Ok(Step::More)
     }
 
+    /// The next calendar whose jobs are to be walked: one that is not settled, else one that was edited lately.
+    async fn next_record(&mut self) -> Result<Option<Arc<Record>>, Failure> {
+        let store = self.handle.store();
+        if self.owes || self.finishes_for_others() {
+            let unsettled = CalendarFilter { namespace: None, unsettled: true };
+            if let Some(record) = store.calendars(&unsettled, None, 1).await?.pop() {
+                return Ok(Some(record));
+            }
+        }
+        let since = self.clock.now().before(LATELY);
+        while let Some(after) = &self.again {
+            let page = store.calendars(&CalendarFilter::default(), after.clone(), CALENDARS).await?;
+            let found = page.iter().find(|record| record.updated_at >= since);
+            let last = found.or(page.last().filter(|_| page.len() == CALENDARS));
+            self.again = last.map(|record| Some((record.namespace.clone(), record.calendar.name.clone())));
+            if found.is_some() {
+                return Ok(found.cloned());
+            }
+        }
+        Ok(None)
+    }
+
+    /// Looks at the jobs that were saved here since the last time: their calendars may have moved on elsewhere.
+    async fn look_again(&mut self) -> Result<(), Failure> {
+        let Some(saved) = self.handle.calendars.saved.clone() else { return Ok(()) };
+        let noted = saved.take();
+        if noted.more {
+            self.again = Some(None);
+        }
+        let mut jobs = noted.jobs.into_iter();
+        while let Some(job) = jobs.next() {
+            if let Err(failure) = self.catch_up(&job).await {
+                saved.keep(jobs.chain([job]));
+                return Err(failure);
+            }
+        }
+        Ok(())
+    }
+
+    async fn catch_up(&self, (namespace, name): &(Namespace, Name)) -> Result<(), Failure> {
+        let store = self.handle.store();
+        let Some(job) = store.job(namespace, name).await? else { return Ok(()) };
+        for keeping in job.definition.calendars() {
+            // One that was deleted meanwhile leaves the job the days that it was saved with.
+            if let Some(record) = store.calendar(namespace, &keeping.name).await? {
+                self.replan(std::slice::from_ref(&job), &record.calendar).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// All of a page at once, so that they share their commits.
     async fn replan(&self, jobs: &[Arc<Job>], calendar: &Arc<Calendar>) -> Result<(), Failure> {
-        let mut answers = Vec::with_capacity(jobs.len());
+        let mut answers = JoinSet::new();
         for job in jobs.iter().filter(|job| is_behind(job, calendar)) {
             let (namespace, name) = (job.namespace.clone(), job.name.clone());
             let replan = Command::ReplanJob { namespace, name, calendar: Arc::clone(calendar) };
-            answers.push(self.handle.ask(replan, None).await?);
+            let handle = self.handle.clone();
+            answers.spawn(async move { handle.command(replan).await });
         }
-        for answer in answers {
-            match answer.await.map_err(|_| stopped())? {
+        while let Some(answer) = answers.join_next().await {
+            match answer.unwrap_or_else(|_| Err(stopped())) {
                 // It was deleted meanwhile.
                 Ok(_) | Err(Failure::Refused(Refusal::NoSuchJob { .. })) => {}
                 Err(failure) => return Err(failure),
             }
         }
         Ok(())
+    }
+}
+
+/// Alone, there never is any.
+async fn news(saved: Option<&Saved>) {
+    match saved {
+        Some(saved) => saved.news().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -347,3 +455,6 @@ fn refused(expect: Expect, actual: Option<u32>, namespace: &Namespace, name: &Na
     };
     refusal.into()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,38 +1,28 @@
-//! What a node of a cluster has beside a store: whoever keeps the sessions, its neighbours, and store time.
+//! What a node of a cluster has beside a store: whoever keeps the sessions, its peers, and store time.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use punctual_core::ids::SessionId;
 use punctual_store::{Error, Leases, Member, Session, Sessions, Store};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use crate::driver::View;
+use crate::peers::Peers;
 use crate::store_clock::StoreClock;
 
 /// How long a neighbour has to say that it is there.
 const KNOCK_MAX: Duration = Duration::from_millis(300);
 
-/// Reaches other nodes by their addresses.
-#[async_trait]
-pub trait Neighbours: Send + Sync + fmt::Debug {
-    /// Whether the address refuses connections: nobody listens there any more. One that does not answer at all does
-    /// not refuse.
-    async fn refuses(&self, address: &str) -> bool;
-
-    /// Tells a node that there is something to look at in the cluster. It need not arrive.
-    async fn nudge(&self, address: &str);
-}
-
 #[derive(Debug, Clone)]
 pub struct Cluster {
     pub session: Session,
     pub sessions: Arc<dyn Sessions>,
-    pub neighbours: Arc<dyn Neighbours>,
+    pub peers: Arc<dyn Peers>,
     pub clock: Arc<StoreClock>,
+    /// How long a command may take to find its leader and be answered.
+    pub patience: Duration,
 }
 
 impl Cluster {
@@ -77,9 +67,9 @@ impl Cluster {
             let Session { id, address, .. } = &member.session;
             let leads = leases.shards.iter().any(|lease| lease.owner == Some(*id));
             let Some(address) = address.clone().filter(|_| leads && *id != self.session.id) else { continue };
-            let (neighbours, id) = (Arc::clone(&self.neighbours), *id);
+            let (peers, id) = (Arc::clone(&self.peers), *id);
             knocks.spawn(async move {
-                let refuses = timeout(KNOCK_MAX, neighbours.refuses(&address)).await;
+                let refuses = timeout(KNOCK_MAX, peers.refuses(&address)).await;
                 refuses.unwrap_or(false).then_some(id)
             });
         }

@@ -3,6 +3,9 @@
 //! A wake says only that there is something new; what it is, the follower reads from the store. So nothing is kept for
 //! a follower that is slow, and none is missed by one that was away.
 //!
+//! What happens on another node wakes nobody here. So a follower of a run that is led elsewhere looks by itself, often
+//! enough that nobody minds.
+//!
 //! ```text
 //!  append_logs ──┐
 //!                ├──▶ followers ──wake──▶ Follower ──reads──▶ store
@@ -11,17 +14,26 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use punctual_core::change::{Batch, RowKey};
 use punctual_core::ids::RunId;
 use rustc_hash::FxHashMap;
 use tokio::sync::watch;
 
+use crate::leaders::{self, Leaders};
+
+/// How often whoever follows a run that is led elsewhere looks for news.
+pub const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// The same for a run that is led here while others lead other shards: its output may come in by them.
+const LOOK_EVERY_HERE: Duration = Duration::from_secs(1);
+
 /// Followers of one node at a time, all runs together. Each holds a connection and up to a mebibyte of output.
 pub const FOLLOWERS_MAX: usize = 256;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Followers {
+    leaders: watch::Receiver<Leaders>,
     /// Kept beside the map, so that a node without followers pays nothing for them.
     count: AtomicUsize,
     followed: Mutex<Followed>,
@@ -49,6 +61,10 @@ pub enum NotNow {
 }
 
 impl Followers {
+    pub fn new(leaders: watch::Receiver<Leaders>) -> Self {
+        Followers { leaders, count: AtomicUsize::new(0), followed: Mutex::default() }
+    }
+
     pub fn follow(self: &Arc<Self>, run: RunId) -> Result<Follower, NotNow> {
         let mut followed = self.lock();
         if followed.is_closed {
@@ -61,7 +77,8 @@ impl Followers {
         let line = followed.runs.entry(run);
         let line = line.or_insert_with(|| Line { news: watch::Sender::new(()), followers: 0 });
         line.followers += 1;
-        Ok(Follower { followers: Arc::clone(self), run, news: line.news.subscribe() })
+        let leaders = self.leaders.clone();
+        Ok(Follower { followers: Arc::clone(self), run, news: line.news.subscribe(), leaders })
     }
 
     /// There is news of a run: call it after the store has it.
@@ -106,12 +123,32 @@ pub struct Follower {
     followers: Arc<Followers>,
     run: RunId,
     news: watch::Receiver<()>,
+    leaders: watch::Receiver<Leaders>,
 }
 
 impl Follower {
-    /// Waits for what came since the last call, or since following began. False: the node stops.
+    /// Waits for what came since the last call, or since following began; of a run that is led elsewhere, for the time
+    /// to look. False: the node stops.
     pub async fn news(&mut self) -> bool {
-        self.news.changed().await.is_ok()
+        loop {
+            let every = look_every(&self.leaders.borrow_and_update(), self.run);
+            tokio::select! {
+                changed = self.news.changed() => return changed.is_ok(),
+                () = tokio::time::sleep(every.unwrap_or_default()), if every.is_some() => return true,
+                () = leaders::changed(&mut self.leaders) => {}
+            }
+        }
+    }
+}
+
+/// None: whatever happens to the run wakes us.
+fn look_every(leaders: &Leaders, run: RunId) -> Option<Duration> {
+    if !leaders.is_here(run.shard()) {
+        Some(LOOK_EVERY)
+    } else if leaders.are_all_here() {
+        None
+    } else {
+        Some(LOOK_EVERY_HERE)
     }
 }
 
@@ -130,9 +167,12 @@ impl Drop for Follower {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
+    use crate::Leader;
+
+    fn alone() -> Arc<Followers> {
+        Arc::new(Followers::new(watch::channel(Leaders::alone(4)).1))
+    }
 
     async fn has_news(follower: &mut Follower) -> bool {
         tokio::time::timeout(Duration::from_millis(20), follower.news()).await == Ok(true)
@@ -140,7 +180,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_follower_hears_of_its_run_and_of_no_other() {
-        let followers = Arc::new(Followers::default());
+        let followers = alone();
         let (mut one, mut two) = (followers.follow(RunId(1)).unwrap(), followers.follow(RunId(2)).unwrap());
         followers.wake(RunId(1));
         followers.wake(RunId(1));
@@ -151,7 +191,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_leaves_makes_room_and_nothing_is_kept_of_them() {
-        let followers = Arc::new(Followers::default());
+        let followers = alone();
         let mut all: Vec<_> = (0..FOLLOWERS_MAX).map(|_| followers.follow(RunId(1)).unwrap()).collect();
         assert_eq!(followers.follow(RunId(2)).unwrap_err(), NotNow::TooMany);
         all.pop();
@@ -163,12 +203,24 @@ mod tests {
 
     #[tokio::test]
     async fn a_node_that_stops_sends_its_followers_home() {
-        let followers = Arc::new(Followers::default());
+        let followers = alone();
         let mut follower = followers.follow(RunId(1)).unwrap();
         followers.close();
         assert!(!follower.news().await);
         drop(follower);
         assert_eq!(followers.follow(RunId(1)).unwrap_err(), NotNow::Stopping);
         assert_eq!(followers.count.load(Ordering::Relaxed), 0);
+    }
+
+    #[tokio::test]
+    async fn who_follows_a_run_that_is_led_elsewhere_looks_by_itself_from_the_moment_it_is() {
+        let (lead, leaders) = watch::channel(Leaders::alone(1));
+        let followers = Arc::new(Followers::new(leaders));
+        let mut follower = followers.follow(RunId(1)).unwrap();
+        assert!(!has_news(&mut follower).await, "led here: it is woken, and looks at nothing");
+        let waiting = tokio::spawn(async move { follower.news().await });
+        lead.send_replace(Leaders::all(1, &Leader::At("127.0.0.1:1".into())));
+        let looked = tokio::time::timeout(Duration::from_secs(10), waiting).await;
+        assert!(looked.expect("it looks without being woken").unwrap());
     }
 }

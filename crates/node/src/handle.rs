@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use punctual_core::command::{Answer, Command, Refusal};
 use punctual_core::log::Chunk;
 use punctual_store::Store;
-use tokio::sync::{Notify, OwnedRwLockReadGuard, mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 
-use crate::calendars::Calendars;
+use crate::calendars::{Calendars, Held};
 use crate::followers::Followers;
+use crate::leaders::Leaders;
 use crate::metrics::Metrics;
+use crate::peers::Peers;
 
 /// Commands that wait to be taken by the loop. Beyond it, an asker waits for its turn: this is what slows a
 /// flood down to the speed of the commits.
@@ -22,7 +25,7 @@ pub(crate) struct Ask {
     pub(crate) command: Command,
     pub(crate) reply: oneshot::Sender<Result<Answer, Failure>>,
     /// Held until the answer, even if whoever asked has gone: what the command rests on stays as it is.
-    pub(crate) held: Option<OwnedRwLockReadGuard<()>>,
+    pub(crate) held: Option<Held>,
 }
 
 /// Why a command has no answer that says what it wanted.
@@ -34,9 +37,13 @@ pub enum Failure {
     /// The shard cannot decide now. Whether it happened is unknown; asking again with the same key is safe.
     #[error("{0}")]
     Unavailable(String),
-    /// Another node leads the shard, or nobody yet: nothing happened.
-    #[error("its shard is not led here; try again")]
-    Elsewhere,
+    /// Whoever was asked does not lead the shard, or could not be reached: nothing happened there.
+    #[error("{0}")]
+    NotLed(String),
+    /// It was sent to the leader, and the answer was lost. Whether it happened is unknown; asking again with the same
+    /// key is safe.
+    #[error("{0}")]
+    Unknown(String),
     /// There is no room to write: nothing happened.
     #[error("{0}")]
     Full(String),
@@ -77,24 +84,20 @@ pub struct Handle {
     pub(crate) followers: Arc<Followers>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) cluster_news: Arc<Notify>,
+    pub(crate) leaders: watch::Receiver<Leaders>,
+    pub(crate) peers: Arc<dyn Peers>,
+    /// How long a command may take to find its leader and be answered.
+    pub(crate) patience: Duration,
 }
 
 impl Handle {
-    /// Asks the leader of the command's shard; the answer comes after its commit.
-    pub async fn command(&self, command: Command) -> Result<Answer, Failure> {
+    /// Hands a command to the loop of this node, which leads its shard; the answer comes after its commit.
+    pub(crate) async fn carry_out(&self, command: Command) -> Result<Answer, Failure> {
         let (command, held) = self.look_up(command).await?;
-        self.ask(command, held).await?.await.map_err(|_| stopped())?
-    }
-
-    /// Sends a command off; its answer is waited for apart.
-    pub(crate) async fn ask(
-        &self,
-        command: Command,
-        held: Option<OwnedRwLockReadGuard<()>>,
-    ) -> Result<oneshot::Receiver<Result<Answer, Failure>>, Failure> {
         let (reply, answer) = oneshot::channel();
-        self.asks.send(Ask { command, reply, held }).await.map_err(|_| stopped())?;
-        Ok(answer)
+        let taken = self.asks.send(Ask { command, reply, held }).await;
+        taken.map_err(|_| Failure::NotLed("the node has stopped".to_owned()))?;
+        answer.await.map_err(|_| stopped())?
     }
 
     /// Reads go to the store directly: they need no leader and see only what is committed.

@@ -1,6 +1,9 @@
 //! Drives shards: a sans-IO [`Driver`], the loop that carries its inputs and outputs, and what tidies up behind them.
 
 pub mod handle;
+pub mod leaders;
+pub mod peers;
+pub mod forward;
 pub mod calendars;
 pub mod followers;
 pub mod metrics;
@@ -13,4 +16,6 @@ pub mod retention;
 pub use driver::{Driver, Input, Output, Wake};
 pub use followers::{Follower, Followers};
 pub use handle::{Failure, Handle};
+pub use leaders::{Forwarding, Leader, Leaders};
 pub use node::{Config, Link, Node, Nudge, Reporter};
+pub use peers::Peers;

@@ -13,21 +13,22 @@ use std::time::Duration;
 use punctual_core::Timestamp;
 use punctual_core::attempt::{Order, Report};
 use punctual_core::change::Batch;
-use punctual_core::ids::{RunId, Token, WorkerId};
+use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
 use punctual_core::limits::COMMIT_BATCH_MAX;
 use punctual_core::time::{Clock, Moment};
 use punctual_core::worker::Announcement;
 use punctual_engine::Ticket;
 use punctual_store::{Error, Store};
 use rustc_hash::FxHashMap;
-use tokio::sync::{Notify, OwnedRwLockReadGuard, mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tracing::{error, warn};
 
-use crate::calendars::{Calendars, Keeper};
+use crate::calendars::{Calendars, Held, Keeper};
 use crate::cluster::Cluster;
-use crate::driver::{Driver, Input, Output, Settings};
+use crate::driver::{self, Driver, Input, Output, Settings};
 use crate::followers::Followers;
 use crate::handle::{ASKS_MAX, Ask, Failure, Handle, Status, WorkerStatus};
+use crate::leaders::{Forwarding, Leader, Leaders};
 use crate::metrics::Metrics;
 
 /// Asks and reports handed to the driver before it settles down.
@@ -112,15 +113,38 @@ enum Linked {
 }
 
 impl Node {
-    /// Starts the loop on a thread of its own; store calls run on the caller's runtime.
+    /// Starts a node that is alone, or one of a cluster that finds its place in it by itself.
     pub fn start(config: Config) -> std::io::Result<Node> {
+        let shards = config.store.shards();
+        let Some(cluster) = &config.cluster else {
+            return Node::start_with(Forwarding::alone(shards), None, config);
+        };
+        let (say, leaders) = watch::channel(Leaders::all(shards, &Leader::Nobody));
+        let (peers, patience) = (Arc::clone(&cluster.peers), cluster.patience);
+        let forwarding = Forwarding { leaders, peers, patience, schedules: true };
+        Node::start_with(forwarding, Some(say), config)
+    }
+
+    /// Starts a node that is told by someone else who leads what.
+    pub fn start_in(forwarding: Forwarding, config: Config) -> std::io::Result<Node> {
+        Node::start_with(forwarding, None, config)
+    }
+
+    /// Starts the loop on a thread of its own; store calls run on the caller's runtime.
+    fn start_with(
+        forwarding: Forwarding,
+        leaders: Option<watch::Sender<Leaders>>,
+        config: Config,
+    ) -> std::io::Result<Node> {
         let (asks_in, asks) = mpsc::channel(ASKS_MAX);
         let (links_in, links) = mpsc::channel(REPORTS_MAX);
         let (status_in, status) = watch::channel(Status::default());
         let (stop_in, stop) = watch::channel(false);
         let (results_in, results) = mpsc::unbounded_channel();
         let news = Arc::new(Notify::new());
-        let (calendars, edits, settled) = Calendars::new();
+        // Alone: nobody is left who could name another leader.
+        let is_alone = forwarding.leaders.has_changed().is_err();
+        let (calendars, edits, settled) = Calendars::new(is_alone);
         let metrics = Arc::new(Metrics::default());
         let handle = Handle {
             asks: asks_in,
@@ -128,14 +152,17 @@ impl Node {
             store: Arc::clone(&config.store),
             spread: Arc::new(AtomicU64::new(0)),
             calendars,
-            followers: Arc::new(Followers::default()),
+            followers: Arc::new(Followers::new(forwarding.leaders.clone())),
             metrics: Arc::clone(&metrics),
             cluster_news: Arc::clone(&news),
+            leaders: forwarding.leaders,
+            peers: forwarding.peers,
+            patience: forwarding.patience,
         };
         let keeper = Keeper::new(handle.clone(), Arc::clone(&config.clock), edits, settled, stop.clone());
         let keeper = tokio::spawn(keeper.run());
         let settings = Settings {
-            shards: config.store.shards(),
+            shards: if forwarding.schedules { config.store.shards() } else { 0 },
             lanes: config.lanes,
             shard_lease: config.shard_lease,
             session: config.cluster.as_ref().map(|cluster| cluster.session.clone()),
@@ -152,6 +179,7 @@ impl Node {
             store: config.store,
             clock: config.clock,
             cluster: config.cluster,
+            leaders,
             cluster_news: news,
             runtime: tokio::runtime::Handle::current(),
             metrics,
@@ -225,6 +253,8 @@ async fn commit(store: &dyn Store, batches: Arc<Vec<Batch>>, metrics: &Metrics) 
 struct Carrier {
     driver: Driver,
     cluster: Option<Cluster>,
+    /// Where it is said who leads what; none: it never changes, or someone else says it.
+    leaders: Option<watch::Sender<Leaders>>,
     cluster_news: Arc<Notify>,
     followers: Arc<Followers>,
     store: Arc<dyn Store>,
@@ -254,7 +284,7 @@ struct Carrier {
 /// Who waits for an answer, and what stays as it is until then.
 struct Asker {
     reply: oneshot::Sender<Result<punctual_core::command::Answer, Failure>>,
-    _held: Option<OwnedRwLockReadGuard<()>>,
+    _held: Option<Held>,
 }
 
 enum Arrived {
@@ -273,6 +303,7 @@ impl Carrier {
             self.driver.settle_down(moment);
             self.carry_out();
             self.tell_status();
+            self.tell_leaders();
             if self.failed.is_some() || (self.stopping && self.in_flight == 0 && self.has_parted()) {
                 return self.leave().await;
             }
@@ -465,7 +496,7 @@ impl Carrier {
                     if let Err(error) = store.release(&shards, to).await {
                         warn!(%error, "shards could not be given up: they are taken when the session ends");
                     } else if let (Some(cluster), Some(address)) = (cluster, heir) {
-                        cluster.neighbours.nudge(&address).await;
+                        cluster.peers.wake(&address).await;
                     }
                     Input::Released
                 }
@@ -494,6 +525,24 @@ impl Carrier {
     fn heir_address(&self, output: &Output) -> Option<Arc<str>> {
         let Output::Release { heir: Some(heir), .. } = output else { return None };
         self.driver.members().iter().find(|member| member.id == *heir)?.address.clone()
+    }
+
+    fn tell_leaders(&self) {
+        let Some(leaders) = &self.leaders else { return };
+        let members = self.driver.members();
+        let address = |session| members.iter().find(|member| member.id == session)?.address.clone();
+        let shards = (0..self.store.shards()).map(|shard| match self.driver.leader(ShardId(shard)) {
+            driver::Leader::Here => Leader::Here,
+            driver::Leader::Session(session) => address(session).map_or(Leader::Nobody, Leader::At),
+            driver::Leader::Nobody => Leader::Nobody,
+        });
+        let now = Leaders { shards: shards.collect() };
+        leaders.send_if_modified(|said| {
+            *said != now && {
+                *said = now;
+                true
+            }
+        });
     }
 
     fn tell_status(&mut self) {

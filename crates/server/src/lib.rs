@@ -1,7 +1,7 @@
 //! The doors: how people and programs get in.
 //!
-//! A door translates, authorises and delegates to one `Handle`; it holds no rules, so doors cannot differ. Today there
-//! is one, REST. `listen` lets connections in, `routes` is the table of what is served (nothing is served that has no
+//! A door translates, authorises and delegates to one `Handle`; it holds no rules, so doors cannot differ. People and
+//! programs come by REST, other nodes by gRPC. `listen` lets connections in, `routes` is the table of what is served (nothing is served that has no
 //! row there), `openapi` describes it and `metrics` counts it.
 
 pub mod limits;
@@ -11,6 +11,7 @@ mod places;
 mod patience;
 mod routes;
 mod rest;
+pub mod grpc;
 mod openapi;
 mod metrics;
 

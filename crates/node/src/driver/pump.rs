@@ -190,9 +190,9 @@ impl Driver {
             };
             match &slot.standing {
                 Standing::Resting { full: true, .. } => self.refuse(waiting.ticket, slot::full()),
-                Standing::Elsewhere { .. } => self.refuse(waiting.ticket, Failure::Elsewhere),
+                Standing::Elsewhere { .. } => self.refuse(waiting.ticket, slot::not_led()),
                 Standing::Leading(_) if slot.leaving.is_some() => {
-                    self.refuse(waiting.ticket, Failure::Elsewhere);
+                    self.refuse(waiting.ticket, slot::not_led());
                 }
                 Standing::Leading(shard_value)
                     if slot.commands.is_empty() && shard_value.wants(&waiting.command).is_empty() =>

@@ -100,6 +100,10 @@ impl Slot {
     }
 }
 
+pub(super) fn not_led() -> Failure {
+    Failure::NotLed("its shard is led by another node; try again".to_owned())
+}
+
 pub(super) fn full() -> Failure {
     Failure::Full("the store has no room: nothing was written; free some space and try again".to_owned())
 }

@@ -6,9 +6,8 @@ use punctual_store::{Error, Session};
 
 use super::membership::{Membership, Move, View};
 use super::pump::weight_of_event;
-use super::slot::{Leaving, Standing};
+use super::slot::{self, Leaving, Standing};
 use super::{Driver, Output};
-use crate::handle::Failure;
 
 impl Driver {
     /// Says that we live when it is time to.
@@ -114,7 +113,7 @@ impl Driver {
 
     /// Leads a shard no longer, and claims it again no sooner than then.
     pub(super) fn step_down(&mut self, id: ShardId, until: Timestamp) {
-        self.throw_away(id, Standing::Elsewhere { until }, &Failure::Elsewhere);
+        self.throw_away(id, Standing::Elsewhere { until }, &slot::not_led());
         self.pool.forget(id);
         self.turn_away(id);
         let Some(slot) = self.slot(id) else { return };
@@ -128,7 +127,7 @@ impl Driver {
         let Some(slot) = self.slot(id) else { return };
         let waiting = std::mem::take(&mut slot.commands);
         for waiting in waiting {
-            self.refuse(waiting.ticket, Failure::Elsewhere);
+            self.refuse(waiting.ticket, slot::not_led());
         }
     }
 

@@ -16,6 +16,7 @@ use punctual_store::Error;
 use punctual_wire::Text;
 use punctual_wire::rest::{Code, EVENT_STREAM, Event, LogEnd, Page, Problem};
 use serde::{Deserialize, Serialize};
+use tokio::time::{Instant, timeout_at};
 
 use super::problem::Failed;
 use super::request::{Asked, RunAt};
@@ -47,7 +48,11 @@ pub(crate) fn last_event_id<T: FromStr<Err: Display>>(headers: &HeaderMap) -> Re
 
 /// Waits for news of a run.
 #[derive(Debug)]
-pub(crate) struct Waiting(Follower);
+pub(crate) struct Waiting {
+    follower: Follower,
+    /// When a sign of life is due. News is not one: it may be that there is time to look, and nothing is found.
+    quiet_at: Instant,
+}
 
 pub(crate) enum News {
     Some,
@@ -60,7 +65,8 @@ pub(crate) enum News {
 impl Waiting {
     /// From now on: whoever reads after this misses nothing.
     pub(crate) fn on(doors: &Doors, run: RunId) -> Result<Waiting, Failed> {
-        doors.handle.followers().follow(run).map(Waiting).map_err(|not_now| {
+        let waiting = |follower| Waiting { follower, quiet_at: Instant::now() + QUIET_MAX };
+        doors.handle.followers().follow(run).map(waiting).map_err(|not_now| {
             let code = match not_now {
                 NotNow::TooMany => Code::TooManyFollowers,
                 NotNow::Stopping => Code::Unavailable,
@@ -70,10 +76,13 @@ impl Waiting {
     }
 
     pub(crate) async fn news(&mut self) -> News {
-        match tokio::time::timeout(QUIET_MAX, self.0.news()).await {
+        match timeout_at(self.quiet_at, self.follower.news()).await {
             Ok(true) => News::Some,
             Ok(false) => News::Over,
-            Err(_) => News::Quiet,
+            Err(_) => {
+                self.quiet_at = Instant::now() + QUIET_MAX;
+                News::Quiet
+            }
         }
     }
 }

@@ -44,8 +44,9 @@ impl From<Failure> for Failed {
     fn from(failure: Failure) -> Self {
         Failed(match failure {
             Failure::Refused(refusal) => refusal.into(),
-            Failure::Unavailable(message) => Problem::new(Code::Unavailable, message),
-            failure @ Failure::Elsewhere => Problem::new(Code::Unavailable, failure.to_string()),
+            Failure::Unavailable(message) | Failure::NotLed(message) | Failure::Unknown(message) => {
+                Problem::new(Code::Unavailable, message)
+            }
             Failure::Full(message) => Problem::new(Code::Full, message),
         })
     }

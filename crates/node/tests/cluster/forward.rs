@@ -1,0 +1,175 @@
+//! A command finds the leader of its shard, or says honestly that it did not.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_core::command::{Answer, Command, Expect, PutJob};
+use punctual_core::ids::RunId;
+use punctual_core::job::Definition;
+use punctual_core::name::{Name, Namespace};
+use punctual_core::task::Task;
+use punctual_node::{Failure, Leaders};
+use punctual_store::memory::Memory;
+use punctual_store::{RunFilter, Store};
+
+use super::rig::{Fate, GONE, LONG, SHARDS, Told, at, leading, passing_on, store, submit};
+
+async fn runs(store: &Memory) -> usize {
+    store.runs(&RunFilter::default(), None, 100).await.unwrap().len()
+}
+
+fn name() -> Name {
+    "hello".parse().unwrap()
+}
+
+fn put(expect: Expect, description: &str) -> Command {
+    let definition =
+        Arc::new(Definition { description: description.to_owned(), ..Definition::of(Task::Noop) });
+    Command::PutJob(PutJob { namespace: Namespace::default(), name: name(), definition, expect })
+}
+
+fn pause() -> Command {
+    Command::PauseJob { namespace: Namespace::default(), name: name() }
+}
+
+/// What a command comes to on a node that passes it on, and how many runs there are then.
+async fn sent(command: Command, fates: &[Fate]) -> (Result<Answer, Failure>, Vec<String>, usize) {
+    let store = store();
+    let (leader, _lead) = leading(&store).await;
+    let peers = Told::new(leader.handle(), fates);
+    let (node, lead) = passing_on(&store, peers.clone(), LONG);
+    lead.send_replace(at("a:1"));
+    let answer = node.handle().command(command).await;
+    (answer, peers.asked(), runs(&store).await)
+}
+
+#[tokio::test]
+async fn a_command_is_carried_out_by_the_leader_of_its_shard_and_answered_by_whoever_was_asked() {
+    let (answer, asked, runs) = sent(submit(None), &[]).await;
+    assert!(matches!(answer, Ok(Answer::Run(_))), "{answer:?}");
+    assert_eq!((asked.len(), runs), (1, 1));
+}
+
+#[tokio::test]
+async fn a_refusal_of_the_leader_is_passed_on_as_it_is() {
+    let (answer, asked, _) = sent(pause(), &[]).await;
+    assert!(matches!(answer, Err(Failure::Refused(_))), "{answer:?}");
+    assert_eq!(asked.len(), 1);
+}
+
+#[tokio::test]
+async fn a_leader_that_cannot_be_reached_is_asked_again() {
+    let (answer, asked, runs) = sent(submit(None), &[Fate::Unreached, Fate::Unreached]).await;
+    assert!(matches!(answer, Ok(Answer::Run(_))), "{answer:?}");
+    assert_eq!((asked.len(), runs), (3, 1));
+}
+
+/// P6: nothing is done twice to find out whether it was done.
+#[tokio::test]
+async fn a_lost_answer_of_a_command_without_a_key_is_unknown_and_it_is_not_sent_again() {
+    for (fate, happened) in [(Fate::AnswerLost, 1), (Fate::Lost, 0)] {
+        let (answer, asked, runs) = sent(submit(None), &[fate]).await;
+        assert!(matches!(answer, Err(Failure::Unknown(_))), "{answer:?}");
+        assert_eq!((asked.len(), runs), (1, happened));
+    }
+}
+
+/// P6: a repetition under the same key has one effect and the same answer.
+#[tokio::test]
+async fn a_lost_answer_of_a_command_with_a_key_is_asked_for_again_and_there_is_one_run() {
+    for fate in [Fate::AnswerLost, Fate::Lost] {
+        let (answer, asked, runs) = sent(submit(Some("k")), &[fate, Fate::Unreached, fate]).await;
+        assert!(matches!(answer, Ok(Answer::Run(_) | Answer::Existing(_))), "{answer:?}");
+        assert_eq!((asked.len(), runs), (4, 1));
+    }
+}
+
+/// The second try is refused because the first one went through: "nothing happened" would be a lie.
+#[tokio::test]
+async fn a_refusal_after_a_lost_answer_says_nothing() {
+    let store = store();
+    let (leader, _lead) = leading(&store).await;
+    leader.handle().command(put(Expect::Absent, "one")).await.unwrap();
+    let peers = Told::new(leader.handle(), &[Fate::AnswerLost]);
+    let (node, lead) = passing_on(&store, peers.clone(), LONG);
+    lead.send_replace(at("a:1"));
+    let answer = node.handle().command(put(Expect::Revision(1), "two")).await;
+    assert!(matches!(answer, Err(Failure::Unknown(_))), "{answer:?}");
+    assert_eq!(store.job(&Namespace::default(), &name()).await.unwrap().unwrap().revision, 2);
+    // And what is the same when it is done twice has its answer.
+    peers.fates.lock().unwrap().push_back(Fate::AnswerLost);
+    let answer = node.handle().command(pause()).await;
+    assert!(matches!(&answer, Ok(Answer::Job { job, .. }) if job.paused), "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_command_waits_for_a_leader_and_goes_to_the_one_that_is_named() {
+    let store = store();
+    let (leader, _lead) = leading(&store).await;
+    let peers = Told::new(leader.handle(), &[]);
+    let (node, lead) = passing_on(&store, peers.clone(), LONG);
+    let handle = node.handle();
+    let waiting = tokio::spawn(async move { handle.command(submit(None)).await });
+    // Nobody is asked while nobody leads: it is on its way when the leader is named.
+    tokio::task::yield_now().await;
+    assert_eq!(peers.asked(), Vec::<String>::new());
+    lead.send_replace(at("b:2"));
+    assert!(waiting.await.unwrap().is_ok());
+    assert_eq!(peers.asked(), ["b:2"]);
+}
+
+#[tokio::test]
+async fn a_leader_that_gave_the_shard_away_is_left_for_the_one_that_has_it() {
+    let store = store();
+    let (leader, _lead) = leading(&store).await;
+    let (former, former_lead) = passing_on(&store, Told::new(leader.handle(), &[]), LONG);
+    former_lead.send_replace(at("elsewhere:1"));
+    let refused = former.handle().command_here(submit(None)).await;
+    assert!(matches!(refused, Err(Failure::NotLed(_))), "it never passes on what was passed on: {refused:?}");
+
+    let peers = Told::new(leader.handle(), &[]);
+    let (node, lead) = passing_on(&store, peers.clone(), LONG);
+    lead.send_replace(at(GONE));
+    let handle = node.handle();
+    let waiting = tokio::spawn(async move { handle.command(submit(None)).await });
+    while peers.asked().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    lead.send_replace(at("newer:2"));
+    assert!(waiting.await.unwrap().is_ok());
+    let mut asked = peers.asked();
+    asked.dedup();
+    assert_eq!(asked, [GONE, "newer:2"]);
+    assert_eq!(runs(&store).await, 1);
+}
+
+#[tokio::test]
+async fn without_a_leader_a_command_ends_when_patience_does_and_nothing_happened() {
+    let store = store();
+    let (node, _lead) = passing_on(&store, Arc::new(Told::default()), Duration::from_millis(50));
+    let answer = node.handle().command(submit(None)).await;
+    assert!(matches!(answer, Err(Failure::Unavailable(_))), "{answer:?}");
+    assert_eq!(runs(&store).await, 0);
+}
+
+#[tokio::test]
+async fn an_id_of_a_shard_that_is_not_there_is_no_run_on_any_node() {
+    let store = store();
+    let (node, lead) = passing_on(&store, Arc::new(Told::default()), LONG);
+    lead.send_replace(at("a:1"));
+    let run = RunId((1 << 40) | (i64::from(SHARDS) << 12));
+    let cancel = Command::CancelRun { namespace: Namespace::default(), run };
+    let answer = node.handle().command(cancel).await;
+    assert!(matches!(answer, Err(Failure::Refused(_))), "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_node_that_stops_keeps_nobody_waiting() {
+    let store = store();
+    let (node, lead) = leading(&store).await;
+    let handle = node.handle();
+    node.shut_down().await;
+    assert!(matches!(handle.command(submit(None)).await, Err(Failure::Unavailable(_))));
+    assert!(matches!(handle.command_here(submit(None)).await, Err(Failure::NotLed(_))), "nothing happened");
+    lead.send_replace(Leaders::alone(SHARDS));
+}

@@ -1,0 +1,7 @@
+//! Nodes that share a store: one leads, another passes on.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
+mod calendars;
+mod forward;
+mod rig;

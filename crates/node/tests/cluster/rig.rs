@@ -1,0 +1,137 @@
+//! Nodes on one memory store, and peers that are one call away or do as they are told.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use punctual_core::Timestamp;
+use punctual_core::command::{Answer, Command, Key, Submit};
+use punctual_core::job::Definition;
+use punctual_core::name::Namespace;
+use punctual_core::task::Task;
+use punctual_core::time::Clock;
+use punctual_node::{Config, Failure, Forwarding, Handle, Leader, Leaders, Node, Peers};
+use punctual_store::Store;
+use punctual_store::memory::Memory;
+use tokio::sync::watch;
+
+pub(crate) const SHARDS: u16 = 4;
+/// The address of a node that cannot be reached.
+pub(crate) const GONE: &str = "gone:1";
+/// Long enough for everything that should happen.
+pub(crate) const LONG: Duration = Duration::from_secs(30);
+
+#[derive(Debug)]
+struct Standing;
+
+impl Clock for Standing {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(1_800_000_000_000)
+    }
+
+    fn until(&self, instant: Timestamp) -> Duration {
+        if instant > self.now() { Duration::from_secs(3600) } else { Duration::ZERO }
+    }
+}
+
+pub(crate) fn store() -> Arc<Memory> {
+    Arc::new(Memory::new(SHARDS))
+}
+
+fn config(store: &Arc<Memory>) -> Config {
+    Config {
+        store: Arc::clone(store) as Arc<dyn Store>,
+        clock: Arc::new(Standing),
+        lanes: 1,
+        attempt_lease: Duration::from_secs(15),
+        shard_lease: Duration::from_secs(3),
+        cluster: None,
+    }
+}
+
+/// A node that leads every shard and knows that there are others; whoever has the sender may say otherwise.
+pub(crate) async fn leading(store: &Arc<Memory>) -> (Node, watch::Sender<Leaders>) {
+    let (lead, leaders) = watch::channel(Leaders::alone(SHARDS));
+    let forwarding =
+        Forwarding { leaders, peers: Arc::new(Told::default()), patience: LONG, schedules: true };
+    let node = Node::start_in(forwarding, config(store)).unwrap();
+    assert!(node.handle().wait_until(|status| status.ready && status.shards_led > 0).await);
+    (node, lead)
+}
+
+/// A node that leads nothing.
+pub(crate) fn passing_on(
+    store: &Arc<Memory>,
+    peers: Arc<dyn Peers>,
+    patience: Duration,
+) -> (Node, watch::Sender<Leaders>) {
+    let (lead, leaders) = watch::channel(Leaders::all(SHARDS, &Leader::Nobody));
+    let forwarding = Forwarding { leaders, peers, patience, schedules: false };
+    (Node::start_in(forwarding, config(store)).unwrap(), lead)
+}
+
+pub(crate) fn at(address: &str) -> Leaders {
+    Leaders::all(SHARDS, &Leader::At(address.into()))
+}
+
+/// What becomes of one command that a peer is asked.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Fate {
+    /// It is carried out and answered.
+    Answered,
+    /// It is carried out, and the answer is lost.
+    AnswerLost,
+    /// It is lost on its way; nobody can tell that from a lost answer.
+    Lost,
+    /// It never leaves.
+    Unreached,
+}
+
+/// Peers that are one call away, with a fate for each command in turn; after the last one, all are answered.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    pub(crate) leader: Option<Handle>,
+    pub(crate) fates: Mutex<VecDeque<Fate>>,
+    /// Whom was asked.
+    pub(crate) asked: Mutex<Vec<String>>,
+}
+
+impl Told {
+    pub(crate) fn new(leader: Handle, fates: &[Fate]) -> Arc<Told> {
+        let fates = Mutex::new(fates.iter().copied().collect());
+        Arc::new(Told { leader: Some(leader), fates, asked: Mutex::default() })
+    }
+
+    pub(crate) fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+#[async_trait]
+impl Peers for Told {
+    async fn ask(&self, address: &str, command: &Command, _: Duration) -> Result<Answer, Failure> {
+        self.asked.lock().unwrap().push(address.to_owned());
+        if address == GONE {
+            return Err(Failure::NotLed("cannot be reached".to_owned()));
+        }
+        let fate = self.fates.lock().unwrap().pop_front().unwrap_or(Fate::Answered);
+        let leader = self.leader.as_ref().filter(|_| fate != Fate::Unreached);
+        let Some(leader) = leader else { return Err(Failure::NotLed("cannot be reached".to_owned())) };
+        if fate == Fate::Lost {
+            return Err(Failure::Unknown("lost".to_owned()));
+        }
+        let answer = leader.command_here(command.clone()).await;
+        if fate == Fate::AnswerLost { Err(Failure::Unknown("lost".to_owned())) } else { answer }
+    }
+}
+
+pub(crate) fn submit(key: Option<&str>) -> Command {
+    Command::Submit(Submit {
+        namespace: Namespace::default(),
+        definition: Arc::new(Definition::of(Task::Noop)),
+        due: None,
+        key: key.map(|text| Key { text: text.into(), kept: Duration::from_secs(60) }),
+        spread: 1,
+    })
+}

@@ -1,0 +1,3 @@
+//! gRPC: what programs say to each other.
+
+pub mod peer;

@@ -1,0 +1,75 @@
+//! What scheduling nodes ask each other: the service that a node offers to its peers, and the way to theirs.
+//!
+//! A command that comes in here is carried out by this very node or not at all: it is never passed on, so nothing can
+//! go round in circles. Who asks proves itself by a key that is kept in the store, which only nodes can read.
+
+mod dial;
+mod key;
+
+use punctual_node::{Failure, Handle};
+use punctual_wire::grpc::peer::{self, MESSAGE_BYTES_MAX};
+use punctual_wire::grpc::v1::peer_server::{Peer, PeerServer};
+use punctual_wire::grpc::v1::{AskRequest, AskResponse, WakeRequest, WakeResponse};
+use tonic::service::interceptor::InterceptedService;
+use tonic::{Request, Response, Status};
+use tracing::error;
+
+pub use dial::Dialled;
+pub use key::{Key, OFFER_BYTES};
+
+/// The service as it is mounted: nothing of a request is read before its key was looked at.
+pub type Service = InterceptedService<PeerServer<Answering>, Key>;
+
+pub fn service(handle: Handle, key: Key) -> Service {
+    let server = PeerServer::new(Answering { handle })
+        .max_decoding_message_size(MESSAGE_BYTES_MAX)
+        .max_encoding_message_size(MESSAGE_BYTES_MAX);
+    InterceptedService::new(server, key)
+}
+
+/// Answers peers.
+#[derive(Debug)]
+pub struct Answering {
+    handle: Handle,
+}
+
+#[tonic::async_trait]
+impl Peer for Answering {
+    async fn ask(&self, request: Request<AskRequest>) -> Result<Response<AskResponse>, Status> {
+        let command =
+            peer::command(request.get_ref()).map_err(|error| Status::invalid_argument(error.to_string()))?;
+        let result = self.handle.command_here(command).await.map_err(told);
+        peer::response(&result).map(Response::new).map_err(|error| {
+            error!(%error, "an answer to a peer cannot be written");
+            Status::internal("the answer cannot be written")
+        })
+    }
+
+    async fn wake(&self, _: Request<WakeRequest>) -> Result<Response<WakeResponse>, Status> {
+        self.handle.look_at_cluster();
+        Ok(Response::new(WakeResponse {}))
+    }
+}
+
+fn told(failure: Failure) -> peer::Failure {
+    match failure {
+        Failure::Refused(refusal) => peer::Failure::Refused(refusal),
+        Failure::NotLed(why) => peer::Failure::NotLed(why),
+        Failure::Unavailable(why) => peer::Failure::Unavailable(why),
+        Failure::Unknown(why) => peer::Failure::Unknown(why),
+        Failure::Full(why) => peer::Failure::Full(why),
+    }
+}
+
+fn heard(failure: peer::Failure) -> Failure {
+    match failure {
+        peer::Failure::Refused(refusal) => Failure::Refused(refusal),
+        peer::Failure::NotLed(why) => Failure::NotLed(why),
+        peer::Failure::Unavailable(why) => Failure::Unavailable(why),
+        peer::Failure::Unknown(why) => Failure::Unknown(why),
+        peer::Failure::Full(why) => Failure::Full(why),
+    }
+}
+
+#[cfg(test)]
+mod tests;

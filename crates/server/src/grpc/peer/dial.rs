@@ -1,0 +1,162 @@
+//! The way to the peers: one connection to each, made when it is first needed and again when it broke.
+//!
+//! What matters is to know whether a command can have arrived. It cannot if there was no connection, or if the peer
+//! turned it away; in every other case without an answer nobody knows.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::io::ErrorKind;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use punctual_core::command::{Answer, Command};
+use punctual_node::{Failure, Peers};
+use punctual_wire::grpc::peer::{self, MESSAGE_BYTES_MAX};
+use punctual_wire::grpc::v1::WakeRequest;
+use punctual_wire::grpc::v1::peer_client::PeerClient;
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout, timeout_at};
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, ConnectError, Request, Status};
+use tracing::{debug, warn};
+
+use super::{Key, heard};
+
+/// Peers that there are connections to. One that has nothing under way makes room for another.
+const PEERS_MAX: usize = 64;
+/// Requests under way to one peer. Beyond it, whoever asks waits for a turn.
+const REQUESTS_MAX: usize = 1024;
+/// A peer is near: one that takes longer is not there.
+const CONNECT_TIME: Duration = Duration::from_secs(1);
+/// How often a quiet connection is tried, and how long the answer may take: a machine that vanished says no goodbye.
+const PING_EVERY: Duration = Duration::from_secs(2);
+const PING_TIME: Duration = Duration::from_secs(2);
+
+/// Peers that are dialled.
+#[derive(Debug)]
+pub struct Dialled {
+    key: Key,
+    lines: Mutex<HashMap<String, Arc<Line>>>,
+}
+
+#[derive(Debug)]
+struct Line {
+    client: PeerClient<Channel>,
+    room: Semaphore,
+}
+
+impl Dialled {
+    pub fn new(key: Key) -> Self {
+        Dialled { key, lines: Mutex::default() }
+    }
+
+    fn line(&self, address: &str) -> Result<Arc<Line>, Failure> {
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(line) = lines.get(address) {
+            return Ok(Arc::clone(line));
+        }
+        if lines.len() >= PEERS_MAX {
+            lines.retain(|_, line| Arc::strong_count(line) > 1);
+        }
+        if lines.len() >= PEERS_MAX {
+            return Err(Failure::NotLed("this node has too many peers to talk to one more now".to_owned()));
+        }
+        let line = Arc::new(Line::to(address)?);
+        lines.insert(address.to_owned(), Arc::clone(&line));
+        Ok(line)
+    }
+}
+
+impl Line {
+    fn to(address: &str) -> Result<Line, Failure> {
+        let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(|error| {
+            warn!(address, %error, "a peer announced an address that is none");
+            unreached()
+        })?;
+        let channel = endpoint
+            .connect_timeout(CONNECT_TIME)
+            .http2_keep_alive_interval(PING_EVERY)
+            .keep_alive_timeout(PING_TIME)
+            .keep_alive_while_idle(true)
+            .tcp_nodelay(true)
+            .connect_lazy();
+        let client = PeerClient::new(channel)
+            .max_decoding_message_size(MESSAGE_BYTES_MAX)
+            .max_encoding_message_size(MESSAGE_BYTES_MAX);
+        Ok(Line { client, room: Semaphore::new(REQUESTS_MAX) })
+    }
+}
+
+#[tonic::async_trait]
+impl Peers for Dialled {
+    async fn ask(&self, address: &str, command: &Command, deadline: Duration) -> Result<Answer, Failure> {
+        let until = Instant::now() + deadline;
+        let line = self.line(address)?;
+        let message = peer::request(command).map_err(|error| Failure::NotLed(error.to_string()))?;
+        let Ok(Ok(_turn)) = timeout_at(until, line.room.acquire()).await else {
+            let message = "as much as may be is being asked of the node that leads its shard; try again";
+            return Err(Failure::NotLed(message.to_owned()));
+        };
+        let mut request = Request::new(message);
+        self.key.put_on(&mut request);
+        let mut client = line.client.clone();
+        match timeout_at(until, client.ask(request)).await {
+            Ok(Ok(response)) => match peer::result(response.get_ref()) {
+                Ok(result) => result.map_err(heard),
+                Err(error) => Err(Failure::Unknown(error.to_string())),
+            },
+            Ok(Err(status)) => Err(without_answer(address, &status)),
+            Err(_) => {
+                Err(Failure::Unknown("the node that leads its shard did not answer in time".to_owned()))
+            }
+        }
+    }
+
+    async fn refuses(&self, address: &str) -> bool {
+        let dialled = timeout(CONNECT_TIME, TcpStream::connect(address)).await;
+        matches!(dialled, Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused)
+    }
+
+    async fn wake(&self, address: &str) {
+        let Ok(line) = self.line(address) else { return };
+        let mut request = Request::new(WakeRequest {});
+        self.key.put_on(&mut request);
+        if !matches!(timeout(CONNECT_TIME, line.client.clone().wake(request)).await, Ok(Ok(_))) {
+            debug!(address, "a peer was not woken; it looks by itself within a second");
+        }
+    }
+}
+
+fn without_answer(address: &str, status: &Status) -> Failure {
+    match status.code() {
+        Code::Unauthenticated | Code::PermissionDenied | Code::Unimplemented | Code::InvalidArgument => {
+            warn!(address, %status, "a peer turned a command away");
+            unreached()
+        }
+        _ if was_never_connected(status) => {
+            debug!(address, %status, "a peer cannot be reached");
+            unreached()
+        }
+        _ => {
+            warn!(address, %status, "the answer of a peer was lost");
+            Failure::Unknown("the answer of the node that leads its shard was lost".to_owned())
+        }
+    }
+}
+
+fn was_never_connected(status: &Status) -> bool {
+    let mut cause = status.source();
+    while let Some(error) = cause {
+        if error.is::<ConnectError>() {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+/// Where it is and why, the log says; whoever asked can do nothing about it.
+fn unreached() -> Failure {
+    Failure::NotLed("the node that leads its shard cannot be reached now; try again".to_owned())
+}

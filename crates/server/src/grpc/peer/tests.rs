@@ -1,0 +1,320 @@
+//! Two nodes on one store, over a real connection: one leads, the other has the doors.
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::http::{Method, StatusCode};
+use futures_util::StreamExt;
+use punctual_core::Timestamp;
+use punctual_core::command::{Command, Key as Idempotency, Submit};
+use punctual_core::job::Definition;
+use punctual_core::name::Namespace;
+use punctual_core::task::Task;
+use punctual_core::time::Clock;
+use punctual_node::{Config, Forwarding, Leader, Leaders, Node, Peers};
+use punctual_store::memory::Memory;
+use punctual_store::{RunFilter, Store};
+use punctual_wire::grpc::v1::peer_client::PeerClient;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{mpsc, watch};
+use tonic::Code;
+use tonic::transport::server::TcpIncoming;
+use tonic::transport::{Endpoint, Server};
+use tower::ServiceExt;
+
+use super::*;
+use crate::{Doors, Settings, router};
+
+const SHARDS: u16 = 4;
+const LONG: Duration = Duration::from_secs(30);
+const SHORT: Duration = Duration::from_millis(5);
+const JOBS: &str = "/api/v1/namespaces/default/jobs";
+const RUNS: &str = "/api/v1/namespaces/default/runs";
+
+#[derive(Debug)]
+struct Standing;
+
+impl Clock for Standing {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(1_800_000_000_000)
+    }
+
+    fn until(&self, instant: Timestamp) -> Duration {
+        if instant > self.now() { Duration::from_secs(3600) } else { Duration::ZERO }
+    }
+}
+
+/// A service on a free port, with a runtime of its own: when it is dropped its connections end where they are.
+struct Served {
+    address: SocketAddr,
+    runtime: Option<Runtime>,
+}
+
+impl Served {
+    async fn new<P: Peer>(service: InterceptedService<PeerServer<P>, Key>) -> Served {
+        Served::at("127.0.0.1:0".parse().unwrap(), service).await
+    }
+
+    async fn at<P: Peer>(address: SocketAddr, service: InterceptedService<PeerServer<P>, Key>) -> Served {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let listener = runtime.spawn(listen(address)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let serving = Server::builder().add_service(service).serve_with_incoming(TcpIncoming::from(listener));
+        runtime.spawn(async move { drop(serving.await) });
+        Served { address, runtime: Some(runtime) }
+    }
+
+    fn leads(&self) -> Leaders {
+        Leaders::all(SHARDS, &Leader::At(self.address.to_string().into()))
+    }
+}
+
+/// Whoever had the port may still be on the way out.
+async fn listen(address: SocketAddr) -> TcpListener {
+    loop {
+        match TcpListener::bind(address).await {
+            Ok(listener) => return listener,
+            Err(error) if error.kind() == ErrorKind::AddrInUse => tokio::time::sleep(SHORT).await,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+fn config(store: &Arc<Memory>) -> Config {
+    Config {
+        store: Arc::clone(store) as Arc<dyn Store>,
+        clock: Arc::new(Standing),
+        lanes: 1,
+        attempt_lease: Duration::from_secs(15),
+        shard_lease: Duration::from_secs(3),
+        cluster: None,
+    }
+}
+
+struct Scene {
+    store: Arc<Memory>,
+    key: Key,
+    /// Leads every shard.
+    leader: Node,
+    /// Leads nothing.
+    node: Node,
+    lead: watch::Sender<Leaders>,
+    /// The doors of the one that leads nothing.
+    router: Router,
+}
+
+impl Scene {
+    async fn new(patience: Duration) -> Scene {
+        let store = Arc::new(Memory::new(SHARDS));
+        // Two nodes start: the first one's offer is everybody's key.
+        let key = Key::agree(&*store, &[7; OFFER_BYTES]).await.unwrap();
+        let same = Key::agree(&*store, &[8; OFFER_BYTES]).await.unwrap();
+        assert!(key == same);
+        let leader = Node::start(config(&store)).unwrap();
+        assert!(leader.handle().wait_until(|status| status.ready).await);
+        let (lead, leaders) = watch::channel(Leaders::all(SHARDS, &Leader::Nobody));
+        let peers = Arc::new(Dialled::new(same));
+        let forwarding = Forwarding { leaders, peers, patience, schedules: false };
+        let node = Node::start_in(forwarding, config(&store)).unwrap();
+        let doors = Doors::new(node.handle(), Arc::new(Standing), "test", Settings::default());
+        Scene { store, key, leader, node, lead, router: router(doors) }
+    }
+
+    fn service(&self) -> Service {
+        service(self.leader.handle(), self.key.clone())
+    }
+
+    async fn send(&self, method: Method, path: &str, body: Value) -> (StatusCode, String, Value) {
+        let request = axum::http::Request::builder().method(method).uri(path);
+        let request = request.header("content-type", "application/json");
+        let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
+        let response = self.router.clone().oneshot(request.body(body).unwrap()).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let after = parts.headers.get("retry-after").map_or("", |value| value.to_str().unwrap()).to_owned();
+        let bytes = to_bytes(body, usize::MAX).await.unwrap();
+        (parts.status, after, serde_json::from_slice(&bytes).unwrap_or_default())
+    }
+
+    async fn runs(&self) -> usize {
+        self.store.runs(&RunFilter::default(), None, 100).await.unwrap().len()
+    }
+}
+
+fn submit(key: Option<&str>) -> Command {
+    Command::Submit(Submit {
+        namespace: Namespace::default(),
+        definition: Arc::new(Definition::of(Task::Noop)),
+        due: None,
+        key: key.map(|text| Idempotency { text: text.into(), kept: Duration::from_secs(60) }),
+        spread: 1,
+    })
+}
+
+#[tokio::test]
+async fn a_door_of_a_node_that_leads_nothing_does_all_that_a_door_does() {
+    let scene = Scene::new(LONG).await;
+    let served = Served::new(scene.service()).await;
+    scene.lead.send_replace(served.leads());
+    let path = format!("{JOBS}/hello");
+    let (status, _, job) = scene.send(Method::PUT, &path, json!({ "task": { "noop": {} } })).await;
+    assert_eq!((status.as_u16(), &job["name"]), (201, &json!("hello")), "{job}");
+    let (status, _, run) = scene.send(Method::POST, &format!("{path}/run"), json!({})).await;
+    assert_eq!(status, 201, "{run}");
+    let (status, _, read) =
+        scene.send(Method::GET, &format!("{RUNS}/{}", run["id"].as_str().unwrap()), Value::Null).await;
+    assert_eq!((status.as_u16(), &read["job"]), (200, &json!("hello")), "{read}");
+    let (status, _, _) = scene.send(Method::POST, &format!("{path}/pause"), json!({})).await;
+    assert_eq!(status, 200);
+    // A refusal is the same wherever it is made.
+    let (status, _, problem) = scene.send(Method::POST, &format!("{JOBS}/none/run"), json!({})).await;
+    assert_eq!((status.as_u16(), &problem["code"]), (404, &json!("no_such_job")), "{problem}");
+    let (status, _, _) = scene.send(Method::DELETE, &path, Value::Null).await;
+    assert_eq!(status, 204);
+}
+
+#[tokio::test]
+async fn who_has_not_the_key_of_the_cluster_is_not_answered() {
+    let scene = Scene::new(Duration::from_millis(300)).await;
+    let served = Served::new(scene.service()).await;
+    let channel = Endpoint::from_shared(format!("http://{}", served.address)).unwrap().connect_lazy();
+    let mut stranger = PeerClient::new(channel);
+    let wrong = Key::of(&[9; OFFER_BYTES]);
+    for key in [None, Some(&wrong)] {
+        let mut request = Request::new(peer::request(&submit(None)).unwrap());
+        if let Some(key) = key {
+            key.put_on(&mut request);
+        }
+        assert_eq!(stranger.ask(request).await.unwrap_err().code(), Code::Unauthenticated);
+    }
+    // A node of another cluster at the address: nothing happens, and it is not unknown either.
+    let address = served.address.to_string();
+    let failure = Dialled::new(wrong).ask(&address, &submit(None), LONG).await.unwrap_err();
+    assert!(matches!(failure, Failure::NotLed(_)), "{failure:?}");
+    assert_eq!(scene.runs().await, 0);
+    assert!(!format!("{:?}", scene.key).contains("07"), "a key is not printed");
+}
+
+#[tokio::test]
+async fn without_a_leader_a_door_waits_and_then_says_when_to_come_back() {
+    let scene = Scene::new(Duration::from_millis(100)).await;
+    let unreachable = Leader::At("127.0.0.1:1".into());
+    for leader in [Leader::Nobody, unreachable] {
+        scene.lead.send_replace(Leaders::all(SHARDS, &leader));
+        let (status, retry_after, problem) =
+            scene.send(Method::POST, RUNS, json!({ "task": { "noop": {} } })).await;
+        assert_eq!((status.as_u16(), retry_after.as_str()), (503, "1"), "{problem}");
+        assert_eq!(problem["code"], "unavailable");
+    }
+    // Reads need no leader.
+    assert_eq!(scene.send(Method::GET, RUNS, Value::Null).await.0, 200);
+    assert_eq!(scene.runs().await, 0);
+}
+
+#[tokio::test]
+async fn a_leader_that_comes_back_at_its_address_is_found_again() {
+    let scene = Scene::new(LONG).await;
+    let served = Served::new(scene.service()).await;
+    scene.lead.send_replace(served.leads());
+    scene.node.handle().command(submit(None)).await.unwrap();
+    let address = served.address;
+    drop(served);
+    let handle = scene.node.handle();
+    let waiting = tokio::spawn(async move { handle.command(submit(Some("k"))).await });
+    let _served = Served::at(address, scene.service()).await;
+    waiting.await.unwrap().unwrap();
+    assert_eq!(scene.runs().await, 2);
+}
+
+/// Takes commands and never answers.
+struct Silent(mpsc::UnboundedSender<()>);
+
+#[tonic::async_trait]
+impl Peer for Silent {
+    async fn ask(&self, _: Request<AskRequest>) -> Result<Response<AskResponse>, Status> {
+        self.0.send(()).unwrap();
+        std::future::pending().await
+    }
+
+    async fn wake(&self, _: Request<WakeRequest>) -> Result<Response<WakeResponse>, Status> {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test]
+async fn a_leader_killed_before_it_answers_leaves_it_unknown_or_is_asked_again_under_the_key() {
+    let scene = Scene::new(LONG).await;
+    let living = Served::new(scene.service()).await;
+    for key in [None, Some("k")] {
+        let (taken_in, mut taken) = mpsc::unbounded_channel();
+        let silent = InterceptedService::new(PeerServer::new(Silent(taken_in)), scene.key.clone());
+        let dying = Served::new(silent).await;
+        scene.lead.send_replace(dying.leads());
+        let handle = scene.node.handle();
+        let asking = tokio::spawn(async move { handle.command(submit(key)).await });
+        taken.recv().await.unwrap();
+        drop(dying);
+        scene.lead.send_replace(living.leads());
+        let answer = asking.await.unwrap();
+        match key {
+            None => assert!(matches!(answer, Err(Failure::Unknown(_))), "{answer:?}"),
+            Some(_) => assert!(answer.is_ok(), "{answer:?}"),
+        }
+    }
+    assert_eq!(scene.runs().await, 1);
+}
+
+#[tokio::test]
+async fn an_answer_that_does_not_come_in_time_is_unknown_and_a_door_says_so() {
+    let scene = Scene::new(Duration::from_millis(200)).await;
+    let (taken_in, mut taken) = mpsc::unbounded_channel();
+    let silent = InterceptedService::new(PeerServer::new(Silent(taken_in)), scene.key.clone());
+    let served = Served::new(silent).await;
+    scene.lead.send_replace(served.leads());
+    let (status, retry_after, problem) =
+        scene.send(Method::POST, RUNS, json!({ "task": { "noop": {} } })).await;
+    assert_eq!((status.as_u16(), retry_after.as_str()), (503, "1"), "{problem}");
+    assert!(taken.recv().await.is_some() && taken.try_recv().is_err(), "it was sent, and sent once");
+}
+
+#[tokio::test]
+async fn whoever_follows_a_run_on_another_node_hears_how_it_ends() {
+    let scene = Scene::new(LONG).await;
+    let served = Served::new(scene.service()).await;
+    scene.lead.send_replace(served.leads());
+    let (_, _, run) = scene.send(Method::POST, RUNS, json!({ "task": { "noop": {} } })).await;
+    let path = format!("{RUNS}/{}", run["id"].as_str().unwrap());
+    let request = axum::http::Request::get(format!("{path}/events?follow=true")).body(Body::empty()).unwrap();
+    let response = scene.router.clone().oneshot(request).await.unwrap();
+    assert_eq!(response.status(), 200);
+    let mut events = response.into_body().into_data_stream();
+    let mut heard = String::new();
+    while !heard.contains("event: change") {
+        heard += &String::from_utf8_lossy(&events.next().await.unwrap().unwrap());
+    }
+    assert!(!heard.contains("event: end"), "{heard}");
+    // No worker is there to take it: it ends when someone says so, on the node that leads it.
+    let run = run["id"].as_str().unwrap().parse().unwrap();
+    let cancel = Command::CancelRun { namespace: Namespace::default(), run };
+    scene.leader.handle().command(cancel).await.unwrap();
+    let rest = async {
+        while let Some(frames) = events.next().await {
+            heard += &String::from_utf8_lossy(&frames.unwrap());
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), rest).await.expect("long before anyone gives up");
+    assert!(heard.contains("event: end") && heard.contains("cancelled"), "{heard}");
+}
