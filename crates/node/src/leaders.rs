@@ -76,6 +76,6 @@ impl Forwarding {
 /// Waits until something else was said. Nobody left to say it: it stays as it is.
 pub(crate) async fn changed(leaders: &mut watch::Receiver<Leaders>) {
     if leaders.changed().await.is_err() {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }

@@ -2,7 +2,7 @@
 
 pub mod peer;
 
-#[expect(clippy::all, reason = "made by a program")]
+#[expect(clippy::allow_attributes, reason = "made by a program")]
 pub mod v1 {
     tonic::include_proto!("punctual.v1");
 }

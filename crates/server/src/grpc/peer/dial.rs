@@ -160,3 +160,27 @@ fn was_never_connected(status: &Status) -> bool {
 fn unreached() -> Failure {
     Failure::NotLed("the node that leads its shard cannot be reached now; try again".to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_peer_that_nothing_is_asked_of_makes_room_for_another_and_one_that_is_busy_does_not() {
+        let peers = Dialled::new(Key::of(&[0; 32]));
+        let mut busy: Vec<_> =
+            (0..PEERS_MAX).map(|port| peers.line(&format!("127.0.0.1:{port}")).unwrap()).collect();
+        assert!(matches!(peers.line("127.0.0.1:9999"), Err(Failure::NotLed(_))));
+        let same = peers.line("127.0.0.1:0").unwrap();
+        assert!(Arc::ptr_eq(&same, &busy[0]), "one connection to each");
+        busy.pop();
+        peers.line("127.0.0.1:9999").unwrap();
+        assert_eq!(peers.lines.lock().unwrap().len(), PEERS_MAX);
+    }
+
+    #[tokio::test]
+    async fn an_address_that_is_none_is_not_reached() {
+        let peers = Dialled::new(Key::of(&[0; 32]));
+        assert!(matches!(peers.line("no address"), Err(Failure::NotLed(_))));
+    }
+}
