@@ -1,14 +1,17 @@
 //! The doors: how people and programs get in.
 //!
 //! A door translates, authorises and delegates to one `Handle`; it holds no rules, so doors cannot differ. People and
-//! programs come by REST, other nodes by gRPC. `listen` lets connections in, `routes` is the table of what is served (nothing is served that has no
-//! row there), `openapi` describes it and `metrics` counts it.
+//! programs come by REST, other nodes by gRPC. `listen` lets connections in, through `tls` if there is a certificate;
+//! `auth` asks who comes; `routes` is the table of what is served (nothing is served that has no row there), `openapi`
+//! describes it and `metrics` counts it.
 
 pub mod limits;
 mod settings;
+mod tls;
 mod listen;
 mod places;
 mod patience;
+mod auth;
 mod routes;
 mod rest;
 pub mod grpc;
@@ -24,9 +27,13 @@ use punctual_node::Handle;
 use metrics::Requests;
 use places::Places;
 
+pub use auth::{
+    Bootstrap, Caller, Gate, Peer, Refused, SECRET_BYTES_MAX, SECRET_BYTES_MIN, Secret, Weak, begin,
+};
 pub use listen::serve;
 pub use routes::{Right, Route, table};
 pub use settings::Settings;
+pub use tls::{Files, Tls};
 
 /// What every door needs: the node behind it, the time, the name it goes by, and how it is set.
 #[derive(Debug, Clone)]
@@ -37,9 +44,15 @@ pub struct Doors {
     settings: Arc<Settings>,
     places: Arc<Places>,
     requests: Arc<Requests>,
+    /// Who may come in.
+    pub gate: Arc<Gate>,
+    tls: Option<Arc<Tls>>,
+    /// Whether this node works, too.
+    works: bool,
 }
 
 impl Doors {
+    /// Doors that let everyone in, in the clear, of a node that works: as `dev` has them.
     pub fn new(handle: Handle, clock: Arc<dyn Clock>, node: &str, settings: Settings) -> Doors {
         Doors {
             handle,
@@ -48,7 +61,28 @@ impl Doors {
             places: Places::new(&settings),
             settings: Arc::new(settings),
             requests: Arc::new(Requests::new()),
+            gate: Arc::new(Gate::open()),
+            tls: None,
+            works: true,
         }
+    }
+
+    /// Doors that a gate stands before.
+    #[must_use]
+    pub fn behind(self, gate: Gate) -> Doors {
+        Doors { gate: Arc::new(gate), ..self }
+    }
+
+    /// Doors that speak TLS only.
+    #[must_use]
+    pub fn over(self, tls: Tls) -> Doors {
+        Doors { tls: Some(Arc::new(tls)), ..self }
+    }
+
+    /// Doors of a node that leaves the work to others.
+    #[must_use]
+    pub fn without_work(self) -> Doors {
+        Doors { works: false, ..self }
     }
 }
 

@@ -1,4 +1,6 @@
-//! Every maximum of HTTP in one place, so that "too large" is a promise.
+//! Every maximum of the doors in one place, so that "too large" is a promise.
+
+use std::time::Duration;
 
 /// A body. A larger one is refused, and its connection closed.
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
@@ -9,3 +11,8 @@ pub const HEADERS_BYTES_MAX: usize = 32 * 1024;
 pub const HEADERS_MAX: usize = 100;
 /// Requests on one connection. Then it is closed, so that a balancer in between can spread them anew.
 pub const REQUESTS_MAX: usize = 2_000;
+/// Tokens that there may be: each request is compared with all of them.
+pub const TOKENS_MAX: usize = 1_000;
+/// Wrong tokens from one address in [`FAILURES_WINDOW`]; further ones are told to wait.
+pub const FAILURES_MAX: u32 = 10;
+pub const FAILURES_WINDOW: Duration = Duration::from_secs(60);

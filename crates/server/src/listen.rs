@@ -3,7 +3,8 @@
 //! Our own, because what protects a server sits here: how many connections there are, in all and from one address;
 //! how long a head, a body or an answer may take; how many requests a connection carries; what happens when the
 //! process has no file descriptor left. Every connection is a task that is joined. It speaks HTTP/1 over whatever
-//! reads and writes, so that TLS can come between.
+//! reads and writes, so that TLS comes between where there is a certificate; a handshake takes a connection's place
+//! like a request does.
 
 use std::future::Future;
 use std::io;
@@ -28,11 +29,13 @@ use tokio::task::JoinSet;
 use tower::ServiceExt;
 use tracing::{debug, info, warn};
 
+use crate::auth::Peer;
 use crate::limits::REQUESTS_MAX;
 use crate::patience::{Patient, Reading};
 use crate::places::{Place, Places};
 use crate::rest::request::Deadline;
 use crate::settings::Settings;
+use crate::tls::Tls;
 use crate::{Doors, router};
 
 /// Bytes of a head that are read at all. What is somewhat over our own limits is answered by its name; what is far
@@ -61,6 +64,7 @@ pub async fn serve(
     let frame = Frame {
         settings: Arc::clone(&doors.settings),
         places: Arc::clone(&doors.places),
+        tls: doors.tls.clone(),
         turning_away: Arc::new(Semaphore::new(TURNED_AWAY_MAX)),
         router: router(doors),
         stop,
@@ -116,6 +120,7 @@ fn is_theirs(error: &io::Error) -> bool {
 struct Frame {
     settings: Arc<Settings>,
     places: Arc<Places>,
+    tls: Option<Arc<Tls>>,
     turning_away: Arc<Semaphore>,
     router: Router,
     stop: watch::Receiver<bool>,
@@ -125,15 +130,27 @@ impl Frame {
     fn take(&self, stream: TcpStream, peer: SocketAddr, tasks: &mut JoinSet<()>) {
         // Answers are small and someone waits for each: none is held back to fill a packet.
         let _ = stream.set_nodelay(true);
-        match self.places.take(address_of(peer)) {
+        let address = address_of(peer);
+        match self.places.take(address) {
             Some(place) => {
                 let (router, time, stop) =
                     (self.router.clone(), self.settings.request_time, self.stop.clone());
+                let tls = self.tls.clone();
                 tasks.spawn(async move {
                     let _place: Place = place;
-                    speak(stream, router, time, stop).await;
+                    match tls {
+                        None => speak(stream, Peer { address, certified: false }, router, time, stop).await,
+                        Some(tls) => {
+                            if let Some(shaken) = tls.shake(stream).await {
+                                let peer = Peer { address, certified: shaken.certified };
+                                speak(shaken.stream, peer, router, time, stop).await;
+                            }
+                        }
+                    }
                 });
             }
+            // What is said in the clear would not be understood.
+            None if self.tls.is_some() => {}
             None => {
                 if let Ok(turn) = Arc::clone(&self.turning_away).try_acquire_owned() {
                     tasks.spawn(async move {
@@ -156,7 +173,7 @@ fn address_of(peer: SocketAddr) -> IpAddr {
 }
 
 /// One connection, from its first request to its last.
-async fn speak<S>(stream: S, router: Router, time: Duration, mut stop: watch::Receiver<bool>)
+async fn speak<S>(stream: S, peer: Peer, router: Router, time: Duration, mut stop: watch::Receiver<bool>)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -170,6 +187,7 @@ where
         async move {
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(Deadline { until, time });
+            request.extensions_mut().insert(peer);
             let mut response: Response<Body> = router.oneshot(request).await?;
             if last {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));

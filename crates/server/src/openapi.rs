@@ -9,6 +9,7 @@ mod operations;
 use std::sync::OnceLock;
 
 use axum::body::Bytes;
+use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use punctual_wire::rest::Problem;
@@ -17,13 +18,20 @@ use serde_json::{Map, Value, json};
 
 use operations::operations;
 
-pub(crate) async fn openapi() -> Response {
-    static DOCUMENT: OnceLock<Bytes> = OnceLock::new();
-    let document = DOCUMENT.get_or_init(|| document().to_string().into());
+use crate::Doors;
+use crate::routes::{Right, table};
+
+/// With and without a gate: where everyone is let in, the document must not say that a token is needed.
+pub(crate) async fn openapi(State(doors): State<Doors>) -> Response {
+    static OPEN: OnceLock<Bytes> = OnceLock::new();
+    static GUARDED: OnceLock<Bytes> = OnceLock::new();
+    let guarded = !doors.gate.is_open();
+    let place = if guarded { &GUARDED } else { &OPEN };
+    let document = place.get_or_init(|| document(guarded).to_string().into());
     ([(header::CONTENT_TYPE, "application/json")], document.clone()).into_response()
 }
 
-fn document() -> Value {
+fn document(guarded: bool) -> Value {
     let mut components = Components::default();
     let mut paths: Map<String, Value> = Map::new();
     for operation in operations() {
@@ -31,7 +39,7 @@ fn document() -> Value {
         paths.entry(path).or_insert_with(|| json!({}))[method] = operation.describe(&mut components);
     }
     components.reference::<Problem>();
-    json!({
+    let mut document = json!({
         "openapi": "3.1.0",
         "info": {
             "title": "Punctual",
@@ -41,7 +49,23 @@ fn document() -> Value {
         },
         "paths": paths,
         "components": { "schemas": components.finish() },
-    })
+    });
+    if guarded {
+        require_tokens(&mut document);
+    }
+    document
+}
+
+fn require_tokens(document: &mut Value) {
+    document["components"]["securitySchemes"]["token"] = json!({
+        "type": "http",
+        "scheme": "bearer",
+        "description": "A token of `punctual token add`.",
+    });
+    for route in table().into_iter().filter(|route| route.right != Right::Anyone) {
+        let method = route.method.as_str().to_ascii_lowercase();
+        document["paths"][route.path][method]["security"] = json!([{ "token": [] }]);
+    }
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ pub(crate) mod logs;
 pub(crate) mod cron;
 pub(crate) mod dead_letters;
 pub(crate) mod nodes;
+pub(crate) mod tokens;
 pub(crate) mod export;
 pub(crate) mod health;
 

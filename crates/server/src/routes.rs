@@ -9,11 +9,11 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 
 use crate::rest::{
     calendars, cron, dead_letters, events, export, health, job_log, jobs, logs, nodes, problem, revisions,
-    runs,
+    runs, tokens,
 };
 use crate::{Doors, metrics, openapi};
 
-/// What someone must be allowed to do; who may is asked when there are users.
+/// What someone must be allowed to do; whether they are, the gate says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Right {
     /// Nothing: it says only that we are there.
@@ -24,8 +24,10 @@ pub enum Right {
     Run,
     /// Change jobs.
     Edit,
-    /// See and change what belongs to no namespace.
+    /// See and change what belongs to no namespace: who may come in.
     Admin,
+    /// Take work and report on it.
+    Worker,
 }
 
 #[derive(Debug)]
@@ -47,6 +49,7 @@ pub fn table() -> Vec<Route> {
     const RUNS: &str = "/api/v1/namespaces/{namespace}/runs";
     const RUN: &str = "/api/v1/namespaces/{namespace}/runs/{id}";
     const CALENDARS: &str = "/api/v1/namespaces/{namespace}/calendars";
+    const TOKENS: &str = "/api/v1/tokens";
     const CALENDAR: &str = "/api/v1/namespaces/{namespace}/calendars/{name}";
     vec![
         row(M::GET, JOBS, Right::Read, jobs::list),
@@ -96,12 +99,15 @@ pub fn table() -> Vec<Route> {
             Right::Run,
             dead_letters::discard,
         ),
-        row(M::GET, "/api/v1/cron/explain", Right::Anyone, cron::explain),
-        row(M::GET, "/api/v1/nodes", Right::Admin, nodes::nodes),
-        row(M::GET, "/api/v1/workers", Right::Admin, nodes::workers),
-        row(M::GET, "/api/v1/export/history", Right::Admin, export::history),
-        row(M::GET, "/api/v1/openapi.json", Right::Anyone, openapi::openapi),
-        row(M::GET, "/metrics", Right::Admin, metrics::metrics),
+        row(M::GET, "/api/v1/cron/explain", Right::Read, cron::explain),
+        row(M::GET, "/api/v1/nodes", Right::Read, nodes::nodes),
+        row(M::GET, "/api/v1/workers", Right::Read, nodes::workers),
+        row(M::GET, "/api/v1/export/history", Right::Read, export::history),
+        row(M::GET, TOKENS, Right::Admin, tokens::list),
+        row(M::POST, TOKENS, Right::Admin, tokens::add),
+        row(M::DELETE, "/api/v1/tokens/{name}", Right::Admin, tokens::remove),
+        row(M::GET, "/api/v1/openapi.json", Right::Read, openapi::openapi),
+        row(M::GET, "/metrics", Right::Read, metrics::metrics),
         row(M::GET, "/healthz", Right::Anyone, health::healthz),
         row(M::GET, "/readyz", Right::Anyone, health::readyz),
     ]
@@ -117,14 +123,17 @@ fn row<H: Handler<T, Doors>, T: 'static>(
     Route { method, path, right, handler: on(filter, handler) }
 }
 
-pub(crate) fn router() -> Router<Doors> {
+/// Every row with an address that it is served at.
+pub(crate) fn served() -> impl Iterator<Item = Route> {
     // An address without a parameter hides the same one with: what is done to a job is served there as well, so that
     // a job may bear the name.
     let of_job = table().into_iter().filter(|route| route.path == JOB);
     let hidden = of_job.map(|route| Route { path: VALIDATE, ..route });
-    table()
-        .into_iter()
-        .chain(hidden)
+    table().into_iter().chain(hidden)
+}
+
+pub(crate) fn router() -> Router<Doors> {
+    served()
         .fold(Router::new(), |router, route| router.route(route.path, route.handler))
         .fallback(problem::no_such_route)
         .method_not_allowed_fallback(problem::method_not_allowed)

@@ -19,6 +19,7 @@ mod progress;
 mod revision;
 mod run;
 mod submit;
+mod token;
 
 pub use attempt::{Attempt, AttemptResult};
 pub use calendar::{Calendar, Carried, Day};
@@ -37,3 +38,4 @@ pub use progress::Progress;
 pub use revision::{Diff, Revision, RevisionFile};
 pub use run::{Event, Run, State, Trigger, statuses};
 pub use submit::{Again, Start, Started, Submit, key};
+pub use token::{AddToken, NewToken, Role, Token};

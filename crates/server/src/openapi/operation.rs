@@ -9,7 +9,10 @@ use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 /// What any request can meet, whatever it asks for.
-const ANYWHERE: [Code; 7] = [
+const ANYWHERE: [Code; 10] = [
+    Code::Unauthenticated,
+    Code::Forbidden,
+    Code::TooManyFailures,
     Code::CrossOrigin,
     Code::AddressTooLong,
     Code::HeadersTooLarge,

@@ -8,9 +8,9 @@ use punctual_core::limits::{KEY_BYTES_MAX, PAGE_MAX};
 use punctual_core::run::Status;
 use punctual_core::schedule::{EXPRESSION_MAX, ZONE_MAX};
 use punctual_wire::rest::{
-    Again, Calendar, Checked, Code, Day, DeadLetter, Decide, Decisions, Diff, EVENT_STREAM, Event, Explained,
-    Fire, Job, LogRecord, MADE_HEADER, Node, Progress, Revision, RevisionFile, Run, Start, Submit, Trigger,
-    Worker,
+    AddToken, Again, Calendar, Checked, Code, Day, DeadLetter, Decide, Decisions, Diff, EVENT_STREAM, Event,
+    Explained, Fire, Job, LogRecord, MADE_HEADER, NewToken, Node, Progress, Revision, RevisionFile, Run,
+    Start, Submit, Token, Trigger, Worker,
 };
 use punctual_wire::schema;
 use punctual_wire::text::Instant;
@@ -286,6 +286,16 @@ fn the_rest() -> Vec<Operation> {
         .query_of::<Instant>("from")
         .query_of::<Instant>("to")
         .answers_text(200, "application/x-ndjson", "One JSON object a line, each with a `type`"),
+        listing(get("/api/v1/tokens", "list_tokens", "List the tokens, by name; their texts are not kept"))
+            .query_of::<schema::Name>("after")
+            .answers_a_page_of::<Token>(),
+        post("/api/v1/tokens", "add_token", "Make a token; its text is told once, here")
+            .takes::<AddToken>()
+            .answers::<NewToken>(201, "The token with its text")
+            .refuses(&[Code::TokenExists, Code::TooManyTokens]),
+        delete("/api/v1/tokens/{name}", "remove_token", "Remove a token: it is refused within five seconds")
+            .answers_nothing("It is gone")
+            .refuses(&[Code::NoSuchToken]),
         get("/api/v1/openapi.json", "openapi", "This document").answers_json("The document"),
         get("/metrics", "metrics", "Figures for Prometheus").answers_text(
             200,

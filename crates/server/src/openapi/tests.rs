@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::routes::table;
 
 fn described() -> BTreeSet<(String, String)> {
     operations().iter().map(|operation| (operation.method.to_string(), operation.path.to_owned())).collect()
@@ -22,7 +21,7 @@ fn every_route_is_described_and_nothing_else_is() {
 
 #[test]
 fn every_operation_has_a_name_of_its_own_and_an_answer_that_went_well() {
-    let document = document();
+    let document = document(false);
     let paths = document["paths"].as_object().unwrap();
     let mut names = BTreeSet::new();
     for (path, methods) in paths {
@@ -54,6 +53,17 @@ fn every_reference_is_to_a_schema_that_there_is() {
             _ => {}
         }
     }
-    let document = document();
+    let document = document(false);
     check(&document, &document);
+}
+
+#[test]
+fn a_server_says_which_operations_need_a_token_and_dev_says_none() {
+    let (guarded, open) = (document(true), document(false));
+    for route in table() {
+        let method = route.method.as_str().to_ascii_lowercase();
+        let needs = guarded["paths"][route.path][&method]["security"].is_array();
+        assert_eq!(needs, route.right != Right::Anyone, "{method} {}", route.path);
+        assert!(open["paths"][route.path][&method]["security"].is_null());
+    }
 }

@@ -17,6 +17,7 @@ use tracing::error;
 
 use super::problem::{Failed, internal};
 use crate::Doors;
+use crate::auth::door::{self, Door};
 use crate::limits::{ADDRESS_BYTES_MAX, HEADERS_BYTES_MAX, HEADERS_MAX};
 use crate::metrics::Requests;
 use crate::settings::Settings;
@@ -28,23 +29,27 @@ const CONTENT_POLICY: &str = "default-src 'none'; frame-ancestors 'none'";
 pub(crate) struct Guard {
     settings: Arc<Settings>,
     requests: Arc<Requests>,
+    door: Door,
 }
 
 #[cfg(test)]
 impl Default for Guard {
     fn default() -> Self {
-        Guard { settings: Arc::default(), requests: Arc::new(Requests::new()) }
+        let door = Door::new(Arc::new(crate::Gate::open()));
+        Guard { settings: Arc::default(), requests: Arc::new(Requests::new()), door }
     }
 }
 
 impl Guard {
     pub(crate) fn of(doors: &Doors) -> Guard {
-        Guard { settings: Arc::clone(&doors.settings), requests: Arc::clone(&doors.requests) }
+        let (settings, requests) = (Arc::clone(&doors.settings), Arc::clone(&doors.requests));
+        Guard { settings, requests, door: Door::new(Arc::clone(&doors.gate)) }
     }
 }
 
 pub(crate) fn around<S: Clone + Send + Sync + 'static>(router: Router<S>, guard: Guard) -> Router<S> {
     router
+        .layer(middleware::from_fn_with_state(guard.door, door::check))
         .layer(middleware::from_fn_with_state(Arc::clone(&guard.settings), check))
         .layer(middleware::from_fn(catch_panic))
         .layer(middleware::from_fn_with_state(guard.requests, count))

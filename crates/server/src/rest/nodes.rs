@@ -9,9 +9,10 @@ use crate::Doors;
 
 pub(crate) async fn nodes(State(doors): State<Doors>) -> Json<Page<Node>> {
     let status = doors.handle.status();
+    let roles = ["schedule", "serve"].into_iter().chain(doors.works.then_some("work"));
     let node = Node {
         name: doors.node.as_ref().to_owned(),
-        roles: ["schedule", "serve", "work"].map(str::to_owned).to_vec(),
+        roles: roles.map(str::to_owned).collect(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         now: Text(doors.clock.now()),
         ready: status.ready,

@@ -79,6 +79,10 @@ pub(crate) struct RunAt {
     pub(crate) run: RunId,
 }
 
+/// `/tokens/{name}`
+#[derive(Debug)]
+pub(crate) struct TokenAt(pub(crate) Name);
+
 /// The segments of an address by name.
 struct Segments(Vec<(String, String)>);
 
@@ -124,6 +128,14 @@ impl<S: Send + Sync> FromRequestParts<S> for Named {
         let segments = Segments::of(parts, state).await?;
         let namespace = segments.read("namespace", Namespace::from_dotted)?;
         Ok(Named { namespace, name: segments.read("name", str::parse)? })
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for TokenAt {
+    type Rejection = Failed;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failed> {
+        Segments::of(parts, state).await?.read("name", str::parse).map(TokenAt)
     }
 }
 

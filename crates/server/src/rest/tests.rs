@@ -1,5 +1,6 @@
 //! REST against a real node on the memory store, without a network: what goes in, what comes out.
 
+mod doors;
 mod editing;
 mod letters;
 mod looking;
@@ -49,7 +50,12 @@ struct Scene {
 
 impl Scene {
     async fn new() -> Scene {
-        let (store, clock) = (Arc::new(Memory::new(4)), Arc::new(Standing));
+        Scene::on(Arc::new(Memory::new(4)), |doors| doors).await
+    }
+
+    /// Doors of a node on this store, as the test wants them.
+    async fn on(store: Arc<Memory>, wanted: impl FnOnce(Doors) -> Doors) -> Scene {
+        let clock = Arc::new(Standing);
         let node = Node::start(Config {
             store,
             clock: clock.clone(),
@@ -62,7 +68,7 @@ impl Scene {
         let handle = node.handle();
         assert!(handle.wait_until(|status| status.ready).await);
         let settings = Settings { hosts: vec!["scheduler.example".to_owned()], ..Settings::default() };
-        let router = router(Doors::new(handle, clock, "test", settings));
+        let router = router(wanted(Doors::new(handle, clock, "test", settings)));
         Scene { node, router }
     }
 

@@ -73,8 +73,12 @@ codes! {
         "The body is no JSON or YAML, has a key twice, or is nested too deeply. `message` says where."
     BadParameter "bad_parameter" 400 "A parameter is invalid"
         "`field` names the part of the address, the query or the headers that cannot be; unknown words in a query are refused too."
+    Unauthenticated "unauthenticated" 401 "A token is needed"
+        "There was no token, or none that is good here: it is unknown, removed or expired. Send `Authorization: Bearer TOKEN`; whoever runs the server makes one with `punctual token add`."
     CrossOrigin "cross_origin" 403 "Other web sites may not ask"
         "The `Host` is not a name of this server, or a page of another origin asked for a change. Ask by IP address or localhost, or add the name to `server.hosts`."
+    Forbidden "forbidden" 403 "This token may not"
+        "The token is good, but its role does not allow this. `message` names the role that does."
     NoSuchRoute "no_such_route" 404 "Nothing is at this address"
         "The OpenAPI document at `/api/v1/openapi.json` lists what there is."
     NoSuchJob "no_such_job" 404 "No such job"
@@ -87,10 +91,16 @@ codes! {
         "No run with this id waits to be decided about in this namespace."
     NoSuchCalendar "no_such_calendar" 404 "No such calendar"
         "There is no calendar of this name in this namespace, or it is not yours to see."
+    NoSuchToken "no_such_token" 404 "No such token"
+        "There is no token of this name. `GET /api/v1/tokens` lists those that there are."
     MethodNotAllowed "method_not_allowed" 405 "This method is not allowed here"
         "The header `Allow` names the methods of this address."
     TooSlow "too_slow" 408 "The request took too long to arrive"
         "It did not arrive within `server.request_time`. Nothing happened; send it again."
+    TokenExists "token_exists" 409 "The name is taken"
+        "There is a token of this name. Remove it first, or choose another name."
+    TooManyTokens "too_many_tokens" 409 "Too many tokens"
+        "There are as many tokens as there may be. Remove some that nobody uses."
     JobExists "job_exists" 409 "The job exists already"
         "`If-None-Match: *` asks for a new job only. Leave it out to edit the one that exists."
     CalendarExists "calendar_exists" 409 "The calendar exists already"
@@ -117,6 +127,8 @@ codes! {
         "Send `Content-Type: application/json`; a job may also be `application/yaml`."
     Invalid "invalid" 422 "A field is invalid"
         "The body can be read, but `field` says something that cannot be. `message` says what could."
+    TooManyFailures "too_many_failures" 429 "Too many wrong tokens"
+        "Too many wrong tokens came from this address. Ask again after `Retry-After`; a good token is let in all the while."
     TooManyRuns "too_many_runs" 429 "Too many runs"
         "This node holds as many live runs as it may. Nothing happened; ask again after `Retry-After`."
     TooManyFollowers "too_many_followers" 429 "Too many follow runs already"
@@ -142,6 +154,7 @@ impl Code {
             self,
             Code::TooManyRuns
                 | Code::TooManyFollowers
+                | Code::TooManyFailures
                 | Code::TooManyConnections
                 | Code::Unavailable
                 | Code::Full

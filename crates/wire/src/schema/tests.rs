@@ -9,8 +9,8 @@ use super::*;
 use crate::calendar_file;
 use crate::job_file;
 use crate::rest::{
-    Again, Calendar, Day, DeadLetter, Decide, Decisions, Fire, Job, Node, Problem, Progress, RevisionFile,
-    Run, Start, Submit, Worker,
+    AddToken, Again, Calendar, Day, DeadLetter, Decide, Decisions, Fire, Job, NewToken, Node, Problem, Progress, RevisionFile,
+    Run, Start, Submit, Token, Worker,
 };
 use crate::tree;
 
@@ -33,6 +33,9 @@ fn all() -> Value {
     components.reference::<Submit>();
     components.reference::<Start>();
     components.reference::<Again>();
+    components.reference::<AddToken>();
+    components.reference::<NewToken>();
+    components.reference::<Token>();
     components.reference::<Problem>();
     components.finish()
 }

@@ -1,0 +1,181 @@
+//! The gate: one answer to "may they?", for every door.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::{Extensions, HeaderMap, header};
+use punctual_core::Timestamp;
+use punctual_core::time::Clock;
+use punctual_store::Store;
+use punctual_store::token::{Hash, Role};
+use tokio::time::Instant;
+use tracing::{debug, warn};
+
+use super::failures::{Failures, Verdict};
+use super::known::{Known, find};
+use super::secret::hash;
+use crate::routes::Right;
+
+#[derive(Debug)]
+pub struct Gate(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    /// Whoever gets here may do everything: `dev`, which listens on this machine only.
+    Open,
+    Guarded(Box<Guarded>),
+}
+
+#[derive(Debug)]
+struct Guarded {
+    known: Known,
+    failures: Failures,
+    clock: Arc<dyn Clock>,
+    /// A worker needs a certificate of ours beside its token.
+    certified_workers: bool,
+}
+
+/// Where a request comes from, as the connection tells it. It goes with each request as an extension.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peer {
+    pub address: IpAddr,
+    /// It showed a certificate that the authority for workers signed.
+    pub certified: bool,
+}
+
+/// Who asks, as far as they tell.
+#[derive(Debug, Clone, Copy)]
+pub struct Caller<'a> {
+    pub bearer: Option<&'a str>,
+    pub peer: Option<Peer>,
+}
+
+/// Why someone may not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    #[error("a token is needed: send `Authorization: Bearer TOKEN`")]
+    NoToken,
+    #[error("this token is not known here: it may have been removed")]
+    Unknown,
+    #[error("this token has expired: ask for a new one")]
+    Expired,
+    #[error("too many wrong tokens came from this address: ask again later")]
+    TooMany { wait: Duration },
+    #[error("a token with the role `{}` may not do this: it takes the role `{}`", .has.as_str(), .takes.as_str())]
+    Forbidden { has: Role, takes: Role },
+    #[error("a worker has to show a certificate here, beside its token")]
+    NoCertificate,
+    #[error("the store cannot be asked who you are: try again")]
+    Unavailable,
+}
+
+impl<'a> Caller<'a> {
+    pub fn of(headers: &'a HeaderMap, extensions: &Extensions) -> Caller<'a> {
+        let value = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let bearer = value.and_then(|value| value.split_once(' '));
+        let bearer = bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+        Caller { bearer: bearer.map(|(_, token)| token.trim()), peer: extensions.get::<Peer>().copied() }
+    }
+
+    fn address(&self) -> IpAddr {
+        self.peer.map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.address)
+    }
+}
+
+impl Gate {
+    /// Lets everyone in.
+    pub fn open() -> Gate {
+        Gate(Kind::Open)
+    }
+
+    /// Lets in who bears a token of this store.
+    pub fn guarded(store: Arc<dyn Store>, clock: Arc<dyn Clock>, certified_workers: bool) -> Gate {
+        let (known, failures) = (Known::new(store), Failures::default());
+        Gate(Kind::Guarded(Box::new(Guarded { known, failures, clock, certified_workers })))
+    }
+
+    pub fn is_open(&self) -> bool {
+        matches!(self.0, Kind::Open)
+    }
+
+    /// Whether this caller may do what needs this right.
+    pub async fn check(&self, caller: &Caller<'_>, need: Right) -> Result<(), Refused> {
+        let Kind::Guarded(guarded) = &self.0 else { return Ok(()) };
+        if need == Right::Anyone {
+            return Ok(());
+        }
+        let has = guarded.role_of(caller).await?;
+        let takes = takes(need, has);
+        if has != takes {
+            return Err(Refused::Forbidden { has, takes });
+        }
+        let certified = caller.peer.is_some_and(|peer| peer.certified);
+        if need == Right::Worker && guarded.certified_workers && !certified {
+            return Err(Refused::NoCertificate);
+        }
+        Ok(())
+    }
+
+    /// Whether this caller is anyone we know, whatever they may do.
+    pub async fn knows(&self, caller: &Caller<'_>) -> Result<(), Refused> {
+        match &self.0 {
+            Kind::Open => Ok(()),
+            Kind::Guarded(guarded) => guarded.role_of(caller).await.map(drop),
+        }
+    }
+
+    /// Tokens were added or removed here: the next who comes meets them as they are now.
+    pub(crate) fn changed(&self) {
+        if let Kind::Guarded(guarded) = &self.0 {
+            guarded.known.forget();
+        }
+    }
+
+    /// When a token was last let in by this node.
+    pub(crate) fn last_used(&self, hash: &Hash) -> Option<Timestamp> {
+        match &self.0 {
+            Kind::Open => None,
+            Kind::Guarded(guarded) => guarded.known.last_used(hash),
+        }
+    }
+}
+
+/// The role that a right takes; of several the one that the caller has.
+fn takes(need: Right, has: Role) -> Role {
+    match (need, has) {
+        (Right::Worker, _) => Role::Worker,
+        (Right::Read, Role::Reader | Role::Worker) => Role::Reader,
+        (Right::Anyone, has) => has,
+        (Right::Read | Right::Run | Right::Edit | Right::Admin, _) => Role::Admin,
+    }
+}
+
+impl Guarded {
+    async fn role_of(&self, caller: &Caller<'_>) -> Result<Role, Refused> {
+        let bearer = caller.bearer.ok_or(Refused::NoToken)?;
+        let entries = self.known.all().await.map_err(|_| Refused::Unavailable)?;
+        let Some(entry) = find(&entries, &hash(bearer)) else {
+            return Err(self.wrong(caller.address()));
+        };
+        let now = self.clock.now();
+        // Whoever bears it once had a good one: they are told, and not counted.
+        if entry.record.expires_at.is_some_and(|end| now >= end) {
+            return Err(Refused::Expired);
+        }
+        entry.used_at(now);
+        Ok(entry.record.role)
+    }
+
+    fn wrong(&self, address: IpAddr) -> Refused {
+        match self.failures.count(address, Instant::now()) {
+            Verdict::Wrong => debug!(%address, "a wrong token"),
+            Verdict::LastOfMany => warn!(%address, "many wrong tokens: further ones have to wait"),
+            Verdict::TooMany(wait) => return Refused::TooMany { wait },
+        }
+        Refused::Unknown
+    }
+}
+
+#[cfg(test)]
+mod tests;

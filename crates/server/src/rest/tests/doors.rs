@@ -1,0 +1,162 @@
+//! Every row of the table of routes, asked by everyone who may come.
+
+use punctual_core::name::Name;
+use punctual_store::Store;
+use punctual_store::token::{Record, Role};
+use punctual_wire::rest::{AddToken, Code, NewToken, Role as Said, Token};
+use punctual_wire::text::Span;
+
+use super::*;
+use crate::{Gate, Right, Secret};
+
+/// A node behind a gate, and a token of each role.
+struct Guarded {
+    scene: Scene,
+    tokens: Vec<(Role, Secret)>,
+}
+
+impl Guarded {
+    async fn new() -> Guarded {
+        let (store, clock) = (Arc::new(Memory::new(4)), Arc::new(Standing));
+        let mut tokens = Vec::new();
+        for role in Role::ALL {
+            let secret = Secret::new().unwrap();
+            let (name, hash) = (role.as_str().to_owned(), secret.hash());
+            let record = Record { name, hash, role, created_at: clock.now(), expires_at: None };
+            assert!(store.add_token(&record).await.unwrap());
+            tokens.push((role, secret));
+        }
+        let gate = Gate::guarded(store.clone(), clock.clone(), false);
+        let scene = Scene::on(store, |doors| doors.behind(gate)).await;
+        Guarded { scene, tokens }
+    }
+
+    fn token(&self, role: Role) -> &str {
+        self.tokens.iter().find(|(of, _)| *of == role).unwrap().1.as_str()
+    }
+
+    async fn ask(&self, method: &Method, path: &str, token: Option<&str>, body: &Value) -> Answer {
+        let mut request = Request::builder().method(method).uri(path);
+        if let Some(token) = token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        self.scene.send(with_json(request, body)).await
+    }
+}
+
+/// An address with something in every place that has a name.
+fn filled(path: &str) -> String {
+    path.replace("{namespace}", "default")
+        .replace("{name}", "x")
+        .replace("{id}", "1")
+        .replace("{revision}", "1")
+}
+
+fn may(role: Role, right: Right) -> bool {
+    match role {
+        Role::Admin => right != Right::Worker,
+        Role::Reader => matches!(right, Right::Anyone | Right::Read),
+        Role::Worker => matches!(right, Right::Anyone | Right::Worker),
+    }
+}
+
+#[tokio::test]
+async fn every_route_is_for_those_whose_role_it_names_and_for_nobody_else() {
+    let guarded = Guarded::new().await;
+    let mut open = BTreeSet::new();
+    for route in table() {
+        let path = filled(route.path);
+        let what = format!("{} {path}", route.method);
+        // Wrong on purpose: whoever is let in is then refused for it, and changes nothing for the rows that follow.
+        let body = json!({ "no_such_field": 1 });
+        for bearer in [None, Some("pct_wrong")] {
+            let answer = guarded.ask(&route.method, &path, bearer, &body).await;
+            if route.right == Right::Anyone {
+                open.insert(path.clone());
+                assert!(answer.status.is_success(), "{what}");
+                continue;
+            }
+            if answer.status != 429 || bearer.is_none() {
+                assert_eq!(answer.read::<Problem>(401).code, Code::Unauthenticated, "{what}");
+                assert!(answer.header("www-authenticate").starts_with("Bearer "), "{what}");
+                assert_eq!(answer.header("content-type"), "application/problem+json");
+            }
+        }
+        for (role, secret) in &guarded.tokens {
+            let answer = guarded.ask(&route.method, &path, Some(secret.as_str()), &body).await;
+            let refused = matches!(answer.status.as_u16(), 401 | 403);
+            assert_eq!(refused, !may(*role, route.right), "{what} as {role:?}: {}", answer.status);
+            if refused {
+                assert_eq!(answer.read::<Problem>(403).code, Code::Forbidden, "{what}");
+            }
+        }
+    }
+    let expected = ["/healthz", "/readyz"].map(str::to_owned);
+    assert_eq!(open, BTreeSet::from(expected), "what is served to strangers says only whether we are there");
+}
+
+#[tokio::test]
+async fn a_stranger_does_not_learn_what_there_is() {
+    let guarded = Guarded::new().await;
+    let job = "/api/v1/namespaces/default/jobs/validate";
+    for (method, path) in [
+        (Method::GET, "/nothing"),
+        (Method::GET, "/"),
+        (Method::DELETE, "/metrics"),
+        (Method::OPTIONS, job),
+        (Method::HEAD, "/metrics"),
+        (Method::GET, job),
+        (Method::DELETE, job),
+        (Method::POST, "/punctual.v1.Workers/Session"),
+    ] {
+        let answer = guarded.ask(&method, path, None, &json!({})).await;
+        assert_eq!(answer.status, 401, "{method} {path}");
+    }
+    let reader = Some(guarded.token(Role::Reader));
+    assert_eq!(guarded.ask(&Method::GET, "/nothing", reader, &json!({})).await.status, 404);
+    assert_eq!(guarded.ask(&Method::DELETE, "/metrics", reader, &json!({})).await.status, 405);
+    assert_eq!(guarded.ask(&Method::HEAD, "/metrics", reader, &json!({})).await.status, 200);
+    assert_eq!(guarded.ask(&Method::DELETE, job, reader, &json!({})).await.status, 403);
+}
+
+#[tokio::test]
+async fn the_eleventh_wrong_token_is_told_to_wait() {
+    let guarded = Guarded::new().await;
+    for _ in 0..crate::limits::FAILURES_MAX {
+        assert_eq!(guarded.ask(&Method::GET, JOBS, Some("pct_x"), &json!({})).await.status, 401);
+    }
+    let answer = guarded.ask(&Method::GET, JOBS, Some("pct_x"), &json!({})).await;
+    assert_eq!(answer.read::<Problem>(429).code, Code::TooManyFailures);
+    let wait: u64 = answer.header("retry-after").parse().unwrap();
+    assert!((1..=60).contains(&wait), "{wait}");
+}
+
+#[tokio::test]
+async fn a_token_is_made_told_once_listed_without_its_text_and_removed() {
+    const TOKENS: &str = "/api/v1/tokens";
+    let guarded = Guarded::new().await;
+    let admin = Some(guarded.token(Role::Admin));
+    let name: Name = "ci".parse().unwrap();
+    let expires_in = Some(Span(Duration::from_secs(3600)));
+    let add = serde_json::to_value(AddToken { name, role: Said::Reader, expires_in }).unwrap();
+    let made: NewToken = guarded.ask(&Method::POST, TOKENS, admin, &add).await.read(201);
+    assert!(made.token.starts_with("pct_"), "{made:?}");
+    assert_eq!(made.expires_at.unwrap().to_string(), "2027-01-15T09:00:00.000Z");
+    assert!(!format!("{made:?}").contains(&made.token));
+    assert_eq!(guarded.ask(&Method::GET, JOBS, Some(&made.token), &json!({})).await.status, 200);
+    let again = guarded.ask(&Method::POST, TOKENS, admin, &add).await;
+    assert_eq!(again.read::<Problem>(409).code, Code::TokenExists);
+
+    let listed = guarded.ask(&Method::GET, &format!("{TOKENS}?limit=2&after=admin"), admin, &json!({})).await;
+    assert!(!String::from_utf8_lossy(&listed.body).contains(&made.token));
+    let page: Page<Token> = listed.read(200);
+    let names: Vec<&str> = page.items.iter().map(|token| token.name.as_str()).collect();
+    assert_eq!((names, page.next.as_deref()), (vec!["ci", "reader"], Some("reader")));
+    assert!(page.items[0].last_used_at.is_some() && page.items[1].last_used_at.is_none());
+
+    let path = format!("{TOKENS}/ci");
+    assert_eq!(guarded.ask(&Method::DELETE, &path, admin, &json!({})).await.status, 204);
+    assert_eq!(guarded.ask(&Method::GET, JOBS, Some(&made.token), &json!({})).await.status, 401);
+    let gone = guarded.ask(&Method::DELETE, &path, admin, &json!({})).await;
+    assert_eq!(gone.read::<Problem>(404).code, Code::NoSuchToken);
+}

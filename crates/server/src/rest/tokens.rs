@@ -1,0 +1,95 @@
+//! Tokens: add, list, remove. Only the answer to `add` has a text in it.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use punctual_store::token::{Record, Role};
+use punctual_wire::Text;
+use punctual_wire::rest::{self, AddToken, Code, NewToken, Page, Problem, Token};
+use tracing::{error, info};
+
+use super::problem::{Failed, internal};
+use super::request::{self, Asked, ByName, TokenAt, page_limit};
+use crate::Doors;
+use crate::auth::Secret;
+use crate::limits::TOKENS_MAX;
+
+pub(crate) async fn list(
+    State(doors): State<Doors>,
+    Asked(listing): Asked<ByName>,
+) -> Result<Json<Page<Token>>, Failed> {
+    let limit = page_limit(listing.limit)?;
+    let after = listing.after.map(|name| name.to_string());
+    let records = doors.handle.store().tokens().await?.into_iter();
+    let records = records.filter(|record| after.as_ref().is_none_or(|after| record.name > *after));
+    let page = Page::cut(records.take(limit + 1).collect(), limit, |record: &Record| record.name.clone());
+    let items = page.items.iter().map(|record| Token {
+        name: record.name.clone(),
+        role: said(record.role),
+        created_at: Text(record.created_at),
+        expires_at: record.expires_at.map(Text),
+        last_used_at: doors.gate.last_used(&record.hash).map(Text),
+    });
+    Ok(Json(Page { items: items.collect(), next: page.next }))
+}
+
+pub(crate) async fn add(
+    State(doors): State<Doors>,
+    request::Json(asked): request::Json<AddToken>,
+) -> Result<(StatusCode, Json<NewToken>), Failed> {
+    let store = doors.handle.store();
+    // Two at once may both find room for one: the limit is for order, not for safety.
+    if store.tokens().await?.len() >= TOKENS_MAX {
+        return Err(Problem::new(Code::TooManyTokens, format!("at most {TOKENS_MAX}")).into());
+    }
+    let secret = Secret::new().map_err(|error| {
+        error!(%error, "the system gives no randomness");
+        internal()
+    })?;
+    let now = doors.clock.now();
+    let record = Record {
+        name: asked.name.to_string(),
+        hash: secret.hash(),
+        role: meant(asked.role),
+        created_at: now,
+        expires_at: asked.expires_in.map(|span| now + span.0),
+    };
+    if !store.add_token(&record).await? {
+        return Err(Problem::new(Code::TokenExists, format!("a token is called `{}`", record.name)).into());
+    }
+    doors.gate.changed();
+    info!(name = record.name, role = record.role.as_str(), "a token was added");
+    let token = NewToken {
+        name: record.name,
+        role: asked.role,
+        created_at: Text(record.created_at),
+        expires_at: record.expires_at.map(Text),
+        token: secret.as_str().to_owned(),
+    };
+    Ok((StatusCode::CREATED, Json(token)))
+}
+
+pub(crate) async fn remove(State(doors): State<Doors>, TokenAt(name): TokenAt) -> Result<StatusCode, Failed> {
+    if !doors.handle.store().remove_token(name.as_str()).await? {
+        return Err(Problem::new(Code::NoSuchToken, format!("no token is called `{name}`")).into());
+    }
+    doors.gate.changed();
+    info!(%name, "a token was removed");
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn said(role: Role) -> rest::Role {
+    match role {
+        Role::Admin => rest::Role::Admin,
+        Role::Reader => rest::Role::Reader,
+        Role::Worker => rest::Role::Worker,
+    }
+}
+
+fn meant(role: rest::Role) -> Role {
+    match role {
+        rest::Role::Admin => Role::Admin,
+        rest::Role::Reader => Role::Reader,
+        rest::Role::Worker => Role::Worker,
+    }
+}
