@@ -30,3 +30,4 @@ mod torn_file;
 mod herd;
 mod http_tasks;
 mod tls;
+mod server;

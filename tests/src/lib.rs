@@ -14,6 +14,7 @@ pub mod api;
 pub mod raw;
 pub mod history;
 pub mod fault;
+pub mod authority;
 
 pub use api::{Answer, Api};
 pub use history::Export;

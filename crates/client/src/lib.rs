@@ -11,12 +11,13 @@ mod runs;
 mod logs;
 mod sse;
 mod nodes;
+mod tokens;
 
 use std::time::Duration;
 
 use punctual_core::name::Namespace;
 use punctual_wire::rest::Problem;
-use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use reqwest::{Certificate, Method, RequestBuilder, Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -33,7 +34,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Client {
     server: String,
     token: Option<String>,
@@ -50,10 +51,19 @@ pub struct Chunks {
 impl Client {
     /// A client of the server at an address such as `http://127.0.0.1:7400`, or only `127.0.0.1:7400`.
     pub fn new(server: &str, token: Option<String>) -> Result<Client> {
+        Client::trusting(server, token, None)
+    }
+
+    /// A client that trusts the authorities of a PEM file beside those that the system trusts.
+    pub fn trusting(server: &str, token: Option<String>, authorities: Option<&[u8]>) -> Result<Client> {
         let server = server.trim_end_matches('/');
         let server = if server.contains("://") { server.to_owned() } else { format!("http://{server}") };
-        let http = reqwest::Client::builder().no_proxy().connect_timeout(CONNECT_MAX).build();
-        let http = http.map_err(|source| Error::Unreachable { server: server.clone(), source })?;
+        let failed = |source| Error::Unreachable { server: server.clone(), source };
+        let mut http = reqwest::Client::builder().no_proxy().connect_timeout(CONNECT_MAX);
+        if let Some(pem) = authorities {
+            http = http.tls_certs_merge(Certificate::from_pem_bundle(pem).map_err(failed)?);
+        }
+        let http = http.build().map_err(failed)?;
         Ok(Client { server, token, http })
     }
 
@@ -113,6 +123,13 @@ impl Client {
 
     fn strange(&self, status: StatusCode) -> Error {
         Error::Strange { server: self.server.clone(), status: status.as_u16() }
+    }
+}
+
+/// Without the token: what is printed for debugging ends up in logs.
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("server", &self.server).finish_non_exhaustive()
     }
 }
 

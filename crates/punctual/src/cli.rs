@@ -11,8 +11,11 @@ mod sources;
 mod table;
 pub(crate) mod progress;
 pub(crate) mod time;
+mod secret_file;
+mod serving;
 mod welcome;
 mod dev;
+mod server;
 mod explain;
 mod job;
 mod calendar;
@@ -21,12 +24,14 @@ mod logs;
 mod plain;
 mod dlq;
 mod node;
+mod token;
 mod verify;
 mod doctor;
 mod config;
 mod completions;
 mod man;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -74,6 +79,11 @@ Examples:
   punctual node list                         who is there
   punctual node workers                      and how busy";
 
+const TOKEN_EXAMPLES: &str = "\
+Examples:
+  punctual token add ci --role reader        make one, and print it once
+  punctual token list                        who may come in";
+
 const BENCH_EXAMPLES: &str = "\
 Examples:
   punctual bench runs                        how many no-op runs a second
@@ -94,7 +104,7 @@ struct Cli {
     noun: Option<Noun>,
 }
 
-#[derive(Debug, Clone, Args)]
+#[derive(Clone, Args)]
 #[command(next_help_heading = "Global options")]
 struct Global {
     /// The server to ask
@@ -109,6 +119,12 @@ struct Global {
     /// The token to show it
     #[arg(long, global = true, env = "PUNCTUAL_TOKEN", hide_env_values = true)]
     token: Option<String>,
+    /// A file with the token, which only its owner may read; it wins over --token
+    #[arg(long, global = true, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Trust the authorities of this PEM file, too
+    #[arg(long, global = true, env = "PUNCTUAL_CA", value_name = "FILE")]
+    ca: Option<PathBuf>,
     /// The namespace of the jobs and runs named
     #[arg(short, long, global = true, env = "PUNCTUAL_NAMESPACE", default_value = "default")]
     namespace: Namespace,
@@ -118,6 +134,13 @@ struct Global {
     /// When to colour it; auto: on a terminal, unless NO_COLOR is set
     #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN")]
     color: Colour,
+}
+
+/// Without the token: what is printed for debugging ends up in logs.
+impl std::fmt::Debug for Global {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Global").field("server", &self.server).finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -131,6 +154,8 @@ pub(crate) enum Format {
 enum Noun {
     /// Start a node on this machine: it schedules, serves and works
     Dev(dev::Dev),
+    /// Start a node that others depend on: it asks for tokens and speaks TLS
+    Server(server::Server),
     /// Jobs: what someone asked for
     #[command(subcommand, after_help = JOB_EXAMPLES)]
     Job(job::Verb),
@@ -146,6 +171,9 @@ enum Noun {
     /// Nodes and workers
     #[command(subcommand, after_help = NODE_EXAMPLES)]
     Node(node::Verb),
+    /// Tokens: who may come in
+    #[command(subcommand, after_help = TOKEN_EXAMPLES)]
+    Token(token::Verb),
     /// Check that the promises held, over an exported history
     Verify(verify::Verify),
     /// Measure this machine with Punctual on it
@@ -196,11 +224,13 @@ impl Noun {
     async fn run(self, global: Global) -> Result<(), Failure> {
         match self {
             Noun::Dev(dev) => dev.run(global.color).await,
+            Noun::Server(server) => server.run(global.color).await,
             Noun::Job(verb) => verb.run(&global.session()?).await,
             Noun::Calendar(verb) => verb.run(&global.session()?).await,
             Noun::Run(verb) => verb.run(&global.session()?).await,
             Noun::Dlq(verb) => verb.run(&global.session()?).await,
             Noun::Node(verb) => verb.run(&global.session()?).await,
+            Noun::Token(verb) => verb.run(&global.session()?).await,
             Noun::Verify(verify) => verify.run(&global.session()?).await,
             Noun::Bench(verb) => verb.run(Output::new(global.output, global.color)).await,
             Noun::Doctor(doctor) => doctor.run(&global.session()?).await,
@@ -222,8 +252,13 @@ struct Session {
 
 impl Global {
     fn session(self) -> Result<Session, Failure> {
+        let token = match &self.token_file {
+            Some(file) => Some(secret_file::read(file)?),
+            None => self.token,
+        };
+        let authorities = self.ca.as_deref().map(secret_file::read_public).transpose()?;
         Ok(Session {
-            client: Client::new(&self.server, self.token)?,
+            client: Client::trusting(&self.server, token, authorities.as_deref())?,
             namespace: self.namespace,
             output: Output::new(self.output, self.color),
         })
@@ -325,6 +360,12 @@ mod tests {
         check_usage(&["run", "submit"], false);
         check_usage(&["dev", "--http", "127.0.0.1:0", "--data", "/tmp/x"], true);
         check_usage(&["dev", "--http", "7400"], false);
+        check_usage(&["server", "--store", "sqlite:/tmp/x", "--http", "0.0.0.0:7400", "--insecure"], true);
+        check_usage(&["server", "--tls-cert", "c", "--tls-key", "k", "--tls-client-ca", "a"], true);
+        check_usage(&["token", "add", "ci", "--role", "reader", "--expires", "90d"], true);
+        check_usage(&["token", "add", "ci"], false);
+        check_usage(&["token", "add", "ci", "--role", "root"], false);
+        check_usage(&["token", "list", "--token-file", "t", "--ca", "ca.pem"], true);
         check_usage(&[], true);
         check_usage(&["--color", "never", "run", "list"], true);
         check_usage(&["run", "list", "--color", "sometimes"], false);

@@ -18,5 +18,7 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|first| first == guardian::ARGUMENT) {
         return guardian::main();
     }
+    // Before anyone speaks TLS. An error means that there is one already, which is as good.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     cli::main()
 }

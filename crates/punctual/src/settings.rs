@@ -24,6 +24,8 @@ pub(crate) struct Settings {
     /// HOST:PORT.
     pub(crate) http: String,
     pub(crate) slots: usize,
+    /// Where the store is: `sqlite`, or an address with a scheme.
+    pub(crate) store: String,
     pub(crate) durability: Durability,
     pub(crate) shards: u16,
     pub(crate) attempt_lease: Duration,
@@ -32,6 +34,10 @@ pub(crate) struct Settings {
     pub(crate) look: Duration,
     pub(crate) egress: Vec<Rule>,
     pub(crate) server: punctual_server::Settings,
+    /// May listen beyond this machine without TLS.
+    pub(crate) insecure: bool,
+    pub(crate) bootstrap_token_file: Option<PathBuf>,
+    pub(crate) tls: Option<punctual_server::Files>,
     pub(crate) log_level: String,
 }
 
@@ -60,12 +66,15 @@ pub(crate) struct Said {
     #[serde(default)]
     pub(crate) server: Server,
     #[serde(default)]
+    pub(crate) tls: Tls,
+    #[serde(default)]
     pub(crate) log: Log,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Store {
+    pub(crate) url: Option<String>,
     pub(crate) durability: Option<Durability>,
     pub(crate) shards: Option<u16>,
 }
@@ -96,6 +105,17 @@ pub(crate) struct Server {
     pub(crate) connections_per_address: Option<usize>,
     pub(crate) request_time: Option<Span>,
     pub(crate) hosts: Option<Vec<String>>,
+    pub(crate) insecure: Option<bool>,
+    pub(crate) bootstrap_token_file: Option<PathBuf>,
+}
+
+/// An empty path is none.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Tls {
+    pub(crate) cert: Option<PathBuf>,
+    pub(crate) key: Option<PathBuf>,
+    pub(crate) client_ca: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -107,17 +127,29 @@ pub(crate) struct Log {
 impl Settings {
     /// Later sources win: the defaults, the file, then what was said on the command line or in the environment.
     pub(crate) fn read(file: Option<&Path>, said: Said) -> Result<Settings, String> {
-        let file = match file {
-            Some(path) => {
-                let text =
-                    fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-                parse(&text).map_err(|error| format!("{}: {error}", path.display()))?
-            }
-            None => Said::default(),
-        };
-        let defaults = parse(DEFAULTS).map_err(|error| format!("punctual.toml: {error}"))?;
-        said.over(file).over(defaults).complete()
+        said.over(read_file(file)?).over(defaults()?).complete()
     }
+
+    /// The same for `punctual server`: what nobody said is what is safe where others write the jobs.
+    pub(crate) fn read_for_server(file: Option<&Path>, said: Said) -> Result<Settings, String> {
+        let said = said.over(read_file(file)?);
+        // Whoever names a folder for the store does not want another one here.
+        let data = said.store.url.as_deref().and_then(punctual_store::folder);
+        let egress = Egress { allow: Some(Vec::new()) };
+        let safe = Said { data, slots: Some(0), egress, ..Said::default() };
+        said.over(safe).over(defaults()?).complete()
+    }
+}
+
+fn read_file(file: Option<&Path>) -> Result<Said, String> {
+    let Some(path) = file else { return Ok(Said::default()) };
+    let about = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let text = fs::read_to_string(path).map_err(|error| about(&error))?;
+    parse(&text).map_err(|error| about(&error))
+}
+
+fn defaults() -> Result<Said, String> {
+    parse(DEFAULTS).map_err(|error| format!("punctual.toml: {error}"))
 }
 
 fn parse(text: &str) -> Result<Said, String> {
@@ -146,6 +178,7 @@ impl Said {
             http: self.http.or(below.http),
             slots: self.slots.or(below.slots),
             store: Store {
+                url: self.store.url.or(below.store.url),
                 durability: self.store.durability.or(below.store.durability),
                 shards: self.store.shards.or(below.store.shards),
             },
@@ -156,6 +189,7 @@ impl Said {
             clock: Clock { look: self.clock.look.or(below.clock.look) },
             egress: Egress { allow: self.egress.allow.or(below.egress.allow) },
             server: self.server.over(below.server),
+            tls: self.tls.over(below.tls),
             log: Log { level: self.log.level.or(below.log.level) },
         }
     }
@@ -168,18 +202,19 @@ impl Said {
             data: self.data.ok_or_else(|| missing("data"))?,
             http: self.http.ok_or_else(|| missing("http"))?,
             slots: self.slots.ok_or_else(|| missing("slots"))?,
+            store: self.store.url.ok_or_else(|| missing("store.url"))?,
             durability: self.store.durability.ok_or_else(|| missing("store.durability"))?,
             shards: self.store.shards.ok_or_else(|| missing("store.shards"))?,
             attempt_lease: self.leases.attempt.ok_or_else(|| missing("leases.attempt"))?.0,
             shard_lease: self.leases.shard.ok_or_else(|| missing("leases.shard"))?.0,
             look: self.clock.look.ok_or_else(|| missing("clock.look"))?.0,
             egress: egress.map_err(|error| format!("egress.allow: {error}"))?,
+            insecure: self.server.insecure.ok_or_else(|| missing("server.insecure"))?,
+            bootstrap_token_file: said_path(self.server.bootstrap_token_file.as_ref()),
             server: self.server.complete()?,
+            tls: self.tls.complete()?,
             log_level: self.log.level.ok_or_else(|| missing("log.level"))?,
         };
-        if settings.slots == 0 {
-            return Err("slots: at least 1".to_owned());
-        }
         if !(1..=SHARDS_MAX).contains(&settings.shards) {
             return Err(format!("store.shards: 1 to {SHARDS_MAX}"));
         }
@@ -201,6 +236,8 @@ impl Server {
             connections_per_address: self.connections_per_address.or(below.connections_per_address),
             request_time: self.request_time.or(below.request_time),
             hosts: self.hosts.or(below.hosts),
+            insecure: self.insecure.or(below.insecure),
+            bootstrap_token_file: self.bootstrap_token_file.or(below.bootstrap_token_file),
         }
     }
 
@@ -222,6 +259,33 @@ impl Server {
         }
         Ok(settings)
     }
+}
+
+impl Tls {
+    fn over(self, below: Tls) -> Tls {
+        Tls {
+            cert: self.cert.or(below.cert),
+            key: self.key.or(below.key),
+            client_ca: self.client_ca.or(below.client_ca),
+        }
+    }
+
+    fn complete(self) -> Result<Option<punctual_server::Files>, String> {
+        let [cert, key, client_ca] =
+            [self.cert, self.key, self.client_ca].map(|path| said_path(path.as_ref()));
+        match (cert, key) {
+            (Some(cert), Some(key)) => Ok(Some(punctual_server::Files { cert, key, client_ca })),
+            (None, None) if client_ca.is_none() => Ok(None),
+            (None, None) => {
+                Err("tls.client_ca: needs a certificate of our own, tls.cert and tls.key".to_owned())
+            }
+            _ => Err("tls: cert and key go together".to_owned()),
+        }
+    }
+}
+
+fn said_path(path: Option<&PathBuf>) -> Option<PathBuf> {
+    path.filter(|path| !path.as_os_str().is_empty()).cloned()
 }
 
 #[cfg(test)]
@@ -248,6 +312,20 @@ mod tests {
     }
 
     #[test]
+    fn a_server_works_and_calls_only_if_told_so_and_keeps_its_data_beside_its_store() {
+        let said = |url: &str| Said {
+            store: Store { url: Some(url.to_owned()), ..Store::default() },
+            ..Said::default()
+        };
+        let settings = Settings::read_for_server(None, said("sqlite:/var/lib/x")).unwrap();
+        assert_eq!((settings.slots, settings.data.to_str()), (0, Some("/var/lib/x")));
+        assert_eq!((settings.egress, settings.tls, settings.insecure), (vec![], None, false));
+        let elsewhere = Said { data: Some("/srv/x".into()), slots: Some(2), ..said("sqlite:/var/lib/x") };
+        let settings = Settings::read_for_server(None, elsewhere).unwrap();
+        assert_eq!((settings.slots, settings.data.to_str()), (2, Some("/srv/x")));
+    }
+
+    #[test]
     fn a_file_wins_over_the_defaults_and_the_command_line_over_both() {
         let file = "slots = 4\nhttp = \"127.0.0.1:1\"\n[leases]\nattempt = \"2s\"\n[egress]\nallow = []\n";
         let said = Said { http: Some("127.0.0.1:0".to_owned()), ..Said::default() };
@@ -264,7 +342,9 @@ mod tests {
             ("[store]\nfsync = true", "fsync"),
             ("[lease]\nattempt = \"1s\"", "lease"),
             ("slots = \"many\"", "slots"),
-            ("slots = 0", "slots"),
+            ("[tls]\ncert = \"a.pem\"", "tls: cert and key go together"),
+            ("[tls]\nclient_ca = \"a.pem\"", "tls.client_ca"),
+            ("[server]\ninsecure = \"yes\"", "insecure"),
             ("[store]\ndurability = \"none\"", "durability"),
             ("[store]\nshards = 4096", "shards"),
             ("[leases]\nattempt = \"1ms\"", "leases"),
@@ -288,7 +368,7 @@ mod tests {
             ("slot = 4", "line 1: slot: unknown field; did you mean `slots`?"),
             (
                 "slots = 4\n\n[store]\nfsync = true",
-                "line 4: store.fsync: unknown field; known are durability, shards",
+                "line 4: store.fsync: unknown field; known are url, durability, shards",
             ),
             (
                 "[leases]\nattempt = 15",

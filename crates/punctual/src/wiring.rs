@@ -14,7 +14,7 @@ use punctual_node::node::{Config, Link, Node};
 use punctual_node::retention::{self, Pace};
 use punctual_server::Doors;
 use punctual_store::Store;
-use punctual_store::sqlite::{self, Sqlite};
+use punctual_store::sqlite;
 use punctual_worker::{Egress, LogSink};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::{mpsc, watch};
@@ -41,7 +41,8 @@ const FILES_PER_SLOT: usize = 6;
 #[derive(Debug)]
 pub(crate) struct Running {
     node: Node,
-    worker: punctual_worker::Handle,
+    /// None: the work is left to others.
+    worker: Option<punctual_worker::Handle>,
     egress: Arc<Egress>,
     doors: Doors,
     stop: watch::Sender<bool>,
@@ -74,7 +75,9 @@ impl Running {
     /// What runs is stopped; it is not a failure of theirs, so the next start tries them again.
     pub(crate) async fn shut_down(self) {
         let Running { node, worker, stop, mut tasks, .. } = self;
-        worker.shut_down();
+        if let Some(worker) = &worker {
+            worker.shut_down();
+        }
         stop.send_replace(true);
         // The link to the worker ends when the last of these is gone.
         drop(worker);
@@ -83,8 +86,19 @@ impl Running {
     }
 }
 
+/// A node as `dev` has it: everyone who reaches it may do everything.
 pub(crate) async fn start(settings: &Settings) -> anyhow::Result<Running> {
     let store = open_store(settings).await?;
+    start_on(store, settings, "dev", |doors| doors).await
+}
+
+/// A node on a store that is open, with its doors as they are wanted.
+pub(crate) async fn start_on(
+    store: Arc<dyn Store>,
+    settings: &Settings,
+    name: &str,
+    wanted: impl FnOnce(Doors) -> Doors,
+) -> anyhow::Result<Running> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let node = Node::start(Config {
         store: Arc::clone(&store),
@@ -99,8 +113,15 @@ pub(crate) async fn start(settings: &Settings) -> anyhow::Result<Running> {
     let mut tasks = JoinSet::new();
     tasks.spawn(retention::run(node.handle(), Arc::clone(&clock), PRUNE, AD_HOC_KEPT, stopped));
     let egress = Arc::new(Egress::new(settings.egress.clone()));
-    let worker = start_worker(settings, &node, Arc::clone(&clock), Arc::clone(&egress), &mut tasks).await?;
-    let doors = Doors::new(node.handle(), clock, "dev", doors_settings(settings));
+    let worker = match settings.slots {
+        0 => None,
+        _ => {
+            let (clock, egress) = (Arc::clone(&clock), Arc::clone(&egress));
+            Some(start_worker(settings, &node, clock, egress, &mut tasks).await?)
+        }
+    };
+    let doors = Doors::new(node.handle(), clock, name, doors_settings(settings));
+    let doors = wanted(if worker.is_some() { doors } else { doors.without_work() });
     Ok(Running { node, worker, egress, doors, stop, tasks, _watcher: watcher })
 }
 
@@ -129,14 +150,12 @@ fn files_up_to(wanted: usize) -> usize {
 }
 
 pub(crate) async fn open_store(settings: &Settings) -> anyhow::Result<Arc<dyn Store>> {
-    let (dir, shards) = (settings.data.clone(), settings.shards);
     let durability = match settings.durability {
         Durability::Full => sqlite::Durability::Full,
         Durability::Relaxed => sqlite::Durability::Relaxed,
     };
-    let opening =
-        tokio::task::spawn_blocking(move || Sqlite::open(&dir, sqlite::Options { shards, durability }));
-    Ok(Arc::new(opening.await??))
+    let options = sqlite::Options { shards: settings.shards, durability };
+    Ok(punctual_store::open(&settings.store, &settings.data, options).await?)
 }
 
 /// Starts a worker in this process and carries its orders and reports, as the network will.

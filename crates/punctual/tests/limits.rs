@@ -23,6 +23,12 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
         ("requests on a connection", count(http::REQUESTS_MAX), "`Connection: close`"),
         ("connections", count(server.connections), "503 `too_many_connections`"),
         ("connections from one address", count(server.connections_per_address), "503 `too_many_connections`"),
+        ("tokens", count(http::TOKENS_MAX), "409 `too_many_tokens`"),
+        (
+            "wrong tokens a minute from one address",
+            count(http::FAILURES_MAX),
+            "429 `too_many_failures`, for wrong ones only",
+        ),
         ("levels of a JSON or YAML document", count(tree::DEPTH_MAX), "400 `malformed`"),
         ("file with jobs", bytes(tree::FILE_BYTES_MAX), "refused"),
         ("rows on a page, fires in a preview", count(limits::PAGE_MAX), "400 `bad_parameter`"),

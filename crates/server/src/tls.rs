@@ -205,3 +205,6 @@ fn key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
 fn about(path: &Path, what: &impl std::fmt::Display) -> String {
     format!("{}: {what}", path.display())
 }
+
+#[cfg(test)]
+mod tests;

@@ -34,12 +34,14 @@ mod tally;
 mod migrations;
 pub mod memory;
 pub mod sqlite;
+mod open;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 
 pub use address::Durability;
 pub use error::Error;
 pub use membership::{Claim, Lease, Leases, Member, Session, Sessions};
+pub use open::{folder, open};
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 

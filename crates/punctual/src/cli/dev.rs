@@ -1,29 +1,20 @@
 //! `punctual dev`: one node on this machine, for everything.
 
-use std::fs;
-use std::io::{self, IsTerminal};
+use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::process;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use punctual_wire::text::Span;
-use serde_json::json;
-use tokio::net::{TcpListener, lookup_host};
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
-use tracing::info;
-use tracing_subscriber::EnvFilter;
+use tokio::net::lookup_host;
 
 use super::failure::{Exit, Failure};
-use super::output::{Colour, print};
+use super::output::Colour;
+use super::serving::{address, log_to_stderr, serve};
 use super::time::duration;
-use crate::settings::{Clock, Durability, Egress, Leases, Log, Said, Server, Settings, Store};
+use crate::settings::{Durability, Leases, Log, Said, Settings, Store};
 use crate::wiring;
-
-/// Where the data folder says how to reach the node.
-const ADDRESS_FILE: &str = "punctual.json";
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -60,23 +51,19 @@ pub(crate) struct Dev {
     config: Option<PathBuf>,
 }
 
-/// HOST:PORT, as an option takes it.
-pub(super) fn address(text: &str) -> Result<String, String> {
-    match text.rsplit_once(':') {
-        Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(text.to_owned()),
-        _ => Err("write it like 127.0.0.1:7400".to_owned()),
-    }
-}
-
 impl Dev {
     pub(crate) async fn run(self, colour: Colour) -> Result<(), Failure> {
         let config = self.config.clone();
         let settings = Settings::read(config.as_deref(), self.said())
             .map_err(|error| Failure::new(Exit::Usage, error))?;
+        if settings.slots == 0 {
+            let message = "slots: at least 1; `punctual server` is a node that leaves the work to others";
+            return Err(Failure::new(Exit::Usage, message));
+        }
         log_to_stderr(&settings, colour)?;
         let place = loopback(&settings.http).await?;
         let running = wiring::start(&settings).await.map_err(|error| Failure::new(Exit::Failed, error))?;
-        let served = serve(&settings, place, &running).await;
+        let served = serve(&settings, place, "http", &running).await;
         running.shut_down().await;
         served
     }
@@ -86,22 +73,12 @@ impl Dev {
             data: self.data,
             http: self.http,
             slots: self.slots,
-            store: Store { durability: self.durability, shards: None },
+            store: Store { durability: self.durability, ..Store::default() },
             leases: Leases { attempt: self.attempt_lease.map(Span), shard: self.shard_lease.map(Span) },
-            clock: Clock::default(),
-            egress: Egress::default(),
-            server: Server::default(),
             log: Log { level: self.log },
+            ..Said::default()
         }
     }
-}
-
-fn log_to_stderr(settings: &Settings, colour: Colour) -> Result<(), Failure> {
-    let filter = EnvFilter::try_new(&settings.log_level)
-        .map_err(|error| Failure::new(Exit::Usage, format!("log level `{}`: {error}", settings.log_level)))?;
-    let colour = colour.is_wanted(io::stderr().is_terminal());
-    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colour).with_writer(io::stderr).init();
-    Ok(())
 }
 
 /// Whoever can reach `dev` may do everything, so only this machine can.
@@ -112,68 +89,10 @@ async fn loopback(http: &str) -> Result<SocketAddr, Failure> {
     if !place.ip().is_loopback() {
         let message =
             format!("`dev` does not listen on {http}: it asks for no login, so it serves this machine only");
-        return Err(Failure::new(Exit::Usage, message).hint("use 127.0.0.1 or localhost"));
+        return Err(Failure::new(Exit::Usage, message)
+            .hint("use 127.0.0.1 or localhost; `punctual server` asks for a token and serves others"));
     }
     Ok(place)
-}
-
-async fn serve(settings: &Settings, place: SocketAddr, running: &wiring::Running) -> Result<(), Failure> {
-    let busy = |error: io::Error| {
-        Failure::new(Exit::Failed, format!("cannot listen on {place}: {error}"))
-            .hint("--http 127.0.0.1:0 picks a free port")
-    };
-    let listener = TcpListener::bind(place).await.map_err(busy)?;
-    let place = listener.local_addr().map_err(Failure::io)?;
-    running.listens_on(place);
-    let address = AddressFile::write(&settings.data, place).map_err(Failure::io)?;
-    print(&format!("punctual listens on http://{place}, data in {}", settings.data.display()))?;
-    let (stop_in, stop) = watch::channel(false);
-    let done = tokio::select! {
-        done = punctual_server::serve(listener, running.doors(), stopped(stop)) => done.map_err(Failure::io),
-        failed = running.failed() => Err(Failure::new(Exit::Failed, failed)),
-        done = asked_to_stop(stop_in) => done.map_err(Failure::io),
-    };
-    address.remove();
-    done
-}
-
-/// Tells when someone asks for the end; returns when they ask again, for then they mean it.
-async fn asked_to_stop(stop: watch::Sender<bool>) -> io::Result<()> {
-    let (mut term, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    for _ in 0..2 {
-        tokio::select! {
-            _ = term.recv() => info!("asked to stop by SIGTERM"),
-            _ = interrupt.recv() => info!("asked to stop by SIGINT"),
-        }
-        stop.send_replace(true);
-    }
-    Ok(())
-}
-
-async fn stopped(mut stop: watch::Receiver<bool>) {
-    // An error means that nobody is left to ask, which comes to the same.
-    drop(stop.wait_for(|stop| *stop).await);
-}
-
-/// Says where the node listens. A process that was killed leaves it behind; the next start writes it anew.
-struct AddressFile(PathBuf);
-
-impl AddressFile {
-    /// Written aside and renamed: whoever reads it finds all of it or nothing.
-    fn write(data: &Path, place: SocketAddr) -> io::Result<AddressFile> {
-        let path = data.join(ADDRESS_FILE);
-        let aside = data.join(format!("{ADDRESS_FILE}.new"));
-        let text =
-            json!({ "http": place.to_string(), "url": format!("http://{place}"), "pid": process::id() });
-        fs::write(&aside, format!("{text}\n"))?;
-        fs::rename(&aside, &path)?;
-        Ok(AddressFile(path))
-    }
-
-    fn remove(self) {
-        // It misleads nobody for long: its pid is gone.
-        let _ = fs::remove_file(self.0);
-    }
 }
 
 #[cfg(test)]

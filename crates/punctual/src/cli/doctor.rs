@@ -15,9 +15,9 @@ use clap::Args;
 use serde::Serialize;
 
 use super::Session;
-use super::dev::address;
 use super::failure::{Exit, Failure};
 use super::output::{Output, Tone};
+use super::serving::address;
 use crate::settings::{Durability, Said, Settings, Store};
 
 #[derive(Debug, Args)]
@@ -112,7 +112,7 @@ impl Doctor {
             data: self.data.clone(),
             http: self.http.clone(),
             slots: self.slots,
-            store: Store { durability: self.durability, shards: None },
+            store: Store { durability: self.durability, ..Store::default() },
             ..Said::default()
         };
         let name = |path: &PathBuf| path.display().to_string();

@@ -115,6 +115,12 @@ fn of_problem(problem: &Problem) -> Failure {
         Code::NoSuchRun => {
             failure.hint("`punctual run list` shows recent runs, `-n` names another namespace")
         }
+        Code::Unauthenticated => failure.hint(
+            "PUNCTUAL_TOKEN or --token-file FILE shows a token; whoever runs the server makes one: `punctual token add`",
+        ),
+        Code::Forbidden => failure.hint("use a token of that role; `punctual token list` shows which there are"),
+        Code::NoSuchToken => failure.hint("`punctual token list` shows which there are"),
+        Code::TokenExists => failure.hint("`punctual token remove` ends the one that has the name"),
         Code::NoSuchRevision => failure.hint("`punctual job revisions` shows which there are"),
         Code::NotADeadLetter | Code::NoSuchDeadLetter => {
             failure.hint("`punctual dlq list` shows what waits to be decided about")
@@ -153,6 +159,9 @@ mod tests {
         check(Code::NoSuchRevision, Exit::NotFound);
         check(Code::NoSuchDeadLetter, Exit::NotFound);
         check(Code::NoSuchCalendar, Exit::NotFound);
+        check(Code::Unauthenticated, Exit::Refused);
+        check(Code::Forbidden, Exit::Refused);
+        check(Code::NoSuchToken, Exit::NotFound);
         check(Code::CalendarInUse, Exit::Refused);
         check(Code::Invalid, Exit::Refused);
         check(Code::JobExists, Exit::Refused);

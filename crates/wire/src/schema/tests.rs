@@ -9,8 +9,8 @@ use super::*;
 use crate::calendar_file;
 use crate::job_file;
 use crate::rest::{
-    AddToken, Again, Calendar, Day, DeadLetter, Decide, Decisions, Fire, Job, NewToken, Node, Problem, Progress, RevisionFile,
-    Run, Start, Submit, Token, Worker,
+    AddToken, Again, Calendar, Day, DeadLetter, Decide, Decisions, Fire, Job, NewToken, Node, Problem,
+    Progress, RevisionFile, Run, Start, Submit, Token, Worker,
 };
 use crate::tree;
 

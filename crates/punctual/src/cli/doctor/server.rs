@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use punctual_client::{Client, Error};
 use punctual_core::Timestamp;
-use punctual_wire::rest::{Node, Worker};
+use punctual_wire::rest::{Code, Node, Worker};
 
 use super::Check;
 use super::folder::Lock;
@@ -47,6 +47,9 @@ fn silent(server: &str, error: &Error, lock: &Lock) -> Check {
         ),
         (Error::Strange { .. }, _) => {
             Check::fail("server", error.to_string(), "--server or PUNCTUAL_SERVER names the right one")
+        }
+        (Error::Problem(problem), _) if problem.code == Code::Unauthenticated => {
+            Check::fail("server", error.to_string(), "PUNCTUAL_TOKEN or --token-file FILE shows a token")
         }
         (Error::Problem(_), _) => {
             Check::fail("server", error.to_string(), "the log of the server tells more")

@@ -1,0 +1,214 @@
+//! `punctual server`: a node that others depend on, safe from its first start.
+//!
+//! It asks everyone for a token, makes the first ones itself, and does not listen beyond this machine in the clear
+//! unless it is told to. It schedules and serves; the work is for workers, or for itself with `--slots`.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use punctual_server::{Bootstrap, Gate, Secret, Tls, begin};
+use punctual_wire::text::Span;
+use tokio::net::lookup_host;
+use tracing::warn;
+
+use super::failure::{Exit, Failure};
+use super::output::Colour;
+use super::secret_file;
+use super::serving::{address, log_to_stderr, serve};
+use super::time::duration;
+use crate::settings::{self, Durability, Leases, Log, Said, Settings, Store};
+use crate::wiring::{self, SystemClock};
+
+/// What the node is called.
+const NAME: &str = "server";
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  punctual server --store sqlite:/var/lib/punctual
+  punctual server --http 0.0.0.0:7400 --tls-cert cert.pem --tls-key key.pem
+  punctual server --bootstrap-token-file /run/secrets/punctual   for scripts: nothing is printed
+
+The first start makes a token for you and one for workers, and prints them once. SIGTERM or Ctrl-C ends it.")]
+pub(crate) struct Server {
+    /// Where the store is: sqlite:DIR [default: sqlite, in the data folder]
+    #[arg(long, value_name = "URL", env = "PUNCTUAL_STORE", hide_env_values = true)]
+    store: Option<String>,
+    /// The folder of this node [default: that of the store, else ./punctual-data]
+    #[arg(long, value_name = "DIR", env = "PUNCTUAL_DATA")]
+    data: Option<PathBuf>,
+    /// Where REST listens; port 0 picks a free one [default: 127.0.0.1:7400]
+    #[arg(long, value_name = "HOST:PORT", env = "PUNCTUAL_HTTP", value_parser = address)]
+    http: Option<String>,
+    /// The certificate to show, in PEM with its chain; it is read again when it changes
+    #[arg(long, value_name = "FILE", env = "PUNCTUAL_TLS_CERT")]
+    tls_cert: Option<PathBuf>,
+    /// Its private key
+    #[arg(long, value_name = "FILE", env = "PUNCTUAL_TLS_KEY")]
+    tls_key: Option<PathBuf>,
+    /// Workers have to show a certificate that this authority signed, beside their token
+    #[arg(long, value_name = "FILE", env = "PUNCTUAL_TLS_CLIENT_CA")]
+    tls_client_ca: Option<PathBuf>,
+    /// Listen beyond this machine without TLS: tokens can be read on the way
+    #[arg(long)]
+    insecure: bool,
+    /// The administrator's token, in a file of mode 0600; put in at every start, and nothing is printed
+    #[arg(long, value_name = "FILE", env = "PUNCTUAL_BOOTSTRAP_TOKEN_FILE")]
+    bootstrap_token_file: Option<PathBuf>,
+    /// Attempts that may run at once in this process [default: 0, the work is for workers]
+    #[arg(long, value_name = "COUNT", env = "PUNCTUAL_SLOTS")]
+    slots: Option<usize>,
+    /// What an acknowledgement survives: a power loss, or only a crash [default: full]
+    #[arg(long, value_enum, env = "PUNCTUAL_DURABILITY")]
+    durability: Option<Durability>,
+    /// How long a worker may be silent before its attempts are given up [default: 15s]
+    #[arg(long, value_name = "SPAN", env = "PUNCTUAL_ATTEMPT_LEASE", value_parser = duration)]
+    attempt_lease: Option<Duration>,
+    /// How long a node that lost a shard waits before it takes it again [default: 3s]
+    #[arg(long, value_name = "SPAN", env = "PUNCTUAL_SHARD_LEASE", value_parser = duration)]
+    shard_lease: Option<Duration>,
+    /// What to log: error, warn, info, debug or trace, for all or by module [default: info]
+    #[arg(long, value_name = "LEVEL", env = "PUNCTUAL_LOG")]
+    log: Option<String>,
+    /// A settings file; `punctual config template` prints one
+    #[arg(long, value_name = "FILE", env = "PUNCTUAL_CONFIG")]
+    config: Option<PathBuf>,
+}
+
+impl Server {
+    pub(crate) async fn run(self, colour: Colour) -> Result<(), Failure> {
+        let config = self.config.clone();
+        let settings = Settings::read_for_server(config.as_deref(), self.said())
+            .map_err(|error| Failure::new(Exit::Usage, error))?;
+        log_to_stderr(&settings, colour)?;
+        // What can be refused is refused before anything is made.
+        let place = place(&settings).await?;
+        let tls = settings.tls.clone().map(Tls::open).transpose();
+        let tls = tls.map_err(|error| Failure::new(Exit::Usage, error))?;
+        let chosen = settings.bootstrap_token_file.as_deref().map(chosen).transpose()?;
+
+        let failed = |error: anyhow::Error| Failure::new(Exit::Failed, error);
+        let store = wiring::open_store(&settings).await.map_err(failed)?;
+        std::fs::create_dir_all(&settings.data).map_err(Failure::io)?;
+        let made = begin(&*store, chosen.as_ref(), wiring::now()).await;
+        tell(&made.map_err(|error| Failure::new(Exit::Failed, error))?);
+        let certified_workers = tls.as_ref().is_some_and(Tls::asks_workers);
+        let gate = Gate::guarded(Arc::clone(&store), Arc::new(SystemClock), certified_workers);
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let running = wiring::start_on(store, &settings, NAME, |doors| {
+            let doors = doors.behind(gate);
+            match tls {
+                Some(tls) => doors.over(tls),
+                None => doors,
+            }
+        });
+        let running = running.await.map_err(failed)?;
+        let served = serve(&settings, place, scheme, &running).await;
+        running.shut_down().await;
+        served
+    }
+
+    fn said(self) -> Said {
+        Said {
+            data: self.data,
+            http: self.http,
+            slots: self.slots,
+            store: Store { url: self.store, durability: self.durability, shards: None },
+            leases: Leases { attempt: self.attempt_lease.map(Span), shard: self.shard_lease.map(Span) },
+            server: settings::Server {
+                insecure: self.insecure.then_some(true),
+                bootstrap_token_file: self.bootstrap_token_file,
+                ..settings::Server::default()
+            },
+            tls: settings::Tls { cert: self.tls_cert, key: self.tls_key, client_ca: self.tls_client_ca },
+            log: Log { level: self.log },
+            ..Said::default()
+        }
+    }
+}
+
+/// Where to listen, if that is safe enough.
+async fn place(settings: &Settings) -> Result<SocketAddr, Failure> {
+    let http = &settings.http;
+    let cannot =
+        |error: std::io::Error| Failure::new(Exit::Usage, format!("cannot listen on {http}: {error}"));
+    let mut places = lookup_host(http).await.map_err(cannot)?;
+    let place = places.next().ok_or_else(|| Failure::new(Exit::Usage, format!("{http} has no address")))?;
+    let in_the_clear = !place.ip().is_loopback() && settings.tls.is_none();
+    if in_the_clear && !settings.insecure {
+        let message = format!(
+            "does not listen on {http} without TLS: beyond this machine tokens could be read on the way"
+        );
+        return Err(Failure::new(Exit::Usage, message).hint(
+            "--tls-cert and --tls-key give it a certificate; --insecure says that the network is trusted",
+        ));
+    }
+    if in_the_clear {
+        warn!(%place, "listening in the clear beyond this machine: whoever sees the network sees the tokens");
+    }
+    Ok(place)
+}
+
+fn chosen(file: &Path) -> Result<Secret, Failure> {
+    let text = secret_file::read(file)?;
+    Secret::chosen(&text).map_err(|weak| {
+        let message = format!("{}: this token is not taken: {weak}", file.display());
+        Failure::new(Exit::Usage, message).hint("`openssl rand -hex 32` makes a good one")
+    })
+}
+
+/// Says once what was made. It is for the person who reads this now: it goes to stderr, and to no log of ours.
+fn tell(made: &Bootstrap) {
+    let Bootstrap { admin, worker } = made;
+    if admin.is_none() && worker.is_none() {
+        return;
+    }
+    eprintln!(
+        "\n=== First start: these tokens are shown once, here. The store keeps only their hashes. ===\n"
+    );
+    if let Some(admin) = admin {
+        eprintln!("  admin token:   {}", admin.as_str());
+        eprintln!("                 for you: put it into PUNCTUAL_TOKEN, or into a file for --token-file\n");
+    }
+    if let Some(worker) = worker {
+        eprintln!("  worker token:  {}", worker.as_str());
+        eprintln!("                 for workers to enrol with; it opens nothing else\n");
+    }
+    eprintln!("  `punctual token add` makes more, `punctual token remove` ends one.\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn settings(http: &str, insecure: bool, tls: bool) -> Settings {
+        let tls = |name: &str| tls.then(|| name.into());
+        let said = Said {
+            http: Some(http.to_owned()),
+            server: settings::Server { insecure: Some(insecure), ..settings::Server::default() },
+            tls: settings::Tls { cert: tls("cert.pem"), key: tls("key.pem"), client_ca: None },
+            ..Said::default()
+        };
+        Settings::read_for_server(None, said).unwrap()
+    }
+
+    #[tokio::test]
+    async fn beyond_this_machine_it_wants_tls_or_to_be_told() {
+        for (http, insecure, tls, may) in [
+            ("127.0.0.1:0", false, false, true),
+            ("[::1]:0", false, false, true),
+            ("0.0.0.0:0", false, false, false),
+            ("[::]:0", false, false, false),
+            ("192.0.2.1:7400", false, false, false),
+            ("0.0.0.0:0", true, false, true),
+            ("0.0.0.0:0", false, true, true),
+        ] {
+            let found = place(&settings(http, insecure, tls)).await;
+            assert_eq!(found.is_ok(), may, "{http} insecure={insecure} tls={tls}");
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Opening a store by its address: the scheme says which backend.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::sqlite::{Options, Sqlite};
+use crate::{Error, Result, Store};
+
+const SQLITE: &str = "sqlite";
+/// What the backends of this binary are asked for with.
+const KNOWN: &str = "`sqlite:DIR`";
+
+/// Opens the store at an address, and makes it if there is none; `sqlite` alone is the one in `data`. What an address
+/// has in it beside its scheme is not repeated in an error: it may hold a password.
+pub async fn open(url: &str, data: &Path, options: Options) -> Result<Arc<dyn Store>> {
+    match scheme(url) {
+        SQLITE => {
+            let dir = folder(url).unwrap_or_else(|| data.to_owned());
+            let opening = tokio::task::spawn_blocking(move || Sqlite::open(&dir, options));
+            let opened = opening.await.map_err(|error| Error::Unusable(error.to_string()))?;
+            Ok(Arc::new(opened?))
+        }
+        other => {
+            Err(Error::Unusable(format!("this binary has no store of the kind `{other}`: it has {KNOWN}")))
+        }
+    }
+}
+
+/// The folder that an address of SQLite names, if it names one.
+pub fn folder(url: &str) -> Option<PathBuf> {
+    let path = url.strip_prefix(SQLITE)?.strip_prefix(':')?;
+    // `sqlite:///var/lib/x` is how other programs write it.
+    let path = path.strip_prefix("//").unwrap_or(path);
+    (!path.is_empty()).then(|| path.into())
+}
+
+fn scheme(url: &str) -> &str {
+    url.split_once(':').map_or(url, |(scheme, _)| scheme)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sqlite::Durability;
+
+    const OPTIONS: Options = Options { shards: 4, durability: Durability::Relaxed };
+
+    #[test]
+    fn the_folder_of_sqlite_stands_behind_its_scheme() {
+        assert_eq!(folder("sqlite:data"), Some("data".into()));
+        assert_eq!(folder("sqlite:/var/lib/x"), Some("/var/lib/x".into()));
+        assert_eq!(folder("sqlite:///var/lib/x"), Some("/var/lib/x".into()));
+        assert_eq!(folder("sqlite"), None);
+        assert_eq!(folder("sqlite:"), None);
+    }
+
+    #[tokio::test]
+    async fn sqlite_is_opened_in_its_folder_or_in_that_of_the_node() {
+        let (data, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let url = format!("sqlite:{}", other.path().display());
+        drop(open(&url, data.path(), OPTIONS).await.unwrap());
+        assert!(data.path().read_dir().unwrap().next().is_none());
+        drop(open("sqlite", data.path(), OPTIONS).await.unwrap());
+        assert!(data.path().read_dir().unwrap().next().is_some());
+    }
+
+    #[tokio::test]
+    async fn a_kind_that_is_not_built_in_is_named_and_its_password_is_not() {
+        let error = open("oracle://me:tiger@db/x", Path::new("."), OPTIONS).await.unwrap_err().to_string();
+        assert!(error.contains("`oracle`") && error.contains("sqlite:DIR"), "{error}");
+        assert!(!error.contains("tiger"), "{error}");
+    }
+}
