@@ -2,20 +2,27 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
+use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderValue, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use punctual_wire::rest::{Code, Problem};
+use futures_util::StreamExt;
+use punctual_wire::rest::{Code, EVENT_STREAM, Problem};
 
-use super::{Caller, Gate, Refused};
+use super::{Caller, Gate, Peer, Refused};
 use crate::rest::problem::Failed;
 use crate::routes::{Right, served};
 
 /// Says that a token is wanted; the second form, that the one shown is no good.
 const CHALLENGE: &str = "Bearer realm=\"punctual\"";
 const CHALLENGE_AGAIN: &str = "Bearer realm=\"punctual\", error=\"invalid_token\"";
+
+/// How often the bearer of an open stream is looked at. With what the gate holds in memory it is below the five seconds
+/// in which a removed token has to stop working.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone)]
 pub(crate) struct Door {
@@ -49,9 +56,36 @@ pub(crate) async fn check(State(door): State<Door>, request: Request, next: Next
         // A stranger does not even learn what there is.
         None => door.gate.knows(&caller).await,
     };
-    match checked {
-        Ok(()) => next.run(request).await,
-        Err(refused) => refused.into_response(),
+    if let Err(refused) = checked {
+        return refused.into_response();
+    }
+    let watch = right.filter(|_| !door.gate.is_open()).zip(caller.bearer.map(str::to_owned));
+    let peer = caller.peer;
+    let response = next.run(request).await;
+    match watch {
+        Some((right, bearer)) if is_live(&response) => {
+            let ended = ended(door.gate, bearer, peer, right);
+            response.map(|body| Body::from_stream(body.into_data_stream().take_until(Box::pin(ended))))
+        }
+        _ => response,
+    }
+}
+
+/// What goes on for as long as someone listens.
+fn is_live(response: &Response) -> bool {
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(EVENT_STREAM.as_bytes()))
+}
+
+/// Waits until the bearer may no longer: a token that was removed opens nothing and keeps nothing open.
+async fn ended(gate: Arc<Gate>, bearer: String, peer: Option<Peer>, right: Right) {
+    loop {
+        tokio::time::sleep(LOOK_AGAIN).await;
+        match gate.check(&Caller { bearer: Some(&bearer), peer }, right).await {
+            // Whoever was let in is not sent away because the store is silent for a while.
+            Ok(()) | Err(Refused::Unavailable) => {}
+            Err(_) => return,
+        }
     }
 }
 

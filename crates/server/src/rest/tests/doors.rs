@@ -160,3 +160,26 @@ async fn a_token_is_made_told_once_listed_without_its_text_and_removed() {
     let gone = guarded.ask(&Method::DELETE, &path, admin, &json!({})).await;
     assert_eq!(gone.read::<Problem>(404).code, Code::NoSuchToken);
 }
+
+#[tokio::test]
+async fn a_stream_ends_with_the_token_that_opened_it() {
+    let guarded = Guarded::new().await;
+    let admin = Some(guarded.token(Role::Admin));
+    let submit = json!({ "task": { "noop": {} }, "delay": "1h" });
+    let run: Run = guarded.ask(&Method::POST, RUNS, admin, &submit).await.read(201);
+    let path = format!("{RUNS}/{}/logs?follow=true", run.id);
+    let request = Request::get(&path).header("accept", "text/event-stream");
+    let request = request.header("authorization", format!("Bearer {}", guarded.token(Role::Reader)));
+    let response = guarded.scene.router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+    assert_eq!(
+        (response.status().as_u16(), response.headers()["content-type"].to_str().unwrap()),
+        (200, "text/event-stream")
+    );
+
+    let mut reading = tokio::spawn(to_bytes(response.into_body(), usize::MAX));
+    let still = tokio::time::timeout(Duration::from_millis(2_500), &mut reading).await;
+    assert!(still.is_err(), "it goes on while its token is good: {still:?}");
+    guarded.ask(&Method::DELETE, "/api/v1/tokens/reader", admin, &json!({})).await;
+    let ended = tokio::time::timeout(Duration::from_secs(5), reading).await;
+    assert!(ended.is_ok(), "it outlives its token");
+}
