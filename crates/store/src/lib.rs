@@ -34,6 +34,7 @@ mod tally;
 mod migrations;
 pub mod memory;
 pub mod sqlite;
+pub mod postgres;
 mod open;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;

@@ -20,7 +20,8 @@ use super::secret_file;
 use super::serving::{address, log_to_stderr, serve};
 use super::time::duration;
 use crate::settings::{self, Durability, Leases, Log, Said, Settings, Store};
-use crate::wiring::{self, SystemClock};
+use crate::clock::SystemClock;
+use crate::wiring;
 
 /// What the node is called.
 const NAME: &str = "server";
@@ -96,7 +97,7 @@ impl Server {
         let made = begin(&*store, chosen.as_ref(), wiring::now()).await;
         tell(&made.map_err(|error| Failure::new(Exit::Failed, error))?);
         let certified_workers = tls.as_ref().is_some_and(Tls::asks_workers);
-        let gate = Gate::guarded(Arc::clone(&store), Arc::new(SystemClock), certified_workers);
+        let gate = Gate::guarded(Arc::clone(&store), Arc::new(SystemClock::new()), certified_workers);
         let scheme = if tls.is_some() { "https" } else { "http" };
         let running = wiring::start_on(store, &settings, NAME, |doors| {
             let doors = doors.behind(gate);

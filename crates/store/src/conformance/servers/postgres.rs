@@ -121,7 +121,8 @@ fn unprivileged() -> Vec<String> {
     ["setpriv", &user, &format!("--regid={UNPRIVILEGED}"), "--clear-groups"].map(str::to_owned).to_vec()
 }
 
-fn give_away(folder: &Path) {
+/// Hands a file or folder to whoever the server runs as.
+pub fn give_away(folder: &Path) {
     if rustix::process::geteuid().is_root() {
         supervised::run(Command::new("chown").arg(format!("{UNPRIVILEGED}:")).arg(folder));
     }

@@ -1,0 +1,122 @@
+//! Commits: fences, changes and `COMMIT` in one go, and once more with care if they were refused.
+//!
+//! The fast way sends everything without waiting and learns only that something did not fit. Which row of which shard
+//! it was is found by sending the same changes one by one, which also stores them if they fit after all: a job's new
+//! definition that came without its revision is told apart from a fire only there.
+
+use punctual_core::change::{Batch, Change, Row, RowKey};
+
+use super::failure::{Failure, Moment};
+use super::link::{Ask, Link, ask};
+use super::writes::{Writes, fence};
+use super::{queries, rows};
+use crate::{Error, Result, refusal};
+
+/// The constraint that gives a job its name for itself.
+const JOB_NAME: &str = "jobs_name";
+
+impl Link {
+    pub(super) async fn commit(&mut self, batches: &[Batch]) -> Result<()> {
+        for batch in batches {
+            batch.changes.iter().try_for_each(|(key, _)| refusal::check_shard(batch.shard, key))?;
+        }
+        let asks = all_at_once(batches)?;
+        match self.transact(asks).await {
+            Ok(_) => Ok(()),
+            Err((Moment::Writing, failure)) if failure.is_refusal() => self.commit_with_care(batches).await,
+            Err((moment, failure)) => Err(failure.judge(moment)),
+        }
+    }
+
+    async fn commit_with_care(&mut self, batches: &[Batch]) -> Result<()> {
+        // Until it ends, the link is in the middle of something, and of no use to anybody else.
+        self.is_busy = true;
+        self.step(ask!(queries::BEGIN)).await?;
+        let written = self.write_one_by_one(batches).await;
+        let end = if written.is_ok() { queries::COMMIT } else { queries::ROLLBACK };
+        let ended = self.ask(ask!(end)).await;
+        self.is_busy = ended.is_err();
+        written?;
+        ended.map(|_| ()).map_err(|failure| failure.judge(Moment::Committing))
+    }
+
+    async fn write_one_by_one(&mut self, batches: &[Batch]) -> Result<()> {
+        for batch in batches {
+            let Batch { shard, epoch, .. } = *batch;
+            self.ask(fence(&[batch])).await.map_err(|failure| match failure.is_miss() {
+                true => Error::Fenced { shard, epoch },
+                false => failure.judge(Moment::Writing),
+            })?;
+        }
+        for batch in batches {
+            for (key, change) in batch.changes.iter() {
+                self.write_one(batch, key, change).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn write_one(&mut self, batch: &Batch, key: &RowKey, change: &Change) -> Result<()> {
+        let mut writes = Writes::default();
+        match change {
+            Change::Update(Row::Job(job)) => {
+                let stand = self.step(ask!(queries::jobs::STAND, job.id.0)).await?;
+                let row = stand.first().ok_or_else(|| refusal::missing(batch.shard, key))?;
+                if rows::instant(row, 1)? > job.cursor.fired_through {
+                    return Err(refusal::cursor_back(batch.shard, job.id));
+                }
+                if rows::number::<u32>(row, 0)? == job.revision {
+                    writes.add(batch, key, change);
+                } else {
+                    writes.edit(batch, job);
+                }
+            }
+            _ => writes.add(batch, key, change),
+        }
+        for ask in writes.asks()? {
+            self.ask(ask).await.map_err(|failure| refused(batch, key, &failure))?;
+        }
+        Ok(())
+    }
+
+    async fn step(&mut self, ask: Ask) -> Result<Vec<tokio_postgres::Row>> {
+        let answer = self.ask(ask).await.map_err(|failure| failure.judge(Moment::Writing))?;
+        Ok(answer.rows)
+    }
+}
+
+/// Batches of one shard follow each other; between shards there is no order to keep.
+fn all_at_once(batches: &[Batch]) -> Result<Vec<Ask>> {
+    let mut asks = Vec::new();
+    let mut left: Vec<&Batch> = batches.iter().collect();
+    while !left.is_empty() {
+        let (mut wave, mut later): (Vec<&Batch>, Vec<&Batch>) = (Vec::new(), Vec::new());
+        for batch in left {
+            let is_taken = wave.iter().any(|other| other.shard == batch.shard);
+            if is_taken { later.push(batch) } else { wave.push(batch) }
+        }
+        // Locks are taken in the order of the shards by everyone, so nobody waits in a circle.
+        wave.sort_unstable_by_key(|batch| batch.shard);
+        asks.push(fence(&wave));
+        let mut writes = Writes::default();
+        for batch in &wave {
+            batch.changes.iter().for_each(|(key, change)| writes.add(batch, key, change));
+        }
+        asks.extend(writes.asks()?);
+        left = later;
+    }
+    Ok(asks)
+}
+
+fn refused(batch: &Batch, key: &RowKey, failure: &Failure) -> Error {
+    let shard = batch.shard;
+    if failure.is_miss() {
+        return refusal::missing(shard, key);
+    }
+    match failure.constraint() {
+        Some(JOB_NAME) => refusal::name_taken(shard, key),
+        Some(_) => refusal::exists(shard, key),
+        None if failure.is_refusal() => Error::Refused { shard, what: failure.to_string() },
+        None => failure.judge(Moment::Writing),
+    }
+}

@@ -1,0 +1,106 @@
+//! What PostgreSQL says, in the store's words.
+
+use std::time::Duration;
+
+use tokio_postgres::error::SqlState;
+
+use crate::Error;
+
+/// An error on its way out.
+#[derive(Debug)]
+pub(super) enum Failure {
+    Postgres(tokio_postgres::Error),
+    /// No answer for so long.
+    Silent(Duration),
+}
+
+impl From<tokio_postgres::Error> for Failure {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Failure::Postgres(error)
+    }
+}
+
+/// What was under way when it failed: it decides what may have been stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moment {
+    Reading,
+    /// `COMMIT` has not been sent, or the server has said no before it came to it.
+    Writing,
+    /// `COMMIT` may have been sent.
+    Committing,
+}
+
+impl Failure {
+    /// None: it is the connection that failed.
+    fn state(&self) -> Option<&SqlState> {
+        match self {
+            Failure::Postgres(error) => error.code(),
+            Failure::Silent(_) => None,
+        }
+    }
+
+    /// The server may still be where it was, or may be gone.
+    pub(super) fn is_lost(&self) -> bool {
+        self.state().is_none()
+    }
+
+    /// A statement did not hit what it names.
+    pub(super) fn is_miss(&self) -> bool {
+        self.state() == Some(&SqlState::DIVISION_BY_ZERO)
+    }
+
+    /// It was the rows: sending them again would change nothing.
+    pub(super) fn is_refusal(&self) -> bool {
+        // Class 22 is data that cannot be stored, class 23 a broken constraint.
+        self.state().is_some_and(|state| matches!(&state.code()[..2], "22" | "23"))
+    }
+
+    pub(super) fn is_lock_timeout(&self) -> bool {
+        self.state() == Some(&SqlState::LOCK_NOT_AVAILABLE)
+    }
+
+    /// The constraint that was broken.
+    pub(super) fn constraint(&self) -> Option<&str> {
+        match self {
+            Failure::Postgres(error) => error.as_db_error()?.constraint(),
+            Failure::Silent(_) => None,
+        }
+    }
+
+    pub(super) fn judge(&self, moment: Moment) -> Error {
+        let why = self.to_string();
+        let Some(state) = self.state() else {
+            return match moment {
+                Moment::Reading => Error::Unreachable(why),
+                Moment::Writing => Error::RolledBack(why),
+                Moment::Committing => Error::Unknown(why),
+            };
+        };
+        if *state == SqlState::DISK_FULL {
+            return Error::Full(why);
+        }
+        match &state.code()[..2] {
+            // Who we are, what we may do, or what is there is not as it has to be, or data is damaged.
+            "28" | "3D" | "3F" | "42" | "XX" => {
+                Error::Unusable(format!("the database cannot be used as it is: {why}"))
+            }
+            _ => match moment {
+                Moment::Reading => Error::Unreachable(why),
+                Moment::Writing => Error::RolledBack(why),
+                Moment::Committing => Error::Unknown(why),
+            },
+        }
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Failure::Postgres(error) => match error.as_db_error() {
+                Some(said) => write!(f, "{} ({})", said.message(), said.code().code()),
+                None => error.fmt(f),
+            },
+            Failure::Silent(time) => write!(f, "the database has not answered for {time:?}"),
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! One connection: statements prepared once, asks sent without waiting for each other's answer.
+//!
+//! The one surprise: a link that was left in the middle of something, by an error or by a caller who went away, is
+//! never used again. Closing it is the rollback.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use futures_util::TryStreamExt;
+use futures_util::future::maybe_done;
+use rustc_hash::FxHashMap;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Row, Statement};
+
+use super::failure::{Failure, Moment};
+use super::queries;
+use crate::Result;
+
+/// No answer for so long: the connection is given up. Longer than any limit that the server itself keeps.
+const ANSWER_MAX: Duration = Duration::from_secs(40);
+
+pub(super) type Param = Box<dyn ToSql + Sync + Send>;
+
+/// A statement and what is bound in it.
+#[derive(Debug)]
+pub(super) struct Ask {
+    pub(super) sql: &'static str,
+    pub(super) params: Vec<Param>,
+}
+
+macro_rules! ask {
+    ($sql:expr $(, $param:expr)* $(,)?) => {
+        $crate::postgres::link::Ask { sql: $sql, params: vec![$(Box::new($param)),*] }
+    };
+}
+pub(super) use ask;
+
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) rows: Vec<Row>,
+    /// Rows that were written.
+    pub(super) hits: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Link {
+    client: Client,
+    statements: FxHashMap<&'static str, Statement>,
+    carrier: JoinHandle<()>,
+    /// Something was asked and not all of it answered, or a transaction is open.
+    pub(super) is_busy: bool,
+}
+
+impl Link {
+    pub(super) fn new(client: Client, carrier: JoinHandle<()>) -> Link {
+        Link { client, statements: FxHashMap::default(), carrier, is_busy: false }
+    }
+
+    pub(super) fn is_good(&self) -> bool {
+        !self.is_busy && !self.client.is_closed()
+    }
+
+    /// Several statements without parameters.
+    pub(super) async fn batch(&mut self, sql: &str) -> Result<(), Failure> {
+        self.is_busy = true;
+        limited(async { Ok(self.client.batch_execute(sql).await?) }).await?;
+        self.is_busy = false;
+        Ok(())
+    }
+
+    pub(super) async fn prepare(
+        &mut self,
+        all: impl IntoIterator<Item = &'static str>,
+    ) -> Result<(), Failure> {
+        let mut missing: Vec<&'static str> =
+            all.into_iter().filter(|sql| !self.statements.contains_key(sql)).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        missing.sort_unstable();
+        missing.dedup();
+        let was_busy = std::mem::replace(&mut self.is_busy, true);
+        let preparing = in_order(missing.iter().map(|sql| self.client.prepare(sql)));
+        let prepared = limited(async { Ok(preparing.await) }).await?;
+        for (sql, statement) in missing.into_iter().zip(prepared) {
+            self.statements.insert(sql, statement?);
+        }
+        self.is_busy = was_busy;
+        Ok(())
+    }
+
+    /// Sends all asks at once. The answers come in the same order, the first failure among them; what follows a failure
+    /// says nothing of its own.
+    pub(super) async fn ask_all(&mut self, asks: Vec<Ask>) -> Result<Vec<Result<Answer, Failure>>, Failure> {
+        self.prepare(asks.iter().map(|ask| ask.sql)).await?;
+        let was_busy = std::mem::replace(&mut self.is_busy, true);
+        let (client, statements) = (&self.client, &self.statements);
+        let asked = asks.into_iter().map(|ask| async move {
+            let statement = &statements[ask.sql];
+            let mut rows = pin!(client.query_raw(statement, ask.params).await?);
+            let mut answer = Answer { rows: Vec::new(), hits: 0 };
+            while let Some(row) = rows.try_next().await? {
+                answer.rows.push(row);
+            }
+            answer.hits = rows.rows_affected().unwrap_or(0);
+            Ok(answer)
+        });
+        let answers: Vec<Result<Answer, Failure>> = limited(async { Ok(in_order(asked).await) }).await?;
+        let is_lost = answers.iter().any(|answer| answer.as_ref().is_err_and(Failure::is_lost));
+        self.is_busy = was_busy || is_lost;
+        Ok(answers)
+    }
+
+    pub(super) async fn ask(&mut self, ask: Ask) -> Result<Answer, Failure> {
+        let mut answers = self.ask_all(vec![ask]).await?;
+        match answers.pop() {
+            Some(answer) => answer,
+            None => Ok(Answer { rows: Vec::new(), hits: 0 }),
+        }
+    }
+
+    /// A read of one statement, which is its own snapshot.
+    pub(super) async fn read(&mut self, ask: Ask) -> Result<Vec<Row>> {
+        let answer = self.ask(ask).await.map_err(|failure| failure.judge(Moment::Reading))?;
+        Ok(answer.rows)
+    }
+
+    /// One transaction, sent at once with its `COMMIT`. The answers are those of the asks.
+    pub(super) async fn transact(&mut self, asks: Vec<Ask>) -> Result<Vec<Answer>, (Moment, Failure)> {
+        self.prepare(asks.iter().map(|ask| ask.sql)).await.map_err(|failure| (Moment::Writing, failure))?;
+        let mut all = Vec::with_capacity(asks.len() + 2);
+        all.push(ask!(queries::BEGIN));
+        all.extend(asks);
+        all.push(ask!(queries::COMMIT));
+        let commit = all.len() - 1;
+        let answers = self.ask_all(all).await.map_err(|failure| (Moment::Committing, failure))?;
+        let mut answered = Vec::with_capacity(answers.len());
+        for (index, answer) in answers.into_iter().enumerate() {
+            // A server that said no before it came to the `COMMIT` has rolled back; one that is lost may have come to it.
+            answered.push(answer.map_err(|failure| match failure.is_lost() || index == commit {
+                true => (Moment::Committing, failure),
+                false => (Moment::Writing, failure),
+            })?);
+        }
+        answered.pop();
+        Ok(answered.into_iter().skip(1).collect())
+    }
+
+    /// The same for writes whose caller can only try again.
+    pub(super) async fn write(&mut self, asks: Vec<Ask>) -> Result<Vec<Answer>> {
+        self.transact(asks).await.map_err(|(moment, failure)| failure.judge(moment))
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.carrier.abort();
+    }
+}
+
+async fn limited<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    timeout(ANSWER_MAX, work).await.unwrap_or(Err(Failure::Silent(ANSWER_MAX)))
+}
+
+/// Begins all in order, which is the order in which they are sent, and waits for all.
+async fn in_order<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
+    let mut all: Vec<_> = futures.into_iter().map(|future| Box::pin(maybe_done(future))).collect();
+    let mut has_begun = false;
+    poll_fn(|cx| {
+        let mut is_done = true;
+        for future in &mut all {
+            is_done &= future.as_mut().poll(cx).is_ready();
+            // Answers come in the order of the asks: the next one has none before this one has.
+            if has_begun && !is_done {
+                break;
+            }
+        }
+        has_begun = true;
+        if is_done { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    all.iter_mut().filter_map(|future| future.as_mut().take_output()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_begun_in_order_is_answered_in_order() {
+        let begun = RefCell::new(Vec::new());
+        let answers = in_order((0..100).map(|n| {
+            let begun = &begun;
+            async move {
+                begun.borrow_mut().push(n);
+                for _ in 0..n % 3 {
+                    tokio::task::yield_now().await;
+                }
+                n
+            }
+        }))
+        .await;
+        let expected: Vec<i32> = (0..100).collect();
+        assert_eq!((&answers, &*begun.borrow()), (&expected, &expected));
+    }
+}

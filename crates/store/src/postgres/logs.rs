@@ -1,0 +1,42 @@
+//! The output of attempts, on a connection of its own that waits for no disk: no state ever waits for output.
+
+use punctual_core::ids::RunId;
+use punctual_core::log::{Chunk, Place};
+
+use super::doors::rows_max;
+use super::link::ask;
+use super::{Postgres, queries, rows};
+use crate::{Result, codec};
+
+impl Postgres {
+    pub(super) async fn write_chunks(&self, chunks: Vec<Chunk>) -> Result<()> {
+        if chunks.is_empty() {
+            return Ok(());
+        }
+        let stream = |chunk: &Chunk| i16::try_from(codec::stream_number(chunk.stream)).unwrap_or(i16::MAX);
+        let insert = ask!(
+            queries::chunks::INSERT,
+            chunks.iter().map(|chunk| chunk.run.0).collect::<Vec<_>>(),
+            chunks.iter().map(|chunk| chunk.token.0.cast_signed()).collect::<Vec<_>>(),
+            chunks.iter().map(|chunk| i64::from(chunk.number)).collect::<Vec<_>>(),
+            chunks.iter().map(|chunk| chunk.at.as_millis()).collect::<Vec<_>>(),
+            chunks.iter().map(stream).collect::<Vec<_>>(),
+            chunks.into_iter().map(|chunk| chunk.bytes).collect::<Vec<_>>(),
+        );
+        self.log.take().await?.write(vec![insert]).await?;
+        Ok(())
+    }
+
+    pub(super) async fn read_chunks(
+        &self,
+        run: RunId,
+        after: Option<Place>,
+        limit: usize,
+    ) -> Result<Vec<Chunk>> {
+        let (token, number) =
+            after.map_or((i64::MIN, 0), |place| (place.token.0.cast_signed(), i64::from(place.number)));
+        let ask = ask!(queries::chunks::LIST, run.0, token, number, rows_max(limit));
+        let found = self.doors.take().await?.read(ask).await?;
+        found.iter().map(|row| rows::chunk(run, row)).collect()
+    }
+}

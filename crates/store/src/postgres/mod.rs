@@ -1,0 +1,278 @@
+//! A cluster's store: PostgreSQL 13 or newer.
+//!
+//! A node needs few connections, each for one purpose, so that none waits for what it has nothing to do with: two lanes
+//! that commit, two for what leaders read, a few for the doors, and one each for renewals, acquisitions and output.
+//! They are made when they are needed, and made again when they are lost.
+//!
+//! A commit is one round trip: fences, changes and `COMMIT` are sent together, and whatever misses its row turns the
+//! `COMMIT` into a rollback (see `queries` and `commit`). History is a plain table, trimmed by small deletes.
+//!
+//! In reading order: connections (`connect`, `durability`, `link`, `pool`, `schema`, `open`), what is written (`writes`,
+//! `commit`, `membership`), what is read (`snapshot`, `shard`, `doors`, `walk`), and the rest (`logs`, `prune`).
+
+mod failure;
+mod connect;
+mod durability;
+mod link;
+mod pool;
+mod schema;
+mod open;
+mod queries;
+mod rows;
+mod writes;
+mod commit;
+mod membership;
+mod snapshot;
+mod shard;
+mod doors;
+mod walk;
+mod calendars;
+mod admin;
+mod logs;
+mod prune;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use punctual_core::Timestamp;
+use punctual_core::change::{
+    Batch, DeadLetter, Found, Loaded, Revision, RunRecord, Skip, TimerPage, TimerPlace, Want,
+};
+use punctual_core::command::Expect;
+use punctual_core::ids::{Epoch, JobId, RunId, SessionId, ShardId};
+use punctual_core::job::Job;
+use punctual_core::log;
+use punctual_core::name::{Name, Namespace};
+use punctual_core::run::Run;
+use punctual_core::schedule::calendar;
+
+use self::open::LANES;
+use self::pool::Pool;
+use self::prune::Places;
+use self::snapshot::Snapshot;
+use self::walk::Walk;
+use crate::definitions::Definitions;
+use crate::{
+    CalendarFilter, Claim, Durability, Error, JobFilter, Leases, LetterFilter, Member, PrunePolicy,
+    PutCalendar, Result, RunFilter, Session, Sessions, Stats, Store, Swap, token,
+};
+
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// How many shards a new store gets. A store that is there keeps what it was made with.
+    pub shards: u16,
+    pub durability: Durability,
+    /// Whose connections these are: whoever takes a shard from this session ends what it has under way.
+    pub session: Option<SessionId>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { shards: 64, durability: Durability::Full, session: None }
+    }
+}
+
+#[derive(Debug)]
+pub struct Postgres {
+    shards: u16,
+    lanes: [Pool; LANES],
+    leader: Pool,
+    doors: Pool,
+    session: Pool,
+    lease: Pool,
+    log: Pool,
+    definitions: Mutex<Definitions>,
+    pruned: Mutex<Places>,
+}
+
+#[async_trait]
+impl Store for Postgres {
+    fn shards(&self) -> u16 {
+        self.shards
+    }
+
+    async fn leases(&self) -> Result<Leases> {
+        self.read_leases().await
+    }
+
+    async fn acquire(&self, by: Option<SessionId>, claims: &[Claim]) -> Result<Vec<(ShardId, Epoch)>> {
+        self.take_shards(by, claims).await
+    }
+
+    async fn release(&self, shards: &[(ShardId, Epoch)], heir: Option<SessionId>) -> Result<()> {
+        self.give_up_shards(shards, heir).await
+    }
+
+    async fn load(&self, shard: ShardId, epoch: Epoch) -> Result<Loaded> {
+        let mut link = self.leader.take().await?;
+        let mut snapshot = Snapshot::new(&mut link, &self.definitions);
+        let loaded = snapshot.load(shard, epoch).await;
+        snapshot.end(loaded).await
+    }
+
+    async fn commit(&self, batches: Arc<Vec<Batch>>) -> Result<()> {
+        // A shard always commits in the same lane, and a lane in turn.
+        let Some(first) = batches.first() else { return Ok(()) };
+        let mut link = self.lanes[usize::from(first.shard.0) % LANES].take().await?;
+        link.commit(&batches).await
+    }
+
+    async fn fetch(&self, wants: Vec<(ShardId, Want)>) -> Result<Found> {
+        let mut link = self.leader.take().await?;
+        let mut snapshot = Snapshot::new(&mut link, &self.definitions);
+        let found = snapshot.fetch(&wants).await;
+        snapshot.end(found).await
+    }
+
+    async fn due(&self, shard: ShardId, after: TimerPlace, limit: usize) -> Result<TimerPage> {
+        let mut link = self.leader.take().await?;
+        let mut snapshot = Snapshot::new(&mut link, &self.definitions);
+        let page = snapshot.due(shard, after, limit).await;
+        snapshot.end(page).await
+    }
+
+    async fn job(&self, namespace: &Namespace, name: &Name) -> Result<Option<Arc<Job>>> {
+        self.job_named(namespace, name).await
+    }
+
+    async fn jobs(
+        &self,
+        filter: &JobFilter,
+        after: Option<(Namespace, Name)>,
+        limit: usize,
+    ) -> Result<Vec<Arc<Job>>> {
+        self.list_jobs(filter, after, limit).await
+    }
+
+    async fn run(&self, namespace: &Namespace, run: RunId) -> Result<Option<RunRecord>> {
+        let mut link = self.doors.take().await?;
+        let mut snapshot = Snapshot::new(&mut link, &self.definitions);
+        let found = snapshot.record(run).await;
+        let record = snapshot.end(found).await?;
+        Ok(record.filter(|record| record.run.namespace == *namespace))
+    }
+
+    async fn runs(&self, filter: &RunFilter, after: Option<RunId>, limit: usize) -> Result<Vec<Arc<Run>>> {
+        let mut walk = Walk::new(filter, after, limit, self.shards);
+        while walk.goes_on() {
+            let mut link = self.doors.take().await?;
+            let mut snapshot = Snapshot::new(&mut link, &self.definitions);
+            let stepped = walk.step(&mut snapshot).await;
+            snapshot.end(stepped).await?;
+        }
+        Ok(walk.runs)
+    }
+
+    async fn dead_letters(
+        &self,
+        filter: &LetterFilter,
+        after: Option<RunId>,
+        limit: usize,
+    ) -> Result<Vec<DeadLetter>> {
+        self.list_dead_letters(filter, after, limit).await
+    }
+
+    async fn skips(
+        &self,
+        job: Option<JobId>,
+        after: Option<(JobId, Timestamp)>,
+        limit: usize,
+    ) -> Result<Vec<Skip>> {
+        self.list_skips(job, after, limit).await
+    }
+
+    async fn revision(&self, job: JobId, revision: u32) -> Result<Option<Arc<Revision>>> {
+        self.one_revision(job, revision).await
+    }
+
+    async fn revisions(&self, job: JobId, before: Option<u32>, limit: usize) -> Result<Vec<Arc<Revision>>> {
+        self.list_revisions(job, before, limit).await
+    }
+
+    async fn calendar(&self, namespace: &Namespace, name: &Name) -> Result<Option<Arc<calendar::Record>>> {
+        self.one_calendar(namespace, name).await
+    }
+
+    async fn calendars(
+        &self,
+        filter: &CalendarFilter,
+        after: Option<(Namespace, Name)>,
+        limit: usize,
+    ) -> Result<Vec<Arc<calendar::Record>>> {
+        self.list_calendars(filter, after, limit).await
+    }
+
+    async fn put_calendar(&self, put: PutCalendar) -> Result<Swap> {
+        self.swap_calendar(put).await
+    }
+
+    async fn delete_calendar(&self, namespace: &Namespace, name: &Name, expect: Expect) -> Result<Swap> {
+        self.remove_calendar(namespace, name, expect).await
+    }
+
+    async fn settle_calendar(&self, namespace: &Namespace, name: &Name, version: u32) -> Result<()> {
+        self.mark_settled(namespace, name, version).await
+    }
+
+    async fn agree(&self, name: &str, offer: &[u8]) -> Result<Vec<u8>> {
+        self.settle_on(name, offer).await
+    }
+
+    async fn tokens(&self) -> Result<Vec<token::Record>> {
+        self.list_tokens().await
+    }
+
+    async fn add_token(&self, record: &token::Record) -> Result<bool> {
+        self.insert_token(record).await
+    }
+
+    async fn remove_token(&self, name: &str) -> Result<bool> {
+        self.delete_token(name).await
+    }
+
+    async fn stats(&self) -> Result<Stats> {
+        self.count().await
+    }
+
+    async fn append_logs(&self, chunks: Vec<log::Chunk>) -> Result<()> {
+        self.write_chunks(chunks).await
+    }
+
+    async fn read_logs(
+        &self,
+        run: RunId,
+        after: Option<log::Place>,
+        limit: usize,
+    ) -> Result<Vec<log::Chunk>> {
+        self.read_chunks(run, after, limit).await
+    }
+
+    async fn prune(&self, policy: &PrunePolicy, limit: usize) -> Result<usize> {
+        self.prune_all(policy, limit).await
+    }
+
+    /// The database has better means than we.
+    async fn backup(&self, to: &Path) -> Result<()> {
+        Err(Error::Unusable(format!(
+            "a store in PostgreSQL is backed up by PostgreSQL: `pg_dump --schema=punctual --format=custom --file={}`, \
+             or its continuous archiving",
+            to.display()
+        )))
+    }
+}
+
+#[async_trait]
+impl Sessions for Postgres {
+    async fn renew(&self, session: &Session, ttl: Duration) -> Result<Vec<Member>> {
+        self.renew_session(session, ttl).await
+    }
+
+    async fn leave(&self, session: SessionId) -> Result<()> {
+        self.end_session(session).await
+    }
+}

@@ -1,0 +1,119 @@
+//! A few connections of one kind, made when they are needed and made again when they are lost.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::Instant;
+
+use super::connect::{Connector, Role};
+use super::link::Link;
+use crate::{Error, Result};
+
+/// After a connection could not be made: the first rest, and the longest.
+const REST_MIN: Duration = Duration::from_millis(50);
+const REST_MAX: Duration = Duration::from_secs(2);
+
+#[derive(Debug)]
+pub(super) struct Pool {
+    connector: Arc<Connector>,
+    role: Role,
+    /// One for each connection that may be in use.
+    places: Semaphore,
+    idle: Mutex<Vec<Link>>,
+    trouble: Mutex<Option<Trouble>>,
+}
+
+/// Why there is no connection, and until when nobody tries again.
+#[derive(Debug)]
+struct Trouble {
+    why: String,
+    rest: Duration,
+    until: Instant,
+}
+
+impl Pool {
+    pub(super) fn new(connector: &Arc<Connector>, role: Role, connections: usize) -> Pool {
+        Pool {
+            connector: Arc::clone(connector),
+            role,
+            places: Semaphore::new(connections),
+            idle: Mutex::new(Vec::new()),
+            trouble: Mutex::new(None),
+        }
+    }
+
+    /// A connection, as soon as one is free. It comes back by itself.
+    pub(super) async fn take(&self) -> Result<Taken<'_>> {
+        let place = self.places.acquire().await;
+        let place = place.map_err(|_| Error::Unusable("the store is closed".to_owned()))?;
+        let idle = {
+            let mut idle = self.idle.lock();
+            idle.retain(Link::is_good);
+            idle.pop()
+        };
+        let link = match idle {
+            Some(link) => link,
+            None => self.connect().await?,
+        };
+        Ok(Taken { pool: self, link: Some(link), _place: place })
+    }
+
+    async fn connect(&self) -> Result<Link> {
+        let rest = {
+            let trouble = self.trouble.lock();
+            match &*trouble {
+                Some(trouble) if Instant::now() < trouble.until => {
+                    return Err(Error::Unreachable(trouble.why.clone()));
+                }
+                Some(trouble) => (trouble.rest * 2).min(REST_MAX),
+                None => REST_MIN,
+            }
+        };
+        let connected = self.connector.connect(self.role).await;
+        *self.trouble.lock() = match &connected {
+            Ok(_) => None,
+            Err(error) => Some(Trouble { why: why(error), rest, until: Instant::now() + rest }),
+        };
+        connected
+    }
+}
+
+fn why(error: &Error) -> String {
+    match error {
+        Error::Unreachable(why) => why.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// A connection in use.
+#[derive(Debug)]
+pub(super) struct Taken<'p> {
+    pool: &'p Pool,
+    link: Option<Link>,
+    _place: SemaphorePermit<'p>,
+}
+
+impl Deref for Taken<'_> {
+    type Target = Link;
+
+    fn deref(&self) -> &Link {
+        self.link.as_ref().expect("it is given back only when dropped")
+    }
+}
+
+impl DerefMut for Taken<'_> {
+    fn deref_mut(&mut self) -> &mut Link {
+        self.link.as_mut().expect("it is given back only when dropped")
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        if let Some(link) = self.link.take().filter(Link::is_good) {
+            self.pool.idle.lock().push(link);
+        }
+    }
+}

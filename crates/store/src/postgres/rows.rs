@@ -1,0 +1,88 @@
+//! Rows as they come out of PostgreSQL.
+
+use std::sync::Arc;
+
+use punctual_core::Timestamp;
+use punctual_core::change::{DeadLetter, Skip};
+use punctual_core::ids::{JobId, RunId, Token};
+use punctual_core::job::{Cursor, Job};
+use punctual_core::log::Chunk;
+use punctual_core::run::Run;
+use tokio_postgres::Row;
+use tokio_postgres::types::FromSql;
+
+use crate::definitions::Definitions;
+use crate::{Result, codec};
+
+pub(super) fn get<'r, T: FromSql<'r>>(row: &'r Row, column: usize) -> Result<T> {
+    row.try_get(column).map_err(|error| codec::cannot_read(&error))
+}
+
+/// The columns of `queries::job_columns`.
+pub(super) fn job(row: &Row, definitions: &mut Definitions) -> Result<Arc<Job>> {
+    let cursor = Cursor {
+        fired_through: instant(row, 7)?,
+        next_due: instant_or_none(row, 8)?,
+        wake_at: instant_or_none(row, 9)?,
+        fires: codec::from_json(get(row, 10)?)?,
+    };
+    Ok(Arc::new(Job {
+        id: JobId(get(row, 0)?),
+        namespace: name(get(row, 1)?)?,
+        name: name(get(row, 2)?)?,
+        revision: number(row, 3)?,
+        definition: definitions.read(get(row, 11)?)?,
+        paused: get(row, 4)?,
+        created_at: instant(row, 5)?,
+        updated_at: instant(row, 6)?,
+        cursor,
+    }))
+}
+
+pub(super) fn run(row: &Row, column: usize) -> Result<Arc<Run>> {
+    codec::read_run(get(row, column)?)
+}
+
+pub(super) fn dead_letter(row: &Row) -> Result<DeadLetter> {
+    let job = get::<Option<&str>>(row, 2)?.map(name).transpose()?;
+    Ok(DeadLetter { run: RunId(get(row, 0)?), namespace: name(get(row, 1)?)?, job, at: instant(row, 3)? })
+}
+
+pub(super) fn skip(row: &Row) -> Result<Skip> {
+    Ok(Skip {
+        job: JobId(get(row, 0)?),
+        from: instant(row, 1)?,
+        to: instant(row, 2)?,
+        revision: number(row, 3)?,
+        reason: codec::from_json(get(row, 4)?)?,
+        at: instant(row, 5)?,
+    })
+}
+
+pub(super) fn chunk(run: RunId, row: &Row) -> Result<Chunk> {
+    Ok(Chunk {
+        run,
+        token: Token(get::<i64>(row, 0)?.cast_unsigned()),
+        number: number(row, 1)?,
+        at: instant(row, 2)?,
+        stream: codec::stream(get::<i16>(row, 3)?.into())?,
+        bytes: get(row, 4)?,
+    })
+}
+
+pub(super) fn instant(row: &Row, column: usize) -> Result<Timestamp> {
+    Ok(Timestamp::from_millis(get(row, column)?))
+}
+
+fn instant_or_none(row: &Row, column: usize) -> Result<Option<Timestamp>> {
+    Ok(get::<Option<i64>>(row, column)?.map(Timestamp::from_millis))
+}
+
+/// A number that is wider in the database than here.
+pub(super) fn number<T: TryFrom<i64, Error: std::fmt::Display>>(row: &Row, column: usize) -> Result<T> {
+    T::try_from(get::<i64>(row, column)?).map_err(|error| codec::cannot_read(&error))
+}
+
+pub(super) fn name<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T> {
+    text.parse().map_err(|error| codec::cannot_read(&error))
+}

@@ -1,0 +1,55 @@
+//! Statements go by an index: none of them reads a table that grows from its beginning.
+
+use super::super::queries::{chunks, history, jobs, prune, revisions, runs, shards, skips, uniques};
+use super::*;
+
+/// Those that would hurt most: everything a leader or a commit sends, and every page of a listing.
+const HOT: [&str; 27] = [
+    shards::FENCE,
+    jobs::MOVE,
+    jobs::EDIT,
+    jobs::DELETE,
+    revisions::DELETE,
+    runs::UPDATE,
+    runs::DELETE,
+    history::UPDATE,
+    uniques::UPDATE,
+    skips::UPDATE,
+    runs::GET,
+    runs::LOAD,
+    runs::DUE,
+    jobs::DUE,
+    jobs::BY_ID,
+    jobs::NAMED,
+    jobs::LIST,
+    history::GET,
+    history::NEWEST_FIRST,
+    history::OF_JOB_NEWEST_FIRST,
+    history::OF_KEY_OLDEST_FIRST,
+    history::OF_STATUS_NEWEST_FIRST,
+    runs::NEWEST_FIRST,
+    runs::OF_KEY_NEWEST_FIRST,
+    chunks::LIST,
+    prune::OLD_AD_HOC,
+    uniques::GET,
+];
+
+#[tokio::test]
+async fn no_hot_statement_reads_a_whole_table_or_sorts_it() {
+    let server = Server::shared();
+    let address = server.database();
+    open(&address).await;
+    let client = stranger(&address, "planner").await;
+    let settings = "SET search_path = punctual; SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; \
+         SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off";
+    client.batch_execute(settings).await.unwrap();
+    for (index, sql) in HOT.iter().enumerate() {
+        client.batch_execute(&format!("PREPARE p{index} AS {sql}")).await.unwrap();
+        let nulls = vec!["NULL"; client.prepare(sql).await.unwrap().params().len()].join(", ");
+        let explain = format!("EXPLAIN (COSTS OFF) EXECUTE p{index} ({nulls})");
+        let plan = client.query(&explain, &[]).await.unwrap();
+        let plan: Vec<String> = plan.iter().map(|row| row.get(0)).collect();
+        let is_bad = |line: &String| line.contains("Seq Scan") || line.contains("Sort");
+        assert!(!plan.iter().any(is_bad), "{sql}:\n{}", plan.join("\n"));
+    }
+}
