@@ -38,9 +38,9 @@ pub(super) enum Role {
 
 /// For every connection. `jit` costs more than it brings for statements of a few rows. The plans of prepared statements
 /// live as long as the connection: one made while a table was small must not read all of it when it is large.
-const ALWAYS: &str = "SET search_path = punctual; SET client_min_messages = warning; SET jit = off; \
+pub(super) const ALWAYS: &str = "SET search_path = punctual; SET client_min_messages = warning; SET jit = off; \
      SET default_transaction_isolation = 'read committed'; SET plan_cache_mode = force_generic_plan; \
-     SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; \
+     SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; \
      SET idle_in_transaction_session_timeout = '2s'; ";
 
 impl Role {

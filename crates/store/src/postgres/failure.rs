@@ -98,7 +98,10 @@ impl std::fmt::Display for Failure {
         match self {
             Failure::Postgres(error) => match error.as_db_error() {
                 Some(said) => write!(f, "{} ({})", said.message(), said.code().code()),
-                None => error.fmt(f),
+                None => match std::error::Error::source(error) {
+                    Some(cause) => write!(f, "{error}: {cause}"),
+                    None => error.fmt(f),
+                },
             },
             Failure::Silent(time) => write!(f, "the database has not answered for {time:?}"),
         }

@@ -118,11 +118,8 @@ fn make_certificate(folder: &Path, name: &str) -> String {
     let (certificate, key) = (folder.join(format!("{name}.crt")), folder.join(format!("{name}.key")));
     let mut openssl = Command::new("openssl");
     openssl.args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]);
-    openssl
-        .args(["-addext", "subjectAltName=IP:127.0.0.1", "-keyout"])
-        .arg(&key)
-        .arg("-out")
-        .arg(&certificate);
+    openssl.args(["-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"]);
+    openssl.arg("-keyout").arg(&key).arg("-out").arg(&certificate);
     let output = openssl.output().expect("openssl is installed: scripts/install-deps test");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     certificate.display().to_string()

@@ -1,5 +1,6 @@
 //! Statements go by an index: none of them reads a table that grows from its beginning.
 
+use super::super::connect::ALWAYS;
 use super::super::queries::{chunks, history, jobs, prune, revisions, runs, shards, skips, uniques};
 use super::*;
 
@@ -40,9 +41,7 @@ async fn no_hot_statement_reads_a_whole_table_or_sorts_it() {
     let address = server.database();
     open(&address).await;
     let client = stranger(&address, "planner").await;
-    let settings = "SET search_path = punctual; SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; \
-         SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off";
-    client.batch_execute(settings).await.unwrap();
+    client.batch_execute(ALWAYS).await.unwrap();
     for (index, sql) in HOT.iter().enumerate() {
         client.batch_execute(&format!("PREPARE p{index} AS {sql}")).await.unwrap();
         let nulls = vec!["NULL"; client.prepare(sql).await.unwrap().params().len()].join(", ");
