@@ -11,7 +11,7 @@ use punctual_core::schedule::calendar::{Calendar, Record};
 use tokio_postgres::Row;
 
 use super::doors::rows_max;
-use super::failure::Moment;
+use super::failure::Failure;
 use super::link::{Ask, Link, ask};
 use super::{Postgres, queries, rows};
 use crate::listing::holds;
@@ -111,7 +111,7 @@ impl Link {
     }
 
     async fn step_alone(&mut self, ask: Ask) -> Result<Vec<Row>> {
-        let answer = self.ask(ask).await.map_err(|failure| failure.judge(Moment::Writing))?;
+        let answer = self.ask(ask).await.map_err(Failure::writing)?;
         Ok(answer.rows)
     }
 
@@ -121,7 +121,7 @@ impl Link {
         }
         let ended = self.ask(ask!(queries::COMMIT)).await;
         self.is_busy = ended.is_err();
-        ended.map(|_| ()).map_err(|failure| failure.judge(Moment::Committing))
+        ended.map(|_| ()).map_err(Failure::committing)
     }
 }
 

@@ -37,7 +37,7 @@ impl Link {
         let ended = self.ask(ask!(end)).await;
         self.is_busy = ended.is_err();
         written?;
-        ended.map(|_| ()).map_err(|failure| failure.judge(Moment::Committing))
+        ended.map(|_| ()).map_err(Failure::committing)
     }
 
     async fn write_one_by_one(&mut self, batches: &[Batch]) -> Result<()> {
@@ -80,7 +80,7 @@ impl Link {
     }
 
     async fn step(&mut self, ask: Ask) -> Result<Vec<tokio_postgres::Row>> {
-        let answer = self.ask(ask).await.map_err(|failure| failure.judge(Moment::Writing))?;
+        let answer = self.ask(ask).await.map_err(Failure::writing)?;
         Ok(answer.rows)
     }
 }

@@ -12,7 +12,7 @@ use tokio_postgres::config::{SslMode, TargetSessionAttrs};
 use tokio_postgres::{Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::failure::{Failure, Moment};
+use super::failure::Failure;
 use super::link::Link;
 use super::{durability, queries};
 use crate::{Durability, Error, Result};
@@ -103,13 +103,13 @@ impl Connector {
 
     pub(super) async fn connect(&self, role: Role) -> Result<Link> {
         let mut link = self.bare().await?;
-        link.batch(ALWAYS).await.map_err(reading)?;
-        link.batch(role.settings()).await.map_err(reading)?;
+        link.batch(ALWAYS).await.map_err(Failure::reading)?;
+        link.batch(role.settings()).await.map_err(Failure::reading)?;
         if role.is_durable() {
             durability::check(&mut link, self.durability).await?;
         }
         if role == Role::Commit {
-            link.prepare(queries::WRITES).await.map_err(reading)?;
+            link.prepare(queries::WRITES).await.map_err(Failure::reading)?;
         }
         Ok(link)
     }
@@ -142,12 +142,9 @@ async fn carry(connection: impl Future<Output = std::result::Result<(), tokio_po
     }
 }
 
-fn reading(failure: Failure) -> Error {
-    failure.judge(Moment::Reading)
-}
-
+/// Even a password that is refused may be right again tomorrow: a node that runs goes on trying.
 fn cannot_connect(error: tokio_postgres::Error) -> Error {
-    Failure::from(error).judge(Moment::Reading)
+    Error::Unreachable(Failure::from(error).to_string())
 }
 
 /// How the connection is kept from others: always by a certificate that is checked.

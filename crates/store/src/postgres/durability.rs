@@ -1,6 +1,6 @@
 //! Whether the server keeps what it promises: asked by every connection that commits.
 
-use super::failure::Moment;
+use super::failure::Failure;
 use super::link::{Link, ask};
 use super::rows;
 use crate::{Durability, Error, Result};
@@ -12,7 +12,7 @@ const SETTINGS: &str = "SELECT current_setting('server_version_num')::int4, curr
      current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit')";
 
 pub(super) async fn check(link: &mut Link, wanted: Durability) -> Result<()> {
-    let answer = link.ask(ask!(SETTINGS)).await.map_err(|failure| failure.judge(Moment::Reading))?;
+    let answer = link.ask(ask!(SETTINGS)).await.map_err(Failure::reading)?;
     let Some(row) = answer.rows.first() else { return Ok(()) };
     if rows::get::<i32>(row, 0)? < VERSION_MIN {
         let version = rows::get::<&str>(row, 1)?;

@@ -44,6 +44,11 @@ impl Failure {
         self.state().is_none()
     }
 
+    /// Nothing good can come of this connection any more: it is lost, or it leads to a server that became a standby.
+    pub(super) fn ends_link(&self) -> bool {
+        self.is_lost() || self.state() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION)
+    }
+
     /// A statement did not hit what it names.
     pub(super) fn is_miss(&self) -> bool {
         self.state() == Some(&SqlState::DIVISION_BY_ZERO)
@@ -51,8 +56,9 @@ impl Failure {
 
     /// It was the rows: sending them again would change nothing.
     pub(super) fn is_refusal(&self) -> bool {
-        // Class 22 is data that cannot be stored, class 23 a broken constraint.
-        self.state().is_some_and(|state| matches!(&state.code()[..2], "22" | "23"))
+        // Class 22 is data that cannot be stored, class 23 a broken constraint, class 54 more than fits.
+        self.state()
+            .is_some_and(|state| ["22", "23", "54"].iter().any(|class| state.code().starts_with(class)))
     }
 
     pub(super) fn is_lock_timeout(&self) -> bool {
@@ -67,31 +73,41 @@ impl Failure {
         }
     }
 
+    pub(super) fn reading(self) -> Error {
+        self.judge(Moment::Reading)
+    }
+
+    pub(super) fn writing(self) -> Error {
+        self.judge(Moment::Writing)
+    }
+
+    pub(super) fn committing(self) -> Error {
+        self.judge(Moment::Committing)
+    }
+
     pub(super) fn judge(&self, moment: Moment) -> Error {
         let why = self.to_string();
-        let Some(state) = self.state() else {
-            return match moment {
-                Moment::Reading => Error::Unreachable(why),
-                Moment::Writing => Error::RolledBack(why),
-                Moment::Committing => Error::Unknown(why),
-            };
-        };
-        if *state == SqlState::DISK_FULL {
-            return Error::Full(why);
-        }
-        match &state.code()[..2] {
-            // Who we are, what we may do, or what is there is not as it has to be, or data is damaged.
-            "28" | "3D" | "3F" | "42" | "XX" => {
+        let state = self.state().map_or("", SqlState::code);
+        match (moment, state) {
+            // Whatever it is: it may have been stored before.
+            (Moment::Committing, _) => Error::Unknown(why),
+            (_, DISK_FULL) => Error::Full(why),
+            (_, DATA_CORRUPTED | INDEX_CORRUPTED) => {
+                Error::Unusable(format!("the database is damaged ({why}): restore a backup"))
+            }
+            // What we may do, or what is there, is not as it has to be.
+            (_, state) if state.starts_with("42") || state.starts_with("3F") => {
                 Error::Unusable(format!("the database cannot be used as it is: {why}"))
             }
-            _ => match moment {
-                Moment::Reading => Error::Unreachable(why),
-                Moment::Writing => Error::RolledBack(why),
-                Moment::Committing => Error::Unknown(why),
-            },
+            (Moment::Reading, _) => Error::Unreachable(why),
+            (Moment::Writing, _) => Error::RolledBack(why),
         }
     }
 }
+
+const DISK_FULL: &str = "53100";
+const DATA_CORRUPTED: &str = "XX001";
+const INDEX_CORRUPTED: &str = "XX002";
 
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -110,8 +110,8 @@ impl Link {
             Ok(answer)
         });
         let answers: Vec<Result<Answer, Failure>> = limited(async { Ok(in_order(asked).await) }).await?;
-        let is_lost = answers.iter().any(|answer| answer.as_ref().is_err_and(Failure::is_lost));
-        self.is_busy = was_busy || is_lost;
+        let is_over = answers.iter().any(|answer| answer.as_ref().is_err_and(Failure::ends_link));
+        self.is_busy = was_busy || is_over;
         Ok(answers)
     }
 
@@ -125,7 +125,7 @@ impl Link {
 
     /// A read of one statement, which is its own snapshot.
     pub(super) async fn read(&mut self, ask: Ask) -> Result<Vec<Row>> {
-        let answer = self.ask(ask).await.map_err(|failure| failure.judge(Moment::Reading))?;
+        let answer = self.ask(ask).await.map_err(Failure::reading)?;
         Ok(answer.rows)
     }
 

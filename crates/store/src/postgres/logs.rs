@@ -4,26 +4,20 @@ use punctual_core::ids::RunId;
 use punctual_core::log::{Chunk, Place};
 
 use super::doors::rows_max;
-use super::link::ask;
+use super::link::{Ask, ask};
 use super::{Postgres, queries, rows};
 use crate::{Result, codec};
+
+/// Chunks in one statement: 8 MiB of output at most.
+const STATEMENT_CHUNKS_MAX: usize = 128;
 
 impl Postgres {
     pub(super) async fn write_chunks(&self, chunks: Vec<Chunk>) -> Result<()> {
         if chunks.is_empty() {
             return Ok(());
         }
-        let stream = |chunk: &Chunk| i16::try_from(codec::stream_number(chunk.stream)).unwrap_or(i16::MAX);
-        let insert = ask!(
-            queries::chunks::INSERT,
-            chunks.iter().map(|chunk| chunk.run.0).collect::<Vec<_>>(),
-            chunks.iter().map(|chunk| chunk.token.0.cast_signed()).collect::<Vec<_>>(),
-            chunks.iter().map(|chunk| i64::from(chunk.number)).collect::<Vec<_>>(),
-            chunks.iter().map(|chunk| chunk.at.as_millis()).collect::<Vec<_>>(),
-            chunks.iter().map(stream).collect::<Vec<_>>(),
-            chunks.into_iter().map(|chunk| chunk.bytes).collect::<Vec<_>>(),
-        );
-        self.log.take().await?.write(vec![insert]).await?;
+        let inserts = chunks.chunks(STATEMENT_CHUNKS_MAX).map(insert).collect();
+        self.log.take().await?.write(inserts).await?;
         Ok(())
     }
 
@@ -39,4 +33,17 @@ impl Postgres {
         let found = self.doors.take().await?.read(ask).await?;
         found.iter().map(|row| rows::chunk(run, row)).collect()
     }
+}
+
+fn insert(chunks: &[Chunk]) -> Ask {
+    let stream = |chunk: &Chunk| i16::try_from(codec::stream_number(chunk.stream)).unwrap_or(i16::MAX);
+    ask!(
+        queries::chunks::INSERT,
+        chunks.iter().map(|chunk| chunk.run.0).collect::<Vec<_>>(),
+        chunks.iter().map(|chunk| chunk.token.0.cast_signed()).collect::<Vec<_>>(),
+        chunks.iter().map(|chunk| i64::from(chunk.number)).collect::<Vec<_>>(),
+        chunks.iter().map(|chunk| chunk.at.as_millis()).collect::<Vec<_>>(),
+        chunks.iter().map(stream).collect::<Vec<_>>(),
+        chunks.iter().map(|chunk| chunk.bytes.clone()).collect::<Vec<_>>(),
+    )
 }

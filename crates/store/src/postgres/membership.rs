@@ -61,7 +61,7 @@ impl Postgres {
                     return Ok(acquired.into_iter().map(|(_, acquired)| acquired).collect());
                 }
                 Err((Moment::Writing, failure)) if failure.is_lock_timeout() && tries < TRIES_MAX => {
-                    tries += 1
+                    tries += 1;
                 }
                 Err((moment, failure)) => return Err(failure.judge(moment)),
             }

@@ -63,14 +63,13 @@ macro_rules! now {
 
 pub(super) mod shards {
     /// The fence: it must hit one row for every batch, or one of them is outdated.
-    pub(in crate::postgres) const FENCE: &str = concat!(
-        "WITH hit AS (UPDATE shards s SET commit_no = s.commit_no + 1, last_id = f.last_id, jobs = s.jobs + f.jobs, \
+    pub(in crate::postgres) const FENCE: &str = must_hit!(
+        "UPDATE shards s SET commit_no = s.commit_no + 1, last_id = f.last_id, jobs = s.jobs + f.jobs, \
          live_runs = s.live_runs + f.live_runs, history_runs = s.history_runs + f.history_runs, \
          dead_letters = s.dead_letters + f.dead_letters \
          FROM unnest($1::int2[], $2::int8[], $3::int8[], $4::int8[], $5::int8[], $6::int8[], $7::int8[], $8::int8[]) \
          AS f (shard, epoch, commit_no, last_id, jobs, live_runs, history_runs, dead_letters) \
-         WHERE s.shard = f.shard AND s.epoch = f.epoch AND s.commit_no = f.commit_no RETURNING 1) \
-         SELECT 1 / (count(*) = cardinality($1))::int FROM hit"
+         WHERE s.shard = f.shard AND s.epoch = f.epoch AND s.commit_no = f.commit_no"
     );
     pub(in crate::postgres) const ACQUIRE: &str = "UPDATE shards SET epoch = epoch + 1, commit_no = commit_no + 1, \
          owner = $3::int8, heir = NULL WHERE shard = $1::int2 AND epoch = coalesce($2::int8, epoch) RETURNING epoch";

@@ -3,7 +3,7 @@
 //! They stand in a schema of their own, so that a database may be shared with others. Nodes that start at once take
 //! turns.
 
-use super::failure::{Failure, Moment};
+use super::failure::Failure;
 use super::link::{Link, ask};
 use super::rows;
 use crate::migrations::{self, checksum, version};
@@ -26,46 +26,42 @@ const COUNT: &str = "SELECT count(*) FROM punctual.shards";
 
 /// Brings a database up to date, all of it or nothing, and says how many shards it has.
 pub(super) async fn migrate(link: &mut Link, shards: u16) -> Result<u16> {
-    link.batch("BEGIN").await.map_err(writing)?;
+    link.batch("BEGIN").await.map_err(Failure::writing)?;
     link.is_busy = true;
-    link.ask(ask!(TAKE_TURN, TURN)).await.map_err(writing)?;
+    link.ask(ask!(TAKE_TURN, TURN)).await.map_err(Failure::writing)?;
     if count(link, HAVE_SCHEMA).await? == 0 {
-        link.batch("CREATE SCHEMA punctual").await.map_err(writing)?;
+        link.batch("CREATE SCHEMA punctual").await.map_err(Failure::writing)?;
     }
-    link.batch("SET LOCAL search_path = punctual").await.map_err(writing)?;
+    link.batch("SET LOCAL search_path = punctual").await.map_err(Failure::writing)?;
     let is_new = count(link, HAVE_TABLE).await? == 0;
     if is_new {
         link.batch("CREATE TABLE schema (version int8 PRIMARY KEY, checksum text NOT NULL)")
             .await
-            .map_err(writing)?;
+            .map_err(Failure::writing)?;
     }
     let done = had(link).await?;
     for (index, sql) in MIGRATIONS.iter().enumerate().skip(done) {
-        link.batch(sql).await.map_err(writing)?;
-        link.ask(ask!(ADD, version(index), checksum(sql))).await.map_err(writing)?;
+        link.batch(sql).await.map_err(Failure::writing)?;
+        link.ask(ask!(ADD, version(index), checksum(sql))).await.map_err(Failure::writing)?;
     }
     if is_new {
         for sql in [MAKE_SHARDS, MAKE_PRUNED] {
-            link.ask(ask!(sql, i64::from(shards))).await.map_err(writing)?;
+            link.ask(ask!(sql, i64::from(shards))).await.map_err(Failure::writing)?;
         }
     }
     let shards = count(link, COUNT).await?;
-    link.batch("COMMIT").await.map_err(|failure| failure.judge(Moment::Committing))?;
+    link.batch("COMMIT").await.map_err(Failure::committing)?;
     u16::try_from(shards).map_err(|_| Error::Unusable(format!("the store has {shards} shards")))
 }
 
 /// How many migrations the database has had; refused if it had others than we know.
 async fn had(link: &mut Link) -> Result<usize> {
-    let answer = link.ask(ask!(ALL)).await.map_err(writing)?;
+    let answer = link.ask(ask!(ALL)).await.map_err(Failure::writing)?;
     let had = answer.rows.iter().map(|row| Ok((rows::get(row, 0)?, rows::get(row, 1)?)));
     migrations::check(MIGRATIONS, &had.collect::<Result<Vec<_>>>()?)
 }
 
 async fn count(link: &mut Link, sql: &'static str) -> Result<i64> {
-    let answer = link.ask(ask!(sql)).await.map_err(writing)?;
+    let answer = link.ask(ask!(sql)).await.map_err(Failure::writing)?;
     answer.rows.first().map_or(Ok(0), |row| rows::get(row, 0))
-}
-
-fn writing(failure: Failure) -> Error {
-    failure.judge(Moment::Writing)
 }

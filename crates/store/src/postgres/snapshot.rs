@@ -10,7 +10,7 @@ use punctual_core::run::{Origin, Run};
 use rustc_hash::{FxHashMap, FxHashSet};
 use tokio_postgres::Row;
 
-use super::failure::Moment;
+use super::failure::Failure;
 use super::link::{Ask, Link, ask};
 use super::{queries, rows};
 use crate::definitions::Definitions;
@@ -33,13 +33,13 @@ impl<'l> Snapshot<'l> {
         let begins = !std::mem::replace(&mut self.has_begun, true);
         if begins {
             asks.insert(0, ask!(queries::BEGIN_READING));
-            self.link.prepare(asks.iter().map(|ask| ask.sql)).await.map_err(|f| f.judge(Moment::Reading))?;
+            self.link.prepare(asks.iter().map(|ask| ask.sql)).await.map_err(Failure::reading)?;
             self.link.is_busy = true;
         }
-        let answers = self.link.ask_all(asks).await.map_err(|failure| failure.judge(Moment::Reading))?;
+        let answers = self.link.ask_all(asks).await.map_err(Failure::reading)?;
         let mut all = Vec::with_capacity(answers.len());
         for answer in answers {
-            all.push(answer.map_err(|failure| failure.judge(Moment::Reading))?.rows);
+            all.push(answer.map_err(Failure::reading)?.rows);
         }
         Ok(all.into_iter().skip(usize::from(begins)).collect())
     }

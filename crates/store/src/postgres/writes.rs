@@ -89,41 +89,39 @@ impl<'b> Writes<'b> {
 
     pub(super) fn asks(self) -> Result<Vec<Ask>> {
         let mut asks = Vec::new();
-        self.jobs.asks(&mut asks, write_jobs, move_jobs, |ids| vec![ask!(jobs::DELETE, ids.to_vec())])?;
+        self.jobs.asks(&mut asks, write_jobs, move_jobs, |ids| ask!(jobs::DELETE, ids.to_vec()))?;
         if !self.jobs.deletes.is_empty() {
             asks.push(ask!(deleted_jobs::INSERT, self.jobs.deletes));
         }
         if !self.edited_jobs.is_empty() {
-            asks.push(edit_jobs(&self.edited_jobs)?);
+            asks.extend(edit_jobs(&self.edited_jobs)?);
         }
         self.revisions.asks(
             &mut asks,
             |rows| write_revisions(revisions::INSERT, rows),
             |rows| write_revisions(revisions::UPDATE, rows),
-            |keys| vec![by_two(revisions::DELETE, keys)],
+            |keys| by_two(revisions::DELETE, keys),
         )?;
-        self.runs
-            .asks(&mut asks, insert_runs, update_runs, |keys| vec![ask!(runs::DELETE, keys.to_vec())])?;
-        self.history.asks(&mut asks, insert_history, update_history, |keys| {
-            vec![ask!(history::DELETE, keys.to_vec())]
-        })?;
+        self.runs.asks(&mut asks, insert_runs, update_runs, |keys| ask!(runs::DELETE, keys.to_vec()))?;
+        self.history
+            .asks(&mut asks, insert_history, update_history, |keys| ask!(history::DELETE, keys.to_vec()))?;
         self.letters.asks(
             &mut asks,
-            |rows| Ok(write_letters(dead_letters::INSERT, rows)),
-            |rows| Ok(write_letters(dead_letters::UPDATE, rows)),
-            |keys| vec![ask!(dead_letters::DELETE, keys.to_vec())],
+            |rows| Ok(vec![write_letters(dead_letters::INSERT, rows)]),
+            |rows| Ok(vec![write_letters(dead_letters::UPDATE, rows)]),
+            |keys| ask!(dead_letters::DELETE, keys.to_vec()),
         )?;
         self.uniques.asks(
             &mut asks,
-            |rows| Ok(write_uniques(uniques::INSERT, rows)),
-            |rows| Ok(write_uniques(uniques::UPDATE, rows)),
-            |keys| vec![delete_uniques(keys)],
+            |rows| Ok(vec![write_uniques(uniques::INSERT, rows)]),
+            |rows| Ok(vec![write_uniques(uniques::UPDATE, rows)]),
+            delete_uniques,
         )?;
         self.skips.asks(
             &mut asks,
             |rows| write_skips(skips::INSERT, rows),
             |rows| write_skips(skips::UPDATE, rows),
-            |keys| vec![by_two(skips::DELETE, keys)],
+            |keys| by_two(skips::DELETE, keys),
         )?;
         Ok(asks)
     }
@@ -133,18 +131,18 @@ impl<R, K> Kind<R, K> {
     fn asks(
         &self,
         asks: &mut Vec<Ask>,
-        insert: impl FnOnce(&[R]) -> Result<Ask>,
-        update: impl FnOnce(&[R]) -> Result<Ask>,
-        delete: impl FnOnce(&[K]) -> Vec<Ask>,
+        insert: impl FnOnce(&[R]) -> Result<Vec<Ask>>,
+        update: impl FnOnce(&[R]) -> Result<Vec<Ask>>,
+        delete: impl FnOnce(&[K]) -> Ask,
     ) -> Result<()> {
         if !self.deletes.is_empty() {
-            asks.extend(delete(&self.deletes));
+            asks.push(delete(&self.deletes));
         }
         if !self.updates.is_empty() {
-            asks.push(update(&self.updates)?);
+            asks.extend(update(&self.updates)?);
         }
         if !self.inserts.is_empty() {
-            asks.push(insert(&self.inserts)?);
+            asks.extend(insert(&self.inserts)?);
         }
         Ok(())
     }
@@ -196,18 +194,35 @@ fn key(run: &Run) -> Option<Vec<u8>> {
     run.key.as_ref().map(|key| key.as_bytes().to_vec())
 }
 
-fn bodies(runs: &[&Run]) -> Result<Vec<Vec<u8>>> {
-    let written = runs.iter().map(|run| {
-        let mut body = Vec::with_capacity(BODY_BYTES);
-        codec::write_run(run, &mut body).map(|()| body)
-    });
-    written.collect()
-}
-
 /// What most runs fit into.
 const BODY_BYTES: usize = 256;
+/// Bodies in one statement: one that is alone may be larger. The server takes a message of 1 GiB at most.
+const STATEMENT_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Definitions in one statement: each is below 2 MiB, and mostly far below.
+const STATEMENT_DEFINITIONS_MAX: usize = 256;
 
-fn write_jobs(rows: &[(&Batch, &Job)]) -> Result<Ask> {
+/// Runs that may be large, in statements that are not.
+fn in_pieces<'r>(rows: &[&'r Run], write: impl Fn(&[&'r Run], Vec<Vec<u8>>) -> Ask) -> Result<Vec<Ask>> {
+    let (mut asks, mut first, mut bytes, mut bodies) = (Vec::new(), 0, 0, Vec::new());
+    for (index, run) in rows.iter().enumerate() {
+        let mut body = Vec::with_capacity(BODY_BYTES);
+        codec::write_run(run, &mut body)?;
+        if bytes + body.len() > STATEMENT_BYTES_MAX && !bodies.is_empty() {
+            asks.push(write(&rows[first..index], std::mem::take(&mut bodies)));
+            (first, bytes) = (index, 0);
+        }
+        bytes += body.len();
+        bodies.push(body);
+    }
+    asks.push(write(&rows[first..], bodies));
+    Ok(asks)
+}
+
+fn write_jobs(rows: &[(&Batch, &Job)]) -> Result<Vec<Ask>> {
+    rows.chunks(STATEMENT_DEFINITIONS_MAX).map(insert_jobs).collect()
+}
+
+fn insert_jobs(rows: &[(&Batch, &Job)]) -> Result<Ask> {
     Ok(ask!(
         jobs::INSERT,
         column(rows, |(_, job)| job.id.0),
@@ -229,11 +244,15 @@ fn write_jobs(rows: &[(&Batch, &Job)]) -> Result<Ask> {
     ))
 }
 
-fn move_jobs(rows: &[(&Batch, &Job)]) -> Result<Ask> {
-    Ok(Ask { sql: jobs::MOVE, params: moved(rows)? })
+fn move_jobs(rows: &[(&Batch, &Job)]) -> Result<Vec<Ask>> {
+    Ok(vec![Ask { sql: jobs::MOVE, params: moved(rows)? }])
 }
 
-fn edit_jobs(rows: &[(&Batch, &Job)]) -> Result<Ask> {
+fn edit_jobs(rows: &[(&Batch, &Job)]) -> Result<Vec<Ask>> {
+    rows.chunks(STATEMENT_DEFINITIONS_MAX).map(update_jobs).collect()
+}
+
+fn update_jobs(rows: &[(&Batch, &Job)]) -> Result<Ask> {
     let mut params = moved(rows)?;
     params.push(Box::new(column(rows, |(_, job)| i64::from(job.definition.keep.runs))));
     params.push(Box::new(column(rows, |(_, job)| i64::from(job.definition.keep.days))));
@@ -264,7 +283,11 @@ fn calendars(rows: &[(&Batch, &Job)]) -> Result<Vec<Option<String>>> {
     rows.iter().map(|(_, job)| codec::calendar_names(&job.definition)).collect()
 }
 
-fn write_revisions(sql: &'static str, rows: &[&Revision]) -> Result<Ask> {
+fn write_revisions(sql: &'static str, rows: &[&Revision]) -> Result<Vec<Ask>> {
+    rows.chunks(STATEMENT_DEFINITIONS_MAX).map(|rows| some_revisions(sql, rows)).collect()
+}
+
+fn some_revisions(sql: &'static str, rows: &[&Revision]) -> Result<Ask> {
     Ok(ask!(
         sql,
         column(rows, |revision| revision.job.0),
@@ -274,54 +297,62 @@ fn write_revisions(sql: &'static str, rows: &[&Revision]) -> Result<Ask> {
     ))
 }
 
-fn insert_runs(rows: &[&Run]) -> Result<Ask> {
-    Ok(ask!(
-        runs::INSERT,
-        column(rows, |run| place::of(run.id)),
-        column(rows, |run| number(run.shard())),
-        column(rows, |run| millis(run.wake_at())),
-        column(rows, |run| run.job().map(|job| job.0)),
-        column(rows, |run| status(run)),
-        column(rows, |run| run.namespace.as_str().to_owned()),
-        column(rows, |run| key(run)),
-        bodies(rows)?,
-    ))
+fn insert_runs(rows: &[&Run]) -> Result<Vec<Ask>> {
+    in_pieces(rows, |rows, bodies| {
+        ask!(
+            runs::INSERT,
+            column(rows, |run| place::of(run.id)),
+            column(rows, |run| number(run.shard())),
+            column(rows, |run| millis(run.wake_at())),
+            column(rows, |run| run.job().map(|job| job.0)),
+            column(rows, |run| status(run)),
+            column(rows, |run| run.namespace.as_str().to_owned()),
+            column(rows, |run| key(run)),
+            bodies,
+        )
+    })
 }
 
-fn update_runs(rows: &[&Run]) -> Result<Ask> {
-    Ok(ask!(
-        runs::UPDATE,
-        column(rows, |run| place::of(run.id)),
-        column(rows, |run| millis(run.wake_at())),
-        column(rows, |run| status(run)),
-        bodies(rows)?,
-    ))
+fn update_runs(rows: &[&Run]) -> Result<Vec<Ask>> {
+    in_pieces(rows, |rows, bodies| {
+        ask!(
+            runs::UPDATE,
+            column(rows, |run| place::of(run.id)),
+            column(rows, |run| millis(run.wake_at())),
+            column(rows, |run| status(run)),
+            bodies,
+        )
+    })
 }
 
 /// The index ends where the newest ids are: in order, a batch touches few of its pages.
-fn insert_history(rows: &[&Run]) -> Result<Ask> {
+fn insert_history(rows: &[&Run]) -> Result<Vec<Ask>> {
     let mut rows = rows.to_vec();
     rows.sort_unstable_by_key(|run| run.id);
-    Ok(ask!(
-        history::INSERT,
-        column(&rows, |run| run.id.0),
-        column(&rows, |run| run.job().map(|job| job.0)),
-        column(&rows, |run| status(run)),
-        column(&rows, |run| finished_at(run)),
-        column(&rows, |run| run.namespace.as_str().to_owned()),
-        column(&rows, |run| key(run)),
-        bodies(&rows)?,
-    ))
+    in_pieces(&rows, |rows, bodies| {
+        ask!(
+            history::INSERT,
+            column(rows, |run| run.id.0),
+            column(rows, |run| run.job().map(|job| job.0)),
+            column(rows, |run| status(run)),
+            column(rows, |run| finished_at(run)),
+            column(rows, |run| run.namespace.as_str().to_owned()),
+            column(rows, |run| key(run)),
+            bodies,
+        )
+    })
 }
 
-fn update_history(rows: &[&Run]) -> Result<Ask> {
-    Ok(ask!(
-        history::UPDATE,
-        column(rows, |run| run.id.0),
-        column(rows, |run| status(run)),
-        column(rows, |run| finished_at(run)),
-        bodies(rows)?,
-    ))
+fn update_history(rows: &[&Run]) -> Result<Vec<Ask>> {
+    in_pieces(rows, |rows, bodies| {
+        ask!(
+            history::UPDATE,
+            column(rows, |run| run.id.0),
+            column(rows, |run| status(run)),
+            column(rows, |run| finished_at(run)),
+            bodies,
+        )
+    })
 }
 
 fn finished_at(run: &Run) -> i64 {
@@ -352,8 +383,8 @@ fn delete_uniques(keys: &[(i16, &str)]) -> Ask {
     ask!(uniques::DELETE, column(keys, |(shard, _)| *shard), column(keys, |(_, key)| key.as_bytes().to_vec()),)
 }
 
-fn write_skips(sql: &'static str, rows: &[&Skip]) -> Result<Ask> {
-    Ok(ask!(
+fn write_skips(sql: &'static str, rows: &[&Skip]) -> Result<Vec<Ask>> {
+    Ok(vec![ask!(
         sql,
         column(rows, |skip| skip.job.0),
         column(rows, |skip| skip.from.as_millis()),
@@ -361,9 +392,48 @@ fn write_skips(sql: &'static str, rows: &[&Skip]) -> Result<Ask> {
         column(rows, |skip| i64::from(skip.revision)),
         texts(rows, |skip| codec::json(&skip.reason))?,
         column(rows, |skip| skip.at.as_millis()),
-    ))
+    )])
 }
 
 fn by_two(sql: &'static str, keys: &[(i64, i64)]) -> Ask {
     ask!(sql, column(keys, |key| key.0), column(keys, |key| key.1))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use punctual_core::task::Params;
+
+    use super::*;
+    use crate::conformance::given::{NOW, at};
+    use punctual_core::ids::{IdMaker, RunId};
+    use punctual_core::job::Definition;
+    use punctual_core::name::Namespace;
+    use punctual_core::run::{Origin, Trigger};
+    use punctual_core::task::Task;
+
+    #[test]
+    fn large_runs_are_sent_in_pieces_that_hold_all_of_them() {
+        let params = Params(Arc::from("x".repeat(STATEMENT_BYTES_MAX / 4)));
+        let mut ids = IdMaker::new(ShardId(0), 0);
+        let definition = Arc::new(Definition::of(Task::Noop));
+        let runs: Vec<Run> = (0..10)
+            .map(|_| {
+                let origin = Origin::AdHoc(Arc::clone(&definition));
+                let id = RunId(ids.next(NOW));
+                let run = Run::new(id, Namespace::default(), origin, Trigger::Submit, at(0), NOW);
+                Run { params: Some(params.clone()), ..run }
+            })
+            .collect();
+        let rows: Vec<&Run> = runs.iter().collect();
+        let sizes = std::cell::RefCell::new(Vec::new());
+        let asks = in_pieces(&rows, |rows, bodies| {
+            assert_eq!(rows.len(), bodies.len());
+            sizes.borrow_mut().push(rows.len());
+            ask!("")
+        });
+        assert_eq!(asks.unwrap().len(), 4);
+        assert_eq!(*sizes.borrow(), [3, 3, 3, 1]);
+    }
 }

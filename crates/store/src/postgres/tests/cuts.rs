@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use punctual_core::change::{Row, Want};
+
 use super::proxy::{Mode, Proxy};
 use super::*;
 use crate::Error;
-use crate::conformance::given::{SHARD, inserts, ready, wait_until};
+use crate::conformance::given::{SHARD, inserts, key_of, ready, wait_until};
 
 /// A store at the end of a wire that can be cut, with a leader that has committed once.
 async fn wired() -> (Postgres, Proxy, Leader) {
@@ -42,6 +44,36 @@ async fn a_commit_that_is_lost_on_its_way_is_unknown_and_not_found_after_acquire
     assert!(leader.load(&store).await.unwrap().runs.is_empty());
     assert_eq!(runs(&store).await, 1);
     commit_one_run(&store, &mut leader).await.unwrap();
+}
+
+#[tokio::test]
+async fn however_often_the_wire_is_cut_a_commit_is_whole_or_not_there() {
+    let (store, proxy, mut leader) = wired().await;
+    let mut landed = 1;
+    for round in 0..60 {
+        // The wire is whole again, and it is the next commit that meets the cut, not a new connection.
+        commit_one_run(&store, &mut leader).await.unwrap();
+        let run = ready(&leader.ad_hoc(at(0)));
+        let unique = key_of(&run, &format!("key-{round}"), at(1));
+        let changes = inserts([run_row(&run), Row::Unique(unique)]);
+        let batches = Arc::new(vec![leader.batch(changes)]);
+        let mode = [Mode::CutInsideRequest, Mode::CutAfterCommit, Mode::CutBeforeRequest][round % 3];
+        proxy.cut(mode);
+        let result = store.commit(batches).await;
+        assert!(matches!(result, Err(Error::Unknown(_))), "{mode:?}: {result:?}");
+        leader = Leader::of(&store, SHARD).await.unwrap();
+        let wants =
+            vec![(SHARD, Want::Run(run.id)), (SHARD, Want::Unique(Arc::from(format!("key-{round}"))))];
+        let found = store.fetch(wants).await.unwrap();
+        let is_there = mode == Mode::CutAfterCommit;
+        assert_eq!(
+            (found.runs.len(), found.uniques.len()),
+            (usize::from(is_there), usize::from(is_there)),
+            "{mode:?}"
+        );
+        landed += 1 + usize::from(is_there);
+    }
+    assert_eq!(runs(&store).await, landed);
 }
 
 #[tokio::test]

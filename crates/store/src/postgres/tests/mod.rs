@@ -1,6 +1,7 @@
 //! What only a store on a server can be asked.
 
 mod cuts;
+mod failures;
 mod opening;
 mod plans;
 mod proxy;
@@ -53,5 +54,5 @@ async fn commit_one_run(store: &Postgres, leader: &mut Leader) -> Result<()> {
 }
 
 async fn runs(store: &Postgres) -> usize {
-    store.runs(&RunFilter::default(), None, 100).await.unwrap().len()
+    store.runs(&RunFilter::default(), None, 1000).await.unwrap().len()
 }

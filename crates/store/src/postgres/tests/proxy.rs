@@ -12,6 +12,8 @@ pub(super) enum Mode {
     Pass,
     /// The next request is not passed on.
     CutBeforeRequest,
+    /// Half of the next request is passed on.
+    CutInsideRequest,
     /// The answer to a `COMMIT` is not passed back.
     CutAfterCommit,
 }
@@ -61,6 +63,10 @@ async fn carry(mut client: TcpStream, port: u16, mode: Arc<Mutex<Mode>>) {
     loop {
         let is_over = tokio::select! {
             bytes = client.read(&mut asked) => match bytes {
+                Ok(bytes @ 1..) if take(&mode, Mode::CutInsideRequest) => {
+                    let _ = server.write_all(&asked[..bytes / 2]).await;
+                    true
+                }
                 Ok(bytes @ 1..) if !take(&mode, Mode::CutBeforeRequest) => {
                     server.write_all(&asked[..bytes]).await.is_err()
                 }

@@ -1,0 +1,91 @@
+//! What the server says, and what the caller may do about it.
+
+use super::super::connect::{Connector, Role};
+use super::super::failure::{Failure, Moment};
+use super::super::link::{Link, ask};
+use super::*;
+use crate::{Durability, Error};
+
+async fn link(session: Option<SessionId>, role: Role) -> Link {
+    let address = Server::shared().database();
+    open(&address).await;
+    Connector::new(&address, session, Durability::Relaxed).unwrap().connect(role).await.unwrap()
+}
+
+async fn said(link: &mut Link, state: &str) -> Failure {
+    let raise = format!("DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '{state}', MESSAGE = 'no'; END $$");
+    let said = link.batch(&raise).await.unwrap_err();
+    // It was all that was asked, and it is answered.
+    link.is_busy = false;
+    said
+}
+
+#[tokio::test]
+async fn what_the_server_says_decides_what_may_be_done() {
+    let mut link = link(None, Role::Commit).await;
+    for passing in ["40001", "40P01", "55P03", "57014", "53200", "XX000"] {
+        let failure = said(&mut link, passing).await;
+        assert!(matches!(failure.judge(Moment::Writing), Error::RolledBack(_)), "{passing}");
+        assert!(matches!(failure.judge(Moment::Reading), Error::Unreachable(_)), "{passing}");
+    }
+    assert!(matches!(said(&mut link, "53100").await.judge(Moment::Writing), Error::Full(_)));
+    for useless in ["42501", "42P01", "XX001", "XX002"] {
+        assert!(
+            matches!(said(&mut link, useless).await.judge(Moment::Writing), Error::Unusable(_)),
+            "{useless}"
+        );
+    }
+    for any in ["40001", "53100", "42501", "XX001", "23505"] {
+        assert!(matches!(said(&mut link, any).await.judge(Moment::Committing), Error::Unknown(_)), "{any}");
+    }
+    for rows in ["23505", "22021", "54000"] {
+        assert!(said(&mut link, rows).await.is_refusal(), "{rows}");
+    }
+    assert!(
+        said(&mut link, "25006").await.ends_link(),
+        "a standby takes no writes however often they are sent"
+    );
+    assert!(link.is_good());
+}
+
+#[tokio::test]
+async fn a_connection_bears_its_node_s_name_and_gives_idle_transactions_up() {
+    let settings = "SELECT current_setting('application_name'), current_setting('synchronous_commit'), \
+         current_setting('idle_in_transaction_session_timeout'), current_setting('transaction_isolation')";
+    for (role, sync) in
+        [(Role::Commit, "on"), (Role::Lease, "on"), (Role::Session, "off"), (Role::Log, "off")]
+    {
+        let mut link = link(Some(SessionId(0xabc)), role).await;
+        let rows = link.read(ask!(settings)).await.unwrap();
+        let has = |column| rows[0].get::<_, String>(column);
+        assert_eq!(
+            (has(0).as_str(), has(1).as_str(), has(2).as_str(), has(3).as_str()),
+            ("punctual/0000000000000abc", sync, "2s", "read committed"),
+            "{role:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_link_left_in_the_middle_of_something_is_not_used_again() {
+    let store = open(&Server::shared().database()).await;
+    let first = {
+        let mut link = store.doors.take().await.unwrap();
+        let pid = "SELECT pg_backend_pid()";
+        let first: i32 = link.read(ask!(pid)).await.unwrap()[0].get(0);
+        drop(link);
+        let mut link = store.doors.take().await.unwrap();
+        assert_eq!(
+            link.read(ask!(pid)).await.unwrap()[0].get::<_, i32>(0),
+            first,
+            "it was good, and not kept"
+        );
+        let sleeping =
+            tokio::time::timeout(std::time::Duration::from_millis(10), link.read(ask!("SELECT pg_sleep(5)")));
+        assert!(sleeping.await.is_err());
+        first
+    };
+    let mut link = store.doors.take().await.unwrap();
+    let second: i32 = link.read(ask!("SELECT pg_backend_pid()")).await.unwrap()[0].get(0);
+    assert_ne!(first, second);
+}
