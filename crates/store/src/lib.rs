@@ -35,6 +35,7 @@ mod migrations;
 pub mod memory;
 pub mod sqlite;
 pub mod postgres;
+pub mod mysql;
 mod open;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;

@@ -5,6 +5,7 @@
 //! whatever end the process takes: see `supervised`.
 
 mod supervised;
+pub mod mariadb;
 pub mod postgres;
 pub mod redis;
 pub mod etcd;

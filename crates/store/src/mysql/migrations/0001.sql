@@ -1,0 +1,177 @@
+-- Every statement may be sent again: DDL is not transactional here, so a migration that broke off is simply repeated.
+-- Names are compared byte by byte, as everywhere else; free texts that are keys are bytes, because a text is padded.
+
+-- One row a shard: the fence of every commit, how many rows the shard has, whose it is and to whom it was left.
+CREATE TABLE IF NOT EXISTS shards (
+    shard        SMALLINT NOT NULL PRIMARY KEY,
+    epoch        BIGINT   NOT NULL,
+    commit_no    BIGINT   NOT NULL,
+    last_id      BIGINT   NOT NULL,
+    jobs         BIGINT   NOT NULL DEFAULT 0,
+    live_runs    BIGINT   NOT NULL DEFAULT 0,
+    history_runs BIGINT   NOT NULL DEFAULT 0,
+    dead_letters BIGINT   NOT NULL DEFAULT 0,
+    owner        BIGINT,
+    heir         BIGINT
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- How much history was pruned, apart from the fence: pruning must not wait for a commit, nor a commit for it.
+CREATE TABLE IF NOT EXISTS pruned (
+    shard        SMALLINT NOT NULL PRIMARY KEY,
+    history_runs BIGINT   NOT NULL
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- The row moves with every fire, so its definition stands in `revisions`; it is here only when its revision came
+-- without a row there. `keep_*` and `calendars` repeat what pruning and calendars read of it.
+CREATE TABLE IF NOT EXISTS jobs (
+    id            BIGINT       NOT NULL PRIMARY KEY,
+    shard         SMALLINT     NOT NULL,
+    namespace     VARCHAR(128) NOT NULL,
+    name          VARCHAR(128) NOT NULL,
+    revision      BIGINT       NOT NULL,
+    paused        TINYINT      NOT NULL,
+    created_at    BIGINT       NOT NULL,
+    updated_at    BIGINT       NOT NULL,
+    fired_through BIGINT       NOT NULL,
+    next_due      BIGINT,
+    wake_at       BIGINT,
+    fires         VARCHAR(512) NOT NULL,
+    keep_runs     BIGINT       NOT NULL,
+    keep_days     BIGINT       NOT NULL,
+    with_calendar TINYINT      NOT NULL,
+    calendars     TEXT,
+    definition    LONGTEXT,
+    UNIQUE KEY jobs_name (namespace, name),
+    KEY jobs_due (shard, wake_at),
+    KEY jobs_with_calendar (namespace, with_calendar, name)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+CREATE TABLE IF NOT EXISTS revisions (
+    job        BIGINT   NOT NULL,
+    revision   BIGINT   NOT NULL,
+    made_at    BIGINT   NOT NULL,
+    definition LONGTEXT NOT NULL,
+    PRIMARY KEY (job, revision)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- Deleted jobs whose revisions may still be needed by a run.
+CREATE TABLE IF NOT EXISTS deleted_jobs (
+    job BIGINT NOT NULL PRIMARY KEY
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- Runs that have not ended. `place` is the id with its shard in front, so that a shard is one span of the table.
+-- `body` is the run; the columns are what queries ask.
+CREATE TABLE IF NOT EXISTS runs (
+    place     BIGINT       NOT NULL PRIMARY KEY,
+    shard     SMALLINT     NOT NULL,
+    wake_at   BIGINT,
+    job       BIGINT,
+    status    TINYINT      NOT NULL,
+    namespace VARCHAR(128) NOT NULL,
+    run_key   VARBINARY(1024),
+    body      LONGBLOB     NOT NULL,
+    KEY runs_due (shard, wake_at),
+    KEY runs_key (run_key)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- Runs that have ended. `place` is the id of a run of a job and the end of one without: one index leads to the runs of a
+-- job in the order of ids, and to those without in the order in which they go.
+CREATE TABLE IF NOT EXISTS history (
+    id          BIGINT       NOT NULL PRIMARY KEY,
+    job         BIGINT,
+    place       BIGINT       NOT NULL,
+    status      TINYINT      NOT NULL,
+    finished_at BIGINT       NOT NULL,
+    namespace   VARCHAR(128) NOT NULL,
+    run_key     VARBINARY(1024),
+    body        LONGBLOB     NOT NULL,
+    KEY history_of_job (job, place),
+    KEY history_of_status (status),
+    KEY history_of_key (run_key)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+CREATE TABLE IF NOT EXISTS dead_letters (
+    run       BIGINT       NOT NULL PRIMARY KEY,
+    namespace VARCHAR(128) NOT NULL,
+    job       VARCHAR(128),
+    died_at   BIGINT       NOT NULL
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+CREATE TABLE IF NOT EXISTS uniques (
+    shard      SMALLINT        NOT NULL,
+    unique_key VARBINARY(1024) NOT NULL,
+    run        BIGINT          NOT NULL,
+    expires_at BIGINT          NOT NULL,
+    PRIMARY KEY (shard, unique_key),
+    KEY uniques_expiry (expires_at)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+CREATE TABLE IF NOT EXISTS skips (
+    job      BIGINT      NOT NULL,
+    from_due BIGINT      NOT NULL,
+    to_due   BIGINT      NOT NULL,
+    revision BIGINT      NOT NULL,
+    reason   VARCHAR(64) NOT NULL,
+    made_at  BIGINT      NOT NULL,
+    PRIMARY KEY (job, from_due),
+    KEY skips_by_time (made_at)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- A calendar is a named rule about days; `days` is JSON. `settled`: every job that names it follows this version.
+CREATE TABLE IF NOT EXISTS calendars (
+    namespace   VARCHAR(128) NOT NULL,
+    name        VARCHAR(128) NOT NULL,
+    version     BIGINT       NOT NULL,
+    days        LONGTEXT     NOT NULL,
+    description LONGTEXT     NOT NULL,
+    updated_at  BIGINT       NOT NULL,
+    settled     TINYINT      NOT NULL,
+    PRIMARY KEY (namespace, name),
+    KEY calendars_unsettled (settled, namespace, name)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- The last version that any calendar was given. One row: no version comes twice, even after a delete.
+CREATE TABLE IF NOT EXISTS calendar_versions (
+    one  TINYINT NOT NULL PRIMARY KEY,
+    last BIGINT  NOT NULL
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+INSERT IGNORE INTO calendar_versions (one, last) VALUES (1, 0);
+
+-- Nodes that live until `until`, by the server's clock.
+CREATE TABLE IF NOT EXISTS sessions (
+    id       BIGINT          NOT NULL PRIMARY KEY,
+    node     VARBINARY(1024) NOT NULL,
+    address  VARBINARY(1024),
+    weight   BIGINT          NOT NULL,
+    embedded TINYINT         NOT NULL,
+    busy     SMALLINT        NOT NULL,
+    since    BIGINT          NOT NULL,
+    until    BIGINT          NOT NULL
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- What the cluster agreed on once.
+CREATE TABLE IF NOT EXISTS agreed (
+    name  VARBINARY(1024) NOT NULL PRIMARY KEY,
+    value LONGBLOB        NOT NULL
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- Only the hash of a token is kept.
+CREATE TABLE IF NOT EXISTS tokens (
+    name       VARBINARY(1024) NOT NULL PRIMARY KEY,
+    hash       VARBINARY(32)   NOT NULL,
+    role       VARCHAR(64)     NOT NULL,
+    created_at BIGINT          NOT NULL,
+    expires_at BIGINT
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- Output of attempts.
+CREATE TABLE IF NOT EXISTS chunks (
+    run     BIGINT     NOT NULL,
+    token   BIGINT     NOT NULL,
+    number  BIGINT     NOT NULL,
+    made_at BIGINT     NOT NULL,
+    stream  TINYINT    NOT NULL,
+    bytes   MEDIUMBLOB NOT NULL,
+    PRIMARY KEY (run, token, number)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;

@@ -1,0 +1,213 @@
+//! How a store is opened: reached, checked, brought up to date, and given its connections.
+
+use std::time::Duration;
+
+use mysql_async::{Opts, OptsBuilder};
+use parking_lot::Mutex;
+use punctual_core::ids::{SHARDS_MAX, SessionId};
+
+use super::failure::{Failure, Moment};
+use super::leases::{HOLDERS, hold_name};
+use super::link::{Held, Link, Use};
+use super::prune::Places;
+use super::{Mysql, Options, rows, schema};
+use crate::address::Address;
+use crate::definitions::Definitions;
+use crate::{Durability, Error, Result};
+
+/// Connections for the doors: one may be in the middle of a long listing.
+const DOORS: usize = 4;
+/// Statements that a connection keeps prepared: more than there are.
+const STATEMENTS_MAX: usize = 128;
+/// How long a silent connection is left before the network is asked whether the other end is there.
+const KEEPALIVE: Duration = Duration::from_secs(10);
+/// The largest row, in hex, has to go through.
+const PACKET_MIN: i64 = 16 * 1024 * 1024;
+const MARIADB_MIN: (u32, u32) = (10, 6);
+const MYSQL_MIN: (u32, u32) = (8, 0);
+
+impl Mysql {
+    /// Opens the store at `mysql://user:password@host:port/database`, and makes its tables if there are none.
+    pub async fn open(url: &str, options: Options) -> Result<Mysql> {
+        let address = Address::parse(url)?;
+        let shards = address.shards.unwrap_or(options.shards);
+        if !(1..=SHARDS_MAX).contains(&shards) {
+            return Err(Error::Unusable(format!("a store has 1 to {SHARDS_MAX} shards, not {shards}")));
+        }
+        let durability = address.durability.unwrap_or(options.durability);
+        let (opts, database) = connection(&address.url, options.session)?;
+        let hold = |holder: &str| options.session.map(|session| hold_name(&database, session, holder));
+        let link = |what_for, holder: Option<&str>| Link::new(opts.clone(), what_for, holder.and_then(hold));
+        let changes = link(Use::Write, Some(HOLDERS[2]));
+        let made_with = set_up(&changes, &database, shards, durability).await?;
+        if made_with != shards {
+            let asked = shards;
+            tracing::warn!(
+                made_with,
+                asked,
+                "the number of shards cannot be changed, the store keeps its own"
+            );
+        }
+        Ok(Mysql {
+            shards: made_with,
+            lanes: [link(Use::Write, Some(HOLDERS[0])), link(Use::Write, Some(HOLDERS[1]))],
+            leader: link(Use::Read, None),
+            doors: (0..DOORS).map(|_| link(Use::Read, None)).collect(),
+            sessions: link(Use::Write, None),
+            pruner: link(Use::Write, Some(HOLDERS[3])),
+            logs: link(Use::Write, None),
+            changes,
+            pruned: Mutex::new(Places::default()),
+            definitions: Mutex::new(Definitions::default()),
+            database,
+        })
+    }
+}
+
+async fn set_up(link: &Link, database: &str, shards: u16, durability: Durability) -> Result<u16> {
+    let mut held = link.take().await.map_err(explain)?;
+    let checked = check(&mut held, durability).await;
+    let migrated = match checked {
+        Ok(()) => schema::migrate(&mut held, database, shards).await,
+        Err(failure) => Err(failure),
+    };
+    held.finish(migrated, Moment::Connecting).await.map_err(explain)
+}
+
+fn explain(error: Error) -> Error {
+    match error {
+        Error::Unreachable(why) => Error::Unreachable(format!("the database cannot be reached: {why}")),
+        other => other,
+    }
+}
+
+/// How to connect, and to which database.
+fn connection(url: &str, session: Option<SessionId>) -> Result<(Opts, String)> {
+    let wrong = |why: &dyn std::fmt::Display| {
+        Error::Unusable(format!(
+            "the address of the store is wrong ({why}): write mysql://user:password@host:3306/database"
+        ))
+    };
+    let url = match url.strip_prefix("mariadb://") {
+        Some(rest) => format!("mysql://{rest}"),
+        None => url.to_owned(),
+    };
+    let opts = Opts::from_url(&url).map_err(|error| wrong(&error))?;
+    let database = opts.db_name().filter(|name| !name.is_empty());
+    let database = database.ok_or_else(|| wrong(&"it names no database"))?.to_owned();
+    let node = session.map_or_else(|| "punctual".to_owned(), |session| format!("punctual {session}"));
+    let opts = OptsBuilder::from_opts(opts)
+        // A row that is found counts, whether or not it changes.
+        .client_found_rows(true)
+        // What the address says is where we connect: there may be a proxy on purpose.
+        .prefer_socket(false)
+        .tcp_nodelay(true)
+        .tcp_keepalive(Some(KEEPALIVE))
+        .stmt_cache_size(STATEMENTS_MAX)
+        .connect_attribute("program_name", node);
+    Ok((opts.into(), database))
+}
+
+async fn check(held: &mut Held<'_>, durability: Durability) -> Result<(), Failure> {
+    let version = held.row("SELECT VERSION()", ()).await?;
+    let version = version.map_or(Ok(String::new()), |row| rows::text(&row, 0).map(str::to_owned))?;
+    check_version(&version)?;
+    let packet = number(held, "max_allowed_packet").await?.unwrap_or(0);
+    if packet < PACKET_MIN {
+        let why =
+            format!("max_allowed_packet is {packet}, a row may need {PACKET_MIN}: raise it on the server");
+        return Err(Error::Unusable(why).into());
+    }
+    match durability {
+        Durability::Full => check_durability(held).await,
+        Durability::Relaxed => Ok(()),
+    }
+}
+
+fn check_version(version: &str) -> Result<()> {
+    // Some servers put a version before their own, for old replicas' sake.
+    let own = version.strip_prefix("5.5.5-").unwrap_or(version);
+    let mut parts = own.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    let (Some(Ok(major)), Some(Ok(minor))) = (parts.next(), parts.next()) else {
+        return Err(Error::Unusable(format!(
+            "the database says it is version `{version}`, which is unknown"
+        )));
+    };
+    let (name, min) =
+        if version.contains("MariaDB") { ("MariaDB", MARIADB_MIN) } else { ("MySQL", MYSQL_MIN) };
+    if (major, minor) < min {
+        let why = format!("{name} {major}.{minor} is too old for the store: {}.{} is needed", min.0, min.1);
+        return Err(Error::Unusable(why));
+    }
+    Ok(())
+}
+
+/// What a commit needs to be on the disk when it returns.
+async fn check_durability(held: &mut Held<'_>) -> Result<(), Failure> {
+    let flush = number(held, "innodb_flush_log_at_trx_commit").await?;
+    // MariaDB's 3 syncs even more than 1.
+    if !matches!(flush, Some(1 | 3)) {
+        return Err(weak("innodb_flush_log_at_trx_commit", flush, "1").into());
+    }
+    let doublewrite = number(held, "innodb_doublewrite").await?;
+    if doublewrite == Some(0) {
+        return Err(weak("innodb_doublewrite", doublewrite, "ON").into());
+    }
+    if number(held, "log_bin").await? == Some(1) {
+        let sync = number(held, "sync_binlog").await?;
+        if sync != Some(1) {
+            return Err(weak("sync_binlog", sync, "1").into());
+        }
+    }
+    Ok(())
+}
+
+fn weak(setting: &str, actual: Option<i64>, needed: &str) -> Error {
+    let actual = actual.map_or_else(|| "unknown".to_owned(), |actual| actual.to_string());
+    Error::Unusable(format!(
+        "the store would not be durable: the server has {setting} = {actual}, {needed} is needed. Change it there, or add \
+         `durability=relaxed` to the address if losing the last commits is acceptable"
+    ))
+}
+
+/// A setting of the server; what is switched on or off is 1 or 0.
+async fn number(held: &mut Held<'_>, setting: &str) -> Result<Option<i64>, Failure> {
+    let found = held.text(format!("SHOW GLOBAL VARIABLES LIKE '{setting}'").into_bytes()).await?;
+    let Some(row) = found.first() else { return Ok(None) };
+    Ok(match rows::text(row, 1)? {
+        "OFF" => Some(0),
+        text => Some(text.parse().unwrap_or(1)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_server_is_refused() {
+        for good in
+            ["10.11.19-MariaDB-0+deb12u1", "5.5.5-10.6.3-MariaDB", "11.4.2-MariaDB", "8.0.36", "8.4.0-log"]
+        {
+            check_version(good).unwrap();
+        }
+        for (bad, needed) in
+            [("10.5.1-MariaDB", "10.6"), ("5.7.44-log", "8.0"), ("5.5.5-10.3.1-MariaDB", "10.6")]
+        {
+            let refused = check_version(bad).unwrap_err().to_string();
+            assert!(refused.contains(&format!("{needed} is needed")), "{refused}");
+        }
+    }
+
+    #[test]
+    fn both_names_of_the_protocol_are_understood() {
+        for url in ["mysql://u:p@h:3307/d", "mariadb://u:p@h:3307/d"] {
+            let (opts, database) = connection(url, None).unwrap();
+            assert_eq!((opts.ip_or_hostname(), opts.tcp_port(), database.as_str()), ("h", 3307, "d"));
+        }
+        for url in ["mysql://h", "postgres://h/d", "mysql://h/d?no_such=1"] {
+            let refused = connection(url, None).unwrap_err().to_string();
+            assert!(refused.contains("mysql://user:password@host"), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! What nobody keeps any more, found by reads and removed in small bites.
+//!
+//! Jobs are visited in a circle, a few at a time, and the place is remembered between calls: a limit reached at one
+//! job does not keep the later ones waiting for ever. Only a full circle that found nothing answers 0.
+//!
+//! Several nodes may prune at once. They bite the same rows then, and each counts only what it took.
+
+use std::collections::BTreeMap;
+
+use punctual_core::Timestamp;
+use punctual_core::ids::{RunId, ShardId};
+
+use super::failure::Failure;
+use super::link::Held;
+use super::old::{Doomed, Found, VISITS_MAX};
+use super::script::{int, list, put};
+use super::{Mysql, queries};
+use crate::circle::{self, Circle};
+use crate::{PrunePolicy, Result};
+
+/// Rows that go in one transaction: few enough not to delay the next commit.
+const BITE_MAX: usize = 200;
+
+/// How far the circles have come.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Places {
+    history: i64,
+    revisions: i64,
+    logs: i64,
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        let start = circle::START;
+        Places { history: start, revisions: start, logs: start }
+    }
+}
+
+/// The circles that remove rows of the state.
+#[derive(Debug, Clone, Copy)]
+enum Round {
+    History,
+    Revisions,
+}
+
+impl Places {
+    fn of(&mut self, round: Round) -> &mut i64 {
+        match round {
+            Round::History => &mut self.history,
+            Round::Revisions => &mut self.revisions,
+        }
+    }
+}
+
+impl Mysql {
+    pub(super) async fn prune_all(&self, policy: &PrunePolicy, limit: usize) -> Result<usize> {
+        let mut gone = self.prune_at_hand(policy, limit).await?;
+        for round in [Round::History, Round::Revisions] {
+            gone += self.prune_round(round, policy, limit - gone).await?;
+        }
+        gone += self.prune_logs(limit - gone).await?;
+        Ok(gone)
+    }
+
+    async fn prune_at_hand(&self, policy: &PrunePolicy, limit: usize) -> Result<usize> {
+        let mut gone = 0;
+        while gone < limit {
+            let doomed = self.old_at_hand(policy, BITE_MAX.min(limit - gone)).await?;
+            let removed = self.remove(&doomed, policy.now).await?;
+            gone += removed;
+            if removed == 0 {
+                break;
+            }
+        }
+        Ok(gone)
+    }
+
+    async fn prune_round(&self, round: Round, policy: &PrunePolicy, limit: usize) -> Result<usize> {
+        let mut circle = Circle::from(*self.pruned.lock().of(round));
+        let mut gone = 0;
+        while gone < limit {
+            let (at, bite) = (circle.at(), BITE_MAX.min(limit - gone));
+            let Found { doomed, next } = match round {
+                Round::History => self.old_history(at, policy, bite).await?,
+                Round::Revisions => self.old_revisions(at, bite).await?,
+            };
+            gone += self.remove(&doomed, policy.now).await?;
+            let goes_on = circle.go_on(next);
+            *self.pruned.lock().of(round) = circle.at();
+            if !goes_on {
+                break;
+            }
+        }
+        Ok(gone)
+    }
+
+    /// Output whose run is gone.
+    async fn prune_logs(&self, limit: usize) -> Result<usize> {
+        let mut circle = Circle::from(self.pruned.lock().logs);
+        let mut gone = 0;
+        while gone < limit {
+            let (at, bite) = (circle.at(), BITE_MAX.min(limit - gone));
+            let logged = self.logged_runs(RunId(at), VISITS_MAX).await?;
+            let next = logged.last().map(|run| run.0).filter(|_| logged.len() == VISITS_MAX);
+            let doomed = self.without_run(&logged).await?;
+            if !doomed.is_empty() {
+                let removed = self.remove_chunks(&doomed, bite).await?;
+                gone += removed;
+                if removed == bite {
+                    // There may be more of the same runs.
+                    continue;
+                }
+            }
+            let goes_on = circle.go_on(next);
+            self.pruned.lock().logs = circle.at();
+            if !goes_on {
+                break;
+            }
+        }
+        Ok(gone)
+    }
+
+    /// Removes what was found; what has gone or come back since is left alone.
+    async fn remove(&self, doomed: &Doomed, now: Timestamp) -> Result<usize> {
+        if doomed.is_empty() {
+            return Ok(0);
+        }
+        let mut held = self.pruner.take().await?;
+        let removed = remove(&mut held, doomed, now).await;
+        held.commit(removed).await
+    }
+}
+
+async fn remove(held: &mut Held<'_>, doomed: &Doomed, now: Timestamp) -> Result<usize, Failure> {
+    held.step("START TRANSACTION").await?;
+    let mut gone = 0;
+    let mut of_shards: BTreeMap<ShardId, Vec<RunId>> = BTreeMap::new();
+    doomed.history.iter().for_each(|run| of_shards.entry(run.shard()).or_default().push(*run));
+    for (shard, mut runs) in of_shards {
+        runs.sort_unstable();
+        let mut sql = Vec::new();
+        put(&mut sql, "DELETE FROM history USING history FORCE INDEX (PRIMARY) WHERE id IN (");
+        list(&mut sql, runs, |sql, run| int(sql, run.0));
+        put(&mut sql, ")");
+        held.text(sql).await?;
+        let rows = held.conn().affected_rows();
+        held.execute(queries::pruned::ADD, (rows, shard.0)).await?;
+        gone += rows;
+    }
+    for (shard, key) in &doomed.uniques {
+        gone += held.execute(queries::uniques::DELETE_EXPIRED, (shard, key, now.as_millis())).await?;
+    }
+    for skip in &doomed.skips {
+        gone += held.execute(queries::skips::DELETE, *skip).await?;
+    }
+    for revision in &doomed.revisions {
+        gone += held.execute(queries::revisions::DELETE, *revision).await?;
+    }
+    for job in &doomed.deleted_jobs {
+        held.execute(queries::deleted_jobs::DELETE, (job,)).await?;
+    }
+    Ok(usize::try_from(gone).unwrap_or(usize::MAX))
+}

@@ -1,0 +1,126 @@
+//! The tables, and how an older database gets them.
+//!
+//! DDL is not transactional here: a migration may break off in the middle. So one node at a time migrates, under a named
+//! lock, and every statement of a migration may be sent again.
+
+use punctual_core::hash;
+
+use super::failure::Failure;
+use super::link::Held;
+use super::script::{int, list, put};
+use super::{queries, rows};
+use crate::{Error, Result, migrations};
+
+const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001.sql")];
+
+/// How long another node may take to migrate.
+const LOCK_MAX_SECONDS: u32 = 20;
+
+const TABLES: &str = "SELECT COUNT(*), SUM(table_name = 'punctual_schema') FROM information_schema.tables \
+     WHERE table_schema = DATABASE()";
+const CLAIM: &str = "CREATE TABLE IF NOT EXISTS punctual_schema (version BIGINT NOT NULL PRIMARY KEY, \
+     checksum VARCHAR(64) NOT NULL) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin";
+const ALL: &str = "SELECT version, checksum FROM punctual_schema ORDER BY version";
+const ADD: &str = "INSERT INTO punctual_schema (version, checksum) VALUES (?, ?)";
+
+/// Brings a database up to date, and gives it its shards if it is new. How many it has.
+pub(super) async fn migrate(held: &mut Held<'_>, database: &str, shards: u16) -> Result<u16, Failure> {
+    let lock = format!("punctual:{:016x}:schema", hash::stable(&[database.as_bytes()]));
+    let locked = held.row("SELECT GET_LOCK(?, ?)", (&lock, LOCK_MAX_SECONDS)).await?;
+    if locked.map(|row| rows::int_or_none(&row, 0)).transpose()?.flatten() != Some(1) {
+        let why = "another node has been bringing the database up to date for too long: look at it, then start again";
+        return Err(Error::Unusable(why.to_owned()).into());
+    }
+    let migrated = migrate_alone(held, shards).await;
+    // A connection that fails gives the lock up by itself.
+    if !matches!(&migrated, Err(failure) if failure.ends_connection()) {
+        held.row("SELECT RELEASE_LOCK(?)", (&lock,)).await?;
+    }
+    migrated
+}
+
+async fn migrate_alone(held: &mut Held<'_>, shards: u16) -> Result<u16, Failure> {
+    claim(held).await?;
+    let mut had = Vec::new();
+    for row in held.rows(ALL, ()).await? {
+        had.push((rows::int(&row, 0)?, rows::text(&row, 1)?.to_owned()));
+    }
+    let done = migrations::check(&MIGRATIONS, &had)?;
+    for (index, migration) in MIGRATIONS.iter().enumerate().skip(done) {
+        for statement in statements(migration) {
+            held.step(statement).await?;
+        }
+        let step = (migrations::version(index), migrations::checksum(migration));
+        held.execute(ADD, step).await?;
+    }
+    let count = held.row(queries::shards::COUNT, ()).await?;
+    match count.map_or(Ok(0), |row| rows::number(&row, 0))? {
+        0 => {
+            make_shards(held, shards).await?;
+            Ok(shards)
+        }
+        made => Ok(made),
+    }
+}
+
+/// A database is ours, or is empty and becomes ours; a stranger's is left alone.
+async fn claim(held: &mut Held<'_>) -> Result<(), Failure> {
+    let tables = held.row(TABLES, ()).await?;
+    let (tables, ours) = match &tables {
+        Some(row) => (rows::int(row, 0)?, rows::int_or_none(row, 1)?.unwrap_or(0)),
+        None => (0, 0),
+    };
+    if tables > 0 && ours == 0 {
+        let why = "the database has tables, but they are not Punctual's: give it a database of its own";
+        return Err(Error::Unusable(why.to_owned()).into());
+    }
+    held.step(CLAIM).await
+}
+
+/// All of them or none: each is one statement, and the one that counts comes last.
+async fn make_shards(held: &mut Held<'_>, shards: u16) -> Result<(), Failure> {
+    let mut pruned = b"INSERT IGNORE INTO pruned (shard, history_runs) VALUES ".to_vec();
+    list(&mut pruned, 0..shards, |sql, shard| {
+        put(sql, "(");
+        int(sql, shard);
+        put(sql, ", 0)");
+    });
+    held.text(pruned).await?;
+    let mut made = b"INSERT INTO shards (shard, epoch, commit_no, last_id) VALUES ".to_vec();
+    list(&mut made, 0..shards, |sql, shard| {
+        put(sql, "(");
+        int(sql, shard);
+        put(sql, ", 0, 0, 0)");
+    });
+    held.text(made).await?;
+    Ok(())
+}
+
+/// The statements of a migration: each ends with a semicolon at the end of a line.
+fn statements(migration: &str) -> impl Iterator<Item = &str> {
+    let statements = migration.split(";\n").map(|statement| {
+        let mut rest = statement.trim();
+        while let Some(after) = rest.strip_prefix("--") {
+            rest = after.split_once('\n').map_or("", |(_, after)| after).trim_start();
+        }
+        rest
+    });
+    statements.filter(|statement| !statement.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_migration_is_statements_that_may_be_sent_again() {
+        for migration in MIGRATIONS {
+            for statement in statements(migration) {
+                let again = ["CREATE TABLE IF NOT EXISTS ", "INSERT IGNORE INTO "];
+                assert!(again.iter().any(|head| statement.starts_with(head)), "{statement}");
+            }
+        }
+        let split: Vec<&str> = statements("-- one; two\n-- three\nA (\n a;b);\n\n-- x\nB;\n").collect();
+        assert_eq!(split, ["A (\n a;b)", "B"]);
+    }
+}

@@ -1,0 +1,131 @@
+//! Commits: everything in one or two packets, then COMMIT, and only if the fences hit their rows.
+//!
+//! The fast way takes all rows for what they are said to be. Whatever turns out otherwise (a fence that misses, a row
+//! that is there already or is not) rolls it back, and the careful way sends the same changes one by one, which
+//! tells whose it was. The careful way is a commit like any other: should it meet no surprise, it stands.
+
+use std::collections::BTreeSet;
+
+use mysql_async::Row as Answer;
+use punctual_core::change::{Batch, Change, Row, RowKey};
+
+use super::failure::{Failure, Moment};
+use super::link::Held;
+use super::script::{Played, Script};
+use super::wave::Wave;
+use super::{Mysql, statements};
+use crate::{Error, Result, refusal};
+
+impl Mysql {
+    pub(super) async fn commit_batches(&self, batches: &[Batch]) -> Result<()> {
+        let Some(first) = batches.first() else { return Ok(()) };
+        let lane = &self.lanes[usize::from(first.shard.0) % self.lanes.len()];
+        let mut held = lane.take().await?;
+        let written = write(&mut held, batches).await;
+        held.commit(written).await
+    }
+}
+
+async fn write(held: &mut Held<'_>, batches: &[Batch]) -> Result<(), Failure> {
+    if is_at_home(batches) {
+        match fast(batches)?.play(held).await {
+            Ok(Played::AsExpected) => return Ok(()),
+            Ok(Played::Otherwise) => {}
+            Err(failure) if failure.is_about_rows() => {}
+            Err(failure) => return Err(failure),
+        }
+        held.step("ROLLBACK").await?;
+    }
+    held.step("START TRANSACTION").await?;
+    for batch in batches {
+        carefully(held, batch).await?;
+    }
+    Ok(())
+}
+
+/// Whether every row belongs to the shard that writes it.
+fn is_at_home(batches: &[Batch]) -> bool {
+    let is_own = |batch: &Batch, key: &RowKey| refusal::check_shard(batch.shard, key).is_ok();
+    batches.iter().all(|batch| batch.changes.iter().all(|(key, _)| is_own(batch, key)))
+}
+
+/// All batches, as few statements as possible.
+fn fast(batches: &[Batch]) -> Result<Script> {
+    let mut script = Script::default();
+    script.any(|sql| sql.extend_from_slice(b"START TRANSACTION"));
+    let mut rest = batches;
+    while !rest.is_empty() {
+        let (wave, later) = rest.split_at(apart(rest));
+        let fences: Vec<&Batch> = wave.iter().collect();
+        statements::fences(&mut script, &fences)?;
+        let mut rows = Wave::default();
+        for batch in wave {
+            for (key, change) in batch.changes.iter() {
+                rows.add(batch, key, change);
+            }
+        }
+        rows.write(&mut script)?;
+        rest = later;
+    }
+    Ok(script)
+}
+
+/// How many batches come before one whose shard was there already.
+fn apart(batches: &[Batch]) -> usize {
+    let mut shards = BTreeSet::new();
+    batches.iter().take_while(|batch| shards.insert(batch.shard)).count()
+}
+
+async fn carefully(held: &mut Held<'_>, batch: &Batch) -> Result<(), Failure> {
+    let mut fence = Script::default();
+    statements::fences(&mut fence, &[batch])?;
+    if fence.play(held).await? != Played::AsExpected {
+        return Err(Error::Fenced { shard: batch.shard, epoch: batch.epoch }.into());
+    }
+    for (key, change) in batch.changes.iter() {
+        refusal::check_shard(batch.shard, key)?;
+        let mut wave = Wave::default();
+        wave.add(batch, key, change);
+        if !hits(held, &wave, batch, key).await? {
+            missed(held, batch, key, change).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn hits(held: &mut Held<'_>, wave: &Wave<'_>, batch: &Batch, key: &RowKey) -> Result<bool, Failure> {
+    let mut script = Script::default();
+    wave.write(&mut script)?;
+    match script.play(held).await {
+        Ok(played) => Ok(played == Played::AsExpected),
+        Err(failure) => Err(refused(batch, key, failure)),
+    }
+}
+
+fn refused(batch: &Batch, key: &RowKey, failure: Failure) -> Failure {
+    match failure.duplicate_of() {
+        Some(index) if index.contains("jobs_name") => refusal::name_taken(batch.shard, key).into(),
+        Some(_) => refusal::exists(batch.shard, key).into(),
+        None if failure.is_about_rows() => {
+            let what = failure.judge(Moment::Writing).to_string();
+            Error::Refused { shard: batch.shard, what }.into()
+        }
+        None => failure,
+    }
+}
+
+/// An update or a delete hit no row. A job may have come to another revision; the others are not there.
+async fn missed(held: &mut Held<'_>, batch: &Batch, key: &RowKey, change: &Change) -> Result<(), Failure> {
+    if let Change::Update(Row::Job(job)) = change {
+        let mut wave = Wave::default();
+        wave.edit(batch, job);
+        if hits(held, &wave, batch, key).await? {
+            return Ok(());
+        }
+        let there: Option<Answer> = held.row("SELECT 1 FROM jobs WHERE id = ?", (job.id.0,)).await?;
+        if there.is_some() {
+            return Err(refusal::cursor_back(batch.shard, job.id).into());
+        }
+    }
+    Err(refusal::missing(batch.shard, key).into())
+}
