@@ -1,5 +1,5 @@
 //! How fast a store on a server takes the row changes of runs:
-//! `BENCH_STORE=postgres://user@host/database cargo bench -p punctual-store --bench servers`.
+//! `BENCH_STORE=postgres://user@host/database cargo bench -p punctual-store --bench servers`, or `mysql://…`.
 //!
 //! A run is what it costs the store: an insert of the live row, its delete, an insert of the history row. Two lanes commit
 //! at once, each over its half of 64 shards, in batches of 1, 100 and 1,000 runs, made beforehand. Beside it stands what
@@ -10,6 +10,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use mysql_async::prelude::Queryable;
 use punctual_core::Timestamp;
 use punctual_core::attempt::Outcome;
 use punctual_core::change::{Batch, Changes, Row, RowKey};
@@ -18,7 +19,8 @@ use punctual_core::job::Definition;
 use punctual_core::name::Namespace;
 use punctual_core::run::{Event, Origin, Run, Trigger};
 use punctual_core::task::Task;
-use punctual_store::postgres::{Options, Postgres};
+use punctual_store::mysql::{self, Mysql};
+use punctual_store::postgres::{self, Postgres};
 use punctual_store::{Claim, Store};
 use tokio::task::JoinSet;
 
@@ -39,10 +41,17 @@ fn main() {
     runtime.block_on(async {
         println!("single rows, two clients: {:.0} commits/s", baseline(&address).await);
         for size in [1, 100, 1000] {
-            let store: Arc<dyn Store> = Arc::new(Postgres::open(&address, Options::default()).await.unwrap());
-            measure(store, size, runs).await;
+            measure(open(&address).await, size, runs).await;
         }
     });
+}
+
+async fn open(address: &str) -> Arc<dyn Store> {
+    if address.starts_with("postgres") {
+        Arc::new(Postgres::open(address, postgres::Options::default()).await.unwrap())
+    } else {
+        Arc::new(Mysql::open(address, mysql::Options::default()).await.unwrap())
+    }
 }
 
 struct Shard {
@@ -134,29 +143,49 @@ async fn baseline(address: &str) -> f64 {
     let address = address.split('?').next().unwrap_or(address);
     let mut inserting = JoinSet::new();
     for client in 0..2_i64 {
-        let address = address.to_owned();
+        let (address, table) = (address.to_owned(), format!("single_rows_{client}"));
         inserting.spawn(async move {
-            let (database, connection) =
-                tokio_postgres::connect(&address, tokio_postgres::NoTls).await.unwrap();
-            let carrying = tokio::spawn(connection);
-            let table = format!("single_rows_{client}");
-            let make = format!(
-                "DROP TABLE IF EXISTS {table}; CREATE TABLE {table} (id int8 PRIMARY KEY, body bytea)"
-            );
-            database.batch_execute(&make).await.unwrap();
-            let insert = database.prepare(&format!("INSERT INTO {table} VALUES ($1, $2)")).await.unwrap();
-            let (start, body, mut rows) = (now(), vec![7_u8; 100], 0_i64);
-            while start.elapsed() < BASELINE {
-                database.execute(&insert, &[&rows, &body]).await.unwrap();
-                rows += 1;
+            if address.starts_with("postgres") {
+                single_rows_in_postgres(&address, &table).await
+            } else {
+                single_rows_in_mysql(&address, &table).await
             }
-            database.batch_execute(&format!("DROP TABLE {table}")).await.unwrap();
-            drop(database);
-            let _ = carrying.await;
-            rows as f64 / BASELINE.as_secs_f64()
         });
     }
     inserting.join_all().await.into_iter().sum()
+}
+
+async fn single_rows_in_postgres(address: &str, table: &str) -> f64 {
+    let (database, connection) = tokio_postgres::connect(address, tokio_postgres::NoTls).await.unwrap();
+    let carrying = tokio::spawn(connection);
+    let make =
+        format!("DROP TABLE IF EXISTS {table}; CREATE TABLE {table} (id int8 PRIMARY KEY, body bytea)");
+    database.batch_execute(&make).await.unwrap();
+    let insert = database.prepare(&format!("INSERT INTO {table} VALUES ($1, $2)")).await.unwrap();
+    let (start, body, mut rows) = (now(), vec![7_u8; 100], 0_i64);
+    while start.elapsed() < BASELINE {
+        database.execute(&insert, &[&rows, &body]).await.unwrap();
+        rows += 1;
+    }
+    database.batch_execute(&format!("DROP TABLE {table}")).await.unwrap();
+    drop(database);
+    let _ = carrying.await;
+    rows as f64 / BASELINE.as_secs_f64()
+}
+
+async fn single_rows_in_mysql(address: &str, table: &str) -> f64 {
+    let mut database = mysql_async::Conn::from_url(address).await.unwrap();
+    let make = format!("CREATE OR REPLACE TABLE {table} (id BIGINT PRIMARY KEY, body BLOB) ENGINE = InnoDB");
+    database.query_drop(make).await.unwrap();
+    let insert = database.prep(format!("INSERT INTO {table} VALUES (?, ?)")).await.unwrap();
+    let (start, body, mut rows) = (now(), vec![7_u8; 100], 0_i64);
+    while start.elapsed() < BASELINE {
+        database.exec_drop(&insert, (rows, &body)).await.unwrap();
+        rows += 1;
+    }
+    database.query_drop(format!("DROP TABLE {table}")).await.unwrap();
+    database.disconnect().await.unwrap();
+    rows as f64 / BASELINE.as_secs_f64()
 }
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures")]

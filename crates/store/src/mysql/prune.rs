@@ -13,7 +13,7 @@ use punctual_core::ids::{RunId, ShardId};
 use super::failure::Failure;
 use super::link::Held;
 use super::old::{Doomed, Found, VISITS_MAX};
-use super::script::{int, list, put};
+use super::script::{int, put};
 use super::{Mysql, queries};
 use crate::circle::{self, Circle};
 use crate::{PrunePolicy, Result};
@@ -139,9 +139,13 @@ async fn remove(held: &mut Held<'_>, doomed: &Doomed, now: Timestamp) -> Result<
     for (shard, mut runs) in of_shards {
         runs.sort_unstable();
         let mut sql = Vec::new();
-        put(&mut sql, "DELETE FROM history USING history FORCE INDEX (PRIMARY) WHERE id IN (");
-        list(&mut sql, runs, |sql, run| int(sql, run.0));
-        put(&mut sql, ")");
+        put(&mut sql, "DELETE t FROM (");
+        for (index, run) in runs.iter().enumerate() {
+            put(&mut sql, if index == 0 { "SELECT " } else { " UNION ALL SELECT " });
+            int(&mut sql, run.0);
+            put(&mut sql, " AS id");
+        }
+        put(&mut sql, ") AS f STRAIGHT_JOIN history AS t ON t.id = f.id");
         held.text(sql).await?;
         let rows = held.conn().affected_rows();
         held.execute(queries::pruned::ADD, (rows, shard.0)).await?;

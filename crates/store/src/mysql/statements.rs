@@ -1,7 +1,8 @@
 //! The statements that write rows, table by table: many rows each where the database can, always by primary key.
 //!
-//! An index is named where rows go: left to itself an optimizer scans a small table instead, and a scan waits for the
-//! rows of the other lane. What a join drives comes first in it (`STRAIGHT_JOIN`) for the same reason.
+//! Where several rows go or change at once, their keys are joined with the table, and drive the join (`STRAIGHT_JOIN`).
+//! Given a list of keys, an optimizer scans a small table instead, whatever it is told, and a scan waits for the rows of
+//! the other lane.
 
 use punctual_core::Timestamp;
 use punctual_core::change::{Batch, DeadLetter, Revision, Skip, UniqueKey};
@@ -18,8 +19,8 @@ const fn rows_come(head: &'static str) -> Shape {
     Shape { head, between: ", ", tail: "" }
 }
 
-const fn rows_go(head: &'static str) -> Shape {
-    Shape { head, between: ", ", tail: ")" }
+const fn rows_go(tail: &'static str) -> Shape {
+    Shape { head: "DELETE t FROM (", between: " UNION ALL ", tail }
 }
 
 const FENCES: Shape = Shape {
@@ -137,7 +138,7 @@ fn not_back(sql: &mut Vec<u8>, job: &Job) {
 
 /// What they leave behind is pruned when no run needs it any more.
 pub(super) fn delete_jobs(script: &mut Script, jobs: &[i64]) -> Result<()> {
-    delete(script, rows_go("DELETE FROM jobs USING jobs FORCE INDEX (PRIMARY) WHERE id IN ("), jobs)?;
+    delete(script, rows_go(") AS f STRAIGHT_JOIN jobs AS t ON t.id = f.id"), jobs)?;
     let shape = rows_come("INSERT IGNORE INTO deleted_jobs (job) VALUES ");
     script.many_or_fewer(shape, jobs, |sql, job| {
         Values::begin(sql).int(*job).end();
@@ -214,7 +215,7 @@ pub(super) fn update_runs(script: &mut Script, runs: &[&Run]) -> Result<()> {
 }
 
 pub(super) fn delete_runs(script: &mut Script, places: &[i64]) -> Result<()> {
-    delete(script, rows_go("DELETE FROM runs USING runs FORCE INDEX (PRIMARY) WHERE place IN ("), places)
+    delete(script, rows_go(") AS f STRAIGHT_JOIN runs AS t ON t.place = f.id"), places)
 }
 
 pub(super) fn insert_history(script: &mut Script, runs: &[&Run]) -> Result<()> {
@@ -260,7 +261,7 @@ fn finished_at(run: &Run) -> Timestamp {
 }
 
 pub(super) fn delete_history(script: &mut Script, runs: &[i64]) -> Result<()> {
-    delete(script, rows_go("DELETE FROM history USING history FORCE INDEX (PRIMARY) WHERE id IN ("), runs)
+    delete(script, rows_go(") AS f STRAIGHT_JOIN history AS t ON t.id = f.id"), runs)
 }
 
 pub(super) fn insert_letters(script: &mut Script, letters: &[&DeadLetter]) -> Result<()> {
@@ -288,7 +289,7 @@ pub(super) fn update_letter(script: &mut Script, letter: &DeadLetter) -> Result<
 }
 
 pub(super) fn delete_letters(script: &mut Script, runs: &[i64]) -> Result<()> {
-    let shape = rows_go("DELETE FROM dead_letters USING dead_letters FORCE INDEX (PRIMARY) WHERE run IN (");
+    let shape = rows_go(") AS f STRAIGHT_JOIN dead_letters AS t ON t.run = f.id");
     delete(script, shape, runs)
 }
 
@@ -369,7 +370,9 @@ fn of_skip(sql: &mut Vec<u8>, job: i64, from: i64) {
 
 fn delete(script: &mut Script, shape: Shape, keys: &[i64]) -> Result<()> {
     script.many(shape, keys, |sql, key| {
+        put(sql, "SELECT ");
         int(sql, *key);
+        put(sql, " AS id");
         Ok(())
     })
 }

@@ -1,16 +1,60 @@
 //! What only a store on a server can be asked.
 
+mod cuts;
+mod opening;
+mod owners;
+mod plans;
+mod proxy;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_core::ids::SessionId;
+use punctual_core::run::Run;
+
 use super::{Mysql, Options};
-use crate::Durability;
+use crate::conformance::given::{Leader, at, ready, run_row};
 use crate::conformance::servers::mariadb::Server;
+use crate::{Durability, RunFilter, Store};
+
+/// Far less than what anything here waits for when it waits for the wrong thing, and far more than a busy machine needs.
+const SOON: Duration = Duration::from_secs(1);
 
 fn options() -> Options {
     Options { shards: 8, durability: Durability::Relaxed, session: None }
 }
 
+fn of_node(session: i64) -> Options {
+    Options { session: Some(SessionId(session)), ..options() }
+}
+
+async fn open(address: &str, options: Options) -> Mysql {
+    Mysql::open(address, options).await.unwrap()
+}
+
 async fn open_for_suite() -> (Mysql, ()) {
-    (Mysql::open(&Server::shared().database(), options()).await.unwrap(), ())
+    (open(&Server::shared().database(), options()).await, ())
 }
 
 crate::conformance!(suite, open_for_suite);
 crate::sessions_conformance!(sessions, open_for_suite);
+
+fn one_run(leader: &mut Leader) -> Run {
+    ready(&leader.ad_hoc(at(0)))
+}
+
+async fn stored_runs(store: &dyn Store) -> usize {
+    store.runs(&RunFilter::default(), None, 1000).await.unwrap().len()
+}
+
+/// A commit of one run, and the batch it was sent as.
+fn batch_of(leader: &Leader, run: &Run) -> Arc<Vec<punctual_core::change::Batch>> {
+    Arc::new(vec![leader.batch(crate::conformance::given::inserts([run_row(run)]))])
+}
+
+#[tokio::test]
+async fn a_backup_names_the_tool_that_makes_one() {
+    let (store, ()) = open_for_suite().await;
+    let refused = store.backup(std::path::Path::new("copy")).await.unwrap_err().to_string();
+    assert!(refused.contains("mariadb-dump --single-transaction test_"), "{refused}");
+}

@@ -1,0 +1,84 @@
+//! Connections that are lost, and what may be said of what was on its way.
+
+use super::proxy::{Cut, Proxy};
+use super::*;
+use crate::conformance::given::{SHARD, wait_until};
+use crate::{Claim, Error, Result};
+
+/// A store behind a proxy, and another that goes straight to the server.
+async fn behind_proxy(options: Options) -> (Mysql, Proxy, Mysql) {
+    let server = Server::shared();
+    let direct = server.database();
+    let proxy = Proxy::to(server.port()).await;
+    let through = direct.replace(&format!(":{}/", server.port()), &format!(":{}/", proxy.port));
+    (open(&through, options).await, proxy, open(&direct, super::options()).await)
+}
+
+#[tokio::test]
+async fn a_connection_cut_around_commit_leaves_it_unknown_until_the_shard_is_acquired() {
+    for (cut, landed) in [(Cut::BeforeCommit, false), (Cut::AfterCommit, true)] {
+        let (store, proxy, _) = behind_proxy(of_node(1)).await;
+        let mut leader = Leader::of(&store, SHARD).await.unwrap();
+        let run = one_run(&mut leader);
+        proxy.cut(cut);
+        let result = store.commit(batch_of(&leader, &run)).await;
+        assert!(matches!(result, Err(Error::Unknown(_))), "{cut:?}: {result:?}");
+        let next = Leader::of(&store, SHARD).await.unwrap();
+        let loaded = next.load(&store).await.unwrap();
+        assert_eq!(loaded.runs.len(), usize::from(landed), "{cut:?}");
+        let late = store.commit(batch_of(&leader, &run)).await;
+        assert!(matches!(late, Err(Error::Fenced { .. })), "{cut:?}: {late:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_transaction_lost_before_commit_is_rolled_back_and_can_be_sent_again() {
+    let (store, proxy, _) = behind_proxy(of_node(1)).await;
+    let mut leader = Leader::of(&store, SHARD).await.unwrap();
+    let run = one_run(&mut leader);
+    proxy.cut(Cut::InTransaction);
+    let batch = batch_of(&leader, &run);
+    let lost = store.commit(Arc::clone(&batch)).await;
+    assert!(matches!(lost, Err(Error::RolledBack(_))), "{lost:?}");
+    // The server still believes in the lost connection, which has locked the shard: the next one ends it.
+    tokio::time::timeout(SOON, store.commit(batch)).await.unwrap().unwrap();
+    assert_eq!(stored_runs(&store).await, 1);
+}
+
+#[tokio::test]
+async fn commit_is_not_sent_when_a_fence_missed() {
+    let (store, proxy, other) = behind_proxy(options()).await;
+    let mut old = Leader::of(&store, SHARD).await.unwrap();
+    let run = one_run(&mut old);
+    other.acquire(None, &[Claim::whatever(SHARD)]).await.unwrap();
+    let before = proxy.commits();
+    assert!(matches!(store.commit(batch_of(&old, &run)).await, Err(Error::Fenced { .. })));
+    assert_eq!(proxy.commits(), before);
+    assert_eq!(stored_runs(&other).await, 0);
+}
+
+#[tokio::test]
+async fn a_store_comes_back_after_the_server_was_restarted() {
+    let server = Server::start(&[]);
+    let store = open(&server.database(), Options { durability: Durability::Full, ..of_node(1) }).await;
+    let mut leader = Leader::of(&store, SHARD).await.unwrap();
+    let run = one_run(&mut leader);
+    leader.insert(&store, [run_row(&run)]).await.unwrap();
+    server.stop();
+    let second = one_run(&mut leader);
+    for _ in 0..2 {
+        let down = store.commit(batch_of(&leader, &second)).await;
+        assert!(matches!(down, Err(Error::RolledBack(_) | Error::Unreachable(_))), "{down:?}");
+    }
+    assert!(store.leases().await.is_err() && store.run(&run.namespace, run.id).await.is_err());
+    server.start_again();
+    let sent =
+        wait_until("the store is back", async || Ok(store.commit(batch_of(&leader, &second)).await.is_ok()));
+    sent.await.unwrap();
+    let all: Result<()> = wait_until("every connection is back", async || {
+        let read = store.runs(&RunFilter::default(), None, 10).await;
+        Ok(store.leases().await.is_ok() && read.is_ok_and(|runs| runs.len() == 2))
+    })
+    .await;
+    all.unwrap();
+}

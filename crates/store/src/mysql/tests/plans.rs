@@ -1,0 +1,44 @@
+//! Every row is reached by its key, however small a table is: a scan would wait for other people's rows.
+
+use super::*;
+
+/// How the server would reach a table: the kind of access and the index.
+fn plan(database: &str, table: &str, statement: &str) -> (String, String) {
+    let told = Server::shared().sql(database, &format!("EXPLAIN {statement}"));
+    let of_table = told.lines().map(|line| line.split('\t').collect::<Vec<_>>());
+    let row = of_table.into_iter().find(|row| row[2] == table).unwrap_or_else(|| panic!("{table} in {told}"));
+    (row[3].to_owned(), row[5].to_owned())
+}
+
+#[tokio::test]
+async fn writes_go_by_the_primary_key() {
+    let (store, ()) = open_for_suite().await;
+    let database = &store.database;
+    let rows = "(1, 0, 1, 'a', ''), (2, 0, 1, 'a', ''), (3, 0, 1, 'a', '')";
+    let insert = format!("INSERT INTO runs (place, shard, status, namespace, body) VALUES {rows}");
+    Server::shared().sql(database, &insert);
+    let delete = "DELETE t FROM (SELECT 1 AS id UNION ALL SELECT 2 AS id) AS f STRAIGHT_JOIN runs AS t ON t.place = f.id";
+    assert_eq!(plan(database, "t", delete), ("eq_ref".to_owned(), "PRIMARY".to_owned()));
+    let fence = "UPDATE (SELECT 1 AS shard, 0 AS epoch UNION ALL SELECT 2 AS shard, 0 AS epoch) AS f \
+                 STRAIGHT_JOIN shards AS s ON s.shard = f.shard AND s.epoch = f.epoch SET s.jobs = 1";
+    assert_eq!(plan(database, "s", fence), ("eq_ref".to_owned(), "PRIMARY".to_owned()));
+}
+
+#[tokio::test]
+async fn reads_of_a_leader_go_by_an_index() {
+    let (store, ()) = open_for_suite().await;
+    let database = &store.database;
+    for (table, statement, index) in [
+        ("runs", super::super::queries::runs::LOAD, "runs_due"),
+        ("runs", super::super::queries::runs::DUE_AT, "runs_due"),
+        ("runs", super::super::queries::runs::DUE_AFTER, "runs_due"),
+        ("jobs", super::super::queries::jobs::DUE_AT, "jobs_due"),
+        ("jobs", super::super::queries::jobs::DUE_AFTER, "jobs_due"),
+        ("history", super::super::queries::history::OLD_AD_HOC, "history_of_job"),
+        ("history", super::super::queries::history::OLD_OF_JOB, "history_of_job"),
+    ] {
+        let (access, used) = plan(database, table, &statement.replace('?', "1"));
+        assert_eq!(used, index, "{statement}");
+        assert!(["ref", "range"].contains(&access.as_str()), "{access}: {statement}");
+    }
+}
