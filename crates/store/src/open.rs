@@ -3,22 +3,45 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use punctual_core::ids::SessionId;
+
+use crate::mysql::{self, Mysql};
+use crate::postgres::{self, Postgres};
 use crate::sqlite::{Options, Sqlite};
-use crate::{Error, Result, Store};
+use crate::{Error, Result, Sessions, Store};
 
 const SQLITE: &str = "sqlite";
 /// What the backends of this binary are asked for with.
-const KNOWN: &str = "`sqlite:DIR`";
+const KNOWN: &str = "`sqlite:DIR`, `postgres://…` and `mysql://…`";
+
+/// A store, and what is shared through it.
+#[derive(Debug)]
+pub struct Opened {
+    pub store: Arc<dyn Store>,
+    /// Whoever keeps the sessions of a cluster by default; none: one process has this store for itself.
+    pub sessions: Option<Arc<dyn Sessions>>,
+}
 
 /// Opens the store at an address, and makes it if there is none; `sqlite` alone is the one in `data`. What an address
 /// has in it beside its scheme is not repeated in an error: it may hold a password.
-pub async fn open(url: &str, data: &Path, options: Options) -> Result<Arc<dyn Store>> {
+pub async fn open(url: &str, data: &Path, options: Options, session: SessionId) -> Result<Opened> {
+    let Options { shards, durability } = options;
     match scheme(url) {
         SQLITE => {
             let dir = folder(url).unwrap_or_else(|| data.to_owned());
             let opening = tokio::task::spawn_blocking(move || Sqlite::open(&dir, options));
             let opened = opening.await.map_err(|error| Error::Unusable(error.to_string()))?;
-            Ok(Arc::new(opened?))
+            Ok(Opened { store: Arc::new(opened?), sessions: None })
+        }
+        "postgres" | "postgresql" => {
+            let options = postgres::Options { shards, durability, session: Some(session) };
+            let store = Arc::new(Postgres::open(url, options).await?);
+            Ok(Opened { store: Arc::clone(&store) as Arc<dyn Store>, sessions: Some(store) })
+        }
+        "mysql" | "mariadb" => {
+            let options = mysql::Options { shards, durability, session: Some(session) };
+            let store = Arc::new(Mysql::open(url, options).await?);
+            Ok(Opened { store: Arc::clone(&store) as Arc<dyn Store>, sessions: Some(store) })
         }
         other => {
             Err(Error::Unusable(format!("this binary has no store of the kind `{other}`: it has {KNOWN}")))
@@ -58,15 +81,15 @@ mod tests {
     async fn sqlite_is_opened_in_its_folder_or_in_that_of_the_node() {
         let (data, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let url = format!("sqlite:{}", other.path().display());
-        drop(open(&url, data.path(), OPTIONS).await.unwrap());
+        drop(open(&url, data.path(), OPTIONS, SessionId(1)).await.unwrap());
         assert!(data.path().read_dir().unwrap().next().is_none());
-        drop(open("sqlite", data.path(), OPTIONS).await.unwrap());
+        drop(open("sqlite", data.path(), OPTIONS, SessionId(1)).await.unwrap());
         assert!(data.path().read_dir().unwrap().next().is_some());
     }
 
     #[tokio::test]
     async fn a_kind_that_is_not_built_in_is_named_and_its_password_is_not() {
-        let error = open("oracle://me:tiger@db/x", Path::new("."), OPTIONS).await.unwrap_err().to_string();
+        let error = open("oracle://me:tiger@db/x", Path::new("."), OPTIONS, SessionId(1)).await.unwrap_err().to_string();
         assert!(error.contains("`oracle`") && error.contains("sqlite:DIR"), "{error}");
         assert!(!error.contains("tiger"), "{error}");
     }

@@ -14,6 +14,7 @@ use super::link::Held;
 use super::reader::KEYS_MAX;
 use super::script::{hex, int, list, name, put};
 use super::{Mysql, queries, rows};
+use crate::listing::looked_up;
 use crate::{Error, place};
 
 type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -57,7 +58,7 @@ impl Mysql {
         let jobs = self.jobs_named(held, &jobs).await?;
         let uniques = uniques_of(held, &uniques).await?;
         let runs = if runs.is_empty() { Vec::new() } else { self.runs_by_id(held, &runs).await? };
-        let runs = self.records(held, runs).await?;
+        let runs = self.records(held, runs).await?.into_iter().map(looked_up).collect();
         Ok(Found { jobs, runs, uniques })
     }
 

@@ -15,7 +15,7 @@ use super::failure::{Failure, Moment};
 use super::link::Held;
 use super::script::{hex, int, put};
 use super::{Mysql, rows};
-use crate::listing::Span;
+use crate::listing::{Span, listed};
 use crate::{RunFilter, codec, place};
 
 type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -93,7 +93,7 @@ impl<'a> Walk<'a> {
         if !self.filter.oldest_first {
             runs.reverse();
         }
-        self.runs.extend(runs);
+        self.runs.extend(runs.into_iter().map(listed));
         self.span = if self.runs.len() < self.limit { self.beyond(span, covered) } else { None };
         Ok(())
     }

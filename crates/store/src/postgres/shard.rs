@@ -11,6 +11,7 @@ use super::link::ask;
 use super::snapshot::Snapshot;
 use super::writes::number;
 use super::{queries, rows};
+use crate::listing::looked_up;
 use crate::{Error, Result, codec, place};
 
 impl Snapshot<'_> {
@@ -50,7 +51,8 @@ impl Snapshot<'_> {
         let jobs = self.jobs(&found[0])?;
         let uniques = found[1].iter().map(unique).collect::<Result<_>>()?;
         let runs = self.runs(&ids).await?;
-        Ok(Found { jobs, runs: self.records(runs).await?, uniques })
+        let runs = self.records(runs).await?.into_iter().map(looked_up).collect();
+        Ok(Found { jobs, runs, uniques })
     }
 
     /// Jobs and waiting runs lie in two indexes of one order; a page is the beginning of both together.

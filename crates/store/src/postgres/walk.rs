@@ -16,7 +16,7 @@ use super::doors::rows_max;
 use super::link::{Ask, ask};
 use super::snapshot::Snapshot;
 use super::{queries, rows};
-use crate::listing::Span;
+use crate::listing::{Span, listed};
 use crate::{Result, RunFilter, codec, place};
 
 /// Rows that the first step passes in one source, beyond those it is asked for, and that any step passes at most.
@@ -80,7 +80,7 @@ impl Walk {
         let ids: Vec<RunId> = matches.into_iter().map(RunId).collect();
         let mut found: Vec<Arc<Run>> = snapshot.runs(&ids).await?.into_iter().map(|(run, _)| run).collect();
         self.sort_by(&mut found, |run| run.id.0);
-        self.runs.extend(found);
+        self.runs.extend(found.into_iter().map(listed));
         self.visits = (self.visits * STRIDE).min(VISITS_MAX);
         self.span = if self.runs.len() < self.limit { self.beyond(span, covered) } else { None };
         Ok(())
