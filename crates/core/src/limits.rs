@@ -66,3 +66,10 @@ pub const HTTP_RESPONSE_BYTES_MAX: usize = 1024 * 1024;
 pub const HTTP_TIMEOUT: Duration = Duration::from_secs(60);
 /// Ranges of status codes that a task may expect.
 pub const HTTP_STATUS_RANGES_MAX: usize = 32;
+/// Slots of one worker.
+pub const WORKER_SLOTS_MAX: u32 = 65_536;
+/// Labels of one worker, and bytes of a label's name and of its value.
+pub const LABELS_MAX: usize = 64;
+pub const LABEL_BYTES_MAX: usize = 128;
+/// Attempts that a worker may name as its own, outcomes that wait for their acknowledgement included.
+pub const HOLDING_MAX: usize = 131_072;

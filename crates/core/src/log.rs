@@ -9,6 +9,9 @@ use crate::ids::{RunId, Token};
 /// What one chunk holds at most: it is one row of a store and one event of a live log.
 pub const CHUNK_BYTES_MAX: usize = 64 * 1024;
 
+/// How the note begins that marks where output was cut.
+pub const CUT_MARK: &str = "output cut here";
+
 /// Some output of one attempt. Chunks end where the program paused, not where a line or a character does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk {

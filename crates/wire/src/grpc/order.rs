@@ -1,0 +1,178 @@
+//! What a node orders.
+//!
+//! Runs of one job follow each other, and share their definition: the JSON of a task is made, and read, once for all
+//! that come in a row.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_core::attempt::{Assignment, Order};
+use punctual_core::job::Definition;
+use punctual_core::limits::{DURATION_MAX, KEY_BYTES_MAX, PARAMS_BYTES_MAX};
+use punctual_core::run::{Cause, Trigger};
+use punctual_core::task::Params;
+
+use super::Malformed;
+use super::attempt::{attempt, read_attempt, read_instant};
+use super::v1::{self, order::Said};
+use crate::job_file::Task;
+
+/// Writes orders.
+#[derive(Debug, Default)]
+pub struct OrderWriter {
+    /// The last definition and its task in JSON.
+    last: Option<(Arc<Definition>, Vec<u8>)>,
+}
+
+impl OrderWriter {
+    pub fn write(&mut self, order: Order) -> v1::Order {
+        let said = match order {
+            Order::Assign(assignment) => Said::Assign(self.assignment(assignment)),
+            Order::Cancel { run, token, cause } => {
+                let cause = match cause {
+                    Cause::User => v1::Cause::User,
+                    Cause::Timeout => v1::Cause::Timeout,
+                    Cause::Replaced => v1::Cause::Replaced,
+                    Cause::JobDeleted => v1::Cause::JobDeleted,
+                    Cause::Outdated => v1::Cause::Outdated,
+                };
+                Said::Cancel(v1::Cancel { attempt: Some(attempt(run, token)), cause: cause.into() })
+            }
+            Order::Acknowledge { run, token } => Said::Acknowledge(attempt(run, token)),
+            Order::Resend => Said::Resend(v1::Resend {}),
+            Order::GaveBack { total } => Said::GaveBack(v1::GaveBack { total }),
+            Order::Waiting { priority, runs } => {
+                Said::Waiting(v1::Waiting { priority: priority.map(u32::from), runs })
+            }
+        };
+        v1::Order { said: Some(said) }
+    }
+
+    fn assignment(&mut self, given: Assignment) -> v1::Assignment {
+        let trigger = match given.trigger {
+            Trigger::Schedule => v1::Trigger::Schedule,
+            Trigger::Misfire => v1::Trigger::Misfire,
+            Trigger::Manual => v1::Trigger::Manual,
+            Trigger::Submit => v1::Trigger::Submit,
+            Trigger::Retry => v1::Trigger::Retry,
+        };
+        v1::Assignment {
+            attempt: Some(attempt(given.run, given.token)),
+            number: given.attempt,
+            namespace: given.namespace.as_str().to_owned(),
+            job: given.job.map(|name| name.as_str().to_owned()).unwrap_or_default(),
+            revision: given.revision,
+            trigger: trigger.into(),
+            key: given.key.map(|key| key.as_ref().to_owned()),
+            due: given.due.as_millis(),
+            task: self.task(given.definition),
+            params: given.params.0.as_ref().to_owned(),
+            lease_ms: u64::try_from(given.lease.as_millis()).unwrap_or(u64::MAX),
+            again: given.again,
+        }
+    }
+
+    fn task(&mut self, definition: Arc<Definition>) -> Vec<u8> {
+        match &self.last {
+            Some((known, json)) if Arc::ptr_eq(known, &definition) => json.clone(),
+            _ => {
+                // The form of a task is plain data: writing it cannot fail.
+                let json = serde_json::to_vec(&Task::of(&definition.task)).unwrap_or_default();
+                self.last = Some((definition, json.clone()));
+                json
+            }
+        }
+    }
+}
+
+/// Reads orders.
+#[derive(Debug, Default)]
+pub struct OrderReader {
+    /// The last task in JSON and what it means.
+    last: Option<(Vec<u8>, Arc<Definition>)>,
+}
+
+impl OrderReader {
+    /// None: an order of a newer version, which this one does not know.
+    pub fn read(&mut self, order: v1::Order) -> Result<Option<Order>, Malformed> {
+        let Some(said) = order.said else { return Ok(None) };
+        Ok(Some(match said {
+            Said::Assign(assignment) => Order::Assign(self.read_assignment(assignment)?),
+            Said::Cancel(cancel) => {
+                let cause = match cancel.cause() {
+                    v1::Cause::User => Cause::User,
+                    v1::Cause::Timeout => Cause::Timeout,
+                    v1::Cause::Replaced => Cause::Replaced,
+                    v1::Cause::JobDeleted => Cause::JobDeleted,
+                    // Whatever a newer node calls it, the attempt is to end and another may be under way.
+                    v1::Cause::Outdated | v1::Cause::Unspecified => Cause::Outdated,
+                };
+                let (run, token) = read_attempt(cancel.attempt)?;
+                Order::Cancel { run, token, cause }
+            }
+            Said::Acknowledge(attempt) => {
+                let (run, token) = read_attempt(Some(attempt))?;
+                Order::Acknowledge { run, token }
+            }
+            Said::Resend(v1::Resend {}) => Order::Resend,
+            Said::GaveBack(v1::GaveBack { total }) => Order::GaveBack { total },
+            Said::Waiting(v1::Waiting { priority, runs }) => {
+                let priority = priority.map(|priority| u8::try_from(priority).unwrap_or(u8::MAX));
+                Order::Waiting { priority, runs }
+            }
+        }))
+    }
+
+    fn read_assignment(&mut self, given: v1::Assignment) -> Result<Assignment, Malformed> {
+        let trigger = match given.trigger() {
+            v1::Trigger::Schedule => Trigger::Schedule,
+            v1::Trigger::Misfire => Trigger::Misfire,
+            v1::Trigger::Manual => Trigger::Manual,
+            v1::Trigger::Submit => Trigger::Submit,
+            v1::Trigger::Retry => Trigger::Retry,
+            v1::Trigger::Unspecified => return Err(Malformed::missing("trigger")),
+        };
+        let (run, token) = read_attempt(given.attempt)?;
+        let namespace =
+            given.namespace.parse().map_err(|error| Malformed::new("namespace", format!("{error}")))?;
+        let job = match given.job.as_str() {
+            "" => None,
+            name => Some(name.parse().map_err(|error| Malformed::new("job", format!("{error}")))?),
+        };
+        if given.params.len() > PARAMS_BYTES_MAX
+            || given.key.as_ref().is_some_and(|key| key.len() > KEY_BYTES_MAX)
+        {
+            return Err(Malformed::new("params", "the parameters or the key are too long"));
+        }
+        let lease = Duration::from_millis(given.lease_ms).min(DURATION_MAX);
+        Ok(Assignment {
+            run,
+            token,
+            attempt: given.number,
+            namespace,
+            job,
+            revision: given.revision,
+            trigger,
+            key: given.key.map(Arc::from),
+            due: read_instant("due", given.due)?,
+            definition: self.definition(given.task)?,
+            params: Params(given.params.into()),
+            lease,
+            again: given.again,
+        })
+    }
+
+    fn definition(&mut self, json: Vec<u8>) -> Result<Arc<Definition>, Malformed> {
+        if let Some((known, definition)) = &self.last
+            && *known == json
+        {
+            return Ok(Arc::clone(definition));
+        }
+        let malformed = |error: &dyn std::fmt::Display| Malformed::new("task", error.to_string());
+        let task: Task = serde_json::from_slice(&json).map_err(|error| malformed(&error))?;
+        let task = task.into_core().map_err(|error| malformed(&error))?;
+        let definition = Arc::new(Definition::of(task));
+        self.last = Some((json, Arc::clone(&definition)));
+        Ok(definition)
+    }
+}

@@ -1,0 +1,81 @@
+//! What a worker reports.
+
+use punctual_core::attempt::{End, Outcome, Report};
+
+use super::Malformed;
+use super::attempt::{attempt, read_attempt, read_attempts, read_instant};
+use super::v1::{self, report::Said};
+
+pub fn report(report: Report) -> v1::Report {
+    let said = match report {
+        Report::Started { run, token, at } => {
+            Said::Started(v1::Started { attempt: Some(attempt(run, token)), at: at.as_millis() })
+        }
+        Report::Progress { run, token, percent } => {
+            Said::Progress(v1::Progress { attempt: Some(attempt(run, token)), percent: percent.into() })
+        }
+        Report::Alive { attempts } => Said::Alive(v1::Alive {
+            attempts: attempts.into_iter().map(|(run, token)| attempt(run, token)).collect(),
+        }),
+        Report::Finished { run, token, outcome } => {
+            let Outcome { end, started_at, exit_code, output, error } = outcome;
+            let end = match end {
+                End::Succeeded => v1::End::Succeeded,
+                End::Failed => v1::End::Failed,
+            };
+            Said::Finished(v1::Finished {
+                attempt: Some(attempt(run, token)),
+                end: end.into(),
+                started_at: started_at.as_millis(),
+                exit_code,
+                output: output.into(),
+                error: error.into(),
+            })
+        }
+        Report::Lent { total } => Said::Lent(v1::Lent { total }),
+        Report::Recall { credits } => Said::Recall(v1::Recall { credits }),
+        Report::Load { cpu_percent, memory_percent } => {
+            Said::Load(v1::Load { cpu_percent: cpu_percent.into(), memory_percent: memory_percent.into() })
+        }
+    };
+    v1::Report { said: Some(said) }
+}
+
+/// None: a report of a newer version, which this one does not know.
+pub fn read_report(report: v1::Report) -> Result<Option<Report>, Malformed> {
+    let Some(said) = report.said else { return Ok(None) };
+    Ok(Some(match said {
+        Said::Started(v1::Started { attempt, at }) => {
+            let (run, token) = read_attempt(attempt)?;
+            Report::Started { run, token, at: read_instant("started.at", at)? }
+        }
+        Said::Progress(v1::Progress { attempt, percent }) => {
+            let (run, token) = read_attempt(attempt)?;
+            Report::Progress { run, token, percent: read_percent("progress.percent", percent)? }
+        }
+        Said::Alive(v1::Alive { attempts }) => Report::Alive { attempts: read_attempts(attempts)? },
+        Said::Finished(finished) => {
+            let end = match finished.end() {
+                v1::End::Succeeded => End::Succeeded,
+                v1::End::Failed => End::Failed,
+                v1::End::Unspecified => return Err(Malformed::missing("finished.end")),
+            };
+            let (run, token) = read_attempt(finished.attempt)?;
+            let started_at = read_instant("finished.started_at", finished.started_at)?;
+            let v1::Finished { exit_code, output, error, .. } = finished;
+            let outcome = Outcome { end, started_at, exit_code, output: output.into(), error: error.into() };
+            Report::Finished { run, token, outcome }
+        }
+        Said::Lent(v1::Lent { total }) => Report::Lent { total },
+        Said::Recall(v1::Recall { credits }) => Report::Recall { credits },
+        Said::Load(v1::Load { cpu_percent, memory_percent }) => Report::Load {
+            cpu_percent: read_percent("load.cpu_percent", cpu_percent)?,
+            memory_percent: read_percent("load.memory_percent", memory_percent)?,
+        },
+    }))
+}
+
+fn read_percent(field: &'static str, percent: u32) -> Result<u8, Malformed> {
+    let number = u8::try_from(percent).ok().filter(|percent| *percent <= 100);
+    number.ok_or_else(|| Malformed::new(field, format!("0 to 100, not {percent}")))
+}

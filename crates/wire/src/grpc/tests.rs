@@ -1,0 +1,220 @@
+//! What was written is read as it was meant; what nobody means is refused by its name.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::collection::{btree_map, vec};
+use proptest::option;
+use proptest::prelude::*;
+use prost::Message;
+use punctual_core::Timestamp;
+use punctual_core::attempt::{Assignment, End, Order, Outcome, Report};
+use punctual_core::ids::{RunId, Token, WorkerId};
+use punctual_core::job::Definition;
+use punctual_core::limits::WORKER_SLOTS_MAX;
+use punctual_core::log::{Chunk, Stream};
+use punctual_core::name::Namespace;
+use punctual_core::run::{Cause, Trigger};
+use punctual_core::task::{Kind, Params, Process, Task};
+use punctual_core::worker::Announcement;
+
+use super::*;
+
+fn attempts() -> impl Strategy<Value = (RunId, Token)> {
+    (0i64..=i64::MAX, 0..=i64::MAX as u64).prop_map(|(run, token)| (RunId(run), Token(token)))
+}
+
+fn instants() -> impl Strategy<Value = Timestamp> {
+    (0..=Timestamp::MAX.as_millis()).prop_map(Timestamp::from_millis)
+}
+
+fn outcomes() -> impl Strategy<Value = Outcome> {
+    let end = prop_oneof![Just(End::Succeeded), Just(End::Failed)];
+    (end, instants(), option::of(any::<i32>()), ".{0,40}", ".{0,40}").prop_map(
+        |(end, started_at, exit_code, output, error)| Outcome {
+            end,
+            started_at,
+            exit_code,
+            output: output.into(),
+            error: error.into(),
+        },
+    )
+}
+
+fn reports() -> impl Strategy<Value = Report> {
+    prop_oneof![
+        (attempts(), instants()).prop_map(|((run, token), at)| Report::Started { run, token, at }),
+        (attempts(), 0u8..=100).prop_map(|((run, token), percent)| Report::Progress { run, token, percent }),
+        vec(attempts(), 0..20).prop_map(|attempts| Report::Alive { attempts }),
+        (attempts(), outcomes()).prop_map(|((run, token), outcome)| Report::Finished { run, token, outcome }),
+        any::<u64>().prop_map(|total| Report::Lent { total }),
+        any::<u32>().prop_map(|credits| Report::Recall { credits }),
+        (0u8..=100, 0u8..=100)
+            .prop_map(|(cpu_percent, memory_percent)| Report::Load { cpu_percent, memory_percent }),
+    ]
+}
+
+fn tasks() -> impl Strategy<Value = Task> {
+    let words = vec("[a-z{} ]{1,12}", 1..5);
+    prop_oneof![
+        Just(Task::Noop),
+        ".{1,60}".prop_map(Task::Shell),
+        (words, btree_map("[A-Z]{1,8}", ".{0,20}", 0..4), option::of("/[a-z]{1,9}"))
+            .prop_map(|(command, env, dir)| Task::Process(Process { command, env, dir })),
+    ]
+}
+
+fn assignments() -> impl Strategy<Value = Assignment> {
+    let trigger = prop_oneof![
+        Just(Trigger::Schedule),
+        Just(Trigger::Misfire),
+        Just(Trigger::Manual),
+        Just(Trigger::Submit),
+        Just(Trigger::Retry)
+    ];
+    let job = option::of(("[a-z]{1,9}", any::<u32>()));
+    let rest = (instants(), tasks(), "\\{\"a\":[0-9]{1,3}\\}", 0u64..1_000_000, any::<bool>());
+    (attempts(), any::<u32>(), job, trigger, option::of(".{0,20}"), rest).prop_map(
+        |((run, token), attempt, job, trigger, key, (due, task, params, lease, again))| Assignment {
+            run,
+            token,
+            attempt,
+            namespace: Namespace::default(),
+            revision: job.as_ref().map(|(_, revision)| *revision),
+            job: job.map(|(name, _)| name.parse().unwrap()),
+            trigger,
+            key: key.map(Arc::from),
+            due,
+            definition: Arc::new(Definition::of(task)),
+            params: Params(params.into()),
+            lease: Duration::from_millis(lease),
+            again,
+        },
+    )
+}
+
+fn orders() -> impl Strategy<Value = Order> {
+    let cause = prop_oneof![
+        Just(Cause::User),
+        Just(Cause::Timeout),
+        Just(Cause::Replaced),
+        Just(Cause::JobDeleted),
+        Just(Cause::Outdated)
+    ];
+    prop_oneof![
+        assignments().prop_map(Order::Assign),
+        (attempts(), cause).prop_map(|((run, token), cause)| Order::Cancel { run, token, cause }),
+        attempts().prop_map(|(run, token)| Order::Acknowledge { run, token }),
+        Just(Order::Resend),
+        any::<u64>().prop_map(|total| Order::GaveBack { total }),
+        (option::of(0u8..=9), any::<u32>()).prop_map(|(priority, runs)| Order::Waiting { priority, runs }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn a_report_is_read_as_it_was_written(said in reports()) {
+        let bytes = report(said.clone()).encode_to_vec();
+        prop_assert_eq!(read_report(v1::Report::decode(&*bytes).unwrap()), Ok(Some(said)));
+    }
+
+    #[test]
+    fn orders_are_read_as_they_were_written(said in vec(orders(), 0..8)) {
+        let (mut writer, mut reader) = (OrderWriter::default(), OrderReader::default());
+        for order in said {
+            let bytes = writer.write(order.clone()).encode_to_vec();
+            prop_assert_eq!(reader.read(v1::Order::decode(&*bytes).unwrap()), Ok(Some(order)));
+        }
+    }
+
+    #[test]
+    fn a_chunk_is_read_as_it_was_written(
+        (run, token) in attempts(),
+        number: u32,
+        at in instants(),
+        stream in prop_oneof![Just(Stream::Out), Just(Stream::Err), Just(Stream::Note)],
+        bytes: Vec<u8>,
+    ) {
+        let said = Chunk { run, token, number, at, stream, bytes };
+        let bytes = chunk(said.clone()).encode_to_vec();
+        prop_assert_eq!(read_chunk(v1::LogChunk::decode(&*bytes).unwrap()), Ok(said));
+    }
+
+    #[test]
+    fn an_announcement_is_read_as_it_was_written(
+        name in "[a-z0-9._-]{1,40}",
+        life: u64,
+        slots in 1..=WORKER_SLOTS_MAX,
+        labels in btree_map("[a-z]{1,9}", "[a-z0-9]{0,9}", 0..5),
+        kinds in proptest::sample::subsequence(Kind::ALL.to_vec(), 1..=4),
+        weight in 1u32..,
+        holding in vec(attempts(), 0..20),
+    ) {
+        let said = Announcement { slots, labels, kinds: kinds.into_iter().collect(), weight, node_local: false };
+        let bytes = announcement(&name, life, "0.1.0", &said, &holding).encode_to_vec();
+        let read = read_announcement(v1::Announce::decode(&*bytes).unwrap());
+        prop_assert_eq!(read, Ok((WorkerId::new(&name, life), said, holding)));
+    }
+
+    /// A stranger may send anything: it is refused or understood, and nothing else happens.
+    #[test]
+    fn any_bytes_are_refused_or_understood(bytes: Vec<u8>) {
+        if let Ok(message) = v1::FromWorker::decode(&*bytes) {
+            message.reports.into_iter().for_each(|report| drop(read_report(report)));
+            message.logs.into_iter().for_each(|chunk| drop(read_chunk(chunk)));
+            message.announce.into_iter().for_each(|said| drop(read_announcement(said)));
+        }
+        if let Ok(message) = v1::FromNode::decode(&*bytes) {
+            let mut reader = OrderReader::default();
+            message.orders.into_iter().for_each(|order| drop(reader.read(order)));
+        }
+    }
+}
+
+fn a_worker() -> v1::Announce {
+    announcement("a", 1, "0.1.0", &Announcement::of(4), &[])
+}
+
+#[track_caller]
+fn check_announce(change: impl FnOnce(&mut v1::Announce), field: &str) {
+    let mut said = a_worker();
+    change(&mut said);
+    assert_eq!(read_announcement(said).unwrap_err().field, field);
+}
+
+#[test]
+fn an_announcement_that_promises_the_impossible_is_refused() {
+    assert!(read_announcement(a_worker()).is_ok());
+    check_announce(|said| said.slots = 1 << 31, "announce.slots");
+    check_announce(|said| said.slots = 0, "announce.slots");
+    check_announce(|said| said.name = "a@7".to_owned(), "announce.name");
+    check_announce(|said| said.name = String::new(), "announce.name");
+    check_announce(|said| said.name = "x".repeat(1000), "announce.name");
+    check_announce(|said| said.kinds.clear(), "announce.kinds");
+    check_announce(|said| said.kinds = vec!["teleport".to_owned()], "announce.kinds");
+    check_announce(|said| said.labels = [("a".to_owned(), "b\n".to_owned())].into(), "announce.labels");
+    check_announce(
+        |said| said.labels = (0..100).map(|n| (n.to_string(), String::new())).collect(),
+        "announce.labels",
+    );
+    check_announce(|said| said.holding = vec![v1::Attempt { run: -1, token: 1 }], "attempt.run");
+}
+
+#[track_caller]
+fn check_report(said: v1::report::Said, field: &str) {
+    assert_eq!(read_report(v1::Report { said: Some(said) }).unwrap_err().field, field);
+}
+
+#[test]
+fn a_report_that_cannot_be_true_is_refused() {
+    use v1::report::Said;
+    let attempt = Some(v1::Attempt { run: 7, token: 1 });
+    check_report(Said::Progress(v1::Progress { attempt, percent: 255 }), "progress.percent");
+    check_report(Said::Started(v1::Started { attempt, at: -1 }), "started.at");
+    check_report(Said::Started(v1::Started { attempt, at: i64::MAX }), "started.at");
+    check_report(Said::Started(v1::Started { attempt: None, at: 0 }), "attempt");
+    let future = Some(v1::Attempt { run: 7, token: u64::MAX });
+    check_report(Said::Started(v1::Started { attempt: future, at: 0 }), "attempt.token");
+    check_report(Said::Finished(v1::Finished { attempt, ..Default::default() }), "finished.end");
+    check_report(Said::Load(v1::Load { cpu_percent: 101, memory_percent: 0 }), "load.cpu_percent");
+}
