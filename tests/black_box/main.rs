@@ -5,6 +5,7 @@ mod start_guide;
 mod command_line;
 mod rules;
 mod pool;
+mod workers;
 mod letters;
 mod looking;
 mod job_files;

@@ -10,6 +10,7 @@ pub mod wait;
 pub mod binary;
 pub mod scene;
 pub mod node;
+pub mod worker;
 pub mod api;
 pub mod raw;
 pub mod history;
@@ -21,6 +22,7 @@ pub use history::Export;
 pub use node::{Cli, Node};
 pub use raw::Raw;
 pub use scene::Scene;
+pub use worker::Worker;
 
 /// Leaves a test whose machine cannot do what it needs, and says why. Where nothing may be left out
 /// (`PUNCTUAL_TESTS_STRICT=1`) that is a failure.

@@ -17,6 +17,14 @@ use crate::event::Context;
 
 impl Shard {
     pub(crate) fn report(&mut self, worker: &WorkerId, report: Report, cx: &mut Context<'_>) {
+        if self.is_of_another(worker, &report) {
+            cx.pool.stale_reports += 1;
+            if let Report::Finished { run, token, .. } = report {
+                // It need not say so again.
+                cx.order(worker.clone(), Order::Acknowledge { run, token });
+            }
+            return;
+        }
         match report {
             Report::Started { run, token, at } => {
                 let now = cx.now;
@@ -37,6 +45,12 @@ impl Shard {
             // The roster heard it: what a worker says of itself is no shard's.
             Report::Alive { .. } | Report::Lent { .. } | Report::Recall { .. } | Report::Load { .. } => {}
         }
+    }
+
+    /// Whether somebody speaks of a run that is in another worker's hand.
+    fn is_of_another(&self, worker: &WorkerId, report: &Report) -> bool {
+        let live = report.run().and_then(|run| self.runs.get(&run));
+        live.is_some_and(|live| live.run.worker.as_ref().is_some_and(|theirs| theirs != worker))
     }
 
     /// The worker of an attempt is given up. If it still lives it is told to stop: its result is outdated.

@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use punctual_core::command::{Answer, Command, Refusal};
-use punctual_core::log::Chunk;
-use punctual_store::Store;
+use punctual_core::ids::RunId;
+use punctual_core::ids::ShardId;
+use punctual_core::log::{CUT_MARK, Chunk, Stream};
+use punctual_store::{Session, Store};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::calendars::{Calendars, Held};
@@ -65,6 +67,8 @@ pub struct Status {
     /// Set when the node cannot go on: what happened, and what to do.
     pub failed: Option<String>,
     pub workers: Vec<WorkerStatus>,
+    /// Every node of the cluster, as it was last seen; none: this one is alone.
+    pub members: Vec<Session>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,12 +109,28 @@ impl Handle {
         &self.store
     }
 
-    /// Keeps output, and wakes whoever follows its run.
-    pub async fn append_logs(&self, chunk: Chunk) -> Result<(), punctual_store::Error> {
-        let run = chunk.run;
-        self.store.append_logs(vec![chunk]).await?;
-        self.followers.wake(run);
-        Ok(())
+    /// Keeps output, wakes whoever follows its runs, and counts. What cannot be kept is lost, and said to be.
+    pub async fn keep_output(&self, chunks: Vec<Chunk>) {
+        if chunks.is_empty() {
+            return;
+        }
+        let is_cut =
+            |chunk: &&Chunk| chunk.stream == Stream::Note && chunk.bytes.starts_with(CUT_MARK.as_bytes());
+        chunks.iter().filter(is_cut).for_each(|_| self.metrics.log_cut());
+        let kept: Vec<(RunId, usize)> = chunks.iter().map(|chunk| (chunk.run, chunk.bytes.len())).collect();
+        let result = self.store.append_logs(chunks).await;
+        for (run, bytes) in kept {
+            match &result {
+                Ok(()) => {
+                    self.metrics.logged(bytes);
+                    self.followers.wake(run);
+                }
+                Err(error) => {
+                    self.metrics.log_lost();
+                    tracing::warn!(%run, %error, "output was lost");
+                }
+            }
+        }
     }
 
     pub fn followers(&self) -> &Arc<Followers> {
@@ -134,6 +154,11 @@ impl Handle {
     /// There is something to look at in the cluster.
     pub fn look_at_cluster(&self) {
         self.cluster_news.notify_one();
+    }
+
+    /// Whether this node leads a shard, as far as it knows.
+    pub fn leads(&self, shard: ShardId) -> bool {
+        self.leaders.borrow().is_here(shard)
     }
 
     pub fn status(&self) -> Status {

@@ -17,5 +17,5 @@ pub use driver::{Driver, Input, Output, Wake};
 pub use followers::{Follower, Followers};
 pub use handle::{Failure, Handle};
 pub use leaders::{Forwarding, Leader, Leaders};
-pub use node::{Config, Link, Node, Nudge, Reporter};
+pub use node::{Config, Link, Links, Node, Nudge, Reporter};
 pub use peers::Peers;

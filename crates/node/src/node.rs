@@ -7,7 +7,7 @@
 //! learns of it says so through a [`Nudge`].
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use punctual_core::Timestamp;
@@ -57,7 +57,7 @@ pub struct Config {
 #[derive(Debug)]
 pub struct Node {
     handle: Handle,
-    links: mpsc::Sender<Linked>,
+    links: Links,
     nudge: Nudge,
     stop: watch::Sender<bool>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -86,30 +86,55 @@ pub struct Link {
     pub orders: mpsc::UnboundedSender<Vec<Order>>,
 }
 
+/// Where workers are linked to a node.
+#[derive(Debug, Clone)]
+pub struct Links {
+    links: mpsc::Sender<Linked>,
+    count: Arc<AtomicU64>,
+}
+
+impl Links {
+    /// A worker that was linked already is linked anew: its older link hears and says nothing more.
+    pub async fn link(&self, link: Link) -> Reporter {
+        let number = self.count.fetch_add(1, Relaxed);
+        let reporter = Reporter { worker: link.worker.clone(), number, reports: self.links.clone() };
+        drop(self.links.send(Linked::Joined(number, link)).await);
+        reporter
+    }
+}
+
 /// How a linked worker speaks.
 #[derive(Debug, Clone)]
 pub struct Reporter {
     worker: WorkerId,
+    /// Which link of it this is.
+    number: u64,
     reports: mpsc::Sender<Linked>,
 }
 
 impl Reporter {
     /// Waits for its turn; false: the node has stopped.
     pub async fn send(&self, reports: Vec<Report>) -> bool {
-        self.reports.send(Linked::Reports(self.worker.clone(), reports)).await.is_ok()
+        self.reports.send(Linked::Reports(self.number, self.worker.clone(), reports)).await.is_ok()
     }
 
-    /// The worker takes no more orders.
+    /// The worker takes no more orders. What it has in hand it keeps until its lease ends.
     pub async fn leave(&self) {
-        drop(self.reports.send(Linked::Left(self.worker.clone())).await);
+        drop(self.reports.send(Linked::Left(self.number, self.worker.clone())).await);
+    }
+
+    /// The worker says good-bye: what it still has in hand will not be finished, and is given elsewhere at once.
+    pub async fn part(&self) {
+        drop(self.reports.send(Linked::Parted(self.number, self.worker.clone())).await);
     }
 }
 
 #[derive(Debug)]
 enum Linked {
-    Joined(Link),
-    Reports(WorkerId, Vec<Report>),
-    Left(WorkerId),
+    Joined(u64, Link),
+    Reports(u64, WorkerId, Vec<Report>),
+    Left(u64, WorkerId),
+    Parted(u64, WorkerId),
 }
 
 impl Node {
@@ -201,7 +226,8 @@ impl Node {
         let thread = std::thread::Builder::new().name("driver".to_owned()).spawn(move || {
             runtime.block_on(carrier.run());
         })?;
-        Ok(Node { handle, links: links_in, nudge, stop: stop_in, thread: Some(thread), keeper })
+        let links = Links { links: links_in, count: Arc::default() };
+        Ok(Node { handle, links, nudge, stop: stop_in, thread: Some(thread), keeper })
     }
 
     pub fn handle(&self) -> Handle {
@@ -213,9 +239,12 @@ impl Node {
     }
 
     pub async fn link(&self, link: Link) -> Reporter {
-        let reporter = Reporter { worker: link.worker.clone(), reports: self.links.clone() };
-        drop(self.links.send(Linked::Joined(link)).await);
-        reporter
+        self.links.link(link).await
+    }
+
+    /// For doors that let workers in.
+    pub fn links(&self) -> Links {
+        self.links.clone()
     }
 
     /// Takes nothing more, waits for the commit that is under way, and ends.
@@ -275,7 +304,8 @@ struct Carrier {
     parting: Option<Duration>,
     tickets: FxHashMap<Ticket, Asker>,
     next_ticket: u64,
-    workers: FxHashMap<WorkerId, mpsc::UnboundedSender<Vec<Order>>>,
+    /// The newest link of each worker.
+    workers: FxHashMap<WorkerId, (u64, mpsc::UnboundedSender<Vec<Order>>)>,
     /// Commits under way.
     in_flight: usize,
     failed: Option<String>,
@@ -402,18 +432,7 @@ impl Carrier {
     fn handle(&mut self, arrived: Arrived) {
         match arrived {
             Arrived::Asks(asks) => asks.into_iter().for_each(|ask| self.ask(ask)),
-            Arrived::Linked(Linked::Joined(link)) => {
-                let Link { worker, announced, holding, orders } = link;
-                self.workers.insert(worker.clone(), orders);
-                self.step(Input::Joined { worker, announced, holding });
-            }
-            Arrived::Linked(Linked::Reports(worker, reports)) => {
-                self.step(Input::Reports { worker, reports });
-            }
-            Arrived::Linked(Linked::Left(worker)) => {
-                self.workers.remove(&worker);
-                self.step(Input::Left { worker });
-            }
+            Arrived::Linked(linked) => self.linked(linked),
             Arrived::Result(result) => {
                 if matches!(result, Input::Committed { .. } | Input::Released) {
                     self.in_flight -= 1;
@@ -429,6 +448,33 @@ impl Carrier {
                 self.step(Input::Stop);
             }
         }
+    }
+
+    /// Only the newest link of a worker counts: what an older one still says is out of date.
+    fn linked(&mut self, linked: Linked) {
+        match linked {
+            Linked::Joined(number, link) => {
+                let Link { worker, announced, holding, orders } = link;
+                self.workers.insert(worker.clone(), (number, orders));
+                self.step(Input::Joined { worker, announced, holding });
+            }
+            Linked::Reports(number, worker, reports) if self.is_newest(number, &worker) => {
+                self.step(Input::Reports { worker, reports });
+            }
+            Linked::Left(number, worker) if self.is_newest(number, &worker) => {
+                self.workers.remove(&worker);
+                self.step(Input::Left { worker });
+            }
+            Linked::Parted(number, worker) if self.is_newest(number, &worker) => {
+                self.workers.remove(&worker);
+                self.step(Input::Parted { worker });
+            }
+            Linked::Reports(..) | Linked::Left(..) | Linked::Parted(..) => {}
+        }
+    }
+
+    fn is_newest(&self, number: u64, worker: &WorkerId) -> bool {
+        self.workers.get(worker).is_some_and(|(newest, _)| *newest == number)
     }
 
     fn ask(&mut self, ask: Ask) {
@@ -465,7 +511,7 @@ impl Carrier {
             }
         }
         for (worker, orders) in orders {
-            if let Some(link) = self.workers.get(&worker) {
+            if let Some((_, link)) = self.workers.get(&worker) {
                 // A closed link is a worker that left: its attempts are given up when its lease ends.
                 drop(link.send(orders));
             }
@@ -559,6 +605,7 @@ impl Carrier {
             changes: counts.changes,
             stale_reports: pool.stale_reports,
             failed: self.failed.clone(),
+            members: self.driver.members().to_vec(),
             workers: workers
                 .map(|worker| WorkerStatus {
                     id: worker.id.to_string(),

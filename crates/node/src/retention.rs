@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use punctual_core::ids::ShardId;
 use punctual_core::time::Clock;
 use punctual_store::{PrunePolicy, Store};
 use tokio::sync::watch;
@@ -36,7 +37,10 @@ pub async fn run(
 ) {
     loop {
         let written = node.status().commits;
-        prune(node.store(), &clock, ad_hoc_kept).await;
+        // One node of a cluster is enough.
+        if node.leads(ShardId(0)) {
+            prune(node.store(), &clock, ad_hoc_kept).await;
+        }
         tokio::select! {
             () = busy(&node, written, pace.busy) => {}
             () = tokio::time::sleep(pace.idle) => {}

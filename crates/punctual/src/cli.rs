@@ -16,6 +16,7 @@ mod serving;
 mod welcome;
 mod dev;
 mod server;
+mod worker;
 mod explain;
 mod job;
 mod calendar;
@@ -156,6 +157,8 @@ enum Noun {
     Dev(dev::Dev),
     /// Start a node that others depend on: it asks for tokens and speaks TLS
     Server(server::Server),
+    /// Start a worker: it executes what the nodes of a cluster assign
+    Worker(worker::Worker),
     /// Jobs: what someone asked for
     #[command(subcommand, after_help = JOB_EXAMPLES)]
     Job(job::Verb),
@@ -225,6 +228,7 @@ impl Noun {
         match self {
             Noun::Dev(dev) => dev.run(global.color).await,
             Noun::Server(server) => server.run(global.color).await,
+            Noun::Worker(worker) => worker.run(&global.server, global.token, global.color).await,
             Noun::Job(verb) => verb.run(&global.session()?).await,
             Noun::Calendar(verb) => verb.run(&global.session()?).await,
             Noun::Run(verb) => verb.run(&global.session()?).await,
@@ -366,6 +370,12 @@ mod tests {
         check_usage(&["token", "add", "ci"], false);
         check_usage(&["token", "add", "ci", "--role", "root"], false);
         check_usage(&["token", "list", "--token-file", "t", "--ca", "ca.pem"], true);
+        check_usage(&["worker", "--server", "http://a:1,http://b:1", "--label", "disk=ssd"], true);
+        check_usage(&["worker", "--allow", "process,http", "--slots", "4", "--name", "a-1"], true);
+        check_usage(&["worker", "--allow", "teleport"], false);
+        check_usage(&["worker", "--slots", "0"], false);
+        check_usage(&["worker", "--label", "disk"], false);
+        check_usage(&["worker", "--name", "a b"], false);
         check_usage(&[], true);
         check_usage(&["--color", "never", "run", "list"], true);
         check_usage(&["run", "list", "--color", "sometimes"], false);

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use punctual_core::ids::SHARDS_MAX;
+use punctual_core::limits::WORKER_SLOTS_MAX;
 use punctual_wire::text::Span;
 use punctual_wire::tree;
 use punctual_worker::{NotARule, Rule};
@@ -215,6 +216,9 @@ impl Said {
             tls: self.tls.complete()?,
             log_level: self.log.level.ok_or_else(|| missing("log.level"))?,
         };
+        if settings.slots > WORKER_SLOTS_MAX as usize {
+            return Err(format!("slots: at most {WORKER_SLOTS_MAX}"));
+        }
         if !(1..=SHARDS_MAX).contains(&settings.shards) {
             return Err(format!("store.shards: 1 to {SHARDS_MAX}"));
         }
@@ -345,6 +349,7 @@ mod tests {
             ("[tls]\ncert = \"a.pem\"", "tls: cert and key go together"),
             ("[tls]\nclient_ca = \"a.pem\"", "tls.client_ca"),
             ("[server]\ninsecure = \"yes\"", "insecure"),
+            ("slots = 70000", "slots"),
             ("[store]\ndurability = \"none\"", "durability"),
             ("[store]\nshards = 4096", "shards"),
             ("[leases]\nattempt = \"1ms\"", "leases"),

@@ -1,34 +1,41 @@
 //! The wiring: the only place that names a real clock, a real store and a real worker, and ties them together.
 
+pub(crate) mod cluster;
+mod remote;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use punctual_core::attempt::Order;
-use punctual_core::ids::WorkerId;
-use punctual_core::log::{Chunk, Stream};
+use punctual_core::ids::{SessionId, WorkerId};
+use punctual_core::log::Chunk;
 use punctual_core::time::Clock;
-use punctual_core::worker::Announcement;
+use punctual_core::worker::{Announcement, Kinds};
 use punctual_node::node::{Config, Link, Node};
 use punctual_node::retention::{self, Pace};
-use punctual_server::Doors;
-use punctual_store::Store;
-use punctual_store::sqlite;
+use punctual_server::{Doors, Workers};
+use punctual_store::{Opened, Store, sqlite};
 use punctual_worker::{Egress, LogSink};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tracing::warn;
 
+use self::cluster::Joining;
 pub(crate) use crate::clock::now;
 use crate::clock::{SystemClock, Watcher};
 use crate::settings::{Durability, Settings};
+pub(crate) use remote::{Remote, work};
 
 /// How often finished things that nobody keeps are let go: while something happens, and while nothing does.
 const PRUNE: Pace = Pace { busy: Duration::from_secs(60), idle: Duration::from_secs(3600) };
 /// How long runs without a job are kept.
 const AD_HOC_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// Transactions under way at once on a store that takes several writers.
+const LANES_SHARED: usize = 2;
 
 /// The binary that runs, even if its file was replaced meanwhile: as a guardian it speaks with its own kind.
 const OURSELVES: &str = "/proc/self/exe";
@@ -46,6 +53,8 @@ pub(crate) struct Running {
     egress: Arc<Egress>,
     doors: Doors,
     stop: watch::Sender<bool>,
+    /// Where workers hear that nodes can be dialled.
+    nodes: Arc<watch::Sender<Vec<String>>>,
     /// The worker, the two ends of its link, and the pruner.
     tasks: JoinSet<()>,
     /// Ends with this.
@@ -57,9 +66,10 @@ impl Running {
         self.doors.clone()
     }
 
-    /// No task may call where we listen ourselves.
+    /// Workers may dial it, and no task may call where we listen ourselves.
     pub(crate) fn listens_on(&self, place: SocketAddr) {
         self.egress.listens_on(place);
+        self.nodes.send_replace(vec![place.to_string()]);
     }
 
     /// Waits until the node cannot go on, and says why.
@@ -88,30 +98,39 @@ impl Running {
 
 /// A node as `dev` has it: everyone who reaches it may do everything.
 pub(crate) async fn start(settings: &Settings) -> anyhow::Result<Running> {
-    let store = open_store(settings).await?;
-    start_on(store, settings, "dev", |doors| doors).await
+    let store = open_store(settings, SessionId(0)).await?.store;
+    start_on(store, settings, "dev", None, |doors| doors).await
 }
 
-/// A node on a store that is open, with its doors as they are wanted.
+/// A node on a store that is open, with its doors as they are wanted; one of several if it is told how.
 pub(crate) async fn start_on(
     store: Arc<dyn Store>,
     settings: &Settings,
     name: &str,
+    joining: Option<Joining>,
     wanted: impl FnOnce(Doors) -> Doors,
 ) -> anyhow::Result<Running> {
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let joined = match joining {
+        Some(joining) => Some(joining.join(&*store, name).await?),
+        None => None,
+    };
+    let (cluster, key) = joined.map_or((None, None), |(cluster, key)| (Some(cluster), Some(key)));
+    let clock: Arc<dyn Clock> = match &cluster {
+        Some(cluster) => Arc::clone(&cluster.clock) as Arc<dyn Clock>,
+        None => Arc::new(SystemClock::new()),
+    };
     let node = Node::start(Config {
         store: Arc::clone(&store),
         clock: Arc::clone(&clock),
-        lanes: 1,
+        lanes: if cluster.is_some() { LANES_SHARED } else { 1 },
         attempt_lease: settings.attempt_lease,
         shard_lease: settings.shard_lease,
-        cluster: None,
+        cluster,
     })?;
     let watcher = Watcher::start(node.nudge(), settings.look)?;
     let (stop, stopped) = watch::channel(false);
     let mut tasks = JoinSet::new();
-    tasks.spawn(retention::run(node.handle(), Arc::clone(&clock), PRUNE, AD_HOC_KEPT, stopped));
+    tasks.spawn(retention::run(node.handle(), Arc::clone(&clock), PRUNE, AD_HOC_KEPT, stopped.clone()));
     let egress = Arc::new(Egress::new(settings.egress.clone()));
     let worker = match settings.slots {
         0 => None,
@@ -120,9 +139,26 @@ pub(crate) async fn start_on(
             Some(start_worker(settings, &node, clock, egress, &mut tasks).await?)
         }
     };
+    let (nodes, dialled) = watch::channel(Vec::new());
+    let nodes = Arc::new(nodes);
+    if key.is_some() {
+        tasks.spawn(cluster::tell_workers(node.handle(), Arc::clone(&nodes), stopped));
+    }
     let doors = Doors::new(node.handle(), clock, name, doors_settings(settings));
     let doors = wanted(if worker.is_some() { doors } else { doors.without_work() });
-    Ok(Running { node, worker, egress, doors, stop, tasks, _watcher: watcher })
+    let doors = match key {
+        Some(key) => doors.with_peers(key),
+        None => doors,
+    };
+    let workers = Workers {
+        links: node.links(),
+        admission: doors.gate.clone(),
+        node: format!("{name}@{}", remote::life()).into(),
+        lease: settings.attempt_lease,
+        nodes: dialled,
+    };
+    let doors = doors.with_workers(workers);
+    Ok(Running { node, worker, egress, doors, stop, nodes, tasks, _watcher: watcher })
 }
 
 /// As many connections as the system has file descriptors for, beside what the store and the attempts need.
@@ -149,13 +185,13 @@ fn files_up_to(wanted: usize) -> usize {
     if now < most && setrlimit(Resource::Nofile, raised).is_ok() { most } else { now }
 }
 
-pub(crate) async fn open_store(settings: &Settings) -> anyhow::Result<Arc<dyn Store>> {
+pub(crate) async fn open_store(settings: &Settings, session: SessionId) -> anyhow::Result<Opened> {
     let durability = match settings.durability {
-        Durability::Full => sqlite::Durability::Full,
-        Durability::Relaxed => sqlite::Durability::Relaxed,
+        Durability::Full => punctual_store::Durability::Full,
+        Durability::Relaxed => punctual_store::Durability::Relaxed,
     };
     let options = sqlite::Options { shards: settings.shards, durability };
-    Ok(punctual_store::open(&settings.store, &settings.data, options).await?)
+    Ok(punctual_store::open(&settings.store, &settings.data, options, session).await?)
 }
 
 /// Starts a worker in this process and carries its orders and reports, as the network will.
@@ -177,6 +213,7 @@ async fn start_worker(
         heartbeat: settings.attempt_lease / 3,
         grace: punctual_worker::GRACE,
         egress,
+        kinds: Kinds::ALL,
     };
     let (reports_in, mut reports) = mpsc::channel(64);
     let (handle, worker) = punctual_worker::Worker::open(config, reports_in).await?;
@@ -214,17 +251,6 @@ struct StoredLogs(punctual_node::Handle);
 #[async_trait]
 impl LogSink for StoredLogs {
     async fn append(&self, chunk: Chunk) {
-        let (run, length) = (chunk.run, chunk.bytes.len());
-        let metrics = self.0.metrics();
-        if chunk.stream == Stream::Note && chunk.bytes.starts_with(punctual_worker::CUT_MARK.as_bytes()) {
-            metrics.log_cut();
-        }
-        match self.0.append_logs(chunk).await {
-            Ok(()) => metrics.logged(length),
-            Err(error) => {
-                metrics.log_lost();
-                warn!(%run, %error, "output was lost");
-            }
-        }
+        self.0.keep_output(vec![chunk]).await;
     }
 }

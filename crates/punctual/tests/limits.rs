@@ -6,7 +6,7 @@ use punctual_core::schedule::calendar::ENTRIES_MAX;
 use punctual_core::{limits, schedule, task};
 use punctual_node::followers::FOLLOWERS_MAX;
 use punctual_server::limits as http;
-use punctual_wire::{rest, tree};
+use punctual_wire::{grpc, rest, tree};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/limits.md");
 
@@ -76,6 +76,13 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
         ("error of a run", bytes(limits::ERROR_BYTES_MAX), "cut with a mark"),
         ("line of the output", bytes(limits::LINE_BYTES_MAX), "cut with a mark"),
         ("output of an attempt", bytes(punctual_worker::LOG_BYTES_MAX), "cut with a mark"),
+        ("requests at once on an HTTP/2 connection", count(http::STREAMS_MAX), "the client waits"),
+        ("headers over HTTP/2, together", bytes(http::HEADERS_BYTES_H2_MAX), "431"),
+        ("slots of a worker", count(limits::WORKER_SLOTS_MAX), "its stream is ended"),
+        ("labels of a worker", count(limits::LABELS_MAX), "its stream is ended"),
+        ("name or value of a label", bytes(limits::LABEL_BYTES_MAX), "its stream is ended"),
+        ("message of a worker", bytes(grpc::MESSAGE_BYTES_MAX), "its stream is ended"),
+        ("output of a worker that is not acknowledged", bytes(grpc::LOG_WINDOW_BYTES), "the program waits"),
     ]
 }
 

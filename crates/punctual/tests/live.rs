@@ -81,7 +81,7 @@ impl Scene {
     async fn print(&self, token: u64, number: u32, stream: Stream, bytes: &[u8]) {
         let at = Timestamp::from_millis(0);
         let chunk = Chunk { run: self.run, token: Token(token), number, at, stream, bytes: bytes.to_vec() };
-        self.node.handle().append_logs(chunk).await.unwrap();
+        self.node.handle().keep_output(vec![chunk]).await;
     }
 
     async fn follow(&self, client: &Client) -> Logs {

@@ -1,3 +1,4 @@
 //! gRPC: what programs say to each other.
 
 pub mod peer;
+pub mod worker;

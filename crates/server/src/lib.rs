@@ -1,9 +1,9 @@
 //! The doors: how people and programs get in.
 //!
-//! A door translates, authorises and delegates to one `Handle`; it holds no rules, so doors cannot differ. People and
-//! programs come by REST, other nodes by gRPC. `listen` lets connections in, through `tls` if there is a certificate;
-//! `auth` asks who comes; `routes` is the table of what is served (nothing is served that has no row there), `openapi`
-//! describes it and `metrics` counts it.
+//! A door translates, authorises and delegates to one `Handle`; it holds no rules, so doors cannot differ. There are two
+//! on one port: REST for people and programs, gRPC for workers and other nodes. `listen` lets connections in, through
+//! `tls` if there is a certificate; `auth` asks who comes; `routes` is the table of what is served (nothing is served that
+//! has no row there), `openapi` describes it and `metrics` counts it.
 
 pub mod limits;
 mod settings;
@@ -11,6 +11,7 @@ mod tls;
 mod listen;
 mod places;
 mod patience;
+mod activity;
 mod auth;
 mod routes;
 mod rest;
@@ -24,12 +25,14 @@ use axum::Router;
 use punctual_core::time::Clock;
 use punctual_node::Handle;
 
+use grpc::worker::Sessions;
 use metrics::Requests;
 use places::Places;
 
 pub use auth::{
     Bootstrap, Caller, Gate, Peer, Refused, SECRET_BYTES_MAX, SECRET_BYTES_MIN, Secret, Weak, begin,
 };
+pub use grpc::worker::{Admission, Everyone, Workers};
 pub use listen::serve;
 pub use routes::{Right, Route, table};
 pub use settings::Settings;
@@ -49,6 +52,11 @@ pub struct Doors {
     tls: Option<Arc<Tls>>,
     /// Whether this node works, too.
     works: bool,
+    /// None: no worker comes in over the network.
+    workers: Option<Workers>,
+    sessions: Arc<Sessions>,
+    /// What peers prove themselves with; none: there are no peers.
+    peers: Option<grpc::peer::Key>,
 }
 
 impl Doors {
@@ -64,7 +72,24 @@ impl Doors {
             gate: Arc::new(Gate::open()),
             tls: None,
             works: true,
+            workers: None,
+            sessions: Arc::default(),
+            peers: None,
         }
+    }
+
+    /// Opens the door for the other nodes of a cluster.
+    #[must_use]
+    pub fn with_peers(mut self, key: grpc::peer::Key) -> Doors {
+        self.peers = Some(key);
+        self
+    }
+
+    /// Opens the door for workers.
+    #[must_use]
+    pub fn with_workers(mut self, workers: Workers) -> Doors {
+        self.workers = Some(workers);
+        self
     }
 
     /// Doors that a gate stands before.
@@ -89,5 +114,14 @@ impl Doors {
 /// Every door on one router.
 pub fn router(doors: Doors) -> Router {
     let guard = rest::guard::Guard::of(&doors);
-    rest::guard::around(routes::router(), guard).with_state(doors)
+    let workers = doors.workers.clone();
+    let workers = workers
+        .map(|workers| grpc::worker::router(workers, doors.handle.clone(), Arc::clone(&doors.sessions)));
+    let peers = doors.peers.clone().map(|key| {
+        let service = grpc::peer::service(doors.handle.clone(), key);
+        Router::new().route_service("/punctual.v1.Peer/{*method}", service)
+    });
+    let rest = rest::guard::around(routes::router(), guard).with_state(doors);
+    // What holds for requests of people and browsers does not hold for a stream that stays open.
+    workers.unwrap_or_default().merge(peers.unwrap_or_default()).merge(rest)
 }

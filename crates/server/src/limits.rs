@@ -16,3 +16,11 @@ pub const TOKENS_MAX: usize = 1_000;
 /// Wrong tokens from one address in [`FAILURES_WINDOW`]; further ones are told to wait.
 pub const FAILURES_MAX: u32 = 10;
 pub const FAILURES_WINDOW: Duration = Duration::from_secs(60);
+/// Requests under way at once on one HTTP/2 connection.
+pub const STREAMS_MAX: u32 = 100;
+/// All headers of a request over HTTP/2, names and values.
+pub const HEADERS_BYTES_H2_MAX: u32 = 16 * 1024;
+/// Requests that a client began and took back, which we have not got rid of yet; with more the connection is closed.
+pub const RESETS_MAX: usize = 20;
+/// What a client may send over HTTP/2 before we have read it, on one connection.
+pub const STREAM_WINDOW_BYTES: u32 = 2 * 1024 * 1024;

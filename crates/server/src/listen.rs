@@ -2,35 +2,36 @@
 //!
 //! Our own, because what protects a server sits here: how many connections there are, in all and from one address;
 //! how long a head, a body or an answer may take; how many requests a connection carries; what happens when the
-//! process has no file descriptor left. Every connection is a task that is joined. It speaks HTTP/1 over whatever
-//! reads and writes, so that TLS comes between where there is a certificate; a handshake takes a connection's place
-//! like a request does.
+//! process has no file descriptor left. Every connection is a task that is joined. It speaks HTTP/1 and HTTP/2, whichever
+//! the other side begins with, over whatever reads and writes, so that TLS comes between where there is a certificate; a
+//! handshake takes a connection's place like a request does.
 
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::{HeaderValue, Request, Response, header};
+use axum::http::{HeaderValue, Request, Response, Version, header};
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
 use punctual_wire::rest::{Code, Problem};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tower::ServiceExt;
 use tracing::{debug, info, warn};
 
+use crate::activity::Activity;
 use crate::auth::Peer;
-use crate::limits::REQUESTS_MAX;
+use crate::limits::{HEADERS_BYTES_H2_MAX, REQUESTS_MAX, RESETS_MAX, STREAM_WINDOW_BYTES, STREAMS_MAX};
 use crate::patience::{Patient, Reading};
 use crate::places::{Place, Places};
 use crate::rest::request::Deadline;
@@ -45,6 +46,10 @@ const HEAD_BYTES_READ: usize = 64 * 1024;
 const HEADERS_READ: usize = 512;
 /// How long requests under way may take once someone asked for the end.
 const PARTING_MAX: Duration = Duration::from_secs(5);
+/// How often an HTTP/2 connection is looked after, and how long the other side may take to answer: one that was cut
+/// without being closed is noticed within their sum.
+const PING_EVERY: Duration = Duration::from_secs(5);
+const PING_MAX: Duration = Duration::from_secs(5);
 /// The pause after the system refused to give us a connection, doubled up to the longest.
 const BACKOFF_MIN: Duration = Duration::from_millis(10);
 const BACKOFF_MAX: Duration = Duration::from_secs(1);
@@ -61,6 +66,7 @@ pub async fn serve(
 ) -> io::Result<()> {
     let (stop_in, stop) = watch::channel(false);
     let followers = Arc::clone(doors.handle.followers());
+    let sessions = Arc::clone(&doors.sessions);
     let frame = Frame {
         settings: Arc::clone(&doors.settings),
         places: Arc::clone(&doors.places),
@@ -103,6 +109,8 @@ pub async fn serve(
     stop_in.send_replace(true);
     // They would not end by themselves, and a stop waits for the requests under way.
     followers.close();
+    sessions.close();
+    sessions.closed().await;
     if tokio::time::timeout(PARTING_MAX, async { while tasks.join_next().await.is_some() {} }).await.is_err()
     {
         info!(connections = tasks.len(), "stopping with requests still under way");
@@ -177,13 +185,16 @@ async fn speak<S>(stream: S, peer: Peer, router: Router, time: Duration, mut sto
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let count = AtomicUsize::new(0);
     let reading = Reading::default();
+    let activity = Arc::new(Activity::default());
     let answer = |request: Request<Incoming>| {
-        let last = count.fetch_add(1, Relaxed) + 1 >= REQUESTS_MAX;
+        let under_way = activity.begin();
+        // HTTP/2 has no such header; there a connection that is not used is closed.
+        let last = under_way.number() >= REQUESTS_MAX && request.version() < Version::HTTP_2;
         let router = router.clone();
-        // The head and the body share one time: it began with the first byte of the head.
-        let until = reading.began() + time;
+        // The head and the body share one time: it began with the first byte of the head. Over HTTP/2 a head comes whole.
+        let began = reading.began();
+        let until = if request.version() < Version::HTTP_2 { began } else { Instant::now() } + time;
         async move {
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(Deadline { until, time });
@@ -192,14 +203,10 @@ where
             if last {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
-            Ok::<_, std::convert::Infallible>(response)
+            Ok::<_, std::convert::Infallible>(response.map(|body| under_way.until_sent(body)))
         }
     };
-    let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new())
-        .header_read_timeout(time)
-        .max_buf_size(HEAD_BYTES_READ)
-        .max_headers(HEADERS_READ);
+    let http = http(time);
     let stream = Patient::new(stream, time, reading.clone());
     let connection = http.serve_connection(TokioIo::new(stream), service_fn(answer));
     let mut connection = pin!(connection);
@@ -209,6 +216,10 @@ where
     };
     let done = tokio::select! {
         done = connection.as_mut() => done,
+        () = activity.idle_for(time) => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
         () = stopped => {
             connection.as_mut().graceful_shutdown();
             connection.await
@@ -217,6 +228,27 @@ where
     if let Err(error) = done {
         debug!(%error, "a connection ended badly");
     }
+}
+
+/// Both protocols, with what one connection may ask of us.
+fn http(time: Duration) -> auto::Builder<TokioExecutor> {
+    let mut http = auto::Builder::new(TokioExecutor::new());
+    http.http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(time)
+        .max_buf_size(HEAD_BYTES_READ)
+        .max_headers(HEADERS_READ);
+    http.http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS_MAX)
+        .max_header_list_size(HEADERS_BYTES_H2_MAX)
+        .max_pending_accept_reset_streams(RESETS_MAX)
+        .max_local_error_reset_streams(RESETS_MAX)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(STREAM_WINDOW_BYTES)
+        .keep_alive_interval(PING_EVERY)
+        .keep_alive_timeout(PING_MAX);
+    http
 }
 
 /// Says that there is no room, and waits until it was heard: closing at once would tear the answer up.

@@ -2,7 +2,7 @@
 //!
 //! A client that asks for much and reads nothing would hold a connection and its buffers for ever. Waiting for the
 //! client to *send* is bounded elsewhere, by one time for the head and the body; it begins with the first byte, which
-//! only this place sees.
+//! only this place sees. Only the first bytes of all, which tell HTTP/1 from HTTP/2, are waited for here.
 
 use std::future::Future;
 use std::io;
@@ -33,11 +33,18 @@ pub(crate) struct Patient<S> {
     reading: Reading,
     /// Runs while a write waits.
     waiting: Option<Pin<Box<Sleep>>>,
+    /// Runs until it is known which protocol this is.
+    beginning: Option<Pin<Box<Sleep>>>,
+    begun: usize,
 }
+
+/// What HTTP/2 begins with: so many bytes tell it from HTTP/1.
+const PREFACE_BYTES: usize = 24;
 
 impl<S> Patient<S> {
     pub(crate) fn new(stream: S, time: Duration, reading: Reading) -> Self {
-        Patient { stream, time, reading, waiting: None }
+        let beginning = Some(Box::pin(sleep(time)));
+        Patient { stream, time, reading, waiting: None, beginning, begun: 0 }
     }
 
     fn within<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
@@ -61,6 +68,15 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
         let read = Pin::new(&mut self.stream).poll_read(cx, into);
         if into.filled().len() > before {
             self.reading.0.lock().get_or_insert_with(Instant::now);
+        }
+        let Some(beginning) = &mut self.beginning else { return read };
+        if read.is_pending() {
+            ready!(beginning.as_mut().poll(cx));
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        self.begun += into.filled().len() - before;
+        if self.begun >= PREFACE_BYTES {
+            self.beginning = None;
         }
         read
     }
@@ -111,6 +127,16 @@ mod tests {
         let mut patient = Patient::new(ours, Duration::from_millis(20), Reading::default());
         patient.write_all(&[0; 16]).await.unwrap();
         assert_eq!(patient.write_all(&[0; 1]).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test]
+    async fn a_client_that_does_not_begin_is_given_up() {
+        let (ours, mut theirs) = duplex(64);
+        let mut patient = Patient::new(ours, Duration::from_millis(20), Reading::default());
+        theirs.write_all(b"PRI").await.unwrap();
+        let mut read = [0; 64];
+        assert_eq!(patient.read(&mut read).await.unwrap(), 3);
+        assert_eq!(patient.read(&mut read).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
     }
 
     #[tokio::test]

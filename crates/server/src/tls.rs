@@ -26,7 +26,7 @@ const HANDSHAKE_MAX: Duration = Duration::from_secs(5);
 /// How often the files are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// What we speak over it, the best first: exactly what `listen` can serve.
-const PROTOCOLS: [&[u8]; 1] = [b"http/1.1"];
+const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 /// Whoever may read the key can be us.
 const OTHERS_MAY: u32 = 0o007;
 

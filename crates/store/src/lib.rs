@@ -43,7 +43,7 @@ pub mod conformance;
 pub use address::Durability;
 pub use error::Error;
 pub use membership::{Claim, Lease, Leases, Member, Session, Sessions};
-pub use open::{folder, open};
+pub use open::{Opened, folder, open};
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 

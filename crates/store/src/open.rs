@@ -89,7 +89,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_kind_that_is_not_built_in_is_named_and_its_password_is_not() {
-        let error = open("oracle://me:tiger@db/x", Path::new("."), OPTIONS, SessionId(1)).await.unwrap_err().to_string();
+        let error = open("oracle://me:tiger@db/x", Path::new("."), OPTIONS, SessionId(1))
+            .await
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("`oracle`") && error.contains("sqlite:DIR"), "{error}");
         assert!(!error.contains("tiger"), "{error}");
     }

@@ -38,6 +38,8 @@ pub(crate) enum Stop {
     /// A newer attempt of the same run was assigned.
     Superseded,
     Shutdown,
+    /// Nobody who could settle it has heard its worker for a lease.
+    Unheard,
 }
 
 impl std::fmt::Display for Stop {
@@ -46,6 +48,7 @@ impl std::fmt::Display for Stop {
             Stop::Cancelled(cause) => Reason::Cancelled(*cause).fmt(f),
             Stop::Superseded => f.write_str("a newer attempt took its place"),
             Stop::Shutdown => f.write_str("its worker shut down"),
+            Stop::Unheard => f.write_str("no node has heard its worker for a lease"),
         }
     }
 }
@@ -232,6 +235,21 @@ impl Attempts {
         if let Some(InHand { stage: Stage::Ended { outcome, .. }, .. }) = gone {
             self.unheard_bytes -= weight_of(outcome);
         }
+    }
+
+    /// Stops an attempt that is outdated by now, or will be: nobody wants to know how it ends, and it is never begun
+    /// again. An outcome that is there already is kept; it may still be in time.
+    pub(crate) fn give_up(&mut self, run: RunId, token: Token) {
+        let is_under_way = matches!(self.in_hand.get(&run),
+            Some(InHand { token: known, stage: Stage::Waiting(_) | Stage::Running }) if *known == token);
+        if !is_under_way {
+            return;
+        }
+        if let Some(InHand { stage: Stage::Waiting(_), .. }) = self.take(run) {
+            self.line.retain(|waiting| *waiting != run);
+        }
+        self.stop(run, Stop::Unheard);
+        self.settled.insert(run, token);
     }
 
     pub(crate) fn stop_all(&mut self) {
@@ -428,6 +446,24 @@ mod tests {
         }
         end(&mut attempts, 1);
         assert_eq!(attempts.next_ready(), None);
+    }
+
+    #[test]
+    fn an_attempt_that_was_given_up_is_neither_named_nor_begun_again() {
+        let mut attempts = Attempts::new(1);
+        let stop = begin(&mut attempts, 1, 1);
+        attempts.assign(assignment(2, 1));
+        attempts.give_up(RunId(1), Token(1));
+        attempts.give_up(RunId(2), Token(1));
+        assert_eq!(*stop.borrow(), Some(Stop::Unheard));
+        assert!(attempts.in_hand().is_empty());
+        assert_eq!(end(&mut attempts, 1), None);
+        assert_eq!(attempts.assign(assignment(1, 1)), Told::Nothing);
+        assert_eq!((attempts.assign(assignment(2, 1)), attempts.next_ready()), (Told::Nothing, None));
+        begin(&mut attempts, 1, 2);
+        end(&mut attempts, 1);
+        attempts.give_up(RunId(1), Token(2));
+        assert_eq!(attempts.in_hand(), [(RunId(1), Token(2))], "an outcome is kept");
     }
 
     #[test]

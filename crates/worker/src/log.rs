@@ -9,14 +9,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering:
 
 use async_trait::async_trait;
 use punctual_core::ids::{RunId, Token};
-use punctual_core::log::{Chunk, Stream};
+use punctual_core::log::{CUT_MARK, Chunk, Stream};
 use punctual_core::time::Clock;
 
 /// Output kept of one attempt, both streams together; more is cut with a mark.
 pub const LOG_BYTES_MAX: u64 = 64 * 1024 * 1024;
-
-/// How the note begins that marks where output was cut.
-pub const CUT_MARK: &str = "output cut here";
 
 /// Takes output. Waiting inside `append` holds up the program that prints, and nothing else; it must not wait
 /// for ever, because the attempt does not end before its output is taken.

@@ -13,10 +13,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_core::Timestamp;
-use punctual_core::attempt::{Assignment, Order, Report};
+use punctual_core::attempt::{Assignment, Order, Outcome, Report};
 use punctual_core::ids::{RunId, WorkerId};
 use punctual_core::task::Task;
 use punctual_core::time::Clock;
+use punctual_core::worker::Kinds;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Interval, MissedTickBehavior};
@@ -27,7 +28,7 @@ use crate::egress::Egress;
 use crate::executor::{self, Attempt, Clients, Ending, Groups, Host, noop};
 use crate::lender::Lender;
 use crate::log::LogSink;
-use crate::order::{Handle, ORDERS_MAX};
+use crate::order::{Handle, ORDERS_MAX, Word};
 
 /// A third of the attempt lease of 15 s: two heartbeats may be lost.
 pub const HEARTBEAT: Duration = Duration::from_secs(5);
@@ -55,6 +56,8 @@ pub struct Config {
     pub grace: Duration,
     /// Where tasks may go over HTTP.
     pub egress: Arc<Egress>,
+    /// What it takes: a task of another kind fails here.
+    pub kinds: Kinds,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -71,10 +74,11 @@ pub struct Worker {
     id: WorkerId,
     host: Arc<Host>,
     attempts: Attempts,
+    kinds: Kinds,
     /// One node orders, and it has all the slots.
     lender: Lender<()>,
     tasks: JoinSet<(RunId, Ending)>,
-    orders: mpsc::Receiver<Vec<Order>>,
+    orders: mpsc::Receiver<Word>,
     reports: mpsc::Sender<Vec<Report>>,
     /// Reports that have not left yet.
     outbox: Vec<Report>,
@@ -84,7 +88,7 @@ pub struct Worker {
 
 #[derive(Debug)]
 enum Event {
-    Orders(Vec<Order>),
+    Told(Word),
     Ended(Result<(RunId, Ending), JoinError>),
     Beat,
     /// The node has read a batch of reports, so another fits.
@@ -94,7 +98,7 @@ enum Event {
 impl Worker {
     /// Kills what an earlier worker of this folder left running, and makes ready to work.
     pub async fn open(config: Config, reports: mpsc::Sender<Vec<Report>>) -> Result<(Handle, Worker), Error> {
-        let Config { id, slots, clock, logs, scratch, guardian, heartbeat, grace, egress } = config;
+        let Config { id, slots, clock, logs, scratch, guardian, heartbeat, grace, egress, kinds } = config;
         let opening = tokio::task::spawn_blocking(move || Groups::open(&scratch));
         let groups = opening.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
         let (orders_in, orders) = mpsc::channel(ORDERS_MAX);
@@ -107,6 +111,7 @@ impl Worker {
             id,
             host: Arc::new(Host { clock, logs, grace, guardian, groups, clients: Clients::new(egress) }),
             attempts: Attempts::new(slots),
+            kinds,
             lender,
             tasks: JoinSet::new(),
             orders,
@@ -144,13 +149,13 @@ impl Worker {
             _ = self.heartbeat.tick(), if !self.attempts.is_empty() => Some(Event::Beat),
             Ok(permit) = room, if !self.outbox.is_empty() => Some(Event::Room(permit)),
             Some(ended) = self.tasks.join_next() => Some(Event::Ended(ended)),
-            orders = self.orders.recv() => orders.map(Event::Orders),
+            word = self.orders.recv() => word.map(Event::Told),
         }
     }
 
     fn handle(&mut self, event: Event) {
         match event {
-            Event::Orders(orders) => {
+            Event::Told(Word::Orders(orders)) => {
                 let now = self.host.clock.now();
                 let was_idle = self.attempts.is_empty();
                 for order in orders {
@@ -168,7 +173,12 @@ impl Worker {
                 }
                 self.begin_ready(self.host.clock.now());
             }
-            Event::Beat => self.beat(),
+            Event::Told(Word::GiveUp(attempts)) => {
+                for (run, token) in attempts {
+                    self.attempts.give_up(run, token);
+                }
+            }
+            Event::Beat | Event::Told(Word::Beat) => self.beat(),
             Event::Room(permit) => {
                 permit.send(std::mem::take(&mut self.outbox));
             }
@@ -220,7 +230,12 @@ impl Worker {
     }
 
     fn begin(&mut self, assignment: Assignment, now: Timestamp) {
-        let (run, token) = (assignment.run, assignment.token);
+        let (run, token, kind) = (assignment.run, assignment.token, assignment.definition.task.kind());
+        if !self.kinds.contains(kind) {
+            let why = format!("this worker takes no {} tasks", kind.as_str());
+            self.outbox.push(self.attempts.keep(run, token, Outcome::failed(now, why)));
+            return;
+        }
         if matches!(assignment.definition.task, Task::Noop) {
             self.outbox.push(self.attempts.keep(run, token, noop::execute(now)));
             return;

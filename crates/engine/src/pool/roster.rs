@@ -169,6 +169,15 @@ impl Roster {
         }
     }
 
+    /// A worker leaves and finishes nothing more. Returns what it had in hand.
+    pub fn part(&mut self, worker: &WorkerId) -> Vec<(RunId, Token)> {
+        let known = self.workers.get(worker);
+        let had =
+            sorted(known.into_iter().flat_map(|known| &known.in_hand).map(|(run, held)| (*run, held.token)));
+        self.leave(worker);
+        had
+    }
+
     /// What a worker has lent to us since it joined. Told late or twice it changes nothing.
     pub fn lent(&mut self, worker: &WorkerId, total: u64) {
         if let Some(known) = self.workers.get_mut(worker) {
@@ -452,6 +461,16 @@ mod tests {
         roster.give(&worker("a"), RunId(1), Token(1), at(21));
         assert!(roster.heard(&worker("a"), &[], LEASE, at(25)).is_empty(), "it may still be on its way");
         assert_eq!(roster.heard(&worker("a"), &[], LEASE, at(37)), [(RunId(1), Token(1))]);
+    }
+
+    #[test]
+    fn a_worker_that_says_good_bye_finishes_nothing_more() {
+        let mut roster = lent("a", 2);
+        roster.take(&worker("a"), RunId(1), Token(1));
+        assert_eq!(roster.part(&worker("a")), [(RunId(1), Token(1))]);
+        assert!(!roster.is_present(&worker("a")));
+        roster.give_back(&worker("a"), RunId(1));
+        assert_eq!(roster.part(&worker("a")), []);
     }
 
     #[test]

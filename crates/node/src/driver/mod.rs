@@ -87,6 +87,10 @@ pub enum Input {
     Left {
         worker: WorkerId,
     },
+    /// It left and will not finish what it has in hand.
+    Parted {
+        worker: WorkerId,
+    },
     Reports {
         worker: WorkerId,
         reports: Vec<Report>,
@@ -329,6 +333,12 @@ impl Driver {
             Input::Left { worker } => {
                 self.joining.retain(|joining| joining.worker != worker);
                 self.pool.roster.leave(&worker);
+            }
+            Input::Parted { worker } => {
+                self.joining.retain(|joining| joining.worker != worker);
+                for (run, token) in self.pool.roster.part(&worker) {
+                    self.lose(run, token);
+                }
             }
             Input::Reports { worker, reports } => self.hear(&worker, reports),
             Input::Renewed { result } => self.renewed(result),

@@ -157,7 +157,7 @@ impl Driver {
         self.reports = later;
     }
 
-    fn lose(&mut self, run: RunId, token: Token) {
+    pub(super) fn lose(&mut self, run: RunId, token: Token) {
         let event = Event::Lost { run, token };
         match self.slot(run.shard()) {
             Some(slot) if slot.is_elsewhere() || slot.leaving.is_some() => {}

@@ -8,6 +8,7 @@ mod herd;
 mod jobs;
 mod lateness;
 mod place;
+mod remote;
 mod runs;
 
 use clap::Subcommand;
@@ -19,7 +20,9 @@ use crate::cli::output::Output;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     /// No-op runs from submit to history, beside a bare writer of the same rows
-    #[command(after_help = "Examples:\n  punctual bench runs\n  punctual bench runs --count 200000 -o json")]
+    #[command(
+        after_help = "Examples:\n  punctual bench runs\n  punctual bench runs --count 200000 -o json\n  punctual bench runs --remote --count 100000"
+    )]
     Runs(runs::Runs),
     /// How late jobs start, spread over the second and all on the second
     #[command(after_help = "Examples:\n  punctual bench lateness --jobs 1000 --every 1s --seconds 30")]

@@ -50,14 +50,15 @@ impl Drop for Folder {
     }
 }
 
-/// A node with everything on, ready to be measured.
+/// A node with everything on, ready to be measured. Without slots it waits for no worker.
 pub(super) async fn node(folder: &Folder, slots: usize) -> anyhow::Result<(Running, Handle)> {
     let said = Said { data: Some(folder.path().to_owned()), slots: Some(slots), ..Said::default() };
     let settings = Settings::read(None, said).map_err(anyhow::Error::msg)?;
     let running = wiring::start(&settings).await?;
     let handle = running.doors().handle;
+    let works = |workers: usize| slots == 0 || workers > 0;
     let ready =
-        handle.wait_until(|status| status.failed.is_some() || (status.ready && !status.workers.is_empty()));
+        handle.wait_until(|status| status.failed.is_some() || (status.ready && works(status.workers.len())));
     anyhow::ensure!(ready.await, "the node did not become ready");
     Ok((running, handle))
 }

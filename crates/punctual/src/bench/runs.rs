@@ -25,6 +25,7 @@ use tokio::task::JoinSet;
 use super::Found;
 use super::figures::median;
 use super::place::{Folder, Place, Stopwatch, UNDER_WAY, node};
+use super::remote::Pair;
 use crate::cli::progress;
 use crate::wiring;
 
@@ -42,6 +43,9 @@ pub(crate) struct Runs {
     /// Attempts that may be under way at once
     #[arg(long, default_value_t = 2048)]
     slots: usize,
+    /// Let a worker over the network execute them, on this machine
+    #[arg(long)]
+    remote: bool,
     #[command(flatten)]
     place: Place,
 }
@@ -88,17 +92,30 @@ impl Runs {
     #[expect(clippy::cast_precision_loss, reason = "a number of runs fits")]
     async fn whole(&self) -> anyhow::Result<f64> {
         let folder = self.place.folder("runs")?;
-        let (running, handle) = node(&folder, self.slots).await?;
+        let seconds = if self.remote {
+            let (pair, handle) = Pair::start(&folder, self.slots).await?;
+            let seconds = self.through(&handle).await?;
+            pair.shut_down().await?;
+            seconds
+        } else {
+            let (running, handle) = node(&folder, self.slots).await?;
+            let seconds = self.through(&handle).await?;
+            running.shut_down().await;
+            seconds
+        };
+        Ok(self.count as f64 / seconds)
+    }
+
+    /// Seconds from the first submit to the last row of history.
+    async fn through(&self, handle: &Handle) -> anyhow::Result<f64> {
         let watch = Stopwatch::start();
-        submit_all(&handle, self.count).await?;
+        submit_all(handle, self.count).await?;
         // Memory is ahead of the disk: a run counts when the store has it in its history.
         while handle.store().stats().await?.history_runs < self.count as u64 {
             anyhow::ensure!(handle.status().failed.is_none(), "the node failed");
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        let seconds = watch.seconds();
-        running.shut_down().await;
-        Ok(self.count as f64 / seconds)
+        Ok(watch.seconds())
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a number of runs fits")]

@@ -11,7 +11,7 @@ use tokio::net::lookup_host;
 
 use super::failure::{Exit, Failure};
 use super::output::Colour;
-use super::serving::{address, log_to_stderr, serve};
+use super::serving::{address, listen, log_to_stderr, serve};
 use super::time::duration;
 use crate::settings::{Durability, Leases, Log, Said, Settings, Store};
 use crate::wiring;
@@ -31,7 +31,7 @@ pub(crate) struct Dev {
     /// Where REST listens; port 0 picks a free one [default: 127.0.0.1:7400]
     #[arg(long, value_name = "HOST:PORT", env = "PUNCTUAL_HTTP", value_parser = address)]
     http: Option<String>,
-    /// Attempts that may run at once [default: 16]
+    /// Attempts that may run at once in this process; 0 leaves them to `punctual worker` [default: 16]
     #[arg(long, value_name = "COUNT", env = "PUNCTUAL_SLOTS")]
     slots: Option<usize>,
     /// What an acknowledgement survives: a power loss, or only a crash [default: full]
@@ -56,14 +56,13 @@ impl Dev {
         let config = self.config.clone();
         let settings = Settings::read(config.as_deref(), self.said())
             .map_err(|error| Failure::new(Exit::Usage, error))?;
-        if settings.slots == 0 {
-            let message = "slots: at least 1; `punctual server` is a node that leaves the work to others";
-            return Err(Failure::new(Exit::Usage, message));
-        }
         log_to_stderr(&settings, colour)?;
         let place = loopback(&settings.http).await?;
         let running = wiring::start(&settings).await.map_err(|error| Failure::new(Exit::Failed, error))?;
-        let served = serve(&settings, place, "http", &running).await;
+        let served = match listen(place).await {
+            Ok(listener) => serve(&settings, listener, "http", &running).await,
+            Err(failure) => Err(failure),
+        };
         running.shut_down().await;
         served
     }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use clap::Args;
 use punctual_server::{Bootstrap, Gate, Secret, Tls, begin};
+use punctual_store::{Opened, sessions};
 use punctual_wire::text::Span;
 use tokio::net::lookup_host;
 use tracing::warn;
@@ -17,25 +18,24 @@ use tracing::warn;
 use super::failure::{Exit, Failure};
 use super::output::Colour;
 use super::secret_file;
-use super::serving::{address, log_to_stderr, serve};
+use super::serving::{address, listen, log_to_stderr, serve};
 use super::time::duration;
-use crate::settings::{self, Durability, Leases, Log, Said, Settings, Store};
 use crate::clock::SystemClock;
+use crate::settings::{self, Durability, Leases, Log, Said, Settings, Store};
 use crate::wiring;
-
-/// What the node is called.
-const NAME: &str = "server";
+use crate::wiring::cluster::{Joining, session};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   punctual server --store sqlite:/var/lib/punctual
+  punctual server --store postgres://punctual@db/punctual        one of several: each takes its share
   punctual server --http 0.0.0.0:7400 --tls-cert cert.pem --tls-key key.pem
   punctual server --bootstrap-token-file /run/secrets/punctual   for scripts: nothing is printed
 
 The first start makes a token for you and one for workers, and prints them once. SIGTERM or Ctrl-C ends it.")]
 pub(crate) struct Server {
-    /// Where the store is: sqlite:DIR [default: sqlite, in the data folder]
+    /// Where the store is: sqlite:DIR, postgres://… or mysql://… [default: sqlite, in the data folder]
     #[arg(long, value_name = "URL", env = "PUNCTUAL_STORE", hide_env_values = true)]
     store: Option<String>,
     /// The folder of this node [default: that of the store, else ./punctual-data]
@@ -44,6 +44,15 @@ pub(crate) struct Server {
     /// Where REST listens; port 0 picks a free one [default: 127.0.0.1:7400]
     #[arg(long, value_name = "HOST:PORT", env = "PUNCTUAL_HTTP", value_parser = address)]
     http: Option<String>,
+    /// What this node is called [default: the address that it advertises]
+    #[arg(long, value_name = "NAME", env = "PUNCTUAL_NODE_NAME")]
+    name: Option<String>,
+    /// Where other nodes and workers reach this one [default: where it listens]
+    #[arg(long, value_name = "HOST:PORT", env = "PUNCTUAL_ADVERTISE", value_parser = address)]
+    advertise: Option<String>,
+    /// Who keeps the sessions of the cluster: etcd://host:2379[,…] or redis://host:6379 [default: the store]
+    #[arg(long, value_name = "URL", env = "PUNCTUAL_COORDINATION", hide_env_values = true)]
+    coordination: Option<String>,
     /// The certificate to show, in PEM with its chain; it is read again when it changes
     #[arg(long, value_name = "FILE", env = "PUNCTUAL_TLS_CERT")]
     tls_cert: Option<PathBuf>,
@@ -82,6 +91,8 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) async fn run(self, colour: Colour) -> Result<(), Failure> {
         let config = self.config.clone();
+        let (name, advertise, coordination) =
+            (self.name.clone(), self.advertise.clone(), self.coordination.clone());
         let settings = Settings::read_for_server(config.as_deref(), self.said())
             .map_err(|error| Failure::new(Exit::Usage, error))?;
         log_to_stderr(&settings, colour)?;
@@ -92,14 +103,37 @@ impl Server {
         let chosen = settings.bootstrap_token_file.as_deref().map(chosen).transpose()?;
 
         let failed = |error: anyhow::Error| Failure::new(Exit::Failed, error);
-        let store = wiring::open_store(&settings).await.map_err(failed)?;
+        let listener = listen(place).await?;
+        let place = listener.local_addr().map_err(Failure::io)?;
+        let session = session().map_err(failed)?;
+        let Opened { store, sessions } = wiring::open_store(&settings, session).await.map_err(failed)?;
+        let address = advertise.unwrap_or_else(|| place.to_string());
+        let joining = match sessions {
+            None if coordination.is_some() => return Err(alone()),
+            None => None,
+            Some(sessions) => {
+                check_reachable(&address)?;
+                let sessions = match coordination {
+                    Some(url) => sessions::open(&url).map_err(|error| Failure::new(Exit::Usage, error))?,
+                    None => sessions,
+                };
+                let trusted = settings.tls.as_ref().map(|files| std::fs::read(&files.cert)).transpose();
+                Some(Joining {
+                    session,
+                    sessions,
+                    address: address.clone(),
+                    trusted: trusted.map_err(Failure::io)?,
+                })
+            }
+        };
         std::fs::create_dir_all(&settings.data).map_err(Failure::io)?;
         let made = begin(&*store, chosen.as_ref(), wiring::now()).await;
         tell(&made.map_err(|error| Failure::new(Exit::Failed, error))?);
         let certified_workers = tls.as_ref().is_some_and(Tls::asks_workers);
         let gate = Gate::guarded(Arc::clone(&store), Arc::new(SystemClock::new()), certified_workers);
         let scheme = if tls.is_some() { "https" } else { "http" };
-        let running = wiring::start_on(store, &settings, NAME, |doors| {
+        let name = name.unwrap_or(address);
+        let running = wiring::start_on(store, &settings, &name, joining, |doors| {
             let doors = doors.behind(gate);
             match tls {
                 Some(tls) => doors.over(tls),
@@ -107,7 +141,7 @@ impl Server {
             }
         });
         let running = running.await.map_err(failed)?;
-        let served = serve(&settings, place, scheme, &running).await;
+        let served = serve(&settings, listener, scheme, &running).await;
         running.shut_down().await;
         served
     }
@@ -151,6 +185,21 @@ async fn place(settings: &Settings) -> Result<SocketAddr, Failure> {
         warn!(%place, "listening in the clear beyond this machine: whoever sees the network sees the tokens");
     }
     Ok(place)
+}
+
+fn alone() -> Failure {
+    Failure::new(Exit::Usage, "--coordination is for nodes that share a store, and SQLite is for one node")
+        .hint("leave it out, or give the nodes a store on PostgreSQL or MariaDB")
+}
+
+/// Other nodes cannot dial "everywhere".
+fn check_reachable(address: &str) -> Result<(), Failure> {
+    let is_everywhere = address.parse::<SocketAddr>().is_ok_and(|place| place.ip().is_unspecified());
+    if !is_everywhere {
+        return Ok(());
+    }
+    let message = format!("other nodes cannot reach this one at {address}");
+    Err(Failure::new(Exit::Usage, message).hint("--advertise HOST:PORT says where they can"))
 }
 
 fn chosen(file: &Path) -> Result<Secret, Failure> {

@@ -37,18 +37,21 @@ pub(super) fn log_to_stderr(settings: &Settings, colour: Colour) -> Result<(), F
     Ok(())
 }
 
-/// Listens, says where, and serves until someone asks for the end or the node cannot go on.
+/// Takes the place to listen at; nobody is answered yet.
+pub(super) async fn listen(place: SocketAddr) -> Result<TcpListener, Failure> {
+    TcpListener::bind(place).await.map_err(|error| {
+        Failure::new(Exit::Failed, format!("cannot listen on {place}: {error}"))
+            .hint("--http 127.0.0.1:0 picks a free port")
+    })
+}
+
+/// Says where, and serves until someone asks for the end or the node cannot go on.
 pub(super) async fn serve(
     settings: &Settings,
-    place: SocketAddr,
+    listener: TcpListener,
     scheme: &str,
     running: &wiring::Running,
 ) -> Result<(), Failure> {
-    let busy = |error: io::Error| {
-        Failure::new(Exit::Failed, format!("cannot listen on {place}: {error}"))
-            .hint("--http 127.0.0.1:0 picks a free port")
-    };
-    let listener = TcpListener::bind(place).await.map_err(busy)?;
     let place = listener.local_addr().map_err(Failure::io)?;
     running.listens_on(place);
     let address = AddressFile::write(&settings.data, scheme, place).map_err(Failure::io)?;
@@ -64,7 +67,7 @@ pub(super) async fn serve(
 }
 
 /// Tells when someone asks for the end; returns when they ask again, for then they mean it.
-async fn asked_to_stop(stop: watch::Sender<bool>) -> io::Result<()> {
+pub(super) async fn asked_to_stop(stop: watch::Sender<bool>) -> io::Result<()> {
     let (mut term, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     for _ in 0..2 {
         tokio::select! {
@@ -76,7 +79,7 @@ async fn asked_to_stop(stop: watch::Sender<bool>) -> io::Result<()> {
     Ok(())
 }
 
-async fn stopped(mut stop: watch::Receiver<bool>) {
+pub(super) async fn stopped(mut stop: watch::Receiver<bool>) {
     // An error means that nobody is left to ask, which comes to the same.
     drop(stop.wait_for(|stop| *stop).await);
 }

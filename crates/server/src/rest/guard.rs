@@ -101,14 +101,22 @@ fn refusal(request: &Request, hosts: &[String]) -> Option<Problem> {
         let message = format!("at most {HEADERS_MAX} headers of {HEADERS_BYTES_MAX} bytes together");
         return Some(Problem::new(Code::HeadersTooLarge, message));
     }
-    foreign(request.method(), headers, hosts)
+    let authority = request.uri().authority().map(|authority| authority.as_str());
+    foreign(request.method(), headers, authority, hosts)
 }
 
 /// A page of another web site must not reach a server on this machine through the browser of whoever sits at it:
 /// neither by asking across (`Origin`) nor by a name that was made to point here (`Host`).
-fn foreign(method: &Method, headers: &HeaderMap, hosts: &[String]) -> Option<Problem> {
+///
+/// HTTP/2 says in the address what HTTP/1 says in `Host`.
+fn foreign(
+    method: &Method,
+    headers: &HeaderMap,
+    authority: Option<&str>,
+    hosts: &[String],
+) -> Option<Problem> {
     let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
-    let host = text(header::HOST);
+    let host = text(header::HOST).or(authority);
     if let Some(host) = host
         && !is_own_name(host, hosts)
     {

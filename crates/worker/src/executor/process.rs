@@ -128,7 +128,7 @@ impl Supervisor<'_> {
         let asked = format!("asked to end: {stop}");
         let killing = kill_in_time(&mut self.program, self.grace, stop);
         let ((end, is_late), ()) = tokio::join!(killing, self.transcript.note(&asked));
-        if is_late {
+        if is_late && stop != Stop::Unheard {
             let grace = self.grace.as_secs_f32();
             self.transcript.note(&format!("still there after {grace} s: killed")).await;
         }
@@ -138,6 +138,8 @@ impl Supervisor<'_> {
 
 /// Kills what has not ended when the grace is over. True: there was something.
 async fn kill_in_time(program: &mut Program, grace: Duration, stop: Stop) -> (program::End, bool) {
+    // Another attempt may be under way already: there is no time to tidy up.
+    let grace = if stop == Stop::Unheard { Duration::ZERO } else { grace };
     let is_late = timeout(grace, program.gone()).await.is_err();
     // At a shutdown one look for daemons of all attempts follows, rather than one look for each.
     (program.kill(stop != Stop::Shutdown).await, is_late)

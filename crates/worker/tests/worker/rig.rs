@@ -17,6 +17,7 @@ use punctual_core::name::Namespace;
 use punctual_core::run::Trigger;
 use punctual_core::task::{Params, Process, Task};
 use punctual_core::time::Clock;
+use punctual_core::worker::Kinds;
 use punctual_worker::{Config, Egress, GRACE, Handle, LogSink, Order, Worker};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
@@ -114,6 +115,7 @@ pub(crate) fn config(scratch: &Path, logs: Arc<dyn LogSink>) -> Config {
         heartbeat: Duration::from_millis(100),
         grace: GRACE,
         egress: Arc::new(Egress::default()),
+        kinds: Kinds::ALL,
     }
 }
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use punctual_core::ids::SessionId;
 use punctual_store::Store;
 use rustix::fs::{Access, access, statfs, statvfs};
 use serde::Deserialize;
@@ -170,8 +171,8 @@ pub(super) async fn store(settings: &Settings, lock: &Lock, may_open: bool) -> C
     if !may_open {
         return Check::ok("store", "not in use and left alone");
     }
-    let opened = match wiring::open_store(settings).await {
-        Ok(store) => counted(&*store).await,
+    let opened = match wiring::open_store(settings, SessionId(0)).await {
+        Ok(opened) => counted(&*opened.store).await,
         Err(error) => Err(format!("{error:#}")),
     };
     match opened {

@@ -17,7 +17,7 @@ use punctual_wire::grpc::v1::peer_client::PeerClient;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
 use tonic::{Code, ConnectError, Request, Status};
 use tracing::{debug, warn};
 
@@ -37,6 +37,8 @@ const PING_TIME: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct Dialled {
     key: Key,
+    /// None: in the clear.
+    tls: Option<ClientTlsConfig>,
     lines: Mutex<HashMap<String, Arc<Line>>>,
 }
 
@@ -48,7 +50,14 @@ struct Line {
 
 impl Dialled {
     pub fn new(key: Key) -> Self {
-        Dialled { key, lines: Mutex::default() }
+        Dialled { key, tls: None, lines: Mutex::default() }
+    }
+
+    /// Dials over TLS, and trusts who the system trusts and these certificates, in PEM.
+    #[must_use]
+    pub fn over_tls(self, trusted: Vec<u8>) -> Self {
+        let tls = ClientTlsConfig::new().with_native_roots().ca_certificate(Certificate::from_pem(trusted));
+        Dialled { tls: Some(tls), ..self }
     }
 
     fn line(&self, address: &str) -> Result<Arc<Line>, Failure> {
@@ -62,15 +71,21 @@ impl Dialled {
         if lines.len() >= PEERS_MAX {
             return Err(Failure::NotLed("this node has too many peers to talk to one more now".to_owned()));
         }
-        let line = Arc::new(Line::to(address)?);
+        let line = Arc::new(Line::to(address, self.tls.clone())?);
         lines.insert(address.to_owned(), Arc::clone(&line));
         Ok(line)
     }
 }
 
 impl Line {
-    fn to(address: &str) -> Result<Line, Failure> {
-        let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(|error| {
+    fn to(address: &str, tls: Option<ClientTlsConfig>) -> Result<Line, Failure> {
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let endpoint = Endpoint::from_shared(format!("{scheme}://{address}"));
+        let endpoint = endpoint.and_then(|endpoint| match tls {
+            Some(tls) => endpoint.tls_config(tls),
+            None => Ok(endpoint),
+        });
+        let endpoint = endpoint.map_err(|error| {
             warn!(address, %error, "a peer announced an address that is none");
             unreached()
         })?;

@@ -1,0 +1,114 @@
+//! What becomes of attempts when workers, streams and nodes go (P8, P12; T-04, T-05, T-08, T-19).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual::core::run::Status;
+use punctual_store::memory::Memory;
+
+use crate::scene::{Center, Setting, Wanted, Worker, attempts, shell, within};
+
+const LEASE: Duration = Duration::from_secs(2);
+
+fn short() -> Setting {
+    Setting { lease: LEASE, ..Setting::default() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_whose_worker_vanished_is_tried_again_under_a_higher_token() {
+    let center = Center::start(short()).await;
+    let mut first = Worker::start(&[&center.address], Wanted { name: "first", ..Wanted::default() });
+    first.works_for(1).await;
+    let run =
+        center.submit(shell("echo $PUNCTUAL_ATTEMPT_TOKEN; test $PUNCTUAL_ATTEMPT = 2 || sleep 1000")).await;
+    let before = center.running(run).await;
+    assert_eq!(before.attempt, 1);
+    let mut second = Worker::start(&[&center.address], Wanted { name: "second", ..Wanted::default() });
+    second.works_for(1).await;
+    first.vanish().await;
+    let ended = center.ended(run).await;
+    assert_eq!((ended.state.0, ended.attempt), (Status::Succeeded, 2));
+    assert!(ended.worker.unwrap().starts_with("second"));
+    let tokens: Vec<u64> = center.printed(run).await.lines().map(|line| line.parse().unwrap()).collect();
+    assert!(tokens.len() == 2 && tokens[1] > tokens[0], "{tokens:?}");
+    second.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_says_good_bye_is_not_waited_for() {
+    // A lease of minutes: whoever waited for its end would be noticed.
+    let center = Center::start(Setting { lease: Duration::from_secs(600), ..Setting::default() }).await;
+    let mut first = Worker::start(&[&center.address], Wanted { name: "first", ..Wanted::default() });
+    first.works_for(1).await;
+    let run = center.submit(shell("test $PUNCTUAL_ATTEMPT = 2 || sleep 1000")).await;
+    center.running(run).await;
+    let mut second = Worker::start(&[&center.address], Wanted { name: "second", ..Wanted::default() });
+    second.works_for(1).await;
+    first.stop().await.unwrap();
+    let ended = center.ended(run).await;
+    assert_eq!((ended.state.0, ended.attempt), (Status::Succeeded, 2));
+    second.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_whose_node_came_back_is_adopted_and_its_outcome_taken() {
+    let store = Arc::new(Memory::new(4));
+    let lease = Duration::from_secs(10);
+    let center = Center::start(Setting { store: store.clone(), lease, ..Setting::default() }).await;
+    let mut worker = Worker::start(&[&center.address], Wanted::default());
+    worker.works_for(1).await;
+    // One ends while nobody is there to hear it, the other when somebody is there again.
+    let early = center.submit(attempts(shell("sleep 0.5; echo early"), 1)).await;
+    let late = center.submit(attempts(shell("sleep 3; echo late"), 1)).await;
+    center.running(early).await;
+    center.running(late).await;
+    let address = center.address.clone();
+    center.shut_down().await;
+    worker.works_for(0).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let center = Center::start(Setting { store, lease, address, ..Setting::default() }).await;
+    for (run, output) in [(early, "early"), (late, "late")] {
+        let ended = center.ended(run).await;
+        assert_eq!((ended.state.0, ended.attempt), (Status::Succeeded, 1));
+        assert_eq!(ended.output.as_deref(), Some(output));
+    }
+    assert_eq!(center.printed(late).await, "late\n");
+    assert_eq!(center.node.handle().status().stale_reports, 0);
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_is_cut_off_stops_its_programs_when_its_lease_ends() {
+    let mut center = Center::start(short()).await;
+    let mut worker = Worker::start(&[&center.address], Wanted::default());
+    worker.works_for(1).await;
+    let folder = tempfile::tempdir().unwrap();
+    let book = folder.path().join("book");
+    let text = format!("trap '' TERM; while true; do echo x >> {}; sleep 0.05; done", book.display());
+    let run = center.submit(attempts(shell(&text), 5)).await;
+    center.running(run).await;
+    let length = || std::fs::metadata(&book).map_or(0, |found| found.len());
+    within("the program prints", async {
+        while length() == 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    // The node lives and hears nobody any more.
+    center.close().await;
+    within("the program is gone", async {
+        let mut before = length();
+        loop {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            if length() == before {
+                return;
+            }
+            before = length();
+        }
+    })
+    .await;
+    // It gave the attempt up as well, and waits for a worker.
+    let handle = center.node.handle();
+    assert!(within("the run waits", handle.wait_until(|status| status.running_runs == 0)).await);
+    worker.stop().await.unwrap();
+}

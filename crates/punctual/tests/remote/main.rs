@@ -1,0 +1,8 @@
+//! Workers over the network: a real node, its door on loopback, workers that dial it, and one that lies.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, its helpers too")]
+
+mod scene;
+mod work;
+mod faults;
+mod liar;

@@ -1,0 +1,82 @@
+//! The door for workers: gRPC on the port of REST.
+//!
+//! A worker dials and keeps one stream open. `admission` decides who may, `session` carries what is said in both directions
+//! to the node, `ledger` holds it against what the worker was given, `output` keeps what attempts print. A worker's word
+//! is hostile input: what cannot be true ends the stream with a status that says why.
+
+mod admission;
+mod ledger;
+mod output;
+mod session;
+mod sessions;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use punctual_node::{Handle, Links};
+use punctual_wire::grpc::MESSAGE_BYTES_MAX;
+use punctual_wire::grpc::v1;
+use punctual_wire::grpc::v1::worker_server::{Worker, WorkerServer};
+use tokio::sync::{mpsc, watch};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::auth::Caller;
+pub use admission::{Admission, Everyone};
+use session::Session;
+pub(crate) use sessions::Sessions;
+
+/// Messages to a worker that wait for the network.
+const MESSAGES_MAX: usize = 4;
+
+/// What the door for workers needs beside the node.
+#[derive(Debug, Clone)]
+pub struct Workers {
+    pub links: Links,
+    /// Who may work here.
+    pub admission: Arc<dyn Admission>,
+    /// One life of this node: a worker that reaches it by two addresses keeps one stream.
+    pub node: Arc<str>,
+    /// How long a worker may be silent before its attempts are given up; it is asked for a sign of life three times as
+    /// often.
+    pub lease: Duration,
+    /// Where the scheduling nodes of the cluster can be dialled, `host:port`, as they are now.
+    pub nodes: watch::Receiver<Vec<String>>,
+}
+
+#[derive(Debug, Clone)]
+struct Door {
+    workers: Workers,
+    handle: Handle,
+    sessions: Arc<Sessions>,
+}
+
+pub(crate) fn router(workers: Workers, handle: Handle, sessions: Arc<Sessions>) -> Router {
+    let service = WorkerServer::new(Door { workers, handle, sessions })
+        .max_decoding_message_size(MESSAGE_BYTES_MAX)
+        .max_encoding_message_size(MESSAGE_BYTES_MAX);
+    Router::new().route_service("/punctual.v1.Worker/{*method}", service)
+}
+
+#[tonic::async_trait]
+impl Worker for Door {
+    type SessionStream = ReceiverStream<Result<v1::FromNode, Status>>;
+
+    async fn session(
+        &self,
+        request: Request<Streaming<v1::FromWorker>>,
+    ) -> Result<Response<Self::SessionStream>, Status> {
+        let bearer = admission::bearer(request.metadata())?;
+        let caller = Caller { bearer, peer: request.extensions().get().copied() };
+        if !self.workers.admission.admits(caller).await {
+            return Err(Status::unauthenticated(admission::REFUSED));
+        }
+        let (outgoing, messages) = mpsc::channel(MESSAGES_MAX);
+        let closing = self.sessions.closing();
+        let session =
+            Session::new(self.workers.clone(), self.handle.clone(), request.into_inner(), outgoing, closing);
+        self.sessions.begin(session.run())?;
+        Ok(Response::new(ReceiverStream::new(messages)))
+    }
+}

@@ -1,0 +1,50 @@
+//! Who may work here.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use tonic::Status;
+use tonic::metadata::MetadataMap;
+
+use crate::auth::{Caller, Gate};
+use crate::routes::Right;
+
+pub(super) const REFUSED: &str = "the token is missing or not valid for workers; start the worker with \
+                                  --token, or PUNCTUAL_TOKEN, as the server printed it";
+
+/// Decides by what a worker shows.
+#[async_trait]
+pub trait Admission: Send + Sync + fmt::Debug {
+    async fn admits(&self, caller: Caller<'_>) -> bool;
+}
+
+/// Whoever may enrol as a worker.
+#[async_trait]
+impl Admission for Gate {
+    async fn admits(&self, caller: Caller<'_>) -> bool {
+        self.check(&caller, Right::Worker).await.is_ok()
+    }
+}
+
+/// Whoever reaches the door may work: only where the door is open to this machine alone.
+#[derive(Debug, Clone, Copy)]
+pub struct Everyone;
+
+#[async_trait]
+impl Admission for Everyone {
+    async fn admits(&self, _: Caller<'_>) -> bool {
+        true
+    }
+}
+
+/// The token of `authorization: Bearer …`.
+pub(super) fn bearer(metadata: &MetadataMap) -> Result<Option<&str>, Status> {
+    let Some(value) = metadata.get("authorization") else { return Ok(None) };
+    let text = value.to_str().unwrap_or_default();
+    match text.split_once(' ') {
+        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") && !token.is_empty() => {
+            Ok(Some(token))
+        }
+        _ => Err(Status::unauthenticated("authorization: write it like `Bearer TOKEN`")),
+    }
+}

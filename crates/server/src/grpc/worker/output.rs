@@ -1,0 +1,88 @@
+//! Keeps what attempts print, apart from everything else a worker says: a slow disk must not delay its heartbeats.
+//!
+//! Output is taken only for an attempt that is this worker's. Those that were assigned on this stream are known; others
+//! (it came back by a new stream, or another node assigned them) are looked up where they are written down.
+
+use std::collections::HashMap;
+
+use punctual_core::change::Want;
+use punctual_core::ids::{RunId, Token, WorkerId};
+use punctual_core::log::Chunk;
+use punctual_node::Handle;
+use punctual_wire::grpc::{self, v1};
+use tokio::sync::mpsc;
+use tracing::debug;
+
+/// Chunks that are written at once.
+const BATCH_MAX: usize = 64;
+/// Attempts that were looked up and are remembered.
+const KNOWN_MAX: usize = 1024;
+
+/// Output and whether its attempt is known to be the worker's.
+#[derive(Debug)]
+pub(super) struct Printed {
+    pub(super) chunk: Chunk,
+    pub(super) is_known: bool,
+}
+
+/// What is kept, or refused for good, with its bytes.
+#[derive(Debug)]
+pub(super) struct Written {
+    pub(super) acks: Vec<v1::LogAck>,
+    pub(super) bytes: usize,
+}
+
+pub(super) struct Keeper {
+    pub(super) worker: WorkerId,
+    pub(super) handle: Handle,
+    /// Bounded by the window of the stream.
+    pub(super) printed: mpsc::UnboundedReceiver<Printed>,
+    pub(super) written: mpsc::UnboundedSender<Written>,
+    pub(super) known: HashMap<(RunId, Token), bool>,
+}
+
+impl Keeper {
+    /// Returns when the session has ended and all it sent is kept.
+    pub(super) async fn run(mut self) {
+        let mut batch = Vec::new();
+        while self.printed.recv_many(&mut batch, BATCH_MAX).await > 0 {
+            let mut written = Written { acks: Vec::new(), bytes: 0 };
+            let mut chunks = Vec::new();
+            for Printed { chunk, is_known } in batch.drain(..) {
+                let attempt = Some(grpc::attempt(chunk.run, chunk.token));
+                written.acks.push(v1::LogAck { attempt, number: chunk.number });
+                written.bytes += chunk.bytes.len();
+                if is_known || self.is_theirs(chunk.run, chunk.token).await {
+                    chunks.push(chunk);
+                } else {
+                    let (run, token) = (chunk.run, chunk.token);
+                    debug!(worker = %self.worker, %run, %token, "output of an attempt that is not theirs");
+                }
+            }
+            self.handle.keep_output(chunks).await;
+            // A session that has ended wants to know nothing.
+            drop(self.written.send(written));
+        }
+    }
+
+    async fn is_theirs(&mut self, run: RunId, token: Token) -> bool {
+        if let Some(known) = self.known.get(&(run, token)) {
+            return *known;
+        }
+        let store = self.handle.store();
+        if run.shard().0 >= store.shards() {
+            return false;
+        }
+        let Ok(found) = store.fetch(vec![(run.shard(), Want::Run(run))]).await else { return false };
+        let is_theirs = found.runs.iter().any(|record| {
+            record.run.id == run
+                && record.run.token == token
+                && record.run.worker.as_ref() == Some(&self.worker)
+        });
+        if self.known.len() >= KNOWN_MAX {
+            self.known.clear();
+        }
+        self.known.insert((run, token), is_theirs);
+        is_theirs
+    }
+}

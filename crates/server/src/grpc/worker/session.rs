@@ -1,0 +1,297 @@
+//! One stream of one worker, from its welcome to its end.
+//!
+//! One loop, one event at a time: something from the worker, orders from the node, output that is kept, room on the
+//! stream. What is to be said waits here and goes as one message when there is room, so that a worker that reads slowly
+//! is still listened to. When the stream breaks, the worker gets nothing more at once; what it has in hand is its own
+//! until its lease ends.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use prost::Message;
+use punctual_core::attempt::Order;
+use punctual_core::ids::WorkerId;
+use punctual_node::{Handle, Link, Reporter};
+use punctual_wire::grpc::{
+    self, LOG_WINDOW_BYTES, MESSAGE_BYTES_FULL, Malformed, OrderWriter, WORKER_PROTOCOL, v1,
+};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tonic::{Status, Streaming};
+use tracing::{debug, info};
+
+use super::Workers;
+use super::ledger::Ledger;
+use super::output::{Keeper, Printed, Written};
+
+/// How long a worker may take to say who it is.
+const ANNOUNCE_MAX: Duration = Duration::from_secs(10);
+/// How long someone who is turned away may take to listen.
+const REFUSAL_MAX: Duration = Duration::from_secs(1);
+
+type Outgoing = mpsc::Sender<Result<v1::FromNode, Status>>;
+
+pub(super) struct Session {
+    workers: Workers,
+    handle: Handle,
+    incoming: Streaming<v1::FromWorker>,
+    outgoing: Outgoing,
+    closing: watch::Receiver<bool>,
+}
+
+impl Session {
+    pub(super) fn new(
+        workers: Workers,
+        handle: Handle,
+        incoming: Streaming<v1::FromWorker>,
+        outgoing: Outgoing,
+        closing: watch::Receiver<bool>,
+    ) -> Session {
+        Session { workers, handle, incoming, outgoing, closing }
+    }
+
+    pub(super) async fn run(mut self) {
+        let outgoing = self.outgoing.clone();
+        let status = match self.greet().await {
+            Ok(announce) => match self.admit(announce).await {
+                Ok(admitted) => admitted.run().await,
+                Err(status) => status,
+            },
+            Err(status) => status,
+        };
+        debug!(code = ?status.code(), why = status.message(), "a worker's stream ends");
+        if status.code() != tonic::Code::Ok {
+            // They may have hung up: then there is nobody to tell.
+            drop(tokio::time::timeout(REFUSAL_MAX, outgoing.send(Err(status))).await);
+        }
+    }
+
+    /// Says who we are, and hears who they are.
+    async fn greet(&mut self) -> Result<v1::Announce, Status> {
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let welcome = v1::Welcome {
+            node: self.workers.node.as_ref().to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            protocol: WORKER_PROTOCOL,
+            heartbeat_ms: millis(self.workers.lease / 3),
+            lease_ms: millis(self.workers.lease),
+            log_window: LOG_WINDOW_BYTES as u64,
+            nodes: Some(v1::Nodes { addresses: self.workers.nodes.borrow_and_update().clone() }),
+        };
+        let welcome = v1::FromNode { welcome: Some(welcome), ..v1::FromNode::default() };
+        self.outgoing.send(Ok(welcome)).await.map_err(|_| gone())?;
+        let first = tokio::select! {
+            first = tokio::time::timeout(ANNOUNCE_MAX, self.incoming.message()) => first,
+            () = closed(&mut self.closing) => return Err(stopping()),
+        };
+        let first = first.map_err(|_| Status::deadline_exceeded("say who you are within ten seconds"))??;
+        let first = first.ok_or_else(gone)?;
+        first.announce.ok_or_else(|| Status::invalid_argument("announce: the first message says who you are"))
+    }
+
+    async fn admit(self, announce: v1::Announce) -> Result<Admitted, Status> {
+        if announce.protocol != WORKER_PROTOCOL {
+            let (theirs, ours) = (announce.protocol, env!("CARGO_PKG_VERSION"));
+            let why = format!(
+                "the worker speaks protocol {theirs}, this node (version {ours}) speaks {WORKER_PROTOCOL}: \
+                 use the same version for both"
+            );
+            return Err(Status::failed_precondition(why));
+        }
+        let (worker, announced, holding) = grpc::read_announcement(announce).map_err(|e| malformed(&e))?;
+        info!(%worker, slots = announced.slots, holding = holding.len(), "a worker joins");
+        let ledger = Ledger::new(announced.slots);
+        let (orders_in, orders) = mpsc::unbounded_channel();
+        let link = Link { worker: worker.clone(), announced, holding, orders: orders_in };
+        let reporter = self.workers.links.link(link).await;
+        let (printed, to_keep) = mpsc::unbounded_channel();
+        let (written_in, written) = mpsc::unbounded_channel();
+        let keeper = Keeper {
+            worker: worker.clone(),
+            handle: self.handle,
+            printed: to_keep,
+            written: written_in,
+            known: HashMap::new(),
+        };
+        let next = v1::FromNode { admitted: true, ..v1::FromNode::default() };
+        Ok(Admitted {
+            worker,
+            ledger,
+            reporter,
+            incoming: self.incoming,
+            outgoing: self.outgoing,
+            orders,
+            waiting: Vec::new().into_iter(),
+            writer: OrderWriter::default(),
+            printed,
+            written,
+            keeper: tokio::spawn(keeper.run()),
+            nodes: self.workers.nodes,
+            closing: self.closing,
+            next,
+        })
+    }
+}
+
+/// A worker that is known to the node.
+struct Admitted {
+    worker: WorkerId,
+    ledger: Ledger,
+    reporter: Reporter,
+    incoming: Streaming<v1::FromWorker>,
+    outgoing: Outgoing,
+    orders: mpsc::UnboundedReceiver<Vec<Order>>,
+    /// Orders that did not fit into the last message.
+    waiting: std::vec::IntoIter<Order>,
+    writer: OrderWriter,
+    printed: mpsc::UnboundedSender<Printed>,
+    written: mpsc::UnboundedReceiver<Written>,
+    keeper: JoinHandle<()>,
+    nodes: watch::Receiver<Vec<String>>,
+    closing: watch::Receiver<bool>,
+    /// What is to be said next, orders apart.
+    next: v1::FromNode,
+}
+
+/// How a session ends.
+enum End {
+    /// The worker said good-bye: what it had in hand is lost at once.
+    Parted,
+    /// The stream broke, or had to be ended.
+    Broken(Status),
+}
+
+impl Admitted {
+    async fn run(mut self) -> Status {
+        let end = loop {
+            if let Err(end) = self.turn().await {
+                break end;
+            }
+        };
+        let Admitted { worker, reporter, printed, keeper, .. } = self;
+        let status = match end {
+            End::Parted => {
+                info!(%worker, "a worker says good-bye");
+                reporter.part().await;
+                Status::ok("")
+            }
+            End::Broken(status) => {
+                info!(%worker, why = status.message(), "a worker's stream is gone: it gets nothing more");
+                reporter.leave().await;
+                status
+            }
+        };
+        // What arrived is kept.
+        drop(printed);
+        if keeper.await.is_err() {
+            tracing::error!(%worker, "keeping the output of a worker ended in a panic");
+        }
+        status
+    }
+
+    async fn turn(&mut self) -> Result<(), End> {
+        let speaks = self.waiting.len() > 0 || self.next != v1::FromNode::default();
+        tokio::select! {
+            biased;
+            () = closed(&mut self.closing) => Err(End::Broken(stopping())),
+            permit = self.outgoing.clone().reserve_owned(), if speaks => {
+                let permit = permit.map_err(|_| End::Broken(gone()))?;
+                let message = self.message();
+                permit.send(Ok(message));
+                Ok(())
+            }
+            Some(written) = self.written.recv() => {
+                self.ledger.wrote(written.bytes);
+                self.next.log_acks.extend(written.acks);
+                Ok(())
+            }
+            // While some did not fit, the others wait where they are.
+            orders = self.orders.recv(), if self.waiting.len() == 0 => match orders {
+                Some(orders) => {
+                    self.waiting = orders.into_iter();
+                    Ok(())
+                }
+                None => Err(End::Broken(Status::aborted("the worker came by another stream, or the node stopped"))),
+            },
+            Ok(()) = self.nodes.changed() => {
+                let addresses = self.nodes.borrow_and_update().clone();
+                self.next.nodes = Some(v1::Nodes { addresses });
+                Ok(())
+            }
+            // Last: however much a worker says, it is answered.
+            message = self.incoming.message() => match message {
+                Ok(Some(message)) => self.hear(message).await,
+                Ok(None) => Err(End::Broken(gone())),
+                Err(status) => Err(End::Broken(status)),
+            },
+        }
+    }
+
+    /// All that there is to say, as far as it fits.
+    fn message(&mut self) -> v1::FromNode {
+        let mut message = std::mem::take(&mut self.next);
+        let mut bytes = message.encoded_len();
+        while bytes < MESSAGE_BYTES_FULL {
+            let Some(order) = self.waiting.next() else {
+                // Whatever has arrived since goes along.
+                match self.orders.try_recv() {
+                    Ok(orders) => self.waiting = orders.into_iter(),
+                    Err(_) => break,
+                }
+                continue;
+            };
+            self.ledger.ordered(&order);
+            let order = self.writer.write(order);
+            bytes += order.encoded_len();
+            message.orders.push(order);
+        }
+        message
+    }
+
+    async fn hear(&mut self, message: v1::FromWorker) -> Result<(), End> {
+        let v1::FromWorker { announce, reports, logs, beat, leaving } = message;
+        if announce.is_some() {
+            return Err(refuse("announce: only the first message says who you are"));
+        }
+        for chunk in logs {
+            let chunk = grpc::read_chunk(chunk).map_err(|error| End::Broken(malformed(&error)))?;
+            self.ledger.printed(&chunk).map_err(|why| refuse(&why))?;
+            let is_known = self.ledger.holds(chunk.run, chunk.token);
+            // The keeper lives as long as we do.
+            drop(self.printed.send(Printed { chunk, is_known }));
+        }
+        let mut said = Vec::with_capacity(reports.len());
+        for report in reports {
+            if let Some(report) = grpc::read_report(report).map_err(|error| End::Broken(malformed(&error)))? {
+                self.ledger.judge(&report).map_err(|why| refuse(&why))?;
+                said.push(report);
+            }
+        }
+        if !said.is_empty() && !self.reporter.send(said).await {
+            return Err(End::Broken(stopping()));
+        }
+        self.next.heard = self.next.heard.max(beat);
+        if leaving { Err(End::Parted) } else { Ok(()) }
+    }
+}
+
+fn malformed(error: &Malformed) -> Status {
+    Status::invalid_argument(error.to_string())
+}
+
+fn refuse(why: &str) -> End {
+    End::Broken(Status::invalid_argument(why))
+}
+
+fn gone() -> Status {
+    Status::cancelled("the worker hung up")
+}
+
+fn stopping() -> Status {
+    Status::unavailable("this node is stopping")
+}
+
+async fn closed(closing: &mut watch::Receiver<bool>) {
+    // An error means that the server is gone, which comes to the same.
+    drop(closing.wait_for(|closing| *closing).await);
+}

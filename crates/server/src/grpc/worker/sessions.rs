@@ -1,0 +1,51 @@
+//! The streams that are open, so that a stop can end them and wait for them.
+
+use std::sync::{Mutex, PoisonError};
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tonic::Status;
+
+/// Workers that are connected at once.
+const SESSIONS_MAX: usize = 10_000;
+
+#[derive(Debug)]
+pub(crate) struct Sessions {
+    tasks: Mutex<JoinSet<()>>,
+    closing: watch::Sender<bool>,
+}
+
+impl Default for Sessions {
+    fn default() -> Self {
+        Sessions { tasks: Mutex::default(), closing: watch::Sender::new(false) }
+    }
+}
+
+impl Sessions {
+    pub(super) fn closing(&self) -> watch::Receiver<bool> {
+        self.closing.subscribe()
+    }
+
+    pub(super) fn begin(&self, session: impl Future<Output = ()> + Send + 'static) -> Result<(), Status> {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        while tasks.try_join_next().is_some() {}
+        if tasks.len() >= SESSIONS_MAX {
+            return Err(Status::resource_exhausted(format!(
+                "this node holds {SESSIONS_MAX} workers already"
+            )));
+        }
+        tasks.spawn(session);
+        Ok(())
+    }
+
+    /// Tells every session to end.
+    pub(crate) fn close(&self) {
+        self.closing.send_replace(true);
+    }
+
+    /// Waits until all have.
+    pub(crate) async fn closed(&self) {
+        let mut tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        while tasks.join_next().await.is_some() {}
+    }
+}

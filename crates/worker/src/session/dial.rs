@@ -1,0 +1,122 @@
+//! Reaching a node.
+
+use std::time::Duration;
+
+use punctual_wire::grpc::v1;
+use punctual_wire::grpc::v1::worker_client::WorkerClient;
+use punctual_wire::grpc::{MESSAGE_BYTES_MAX, WORKER_PROTOCOL};
+use tonic::metadata::MetadataValue;
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
+use tonic::{Code, Request, Status, Streaming};
+
+use super::outbox::{Outbox, Outgoing};
+use super::{Refused, Settings};
+
+/// How long a node may take to be there.
+const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// How often an idle connection is looked after, and how long the other side may take to answer: a cut that closes
+/// nothing is noticed within their sum.
+const PING_EVERY: Duration = Duration::from_secs(5);
+const PING_MAX: Duration = Duration::from_secs(5);
+/// What a node may send before we have read it.
+const STREAM_WINDOW: u32 = 2 * 1024 * 1024;
+
+/// Why there is no stream, or no longer.
+#[derive(Debug, Clone)]
+pub(crate) enum Trouble {
+    /// It may be there later.
+    Unreachable(String),
+    /// It will say the same again.
+    Refused(Refused),
+}
+
+pub(crate) struct Dialled {
+    pub(crate) welcome: v1::Welcome,
+    pub(crate) incoming: Streaming<v1::FromNode>,
+}
+
+/// Opens a stream, and waits for the welcome.
+pub(crate) async fn dial(url: &str, settings: &Settings, outbox: &Outbox) -> Result<Dialled, Trouble> {
+    let dialling = async {
+        let channel = connect(url, settings).await?;
+        let mut client = WorkerClient::new(channel)
+            .max_decoding_message_size(MESSAGE_BYTES_MAX)
+            .max_encoding_message_size(MESSAGE_BYTES_MAX);
+        let mut request = Request::new(Outgoing(outbox.clone()));
+        if let Some(token) = &settings.token {
+            let value = MetadataValue::try_from(format!("Bearer {token}"))
+                .map_err(|_| refused(url, "the token is not plain text"))?;
+            request.metadata_mut().insert("authorization", value);
+        }
+        let mut incoming =
+            client.session(request).await.map_err(|status| trouble(url, &status))?.into_inner();
+        let first = incoming.message().await.map_err(|status| trouble(url, &status))?;
+        let welcome = first.and_then(|message| message.welcome);
+        let welcome = welcome.ok_or_else(|| unreachable(url, "it ended the stream without a welcome"))?;
+        if welcome.protocol != WORKER_PROTOCOL {
+            let (theirs, ours) = (welcome.protocol, WORKER_PROTOCOL);
+            let version = &welcome.version;
+            let why =
+                format!("it is version {version} and speaks protocol {theirs}, this worker speaks {ours}");
+            return Err(refused(url, &why));
+        }
+        Ok(Dialled { welcome, incoming })
+    };
+    let late = || unreachable(url, "no answer within ten seconds");
+    tokio::time::timeout(2 * CONNECT_MAX, dialling).await.unwrap_or_else(|_| Err(late()))
+}
+
+async fn connect(url: &str, settings: &Settings) -> Result<Channel, Trouble> {
+    let wrong = |error: &dyn std::fmt::Display| refused(url, &format!("not a URL to dial: {error}"));
+    let mut endpoint = Endpoint::from_shared(url.to_owned()).map_err(|error| wrong(&error))?;
+    if endpoint.uri().scheme_str() == Some("https") {
+        let mut tls = ClientTlsConfig::new().with_native_roots();
+        if let Some(pem) = &settings.ca {
+            tls = tls.ca_certificate(Certificate::from_pem(pem));
+        }
+        endpoint = endpoint.tls_config(tls).map_err(|error| wrong(&error))?;
+    }
+    endpoint
+        .connect_timeout(CONNECT_MAX)
+        .tcp_nodelay(true)
+        .http2_keep_alive_interval(PING_EVERY)
+        .keep_alive_timeout(PING_MAX)
+        .keep_alive_while_idle(true)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(STREAM_WINDOW)
+        .connect()
+        .await
+        .map_err(|error| unreachable(url, &in_full(&error)))
+}
+
+pub(crate) fn trouble(url: &str, status: &Status) -> Trouble {
+    let said = status.message();
+    match status.code() {
+        Code::Unauthenticated | Code::PermissionDenied => refused(url, said),
+        Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange => refused(url, said),
+        Code::Unimplemented => {
+            refused(url, "it does not take workers: is it a Punctual server of this version?")
+        }
+        _ if said.is_empty() => unreachable(url, &in_full(status)),
+        _ => unreachable(url, said),
+    }
+}
+
+fn unreachable(url: &str, why: &str) -> Trouble {
+    Trouble::Unreachable(format!("{url}: {why}"))
+}
+
+fn refused(url: &str, why: &str) -> Trouble {
+    Trouble::Refused(Refused(format!("{url} refuses this worker: {why}")))
+}
+
+/// An error with its causes: the outermost one says only that it failed.
+fn in_full(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,126 @@
+//! The stream to one node, dialled again and again until it is no longer wanted.
+
+use std::hash::Hasher;
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_wire::grpc::{LOG_WINDOW_BYTES, v1};
+use rustc_hash::FxHasher;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::dial::{Dialled, Trouble, dial, trouble};
+use super::outbox::Outbox;
+use super::{LinkId, Settings};
+
+/// The pause before a node is dialled again, doubled up to the longest, less a random part: a thousand workers whose
+/// node came back do not come at once.
+const BACKOFF_MIN: Duration = Duration::from_millis(50);
+const BACKOFF_MAX: Duration = Duration::from_secs(4);
+/// How long a second way to a node that is reached already is left alone.
+const ALIAS_REST: Duration = Duration::from_secs(30);
+
+/// What a link tells the hub.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// The node said who it is. It hears nothing but what is put into this outbox. It is hung up on unless it is wanted:
+    /// it may be reached another way already.
+    Welcomed {
+        welcome: v1::Welcome,
+        outbox: Outbox,
+        wanted: oneshot::Sender<bool>,
+    },
+    Message(v1::FromNode),
+    /// The stream is gone, or there was none.
+    Gone(Trouble),
+}
+
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) id: LinkId,
+    pub(crate) url: String,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) events: mpsc::Sender<(LinkId, Event)>,
+    pub(crate) stop: watch::Receiver<bool>,
+}
+
+impl Link {
+    pub(crate) async fn run(mut self) {
+        let mut failures: u32 = 0;
+        loop {
+            let outbox = Outbox::new(LOG_WINDOW_BYTES);
+            let dialled = tokio::select! {
+                () = stopped(&mut self.stop) => return,
+                dialled = dial(&self.url, &self.settings, &outbox) => dialled,
+            };
+            let (why, rest) = match dialled {
+                Ok(dialled) => match self.carry(dialled, outbox).await {
+                    None => return,
+                    Some(Ended::Unwanted) => (None, ALIAS_REST),
+                    Some(Ended::Gone(why)) => {
+                        failures = 1;
+                        (Some(why), self.backoff(failures))
+                    }
+                },
+                Err(why) => {
+                    failures = failures.saturating_add(1);
+                    (Some(why), self.backoff(failures))
+                }
+            };
+            if let Some(why) = why
+                && self.events.send((self.id, Event::Gone(why))).await.is_err()
+            {
+                return;
+            }
+            tokio::select! {
+                () = stopped(&mut self.stop) => return,
+                () = tokio::time::sleep(rest) => {}
+            }
+        }
+    }
+
+    /// Hands over what the node says, until it says nothing more. None: nobody listens to us.
+    async fn carry(&mut self, dialled: Dialled, outbox: Outbox) -> Option<Ended> {
+        let Dialled { welcome, mut incoming } = dialled;
+        let (wanted, is_wanted) = oneshot::channel();
+        let welcomed = Event::Welcomed { welcome, outbox: outbox.clone(), wanted };
+        self.events.send((self.id, welcomed)).await.ok()?;
+        if !is_wanted.await.ok()? {
+            outbox.close();
+            return Some(Ended::Unwanted);
+        }
+        let why = loop {
+            let message = tokio::select! {
+                message = incoming.message() => message,
+                () = stopped(&mut self.stop) => return None,
+            };
+            match message {
+                Ok(Some(message)) => self.events.send((self.id, Event::Message(message))).await.ok()?,
+                Ok(None) => break Trouble::Unreachable(format!("{}: the node ended the stream", self.url)),
+                Err(status) => break trouble(&self.url, &status),
+            }
+        };
+        outbox.close();
+        Some(Ended::Gone(why))
+    }
+
+    /// Half of the pause is fixed, the other half differs from worker to worker and from time to time.
+    fn backoff(&self, failures: u32) -> Duration {
+        let longest = BACKOFF_MIN.saturating_mul(1 << failures.min(10)).min(BACKOFF_MAX);
+        let mut dice = FxHasher::default();
+        dice.write_u64(self.settings.life);
+        dice.write_u32(failures);
+        dice.write(self.url.as_bytes());
+        let share = u32::try_from(dice.finish() >> 54).unwrap_or(0);
+        longest / 2 + longest / 2 * share / 1024
+    }
+}
+
+enum Ended {
+    Unwanted,
+    Gone(Trouble),
+}
+
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    // An error means that nobody is left to stop us, which comes to the same.
+    drop(stop.wait_for(|stop| *stop).await);
+}

@@ -1,0 +1,102 @@
+//! Working for nodes over the network.
+//!
+//! The worker dials out, one long-lived stream to each scheduling node; it is given one address and hears of the others.
+//! The modules, in reading order: how a node is reached, the stream to it, what is to be said on it, output on its way,
+//! whom each attempt belongs to, which nodes there are, how busy the machine is, and the hub, which ties them to the
+//! worker's loop.
+//!
+//! ```text
+//! worker ──Vec<Report>──▶ hub ──outbox──▶ link ──FromWorker──▶ node
+//!        ◀──Vec<Order>───     ◀──event───      ◀──FromNode────
+//! ```
+//!
+//! A cut stream stops nothing by itself. What runs goes on until the node that assigned it has not heard the worker for
+//! a lease, by the monotonic clock; then it is stopped, because the node has given it up by then.
+
+mod dial;
+mod link;
+mod outbox;
+mod logs;
+mod book;
+mod load;
+mod peers;
+mod hub;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_core::worker::Announcement;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use crate::worker::{Config, Error, Worker};
+use hub::Hub;
+use logs::RemoteLogs;
+
+/// The worker is asked to say that it lives by whoever speaks for it, not by its own clock.
+const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
+/// Batches of reports that wait to be taken.
+const REPORTS_MAX: usize = 64;
+
+/// Which stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct LinkId(pub(crate) u32);
+
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// URLs of scheduling nodes, at least one: the others are heard of.
+    pub servers: Vec<String>,
+    pub token: Option<String>,
+    /// A certificate in PEM to trust beside the machine's own.
+    pub ca: Option<Vec<u8>>,
+    pub name: String,
+    /// Another number each time the process starts, and nobody's guess.
+    pub life: u64,
+    pub version: String,
+    pub announcement: Announcement,
+    /// How long what runs may take to finish once someone asked for the end; then it is stopped.
+    pub drain: Duration,
+}
+
+/// A node said no, and will say so again.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Refused(pub String);
+
+#[derive(Debug, thiserror::Error)]
+pub enum Ended {
+    #[error(transparent)]
+    Worker(#[from] Error),
+    #[error(transparent)]
+    Refused(#[from] Refused),
+}
+
+/// How the session stands.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Status {
+    /// The nodes that give us work.
+    pub nodes: Vec<String>,
+    /// Why the last node that is missing is.
+    pub trouble: Option<String>,
+}
+
+/// Works until it is asked to stop, or until the first node that answers refuses it. `config.logs` and
+/// `config.heartbeat` are the session's to choose.
+pub async fn run(
+    settings: Settings,
+    config: Config,
+    status: watch::Sender<Status>,
+    stop: impl Future<Output = ()>,
+) -> Result<(), Ended> {
+    let (logs, chunks) = RemoteLogs::new();
+    let config = Config { logs: Arc::new(logs), heartbeat: NEVER, ..config };
+    let (reports_in, reports) = mpsc::channel(REPORTS_MAX);
+    let (handle, worker) = Worker::open(config, reports_in).await?;
+    let mut tasks = JoinSet::new();
+    tasks.spawn(worker.run());
+    let hub = Hub::new(Arc::new(settings), handle, reports, chunks, status);
+    let ended = hub.run(stop).await;
+    // Whatever the hub left of it ends with its last handle, which was the hub's.
+    while tasks.join_next().await.is_some() {}
+    Ok(ended?)
+}

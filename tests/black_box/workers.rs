@@ -1,0 +1,143 @@
+//! Workers in processes of their own (R37 to R40, P8, P12; T-04, T-05).
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use punctual_tests::api::RUNS;
+use punctual_tests::wait::{self, SOON};
+use punctual_tests::{Api, Node, Scene, Worker};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+const LEASE: &str = "2s";
+
+/// A node that runs nothing itself.
+fn center(scene: &Scene) -> Node {
+    let mut node = scene
+        .node()
+        .with_env("PUNCTUAL_SLOTS", "0")
+        .with_env("PUNCTUAL_ATTEMPT_LEASE", LEASE)
+        .with_env("PUNCTUAL_DURABILITY", "relaxed");
+    node.start();
+    node
+}
+
+#[track_caller]
+fn worker(scene: &Scene, node: &Node, name: &str, words: &[&str]) -> Worker {
+    let mut worker = Worker::spawn(scene.path(name), name, node.api().address(), words);
+    worker.wait_until_ready();
+    worker
+}
+
+#[track_caller]
+fn submit(api: &Api, shell: &str) -> String {
+    let body = json!({ "task": { "shell": shell } });
+    let answer = api.post(RUNS, &body).expect("the node answers");
+    answer.json()["id"].as_str().expect("a run has an id").to_owned()
+}
+
+#[track_caller]
+fn seen(api: &Api, run: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    wait::until(what, SOON, || {
+        let run = api.get(&format!("{RUNS}/{run}")).expect("the node answers").json();
+        is_so(&run).then_some(run)
+    })
+}
+
+fn ended(api: &Api, run: &str) -> Value {
+    seen(api, run, "the run ends", |run| {
+        !["waiting", "ready", "running"].contains(&run["state"].as_str().unwrap_or_default())
+    })
+}
+
+fn running(api: &Api, run: &str) -> Value {
+    seen(api, run, "the run is under way", |run| run["state"] == "running" && !run["started_at"].is_null())
+}
+
+fn name_of(run: &Value) -> String {
+    run["worker"].as_str().and_then(|worker| worker.split('@').next()).unwrap_or_default().to_owned()
+}
+
+#[test]
+fn two_workers_share_the_runs_of_a_node_that_runs_none_itself() {
+    let scene = Scene::new();
+    let node = center(&scene);
+    let (_a, _b) =
+        (worker(&scene, &node, "a", &["--slots", "2"]), worker(&scene, &node, "b", &["--slots", "2"]));
+    let runs: Vec<String> = (0..12).map(|_| submit(node.api(), "sleep 0.2; echo hi")).collect();
+    let ended: Vec<Value> = runs.iter().map(|run| ended(node.api(), run)).collect();
+    assert!(ended.iter().all(|run| run["state"] == "succeeded" && run["output"] == "hi"), "{ended:#?}");
+    let names: BTreeSet<String> = ended.iter().map(name_of).collect();
+    assert_eq!(names, ["a".to_owned(), "b".to_owned()].into());
+}
+
+#[test]
+fn the_run_of_a_killed_worker_is_tried_again_elsewhere_after_its_lease() {
+    let scene = Scene::new();
+    let node = center(&scene);
+    let mut a = worker(&scene, &node, "a", &[]);
+    let run = submit(node.api(), "test $PUNCTUAL_ATTEMPT = 2 || sleep 1000");
+    assert_eq!(name_of(&running(node.api(), &run)), "a");
+    let _b = worker(&scene, &node, "b", &[]);
+    let killed = wait::now();
+    a.kill();
+    let again = ended(node.api(), &run);
+    // Its lease of two seconds, and two more to notice; the rest is a slow machine's.
+    assert!(killed.elapsed() < Duration::from_secs(8), "{:?}", killed.elapsed());
+    assert_eq!((again["state"].as_str(), again["attempt"].as_u64()), (Some("succeeded"), Some(2)));
+    assert_eq!(name_of(&again), "b");
+}
+
+#[test]
+fn what_a_stopped_worker_says_after_its_lease_is_refused() {
+    let scene = Scene::new();
+    let node = center(&scene);
+    let mut a = worker(&scene, &node, "a", &[]);
+    let run = submit(node.api(), "test $PUNCTUAL_ATTEMPT = 2 || sleep 3; echo $PUNCTUAL_ATTEMPT");
+    assert_eq!(name_of(&running(node.api(), &run)), "a");
+    let _b = worker(&scene, &node, "b", &[]);
+    a.signal(Signal::STOP);
+    let taken = ended(node.api(), &run);
+    assert_eq!((taken["attempt"].as_u64(), taken["output"].as_str()), (Some(2), Some("2")));
+    a.signal(Signal::CONT);
+    // It comes back, tells what it tells, and works on.
+    wait::until_so("the worker is there again", SOON, || {
+        let workers = node.api().get("/api/v1/workers").expect("the node answers").json();
+        workers["items"].as_array().is_some_and(|items| items.len() == 2)
+    });
+    let after = ended(node.api(), &run);
+    assert_eq!(after, taken, "one result, the first one under the newest token");
+    a.signal(Signal::TERM);
+    assert!(a.wait_for_end().success());
+}
+
+#[test]
+fn a_worker_takes_only_what_it_allows_and_ends_cleanly() {
+    let scene = Scene::new();
+    let node = center(&scene);
+    let mut a = worker(&scene, &node, "a", &["--allow", "noop,http", "--label", "disk=ssd"]);
+    let shell = submit(node.api(), "echo hi");
+    let answer = node.api().post(RUNS, &json!({ "task": { "noop": {} } })).expect("the node answers");
+    let noop = answer.json()["id"].as_str().expect("a run has an id").to_owned();
+    assert_eq!(ended(node.api(), &noop)["state"], "succeeded");
+    let shell = node.api().get(&format!("{RUNS}/{shell}")).expect("the node answers").json();
+    assert_ne!(shell["state"], "succeeded", "nobody here takes it");
+    a.signal(Signal::TERM);
+    assert!(a.wait_for_end().success(), "{}", a.printed());
+}
+
+#[test]
+fn a_worker_says_clearly_why_it_cannot_work() {
+    let scene = Scene::new();
+    let node = center(&scene);
+    let _a = worker(&scene, &node, "a", &[]);
+    // The folder of another worker.
+    let mut double = Worker::spawn(scene.path("a"), "b", node.api().address(), &[]);
+    assert_eq!(double.wait_for_end().code(), Some(1));
+    assert!(double.printed().contains("another worker uses"), "{}", double.printed());
+    // Somebody who is not there: it goes on trying, and says so.
+    let mut lost = Worker::spawn(scene.path("lost"), "lost", "http://127.0.0.1:9", &[]);
+    wait::until_so("it says that nobody is there", SOON, || lost.printed().contains("http://127.0.0.1:9"));
+    lost.signal(Signal::TERM);
+    assert!(lost.wait_for_end().success(), "{}", lost.printed());
+}

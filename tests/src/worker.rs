@@ -1,0 +1,81 @@
+//! One `punctual worker` process.
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+use crate::binary;
+use crate::wait::{self, SOON};
+
+#[derive(Debug)]
+pub struct Worker {
+    log: PathBuf,
+    child: Option<Child>,
+}
+
+impl Worker {
+    /// Starts it for a server, with further words of the command line, and waits for nothing.
+    #[track_caller]
+    pub fn spawn(folder: PathBuf, name: &str, server: &str, words: &[&str]) -> Worker {
+        fs::create_dir_all(&folder).expect("a folder of the scene can be made");
+        let log = folder.join("worker.log");
+        let file = OpenOptions::new().create(true).append(true).open(&log).expect("the log can be opened");
+        let mut command = Command::new(binary::path());
+        command.args(["worker", "--name", name, "--server", server, "--data"]).arg(folder.join("data"));
+        command.args(words).env("NO_COLOR", "1").stdin(Stdio::null());
+        command.stdout(file.try_clone().expect("a file can be shared")).stderr(file);
+        let child = command.process_group(0).spawn().expect("the binary can be started");
+        Worker { log, child: Some(child) }
+    }
+
+    /// Waits until it says for whom it works.
+    #[track_caller]
+    pub fn wait_until_ready(&mut self) {
+        wait::until_so("the worker is taken", SOON, || self.printed().contains("takes up to"));
+    }
+
+    /// What it has printed so far.
+    pub fn printed(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).expect("the worker can be signalled");
+    }
+
+    /// kill -9: no good-bye.
+    #[track_caller]
+    pub fn kill(&mut self) {
+        self.signal(Signal::KILL);
+        self.wait_for_end();
+    }
+
+    #[track_caller]
+    pub fn wait_for_end(&mut self) -> ExitStatus {
+        let status = wait::until("the worker ends", SOON, || {
+            let child = self.child.as_mut().expect("the worker is running");
+            child.try_wait().expect("a child can be asked")
+        });
+        self.child = None;
+        status
+    }
+
+    fn pid(&self) -> Pid {
+        let child = self.child.as_ref().expect("the worker is running");
+        Pid::from_raw(child.id().cast_signed()).expect("a child has a pid")
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if self.child.is_some() {
+            let _ = kill_process_group(self.pid(), Signal::KILL);
+        }
+        if let Some(mut child) = self.child.take() {
+            let _ = child.wait();
+        }
+    }
+}
