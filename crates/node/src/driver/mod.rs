@@ -198,6 +198,8 @@ pub struct Driver {
     /// What the reports that wait weigh, those for shards without a leader included.
     unheard_bytes: usize,
     joining: VecDeque<Joining>,
+    /// Workers that said good-bye, until their last words are taken.
+    parting: Vec<WorkerId>,
     /// Engine time: it never runs back.
     now: Timestamp,
     /// Elapsed time: it goes on whatever is done to the clock.
@@ -300,6 +302,7 @@ impl Driver {
             reports: VecDeque::new(),
             unheard_bytes: 0,
             joining: VecDeque::new(),
+            parting: Vec::new(),
             now,
             elapsed: now,
             lasted: Lasted { since: now, total: Duration::ZERO, seen: moment.elapsed, look: None },
@@ -326,6 +329,7 @@ impl Driver {
             }
             Input::Joined { worker, announced, holding } => {
                 self.joining.retain(|joining| joining.worker != worker);
+                self.parting.retain(|parting| *parting != worker);
                 // Whatever it lent before it came anew is no longer ours.
                 self.pool.roster.leave(&worker);
                 self.joining.push_back(Joining { worker, announced, holding, said: Vec::new() });
@@ -336,9 +340,8 @@ impl Driver {
             }
             Input::Parted { worker } => {
                 self.joining.retain(|joining| joining.worker != worker);
-                for (run, token) in self.pool.roster.part(&worker) {
-                    self.lose(run, token);
-                }
+                self.pool.roster.leave(&worker);
+                self.parting.push(worker);
             }
             Input::Reports { worker, reports } => self.hear(&worker, reports),
             Input::Renewed { result } => self.renewed(result),

@@ -35,6 +35,7 @@ impl Driver {
         if self.pool.is_behind() || !self.owes_timers() {
             self.take_reports();
         }
+        self.part_workers();
         self.dispatch();
         self.tell_waiting();
         self.ask_for_rows();
@@ -157,7 +158,21 @@ impl Driver {
         self.reports = later;
     }
 
-    pub(super) fn lose(&mut self, run: RunId, token: Token) {
+    /// What a worker had in hand when it said good-bye is given elsewhere, once its last outcomes are taken.
+    fn part_workers(&mut self) {
+        let parting = std::mem::take(&mut self.parting);
+        for worker in parting {
+            if self.reports.iter().any(|(theirs, _)| *theirs == worker) {
+                self.parting.push(worker);
+                continue;
+            }
+            for (run, token) in self.pool.roster.part(&worker) {
+                self.lose(run, token);
+            }
+        }
+    }
+
+    fn lose(&mut self, run: RunId, token: Token) {
         let event = Event::Lost { run, token };
         match self.slot(run.shard()) {
             Some(slot) if slot.is_elsewhere() || slot.leaving.is_some() => {}
