@@ -58,16 +58,22 @@ async fn a_worker_whose_node_came_back_is_adopted_and_its_outcome_taken() {
     let mut worker = Worker::start(&[&center.address], Wanted::default());
     worker.works_for(1).await;
     // One ends while nobody is there to hear it, the other when somebody is there again.
-    let early = center.submit(attempts(shell("sleep 0.5; echo early"), 1)).await;
-    let late = center.submit(attempts(shell("sleep 3; echo late"), 1)).await;
-    center.running(early).await;
+    let late = center.submit(attempts(shell("sleep 6; echo late"), 1)).await;
     center.running(late).await;
+    let early = center.submit(attempts(shell("echo go; sleep 1; echo early"), 1)).await;
+    within("the early one begins", async {
+        while center.printed(early).await.is_empty() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
     let address = center.address.clone();
     center.shut_down().await;
     worker.works_for(0).await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    // The outage itself: the early one ends in it.
+    tokio::time::sleep(Duration::from_millis(1500)).await;
     let center = Center::start(Setting { store, lease, address, ..Setting::default() }).await;
-    for (run, output) in [(early, "early"), (late, "late")] {
+    for (run, output) in [(early, "go\nearly"), (late, "late")] {
         let ended = center.ended(run).await;
         assert_eq!((ended.state.0, ended.attempt), (Status::Succeeded, 1));
         assert_eq!(ended.output.as_deref(), Some(output));
