@@ -82,6 +82,11 @@ pub enum Report {
         token: Token,
         outcome: Outcome,
     },
+    /// The worker takes nothing more, and has not begun this: another may.
+    Declined {
+        run: RunId,
+        token: Token,
+    },
     /// All the slots that the worker has lent to this node since it joined.
     Lent {
         total: u64,
@@ -101,9 +106,10 @@ impl Report {
     /// The run that it is about; none: the worker speaks of itself.
     pub fn run(&self) -> Option<RunId> {
         match self {
-            Report::Started { run, .. } | Report::Progress { run, .. } | Report::Finished { run, .. } => {
-                Some(*run)
-            }
+            Report::Started { run, .. }
+            | Report::Progress { run, .. }
+            | Report::Finished { run, .. }
+            | Report::Declined { run, .. } => Some(*run),
             Report::Alive { .. } | Report::Lent { .. } | Report::Recall { .. } | Report::Load { .. } => None,
         }
     }

@@ -1,5 +1,7 @@
 //! A job: what someone asked for, in all its revisions, and how far its schedule has been carried out.
 
+pub mod route;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +18,8 @@ use crate::schedule::calendar::Calendar;
 use crate::schedule::{self, Keeping, Schedule, When};
 use crate::task::{self, Params, Task};
 use crate::template::{Scope, Template, Values};
+
+pub use route::{Route, Strategy};
 
 /// A job as the store keeps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -63,6 +67,9 @@ pub struct Definition {
     pub dead_letter: bool,
     pub keep: Keep,
     pub description: String,
+    /// Last, because it came last: a definition without it is one of an earlier version.
+    #[serde(default)]
+    pub route: Route,
 }
 
 impl Definition {
@@ -83,6 +90,7 @@ impl Definition {
             dead_letter: true,
             keep: Keep::default(),
             description: String::new(),
+            route: Route::default(),
         }
     }
 }
@@ -344,6 +352,7 @@ impl Definition {
             })?;
         }
         self.check_task()?;
+        self.route.check()?;
         self.check_numbers()
     }
 

@@ -5,7 +5,7 @@
 //!  waiting ───────────▶ ready ───────────────▶ running ───────────▶ succeeded
 //!   ▲ ▲ │                │ │                    │ │ │
 //!   │ │ │      held      │ │                    │ │ └─ failed, lost: attempts used up ─▶ failed, timed_out
-//!   │ └─┼────────────────┘ │                    │ └─── cancelling, then it ended ──────▶ cancelled
+//!   │ └─┼────────────────┘ │ ◀── moved ─────────┤ └─── cancelling, then it ended ──────▶ cancelled
 //!   │   │                  └─ cancel ─────────┐ │
 //!   │   └─ cancel ─▶ cancelled, skip ─▶ skipped │
 //!   └────────────── failed or lost, attempts left
@@ -159,6 +159,8 @@ pub enum Reason {
     LostAtMostOnce,
     /// Its worker vanished too often: the run may be what kills it.
     LostTooOften,
+    /// It is ready, and no worker that is here takes it.
+    NoWorkerFits,
 }
 
 impl fmt::Display for Reason {
@@ -173,6 +175,9 @@ impl fmt::Display for Reason {
             Reason::Cancelled(Cause::Outdated) => "its attempt was given up",
             Reason::LostAtMostOnce => "its worker was lost, and it may run at most once",
             Reason::LostTooOften => "its worker was lost too often",
+            Reason::NoWorkerFits => {
+                "no worker that is here takes it: none allows its kind of task and bears the labels of its `route.selector`"
+            }
         })
     }
 }
@@ -250,6 +255,10 @@ pub enum What {
     Failed,
     Lost,
     Skipped,
+    /// The worker that its route names first had no free slot, so it goes to another.
+    PassedOver,
+    /// Its worker takes nothing more and had not begun: it goes to another.
+    Moved,
 }
 
 impl What {
@@ -264,6 +273,8 @@ impl What {
             What::Failed => "failed",
             What::Lost => "lost",
             What::Skipped => "skipped",
+            What::PassedOver => "passed_over",
+            What::Moved => "moved",
         }
     }
 }
@@ -288,6 +299,12 @@ pub enum Event {
         token: Token,
     },
     Skipped(Reason),
+    /// Its first choice of a worker is full.
+    PassedOver,
+    /// Its worker gives it back, and has not begun.
+    Declined {
+        token: Token,
+    },
 }
 
 /// An event that the table has no arrow for: an outdated token, or a run that has moved on.
@@ -389,6 +406,7 @@ impl Run {
 
     /// Moves the run along one arrow of the diagram, and leaves an entry of it.
     pub fn apply(&mut self, event: Event, definition: &Definition, now: Timestamp) -> Result<(), Refused> {
+        let was_unfit = self.reason == Some(Reason::NoWorkerFits);
         let (next, what) = match (&self.state, event) {
             (State::Waiting { .. }, Event::Due) => (State::Ready { since: now }, What::Due),
             (State::Waiting { .. } | State::Ready { .. }, Event::Held(wait)) => {
@@ -434,8 +452,20 @@ impl Run {
                 self.losses += 1;
                 self.after_loss(cancelling, definition, now)
             }
+            (State::Ready { since }, Event::PassedOver) => (State::Ready { since: *since }, What::PassedOver),
+            (State::Running { token, cancelling, .. }, Event::Declined { token: declined })
+                if *token == declined =>
+            {
+                match *cancelling {
+                    None => (State::Ready { since: now }, What::Moved),
+                    cancelling => self.after_failure(cancelling, definition, now),
+                }
+            }
             (from, _) => return Err(Refused { run: self.id, from: from.status() }),
         };
+        if was_unfit && self.reason == Some(Reason::NoWorkerFits) {
+            self.reason = None;
+        }
         self.state = next;
         let to = self.status();
         if to.is_terminal() {

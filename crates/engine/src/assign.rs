@@ -9,12 +9,49 @@ use std::sync::Arc;
 
 use punctual_core::Timestamp;
 use punctual_core::attempt::{Assignment, Order};
+use punctual_core::hash;
 use punctual_core::ids::{RunId, Token, WorkerId};
-use punctual_core::run::{Cause, Event, Origin, State};
+use punctual_core::job::Strategy;
+use punctual_core::run::{Cause, Event, Origin, Reason, State};
 
 use crate::Shard;
 use crate::event::Context;
+use crate::memory::LiveRun;
+use crate::pool::{Class, Joining, Match, Wish};
 use crate::shard::Deadline;
+
+fn class_of(live: &LiveRun) -> Class {
+    let selector = &live.definition.route.selector;
+    let selector = (!selector.is_empty()).then(|| Arc::clone(selector));
+    Class { kind: live.definition.task.kind(), selector, pin: None }
+}
+
+/// None: any worker that fits will do, and the least loaded is the best.
+fn wish_of(live: &LiveRun) -> Option<Wish> {
+    let (run, route) = (&live.run, &live.definition.route);
+    if route.strategy == Strategy::LeastLoaded {
+        return None;
+    }
+    let key = if route.strategy.goes_by_key() { key_of(live) } else { 0 };
+    let before = run.earlier.iter().map(|earlier| &earlier.worker).chain(&run.worker);
+    let avoid = if route.strategy == Strategy::Failover {
+        before.map(|worker| Arc::from(worker.name())).collect()
+    } else {
+        Vec::new()
+    };
+    Some(Wish::new(route.strategy, run.job(), key, avoid))
+}
+
+/// What a run belongs to; without a key of its own, to its job, and without a job to nothing else.
+fn key_of(live: &LiveRun) -> u64 {
+    let run = &live.run;
+    let params = run.params.as_ref().unwrap_or(&live.definition.params);
+    match (live.definition.route.key_for(params, run.due), run.job()) {
+        (Some(key), _) => hash::stable(&[run.namespace.as_str().as_bytes(), key.as_bytes()]),
+        (None, Some(job)) => hash::mix(job.0.unsigned_abs()),
+        (None, None) => hash::mix(run.id.0.unsigned_abs()),
+    }
+}
 
 /// Whether an assignment uses a credit up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,13 +62,37 @@ enum Offer {
 }
 
 impl Shard {
+    /// From now on the run waits for a worker. One that no worker fits says so.
     pub(crate) fn join_line(&mut self, run: RunId, since: Timestamp, cx: &mut Context<'_>) {
-        if let Some(live) = self.runs.get(&run) {
-            cx.pool.line.join(live.run.priority, since, run);
+        let Some(live) = self.runs.get_mut(&run) else { return };
+        let joining =
+            Joining { run, priority: live.run.priority, since, class: class_of(live), wish: wish_of(live) };
+        if !cx.pool.join_line(joining) {
+            Arc::make_mut(&mut live.run).reason = Some(Reason::NoWorkerFits);
         }
     }
 
-    pub(crate) fn assign(&mut self, run: RunId, worker: WorkerId, cx: &mut Context<'_>) {
+    pub(crate) fn leave_line(&mut self, run: RunId, priority: u8, since: Timestamp, cx: &mut Context<'_>) {
+        if let Some(live) = self.runs.get(&run) {
+            cx.pool.leave_line(class_of(live), priority, since, run);
+        }
+    }
+
+    /// Workers have come or gone, and a run that waits has now one that fits it, or none.
+    pub(crate) fn note_fit(&mut self, run: RunId, fits: bool, cx: &mut Context<'_>) {
+        let Some(live) = self.runs.get_mut(&run) else { return };
+        let said_so = live.run.reason == Some(Reason::NoWorkerFits);
+        if matches!(live.run.state, State::Ready { .. }) && said_so == fits {
+            Arc::make_mut(&mut live.run).reason = (!fits).then_some(Reason::NoWorkerFits);
+            self.note_lazily(run, cx.elapsed);
+        }
+    }
+
+    pub(crate) fn assign(&mut self, given: Match, cx: &mut Context<'_>) {
+        let Match { run, worker, passed_over } = given;
+        if passed_over {
+            self.transition(run, Event::PassedOver, cx);
+        }
         let Some(live) = self.runs.get(&run) else { return };
         let token = live.run.token.next(self.epoch);
         if !self.transition(run, Event::Assigned { worker: worker.clone(), token }, cx) {

@@ -6,6 +6,7 @@ use punctual_core::command::{Answer, Command, Refusal};
 use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
 
 use crate::Pool;
+use crate::pool::Match;
 
 /// Whom an answer goes to. The shard only hands it back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,9 +28,11 @@ pub enum Event {
         token: Token,
     },
     /// A slot is free for this ready run.
-    Assign {
+    Assign(Match),
+    /// A worker that fits this ready run has come, or the last one has gone.
+    Fits {
         run: RunId,
-        worker: WorkerId,
+        fits: bool,
     },
     /// Time has passed: at most `limit` timers are acted upon.
     Tick {

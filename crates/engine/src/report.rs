@@ -42,6 +42,11 @@ impl Shard {
                 }
                 cx.order(worker.clone(), Order::Acknowledge { run, token });
             }
+            Report::Declined { run, token } => {
+                if !self.transition(run, Event::Declined { token }, cx) {
+                    cx.pool.stale_reports += 1;
+                }
+            }
             // The roster heard it: what a worker says of itself is no shard's.
             Report::Alive { .. } | Report::Lent { .. } | Report::Recall { .. } | Report::Load { .. } => {}
         }

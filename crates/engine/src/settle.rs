@@ -54,10 +54,10 @@ impl Shard {
                 }
             }
             State::Ready { since } => {
-                cx.pool.line.leave(priority, *since, run);
                 if let Some(job) = job {
                     job.placed -= 1;
                 }
+                self.leave_line(run, priority, *since, cx);
             }
             State::Running { worker, .. } if !matches!(after, State::Running { .. }) => {
                 cx.pool.roster.give_back(worker, run);

@@ -167,7 +167,8 @@ impl Shard {
             }
             Event::Report { worker, report } => self.report(&worker, report, cx),
             Event::Lost { run, token } => self.lost(run, token, cx),
-            Event::Assign { run, worker } => self.assign(run, worker, cx),
+            Event::Assign(given) => self.assign(given, cx),
+            Event::Fits { run, fits } => self.note_fit(run, fits, cx),
             Event::Tick { limit } => self.tick(limit, cx),
         }
     }

@@ -10,6 +10,7 @@ mod retry;
 mod timeout_and_cancel;
 mod progress;
 mod priority;
+mod routing;
 mod keys;
 mod edits;
 mod calendars;

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use punctual_core::command::{Answer, Command, Refusal};
-use punctual_core::ids::RunId;
-use punctual_core::ids::ShardId;
+use punctual_core::ids::{RunId, ShardId};
 use punctual_core::log::{CUT_MARK, Chunk, Stream};
+use punctual_core::worker::Announcement;
+use punctual_engine::pool::Load;
 use punctual_store::{Session, Store};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
@@ -76,6 +77,9 @@ pub struct WorkerStatus {
     pub id: String,
     pub slots: usize,
     pub busy: usize,
+    pub announced: Arc<Announcement>,
+    /// How busy its machine is; none: it did not say.
+    pub load: Option<Load>,
 }
 
 #[derive(Debug, Clone)]

@@ -611,6 +611,8 @@ impl Carrier {
                     id: worker.id.to_string(),
                     slots: worker.announced.slots as usize,
                     busy: worker.busy,
+                    announced: Arc::clone(worker.announced),
+                    load: worker.load,
                 })
                 .collect(),
         };

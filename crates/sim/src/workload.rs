@@ -10,7 +10,7 @@ use std::time::Duration;
 use punctual_core::Timestamp;
 use punctual_core::command::{Command, Expect, Key, PutJob, RetryRun, RunJob, Submit};
 use punctual_core::ids::RunId;
-use punctual_core::job::{Definition, Misfire, MisfirePolicy, Overlap, Unique};
+use punctual_core::job::{Definition, Misfire, MisfirePolicy, Overlap, Route, Strategy, Unique};
 use punctual_core::name::{Name, Namespace};
 use punctual_core::retry::{Backoff, Retry};
 use punctual_core::schedule::calendar::{Calendar, Days, Weekday, Weekly};
@@ -150,6 +150,10 @@ impl People {
             running_max: dice.one_in(4).then(|| u32::try_from(1 + dice.below(3)).unwrap_or(1)),
             unique: dice.one_in(8).then(|| Unique { key: "unique".to_owned(), kept: kept(dice) }),
             dead_letter: !dice.one_in(4),
+            route: Route {
+                strategy: *dice.pick(&Strategy::ALL).unwrap_or(&Strategy::Local),
+                ..Route::default()
+            },
             ..Definition::of(Task::Noop)
         }
     }

@@ -5,20 +5,27 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use postcard::ser_flavors::Flavor;
 use punctual_core::change::{Batch, Change, RowKey};
-use punctual_core::job::{Definition, Job};
+use punctual_core::ids::{JobId, RunId};
+use punctual_core::job::{Definition, Job, Keep, Misfire, Overlap, Route, Unique};
 use punctual_core::log::Stream;
-use punctual_core::name::Name;
+use punctual_core::name::{Name, Namespace};
+use punctual_core::retry::Retry;
 use punctual_core::run::{Run, Status};
-use serde::Serialize;
+use punctual_core::schedule::Schedule;
+use punctual_core::task::{Params, Task};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
 
 /// The first byte of a run's body. A change of `core::run::Run` needs a new one, and a reader for the old.
-const RUN_VERSION: u8 = 2;
+const RUN_VERSION: u8 = 3;
+/// Before definitions had a route, which stands last in them: it is put there.
+const RUN_VERSION_2: u8 = 2;
 /// Before runs kept what their earlier attempts left behind, which stands last: none of them is one byte more.
 const RUN_VERSION_1: u8 = 1;
 
@@ -34,13 +41,51 @@ pub(crate) fn read_run(body: &[u8]) -> Result<Arc<Run>> {
         Some((&RUN_VERSION, rest)) => {
             postcard::from_bytes(rest).map(Arc::new).map_err(|error| cannot_read(&error))
         }
-        Some((&RUN_VERSION_1, rest)) => {
-            let whole = [rest, &[0]].concat();
-            postcard::from_bytes(&whole).map(Arc::new).map_err(|error| cannot_read(&error))
-        }
+        Some((&RUN_VERSION_2, rest)) => read_run_2(rest),
+        Some((&RUN_VERSION_1, rest)) => read_run_2(&[rest, &[0]].concat()),
         Some((version, _)) => Err(cannot_read(&format!("a run of version {version}"))),
         None => Err(cannot_read(&"a run without a body")),
     }
+}
+
+/// Only a run without a job carries its definition: where that ends, the default route is put in.
+fn read_run_2(body: &[u8]) -> Result<Arc<Run>> {
+    let read = |body: &[u8]| postcard::from_bytes(body).map(Arc::new).map_err(|error| cannot_read(&error));
+    let ((_, _, origin), rest): ((RunId, Namespace, Origin2), &[u8]) =
+        postcard::take_from_bytes(body).map_err(|error| cannot_read(&error))?;
+    if matches!(origin, Origin2::Job { .. }) {
+        return read(body);
+    }
+    let route = postcard::to_allocvec(&Route::default()).map_err(|error| cannot_write(&error))?;
+    let (before, _) = body.split_at(body.len() - rest.len());
+    read(&[before, &route, rest].concat())
+}
+
+/// [`punctual_core::run::Origin`] as the second version of a run has it: only its length matters.
+#[derive(Deserialize)]
+#[expect(dead_code, reason = "read for its length")]
+enum Origin2 {
+    Job { id: JobId, name: Name, revision: u32 },
+    AdHoc(Definition2),
+}
+
+#[derive(Deserialize)]
+#[expect(dead_code, reason = "read for its length")]
+struct Definition2 {
+    schedules: Vec<Schedule>,
+    task: Task,
+    params: Params,
+    timeout: Option<Duration>,
+    retry: Retry,
+    at_most_once: bool,
+    overlap: Overlap,
+    misfire: Misfire,
+    priority: u8,
+    running_max: Option<u32>,
+    unique: Option<Unique>,
+    dead_letter: bool,
+    keep: Keep,
+    description: String,
 }
 
 pub(crate) fn json(value: &impl Serialize) -> Result<String> {
@@ -138,10 +183,7 @@ impl Flavor for Appended<'_> {
 #[cfg(test)]
 mod tests {
     use punctual_core::Timestamp;
-    use punctual_core::ids::RunId;
-    use punctual_core::name::Namespace;
     use punctual_core::run::{Origin, Trigger};
-    use punctual_core::task::Task;
 
     use super::*;
 
@@ -159,10 +201,31 @@ mod tests {
         assert_eq!(*read_run(&buffer).unwrap(), run());
     }
 
+    /// A run as it was written before there were routes.
+    fn of_version_2(run: &Run) -> Vec<u8> {
+        let mut whole = Vec::new();
+        write_run(run, &mut whole).unwrap();
+        whole[0] = RUN_VERSION_2;
+        if let Origin::AdHoc(definition) = &run.origin {
+            let body = postcard::to_allocvec(definition).unwrap();
+            let route = postcard::to_allocvec(&definition.route).unwrap();
+            let at = whole.windows(body.len()).position(|window| window == body).unwrap();
+            whole.drain(at + body.len() - route.len()..at + body.len());
+        }
+        whole
+    }
+
+    #[test]
+    fn a_run_of_the_second_version_has_the_default_route() {
+        let job = Origin::Job { id: JobId(9), name: "nightly".parse().unwrap(), revision: 3 };
+        for run in [run(), Run { origin: job, ..run() }] {
+            assert_eq!(*read_run(&of_version_2(&run)).unwrap(), run);
+        }
+    }
+
     #[test]
     fn a_run_of_the_first_version_has_no_earlier_attempts() {
-        let mut buffer = Vec::new();
-        write_run(&run(), &mut buffer).unwrap();
+        let mut buffer = of_version_2(&run());
         assert_eq!(buffer.pop(), Some(0));
         buffer[0] = RUN_VERSION_1;
         assert_eq!(*read_run(&buffer).unwrap(), run());

@@ -252,6 +252,16 @@ impl Attempts {
         self.settled.insert(run, token);
     }
 
+    /// Gives back what has not begun: another worker may take it.
+    pub(crate) fn decline_waiting(&mut self) -> Vec<Report> {
+        let line = std::mem::take(&mut self.line);
+        let declined = line.into_iter().filter_map(|run| {
+            let InHand { token, .. } = self.take(run)?;
+            Some(Report::Declined { run, token })
+        });
+        declined.collect()
+    }
+
     pub(crate) fn stop_all(&mut self) {
         let runs: Vec<RunId> = self.running.keys().copied().collect();
         for run in runs {
@@ -464,6 +474,17 @@ mod tests {
         end(&mut attempts, 1);
         attempts.give_up(RunId(1), Token(2));
         assert_eq!(attempts.in_hand(), [(RunId(1), Token(2))], "an outcome is kept");
+    }
+
+    #[test]
+    fn what_waits_in_line_is_given_back_and_what_runs_is_not() {
+        let mut attempts = Attempts::new(1);
+        begin(&mut attempts, 1, 1);
+        attempts.assign(assignment(2, 7));
+        assert_eq!(attempts.decline_waiting(), [Report::Declined { run: RunId(2), token: Token(7) }]);
+        assert_eq!(attempts.in_hand(), [(RunId(1), Token(1))]);
+        end(&mut attempts, 1);
+        assert_eq!(attempts.next_ready(), None);
     }
 
     #[test]

@@ -285,6 +285,8 @@ impl Worker {
 
     async fn shut_down(mut self) {
         self.orders.close();
+        self.lender.drain();
+        self.outbox.extend(self.attempts.decline_waiting());
         self.attempts.stop_all();
         loop {
             tokio::select! {

@@ -34,6 +34,8 @@ impl Scope {
     pub const TASK: Scope = Scope { variables: &[PARAMS, DUE, STARTED, RUN, JOB] };
     /// What is known before there is a run.
     pub const KEY: Scope = Scope { variables: &[PARAMS] };
+    /// What is known when a run looks for a worker.
+    pub const ROUTE: Scope = Scope { variables: &[PARAMS, DUE] };
     /// What is known when a response has come.
     pub const RESPONSE: Scope = Scope {
         variables: &[
@@ -104,6 +106,11 @@ impl Values {
     /// For [`Scope::KEY`].
     pub fn of_params(given: &Params) -> Values {
         Values::default().with("params", params(given))
+    }
+
+    /// For [`Scope::ROUTE`].
+    pub fn of_params_and_due(given: &Params, due: Timestamp) -> Values {
+        Values::of_params(given).with("due", Value::instant(due))
     }
 
     #[must_use]

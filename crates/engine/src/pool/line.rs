@@ -1,52 +1,234 @@
-//! The line of ready runs: priority first, then who was ready first, then the older id.
+//! The lines of ready runs: in each of them priority first, then who was ready first, then the older id.
+//!
+//! Runs that the same workers fit stand in one line, so that one which nobody here takes holds up nobody else. There are
+//! as many lines as there are different needs, not as there are runs: a million runs of the default route stand in one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use punctual_core::Timestamp;
-use punctual_core::ids::{RunId, ShardId};
+use punctual_core::ids::{JobId, RunId, ShardId, WorkerId};
+use punctual_core::job::Strategy;
+use punctual_core::job::route::Labels;
 use punctual_core::limits::PRIORITY_MAX;
+use punctual_core::task::Kind;
+use punctual_core::worker::Announcement;
+use rustc_hash::FxHashMap;
+
+pub(super) type Place = (u8, Timestamp, RunId);
 
 #[derive(Debug, Default)]
-pub struct Line {
-    runs: BTreeSet<(u8, Timestamp, RunId)>,
+pub struct Lines {
+    lines: BTreeMap<Class, Line>,
+    /// Of the runs that want more than any worker that fits.
+    wishes: FxHashMap<RunId, Wish>,
+    len: usize,
 }
 
-fn place(priority: u8, since: Timestamp, run: RunId) -> (u8, Timestamp, RunId) {
+#[derive(Debug, Default)]
+pub(super) struct Line {
+    pub(super) runs: BTreeSet<Place>,
+    /// Whether a worker that is here fits, as far as was told.
+    pub(super) fits: bool,
+}
+
+/// What makes workers fit.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Class {
+    pub kind: Kind,
+    /// None: no label is asked for.
+    pub selector: Option<Arc<Labels>>,
+    /// The one worker that it must be.
+    pub pin: Option<WorkerId>,
+}
+
+/// What a run wants of the choice between workers that fit.
+#[derive(Debug, Clone)]
+pub struct Wish {
+    pub strategy: Strategy,
+    /// Whose routing memory counts; none: that of all runs without a job.
+    pub job: Option<JobId>,
+    /// What it belongs to, as a hash.
+    pub key: u64,
+    /// The names of the workers on which attempts of it have ended badly.
+    pub avoid: Vec<Arc<str>>,
+    pub(super) place: Place,
+    pub(super) pin: Option<WorkerId>,
+}
+
+impl Wish {
+    pub fn new(strategy: Strategy, job: Option<JobId>, key: u64, avoid: Vec<Arc<str>>) -> Self {
+        Wish { strategy, job, key, avoid, place: (0, Timestamp::default(), RunId(0)), pin: None }
+    }
+}
+
+/// A ready run on its way into the line.
+#[derive(Debug)]
+pub struct Joining {
+    pub run: RunId,
+    pub priority: u8,
+    pub since: Timestamp,
+    pub class: Class,
+    /// None: the least loaded will do.
+    pub wish: Option<Wish>,
+}
+
+pub(super) fn place(priority: u8, since: Timestamp, run: RunId) -> Place {
     (PRIORITY_MAX.saturating_sub(priority), since, run)
 }
 
-impl Line {
-    pub fn join(&mut self, priority: u8, since: Timestamp, run: RunId) {
-        self.runs.insert(place(priority, since, run));
+impl Class {
+    pub(super) fn fits(&self, worker: &WorkerId, announced: &Announcement) -> bool {
+        announced.kinds.contains(self.kind)
+            && self.pin.as_ref().is_none_or(|pin| pin == worker)
+            && self.selector.as_ref().is_none_or(|selector| {
+                selector.iter().all(|(name, value)| announced.labels.get(name) == Some(value))
+            })
+    }
+}
+
+impl Lines {
+    /// Takes a run in; whether a worker that is here fits it is what `fits` says of a new line.
+    pub(super) fn join(&mut self, joining: Joining, fits: impl FnOnce(&Class) -> bool) -> bool {
+        let Joining { run, priority, since, mut class, wish } = joining;
+        let place = place(priority, since, run);
+        if let Some(mut wish) = wish {
+            class.pin.clone_from(&wish.pin);
+            wish.place = place;
+            self.wishes.insert(run, wish);
+        }
+        self.insert(class, place, fits)
     }
 
-    pub fn leave(&mut self, priority: u8, since: Timestamp, run: RunId) {
-        self.runs.remove(&place(priority, since, run));
+    fn insert(&mut self, class: Class, place: Place, fits: impl FnOnce(&Class) -> bool) -> bool {
+        let line = match self.lines.entry(class) {
+            std::collections::btree_map::Entry::Occupied(line) => line.into_mut(),
+            std::collections::btree_map::Entry::Vacant(line) => {
+                let fits = fits(line.key());
+                line.insert(Line { runs: BTreeSet::new(), fits })
+            }
+        };
+        self.len += usize::from(line.runs.insert(place));
+        line.fits
     }
 
-    pub fn first(&self) -> Option<RunId> {
-        self.runs.first().map(|(_, _, run)| *run)
+    pub(super) fn leave(&mut self, mut class: Class, priority: u8, since: Timestamp, run: RunId) {
+        if let Some(wish) = self.wishes.remove(&run) {
+            class.pin = wish.pin;
+        }
+        self.remove(&class, place(priority, since, run));
     }
 
-    /// The highest priority in the line.
-    pub(super) fn priority(&self) -> Option<u8> {
-        self.runs.first().map(|(place, _, _)| PRIORITY_MAX - place)
+    fn remove(&mut self, class: &Class, place: Place) {
+        let Some(line) = self.lines.get_mut(class) else { return };
+        self.len -= usize::from(line.runs.remove(&place));
+        if line.runs.is_empty() {
+            self.lines.remove(class);
+        }
     }
 
-    pub(super) fn pop_first(&mut self) {
-        self.runs.pop_first();
+    /// The line whose first run goes before those of all others that `may` lets through.
+    pub(super) fn first(&self, mut may: impl FnMut(&Class) -> bool) -> Option<(&Class, RunId)> {
+        let mut best: Option<(&Class, Place)> = None;
+        let mut shut: Vec<&Class> = Vec::new();
+        loop {
+            for (class, line) in self.lines.iter().filter(|(_, line)| line.fits) {
+                let Some(first) = line.runs.first() else { continue };
+                if best.is_none_or(|(_, place)| *first < place) && !shut.contains(&class) {
+                    best = Some((class, *first));
+                }
+            }
+            let (class, (_, _, run)) = best?;
+            if may(class) {
+                return Some((class, run));
+            }
+            shut.push(class);
+            best = None;
+        }
     }
 
+    /// The first of a line is no longer in it, whatever comes of it.
+    pub(super) fn pop_first(&mut self, class: &Class) {
+        if let Some(first) = self.lines.get(class).and_then(|line| line.runs.first().copied()) {
+            self.wishes.remove(&first.2);
+            self.remove(class, first);
+        }
+    }
+
+    pub(super) fn wish(&self, run: RunId) -> Option<&Wish> {
+        self.wishes.get(&run)
+    }
+
+    /// Puts every run that belongs to one worker into the line of the one that it belongs to now.
+    pub(super) fn pin_again(&mut self, pin: impl Fn(&Class, &Wish) -> Option<WorkerId>) {
+        let sticky = self.wishes.iter().filter(|(_, wish)| wish.strategy == Strategy::Sticky);
+        let mut runs: Vec<RunId> = sticky.map(|(run, _)| *run).collect();
+        if runs.is_empty() {
+            return;
+        }
+        runs.sort_unstable();
+        let classes: Vec<Class> = self.lines.keys().cloned().collect();
+        for run in runs {
+            let Some(wish) = self.wishes.get(&run).cloned() else { continue };
+            let stands =
+                |class: &&Class| self.lines.get(*class).is_some_and(|line| line.runs.contains(&wish.place));
+            let Some(old) = classes.iter().filter(|class| class.pin == wish.pin).find(stands) else {
+                continue;
+            };
+            let free = Class { pin: None, ..old.clone() };
+            let new = pin(&free, &wish);
+            if new != wish.pin {
+                self.remove(old, wish.place);
+                // A pin is to a worker that fits; without one nobody does.
+                let fits = new.is_some();
+                self.insert(Class { pin: new.clone(), ..free }, wish.place, |_| fits);
+                self.wishes.insert(run, Wish { pin: new, ..wish });
+            }
+        }
+    }
+
+    /// Looks again at which lines have a worker that fits; the first runs of those where that has changed.
+    pub(super) fn fit_again(&mut self, fits: impl Fn(&Class) -> bool, limit: usize) -> Vec<(RunId, bool)> {
+        let mut changed = Vec::new();
+        for (class, line) in &mut self.lines {
+            let now = fits(class);
+            if std::mem::replace(&mut line.fits, now) != now {
+                changed.extend(line.runs.iter().take(limit).map(|(_, _, run)| (*run, now)));
+            }
+        }
+        changed
+    }
+
+    /// Takes the runs of a shard out: nothing of it is assigned until it is led again.
     pub fn forget(&mut self, shard: ShardId) {
-        self.runs.retain(|(_, _, run)| run.shard() != shard);
+        for line in self.lines.values_mut() {
+            line.runs.retain(|(_, _, run)| run.shard() != shard);
+        }
+        self.lines.retain(|_, line| !line.runs.is_empty());
+        self.wishes.retain(|run, _| run.shard() != shard);
+        self.len = self.lines.values().map(|line| line.runs.len()).sum();
     }
 
     pub fn len(&self) -> usize {
-        self.runs.len()
+        self.len
     }
 
     pub fn is_empty(&self) -> bool {
-        self.runs.is_empty()
+        self.len == 0
+    }
+
+    /// How many wait for a worker that is here.
+    pub(super) fn fitting(&self) -> usize {
+        self.lines.values().filter(|line| line.fits).map(|line| line.runs.len()).sum()
+    }
+
+    /// The highest priority that waits for a worker, and how many runs do.
+    pub(super) fn waits_for(&self, worker: &WorkerId, announced: &Announcement) -> (Option<u8>, u32) {
+        let lines = self.lines.iter().filter(|(class, _)| class.fits(worker, announced));
+        lines.fold((None, 0), |(highest, runs), (_, line)| {
+            let priority = line.runs.first().map(|(place, _, _)| PRIORITY_MAX - place);
+            (highest.max(priority), runs + u32::try_from(line.runs.len()).unwrap_or(u32::MAX / 4))
+        })
     }
 }
 
@@ -54,17 +236,55 @@ impl Line {
 mod tests {
     use super::*;
 
-    #[test]
-    fn priority_goes_first_then_the_longest_wait() {
-        let mut line = Line::default();
-        for (priority, since, run) in [(5, 10, 1), (9, 30, 2), (5, 5, 3), (0, 1, 4)] {
-            line.join(priority, Timestamp::from_millis(since), RunId(run));
-        }
+    fn class(kind: Kind) -> Class {
+        Class { kind, selector: None, pin: None }
+    }
+
+    fn join(lines: &mut Lines, kind: Kind, (priority, since, run): (u8, i64, i64)) {
+        let (since, run) = (Timestamp::from_millis(since), RunId(run));
+        lines.join(Joining { run, priority, since, class: class(kind), wish: None }, |_| true);
+    }
+
+    fn drain(lines: &mut Lines, mut may: impl FnMut(&Class) -> bool) -> Vec<i64> {
         let mut order = Vec::new();
-        while let Some(run) = line.first() {
-            line.pop_first();
+        while let Some((class, run)) = lines.first(&mut may).map(|(class, run)| (class.clone(), run)) {
+            lines.pop_first(&class);
             order.push(run.0);
         }
-        assert_eq!(order, [2, 3, 1, 4]);
+        order
+    }
+
+    #[test]
+    fn priority_goes_first_then_the_longest_wait_whatever_the_line() {
+        let mut lines = Lines::default();
+        for (kind, ready) in [
+            (Kind::Http, (5, 10, 1)),
+            (Kind::Shell, (9, 30, 2)),
+            (Kind::Http, (5, 5, 3)),
+            (Kind::Noop, (0, 1, 4)),
+        ] {
+            join(&mut lines, kind, ready);
+        }
+        assert_eq!(drain(&mut lines, |_| true), [2, 3, 1, 4]);
+        assert!(lines.is_empty() && lines.lines.is_empty());
+    }
+
+    #[test]
+    fn a_run_that_nobody_takes_holds_up_nobody_else() {
+        let mut lines = Lines::default();
+        join(&mut lines, Kind::Shell, (9, 1, 1));
+        join(&mut lines, Kind::Http, (0, 2, 2));
+        assert_eq!(drain(&mut lines, |class| class.kind == Kind::Http), [2]);
+        assert_eq!(lines.len(), 1);
+    }
+
+    #[test]
+    fn who_leaves_is_gone_and_leaves_twice_in_vain() {
+        let mut lines = Lines::default();
+        join(&mut lines, Kind::Shell, (5, 1, 1));
+        for _ in 0..2 {
+            lines.leave(class(Kind::Shell), 5, Timestamp::from_millis(1), RunId(1));
+            assert_eq!(lines.len(), 0);
+        }
     }
 }

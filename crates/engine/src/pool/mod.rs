@@ -1,56 +1,171 @@
-//! What all shards of a node share: the workers and the line of runs that wait for one.
+//! What all shards of a node share: the workers and the lines of runs that wait for one.
 //!
-//! One thread applies all shards over one pool, so slots and priorities between shards are exact. A pool decides
-//! who is next; the shard of that run carries the assignment out.
+//! One thread applies all shards over one pool, so slots, priorities and routes between shards are exact. A pool decides
+//! who is next and where it goes; the shard of that run carries the assignment out.
 
 mod line;
 mod roster;
+mod route;
 
 use punctual_core::Timestamp;
 use punctual_core::attempt::Order;
 use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
+use punctual_core::job::Strategy;
 
-pub use line::Line;
+pub use line::{Class, Joining, Lines, Wish};
 pub use roster::{Held, Load, Present, Roster, Silence};
+use route::{Choice, Memories};
+
+/// Runs of one line that are told when no worker fits them any more, or one does again. Those behind them are told when
+/// they come to be first: nobody reads the reasons of a million.
+const NOTED_MAX: usize = 1024;
 
 #[derive(Debug, Default)]
 pub struct Pool {
-    pub line: Line,
+    pub line: Lines,
     pub roster: Roster,
+    memories: Memories,
+    /// The change of the roster that the lines were last looked at for.
+    seen: u64,
     /// Live runs in the memory of all shards.
     pub live: usize,
     /// Reports that came under an outdated token.
     pub stale_reports: u64,
 }
 
+/// A ready run and the worker that it goes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Match {
+    pub run: RunId,
+    pub worker: WorkerId,
+    /// The worker that its route names first had no free slot.
+    pub passed_over: bool,
+}
+
 impl Pool {
-    /// The next run to assign and the worker for it; none: nobody waits, or no slot is free.
-    pub fn next_match(&mut self) -> Option<(RunId, WorkerId)> {
-        let run = self.line.first()?;
-        let worker = self.roster.least_loaded()?;
-        self.line.pop_first();
-        Some((run, worker))
+    /// A run waits for a worker from now on. False: none that is here fits it.
+    pub fn join_line(&mut self, mut joining: Joining) -> bool {
+        if let Some(wish) = joining.wish.as_mut().filter(|wish| wish.strategy == Strategy::Sticky) {
+            wish.pin = pin(&self.roster, &joining.class, wish);
+        }
+        let roster = &self.roster;
+        self.line.join(joining, |class| roster.fits(class))
+    }
+
+    pub fn leave_line(&mut self, class: Class, priority: u8, since: Timestamp, run: RunId) {
+        self.line.leave(class, priority, since, run);
+    }
+
+    /// Workers have come or gone: looks again at who fits whom. Returns runs that a worker fits again, or none any more.
+    pub fn notice(&mut self) -> Vec<(RunId, bool)> {
+        if self.seen == self.roster.changes() {
+            return Vec::new();
+        }
+        self.seen = self.roster.changes();
+        let roster = &self.roster;
+        self.line.pin_again(|class, wish| pin(roster, class, wish));
+        self.line.fit_again(|class| roster.fits(class), NOTED_MAX)
+    }
+
+    /// The next run to assign and the worker for it; none: nobody waits, nothing is lent to us for those who do, or the
+    /// shard of the first has no room now.
+    pub fn next_match(&mut self, has_room: impl Fn(ShardId) -> bool) -> Option<Match> {
+        if self.line.is_empty() {
+            return None;
+        }
+        let roster = &self.roster;
+        let (class, run) = self.line.first(|class| roster.has_free(class))?;
+        if !has_room(run.shard()) {
+            return None;
+        }
+        let Choice { worker, passed_over } = match self.line.wish(run) {
+            None => Choice { worker: roster.least_loaded(class)?, passed_over: false },
+            Some(wish) => {
+                let fit = roster.fitting(class);
+                route::choose(wish.strategy, run, wish, &fit, self.memories.of(wish.job))?
+            }
+        };
+        let class = class.clone();
+        self.line.pop_first(&class);
+        Some(Match { run, worker, passed_over })
     }
 
     /// Whether more runs wait than there are free slots: then some wait for an attempt to end.
     pub fn is_behind(&self) -> bool {
-        !self.line.is_empty() && self.line.len() > self.roster.free()
+        !self.line.is_empty() && self.line.fitting() > self.roster.free()
     }
 
     /// What the workers are to be told about who waits here for their slots.
     pub fn tell_waiting(&mut self) -> Vec<(WorkerId, Order)> {
-        let waits = (self.line.priority(), u32::try_from(self.line.len()).unwrap_or(u32::MAX >> 1));
-        self.roster.tell_waiting(|_, _| waits)
+        let line = &self.line;
+        self.roster.tell_waiting(|worker, announced| line.waits_for(worker, announced))
     }
 
     /// Drops everything a shard has put here, because its memory is thrown away.
     pub fn forget(&mut self, shard: ShardId) {
         self.line.forget(shard);
         self.roster.forget(shard);
+        self.memories.forget(shard);
     }
 
-    /// An attempt found running when its shard was loaded: it holds a slot of its worker, known or not.
+    /// An attempt found running when its shard was loaded: it is in the hand of its worker, known or not.
     pub fn adopt(&mut self, worker: &WorkerId, run: RunId, token: Token, elapsed: Timestamp) {
         self.roster.adopt(worker, run, token, elapsed);
+    }
+}
+
+/// The worker that a sticky run belongs to, of those that fit.
+fn pin(roster: &Roster, class: &Class, wish: &Wish) -> Option<WorkerId> {
+    let fit = roster.fitting(class);
+    route::belongs(wish.key, fit.iter()).map(|worker| worker.id.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_core::task::Kind;
+    use punctual_core::worker::Announcement;
+
+    use super::*;
+
+    fn joining(run: i64, kind: Kind) -> Joining {
+        let class = Class { kind, selector: None, pin: None };
+        Joining { run: RunId(run), priority: 5, since: Timestamp::from_millis(run), class, wish: None }
+    }
+
+    fn pool() -> Pool {
+        let mut pool = Pool::default();
+        let (worker, now) = (WorkerId::new("w", 1), Timestamp::from_millis(0));
+        pool.roster.join(&worker, Announcement::of(2), &[], now);
+        pool.roster.lent(&worker, 2);
+        pool
+    }
+
+    #[test]
+    fn a_run_that_was_matched_is_out_of_the_line_whatever_comes_of_it() {
+        let mut pool = pool();
+        assert!(pool.join_line(joining(1, Kind::Noop)));
+        assert_eq!(pool.next_match(|_| true).map(|given| given.run), Some(RunId(1)));
+        assert_eq!((pool.next_match(|_| true), pool.line.len()), (None, 0));
+    }
+
+    #[test]
+    fn nothing_is_matched_while_the_shard_of_the_first_has_no_room() {
+        let mut pool = pool();
+        pool.join_line(joining(1, Kind::Noop));
+        assert_eq!(pool.next_match(|_| false), None);
+        assert_eq!(pool.line.len(), 1);
+    }
+
+    #[test]
+    fn runs_that_no_worker_fits_do_not_make_a_node_behind() {
+        let mut pool = Pool::default();
+        let (worker, now) = (WorkerId::new("w", 1), Timestamp::from_millis(0));
+        let kinds = [Kind::Http].into_iter().collect();
+        pool.roster.join(&worker, Announcement { kinds, ..Announcement::of(2) }, &[], now);
+        assert!(!pool.join_line(joining(1, Kind::Shell)));
+        assert!(!pool.is_behind(), "no end of an attempt would help");
+        assert!(pool.join_line(joining(2, Kind::Http)));
+        assert!(pool.is_behind());
+        assert_eq!(pool.tell_waiting(), [(worker, Order::Waiting { priority: Some(5), runs: 1 })]);
     }
 }

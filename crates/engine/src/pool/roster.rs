@@ -9,6 +9,7 @@
 //! assignment uses one up; the slot comes back only by being lent again. So an attempt that was given up while its worker
 //! still runs it is never counted as room.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_core::Timestamp;
@@ -17,15 +18,20 @@ use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
 use punctual_core::worker::Announcement;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::line::Class;
+use super::route;
+
 #[derive(Debug, Default)]
 pub struct Roster {
     workers: FxHashMap<WorkerId, Worker>,
+    /// How often a worker has come or gone.
+    changes: u64,
 }
 
 #[derive(Debug)]
 struct Worker {
     /// None: it has not joined, or has left; what it has in hand is kept until its lease ends.
-    announced: Option<Announcement>,
+    announced: Option<Arc<Announcement>>,
     /// It fell silent: it gets nothing more until it is heard again.
     silent: bool,
     in_hand: FxHashMap<RunId, Held>,
@@ -62,7 +68,7 @@ pub struct Load {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Present<'a> {
     pub id: &'a WorkerId,
-    pub announced: &'a Announcement,
+    pub announced: &'a Arc<Announcement>,
     /// How many attempts of ours it has in hand.
     pub busy: usize,
     /// How many more it takes from us now.
@@ -144,7 +150,8 @@ impl Roster {
         now: Timestamp,
     ) -> Vec<(RunId, Token)> {
         let known = self.workers.entry(worker.clone()).or_insert_with(|| Worker::unknown(now));
-        (known.announced, known.silent, known.heard) = (Some(announced), false, now);
+        (known.announced, known.silent, known.heard) = (Some(Arc::new(announced)), false, now);
+        self.changes += 1;
         (known.credits, known.told) = (Credits::default(), (None, 0));
         known.in_hand.values_mut().for_each(|held| held.credit = false);
         let named: FxHashSet<_> = holding.iter().copied().collect();
@@ -162,6 +169,7 @@ impl Roster {
     /// A worker says good-bye, or its connection broke: it gets nothing more, and keeps what it has until its lease ends.
     pub fn leave(&mut self, worker: &WorkerId) {
         if let Some(known) = self.workers.get_mut(worker) {
+            self.changes += 1;
             known.announced = None;
             if known.in_hand.is_empty() {
                 self.workers.remove(worker);
@@ -227,6 +235,7 @@ impl Roster {
         now: Timestamp,
     ) -> Vec<(RunId, Token)> {
         let Some(known) = self.workers.get_mut(worker) else { return Vec::new() };
+        self.changes += u64::from(known.silent);
         (known.silent, known.heard) = (false, now);
         let named: FxHashSet<_> = named.iter().copied().collect();
         let missing = known.in_hand.iter_mut().filter(|(run, held)| {
@@ -248,6 +257,7 @@ impl Roster {
             if worker.falls_silent(lease).is_none_or(|at| at > now) {
                 return true;
             }
+            self.changes += u64::from(!worker.silent);
             (worker.silent, worker.heard) = (true, now);
             for (run, held) in worker.in_hand.drain() {
                 Worker::let_go(&mut worker.credits, held);
@@ -267,20 +277,37 @@ impl Roster {
         self.workers.values().filter_map(|worker| worker.falls_silent(lease)).min()
     }
 
-    /// The worker with the smallest share of its slots in use; ties go by name, so that a history replays the same.
-    pub fn least_loaded(&self) -> Option<WorkerId> {
+    /// Counts up whenever a worker comes or goes.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Whether a worker that is here fits.
+    pub(super) fn fits(&self, class: &Class) -> bool {
+        self.each_present().any(|worker| class.fits(worker.id, worker.announced))
+    }
+
+    /// Whether one of them has a free slot.
+    pub(super) fn has_free(&self, class: &Class) -> bool {
+        self.each_present().any(|worker| worker.free > 0 && class.fits(worker.id, worker.announced))
+    }
+
+    /// The workers that fit, by name.
+    pub(super) fn fitting(&self, class: &Class) -> Vec<Present<'_>> {
+        let mut list = self.present();
+        list.retain(|worker| class.fits(worker.id, worker.announced));
+        list
+    }
+
+    /// Of those that fit and have a free slot, the one with the smallest share of its slots in use.
+    pub(super) fn least_loaded(&self, class: &Class) -> Option<WorkerId> {
+        let is_open = |worker: &Present<'_>| worker.free > 0 && class.fits(worker.id, worker.announced);
         // The usual case on one machine, without a walk.
         if self.workers.len() == 1 {
-            return self.workers.iter().find(|(_, worker)| worker.free() > 0).map(|(id, _)| id.clone());
+            return self.each_present().find(is_open).map(|worker| worker.id.clone());
         }
-        self.each_present()
-            .filter(|worker| worker.free > 0)
-            .min_by(|a, b| {
-                let share =
-                    |of: &Present<'_>, other: &Present<'_>| of.busy as u64 * u64::from(other.announced.slots);
-                share(a, b).cmp(&share(b, a)).then_with(|| a.id.cmp(b.id))
-            })
-            .map(|worker| worker.id.clone())
+        let open: Vec<Present<'_>> = self.each_present().filter(is_open).collect();
+        route::least_loaded(open.iter()).map(|worker| worker.id.clone())
     }
 
     /// An assignment uses a credit up.
@@ -375,7 +402,7 @@ fn sorted(attempts: impl Iterator<Item = (RunId, Token)>) -> Vec<(RunId, Token)>
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use punctual_core::task::Kind;
 
     use super::*;
 
@@ -396,6 +423,10 @@ mod tests {
         roster
     }
 
+    fn anything() -> Class {
+        Class { kind: Kind::Shell, selector: None, pin: None }
+    }
+
     fn join_and_lend(roster: &mut Roster, name: &str, slots: usize) {
         roster.join(&worker(name), Announcement::of(slots), &[], at(0));
         roster.lent(&worker(name), slots as u64);
@@ -408,9 +439,9 @@ mod tests {
         roster.give(&worker("a"), RunId(1), Token(1), at(0));
         assert_eq!(roster.silent(LEASE, at(14)), Silence::default());
         assert_eq!(roster.silent(LEASE, at(15)).lost, [(RunId(1), Token(1))]);
-        assert_eq!(roster.least_loaded(), None, "a silent worker gets nothing more");
+        assert_eq!(roster.least_loaded(&anything()), None, "a silent worker gets nothing more");
         roster.heard(&worker("a"), &[], LEASE, at(16));
-        assert_eq!(roster.least_loaded(), Some(worker("a")), "until it is heard again");
+        assert_eq!(roster.least_loaded(&anything()), Some(worker("a")), "until it is heard again");
     }
 
     #[test]
@@ -498,9 +529,9 @@ mod tests {
         let mut roster = lent("big", 10);
         join_and_lend(&mut roster, "small", 2);
         roster.take(&worker("big"), RunId(1), Token(1));
-        assert_eq!(roster.least_loaded(), Some(worker("small")));
+        assert_eq!(roster.least_loaded(&anything()), Some(worker("small")));
         roster.take(&worker("small"), RunId(2), Token(1));
-        assert_eq!(roster.least_loaded(), Some(worker("big")));
+        assert_eq!(roster.least_loaded(&anything()), Some(worker("big")));
     }
     #[test]
     fn a_slot_comes_back_only_by_being_lent_again() {

@@ -159,8 +159,11 @@ impl Rig {
                     self.apply(id, Event::Tick { limit: 256 });
                 }
             }
-            while let Some((run, worker)) = self.pool.next_match() {
-                self.apply(run.shard(), Event::Assign { run, worker });
+            for (run, fits) in self.pool.notice() {
+                self.apply(run.shard(), Event::Fits { run, fits });
+            }
+            while let Some(given) = self.pool.next_match(|_| true) {
+                self.apply(given.run.shard(), Event::Assign(given));
             }
             self.commit();
             while !self.reading

@@ -8,7 +8,7 @@ use std::time::Duration;
 use punctual_core::attempt::{Order, Report};
 use punctual_core::command::{Command, Refusal, RetryRun};
 use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
-use punctual_engine::pool::Load;
+use punctual_engine::pool::{Load, Match};
 use punctual_engine::{Context, Effect, Event, Silence, Ticket};
 
 use super::slot::{self, Slot, Standing};
@@ -259,12 +259,17 @@ impl Driver {
 
     /// Gives free slots to whoever is first in the line, whatever shard it belongs to.
     fn dispatch(&mut self) {
-        while let Some(first) = self.pool.line.first()
-            && self.lane_has_room(first.shard())
-            && let Some((run, worker)) = self.pool.next_match()
-        {
-            self.apply(run.shard(), Event::Assign { run, worker });
+        for (run, fits) in self.pool.notice() {
+            self.apply(run.shard(), Event::Fits { run, fits });
         }
+        while let Some(given) = self.next_match() {
+            self.apply(given.run.shard(), Event::Assign(given));
+        }
+    }
+
+    fn next_match(&mut self) -> Option<Match> {
+        let (lanes, most) = (&self.lanes, self.settings.commit_batch);
+        self.pool.next_match(|shard| lanes[usize::from(shard.0) % lanes.len()].rows < most)
     }
 
     /// Whoever has nothing left to give hears what waits for it.

@@ -11,7 +11,11 @@ pub(super) fn check(sheet: &mut Sheet<'_>) {
             continue;
         }
         sheet.saw(1);
-        let starts = history.events_of(run.id).iter().filter(|event| EventRecord::starts(event)).count();
+        let events = history.events_of(run.id);
+        let starts = events.iter().filter(|event| EventRecord::starts(event)).count();
+        // What was moved had not begun.
+        let starts =
+            starts - events.iter().filter(|event| event.what.as_deref() == Some("moved")).count().min(starts);
         if starts > 1 {
             sheet.broken_run(run, format!("it may start at most once, and it was started {starts} times"));
         }

@@ -9,7 +9,7 @@ use crate::history::{EventRecord, RunRecord};
 use Status::{Cancelled, Failed, Ready, Running, Skipped, Succeeded, TimedOut, Waiting};
 
 /// The diagram in `core::run`, arrow by arrow: where from, by what, where to.
-const ARROWS: [(Option<Status>, &str, Status); 18] = [
+const ARROWS: [(Option<Status>, &str, Status); 20] = [
     (None, "created", Waiting),
     (Some(Waiting), "due", Ready),
     (Some(Waiting), "held", Waiting),
@@ -25,6 +25,8 @@ const ARROWS: [(Option<Status>, &str, Status); 18] = [
     (Some(Running), "ended", TimedOut),
     (Some(Running), "ended", Cancelled),
     (Some(Running), "failed", Waiting),
+    (Some(Ready), "passed_over", Ready),
+    (Some(Running), "moved", Ready),
     (Some(Running), "lost", Waiting),
     (Some(Running), "lost", Failed),
     (Some(Running), "lost", Cancelled),
@@ -158,7 +160,7 @@ mod tests {
     }
 
     /// Everything that can happen to a run, whether core lets it or not.
-    const KINDS: u8 = 9;
+    const KINDS: u8 = 11;
 
     fn event(kind: u8, run: &Run, now: i64) -> Event {
         let token = run.token;
@@ -172,6 +174,8 @@ mod tests {
             5 => Event::Reported { token, outcome: outcome(End::Succeeded) },
             6 => Event::Reported { token, outcome: outcome(End::Failed) },
             7 => Event::Lost { token },
+            8 => Event::PassedOver,
+            9 => Event::Declined { token },
             _ => Event::Skipped(Reason::Overlap),
         }
     }

@@ -32,6 +32,9 @@ pub fn report(report: Report) -> v1::Report {
                 error: error.into(),
             })
         }
+        Report::Declined { run, token } => {
+            Said::Declined(v1::Declined { attempt: Some(attempt(run, token)) })
+        }
         Report::Lent { total } => Said::Lent(v1::Lent { total }),
         Report::Recall { credits } => Said::Recall(v1::Recall { credits }),
         Report::Load { cpu_percent, memory_percent } => {
@@ -65,6 +68,10 @@ pub fn read_report(report: v1::Report) -> Result<Option<Report>, Malformed> {
             let v1::Finished { exit_code, output, error, .. } = finished;
             let outcome = Outcome { end, started_at, exit_code, output: output.into(), error: error.into() };
             Report::Finished { run, token, outcome }
+        }
+        Said::Declined(v1::Declined { attempt }) => {
+            let (run, token) = read_attempt(attempt)?;
+            Report::Declined { run, token }
         }
         Said::Lent(v1::Lent { total }) => Report::Lent { total },
         Said::Recall(v1::Recall { credits }) => Report::Recall { credits },

@@ -47,6 +47,7 @@ fn reports() -> impl Strategy<Value = Report> {
         (attempts(), 0u8..=100).prop_map(|((run, token), percent)| Report::Progress { run, token, percent }),
         vec(attempts(), 0..20).prop_map(|attempts| Report::Alive { attempts }),
         (attempts(), outcomes()).prop_map(|((run, token), outcome)| Report::Finished { run, token, outcome }),
+        attempts().prop_map(|(run, token)| Report::Declined { run, token }),
         any::<u64>().prop_map(|total| Report::Lent { total }),
         any::<u32>().prop_map(|credits| Report::Recall { credits }),
         (0u8..=100, 0u8..=100)

@@ -1,0 +1,173 @@
+//! Where a run goes: which workers fit it, and how one of them is chosen.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::Invalid;
+use crate::Timestamp;
+use crate::limits;
+use crate::task::Params;
+use crate::template::{Scope, Template, Values};
+
+/// Names and values that workers bear and selectors ask for.
+pub type Labels = BTreeMap<String, String>;
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Route {
+    pub strategy: Strategy,
+    /// Every label that a worker must bear.
+    pub selector: Arc<Labels>,
+    /// What belongs together, for the strategies that go by a key. It may be a template of the parameters and the due time.
+    pub key: Option<String>,
+}
+
+/// How one is chosen from the workers that fit and have a free slot. The order of the variants is part of the stored form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Strategy {
+    /// The one with the smallest share of its slots in use.
+    #[default]
+    LeastLoaded,
+    /// One after the other, by name.
+    RoundRobin,
+    /// By a hash of the run's id.
+    Random,
+    /// The one whose machine is least busy.
+    LeastUtilised,
+    /// In turn, as often as their weights say.
+    Weighted,
+    /// The one that the key belongs to; the next one while that one is full.
+    ConsistentHash,
+    /// The one that the key belongs to, and no other while that one is here.
+    Sticky,
+    /// The first by name.
+    First,
+    /// The last by name.
+    Last,
+    /// The one that has gone longest without a run of the job.
+    LeastRecentlyUsed,
+    /// The one that has had the fewest runs of the job.
+    LeastFrequentlyUsed,
+    /// The first by name on which no attempt of the run has failed.
+    Failover,
+    /// One on the scheduling node itself; without one, the least loaded.
+    Local,
+}
+
+impl Strategy {
+    pub const ALL: [Strategy; 13] = [
+        Strategy::LeastLoaded,
+        Strategy::RoundRobin,
+        Strategy::Random,
+        Strategy::LeastUtilised,
+        Strategy::Weighted,
+        Strategy::ConsistentHash,
+        Strategy::Sticky,
+        Strategy::First,
+        Strategy::Last,
+        Strategy::LeastRecentlyUsed,
+        Strategy::LeastFrequentlyUsed,
+        Strategy::Failover,
+        Strategy::Local,
+    ];
+
+    /// Whether it asks what belongs together.
+    pub fn goes_by_key(self) -> bool {
+        matches!(self, Strategy::ConsistentHash | Strategy::Sticky)
+    }
+}
+
+impl Route {
+    /// Whether any worker of the right kind will do, and the least loaded is the best.
+    pub fn is_plain(&self) -> bool {
+        self.strategy == Strategy::LeastLoaded && self.selector.is_empty()
+    }
+
+    pub(super) fn check(&self) -> Result<(), Invalid> {
+        check_labels("route.selector", &self.selector)?;
+        let Some(key) = &self.key else { return Ok(()) };
+        if !self.strategy.goes_by_key() {
+            let message =
+                "only `consistent_hash` and `sticky` go by a key; choose one of them or leave it out";
+            return Err(Invalid::new("route.key", message));
+        }
+        if key.is_empty() || key.len() > limits::KEY_BYTES_MAX {
+            return Err(Invalid::new("route.key", format!("1 to {} bytes", limits::KEY_BYTES_MAX)));
+        }
+        template(key).map(drop)
+    }
+
+    /// What a run belongs to. None: it has no key, or it cannot be worked out from these parameters.
+    pub fn key_for(&self, params: &Params, due: Timestamp) -> Option<String> {
+        let key = self.key.as_ref()?;
+        let template = template(key).ok()?;
+        if template.is_literal() {
+            return Some(key.clone());
+        }
+        template.render(&Values::of_params_and_due(params, due)).ok()
+    }
+}
+
+fn template(key: &str) -> Result<Template, Invalid> {
+    Template::parse_in(key, &Scope::ROUTE).map_err(|error| Invalid::new("route.key", error.in_text(key)))
+}
+
+/// Refuses labels that no worker could bear.
+pub fn check_labels(field: &'static str, labels: &Labels) -> Result<(), Invalid> {
+    if labels.len() > limits::LABELS_MAX {
+        return Err(Invalid::new(field, format!("at most {} labels", limits::LABELS_MAX)));
+    }
+    let fits = |text: &String| text.len() <= limits::LABEL_BYTES_MAX && !text.chars().any(char::is_control);
+    match labels.iter().find(|(name, value)| name.is_empty() || !fits(name) || !fits(value)) {
+        Some((name, _)) => Err(Invalid::new(
+            field,
+            format!(
+                "`{}` is no label: a name and a value of at most {} bytes without control characters",
+                name.escape_default(),
+                limits::LABEL_BYTES_MAX
+            ),
+        )),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sticky(key: &str) -> Route {
+        Route { strategy: Strategy::Sticky, key: Some(key.to_owned()), ..Route::default() }
+    }
+
+    #[test]
+    fn a_key_is_made_of_parameters_and_the_due_time() {
+        let (params, due) =
+            (Params(r#"{"region":"east"}"#.into()), Timestamp::from_millis(1_800_000_000_000));
+        let key = |text: &str| sticky(text).key_for(&params, due);
+        assert_eq!(key("plain").as_deref(), Some("plain"));
+        assert_eq!(key("{{ params.region }}-{{ due | date }}").as_deref(), Some("east-2027-01-15"));
+        assert_eq!(key("{{ params.nothing }}"), None);
+    }
+
+    #[test]
+    fn what_no_run_could_follow_is_refused_with_its_field() {
+        let labels = |name: &str, value: &str| Arc::new(Labels::from([(name.to_owned(), value.to_owned())]));
+        let rows = [
+            (sticky("{{ parms.region }}"), "route.key"),
+            (sticky(""), "route.key"),
+            (Route { key: Some("k".to_owned()), ..Route::default() }, "route.key"),
+            (Route { selector: labels("", "ssd"), ..Route::default() }, "route.selector"),
+            (Route { selector: labels("disk", "s\nsd"), ..Route::default() }, "route.selector"),
+            (Route { selector: labels("disk", &"x".repeat(200)), ..Route::default() }, "route.selector"),
+        ];
+        for (route, field) in rows {
+            assert_eq!(
+                route.check().map_err(|error| error.field.into_owned()),
+                Err(field.to_owned()),
+                "{route:?}"
+            );
+        }
+        assert_eq!(sticky("{{ params.region }}").check(), Ok(()));
+    }
+}
