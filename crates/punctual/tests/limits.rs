@@ -41,6 +41,8 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
         ("parameters, as JSON", bytes(limits::PARAMS_BYTES_MAX), "422 `invalid`"),
         ("key", bytes(limits::KEY_BYTES_MAX), "422 `invalid`"),
         ("time a key is kept", span(limits::KEY_KEPT), "forgotten"),
+        ("labels of a selector, of a worker", count(limits::LABELS_MAX), "422 `invalid`"),
+        ("name of a label, value of a label", bytes(limits::LABEL_BYTES_MAX), "422 `invalid`"),
         ("words of a command", count(limits::COMMAND_WORDS_MAX), "422 `invalid`"),
         ("bytes of a command", count(limits::COMMAND_BYTES_MAX), "422 `invalid`"),
         ("environment variables of a task", count(limits::ENV_ENTRIES_MAX), "422 `invalid`"),

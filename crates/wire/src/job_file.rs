@@ -4,6 +4,7 @@
 //! here, with the name of the field. `core` then has the last word about what a definition may be.
 
 mod policy;
+mod route;
 mod schedule;
 mod task;
 
@@ -22,6 +23,7 @@ use crate::text::Span;
 use crate::tree::{Node, Value};
 
 pub use policy::{Backoff, Keep, Limits, Misfire, MisfirePolicy, Overlap, Retry, Unique};
+pub use route::{Route, Strategy};
 pub use schedule::{Schedule, Schedules, read_cron};
 pub(crate) use task::NEEDED;
 pub use task::{Body, Expect, Http, Method, Noop, Process, Status, Task, Tls};
@@ -61,6 +63,8 @@ pub struct JobFile {
     pub misfire: Option<Misfire>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub route: Option<Route>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<Limits>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -168,6 +172,7 @@ impl JobFile {
         definition.overlap = self.overlap.map_or(definition.overlap, Into::into);
         definition.misfire = self.misfire.unwrap_or_default().into_core();
         definition.priority = self.priority.unwrap_or(definition.priority);
+        definition.route = self.route.unwrap_or_default().into_core();
         definition.running_max = self.limits.and_then(|limits| limits.running);
         definition.unique = self.unique.map(Unique::into_core).transpose()?;
         definition.dead_letter = self.dead_letter.unwrap_or(definition.dead_letter);
@@ -191,6 +196,7 @@ impl JobFile {
             overlap: Some(definition.overlap.into()),
             misfire: Some(Misfire::of(&definition.misfire)),
             priority: Some(definition.priority),
+            route: Some(Route::of(&definition.route)),
             limits: definition.running_max.map(|running| Limits { running: Some(running) }),
             unique: definition.unique.as_ref().map(Unique::of),
             dead_letter: Some(definition.dead_letter),

@@ -47,10 +47,15 @@ async fn list(session: &Session) -> Result<(), Failure> {
 async fn workers(session: &Session) -> Result<(), Failure> {
     let workers = session.client.workers().await?.items;
     session.output.show(&workers, |output| {
-        let mut table = output.table(&["WORKER", "NODE", "SLOTS", "BUSY"]);
+        let mut table = output.table(&["WORKER", "NODE", "SLOTS", "BUSY", "CPU", "MEMORY", "LABELS"]);
         for worker in &workers {
             let counts = [worker.slots, worker.busy].map(|count| count.to_string());
-            table.add_row([worker.name.clone(), worker.node.clone()].into_iter().chain(counts));
+            let load = [worker.cpu_percent, worker.memory_percent]
+                .map(|share| share.map_or_else(|| "-".to_owned(), |share| format!("{share}%")));
+            let labels: Vec<String> =
+                worker.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            let words = [worker.name.clone(), worker.node.clone()].into_iter().chain(counts).chain(load);
+            table.add_row(words.chain([labels.join(",")]));
         }
         text(table)
     })

@@ -34,6 +34,11 @@ pub(crate) async fn workers(State(doors): State<Doors>) -> Json<Page<Worker>> {
         node: doors.node.as_ref().to_owned(),
         slots: worker.slots,
         busy: worker.busy,
+        labels: worker.announced.labels.clone(),
+        kinds: worker.announced.kinds.iter().map(|kind| kind.as_str().to_owned()).collect(),
+        weight: worker.announced.weight,
+        cpu_percent: worker.load.map(|load| load.cpu_percent),
+        memory_percent: worker.load.map(|load| load.memory_percent),
     };
     Json(Page { items: doors.handle.status().workers.into_iter().map(worker).collect(), next: None })
 }

@@ -34,6 +34,8 @@ macro_rules! words {
     };
 }
 
+pub(super) use words;
+
 words!(Overlap = rule::Overlap { Skip, Queue, QueueOne, Replace, Allow });
 words!(MisfirePolicy = rule::MisfirePolicy { Skip, Once, All });
 words!(Backoff = retry::Backoff { Fixed, Linear, Exponential });

@@ -39,6 +39,15 @@ fn what_people_write_is_understood() {
         ("", "/namespace", r#""default""#),
         ("namespace: payments/clearing", "/namespace", r#""payments/clearing""#),
         ("description: settles the day", "/description", r#""settles the day""#),
+        // Routes.
+        ("", "/route", r#"{"strategy":"least_loaded"}"#),
+        ("route: { strategy: least_recently_used }", "/route/strategy", r#""least_recently_used""#),
+        ("route: { selector: { disk: ssd } }", "/route/selector", r#"{"disk":"ssd"}"#),
+        (
+            "route: { strategy: sticky, key: '{{ params.region }}-{{ due | date }}' }",
+            "/route/key",
+            r#""{{ params.region }}-{{ due | date }}""#,
+        ),
         // Schedules.
         ("schedule: { every: 30s }", "/schedule/every", r#""30s""#),
         ("schedule: { every: 90s }", "/schedule/every", r#""1m30s""#),
@@ -195,13 +204,13 @@ fn a_mistake_is_named_with_its_field_its_place_and_the_way_out() {
         (
             "group: ledger",
             "line 3, column 1: group: unknown field; known are namespace, name, description, schedule, task, params, \
-             timeout, retry, at_most_once, overlap, misfire, priority, limits, unique, dead_letter, keep"
+             timeout, retry, at_most_once, overlap, misfire, priority, route, limits, unique, dead_letter, keep"
                 .into(),
         ),
         (
             "paused: true",
             "line 3, column 1: paused: unknown field; known are namespace, name, description, schedule, task, params, \
-             timeout, retry, at_most_once, overlap, misfire, priority, limits, unique, dead_letter, keep"
+             timeout, retry, at_most_once, overlap, misfire, priority, route, limits, unique, dead_letter, keep"
                 .into(),
         ),
         (

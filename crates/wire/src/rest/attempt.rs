@@ -35,6 +35,8 @@ pub enum AttemptResult {
     Cancelled,
     /// Its worker vanished.
     Lost,
+    /// Its worker gave it back before it had begun.
+    Moved,
 }
 
 impl AttemptResult {
@@ -45,6 +47,7 @@ impl AttemptResult {
             AttemptResult::TimedOut => "timed_out",
             AttemptResult::Cancelled => "cancelled",
             AttemptResult::Lost => "lost",
+            AttemptResult::Moved => "moved",
         }
     }
 }
@@ -71,7 +74,7 @@ impl Attempt {
         let left = left_by(run, index);
         // What an attempt says of itself when it ends; one that was lost said nothing, and the run still shows
         // what an earlier one did.
-        let told = result.is_some_and(|result| result != AttemptResult::Lost);
+        let told = result.is_some_and(|result| !matches!(result, AttemptResult::Lost | AttemptResult::Moved));
         Attempt {
             number: u32::try_from(index).unwrap_or(u32::MAX).saturating_add(1),
             token: Text(assigned.token.0),
@@ -87,7 +90,7 @@ impl Attempt {
 }
 
 fn end_of<'a>(run: &'a Run, assigned: &rule::Entry) -> Option<&'a rule::Entry> {
-    let ends = |what| matches!(what, What::Ended | What::Failed | What::Lost);
+    let ends = |what| matches!(what, What::Ended | What::Failed | What::Lost | What::Moved);
     run.entries.iter().find(|entry| entry.token == assigned.token && ends(entry.what))
 }
 
@@ -97,6 +100,7 @@ fn result_of(run: &Run, end: &rule::Entry) -> AttemptResult {
         || run.entries.iter().any(|entry| entry.token == end.token && entry.what == What::CancelAsked);
     match (end.what, end.to) {
         (What::Lost, _) => AttemptResult::Lost,
+        (What::Moved, _) => AttemptResult::Moved,
         (_, rule::Status::Succeeded) => AttemptResult::Succeeded,
         (_, rule::Status::TimedOut) => AttemptResult::TimedOut,
         (_, rule::Status::Cancelled) => AttemptResult::Cancelled,

@@ -1,5 +1,7 @@
 //! Nodes and workers, as they see themselves.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -25,10 +27,24 @@ pub struct Node {
     pub stale_reports: u64,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Worker {
     pub name: String,
     pub node: String,
     pub slots: usize,
     pub busy: usize,
+    /// What `route.selector` looks at.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// The kinds of task that it takes.
+    #[serde(default)]
+    pub kinds: Vec<String>,
+    /// Its share under `route.strategy: weighted`.
+    #[serde(default)]
+    pub weight: u32,
+    /// How busy its machine is; null: it did not say.
+    #[serde(default)]
+    pub cpu_percent: Option<u8>,
+    #[serde(default)]
+    pub memory_percent: Option<u8>,
 }

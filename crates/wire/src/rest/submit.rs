@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::error::Error;
-use crate::job_file::{self, JsonObject, Retry, Task, Unique};
+use crate::job_file::{self, JsonObject, Retry, Route, Task, Unique};
 use crate::text::{Instant, Span};
 
 /// A run without a job.
@@ -33,6 +33,8 @@ pub struct Submit {
     pub unique: Option<Unique>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub route: Option<Route>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -89,6 +91,7 @@ impl Submit {
         definition.timeout = self.timeout.map(|span| span.0);
         definition.retry = self.retry.unwrap_or_default().into_core();
         definition.priority = self.priority.unwrap_or(definition.priority);
+        definition.route = self.route.unwrap_or_default().into_core();
         definition.at_most_once = self.at_most_once.unwrap_or(definition.at_most_once);
         definition.dead_letter = self.dead_letter.unwrap_or(definition.dead_letter);
         definition.description = self.description.unwrap_or_default();

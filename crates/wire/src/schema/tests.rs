@@ -79,6 +79,8 @@ fn what_is_structurally_good_or_bad_is_so_to_the_reader_and_to_the_schema() {
         json!({ "timeout": "1h", "priority": 9, "at_most_once": true, "dead_letter": false }),
         json!({ "retry": { "attempts": 5, "delay": "10s", "backoff": "linear", "jitter": "20%", "priority": 7 } }),
         json!({ "overlap": "queue_one", "misfire": { "policy": "all", "window": "2h", "grace": "1s" } }),
+        json!({ "route": { "strategy": "sticky", "selector": { "disk": "ssd" }, "key": "{{ params.region }}" } }),
+        json!({ "route": {} }),
         json!({ "limits": { "running": 1 }, "unique": { "key": "k", "for": "48h" }, "keep": { "runs": 10, "days": 1 } }),
     ];
     for rest in good {
@@ -106,6 +108,10 @@ fn what_is_structurally_good_or_bad_is_so_to_the_reader_and_to_the_schema() {
         json!({ "task": { "process": { "command": ["a"], "env": { "PORT": 80 } } } }),
         json!({ "schedule": { "cron": "0 0 * * *", "weekdays": "roman" } }),
         json!({ "schedule": { "every": "1h", "calendar": 7 } }),
+        json!({ "route": { "strategy": "best" } }),
+        json!({ "route": { "selector": ["disk"] } }),
+        json!({ "route": { "selector": { "disk": 1 } } }),
+        json!({ "route": "local" }),
         json!({ "task": { "http": {} } }),
         json!({ "task": { "http": { "url": null } } }),
         json!({ "task": { "http": "https://example.com/" } }),

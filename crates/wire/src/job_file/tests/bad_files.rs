@@ -5,6 +5,20 @@ use super::{Kind, job, read_all};
 
 /// What follows name and task in a job, and the field that is refused.
 const FIELDS: &[(&str, &[&str])] = &[
+    ("route", &["route: local", "route: [local]"]),
+    ("route.strategy", &["route: { strategy: best }", "route: { strategy: 1 }"]),
+    ("route.stratgy", &["route: { stratgy: local }"]),
+    ("route.selector", &["route: { selector: disk }", "route: { selector: { '': ssd } }"]),
+    ("route.selector.disk", &["route: { selector: { disk: 1 } }", "route: { selector: { disk: [ssd] } }"]),
+    (
+        "route.key",
+        &[
+            "route: { key: k }",
+            "route: { strategy: sticky, key: '' }",
+            "route: { strategy: sticky, key: '{{ region }}' }",
+            "route: { strategy: consistent_hash, key: '{{ started }}' }",
+        ],
+    ),
     (
         "schedule.cron",
         &[
