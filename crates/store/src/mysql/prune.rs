@@ -13,8 +13,8 @@ use punctual_core::ids::{RunId, ShardId};
 use super::failure::Failure;
 use super::link::Held;
 use super::old::{Doomed, Found, VISITS_MAX};
-use super::script::{int, put};
-use super::{Mysql, queries};
+use super::script::{Script, int, put};
+use super::{Mysql, queries, statements};
 use crate::circle::{self, Circle};
 use crate::{PrunePolicy, Result};
 
@@ -138,16 +138,20 @@ async fn remove(held: &mut Held<'_>, doomed: &Doomed, now: Timestamp) -> Result<
     doomed.history.iter().for_each(|run| of_shards.entry(run.shard()).or_default().push(*run));
     for (shard, mut runs) in of_shards {
         runs.sort_unstable();
+        let ids: Vec<i64> = runs.iter().map(|run| run.0).collect();
         let mut sql = Vec::new();
         put(&mut sql, "DELETE t FROM (");
-        for (index, run) in runs.iter().enumerate() {
+        for (index, id) in ids.iter().enumerate() {
             put(&mut sql, if index == 0 { "SELECT " } else { " UNION ALL SELECT " });
-            int(&mut sql, run.0);
+            int(&mut sql, *id);
             put(&mut sql, " AS id");
         }
         put(&mut sql, ") AS f STRAIGHT_JOIN history AS t ON t.id = f.id");
         held.text(sql).await?;
         let rows = held.conn().affected_rows();
+        let mut marks = Script::default();
+        statements::delete_marks(&mut marks, &ids)?;
+        marks.play(held).await?;
         held.execute(queries::pruned::ADD, (rows, shard.0)).await?;
         gone += rows;
     }

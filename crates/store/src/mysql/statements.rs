@@ -9,7 +9,7 @@ use punctual_core::change::{Batch, DeadLetter, Revision, Skip, UniqueKey};
 use punctual_core::ids::ShardId;
 use punctual_core::job::Job;
 use punctual_core::name::Name;
-use punctual_core::run::Run;
+use punctual_core::run::{Run, Status};
 
 use super::script::{Script, Shape, hex, hex_or_null, int, int_or_null, put};
 use crate::tally::Tally;
@@ -68,7 +68,8 @@ pub(super) fn insert_jobs(script: &mut Script, jobs: &[(&Batch, &Job)]) -> Resul
         row.int(job.revision).int(job.paused).instant(job.created_at).instant(job.updated_at);
         row.instant(cursor.fired_through).instant_or_null(cursor.next_due).instant_or_null(cursor.wake_at);
         row.hex(codec::json(&cursor.fires)?).int(keep.runs).int(keep.days).int(calendars.is_some());
-        row.hex_or_null(calendars).hex_or_null(codec::definition_beside(batch, job)?);
+        row.hex_or_null(calendars.as_deref());
+        row.hex_or_null(codec::definition_beside(batch, job)?.as_deref());
         row.end();
         Ok(())
     })
@@ -183,15 +184,14 @@ pub(super) fn delete_revisions(script: &mut Script, revisions: &[(i64, u32)]) ->
 }
 
 pub(super) fn insert_runs(script: &mut Script, runs: &[&Run]) -> Result<()> {
-    let shape =
-        rows_come("INSERT INTO runs (place, shard, wake_at, job, status, namespace, run_key, body) VALUES ");
+    let shape = rows_come("INSERT INTO runs (place, shard, wake_at, job, status, namespace, body) VALUES ");
     let mut body = Vec::new();
     script.many(shape, runs, |sql, run| {
         codec::write_run(run, &mut body)?;
         let mut row = Values::begin(sql);
         row.int(place::of(run.id)).int(run.shard().0).instant_or_null(run.wake_at());
         row.int_or_null(run.job().map(|job| job.0)).int(codec::status_number(run.status()));
-        row.hex(run.namespace.as_str()).hex_or_null(run.key.as_deref()).hex(&body).end();
+        row.hex(run.namespace.as_str()).hex(&body).end();
         Ok(())
     })
 }
@@ -219,16 +219,15 @@ pub(super) fn delete_runs(script: &mut Script, places: &[i64]) -> Result<()> {
 }
 
 pub(super) fn insert_history(script: &mut Script, runs: &[&Run]) -> Result<()> {
-    let shape = rows_come(
-        "INSERT INTO history (id, job, place, status, finished_at, namespace, run_key, body) VALUES ",
-    );
+    let shape =
+        rows_come("INSERT INTO history (id, job, place, status, finished_at, namespace, body) VALUES ");
     let mut body = Vec::new();
     script.many(shape, runs, |sql, run| {
         codec::write_run(run, &mut body)?;
         let mut row = Values::begin(sql);
         row.int(run.id.0).int_or_null(run.job().map(|job| job.0)).int(history_place(run));
         row.int(codec::status_number(run.status())).instant(finished_at(run));
-        row.hex(run.namespace.as_str()).hex_or_null(run.key.as_deref()).hex(&body).end();
+        row.hex(run.namespace.as_str()).hex(&body).end();
         Ok(())
     })
 }
@@ -249,6 +248,35 @@ pub(super) fn update_history(script: &mut Script, run: &Run) -> Result<()> {
         int(sql, run.id.0);
         Ok(())
     })
+}
+
+/// What few runs have, and what is looked for by it: a key, or an end that is not a success.
+pub(super) fn insert_marks(script: &mut Script, runs: &[&Run]) -> Result<()> {
+    let keyed: Vec<&&Run> = runs.iter().filter(|run| run.key.is_some()).collect();
+    let shape = rows_come("INSERT IGNORE INTO keyed (run, place, run_key) VALUES ");
+    script.many_or_fewer(shape, &keyed, |sql, run| {
+        let key = run.key.as_deref().unwrap_or_default();
+        Values::begin(sql).int(run.id.0).int(place::of(run.id)).hex(key).end();
+        Ok(())
+    })?;
+    let is_unusual = |run: &&&Run| run.status().is_terminal() && run.status() != Status::Succeeded;
+    let unusual: Vec<&&Run> = runs.iter().filter(is_unusual).collect();
+    let shape = rows_come("INSERT IGNORE INTO unusual (run, status) VALUES ");
+    script.many_or_fewer(shape, &unusual, |sql, run| {
+        Values::begin(sql).int(run.id.0).int(codec::status_number(run.status())).end();
+        Ok(())
+    })
+}
+
+/// Whatever stood apart of runs that are gone.
+pub(super) fn delete_marks(script: &mut Script, runs: &[i64]) -> Result<()> {
+    for tail in [
+        ") AS f STRAIGHT_JOIN keyed AS t ON t.run = f.id",
+        ") AS f STRAIGHT_JOIN unusual AS t ON t.run = f.id",
+    ] {
+        script.many_or_fewer(rows_go(tail), runs, write_id)?;
+    }
+    Ok(())
 }
 
 /// Where the run lies among those of its job, or among those without.
@@ -369,12 +397,14 @@ fn of_skip(sql: &mut Vec<u8>, job: i64, from: i64) {
 }
 
 fn delete(script: &mut Script, shape: Shape, keys: &[i64]) -> Result<()> {
-    script.many(shape, keys, |sql, key| {
-        put(sql, "SELECT ");
-        int(sql, *key);
-        put(sql, " AS id");
-        Ok(())
-    })
+    script.many(shape, keys, write_id)
+}
+
+fn write_id(sql: &mut Vec<u8>, id: &i64) -> Result<()> {
+    put(sql, "SELECT ");
+    int(sql, *id);
+    put(sql, " AS id");
+    Ok(())
 }
 
 /// One row of an insert.
@@ -416,8 +446,8 @@ impl<'a> Values<'a> {
         self
     }
 
-    fn hex_or_null(&mut self, bytes: Option<impl AsRef<[u8]>>) -> &mut Self {
-        hex_or_null(self.next(), bytes.as_ref().map(AsRef::as_ref));
+    fn hex_or_null(&mut self, text: Option<&str>) -> &mut Self {
+        hex_or_null(self.next(), text.map(str::as_bytes));
         self
     }
 

@@ -22,6 +22,8 @@ type Result<T, E = Failure> = std::result::Result<T, E>;
 
 /// Rows that a step looks at in one source: a few milliseconds' work.
 const VISITS_MAX: usize = 2_000;
+/// Runs by their key, in the order of their ids.
+const OF_KEY: &str = " FROM keyed AS k FORCE INDEX (keyed_key) STRAIGHT_JOIN ";
 /// Shards that are looked into by one query.
 const SHARDS_AT_ONCE: usize = 64;
 
@@ -44,6 +46,7 @@ enum Source {
     HistoryOfKey,
     HistoryOfStatus(Status),
     Live(Vec<ShardId>),
+    LiveOfKey,
 }
 
 impl Mysql {
@@ -118,6 +121,10 @@ impl<'a> Walk<'a> {
                 }
                 Ok(covered)
             }
+            Source::LiveOfKey => {
+                let found = held.text(self.live_of_key_query(span)).await?;
+                self.visit(&found, true, VISITS_MAX, span, ids)
+            }
             _ => {
                 let most = if self.is_plain() { self.wanted().min(VISITS_MAX) } else { VISITS_MAX };
                 let found = held.text(self.history_query(source, span, most)).await?;
@@ -139,69 +146,83 @@ impl<'a> Walk<'a> {
     /// The columns that `takes` reads; what made a run is known only to the run itself.
     fn columns(&self) -> &'static str {
         if self.filter.triggers.is_empty() {
-            ", namespace, job, status"
+            ", t.namespace, t.job, t.status"
         } else {
-            ", namespace, job, status, body"
+            ", t.namespace, t.job, t.status, t.body"
         }
     }
 
     fn history_query(&self, source: &Source, Span { first, last }: Span, most: usize) -> Vec<u8> {
-        let (mut sql, mut column) = (Vec::new(), "id");
-        put(&mut sql, "SELECT id");
+        let mut sql = Vec::new();
+        put(&mut sql, "SELECT t.id");
         put(&mut sql, self.columns());
-        put(&mut sql, " FROM history FORCE INDEX (");
-        match source {
+        let column = match source {
             Source::HistoryOfJob(job) => {
-                column = "place";
-                put(&mut sql, "history_of_job) WHERE job = ");
+                put(&mut sql, " FROM history AS t FORCE INDEX (history_of_job) WHERE t.job = ");
                 int(&mut sql, job.0);
-                put(&mut sql, " AND");
+                " AND t.place"
             }
             Source::HistoryOfKey => {
-                put(&mut sql, "history_of_key) WHERE run_key = ");
+                put(&mut sql, OF_KEY);
+                put(&mut sql, "history AS t ON t.id = k.run WHERE k.run_key = ");
                 hex(&mut sql, self.filter.key.as_deref().unwrap_or_default().as_bytes());
-                put(&mut sql, " AND");
+                " AND k.run"
             }
             Source::HistoryOfStatus(status) => {
-                put(&mut sql, "history_of_status) WHERE status = ");
+                put(
+                    &mut sql,
+                    " FROM unusual AS u FORCE INDEX (unusual_status) STRAIGHT_JOIN history AS t ON t.id = u.run",
+                );
+                put(&mut sql, " WHERE u.status = ");
                 int(&mut sql, codec::status_number(*status));
-                put(&mut sql, " AND");
+                " AND u.run"
             }
-            Source::History | Source::Live(_) => put(&mut sql, "PRIMARY) WHERE"),
-        }
-        put(&mut sql, " ");
-        put(&mut sql, column);
-        put(&mut sql, " BETWEEN ");
-        int(&mut sql, first);
-        put(&mut sql, " AND ");
-        int(&mut sql, last);
-        put(&mut sql, " ORDER BY ");
-        put(&mut sql, column);
-        put(&mut sql, if self.filter.oldest_first { " LIMIT " } else { " DESC LIMIT " });
-        int(&mut sql, rows_max(most));
+            Source::History | Source::Live(_) | Source::LiveOfKey => {
+                put(&mut sql, " FROM history AS t FORCE INDEX (PRIMARY) WHERE");
+                " t.id"
+            }
+        };
+        self.between(&mut sql, column, Span { first, last }, most);
         sql
+    }
+
+    fn live_of_key_query(&self, span: Span) -> Vec<u8> {
+        let mut sql = Vec::new();
+        put(&mut sql, "SELECT t.place");
+        put(&mut sql, self.columns());
+        put(&mut sql, OF_KEY);
+        put(&mut sql, "runs AS t ON t.place = k.place WHERE k.run_key = ");
+        hex(&mut sql, self.filter.key.as_deref().unwrap_or_default().as_bytes());
+        self.between(&mut sql, " AND k.run", span, VISITS_MAX);
+        sql
+    }
+
+    /// The end of a query: `column`, with what comes before it, is within the span and gives the order.
+    fn between(&self, sql: &mut Vec<u8>, column: &str, Span { first, last }: Span, most: usize) {
+        put(sql, column);
+        put(sql, " BETWEEN ");
+        int(sql, first);
+        put(sql, " AND ");
+        int(sql, last);
+        put(sql, " ORDER BY ");
+        put(sql, column.rsplit(' ').next().unwrap_or(column));
+        put(sql, if self.filter.oldest_first { " LIMIT " } else { " DESC LIMIT " });
+        int(sql, rows_max(most));
     }
 
     /// Shard by shard, each in its own order, in one query.
     fn live_query(&self, shards: &[ShardId], Span { first, last }: Span, most: usize) -> Vec<u8> {
         let mut sql = Vec::new();
         for (index, shard) in shards.iter().enumerate() {
-            put(&mut sql, if index == 0 { "(SELECT place" } else { " UNION ALL (SELECT place" });
+            put(&mut sql, if index == 0 { "(SELECT t.place" } else { " UNION ALL (SELECT t.place" });
             put(&mut sql, self.columns());
-            match &self.filter.key {
-                Some(key) => {
-                    put(&mut sql, " FROM runs FORCE INDEX (runs_key) WHERE run_key = ");
-                    hex(&mut sql, key.as_bytes());
-                    put(&mut sql, " AND");
-                }
-                None => put(&mut sql, " FROM runs FORCE INDEX (PRIMARY) WHERE"),
-            }
-            put(&mut sql, " place BETWEEN ");
+            put(&mut sql, " FROM runs AS t FORCE INDEX (PRIMARY) WHERE");
+            put(&mut sql, " t.place BETWEEN ");
             int(&mut sql, place::through(*shard, first - 1) + 1);
             put(&mut sql, " AND ");
             int(&mut sql, place::through(*shard, last));
             let order = if self.filter.oldest_first { "" } else { " DESC" };
-            put(&mut sql, " ORDER BY place");
+            put(&mut sql, " ORDER BY t.place");
             put(&mut sql, order);
             put(&mut sql, " LIMIT ");
             int(&mut sql, rows_max(most));
@@ -272,6 +293,7 @@ fn sources(filter: &RunFilter, wanted: &[Status], shards: u16) -> Vec<Source> {
     };
     if wanted.iter().any(|status| !status.is_terminal()) {
         match job {
+            _ if filter.key.is_some() => sources.push(Source::LiveOfKey),
             Some(job) => sources.push(Source::Live(vec![job.shard()])),
             None => {
                 let all: Vec<ShardId> = (0..shards).map(ShardId).collect();

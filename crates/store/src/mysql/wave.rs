@@ -4,6 +4,8 @@
 //! table those that go first, then those that change, then those that come. Only jobs stay in the order of their batches,
 //! because a name is free only after its job is gone.
 
+use std::collections::BTreeSet;
+
 use punctual_core::change::{Batch, Change, DeadLetter, Revision, Row, RowKey, Skip, UniqueKey};
 use punctual_core::ids::{JobId, ShardId};
 use punctual_core::job::Job;
@@ -107,6 +109,13 @@ impl<'a> Wave<'a> {
         }
     }
 
+    /// Live runs that go and do not come into the history with the same wave.
+    fn gone_for_good(&self) -> Vec<i64> {
+        let ended: BTreeSet<i64> = self.history.come.iter().map(|run| run.id.0).collect();
+        let gone = self.runs.go.iter().map(|place| place::run(*place).0);
+        gone.filter(|id| !ended.contains(id)).collect()
+    }
+
     pub(super) fn write(&self, script: &mut Script) -> Result<()> {
         for alike in self.jobs.chunk_by(JobChange::is_like) {
             write_jobs(script, alike)?;
@@ -120,11 +129,15 @@ impl<'a> Wave<'a> {
         write::delete_runs(script, go)?;
         write::update_runs(script, change)?;
         write::insert_runs(script, come)?;
+        write::insert_marks(script, come)?;
+        write::delete_marks(script, &self.gone_for_good())?;
 
         let Sorted { go, change, come } = &self.history;
         write::delete_history(script, go)?;
+        write::delete_marks(script, go)?;
         change.iter().try_for_each(|run| write::update_history(script, run))?;
         write::insert_history(script, come)?;
+        write::insert_marks(script, come)?;
 
         let Sorted { go, change, come } = &self.letters;
         write::delete_letters(script, go)?;

@@ -362,7 +362,7 @@ impl Hub {
         let now = Instant::now();
         for report in reports {
             match report {
-                Report::Alive { attempts } => self.beat(attempts, now),
+                Report::Alive { attempts } => self.beat(&attempts, now),
                 // What is free is reckoned here, for every node apart.
                 Report::Lent { .. } | Report::Recall { .. } | Report::Load { .. } => {}
                 report => {
@@ -374,11 +374,11 @@ impl Hub {
         }
     }
 
-    fn beat(&mut self, in_hand: Vec<Key>, now: Instant) {
-        self.book.reconcile(&in_hand, now);
+    fn beat(&mut self, in_hand: &[Key], now: Instant) {
+        self.book.reconcile(in_hand, now);
         for outbox in self.peers.take_welcomed(now) {
             let Settings { name, life, version, announcement, .. } = &*self.settings;
-            outbox.announce(grpc::announcement(name, *life, version, announcement, &in_hand));
+            outbox.announce(grpc::announcement(name, *life, version, announcement, in_hand));
         }
         self.beat += 1;
         self.beats.push_back((self.beat, now));
@@ -387,7 +387,7 @@ impl Hub {
         }
         let load = self.gauge.read();
         for (_, outbox) in self.peers.admitted() {
-            outbox.beat(self.beat, Report::Alive { attempts: in_hand.clone() });
+            outbox.beat(self.beat, Report::Alive { attempts: in_hand.to_vec() });
             load.iter().for_each(|load| outbox.report(load.clone()));
         }
     }

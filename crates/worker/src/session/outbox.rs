@@ -138,7 +138,7 @@ impl State {
         if message != v1::FromWorker::default() {
             return Some(message);
         }
-        std::mem::take(&mut self.leaving).then(|| v1::FromWorker { leaving: true, ..message })
+        std::mem::take(&mut self.leaving).then_some(v1::FromWorker { leaving: true, ..message })
     }
 
     fn add_logs(&mut self, logs: &mut Vec<v1::LogChunk>, bytes: &mut usize) {

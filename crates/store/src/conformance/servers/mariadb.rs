@@ -81,7 +81,7 @@ impl Server {
     /// Its port answers before it does.
     fn wait_until_ready(&self) {
         supervised::wait_until("MariaDB is ready", || {
-            self.client("").arg("-eSELECT 1").output().is_ok_and(|output| output.status.success())
+            self.client("").args(["-e", "SELECT 1"]).output().is_ok_and(|output| output.status.success())
         });
     }
 

@@ -68,10 +68,8 @@ CREATE TABLE IF NOT EXISTS runs (
     job       BIGINT,
     status    TINYINT      NOT NULL,
     namespace VARCHAR(128) NOT NULL,
-    run_key   VARBINARY(1024),
     body      LONGBLOB     NOT NULL,
-    KEY runs_due (shard, wake_at),
-    KEY runs_key (run_key)
+    KEY runs_due (shard, wake_at)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 -- Runs that have ended. `place` is the id of a run of a job and the end of one without: one index leads to the runs of a
@@ -83,11 +81,23 @@ CREATE TABLE IF NOT EXISTS history (
     status      TINYINT      NOT NULL,
     finished_at BIGINT       NOT NULL,
     namespace   VARCHAR(128) NOT NULL,
-    run_key     VARBINARY(1024),
     body        LONGBLOB     NOT NULL,
-    KEY history_of_job (job, place),
-    KEY history_of_status (status),
-    KEY history_of_key (run_key)
+    KEY history_of_job (job, place)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- What few runs have stands apart, because an index has an entry for every row: those that ended otherwise than well, and
+-- the keys that runs were asked for under, live or ended.
+CREATE TABLE IF NOT EXISTS unusual (
+    run    BIGINT  NOT NULL PRIMARY KEY,
+    status TINYINT NOT NULL,
+    KEY unusual_status (status, run)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+CREATE TABLE IF NOT EXISTS keyed (
+    run     BIGINT          NOT NULL PRIMARY KEY,
+    place   BIGINT          NOT NULL,
+    run_key VARBINARY(1024) NOT NULL,
+    KEY keyed_key (run_key, run)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 CREATE TABLE IF NOT EXISTS dead_letters (

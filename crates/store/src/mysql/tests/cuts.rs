@@ -2,7 +2,7 @@
 
 use super::proxy::{Cut, Proxy};
 use super::*;
-use crate::conformance::given::{SHARD, wait_until};
+use crate::conformance::given::{SHARD, inserts, wait_until};
 use crate::{Claim, Error, Result};
 
 /// A store behind a proxy, and another that goes straight to the server.
@@ -43,6 +43,30 @@ async fn a_transaction_lost_before_commit_is_rolled_back_and_can_be_sent_again()
     // The server still believes in the lost connection, which has locked the shard: the next one ends it.
     tokio::time::timeout(SOON, store.commit(batch)).await.unwrap().unwrap();
     assert_eq!(stored_runs(&store).await, 1);
+}
+
+#[tokio::test]
+async fn wherever_the_wire_is_cut_a_commit_is_whole_or_not_there() {
+    let (store, proxy, _) = behind_proxy(of_node(1)).await;
+    let mut landed = 0;
+    for bytes in (0..2400).step_by(40) {
+        let mut leader = Leader::of(&store, SHARD).await.unwrap();
+        let runs = [one_run(&mut leader), one_run(&mut leader)];
+        let batch = leader.batch(inserts(runs.iter().map(run_row)));
+        proxy.cut(Cut::After(bytes));
+        let result = store.commit(Arc::new(vec![batch])).await;
+        let next = Leader::of(&store, SHARD).await.unwrap();
+        let live = next.load(&store).await.unwrap().runs;
+        let there = runs.iter().filter(|run| live.iter().any(|record| record.run.id == run.id)).count();
+        match result {
+            Ok(()) => assert_eq!(there, 2, "an acknowledged commit is missing after {bytes} bytes"),
+            Err(Error::RolledBack(_)) => assert_eq!(there, 0, "after {bytes} bytes"),
+            Err(Error::Unknown(_)) => assert!(there == 0 || there == 2, "half a commit after {bytes} bytes"),
+            Err(error) => panic!("after {bytes} bytes: {error}"),
+        }
+        landed += usize::from(there == 2);
+    }
+    assert!((1..60).contains(&landed), "the wire was always cut too early or too late: {landed}");
 }
 
 #[tokio::test]

@@ -1,9 +1,11 @@
 //! A former owner, alive, stopped or gone, and whoever takes its shards.
 
+use mysql_async::Conn;
+use mysql_async::prelude::Queryable;
 use tokio::time::timeout;
 
 use super::*;
-use crate::conformance::given::{OTHER, SHARD, deletes, history_row, succeeded};
+use crate::conformance::given::{OTHER, SHARD, deletes, history_row, inserts, succeeded};
 use crate::{Claim, Error};
 
 const FENCE: &str = "UPDATE shards SET commit_no = commit_no + 1 WHERE shard = 3";
@@ -72,6 +74,44 @@ async fn what_cannot_be_ended_is_waited_for_and_then_seen() {
     lost.step("COMMIT").await.unwrap();
     let acquired = timeout(SOON, acquiring).await.unwrap().unwrap();
     assert_eq!(store.load(SHARD, acquired[0].1).await.unwrap().commit, 2);
+}
+
+/// A connection that is no store's.
+async fn stranger(database: &str) -> Conn {
+    Conn::from_url(Server::shared().address(database)).await.unwrap()
+}
+
+#[tokio::test]
+async fn an_epoch_taken_while_a_commit_waits_for_it_wins() {
+    let (store, ()) = open_for_suite().await;
+    let mut leaders = [Leader::of(&store, SHARD).await.unwrap(), Leader::of(&store, OTHER).await.unwrap()];
+    let batches = leaders.each_mut().map(|leader| {
+        let run = one_run(leader);
+        leader.batch(inserts([run_row(&run)]))
+    });
+    let mut taker = stranger(&store.database).await;
+    taker.query_drop("START TRANSACTION; UPDATE shards SET epoch = epoch + 1 WHERE shard = 5").await.unwrap();
+    let mut committing = std::pin::pin!(store.commit(Arc::new(batches.to_vec())));
+    assert!(timeout(SOON / 4, &mut committing).await.is_err(), "it did not wait for the fence");
+    taker.query_drop("COMMIT").await.unwrap();
+    let late = timeout(SOON, committing).await.unwrap();
+    assert!(matches!(late, Err(Error::Fenced { shard: OTHER, .. })), "{late:?}");
+    assert_eq!(stored_runs(&store).await, 0);
+    store.commit(Arc::new(batches[..1].to_vec())).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lock_that_is_not_had_in_time_is_known_to_be_rolled_back() {
+    let (store, ()) = open_for_suite().await;
+    let mut leader = Leader::of(&store, SHARD).await.unwrap();
+    let run = one_run(&mut leader);
+    let mut holder = stranger(&store.database).await;
+    holder.query_drop(format!("START TRANSACTION; {FENCE}")).await.unwrap();
+    let waited = store.commit(batch_of(&leader, &run)).await;
+    assert!(matches!(waited, Err(Error::RolledBack(_))), "{waited:?}");
+    holder.query_drop("ROLLBACK").await.unwrap();
+    store.commit(batch_of(&leader, &run)).await.unwrap();
+    assert_eq!(stored_runs(&store).await, 1);
 }
 
 #[tokio::test]

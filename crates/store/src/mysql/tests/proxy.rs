@@ -16,6 +16,8 @@ pub(super) enum Cut {
     AfterCommit,
     /// The server has carried out what came before COMMIT, and does not know that nobody listens any more.
     InTransaction,
+    /// So many bytes, of both directions, after a transaction has begun.
+    After(usize),
 }
 
 impl Cut {
@@ -23,7 +25,7 @@ impl Cut {
     fn at(self) -> &'static [u8] {
         match self {
             Cut::BeforeCommit | Cut::AfterCommit => COMMIT,
-            Cut::InTransaction => b"START TRANSACTION",
+            Cut::InTransaction | Cut::After(_) => b"START TRANSACTION",
         }
     }
 }
@@ -75,6 +77,7 @@ impl Proxy {
 
 async fn carry(mut client: TcpStream, mut upstream: TcpStream, told: Arc<Told>) {
     let (mut asked, mut answered) = (vec![0; 64 * 1024], vec![0; 64 * 1024]);
+    let mut left = usize::MAX;
     loop {
         tokio::select! {
             read = client.read(&mut asked) => {
@@ -88,10 +91,15 @@ async fn carry(mut client: TcpStream, mut upstream: TcpStream, told: Arc<Told>) 
                 if has(COMMIT) {
                     *told.commits.lock() += 1;
                 }
-                if upstream.write_all(packet).await.is_err() {
+                if let Some(Cut::After(bytes)) = cut {
+                    left = bytes;
+                }
+                let passing = length.min(left);
+                if upstream.write_all(&packet[..passing]).await.is_err() || passing < length {
                     return;
                 }
-                if cut.is_some() {
+                left -= passing;
+                if matches!(cut, Some(Cut::AfterCommit | Cut::InTransaction)) {
                     // The server has done it when it answers.
                     let _ = upstream.read(&mut answered).await;
                     if cut == Some(Cut::InTransaction) {
@@ -102,9 +110,11 @@ async fn carry(mut client: TcpStream, mut upstream: TcpStream, told: Arc<Told>) 
             }
             read = upstream.read(&mut answered) => {
                 let Ok(length @ 1..) = read else { return };
-                if client.write_all(&answered[..length]).await.is_err() {
+                let passing = length.min(left);
+                if client.write_all(&answered[..passing]).await.is_err() || passing < length {
                     return;
                 }
+                left -= passing;
             }
         }
     }
