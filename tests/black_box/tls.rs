@@ -64,10 +64,8 @@ impl Authority {
     }
 
     fn issue(&self, name: &str, args: &[&str]) -> Identity {
-        let (key, certificate) = (
-            self.folder.path().join(&format!("{name}.key")),
-            self.folder.path().join(&format!("{name}.pem")),
-        );
+        let (key, certificate) =
+            (self.folder.path().join(format!("{name}.key")), self.folder.path().join(format!("{name}.pem")));
         let made = Command::new("openssl")
             .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"])
             .args(["-days", "2", "-keyout", path(&key), "-out", path(&certificate)])
@@ -105,7 +103,7 @@ fn path(path: &Path) -> &str {
 
 /// A run that calls a server, when it has ended.
 #[track_caller]
-fn call(node: &Node, server: &Server, tls: Value) -> Value {
+fn call(node: &Node, server: &Server, tls: &Value) -> Value {
     let http = json!({ "url": format!("https://{}/", server.place), "tls": tls, "timeout": "10s" });
     let run = node.api().submit(&json!({ "task": { "http": http } }));
     let id = run["id"].as_str().expect("a run has an id").to_owned();
@@ -126,12 +124,12 @@ fn a_server_whose_authority_the_job_names_is_called_and_others_are_not_believed(
     let scene = Scene::new();
     let node = scene.start();
     let ca = json!({ "ca": authority.certificate() });
-    let run = call(&node, &known, ca.clone());
+    let run = call(&node, &known, &ca);
     assert_eq!(run["state"], "succeeded", "{run}");
     assert!(run["output"].as_str().is_some_and(|page| page.contains("TLSv1.3")), "{run}");
-    check_refused(&call(&node, &known, Value::Null), &known);
-    check_refused(&call(&node, &alone, Value::Null), &alone);
-    check_refused(&call(&node, &alone, ca), &alone);
+    check_refused(&call(&node, &known, &Value::Null), &known);
+    check_refused(&call(&node, &alone, &Value::Null), &alone);
+    check_refused(&call(&node, &alone, &ca), &alone);
 }
 
 #[test]
@@ -141,7 +139,7 @@ fn an_authority_that_the_machine_trusts_needs_no_word_in_the_job() {
     let scene = Scene::new();
     let mut node = scene.node().with_env("SSL_CERT_FILE", authority.certificate());
     node.start();
-    let run = call(&node, &known, Value::Null);
+    let run = call(&node, &known, &Value::Null);
     assert_eq!(run["state"], "succeeded", "{run}");
-    check_refused(&call(&node, &alone, Value::Null), &alone);
+    check_refused(&call(&node, &alone, &Value::Null), &alone);
 }

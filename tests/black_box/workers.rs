@@ -24,7 +24,7 @@ fn center(scene: &Scene) -> Node {
 
 #[track_caller]
 fn worker(scene: &Scene, node: &Node, name: &str, words: &[&str]) -> Worker {
-    let mut worker = Worker::spawn(scene.path(name), name, node.api().address(), words);
+    let mut worker = Worker::spawn(&scene.path(name), name, node.api().address(), words);
     worker.wait_until_ready();
     worker
 }
@@ -132,11 +132,11 @@ fn a_worker_says_clearly_why_it_cannot_work() {
     let node = center(&scene);
     let _a = worker(&scene, &node, "a", &[]);
     // The folder of another worker.
-    let mut double = Worker::spawn(scene.path("a"), "b", node.api().address(), &[]);
+    let mut double = Worker::spawn(&scene.path("a"), "b", node.api().address(), &[]);
     assert_eq!(double.wait_for_end().code(), Some(1));
     assert!(double.printed().contains("another worker uses"), "{}", double.printed());
     // Somebody who is not there: it goes on trying, and says so.
-    let mut lost = Worker::spawn(scene.path("lost"), "lost", "http://127.0.0.1:9", &[]);
+    let mut lost = Worker::spawn(&scene.path("lost"), "lost", "http://127.0.0.1:9", &[]);
     wait::until_so("it says that nobody is there", SOON, || lost.printed().contains("http://127.0.0.1:9"));
     lost.signal(Signal::TERM);
     assert!(lost.wait_for_end().success(), "{}", lost.printed());

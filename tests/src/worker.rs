@@ -2,7 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -19,8 +19,8 @@ pub struct Worker {
 impl Worker {
     /// Starts it for a server, with further words of the command line, and waits for nothing.
     #[track_caller]
-    pub fn spawn(folder: PathBuf, name: &str, server: &str, words: &[&str]) -> Worker {
-        fs::create_dir_all(&folder).expect("a folder of the scene can be made");
+    pub fn spawn(folder: &Path, name: &str, server: &str, words: &[&str]) -> Worker {
+        fs::create_dir_all(folder).expect("a folder of the scene can be made");
         let log = folder.join("worker.log");
         let file = OpenOptions::new().create(true).append(true).open(&log).expect("the log can be opened");
         let mut command = Command::new(binary::path());

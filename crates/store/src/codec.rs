@@ -62,6 +62,7 @@ fn read_run_2(body: &[u8]) -> Result<Arc<Run>> {
 }
 
 /// [`punctual_core::run::Origin`] as the second version of a run has it: only its length matters.
+#[expect(clippy::large_enum_variant, reason = "it lives for the time of one reading")]
 #[derive(Deserialize)]
 #[expect(dead_code, reason = "read for its length")]
 enum Origin2 {

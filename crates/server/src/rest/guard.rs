@@ -7,6 +7,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{self, HeaderMap, HeaderName};
+use axum::http::uri::Authority;
 use axum::http::{HeaderValue, Method};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -101,7 +102,7 @@ fn refusal(request: &Request, hosts: &[String]) -> Option<Problem> {
         let message = format!("at most {HEADERS_MAX} headers of {HEADERS_BYTES_MAX} bytes together");
         return Some(Problem::new(Code::HeadersTooLarge, message));
     }
-    let authority = request.uri().authority().map(|authority| authority.as_str());
+    let authority = request.uri().authority().map(Authority::as_str);
     foreign(request.method(), headers, authority, hosts)
 }
 

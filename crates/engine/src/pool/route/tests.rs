@@ -8,7 +8,10 @@ use super::super::roster::Load;
 use super::*;
 
 /// Workers a, b, c, … of four slots; each is what the change makes of it.
-struct Floor(Vec<(WorkerId, Arc<Announcement>, usize, usize, Option<Load>)>);
+struct Floor(Vec<Standing>);
+
+/// A worker with how many it has in hand, how many more it takes, and how busy its machine is.
+type Standing = (WorkerId, Arc<Announcement>, usize, usize, Option<Load>);
 
 impl Floor {
     fn of(count: u8) -> Floor {
