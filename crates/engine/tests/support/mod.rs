@@ -304,15 +304,21 @@ impl Rig {
             End::Succeeded => Outcome::succeeded(self.now),
             End::Failed => Outcome::failed(self.now, "it broke"),
         };
-        self.tell(Report::Finished { run, token, outcome });
+        // Nobody speaks for the run of another.
+        let worker = self.run(run).worker.clone().unwrap_or_else(worker);
+        self.tell_as(worker, Report::Finished { run, token, outcome });
     }
 
     pub(crate) fn tell(&mut self, report: Report) {
+        self.tell_as(worker(), report);
+    }
+
+    fn tell_as(&mut self, worker: WorkerId, report: Report) {
         let Some(run) = report.run() else { return };
         if matches!(report, Report::Finished { .. }) {
             self.lend_again();
         }
-        self.apply(run.shard(), Event::Report { worker: worker(), report });
+        self.apply(run.shard(), Event::Report { worker, report });
         self.settle();
     }
 

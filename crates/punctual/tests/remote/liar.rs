@@ -212,7 +212,7 @@ async fn an_outcome_told_twice_counts_once_and_a_ghost_is_refused_and_counted() 
     let before = center.node.handle().status().stale_reports;
     ghost.report(finished(old, 0, "from the grave"));
     assert_eq!(ghost.acknowledged().await, old);
-    assert!(center.node.handle().status().stale_reports > before);
+    assert!(center.node.handle().wait_until(|status| status.stale_reports > before).await);
     other.report(finished(new, 0, "alive"));
     assert_eq!(other.acknowledged().await, new);
     other.report(finished(new, 0, "alive twice"));

@@ -129,7 +129,8 @@ async fn a_worker_that_is_stopped_finishes_what_it_has_within_its_time() {
     let wanted = Wanted { drain: Duration::from_secs(30), ..Wanted::default() };
     let mut worker = Worker::start(&[&center.address], wanted);
     worker.works_for(1).await;
-    let run = center.submit(shell("sleep 1; echo done")).await;
+    // Longer than a start takes to be written down.
+    let run = center.submit(shell("sleep 4; echo done")).await;
     center.running(run).await;
     let stopping = tokio::spawn(worker.stop());
     let ended = center.ended(run).await;
