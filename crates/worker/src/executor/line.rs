@@ -22,8 +22,17 @@ pub(super) struct Lines {
 impl Lines {
     /// Adds a piece to what goes into the log, and says how many bytes of it were left out.
     pub(super) fn add(&mut self, piece: &[u8], to: &mut Vec<u8>) -> usize {
+        if !self.is_cut && self.length + piece.len() <= LINE_BYTES_MAX {
+            // The usual case, a flood of short lines included: no line in it can be too long.
+            to.extend_from_slice(piece);
+            self.length = match piece.iter().rposition(ends_line) {
+                Some(end) => piece.len() - end - 1,
+                None => self.length + piece.len(),
+            };
+            return 0;
+        }
         let mut left_out = 0;
-        for part in piece.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
+        for part in piece.split_inclusive(ends_line) {
             let (text, end) = match part {
                 [text @ .., b'\n' | b'\r'] => (text, &part[text.len()..]),
                 text => (text, &[][..]),
@@ -54,6 +63,10 @@ impl Lines {
         self.is_cut = true;
         text.len() - kept
     }
+}
+
+fn ends_line(byte: &u8) -> bool {
+    matches!(byte, b'\n' | b'\r')
 }
 
 /// The last place up to here that is not inside a character, if it is text: three bytes back at most.
