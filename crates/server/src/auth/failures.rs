@@ -33,6 +33,13 @@ pub(super) enum Verdict {
 }
 
 impl Failures {
+    /// Whether this address has had its wrong tokens and has to wait with the next one.
+    pub(super) fn has_to_wait(&self, address: IpAddr, now: Instant) -> bool {
+        let windows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let window = windows.get(&address).filter(|window| now.duration_since(window.since) < WINDOW);
+        window.map_or(windows.len() >= ADDRESSES_MAX, |window| window.count >= FAILURES_MAX)
+    }
+
     pub(super) fn count(&self, address: IpAddr, now: Instant) -> Verdict {
         let mut windows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let over = |window: &Window| now.duration_since(window.since) >= WINDOW;
@@ -66,7 +73,9 @@ mod tests {
         for _ in 1..FAILURES_MAX {
             assert_eq!(failures.count(here, start), Verdict::Wrong);
         }
+        assert!(!failures.has_to_wait(here, start));
         assert_eq!(failures.count(here, start), Verdict::LastOfMany);
+        assert!(failures.has_to_wait(here, start) && !failures.has_to_wait(here, start + WINDOW));
         let later = start + Duration::from_secs(20);
         assert_eq!(failures.count(here, later), Verdict::TooMany(Duration::from_secs(40)));
         assert_eq!(failures.count(there, later), Verdict::Wrong);

@@ -1,7 +1,8 @@
 //! The tokens of the store, as this node last read them.
 //!
 //! Every request asks, so they are held in memory; but not for long, so that a token which was removed through another
-//! node stops working here too. They are read when someone comes and they are older than a second, never in between.
+//! node stops working here too. They are read when someone comes and they are older than a second, and when someone
+//! brings one that is not among them: it may have been added through another node a moment ago.
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -62,6 +63,21 @@ impl Known {
         if let Some(answer) = self.at_hand() {
             return answer;
         }
+        self.read().await
+    }
+
+    /// As they are at `since` or later, for someone whose token was not among those at hand.
+    pub(super) async fn all_since(&self, since: Instant) -> Result<Arc<Vec<Entry>>, TooOld> {
+        let _turn = self.reading.lock().await;
+        if let Some((at, entries)) = &self.last().seen
+            && *at >= since
+        {
+            return Ok(Arc::clone(entries));
+        }
+        self.read().await
+    }
+
+    async fn read(&self) -> Result<Arc<Vec<Entry>>, TooOld> {
         let asked = Instant::now();
         let read = timeout(READ_MAX, self.store.tokens()).await;
         self.note(asked, read.unwrap_or_else(|_| Err(punctual_store::Error::Unreachable("no answer".into()))))

@@ -118,6 +118,15 @@ async fn a_token_that_was_just_removed_or_added_here_is_so_at_once() {
 }
 
 #[tokio::test]
+async fn a_token_added_through_another_node_works_at_once() {
+    let scene = Scene::new();
+    let first = scene.add("first", Role::Admin, None).await;
+    assert_eq!(scene.gate.check(&with(&first), Right::Read).await, Ok(()));
+    let second = scene.add("second", Role::Admin, None).await;
+    assert_eq!(scene.gate.check(&with(&second), Right::Read).await, Ok(()));
+}
+
+#[tokio::test]
 async fn who_tries_too_many_wrong_tokens_has_to_wait_and_nobody_else_does() {
     let scene = Scene::new();
     let good = scene.add("good", Role::Admin, None).await;
