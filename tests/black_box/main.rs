@@ -32,3 +32,4 @@ mod herd;
 mod http_tasks;
 mod tls;
 mod server;
+mod cluster;

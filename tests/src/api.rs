@@ -18,12 +18,15 @@ pub const JOBS: &str = "/api/v1/namespaces/default/jobs";
 pub struct Api {
     address: String,
     client: Client,
+    token: Option<String>,
 }
 
 #[derive(Debug, Clone)]
 pub struct Answer {
     pub status: u16,
     pub content_type: String,
+    /// What it says about trying again.
+    pub retry_after: Option<String>,
     pub text: String,
 }
 
@@ -31,7 +34,14 @@ impl Api {
     pub fn new(address: &str) -> Api {
         let address = if address.contains("://") { address.to_owned() } else { format!("http://{address}") };
         let client = Client::builder().timeout(ANSWER_MAX).no_proxy().build();
-        Api { address, client: client.expect("a client can be made") }
+        Api { address, client: client.expect("a client can be made"), token: None }
+    }
+
+    /// From now on it shows this token.
+    #[must_use]
+    pub fn with_token(mut self, token: Option<String>) -> Api {
+        self.token = token;
+        self
     }
 
     pub fn address(&self) -> &str {
@@ -73,14 +83,18 @@ impl Api {
         if let Some(body) = body {
             request = request.header("content-type", "application/json").body(body);
         }
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
         if let Some((name, value)) = header {
             request = request.header(name, value);
         }
         let response = request.send().await.ok()?;
-        let content_type = response.headers().get("content-type").and_then(|value| value.to_str().ok());
-        let content_type = content_type.unwrap_or_default().to_owned();
+        let header = |name| Some(response.headers().get(name)?.to_str().ok()?.to_owned());
+        let content_type = header("content-type").unwrap_or_default();
+        let retry_after = header("retry-after");
         let status = response.status().as_u16();
-        Some(Answer { status, content_type, text: response.text().await.ok()? })
+        Some(Answer { status, content_type, retry_after, text: response.text().await.ok()? })
     }
 
     /// The same request many times at once.

@@ -42,6 +42,11 @@ impl Export {
         fires
     }
 
+    /// Every run that a schedule made.
+    pub fn all_fires(&self) -> impl Iterator<Item = &Value> {
+        self.of_type("run").filter(|run| is_fire(run))
+    }
+
     pub fn events(&self, run: &str) -> Vec<&Value> {
         self.of_type("event").filter(|event| event["run"] == run).collect()
     }

@@ -11,6 +11,7 @@ pub mod binary;
 pub mod scene;
 pub mod node;
 pub mod worker;
+pub mod cluster;
 pub mod api;
 pub mod raw;
 pub mod history;
@@ -18,6 +19,7 @@ pub mod fault;
 pub mod authority;
 
 pub use api::{Answer, Api};
+pub use cluster::Cluster;
 pub use history::Export;
 pub use node::{Cli, Node};
 pub use raw::Raw;

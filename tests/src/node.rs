@@ -20,13 +20,15 @@ pub struct Node {
     env: Vec<(OsString, OsString)>,
     /// What is started instead of the binary itself, with its arguments; it ends up as the binary.
     program: Option<(OsString, Vec<OsString>)>,
+    /// Who the harness is to it, where it asks.
+    token: Option<String>,
     child: Option<Child>,
     api: Option<Api>,
 }
 
 impl Node {
     pub(crate) fn new(data: PathBuf, log: PathBuf) -> Node {
-        Node { data, log, env: Vec::new(), program: None, child: None, api: None }
+        Node { data, log, env: Vec::new(), program: None, token: None, child: None, api: None }
     }
 
     #[must_use]
@@ -38,6 +40,13 @@ impl Node {
     #[must_use]
     pub fn with_data(mut self, data: impl Into<PathBuf>) -> Node {
         self.data = data.into();
+        self
+    }
+
+    /// What the harness shows to it, where it asks for a token.
+    #[must_use]
+    pub fn with_token(mut self, token: &str) -> Node {
+        self.token = Some(token.to_owned());
         self
     }
 
@@ -95,7 +104,7 @@ impl Node {
     pub fn wait_until_ready(&mut self) {
         let api = wait::until("the node says where it listens", SOON, || {
             self.assert_alive();
-            self.address().map(|address| Api::new(&address))
+            self.address().map(|address| Api::new(&address).with_token(self.token.clone()))
         });
         wait::until_so("the node is ready", SOON, || {
             self.assert_alive();
@@ -194,6 +203,9 @@ impl Node {
     pub fn cli<S: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = S>) -> Cli {
         let mut command = Command::new(binary::path());
         command.args(words).env("PUNCTUAL_SERVER", self.api().address()).env("NO_COLOR", "1");
+        if let Some(token) = &self.token {
+            command.env("PUNCTUAL_TOKEN", token);
+        }
         Cli::run(&mut command)
     }
 }

@@ -1,0 +1,63 @@
+//! A server that dies or leaves (P1 to P3; T-01).
+
+use std::time::Duration;
+
+use punctual_tests::cluster::{Kept, NODES, job_name, latest};
+use punctual_tests::{Cluster, Scene, wait};
+
+const JOBS: usize = 20;
+const KILLS: u32 = 5;
+/// Between a restart and the next kill.
+const BETWEEN: Duration = Duration::from_secs(2);
+/// The lease of a shard, and a second to notice and to load.
+const LATE_MAX: Duration = Duration::from_secs(4);
+
+/// What a test may be told by its environment.
+fn told<T: std::str::FromStr>(name: &str) -> Option<T> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// A row of numbers that looks thrown and is the same for the same seed.
+struct Throws(u64);
+
+impl Throws {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).expect("31 bits fit") % bound
+    }
+}
+
+/// Kills a server again and again while jobs fire, and looks at all that came of it.
+fn kill_again_and_again(kept: Kept, kills: u32) {
+    let scene = Scene::new();
+    let mut cluster = Cluster::start(&scene, &kept.address(), &[]);
+    cluster.add_worker("a", &[]);
+    cluster.add_worker("b", &[]);
+    cluster.put_jobs(JOBS);
+    let mut throws = Throws(told("SEED").unwrap_or(1));
+    for _ in 0..kills {
+        wait::pass(BETWEEN + Duration::from_millis(throws.below(1000) as u64));
+        let node = &mut cluster.nodes[throws.below(NODES)];
+        node.kill();
+        // It is away for as long as a lease lasts, or comes back before anybody missed it.
+        wait::pass(Duration::from_millis(throws.below(3000) as u64));
+        node.start();
+    }
+    let export = cluster.verified(&scene, throws.below(NODES), Duration::ZERO);
+    for number in 0..JOBS {
+        let fires = export.fires(&job_name(number)).len();
+        assert!(fires >= 2 * kills as usize, "{} fired {fires} times only", job_name(number));
+    }
+    let (late, run) = latest(&export);
+    println!("{} fires, the latest {late:?} late", export.all_fires().count());
+    assert!(late < LATE_MAX, "{late:?} late: {run}");
+}
+
+#[test]
+fn killing_any_node_loses_and_doubles_nothing() {
+    let kept = match told::<String>("STORE").as_deref() {
+        Some("mysql") => Kept::MariaDb,
+        _ => Kept::Postgres,
+    };
+    kill_again_and_again(kept, told("KILLS").unwrap_or(KILLS));
+}
