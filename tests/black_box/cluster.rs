@@ -1,3 +1,4 @@
 //! Several nodes on one store: what dies, stops or is cut off costs a moment and nothing else.
 
 mod kills;
+mod pauses;

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use punctual_tests::cluster::{Kept, NODES, job_name, latest};
-use punctual_tests::{Cluster, Scene, wait};
+use punctual_tests::cluster::{Kept, NODES, instant, job_name, lateness, shards_of};
+use punctual_tests::wait::{self, SOON};
+use punctual_tests::{Cluster, Export, Scene};
 
 const JOBS: usize = 20;
 const KILLS: u32 = 5;
@@ -11,6 +12,8 @@ const KILLS: u32 = 5;
 const BETWEEN: Duration = Duration::from_secs(2);
 /// The lease of a shard, and a second to notice and to load.
 const LATE_MAX: Duration = Duration::from_secs(4);
+/// A shard that is handed over is led again by then.
+const HANDED_OVER_MAX: Duration = Duration::from_millis(500);
 
 /// What a test may be told by its environment.
 fn told<T: std::str::FromStr>(name: &str) -> Option<T> {
@@ -48,7 +51,11 @@ fn kill_again_and_again(kept: Kept, kills: u32) {
         let fires = export.fires(&job_name(number)).len();
         assert!(fires >= 2 * kills as usize, "{} fired {fires} times only", job_name(number));
     }
-    let (late, run) = latest(&export);
+    let (late, run) = export
+        .all_fires()
+        .map(|run| (lateness(run), run))
+        .max_by_key(|(late, _)| *late)
+        .expect("something fired");
     println!("{} fires, the latest {late:?} late", export.all_fires().count());
     assert!(late < LATE_MAX, "{late:?} late: {run}");
 }
@@ -60,4 +67,36 @@ fn killing_any_node_loses_and_doubles_nothing() {
         _ => Kept::Postgres,
     };
     kill_again_and_again(kept, told("KILLS").unwrap_or(KILLS));
+}
+
+#[test]
+fn killing_a_node_on_mariadb_loses_and_doubles_nothing() {
+    kill_again_and_again(Kept::MariaDb, 2);
+}
+
+#[test]
+fn a_node_that_stops_gracefully_makes_no_fire_late() {
+    let scene = Scene::new();
+    let mut cluster = Cluster::start(&scene, &Kept::Postgres.address(), &[]);
+    cluster.add_worker("a", &[]);
+    cluster.put_jobs(JOBS);
+    let fired = |export: &Export| export.all_fires().count();
+    wait::until_so("jobs fire", SOON, || fired(&Export::of(&cluster.nodes[0])) > JOBS);
+    let all = cluster.led();
+    let asked = wait::wall_clock();
+    for leaving in 0..NODES {
+        assert!(shards_of(cluster.api(leaving)) > 0, "it leads nothing: the scene proves little");
+        let status = cluster.nodes[leaving].stop();
+        assert!(status.success(), "{status}");
+        cluster.nodes[leaving].start();
+        wait::until_so("it has its share again", SOON, || {
+            shards_of(cluster.api(leaving)) > 0 && cluster.led() == all
+        });
+    }
+    let export = cluster.verified(&scene, 0, Duration::ZERO);
+    let late =
+        export.all_fires().filter(|run| instant(&run["due_at"]) > asked).map(|run| (lateness(run), run));
+    let (late, run) = late.max_by_key(|(late, _)| *late).expect("something fired meanwhile");
+    println!("{} fires, the latest {late:?} late", fired(&export));
+    assert!(late < HANDED_OVER_MAX, "{late:?} late: {run}");
 }

@@ -1,0 +1,120 @@
+//! Processes that stand still and come back (P1, P8; T-04, T-05, T-06).
+
+use std::time::Duration;
+
+use punctual_core::Timestamp;
+use punctual_tests::api::RUNS;
+use punctual_tests::cluster::{Kept, instant, shards_of};
+use punctual_tests::history::has_ended;
+use punctual_tests::wait::{self, SOON};
+use punctual_tests::{Cluster, Export, Scene};
+use punctual_verify::Options;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+const SHARD_LEASE: Duration = Duration::from_secs(1);
+const ATTEMPT_LEASE: Duration = Duration::from_secs(2);
+/// How long it may take to see that a lease is over and to give the run to another worker.
+const NOTICED_MAX: Duration = Duration::from_secs(2);
+const LEASES: [&str; 4] = ["--shard-lease", "1s", "--attempt-lease", "2s"];
+
+#[test]
+fn a_server_that_stood_still_past_its_lease_doubles_nothing_and_comes_back() {
+    let scene = Scene::new();
+    let mut cluster = Cluster::start(&scene, &Kept::Postgres.address(), &LEASES);
+    cluster.add_worker("a", &[]);
+    cluster.put_jobs(10);
+    let before = shards_of(cluster.api(0));
+    assert!(before > 0, "it leads nothing: the scene proves little");
+    cluster.nodes[0].signal(Signal::STOP);
+    let stopped = wait::now();
+    let all = before + shards_of(cluster.api(1)) + shards_of(cluster.api(2));
+    wait::until_so("the others lead everything", SOON, || {
+        shards_of(cluster.api(1)) + shards_of(cluster.api(2)) == all
+    });
+    wait::until_so("it stood still for two leases", SOON, || stopped.elapsed() > 2 * SHARD_LEASE);
+    cluster.nodes[0].signal(Signal::CONT);
+    wait::until_so("it leads something again", SOON, || shards_of(cluster.api(0)) > 0);
+    cluster.verified(&scene, 0, Duration::ZERO);
+}
+
+/// A run whose first attempt takes long and whose second does not.
+#[track_caller]
+fn submit(cluster: &Cluster, shell: &str) -> String {
+    let body = json!({ "task": { "shell": shell } });
+    let run = cluster.insist(1, |api| api.post(RUNS, &body));
+    run["id"].as_str().expect("a run has an id").to_owned()
+}
+
+#[track_caller]
+fn wait_until_running(cluster: &Cluster, run: &str) {
+    wait::until_so("the run is under way", SOON, || {
+        let run = cluster.api(2).run(run);
+        run["state"] == "running" && !run["started_at"].is_null()
+    });
+}
+
+#[track_caller]
+fn ended(cluster: &Cluster, run: &str) -> Value {
+    wait::until("the run ends", SOON, || Some(cluster.api(0).run(run)).filter(has_ended))
+}
+
+#[track_caller]
+fn attempts(cluster: &Cluster, run: &str) -> Vec<Value> {
+    cluster.api(1).run(run)["attempts"].as_array().expect("attempts are a list").clone()
+}
+
+#[track_caller]
+fn token_of(attempt: &Value) -> u64 {
+    attempt["token"].as_str().and_then(|token| token.parse().ok()).expect("an attempt has a token")
+}
+
+/// A worker is killed or stopped in a run; another one gets it, soon and with a higher token.
+#[track_caller]
+fn check_second(attempts: &[Value], since: Timestamp) {
+    let [first, second] = attempts else { panic!("two attempts: {attempts:?}") };
+    assert!(token_of(second) > token_of(first), "{attempts:?}");
+    assert_eq!((first["result"].as_str(), second["result"].as_str()), (Some("lost"), Some("succeeded")));
+    let after = instant(&second["assigned_at"]).since(since);
+    assert!(
+        after < ATTEMPT_LEASE + NOTICED_MAX,
+        "the second attempt came {after:?} after the first was lost"
+    );
+}
+
+#[test]
+fn the_run_of_a_worker_that_dies_or_stands_still_has_one_result() {
+    let scene = Scene::new();
+    let mut cluster = Cluster::start(&scene, &Kept::Postgres.address(), &LEASES);
+    cluster.add_worker("a", &[]);
+    let late = submit(&cluster, "test $PUNCTUAL_ATTEMPT = 2 || sleep 3; echo $PUNCTUAL_ATTEMPT");
+    wait_until_running(&cluster, &late);
+    cluster.add_worker("b", &[]);
+    let (stopped, stood) = (wait::wall_clock(), wait::now());
+    cluster.workers[0].signal(Signal::STOP);
+    let taken = ended(&cluster, &late);
+    check_second(&attempts(&cluster, &late), stopped);
+    wait::until_so("it stood still for two leases", SOON, || stood.elapsed() > 2 * ATTEMPT_LEASE);
+
+    cluster.workers[0].signal(Signal::CONT);
+    cluster.workers[1].signal(Signal::STOP);
+    // When it works again, it has long said what came of its first attempt.
+    let next = submit(&cluster, "echo again");
+    assert_eq!(ended(&cluster, &next)["output"], "again");
+    assert_eq!(
+        (&taken["output"], &ended(&cluster, &late)),
+        (&json!("2"), &taken),
+        "one result, and it stays"
+    );
+    cluster.workers[1].signal(Signal::CONT);
+
+    let lost = submit(&cluster, "test $PUNCTUAL_ATTEMPT = 2 || sleep 1000");
+    wait_until_running(&cluster, &lost);
+    let killed = wait::wall_clock();
+    let holder = cluster.api(0).run(&lost)["worker"].as_str().expect("it runs somewhere").to_owned();
+    cluster.workers[usize::from(holder.starts_with('b'))].kill();
+    assert_eq!(ended(&cluster, &lost)["state"], "succeeded");
+    check_second(&attempts(&cluster, &lost), killed);
+    let options = Options { may_be_empty: true, ..Options::default() };
+    Export::of(&cluster.nodes[2]).verify(&scene, &cluster.nodes[2], &options);
+}
