@@ -2,3 +2,6 @@
 
 mod kills;
 mod pauses;
+mod store;
+mod doors;
+mod clocks;

@@ -21,8 +21,8 @@ use crate::wait::{self, SOON};
 use crate::{Export, Node, Scene, Worker, binary};
 
 pub const NODES: usize = 3;
-/// Few enough that three nodes take them quickly, many enough that everyone leads some.
-const SHARDS: u16 = 16;
+/// Few enough that three nodes take them quickly, many enough that luck leaves nobody without one.
+pub const SHARDS: u16 = 32;
 /// Below what the system hands out by itself: nobody takes the port of a node that is down for a moment.
 const PORT_MIN: u16 = 20_000;
 const PORTS: u16 = 12_000;
@@ -65,14 +65,20 @@ impl Cluster {
     #[track_caller]
     pub fn start(scene: &Scene, store: &str, words: &[&str]) -> Cluster {
         let mut cluster = Cluster::new(scene, store, words);
-        for node in &mut cluster.nodes {
+        cluster.start_all();
+        cluster
+    }
+
+    /// Starts every node and waits until each leads its share.
+    #[track_caller]
+    pub fn start_all(&mut self) {
+        for node in &mut self.nodes {
             node.spawn();
         }
-        for node in &mut cluster.nodes {
+        for node in &mut self.nodes {
             node.wait_until_ready();
         }
-        cluster.wait_until_led();
-        cluster
+        self.wait_until_spread();
     }
 
     /// Three nodes that are not started yet.
@@ -93,15 +99,14 @@ impl Cluster {
         Cluster { workers: Vec::new(), nodes, places, folder: scene.path("") }
     }
 
-    /// Waits until every shard has a leader.
+    /// Waits until every shard is led and every node leads some.
     #[track_caller]
-    pub fn wait_until_led(&self) {
-        wait::until_so("every shard is led", SOON, || self.led() == usize::from(SHARDS));
-    }
-
-    /// How many shards the nodes that answer lead between them.
-    pub fn led(&self) -> usize {
-        self.nodes.iter().map(|node| shards_of(node.api())).sum()
+    pub fn wait_until_spread(&self) {
+        wait::until_so("every node leads its share", SOON, || {
+            let led = self.nodes.iter().map(|node| shards_of(node.api()));
+            let led: Vec<usize> = led.collect();
+            led.iter().sum::<usize>() == usize::from(SHARDS) && !led.contains(&0)
+        });
     }
 
     /// A worker for all nodes, taken by one of them.
@@ -153,8 +158,7 @@ impl Cluster {
     pub fn verified(&self, scene: &Scene, by: usize, skew: Duration) -> Export {
         let through = wait::wall_clock();
         let export = wait::until("everything that was due has ended", 2 * SOON, || {
-            let export = Export::of(&self.nodes[by]);
-            is_done(&export, through).then_some(export)
+            Export::if_given(&self.nodes[by]).filter(|export| is_done(export, through))
         });
         let options = Options {
             skew,

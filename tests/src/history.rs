@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use punctual_verify::{History, Options};
 use serde_json::Value;
 
+use crate::api::Answer;
 use crate::node::Node;
 use crate::scene::Scene;
 
@@ -18,6 +19,18 @@ impl Export {
     #[track_caller]
     pub fn of(node: &Node) -> Export {
         let answer = node.api().get("/api/v1/export/history").expect("the node answers");
+        Export::read(answer)
+    }
+
+    /// None: the node cannot be asked now and says so.
+    #[track_caller]
+    pub fn if_given(node: &Node) -> Option<Export> {
+        let answer = node.api().get("/api/v1/export/history").expect("the node answers");
+        (answer.status != 503).then(|| Export::read(answer))
+    }
+
+    #[track_caller]
+    fn read(answer: Answer) -> Export {
         assert_eq!(answer.status, 200, "{answer:?}");
         let read =
             |line: &str| serde_json::from_str(line).unwrap_or_else(|e| panic!("not JSON ({e}): {line}"));

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use punctual_tests::cluster::{Kept, NODES, instant, job_name, lateness, shards_of};
+use punctual_tests::cluster::{Kept, NODES, instant, job_name, lateness};
 use punctual_tests::wait::{self, SOON};
 use punctual_tests::{Cluster, Export, Scene};
 
 const JOBS: usize = 20;
 const KILLS: u32 = 5;
 /// Between a restart and the next kill.
-const BETWEEN: Duration = Duration::from_secs(2);
+const BETWEEN: Duration = Duration::from_millis(1500);
 /// The lease of a shard, and a second to notice and to load.
 const LATE_MAX: Duration = Duration::from_secs(4);
 /// A shard that is handed over is led again by then.
@@ -43,7 +43,7 @@ fn kill_again_and_again(kept: Kept, kills: u32) {
         let node = &mut cluster.nodes[throws.below(NODES)];
         node.kill();
         // It is away for as long as a lease lasts, or comes back before anybody missed it.
-        wait::pass(Duration::from_millis(throws.below(3000) as u64));
+        wait::pass(Duration::from_millis(throws.below(2500) as u64));
         node.start();
     }
     let export = cluster.verified(&scene, throws.below(NODES), Duration::ZERO);
@@ -82,17 +82,12 @@ fn a_node_that_stops_gracefully_makes_no_fire_late() {
     cluster.put_jobs(JOBS);
     let fired = |export: &Export| export.all_fires().count();
     wait::until_so("jobs fire", SOON, || fired(&Export::of(&cluster.nodes[0])) > JOBS);
-    let all = cluster.led();
     let asked = wait::wall_clock();
-    for leaving in 0..NODES {
-        assert!(shards_of(cluster.api(leaving)) > 0, "it leads nothing: the scene proves little");
-        let status = cluster.nodes[leaving].stop();
-        assert!(status.success(), "{status}");
-        cluster.nodes[leaving].start();
-        wait::until_so("it has its share again", SOON, || {
-            shards_of(cluster.api(leaving)) > 0 && cluster.led() == all
-        });
-    }
+    let status = cluster.nodes[0].stop();
+    assert!(status.success(), "{status}");
+    cluster.nodes[0].start();
+    // Shards also move when it has come back.
+    cluster.wait_until_spread();
     let export = cluster.verified(&scene, 0, Duration::ZERO);
     let late =
         export.all_fires().filter(|run| instant(&run["due_at"]) > asked).map(|run| (lateness(run), run));

@@ -3,6 +3,7 @@
 //! Only the wall clock moves: a monotonic clock that jumps is no fault of this world.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use std::{env, fs};
 
 use crate::node::Node;
@@ -25,9 +26,18 @@ impl Clock {
 
     /// From now on the wall clock is off by so many seconds, whatever it was before.
     pub fn set(&self, seconds: i64) {
+        self.set_to(&format!("{seconds:+}"));
+    }
+
+    /// From now on the wall clock is ahead by so much.
+    pub fn set_ahead(&self, span: Duration) {
+        self.set_to(&format!("+{}", span.as_secs_f64()));
+    }
+
+    fn set_to(&self, offset: &str) {
         // Written whole and moved into place: the library may read at any moment.
         let fresh = self.file.with_extension("new");
-        fs::write(&fresh, format!("{seconds:+}\n")).expect("the clock file can be written");
+        fs::write(&fresh, format!("{offset}\n")).expect("the clock file can be written");
         fs::rename(&fresh, &self.file).expect("the clock file can be replaced");
     }
 

@@ -1,0 +1,82 @@
+//! Whichever node is asked (R29, R30).
+
+use punctual_tests::api::{JOBS, RUNS};
+use punctual_tests::cluster::{Kept, NODES};
+use punctual_tests::history::has_ended;
+use punctual_tests::wait::{self, SOON};
+use punctual_tests::{Cluster, Scene};
+use serde_json::{Value, json};
+
+/// What every node answers, if they agree.
+#[track_caller]
+fn everywhere(cluster: &Cluster, path: &str) -> Value {
+    let answers: Vec<Value> = (0..NODES).map(|node| cluster.insist(node, |api| api.get(path))).collect();
+    assert!(answers.iter().all(|answer| *answer == answers[0]), "{path}: {answers:#?}");
+    answers[0].clone()
+}
+
+fn id_of(run: &Value) -> String {
+    run["id"].as_str().expect("a run has an id").to_owned()
+}
+
+#[test]
+fn every_node_gives_the_same_answers_and_takes_the_same_commands() {
+    let scene = Scene::new();
+    let mut cluster = Cluster::start(&scene, &Kept::Postgres.address(), &["--shard-lease", "1s"]);
+    cluster.add_worker("a", &[]);
+    let job = json!({ "schedule": { "cron": "0 3 * * *" }, "task": { "noop": {} } });
+    for number in 0..6 {
+        cluster.insist(number % NODES, |api| api.put(&format!("{JOBS}/job-{number}"), &job));
+        assert_eq!(everywhere(&cluster, &format!("{JOBS}/job-{number}"))["name"], format!("job-{number}"));
+    }
+    assert_eq!(everywhere(&cluster, JOBS)["items"].as_array().map(Vec::len), Some(6));
+
+    // A command to one node, the same again to another: one run.
+    let mut ids = Vec::new();
+    for number in 0..12 {
+        let body = json!({ "task": { "noop": {} }, "key": format!("key-{number}") });
+        let runs = (0..NODES).map(|node| id_of(&cluster.insist(node, |api| api.post(RUNS, &body))));
+        let runs: Vec<String> = runs.collect();
+        assert!(runs.iter().all(|run| *run == runs[0]), "{runs:?}");
+        ids.push(runs[0].clone());
+    }
+    for id in &ids {
+        wait::until_so("it ends", SOON, || has_ended(&cluster.api(0).run(id)));
+        assert_eq!(everywhere(&cluster, &format!("{RUNS}/{id}"))["state"], "succeeded");
+    }
+    // A listing that is begun at one node goes on at the next.
+    let mut listed = Vec::new();
+    let mut after = String::new();
+    for turn in 0..ids.len() {
+        let page = cluster.insist(turn % NODES, |api| api.get(&format!("{RUNS}?limit=5{after}")));
+        listed.extend(page["items"].as_array().expect("a page has items").iter().map(id_of));
+        match page["next"].as_str() {
+            Some(next) => after = format!("&after={next}"),
+            None => break,
+        }
+    }
+    ids.sort();
+    listed.sort();
+    assert_eq!(listed, ids, "nothing twice and nothing left out");
+}
+
+#[test]
+fn while_one_node_is_dead_the_others_take_every_command() {
+    let scene = Scene::new();
+    let mut cluster = Cluster::start(&scene, &Kept::Postgres.address(), &["--shard-lease", "1s"]);
+    cluster.add_worker("a", &[]);
+    cluster.nodes[2].kill();
+    // More than there are shards: some were led by the dead one.
+    let runs: Vec<String> = (0..40)
+        .map(|number| {
+            let body = json!({ "task": { "noop": {} }, "key": format!("key-{number}") });
+            id_of(&cluster.insist(number % 2, |api| api.post(RUNS, &body)))
+        })
+        .collect();
+    for (number, id) in runs.iter().enumerate() {
+        let state = || cluster.api(number % 2).run(id)["state"] == "succeeded";
+        wait::until_so("it succeeds", SOON, state);
+    }
+    cluster.nodes[2].start();
+    assert_eq!(id_of(&cluster.api(2).run(&runs[0])), runs[0], "back again, it knows them too");
+}
