@@ -115,7 +115,7 @@ impl Cluster {
         let added = self.nodes[0].cli(["token", "add", name, "--role", "worker"]).ok();
         let servers: Vec<String> = self.places.iter().map(|place| format!("http://{place}")).collect();
         let words = [&["--token", added.trim(), "--slots", "8"], words].concat();
-        let mut worker = Worker::spawn(self.folder.join(name), name, &servers.join(","), &words);
+        let mut worker = Worker::spawn(&self.folder.join(name), name, &servers.join(","), &words);
         worker.wait_until_ready();
         self.workers.push(worker);
     }
