@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use punctual_tests::authority::Authority;
 use punctual_tests::wait::{self, SOON};
-use punctual_tests::{Cli, Node, Scene, binary, skip_unless};
+use punctual_tests::{Cli, Node, Scene, Worker, binary, skip_unless};
 
 const NODES: &str = "/api/v1/nodes";
 /// A removed token has to be refused everywhere by then.
@@ -205,11 +205,7 @@ fn with_a_certificate_it_is_reached_by_those_who_trust_its_authority() {
     let options = ["--tls-cert", &path(&ours.cert), "--tls-key", &path(&ours.key), "--slots", "1"];
     let mut node = server(&scene, &options);
     node.spawn();
-    let address = wait::until("the server says where it listens", SOON, || {
-        let printed = node.printed();
-        let (_, after) = printed.split_once("listens on https://")?;
-        Some(after.split_once(',')?.0.to_owned())
-    });
+    let address = address_over_tls(&node);
     let admin = tokens(&node.printed()).remove(0);
     let ask = |scheme: &str, trusted: &[&str]| {
         let words = [&["run", "submit", "--shell", "echo hi", "--wait"], trusted].concat();
@@ -226,5 +222,35 @@ fn with_a_certificate_it_is_reached_by_those_who_trust_its_authority() {
     );
     assert_eq!(ask("https", &[]).status.code(), Some(5), "nobody vouches for it");
     assert_eq!(ask("http", &[]).status.code(), Some(5), "in the clear");
+    assert!(node.stop().success());
+}
+
+/// The first words of a server that has a certificate.
+#[track_caller]
+fn address_over_tls(node: &Node) -> String {
+    wait::until("the server says where it listens", SOON, || {
+        let printed = node.printed();
+        let (_, after) = printed.split_once("listens on https://")?;
+        Some(after.split_once(',')?.0.to_owned())
+    })
+}
+
+#[test]
+fn a_worker_comes_over_tls_with_a_token_from_a_file() {
+    let scene = Scene::new();
+    let ours = skip_unless!(Authority::make(&scene.path(""), "ours"));
+    let path = |path: &Path| path.display().to_string();
+    let (cert, key, ca) = (path(&ours.cert), path(&ours.key), path(&ours.ca));
+    let mut node = server(&scene, &["--tls-cert", &cert, "--tls-key", &key]);
+    node.spawn();
+    let server = format!("https://{}", address_over_tls(&node));
+    let tokens = tokens(&node.printed());
+    let secret = write_secret(&scene, &tokens[1], 0o600);
+    let words = ["--token-file", &secret, "--ca", &ca, "--slots", "2"];
+    let mut worker = Worker::spawn(&scene.path("worker"), "w", &server, &words);
+    worker.wait_until_ready();
+    let submit = ["run", "submit", "--shell", "echo hi", "--wait", "--ca", &ca];
+    cli(&server, Some(&tokens[0]), &submit).ok();
+    worker.kill();
     assert!(node.stop().success());
 }

@@ -228,7 +228,10 @@ impl Noun {
         match self {
             Noun::Dev(dev) => dev.run(global.color).await,
             Noun::Server(server) => server.run(global.color).await,
-            Noun::Worker(worker) => worker.run(&global.server, global.token, global.color).await,
+            Noun::Worker(worker) => {
+                let (token, ca) = (global.token()?, global.authorities()?);
+                worker.run(&global.server, token, ca, global.color).await
+            }
             Noun::Job(verb) => verb.run(&global.session()?).await,
             Noun::Calendar(verb) => verb.run(&global.session()?).await,
             Noun::Run(verb) => verb.run(&global.session()?).await,
@@ -255,12 +258,20 @@ struct Session {
 }
 
 impl Global {
+    fn token(&self) -> Result<Option<String>, Failure> {
+        match &self.token_file {
+            Some(file) => secret_file::read(file).map(Some),
+            None => Ok(self.token.clone()),
+        }
+    }
+
+    /// The authorities to trust beside the machine's own.
+    fn authorities(&self) -> Result<Option<Vec<u8>>, Failure> {
+        self.ca.as_deref().map(secret_file::read_public).transpose()
+    }
+
     fn session(self) -> Result<Session, Failure> {
-        let token = match &self.token_file {
-            Some(file) => Some(secret_file::read(file)?),
-            None => self.token,
-        };
-        let authorities = self.ca.as_deref().map(secret_file::read_public).transpose()?;
+        let (token, authorities) = (self.token()?, self.authorities()?);
         Ok(Session {
             client: Client::trusting(&self.server, token, authorities.as_deref())?,
             namespace: self.namespace,

@@ -54,9 +54,6 @@ pub(crate) struct Worker {
     /// How long what runs may take to finish once it was asked to stop
     #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = duration)]
     drain: Duration,
-    /// A certificate in PEM to trust beside the machine's own
-    #[arg(long, value_name = "FILE", env = "PUNCTUAL_CA")]
-    ca: Option<PathBuf>,
     /// What to log: error, warn, info, debug or trace, for all or by module [default: info]
     #[arg(long, value_name = "LEVEL", env = "PUNCTUAL_LOG")]
     log: Option<String>,
@@ -104,13 +101,14 @@ impl Worker {
         self,
         servers: &str,
         token: Option<String>,
+        ca: Option<Vec<u8>>,
         colour: Colour,
     ) -> Result<(), Failure> {
         let said = Said { log: Log { level: self.log.clone() }, ..Said::default() };
         let settings =
             Settings::read(self.config.as_deref(), said).map_err(|error| Failure::new(Exit::Usage, error))?;
         log_to_stderr(&settings, colour)?;
-        let remote = self.remote(servers, token, &settings)?;
+        let remote = Remote { token, ca, ..self.remote(servers, &settings)? };
         let told = format!("worker {} takes up to {} attempts", remote.name, remote.announcement.slots);
         let (status_in, status) = watch::channel(Status::default());
         let (stop_in, stop) = watch::channel(false);
@@ -127,7 +125,7 @@ impl Worker {
         })
     }
 
-    fn remote(self, servers: &str, token: Option<String>, settings: &Settings) -> Result<Remote, Failure> {
+    fn remote(self, servers: &str, settings: &Settings) -> Result<Remote, Failure> {
         let with_scheme =
             |url: &str| if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
         let servers: Vec<String> =
@@ -139,15 +137,11 @@ impl Worker {
         if labels.len() > LABELS_MAX {
             return Err(Failure::new(Exit::Usage, format!("--label: at most {LABELS_MAX}")));
         }
-        let ca = self.ca.map(|path| fs::read(&path).map_err(|error| (path, error))).transpose();
-        let ca = ca.map_err(|(path, error)| {
-            Failure::new(Exit::Usage, format!("--ca {}: {error}", path.display()))
-        })?;
         let kinds = if self.allow.is_empty() { Kind::ALL.to_vec() } else { self.allow };
         Ok(Remote {
             servers,
-            token,
-            ca,
+            token: None,
+            ca: None,
             name: self.name.unwrap_or_else(hostname),
             announcement: Announcement {
                 slots: self.slots,
