@@ -160,9 +160,7 @@ impl Membership {
         }
         self.leases = view.leases.shards;
         let Some(members) = view.members.filter(|_| !self.parting) else { return self.outdated(ours) };
-        let refusing: BTreeSet<SessionId> = view.refusing.into_iter().collect();
-        let alive = members.iter().map(|member| member.session.id).filter(|id| !refusing.contains(id));
-        let alive: BTreeSet<SessionId> = alive.collect();
+        let alive = alive(&members, &view.refusing);
         self.members = counting(&members, &alive);
         self.known = members.into_iter().map(|member| member.session).collect();
         let mut moves = self.outdated(ours);
@@ -242,6 +240,21 @@ impl Membership {
     pub(super) fn known(&self) -> &[Session] {
         &self.known
     }
+}
+
+/// Members that live. One whose address refuses connections does not, nor one whose address somebody younger has: its
+/// process was started again, and nobody refuses any more.
+fn alive(members: &[Member], refusing: &[SessionId]) -> BTreeSet<SessionId> {
+    let is_outlived = |member: &Member| {
+        let address = &member.session.address;
+        address.is_some()
+            && members.iter().any(|other| other.session.address == *address && other.age < member.age)
+    };
+    let alive = members
+        .iter()
+        .filter(|member| !refusing.contains(&member.session.id) && !is_outlived(member))
+        .map(|member| member.session.id);
+    alive.collect()
 }
 
 /// Members that may lead. Nodes of a center go before embedded ones, and steady nodes before newcomers.

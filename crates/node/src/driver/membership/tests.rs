@@ -13,7 +13,7 @@ fn session(id: i64) -> Session {
     Session {
         id: SessionId(id),
         node: Arc::from(format!("n{id}")),
-        address: Some(Arc::from("127.0.0.1:1")),
+        address: Some(Arc::from(format!("127.0.0.1:{id}"))),
         weight: 100,
         embedded: false,
         load: 0,
@@ -119,6 +119,16 @@ fn one_whose_address_refuses_is_dead_although_its_session_stands() {
         refusing: vec![SessionId(2)],
         is_time_known: true,
     };
+    assert_eq!(claimed(&look(1, view, &[], 0)).len(), usize::from(SHARDS));
+}
+
+#[test]
+fn one_that_was_started_again_at_its_address_outlives_its_earlier_life() {
+    let mut list = members([1, 2]);
+    let again = Session { address: list[1].session.address.clone(), ..session(9) };
+    list.push(Member { session: again, age: Duration::from_millis(200) });
+    let view =
+        View { members: Some(list), leases: leases(|_| Some(2)), refusing: vec![], is_time_known: true };
     assert_eq!(claimed(&look(1, view, &[], 0)).len(), usize::from(SHARDS));
 }
 
