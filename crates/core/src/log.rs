@@ -9,6 +9,9 @@ use crate::ids::{RunId, Token};
 /// What one chunk holds at most: it is one row of a store and one event of a live log.
 pub const CHUNK_BYTES_MAX: usize = 64 * 1024;
 
+/// Output kept of one run, all attempts and both streams together; more is cut with a mark.
+pub const RUN_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
 /// How the note begins that marks where output was cut.
 pub const CUT_MARK: &str = "output cut here";
 

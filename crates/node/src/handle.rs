@@ -12,6 +12,7 @@ use punctual_engine::pool::Load;
 use punctual_store::{Session, Store};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
+use crate::allowance::Allowance;
 use crate::calendars::{Calendars, Held};
 use crate::followers::Followers;
 use crate::leaders::Leaders;
@@ -90,6 +91,7 @@ pub struct Handle {
     pub(crate) spread: Arc<AtomicU64>,
     pub(crate) calendars: Calendars,
     pub(crate) followers: Arc<Followers>,
+    pub(crate) allowance: Arc<Allowance>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) cluster_news: Arc<Notify>,
     pub(crate) leaders: watch::Receiver<Leaders>,
@@ -113,8 +115,10 @@ impl Handle {
         &self.store
     }
 
-    /// Keeps output, wakes whoever follows its runs, and counts. What cannot be kept is lost, and said to be.
+    /// Keeps output up to the limit of its run, wakes whoever follows it, and counts. What cannot be kept is lost, and
+    /// said to be.
     pub async fn keep_output(&self, chunks: Vec<Chunk>) {
+        let chunks = self.allowance.cut(self.store.as_ref(), chunks).await;
         if chunks.is_empty() {
             return;
         }

@@ -6,6 +6,7 @@ pub mod peers;
 pub mod forward;
 pub mod calendars;
 pub mod followers;
+mod allowance;
 pub mod metrics;
 pub mod driver;
 pub mod store_clock;

@@ -178,6 +178,7 @@ impl Node {
             spread: Arc::new(AtomicU64::new(0)),
             calendars,
             followers: Arc::new(Followers::new(forwarding.leaders.clone())),
+            allowance: Arc::default(),
             metrics: Arc::clone(&metrics),
             cluster_news: Arc::clone(&news),
             leaders: forwarding.leaders,

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use punctual_core::schedule::calendar::ENTRIES_MAX;
-use punctual_core::{limits, schedule, task};
+use punctual_core::{limits, log, schedule, task};
 use punctual_node::followers::FOLLOWERS_MAX;
 use punctual_server::limits as http;
 use punctual_wire::{grpc, rest, tree};
@@ -77,7 +77,7 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
         ("result of a run in a listing", bytes(limits::LISTED_OUTPUT_BYTES_MAX), "cut with a mark"),
         ("error of a run", bytes(limits::ERROR_BYTES_MAX), "cut with a mark"),
         ("line of the output", bytes(limits::LINE_BYTES_MAX), "cut with a mark"),
-        ("output of an attempt", bytes(punctual_worker::LOG_BYTES_MAX), "cut with a mark"),
+        ("output of a run, all attempts together", bytes(log::RUN_BYTES_MAX), "cut with a mark"),
         ("requests at once on an HTTP/2 connection", count(http::STREAMS_MAX), "the client waits"),
         ("headers over HTTP/2, together", bytes(http::HEADERS_BYTES_H2_MAX), "431"),
         ("slots of a worker", count(limits::WORKER_SLOTS_MAX), "its stream is ended"),

@@ -168,6 +168,9 @@ pub trait Store: Send + Sync + fmt::Debug {
     async fn read_logs(&self, run: RunId, after: Option<log::Place>, limit: usize)
     -> Result<Vec<log::Chunk>>;
 
+    /// How many bytes of output a run has here, all attempts together and our own remarks left out.
+    async fn log_bytes(&self, run: RunId) -> Result<u64>;
+
     /// Removes at most `limit` rows of finished things that nobody keeps: history beyond a job's `keep`, ad-hoc
     /// history beyond `ad_hoc_kept`, output whose run is gone, expired keys, old skip records, revisions without
     /// a job. Never a dead letter, never a live run. Returns how many rows went; 0: there is nothing left to do. To

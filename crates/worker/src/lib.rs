@@ -23,7 +23,7 @@ pub mod session;
 
 pub use egress::{Egress, NotARule, Resolver, Rule};
 pub use lender::{Lender, STARVED_AFTER, UNUSED_MAX};
-pub use log::{LOG_BYTES_MAX, LogSink};
+pub use log::LogSink;
 pub use order::{Closed, Handle};
 pub use punctual_core::attempt::Order;
 pub use punctual_core::log::CUT_MARK;

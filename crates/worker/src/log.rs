@@ -1,6 +1,7 @@
 //! Where the output of attempts goes, and how much of it.
 //!
-//! A [`Transcript`] numbers the chunks of one attempt and keeps the limit. What comes after the limit is still
+//! A [`Transcript`] numbers the chunks of one attempt and keeps the limit of its run, as far as one attempt can know it;
+//! the node that takes the output counts all attempts. What comes after the limit is still
 //! read, so that the program does not stall on a full pipe, and a note marks where it was cut.
 
 use std::fmt;
@@ -9,11 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering:
 
 use async_trait::async_trait;
 use punctual_core::ids::{RunId, Token};
-use punctual_core::log::{CUT_MARK, Chunk, Stream};
+use punctual_core::log::{CUT_MARK, Chunk, RUN_BYTES_MAX, Stream};
 use punctual_core::time::Clock;
-
-/// Output kept of one attempt, both streams together; more is cut with a mark.
-pub const LOG_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// Takes output. Waiting inside `append` holds up the program that prints, and nothing else; it must not wait
 /// for ever, because the attempt does not end before its output is taken.
@@ -60,7 +58,7 @@ impl Transcript {
 
     /// Takes output up to the limit, says once that it was reached, and drops the rest.
     pub(crate) async fn output(&self, stream: Stream, mut bytes: Vec<u8>) {
-        let room = usize::try_from(LOG_BYTES_MAX - self.kept.load(Relaxed)).unwrap_or(usize::MAX);
+        let room = usize::try_from(RUN_BYTES_MAX - self.kept.load(Relaxed)).unwrap_or(usize::MAX);
         let dropped = bytes.len().saturating_sub(room);
         bytes.truncate(room);
         self.kept.fetch_add(bytes.len() as u64, Relaxed);
@@ -70,7 +68,7 @@ impl Transcript {
         if dropped > 0 {
             self.dropped.fetch_add(dropped as u64, Relaxed);
             if !self.cut.swap(true, Relaxed) {
-                let limit = LOG_BYTES_MAX / (1024 * 1024);
+                let limit = RUN_BYTES_MAX / (1024 * 1024);
                 self.note(&format!("{CUT_MARK}: the limit of {limit} MiB is reached")).await;
             }
         }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use punctual_core::attempt::End;
-use punctual_worker::LOG_BYTES_MAX;
+use punctual_core::log::RUN_BYTES_MAX;
 
 use rig::{Counter, Rig, shell};
 
@@ -34,10 +34,10 @@ async fn two_hundred_mebibytes_of_output_are_cut_with_a_mark_and_cost_no_memory(
     assert!(grown < 8 * 1024, "{grown} KiB more");
     assert!(outcome.output.ends_with("the end"));
     assert_eq!(outcome.end, End::Succeeded);
-    assert_eq!(logs.bytes.load(Relaxed), LOG_BYTES_MAX);
-    let dropped = PRINTED + "the end\n".len() as u64 - LOG_BYTES_MAX;
+    assert_eq!(logs.bytes.load(Relaxed), RUN_BYTES_MAX);
+    let dropped = PRINTED + "the end\n".len() as u64 - RUN_BYTES_MAX;
     let cut = "output cut here: the limit of 64 MiB is reached".to_owned();
     let missing = format!("{dropped} bytes of output were not kept");
-    assert_eq!(*logs.notes.lock(), [(LOG_BYTES_MAX, cut), (LOG_BYTES_MAX, missing)]);
+    assert_eq!(*logs.notes.lock(), [(RUN_BYTES_MAX, cut), (RUN_BYTES_MAX, missing)]);
     rig.shut_down().await;
 }

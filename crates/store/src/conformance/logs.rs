@@ -81,3 +81,12 @@ pub async fn any_bytes_are_output(store: &dyn Store) -> Result<()> {
     assert_eq!(store.read_logs(run, None, 100).await?, chunks);
     Ok(())
 }
+
+/// The limit of a run counts what its programs printed, in every attempt.
+pub async fn the_output_of_a_run_is_counted_without_remarks(store: &dyn Store) -> Result<()> {
+    let run = RunId(77);
+    assert_eq!(store.log_bytes(run).await?, 0);
+    store.append_logs([six_chunks(run), six_chunks(RunId(78))].concat()).await?;
+    assert_eq!(store.log_bytes(run).await?, 4 * "line\n".len() as u64);
+    Ok(())
+}

@@ -135,7 +135,8 @@ macro_rules! conformance {
                     a_doubled_chunk_changes_nothing
                     logs_are_read_on_from_any_place
                     runs_have_their_own_logs
-                    any_bytes_are_output;
+                    any_bytes_are_output
+                    the_output_of_a_run_is_counted_without_remarks;
                 prune:
                     a_job_keeps_its_newest_runs
                     a_job_keeps_its_last_days

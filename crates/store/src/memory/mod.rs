@@ -253,6 +253,13 @@ impl Store for Memory {
         Ok(beyond.map(|(_, chunk)| chunk.clone()).take(limit).collect())
     }
 
+    async fn log_bytes(&self, run: RunId) -> Result<u64> {
+        let tables = self.tables.lock();
+        let own =
+            tables.logs.iter().filter(|((of, _), chunk)| *of == run && chunk.stream != log::Stream::Note);
+        Ok(own.map(|(_, chunk)| chunk.bytes.len() as u64).sum())
+    }
+
     async fn prune(&self, policy: &PrunePolicy, limit: usize) -> Result<usize> {
         Ok(self.tables.lock().prune(policy, limit))
     }

@@ -59,6 +59,14 @@ impl Mysql {
         held.finish(chunks, Moment::Reading).await
     }
 
+    pub(super) async fn count_log_bytes(&self, run: RunId) -> Result<u64> {
+        let mut held = self.door().await?;
+        let found = held.row(queries::chunks::BYTES, (run.0,)).await;
+        let bytes = found.and_then(|row| row.map(|row| rows::int(&row, 0)).transpose());
+        let bytes = held.finish(bytes, Moment::Reading).await?;
+        Ok(u64::try_from(bytes.unwrap_or(0)).unwrap_or(0))
+    }
+
     /// The next runs that have output, after the one named.
     pub(super) async fn logged_runs(&self, after: RunId, limit: usize) -> Result<Vec<RunId>> {
         let mut held = self.door().await?;

@@ -218,6 +218,9 @@ pub(super) mod pruned {
 pub(super) mod chunks {
     pub(in crate::mysql) const LIST: &str = "SELECT token, number, made_at, stream, bytes FROM chunks \
          WHERE run = ? AND (token > ? OR (token = ? AND number > ?)) ORDER BY token, number LIMIT ?";
+    /// Of what programs printed; our own remarks (3) are not theirs.
+    pub(in crate::mysql) const BYTES: &str =
+        "SELECT CAST(COALESCE(SUM(LENGTH(bytes)), 0) AS SIGNED) FROM chunks WHERE run = ? AND stream <> 3";
     pub(in crate::mysql) const NEXT_RUN: &str = "SELECT run FROM chunks WHERE run > ? ORDER BY run LIMIT 1";
     pub(in crate::mysql) const DELETE: &str = "DELETE FROM chunks WHERE run = ? LIMIT ?";
 }

@@ -33,6 +33,11 @@ impl Postgres {
         let found = self.doors.take().await?.read(ask).await?;
         found.iter().map(|row| rows::chunk(run, row)).collect()
     }
+
+    pub(super) async fn count_log_bytes(&self, run: RunId) -> Result<u64> {
+        let found = self.doors.take().await?.read(ask!(queries::chunks::BYTES, run.0)).await?;
+        Ok(found.first().map(|row| rows::number(row, 0)).transpose()?.unwrap_or(0))
+    }
 }
 
 fn insert(chunks: &[Chunk]) -> Ask {

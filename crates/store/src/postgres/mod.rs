@@ -252,6 +252,10 @@ impl Store for Postgres {
         self.read_chunks(run, after, limit).await
     }
 
+    async fn log_bytes(&self, run: RunId) -> Result<u64> {
+        self.count_log_bytes(run).await
+    }
+
     async fn prune(&self, policy: &PrunePolicy, limit: usize) -> Result<usize> {
         self.prune_all(policy, limit).await
     }

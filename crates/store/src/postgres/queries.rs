@@ -394,6 +394,9 @@ pub(super) mod chunks {
          ON CONFLICT DO NOTHING";
     pub(in crate::postgres) const LIST: &str = "SELECT token, number, at, stream, bytes FROM chunks \
          WHERE run = $1::int8 AND (token, number) > ($2::int8, $3::int8) ORDER BY token, number LIMIT $4::int8";
+    /// Of what programs printed; our own remarks (3) are not theirs.
+    pub(in crate::postgres) const BYTES: &str =
+        "SELECT coalesce(sum(octet_length(bytes)), 0)::int8 FROM chunks WHERE run = $1::int8 AND stream <> 3";
 }
 
 /// Rows that somebody is just changing are left for the next time: pruning never waits.

@@ -168,6 +168,11 @@ impl Snapshot<'_> {
         self.all(queries::chunks::LIST, params, |row| rows::chunk(run, row))
     }
 
+    pub(super) fn log_bytes(&self, run: RunId) -> Result<u64, Failure> {
+        let bytes = self.one(queries::chunks::BYTES, [run.0], |row| Ok(row.get::<_, i64>(0)?))?;
+        Ok(u64::try_from(bytes.unwrap_or(0)).unwrap_or(0))
+    }
+
     /// The next runs that have output, after the one named.
     pub(super) fn logged_runs(&self, after: RunId, limit: usize) -> Result<Vec<RunId>, Failure> {
         let mut runs = Vec::new();

@@ -283,6 +283,10 @@ impl Store for Sqlite {
         self.log_reader.ask(move |reader| reader.read(|snapshot| snapshot.logs(run, after, limit))).await
     }
 
+    async fn log_bytes(&self, run: RunId) -> Result<u64> {
+        self.log_reader.ask(move |reader| reader.read(|snapshot| snapshot.log_bytes(run))).await
+    }
+
     async fn prune(&self, policy: &PrunePolicy, limit: usize) -> Result<usize> {
         self.prune_all(policy, limit).await
     }

@@ -269,6 +269,9 @@ pub(super) mod chunks {
          VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING";
     pub(in crate::sqlite) const LIST: &str = "SELECT token, number, at, stream, bytes FROM chunks \
          WHERE run = ?1 AND (token, number) > (?2, ?3) ORDER BY token, number LIMIT ?4";
+    /// Of what programs printed; our own remarks (3) are not theirs.
+    pub(in crate::sqlite) const BYTES: &str =
+        "SELECT coalesce(sum(length(bytes)), 0) FROM chunks WHERE run = ?1 AND stream <> 3";
     pub(in crate::sqlite) const NEXT_RUN: &str = "SELECT run FROM chunks WHERE run > ?1 ORDER BY run LIMIT 1";
     pub(in crate::sqlite) const DELETE: &str = "DELETE FROM chunks WHERE rowid IN \
          (SELECT rowid FROM chunks WHERE run = ?1 LIMIT ?2)";

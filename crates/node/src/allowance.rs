@@ -1,0 +1,178 @@
+//! How much a run may print, all its attempts together (P19). A worker knows its own attempt only and may lie; the node
+//! that takes the output asks the store what the earlier attempts left there, and counts on from it.
+
+use parking_lot::Mutex;
+use punctual_core::ids::{RunId, Token};
+use punctual_core::log::{CUT_MARK, Chunk, RUN_BYTES_MAX, Stream};
+use punctual_store::Store;
+use rustc_hash::FxHashMap;
+
+/// Runs whose output is remembered; of the others the store is asked again.
+const KNOWN_MAX: usize = 4096;
+/// Remarks of one attempt, such as where its output was cut.
+const NOTES_BYTES_MAX: u64 = 64 * 1024;
+
+#[derive(Debug)]
+pub(crate) struct Allowance {
+    bytes_max: u64,
+    known: Mutex<FxHashMap<RunId, Printed>>,
+}
+
+/// What a run has printed so far, and which attempt it is at.
+#[derive(Debug, Clone, Copy)]
+struct Printed {
+    bytes: u64,
+    token: Token,
+    /// The newest chunk that was counted: what a worker sends again is not counted again.
+    last: Option<u32>,
+    notes: u64,
+    is_cut: bool,
+}
+
+impl Default for Allowance {
+    fn default() -> Self {
+        Allowance::of(RUN_BYTES_MAX)
+    }
+}
+
+impl Allowance {
+    fn of(bytes_max: u64) -> Self {
+        Allowance { bytes_max, known: Mutex::default() }
+    }
+
+    /// Leaves out what is beyond the limit, with a mark where that begins.
+    pub(crate) async fn cut(&self, store: &dyn Store, chunks: Vec<Chunk>) -> Vec<Chunk> {
+        let mut kept = Vec::with_capacity(chunks.len());
+        for chunk in chunks {
+            let known = self.known.lock().get(&chunk.run).copied();
+            let mut printed = match known.filter(|printed| printed.token == chunk.token) {
+                Some(printed) => printed,
+                None => {
+                    // What is not known is not held against the run: the attempt alone is bounded, too.
+                    let before = store.log_bytes(chunk.run).await.unwrap_or(0);
+                    let here: u64 = kept.iter().filter(|other| is_of(other, chunk.run)).map(length).sum();
+                    Printed { bytes: before + here, token: chunk.token, last: None, notes: 0, is_cut: false }
+                }
+            };
+            let run = chunk.run;
+            kept.extend(printed.take(chunk, self.bytes_max));
+            let mut known = self.known.lock();
+            if known.len() >= KNOWN_MAX && !known.contains_key(&run) {
+                known.clear();
+            }
+            known.insert(run, printed);
+        }
+        kept
+    }
+}
+
+impl Printed {
+    fn take(&mut self, chunk: Chunk, bytes_max: u64) -> Option<Chunk> {
+        if self.last.is_some_and(|last| chunk.number <= last) {
+            return Some(chunk);
+        }
+        self.last = Some(chunk.number);
+        let length = length(&chunk);
+        if chunk.stream == Stream::Note {
+            self.notes += length;
+            return (self.notes <= NOTES_BYTES_MAX).then_some(chunk);
+        }
+        if self.bytes + length <= bytes_max {
+            self.bytes += length;
+            return Some(chunk);
+        }
+        // From here on nothing is kept of this attempt, so that no later line hides that something is missing.
+        self.bytes = bytes_max;
+        if std::mem::replace(&mut self.is_cut, true) {
+            return None;
+        }
+        let limit = bytes_max / (1024 * 1024);
+        let mark = format!("{CUT_MARK}: the limit of {limit} MiB for all attempts of a run is reached");
+        Some(Chunk { stream: Stream::Note, bytes: mark.into_bytes(), ..chunk })
+    }
+}
+
+fn length(chunk: &Chunk) -> u64 {
+    chunk.bytes.len() as u64
+}
+
+fn is_of(chunk: &Chunk, run: RunId) -> bool {
+    chunk.run == run && chunk.stream != Stream::Note
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_core::Timestamp;
+    use punctual_core::ids::Epoch;
+    use punctual_store::memory::Memory;
+
+    use super::*;
+
+    const LIMIT: u64 = 100;
+
+    fn chunk(token: Token, number: u32, bytes: usize) -> Chunk {
+        let at = Timestamp::from_millis(0);
+        Chunk { run: RunId(77), token, number, at, stream: Stream::Out, bytes: vec![b'x'; bytes] }
+    }
+
+    fn tokens() -> [Token; 2] {
+        let first = Token::default().next(Epoch(1));
+        [first, first.next(Epoch(1))]
+    }
+
+    async fn keep(allowance: &Allowance, store: &Memory, chunks: Vec<Chunk>) {
+        let kept = allowance.cut(store, chunks).await;
+        store.append_logs(kept).await.unwrap();
+    }
+
+    async fn read(store: &Memory) -> Vec<(Token, Stream, usize)> {
+        let chunks = store.read_logs(RunId(77), None, 1000).await.unwrap();
+        chunks.iter().map(|chunk| (chunk.token, chunk.stream, chunk.bytes.len())).collect()
+    }
+
+    fn is_mark(chunk: &(Token, Stream, usize), token: Token) -> bool {
+        chunk.0 == token && chunk.1 == Stream::Note
+    }
+
+    #[tokio::test]
+    async fn the_attempts_of_a_run_share_one_limit_and_each_says_where_it_was_cut() {
+        let store = Memory::new(1);
+        let [first, second] = tokens();
+        keep(&Allowance::of(LIMIT), &store, vec![chunk(first, 0, 60), chunk(first, 1, 20)]).await;
+        // Another node leads by now: it knows what the store knows.
+        let allowance = Allowance::of(LIMIT);
+        let more = vec![chunk(second, 0, 20), chunk(second, 1, 1), chunk(second, 2, 1)];
+        keep(&allowance, &store, more).await;
+        let kept = read(&store).await;
+        assert_eq!(
+            kept[..3],
+            [(first, Stream::Out, 60), (first, Stream::Out, 20), (second, Stream::Out, 20)]
+        );
+        assert!(is_mark(&kept[3], second), "{kept:?}");
+        assert_eq!(kept.len(), 4, "one mark, and nothing after it: {kept:?}");
+        assert!(store.log_bytes(RunId(77)).await.unwrap() <= LIMIT);
+    }
+
+    #[tokio::test]
+    async fn what_a_worker_sends_again_is_not_counted_again() {
+        let store = Memory::new(1);
+        let [first, _] = tokens();
+        let allowance = Allowance::of(LIMIT);
+        for _ in 0..5 {
+            keep(&allowance, &store, vec![chunk(first, 0, 60), chunk(first, 1, 40)]).await;
+        }
+        assert_eq!(read(&store).await, [(first, Stream::Out, 60), (first, Stream::Out, 40)]);
+    }
+
+    #[tokio::test]
+    async fn remarks_pass_the_limit_but_not_without_end() {
+        let store = Memory::new(1);
+        let [first, _] = tokens();
+        let allowance = Allowance::of(LIMIT);
+        let note = |number| Chunk { stream: Stream::Note, ..chunk(first, number, 1024) };
+        keep(&allowance, &store, vec![chunk(first, 0, 100)]).await;
+        keep(&allowance, &store, (1..=1000).map(note).collect()).await;
+        let notes = read(&store).await.iter().filter(|chunk| is_mark(chunk, first)).count() as u64;
+        assert_eq!(notes, NOTES_BYTES_MAX / 1024);
+    }
+}
