@@ -7,6 +7,7 @@ pub mod forward;
 pub mod calendars;
 pub mod followers;
 mod allowance;
+mod busy;
 pub mod metrics;
 pub mod driver;
 pub mod store_clock;

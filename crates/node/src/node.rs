@@ -23,6 +23,7 @@ use rustc_hash::FxHashMap;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tracing::{error, warn};
 
+use crate::busy::Busy;
 use crate::calendars::{Calendars, Held, Keeper};
 use crate::cluster::Cluster;
 use crate::driver::{self, Driver, Input, Output, Settings};
@@ -221,6 +222,7 @@ impl Node {
             next_ticket: 0,
             workers: FxHashMap::default(),
             in_flight: 0,
+            busy: Busy::default(),
             failed: None,
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
@@ -309,6 +311,7 @@ struct Carrier {
     workers: FxHashMap<WorkerId, (u64, mpsc::UnboundedSender<Vec<Order>>)>,
     /// Commits under way.
     in_flight: usize,
+    busy: Busy,
     failed: Option<String>,
 }
 
@@ -345,7 +348,9 @@ impl Carrier {
                     return self.leave().await;
                 }
             }
+            self.busy.rests(self.clock.elapsed());
             let first = self.next_arrival().await;
+            self.busy.wakes(self.clock.elapsed());
             self.handle(first);
             self.drain();
         }
@@ -437,6 +442,10 @@ impl Carrier {
             Arrived::Result(result) => {
                 if matches!(result, Input::Committed { .. } | Input::Released) {
                     self.in_flight -= 1;
+                }
+                if matches!(result, Input::Renewed { .. }) {
+                    let load = self.busy.percent(self.clock.elapsed());
+                    self.step(Input::Load(load));
                 }
                 self.step(result);
                 // What a commit sets free leaves before the next batch is applied: workers and callers wait for it.

@@ -17,9 +17,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use punctual_core::Timestamp;
-use punctual_core::hash;
 use punctual_core::ids::{Epoch, SessionId, ShardId};
 use punctual_store::{Claim, Lease, Leases, Member, Session};
+
+use super::burden::Burden;
+use super::rank::{Score, score};
 
 /// How long a node has to live before the others make room for it: one that comes and goes moves nothing.
 const STEADY: Duration = Duration::from_secs(5);
@@ -49,6 +51,7 @@ pub(super) enum Move {
 #[derive(Debug)]
 pub(super) struct Membership {
     me: Session,
+    burden: Burden,
     lease: Duration,
     /// Those who may lead, at the last look.
     members: Vec<Session>,
@@ -74,6 +77,7 @@ enum Renewal {
 impl Membership {
     pub(super) fn new(me: Session, lease: Duration, shards: u16, lived: Timestamp) -> Self {
         Membership {
+            burden: Burden::of(me.weight),
             me,
             lease,
             members: Vec::new(),
@@ -163,6 +167,16 @@ impl Membership {
         let alive = alive(&members, &view.refusing);
         self.members = counting(&members, &alive);
         self.known = members.into_iter().map(|member| member.session).collect();
+        let led: Vec<ShardId> =
+            ours.iter().filter(|(_, epoch)| epoch.is_some()).map(|(shard, _)| *shard).collect();
+        let weight = self.burden.weigh(&self.me, &self.members, &led, lived);
+        if weight != std::mem::replace(&mut self.me.weight, weight) {
+            tracing::info!(
+                weight,
+                load = self.me.load,
+                "this node's share of the shards changes with its load"
+            );
+        }
         let mut moves = self.outdated(ours);
         let mut release = None;
         for index in 0..self.leases.len() {
@@ -267,32 +281,6 @@ fn counting(members: &[Member], alive: &BTreeSet<SessionId>) -> Vec<Session> {
     let has_steady = right_kind.iter().any(|member| member.age >= STEADY);
     let counts = right_kind.into_iter().filter(|member| !has_steady || member.age >= STEADY);
     counts.map(|member| member.session.clone()).collect()
-}
-
-/// Weighted rendezvous: every pair of shard and node throws a die that never changes, loaded by the node's weight.
-fn score(shard: ShardId, session: &Session) -> f64 {
-    let thrown = hash::stable(&[&shard.0.to_le_bytes(), &session.id.0.to_le_bytes()]);
-    // 53 bits, moved off zero, so that the logarithm is finite and below zero.
-    #[expect(clippy::cast_precision_loss, reason = "53 bits are what a double holds exactly")]
-    let unit = ((thrown >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
-    -f64::from(session.weight) / unit.ln()
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Score(f64);
-
-impl Eq for Score {}
-
-impl PartialOrd for Score {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Score {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.0.total_cmp(&other.0)
-    }
 }
 
 #[cfg(test)]

@@ -14,6 +14,8 @@
 //! under way the next batch is applied on top of it; an idle node commits a lone change at once.
 
 mod slot;
+mod rank;
+mod burden;
 mod membership;
 mod lead;
 mod spread;

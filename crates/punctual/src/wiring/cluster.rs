@@ -12,7 +12,7 @@ use punctual_store::{Session, Sessions, Store};
 use tokio::sync::watch;
 
 /// A node's share of the shards, beside others that say nothing else.
-const WEIGHT: u32 = 100;
+const WEIGHT: u32 = 10_000;
 
 /// How a node finds its place among others.
 #[derive(Debug)]

@@ -1,0 +1,68 @@
+//! How busy the scheduling thread is: the share of time in which it does not wait for anything to arrive.
+
+use std::time::Duration;
+
+/// Counts by elapsed time; starts awake.
+#[derive(Debug, Default)]
+pub(crate) struct Busy {
+    /// Since when it has been awake.
+    awake_since: Duration,
+    /// Awake since the last time anybody asked.
+    spent: Duration,
+    asked: Duration,
+    percent: u32,
+}
+
+impl Busy {
+    pub(crate) fn rests(&mut self, elapsed: Duration) {
+        self.spent += elapsed.saturating_sub(self.awake_since);
+    }
+
+    pub(crate) fn wakes(&mut self, elapsed: Duration) {
+        self.awake_since = elapsed;
+    }
+
+    /// The share of late, in percent; one short burst does not make a busy thread. Asked while awake.
+    pub(crate) fn percent(&mut self, elapsed: Duration) -> u8 {
+        let awake = self.spent + elapsed.saturating_sub(self.awake_since);
+        let whole = elapsed.saturating_sub(self.asked).as_micros();
+        let share = (awake.as_micros() * 100).checked_div(whole).unwrap_or(0).min(100);
+        (self.spent, self.asked, self.awake_since) = (Duration::ZERO, elapsed, elapsed);
+        self.percent = (self.percent * 3 + u32::try_from(share).unwrap_or(100)).div_ceil(4);
+        u8::try_from(self.percent).unwrap_or(100)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A second, of which so many milliseconds are spent awake.
+    fn a_second(busy: &mut Busy, second: u64, awake: u64) -> u8 {
+        let at = |millis| Duration::from_millis(second * 1000 + millis);
+        busy.wakes(at(0));
+        busy.rests(at(awake));
+        busy.wakes(at(1000));
+        busy.percent(at(1000))
+    }
+
+    #[test]
+    fn it_comes_to_the_share_of_time_that_is_spent_awake() {
+        let mut busy = Busy::default();
+        let mut said = 0;
+        for second in 0..30 {
+            said = a_second(&mut busy, second, 850);
+        }
+        assert!((85..=88).contains(&said), "{said}");
+        for second in 30..60 {
+            said = a_second(&mut busy, second, 0);
+        }
+        assert!(said <= 3, "{said}");
+    }
+
+    #[test]
+    fn one_burst_is_not_a_busy_thread() {
+        let mut busy = Busy::default();
+        assert!(a_second(&mut busy, 0, 1000) < 50);
+    }
+}
