@@ -93,7 +93,7 @@ impl Cluster {
             said.extend(["--data".to_owned(), data.display().to_string()]);
             said.extend(["--bootstrap-token-file".to_owned(), secret.display().to_string()]);
             let node = scene.node().with_data(&data).with_token(ADMIN).with_program(binary::path(), said);
-            node.with_env("PUNCTUAL_NODE_NAME", format!("node-{number}"))
+            node.with_env("PUNCTUAL_NODE_NAME", node_name(number))
         };
         let nodes = places.iter().enumerate().map(|(number, place)| node(number, place)).collect();
         Cluster { workers: Vec::new(), nodes, places, folder: scene.path("") }
@@ -103,10 +103,19 @@ impl Cluster {
     #[track_caller]
     pub fn wait_until_spread(&self) {
         wait::until_so("every node leads its share", SOON, || {
-            let led = self.nodes.iter().map(|node| shards_of(node.api()));
-            let led: Vec<usize> = led.collect();
+            let led: Vec<usize> = (0..NODES).map(|node| self.shards_led_by(node)).collect();
             led.iter().sum::<usize>() == usize::from(SHARDS) && !led.contains(&0)
         });
+    }
+
+    /// How many shards a node says that it leads; none when it says nothing.
+    pub fn shards_led_by(&self, node: usize) -> usize {
+        let led = || {
+            let nodes = self.api(node).get("/api/v1/nodes").filter(Answer::is_ok)?.json();
+            let is_it = |other: &&Value| other["name"] == node_name(node);
+            nodes["items"].as_array()?.iter().find(is_it)?["shards"].as_u64()
+        };
+        usize::try_from(led().unwrap_or(0)).unwrap_or(0)
     }
 
     /// A worker for all nodes, taken by one of them.
@@ -171,17 +180,12 @@ impl Cluster {
     }
 }
 
-pub fn job_name(number: usize) -> String {
-    format!("job-{number:02}")
+pub fn node_name(number: usize) -> String {
+    format!("node-{number}")
 }
 
-/// How many shards a node says that it leads; none when it says nothing.
-pub fn shards_of(api: &Api) -> usize {
-    let led = || {
-        let nodes = api.get("/api/v1/nodes").filter(Answer::is_ok)?.json();
-        Some(nodes["items"].as_array()?.iter().filter_map(|node| node["shards"].as_u64()).sum::<u64>())
-    };
-    usize::try_from(led().unwrap_or(0)).unwrap_or(0)
+pub fn job_name(number: usize) -> String {
+    format!("job-{number:02}")
 }
 
 fn is_done(export: &Export, through: Timestamp) -> bool {

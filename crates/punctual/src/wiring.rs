@@ -114,7 +114,8 @@ pub(crate) async fn start_on(
         Some(joining) => Some(joining.join(&*store, name).await?),
         None => None,
     };
-    let (cluster, key) = joined.map_or((None, None), |(cluster, key)| (Some(cluster), Some(key)));
+    let (cluster, peers) =
+        joined.map_or((None, None), |(cluster, key, dialled)| (Some(cluster), Some((key, dialled))));
     let clock: Arc<dyn Clock> = match &cluster {
         Some(cluster) => Arc::clone(&cluster.clock) as Arc<dyn Clock>,
         None => Arc::new(SystemClock::new()),
@@ -141,13 +142,13 @@ pub(crate) async fn start_on(
     };
     let (nodes, dialled) = watch::channel(Vec::new());
     let nodes = Arc::new(nodes);
-    if key.is_some() {
+    if peers.is_some() {
         tasks.spawn(cluster::tell_workers(node.handle(), Arc::clone(&nodes), stopped));
     }
     let doors = Doors::new(node.handle(), clock, name, doors_settings(settings));
     let doors = wanted(if worker.is_some() { doors } else { doors.without_work() });
-    let doors = match key {
-        Some(key) => doors.with_peers(key),
+    let doors = match peers {
+        Some((key, dialled)) => doors.with_peers(key, dialled),
         None => doors,
     };
     let workers = Workers {

@@ -55,8 +55,8 @@ pub struct Doors {
     /// None: no worker comes in over the network.
     workers: Option<Workers>,
     sessions: Arc<Sessions>,
-    /// What peers prove themselves with; none: there are no peers.
-    peers: Option<grpc::peer::Key>,
+    /// What peers prove themselves with, and the way to them; none: there are no peers.
+    peers: Option<(grpc::peer::Key, Arc<grpc::peer::Dialled>)>,
 }
 
 impl Doors {
@@ -78,10 +78,10 @@ impl Doors {
         }
     }
 
-    /// Opens the door for the other nodes of a cluster.
+    /// Opens the door for the other nodes of a cluster, and knows the way to theirs.
     #[must_use]
-    pub fn with_peers(mut self, key: grpc::peer::Key) -> Doors {
-        self.peers = Some(key);
+    pub fn with_peers(mut self, key: grpc::peer::Key, dialled: Arc<grpc::peer::Dialled>) -> Doors {
+        self.peers = Some((key, dialled));
         self
     }
 
@@ -117,8 +117,8 @@ pub fn router(doors: Doors) -> Router {
     let workers = doors.workers.clone();
     let workers = workers
         .map(|workers| grpc::worker::router(workers, doors.handle.clone(), Arc::clone(&doors.sessions)));
-    let peers = doors.peers.clone().map(|key| {
-        let service = grpc::peer::service(doors.handle.clone(), key);
+    let peers = doors.peers.clone().map(|(key, _)| {
+        let service = grpc::peer::service(doors.clone(), key);
         Router::new().route_service("/punctual.v1.Peer/{*method}", service)
     });
     let rest = rest::guard::around(routes::router(), guard).with_state(doors);

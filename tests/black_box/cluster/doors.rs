@@ -1,7 +1,7 @@
 //! Whichever node is asked (R29, R30).
 
 use punctual_tests::api::{JOBS, RUNS};
-use punctual_tests::cluster::{Kept, NODES};
+use punctual_tests::cluster::{Kept, NODES, SHARDS, node_name};
 use punctual_tests::history::has_ended;
 use punctual_tests::wait::{self, SOON};
 use punctual_tests::{Cluster, Scene};
@@ -79,4 +79,45 @@ fn while_one_node_is_dead_the_others_take_every_command() {
     }
     cluster.nodes[2].start();
     assert_eq!(id_of(&cluster.api(2).run(&runs[0])), runs[0], "back again, it knows them too");
+}
+
+/// The rows of a listing, each as the words under these names.
+fn listed(cluster: &Cluster, node: usize, path: &str, fields: [&str; 2]) -> Vec<[Value; 2]> {
+    let page = cluster.insist(node, |api| api.get(path));
+    let rows = page["items"].as_array().expect("a page has items").clone();
+    rows.iter().map(|row| fields.map(|field| row[field].clone())).collect()
+}
+
+#[test]
+fn every_node_tells_of_all_nodes_and_of_all_workers() {
+    let scene = Scene::new();
+    let mut cluster = Cluster::start(&scene, &Kept::Postgres.address(), &["--shard-lease", "1s"]);
+    cluster.add_worker("a", &[]);
+    cluster.add_worker("b", &[]);
+    let names: Vec<String> = (0..NODES).map(node_name).collect();
+    for node in 0..NODES {
+        wait::until_so("all nodes are ready", SOON, || {
+            let all = listed(&cluster, node, "/api/v1/nodes", ["name", "ready"]);
+            all == names.iter().map(|name| [json!(name), json!(true)]).collect::<Vec<_>>()
+        });
+        wait::until_so("both workers are linked to all nodes", SOON, || {
+            let all = listed(&cluster, node, "/api/v1/workers", ["nodes", "slots"]);
+            all == [[json!(names), json!(8)], [json!(names), json!(8)]]
+        });
+        wait::until_so("every shard is led", SOON, || {
+            let all = listed(&cluster, node, "/api/v1/nodes", ["name", "shards"]);
+            all.iter().filter_map(|row| row[1].as_u64()).sum::<u64>() == u64::from(SHARDS)
+        });
+    }
+    // What runs is counted once, whichever nodes gave it.
+    let long = json!({ "task": { "shell": "sleep 30" } });
+    let runs: Vec<String> =
+        (0..6).map(|turn| id_of(&cluster.insist(turn % NODES, |api| api.post(RUNS, &long)))).collect();
+    wait::until_so("six slots are busy", SOON, || {
+        let all = listed(&cluster, 1, "/api/v1/workers", ["name", "busy"]);
+        all.iter().filter_map(|row| row[1].as_u64()).sum::<u64>() == 6
+    });
+    for run in runs {
+        cluster.insist(2, |api| api.post(&format!("{RUNS}/{run}/cancel"), &json!({})));
+    }
 }

@@ -28,8 +28,8 @@ impl Verb {
 async fn list(session: &Session) -> Result<(), Failure> {
     let nodes = session.client.nodes().await?.items;
     session.output.show(&nodes, |output| {
-        let mut table =
-            output.table(&["NODE", "STATE", "ROLES", "VERSION", "SHARDS", "LIVE", "READY", "RUNNING"]);
+        let mut table = output
+            .table(&["NODE", "STATE", "ROLES", "VERSION", "LOAD", "SHARDS", "LIVE", "READY", "RUNNING"]);
         for node in &nodes {
             let state = match (&node.failed, node.ready) {
                 (Some(why), _) => format!("failed: {why}"),
@@ -37,7 +37,8 @@ async fn list(session: &Session) -> Result<(), Failure> {
                 (None, false) => "not ready".to_owned(),
             };
             let counts = [node.shards, node.live_runs, node.ready_runs, node.running_runs];
-            let words = [node.name.clone(), state, node.roles.join(","), node.version.clone()];
+            let load = node.load_percent.map_or_else(|| "-".to_owned(), |load| format!("{load}%"));
+            let words = [node.name.clone(), state, node.roles.join(","), node.version.clone(), load];
             table.add_row(words.into_iter().chain(counts.map(|count| count.to_string())));
         }
         text(table)
@@ -47,14 +48,14 @@ async fn list(session: &Session) -> Result<(), Failure> {
 async fn workers(session: &Session) -> Result<(), Failure> {
     let workers = session.client.workers().await?.items;
     session.output.show(&workers, |output| {
-        let mut table = output.table(&["WORKER", "NODE", "SLOTS", "BUSY", "CPU", "MEMORY", "LABELS"]);
+        let mut table = output.table(&["WORKER", "NODES", "SLOTS", "BUSY", "CPU", "MEMORY", "LABELS"]);
         for worker in &workers {
             let counts = [worker.slots, worker.busy].map(|count| count.to_string());
             let load = [worker.cpu_percent, worker.memory_percent]
                 .map(|share| share.map_or_else(|| "-".to_owned(), |share| format!("{share}%")));
             let labels: Vec<String> =
                 worker.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
-            let words = [worker.name.clone(), worker.node.clone()].into_iter().chain(counts).chain(load);
+            let words = [worker.name.clone(), worker.nodes.join(",")].into_iter().chain(counts).chain(load);
             table.add_row(words.chain([labels.join(",")]));
         }
         text(table)

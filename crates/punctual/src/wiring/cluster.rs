@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use punctual_core::ids::SessionId;
-use punctual_node::Handle;
 use punctual_node::cluster::Cluster;
 use punctual_node::leaders::PATIENCE;
 use punctual_node::store_clock::StoreClock;
+use punctual_node::{Handle, Peers};
 use punctual_server::grpc::peer::{Dialled, Key, OFFER_BYTES};
 use punctual_store::{Session, Sessions, Store};
 use tokio::sync::watch;
@@ -27,7 +27,11 @@ pub(crate) struct Joining {
 
 impl Joining {
     /// Agrees with the others on a key, and reads the store's clock for the first time.
-    pub(super) async fn join(self, store: &dyn Store, name: &str) -> anyhow::Result<(Cluster, Key)> {
+    pub(super) async fn join(
+        self,
+        store: &dyn Store,
+        name: &str,
+    ) -> anyhow::Result<(Cluster, Key, Arc<Dialled>)> {
         let mut offer = [0; OFFER_BYTES];
         getrandom::fill(&mut offer)?;
         let key = Key::agree(store, &offer).await?;
@@ -45,10 +49,11 @@ impl Joining {
             load: 0,
         };
         let clock = Arc::new(StoreClock::new());
-        let (sessions, peers) = (self.sessions, Arc::new(peers));
+        let (sessions, dialled) = (self.sessions, Arc::new(peers));
+        let peers: Arc<dyn Peers> = Arc::clone(&dialled) as _;
         let cluster = Cluster { session, sessions, peers, clock, patience: PATIENCE };
         cluster.leases(store).await?;
-        Ok((cluster, key))
+        Ok((cluster, key, dialled))
     }
 }
 

@@ -6,13 +6,17 @@
 mod dial;
 mod key;
 
-use punctual_node::{Failure, Handle};
+use punctual_node::Failure;
 use punctual_wire::grpc::peer::{self, MESSAGE_BYTES_MAX};
 use punctual_wire::grpc::v1::peer_server::{Peer, PeerServer};
-use punctual_wire::grpc::v1::{AskRequest, AskResponse, WakeRequest, WakeResponse};
+use punctual_wire::grpc::v1::{
+    AskRequest, AskResponse, LookRequest, LookResponse, WakeRequest, WakeResponse,
+};
 use tonic::service::interceptor::InterceptedService;
 use tonic::{Request, Response, Status};
 use tracing::error;
+
+use crate::Doors;
 
 pub use dial::Dialled;
 pub use key::{Key, OFFER_BYTES};
@@ -20,8 +24,8 @@ pub use key::{Key, OFFER_BYTES};
 /// The service as it is mounted: nothing of a request is read before its key was looked at.
 pub type Service = InterceptedService<PeerServer<Answering>, Key>;
 
-pub fn service(handle: Handle, key: Key) -> Service {
-    let server = PeerServer::new(Answering { handle })
+pub(crate) fn service(doors: Doors, key: Key) -> Service {
+    let server = PeerServer::new(Answering { doors })
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
         .max_encoding_message_size(MESSAGE_BYTES_MAX);
     InterceptedService::new(server, key)
@@ -30,7 +34,7 @@ pub fn service(handle: Handle, key: Key) -> Service {
 /// Answers peers.
 #[derive(Debug)]
 pub struct Answering {
-    handle: Handle,
+    doors: Doors,
 }
 
 #[tonic::async_trait]
@@ -38,7 +42,7 @@ impl Peer for Answering {
     async fn ask(&self, request: Request<AskRequest>) -> Result<Response<AskResponse>, Status> {
         let command =
             peer::command(request.get_ref()).map_err(|error| Status::invalid_argument(error.to_string()))?;
-        let result = self.handle.command_here(command).await.map_err(told);
+        let result = self.doors.handle.command_here(command).await.map_err(told);
         peer::response(&result).map(Response::new).map_err(|error| {
             error!(%error, "an answer to a peer cannot be written");
             Status::internal("the answer cannot be written")
@@ -46,8 +50,16 @@ impl Peer for Answering {
     }
 
     async fn wake(&self, _: Request<WakeRequest>) -> Result<Response<WakeResponse>, Status> {
-        self.handle.look_at_cluster();
+        self.doors.handle.look_at_cluster();
         Ok(Response::new(WakeResponse {}))
+    }
+
+    async fn look(&self, _: Request<LookRequest>) -> Result<Response<LookResponse>, Status> {
+        let (node, workers) = (self.doors.this_node(), self.doors.its_workers());
+        peer::told(&node, &workers).map(Response::new).map_err(|error| {
+            error!(%error, "what a peer asked cannot be written");
+            Status::internal("the answer cannot be written")
+        })
     }
 }
 

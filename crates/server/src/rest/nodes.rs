@@ -1,44 +1,150 @@
-//! Nodes and workers. While there is one node, it is this one.
+//! Nodes and workers of the whole cluster, whichever node is asked: every other one is asked how it is.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use punctual_store::Session;
 use punctual_wire::Text;
 use punctual_wire::rest::{Node, Page, Worker};
+use tokio::task::JoinSet;
 
 use crate::Doors;
 
 pub(crate) async fn nodes(State(doors): State<Doors>) -> Json<Page<Node>> {
-    let status = doors.handle.status();
-    let roles = ["schedule", "serve"].into_iter().chain(doors.works.then_some("work"));
-    let node = Node {
-        name: doors.node.as_ref().to_owned(),
-        roles: roles.map(str::to_owned).collect(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        now: Text(doors.clock.now()),
-        ready: status.ready,
-        failed: status.failed,
-        shards: status.shards_led,
-        live_runs: status.live_runs,
-        ready_runs: status.ready_runs,
-        running_runs: status.running_runs,
-        commits: status.commits,
-        changes: status.changes,
-        stale_reports: status.stale_reports,
-    };
-    Json(Page { items: vec![node], next: None })
+    let others = doors.others().await.into_iter().map(|(node, _)| node);
+    let mut items: Vec<Node> = std::iter::once(doors.this_node()).chain(others).collect();
+    items.sort_by(|one, other| one.name.cmp(&other.name));
+    Json(Page { items, next: None })
 }
 
 pub(crate) async fn workers(State(doors): State<Doors>) -> Json<Page<Worker>> {
-    let worker = |worker: punctual_node::handle::WorkerStatus| Worker {
-        name: worker.id,
-        node: doors.node.as_ref().to_owned(),
-        slots: worker.slots,
-        busy: worker.busy,
-        labels: worker.announced.labels.clone(),
-        kinds: worker.announced.kinds.iter().map(|kind| kind.as_str().to_owned()).collect(),
-        weight: worker.announced.weight,
-        cpu_percent: worker.load.map(|load| load.cpu_percent),
-        memory_percent: worker.load.map(|load| load.memory_percent),
-    };
-    Json(Page { items: doors.handle.status().workers.into_iter().map(worker).collect(), next: None })
+    let others = doors.others().await.into_iter().flat_map(|(_, workers)| workers);
+    let items = joined(doors.its_workers().into_iter().chain(others));
+    Json(Page { items, next: None })
+}
+
+impl Doors {
+    /// How this node is.
+    pub(crate) fn this_node(&self) -> Node {
+        let status = self.handle.status();
+        let session = status.members.iter().find(|member| *member.node == *self.node);
+        let roles = ["schedule", "serve"].into_iter().chain(self.works.then_some("work"));
+        Node {
+            name: self.node.as_ref().to_owned(),
+            address: session.and_then(|session| session.address.as_deref().map(str::to_owned)),
+            roles: roles.map(str::to_owned).collect(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            now: Text(self.clock.now()),
+            ready: status.ready,
+            load_percent: session.map(|session| session.load),
+            failed: status.failed,
+            shards: status.shards_led,
+            live_runs: status.live_runs,
+            ready_runs: status.ready_runs,
+            running_runs: status.running_runs,
+            commits: status.commits,
+            changes: status.changes,
+            stale_reports: status.stale_reports,
+        }
+    }
+
+    /// The workers that this node knows.
+    pub(crate) fn its_workers(&self) -> Vec<Worker> {
+        let worker = |worker: punctual_node::handle::WorkerStatus| Worker {
+            name: worker.id,
+            nodes: vec![self.node.as_ref().to_owned()],
+            slots: worker.slots,
+            busy: worker.busy,
+            labels: worker.announced.labels.clone(),
+            kinds: worker.announced.kinds.iter().map(|kind| kind.as_str().to_owned()).collect(),
+            weight: worker.announced.weight,
+            cpu_percent: worker.load.map(|load| load.cpu_percent),
+            memory_percent: worker.load.map(|load| load.memory_percent),
+        };
+        self.handle.status().workers.into_iter().map(worker).collect()
+    }
+
+    /// The other nodes that live, with the workers that they know. One that does not answer is there all the same.
+    async fn others(&self) -> Vec<(Node, Vec<Worker>)> {
+        let Some((_, dialled)) = &self.peers else { return Vec::new() };
+        let mut asked = JoinSet::new();
+        for session in self.handle.status().members {
+            if session.node == self.node {
+                continue;
+            }
+            let (dialled, now) = (Arc::clone(dialled), Text(self.clock.now()));
+            asked.spawn(async move {
+                let told = match session.address.as_deref() {
+                    Some(address) => dialled.look(address).await,
+                    None => None,
+                };
+                told.unwrap_or_else(|| (silent(&session, now), Vec::new()))
+            });
+        }
+        asked.join_all().await
+    }
+}
+
+/// All that is known of a node which says nothing itself: that its session lives.
+fn silent(session: &Session, now: punctual_wire::text::Instant) -> Node {
+    let failed = session.address.as_ref().map(|address| format!("it does not answer at {address}"));
+    let roles: &[&str] = if session.embedded { &["schedule", "work"] } else { &["schedule", "serve"] };
+    Node {
+        name: session.node.as_ref().to_owned(),
+        address: session.address.as_deref().map(str::to_owned),
+        roles: roles.iter().map(|role| (*role).to_owned()).collect(),
+        version: String::new(),
+        now,
+        ready: failed.is_none(),
+        failed,
+        shards: 0,
+        live_runs: 0,
+        ready_runs: 0,
+        running_runs: 0,
+        commits: 0,
+        changes: 0,
+        stale_reports: 0,
+        load_percent: Some(session.load),
+    }
+}
+
+/// A worker is linked to every node, and each of them knows of its own work there.
+fn joined(workers: impl Iterator<Item = Worker>) -> Vec<Worker> {
+    let mut by_name: BTreeMap<String, Worker> = BTreeMap::new();
+    for worker in workers {
+        match by_name.get_mut(&worker.name) {
+            Some(known) => {
+                known.busy += worker.busy;
+                known.nodes.extend(worker.nodes);
+                known.nodes.sort();
+            }
+            None => {
+                by_name.insert(worker.name.clone(), worker);
+            }
+        }
+    }
+    by_name.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_that_several_nodes_know_is_one_worker() {
+        let seen = |name: &str, node: &str, busy| Worker {
+            name: name.into(),
+            nodes: vec![node.into()],
+            slots: 4,
+            busy,
+            ..Worker::default()
+        };
+        let told = [seen("w1", "n2", 1), seen("w2", "n2", 0), seen("w1", "n1", 2)];
+        let workers = joined(told.into_iter());
+        let of = |worker: &Worker| (worker.name.clone(), worker.nodes.join(" "), worker.slots, worker.busy);
+        let expected = [("w1".into(), "n1 n2".into(), 4, 3), ("w2".into(), "n2".into(), 4, 0)];
+        assert_eq!(workers.iter().map(of).collect::<Vec<_>>(), expected);
+    }
 }

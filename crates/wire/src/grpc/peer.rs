@@ -7,7 +7,8 @@ use punctual_core::command::{Answer, Command, Refusal};
 use serde::{Deserialize, Serialize};
 
 use super::v1::ask_response::Result as Outcome;
-use super::v1::{AskRequest, AskResponse};
+use super::v1::{AskRequest, AskResponse, LookResponse};
+use crate::rest::{Node, Worker};
 
 /// Bytes of a request or a response: every schedule of a job with the largest calendar there can be, and then some.
 pub const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -55,6 +56,15 @@ pub fn response(result: &Result<Answer, Failure>) -> Result<AskResponse, Unreada
         Err(failure) => Outcome::Failure(serde_json::to_vec(failure)?),
     };
     Ok(AskResponse { result: Some(result) })
+}
+
+/// How a node and its workers are, as it tells a peer.
+pub fn told(node: &Node, workers: &[Worker]) -> Result<LookResponse, Unreadable> {
+    Ok(LookResponse { node: serde_json::to_vec(node)?, workers: serde_json::to_vec(workers)? })
+}
+
+pub fn heard(response: &LookResponse) -> Result<(Node, Vec<Worker>), Unreadable> {
+    Ok((serde_json::from_slice(&response.node)?, serde_json::from_slice(&response.workers)?))
 }
 
 pub fn result(response: &AskResponse) -> Result<Result<Answer, Failure>, Unreadable> {

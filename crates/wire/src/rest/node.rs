@@ -1,4 +1,4 @@
-//! Nodes and workers, as they see themselves.
+//! Nodes as they see themselves, and workers as the nodes see them.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,16 @@ use crate::text::Instant;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Node {
     pub name: String,
+    /// Where the other nodes reach it; null: nowhere, or there are no others.
+    #[serde(default)]
+    pub address: Option<String>,
     pub roles: Vec<String>,
+    /// Empty: it did not say.
     pub version: String,
     /// The time as it tells it.
     pub now: Instant,
     pub ready: bool,
-    /// Why it cannot go on, if it cannot.
+    /// Why it cannot go on, or why it did not say how it is.
     pub failed: Option<String>,
     pub shards: usize,
     pub live_runs: usize,
@@ -25,13 +29,19 @@ pub struct Node {
     pub changes: u64,
     /// Results refused because a newer attempt had outdated them.
     pub stale_reports: u64,
+    /// How busy its scheduling thread is; null: it is alone and nobody asks.
+    #[serde(default)]
+    pub load_percent: Option<u8>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Worker {
     pub name: String,
-    pub node: String,
+    /// The nodes that may give it work.
+    #[serde(default)]
+    pub nodes: Vec<String>,
     pub slots: usize,
+    /// Slots in use, for all of these nodes together.
     pub busy: usize,
     /// What `route.selector` looks at.
     #[serde(default)]

@@ -126,8 +126,13 @@ mod tests {
 
     #[test]
     fn workers_without_a_free_slot_are_named() {
-        let worker =
-            |slots, busy| Worker { name: "w".into(), node: "n".into(), slots, busy, ..Worker::default() };
+        let worker = |slots, busy| Worker {
+            name: "w".into(),
+            nodes: vec!["n".into()],
+            slots,
+            busy,
+            ..Worker::default()
+        };
         assert_eq!(slots(&[]).verdict, Verdict::Fail);
         assert_eq!(slots(&[worker(4, 4)]).verdict, Verdict::Warn);
         assert_eq!(slots(&[worker(4, 4), worker(2, 1)]).found, "1 of 6 slots are free");

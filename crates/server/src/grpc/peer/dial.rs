@@ -12,8 +12,9 @@ use std::time::Duration;
 use punctual_core::command::{Answer, Command};
 use punctual_node::{Failure, Peers};
 use punctual_wire::grpc::peer::{self, MESSAGE_BYTES_MAX};
-use punctual_wire::grpc::v1::WakeRequest;
 use punctual_wire::grpc::v1::peer_client::PeerClient;
+use punctual_wire::grpc::v1::{LookRequest, WakeRequest};
+use punctual_wire::rest::{Node, Worker};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -58,6 +59,16 @@ impl Dialled {
     pub fn over_tls(self, trusted: Vec<u8>) -> Self {
         let tls = ClientTlsConfig::new().with_native_roots().ca_certificate(Certificate::from_pem(trusted));
         Dialled { tls: Some(tls), ..self }
+    }
+
+    /// How a node and the workers that it knows are; none: it does not say so in time.
+    pub(crate) async fn look(&self, address: &str) -> Option<(Node, Vec<Worker>)> {
+        let line = self.line(address).ok()?;
+        let mut request = Request::new(LookRequest {});
+        self.key.put_on(&mut request);
+        let response = timeout(CONNECT_TIME, line.client.clone().look(request)).await;
+        let response = response.ok()?.inspect_err(|status| debug!(address, %status, "a peer says nothing"));
+        peer::heard(response.ok()?.get_ref()).inspect_err(|error| warn!(address, %error, "of a peer")).ok()
     }
 
     fn line(&self, address: &str) -> Result<Arc<Line>, Failure> {

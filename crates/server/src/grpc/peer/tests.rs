@@ -135,7 +135,8 @@ impl Scene {
     }
 
     fn service(&self) -> Service {
-        service(self.leader.handle(), self.key.clone())
+        let doors = Doors::new(self.leader.handle(), Arc::new(Standing), "leader", Settings::default());
+        service(doors, self.key.clone())
     }
 
     async fn send(&self, method: Method, path: &str, body: Value) -> (StatusCode, String, Value) {
@@ -250,6 +251,10 @@ impl Peer for Silent {
     }
 
     async fn wake(&self, _: Request<WakeRequest>) -> Result<Response<WakeResponse>, Status> {
+        std::future::pending().await
+    }
+
+    async fn look(&self, _: Request<LookRequest>) -> Result<Response<LookResponse>, Status> {
         std::future::pending().await
     }
 }
