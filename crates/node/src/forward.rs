@@ -13,6 +13,7 @@
 use std::time::Duration;
 
 use punctual_core::command::{Answer, Command};
+use punctual_failpoint::{Point, hit, midway};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -61,7 +62,11 @@ impl Handle {
         match leader {
             Leader::Here => self.carry_out(command.clone()).await,
             Leader::At(address) => {
-                self.peers.ask(address, command, until.saturating_duration_since(Instant::now())).await
+                hit(Point::NodeForwardBegun);
+                let asked = self.peers.ask(address, command, until.saturating_duration_since(Instant::now()));
+                let answer = midway(Point::NodeForwardUnderWay, asked).await;
+                hit(Point::NodeForwardAnswered);
+                answer
             }
             Leader::Nobody => Err(Failure::NotLed("its shard has no leader now; try again".to_owned())),
         }

@@ -9,6 +9,7 @@ use punctual_core::ids::{RunId, ShardId};
 use punctual_core::log::{CUT_MARK, Chunk, Stream};
 use punctual_core::worker::Announcement;
 use punctual_engine::pool::Load;
+use punctual_failpoint::{Point, hit};
 use punctual_store::{Session, Store};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
@@ -126,7 +127,9 @@ impl Handle {
             |chunk: &&Chunk| chunk.stream == Stream::Note && chunk.bytes.starts_with(CUT_MARK.as_bytes());
         chunks.iter().filter(is_cut).for_each(|_| self.metrics.log_cut());
         let kept: Vec<(RunId, usize)> = chunks.iter().map(|chunk| (chunk.run, chunk.bytes.len())).collect();
+        hit(Point::NodeOutputBegun);
         let result = self.store.append_logs(chunks).await;
+        hit(Point::NodeOutputKept);
         for (run, bytes) in kept {
             match &result {
                 Ok(()) => {

@@ -18,6 +18,7 @@ use punctual_core::limits::COMMIT_BATCH_MAX;
 use punctual_core::time::{Clock, Moment};
 use punctual_core::worker::Announcement;
 use punctual_engine::Ticket;
+use punctual_failpoint::{Point, hit};
 use punctual_store::{Error, Store};
 use rustc_hash::FxHashMap;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
@@ -272,6 +273,20 @@ async fn pass(span: Option<Duration>) {
     }
 }
 
+/// Where it may matter that we die: before a store call, and before its result is known here. None: it is no call.
+fn ends_of(output: &Output) -> Option<(Point, Point)> {
+    match output {
+        Output::Acquire { .. } => Some((Point::NodeAcquireBegun, Point::NodeAcquireDone)),
+        Output::Renew { .. } => Some((Point::NodeRenewBegun, Point::NodeRenewDone)),
+        Output::Release { .. } => Some((Point::NodeReleaseBegun, Point::NodeReleaseDone)),
+        Output::Load { .. } => Some((Point::NodeLoadBegun, Point::NodeLoadDone)),
+        Output::Commit { .. } => Some((Point::NodeCommitBegun, Point::NodeCommitDone)),
+        Output::Fetch { .. } => Some((Point::NodeFetchBegun, Point::NodeFetchDone)),
+        Output::Page { .. } => Some((Point::NodePageBegun, Point::NodePageDone)),
+        Output::Answer { .. } | Output::Order { .. } | Output::Fail { .. } => None,
+    }
+}
+
 /// Commits, and counts what became durable.
 async fn commit(store: &dyn Store, batches: Arc<Vec<Batch>>, metrics: &Metrics) -> Result<(), Error> {
     let sent = tokio::time::Instant::now();
@@ -365,7 +380,9 @@ impl Carrier {
     async fn leave(&self) {
         let Some(Cluster { sessions, session, .. }) = self.cluster.clone() else { return };
         let leaving = self.runtime.spawn(async move {
+            hit(Point::NodeLeaveBegun);
             let left = tokio::time::timeout(PARTING_MAX, sessions.leave(session.id)).await;
+            hit(Point::NodeLeaveDone);
             if !matches!(left, Ok(Ok(()))) {
                 warn!("could not say good-bye: the others notice it when the session ends");
             }
@@ -451,7 +468,11 @@ impl Carrier {
                 // What a commit sets free leaves before the next batch is applied: workers and callers wait for it.
                 self.carry_out();
             }
-            Arrived::Time => self.step(Input::Wake),
+            Arrived::Time => {
+                hit(Point::NodeTimerTaken);
+                self.step(Input::Wake);
+                hit(Point::NodeTimerApplied);
+            }
             Arrived::News => self.step(Input::ClusterChanged),
             Arrived::Stop => {
                 self.stopping = true;
@@ -469,7 +490,9 @@ impl Carrier {
                 self.step(Input::Joined { worker, announced, holding });
             }
             Linked::Reports(number, worker, reports) if self.is_newest(number, &worker) => {
+                hit(Point::NodeReportTaken);
                 self.step(Input::Reports { worker, reports });
+                hit(Point::NodeReportApplied);
             }
             Linked::Left(number, worker) if self.is_newest(number, &worker) => {
                 self.workers.remove(&worker);
@@ -491,7 +514,9 @@ impl Carrier {
         self.next_ticket += 1;
         let ticket = Ticket(self.next_ticket);
         self.tickets.insert(ticket, Asker { reply: ask.reply, _held: ask.held });
+        hit(Point::NodeCommandTaken);
         self.step(Input::Command { ticket, command: ask.command });
+        hit(Point::NodeCommandApplied);
     }
 
     fn step(&mut self, input: Input) {
@@ -506,7 +531,9 @@ impl Carrier {
                 Output::Answer { ticket, answer } => {
                     if let Some(asker) = self.tickets.remove(&ticket) {
                         // Whoever asked may have gone: what was decided stands all the same.
+                        hit(Point::NodeAnswerBegun);
                         drop(asker.reply.send(answer));
+                        hit(Point::NodeAnswerDone);
                     }
                 }
                 Output::Order { worker, order } => {
@@ -523,7 +550,9 @@ impl Carrier {
         for (worker, orders) in orders {
             if let Some((_, link)) = self.workers.get(&worker) {
                 // A closed link is a worker that left: its attempts are given up when its lease ends.
+                hit(Point::NodeOrderBegun);
                 drop(link.send(orders));
+                hit(Point::NodeOrderDone);
             }
         }
     }
@@ -538,7 +567,9 @@ impl Carrier {
         }
         let cluster = self.cluster.clone();
         let heir = self.heir_address(&output);
+        let Some((begun, done)) = ends_of(&output) else { return };
         self.runtime.spawn(async move {
+            hit(begun);
             let input = match output {
                 Output::Acquire { by, claims } => {
                     let result = store.acquire(by, &claims).await;
@@ -552,6 +583,7 @@ impl Carrier {
                     if let Err(error) = store.release(&shards, to).await {
                         warn!(%error, "shards could not be given up: they are taken when the session ends");
                     } else if let (Some(cluster), Some(address)) = (cluster, heir) {
+                        hit(Point::NodeReleaseReleased);
                         cluster.peers.wake(&address).await;
                     }
                     Input::Released
@@ -572,6 +604,7 @@ impl Carrier {
                 }
                 Output::Answer { .. } | Output::Order { .. } | Output::Fail { .. } => return,
             };
+            hit(done);
             // The loop may have ended: then nobody wants to know.
             drop(results.send(input));
         });

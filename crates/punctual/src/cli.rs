@@ -191,6 +191,9 @@ enum Noun {
     Completions(completions::Completions),
     /// Print or write manual pages
     Man(man::Man),
+    /// Print the points at which a build for tests can be told to die
+    #[command(hide = true, after_help = "Example:\n  punctual failpoints")]
+    Failpoints,
     /// Print the version
     #[command(after_help = "Example:\n  punctual version")]
     Version,
@@ -244,9 +247,17 @@ impl Noun {
             Noun::Config(verb) => verb.run(),
             Noun::Completions(completions) => completions.run(Cli::command()),
             Noun::Man(man) => man.run(Cli::command()),
+            Noun::Failpoints => failpoints(),
             Noun::Version => output::print(concat!("punctual ", env!("CARGO_PKG_VERSION"))),
         }
     }
+}
+
+/// A release has none.
+fn failpoints() -> Result<(), Failure> {
+    use punctual_failpoint::{IS_BUILT_IN, Point};
+    let points = if IS_BUILT_IN { Point::ALL } else { &[] };
+    points.iter().try_for_each(|point| output::print(point.name()))
 }
 
 /// What every verb needs: whom to ask, about which namespace, and how to print.

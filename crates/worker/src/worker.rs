@@ -18,6 +18,7 @@ use punctual_core::ids::{RunId, WorkerId};
 use punctual_core::task::Task;
 use punctual_core::time::Clock;
 use punctual_core::worker::Kinds;
+use punctual_failpoint::{Point, hit};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Interval, MissedTickBehavior};
@@ -202,7 +203,11 @@ impl Worker {
                 debug!(%run, %token, ?cause, "asked to stop an attempt");
                 self.outbox.extend(self.attempts.cancel(run, token, cause, now));
             }
-            Order::Acknowledge { run, token } => self.attempts.acknowledge(run, token),
+            Order::Acknowledge { run, token } => {
+                hit(Point::WorkerAcknowledged);
+                self.attempts.acknowledge(run, token);
+                hit(Point::WorkerForgotten);
+            }
             Order::Resend => {
                 self.outbox.extend(self.attempts.unacknowledged(0));
                 self.say_alive();
@@ -250,7 +255,11 @@ impl Worker {
 
     fn report(&mut self, ended: Result<(RunId, Ending), JoinError>) {
         match ended {
-            Ok((run, ending)) => self.outbox.extend(self.attempts.ended(run, ending.outcome)),
+            Ok((run, ending)) => {
+                hit(Point::WorkerOutcomeBegun);
+                self.outbox.extend(self.attempts.ended(run, ending.outcome));
+                hit(Point::WorkerOutcomeKept);
+            }
             // Executors catch their panics and nobody aborts them, so this is a bug of ours.
             Err(error) => error!(worker = %self.id, %error, "an attempt vanished"),
         }

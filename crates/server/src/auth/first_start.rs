@@ -6,6 +6,7 @@
 //! who lost theirs.
 
 use punctual_core::Timestamp;
+use punctual_failpoint::{Point, hit};
 use punctual_store::Store;
 use punctual_store::token::{Record, Role};
 
@@ -33,10 +34,14 @@ pub async fn begin(
 ) -> punctual_store::Result<Bootstrap> {
     match chosen {
         Some(secret) => put(store, secret, now).await.map(|()| Bootstrap::default()),
-        None if store.tokens().await?.is_empty() => Ok(Bootstrap {
-            admin: make(store, ADMIN, Role::Admin, now).await?,
-            worker: make(store, WORKER, Role::Worker, now).await?,
-        }),
+        None if store.tokens().await?.is_empty() => {
+            hit(Point::FirstStartBegun);
+            let admin = make(store, ADMIN, Role::Admin, now).await?;
+            hit(Point::FirstStartHalf);
+            let worker = make(store, WORKER, Role::Worker, now).await?;
+            hit(Point::FirstStartMade);
+            Ok(Bootstrap { admin, worker })
+        }
         None => Ok(Bootstrap::default()),
     }
 }

@@ -6,6 +6,7 @@
 mod dial;
 mod key;
 
+use punctual_failpoint::{Point, hit};
 use punctual_node::Failure;
 use punctual_wire::grpc::peer::{self, MESSAGE_BYTES_MAX};
 use punctual_wire::grpc::v1::peer_server::{Peer, PeerServer};
@@ -42,7 +43,9 @@ impl Peer for Answering {
     async fn ask(&self, request: Request<AskRequest>) -> Result<Response<AskResponse>, Status> {
         let command =
             peer::command(request.get_ref()).map_err(|error| Status::invalid_argument(error.to_string()))?;
+        hit(Point::NodePeerAsked);
         let result = self.doors.handle.command_here(command).await.map_err(told);
+        hit(Point::NodePeerAnswered);
         peer::response(&result).map(Response::new).map_err(|error| {
             error!(%error, "an answer to a peer cannot be written");
             Status::internal("the answer cannot be written")

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use punctual_core::Timestamp;
 use punctual_core::hash;
 use punctual_core::ids::{Epoch, SessionId, ShardId};
+use punctual_failpoint::{Point, hit};
 
 use super::failure::{Failure, Moment};
 use super::link::{Held, end_holder};
@@ -42,8 +43,12 @@ impl Mysql {
             return Ok(Vec::new());
         }
         let mut held = self.changes.take().await?;
+        hit(Point::MysqlAcquireBegun);
         let acquired = self.take_shards(&mut held, by, claims).await;
-        held.commit(acquired).await
+        hit(Point::MysqlAcquireWritten);
+        let acquired = held.commit(acquired).await;
+        hit(Point::MysqlAcquireCommitted);
+        acquired
     }
 
     async fn take_shards(
@@ -117,6 +122,7 @@ impl Mysql {
     ) -> Result<()> {
         let mut held = self.changes.take().await?;
         let result = release(&mut held, released, heir).await;
+        hit(Point::MysqlReleaseWritten);
         held.commit(result).await
     }
 }

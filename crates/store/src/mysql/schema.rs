@@ -4,6 +4,7 @@
 //! lock, and every statement of a migration may be sent again.
 
 use punctual_core::hash;
+use punctual_failpoint::{Point, hit};
 
 use super::failure::Failure;
 use super::link::Held;
@@ -49,7 +50,9 @@ async fn migrate_alone(held: &mut Held<'_>, shards: u16) -> Result<u16, Failure>
     for (index, migration) in MIGRATIONS.iter().enumerate().skip(done) {
         for statement in statements(migration) {
             held.step(statement).await?;
+            hit(Point::MysqlMigrateStatement);
         }
+        hit(Point::MysqlMigrateMade);
         let step = (migrations::version(index), migrations::checksum(migration));
         held.execute(ADD, step).await?;
     }
@@ -57,6 +60,7 @@ async fn migrate_alone(held: &mut Held<'_>, shards: u16) -> Result<u16, Failure>
     match count.map_or(Ok(0), |row| rows::number(&row, 0))? {
         0 => {
             make_shards(held, shards).await?;
+            hit(Point::MysqlMigrateDone);
             Ok(shards)
         }
         made => Ok(made),
@@ -86,6 +90,7 @@ async fn make_shards(held: &mut Held<'_>, shards: u16) -> Result<(), Failure> {
         put(sql, ", 0)");
     });
     held.text(pruned).await?;
+    hit(Point::MysqlMigrateShards);
     let mut made = b"INSERT INTO shards (shard, epoch, commit_no, last_id) VALUES ".to_vec();
     list(&mut made, 0..shards, |sql, shard| {
         put(sql, "(");

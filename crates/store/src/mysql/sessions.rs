@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_core::ids::SessionId;
+use punctual_failpoint::{Point, midway};
 
 use super::failure::{Failure, Moment};
 use super::link::Held;
@@ -18,7 +19,7 @@ const SWEPT_AFTER: Duration = Duration::from_secs(60);
 impl Mysql {
     pub(super) async fn renew_session(&self, session: &Session, ttl: Duration) -> Result<Vec<Member>> {
         let mut held = self.sessions.take().await?;
-        let members = renew(&mut held, session, ttl).await;
+        let members = midway(Point::MysqlRenewUnderWay, renew(&mut held, session, ttl)).await;
         held.finish(members, Moment::Reading).await
     }
 

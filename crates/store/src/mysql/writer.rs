@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use mysql_async::Row as Answer;
 use punctual_core::change::{Batch, Change, Row, RowKey};
+use punctual_failpoint::{Point, hit, midway};
 
 use super::failure::{Failure, Moment};
 use super::link::Held;
@@ -21,8 +22,12 @@ impl Mysql {
         let Some(first) = batches.first() else { return Ok(()) };
         let lane = &self.lanes[usize::from(first.shard.0) % self.lanes.len()];
         let mut held = lane.take().await?;
+        hit(Point::MysqlCommitBegun);
         let written = write(&mut held, batches).await;
-        held.commit(written).await
+        hit(Point::MysqlCommitWritten);
+        let committed = midway(Point::MysqlCommitUnderWay, held.commit(written)).await;
+        hit(Point::MysqlCommitCommitted);
+        committed
     }
 }
 

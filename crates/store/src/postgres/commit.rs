@@ -5,6 +5,7 @@
 //! definition that came without its revision is told apart from a fire only there.
 
 use punctual_core::change::{Batch, Change, Row, RowKey};
+use punctual_failpoint::{Point, hit, midway};
 
 use super::failure::{Failure, Moment};
 use super::link::{Ask, Link, ask};
@@ -21,8 +22,12 @@ impl Link {
             batch.changes.iter().try_for_each(|(key, _)| refusal::check_shard(batch.shard, key))?;
         }
         let asks = all_at_once(batches)?;
-        match self.transact(asks).await {
-            Ok(_) => Ok(()),
+        hit(Point::PostgresCommitBegun);
+        match midway(Point::PostgresCommitUnderWay, self.transact(asks)).await {
+            Ok(_) => {
+                hit(Point::PostgresCommitCommitted);
+                Ok(())
+            }
             Err((Moment::Writing, failure)) if failure.is_refusal() => self.commit_with_care(batches).await,
             Err((moment, failure)) => Err(failure.judge(moment)),
         }

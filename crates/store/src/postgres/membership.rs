@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use punctual_core::Timestamp;
 use punctual_core::ids::{Epoch, SessionId, ShardId};
+use punctual_failpoint::{Point, hit, midway};
 use tokio_postgres::Row;
 
 use super::failure::Moment;
@@ -49,7 +50,8 @@ impl Postgres {
             let mut link = self.lease.take().await?;
             link.end_former_owners(by, claims).await;
             let asks = sorted.iter().map(|(_, claim)| acquire(by, claim)).collect();
-            match link.transact(asks).await {
+            hit(Point::PostgresAcquireBegun);
+            match midway(Point::PostgresAcquireUnderWay, link.transact(asks)).await {
                 Ok(answers) => {
                     let mut acquired = Vec::new();
                     for ((index, claim), answer) in sorted.iter().zip(&answers) {
@@ -79,7 +81,8 @@ impl Postgres {
             ask!(shards::RELEASE, number(shard), i64::from(epoch.0), heir.map(|session| session.0))
         });
         let asks: Vec<Ask> = asks.collect();
-        self.lease.take().await?.write(asks).await?;
+        let mut link = self.lease.take().await?;
+        midway(Point::PostgresReleaseUnderWay, link.write(asks)).await?;
         Ok(())
     }
 
@@ -95,7 +98,8 @@ impl Postgres {
             i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX / 2),
         );
         let asks = vec![ask!(sessions::EXPIRE), renew, ask!(sessions::ALL)];
-        let answers = self.session.take().await?.write(asks).await?;
+        let mut link = self.session.take().await?;
+        let answers = midway(Point::PostgresRenewUnderWay, link.write(asks)).await?;
         let all = answers.last().ok_or_else(|| Error::Unreachable("no answer to a renewal".to_owned()))?;
         all.rows.iter().map(member).collect()
     }

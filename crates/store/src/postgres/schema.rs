@@ -3,6 +3,8 @@
 //! They stand in a schema of their own, so that a database may be shared with others. Nodes that start at once take
 //! turns.
 
+use punctual_failpoint::{Point, hit};
+
 use super::failure::Failure;
 use super::link::{Link, ask};
 use super::rows;
@@ -29,6 +31,7 @@ pub(super) async fn migrate(link: &mut Link, shards: u16) -> Result<u16> {
     link.batch("BEGIN").await.map_err(Failure::writing)?;
     link.is_busy = true;
     link.ask(ask!(TAKE_TURN, TURN)).await.map_err(Failure::writing)?;
+    hit(Point::PostgresMigrateBegun);
     if count(link, HAVE_SCHEMA).await? == 0 {
         link.batch("CREATE SCHEMA punctual").await.map_err(Failure::writing)?;
     }
@@ -50,7 +53,9 @@ pub(super) async fn migrate(link: &mut Link, shards: u16) -> Result<u16> {
         }
     }
     let shards = count(link, COUNT).await?;
+    hit(Point::PostgresMigrateMade);
     link.batch("COMMIT").await.map_err(Failure::committing)?;
+    hit(Point::PostgresMigrateDone);
     u16::try_from(shards).map_err(|_| Error::Unusable(format!("the store has {shards} shards")))
 }
 

@@ -8,6 +8,7 @@ use punctual_core::ids::{JobId, ShardId};
 use punctual_core::job::Job;
 use punctual_core::name::Name;
 use punctual_core::run::Run;
+use punctual_failpoint::{Point, hit};
 use rusqlite::{CachedStatement, Connection, ErrorCode, Params, ffi};
 
 use super::failure::Failure;
@@ -64,6 +65,7 @@ impl<'c> Statements<'c> {
 
     pub(super) fn write(&mut self, batch: &Batch) -> Result<()> {
         self.pass_fence(batch)?;
+        hit(Point::SqliteCommitFenced);
         for (key, change) in batch.changes.iter() {
             refusal::check_shard(batch.shard, key)?;
             let hit = match change {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use punctual_core::Timestamp;
 use punctual_core::ids::{Epoch, SessionId, ShardId};
+use punctual_failpoint::{Point, hit};
 use rusqlite::{OptionalExtension, Row};
 
 use super::failure::Failure;
@@ -48,8 +49,10 @@ impl Writer {
                     None => return Err(refusal::no_such_shard(*shard).into()),
                 }
             }
+            hit(Point::SqliteAcquireWritten);
             Ok(acquired)
         })?;
+        hit(Point::SqliteAcquireCommitted);
         self.acknowledge(acquired.len());
         Ok(acquired)
     }

@@ -3,6 +3,7 @@
 //! Migrations are numbered and never change once released; each is kept with a checksum, so that a file made by a
 //! stranger version is noticed instead of half understood.
 
+use punctual_failpoint::{Point, hit};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::failure::Failure;
@@ -43,6 +44,7 @@ impl Schema {
         first: impl FnOnce(&Transaction<'_>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        hit(Point::SqliteMigrateBegun);
         let is_new = self.claim(&transaction)?;
         transaction.execute_batch(MAKE_TABLE)?;
         let done = self.check(&transaction)?;
@@ -53,7 +55,9 @@ impl Schema {
         if is_new {
             first(&transaction)?;
         }
+        hit(Point::SqliteMigrateMade);
         transaction.commit()?;
+        hit(Point::SqliteMigrateDone);
         Ok(())
     }
 

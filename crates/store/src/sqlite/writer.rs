@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use punctual_core::change::Batch;
+use punctual_failpoint::{Point, hit};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
@@ -53,10 +54,15 @@ impl Writer {
 
     pub(super) fn commit(&mut self, batches: &[Batch]) -> Result<()> {
         self.transact(|connection, buffer| {
+            hit(Point::SqliteCommitBegun);
             let mut statements = Statements::new(connection, buffer);
-            batches.iter().try_for_each(|batch| statements.write(batch))
+            let written = batches.iter().try_for_each(|batch| statements.write(batch));
+            hit(Point::SqliteCommitWritten);
+            written
         })?;
+        hit(Point::SqliteCommitCommitted);
         self.acknowledge(batches.len());
+        hit(Point::SqliteCommitAcknowledged);
         Ok(())
     }
 

@@ -19,6 +19,7 @@ use punctual_core::attempt::{End, Outcome};
 use punctual_core::limits::{ERROR_BYTES_MAX, OUTPUT_BYTES_MAX};
 use punctual_core::log::Stream;
 use punctual_core::task::Process;
+use punctual_failpoint::{Point, hit};
 use tokio::io::AsyncWriteExt;
 use tokio::process::ChildStdin;
 use tokio::sync::watch;
@@ -41,6 +42,7 @@ pub(super) async fn execute(process: &Process, attempt: Attempt, host: &Host) ->
     let Attempt { assignment, started_at, stop } = attempt;
     let (run, token) = (assignment.run, assignment.token);
     let transcript = Transcript::new(run, token, Arc::clone(&host.clock), Arc::clone(&host.logs));
+    hit(Point::WorkerSpawnBegun);
     let program = match launch(process, &assignment, host).await {
         Ok(program) => program,
         Err(message) => {
@@ -48,6 +50,7 @@ pub(super) async fn execute(process: &Process, attempt: Attempt, host: &Host) ->
             return Ending { outcome: Outcome::failed(started_at, message), stopped: None };
         }
     };
+    hit(Point::WorkerSpawnDone);
     let mut printed = Printed { out: Tail::new(OUTPUT_BYTES_MAX), err: Tail::new(ERROR_BYTES_MAX) };
     let supervisor = Supervisor { program, stop, grace: host.grace, transcript: &transcript };
     let exit = supervisor.see_through(&assignment.params.0, &mut printed).await;

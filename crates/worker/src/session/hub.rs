@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use punctual_core::Timestamp;
 use punctual_core::attempt::{Order, Report};
+use punctual_failpoint::{Point, hit};
 use punctual_wire::grpc::{self, OrderReader, v1};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
@@ -213,6 +214,7 @@ impl Hub {
         wanted: oneshot::Sender<bool>,
     ) {
         let is_wanted = self.drain_until.is_none() && self.peers.welcomed(link, &welcome, outbox);
+        hit(Point::WorkerWelcomed);
         // A link that has ended meanwhile says so.
         let _ = wanted.send(is_wanted);
         if !is_wanted {
@@ -252,6 +254,7 @@ impl Hub {
     }
 
     async fn admitted(&mut self, link: LinkId) {
+        hit(Point::WorkerAdmitted);
         self.lender.joined(link);
         self.was_admitted = true;
         if let Some(peer) = self.peers.get_mut(link) {
@@ -279,12 +282,14 @@ impl Hub {
 
     fn kept(&mut self, link: LinkId, key: Key, number: u32) {
         let is_kept = self.peers.outbox(link).and_then(|outbox| outbox.acknowledged(key, number)).is_some();
+        hit(Point::WorkerOutputKept);
         if is_kept && let Some((audience, report)) = self.book.printed(key) {
             self.route(audience, report);
         }
     }
 
     async fn ordered(&mut self, link: LinkId, orders: Vec<v1::Order>) {
+        hit(Point::WorkerOrdered);
         let now = Instant::now();
         let mut batch = Vec::with_capacity(orders.len());
         for order in orders {
@@ -366,8 +371,12 @@ impl Hub {
                 // What is free is reckoned here, for every node apart.
                 Report::Lent { .. } | Report::Recall { .. } | Report::Load { .. } => {}
                 report => {
+                    let is_outcome = matches!(report, Report::Finished { .. });
                     if let Some((audience, report)) = self.book.says(report, now) {
                         self.route(audience, report);
+                        if is_outcome {
+                            hit(Point::WorkerOutcomeSent);
+                        }
                     }
                 }
             }
@@ -375,6 +384,7 @@ impl Hub {
     }
 
     fn beat(&mut self, in_hand: &[Key], now: Instant) {
+        hit(Point::WorkerBeatBegun);
         self.book.reconcile(in_hand, now);
         for outbox in self.peers.take_welcomed(now) {
             let Settings { name, life, version, announcement, .. } = &*self.settings;
@@ -390,6 +400,7 @@ impl Hub {
             outbox.beat(self.beat, Report::Alive { attempts: in_hand.to_vec() });
             load.iter().for_each(|load| outbox.report(load.clone()));
         }
+        hit(Point::WorkerBeatDone);
     }
 
     /// To whoever assigned it; if that node is not there, to everyone who is.
@@ -408,6 +419,7 @@ impl Hub {
     fn print(&mut self, pending: Pending) {
         self.book.prints(pending.key());
         self.forward(pending);
+        hit(Point::WorkerOutputSent);
     }
 
     /// Any node keeps output, whoever assigned its attempt.
@@ -443,6 +455,7 @@ impl Hub {
 
     /// Stops what still runs, says good-bye, and hangs up.
     async fn part(&mut self) {
+        hit(Point::WorkerLeaveBegun);
         self.worker.shut_down();
         loop {
             tokio::select! {

@@ -11,6 +11,7 @@ use std::time::Duration;
 use prost::Message;
 use punctual_core::attempt::Order;
 use punctual_core::ids::WorkerId;
+use punctual_failpoint::{Point, hit};
 use punctual_node::{Handle, Link, Reporter};
 use punctual_wire::grpc::{
     self, LOG_WINDOW_BYTES, MESSAGE_BYTES_FULL, Malformed, OrderWriter, WORKER_PROTOCOL, v1,
@@ -103,7 +104,9 @@ impl Session {
         let ledger = Ledger::new(announced.slots);
         let (orders_in, orders) = mpsc::unbounded_channel();
         let link = Link { worker: worker.clone(), announced, holding, orders: orders_in };
+        hit(Point::NodeWorkerAnnounced);
         let reporter = self.workers.links.link(link).await;
+        hit(Point::NodeWorkerLinked);
         let (printed, to_keep) = mpsc::unbounded_channel();
         let (written_in, written) = mpsc::unbounded_channel();
         let keeper = Keeper {
@@ -267,9 +270,11 @@ impl Admitted {
                 said.push(report);
             }
         }
+        hit(Point::NodeWorkerHeard);
         if !said.is_empty() && !self.reporter.send(said).await {
             return Err(End::Broken(stopping()));
         }
+        hit(Point::NodeWorkerHandedOn);
         self.next.heard = self.next.heard.max(beat);
         if leaving { Err(End::Parted) } else { Ok(()) }
     }
