@@ -33,3 +33,4 @@ mod http_tasks;
 mod tls;
 mod server;
 mod cluster;
+mod failpoints;

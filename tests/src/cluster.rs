@@ -121,16 +121,34 @@ impl Cluster {
     /// A worker for all nodes, taken by one of them.
     #[track_caller]
     pub fn add_worker(&mut self, name: &str, words: &[&str]) {
-        let added = self.nodes[0].cli(["token", "add", name, "--role", "worker"]).ok();
-        let servers: Vec<String> = self.places.iter().map(|place| format!("http://{place}")).collect();
-        let words = [&["--token", added.trim(), "--slots", "8"], words].concat();
-        let mut worker = Worker::spawn(&self.folder.join(name), name, &servers.join(","), &words);
+        let token = self.worker_token(name);
+        let slots: &[&str] = if words.contains(&"--slots") { &[] } else { &["--slots", "8"] };
+        let words = [&["--token", token.as_str()], slots, words].concat();
+        let mut worker = Worker::spawn(&self.folder.join(name), name, &self.servers(), &words);
         worker.wait_until_ready();
         self.workers.push(worker);
     }
 
     pub fn api(&self, node: usize) -> &Api {
         self.nodes[node].api()
+    }
+
+    /// The way to every node, whether or not it is there.
+    pub fn doors(&self) -> Vec<Api> {
+        let door = |place: &String| Api::new(place).with_token(Some(ADMIN.to_owned()));
+        self.places.iter().map(door).collect()
+    }
+
+    /// The addresses of all nodes, as a worker is told them.
+    pub fn servers(&self) -> String {
+        let servers: Vec<String> = self.places.iter().map(|place| format!("http://{place}")).collect();
+        servers.join(",")
+    }
+
+    /// A token for a worker.
+    #[track_caller]
+    pub fn worker_token(&self, name: &str) -> String {
+        self.nodes[0].cli(["token", "add", name, "--role", "worker"]).ok().trim().to_owned()
     }
 
     /// Sends a request to a node until it is taken there: 503 means later, as it says, and so does no answer.
@@ -188,7 +206,8 @@ pub fn job_name(number: usize) -> String {
     format!("job-{number:02}")
 }
 
-fn is_done(export: &Export, through: Timestamp) -> bool {
+/// Whether all that was due by then has fired and ended.
+pub fn is_done(export: &Export, through: Timestamp) -> bool {
     let due = |run: &&&Value| instant(&run["due_at"]) <= through;
     let all_ended = export.runs().values().filter(due).all(|run| has_ended(run));
     let mut newest: BTreeMap<&str, Timestamp> = BTreeMap::new();

@@ -2,6 +2,7 @@
 
 mod clock;
 mod disk;
+pub mod failpoint;
 mod syscall;
 
 pub use clock::Clock;

@@ -37,6 +37,12 @@ impl Node {
         self
     }
 
+    /// From its next start on, in place of what it was.
+    pub fn set_env(&mut self, name: &str, value: Option<&str>) {
+        self.env.retain(|(old, _)| old != name);
+        self.env.extend(value.map(|value| (name.into(), value.into())));
+    }
+
     #[must_use]
     pub fn with_data(mut self, data: impl Into<PathBuf>) -> Node {
         self.data = data.into();

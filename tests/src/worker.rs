@@ -20,12 +20,18 @@ impl Worker {
     /// Starts it for a server, with further words of the command line, and waits for nothing.
     #[track_caller]
     pub fn spawn(folder: &Path, name: &str, server: &str, words: &[&str]) -> Worker {
+        Worker::spawn_in(folder, name, server, words, &[])
+    }
+
+    /// The same with further variables in its environment.
+    #[track_caller]
+    pub fn spawn_in(folder: &Path, name: &str, server: &str, words: &[&str], env: &[(&str, &str)]) -> Worker {
         fs::create_dir_all(folder).expect("a folder of the scene can be made");
         let log = folder.join("worker.log");
         let file = OpenOptions::new().create(true).append(true).open(&log).expect("the log can be opened");
         let mut command = Command::new(binary::path());
         command.args(["worker", "--name", name, "--server", server, "--data"]).arg(folder.join("data"));
-        command.args(words).env("NO_COLOR", "1").stdin(Stdio::null());
+        command.args(words).env("NO_COLOR", "1").envs(env.iter().copied()).stdin(Stdio::null());
         command.stdout(file.try_clone().expect("a file can be shared")).stderr(file);
         let child = command.process_group(0).spawn().expect("the binary can be started");
         Worker { log, child: Some(child) }
@@ -61,6 +67,13 @@ impl Worker {
         });
         self.child = None;
         status
+    }
+
+    pub fn is_running(&mut self) -> bool {
+        match &mut self.child {
+            Some(child) => child.try_wait().expect("a child can be asked").is_none(),
+            None => false,
+        }
     }
 
     fn pid(&self) -> Pid {

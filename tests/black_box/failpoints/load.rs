@@ -1,0 +1,76 @@
+//! Somebody who goes on asking, whoever is there to answer.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use punctual_tests::api::RUNS;
+use punctual_tests::history::has_ended;
+use punctual_tests::{Api, Export, wait};
+use serde_json::{Value, json};
+
+/// Between two asks.
+const PACE: Duration = Duration::from_millis(15);
+
+/// Several who ask at once: one of them may have to wait for a leader.
+const CLIENTS: usize = 3;
+
+/// Asks one node after the other until it is told to stop. What was acknowledged: the key and the run.
+pub(crate) fn ask_on(doors: &[Api], stop: &AtomicBool) -> BTreeMap<String, String> {
+    thread::scope(|scope| {
+        let clients: Vec<_> =
+            (0..CLIENTS).map(|client| scope.spawn(move || ask(client, doors, stop))).collect();
+        clients.into_iter().flat_map(|client| client.join().expect("asking does not fail")).collect()
+    })
+}
+
+fn ask(client: usize, doors: &[Api], stop: &AtomicBool) -> BTreeMap<String, String> {
+    let mut acknowledged = BTreeMap::new();
+    let mut number = client;
+    while !stop.load(Ordering::Relaxed) {
+        number += CLIENTS;
+        let key = format!("key-{number}");
+        let task = if number % 2 == 0 { json!({ "noop": {} }) } else { json!({ "shell": "echo hi" }) };
+        let body = json!({ "task": task, "key": key });
+        if let Some(run) = insist(doors, number, &body, stop) {
+            acknowledged.insert(key, run);
+        }
+        wait::pass(PACE);
+    }
+    acknowledged
+}
+
+/// Asks until it is taken, with the same key; none: it is time to stop.
+fn insist(doors: &[Api], number: usize, body: &Value, stop: &AtomicBool) -> Option<String> {
+    let mut turn = number;
+    while !stop.load(Ordering::Relaxed) {
+        turn += 1;
+        let Some(answer) = doors[turn % doors.len()].post(RUNS, body) else {
+            wait::pass(PACE);
+            continue;
+        };
+        assert!(answer.is_ok() || answer.status == 503, "{answer:?}");
+        if answer.is_ok() {
+            return Some(answer.json()["id"].as_str()?.to_owned());
+        }
+    }
+    None
+}
+
+/// Whatever was acknowledged is there, has succeeded, and is the only one of its key.
+#[track_caller]
+pub(crate) fn check_kept(export: &Export, acknowledged: &BTreeMap<String, String>) {
+    assert!(acknowledged.len() > 20, "{} asks prove little", acknowledged.len());
+    let mut of_key: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (id, run) in export.runs() {
+        if let Some(key) = run["key"].as_str() {
+            of_key.entry(key).or_default().push(id);
+        }
+    }
+    for (key, id) in acknowledged {
+        assert_eq!(of_key.get(key.as_str()), Some(&vec![id.as_str()]), "{key} was acknowledged as {id}");
+        let run = export.runs()[id.as_str()];
+        assert!(has_ended(run), "{run}");
+    }
+}
