@@ -12,6 +12,9 @@ use crate::driver::View;
 use crate::peers::Peers;
 use crate::store_clock::StoreClock;
 
+/// How many tenths of a lease whoever keeps the sessions may take to answer. What we lead is ours for a lease from when we
+/// asked: a keeper that is there and says nothing, as an etcd without its majority, must not use it up.
+const KEEPER_TENTHS: u32 = 3;
 /// How long a neighbour has to say that it is there.
 const KNOCK_MAX: Duration = Duration::from_millis(300);
 
@@ -33,18 +36,20 @@ impl Cluster {
         session: &Session,
         ttl: Duration,
     ) -> Result<View, Error> {
-        let (members, leases) =
-            tokio::join!(timeout(ttl, self.sessions.renew(session, ttl)), timeout(ttl, self.leases(store)),);
+        let patience = ttl * KEEPER_TENTHS / 10;
+        let (members, leases) = tokio::join!(
+            timeout(patience, self.sessions.renew(session, ttl)),
+            timeout(ttl, self.leases(store))
+        );
         let leases = leases.unwrap_or_else(|_| Err(Error::Unreachable("no answer within a lease".into())))?;
-        let members =
-            match members.unwrap_or_else(|_| Err(Error::Unreachable("no answer within a lease".into()))) {
-                Ok(members) => Some(members),
-                Err(Error::Unusable(why)) => return Err(Error::Unusable(why)),
-                Err(error) => {
-                    tracing::warn!(%error, "nobody can say who lives: every node keeps what it has");
-                    None
-                }
-            };
+        let members = match members.unwrap_or_else(|_| Err(Error::Unreachable("no answer in time".into()))) {
+            Ok(members) => Some(members),
+            Err(Error::Unusable(why)) => return Err(Error::Unusable(why)),
+            Err(error) => {
+                tracing::warn!(%error, "nobody can say who lives: every node keeps what it has");
+                None
+            }
+        };
         let refusing = match &members {
             Some(members) => self.knock(members, &leases).await,
             None => Vec::new(),

@@ -1,4 +1,4 @@
-//! The store goes and comes back, and what the cluster keeps of itself is taken away (P1 to P3; T-10, T-31).
+//! The store goes and comes back, and what the cluster keeps of itself is taken away (P1 to P3; R41, R118; T-10, T-31).
 
 use std::process::Command;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use punctual_core::Timestamp;
 use punctual_store::conformance::servers::{etcd, mariadb, postgres, redis};
 use punctual_tests::api::RUNS;
-use punctual_tests::cluster::{instant, with_parameters};
+use punctual_tests::cluster::{SHARDS, instant, shards_of, with_parameters};
 use punctual_tests::wait::{self, SOON};
 use punctual_tests::{Api, Cluster, Export, Scene};
 use serde_json::{Value, json};
@@ -33,7 +33,12 @@ fn busy(scene: &Scene, store: &str, words: &[&str]) -> Cluster {
 /// Waits until so many more fires happened.
 #[track_caller]
 fn wait_for_fires(cluster: &Cluster, more: usize) {
-    let fired = || Export::of(&cluster.nodes[0]).all_fires().count();
+    wait_for_fires_at(cluster, 0, more);
+}
+
+#[track_caller]
+fn wait_for_fires_at(cluster: &Cluster, node: usize, more: usize) {
+    let fired = || Export::of(&cluster.nodes[node]).all_fires().count();
     let before = fired();
     wait::until_so("the jobs go on", SOON, || fired() >= before + more);
 }
@@ -146,5 +151,32 @@ fn an_etcd_whose_keys_are_deleted_costs_no_double_run() {
         assert!(answer["deleted"].is_string(), "there was no key: {answer}");
         wait_for_fires(&cluster, JOBS);
     }
+    cluster.verified(&scene, 1, Duration::ZERO);
+}
+
+#[test]
+fn an_etcd_of_three_that_loses_one_goes_on_and_without_a_majority_everyone_keeps_what_it_has() {
+    let scene = Scene::new();
+    let sessions = etcd::start_three();
+    let store = postgres::Server::shared().database();
+    let coordination = etcd::url_of_all(&sessions);
+    let words = [&LEASES[..], &["--coordination", &coordination]].concat();
+    let mut cluster = busy(&scene, &store, &words);
+    let led_by_two =
+        |cluster: &Cluster| shards_of(cluster.api(1)) + shards_of(cluster.api(2)) == usize::from(SHARDS);
+    // One of three is gone: who lives and who dies is written down as ever.
+    sessions[0].stop();
+    wait_for_fires_at(&cluster, 1, JOBS);
+    cluster.nodes[0].kill();
+    wait::until_so("the others lead everything", SOON, || led_by_two(&cluster));
+    cluster.nodes[0].start();
+    cluster.wait_until_spread();
+    // Without a majority nobody can say who lives. What is stored is not theirs to lose.
+    sessions[1].stop();
+    wait_for_fires_at(&cluster, 1, 2 * JOBS);
+    submit(&cluster, 1, "without a majority");
+    sessions[0].start_again();
+    sessions[1].start_again();
+    wait_for_fires_at(&cluster, 1, JOBS);
     cluster.verified(&scene, 1, Duration::ZERO);
 }

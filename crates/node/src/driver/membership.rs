@@ -163,7 +163,9 @@ impl Membership {
             self.renewal = Renewal::Due { at: sent + self.lease / RENEWALS_PER_LEASE };
         }
         self.leases = view.leases.shards;
-        let Some(members) = view.members.filter(|_| !self.parting) else { return self.outdated(ours) };
+        let Some(members) = view.members.filter(|_| !self.parting) else {
+            return self.outdated(ours).into_iter().chain(self.inherited(ours)).collect();
+        };
         let alive = alive(&members, &view.refusing);
         self.members = counting(&members, &alive);
         self.known = members.into_iter().map(|member| member.session).collect();
@@ -203,6 +205,16 @@ impl Membership {
         let outdated =
             ours.iter().filter(|(shard, epoch)| epoch.is_some_and(|ours| newest(*shard) > Some(ours)));
         outdated.map(|(shard, _)| Move::Lost(*shard)).collect()
+    }
+
+    /// What was left to us by name is ours to take, even while nobody can say who lives.
+    fn inherited(&self, ours: &[(ShardId, Option<Epoch>)]) -> Vec<Move> {
+        let is_ours = |lease: &&Lease| {
+            let is_left = lease.owner.is_none() && lease.heir == Some(self.me.id);
+            is_left && !self.parting && ours.iter().all(|(shard, _)| *shard != lease.shard)
+        };
+        let claim = |lease: &Lease| Move::Claim(Claim { shard: lease.shard, than: Some(lease.epoch) });
+        self.leases.iter().filter(is_ours).map(claim).collect()
     }
 
     /// A shard that nobody leads goes to whoever ranks first, and to the next one a second later if it does not come.

@@ -196,6 +196,21 @@ fn a_heir_takes_what_was_left_to_it_and_the_others_wait() {
 }
 
 #[test]
+fn while_nobody_can_say_who_lives_a_heir_takes_what_was_left_to_it_and_nothing_else_moves() {
+    let mut left = leases(|shard| (shard % 2 == 0).then_some(2));
+    for lease in &mut left.shards[..4] {
+        lease.heir = Some(SessionId(if lease.shard.0 == 3 { 2 } else { 1 }));
+    }
+    let view = View { members: None, leases: left, refusing: Vec::new(), is_time_known: true };
+    // Two of the four are led by somebody, and one is left to another.
+    assert_eq!(
+        look(1, view.clone(), &[], 0),
+        [Move::Claim(Claim { shard: ShardId(1), than: Some(Epoch(1)) })]
+    );
+    assert_eq!(look(1, view, &[1], 0), []);
+}
+
+#[test]
 fn a_shard_that_its_first_does_not_take_goes_to_the_next_one() {
     let view = View {
         members: Some(members([1, 2])),

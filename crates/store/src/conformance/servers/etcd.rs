@@ -1,7 +1,8 @@
-//! etcd, a cluster of one.
+//! etcd, a cluster of one or of three.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
+use std::thread;
 
 use super::Supervised;
 use super::supervised::{folder, free_port, wait_until};
@@ -19,6 +20,39 @@ pub fn start() -> Supervised {
     let server = Supervised::start(folder, port, "KILL", &command);
     wait_until("etcd has elected itself", || is_healthy(port).unwrap_or(false));
     server
+}
+
+/// Three that agree by majority.
+pub fn start_three() -> Vec<Supervised> {
+    let ports: Vec<(u16, u16)> = (0..3).map(|_| (free_port(), free_port())).collect();
+    let members = ports.iter().map(|(_, peer)| format!("m{peer}=http://127.0.0.1:{peer}"));
+    let members = members.collect::<Vec<_>>().join(",");
+    // None of them answers before most of them are there.
+    let starting = ports.into_iter().map(|(port, peer)| {
+        let members = members.clone();
+        thread::spawn(move || {
+            let folder = folder("etcd");
+            let (here, client) = (folder.display(), format!("http://127.0.0.1:{port}"));
+            let command = format!(
+                "etcd --name m{peer} --data-dir {here}/data --listen-client-urls {client} \
+                 --advertise-client-urls {client} --listen-peer-urls http://127.0.0.1:{peer} \
+                 --initial-advertise-peer-urls http://127.0.0.1:{peer} --initial-cluster {members} \
+                 --heartbeat-interval 50 --election-timeout 500 --unsafe-no-fsync"
+            );
+            let command: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
+            let server = Supervised::start(folder, port, "KILL", &command);
+            wait_until("etcd has elected somebody", || is_healthy(port).unwrap_or(false));
+            server
+        })
+    });
+    let starting: Vec<_> = starting.collect();
+    starting.into_iter().map(|server| server.join().expect("etcd starts")).collect()
+}
+
+/// The address of all of them.
+pub fn url_of_all(servers: &[Supervised]) -> String {
+    let places: Vec<String> = servers.iter().map(|server| format!("127.0.0.1:{}", server.port)).collect();
+    format!("etcd://{}", places.join(","))
 }
 
 /// It listens before it has a leader, and refuses until then.
