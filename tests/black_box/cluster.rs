@@ -5,3 +5,5 @@ mod pauses;
 mod store;
 mod doors;
 mod clocks;
+mod sharing;
+mod registry;

@@ -17,6 +17,7 @@ mod output;
 mod keys;
 mod bad_input;
 mod http_frame;
+mod limits;
 mod metrics;
 mod contract;
 mod under_load;

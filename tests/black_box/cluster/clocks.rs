@@ -1,47 +1,142 @@
-//! Nodes whose wall clocks differ (P7, R11): the store's clock is the only one that counts.
+//! Nodes whose wall clocks are wrong (P4, P16, R11; T-16, T-17): the store's clock is the only one that counts.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use punctual_core::Timestamp;
-use punctual_tests::cluster::Kept;
+use punctual_tests::cluster::{Kept, NODES};
 use punctual_tests::fault::Clock;
 use punctual_tests::wait::{self, SOON};
 use punctual_tests::{Cluster, Scene, skip_unless};
 use serde_json::json;
 
 const AHEAD: Duration = Duration::from_millis(500);
-const JOBS: usize = 12;
+const MINUTE: i64 = 60;
+const HOUR: i64 = 60 * MINUTE;
+const DAY: i64 = 24 * HOUR;
 const TICKS: usize = 4;
+/// Ticks of every job under each setting of the clocks.
+const TICKS_EACH: usize = 2;
+
+/// Three nodes, each with a clock of its own, a worker with the right time, and jobs that write down when they run.
+struct Ticking {
+    scene: Scene,
+    cluster: Cluster,
+    clocks: Vec<Clock>,
+    jobs: usize,
+}
+
+impl Ticking {
+    /// The clocks are set before anybody looks at them.
+    fn start(jobs: usize, set: impl Fn(&[Clock])) -> Result<Ticking, String> {
+        let scene = Scene::new();
+        let clocks = (0..NODES).map(|number| Clock::new(scene.path(&format!("clock-{number}"))));
+        let clocks: Vec<Clock> = clocks.collect::<Result<_, _>>()?;
+        set(&clocks);
+        let mut cluster = Cluster::new(&scene, &Kept::Postgres.address(), &[]);
+        let ruled = cluster.nodes.drain(..).zip(&clocks).map(|(node, clock)| clock.rule(node)).collect();
+        cluster.nodes = ruled;
+        cluster.start_all();
+        cluster.add_worker("a", &[]);
+        let shell =
+            format!("echo $PUNCTUAL_DUE $(date +%s%3N) $PUNCTUAL_JOB >> {}", starts(&scene).display());
+        for number in 0..jobs {
+            let job =
+                json!({ "schedule": { "every": "1s" }, "task": { "shell": shell }, "overlap": "allow" });
+            let path = format!("{}/job-{number}", punctual_tests::api::JOBS);
+            cluster.insist(number % NODES, |api| api.put(&path, &job));
+        }
+        Ok(Ticking { scene, cluster, clocks, jobs })
+    }
+
+    /// Waits until every job has run so many more times.
+    #[track_caller]
+    fn wait_for_ticks(&self, ticks: usize) {
+        let before = count(&starts(&self.scene));
+        wait::until_so("every job goes on", SOON, || {
+            let now = count(&starts(&self.scene));
+            now.len() == self.jobs
+                && now.iter().all(|(job, runs)| *runs >= before.get(job).unwrap_or(&0) + ticks)
+        });
+    }
+
+    /// By the right time nothing began early, and nothing twice.
+    #[track_caller]
+    fn check(&self) {
+        self.cluster.verified(&self.scene, 0, Duration::ZERO);
+        let mut ticks = BTreeSet::new();
+        for line in lines(&starts(&self.scene)) {
+            let [due, started, job] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
+            let due: Timestamp = due.parse().expect("an instant");
+            let started = Timestamp::from_millis(started.parse().expect("milliseconds"));
+            assert!(started >= due, "{job} started {:?} early", due.since(started));
+            assert!(ticks.insert((job.to_owned(), due)), "{job} ran twice for {due}");
+        }
+    }
+}
+
+fn starts(scene: &Scene) -> PathBuf {
+    scene.path("starts")
+}
+
+/// The lines that are complete.
+fn lines(file: &Path) -> Vec<String> {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let end = text.rfind('\n').map_or(0, |end| end + 1);
+    text[..end].lines().map(str::to_owned).collect()
+}
+
+/// How often each job has run.
+fn count(file: &Path) -> BTreeMap<String, usize> {
+    let mut runs = BTreeMap::new();
+    for line in lines(file) {
+        let job = line.rsplit(' ').next().unwrap_or_default().to_owned();
+        *runs.entry(job).or_default() += 1;
+    }
+    runs
+}
 
 #[test]
 fn three_nodes_of_which_one_is_half_a_second_ahead_make_one_run_a_tick_and_none_early() {
-    let scene = Scene::new();
-    let clock = skip_unless!(Clock::new(scene.path("clock")));
-    clock.set_ahead(AHEAD);
-    let mut cluster = Cluster::new(&scene, &Kept::Postgres.address(), &[]);
-    let node = cluster.nodes.remove(0);
-    cluster.nodes.insert(0, clock.rule(node));
-    cluster.start_all();
-    // The machine of the worker has the right time.
-    cluster.add_worker("a", &[]);
-    let starts = scene.path("starts");
-    let shell = format!("echo $PUNCTUAL_DUE $(date +%s%3N) $PUNCTUAL_JOB >> {}", starts.display());
-    for number in 0..JOBS {
-        let job = json!({ "schedule": { "every": "1s" }, "task": { "shell": shell } });
-        cluster
-            .insist(number % 3, |api| api.put(&format!("{}/job-{number}", punctual_tests::api::JOBS), &job));
+    let ticking = skip_unless!(Ticking::start(12, |clocks| clocks[0].set_ahead(AHEAD)));
+    ticking.wait_for_ticks(TICKS);
+    ticking.check();
+}
+
+#[test]
+fn a_server_whose_clock_is_off_by_a_second_to_a_day_fires_once_and_never_early() {
+    let ticking = skip_unless!(Ticking::start(6, |_| {}));
+    let wrong = &ticking.clocks[0];
+    for off in [1, -1, MINUTE + 1, -MINUTE - 1, HOUR, -HOUR, DAY, -DAY] {
+        wrong.set(off);
+        ticking.wait_for_ticks(TICKS_EACH);
     }
-    let lines = || fs::read_to_string(&starts).unwrap_or_default();
-    wait::until_so("it ticks", SOON, || lines().lines().count() >= TICKS * JOBS);
-    cluster.verified(&scene, 0, Duration::ZERO);
-    let mut ticks = BTreeSet::new();
-    for line in lines().lines() {
-        let [due, started, job] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
-        let due: Timestamp = due.parse().expect("an instant");
-        let started = Timestamp::from_millis(started.parse().expect("milliseconds"));
-        assert!(started >= due, "{job} started {:?} early", due.since(started));
-        assert!(ticks.insert((job.to_owned(), due)), "{job} ran twice for {due}");
+    // Back and forth within every tick.
+    for _ in 0..10 {
+        for off in [2, 0, -2] {
+            wrong.set(off);
+            wait::pass(Duration::from_millis(70));
+        }
     }
+    ticking.wait_for_ticks(1);
+    ticking.check();
+}
+
+#[test]
+fn servers_that_disagree_by_seconds_fire_once_and_never_early() {
+    let disagree = |clocks: &[Clock]| {
+        clocks[0].set(5);
+        clocks[1].set(-5);
+    };
+    let mut ticking = skip_unless!(Ticking::start(6, disagree));
+    ticking.wait_for_ticks(TICKS_EACH);
+    // The shards of a node that dies go to one that is ten seconds behind it, or ahead of it.
+    for node in [0, 1] {
+        ticking.cluster.nodes[node].kill();
+        ticking.wait_for_ticks(TICKS_EACH);
+        ticking.cluster.nodes[node].start();
+    }
+    ticking.check();
 }

@@ -9,6 +9,7 @@ use punctual::core::attempt::{Outcome, Report};
 use punctual::core::ids::{RunId, Token};
 use punctual::core::log::{CHUNK_BYTES_MAX, Chunk, Stream};
 use punctual::core::run::Status;
+use punctual::core::time::Clock;
 use punctual::core::worker::Announcement;
 use punctual::wire::grpc::v1::order::Said;
 use punctual::wire::grpc::v1::worker_client::WorkerClient;
@@ -18,7 +19,7 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::transport::Endpoint;
 use tonic::{Code, Streaming};
 
-use crate::scene::{Center, Setting, noop, shell, within};
+use crate::scene::{Center, Real, Setting, noop, shell, within};
 
 /// A worker by hand: it says what it is told to say.
 struct Liar {
@@ -91,6 +92,20 @@ impl Liar {
             _ => None,
         });
         grpc::read_attempt(Some(attempt.await)).unwrap()
+    }
+
+    /// Says again and again that it lives, with these in hand.
+    fn beats(&self, attempts: Vec<(RunId, Token)>) -> tokio::task::JoinHandle<()> {
+        let out = self.out.clone();
+        tokio::spawn(async move {
+            loop {
+                let alive = grpc::report(Report::Alive { attempts: attempts.clone() });
+                if out.send(v1::FromWorker { reports: vec![alive], ..Default::default() }).is_err() {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
+        })
     }
 
     /// How the node ended the stream.
@@ -195,18 +210,7 @@ async fn an_outcome_told_twice_counts_once_and_a_ghost_is_refused_and_counted() 
     let old = ghost.assigned().await;
     // It says nothing for a lease; then the run is another's.
     let mut other = Liar::join(&center, "other").await;
-    let beating = tokio::spawn({
-        let out = other.out.clone();
-        async move {
-            loop {
-                let alive = grpc::report(Report::Alive { attempts: Vec::new() });
-                if out.send(v1::FromWorker { reports: vec![alive], ..Default::default() }).is_err() {
-                    return;
-                }
-                tokio::time::sleep(Duration::from_millis(500)).await;
-            }
-        }
-    });
+    let beating = other.beats(Vec::new());
     let new = other.assigned().await;
     assert!(new.0 == run && new.1 > old.1);
     let before = center.node.handle().status().stale_reports;
@@ -238,6 +242,70 @@ async fn a_worker_that_only_pretends_to_live_meets_the_timeout_of_the_job() {
     drop(liar);
     let ended = center.ended(run).await;
     assert_eq!(ended.state.0, Status::TimedOut, "{attempt:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_beats_for_ever_and_never_finishes_is_timed_out_by_the_time_of_the_node() {
+    let center = center().await;
+    let mut liar = Liar::join(&center, "liar").await;
+    let timeout = Some(punctual::wire::text::Span(Duration::from_millis(300)));
+    let run = center.submit(punctual::wire::rest::Submit { timeout, ..shell("sleep 1000") }).await;
+    let attempt = liar.assigned().await;
+    // It says that it began in the far future, so by its own account there is all the time in the world.
+    liar.report(Report::Started { run, token: attempt.1, at: Timestamp::from_millis(4_000_000_000_000) });
+    let beating = liar.beats(vec![attempt]);
+    let cancelled = liar.order(|said| match said {
+        Said::Cancel(cancel) => Some(cancel),
+        _ => None,
+    });
+    assert_eq!(cancelled.await.cause(), v1::Cause::Timeout);
+    // Other runs go their way meanwhile.
+    let mut honest = Liar::join(&center, "honest").await;
+    let other = center.submit(noop()).await;
+    let (own, theirs) = tokio::join!(
+        tokio::time::timeout(Duration::from_secs(1), liar.assigned()),
+        tokio::time::timeout(Duration::from_secs(1), honest.assigned()),
+    );
+    let (worker, given) = match (own, theirs) {
+        (Ok(given), _) => (&liar, given),
+        (_, Ok(given)) => (&honest, given),
+        _ => panic!("nobody was given the other run"),
+    };
+    worker.report(finished(given, 0, "done"));
+    assert_eq!(center.ended(other).await.state.0, Status::Succeeded);
+    let seen = center.run(run).await;
+    let (started, now) = (seen.started_at.map(|at| at.0), Real.now());
+    assert!(started.is_none_or(|started| started <= now), "nobody begins in the future: {started:?}");
+    // When it falls silent at last, it is given up: timed out, not lost.
+    beating.abort();
+    let ended = center.ended(run).await;
+    assert_eq!(ended.state.0, Status::TimedOut);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_success_without_a_start_counts_for_its_own_run_alone_and_no_time_of_it_is_believed() {
+    let center = center().await;
+    let mut liar = Liar::join(&center, "liar").await;
+    let begun = Real.now();
+    for (turn, said) in (1..).zip([0, 1, 4_000_000_000_000]) {
+        let (own, other) = (center.submit(noop()).await, center.submit(noop()).await);
+        let (first, second) = (liar.assigned().await, liar.assigned().await);
+        // Never started, and ended in 1970 or in the far future.
+        liar.report(finished(first, said, "so it says"));
+        assert_eq!(liar.acknowledged().await, first);
+        let ended = center.ended(first.0).await;
+        assert_eq!((ended.state.0, ended.attempt), (Status::Succeeded, 1));
+        for at in [ended.started_at, ended.finished_at] {
+            let at = at.expect("a run that has ended says when").0;
+            assert!((begun..=Real.now()).contains(&at), "{at} is no time of this test");
+        }
+        assert_eq!(center.run(second.0).await.state.0, Status::Running, "it spoke of one run");
+        liar.report(finished(second, said, "and this"));
+        assert_eq!(center.ended(second.0).await.state.0, Status::Succeeded);
+        assert_eq!([first.0.min(second.0), first.0.max(second.0)], [own.min(other), own.max(other)]);
+        // Both slots are lent anew: it is a total.
+        liar.report(Report::Lent { total: 4 + 2 * turn });
+    }
 }
 
 fn chunk((run, token): (RunId, Token), number: u32, bytes: Vec<u8>) -> v1::LogChunk {

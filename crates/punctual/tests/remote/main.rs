@@ -6,3 +6,4 @@ mod scene;
 mod work;
 mod faults;
 mod liar;
+mod reconnect;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
@@ -55,6 +56,7 @@ pub(crate) struct Setting {
     pub(crate) lease: Duration,
     pub(crate) admission: Arc<dyn Admission>,
     pub(crate) address: String,
+    pub(crate) doors: punctual_server::Settings,
 }
 
 impl Default for Setting {
@@ -64,6 +66,7 @@ impl Default for Setting {
             lease: Duration::from_secs(15),
             admission: Arc::new(Everyone),
             address: "127.0.0.1:0".to_owned(),
+            doors: punctual_server::Settings::default(),
         }
     }
 }
@@ -91,7 +94,7 @@ impl Center {
             lease: setting.lease,
             nodes: named,
         };
-        let doors = Doors::new(node.handle(), clock, "test", punctual_server::Settings::default());
+        let doors = Doors::new(node.handle(), clock, "test", setting.doors);
         let (stop, stopped) = oneshot::channel::<()>();
         let served =
             tokio::spawn(serve(listener, doors.with_workers(workers), async { drop(stopped.await) }));
@@ -192,7 +195,10 @@ impl Default for Wanted {
 impl Worker {
     pub(crate) fn start(addresses: &[&str], wanted: Wanted) -> Worker {
         let folder = tempfile::tempdir().unwrap();
-        let life = u64::try_from(Real.now().as_millis()).unwrap();
+        // Another one for each, although many may be started within a millisecond.
+        static LIVES: AtomicU64 = AtomicU64::new(0);
+        let number = u64::try_from(Real.now().as_millis()).unwrap() + LIVES.fetch_add(1, Ordering::Relaxed);
+        let life = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 1;
         let announcement = Announcement::of(wanted.slots);
         let config = punctual_worker::Config {
             id: WorkerId::new(wanted.name, life),

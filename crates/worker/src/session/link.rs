@@ -105,14 +105,18 @@ impl Link {
 
     /// Half of the pause is fixed, the other half differs from worker to worker and from time to time.
     fn backoff(&self, failures: u32) -> Duration {
-        let longest = BACKOFF_MIN.saturating_mul(1 << failures.min(10)).min(BACKOFF_MAX);
-        let mut dice = FxHasher::default();
-        dice.write_u64(self.settings.life);
-        dice.write_u32(failures);
-        dice.write(self.url.as_bytes());
-        let share = u32::try_from(dice.finish() >> 54).unwrap_or(0);
-        longest / 2 + longest / 2 * share / 1024
+        backoff(self.settings.life, &self.url, failures)
     }
+}
+
+fn backoff(life: u64, url: &str, failures: u32) -> Duration {
+    let longest = BACKOFF_MIN.saturating_mul(1 << failures.min(10)).min(BACKOFF_MAX);
+    let mut dice = FxHasher::default();
+    dice.write_u64(life);
+    dice.write_u32(failures);
+    dice.write(url.as_bytes());
+    let share = u32::try_from(dice.finish() >> 54).unwrap_or(0);
+    longest / 2 + longest / 2 * share / 1024
 }
 
 enum Ended {
@@ -123,4 +127,39 @@ enum Ended {
 async fn stopped(stop: &mut watch::Receiver<bool>) {
     // An error means that nobody is left to stop us, which comes to the same.
     drop(stop.wait_for(|stop| *stop).await);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_who_lost_their_node_come_back_ever_more_slowly_and_not_all_at_once() {
+        const WORKERS: u64 = 10_000;
+        const PARTS: usize = 16;
+        let mut shortest = Duration::ZERO;
+        for failures in 1..=20 {
+            let longest = BACKOFF_MIN.saturating_mul(1 << failures.min(10)).min(BACKOFF_MAX);
+            let mut parts = [0_usize; PARTS];
+            for worker in 0..WORKERS {
+                // Lives are thrown by a good source.
+                let life = worker.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 1;
+                let pause = backoff(life, "http://127.0.0.1:7400", failures);
+                assert!((longest / 2..=longest).contains(&pause), "{pause:?} after {failures}");
+                let share = (pause - longest / 2).as_secs_f64() / (longest / 2).as_secs_f64();
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "it is a share of 16"
+                )]
+                let part = (share * PARTS as f64) as usize;
+                parts[part.min(PARTS - 1)] += 1;
+            }
+            let even = usize::try_from(WORKERS).unwrap() / PARTS;
+            assert!(parts.iter().all(|part| (even / 2..2 * even).contains(part)), "{failures}: {parts:?}");
+            assert!(longest >= shortest, "it grows");
+            shortest = longest;
+        }
+        assert_eq!(shortest, BACKOFF_MAX);
+    }
 }

@@ -1,0 +1,103 @@
+//! Who works, how busy they are, and how much they get (R33, R39 to R42, R75; P12).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use punctual_tests::api::RUNS;
+use punctual_tests::cluster::Kept;
+use punctual_tests::history::has_ended;
+use punctual_tests::wait::{self, SOON};
+use punctual_tests::{Api, Cluster, Scene};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+const ATTEMPT_LEASE: Duration = Duration::from_secs(2);
+const LEASES: [&str; 4] = ["--shard-lease", "1s", "--attempt-lease", "2s"];
+/// How long it may take to see that a lease is over (P12).
+const NOTICED_MAX: Duration = Duration::from_secs(2);
+
+/// The workers that a node lists, by the name they were given.
+#[track_caller]
+fn workers(api: &Api) -> BTreeMap<String, Value> {
+    let listed = api.get("/api/v1/workers").expect("the node answers").ok();
+    let name = |worker: &Value| {
+        let name = worker["name"].as_str().unwrap_or_default();
+        name.split('@').next().unwrap_or_default().to_owned()
+    };
+    let items = listed["items"].as_array().expect("a page has items").clone();
+    items.into_iter().map(|worker| (name(&worker), worker)).collect()
+}
+
+#[track_caller]
+fn submit(api: &Api, shell: &str) -> String {
+    let run = api.post(RUNS, &json!({ "task": { "shell": shell } })).expect("the node answers").ok();
+    run["id"].as_str().expect("a run has an id").to_owned()
+}
+
+#[test]
+fn workers_are_listed_with_their_load_while_they_live_and_one_joins_while_a_node_is_dead() {
+    let scene = Scene::new();
+    let mut cluster = Cluster::start(&scene, &Kept::Postgres.address(), &LEASES);
+    cluster.add_worker("a", &["--label", "disk=ssd"]);
+    let seen = wait::until("every node knows how busy it is", SOON, || {
+        let listed = (0..3).map(|node| workers(cluster.api(node)).remove("a")).collect::<Option<Vec<_>>>()?;
+        listed.iter().all(|a| a["cpu_percent"].is_u64() && a["memory_percent"].is_u64()).then_some(listed)
+    });
+    for a in &seen {
+        assert_eq!((&a["slots"], &a["labels"]["disk"]), (&json!(8), &json!("ssd")), "{a}");
+        assert!(a["memory_percent"].as_u64().is_some_and(|percent| percent <= 100), "{a}");
+    }
+    // One of those where workers are registered is dead; the others take one more, and it gets work.
+    cluster.nodes[0].kill();
+    let token = cluster_token(&cluster, 1, "b");
+    let words = ["--token", &token, "--slots", "2"];
+    let servers = cluster.servers();
+    cluster.workers.push(punctual_tests::Worker::spawn(&scene.path("b"), "b", &servers, &words));
+    wait::until_so("it is listed", SOON, || workers(cluster.api(1)).contains_key("b"));
+    cluster.workers[0].kill();
+    let killed = wait::now();
+    let run = submit(cluster.api(2), "echo hi");
+    wait::until_so("it gets work", SOON, || cluster.api(1).run(&run)["state"] == "succeeded");
+    let worker = cluster.api(1).run(&run)["worker"].clone();
+    assert!(worker.as_str().is_some_and(|worker| worker.starts_with("b@")), "{worker}");
+    // Whoever is dead is not listed, at none of them.
+    for node in [1, 2] {
+        wait::until_so("the dead one is gone", SOON, || !workers(cluster.api(node)).contains_key("a"));
+    }
+    assert!(killed.elapsed() < ATTEMPT_LEASE + NOTICED_MAX, "{:?}", killed.elapsed());
+    cluster.nodes[0].start();
+}
+
+fn cluster_token(cluster: &Cluster, node: usize, name: &str) -> String {
+    cluster.nodes[node].cli(["token", "add", name, "--role", "worker"]).ok().trim().to_owned()
+}
+
+#[test]
+fn workers_get_work_as_they_have_room_for_it_and_what_a_leaving_one_had_waiting_moves() {
+    let scene = Scene::new();
+    let mut cluster = Cluster::start(&scene, &Kept::Postgres.address(), &LEASES);
+    cluster.add_worker("large", &["--slots", "6"]);
+    cluster.add_worker("small", &["--slots", "2"]);
+    let runs: Vec<String> = (0..96).map(|number| submit(cluster.api(number % 3), "sleep 0.1")).collect();
+    let mut done: BTreeMap<String, usize> = BTreeMap::new();
+    for run in &runs {
+        let ended = wait::until("it ends", SOON, || Some(cluster.api(0).run(run)).filter(has_ended));
+        assert_eq!(ended["state"], "succeeded", "{ended}");
+        let worker = ended["worker"].as_str().and_then(|worker| worker.split('@').next()).unwrap_or_default();
+        *done.entry(worker.to_owned()).or_default() += 1;
+    }
+    let (large, small) = (done["large"], done["small"]);
+    assert!((2 * small..=5 * small).contains(&large), "three times the room, and {large} to {small} runs");
+
+    // More than both can take at once; then the large one is asked to leave.
+    let runs: Vec<String> =
+        (0..40).map(|number| submit(cluster.api(number % 3), "sleep 0.3; echo $PUNCTUAL_ATTEMPT")).collect();
+    wait::until_so("it is busy", SOON, || workers(cluster.api(1))["large"]["busy"].as_u64() > Some(0));
+    cluster.workers[0].signal(Signal::TERM);
+    for run in &runs {
+        let ended = wait::until("it ends", SOON, || Some(cluster.api(0).run(run)).filter(has_ended));
+        assert_eq!((&ended["state"], &ended["attempt"]), (&json!("succeeded"), &json!(1)), "{ended}");
+    }
+    assert!(cluster.workers[0].wait_for_end().success(), "{}", cluster.workers[0].printed());
+    wait::until_so("it is not listed any more", SOON, || !workers(cluster.api(2)).contains_key("large"));
+}

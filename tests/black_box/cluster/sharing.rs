@@ -1,0 +1,251 @@
+//! Work is shared out among the nodes, and stays where it is while its node lives (R12 to R15, R17 to R20, R22, R34, R92).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::thread;
+use std::time::Duration;
+
+use punctual_store::conformance::servers::postgres;
+use punctual_tests::api::{JOBS, RUNS};
+use punctual_tests::cluster::{NODES, SHARDS, instant, job_name, lateness, shards_of, with_parameters};
+use punctual_tests::history::has_ended;
+use punctual_tests::wait::{self, SOON};
+use punctual_tests::{Api, Cluster, Export, Scene};
+use punctual_verify::Options;
+use serde_json::{Value, json};
+
+const LEASES: [&str; 4] = ["--shard-lease", "1s", "--attempt-lease", "2s"];
+/// An edit is everywhere by then (R34).
+const SEEN_MAX: Duration = Duration::from_secs(1);
+
+/// A cluster, and a look into its database as a stranger has it.
+struct Shared {
+    scene: Scene,
+    cluster: Cluster,
+    server: &'static postgres::Server,
+    database: String,
+}
+
+impl Shared {
+    fn start(words: &[&str]) -> Shared {
+        let scene = Scene::new();
+        let server = postgres::Server::shared();
+        let url = server.database();
+        let (_, database) = url.rsplit_once('/').expect("an address ends in a name");
+        let mut cluster = Cluster::start(&scene, &with_parameters(&url), words);
+        cluster.add_worker("a", &[]);
+        Shared { scene, cluster, server, database: database.to_owned() }
+    }
+
+    fn sql(&self, statement: &str) -> String {
+        self.server.sql(&self.database, statement)
+    }
+
+    /// The owner and the epoch of every shard.
+    fn leases(&self) -> BTreeMap<u16, (String, u64)> {
+        let read = |line: &str| {
+            let [shard, owner, epoch] = line.split('|').collect::<Vec<_>>()[..] else { panic!("{line}") };
+            (shard.parse().expect("a shard"), (owner.to_owned(), epoch.parse().expect("an epoch")))
+        };
+        let found = self.sql("SELECT shard, owner, epoch FROM punctual.shards");
+        found.lines().map(read).collect()
+    }
+
+    /// Waits until nobody is a newcomer and nothing moves any more.
+    #[track_caller]
+    fn wait_until_settled(&self) {
+        let youngest = "SELECT count(*) FROM punctual.sessions WHERE since > extract(epoch FROM clock_timestamp()) * 1000 - 6000";
+        wait::until_so("nobody is a newcomer", SOON, || self.sql(youngest) == "0");
+        let (mut before, mut since) = (self.leases(), wait::now());
+        wait::until_so("nothing moves any more", SOON, || {
+            let now = self.leases();
+            if now != before {
+                (before, since) = (now, wait::now());
+            }
+            since.elapsed() > Duration::from_secs(1)
+        });
+    }
+
+    /// Until when the session of each node lasts.
+    fn sessions(&self) -> BTreeMap<String, u64> {
+        let found = self.sql("SELECT id, until FROM punctual.sessions");
+        let read = |line: &str| {
+            let (id, until) = line.split_once('|').unwrap_or_else(|| panic!("{line}"));
+            (id.to_owned(), until.parse().expect("milliseconds"))
+        };
+        found.lines().map(read).collect()
+    }
+
+    #[track_caller]
+    fn wait_for_fires(&self, by: usize, of_each: usize, jobs: usize) -> Export {
+        wait::until("every job fires", SOON, || {
+            let export = Export::if_given(&self.cluster.nodes[by])?;
+            (0..jobs).all(|number| export.fires(&job_name(number)).len() >= of_each).then_some(export)
+        })
+    }
+}
+
+#[test]
+fn a_node_keeps_what_it_leads_and_renews_it_until_it_dies() {
+    let jobs = 12;
+    let mut shared = Shared::start(&LEASES);
+    shared.cluster.put_jobs(jobs);
+    shared.wait_until_settled();
+    let (before, sessions) = (shared.leases(), shared.sessions());
+    assert_eq!(sessions.len(), NODES, "{sessions:?}");
+    let owners: BTreeSet<&String> = before.values().map(|(owner, _)| owner).collect();
+    assert_eq!(owners.len(), NODES, "every node has a share");
+    let fired = shared.wait_for_fires(0, 1, jobs).fires(&job_name(0)).len();
+    shared.wait_for_fires(0, fired + 3, jobs);
+    assert_eq!(shared.leases(), before, "fire after fire is decided by the same node");
+    let renewed = shared.sessions();
+    for (session, until) in &sessions {
+        assert!(renewed[session] > *until, "{session} was not renewed: {sessions:?}, {renewed:?}");
+    }
+    // Its shards go to the others, each under the next epoch, and their jobs fire on.
+    shared.cluster.nodes[0].kill();
+    wait::until_so("the others lead everything", SOON, || {
+        shards_of(shared.cluster.api(1)) + shards_of(shared.cluster.api(2)) == usize::from(SHARDS)
+    });
+    let after = shared.leases();
+    let alive: BTreeSet<&String> = after.values().map(|(owner, _)| owner).collect();
+    assert_eq!(alive.len(), NODES - 1);
+    for (shard, (owner, epoch)) in &before {
+        let moved = (&after[shard].0 != owner, after[shard].1 - epoch);
+        assert!(
+            matches!(moved, (false, 0) | (true, 1)),
+            "shard {shard}: {:?} to {:?}",
+            before[shard],
+            after[shard]
+        );
+    }
+    shared.cluster.verified(&shared.scene, 1, Duration::ZERO);
+}
+
+#[test]
+fn due_jobs_are_shared_by_all_nodes_without_a_lock_that_anybody_waits_for() {
+    let jobs = 30;
+    let shared = Shared::start(&LEASES);
+    shared.cluster.put_jobs(jobs);
+    let statistics = format!("SELECT deadlocks FROM pg_stat_database WHERE datname = '{}'", shared.database);
+    let deadlocks = shared.sql(&statistics);
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
+    let commits = || (0..NODES).map(|node| commits_of(shared.cluster.api(node))).collect::<Vec<_>>();
+    let before = commits();
+    let mut looks = 0;
+    wait::until_so("they fire for a while", SOON, || {
+        assert_eq!(shared.sql(waiting), "0", "somebody waits for a lock");
+        looks += 1;
+        Export::of(&shared.cluster.nodes[0]).all_fires().count() >= 5 * jobs
+    });
+    assert!(looks >= 10, "{looks} looks prove little");
+    let after = commits();
+    assert!(before.iter().zip(&after).all(|(before, after)| after > before), "{before:?}, {after:?}");
+    assert_eq!(shared.sql(&statistics), deadlocks);
+    let export = shared.cluster.verified(&shared.scene, 1, Duration::ZERO);
+    // Nobody is starved: those of one node are as punctual as those of another.
+    for number in 0..jobs {
+        let fires = export.fires(&job_name(number));
+        let late = fires.iter().map(|run| lateness(run)).max().unwrap_or_default();
+        assert!(fires.len() >= 4 && late < Duration::from_secs(1), "{}: {late:?}", job_name(number));
+    }
+}
+
+fn commits_of(api: &Api) -> u64 {
+    let nodes = api.get("/api/v1/nodes").expect("the node answers").ok();
+    nodes["items"][0]["commits"].as_u64().expect("a node counts its commits")
+}
+
+#[test]
+fn a_single_job_is_fired_once_by_one_of_three_nodes_and_its_next_time_moves_on_everywhere() {
+    let mut shared = Shared::start(&LEASES);
+    shared.cluster.put_jobs(1);
+    let export = shared.wait_for_fires(0, 3, 1);
+    let due: BTreeSet<&str> = export.all_fires().filter_map(|run| run["due_at"].as_str()).collect();
+    assert_eq!(due.len(), export.all_fires().count(), "one run a fire");
+    // Whoever decides it dies, and whoever is asked says the same next time.
+    for victim in 0..2 {
+        let next = |node: usize| {
+            let job = shared.cluster.insist(node, |api| api.get(&format!("{JOBS}/{}", job_name(0))));
+            instant(&job["next_due_at"])
+        };
+        let before = next(2);
+        shared.cluster.nodes[victim].kill();
+        wait::until_so("its next time moves on", SOON, || {
+            let job = shared.cluster.insist(2, |api| api.get(&format!("{JOBS}/{}", job_name(0))));
+            instant(&job["next_due_at"]) > before + Duration::from_secs(2)
+        });
+    }
+    shared.cluster.verified(&shared.scene, 2, Duration::ZERO);
+}
+
+#[test]
+fn an_edit_at_one_node_is_what_all_of_them_go_by_within_a_second() {
+    let shared = Shared::start(&LEASES);
+    let cluster = &shared.cluster;
+    for (turn, number) in (0..NODES).enumerate() {
+        let path = format!("{JOBS}/{}", job_name(number));
+        let job = |cron: &str| json!({ "schedule": { "cron": cron }, "task": { "noop": {} } });
+        cluster.insist(turn % NODES, |api| api.put(&path, &job("0 3 1 1 *")));
+        let edited = wait::now();
+        let revision = cluster.insist((turn + 1) % NODES, |api| api.put(&path, &job("* * * * * *")));
+        for node in 0..NODES {
+            let seen = cluster.insist(node, |api| api.get(&path));
+            assert_eq!(seen["revision"], revision["revision"], "{seen}");
+        }
+        assert!(edited.elapsed() < SEEN_MAX, "{:?}", edited.elapsed());
+        let fired = wait::until("it fires", SOON, || cluster.api(0).runs_of(&job_name(number)).pop());
+        // The next full second, and a second of a slow machine's.
+        let late = instant(&fired["created_at"]).since(instant(&revision["updated_at"]));
+        assert!(late < Duration::from_secs(1) + SEEN_MAX, "{late:?}: {fired}");
+    }
+}
+
+#[test]
+fn a_thousand_runs_of_which_a_third_lose_their_node_all_succeed() {
+    let runs = 1_000;
+    let mut shared = Shared::start(&LEASES);
+    let doors = shared.cluster.doors();
+    let due = wait::wall_clock() + Duration::from_secs(6);
+    let body = &json!({ "task": { "noop": {} }, "due_at": due.to_string() });
+    let ids: Vec<String> = thread::scope(|scope| {
+        let asked = doors.iter().map(|door| {
+            let each = runs / NODES + 1;
+            scope.spawn(move || (0..each).map(|_| id_of(&door.submit(body))).collect::<Vec<_>>())
+        });
+        let asked: Vec<_> = asked.collect();
+        asked.into_iter().flat_map(|ids| ids.join().expect("they are taken")).collect()
+    });
+    assert!(ids.len() >= runs && wait::wall_clock() < due, "the machine is too slow for this scene");
+    wait::until_so("they are due", SOON, || wait::wall_clock() >= due);
+    shared.cluster.nodes[0].kill();
+    let export = wait::until("all of them have ended", 2 * SOON, || {
+        let export = Export::if_given(&shared.cluster.nodes[1])?;
+        (export.runs().values().filter(|run| has_ended(run)).count() >= ids.len()).then_some(export)
+    });
+    for id in &ids {
+        assert_eq!(export.runs()[id.as_str()]["state"], "succeeded", "{id} was acknowledged");
+    }
+    let options = Options { ended_through: Some(due), may_be_empty: true, ..Options::default() };
+    export.verify(&shared.scene, &shared.cluster.nodes[1], &options);
+}
+
+#[test]
+fn a_hundred_clients_who_retry_one_key_at_three_nodes_at_once_have_one_run() {
+    let shared = Shared::start(&LEASES);
+    let doors = shared.cluster.doors();
+    let body = &json!({ "task": { "shell": "echo once" }, "key": "order-17" });
+    let ids: BTreeSet<String> = thread::scope(|scope| {
+        let asked: Vec<_> =
+            doors.iter().map(|door| scope.spawn(move || door.post_at_once(RUNS, body, 34))).collect();
+        let answers = asked.into_iter().flat_map(|asked| asked.join().expect("they are answered"));
+        answers.map(|answer| id_of(&answer.expect("the node answers").ok())).collect()
+    });
+    assert_eq!(ids.len(), 1, "{ids:?}");
+    let id = ids.first().expect("one id");
+    wait::until_so("it succeeds", SOON, || shared.cluster.api(1).run(id)["state"] == "succeeded");
+    assert_eq!(Export::of(&shared.cluster.nodes[2]).runs().len(), 1);
+}
+
+fn id_of(run: &Value) -> String {
+    run["id"].as_str().expect("a run has an id").to_owned()
+}
