@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use reqwest::{Client, Method};
+use reqwest::{Certificate, Client, Method};
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
@@ -32,9 +32,17 @@ pub struct Answer {
 
 impl Api {
     pub fn new(address: &str) -> Api {
+        Api::trusting(address, None)
+    }
+
+    /// Trusts this authority too, in PEM.
+    pub fn trusting(address: &str, ca: Option<&[u8]>) -> Api {
         let address = if address.contains("://") { address.to_owned() } else { format!("http://{address}") };
-        let client = Client::builder().timeout(ANSWER_MAX).no_proxy().build();
-        Api { address, client: client.expect("a client can be made"), token: None }
+        let mut client = Client::builder().timeout(ANSWER_MAX).no_proxy();
+        if let Some(pem) = ca {
+            client = client.add_root_certificate(Certificate::from_pem(pem).expect("it is a certificate"));
+        }
+        Api { address, client: client.build().expect("a client can be made"), token: None }
     }
 
     /// From now on it shows this token.
@@ -164,7 +172,8 @@ impl Answer {
     }
 }
 
-fn runtime() -> &'static Runtime {
+/// What everything of the harness that waits without a thread runs on.
+pub(crate) fn runtime() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     let make = || Builder::new_multi_thread().worker_threads(1).enable_all().build();
     RUNTIME.get_or_init(|| make().expect("a runtime can be made"))

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use punctual_core::Timestamp;
@@ -16,6 +16,7 @@ use punctual_verify::Options;
 use serde_json::{Value, json};
 
 use crate::api::{Answer, Api};
+use crate::fault::{Language, Proxy};
 use crate::history::has_ended;
 use crate::wait::{self, SOON};
 use crate::{Export, Node, Scene, Worker, binary};
@@ -26,6 +27,8 @@ pub const SHARDS: u16 = 32;
 /// Below what the system hands out by itself: nobody takes the port of a node that is down for a moment.
 const PORT_MIN: u16 = 20_000;
 const PORTS: u16 = 12_000;
+/// Shards that have not moved for so long do not move by themselves.
+const SETTLED: Duration = Duration::from_secs(2);
 /// The administrator's token of every cluster here.
 const ADMIN: &str = "5f0c1b7e9d2a4c6831f7e0b9a8d6c5e45f0c1b7e9d2a4c6831f7e0b9a8d6c5e4";
 
@@ -45,6 +48,22 @@ impl Kept {
         };
         with_parameters(&url)
     }
+
+    /// What is spoken to it.
+    pub fn language(self) -> Language {
+        match self {
+            Kept::Postgres => Language::Postgres,
+            Kept::MariaDb => Language::MariaDb,
+        }
+    }
+
+    /// A way of its own to this store for each node.
+    pub fn ways(self, store: &str) -> Vec<Proxy> {
+        let (_, after) = store.split_once("@127.0.0.1:").expect("a store of a test is on this machine");
+        let (port, _) = after.split_once('/').expect("an address names a database");
+        let port = port.parse().expect("a port is a number");
+        (0..NODES).map(|_| Proxy::local(self.language(), port)).collect()
+    }
 }
 
 /// The address of a store for a test: the servers of tests sync nothing.
@@ -56,7 +75,8 @@ pub fn with_parameters(url: &str) -> String {
 pub struct Cluster {
     pub workers: Vec<Worker>,
     pub nodes: Vec<Node>,
-    places: Vec<String>,
+    /// Where workers find the nodes.
+    pub doors: Vec<String>,
     folder: PathBuf,
 }
 
@@ -83,39 +103,48 @@ impl Cluster {
 
     /// Three nodes that are not started yet.
     pub fn new(scene: &Scene, store: &str, words: &[&str]) -> Cluster {
+        let said = ["--store", store].into_iter().chain(words.iter().copied());
+        let said: Vec<String> = said.map(str::to_owned).collect();
+        Cluster::of_each(scene, |_, _| said.clone())
+    }
+
+    /// Three nodes that lead everything between them, each with its own way to the store.
+    #[track_caller]
+    pub fn start_by(ways: &[Proxy], scene: &Scene, store: &str, words: &[&str]) -> Cluster {
+        let mut cluster = Cluster::of_each(scene, |number, _| {
+            let by = ["--store".to_owned(), ways[number].instead(store)];
+            by.into_iter().chain(words.iter().map(|word| (*word).to_owned())).collect()
+        });
+        cluster.start_all();
+        cluster
+    }
+
+    /// Three nodes that are not started yet, each with words of its own; given are its number and where it listens.
+    pub fn of_each(scene: &Scene, mut words: impl FnMut(usize, &str) -> Vec<String>) -> Cluster {
         let secret = scene.write("admin-token", ADMIN);
         fs::set_permissions(&secret, Permissions::from_mode(0o600)).expect("a mode can be set");
         let places = free_places();
-        let node = |number: usize, place: &String| {
+        let node = |(number, place): (usize, &String)| {
             let data = scene.path(&format!("node-{number}"));
-            let said = ["server", "--store", store, "--http", place].into_iter().chain(words.iter().copied());
-            let mut said: Vec<String> = said.map(str::to_owned).collect();
+            let mut said = ["server", "--http", place].map(str::to_owned).to_vec();
+            said.extend(words(number, place));
             said.extend(["--data".to_owned(), data.display().to_string()]);
             said.extend(["--bootstrap-token-file".to_owned(), secret.display().to_string()]);
             let node = scene.node().with_data(&data).with_token(ADMIN).with_program(binary::path(), said);
             node.with_env("PUNCTUAL_NODE_NAME", node_name(number))
         };
-        let nodes = places.iter().enumerate().map(|(number, place)| node(number, place)).collect();
-        Cluster { workers: Vec::new(), nodes, places, folder: scene.path("") }
+        let nodes = places.iter().enumerate().map(node).collect();
+        let doors = places.iter().map(|place| format!("http://{place}")).collect();
+        Cluster { workers: Vec::new(), nodes, doors, folder: scene.path("") }
     }
 
     /// Waits until every shard is led and every node leads some.
     #[track_caller]
     pub fn wait_until_spread(&self) {
         wait::until_so("every node leads its share", SOON, || {
-            let led: Vec<usize> = (0..NODES).map(|node| self.shards_led_by(node)).collect();
+            let led: Vec<usize> = self.nodes.iter().map(|node| shards_of(node.api())).collect();
             led.iter().sum::<usize>() == usize::from(SHARDS) && !led.contains(&0)
         });
-    }
-
-    /// How many shards a node says that it leads; none when it says nothing.
-    pub fn shards_led_by(&self, node: usize) -> usize {
-        let led = || {
-            let nodes = self.api(node).get("/api/v1/nodes").filter(Answer::is_ok)?.json();
-            let is_it = |other: &&Value| other["name"] == node_name(node);
-            nodes["items"].as_array()?.iter().find(is_it)?["shards"].as_u64()
-        };
-        usize::try_from(led().unwrap_or(0)).unwrap_or(0)
     }
 
     /// A worker for all nodes, taken by one of them.
@@ -135,14 +164,13 @@ impl Cluster {
 
     /// The way to every node, whether or not it is there.
     pub fn doors(&self) -> Vec<Api> {
-        let door = |place: &String| Api::new(place).with_token(Some(ADMIN.to_owned()));
-        self.places.iter().map(door).collect()
+        let door = |url: &String| Api::new(url).with_token(Some(ADMIN.to_owned()));
+        self.doors.iter().map(door).collect()
     }
 
     /// The addresses of all nodes, as a worker is told them.
     pub fn servers(&self) -> String {
-        let servers: Vec<String> = self.places.iter().map(|place| format!("http://{place}")).collect();
-        servers.join(",")
+        self.doors.join(",")
     }
 
     /// A token for a worker.
@@ -180,6 +208,41 @@ impl Cluster {
         }
     }
 
+    /// Jobs that fire every second and write down what they are and when they were due, in this file.
+    #[track_caller]
+    pub fn put_writing_jobs(&self, count: usize, file: &Path) {
+        let shell = format!("echo $PUNCTUAL_JOB $PUNCTUAL_DUE >> {}", file.display());
+        for number in 0..count {
+            let job = json!({ "schedule": { "every": "1s" }, "task": { "shell": shell }, "overlap": "allow",
+                "misfire": { "policy": "all" }, "keep": { "runs": 100_000 } });
+            self.insist(number % NODES, |api| {
+                api.put(&format!("{}/{}", crate::api::JOBS, job_name(number)), &job)
+            });
+        }
+    }
+
+    /// Waits until so many more fires happened, as this node sees it.
+    #[track_caller]
+    pub fn wait_for_fires(&self, by: usize, more: usize) {
+        let fired = || Export::if_given(&self.nodes[by]).map(|export| export.all_fires().count());
+        let before = wait::until("a node knows what fired", SOON, fired);
+        wait::until_so("the jobs go on", SOON, || fired().is_some_and(|now| now >= before + more));
+    }
+
+    /// Waits until nobody takes or gives a shard any more. Newcomers count after a while, and move some.
+    #[track_caller]
+    pub fn wait_until_settled(&self) {
+        let led = || self.nodes.iter().map(|node| shards_of(node.api())).collect::<Vec<_>>();
+        let (mut seen, mut since) = (led(), wait::now());
+        wait::until_so("every shard stays where it is", SOON, || {
+            let now = led();
+            if now != seen || now.iter().sum::<usize>() != usize::from(SHARDS) {
+                (seen, since) = (now, wait::now());
+            }
+            since.elapsed() > SETTLED
+        });
+    }
+
     /// Waits until all that was due by now has fired and ended, and lets `punctual verify` look at it.
     #[track_caller]
     pub fn verified(&self, scene: &Scene, by: usize, skew: Duration) -> Export {
@@ -200,6 +263,17 @@ impl Cluster {
 
 pub fn node_name(number: usize) -> String {
     format!("node-{number}")
+}
+
+/// How many shards the node at an address says that it leads; none when it says nothing.
+pub fn shards_of(api: &Api) -> usize {
+    let port = api.address().rsplit(':').next().map(|port| format!(":{port}")).unwrap_or_default();
+    let led = || {
+        let nodes = api.get("/api/v1/nodes").filter(Answer::is_ok)?.json();
+        let is_it = |node: &&Value| node["address"].as_str().is_some_and(|address| address.ends_with(&port));
+        nodes["items"].as_array()?.iter().find(is_it)?["shards"].as_u64()
+    };
+    usize::try_from(led().unwrap_or(0)).unwrap_or(0)
 }
 
 pub fn job_name(number: usize) -> String {

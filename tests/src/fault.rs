@@ -3,8 +3,10 @@
 mod clock;
 mod disk;
 pub mod failpoint;
+mod proxy;
 mod syscall;
 
 pub use clock::Clock;
 pub use disk::SmallDisk;
+pub use proxy::{Counts, Cut, Language, Proxy, Way, Whose};
 pub use syscall::Injection;

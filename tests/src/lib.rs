@@ -7,6 +7,7 @@
 //! Nothing here sleeps for luck: what a test needs is waited for, with a deadline ([`wait`]).
 
 pub mod wait;
+pub mod chance;
 pub mod binary;
 pub mod scene;
 pub mod node;

@@ -22,13 +22,15 @@ pub struct Node {
     program: Option<(OsString, Vec<OsString>)>,
     /// Who the harness is to it, where it asks.
     token: Option<String>,
+    /// Whom the harness trusts, where it has a certificate.
+    ca: Option<PathBuf>,
     child: Option<Child>,
     api: Option<Api>,
 }
 
 impl Node {
     pub(crate) fn new(data: PathBuf, log: PathBuf) -> Node {
-        Node { data, log, env: Vec::new(), program: None, token: None, child: None, api: None }
+        Node { data, log, env: Vec::new(), program: None, token: None, ca: None, child: None, api: None }
     }
 
     #[must_use]
@@ -53,6 +55,13 @@ impl Node {
     #[must_use]
     pub fn with_token(mut self, token: &str) -> Node {
         self.token = Some(token.to_owned());
+        self
+    }
+
+    /// Whom the harness trusts when it asks over TLS.
+    #[must_use]
+    pub fn with_ca(mut self, ca: impl Into<PathBuf>) -> Node {
+        self.ca = Some(ca.into());
         self
     }
 
@@ -110,7 +119,7 @@ impl Node {
     pub fn wait_until_ready(&mut self) {
         let api = wait::until("the node says where it listens", SOON, || {
             self.assert_alive();
-            self.address().map(|address| Api::new(&address).with_token(self.token.clone()))
+            self.address().map(|address| self.api_at(&address))
         });
         wait::until_so("the node is ready", SOON, || {
             self.assert_alive();
@@ -121,7 +130,7 @@ impl Node {
 
     pub fn is_ready(&self) -> bool {
         let ready =
-            |address: String| Api::new(&address).get("/readyz").is_some_and(|answer| answer.status == 200);
+            |address: String| self.api_at(&address).get("/readyz").is_some_and(|answer| answer.status == 200);
         self.address().is_some_and(ready)
     }
 
@@ -138,7 +147,12 @@ impl Node {
     fn address(&self) -> Option<String> {
         let text = fs::read_to_string(self.address_file()).ok()?;
         let written: Value = serde_json::from_str(&text).ok()?;
-        Some(written.get("http")?.as_str()?.to_owned())
+        Some(written.get("url")?.as_str()?.to_owned())
+    }
+
+    fn api_at(&self, address: &str) -> Api {
+        let pem = self.ca.as_ref().map(|file| fs::read(file).expect("the authority can be read"));
+        Api::trusting(address, pem.as_deref()).with_token(self.token.clone())
     }
 
     pub fn api(&self) -> &Api {
@@ -211,6 +225,9 @@ impl Node {
         command.args(words).env("PUNCTUAL_SERVER", self.api().address()).env("NO_COLOR", "1");
         if let Some(token) = &self.token {
             command.env("PUNCTUAL_TOKEN", token);
+        }
+        if let Some(ca) = &self.ca {
+            command.env("PUNCTUAL_CA", ca);
         }
         Cli::run(&mut command)
     }

@@ -13,6 +13,7 @@ use crate::wait::{self, SOON};
 #[derive(Debug)]
 pub struct Worker {
     log: PathBuf,
+    command: Command,
     child: Option<Child>,
 }
 
@@ -33,8 +34,17 @@ impl Worker {
         command.args(["worker", "--name", name, "--server", server, "--data"]).arg(folder.join("data"));
         command.args(words).env("NO_COLOR", "1").envs(env.iter().copied()).stdin(Stdio::null());
         command.stdout(file.try_clone().expect("a file can be shared")).stderr(file);
-        let child = command.process_group(0).spawn().expect("the binary can be started");
-        Worker { log, child: Some(child) }
+        command.process_group(0);
+        let mut worker = Worker { log, command, child: None };
+        worker.start_again();
+        worker
+    }
+
+    /// Starts it as it was started before, when it has ended.
+    #[track_caller]
+    pub fn start_again(&mut self) {
+        assert!(self.child.is_none(), "the worker is running already");
+        self.child = Some(self.command.spawn().expect("the binary can be started"));
     }
 
     /// Waits until it says for whom it works.
@@ -49,7 +59,7 @@ impl Worker {
     }
 
     pub fn signal(&self, signal: Signal) {
-        kill_process(self.pid(), signal).expect("the worker can be signalled");
+        kill_process(self.raw_pid(), signal).expect("the worker can be signalled");
     }
 
     /// kill -9: no good-bye.
@@ -76,16 +86,19 @@ impl Worker {
         }
     }
 
-    fn pid(&self) -> Pid {
-        let child = self.child.as_ref().expect("the worker is running");
-        Pid::from_raw(child.id().cast_signed()).expect("a child has a pid")
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().expect("the worker is running").id()
+    }
+
+    fn raw_pid(&self) -> Pid {
+        Pid::from_raw(self.pid().cast_signed()).expect("a child has a pid")
     }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
         if self.child.is_some() {
-            let _ = kill_process_group(self.pid(), Signal::KILL);
+            let _ = kill_process_group(self.raw_pid(), Signal::KILL);
         }
         if let Some(mut child) = self.child.take() {
             let _ = child.wait();

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use punctual_tests::chance::{Throws, told};
 use punctual_tests::cluster::{Kept, NODES, instant, job_name, lateness};
 use punctual_tests::wait::{self, SOON};
 use punctual_tests::{Cluster, Export, Scene};
@@ -15,21 +16,6 @@ const LATE_MAX: Duration = Duration::from_secs(4);
 /// A shard that is handed over is led again by then.
 const HANDED_OVER_MAX: Duration = Duration::from_millis(500);
 
-/// What a test may be told by its environment.
-fn told<T: std::str::FromStr>(name: &str) -> Option<T> {
-    std::env::var(name).ok()?.parse().ok()
-}
-
-/// A row of numbers that looks thrown and is the same for the same seed.
-struct Throws(u64);
-
-impl Throws {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(self.0 >> 33).expect("31 bits fit") % bound
-    }
-}
-
 /// Kills a server again and again while jobs fire, and looks at all that came of it.
 fn kill_again_and_again(kept: Kept, kills: u32) {
     let scene = Scene::new();
@@ -37,13 +23,13 @@ fn kill_again_and_again(kept: Kept, kills: u32) {
     cluster.add_worker("a", &[]);
     cluster.add_worker("b", &[]);
     cluster.put_jobs(JOBS);
-    let mut throws = Throws(told("SEED").unwrap_or(1));
+    let mut throws = Throws::new(told("SEED").unwrap_or(1));
     for _ in 0..kills {
-        wait::pass(BETWEEN + Duration::from_millis(throws.below(1000) as u64));
+        wait::pass(BETWEEN + throws.span_below(Duration::from_secs(1)));
         let node = &mut cluster.nodes[throws.below(NODES)];
         node.kill();
         // It is away for as long as a lease lasts, or comes back before anybody missed it.
-        wait::pass(Duration::from_millis(throws.below(2500) as u64));
+        wait::pass(throws.span_below(Duration::from_millis(2500)));
         node.start();
     }
     let export = cluster.verified(&scene, throws.below(NODES), Duration::ZERO);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use punctual_core::Timestamp;
 use punctual_tests::api::RUNS;
-use punctual_tests::cluster::{Kept, SHARDS, instant};
+use punctual_tests::cluster::{Kept, SHARDS, instant, shards_of};
 use punctual_tests::history::has_ended;
 use punctual_tests::wait::{self, SOON};
 use punctual_tests::{Cluster, Export, Scene};
@@ -27,7 +27,7 @@ fn a_server_that_stood_still_past_its_lease_doubles_nothing_and_comes_back() {
     cluster.nodes[0].signal(Signal::STOP);
     let stopped = wait::now();
     wait::until_so("the others lead everything", SOON, || {
-        cluster.shards_led_by(1) + cluster.shards_led_by(2) == usize::from(SHARDS)
+        shards_of(cluster.api(1)) + shards_of(cluster.api(2)) == usize::from(SHARDS)
     });
     wait::until_so("it stood still for two leases", SOON, || stopped.elapsed() > 2 * SHARD_LEASE);
     cluster.nodes[0].signal(Signal::CONT);
