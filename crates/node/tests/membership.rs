@@ -365,6 +365,21 @@ async fn check_nothing_is_said(is_stopped: bool) {
     assert!(!world.nodes[0].driver.is_ready());
 }
 
+/// A look that is swallowed is given up only when a lease has passed; whoever asks hears of it before.
+#[tokio::test]
+async fn a_node_whose_look_does_not_come_back_wakes_to_say_so() {
+    let mut world = World::of(1).await;
+    world.nodes[0].cut = true;
+    world.pass(Duration::from_secs(1)).await;
+    let driver = &world.nodes[0].driver;
+    assert!(driver.is_ready(), "the last look is not old yet");
+    let wake = driver.next_wake().elapsed.expect("there is something to say");
+    let sleep = wake.saturating_sub(world.clock.elapsed());
+    assert!(sleep <= Duration::from_secs(1), "it says so after {sleep:?} more");
+    world.pass(sleep).await;
+    assert!(!world.nodes[0].driver.is_ready());
+}
+
 #[tokio::test]
 async fn emptied_leases_cost_a_pause_and_no_run_twice() {
     let mut world = World::of(3).await;

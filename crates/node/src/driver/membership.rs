@@ -143,7 +143,12 @@ impl Membership {
 
     /// Whether the last look is recent enough to be called healthy: a node that is cut off says so before it lapses.
     pub(super) fn is_fresh(&self, lived: Timestamp) -> bool {
-        self.looked.is_some_and(|sent| lived.since(sent) < self.lease * 2 / 3)
+        self.fresh_until().is_some_and(|until| lived < until)
+    }
+
+    /// When it no longer is, unless another look comes back before.
+    pub(super) fn fresh_until(&self) -> Option<Timestamp> {
+        Some(self.looked? + self.lease * 3 / 5)
     }
 
     pub(super) fn failed(&mut self, lived: Timestamp) {

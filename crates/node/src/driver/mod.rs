@@ -423,8 +423,11 @@ impl Driver {
         let lasting = lasting.map(|at| self.lasted.until(at));
         let look = (self.pool.roster.in_hand() > 0).then_some(LOOK);
         let renewal = self.membership.as_ref().and_then(Membership::next_renewal);
-        let renewal = renewal.map(|at| at.since(self.lived()));
-        let sleep = lasting.into_iter().chain(look).chain(renewal).min();
+        // A look that does not come back makes us say so: nothing else may happen before it is given up.
+        let stale = self.membership.as_ref().and_then(Membership::fresh_until);
+        let stale = stale.filter(|at| *at > self.lived());
+        let looks = renewal.into_iter().chain(stale).map(|at| at.since(self.lived()));
+        let sleep = lasting.into_iter().chain(look).chain(looks).min();
         Wake { due: due.min(), elapsed: sleep.map(|sleep| self.lasted.seen + sleep) }
     }
 
