@@ -9,7 +9,7 @@ use punctual_core::Timestamp;
 use punctual_core::attempt::{Order, Outcome, Report};
 use punctual_core::change::{Batch, RowKey};
 use punctual_core::command::{Command, Expect, PutJob};
-use punctual_core::ids::WorkerId;
+use punctual_core::ids::{ShardId, WorkerId};
 use punctual_core::job::{Definition, Overlap};
 use punctual_core::name::Namespace;
 use punctual_core::retry::Retry;
@@ -20,8 +20,8 @@ use punctual_core::worker::Announcement;
 use punctual_engine::Ticket;
 use punctual_node::driver::Settings;
 use punctual_node::{Driver, Input, Output, Wake};
-use punctual_store::Store;
 use punctual_store::memory::Memory;
+use punctual_store::{Error, Store};
 
 const JOBS: usize = 800;
 
@@ -38,9 +38,13 @@ struct Rig {
 
 impl Rig {
     async fn ready() -> Rig {
+        Rig::of(1).await
+    }
+
+    async fn of(shards: u16) -> Rig {
         let now = Timestamp::from_millis(1_800_000_000_000);
         let settings = Settings {
-            shards: 1,
+            shards,
             lanes: 1,
             shard_lease: Duration::from_secs(3),
             session: None,
@@ -49,7 +53,8 @@ impl Rig {
         };
         let elapsed = Duration::from_secs(1);
         let driver = Driver::new(settings, Moment { now, elapsed });
-        let mut rig = Rig { driver, store: Memory::new(1), now, elapsed, commit: None, orders: Vec::new() };
+        let mut rig =
+            Rig { driver, store: Memory::new(shards), now, elapsed, commit: None, orders: Vec::new() };
         rig.carry().await;
         while !rig.driver.is_ready() || rig.commit.is_some() {
             rig.land().await;
@@ -197,6 +202,34 @@ async fn what_is_due_is_written_before_what_has_ended() {
         second.iter().flat_map(|batch| batch.changes.iter().map(|(key, _)| key)).collect();
     assert!(keys.iter().any(|key| matches!(key, RowKey::Run(_))));
     assert!(!keys.iter().any(|key| matches!(key, RowKey::History(_))), "an end was written before a start");
+}
+
+/// Somebody else holds rows of one shard: it is left out and tried again by and by, and the others do not wait for it.
+#[tokio::test]
+async fn a_shard_whose_rows_are_held_is_late_and_the_others_are_not() {
+    let mut rig = Rig::of(2).await;
+    let due = rig.now + Duration::from_secs(60);
+    for index in 0..10 {
+        rig.put(every_minute(index, due)).await;
+    }
+    rig.pass(Duration::from_secs(60));
+    rig.step(Input::Wake).await;
+    let both = rig.commit.take().expect("what is due is being written");
+    let shards: Vec<ShardId> = both.iter().map(|batch| batch.shard).collect();
+    assert_eq!(shards, [ShardId(0), ShardId(1)]);
+    let blocked = Err(Error::Blocked { shard: ShardId(0) });
+    rig.step(Input::Committed { lane: 0, result: blocked }).await;
+    let rest = rig.commit.as_ref().expect("the rest is sent at once");
+    assert!(rest.iter().all(|batch| batch.shard == ShardId(1)));
+    rig.land_all().await;
+    let others = rig.orders.len();
+    assert!(others > 0 && others < 10, "{others} of 10");
+    for _ in 0..3 {
+        rig.pass(rig.sleep().expect("it is tried again"));
+        rig.step(Input::Wake).await;
+        rig.land_all().await;
+    }
+    assert_eq!(rig.orders.len(), 10, "late, not skipped");
 }
 
 fn finished(order: &Order, at: Timestamp) -> Report {

@@ -10,6 +10,10 @@ pub enum Error {
     /// Known to be rolled back: send it again as it is.
     #[error("the transaction was rolled back: {0}")]
     RolledBack(String),
+    /// Known to be rolled back, because somebody else holds rows of this shard for longer than can be waited for: send the
+    /// rest, and this one by and by.
+    #[error("rows of shard {shard} are held by somebody else's transaction")]
+    Blocked { shard: ShardId },
     /// The store will not take these changes of this shard, however often they are sent.
     #[error("the store refused a change of shard {shard}: {what}")]
     Refused { shard: ShardId, what: String },

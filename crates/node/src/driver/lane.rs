@@ -8,7 +8,7 @@ use punctual_engine::{Context, Effect};
 use punctual_store::Error;
 
 use super::slot::{self, Next, Standing};
-use super::{Driver, Output, RESENDS_MAX, REST};
+use super::{BLOCKED_REST, Driver, Output, RESENDS_MAX, REST};
 use crate::handle::Failure;
 
 #[derive(Debug, Default)]
@@ -77,6 +77,20 @@ impl Driver {
                     None => Standing::Resting { until, next: Next::Acquire, full: false },
                 };
                 self.leave_out(index, flight, shard, standing, &why);
+            }
+            Err(Error::Blocked { shard }) => {
+                tracing::warn!(%shard, "somebody else's transaction holds rows of a shard: it waits, the rest goes on");
+                let until = self.elapsed + BLOCKED_REST;
+                let epoch = flight.batches.iter().find(|batch| batch.shard == shard).map(|batch| batch.epoch);
+                let next = epoch.map_or(Next::Acquire, Next::Load);
+                let standing = Standing::Resting { until, next, full: false };
+                self.leave_out(
+                    index,
+                    flight,
+                    shard,
+                    standing,
+                    "its rows are held in the database; try again",
+                );
             }
             Err(Error::Refused { shard, what }) => {
                 // It may be our memory that is wrong: the store's rows decide.

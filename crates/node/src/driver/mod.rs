@@ -49,6 +49,8 @@ pub use spread::Leader;
 
 /// The pause before a store that was full or out of reach is tried again.
 const REST: Duration = Duration::from_millis(500);
+/// The pause before a shard whose rows somebody else held is tried again: whenever it is, the others of its lane wait.
+const BLOCKED_REST: Duration = Duration::from_secs(2);
 /// How often whoever carries the driver looks at the clock while attempts are under way: a process that was stopped
 /// finds out within it. With nothing under way it sleeps until something is due.
 const LOOK: Duration = Duration::from_secs(1);

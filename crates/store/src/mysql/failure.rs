@@ -67,6 +67,9 @@ fn about(code: u16, message: &str) -> About {
     }
 }
 
+/// ER_LOCK_WAIT_TIMEOUT.
+const LOCK_WAIT_TIMEOUT: u16 = 1205;
+
 impl Failure {
     /// Whether the connection is of no more use.
     pub(super) fn ends_connection(&self) -> bool {
@@ -88,6 +91,11 @@ impl Failure {
             Failure::Driver(_) | Failure::Late => false,
             Failure::Told(error) => matches!(error, Error::Refused { .. } | Error::Fenced { .. }),
         }
+    }
+
+    /// Whether somebody else held a row for longer than we wait. The transaction is still open.
+    pub(super) fn is_lock_timeout(&self) -> bool {
+        matches!(self, Failure::Driver(mysql_async::Error::Server(error)) if error.code == LOCK_WAIT_TIMEOUT)
     }
 
     /// The name of the unique index that a row met, if that is what happened.

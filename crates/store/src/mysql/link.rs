@@ -26,6 +26,8 @@ const CONNECT_MAX: Duration = Duration::from_secs(5);
 pub(super) const ANSWER_MAX: Duration = Duration::from_secs(30);
 /// What waits longer than this for a row's lock is rolled back. A former owner's transaction is ended before that.
 const LOCK_WAIT_MAX_SECONDS: u32 = 5;
+/// In a commit: all shards of a lane wait with the one whose rows somebody holds.
+const LOCK_WAIT_IN_COMMIT_MAX_SECONDS: u32 = 1;
 /// A transaction in which nothing is asked for so long is ended by the server, where it knows how: a stopped leader
 /// holds nothing.
 const IDLE_IN_TRANSACTION_MAX_SECONDS: u32 = 2;
@@ -47,6 +49,8 @@ const NO_SUCH_CONNECTION: u16 = 1094;
 pub(super) enum Use {
     /// READ COMMITTED, as all writing is.
     Write,
+    /// The same, for a lane: it waits no longer for a lock than others can wait for it.
+    Commit,
     /// A read of several statements sees one snapshot, which takes no locks.
     Read,
 }
@@ -121,19 +125,20 @@ impl Link {
 
     async fn set_up(&self) -> Result<Conn, Failure> {
         let mut conn = Conn::new(self.opts.clone()).await?;
-        let isolation = match self.what_for {
-            Use::Write => "READ COMMITTED",
-            Use::Read => "REPEATABLE READ",
+        let (isolation, lock_wait) = match self.what_for {
+            Use::Write => ("READ COMMITTED", LOCK_WAIT_MAX_SECONDS),
+            Use::Commit => ("READ COMMITTED", LOCK_WAIT_IN_COMMIT_MAX_SECONDS),
+            Use::Read => ("REPEATABLE READ", LOCK_WAIT_MAX_SECONDS),
         };
         conn.query_drop(format!(
             "SET NAMES utf8mb4 COLLATE utf8mb4_bin; \
              SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'; \
              SET SESSION TRANSACTION ISOLATION LEVEL {isolation}; \
-             SET SESSION innodb_lock_wait_timeout = {LOCK_WAIT_MAX_SECONDS}; \
+             SET SESSION innodb_lock_wait_timeout = {lock_wait}; \
              SET SESSION time_zone = '+00:00'; SET SESSION autocommit = 1"
         ))
         .await?;
-        if self.what_for == Use::Write && is_mariadb(&mut conn).await? {
+        if self.what_for != Use::Read && is_mariadb(&mut conn).await? {
             let limit = format!("SET SESSION idle_transaction_timeout = {IDLE_IN_TRANSACTION_MAX_SECONDS}");
             conn.query_drop(limit).await?;
         }

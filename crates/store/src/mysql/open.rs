@@ -50,7 +50,7 @@ impl Mysql {
         }
         Ok(Mysql {
             shards: made_with,
-            lanes: [link(Use::Write, Some(HOLDERS[0])), link(Use::Write, Some(HOLDERS[1]))],
+            lanes: [link(Use::Commit, Some(HOLDERS[0])), link(Use::Commit, Some(HOLDERS[1]))],
             leader: link(Use::Read, None),
             doors: (0..DOORS).map(|_| link(Use::Read, None)).collect(),
             sessions: link(Use::Write, None),

@@ -37,15 +37,22 @@ async fn write(held: &mut Held<'_>, batches: &[Batch]) -> Result<(), Failure> {
             Ok(Played::AsExpected) => return Ok(()),
             Ok(Played::Otherwise) => {}
             Err(failure) if failure.is_about_rows() => {}
-            Err(failure) => return Err(failure),
+            // The rest must not wait with it.
+            Err(failure) if failure.is_lock_timeout() && batches.len() > 1 => {}
+            Err(failure) => return Err(blocked(&batches[0], failure)),
         }
         held.step("ROLLBACK").await?;
     }
     held.step("START TRANSACTION").await?;
     for batch in batches {
-        carefully(held, batch).await?;
+        carefully(held, batch).await.map_err(|failure| blocked(batch, failure))?;
     }
     Ok(())
+}
+
+/// Whose rows are held by somebody else, if that is what happened.
+fn blocked(batch: &Batch, failure: Failure) -> Failure {
+    if failure.is_lock_timeout() { Error::Blocked { shard: batch.shard }.into() } else { failure }
 }
 
 /// Whether every row belongs to the shard that writes it.

@@ -28,15 +28,25 @@ impl Link {
                 hit(Point::PostgresCommitCommitted);
                 Ok(())
             }
-            Err((Moment::Writing, failure)) if failure.is_refusal() => self.commit_with_care(batches).await,
+            Err((Moment::Writing, failure)) if failure.is_refusal() => {
+                self.commit_with_care(batches, None).await
+            }
+            // The rest must not wait with it.
+            Err((Moment::Writing, failure)) if failure.is_lock_timeout() => match batches {
+                [batch] => Err(Error::Blocked { shard: batch.shard }),
+                _ => self.commit_with_care(batches, Some(queries::WAIT_BRIEFLY)).await,
+            },
             Err((moment, failure)) => Err(failure.judge(moment)),
         }
     }
 
-    async fn commit_with_care(&mut self, batches: &[Batch]) -> Result<()> {
+    async fn commit_with_care(&mut self, batches: &[Batch], setting: Option<&'static str>) -> Result<()> {
         // Until it ends, the link is in the middle of something, and of no use to anybody else.
         self.is_busy = true;
         self.step(ask!(queries::BEGIN)).await?;
+        if let Some(setting) = setting {
+            self.step(ask!(setting)).await?;
+        }
         let written = self.write_one_by_one(batches).await;
         let end = if written.is_ok() { queries::COMMIT } else { queries::ROLLBACK };
         let ended = self.ask(ask!(end)).await;
@@ -50,6 +60,7 @@ impl Link {
             let Batch { shard, epoch, .. } = *batch;
             self.ask(fence(&[batch])).await.map_err(|failure| match failure.is_miss() {
                 true => Error::Fenced { shard, epoch },
+                false if failure.is_lock_timeout() => Error::Blocked { shard },
                 false => failure.judge(Moment::Writing),
             })?;
         }
@@ -121,6 +132,7 @@ fn refused(batch: &Batch, key: &RowKey, failure: &Failure) -> Error {
     match failure.constraint() {
         Some(JOB_NAME) => refusal::name_taken(shard, key),
         Some(_) => refusal::exists(shard, key),
+        None if failure.is_lock_timeout() => Error::Blocked { shard },
         None if failure.is_refusal() => Error::Refused { shard, what: failure.to_string() },
         None => failure.judge(Moment::Writing),
     }

@@ -47,7 +47,8 @@ impl Role {
     /// A lock that is not had within this is given up; the transaction is known to be rolled back.
     fn settings(self) -> &'static str {
         match self {
-            Role::Commit => "SET lock_timeout = '2s'; SET statement_timeout = '10s'",
+            // All shards of a lane wait with the one whose rows somebody holds.
+            Role::Commit => "SET lock_timeout = '1s'; SET statement_timeout = '10s'",
             // Short: whoever waits too long behind a former owner ends its session and tries again.
             Role::Lease => "SET lock_timeout = '300ms'; SET statement_timeout = '10s'",
             Role::Session => {

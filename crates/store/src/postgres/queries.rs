@@ -7,6 +7,8 @@
 pub(super) const BEGIN: &str = "BEGIN";
 pub(super) const BEGIN_READING: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
 pub(super) const COMMIT: &str = "COMMIT";
+/// Within a transaction: what somebody else holds is to be named, not waited for.
+pub(super) const WAIT_BRIEFLY: &str = "SET LOCAL lock_timeout = '100ms'";
 pub(super) const ROLLBACK: &str = "ROLLBACK";
 
 /// A statement that must hit as many rows as its first array names.

@@ -101,6 +101,24 @@ async fn an_epoch_taken_while_a_commit_waits_for_it_wins() {
 }
 
 #[tokio::test]
+async fn of_several_shards_the_one_whose_rows_are_held_is_named() {
+    let (store, ()) = open_for_suite().await;
+    let (mut held, mut free) =
+        (Leader::of(&store, SHARD).await.unwrap(), Leader::of(&store, OTHER).await.unwrap());
+    let mut holder = stranger(&store.database).await;
+    holder.query_drop(format!("START TRANSACTION; {FENCE}")).await.unwrap();
+    let (first, second) = (one_run(&mut free), one_run(&mut held));
+    let both =
+        Arc::new(vec![free.batch(inserts([run_row(&first)])), held.batch(inserts([run_row(&second)]))]);
+    let blocked = store.commit(Arc::clone(&both)).await;
+    assert!(matches!(blocked, Err(Error::Blocked { shard: SHARD })), "{blocked:?}");
+    assert_eq!(stored_runs(&store).await, 0, "all of it was rolled back");
+    holder.query_drop("ROLLBACK").await.unwrap();
+    store.commit(both).await.unwrap();
+    assert_eq!(stored_runs(&store).await, 2);
+}
+
+#[tokio::test]
 async fn a_lock_that_is_not_had_in_time_is_known_to_be_rolled_back() {
     let (store, ()) = open_for_suite().await;
     let mut leader = Leader::of(&store, SHARD).await.unwrap();
@@ -108,7 +126,7 @@ async fn a_lock_that_is_not_had_in_time_is_known_to_be_rolled_back() {
     let mut holder = stranger(&store.database).await;
     holder.query_drop(format!("START TRANSACTION; {FENCE}")).await.unwrap();
     let waited = store.commit(batch_of(&leader, &run)).await;
-    assert!(matches!(waited, Err(Error::RolledBack(_))), "{waited:?}");
+    assert!(matches!(waited, Err(Error::Blocked { shard: SHARD })), "{waited:?}");
     holder.query_drop("ROLLBACK").await.unwrap();
     store.commit(batch_of(&leader, &run)).await.unwrap();
     assert_eq!(stored_runs(&store).await, 1);

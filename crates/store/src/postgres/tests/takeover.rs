@@ -87,6 +87,25 @@ async fn an_epoch_taken_while_a_commit_waits_for_it_wins() {
 }
 
 #[tokio::test]
+async fn of_several_shards_the_one_whose_rows_are_held_is_named() {
+    let address = Server::shared().database();
+    let store = open(&address).await;
+    let (mut free, mut held) =
+        (Leader::of(&store, SHARD).await.unwrap(), Leader::of(&store, OTHER).await.unwrap());
+    let holder = stranger(&address, "holder").await;
+    holder.batch_execute("BEGIN; SELECT 1 FROM punctual.shards WHERE shard = 5 FOR UPDATE").await.unwrap();
+    let (first, second) = (free.ad_hoc(at(0)), held.ad_hoc(at(0)));
+    let both =
+        Arc::new(vec![free.batch(inserts([run_row(&first)])), held.batch(inserts([run_row(&second)]))]);
+    let blocked = store.commit(Arc::clone(&both)).await;
+    assert!(matches!(blocked, Err(Error::Blocked { shard: OTHER })), "{blocked:?}");
+    assert_eq!(runs(&store).await, 0, "all of it was rolled back");
+    holder.batch_execute("ROLLBACK").await.unwrap();
+    store.commit(both).await.unwrap();
+    assert_eq!(runs(&store).await, 2);
+}
+
+#[tokio::test]
 async fn a_lock_that_is_not_had_in_time_is_known_to_be_rolled_back() {
     let address = Server::shared().database();
     let store = open(&address).await;
@@ -94,7 +113,7 @@ async fn a_lock_that_is_not_had_in_time_is_known_to_be_rolled_back() {
     let holder = stranger(&address, "holder").await;
     holder.batch_execute("BEGIN; SELECT 1 FROM punctual.shards WHERE shard = 3 FOR UPDATE").await.unwrap();
     let held = commit_one_run(&store, &mut leader).await;
-    assert!(matches!(held, Err(Error::RolledBack(_))), "{held:?}");
+    assert!(matches!(held, Err(Error::Blocked { shard: SHARD })), "{held:?}");
     holder.batch_execute("ROLLBACK").await.unwrap();
     commit_one_run(&store, &mut leader).await.unwrap();
     assert_eq!(runs(&store).await, 1);
