@@ -230,7 +230,7 @@ impl Noun {
     async fn run(self, global: Global) -> Result<(), Failure> {
         match self {
             Noun::Dev(dev) => dev.run(global.color).await,
-            Noun::Server(server) => server.run(global.color).await,
+            Noun::Server(server) => server.run(global.authorities()?, global.color).await,
             Noun::Worker(worker) => {
                 let (token, ca) = (global.token()?, global.authorities()?);
                 worker.run(&global.server, token, ca, global.color).await

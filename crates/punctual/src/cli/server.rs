@@ -89,7 +89,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) async fn run(self, colour: Colour) -> Result<(), Failure> {
+    /// `authorities`, in PEM, may have signed the certificates of other nodes.
+    pub(crate) async fn run(self, authorities: Option<Vec<u8>>, colour: Colour) -> Result<(), Failure> {
         let config = self.config.clone();
         let (name, advertise, coordination) =
             (self.name.clone(), self.advertise.clone(), self.coordination.clone());
@@ -117,13 +118,11 @@ impl Server {
                     Some(url) => sessions::open(&url).map_err(|error| Failure::new(Exit::Usage, error))?,
                     None => sessions,
                 };
-                let trusted = settings.tls.as_ref().map(|files| std::fs::read(&files.cert)).transpose();
-                Some(Joining {
-                    session,
-                    sessions,
-                    address: address.clone(),
-                    trusted: trusted.map_err(Failure::io)?,
-                })
+                let shown = settings.tls.as_ref().map(|files| std::fs::read(&files.cert)).transpose();
+                // Nodes may share one certificate, or have one authority, which stands in its chain or is named.
+                let trusted = shown.map_err(Failure::io)?;
+                let trusted = trusted.map(|shown| [shown, authorities.unwrap_or_default()].join(&b'\n'));
+                Some(Joining { session, sessions, address: address.clone(), trusted })
             }
         };
         std::fs::create_dir_all(&settings.data).map_err(Failure::io)?;
