@@ -31,12 +31,16 @@ use tokio::task::JoinHandle;
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
-pub(crate) struct Real;
+pub(crate) struct Real {
+    pub(crate) ahead: Duration,
+}
+
+pub(crate) const REAL: Real = Real { ahead: Duration::ZERO };
 
 impl Clock for Real {
     #[expect(clippy::disallowed_methods, reason = "leases end in real time")]
     fn now(&self) -> Timestamp {
-        Timestamp::MIN + SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap()
+        Timestamp::MIN + SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap() + self.ahead
     }
 }
 
@@ -57,6 +61,8 @@ pub(crate) struct Setting {
     pub(crate) admission: Arc<dyn Admission>,
     pub(crate) address: String,
     pub(crate) doors: punctual_server::Settings,
+    /// Two centers that share no store make the same run ids in the same millisecond, which nodes of one cluster never do.
+    pub(crate) ahead: Duration,
 }
 
 impl Default for Setting {
@@ -67,13 +73,14 @@ impl Default for Setting {
             admission: Arc::new(Everyone),
             address: "127.0.0.1:0".to_owned(),
             doors: punctual_server::Settings::default(),
+            ahead: Duration::ZERO,
         }
     }
 }
 
 impl Center {
     pub(crate) async fn start(setting: Setting) -> Center {
-        let clock = Arc::new(Real);
+        let clock = Arc::new(Real { ahead: setting.ahead });
         let node = Node::start(Config {
             store: setting.store,
             clock: clock.clone(),
@@ -197,13 +204,13 @@ impl Worker {
         let folder = tempfile::tempdir().unwrap();
         // Another one for each, although many may be started within a millisecond.
         static LIVES: AtomicU64 = AtomicU64::new(0);
-        let number = u64::try_from(Real.now().as_millis()).unwrap() + LIVES.fetch_add(1, Ordering::Relaxed);
+        let number = u64::try_from(REAL.now().as_millis()).unwrap() + LIVES.fetch_add(1, Ordering::Relaxed);
         let life = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 1;
         let announcement = Announcement::of(wanted.slots);
         let config = punctual_worker::Config {
             id: WorkerId::new(wanted.name, life),
             slots: wanted.slots,
-            clock: Arc::new(Real),
+            clock: Arc::new(REAL),
             logs: Arc::new(Nowhere),
             scratch: folder.path().to_owned(),
             guardian: Some(PathBuf::from(env!("CARGO_BIN_EXE_punctual"))),

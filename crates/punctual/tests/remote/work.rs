@@ -100,7 +100,9 @@ async fn many_runs_go_through_a_few_slots() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_hears_of_the_other_nodes_and_works_for_all_of_them() {
-    let (here, there) = (Center::start(Setting::default()).await, Center::start(Setting::default()).await);
+    let ahead = Duration::from_secs(3600);
+    let here = Center::start(Setting::default()).await;
+    let there = Center::start(Setting { ahead, ..Setting::default() }).await;
     here.nodes.send_replace(vec![here.address.clone(), there.address.clone()]);
     there.nodes.send_replace(vec![here.address.clone(), there.address.clone()]);
     let mut worker = Worker::start(&[&here.address], Wanted { slots: 2, ..Wanted::default() });
