@@ -6,6 +6,7 @@ mod command_line;
 mod rules;
 mod pool;
 mod workers;
+mod families;
 mod letters;
 mod looking;
 mod job_files;

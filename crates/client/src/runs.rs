@@ -26,6 +26,8 @@ pub struct RunQuery {
     pub after: Option<String>,
     /// With every attempt of each.
     pub attempts: Option<bool>,
+    /// The child runs of this one, in the order of their indices.
+    pub parent: Option<Text<RunId>>,
 }
 
 /// Which dead letters a listing shows, oldest first.

@@ -15,7 +15,7 @@ use crate::Timestamp;
 use crate::ids::{RunId, Token};
 use crate::job::Definition;
 use crate::name::{Name, Namespace};
-use crate::run::{Cause, Trigger};
+use crate::run::{Cause, Part, Trigger};
 use crate::task::Params;
 
 /// What a worker needs to know to execute one attempt.
@@ -33,6 +33,8 @@ pub struct Assignment {
     pub due: Timestamp,
     pub definition: Arc<Definition>,
     pub params: Params,
+    /// Which part of a split run it is.
+    pub part: Part,
     /// How long the node waits for a sign of life before it gives the attempt up.
     pub lease: Duration,
     /// It was decided before its shard was loaded, and the worker may have it already: it uses no credit up.

@@ -96,9 +96,11 @@ impl Definition {
 }
 
 impl Definition {
-    /// How many attempts of the job may run at one moment; none: any number.
+    /// How many runs of the job may be ready or running at one moment; none: any number. A run that is split counts as
+    /// one, and has no attempt of its own: `limits.running` is for its child runs.
     pub fn at_once_max(&self) -> Option<u32> {
         match self.overlap {
+            Overlap::Allow if self.route.splits() => None,
             Overlap::Allow => self.running_max,
             Overlap::Skip | Overlap::Queue | Overlap::QueueOne | Overlap::Replace => Some(1),
         }
@@ -354,6 +356,19 @@ impl Definition {
         self.check_task()?;
         self.route.check()?;
         self.check_numbers()
+    }
+
+    /// Refuses what a run without a job cannot pass on to its child runs.
+    pub fn check_alone(&self) -> Result<(), Invalid> {
+        let bytes = || serde_json::to_vec(&self.task).map_or(usize::MAX, |task| task.len());
+        if self.route.splits() && bytes() > limits::SPLIT_TASK_BYTES_MAX {
+            let message = format!(
+                "at most {} bytes where every child run carries a copy; make it a job, and start that",
+                limits::SPLIT_TASK_BYTES_MAX
+            );
+            return Err(Invalid::new("task", message));
+        }
+        Ok(())
     }
 
     fn check_task(&self) -> Result<(), Invalid> {

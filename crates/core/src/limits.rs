@@ -39,6 +39,10 @@ pub const LIVE_RUNS_MAX: usize = 1_000_000;
 pub const KEY_KEPT: Duration = Duration::from_secs(24 * 3600);
 /// Longest timeout, delay and interval a job may name.
 pub const DURATION_MAX: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
+/// Child runs of one run: a family is born in one commit, and its parent remembers every one of them.
+pub const CHILDREN_MAX: u32 = 1000;
+/// The task of a run without a job that is split, as JSON: every child run carries a copy of it.
+pub const SPLIT_TASK_BYTES_MAX: usize = 32 * 1024;
 /// Changes in one commit: enough to amortise an fsync, few enough not to delay the next answer.
 pub const COMMIT_BATCH_MAX: usize = 4096;
 /// Rows on one page of a listing.

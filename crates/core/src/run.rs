@@ -9,10 +9,19 @@
 //!   │   │                  └─ cancel ─────────┐ │
 //!   │   └─ cancel ─▶ cancelled, skip ─▶ skipped │
 //!   └────────────── failed or lost, attempts left
+//!
+//!          split                  joined: all children have ended
+//!  ready ─────────▶ running ──────────────────▶ succeeded, failed, cancelled
+//!    └─ its only worker is gone ─▶ failed
 //! ```
+//!
+//! The second picture is of a run that is split ([`kin`]): it has no attempts, its children have. The last arrow is of a
+//! child that may go to one worker only.
 //!
 //! `apply` decides and touches nothing but the run itself. Every change it makes leaves an entry; the
 //! place of an entry in the list is its number, so the numbers have no gaps.
+
+pub mod kin;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -29,6 +38,8 @@ use crate::job::Definition;
 use crate::limits::{EARLIER_ERROR_BYTES_MAX, LISTED_OUTPUT_BYTES_MAX, LOSSES_MAX};
 use crate::name::{Name, Namespace};
 use crate::task::Params;
+
+pub use kin::{Child, Kin, Part};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
@@ -64,6 +75,9 @@ pub struct Run {
     pub entries: Vec<Entry>,
     /// What the attempts before the newest left behind, the first one first.
     pub earlier: Vec<Earlier>,
+    /// None: it is a run by itself. Last, because it came last.
+    #[serde(default)]
+    pub kin: Option<Box<Kin>>,
 }
 
 /// What is kept of an attempt when the next one begins; when it began and ended is in the entries.
@@ -96,6 +110,8 @@ pub enum Trigger {
     Submit,
     /// A finished run, or a dead letter, tried again by hand.
     Retry,
+    /// A run that was split into this one and others.
+    Parent,
 }
 
 impl Trigger {
@@ -107,20 +123,35 @@ impl Trigger {
             Trigger::Manual => "manual",
             Trigger::Submit => "submit",
             Trigger::Retry => "retry",
+            Trigger::Parent => "parent",
         }
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum State {
-    Waiting { wait: Wait },
-    Ready { since: Timestamp },
-    Running { worker: WorkerId, token: Token, since: Timestamp, cancelling: Option<Cause> },
+    Waiting {
+        wait: Wait,
+    },
+    Ready {
+        since: Timestamp,
+    },
+    Running {
+        worker: WorkerId,
+        token: Token,
+        since: Timestamp,
+        cancelling: Option<Cause>,
+    },
     Succeeded,
     Failed,
     TimedOut,
     Cancelled,
     Skipped,
+    /// It runs in its children, and has no slot of its own.
+    Split {
+        since: Timestamp,
+        cancelling: Option<Cause>,
+    },
 }
 
 /// What a waiting run waits for.
@@ -161,11 +192,31 @@ pub enum Reason {
     LostTooOften,
     /// It is ready, and no worker that is here takes it.
     NoWorkerFits,
+    /// The only worker that it may go to has been gone for a lease.
+    WorkerGone,
+    /// It is a broadcast, and more workers fit than it may have child runs.
+    TooManyWorkers,
+    /// Of its child runs so many did not succeed.
+    Children {
+        failed: u32,
+        total: u32,
+        first: u32,
+    },
 }
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Reason::Children { failed, total, first } => {
+                return write!(
+                    f,
+                    "{failed} of {total} child runs did not succeed, the first of them is that of index {first}"
+                );
+            }
+            Reason::TooManyWorkers => {
+                "more workers fit than a run may have child runs: narrow its `route.selector`"
+            }
+            Reason::WorkerGone => "its worker is gone, and it is meant for no other",
             Reason::Overlap => "an earlier run of the job was still active",
             Reason::HeldTooMany => "too many runs of the job were waiting already",
             Reason::Cancelled(Cause::User) => "cancelled on request",
@@ -259,6 +310,10 @@ pub enum What {
     PassedOver,
     /// Its worker takes nothing more and had not begun: it goes to another.
     Moved,
+    /// It goes on in its children.
+    Split,
+    /// The only worker that it may go to is gone.
+    WorkerGone,
 }
 
 impl What {
@@ -275,6 +330,8 @@ impl What {
             What::Skipped => "skipped",
             What::PassedOver => "passed_over",
             What::Moved => "moved",
+            What::Split => "split",
+            What::WorkerGone => "worker_gone",
         }
     }
 }
@@ -305,6 +362,12 @@ pub enum Event {
     Declined {
         token: Token,
     },
+    /// It goes on in these.
+    Split(Vec<Child>),
+    /// All its children have ended.
+    Joined,
+    /// The only worker that it may go to is gone.
+    WorkerGone,
 }
 
 /// An event that the table has no arrow for: an outdated token, or a run that has moved on.
@@ -320,7 +383,7 @@ impl State {
         match self {
             State::Waiting { .. } => Status::Waiting,
             State::Ready { .. } => Status::Ready,
-            State::Running { .. } => Status::Running,
+            State::Running { .. } | State::Split { .. } => Status::Running,
             State::Succeeded => Status::Succeeded,
             State::Failed => Status::Failed,
             State::TimedOut => Status::TimedOut,
@@ -371,6 +434,7 @@ impl Run {
                 token: Token::default(),
             }],
             earlier: Vec::new(),
+            kin: None,
         }
     }
 
@@ -399,7 +463,7 @@ impl Run {
 
     pub fn cancelling(&self) -> Option<Cause> {
         match self.state {
-            State::Running { cancelling, .. } => cancelling,
+            State::Running { cancelling, .. } | State::Split { cancelling, .. } => cancelling,
             _ => None,
         }
     }
@@ -460,6 +524,20 @@ impl Run {
                     None => (State::Ready { since: now }, What::Moved),
                     cancelling => self.after_failure(cancelling, definition, now),
                 }
+            }
+            (State::Ready { .. }, Event::Split(children)) if self.kin.is_none() && !children.is_empty() => {
+                self.split(children, now)
+            }
+            (State::Split { since, cancelling: None }, Event::CancelAsked(cause)) => {
+                (State::Split { since: *since, cancelling: Some(cause) }, What::CancelAsked)
+            }
+            (State::Split { cancelling, .. }, Event::Joined) if !self.has_children_under_way() => {
+                let cancelling = *cancelling;
+                self.join(cancelling)
+            }
+            (State::Ready { .. }, Event::WorkerGone) if self.pinned_to().is_some() => {
+                self.reason = Some(Reason::WorkerGone);
+                (State::Failed, What::WorkerGone)
             }
             (from, _) => return Err(Refused { run: self.id, from: from.status() }),
         };

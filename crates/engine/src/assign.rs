@@ -16,20 +16,24 @@ use punctual_core::run::{Cause, Event, Origin, Reason, State};
 
 use crate::Shard;
 use crate::event::Context;
+use crate::family;
 use crate::memory::LiveRun;
 use crate::pool::{Class, Joining, Match, Wish};
 use crate::shard::Deadline;
 
-fn class_of(live: &LiveRun) -> Class {
+pub(crate) fn class_of(live: &LiveRun) -> Class {
     let selector = &live.definition.route.selector;
     let selector = (!selector.is_empty()).then(|| Arc::clone(selector));
-    Class { kind: live.definition.task.kind(), selector, pin: None }
+    Class { kind: live.definition.task.kind(), selector, pin: live.run.pinned_to().cloned() }
 }
 
 /// None: any worker that fits will do, and the least loaded is the best.
 fn wish_of(live: &LiveRun) -> Option<Wish> {
     let (run, route) = (&live.run, &live.definition.route);
-    if route.strategy == Strategy::LeastLoaded {
+    let is_plain = matches!(route.strategy, Strategy::LeastLoaded | Strategy::Broadcast);
+    // A broadcast's children are each meant for one worker: there is nothing to spread.
+    let parent = run.parent().filter(|_| run.pinned_to().is_none());
+    if is_plain && parent.is_none() {
         return None;
     }
     let key = if route.strategy.goes_by_key() { key_of(live) } else { 0 };
@@ -39,7 +43,9 @@ fn wish_of(live: &LiveRun) -> Option<Wish> {
     } else {
         Vec::new()
     };
-    Some(Wish::new(route.strategy, run.job(), key, avoid))
+    let mut wish = Wish::new(route.strategy, run.job(), key, avoid);
+    wish.parent = parent;
+    Some(wish)
 }
 
 /// What a run belongs to; without a key of its own, to its job, and without a job to nothing else.
@@ -67,14 +73,17 @@ impl Shard {
         let Some(live) = self.runs.get_mut(&run) else { return };
         let joining =
             Joining { run, priority: live.run.priority, since, class: class_of(live), wish: wish_of(live) };
-        if !cx.pool.join_line(joining) {
+        let fits = cx.pool.join_line(joining);
+        if !fits {
             Arc::make_mut(&mut live.run).reason = Some(Reason::NoWorkerFits);
         }
+        self.note_presence(run, fits, cx);
     }
 
     pub(crate) fn leave_line(&mut self, run: RunId, priority: u8, since: Timestamp, cx: &mut Context<'_>) {
         if let Some(live) = self.runs.get(&run) {
             cx.pool.leave_line(class_of(live), priority, since, run);
+            self.absent.remove(&run);
         }
     }
 
@@ -85,11 +94,18 @@ impl Shard {
         if matches!(live.run.state, State::Ready { .. }) && said_so == fits {
             Arc::make_mut(&mut live.run).reason = (!fits).then_some(Reason::NoWorkerFits);
             self.note_lazily(run, cx.elapsed);
+            self.note_presence(run, fits, cx);
+            if fits {
+                self.split_soon(run, cx);
+            }
         }
     }
 
     pub(crate) fn assign(&mut self, given: Match, cx: &mut Context<'_>) {
         let Match { run, worker, passed_over } = given;
+        if self.runs.get(&run).is_some_and(family::is_to_split) {
+            return self.split_soon(run, cx);
+        }
         if passed_over {
             self.transition(run, Event::PassedOver, cx);
         }
@@ -99,6 +115,9 @@ impl Shard {
             return;
         }
         cx.pool.roster.take(&worker, run, token);
+        if let Some(parent) = self.runs.get(&run).and_then(|live| live.run.parent()) {
+            cx.pool.spread.went(parent, run, &worker);
+        }
         self.arm_timeout(run, token, cx.now, cx);
         self.send(run, worker, token, Offer::New, cx);
     }
@@ -146,7 +165,8 @@ impl Shard {
             key: live.run.key.clone(),
             due: live.run.due,
             definition: Arc::clone(&live.definition),
-            params: live.run.params.clone().unwrap_or_else(|| live.definition.params.clone()),
+            params: self.params_of(live),
+            part: live.run.part(),
             lease: self.settings.attempt_lease,
             again: offer == Offer::Again,
         };
@@ -165,5 +185,6 @@ impl Shard {
         {
             cx.order(worker, Order::Cancel { run, token, cause });
         }
+        self.stop_children(run, cause, cx);
     }
 }

@@ -56,6 +56,8 @@ impl Shard {
                     self.stop(run, Cause::Timeout, cx);
                 }
             }
+            Deadline::Split(run) => self.split(run, cx),
+            Deadline::Gone(run) => self.give_up_absent(run, cx),
             Deadline::Lazy => self.lazy_is_due(),
         }
     }

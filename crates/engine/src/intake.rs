@@ -328,6 +328,7 @@ impl Shard {
 
     fn submit(&mut self, submit: Submit, cx: &mut Context<'_>) -> Reply {
         submit.definition.check()?;
+        submit.definition.check_alone()?;
         let key = given_key(&submit)?.map(|key| Claim::new(key, |text| submit_key(&submit.namespace, text)));
         if let Some(existing) = self.bearer(key.as_ref(), cx.now) {
             return Ok(Answer::Existing(existing));
@@ -444,6 +445,11 @@ impl Shard {
                 status: record.run.status(),
                 hint: hint.into(),
             });
+        }
+        if let Some(parent) = record.run.parent() {
+            let hint = format!("it is a child of run {parent}; try that one again, with all its children");
+            let (run, status) = (retry.run, record.run.status());
+            return Err(Refusal::WrongState { run, status, hint: hint.into() });
         }
         let key = retry.key.map(|key| Claim::new(key, |text| retry_key(&retry.namespace, retry.run, text)));
         if let Some(existing) = self.bearer(key.as_ref(), cx.now) {

@@ -1,8 +1,8 @@
 //! One shard's life, pure: no clock, no I/O, nothing awaited.
 //!
 //! The files follow a run: [`intake`] takes commands, [`plan`] knows what is due next ([`wheel`] the deadlines of
-//! attempts), [`fire`] makes what is due into runs, [`overlap`] says whether they may start, [`assign`] gives them
-//! to workers, [`report`] hears what became of them, [`settle`] ends them. [`shard`] holds it all together and
+//! attempts), [`fire`] makes what is due into runs, [`overlap`] says whether they may start, [`family`] splits those
+//! that go on in child runs, [`assign`] gives them to workers, [`report`] hears what became of them, [`settle`] ends them. [`shard`] holds it all together and
 //! turns what changed into one batch; [`pool`] is what all shards of a node share.
 //!
 //! **Invariant:** an uncommitted row is in memory or pinned, so no read can bring an older one back.
@@ -16,6 +16,7 @@ pub mod plan;
 pub mod wheel;
 pub mod fire;
 pub mod overlap;
+pub mod family;
 pub mod assign;
 pub mod report;
 pub mod settle;

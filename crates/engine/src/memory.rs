@@ -12,7 +12,7 @@ use punctual_core::change::{Found, RunRecord, UniqueKey};
 use punctual_core::ids::{JobId, RunId};
 use punctual_core::job::{Definition, Job};
 use punctual_core::name::{Name, Namespace};
-use punctual_core::run::Run;
+use punctual_core::run::{Run, State, Wait};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 pub(crate) type JobKey = (Namespace, Name);
@@ -30,15 +30,72 @@ pub(crate) struct LiveJob {
     pub(crate) held: BTreeSet<(Timestamp, RunId)>,
     /// Runs in memory that wait for their due time.
     pub(crate) waiting: u32,
+    pub(crate) children: Children,
+}
+
+/// The child runs of a job. Their parents are what overlaps; `limits.running` is theirs.
+#[derive(Debug, Default)]
+pub(crate) struct Children {
+    placed: u32,
+    pub(crate) held: BTreeSet<(Timestamp, RunId)>,
 }
 
 impl LiveJob {
     pub(crate) fn new(job: Arc<Job>, stored: bool) -> Self {
-        LiveJob { job, stored, active: BTreeSet::new(), placed: 0, held: BTreeSet::new(), waiting: 0 }
+        LiveJob {
+            job,
+            stored,
+            active: BTreeSet::new(),
+            placed: 0,
+            held: BTreeSet::new(),
+            waiting: 0,
+            children: Children::default(),
+        }
     }
 
     pub(crate) fn is_idle(&self) -> bool {
         self.active.is_empty() && self.held.is_empty() && self.waiting == 0
+    }
+
+    /// Puts a live run of the job back where it was.
+    pub(crate) fn take_up(&mut self, run: &Run) {
+        let is_held = matches!(run.state, State::Waiting { wait: Wait::Overlap | Wait::Limit });
+        if is_held {
+            self.held_beside(run).insert((run.due, run.id));
+        } else if run.parent().is_none() && run.wake_at().is_none() {
+            self.active.insert(run.id);
+        }
+        if matches!(run.state, State::Ready { .. } | State::Running { .. } | State::Split { .. }) {
+            self.place(run);
+        }
+    }
+
+    /// Counts a run that is ready or running from now on.
+    pub(crate) fn place(&mut self, run: &Run) {
+        *self.placed_beside(run) += 1;
+    }
+
+    /// Counts it no longer.
+    pub(crate) fn displace(&mut self, run: &Run) {
+        *self.placed_beside(run) -= 1;
+    }
+
+    fn placed_beside(&mut self, run: &Run) -> &mut u32 {
+        if run.parent().is_some() { &mut self.children.placed } else { &mut self.placed }
+    }
+
+    /// The runs among which it waits for a place.
+    pub(crate) fn held_beside(&mut self, run: &Run) -> &mut BTreeSet<(Timestamp, RunId)> {
+        if run.parent().is_some() { &mut self.children.held } else { &mut self.held }
+    }
+
+    /// Whether no run may be placed beside those that are.
+    pub(crate) fn is_full_for(&self, run: &Run) -> bool {
+        let definition = &self.job.definition;
+        match run.parent() {
+            Some(_) => definition.running_max.is_some_and(|max| self.children.placed >= max),
+            None => definition.at_once_max().is_some_and(|max| self.placed >= max),
+        }
     }
 }
 

@@ -75,14 +75,30 @@ impl Shard {
 
     /// Puts a run into the line, or holds it when its job has as many placed as it may.
     pub(crate) fn place(&mut self, run: RunId, cx: &mut Context<'_>) {
-        let job = self.runs.get(&run).and_then(|live| live.run.job()).and_then(|job| self.jobs.get(&job));
-        let full =
-            job.is_some_and(|live| live.job.definition.at_once_max().is_some_and(|max| live.placed >= max));
+        let Some(live) = self.runs.get(&run) else { return };
+        let job = live.run.job().and_then(|job| self.jobs.get(&job));
+        let full = job.is_some_and(|job| job.is_full_for(&live.run));
         self.transition(run, if full { Event::Held(Wait::Limit) } else { Event::Due }, cx);
+        self.split(run, cx);
     }
 
     /// Lets in whoever is next, now that a run of the job has ended or stepped back.
     pub(crate) fn release(&mut self, job: JobId, cx: &mut Context<'_>) {
+        self.release_runs(job, cx);
+        self.release_children(job, cx);
+    }
+
+    fn release_children(&mut self, job: JobId, cx: &mut Context<'_>) {
+        while let Some(live) = self.jobs.get(&job)
+            && let Some((_, next)) = live.children.held.first().copied()
+            && let Some(child) = self.runs.get(&next)
+            && !live.is_full_for(&child.run)
+        {
+            self.place(next, cx);
+        }
+    }
+
+    fn release_runs(&mut self, job: JobId, cx: &mut Context<'_>) {
         while let Some(live) = self.jobs.get_mut(&job)
             && let Some((_, next)) = live.held.first().copied()
         {

@@ -39,8 +39,8 @@ impl Shard {
     }
 
     fn leave_state(&mut self, run: RunId, before: &State, after: &State, priority: u8, cx: &mut Context<'_>) {
-        let Some((due, job)) = self.runs.get(&run).map(|live| (live.run.due, live.run.job())) else { return };
-        let job = job.and_then(|job| self.jobs.get_mut(&job));
+        let Some(moved) = self.runs.get(&run).map(|live| Arc::clone(&live.run)) else { return };
+        let job = moved.job().and_then(|job| self.jobs.get_mut(&job));
         match before {
             State::Waiting { wait: Wait::Due(at) } => {
                 self.plan.disarm(Some(*at), run.0);
@@ -50,19 +50,27 @@ impl Shard {
             }
             State::Waiting { wait: Wait::Overlap | Wait::Limit } => {
                 if let Some(job) = job {
-                    job.held.remove(&(due, run));
+                    job.held_beside(&moved).remove(&(moved.due, run));
                 }
             }
             State::Ready { since } => {
                 if let Some(job) = job {
-                    job.placed -= 1;
+                    job.displace(&moved);
                 }
                 self.leave_line(run, priority, *since, cx);
             }
             State::Running { worker, .. } if !matches!(after, State::Running { .. }) => {
                 cx.pool.roster.give_back(worker, run);
+                if let Some(parent) = moved.parent() {
+                    cx.pool.spread.left(parent, run);
+                }
                 if let Some(job) = job {
-                    job.placed -= 1;
+                    job.displace(&moved);
+                }
+            }
+            State::Split { .. } if !matches!(after, State::Split { .. }) => {
+                if let Some(job) = job {
+                    job.displace(&moved);
                 }
             }
             _ => {}
@@ -70,12 +78,12 @@ impl Shard {
     }
 
     fn enter_state(&mut self, run: RunId, before: &State, after: &State, cx: &mut Context<'_>) {
-        let Some((due, job)) = self.runs.get(&run).map(|live| (live.run.due, live.run.job())) else { return };
-        let job = job.and_then(|job| self.jobs.get_mut(&job));
+        let Some(moved) = self.runs.get(&run).map(|live| Arc::clone(&live.run)) else { return };
+        let job = moved.job().and_then(|job| self.jobs.get_mut(&job));
         match after {
             State::Waiting { wait: Wait::Overlap | Wait::Limit } => {
                 if let Some(job) = job {
-                    job.held.insert((due, run));
+                    job.held_beside(&moved).insert((moved.due, run));
                     job.active.remove(&run);
                 }
             }
@@ -85,17 +93,20 @@ impl Shard {
             State::Waiting { wait: Wait::Due(_) } => {}
             State::Ready { since } => {
                 if let Some(job) = job {
-                    job.placed += 1;
+                    job.place(&moved);
                 }
+                drop(moved);
                 self.join_line(run, *since, cx);
             }
             State::Running { .. } if matches!(before, State::Running { .. }) => {}
-            State::Running { .. } => {
+            State::Split { .. } if matches!(before, State::Split { .. }) => {}
+            State::Running { .. } | State::Split { .. } => {
                 if let Some(job) = job {
-                    job.placed += 1;
+                    job.place(&moved);
                 }
             }
             State::Succeeded | State::Failed | State::TimedOut | State::Cancelled | State::Skipped => {
+                drop(moved);
                 self.settle(run, cx);
             }
         }
@@ -107,15 +118,21 @@ impl Shard {
         cx.pool.live -= 1;
         self.dirty.runs.remove(&run);
         self.dirty.lazy.remove(&run);
-        let dead =
-            matches!(live.run.status(), Status::Failed | Status::TimedOut) && live.definition.dead_letter;
+        // Of a family the parent is the letter: who replays it has all its children made again.
+        let dead = matches!(live.run.status(), Status::Failed | Status::TimedOut)
+            && live.definition.dead_letter
+            && live.run.parent().is_none();
         let job = self.leave_job(&live, cx);
         let row = job.and_then(|job| self.jobs.get(&job)).map(|job| Arc::clone(&job.job));
         self.dirty.settled.push(Settled { run: Arc::clone(&live.run), stored: live.stored, dead });
+        let ended = Arc::clone(&live.run);
         let record = RunRecord { run: live.run, definition: live.definition, job: row, dead_letter: dead };
         self.pins.run(self.next_batch(), record);
         if let Some(job) = job {
             self.release(job, cx);
+        }
+        if let Some(parent) = ended.parent() {
+            self.child_ended(parent, &ended, cx);
         }
     }
 
@@ -168,5 +185,5 @@ fn is_fire(trigger: Trigger) -> bool {
 
 /// Whether a state counts against `limits.running`.
 fn is_placed(state: &State) -> bool {
-    matches!(state, State::Ready { .. } | State::Running { .. })
+    matches!(state, State::Ready { .. } | State::Running { .. } | State::Split { .. })
 }

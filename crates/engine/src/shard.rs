@@ -56,6 +56,8 @@ pub struct Shard {
     pub(crate) deadlines: Wheel<Deadline>,
     pub(crate) pins: Pins,
     pub(crate) fetched: Fetched,
+    /// Ready runs whose only worker is not here, and since when by elapsed time.
+    pub(crate) absent: FxHashMap<RunId, Timestamp>,
 
     pub(crate) dirty: Dirty,
     /// Seals so far: the number a pin is released by.
@@ -67,6 +69,10 @@ pub struct Shard {
 pub(crate) enum Deadline {
     Backoff(RunId),
     Timeout(RunId, Token),
+    /// A run that could not be split at once may be now.
+    Split(RunId),
+    /// The only worker that a run may go to has had its time to come back.
+    Gone(RunId),
     /// Something lazy has waited long enough to be written.
     Lazy,
 }
@@ -122,6 +128,7 @@ impl Shard {
             deadlines: Wheel::new(cx.elapsed),
             pins: Pins::default(),
             fetched: Fetched::default(),
+            absent: FxHashMap::default(),
             dirty: Dirty::default(),
             batch: 0,
         };
@@ -319,36 +326,24 @@ impl Shard {
         {
             self.remember_job(job, true);
         }
-        let (id, due) = (run.id, run.due);
-        let job = run.job();
-        let state = run.state.clone();
-        self.remember_run(LiveRun { run, definition, stored: true }, cx);
-        let live_job = job.and_then(|job| self.jobs.get_mut(&job));
+        let (id, state) = (run.id, run.state.clone());
+        self.remember_run(LiveRun { run: Arc::clone(&run), definition, stored: true }, cx);
+        if let Some(job) = run.job().and_then(|job| self.jobs.get_mut(&job)) {
+            job.take_up(&run);
+        }
         match state {
-            State::Waiting { wait: Wait::Overlap | Wait::Limit } => {
-                if let Some(job) = live_job {
-                    job.held.insert((due, id));
-                }
-            }
             State::Waiting { wait: Wait::Backoff(at) } => {
-                if let Some(job) = live_job {
-                    job.active.insert(id);
-                }
                 self.deadlines.insert(cx.elapsed_at(at), Deadline::Backoff(id));
             }
             State::Ready { since } => {
-                if let Some(job) = live_job {
-                    job.active.insert(id);
-                    job.placed += 1;
-                }
                 self.join_line(id, since, cx);
+                self.split_soon(id, cx);
             }
             State::Running { worker, token, since, .. } => {
-                if let Some(job) = live_job {
-                    job.active.insert(id);
-                    job.placed += 1;
-                }
                 cx.pool.adopt(&worker, id, token, cx.elapsed);
+                if let Some(parent) = run.parent() {
+                    cx.pool.spread.went(parent, id, &worker);
+                }
                 self.arm_timeout(id, token, since, cx);
                 self.offer_again(id, cx);
             }

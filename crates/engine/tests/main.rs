@@ -11,6 +11,7 @@ mod timeout_and_cancel;
 mod progress;
 mod priority;
 mod routing;
+mod family;
 mod keys;
 mod edits;
 mod calendars;

@@ -160,6 +160,10 @@ impl Metrics {
 
     fn ended(&self, run: &Run) {
         self.runs_ended[place_of(run.status())].fetch_add(1, Relaxed);
+        if !run.children().is_empty() {
+            // It ran in its children, and their attempts are counted with them.
+            return;
+        }
         let mut before = None;
         for entry in &run.entries {
             let ran = before.replace(entry.to) == Some(Status::Running);

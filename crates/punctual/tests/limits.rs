@@ -71,6 +71,12 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
             count(limits::MISFIRE_CATCH_UP_MAX),
             "a recorded skip",
         ),
+        (
+            "child runs of a run, `route.shards`",
+            count(limits::CHILDREN_MAX as usize),
+            "422 `invalid`; a broadcast to more workers is a recorded skip",
+        ),
+        ("task of a run without a job that is split", bytes(limits::SPLIT_TASK_BYTES_MAX), "422 `invalid`"),
         ("live runs in the memory of a node", count(limits::LIVE_RUNS_MAX), "429 `too_many_runs`"),
         ("followers of live logs and events", count(FOLLOWERS_MAX), "429 `too_many_followers`"),
         ("result of a run", bytes(limits::OUTPUT_BYTES_MAX), "cut with a mark"),

@@ -150,10 +150,7 @@ impl People {
             running_max: dice.one_in(4).then(|| u32::try_from(1 + dice.below(3)).unwrap_or(1)),
             unique: dice.one_in(8).then(|| Unique { key: "unique".to_owned(), kept: kept(dice) }),
             dead_letter: !dice.one_in(4),
-            route: Route {
-                strategy: *dice.pick(&Strategy::ALL).unwrap_or(&Strategy::Local),
-                ..Route::default()
-            },
+            route: route(dice),
             ..Definition::of(Task::Noop)
         }
     }
@@ -185,6 +182,14 @@ impl People {
         }
         schedule
     }
+}
+
+fn route(dice: &mut Dice) -> Route {
+    if dice.one_in(8) {
+        let shards = u32::try_from(1 + dice.below(4)).ok();
+        return Route { shards, ..Route::default() };
+    }
+    Route { strategy: *dice.pick(&Strategy::ALL).unwrap_or(&Strategy::Local), ..Route::default() }
 }
 
 fn due(dice: &mut Dice, now: Timestamp) -> Option<Timestamp> {

@@ -9,7 +9,7 @@ use punctual_core::change::{Skip, SkipReason};
 use punctual_core::ids::{Epoch, JobId, RunId, WorkerId};
 use punctual_core::job::{Cursor, Definition, Job};
 use punctual_core::name::Namespace;
-use punctual_core::run::{Event, Origin, Run, Trigger};
+use punctual_core::run::{Child, Event, Kin, Origin, Part, Run, Trigger};
 use punctual_core::schedule::{Schedule, When};
 use punctual_core::task::Task;
 
@@ -64,6 +64,25 @@ impl Story {
         assign(run, due);
         let outcome = Outcome::succeeded(at(due));
         tell(run, Event::Reported { token: run.token, outcome }, due + 1);
+        self
+    }
+
+    /// A fire that is split into so many children, which all succeed one second later.
+    pub(crate) fn fire_split(&mut self, due: i64, total: u32) -> &mut Story {
+        let place = self.runs.len();
+        let parent = self.born(Trigger::Schedule, due).id;
+        let mut children = Vec::new();
+        for index in 0..total {
+            self.run_of(Trigger::Parent, due);
+            let child = self.runs.last_mut().unwrap();
+            let part = Part { index, total };
+            child.kin = Some(Box::new(Kin::Child { parent, part, worker: None }));
+            children.push(Child { run: child.id, worker: None, ended: Some(child.status()) });
+        }
+        let run = &mut self.runs[place];
+        tell(run, Event::Due, due);
+        tell(run, Event::Split(children), due);
+        tell(run, Event::Joined, due + 1);
         self
     }
 

@@ -36,6 +36,6 @@ pub use page::Page;
 pub use problem::{Code, Problem};
 pub use progress::Progress;
 pub use revision::{Diff, Revision, RevisionFile};
-pub use run::{Event, Run, State, Trigger, statuses};
+pub use run::{Child, Event, Run, Shard, State, Trigger, statuses};
 pub use submit::{Again, Start, Started, Submit, key};
 pub use token::{AddToken, NewToken, Role, Token};

@@ -363,7 +363,7 @@ mod tests {
 
     use punctual_core::job::Definition;
     use punctual_core::name::Namespace;
-    use punctual_core::run::Trigger;
+    use punctual_core::run::{Part, Trigger};
     use punctual_core::task::Params;
 
     use super::*;
@@ -383,6 +383,7 @@ mod tests {
             due: NOW,
             definition: Arc::new(Definition::of(Task::Shell("true".to_owned()))),
             params: Params::default(),
+            part: Part::default(),
             lease: Duration::from_secs(15),
             again: false,
         }

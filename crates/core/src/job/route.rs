@@ -21,6 +21,10 @@ pub struct Route {
     pub selector: Arc<Labels>,
     /// What belongs together, for the strategies that go by a key. It may be a template of the parameters and the due time.
     pub key: Option<String>,
+    /// Into how many child runs a run is split, each of them told which part it is. Last, because it came last: a route
+    /// without it is one of an earlier version.
+    #[serde(default)]
+    pub shards: Option<u32>,
 }
 
 /// How one is chosen from the workers that fit and have a free slot. The order of the variants is part of the stored form.
@@ -53,10 +57,12 @@ pub enum Strategy {
     Failover,
     /// One on the scheduling node itself; without one, the least loaded.
     Local,
+    /// Every one: a run is split into one child run for each worker that fits when it starts.
+    Broadcast,
 }
 
 impl Strategy {
-    pub const ALL: [Strategy; 13] = [
+    pub const ALL: [Strategy; 14] = [
         Strategy::LeastLoaded,
         Strategy::RoundRobin,
         Strategy::Random,
@@ -70,11 +76,18 @@ impl Strategy {
         Strategy::LeastFrequentlyUsed,
         Strategy::Failover,
         Strategy::Local,
+        Strategy::Broadcast,
     ];
 
     /// Whether it asks what belongs together.
     pub fn goes_by_key(self) -> bool {
         matches!(self, Strategy::ConsistentHash | Strategy::Sticky)
+    }
+
+    /// Whether it would send the parts of one run to different workers. The others name one worker for all of them.
+    fn spreads(self) -> bool {
+        !self.goes_by_key()
+            && !matches!(self, Strategy::First | Strategy::Last | Strategy::Local | Strategy::Broadcast)
     }
 }
 
@@ -84,8 +97,14 @@ impl Route {
         self.strategy == Strategy::LeastLoaded && self.selector.is_empty()
     }
 
+    /// Whether a run is split into child runs.
+    pub fn splits(&self) -> bool {
+        self.shards.is_some() || self.strategy == Strategy::Broadcast
+    }
+
     pub(super) fn check(&self) -> Result<(), Invalid> {
         check_labels("route.selector", &self.selector)?;
+        self.check_shards()?;
         let Some(key) = &self.key else { return Ok(()) };
         if !self.strategy.goes_by_key() {
             let message =
@@ -96,6 +115,23 @@ impl Route {
             return Err(Invalid::new("route.key", format!("1 to {} bytes", limits::KEY_BYTES_MAX)));
         }
         template(key).map(drop)
+    }
+
+    fn check_shards(&self) -> Result<(), Invalid> {
+        let Some(shards) = self.shards else { return Ok(()) };
+        if shards == 0 || shards > limits::CHILDREN_MAX {
+            return Err(Invalid::new("route.shards", format!("1 to {}", limits::CHILDREN_MAX)));
+        }
+        if self.strategy == Strategy::Broadcast {
+            let message = "`broadcast` makes one child run per worker; drop one of the two";
+            return Err(Invalid::new("route.shards", message));
+        }
+        if !self.strategy.spreads() {
+            let message = "shards go to different workers, and this strategy names one for all of them; \
+                           leave `route.strategy` out or choose another";
+            return Err(Invalid::new("route.shards", message));
+        }
+        Ok(())
     }
 
     /// What a run belongs to. None: it has no key, or it cannot be worked out from these parameters.
@@ -157,6 +193,15 @@ mod tests {
             (sticky("{{ parms.region }}"), "route.key"),
             (sticky(""), "route.key"),
             (Route { key: Some("k".to_owned()), ..Route::default() }, "route.key"),
+            (Route { shards: Some(0), ..Route::default() }, "route.shards"),
+            (Route { shards: Some(1001), ..Route::default() }, "route.shards"),
+            (Route { shards: Some(4), ..sticky("k") }, "route.shards"),
+            (Route { shards: Some(4), strategy: Strategy::Broadcast, ..Route::default() }, "route.shards"),
+            (Route { shards: Some(4), strategy: Strategy::First, ..Route::default() }, "route.shards"),
+            (
+                Route { key: Some("k".to_owned()), strategy: Strategy::Broadcast, ..Route::default() },
+                "route.key",
+            ),
             (Route { selector: labels("", "ssd"), ..Route::default() }, "route.selector"),
             (Route { selector: labels("disk", "s\nsd"), ..Route::default() }, "route.selector"),
             (Route { selector: labels("disk", &"x".repeat(200)), ..Route::default() }, "route.selector"),
@@ -169,5 +214,8 @@ mod tests {
             );
         }
         assert_eq!(sticky("{{ params.region }}").check(), Ok(()));
+        for strategy in [Strategy::LeastLoaded, Strategy::RoundRobin, Strategy::Failover] {
+            assert_eq!(Route { shards: Some(1000), strategy, ..Route::default() }.check(), Ok(()));
+        }
     }
 }

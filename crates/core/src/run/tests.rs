@@ -167,3 +167,77 @@ proptest! {
         prop_assert!(run.failures <= attempts && run.losses <= LOSSES_MAX);
     }
 }
+
+fn child(index: u32, status: Option<Status>) -> Child {
+    Child { run: RunId(10 + i64::from(index)), worker: None, ended: status }
+}
+
+/// A parent of three.
+fn split() -> Run {
+    let mut run = waiting();
+    run.apply(Event::Due, &definition(1), at(5)).unwrap();
+    let children = (0..3).map(|index| child(index, None)).collect();
+    run.apply(Event::Split(children), &definition(1), at(5)).unwrap();
+    run
+}
+
+/// The child of that index, as it ended on worker `w`.
+fn ended_child(index: u32, state: State) -> Run {
+    let kin = Kin::Child { parent: RunId(1), part: Part { index, total: 3 }, worker: None };
+    let id = RunId(10 + i64::from(index));
+    Run { id, state, worker: Some(WorkerId::new("w", 7)), kin: Some(Box::new(kin)), ..waiting() }
+}
+
+fn joined(run: &Run, states: [State; 3]) -> Run {
+    let mut run = run.clone();
+    for (state, index) in states.into_iter().zip(0..) {
+        assert!(run.clone().apply(Event::Joined, &definition(1), at(9)).is_err(), "not before the last");
+        run.child_ended(&ended_child(index, state));
+    }
+    run.apply(Event::Joined, &definition(1), at(9)).unwrap();
+    run
+}
+
+#[test]
+fn a_parent_succeeds_when_all_its_children_have() {
+    let run = joined(&split(), [State::Succeeded, State::Succeeded, State::Succeeded]);
+    assert_eq!((run.status(), run.reason, run.progress), (Status::Succeeded, None, Some(100)));
+    assert_eq!((run.attempt, run.finished_at), (0, Some(at(9))));
+    let output: serde_json::Value = serde_json::from_str(&run.output).unwrap();
+    assert_eq!((&output["total"], &output["succeeded"]), (&3.into(), &3.into()));
+    let second = serde_json::json!({ "index": 1, "run": "11", "state": "succeeded", "worker": "w" });
+    assert_eq!(output["children"][1], second);
+}
+
+#[test]
+fn a_parent_fails_when_one_child_did_and_names_it() {
+    let run = joined(&split(), [State::Succeeded, State::TimedOut, State::Failed]);
+    assert_eq!(run.status(), Status::Failed);
+    let words = "2 of 3 child runs did not succeed, the first of them is that of index 1";
+    assert_eq!(run.reason.unwrap().to_string(), words);
+    assert_eq!(&*run.error, "child runs that did not succeed: 1 timed_out (run 11), 2 failed (run 12)");
+}
+
+#[test]
+fn a_cancelled_parent_is_cancelled_unless_its_children_were_faster() {
+    let mut run = split();
+    run.apply(Event::CancelAsked(Cause::User), &definition(1), at(6)).unwrap();
+    assert_eq!((run.status(), run.cancelling()), (Status::Running, Some(Cause::User)));
+    assert!(run.apply(Event::CancelAsked(Cause::Replaced), &definition(1), at(6)).is_err());
+    let cancelled = joined(&run, [State::Succeeded, State::Cancelled, State::Cancelled]);
+    assert_eq!(cancelled.status(), Status::Cancelled);
+    assert_eq!(cancelled.reason, Some(Reason::Cancelled(Cause::User)));
+    let faster = joined(&run, [State::Succeeded, State::Succeeded, State::Succeeded]);
+    assert_eq!(faster.status(), Status::Succeeded);
+}
+
+#[test]
+fn only_a_run_that_is_meant_for_one_worker_fails_when_that_one_is_gone() {
+    let mut run = waiting();
+    run.apply(Event::Due, &definition(1), at(5)).unwrap();
+    assert!(run.apply(Event::WorkerGone, &definition(1), at(6)).is_err());
+    let worker = Some(Arc::from("w"));
+    run.kin = Some(Box::new(Kin::Child { parent: RunId(0), part: Part::default(), worker }));
+    run.apply(Event::WorkerGone, &definition(1), at(6)).unwrap();
+    assert_eq!((run.status(), run.reason), (Status::Failed, Some(Reason::WorkerGone)));
+}

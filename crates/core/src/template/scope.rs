@@ -29,9 +29,11 @@ const STARTED: (&str, Holds) = ("started", Holds::One);
 const RUN: (&str, Holds) = ("run", Holds::These(&["id", "attempt", "trigger", "key"]));
 const JOB: (&str, Holds) = ("job", Holds::These(&["name", "namespace", "revision"]));
 
+const SHARD: (&str, Holds) = ("shard", Holds::These(&["index", "total"]));
+
 impl Scope {
     /// What a task is made of, just before it is executed.
-    pub const TASK: Scope = Scope { variables: &[PARAMS, DUE, STARTED, RUN, JOB] };
+    pub const TASK: Scope = Scope { variables: &[PARAMS, DUE, STARTED, RUN, JOB, SHARD] };
     /// What is known before there is a run.
     pub const KEY: Scope = Scope { variables: &[PARAMS] };
     /// What is known when a run looks for a worker.
@@ -44,6 +46,7 @@ impl Scope {
             STARTED,
             RUN,
             JOB,
+            SHARD,
             ("status", Holds::One),
             ("headers", Holds::Anything),
             ("body", Holds::One),
@@ -95,12 +98,17 @@ impl Values {
         ]);
         let namespace = Value::text(assignment.namespace.as_str());
         let job = Value::map([("name", name), ("namespace", namespace), ("revision", revision)]);
+        let shard = Value::map([
+            ("index", Value::Int(assignment.part.index.into())),
+            ("total", Value::Int(assignment.part.total.into())),
+        ]);
         Values::default()
             .with("params", params(&assignment.params))
             .with("due", Value::instant(assignment.due))
             .with("started", Value::instant(started))
             .with("run", run)
             .with("job", job)
+            .with("shard", shard)
     }
 
     /// For [`Scope::KEY`].

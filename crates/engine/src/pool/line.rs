@@ -38,8 +38,8 @@ pub struct Class {
     pub kind: Kind,
     /// None: no label is asked for.
     pub selector: Option<Arc<Labels>>,
-    /// The one worker that it must be.
-    pub pin: Option<WorkerId>,
+    /// The name of the one worker that it must be.
+    pub pin: Option<Arc<str>>,
 }
 
 /// What a run wants of the choice between workers that fit.
@@ -52,13 +52,16 @@ pub struct Wish {
     pub key: u64,
     /// The names of the workers on which attempts of it have ended badly.
     pub avoid: Vec<Arc<str>>,
+    /// Whose child it is: it goes to where few of the others are.
+    pub parent: Option<RunId>,
     pub(super) place: Place,
-    pub(super) pin: Option<WorkerId>,
+    pub(super) pin: Option<Arc<str>>,
 }
 
 impl Wish {
     pub fn new(strategy: Strategy, job: Option<JobId>, key: u64, avoid: Vec<Arc<str>>) -> Self {
-        Wish { strategy, job, key, avoid, place: (0, Timestamp::default(), RunId(0)), pin: None }
+        let place = (0, Timestamp::default(), RunId(0));
+        Wish { strategy, job, key, avoid, parent: None, place, pin: None }
     }
 }
 
@@ -80,7 +83,7 @@ pub(super) fn place(priority: u8, since: Timestamp, run: RunId) -> Place {
 impl Class {
     pub(super) fn fits(&self, worker: &WorkerId, announced: &Announcement) -> bool {
         announced.kinds.contains(self.kind)
-            && self.pin.as_ref().is_none_or(|pin| pin == worker)
+            && self.pin.as_ref().is_none_or(|pin| **pin == *worker.name())
             && self.selector.as_ref().is_none_or(|selector| {
                 selector.iter().all(|(name, value)| announced.labels.get(name) == Some(value))
             })
@@ -129,22 +132,18 @@ impl Lines {
 
     /// The line whose first run goes before those of all others that `may` lets through.
     pub(super) fn first(&self, mut may: impl FnMut(&Class) -> bool) -> Option<(&Class, RunId)> {
-        let mut best: Option<(&Class, Place)> = None;
-        let mut shut: Vec<&Class> = Vec::new();
-        loop {
-            for (class, line) in self.lines.iter().filter(|(_, line)| line.fits) {
-                let Some(first) = line.runs.first() else { continue };
-                if best.is_none_or(|(_, place)| *first < place) && !shut.contains(&class) {
-                    best = Some((class, *first));
-                }
-            }
-            let (class, (_, _, run)) = best?;
-            if may(class) {
-                return Some((class, run));
-            }
-            shut.push(class);
-            best = None;
+        let firsts = || {
+            let fitting = self.lines.iter().filter(|(_, line)| line.fits);
+            fitting.filter_map(|(class, line)| Some((*line.runs.first()?, class)))
+        };
+        let ((_, _, run), class) = firsts().min()?;
+        if may(class) {
+            return Some((class, run));
         }
+        // Its workers are busy, which others' need not be.
+        let mut others: Vec<(Place, &Class)> = firsts().filter(|(place, _)| place.2 != run).collect();
+        others.sort_unstable();
+        others.into_iter().find(|(_, class)| may(class)).map(|((_, _, run), class)| (class, run))
     }
 
     /// The first of a line is no longer in it, whatever comes of it.
@@ -160,7 +159,7 @@ impl Lines {
     }
 
     /// Puts every run that belongs to one worker into the line of the one that it belongs to now.
-    pub(super) fn pin_again(&mut self, pin: impl Fn(&Class, &Wish) -> Option<WorkerId>) {
+    pub(super) fn pin_again(&mut self, pin: impl Fn(&Class, &Wish) -> Option<Arc<str>>) {
         let sticky = self.wishes.iter().filter(|(_, wish)| wish.strategy == Strategy::Sticky);
         let mut runs: Vec<RunId> = sticky.map(|(run, _)| *run).collect();
         if runs.is_empty() {
@@ -193,6 +192,8 @@ impl Lines {
         for (class, line) in &mut self.lines {
             let now = fits(class);
             if std::mem::replace(&mut line.fits, now) != now {
+                // One that may go to no other worker has to know whether that one is here.
+                let limit = if class.pin.is_some() { line.runs.len() } else { limit };
                 changed.extend(line.runs.iter().take(limit).map(|(_, _, run)| (*run, now)));
             }
         }

@@ -6,6 +6,9 @@
 mod line;
 mod roster;
 mod route;
+mod spread;
+
+use std::sync::Arc;
 
 use punctual_core::Timestamp;
 use punctual_core::attempt::Order;
@@ -15,6 +18,7 @@ use punctual_core::job::Strategy;
 pub use line::{Class, Joining, Lines, Wish};
 pub use roster::{Held, Load, Present, Roster, Silence};
 use route::{Choice, Memories};
+pub use spread::Spread;
 
 /// Runs of one line that are told when no worker fits them any more, or one does again. Those behind them are told when
 /// they come to be first: nobody reads the reasons of a million.
@@ -25,6 +29,7 @@ pub struct Pool {
     pub line: Lines,
     pub roster: Roster,
     memories: Memories,
+    pub spread: Spread,
     /// The change of the roster that the lines were last looked at for.
     seen: u64,
     /// Live runs in the memory of all shards.
@@ -74,20 +79,39 @@ impl Pool {
             return None;
         }
         let roster = &self.roster;
-        let (class, run) = self.line.first(|class| roster.has_free(class))?;
+        let mut open = None;
+        let (class, run) = self.line.first(|class| match &class.pin {
+            // Without a walk for each: a broadcast makes as many lines as there are workers.
+            Some(pin) => {
+                open.get_or_insert_with(|| roster.names_open()).contains(&**pin) && roster.has_free(class)
+            }
+            None => roster.has_free(class),
+        })?;
         if !has_room(run.shard()) {
             return None;
         }
         let Choice { worker, passed_over } = match self.line.wish(run) {
             None => Choice { worker: roster.least_loaded(class)?, passed_over: false },
             Some(wish) => {
-                let fit = roster.fitting(class);
+                let mut fit = roster.fitting(class);
+                // One that looks for another worker than those it failed on has to have its choice.
+                if let Some(parent) = wish.parent.filter(|_| wish.avoid.is_empty()) {
+                    self.spread.thin_out(parent, &mut fit);
+                }
                 route::choose(wish.strategy, run, wish, &fit, self.memories.of(wish.job))?
             }
         };
         let class = class.clone();
         self.line.pop_first(&class);
         Some(Match { run, worker, passed_over })
+    }
+
+    /// The names of the workers that fit.
+    pub(crate) fn names_fitting(&self, class: &Class) -> Vec<Arc<str>> {
+        let mut names: Vec<Arc<str>> =
+            self.roster.fitting(class).iter().map(|worker| Arc::from(worker.id.name())).collect();
+        names.dedup();
+        names
     }
 
     /// Whether more runs wait than there are free slots: then some wait for an attempt to end.
@@ -106,6 +130,7 @@ impl Pool {
         self.line.forget(shard);
         self.roster.forget(shard);
         self.memories.forget(shard);
+        self.spread.forget(shard);
     }
 
     /// An attempt found running when its shard was loaded: it is in the hand of its worker, known or not.
@@ -115,9 +140,9 @@ impl Pool {
 }
 
 /// The worker that a sticky run belongs to, of those that fit.
-fn pin(roster: &Roster, class: &Class, wish: &Wish) -> Option<WorkerId> {
+fn pin(roster: &Roster, class: &Class, wish: &Wish) -> Option<Arc<str>> {
     let fit = roster.fitting(class);
-    route::belongs(wish.key, fit.iter()).map(|worker| worker.id.clone())
+    route::belongs(wish.key, fit.iter()).map(|worker| Arc::from(worker.id.name()))
 }
 
 #[cfg(test)]

@@ -292,6 +292,11 @@ impl Roster {
         self.each_present().any(|worker| worker.free > 0 && class.fits(worker.id, worker.announced))
     }
 
+    /// The names of the workers with a free slot.
+    pub(super) fn names_open(&self) -> FxHashSet<&str> {
+        self.each_present().filter(|worker| worker.free > 0).map(|worker| worker.id.name()).collect()
+    }
+
     /// The workers that fit, by name.
     pub(super) fn fitting(&self, class: &Class) -> Vec<Present<'_>> {
         let mut list = self.present();

@@ -75,7 +75,8 @@ pub(super) fn choose(
     let free = || fit.iter().filter(is_free);
     let all = || fit.iter();
     let (chosen, first) = match strategy {
-        Strategy::LeastLoaded => (least_loaded(free()), None),
+        // A broadcast has made its choice when it was split.
+        Strategy::LeastLoaded | Strategy::Broadcast => (least_loaded(free()), None),
         Strategy::LeastUtilised => (free().min_by_key(|worker| (utilisation(worker), worker.id)), None),
         Strategy::Local => {
             let local = free().filter(|worker| worker.announced.node_local);

@@ -9,10 +9,11 @@ use comfy_table::Cell;
 use punctual_client::RunQuery;
 use punctual_core::Timestamp;
 use punctual_core::ids::RunId;
+use punctual_core::limits::PAGE_MAX;
 use punctual_core::name::Name;
 use punctual_core::run::Status;
 use punctual_wire::job_file::{Noop, Process, Retry, Task};
-use punctual_wire::rest::{Again, Attempt, Event, Run, Submit};
+use punctual_wire::rest::{Again, Attempt, Child, Event, Run, Shard, Submit};
 use punctual_wire::text::Span;
 use punctual_wire::{Text, yaml};
 
@@ -88,12 +89,15 @@ pub(crate) struct Listing {
     /// In these states only, with commas between; also PENDING, RUNNING, COMPLETED, FAILED
     #[arg(long)]
     state: Option<String>,
-    /// Made by these only, with commas between: schedule, misfire, manual, submit, retry
+    /// Made by these only, with commas between: schedule, misfire, manual, submit, retry, parent
     #[arg(long)]
     trigger: Option<String>,
     /// Asked for under this key
     #[arg(long)]
     key: Option<String>,
+    /// Child runs of this one only, in the order of their indices
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["job", "trigger", "key", "since", "until"])]
+    parent: Option<RunId>,
     /// Created since: how long ago, or an instant
     #[arg(long, value_name = "SINCE")]
     since: Option<Since>,
@@ -194,9 +198,9 @@ impl SubmitArgs {
 
 impl Listing {
     pub(crate) fn of_job(job: Name, limit: usize, attempts: bool) -> Self {
-        let (state, trigger, key) = (None, None, None);
+        let (state, trigger, key, parent) = (None, None, None, None);
         let (since, until) = (None, None);
-        Listing { job: Some(job), state, trigger, key, since, until, limit, attempts, watch: false }
+        Listing { job: Some(job), state, trigger, key, parent, since, until, limit, attempts, watch: false }
     }
 
     async fn read(&self, session: &Session) -> Result<(Vec<Run>, bool), Failure> {
@@ -207,6 +211,7 @@ impl Listing {
             trigger: self.trigger.clone(),
             key: self.key.clone(),
             attempts: self.attempts.then_some(true),
+            parent: self.parent.map(Text),
             since: self.since.map(|since| Text(since.at(now))),
             until: self.until.map(|until| Text(until.at(now))),
             ..RunQuery::default()
@@ -326,8 +331,13 @@ fn late(run: &Run) -> Option<String> {
     run.lateness_ms.map(|millis| time::span(Duration::from_millis(millis)))
 }
 
+/// The job of a run; a child run says which part of it.
 fn job(run: &Run) -> String {
-    run.job.as_ref().map_or("-".to_owned(), ToString::to_string)
+    let name = run.job.as_ref().map_or("-".to_owned(), ToString::to_string);
+    match run.shard {
+        Some(Shard { index, total }) => format!("{name} [{index}/{total}]"),
+        None => name,
+    }
 }
 
 fn took(run: &Run) -> String {
@@ -351,7 +361,25 @@ fn result(run: &Run) -> String {
 async fn show(session: &Session, id: RunId, events: bool) -> Result<(), Failure> {
     let run = session.client.run(&session.namespace, id, true).await?;
     let bare = Run { events: run.events.clone().filter(|_| events), ..run.clone() };
+    let run = with_states(session, run).await?;
     session.output.show(&bare, |output| describe(output, &run))
+}
+
+/// A parent knows how its children ended; where the others are is asked for.
+async fn with_states(session: &Session, mut run: Run) -> Result<Run, Failure> {
+    let is_live = |child: &Child| child.state.is_none();
+    if run.children.iter().flatten().any(is_live) {
+        let query = RunQuery { parent: Some(run.id), limit: Some(PAGE_MAX), ..RunQuery::default() };
+        let listed = session.client.runs(&session.namespace, &query).await?.items;
+        for child in run.children.iter_mut().flatten().filter(|child| is_live(child)) {
+            if let Some(listed) = listed.iter().find(|listed| listed.id == child.run) {
+                child.state = Some(listed.state);
+                let name = |worker: &str| worker.split('@').next().unwrap_or_default().to_owned();
+                child.worker = listed.worker.as_deref().map(name).or(child.worker.take());
+            }
+        }
+    }
+    Ok(run)
 }
 
 pub(crate) fn describe(output: Output, run: &Run) -> String {
@@ -377,6 +405,8 @@ pub(crate) fn describe(output: Output, run: &Run) -> String {
         ("worker", run.worker.clone()),
         ("progress", run.progress.map(|percent| format!("{percent}%"))),
         ("key", run.key.clone()),
+        ("child of", run.parent.map(|parent| format!("run {parent}"))),
+        ("shard", run.shard.map(|Shard { index, total }| format!("{index} of {total}, counted from 0"))),
         ("retry of", run.retry_of.map(|run| run.to_string())),
         ("exit code", run.exit_code.map(|code| code.to_string())),
         ("error", run.error.clone()),
@@ -386,7 +416,21 @@ pub(crate) fn describe(output: Output, run: &Run) -> String {
     let attempts = run.attempts.as_deref().filter(|attempts| attempts.len() > 1);
     let attempts = attempts.map(|_| attempts_table(output, slice::from_ref(run)));
     let story = run.events.as_deref().filter(|events| !events.is_empty()).map(|events| story(output, events));
-    [Some(facts), attempts, story].into_iter().flatten().collect::<Vec<_>>().join("\n\n")
+    let children = run.children.as_deref().map(|children| children_table(output, children));
+    [Some(facts), children, attempts, story].into_iter().flatten().collect::<Vec<_>>().join("\n\n")
+}
+
+fn children_table(output: Output, children: &[Child]) -> String {
+    let mut table = output.table(&["CHILD", "RUN", "STATE", "WORKER"]);
+    for child in children {
+        table.add_row([
+            Cell::new(child.index),
+            Cell::new(child.run),
+            child.state.map_or_else(|| Cell::new("-"), |state| output.state(state.0)),
+            Cell::new(child.worker.as_deref().unwrap_or("-")),
+        ]);
+    }
+    text(table)
 }
 
 fn story(output: Output, events: &[Event]) -> String {

@@ -173,8 +173,9 @@ fn runs() -> Vec<Operation> {
             .query_of::<Instant>("since")
             .query_of::<Instant>("until")
             .query("attempts", &json!({ "type": "boolean" }))
+            .query_of::<schema::Id>("parent")
             .answers_a_page_of::<Run>()
-            .refuses(&[Code::NoSuchJob]),
+            .refuses(&[Code::NoSuchJob, Code::NoSuchRun]),
         starting(post(RUNS, "submit_run", "Submit a run without a job")).takes::<Submit>(),
         get(RUN, "show_run", "Show a run")
             .query("events", &json!({ "type": "boolean" }))

@@ -7,10 +7,10 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use punctual_core::Timestamp;
-use punctual_core::change::RunRecord;
+use punctual_core::change::{RunRecord, Want};
 use punctual_core::command::{Answer, Command, Refusal, RetryRun, Submit};
 use punctual_core::ids::RunId;
-use punctual_core::name::Name;
+use punctual_core::name::{Name, Namespace};
 use punctual_core::run::{self, Status};
 use punctual_store::RunFilter;
 use punctual_wire::Text;
@@ -38,6 +38,8 @@ pub(crate) struct Listing {
     after: Option<Text<RunId>>,
     /// With every attempt of each.
     attempts: Option<Text<bool>>,
+    /// The child runs of this one, in the order of their indices.
+    parent: Option<Text<RunId>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -52,6 +54,31 @@ pub(crate) async fn list(
     Asked(listing): Asked<Listing>,
 ) -> Result<Json<Page<Run>>, Failed> {
     let limit = page_limit(listing.limit)?;
+    let with_attempts = listing.attempts.is_some_and(|attempts| attempts.0);
+    let page = match listing.parent {
+        Some(Text(run)) => {
+            let children = children(&doors, &RunAt { namespace, run }, listing, limit).await?;
+            Page::cut(children, limit, |run| run.id.to_string())
+        }
+        None => {
+            let runs = matching(&doors, namespace, listing, limit).await?;
+            Page::cut(runs, limit, |run| run.id.to_string())
+        }
+    };
+    let item = |run: &Arc<run::Run>| {
+        let listed = Run::listed(run);
+        Run { attempts: with_attempts.then(|| Attempt::all(run)), ..listed }
+    };
+    Ok(Json(Page { items: page.items.iter().map(item).collect(), next: page.next }))
+}
+
+/// One more than the page holds: the extra run is how we know that there is a next page.
+async fn matching(
+    doors: &Doors,
+    namespace: Namespace,
+    listing: Listing,
+    limit: usize,
+) -> Result<Vec<Arc<run::Run>>, Failed> {
     let job = match listing.job {
         Some(name) => Some(doors.find_job(&namespace, &name).await?.id),
         None => None,
@@ -67,14 +94,44 @@ pub(crate) async fn list(
         oldest_first: false,
     };
     let after = listing.after.map(|after| after.0);
-    let runs = doors.handle.store().runs(&filter, after, limit + 1).await?;
-    let page = Page::cut(runs, limit, |run| run.id.to_string());
-    let with_attempts = listing.attempts.is_some_and(|attempts| attempts.0);
-    let item = |run: &Arc<run::Run>| {
-        let listed = Run::listed(run);
-        Run { attempts: with_attempts.then(|| Attempt::all(run)), ..listed }
-    };
-    Ok(Json(Page { items: page.items.iter().map(item).collect(), next: page.next }))
+    Ok(doors.handle.store().runs(&filter, after, limit + 1).await?)
+}
+
+/// The children of a run, one more than the page holds. Its own row names them, so they are read by their ids.
+async fn children(
+    doors: &Doors,
+    parent: &RunAt,
+    listing: Listing,
+    limit: usize,
+) -> Result<Vec<Arc<run::Run>>, Failed> {
+    if listing.job.is_some()
+        || listing.trigger.is_some()
+        || listing.key.is_some()
+        || listing.since.is_some()
+        || listing.until.is_some()
+    {
+        let message = "goes with `state`, `limit`, `after` and `attempts`; leave the others out";
+        return Err(Problem::parameter("parent", message).into());
+    }
+    let wanted = listing.state.as_deref().map(statuses).transpose()?;
+    let record = doors.find_run(parent).await?;
+    let after = listing.after.map_or(RunId(-1), |after| after.0);
+    let ids: Vec<RunId> =
+        record.run.children().iter().map(|child| child.run).filter(|run| *run > after).collect();
+    let mut children = Vec::new();
+    for ids in ids.chunks(limit + 1) {
+        let wants = ids.iter().map(|run| (run.shard(), Want::Run(*run))).collect();
+        let mut found = doors.handle.store().fetch(wants).await?.runs;
+        found.sort_by_key(|record| record.run.id);
+        let runs = found.into_iter().map(|record| record.run);
+        children
+            .extend(runs.filter(|run| wanted.as_ref().is_none_or(|wanted| wanted.contains(&run.status()))));
+        if children.len() > limit {
+            break;
+        }
+    }
+    children.truncate(limit + 1);
+    Ok(children)
 }
 
 fn triggers(words: &str) -> Result<Vec<run::Trigger>, Failed> {

@@ -165,8 +165,11 @@ fn tag_asked(command: &Command) -> Option<Arc<str>> {
     }
 }
 
-/// Who asked for a run; none: a schedule did.
+/// Who asked for a run; none: a schedule or a parent did.
 fn tag_of(run: &Run) -> Option<Arc<str>> {
+    if run.parent().is_some() {
+        return None;
+    }
     match (&run.params, &run.origin) {
         (Some(params), _) => Some(Arc::clone(&params.0)),
         (None, Origin::AdHoc(definition)) => Some(Arc::from(definition.description.as_str())),

@@ -104,7 +104,7 @@ impl Jobs {
     /// At no moment does the store hold two running attempts of a job that forbids it.
     pub(super) fn overlap(&self, runs: &Runs) -> Verdict {
         let mut running: FxHashMap<JobId, RunId> = FxHashMap::default();
-        for run in runs.live().filter(|run| run.status() == Status::Running) {
+        for run in runs.live().filter(|run| run.status() == Status::Running && run.parent().is_none()) {
             let Some(job) =
                 run.job().filter(|job| self.rows.contains_key(job) && !self.lenient.contains(job))
             else {
@@ -121,7 +121,7 @@ impl Jobs {
     /// that wait already. A dead letter that is replayed waits whatever the policy.
     pub(super) fn held(&self, runs: &Runs) -> Verdict {
         let mut held: FxHashMap<JobId, RunId> = FxHashMap::default();
-        for run in runs.live().filter(|run| run.retry_of.is_none()) {
+        for run in runs.live().filter(|run| run.retry_of.is_none() && run.parent().is_none()) {
             let (State::Waiting { wait: Wait::Overlap | Wait::Limit }, Some(id)) = (&run.state, run.job())
             else {
                 continue;

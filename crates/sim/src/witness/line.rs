@@ -6,17 +6,20 @@ use punctual_core::Timestamp;
 use punctual_core::change::{Batch, Change, Row};
 use punctual_core::run::{Entry, Run, State, What};
 
+use super::jobs::Jobs;
 use super::runs::Runs;
 use super::{Seen, Verdict};
 
-pub(super) fn check(batch: &Batch, runs: &Runs, seen: &mut Seen) -> Verdict {
+pub(super) fn check(batch: &Batch, runs: &Runs, jobs: &Jobs, seen: &mut Seen) -> Verdict {
     for (_, change) in batch.changes.iter() {
         let (Change::Insert(Row::Run(run)) | Change::Update(Row::Run(run))) = change else { continue };
         let Some((since, assigned)) = chosen(run) else { continue };
         let mut alone = true;
         for other in runs.live_of(batch.shard) {
             let State::Ready { since: waits_since } = other.state else { continue };
-            if waits_since >= assigned {
+            // A broadcast that found no worker waits for all of them, and not for a slot.
+            let splits = jobs.definition_of(other).is_some_and(|definition| definition.route.splits());
+            if waits_since >= assigned || (splits && other.parent().is_none()) {
                 continue;
             }
             alone = false;

@@ -47,7 +47,7 @@ impl Witness {
         self.keys.landed(batch, &born, &self.runs, seen)?;
         self.letters.landed(batch, &self.jobs, &self.asks, seen)?;
         self.asks.landed(batch, &born)?;
-        line::check(batch, &self.runs, seen)
+        line::check(batch, &self.runs, &self.jobs, seen)
     }
 
     /// All batches of a transaction have landed.

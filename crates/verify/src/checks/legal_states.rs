@@ -9,7 +9,7 @@ use crate::history::{EventRecord, RunRecord};
 use Status::{Cancelled, Failed, Ready, Running, Skipped, Succeeded, TimedOut, Waiting};
 
 /// The diagram in `core::run`, arrow by arrow: where from, by what, where to.
-const ARROWS: [(Option<Status>, &str, Status); 20] = [
+const ARROWS: [(Option<Status>, &str, Status); 22] = [
     (None, "created", Waiting),
     (Some(Waiting), "due", Ready),
     (Some(Waiting), "held", Waiting),
@@ -19,6 +19,8 @@ const ARROWS: [(Option<Status>, &str, Status); 20] = [
     (Some(Waiting), "cancel_asked", Cancelled),
     (Some(Ready), "cancel_asked", Cancelled),
     (Some(Ready), "assigned", Running),
+    (Some(Ready), "split", Running),
+    (Some(Ready), "worker_gone", Failed),
     (Some(Running), "cancel_asked", Running),
     (Some(Running), "ended", Succeeded),
     (Some(Running), "ended", Failed),
@@ -95,9 +97,9 @@ mod tests {
 
     use proptest::prelude::*;
     use punctual_core::attempt::{End, Outcome};
-    use punctual_core::ids::{Epoch, WorkerId};
+    use punctual_core::ids::{Epoch, RunId, WorkerId};
     use punctual_core::job::Definition;
-    use punctual_core::run::{Cause, Entry, Event, Reason, Run, Wait, What};
+    use punctual_core::run::{Cause, Child, Entry, Event, Kin, Part, Reason, Run, Wait, What};
 
     use super::*;
     use crate::checks::Check;
@@ -160,7 +162,7 @@ mod tests {
     }
 
     /// Everything that can happen to a run, whether core lets it or not.
-    const KINDS: u8 = 11;
+    const KINDS: u8 = 14;
 
     fn event(kind: u8, run: &Run, now: i64) -> Event {
         let token = run.token;
@@ -176,6 +178,9 @@ mod tests {
             7 => Event::Lost { token },
             8 => Event::PassedOver,
             9 => Event::Declined { token },
+            11 => Event::Split(vec![Child { run: RunId(7), worker: None, ended: Some(Succeeded) }]),
+            12 => Event::Joined,
+            13 => Event::WorkerGone,
             _ => Event::Skipped(Reason::Overlap),
         }
     }
@@ -207,6 +212,10 @@ mod tests {
             let mut story = story_of(attempts, at_most_once);
             let definition = Arc::clone(&story.job.definition);
             explore(story.planned(10), &definition, 4, &mut taken);
+            let worker = Some(Arc::from("w"));
+            let kin = Kin::Child { parent: RunId(1), part: Part::default(), worker };
+            let child = Run { kin: Some(Box::new(kin)), ..story.planned(10).clone() };
+            explore(&child, &definition, 2, &mut taken);
         }
         for (from, what, to) in ARROWS {
             let is_it =

@@ -12,6 +12,7 @@ mod legal_states;
 mod one_result;
 mod at_most_once;
 mod overlap;
+mod family;
 mod ended;
 mod accounted;
 mod not_vacuous;
@@ -36,6 +37,7 @@ pub enum Check {
     OneResult,
     AtMostOnce,
     Overlap,
+    Family,
     Ended,
     Accounted,
     NotVacuous,
@@ -44,7 +46,7 @@ pub enum Check {
 /// What a check is, in one place: its name, what it counts, what it does.
 type Entry = (Check, &'static str, &'static str, fn(&mut Sheet<'_>));
 
-const CHECKS: [Entry; 11] = [
+const CHECKS: [Entry; 12] = [
     (Check::NeverTwice, "never twice", "fires", never_twice::check),
     (Check::NeverEarly, "never early", "starts", never_early::check),
     (Check::NeverLost, "never lost", "due times", never_lost::check),
@@ -53,13 +55,14 @@ const CHECKS: [Entry; 11] = [
     (Check::OneResult, "one result", "results", one_result::check),
     (Check::AtMostOnce, "at most once", "runs that may start once", at_most_once::check),
     (Check::Overlap, "overlap", "attempts of jobs that limit them", overlap::check),
+    (Check::Family, "family", "child runs", family::check),
     (Check::Ended, "ended", "runs that had to end", ended::check),
     (Check::Accounted, "accounted", "runs", accounted::check),
     (Check::NotVacuous, "not vacuous", "runs", not_vacuous::check),
 ];
 
 impl Check {
-    pub const ALL: [Check; 11] = [
+    pub const ALL: [Check; 12] = [
         Check::NeverTwice,
         Check::NeverEarly,
         Check::NeverLost,
@@ -68,6 +71,7 @@ impl Check {
         Check::OneResult,
         Check::AtMostOnce,
         Check::Overlap,
+        Check::Family,
         Check::Ended,
         Check::Accounted,
         Check::NotVacuous,

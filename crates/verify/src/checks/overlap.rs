@@ -2,7 +2,8 @@
 //! time, and never more than `limits.running` allow.
 //!
 //! An attempt is in hand from its start until the run leaves `running`, because a cancelled one keeps its
-//! place until its worker has reported.
+//! place until its worker has reported. A run that is split counts as one, from its split to its end; its children may
+//! be as many at a time as `limits.running` allow.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -16,9 +17,12 @@ use crate::history::{EventRecord, RunRecord};
 
 pub(super) fn check(sheet: &mut Sheet<'_>) {
     let history = sheet.history;
-    let mut attempts: BTreeMap<JobId, Vec<Attempt<'_>>> = BTreeMap::new();
+    let mut attempts: BTreeMap<(JobId, bool), Vec<Attempt<'_>>> = BTreeMap::new();
     for (job, run) in runs_with_jobs(history) {
-        attempts.entry(job).or_default().extend(attempts_of(run, history.events_of(run.id)));
+        attempts
+            .entry((job, run.parent.is_some()))
+            .or_default()
+            .extend(attempts_of(run, history.events_of(run.id)));
     }
     for mut attempts in attempts.into_values() {
         // While engine time stands still many begin and end in one instant: those that ended in it come first.
@@ -35,7 +39,7 @@ struct Attempt<'a> {
 }
 
 fn attempts_of<'a>(run: &'a RunRecord, events: &'a [EventRecord]) -> impl Iterator<Item = Attempt<'a>> {
-    events.iter().enumerate().filter(|(_, event)| event.starts()).map(move |(place, event)| {
+    events.iter().enumerate().filter(|(_, event)| event.begins()).map(move |(place, event)| {
         let end = events[place..].iter().find(|later| later.to != Status::Running);
         Attempt { run, start: event.at, end: end.map_or(Timestamp::MAX, |end| end.at) }
     })
@@ -105,6 +109,27 @@ mod tests {
     fn a_limit_counts_what_is_in_hand() {
         side_by_side(Overlap::Allow, Some(1)).breaks(Check::Overlap, "1 may run at once");
         side_by_side(Overlap::Allow, Some(2)).holds();
+    }
+
+    #[test]
+    fn a_split_run_counts_as_one_and_its_children_by_the_limit() {
+        let split = |running_max, overlap| {
+            let mut story = Story::every_ten_seconds();
+            story.edit(|definition| {
+                definition.route.shards = Some(3);
+                definition.running_max = running_max;
+                definition.overlap = overlap;
+            });
+            story.fire_split(10, 3).fire_split(20, 3);
+            story
+        };
+        split(None, Overlap::Skip).holds();
+        split(Some(3), Overlap::Skip).holds();
+        split(Some(2), Overlap::Allow).breaks(Check::Overlap, "2 may run at once");
+        let mut story = split(None, Overlap::Skip);
+        story.runs[0].finished_at = Some(at(25));
+        story.runs[0].entries.last_mut().unwrap().at = at(25);
+        story.breaks(Check::Overlap, "1 may run at once");
     }
 
     #[test]

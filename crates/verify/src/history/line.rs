@@ -75,6 +75,10 @@ struct RunLine {
     #[serde(default, deserialize_with = "maybe_written")]
     finished_at: Option<Timestamp>,
     attempt: u32,
+    #[serde(default, deserialize_with = "maybe_written")]
+    parent: Option<RunId>,
+    #[serde(default)]
+    step: Option<Box<str>>,
 }
 
 #[derive(Deserialize)]
@@ -165,6 +169,8 @@ impl From<RunLine> for RunRecord {
             started_at: line.started_at,
             finished_at: line.finished_at,
             attempt: line.attempt,
+            parent: line.parent,
+            step: line.step,
             at_most_once: None,
         }
     }
@@ -285,7 +291,7 @@ mod tests {
         let report = history.check(&Options { still: true, ..Options::default() });
         assert!(report.is_ok(), "{report}");
         assert!(report.checked.iter().all(|checked| {
-            checked.looked_at > 0 || matches!(checked.check, Check::AtMostOnce | Check::Ended)
+            checked.looked_at > 0 || matches!(checked.check, Check::AtMostOnce | Check::Ended | Check::Family)
         }));
     }
 

@@ -144,9 +144,13 @@ impl History {
     /// for runs that still wait, so the loosest revision since the run was made is the one to hold it to.
     pub(crate) fn at_once_max(&self, run: &RunRecord) -> Option<u32> {
         let job = self.job_of(run)?;
-        let mut loosest = job.rules.at_once_max()?;
+        let most = |rules: &Rules| match run.parent {
+            Some(_) => rules.running_max,
+            None => rules.at_once_max(),
+        };
+        let mut loosest = most(&job.rules)?;
         for revision in run.revision..job.revision {
-            loosest = loosest.max(self.revisions.get(&(job.id, revision))?.at_once_max()?);
+            loosest = loosest.max(most(self.revisions.get(&(job.id, revision))?)?);
         }
         Some(loosest)
     }

@@ -24,6 +24,9 @@ pub struct RunRecord {
     pub finished_at: Option<Timestamp>,
     /// Attempts begun so far.
     pub attempt: u32,
+    /// The run that it is a child of, and which of its children.
+    pub parent: Option<RunId>,
+    pub step: Option<Box<str>>,
     /// What the run's own definition says; an export does not carry it.
     pub at_most_once: Option<bool>,
 }
@@ -87,8 +90,13 @@ pub struct StatsRecord {
 }
 
 impl EventRecord {
-    /// An attempt starts here. (A running run that is asked to stop stays running: that is no start.)
+    /// An attempt starts here. A run that is split runs too, in its children: it has no attempts.
     pub fn starts(&self) -> bool {
+        self.begins() && self.what.as_deref() != Some("split")
+    }
+
+    /// It begins to run. (A running run that is asked to stop stays running: that is no beginning.)
+    pub fn begins(&self) -> bool {
         self.to == Status::Running && self.from != Some(Status::Running)
     }
 
@@ -117,7 +125,7 @@ impl From<Trigger> for Lane {
     fn from(trigger: Trigger) -> Lane {
         match trigger {
             Trigger::Schedule | Trigger::Misfire => Lane::Schedule,
-            Trigger::Manual | Trigger::Submit | Trigger::Retry => Lane::Own,
+            Trigger::Manual | Trigger::Submit | Trigger::Retry | Trigger::Parent => Lane::Own,
         }
     }
 }
@@ -142,6 +150,8 @@ impl From<&Run> for RunRecord {
             started_at: run.started_at,
             finished_at: run.finished_at,
             attempt: run.attempt,
+            parent: run.parent(),
+            step: run.parent().map(|_| run.part().index.to_string().into()),
             at_most_once,
         }
     }

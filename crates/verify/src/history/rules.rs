@@ -16,6 +16,8 @@ pub struct Rules {
     pub schedules: Vec<Schedule>,
     pub overlap: Overlap,
     pub running_max: Option<u32>,
+    /// Its runs go on in child runs, which `running_max` counts.
+    pub splits: bool,
     pub at_most_once: bool,
     pub keep: Keep,
 }
@@ -24,6 +26,7 @@ impl Rules {
     /// How many attempts of the job may run at one moment; none: any number.
     pub fn at_once_max(&self) -> Option<u32> {
         match self.overlap {
+            Overlap::Allow if self.splits => None,
             Overlap::Allow => self.running_max,
             Overlap::Skip | Overlap::Queue | Overlap::QueueOne | Overlap::Replace => Some(1),
         }
@@ -47,6 +50,7 @@ impl Rules {
             schedules: schedules.collect::<Result<_, _>>()?,
             overlap: written.overlap.map_or(Ok(Overlap::Skip), |text| read_overlap(&text))?,
             running_max: written.limits.and_then(|limits| limits.running),
+            splits: written.route.is_some_and(|route| route.splits()),
             at_most_once: written.at_most_once.unwrap_or(false),
             keep: written.keep.map_or_else(Keep::default, WrittenKeep::read),
         })
@@ -59,6 +63,7 @@ impl From<&Definition> for Rules {
             schedules: definition.schedules.clone(),
             overlap: definition.overlap,
             running_max: definition.running_max,
+            splits: definition.route.splits(),
             at_most_once: definition.at_most_once,
             keep: definition.keep.clone(),
         }
@@ -71,6 +76,7 @@ struct Written {
     schedule: Option<OneOrMany>,
     overlap: Option<String>,
     limits: Option<WrittenLimits>,
+    route: Option<WrittenRoute>,
     at_most_once: Option<bool>,
     keep: Option<WrittenKeep>,
     /// As the job carries them: an export says with each job which days its due times come from.
@@ -115,6 +121,18 @@ struct WrittenSchedule {
 #[derive(Deserialize)]
 struct WrittenLimits {
     running: Option<u32>,
+}
+
+#[derive(Deserialize)]
+struct WrittenRoute {
+    strategy: Option<String>,
+    shards: Option<u32>,
+}
+
+impl WrittenRoute {
+    fn splits(&self) -> bool {
+        self.shards.is_some() || self.strategy.as_deref() == Some("broadcast")
+    }
 }
 
 #[derive(Deserialize)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use punctual_core::attempt::{Assignment, Order};
 use punctual_core::job::Definition;
 use punctual_core::limits::{DURATION_MAX, KEY_BYTES_MAX, PARAMS_BYTES_MAX};
-use punctual_core::run::{Cause, Trigger};
+use punctual_core::run::{Cause, Part, Trigger};
 use punctual_core::task::Params;
 
 use super::Malformed;
@@ -55,6 +55,7 @@ impl OrderWriter {
             Trigger::Manual => v1::Trigger::Manual,
             Trigger::Submit => v1::Trigger::Submit,
             Trigger::Retry => v1::Trigger::Retry,
+            Trigger::Parent => v1::Trigger::Parent,
         };
         v1::Assignment {
             attempt: Some(attempt(given.run, given.token)),
@@ -69,6 +70,8 @@ impl OrderWriter {
             params: given.params.0.as_ref().to_owned(),
             lease_ms: u64::try_from(given.lease.as_millis()).unwrap_or(u64::MAX),
             again: given.again,
+            shard: (given.part != Part::default())
+                .then_some(v1::Shard { index: given.part.index, total: given.part.total }),
         }
     }
 
@@ -130,6 +133,7 @@ impl OrderReader {
             v1::Trigger::Manual => Trigger::Manual,
             v1::Trigger::Submit => Trigger::Submit,
             v1::Trigger::Retry => Trigger::Retry,
+            v1::Trigger::Parent => Trigger::Parent,
             v1::Trigger::Unspecified => return Err(Malformed::missing("trigger")),
         };
         let (run, token) = read_attempt(given.attempt)?;
@@ -157,6 +161,7 @@ impl OrderReader {
             due: read_instant("due", given.due)?,
             definition: self.definition(given.task)?,
             params: Params(given.params.into()),
+            part: given.shard.map(|v1::Shard { index, total }| Part { index, total }).unwrap_or_default(),
             lease,
             again: given.again,
         })

@@ -14,7 +14,7 @@ use punctual_core::job::Definition;
 use punctual_core::limits::WORKER_SLOTS_MAX;
 use punctual_core::log::{Chunk, Stream};
 use punctual_core::name::Namespace;
-use punctual_core::run::{Cause, Trigger};
+use punctual_core::run::{Cause, Part, Trigger};
 use punctual_core::task::{Kind, Params, Process, Task};
 use punctual_core::worker::Announcement;
 
@@ -71,12 +71,14 @@ fn assignments() -> impl Strategy<Value = Assignment> {
         Just(Trigger::Misfire),
         Just(Trigger::Manual),
         Just(Trigger::Submit),
-        Just(Trigger::Retry)
+        Just(Trigger::Retry),
+        Just(Trigger::Parent)
     ];
     let job = option::of(("[a-z]{1,9}", any::<u32>()));
-    let rest = (instants(), tasks(), "\\{\"a\":[0-9]{1,3}\\}", 0u64..1_000_000, any::<bool>());
+    let part = (any::<u32>(), any::<u32>()).prop_map(|(index, total)| Part { index, total });
+    let rest = (instants(), tasks(), "\\{\"a\":[0-9]{1,3}\\}", 0u64..1_000_000, any::<bool>(), part);
     (attempts(), any::<u32>(), job, trigger, option::of(".{0,20}"), rest).prop_map(
-        |((run, token), attempt, job, trigger, key, (due, task, params, lease, again))| Assignment {
+        |((run, token), attempt, job, trigger, key, (due, task, params, lease, again, part))| Assignment {
             run,
             token,
             attempt,
@@ -88,6 +90,7 @@ fn assignments() -> impl Strategy<Value = Assignment> {
             due,
             definition: Arc::new(Definition::of(task)),
             params: Params(params.into()),
+            part,
             lease: Duration::from_millis(lease),
             again,
         },

@@ -23,7 +23,8 @@ words!(
         LeastRecentlyUsed,
         LeastFrequentlyUsed,
         Failover,
-        Local
+        Local,
+        Broadcast
     }
 );
 
@@ -36,6 +37,9 @@ pub struct Route {
     pub selector: Option<BTreeMap<String, String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// Into how many child runs each run is split; `PUNCTUAL_SHARD_INDEX` and `PUNCTUAL_SHARD_TOTAL` tell them apart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shards: Option<u32>,
 }
 
 impl Route {
@@ -44,11 +48,13 @@ impl Route {
             strategy: self.strategy.map(Into::into).unwrap_or_default(),
             selector: Arc::new(self.selector.unwrap_or_default()),
             key: self.key,
+            shards: self.shards,
         }
     }
 
     pub(super) fn of(route: &rule::Route) -> Route {
         let selector = (!route.selector.is_empty()).then(|| (*route.selector).clone());
-        Route { strategy: Some(route.strategy.into()), selector, key: route.key.clone() }
+        let (key, shards) = (route.key.clone(), route.shards);
+        Route { strategy: Some(route.strategy.into()), selector, key, shards }
     }
 }

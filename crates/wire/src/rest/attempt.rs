@@ -131,7 +131,8 @@ fn left_by(run: &Run, index: usize) -> Left<'_> {
 
 /// When a run was first begun: by its own word, else when it was handed out; none: it was not yet.
 pub(super) fn first_start(run: &Run) -> Option<Timestamp> {
-    let assigned = run.entries.iter().find(|entry| entry.what == What::Assigned)?;
+    // One that was split was begun then.
+    let assigned = run.entries.iter().find(|entry| matches!(entry.what, What::Assigned | What::Split))?;
     Some(left_by(run, 0).started_at.filter(|at| *at >= assigned.at).unwrap_or(assigned.at))
 }
 

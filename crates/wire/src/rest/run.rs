@@ -6,7 +6,7 @@ use punctual_core::cut::keep_end;
 use punctual_core::ids::{RunId, Token};
 use punctual_core::limits::LISTED_OUTPUT_BYTES_MAX;
 use punctual_core::name::{Name, Namespace};
-use punctual_core::run::{self as rule, Origin, Status};
+use punctual_core::run::{self as rule, Kin, Origin, Status};
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 use utoipa::ToSchema;
@@ -42,12 +42,19 @@ pub struct Run {
     pub key: Option<String>,
     #[schema(value_type = Option<schema::Id>)]
     pub parent: Option<Text<RunId>>,
+    /// Which of its parent's children it is.
     pub step: Option<String>,
     #[schema(value_type = Option<schema::Id>)]
     pub retry_of: Option<Text<RunId>>,
     /// How long after its due time it was first begun; null: it was not yet.
     #[serde(default)]
     pub lateness_ms: Option<u64>,
+    /// Which part of a split run it is; only in child runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<Shard>,
+    /// The child runs that it was split into; only where a run is shown by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub children: Option<Vec<Child>>,
     /// Only where they were asked for, and where a run is shown by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts: Option<Vec<Attempt>>,
@@ -64,6 +71,27 @@ pub enum Trigger {
     Manual,
     Submit,
     Retry,
+    Parent,
+}
+
+/// One of the equal parts that a run was split into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Shard {
+    /// From 0.
+    pub index: u32,
+    pub total: u32,
+}
+
+/// What a run knows of one that it was split into.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Child {
+    pub index: u32,
+    #[schema(value_type = schema::Id)]
+    pub run: Text<RunId>,
+    /// The name of the worker that it is meant for or, once it has ended, that had it last.
+    pub worker: Option<String>,
+    /// How it ended; null: it has not yet.
+    pub state: Option<State>,
 }
 
 /// One change of a run. `seq` counts from 1 without gaps.
@@ -164,10 +192,12 @@ impl From<&rule::Run> for Run {
             },
             progress: run.progress,
             key: run.key.as_deref().map(str::to_owned),
-            parent: None,
-            step: None,
+            parent: run.parent().map(Text),
+            step: run.parent().map(|_| run.part().index.to_string()),
             retry_of: run.retry_of.map(Text),
             lateness_ms: attempt::lateness_ms(run),
+            shard: Shard::of(run),
+            children: None,
             attempts: None,
             events: None,
         }
@@ -185,7 +215,8 @@ impl Run {
     }
 
     pub fn with_attempts(run: &rule::Run) -> Run {
-        Run { attempts: Some(Attempt::all(run)), ..Run::from(run) }
+        let children = (!run.children().is_empty()).then(|| Child::all(run));
+        Run { attempts: Some(Attempt::all(run)), children, ..Run::from(run) }
     }
 
     /// The run as one of a page: a long output is cut to its end.
@@ -193,6 +224,27 @@ impl Run {
         let mut listed = Run::from(run);
         listed.output = listed.output.map(|output| keep_end(&output, LISTED_OUTPUT_BYTES_MAX).into_owned());
         listed
+    }
+}
+
+impl Shard {
+    fn of(run: &rule::Run) -> Option<Shard> {
+        match run.kin.as_deref() {
+            Some(Kin::Child { part, .. }) => Some(Shard { index: part.index, total: part.total }),
+            _ => None,
+        }
+    }
+}
+
+impl Child {
+    fn all(run: &rule::Run) -> Vec<Child> {
+        let child = |(child, index): (&rule::Child, u32)| Child {
+            index,
+            run: Text(child.run),
+            worker: child.worker.as_deref().map(str::to_owned),
+            state: child.ended.map(State),
+        };
+        run.children().iter().zip(0..).map(child).collect()
     }
 }
 
@@ -219,8 +271,14 @@ impl Event {
 }
 
 impl Trigger {
-    pub const ALL: [Trigger; 5] =
-        [Trigger::Schedule, Trigger::Misfire, Trigger::Manual, Trigger::Submit, Trigger::Retry];
+    pub const ALL: [Trigger; 6] = [
+        Trigger::Schedule,
+        Trigger::Misfire,
+        Trigger::Manual,
+        Trigger::Submit,
+        Trigger::Retry,
+        Trigger::Parent,
+    ];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -229,6 +287,7 @@ impl Trigger {
             Trigger::Manual => "manual",
             Trigger::Submit => "submit",
             Trigger::Retry => "retry",
+            Trigger::Parent => "parent",
         }
     }
 
@@ -245,6 +304,7 @@ impl From<Trigger> for rule::Trigger {
             Trigger::Manual => rule::Trigger::Manual,
             Trigger::Submit => rule::Trigger::Submit,
             Trigger::Retry => rule::Trigger::Retry,
+            Trigger::Parent => rule::Trigger::Parent,
         }
     }
 }
@@ -257,6 +317,7 @@ impl From<rule::Trigger> for Trigger {
             rule::Trigger::Manual => Trigger::Manual,
             rule::Trigger::Submit => Trigger::Submit,
             rule::Trigger::Retry => Trigger::Retry,
+            rule::Trigger::Parent => Trigger::Parent,
         }
     }
 }
@@ -297,7 +358,7 @@ mod tests {
         let json = serde_json::to_value(&run).unwrap();
         let mut fields: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
         // Beyond the promise, or only where they were asked for.
-        fields.retain(|field| !["lateness_ms", "attempts", "events"].contains(field));
+        fields.retain(|field| !["lateness_ms", "attempts", "events", "children", "shard"].contains(field));
         fields.sort_unstable();
         let mut promised = "id, namespace, job, revision, trigger, state, due_at, created_at, started_at, \
             finished_at, attempt, worker, exit_code, output, error, reason, progress, key, parent, step, retry_of"
@@ -308,6 +369,21 @@ mod tests {
         assert_eq!(json["id"], "9007199254740993");
         assert_eq!(json["due_at"], "2027-01-15T08:00:00.000Z");
         assert_eq!(serde_json::from_value::<Run>(json).unwrap(), run);
+    }
+
+    #[test]
+    fn a_child_names_its_parent_and_a_parent_its_children() {
+        let kin = Kin::Child { parent: RunId(7), part: rule::Part { index: 2, total: 4 }, worker: None };
+        let child = Run::from(&rule::Run { kin: Some(Box::new(kin)), ..running() });
+        assert_eq!((child.parent, child.step.as_deref()), (Some(Text(RunId(7))), Some("2")));
+        assert_eq!(child.shard, Some(Shard { index: 2, total: 4 }));
+
+        let known = rule::Child { run: RunId(8), worker: Some("w1".into()), ended: Some(Status::Failed) };
+        let run = rule::Run { kin: Some(Box::new(Kin::Parent(vec![known]))), ..running() };
+        let children = Run::with_attempts(&run).children.unwrap();
+        let json = serde_json::json!([{ "index": 0, "run": "8", "worker": "w1", "state": "failed" }]);
+        assert_eq!(serde_json::to_value(children).unwrap(), json);
+        assert_eq!((Run::from(&run).parent, Run::from(&run).shard), (None, None));
     }
 
     #[test]

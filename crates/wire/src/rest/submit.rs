@@ -97,6 +97,7 @@ impl Submit {
         definition.description = self.description.unwrap_or_default();
         definition.unique = self.unique.map(Unique::into_core).transpose()?;
         definition.check()?;
+        definition.check_alone()?;
         // A run without a job bears its key itself: what a job would ask of every fire is asked once.
         let unique = definition.unique.take();
         let key = match (unique, key(self.key, header)?) {
@@ -217,6 +218,15 @@ mod tests {
             (r#"{"task":{"noop":{}},"key":"a","unique":{"key":"b"}}"#.to_owned(), "unique"),
             (r#"{"task":{"noop":{}},"unique":{"for":"1h"}}"#.to_owned(), "unique.key"),
             (format!(r#"{{"task":{{"noop":{{}}}},"key":"{long}"}}"#), "key"),
+            (r#"{"task":{"noop":{}},"route":{"shards":0}}"#.to_owned(), "route.shards"),
+            (r#"{"task":{"noop":{}},"route":{"shards":-1}}"#.to_owned(), "route.shards"),
+            (
+                r#"{"task":{"noop":{}},"route":{"shards":2,"strategy":"broadcast"}}"#.to_owned(),
+                "route.shards",
+            ),
+            (r#"{"task":{"noop":{}},"route":{"shards":2,"strategy":"sticky"}}"#.to_owned(), "route.shards"),
+            (r#"{"task":{"noop":{}},"route":{"strategy":"broadcast","key":"k"}}"#.to_owned(), "route.key"),
+            (format!(r#"{{"task":{{"shell":"{}"}},"route":{{"shards":2}}}}"#, "x".repeat(40_000)), "task"),
             (r#"{"task":{"noop":{}},"retry":{"attempts":2},"at_most_once":true}"#.to_owned(), "at_most_once"),
         ];
         for (body, field) in rows {

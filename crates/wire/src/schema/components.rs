@@ -22,7 +22,7 @@ const CALENDAR_BODY: &str = "CalendarBody";
 const JOB_PATCH: &str = "JobPatch";
 
 /// A number or a length that a field may have at most or at least: schema, field, rule, value.
-pub(super) const BOUNDS: [(&str, &str, &str, usize); 32] = [
+pub(super) const BOUNDS: [(&str, &str, &str, usize); 34] = [
     ("JobFile", "description", "maxLength", limits::DESCRIPTION_BYTES_MAX),
     ("JobFile", "priority", "maximum", limits::PRIORITY_MAX as usize),
     ("Submit", "description", "maxLength", limits::DESCRIPTION_BYTES_MAX),
@@ -40,6 +40,8 @@ pub(super) const BOUNDS: [(&str, &str, &str, usize); 32] = [
     ("Schedule", "max_runs", "minimum", 1),
     ("Schedule", "cron", "maxLength", EXPRESSION_MAX),
     ("Schedule", "timezone", "maxLength", ZONE_MAX),
+    ("Route", "shards", "minimum", 1),
+    ("Route", "shards", "maximum", limits::CHILDREN_MAX as usize),
     ("Process", "command", "minItems", 1),
     ("Http", "url", "maxLength", limits::URL_BYTES_MAX),
     ("Http", "redirects", "maximum", HTTP_REDIRECTS_MAX as usize),

@@ -66,6 +66,8 @@ fn environment(process: &Process, assignment: &Assignment, mark: &str) -> Vec<(O
     if let Some(job) = &assignment.job {
         say("PUNCTUAL_JOB", job.to_string());
     }
+    say("PUNCTUAL_SHARD_INDEX", assignment.part.index.to_string());
+    say("PUNCTUAL_SHARD_TOTAL", assignment.part.total.to_string());
     if assignment.params.0.len() <= PARAMS_VARIABLE_BYTES_MAX {
         say("PUNCTUAL_PARAMS", assignment.params.0.to_string());
     }

@@ -205,7 +205,7 @@ mod tests {
     use punctual_core::attempt::Outcome;
     use punctual_core::job::Definition;
     use punctual_core::name::Namespace;
-    use punctual_core::run::Trigger;
+    use punctual_core::run::{Part, Trigger};
     use punctual_core::task::{Params, Task};
 
     use super::*;
@@ -228,6 +228,7 @@ mod tests {
             due: Timestamp::from_millis(7),
             definition: Arc::new(Definition::of(Task::Noop)),
             params: Params::default(),
+            part: Part::default(),
             lease: LEASE,
             again: false,
         }

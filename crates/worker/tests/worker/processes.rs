@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use punctual_core::attempt::{Assignment, End, Outcome};
 use punctual_core::log::Chunk;
+use punctual_core::run::Part;
 use punctual_core::task::{Params, Process, Task};
 use punctual_worker::{LogSink, Order};
 
@@ -109,6 +110,21 @@ async fn parameters_arrive_on_standard_input_and_in_the_environment() {
     rig.order(vec![Order::Assign(Assignment { params: params.clone(), ..assignment(1, task) })]).await;
     let outcome = rig.finished(1).await;
     assert_eq!(&*outcome.output, format!("{0}\n{0}", params.0));
+    rig.shut_down().await;
+}
+
+#[tokio::test]
+async fn a_part_of_a_split_run_is_told_which_one_it_is_and_a_whole_run_that_it_is_the_only_one() {
+    let mut rig = Rig::start().await;
+    let say = || shell("echo $PUNCTUAL_SHARD_INDEX of $PUNCTUAL_SHARD_TOTAL");
+    let part = Part { index: 2, total: 4 };
+    rig.order(vec![
+        Order::Assign(Assignment { part, ..assignment(1, say()) }),
+        Order::Assign(assignment(2, say())),
+    ])
+    .await;
+    assert_eq!(&*rig.finished(1).await.output, "2 of 4");
+    assert_eq!(&*rig.finished(2).await.output, "0 of 1");
     rig.shut_down().await;
 }
 

@@ -14,7 +14,7 @@ use punctual_core::ids::{RunId, Token, WorkerId};
 use punctual_core::job::Definition;
 use punctual_core::log::{Chunk, Stream};
 use punctual_core::name::Namespace;
-use punctual_core::run::Trigger;
+use punctual_core::run::{Part, Trigger};
 use punctual_core::task::{Params, Process, Task};
 use punctual_core::time::Clock;
 use punctual_core::worker::Kinds;
@@ -211,6 +211,7 @@ pub(crate) fn assignment(run: i64, task: Task) -> Assignment {
         due: NOW,
         definition: Arc::new(Definition::of(task)),
         params: Params::default(),
+        part: Part::default(),
         lease: Duration::from_secs(15),
         again: false,
     }

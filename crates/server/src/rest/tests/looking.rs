@@ -41,6 +41,36 @@ async fn runs_are_filtered_by_trigger_and_key() {
 }
 
 #[tokio::test]
+async fn the_children_of_a_run_are_listed_by_their_parent() {
+    let scene = Scene::new().await;
+    let split = json!({ "task": { "noop": {} }, "route": { "shards": 5 } });
+    let parent: Run = scene.post(RUNS, split).await.read(201);
+    assert_eq!((parent.state.0.as_str(), parent.attempt), ("running", 0));
+    let page = async |query: &str| {
+        let page: Page<Run> = scene.get(&format!("{RUNS}?parent={}{query}", parent.id)).await.read(200);
+        let indices: Vec<u32> = page.items.iter().filter_map(|run| Some(run.shard?.index)).collect();
+        (indices, page.next)
+    };
+    let (first, next) = page("&limit=3").await;
+    assert_eq!(first, [0, 1, 2]);
+    assert_eq!(page(&format!("&limit=3&after={}", next.unwrap())).await, (vec![3, 4], None));
+    assert_eq!(page("&state=ready").await.0.len(), 5);
+    assert_eq!(page("&state=failed").await.0, [0; 0]);
+    let whole: Run = scene.get(&format!("{RUNS}/{}", parent.id)).await.read(200);
+    let children = whole.children.unwrap();
+    let second: Run = scene.get(&format!("{RUNS}/{}", children[1].run)).await.read(200);
+    assert_eq!((second.parent, second.step.as_deref()), (Some(parent.id), Some("1")));
+    assert_eq!(second.trigger.as_str(), "parent");
+
+    let problem: Problem = scene.get(&format!("{RUNS}?parent={}&key=k", parent.id)).await.read(400);
+    assert_eq!(problem.field.as_deref(), Some("parent"));
+    scene.get(&format!("{RUNS}?parent=7")).await.read::<Problem>(404);
+    // A run without children has none.
+    let page: Page<Run> = scene.get(&format!("{RUNS}?parent={}", children[0].run)).await.read(200);
+    assert!(page.items.is_empty());
+}
+
+#[tokio::test]
 async fn an_attempt_tells_its_progress_and_leaves_a_record_in_the_log() {
     let scene = Scene::new().await;
     let (orders, mut given) = mpsc::unbounded_channel();

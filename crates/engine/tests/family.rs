@@ -1,0 +1,537 @@
+//! Runs that are split: shards and broadcasts, what becomes of one child, and what becomes of all.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use punctual_core::attempt::{Assignment, End, Order, Outcome, Report};
+use punctual_core::command::{Command, Refusal, RunJob};
+use punctual_core::ids::{RunId, WorkerId};
+use punctual_core::job::{Definition, Overlap, Route, Strategy as Way};
+use punctual_core::limits::CHILDREN_MAX;
+use punctual_core::retry::Retry;
+use punctual_core::run::{Cause, Kin, Part, Reason, Run, Status, Trigger, What};
+use punctual_core::task::{Params, Task};
+use punctual_core::worker::Announcement;
+use punctual_engine::{Event, Settings};
+
+use crate::support::{Rig, cancel, delete, every, made, manual, on, put, retry, start, submit};
+
+/// A rig with workers that lend their slots again when they have done something.
+struct Cast {
+    rig: Rig,
+    lent: BTreeMap<WorkerId, u64>,
+}
+
+fn id(name: &str) -> WorkerId {
+    WorkerId::new(name, 1)
+}
+
+fn with_workers(workers: &[(&str, u32)]) -> Cast {
+    let mut cast = Cast { rig: Rig::with(1, 0, Settings::default()), lent: BTreeMap::new() };
+    for (name, slots) in workers {
+        cast.join(&id(name), *slots);
+    }
+    cast
+}
+
+fn shards(count: u32) -> Route {
+    Route { shards: Some(count), ..Route::default() }
+}
+
+fn broadcast() -> Route {
+    Route { strategy: Way::Broadcast, ..Route::default() }
+}
+
+fn split(route: Route) -> Definition {
+    Definition { route, ..manual() }
+}
+
+impl Cast {
+    fn join(&mut self, worker: &WorkerId, slots: u32) {
+        let announced = Announcement { slots, ..Announcement::of(1) };
+        for (run, token) in self.rig.pool.roster.join(worker, announced, &[], self.rig.now) {
+            self.rig.apply(run.shard(), Event::Lost { run, token });
+        }
+        self.lent.insert(worker.clone(), slots.into());
+        self.rig.pool.roster.lent(worker, slots.into());
+        self.rig.settle();
+    }
+
+    /// It is killed, and its connection breaks: what it has in hand is lost at the end of its lease.
+    fn kill(&mut self, name: &str) {
+        self.rig.pool.roster.leave(&id(name));
+        self.rig.settle();
+        self.lent.remove(&id(name));
+        self.rig.advance("15s");
+        self.hear();
+    }
+
+    /// Whoever is there says so, and the others are given up.
+    fn hear(&mut self) {
+        let lease = Settings::default().attempt_lease;
+        let runs = self.rig.all_runs();
+        for worker in self.lent.keys() {
+            let theirs = runs.iter().filter(|run| run.worker.as_ref() == Some(worker));
+            let named: Vec<_> = theirs.map(|run| (run.id, run.token)).collect();
+            self.rig.pool.roster.heard(worker, &named, lease, self.rig.now);
+        }
+        for (run, token) in self.rig.pool.roster.silent(lease, self.rig.now).lost {
+            self.rig.apply(run.shard(), Event::Lost { run, token });
+        }
+        self.rig.settle();
+    }
+
+    fn lend_again(&mut self, worker: &WorkerId) {
+        if let Some(lent) = self.lent.get_mut(worker) {
+            *lent += 1;
+            self.rig.pool.roster.lent(worker, *lent);
+        }
+    }
+
+    /// Whoever has the run in hand says how it ended.
+    fn end(&mut self, run: RunId, end: End) {
+        let Some(worker) = self.rig.run(run).worker.clone() else { return };
+        self.lend_again(&worker);
+        let token = self.rig.run(run).token;
+        let outcome = match end {
+            End::Succeeded => Outcome::succeeded(self.rig.now),
+            End::Failed => Outcome::failed(self.rig.now, "it broke"),
+        };
+        self.rig
+            .apply(run.shard(), Event::Report { worker, report: Report::Finished { run, token, outcome } });
+        self.rig.settle();
+    }
+
+    fn children(&self, parent: RunId) -> Vec<Arc<Run>> {
+        self.rig.all_runs().into_iter().filter(|run| run.parent() == Some(parent)).collect()
+    }
+
+    fn statuses(&self, parent: RunId) -> Vec<Status> {
+        self.children(parent).iter().map(|child| child.status()).collect()
+    }
+
+    fn workers(&self, parent: RunId) -> Vec<String> {
+        let name = |run: &Arc<Run>| run.worker.as_ref().map_or("-", WorkerId::name).to_owned();
+        self.children(parent).iter().map(name).collect()
+    }
+
+    fn whats(&self, run: RunId) -> Vec<What> {
+        self.rig.run(run).entries.iter().map(|entry| entry.what).collect()
+    }
+
+    fn end_all(&mut self, parent: RunId) {
+        for child in self.children(parent) {
+            if child.status() == Status::Running {
+                self.end(child.id, End::Succeeded);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sharded_run_is_born_with_its_children_in_one_commit_and_ends_with_the_last() {
+    let mut cast = with_workers(&[("a", 4), ("b", 4)]);
+    let before = cast.rig.batches.len();
+    let parent = cast.rig.submit(split(shards(4)));
+    assert_eq!(cast.rig.batches.len(), before + 1, "one batch");
+    let children = cast.children(parent);
+    let parts: Vec<Part> = children.iter().map(|child| child.part()).collect();
+    assert_eq!(parts, [0, 1, 2, 3].map(|index| Part { index, total: 4 }));
+    assert!(children.iter().all(|child| child.trigger == Trigger::Parent && child.attempt == 1));
+    assert_eq!(cast.whats(parent), [What::Created, What::Due, What::Split]);
+    let told: Vec<Part> = cast
+        .rig
+        .orders()
+        .into_iter()
+        .filter_map(|order| match order {
+            Order::Assign(Assignment { part, .. }) => Some(part),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(told, parts, "the workers are told which part is theirs");
+    for (child, done) in children.iter().zip(1..) {
+        assert_eq!(cast.rig.status(parent), Status::Running);
+        cast.end(child.id, End::Succeeded);
+        assert_eq!(cast.rig.run(parent).progress, Some(done * 25));
+    }
+    let ended = cast.rig.run(parent);
+    assert_eq!((ended.status(), ended.attempt, ended.worker.clone()), (Status::Succeeded, 0, None));
+    assert_eq!(cast.whats(parent), [What::Created, What::Due, What::Split, What::Ended]);
+    assert_eq!((cast.rig.pool.live, cast.rig.pool.roster.in_hand()), (0, 0));
+}
+
+#[test]
+fn shards_go_to_different_workers_as_long_as_there_are_some() {
+    let mut cast = with_workers(&[("a", 8), ("b", 2), ("c", 2)]);
+    let parent = cast.rig.submit(split(shards(3)));
+    assert_eq!(cast.workers(parent), ["a", "b", "c"], "though `a` would be the least loaded");
+    let six = cast.rig.submit(split(Route { strategy: Way::RoundRobin, ..shards(6) }));
+    let workers = cast.workers(six);
+    let count = |name: &str| workers.iter().filter(|worker| *worker == name).count();
+    // `b` and `c` have one slot left each.
+    assert_eq!((count("a"), count("b"), count("c")), (4, 1, 1), "{workers:?}");
+}
+
+#[test]
+fn the_shard_of_a_lost_worker_is_run_again_elsewhere_and_alone() {
+    let mut cast = with_workers(&[("a", 1), ("b", 1), ("c", 1)]);
+    let parent = cast.rig.submit(split(shards(3)));
+    let children = cast.children(parent);
+    assert_eq!(cast.workers(parent), ["a", "b", "c"]);
+    cast.end(children[0].id, End::Succeeded);
+    cast.kill("b");
+    let again = cast.rig.run(children[1].id);
+    assert_eq!((again.attempt, again.losses, again.status()), (2, 1, Status::Running));
+    assert_eq!(again.worker.as_ref().map(WorkerId::name), Some("a"));
+    assert_eq!(cast.rig.run(children[2].id).attempt, 1, "the others go on as they were");
+    cast.end_all(parent);
+    assert_eq!(cast.rig.status(parent), Status::Succeeded);
+    assert_eq!(cast.rig.run(children[0].id).attempt, 1);
+}
+
+#[test]
+fn each_child_has_the_jobs_retries_and_the_parent_fails_when_one_has_used_them_up() {
+    let mut cast = with_workers(&[("a", 4)]);
+    let retry_twice = Retry { attempts: 2, delay: Duration::from_secs(1), ..Retry::default() };
+    let parent = cast.rig.submit(Definition { retry: retry_twice, ..split(shards(2)) });
+    let [first, second] = [0, 1].map(|index| cast.children(parent)[index].id);
+    cast.end(first, End::Succeeded);
+    for _ in 0..2 {
+        cast.end(second, End::Failed);
+        cast.rig.advance("5s");
+    }
+    assert_eq!(cast.rig.run(second).attempt, 2);
+    let failed = cast.rig.run(parent);
+    assert_eq!(failed.status(), Status::Failed);
+    assert_eq!(failed.reason, Some(Reason::Children { failed: 1, total: 2, first: 1 }));
+    assert!(cast.rig.is_dead_letter(parent) && !cast.rig.is_dead_letter(second), "the parent is the letter");
+
+    let refused = cast.rig.ask(Command::RetryRun(retry(second)));
+    assert!(matches!(refused, Err(Refusal::WrongState { .. })), "{refused:?}");
+    let again = made(cast.rig.ask(Command::RetryRun(retry(parent))));
+    assert_eq!((cast.rig.run(again).retry_of, cast.children(again).len()), (Some(parent), 2));
+    assert!(!cast.rig.is_dead_letter(parent));
+}
+
+#[test]
+fn a_broadcast_goes_to_every_worker_that_fits_when_it_starts() {
+    let mut cast = with_workers(&[("a", 1), ("b", 1), ("c", 1)]);
+    let blocker = cast.rig.submit(manual());
+    assert_eq!(cast.rig.run(blocker).worker.as_ref().map(WorkerId::name), Some("a"));
+    let parent = cast.rig.submit(split(broadcast()));
+    assert_eq!(cast.statuses(parent), [Status::Ready, Status::Running, Status::Running], "`a` is busy");
+    cast.join(&id("d"), 1);
+    cast.end(blocker, End::Succeeded);
+    assert_eq!(cast.workers(parent), ["a", "b", "c"], "each to its own, and `d` came too late");
+    cast.end_all(parent);
+    assert_eq!(cast.rig.status(parent), Status::Succeeded);
+}
+
+#[test]
+fn the_child_of_a_worker_that_is_gone_fails_after_a_lease_and_says_so() {
+    let mut cast = with_workers(&[("a", 1), ("b", 1)]);
+    let blocker = cast.rig.submit(manual());
+    let parent = cast.rig.submit(split(broadcast()));
+    assert_eq!(cast.statuses(parent), [Status::Ready, Status::Running]);
+    cast.end(cast.children(parent)[1].id, End::Succeeded);
+    cast.rig.pool.roster.leave(&id("a"));
+    cast.rig.settle();
+    cast.rig.advance("14s");
+    assert_eq!(cast.statuses(parent)[0], Status::Ready, "it may come back");
+    cast.rig.advance("2s");
+    let child = cast.children(parent)[0].clone();
+    assert_eq!((child.status(), child.reason), (Status::Failed, Some(Reason::WorkerGone)));
+    assert_eq!(cast.rig.status(parent), Status::Failed);
+    assert_eq!(cast.rig.status(blocker), Status::Running, "which is another matter");
+}
+
+#[test]
+fn a_worker_that_starts_again_in_time_gets_its_part_of_a_broadcast() {
+    let mut cast = with_workers(&[("a", 1), ("b", 1)]);
+    let parent = cast.rig.submit(split(broadcast()));
+    cast.rig.advance("10s");
+    cast.rig.pool.roster.leave(&id("a"));
+    cast.rig.settle();
+    cast.rig.advance("4s");
+    cast.join(&WorkerId::new("a", 2), 1);
+    let child = cast.children(parent)[0].clone();
+    assert_eq!((child.status(), child.attempt), (Status::Running, 2));
+    assert_eq!(child.worker, Some(WorkerId::new("a", 2)));
+    cast.rig.advance("1m");
+    assert_eq!(cast.rig.status(child.id), Status::Running, "no earlier absence counts against it");
+    cast.end_all(parent);
+    assert_eq!(cast.rig.status(parent), Status::Succeeded);
+}
+
+#[test]
+fn a_broadcast_that_finds_nobody_waits_and_gathers_whoever_comes() {
+    let mut cast = with_workers(&[]);
+    let parent = cast.rig.submit(split(broadcast()));
+    assert_eq!(cast.rig.run(parent).reason, Some(Reason::NoWorkerFits));
+    cast.rig.advance("1h");
+    cast.rig.reload();
+    assert_eq!((cast.rig.status(parent), cast.children(parent).len()), (Status::Ready, 0));
+    cast.join(&id("a"), 1);
+    cast.rig.advance("200ms");
+    cast.join(&id("b"), 1);
+    assert_eq!(cast.children(parent).len(), 0, "others may be on their way");
+    cast.rig.advance("1s");
+    assert_eq!((cast.workers(parent), cast.rig.run(parent).reason), (vec!["a".into(), "b".into()], None));
+    assert!(cast.rig.pool.line.is_empty());
+}
+
+#[test]
+fn a_family_is_found_as_it_was_after_a_reload() {
+    let mut cast = with_workers(&[("a", 2)]);
+    let parent = cast.rig.submit(split(shards(3)));
+    let children = cast.children(parent);
+    cast.end(children[0].id, End::Failed);
+    cast.rig.reload();
+    assert_eq!(cast.rig.pool.live, 3, "the parent and the two that have not ended");
+    assert_eq!(cast.statuses(parent), [Status::Failed, Status::Running, Status::Running]);
+    cast.end_all(parent);
+    let ended = cast.rig.run(parent);
+    assert_eq!(ended.reason, Some(Reason::Children { failed: 1, total: 3, first: 0 }));
+    assert_eq!((cast.rig.pool.live, cast.rig.pool.line.len()), (0, 0));
+}
+
+#[test]
+fn what_stops_a_parent_stops_its_children_and_it_ends_when_they_have() {
+    let mut cast = with_workers(&[("a", 1)]);
+    let parent = cast.rig.submit(split(shards(3)));
+    assert_eq!(cast.statuses(parent), [Status::Running, Status::Ready, Status::Ready]);
+    made(cast.rig.ask(cancel(parent)));
+    let run = cast.rig.run(parent);
+    assert_eq!((run.status(), run.cancelling()), (Status::Running, Some(Cause::User)));
+    assert_eq!(cast.statuses(parent), [Status::Running, Status::Cancelled, Status::Cancelled]);
+    assert_eq!(cast.rig.cancelled_orders(), [cast.children(parent)[0].id]);
+    cast.end(cast.children(parent)[0].id, End::Failed);
+    let ended = cast.rig.run(parent);
+    assert_eq!((ended.status(), ended.reason), (Status::Cancelled, Some(Reason::Cancelled(Cause::User))));
+
+    cast.rig.ask(put("nightly", split(shards(2)))).unwrap();
+    let run = cast.rig.start("nightly");
+    cast.rig.ask(delete("nightly")).unwrap();
+    cast.end(cast.children(run)[0].id, End::Failed);
+    assert_eq!(cast.rig.run(run).reason, Some(Reason::Cancelled(Cause::JobDeleted)));
+    assert_eq!((cast.rig.pool.live, cast.rig.pool.line.len()), (0, 0));
+}
+
+#[test]
+fn overlap_counts_the_parent_and_the_limit_its_children() {
+    let mut cast = with_workers(&[("a", 16)]);
+    let job = |overlap| Definition { overlap, route: shards(3), running_max: Some(2), ..on([every("10s")]) };
+    cast.rig.ask(put("skip", job(Overlap::Skip))).unwrap();
+    cast.rig.advance("20s");
+    let parents = |cast: &Cast, job: &str| -> Vec<RunId> {
+        cast.rig.runs(job).iter().filter(|run| run.parent().is_none()).map(|run| run.id).collect()
+    };
+    let runs = parents(&cast, "skip");
+    assert_eq!(cast.statuses(runs[0]), [Status::Running, Status::Running, Status::Waiting]);
+    assert_eq!(cast.rig.status(runs[1]), Status::Skipped);
+    cast.rig.reload();
+    cast.end(cast.children(runs[0])[0].id, End::Succeeded);
+    assert_eq!(cast.statuses(runs[0]), [Status::Succeeded, Status::Running, Status::Running]);
+    cast.end_all(runs[0]);
+    assert_eq!(cast.rig.status(runs[0]), Status::Succeeded);
+    cast.rig.ask(delete("skip")).unwrap();
+
+    cast.rig.ask(put("replace", job(Overlap::Replace))).unwrap();
+    cast.rig.advance("20s");
+    let runs = parents(&cast, "replace");
+    assert_eq!(cast.children(runs[1]).len(), 0, "it waits for the children of the other");
+    for child in cast.children(runs[0]) {
+        cast.end(child.id, End::Failed);
+    }
+    assert_eq!(cast.rig.run(runs[0]).reason, Some(Reason::Cancelled(Cause::Replaced)));
+    assert_eq!(cast.children(runs[1]).len(), 3);
+
+    cast.rig.ask(delete("replace")).unwrap();
+    cast.rig.ask(put("allow", job(Overlap::Allow))).unwrap();
+    cast.rig.advance("20s");
+    let runs = parents(&cast, "allow");
+    assert_eq!([runs[0], runs[1]].map(|run| cast.rig.status(run)), [Status::Running, Status::Running]);
+    let running = cast.rig.runs("allow").iter().filter(|run| run.attempt > 0).count();
+    assert_eq!(running, 2, "two attempts at once, whosever children they are");
+}
+
+#[test]
+fn children_have_the_parameters_of_their_parent_and_copy_none() {
+    let mut cast = with_workers(&[("a", 2)]);
+    cast.rig.ask(put("job", split(shards(1)))).unwrap();
+    let params = Some(Params(Arc::from(r#"{"region":"east"}"#)));
+    let of_job = made(cast.rig.ask(Command::RunJob(RunJob { params, ..start("job") })));
+    let own = Definition { params: Params(Arc::from(r#"{"region":"west"}"#)), ..split(shards(1)) };
+    cast.rig.submit(own);
+    cast.rig.reload();
+    let given = |order: Order| match order {
+        Order::Assign(Assignment { params, again: false, .. }) => Some(params.0.to_string()),
+        _ => None,
+    };
+    let given: Vec<String> = cast.rig.orders().into_iter().filter_map(given).collect();
+    assert_eq!(given, [r#"{"region":"east"}"#, r#"{"region":"west"}"#]);
+    assert_eq!(cast.children(of_job)[0].params, None);
+}
+
+#[test]
+fn more_families_than_a_batch_should_hold_are_born_in_several() {
+    let mut cast = with_workers(&[("a", 1)]);
+    for _ in 0..5 {
+        let job = Definition { overlap: Overlap::Allow, ..split(shards(CHILDREN_MAX)) };
+        cast.rig.begin(Command::Submit(submit(job)));
+    }
+    cast.rig.settle();
+    cast.rig.advance("1s");
+    let children = cast.rig.all_runs().iter().filter(|run| run.parent().is_some()).count();
+    assert_eq!(children, 5 * CHILDREN_MAX as usize);
+    let largest = cast.rig.batches.iter().map(|batch| batch.changes.len()).max();
+    assert!(largest < Some(2 * CHILDREN_MAX as usize), "{largest:?}");
+}
+
+#[test]
+fn a_task_that_every_child_would_copy_is_bounded_for_runs_without_a_job() {
+    let mut cast = with_workers(&[]);
+    let long = |route| Definition { route, ..Definition::of(Task::Shell("x".repeat(40_000))) };
+    let refused = cast.rig.ask(Command::Submit(submit(long(shards(2)))));
+    assert!(matches!(refused, Err(Refusal::Invalid(invalid)) if invalid.field == "task"));
+    cast.rig.ask(put("job", long(shards(2)))).unwrap();
+    cast.rig.submit(long(Route::default()));
+}
+
+/// What may happen to a family, step by step.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Succeed(usize),
+    Fail(usize),
+    Lose(usize),
+    Kill(usize),
+    Join(usize),
+    Wait(u8),
+    Crash,
+    Cancel,
+    CancelChild(usize),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        5 => (0usize..8).prop_map(Step::Succeed),
+        3 => (0usize..8).prop_map(Step::Fail),
+        3 => (0usize..8).prop_map(Step::Lose),
+        1 => (0usize..3).prop_map(Step::Kill),
+        2 => (0usize..3).prop_map(Step::Join),
+        3 => (0u8..20).prop_map(Step::Wait),
+        4 => Just(Step::Crash),
+        1 => Just(Step::Cancel),
+        1 => (0usize..8).prop_map(Step::CancelChild),
+    ];
+    proptest::collection::vec(step, 0..40)
+}
+
+const NAMES: [&str; 3] = ["a", "b", "c"];
+
+fn take(cast: &mut Cast, parent: RunId, step: Step, life: &mut u64) {
+    let nth = |cast: &Cast, index: usize| {
+        let children = cast.children(parent);
+        children.get(index % children.len().max(1)).cloned()
+    };
+    match step {
+        Step::Succeed(index) | Step::Fail(index) => {
+            let end = if matches!(step, Step::Succeed(_)) { End::Succeeded } else { End::Failed };
+            if let Some(child) = nth(cast, index).filter(|child| child.status() == Status::Running) {
+                cast.end(child.id, end);
+            }
+        }
+        Step::Lose(index) => {
+            let Some(child) = nth(cast, index).filter(|child| child.status() == Status::Running) else {
+                return;
+            };
+            let before: Vec<u32> = cast.children(parent).iter().map(|child| child.attempt).collect();
+            cast.rig.apply(child.id.shard(), Event::Lost { run: child.id, token: child.token });
+            if let Some(worker) = &child.worker {
+                cast.lend_again(worker);
+            }
+            // Before anyone is assigned the slot that is free now.
+            cast.rig.commit();
+            let after: Vec<u32> = cast.children(parent).iter().map(|child| child.attempt).collect();
+            assert_eq!(before, after, "a loss makes nobody else begin anew");
+            cast.rig.settle();
+        }
+        Step::Kill(index) => {
+            let there = cast.lent.keys().find(|worker| worker.name() == NAMES[index]).cloned();
+            if let Some(worker) = there {
+                cast.rig.pool.roster.leave(&worker);
+                cast.lent.remove(&worker);
+                cast.rig.settle();
+            }
+        }
+        Step::Join(index) => {
+            if !cast.lent.keys().any(|worker| worker.name() == NAMES[index]) {
+                *life += 1;
+                cast.join(&WorkerId::new(NAMES[index], *life), 2);
+            }
+        }
+        Step::Wait(seconds) => {
+            cast.rig.advance_by(Duration::from_secs(seconds.into()));
+            cast.hear();
+        }
+        Step::Crash => cast.rig.reload(),
+        Step::Cancel => drop(cast.rig.ask(cancel(parent))),
+        Step::CancelChild(index) => {
+            if let Some(child) = nth(cast, index) {
+                let _ = cast.rig.ask(cancel(child.id));
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// Whatever becomes of workers, attempts and the node: the family is made once, every child ends once, and the
+    /// parent ends once, after the last of them, with the result that theirs make together.
+    #[test]
+    fn every_parent_ends_exactly_once_with_what_its_children_came_to(
+        steps in steps(),
+        sharded in proptest::option::of(1u32..6),
+        attempts in 1u32..3,
+        running_max in proptest::option::of(1u32..3),
+    ) {
+        let mut cast = with_workers(&[("a", 2), ("b", 2)]);
+        let route = sharded.map_or_else(broadcast, shards);
+        let retry = Retry { attempts, delay: Duration::from_secs(1), ..Retry::default() };
+        cast.rig.ask(put("job", Definition { retry, running_max, ..split(route) })).unwrap();
+        let parent = cast.rig.start("job");
+        let total = cast.children(parent).len();
+        prop_assert_eq!(total, sharded.map_or(2, |count| count as usize));
+        let mut life = 1;
+        for step in steps {
+            take(&mut cast, parent, step, &mut life);
+            let ended = cast.rig.status(parent).is_terminal();
+            let all_ended = cast.statuses(parent).iter().all(|status| status.is_terminal());
+            prop_assert_eq!(ended, all_ended, "the parent ends with the last of its children");
+            let running = cast.children(parent).iter().filter(|child| child.status() == Status::Running).count();
+            prop_assert!(running_max.is_none_or(|max| running <= max as usize));
+        }
+        // Everybody comes back, and what is left is done.
+        for index in 0..3 {
+            take(&mut cast, parent, Step::Join(index), &mut life);
+        }
+        for _ in 0..60 {
+            cast.end_all(parent);
+            take(&mut cast, parent, Step::Wait(20), &mut life);
+        }
+        let (run, children) = (cast.rig.run(parent), cast.children(parent));
+        prop_assert!(run.status().is_terminal(), "{:?} {:?}", run, children);
+        prop_assert_eq!(run.entries.iter().filter(|entry| entry.to.is_terminal()).count(), 1);
+        prop_assert_eq!(children.len(), total, "no child was made twice");
+        let well = children.iter().all(|child| child.status() == Status::Succeeded);
+        prop_assert_eq!(run.status() == Status::Succeeded, well);
+        let Some(Kin::Parent(known)) = run.kin.as_deref() else { panic!("it has children") };
+        for (child, known) in children.iter().zip(known) {
+            prop_assert_eq!((child.id, Some(child.status())), (known.run, known.ended));
+        }
+        prop_assert_eq!((cast.rig.pool.live, cast.rig.pool.line.len(), cast.rig.pool.roster.in_hand()), (0, 0, 0));
+    }
+}
