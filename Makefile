@@ -34,7 +34,7 @@ run: build-deps ## build Punctual and start it on this machine
 # compiled twice. nextest gives every test a process of its own, and so a database server of its own; the tests of the
 # SQL backends share one process instead. It leaves doc examples out, hence the last line.
 test: test-deps ## install what the tests need, then run them all
-	cargo build --workspace --bins --tests
+	cargo build --workspace --bins --tests --examples
 	if command -v cargo-nextest >/dev/null; then \
 	  cargo nextest run --workspace -E 'not (package(punctual-store) & test(/^(postgres|mysql)::/))'; \
 	  cargo test --workspace --lib --quiet -- postgres:: mysql::; \

@@ -374,7 +374,7 @@ impl Definition {
     fn check_task(&self) -> Result<(), Invalid> {
         let too_long = |bytes: usize| bytes > limits::COMMAND_BYTES_MAX;
         match &self.task {
-            Task::Noop => Ok(()),
+            Task::Noop | Task::Function(_) => Ok(()),
             Task::Shell(text) if text.trim().is_empty() => {
                 Err(Invalid::new("task.shell", "the command is empty"))
             }

@@ -75,5 +75,7 @@ pub const WORKER_SLOTS_MAX: u32 = 65_536;
 /// Labels of one worker, and bytes of a label's name and of its value.
 pub const LABELS_MAX: usize = 64;
 pub const LABEL_BYTES_MAX: usize = 128;
+/// Functions that one worker may have.
+pub const FUNCTIONS_MAX: usize = 1024;
 /// Attempts that a worker may name as its own, outcomes that wait for their acknowledgement included.
 pub const HOLDING_MAX: usize = 131_072;

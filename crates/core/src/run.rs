@@ -227,7 +227,8 @@ impl fmt::Display for Reason {
             Reason::LostAtMostOnce => "its worker was lost, and it may run at most once",
             Reason::LostTooOften => "its worker was lost too often",
             Reason::NoWorkerFits => {
-                "no worker that is here takes it: none allows its kind of task and bears the labels of its `route.selector`"
+                "no worker that is here takes it: none allows its kind of task, has the function that it names and bears \
+                 the labels of its `route.selector`"
             }
         })
     }

@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::name::Name;
+
 pub use http::{Body, Expect, HTTP_REDIRECTS_MAX, Http, Method, Request, StatusRange};
 pub(crate) use process::check_shell;
 
@@ -19,6 +21,8 @@ pub enum Task {
     Shell(String),
     Process(Process),
     Http(Box<Http>),
+    /// A function that somebody's program registered under this name.
+    Function(Name),
 }
 
 /// A program with its arguments, started without a shell.
@@ -36,10 +40,11 @@ pub enum Kind {
     Shell,
     Process,
     Http,
+    Function,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 4] = [Kind::Noop, Kind::Shell, Kind::Process, Kind::Http];
+    pub const ALL: [Kind; 5] = [Kind::Noop, Kind::Shell, Kind::Process, Kind::Http, Kind::Function];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -47,6 +52,7 @@ impl Kind {
             Kind::Shell => "shell",
             Kind::Process => "process",
             Kind::Http => "http",
+            Kind::Function => "function",
         }
     }
 
@@ -62,6 +68,15 @@ impl Task {
             Task::Shell(_) => Kind::Shell,
             Task::Process(_) => Kind::Process,
             Task::Http(_) => Kind::Http,
+            Task::Function(_) => Kind::Function,
+        }
+    }
+
+    /// The function that it calls, if it calls one.
+    pub fn function(&self) -> Option<&Name> {
+        match self {
+            Task::Function(name) => Some(name),
+            _ => None,
         }
     }
 }

@@ -1,8 +1,9 @@
 //! What a worker says of itself when it joins: how much it takes at once, what it is, and what it may do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use crate::name::Name;
 use crate::task::Kind;
 
 /// A worker introduces itself to a scheduling node. It says nothing about what is free: that comes as
@@ -15,6 +16,8 @@ pub struct Announcement {
     pub labels: BTreeMap<String, String>,
     /// The tasks it executes; a run of another kind never goes there.
     pub kinds: Kinds,
+    /// The functions that are registered with it; a run of another function never goes there.
+    pub functions: BTreeSet<Name>,
     /// Its share under `route.strategy: weighted`, beside the other workers'.
     pub weight: u32,
     /// It runs in the process, or at least on the machine, of the node that it joins.
@@ -22,12 +25,13 @@ pub struct Announcement {
 }
 
 impl Announcement {
-    /// A plain worker: every kind of task, no labels, as heavy as any other.
+    /// A plain worker: every kind of task, but no functions and no labels, as heavy as any other.
     pub fn of(slots: usize) -> Self {
         Announcement {
             slots: u32::try_from(slots).unwrap_or(u32::MAX),
             labels: BTreeMap::new(),
             kinds: Kinds::ALL,
+            functions: BTreeSet::new(),
             weight: 1,
             node_local: false,
         }

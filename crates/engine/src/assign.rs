@@ -24,7 +24,9 @@ use crate::shard::Deadline;
 pub(crate) fn class_of(live: &LiveRun) -> Class {
     let selector = &live.definition.route.selector;
     let selector = (!selector.is_empty()).then(|| Arc::clone(selector));
-    Class { kind: live.definition.task.kind(), selector, pin: live.run.pinned_to().cloned() }
+    let task = &live.definition.task;
+    let pin = live.run.pinned_to().cloned();
+    Class { kind: task.kind(), function: task.function().cloned(), selector, pin }
 }
 
 /// None: any worker that fits will do, and the least loaded is the best.

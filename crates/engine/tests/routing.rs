@@ -134,6 +134,22 @@ fn a_worker_gets_only_the_kinds_that_it_allows() {
 }
 
 #[test]
+fn a_run_of_a_function_goes_only_where_it_is_registered_and_says_so_while_it_waits() {
+    let mut rig = with_workers(&[("plain", 4)]);
+    let settle = Definition { task: Task::Function("settle".parse().unwrap()), ..manual() };
+    let run = rig.submit(settle);
+    assert_eq!((rig.status(run), rig.run(run).reason), (Status::Ready, Some(Reason::NoWorkerFits)));
+    let having = |name: &str| Announcement {
+        functions: [name.parse().unwrap()].into_iter().collect(),
+        ..Announcement::of(1)
+    };
+    join(&mut rig, "other", having("notify"));
+    assert_eq!(rig.status(run), Status::Ready);
+    join(&mut rig, "app", having("settle"));
+    assert_eq!((worker_of(&rig, run).as_str(), rig.run(run).reason), ("app", None));
+}
+
+#[test]
 fn runs_of_one_key_stay_together_while_their_worker_lives() {
     let mut rig = with_workers(&[("a", 2), ("b", 2), ("c", 2)]);
     let of = |region: &str| {

@@ -17,7 +17,7 @@ pub const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Leader {
     Here,
-    /// The peer at this `host:port`.
+    /// The peer at this `host:port`, or wherever else [`crate::peers::address_of`] says.
     At(Arc<str>),
     /// None that is known.
     Nobody,

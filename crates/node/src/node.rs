@@ -32,6 +32,7 @@ use crate::followers::Followers;
 use crate::handle::{ASKS_MAX, Ask, Failure, Handle, Status, WorkerStatus};
 use crate::leaders::{Forwarding, Leader, Leaders};
 use crate::metrics::Metrics;
+use crate::peers;
 
 /// Asks and reports handed to the driver before it settles down.
 const TURN_MAX: usize = 4096;
@@ -613,13 +614,13 @@ impl Carrier {
     /// Where the node is that a shard is left to.
     fn heir_address(&self, output: &Output) -> Option<Arc<str>> {
         let Output::Release { heir: Some(heir), .. } = output else { return None };
-        self.driver.members().iter().find(|member| member.id == *heir)?.address.clone()
+        self.driver.members().iter().find(|member| member.id == *heir).map(peers::address_of)
     }
 
     fn tell_leaders(&self) {
         let Some(leaders) = &self.leaders else { return };
         let members = self.driver.members();
-        let address = |session| members.iter().find(|member| member.id == session)?.address.clone();
+        let address = |session| members.iter().find(|member| member.id == session).map(peers::address_of);
         let shards = (0..self.store.shards()).map(|shard| match self.driver.leader(ShardId(shard)) {
             driver::Leader::Here => Leader::Here,
             driver::Leader::Session(session) => address(session).map_or(Leader::Nobody, Leader::At),

@@ -1,10 +1,13 @@
 //! The other nodes of the cluster, as this one talks to them. Doors know how: they bring the network.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use punctual_core::command::{Answer, Command};
+use punctual_core::ids::SessionId;
+use punctual_store::Session;
 
 use crate::handle::Failure;
 
@@ -29,6 +32,19 @@ pub trait Peers: Send + Sync + fmt::Debug {
     }
 }
 
+/// How the address of a node that cannot be dialled begins; its session follows. No `host:port` looks like it.
+const BY_MAIL: &str = "by mail to ";
+
+/// Where a node is reached: at its address, or through the store.
+pub fn address_of(session: &Session) -> Arc<str> {
+    session.address.clone().unwrap_or_else(|| format!("{BY_MAIL}{}", session.id.0).into())
+}
+
+/// Whose address this is, if it is one that mail goes to.
+pub fn by_mail(address: &str) -> Option<SessionId> {
+    address.strip_prefix(BY_MAIL)?.parse().ok().map(SessionId)
+}
+
 /// There are none.
 #[derive(Debug)]
 pub(crate) struct None;
@@ -37,5 +53,25 @@ pub(crate) struct None;
 impl Peers for None {
     async fn ask(&self, address: &str, _: &Command, _: Duration) -> Result<Answer, Failure> {
         Err(Failure::NotLed(format!("this node is alone and has no way to `{address}`")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_cannot_be_dialled_is_reached_by_mail() {
+        let dialled = Session {
+            id: SessionId(i64::MAX),
+            node: "n".into(),
+            address: Some("mail:80".into()),
+            weight: 1,
+            embedded: false,
+            load: 0,
+        };
+        assert_eq!((&*address_of(&dialled), by_mail("mail:80")), ("mail:80", None));
+        let embedded = Session { address: None, ..dialled };
+        assert_eq!(by_mail(&address_of(&embedded)), Some(embedded.id));
     }
 }

@@ -29,13 +29,13 @@ const COUNT_BYTES: usize = 8;
 
 /// The machine's clock.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct SystemClock {
+pub struct SystemClock {
     began: Instant,
 }
 
 impl SystemClock {
     #[expect(clippy::disallowed_methods, reason = "someone has to look at the clock, and it is here")]
-    pub(crate) fn new() -> SystemClock {
+    pub fn new() -> SystemClock {
         SystemClock { began: Instant::now() }
     }
 }
@@ -57,7 +57,7 @@ impl Clock for SystemClock {
 }
 
 /// The time as this machine tells it: for what the command line says, never for what a node decides.
-pub(crate) fn now() -> Timestamp {
+pub fn now() -> Timestamp {
     Timestamp::from_millis(i64::try_from(since_epoch().as_millis()).unwrap_or(i64::MAX))
 }
 
@@ -68,14 +68,14 @@ fn since_epoch() -> Duration {
 
 /// Nudges a node whenever the clock was set, and every so often besides, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Watcher {
+pub struct Watcher {
     /// None: it is closing. The thread sees it close.
     alive: Option<PipeWriter>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Watcher {
-    pub(crate) fn start(nudge: Nudge, look: Duration) -> io::Result<Watcher> {
+    pub fn start(nudge: Nudge, look: Duration) -> io::Result<Watcher> {
         let (timer, look) = match timer_until(NEVER) {
             Ok(timer) => (Some(timer), look),
             Err(error) => {

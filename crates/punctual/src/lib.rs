@@ -1,7 +1,58 @@
-//! Punctual, the library: what embeds a node or talks to one from Rust.
+//! Punctual inside a program: a scheduler that is a library.
 //!
-//! Today that is the client; the binary of the same name has the rest.
+//! A [`Node`] plans, fires and follows jobs in the process that starts it. There is no server to run and no port to
+//! open: what it knows is in a store, an SQLite folder for one process, PostgreSQL or MariaDB for several. Every instance of
+//! a program that shares a store is a node of the same cluster, none of them is special, and each fire happens once.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use punctual::{Context, Error, Job, Node, Output, Submit};
+//!
+//! async fn greet(cx: Context) -> Result<Output, Error> {
+//!     let params: serde_json::Value = cx.params()?;
+//!     cx.log(format!("attempt {} of run {}", cx.attempt(), cx.run())).await;
+//!     cx.progress(50);
+//!     Ok(format!("hello, {}", params["name"].as_str().unwrap_or("world")).into())
+//! }
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let node = Node::builder()
+//!     .store("memory:") // or "sqlite:./data", "postgres://user@host/db", "mysql://user@host/db"
+//!     .function("greet", greet)
+//!     .job(Job::new("greeting").function("greet").every(Duration::from_secs(3600)))
+//!     .start()
+//!     .await?;
+//!
+//! let id = node.submit(Submit::function("greet").params(serde_json::json!({ "name": "Ada" }))).await?;
+//! let run = node.finished(id).await?;
+//! assert_eq!(&*run.output, "hello, Ada");
+//!
+//! node.stop().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The modules: [`embed`], the node and what it is built from; [`client`], for programs that talk to a server instead;
+//! [`core`] and [`wire`], the words and the forms that both are made of.
 
+/// The guide is tried, too.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/embedded.md")]
+struct Guide;
+
+pub mod embed;
+
+#[doc(hidden)]
+pub mod clock;
+#[doc(hidden)]
+pub mod cluster;
+
+pub use embed::{Builder, Job, Node, NodeError, Submit};
 pub use punctual_client as client;
 pub use punctual_core as core;
+pub use punctual_core::ids::RunId;
+pub use punctual_core::run::{Run, Status};
 pub use punctual_wire as wire;
+pub use punctual_worker::function::{Context, Error, Output};

@@ -2,12 +2,12 @@
 
 mod bench;
 mod cli;
-mod clock;
 mod settings;
 mod wiring;
 
 use std::process::ExitCode;
 
+use punctual::clock;
 use punctual_worker::guardian;
 
 #[global_allocator]

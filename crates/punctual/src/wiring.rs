@@ -1,11 +1,9 @@
 //! The wiring: the only place that names a real clock, a real store and a real worker, and ties them together.
 
-pub(crate) mod cluster;
 mod remote;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use punctual_core::attempt::Order;
@@ -14,25 +12,21 @@ use punctual_core::log::Chunk;
 use punctual_core::time::Clock;
 use punctual_core::worker::{Announcement, Kinds};
 use punctual_node::node::{Config, Link, Node};
-use punctual_node::retention::{self, Pace};
-use punctual_server::{Doors, Workers};
+use punctual_node::retention::{self, AD_HOC_KEPT, PACE};
+use punctual_server::{Admission, Doors, NodesToo, Workers};
 use punctual_store::{Opened, Store, sqlite};
+use punctual_worker::function::Functions;
 use punctual_worker::{Egress, LogSink};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tracing::warn;
 
-use self::cluster::Joining;
 pub(crate) use crate::clock::now;
 use crate::clock::{SystemClock, Watcher};
 use crate::settings::{Durability, Settings};
+use punctual::cluster::{self, Joined, Joining};
 pub(crate) use remote::{Remote, work};
-
-/// How often finished things that nobody keeps are let go: while something happens, and while nothing does.
-const PRUNE: Pace = Pace { busy: Duration::from_secs(60), idle: Duration::from_secs(3600) };
-/// How long runs without a job are kept.
-const AD_HOC_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Transactions under way at once on a store that takes several writers.
 const LANES_SHARED: usize = 2;
@@ -111,11 +105,13 @@ pub(crate) async fn start_on(
     wanted: impl FnOnce(Doors) -> Doors,
 ) -> anyhow::Result<Running> {
     let joined = match joining {
-        Some(joining) => Some(joining.join(&*store, name).await?),
+        Some(joining) => Some(joining.join(&store, name).await?),
         None => None,
     };
-    let (cluster, peers) =
-        joined.map_or((None, None), |(cluster, key, dialled)| (Some(cluster), Some((key, dialled))));
+    let (cluster, key, post) = match joined {
+        Some(Joined { cluster, key, post }) => (Some(cluster), Some(key), Some(post)),
+        None => (None, None, None),
+    };
     let clock: Arc<dyn Clock> = match &cluster {
         Some(cluster) => Arc::clone(&cluster.clock) as Arc<dyn Clock>,
         None => Arc::new(SystemClock::new()),
@@ -131,7 +127,10 @@ pub(crate) async fn start_on(
     let watcher = Watcher::start(node.nudge(), settings.look)?;
     let (stop, stopped) = watch::channel(false);
     let mut tasks = JoinSet::new();
-    tasks.spawn(retention::run(node.handle(), Arc::clone(&clock), PRUNE, AD_HOC_KEPT, stopped.clone()));
+    tasks.spawn(retention::run(node.handle(), Arc::clone(&clock), PACE, AD_HOC_KEPT, stopped.clone()));
+    if let Some(post) = &post {
+        tasks.spawn(post.clone().carry(node.handle()));
+    }
     let egress = Arc::new(Egress::new(settings.egress.clone()));
     let worker = match settings.slots {
         0 => None,
@@ -142,18 +141,22 @@ pub(crate) async fn start_on(
     };
     let (nodes, dialled) = watch::channel(Vec::new());
     let nodes = Arc::new(nodes);
-    if peers.is_some() {
+    if key.is_some() {
         tasks.spawn(cluster::tell_workers(node.handle(), Arc::clone(&nodes), stopped));
     }
     let doors = Doors::new(node.handle(), clock, name, doors_settings(settings));
     let doors = wanted(if worker.is_some() { doors } else { doors.without_work() });
-    let doors = match peers {
-        Some((key, dialled)) => doors.with_peers(key, dialled),
-        None => doors,
+    let gate = Arc::clone(&doors.gate) as Arc<dyn Admission>;
+    let (doors, admission) = match key.zip(post) {
+        Some((key, post)) => {
+            let nodes_too = NodesToo { key: key.clone(), others: gate };
+            (doors.with_peers(key, post), Arc::new(nodes_too) as Arc<dyn Admission>)
+        }
+        None => (doors, gate),
     };
     let workers = Workers {
         links: node.links(),
-        admission: doors.gate.clone(),
+        admission,
         node: format!("{name}@{}", remote::life()).into(),
         lease: settings.attempt_lease,
         nodes: dialled,
@@ -215,6 +218,7 @@ async fn start_worker(
         grace: punctual_worker::GRACE,
         egress,
         kinds: Kinds::ALL,
+        functions: Functions::default(),
     };
     let (reports_in, mut reports) = mpsc::channel(64);
     let (handle, worker) = punctual_worker::Worker::open(config, reports_in).await?;

@@ -83,7 +83,7 @@ fn every_job_in_the_documents_is_one() {
 }
 
 #[test]
-fn every_example_is_a_job_file_and_says_what_it_shows() {
+fn every_example_is_a_job_file_or_a_program_and_says_what_it_shows() {
     let mut names = BTreeSet::new();
     for entry in fs::read_dir(root().join("examples")).expect("the examples are there") {
         let file = entry.expect("a folder can be read").path();
@@ -91,8 +91,12 @@ fn every_example_is_a_job_file_and_says_what_it_shows() {
         if file.extension().is_some_and(|kind| kind == "md") {
             continue;
         }
-        assert!(text.starts_with("# "), "{}: the first line says what it shows", file.display());
-        check_jobs(&text, &file.display().to_string());
+        let is_program = file.extension().is_some_and(|kind| kind == "rs");
+        let opening = if is_program { "//! " } else { "# " };
+        assert!(text.starts_with(opening), "{}: the first line says what it shows", file.display());
+        if !is_program {
+            check_jobs(&text, &file.display().to_string());
+        }
         names.insert(file);
     }
     assert!(names.len() >= 10, "{names:?}");

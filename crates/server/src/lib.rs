@@ -2,7 +2,7 @@
 //!
 //! A door translates, authorises and delegates to one `Handle`; it holds no rules, so doors cannot differ. There are two
 //! on one port: REST for people and programs, gRPC for workers and other nodes. `listen` lets connections in, through
-//! `tls` if there is a certificate; `auth` asks who comes; `routes` is the table of what is served (nothing is served that
+//! `tls` if there is a certificate; `mail` is the way to nodes that have no door; `auth` asks who comes; `routes` is the table of what is served (nothing is served that
 //! has no row there), `openapi` describes it and `metrics` counts it.
 
 pub mod limits;
@@ -16,6 +16,7 @@ mod auth;
 mod routes;
 mod rest;
 pub mod grpc;
+pub mod mail;
 mod openapi;
 mod metrics;
 
@@ -32,7 +33,7 @@ use places::Places;
 pub use auth::{
     Bootstrap, Caller, Gate, Peer, Refused, SECRET_BYTES_MAX, SECRET_BYTES_MIN, Secret, Weak, begin,
 };
-pub use grpc::worker::{Admission, Everyone, Workers};
+pub use grpc::worker::{Admission, Everyone, Nearby, NodesToo, Workers};
 pub use listen::serve;
 pub use routes::{Right, Route, table};
 pub use settings::Settings;
@@ -56,7 +57,7 @@ pub struct Doors {
     workers: Option<Workers>,
     sessions: Arc<Sessions>,
     /// What peers prove themselves with, and the way to them; none: there are no peers.
-    peers: Option<(grpc::peer::Key, Arc<grpc::peer::Dialled>)>,
+    peers: Option<(grpc::peer::Key, mail::Post)>,
 }
 
 impl Doors {
@@ -80,8 +81,8 @@ impl Doors {
 
     /// Opens the door for the other nodes of a cluster, and knows the way to theirs.
     #[must_use]
-    pub fn with_peers(mut self, key: grpc::peer::Key, dialled: Arc<grpc::peer::Dialled>) -> Doors {
-        self.peers = Some((key, dialled));
+    pub fn with_peers(mut self, key: grpc::peer::Key, post: mail::Post) -> Doors {
+        self.peers = Some((key, post));
         self
     }
 

@@ -21,6 +21,7 @@ use punctual_core::schedule::calendar;
 pub mod error;
 mod address;
 pub mod membership;
+pub mod mail;
 pub mod token;
 pub mod sessions;
 mod refusal;
@@ -42,6 +43,7 @@ pub mod conformance;
 
 pub use address::Durability;
 pub use error::Error;
+pub use mail::Mail;
 pub use membership::{Claim, Lease, Leases, Member, Session, Sessions};
 pub use open::{Opened, folder, open};
 
@@ -148,6 +150,14 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// What the cluster agreed on once under this name: the first who offers a value decides, and everybody gets that
     /// one. Durable when it returns.
     async fn agree(&self, name: &str, offer: &[u8]) -> Result<Vec<u8>>;
+
+    /// Leaves mail for others; what is there already is left as it is. What has lain there for longer than `kept`
+    /// is thrown away: whom it was for is gone.
+    async fn send_mail(&self, mail: &[Mail], kept: std::time::Duration) -> Result<()>;
+
+    /// Removes the mail of a session that it has taken, and gives what else there is for it, in order of sender and
+    /// number. It is given again until it was taken.
+    async fn receive_mail(&self, to: SessionId, taken: &[mail::Place], limit: usize) -> Result<Vec<Mail>>;
 
     /// Every token, by name.
     async fn tokens(&self) -> Result<Vec<token::Record>>;

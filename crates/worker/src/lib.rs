@@ -2,11 +2,11 @@
 //!
 //! It never sees a store. Orders come in batches and reports leave in batches, as they will over the network;
 //! what a process prints goes to a [`LogSink`]. The modules, in reading order: what a node may order, the loop,
-//! the book of attempts in hand, who may fill the next free slot, where output goes, where requests may go, how a task is
+//! the book of attempts in hand, who may fill the next free slot, where output goes, where requests may go, which functions there are, how a task is
 //! executed, who watches over its processes; and how it works for nodes over the network.
 //!
 //! ```text
-//! node ──Vec<Order>──▶ worker ──▶ attempts ──▶ executor/{noop,shell,process,http} ──▶ LogSink
+//! node ──Vec<Order>──▶ worker ──▶ attempts ──▶ executor/{noop,shell,process,http,function} ──▶ LogSink
 //!      ◀─Vec<Report>──                       └──▶ guardian ──▶ command
 //! ```
 
@@ -16,6 +16,7 @@ mod attempts;
 mod lender;
 mod log;
 mod egress;
+pub mod function;
 mod executor;
 pub mod guardian;
 mod procfs;

@@ -27,6 +27,7 @@ use tracing::{debug, error, warn};
 use crate::attempts::{Attempts, Stop, Told};
 use crate::egress::Egress;
 use crate::executor::{self, Attempt, Clients, Ending, Groups, Host, noop};
+use crate::function::Functions;
 use crate::lender::Lender;
 use crate::log::LogSink;
 use crate::order::{Handle, ORDERS_MAX, Word};
@@ -37,6 +38,8 @@ pub const HEARTBEAT: Duration = Duration::from_secs(5);
 pub const GRACE: Duration = Duration::from_secs(10);
 /// How long the last reports wait to be taken when a worker shuts down.
 const PARTING_MAX: Duration = Duration::from_secs(1);
+/// What attempts say of themselves and the loop has not heard yet; more is not said.
+const SAID_MAX: usize = 256;
 
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -59,6 +62,8 @@ pub struct Config {
     pub egress: Arc<Egress>,
     /// What it takes: a task of another kind fails here.
     pub kinds: Kinds,
+    /// What tasks of the kind `function` may call.
+    pub functions: Functions,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -80,6 +85,8 @@ pub struct Worker {
     lender: Lender<()>,
     tasks: JoinSet<(RunId, Ending)>,
     orders: mpsc::Receiver<Word>,
+    /// What attempts say of themselves.
+    said: mpsc::Receiver<Report>,
     reports: mpsc::Sender<Vec<Report>>,
     /// Reports that have not left yet.
     outbox: Vec<Report>,
@@ -91,6 +98,7 @@ pub struct Worker {
 enum Event {
     Told(Word),
     Ended(Result<(RunId, Ending), JoinError>),
+    Said(Report),
     Beat,
     /// The node has read a batch of reports, so another fits.
     Room(mpsc::OwnedPermit<Vec<Report>>),
@@ -99,23 +107,28 @@ enum Event {
 impl Worker {
     /// Kills what an earlier worker of this folder left running, and makes ready to work.
     pub async fn open(config: Config, reports: mpsc::Sender<Vec<Report>>) -> Result<(Handle, Worker), Error> {
-        let Config { id, slots, clock, logs, scratch, guardian, heartbeat, grace, egress, kinds } = config;
+        let Config { id, slots, clock, logs, scratch, guardian, heartbeat, grace, egress, kinds, functions } =
+            config;
         let opening = tokio::task::spawn_blocking(move || Groups::open(&scratch));
         let groups = opening.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
         let (orders_in, orders) = mpsc::channel(ORDERS_MAX);
         let (shutdown_in, shutdown) = watch::channel(false);
+        let (said_in, said) = mpsc::channel(SAID_MAX);
+        let clients = Clients::new(egress);
+        let host = Host { clock, logs, grace, guardian, groups, clients, functions, reports: said_in };
         let mut heartbeat = tokio::time::interval(heartbeat);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut lender = Lender::default();
         lender.joined(());
         let worker = Worker {
             id,
-            host: Arc::new(Host { clock, logs, grace, guardian, groups, clients: Clients::new(egress) }),
+            host: Arc::new(host),
             attempts: Attempts::new(slots),
             kinds,
             lender,
             tasks: JoinSet::new(),
             orders,
+            said,
             reports,
             outbox: Vec::new(),
             heartbeat,
@@ -149,6 +162,7 @@ impl Worker {
             _ = self.shutdown.wait_for(|asked| *asked) => None,
             _ = self.heartbeat.tick(), if !self.attempts.is_empty() => Some(Event::Beat),
             Ok(permit) = room, if !self.outbox.is_empty() => Some(Event::Room(permit)),
+            Some(said) = self.said.recv() => Some(Event::Said(said)),
             Some(ended) = self.tasks.join_next() => Some(Event::Ended(ended)),
             word = self.orders.recv() => word.map(Event::Told),
         }
@@ -179,6 +193,7 @@ impl Worker {
                     self.attempts.give_up(run, token);
                 }
             }
+            Event::Said(report) => self.outbox.push(report),
             Event::Beat | Event::Told(Word::Beat) => self.beat(),
             Event::Room(permit) => {
                 permit.send(std::mem::take(&mut self.outbox));

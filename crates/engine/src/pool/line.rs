@@ -11,6 +11,7 @@ use punctual_core::ids::{JobId, RunId, ShardId, WorkerId};
 use punctual_core::job::Strategy;
 use punctual_core::job::route::Labels;
 use punctual_core::limits::PRIORITY_MAX;
+use punctual_core::name::Name;
 use punctual_core::task::Kind;
 use punctual_core::worker::Announcement;
 use rustc_hash::FxHashMap;
@@ -36,6 +37,8 @@ pub(super) struct Line {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Class {
     pub kind: Kind,
+    /// The function that it calls; none: the kind is enough.
+    pub function: Option<Name>,
     /// None: no label is asked for.
     pub selector: Option<Arc<Labels>>,
     /// The name of the one worker that it must be.
@@ -83,6 +86,7 @@ pub(super) fn place(priority: u8, since: Timestamp, run: RunId) -> Place {
 impl Class {
     pub(super) fn fits(&self, worker: &WorkerId, announced: &Announcement) -> bool {
         announced.kinds.contains(self.kind)
+            && self.function.as_ref().is_none_or(|function| announced.functions.contains(function))
             && self.pin.as_ref().is_none_or(|pin| **pin == *worker.name())
             && self.selector.as_ref().is_none_or(|selector| {
                 selector.iter().all(|(name, value)| announced.labels.get(name) == Some(value))
@@ -238,7 +242,7 @@ mod tests {
     use super::*;
 
     fn class(kind: Kind) -> Class {
-        Class { kind, selector: None, pin: None }
+        Class { kind, function: None, selector: None, pin: None }
     }
 
     fn join(lines: &mut Lines, kind: Kind, (priority, since, run): (u8, i64, i64)) {

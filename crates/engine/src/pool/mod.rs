@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     fn joining(run: i64, kind: Kind) -> Joining {
-        let class = Class { kind, selector: None, pin: None };
+        let class = Class { kind, function: None, selector: None, pin: None };
         Joining { run: RunId(run), priority: 5, since: Timestamp::from_millis(run), class, wish: None }
     }
 

@@ -429,7 +429,7 @@ mod tests {
     }
 
     fn anything() -> Class {
-        Class { kind: Kind::Shell, selector: None, pin: None }
+        Class { kind: Kind::Shell, function: None, selector: None, pin: None }
     }
 
     fn join_and_lend(roster: &mut Roster, name: &str, slots: usize) {

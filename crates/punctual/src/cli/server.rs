@@ -23,7 +23,7 @@ use super::time::duration;
 use crate::clock::SystemClock;
 use crate::settings::{self, Durability, Leases, Log, Said, Settings, Store};
 use crate::wiring;
-use crate::wiring::cluster::{Joining, session};
+use punctual::cluster::{Joining, session};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -122,7 +122,7 @@ impl Server {
                 // Nodes may share one certificate, or have one authority, which stands in its chain or is named.
                 let trusted = shown.map_err(Failure::io)?;
                 let trusted = trusted.map(|shown| [shown, authorities.unwrap_or_default()].join(&b'\n'));
-                Some(Joining { session, sessions, address: address.clone(), trusted })
+                Some(Joining { session, sessions, address: Some(address.clone()), trusted })
             }
         };
         std::fs::create_dir_all(&settings.data).map_err(Failure::io)?;

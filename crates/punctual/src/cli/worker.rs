@@ -1,6 +1,6 @@
 //! `punctual worker`: executes what scheduling nodes assign, on a machine of its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -147,6 +147,7 @@ impl Worker {
                 slots: self.slots,
                 labels,
                 kinds: kinds.into_iter().collect(),
+                functions: BTreeSet::new(),
                 weight: self.weight,
                 node_local: false,
             },

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use punctual_core::ids::WorkerId;
 use punctual_core::log::Chunk;
 use punctual_core::worker::Announcement;
+use punctual_worker::function::Functions;
 use punctual_worker::session::{self, Ended, Status};
 use punctual_worker::{Egress, LogSink, Rule};
 use tokio::sync::watch;
@@ -46,9 +47,11 @@ pub(crate) async fn work(
         grace: punctual_worker::GRACE,
         egress: Arc::new(Egress::new(remote.egress)),
         kinds: remote.announcement.kinds,
+        functions: Functions::default(),
     };
     let settings = session::Settings {
         servers: remote.servers,
+        near: None,
         token: remote.token,
         ca: remote.ca,
         name: remote.name,

@@ -20,6 +20,7 @@ use punctual_node::{Config, Node};
 use punctual_server::{Admission, Doors, Everyone, Workers, serve};
 use punctual_store::Store;
 use punctual_store::memory::Memory;
+use punctual_worker::function::Functions;
 use punctual_worker::session::{self, Ended};
 use punctual_worker::{Egress, LogSink};
 use tempfile::TempDir;
@@ -218,9 +219,11 @@ impl Worker {
             grace: punctual_worker::GRACE,
             egress: Arc::new(Egress::default()),
             kinds: announcement.kinds,
+            functions: Functions::default(),
         };
         let settings = session::Settings {
             servers: addresses.iter().map(|address| format!("http://{address}")).collect(),
+            near: None,
             token: wanted.token,
             ca: None,
             name: wanted.name.to_owned(),

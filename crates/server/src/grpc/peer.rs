@@ -66,7 +66,7 @@ impl Peer for Answering {
     }
 }
 
-fn told(failure: Failure) -> peer::Failure {
+pub(crate) fn told(failure: Failure) -> peer::Failure {
     match failure {
         Failure::Refused(refusal) => peer::Failure::Refused(refusal),
         Failure::NotLed(why) => peer::Failure::NotLed(why),
@@ -76,7 +76,7 @@ fn told(failure: Failure) -> peer::Failure {
     }
 }
 
-fn heard(failure: peer::Failure) -> Failure {
+pub(crate) fn heard(failure: peer::Failure) -> Failure {
     match failure {
         peer::Failure::Refused(refusal) => Failure::Refused(refusal),
         peer::Failure::NotLed(why) => Failure::NotLed(why),

@@ -6,6 +6,7 @@
 
 mod admission;
 mod ledger;
+mod nearby;
 mod output;
 mod session;
 mod sessions;
@@ -23,7 +24,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::auth::Caller;
-pub use admission::{Admission, Everyone};
+pub use admission::{Admission, Everyone, NodesToo};
+pub use nearby::Nearby;
 use session::Session;
 pub(crate) use sessions::Sessions;
 
@@ -50,10 +52,12 @@ struct Door {
     workers: Workers,
     handle: Handle,
     sessions: Arc<Sessions>,
+    /// The worker is in this process.
+    is_near: bool,
 }
 
 pub(crate) fn router(workers: Workers, handle: Handle, sessions: Arc<Sessions>) -> Router {
-    let service = WorkerServer::new(Door { workers, handle, sessions })
+    let service = WorkerServer::new(Door { workers, handle, sessions, is_near: false })
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
         .max_encoding_message_size(MESSAGE_BYTES_MAX);
     Router::new().route_service("/punctual.v1.Worker/{*method}", service)
@@ -74,8 +78,14 @@ impl Worker for Door {
         }
         let (outgoing, messages) = mpsc::channel(MESSAGES_MAX);
         let closing = self.sessions.closing();
-        let session =
-            Session::new(self.workers.clone(), self.handle.clone(), request.into_inner(), outgoing, closing);
+        let session = Session {
+            workers: self.workers.clone(),
+            handle: self.handle.clone(),
+            incoming: request.into_inner(),
+            outgoing,
+            closing,
+            is_near: self.is_near,
+        };
         self.sessions.begin(session.run())?;
         Ok(Response::new(ReceiverStream::new(messages)))
     }

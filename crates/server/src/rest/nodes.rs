@@ -1,7 +1,6 @@
 //! Nodes and workers of the whole cluster, whichever node is asked: every other one is asked how it is.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
@@ -59,6 +58,7 @@ impl Doors {
             busy: worker.busy,
             labels: worker.announced.labels.clone(),
             kinds: worker.announced.kinds.iter().map(|kind| kind.as_str().to_owned()).collect(),
+            functions: worker.announced.functions.iter().map(|name| name.as_str().to_owned()).collect(),
             weight: worker.announced.weight,
             cpu_percent: worker.load.map(|load| load.cpu_percent),
             memory_percent: worker.load.map(|load| load.memory_percent),
@@ -68,16 +68,16 @@ impl Doors {
 
     /// The other nodes that live, with the workers that they know. One that does not answer is there all the same.
     async fn others(&self) -> Vec<(Node, Vec<Worker>)> {
-        let Some((_, dialled)) = &self.peers else { return Vec::new() };
+        let Some((_, post)) = &self.peers else { return Vec::new() };
         let mut asked = JoinSet::new();
         for session in self.handle.status().members {
             if session.node == self.node {
                 continue;
             }
-            let (dialled, now) = (Arc::clone(dialled), Text(self.clock.now()));
+            let (post, now) = (post.clone(), Text(self.clock.now()));
             asked.spawn(async move {
                 let told = match session.address.as_deref() {
-                    Some(address) => dialled.look(address).await,
+                    Some(address) => post.look(address).await,
                     None => None,
                 };
                 told.unwrap_or_else(|| (silent(&session, now), Vec::new()))

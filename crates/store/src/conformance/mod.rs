@@ -25,6 +25,7 @@ pub mod runs;
 pub mod listing;
 pub mod calendars;
 pub mod admin;
+pub mod mail;
 pub mod logs;
 pub mod prune;
 
@@ -130,6 +131,11 @@ macro_rules! conformance {
                     those_who_offer_at_once_agree
                     tokens_read_back_as_they_were_added
                     a_token_has_its_name_for_itself;
+                mail:
+                    mail_is_given_until_it_was_taken
+                    mail_that_is_sent_twice_is_there_once
+                    mail_comes_in_order_and_by_pages
+                    mail_that_nobody_takes_goes_with_time;
                 logs:
                     logs_read_back_in_order
                     a_doubled_chunk_changes_nothing
@@ -213,6 +219,7 @@ mod tests {
             include_str!("listing.rs"),
             include_str!("calendars.rs"),
             include_str!("admin.rs"),
+            include_str!("mail.rs"),
             include_str!("logs.rs"),
             include_str!("prune.rs"),
             include_str!("sessions.rs"),

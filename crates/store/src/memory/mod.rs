@@ -11,6 +11,7 @@ mod reads;
 mod prune;
 mod calendars;
 mod membership;
+mod mail;
 
 use std::collections::btree_map::Entry;
 use std::fmt;
@@ -36,6 +37,7 @@ use punctual_core::time::Clock;
 
 use self::tables::Tables;
 use crate::listing::looked_up;
+use crate::mail::{Mail, Place};
 use crate::{
     CalendarFilter, Claim, Error, JobFilter, Leases, LetterFilter, Member, PrunePolicy, PutCalendar, Result,
     RunFilter, Session, Sessions, Stats, Store, Swap, token,
@@ -208,6 +210,15 @@ impl Store for Memory {
 
     async fn agree(&self, name: &str, offer: &[u8]) -> Result<Vec<u8>> {
         Ok(self.tables.lock().agreed.entry(name.to_owned()).or_insert_with(|| offer.to_vec()).clone())
+    }
+
+    async fn send_mail(&self, mail: &[Mail], kept: Duration) -> Result<()> {
+        self.tables.lock().send(mail, kept, self.clock.now());
+        Ok(())
+    }
+
+    async fn receive_mail(&self, to: SessionId, taken: &[Place], limit: usize) -> Result<Vec<Mail>> {
+        Ok(self.tables.lock().receive(to, taken, limit))
     }
 
     async fn tokens(&self) -> Result<Vec<token::Record>> {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use punctual_core::Timestamp;
 use punctual_core::change::{Batch, Change, Row, RowKey, TimerPlace};
 use punctual_core::ids::{Epoch, JobId, RunId, SessionId, ShardId};
 use punctual_core::log;
@@ -10,7 +11,7 @@ use punctual_core::name::{Name, Namespace};
 use punctual_core::schedule::calendar;
 
 use super::membership::Standing;
-use crate::{Error, Result, refusal, token};
+use crate::{Error, Result, mail, refusal, token};
 
 /// A row's key with its shard: the text of a unique key alone does not tell it.
 type Place = (RowKey, ShardId);
@@ -26,6 +27,8 @@ pub(super) struct Tables {
     /// The last version that any calendar was given.
     pub(super) calendar_version: u32,
     pub(super) sessions: BTreeMap<SessionId, Standing>,
+    /// By recipient and place: when it was sent, and what it says.
+    pub(super) mail: BTreeMap<(SessionId, mail::Place), (Timestamp, Vec<u8>)>,
     pub(super) agreed: BTreeMap<String, Vec<u8>>,
     pub(super) tokens: BTreeMap<String, token::Record>,
 }
@@ -57,6 +60,7 @@ impl Tables {
             calendars: BTreeMap::new(),
             calendar_version: 0,
             sessions: BTreeMap::new(),
+            mail: BTreeMap::new(),
             agreed: BTreeMap::new(),
             tokens: BTreeMap::new(),
         }

@@ -33,6 +33,7 @@ mod doors;
 mod walk;
 mod leases;
 mod sessions;
+mod mail;
 mod calendars;
 mod admin;
 mod logs;
@@ -63,6 +64,7 @@ use punctual_core::schedule::calendar;
 use self::link::{Held, Link};
 use self::prune::Places;
 use crate::definitions::Definitions;
+use crate::mail::{Mail, Place};
 use crate::{
     CalendarFilter, Claim, Durability, Error, JobFilter, Leases, LetterFilter, Member, PrunePolicy,
     PutCalendar, Result, RunFilter, Session, Sessions, Stats, Store, Swap, token,
@@ -224,6 +226,14 @@ impl Store for Mysql {
 
     async fn agree(&self, name: &str, offer: &[u8]) -> Result<Vec<u8>> {
         self.agree_on(name, offer).await
+    }
+
+    async fn send_mail(&self, mail: &[Mail], kept: Duration) -> Result<()> {
+        self.post(mail, kept).await
+    }
+
+    async fn receive_mail(&self, to: SessionId, taken: &[Place], limit: usize) -> Result<Vec<Mail>> {
+        self.collect(to, taken, limit).await
     }
 
     async fn tokens(&self) -> Result<Vec<token::Record>> {

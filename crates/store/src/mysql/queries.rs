@@ -52,6 +52,19 @@ pub(super) mod sessions {
     pub(in crate::mysql) const LEAVE: &str = "DELETE FROM sessions WHERE id = ?";
 }
 
+pub(super) mod mail {
+    pub(in crate::mysql) const DROP_OLD: &str = concat!("DELETE FROM mail WHERE sent_at < ", now!(), " - ?");
+    pub(in crate::mysql) const SEND: &str = concat!(
+        "INSERT IGNORE INTO mail (recipient, sender, number, sent_at, body) VALUES (?, ?, ?, ",
+        now!(),
+        ", ?)"
+    );
+    pub(in crate::mysql) const TAKE: &str =
+        "DELETE FROM mail WHERE recipient = ? AND sender = ? AND number = ?";
+    pub(in crate::mysql) const RECEIVE: &str =
+        "SELECT sender, number, body FROM mail WHERE recipient = ? ORDER BY sender, number LIMIT ?";
+}
+
 pub(super) mod admin {
     pub(in crate::mysql) const OFFER: &str = "INSERT IGNORE INTO agreed (name, value) VALUES (?, ?)";
     pub(in crate::mysql) const AGREED: &str = "SELECT value FROM agreed WHERE name = ?";

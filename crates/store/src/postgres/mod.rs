@@ -22,6 +22,7 @@ mod rows;
 mod writes;
 mod commit;
 mod membership;
+mod mail;
 mod snapshot;
 mod shard;
 mod doors;
@@ -57,6 +58,7 @@ use self::prune::Places;
 use self::snapshot::Snapshot;
 use self::walk::Walk;
 use crate::definitions::Definitions;
+use crate::mail::{Mail, Place};
 use crate::{
     CalendarFilter, Claim, Durability, Error, JobFilter, Leases, LetterFilter, Member, PrunePolicy,
     PutCalendar, Result, RunFilter, Session, Sessions, Stats, Store, Swap, token,
@@ -221,6 +223,14 @@ impl Store for Postgres {
 
     async fn agree(&self, name: &str, offer: &[u8]) -> Result<Vec<u8>> {
         self.settle_on(name, offer).await
+    }
+
+    async fn send_mail(&self, mail: &[Mail], kept: Duration) -> Result<()> {
+        self.post(mail, kept).await
+    }
+
+    async fn receive_mail(&self, to: SessionId, taken: &[Place], limit: usize) -> Result<Vec<Mail>> {
+        self.collect(to, taken, limit).await
     }
 
     async fn tokens(&self) -> Result<Vec<token::Record>> {

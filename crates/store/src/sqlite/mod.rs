@@ -31,6 +31,7 @@ mod shard;
 mod doors;
 mod calendars;
 mod membership;
+mod mail;
 mod admin;
 mod walk;
 mod logs;
@@ -68,6 +69,7 @@ use self::reader::Reader;
 use self::walk::Walk;
 use self::writer::Writer;
 pub use crate::Durability;
+use crate::mail::{Mail, Place};
 use crate::{
     CalendarFilter, Claim, JobFilter, Leases, LetterFilter, Member, PrunePolicy, PutCalendar, Result,
     RunFilter, Session, Sessions, Stats, Store, Swap, token,
@@ -250,6 +252,16 @@ impl Store for Sqlite {
     async fn agree(&self, name: &str, offer: &[u8]) -> Result<Vec<u8>> {
         let (name, offer) = (name.to_owned(), offer.to_vec());
         self.writer.ask(move |writer| writer.agree(&name, &offer)).await
+    }
+
+    async fn send_mail(&self, mail: &[Mail], kept: Duration) -> Result<()> {
+        let mail = mail.to_vec();
+        self.writer.ask(move |writer| writer.send_mail(&mail, kept)).await
+    }
+
+    async fn receive_mail(&self, to: SessionId, taken: &[Place], limit: usize) -> Result<Vec<Mail>> {
+        let taken = taken.to_vec();
+        self.writer.ask(move |writer| writer.receive_mail(to, &taken, limit)).await
     }
 
     async fn tokens(&self) -> Result<Vec<token::Record>> {

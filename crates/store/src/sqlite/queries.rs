@@ -41,6 +41,16 @@ pub(super) mod sessions {
     pub(in crate::sqlite) const LEAVE: &str = "DELETE FROM sessions WHERE id = ?1";
 }
 
+pub(super) mod mail {
+    pub(in crate::sqlite) const DROP_OLD: &str = "DELETE FROM mail WHERE sent_at < ?1";
+    pub(in crate::sqlite) const SEND: &str = "INSERT INTO mail (recipient, sender, number, sent_at, body) \
+         VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING";
+    pub(in crate::sqlite) const TAKE: &str =
+        "DELETE FROM mail WHERE recipient = ?1 AND sender = ?2 AND number = ?3";
+    pub(in crate::sqlite) const RECEIVE: &str =
+        "SELECT sender, number, body FROM mail WHERE recipient = ?1 ORDER BY sender, number LIMIT ?2";
+}
+
 pub(super) mod admin {
     pub(in crate::sqlite) const OFFER: &str =
         "INSERT INTO agreed (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO NOTHING";

@@ -24,6 +24,7 @@ pub(super) const STATE: Schema = Schema {
         include_str!("migrations/0002.sql"),
         include_str!("migrations/0003.sql"),
         include_str!("migrations/0004.sql"),
+        include_str!("migrations/0005.sql"),
     ],
 };
 /// "PNCL"

@@ -1,7 +1,10 @@
 //! How a worker introduces itself.
 
 use punctual_core::ids::{RunId, Token, WorkerId};
-use punctual_core::limits::{HOLDING_MAX, LABEL_BYTES_MAX, LABELS_MAX, NAME_BYTES_MAX, WORKER_SLOTS_MAX};
+use punctual_core::limits::{
+    FUNCTIONS_MAX, HOLDING_MAX, LABEL_BYTES_MAX, LABELS_MAX, NAME_BYTES_MAX, WORKER_SLOTS_MAX,
+};
+use punctual_core::name;
 use punctual_core::task::Kind;
 use punctual_core::worker::{Announcement, Kinds};
 
@@ -26,6 +29,7 @@ pub fn announcement(
         kinds: announcement.kinds.iter().map(|kind| kind.as_str().to_owned()).collect(),
         holding: holding.iter().map(|(run, token)| attempt(*run, *token)).collect(),
         weight: announcement.weight,
+        functions: announcement.functions.iter().map(|name| name.as_str().to_owned()).collect(),
     }
 }
 
@@ -51,10 +55,15 @@ pub fn read_announcement(
     if kinds == Kinds::NONE {
         return Err(Malformed::new("announce.kinds", "name at least one kind of task"));
     }
+    if said.functions.len() > FUNCTIONS_MAX {
+        return Err(Malformed::new("announce.functions", format!("at most {FUNCTIONS_MAX} functions")));
+    }
+    let functions: Result<_, name::Error> = said.functions.iter().map(|name| name.parse()).collect();
     let announcement = Announcement {
         slots: said.slots,
         labels: said.labels.into_iter().collect(),
         kinds,
+        functions: functions.map_err(|error| Malformed::new("announce.functions", error.to_string()))?,
         weight: said.weight.max(1),
         node_local: false,
     };

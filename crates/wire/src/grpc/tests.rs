@@ -60,6 +60,7 @@ fn tasks() -> impl Strategy<Value = Task> {
     prop_oneof![
         Just(Task::Noop),
         ".{1,60}".prop_map(Task::Shell),
+        "[a-z_.]{1,20}".prop_map(|name| Task::Function(name.parse().unwrap())),
         (words, btree_map("[A-Z]{1,8}", ".{0,20}", 0..4), option::of("/[a-z]{1,9}"))
             .prop_map(|(command, env, dir)| Task::Process(Process { command, env, dir })),
     ]
@@ -150,11 +151,14 @@ proptest! {
         life: u64,
         slots in 1..=WORKER_SLOTS_MAX,
         labels in btree_map("[a-z]{1,9}", "[a-z0-9]{0,9}", 0..5),
-        kinds in proptest::sample::subsequence(Kind::ALL.to_vec(), 1..=4),
+        kinds in proptest::sample::subsequence(Kind::ALL.to_vec(), 1..=5),
+        functions in proptest::collection::btree_set("[a-z_.-]{1,20}", 0..4),
         weight in 1u32..,
         holding in vec(attempts(), 0..20),
     ) {
-        let said = Announcement { slots, labels, kinds: kinds.into_iter().collect(), weight, node_local: false };
+        let functions = functions.iter().map(|name| name.parse().unwrap()).collect();
+        let kinds = kinds.into_iter().collect();
+        let said = Announcement { slots, labels, kinds, functions, weight, node_local: false };
         let bytes = announcement(&name, life, "0.1.0", &said, &holding).encode_to_vec();
         let read = read_announcement(v1::Announce::decode(&*bytes).unwrap());
         prop_assert_eq!(read, Ok((WorkerId::new(&name, life), said, holding)));
@@ -195,6 +199,8 @@ fn an_announcement_that_promises_the_impossible_is_refused() {
     check_announce(|said| said.name = String::new(), "announce.name");
     check_announce(|said| said.name = "x".repeat(1000), "announce.name");
     check_announce(|said| said.kinds.clear(), "announce.kinds");
+    check_announce(|said| said.functions = vec!["a b".to_owned()], "announce.functions");
+    check_announce(|said| said.functions = vec!["f".to_owned(); 1025], "announce.functions");
     check_announce(|said| said.kinds = vec!["teleport".to_owned()], "announce.kinds");
     check_announce(|said| said.labels = [("a".to_owned(), "b\n".to_owned())].into(), "announce.labels");
     check_announce(

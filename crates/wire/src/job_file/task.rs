@@ -4,15 +4,17 @@ mod http;
 
 use std::collections::BTreeMap;
 
+use punctual_core::name::Name;
 use punctual_core::task as rule;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::error::Error;
+use crate::schema;
 
 pub use http::{Body, Expect, Http, Method, Status, Tls};
 
-pub(crate) const NEEDED: &str = "say what to do, by one of process, shell, http or noop: {}";
+pub(crate) const NEEDED: &str = "say what to do, by one of process, shell, http, function or noop: {}";
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "a map like { shell: \"echo hi\" }")]
@@ -23,6 +25,10 @@ pub struct Task {
     pub shell: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http: Option<Http>,
+    /// A function that a program registered with its embedded node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Name>)]
+    pub function: Option<Name>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub noop: Option<Noop>,
 }
@@ -56,11 +62,12 @@ impl Task {
         if let Some(http) = self.http {
             said.push(rule::Task::Http(Box::new(http.into_core()?)));
         }
+        said.extend(self.function.map(rule::Task::Function));
         said.extend(self.noop.map(|_| rule::Task::Noop));
         match (said.pop(), said.is_empty()) {
             (Some(task), true) => Ok(task),
             (None, _) => Err(Error::invalid("task", NEEDED)),
-            _ => Err(Error::invalid("task", "only one of process, shell, http and noop")),
+            _ => Err(Error::invalid("task", "only one of process, shell, http, function and noop")),
         }
     }
 
@@ -69,6 +76,7 @@ impl Task {
             rule::Task::Noop => Task { noop: Some(Noop {}), ..Task::default() },
             rule::Task::Shell(text) => Task { shell: Some(text.clone()), ..Task::default() },
             rule::Task::Http(http) => Task { http: Some(Http::of(http)), ..Task::default() },
+            rule::Task::Function(name) => Task { function: Some(name.clone()), ..Task::default() },
             rule::Task::Process(process) => {
                 let process = Process {
                     command: process.command.clone(),

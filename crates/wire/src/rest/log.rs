@@ -66,6 +66,7 @@ fn command(task: &Task) -> String {
     match task {
         Task::Shell(text) => text.clone(),
         Task::Process(process) => process.command.join(" "),
+        Task::Function(name) => name.as_str().to_owned(),
         other => other.kind().as_str().to_owned(),
     }
 }

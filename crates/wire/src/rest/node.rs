@@ -49,6 +49,9 @@ pub struct Worker {
     /// The kinds of task that it takes.
     #[serde(default)]
     pub kinds: Vec<String>,
+    /// The functions that are registered with it.
+    #[serde(default)]
+    pub functions: Vec<String>,
     /// Its share under `route.strategy: weighted`.
     #[serde(default)]
     pub weight: u32,

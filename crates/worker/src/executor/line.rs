@@ -13,7 +13,7 @@ pub(super) const MARK_BYTES: usize = CUT_MARK.len() + 1;
 
 /// The line that a stream is in, from one piece of it to the next.
 #[derive(Debug, Default)]
-pub(super) struct Lines {
+pub(crate) struct Lines {
     /// Bytes of it so far.
     length: usize,
     is_cut: bool,
@@ -21,7 +21,7 @@ pub(super) struct Lines {
 
 impl Lines {
     /// Adds a piece to what goes into the log, and says how many bytes of it were left out.
-    pub(super) fn add(&mut self, piece: &[u8], to: &mut Vec<u8>) -> usize {
+    pub(crate) fn add(&mut self, piece: &[u8], to: &mut Vec<u8>) -> usize {
         if !self.is_cut && self.length + piece.len() <= LINE_BYTES_MAX {
             // The usual case, a flood of short lines included: no line in it can be too long.
             to.extend_from_slice(piece);

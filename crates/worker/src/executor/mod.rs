@@ -1,6 +1,6 @@
 //! How a task is executed: one file a kind.
 //!
-//! `noop` is over at once. `http` calls a URL. `shell` and `process` start a program (`launch`), below a guardian or at
+//! `noop` is over at once. `http` calls a URL, `function` one of this program's own. `shell` and `process` start a program (`launch`), below a guardian or at
 //! least in a process group of its own (`program`, `group`), read what it prints (`output`), and end it when they are
 //! told to. Whatever happens in here, a panic included, becomes
 //! an outcome.
@@ -9,6 +9,7 @@ pub(crate) mod noop;
 mod shell;
 mod process;
 mod http;
+mod function;
 mod launch;
 mod program;
 mod output;
@@ -23,17 +24,19 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use punctual_core::Timestamp;
-use punctual_core::attempt::{Assignment, Outcome};
+use punctual_core::attempt::{Assignment, Outcome, Report};
 use punctual_core::task::Task;
 use punctual_core::template::Values;
 use punctual_core::time::Clock;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tracing::error;
 
 use crate::attempts::Stop;
+use crate::function::Functions;
 use crate::log::{LogSink, Transcript};
 pub(crate) use group::Groups;
 pub(crate) use http::Clients;
+pub(crate) use line::Lines;
 
 /// What all attempts of a worker share.
 #[derive(Debug)]
@@ -45,6 +48,9 @@ pub(crate) struct Host {
     pub(crate) guardian: Option<PathBuf>,
     pub(crate) groups: Groups,
     pub(crate) clients: Clients,
+    pub(crate) functions: Functions,
+    /// What attempts say of themselves while they are under way.
+    pub(crate) reports: mpsc::Sender<Report>,
 }
 
 #[derive(Debug)]
@@ -85,6 +91,7 @@ async fn dispatch(attempt: Attempt, host: &Host) -> Ending {
             }
         }
         Task::Http(http) => http::execute(http, attempt, host).await,
+        Task::Function(name) => function::execute(name, attempt, host).await,
     }
 }
 

@@ -10,7 +10,7 @@ use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
 use tonic::{Code, Request, Status, Streaming};
 
 use super::outbox::{Outbox, Outgoing};
-use super::{Refused, Settings};
+use super::{Refused, Saying, Settings};
 
 /// How long a node may take to be there.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
@@ -35,21 +35,23 @@ pub(crate) struct Dialled {
     pub(crate) incoming: Streaming<v1::FromNode>,
 }
 
+/// Who stands in the URL of the node in this process. No name of a machine has a space in it.
+const NEAR: &str = "this process";
+
+/// The URL of the node in this process: those that it names are dialled by the same scheme.
+pub(crate) fn near_url(over_tls: bool) -> String {
+    format!("{}://{NEAR}", if over_tls { "https" } else { "http" })
+}
+
 /// Opens a stream, and waits for the welcome.
 pub(crate) async fn dial(url: &str, settings: &Settings, outbox: &Outbox) -> Result<Dialled, Trouble> {
     let dialling = async {
-        let channel = connect(url, settings).await?;
-        let mut client = WorkerClient::new(channel)
-            .max_decoding_message_size(MESSAGE_BYTES_MAX)
-            .max_encoding_message_size(MESSAGE_BYTES_MAX);
-        let mut request = Request::new(Outgoing(outbox.clone()));
-        if let Some(token) = &settings.token {
-            let value = MetadataValue::try_from(format!("Bearer {token}"))
-                .map_err(|_| refused(url, "the token is not plain text"))?;
-            request.metadata_mut().insert("authorization", value);
+        let near = settings.near.as_ref().filter(|_| url.ends_with(NEAR));
+        let mut incoming = match near {
+            Some(near) => near.session(Saying(Outgoing(outbox.clone()))).await,
+            None => session(connect(url, settings).await?, settings, outbox).await,
         }
-        let mut incoming =
-            client.session(request).await.map_err(|status| trouble(url, &status))?.into_inner();
+        .map_err(|status| trouble(url, &status))?;
         let first = incoming.message().await.map_err(|status| trouble(url, &status))?;
         let welcome = first.and_then(|message| message.welcome);
         let welcome = welcome.ok_or_else(|| unreachable(url, "it ended the stream without a welcome"))?;
@@ -64,6 +66,23 @@ pub(crate) async fn dial(url: &str, settings: &Settings, outbox: &Outbox) -> Res
     };
     let late = || unreachable(url, "no answer within ten seconds");
     tokio::time::timeout(2 * CONNECT_MAX, dialling).await.unwrap_or_else(|_| Err(late()))
+}
+
+async fn session(
+    channel: Channel,
+    settings: &Settings,
+    outbox: &Outbox,
+) -> Result<Streaming<v1::FromNode>, Status> {
+    let mut client = WorkerClient::new(channel)
+        .max_decoding_message_size(MESSAGE_BYTES_MAX)
+        .max_encoding_message_size(MESSAGE_BYTES_MAX);
+    let mut request = Request::new(Outgoing(outbox.clone()));
+    if let Some(token) = &settings.token {
+        let value = MetadataValue::try_from(format!("Bearer {token}"))
+            .map_err(|_| Status::unauthenticated("the token is not plain text"))?;
+        request.metadata_mut().insert("authorization", value);
+    }
+    client.session(request).await.map(tonic::Response::into_inner)
 }
 
 async fn connect(url: &str, settings: &Settings) -> Result<Channel, Trouble> {

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use super::book::{Audience, Book, Key};
-use super::dial::Trouble;
+use super::dial::{Trouble, near_url};
 use super::link::{Event, Link};
 use super::load::Gauge;
 use super::logs::Pending;
@@ -111,7 +111,8 @@ impl Hub {
 
     /// Returns when it was asked to end and has, or when it is refused before it was ever taken.
     pub(crate) async fn run(mut self, stop: impl Future<Output = ()>) -> Result<(), Refused> {
-        for url in self.settings.servers.clone() {
+        let near = self.settings.near.as_ref().map(|near| near_url(near.over_tls()));
+        for url in near.into_iter().chain(self.settings.servers.clone()) {
             self.dial(&url, true);
         }
         let mut stop = pin!(stop);
@@ -337,7 +338,7 @@ impl Hub {
             Trouble::Refused(refused) => {
                 let why = refused.to_string();
                 // Someone who starts a worker wants to know; one that works waits for its node to think again.
-                if !self.was_admitted {
+                if !self.was_admitted && self.settings.near.is_none() {
                     self.refused = Some(refused);
                 }
                 why

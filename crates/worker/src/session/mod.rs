@@ -22,16 +22,24 @@ mod load;
 mod peers;
 mod hub;
 
+use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use punctual_core::worker::Announcement;
+use punctual_wire::grpc::v1;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
+use tokio_stream::Stream;
+use tonic::{Status as Refusal, Streaming};
 
 use crate::worker::{Config, Error, Worker};
 use hub::Hub;
 use logs::RemoteLogs;
+use outbox::Outgoing;
 
 /// The worker is asked to say that it lives by whoever speaks for it, not by its own clock.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -44,8 +52,10 @@ pub(crate) struct LinkId(pub(crate) u32);
 
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// URLs of scheduling nodes, at least one: the others are heard of.
+    /// URLs of scheduling nodes: the others are heard of.
     pub servers: Vec<String>,
+    /// The scheduling node in this very process, if there is one. It names the others, too.
+    pub near: Option<Arc<dyn Near>>,
     pub token: Option<String>,
     /// A certificate in PEM to trust beside the machine's own.
     pub ca: Option<Vec<u8>>,
@@ -56,6 +66,28 @@ pub struct Settings {
     pub announcement: Announcement,
     /// How long what runs may take to finish once someone asked for the end; then it is stopped.
     pub drain: Duration,
+}
+
+/// What a worker says on its stream.
+#[derive(Debug)]
+pub struct Saying(Outgoing);
+
+impl Stream for Saying {
+    type Item = v1::FromWorker;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<v1::FromWorker>> {
+        Pin::new(&mut self.0).poll_next(cx)
+    }
+}
+
+/// A scheduling node that is reached without a network.
+#[async_trait]
+pub trait Near: Send + Sync + fmt::Debug {
+    /// Opens a stream, as a worker that dials does.
+    async fn session(&self, saying: Saying) -> Result<Streaming<v1::FromNode>, Refusal>;
+
+    /// Whether the nodes that it names speak TLS.
+    fn over_tls(&self) -> bool;
 }
 
 /// A node said no, and will say so again.

@@ -12,5 +12,6 @@ mod output;
 mod endings;
 mod templates;
 mod http;
+mod functions;
 mod egress;
 mod alone;

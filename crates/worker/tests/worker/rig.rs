@@ -18,6 +18,7 @@ use punctual_core::run::{Part, Trigger};
 use punctual_core::task::{Params, Process, Task};
 use punctual_core::time::Clock;
 use punctual_core::worker::Kinds;
+use punctual_worker::function::Functions;
 use punctual_worker::{Config, Egress, GRACE, Handle, LogSink, Order, Worker};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
@@ -116,6 +117,7 @@ pub(crate) fn config(scratch: &Path, logs: Arc<dyn LogSink>) -> Config {
         grace: GRACE,
         egress: Arc::new(Egress::default()),
         kinds: Kinds::ALL,
+        functions: Functions::default(),
     }
 }
 

@@ -14,6 +14,7 @@ const NAME: &str = "peer-key";
 /// Random bytes that a node offers.
 pub const OFFER_BYTES: usize = 32;
 const HEADER: &str = "authorization";
+const SCHEME: &str = "Bearer ";
 
 #[derive(Clone)]
 pub struct Key(MetadataValue<Ascii>);
@@ -27,9 +28,21 @@ impl Key {
     pub(super) fn of(bytes: &[u8]) -> Key {
         let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         let mut value =
-            MetadataValue::try_from(format!("Bearer {hex}")).expect("hexadecimal digits are plain ASCII");
+            MetadataValue::try_from(format!("{SCHEME}{hex}")).expect("hexadecimal digits are plain ASCII");
         value.set_sensitive(true);
         Key(value)
+    }
+
+    /// As a worker shows it.
+    pub fn as_token(&self) -> String {
+        let text = self.0.to_str().unwrap_or_default();
+        text.strip_prefix(SCHEME).unwrap_or_default().to_owned()
+    }
+
+    /// Whether somebody shows this key.
+    pub fn is(&self, shown: &str) -> bool {
+        let shown = MetadataValue::try_from(format!("{SCHEME}{shown}"));
+        shown.is_ok_and(|shown| *self == Key(shown))
     }
 
     pub(super) fn put_on<T>(&self, request: &mut Request<T>) {

@@ -1,12 +1,14 @@
 //! Who may work here.
 
 use std::fmt;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use tonic::Status;
 use tonic::metadata::MetadataMap;
 
 use crate::auth::{Caller, Gate};
+use crate::grpc::peer::Key;
 use crate::routes::Right;
 
 pub(super) const REFUSED: &str = "the token is missing or not valid for workers; start the worker with \
@@ -23,6 +25,20 @@ pub trait Admission: Send + Sync + fmt::Debug {
 impl Admission for Gate {
     async fn admits(&self, caller: Caller<'_>) -> bool {
         self.check(&caller, Right::Worker).await.is_ok()
+    }
+}
+
+/// The other nodes of the cluster, too: one that is embedded in an application works for those of a center.
+#[derive(Debug, Clone)]
+pub struct NodesToo {
+    pub key: Key,
+    pub others: Arc<dyn Admission>,
+}
+
+#[async_trait]
+impl Admission for NodesToo {
+    async fn admits(&self, caller: Caller<'_>) -> bool {
+        caller.bearer.is_some_and(|shown| self.key.is(shown)) || self.others.admits(caller).await
     }
 }
 

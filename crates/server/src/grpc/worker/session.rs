@@ -30,27 +30,18 @@ const ANNOUNCE_MAX: Duration = Duration::from_secs(10);
 /// How long someone who is turned away may take to listen.
 const REFUSAL_MAX: Duration = Duration::from_secs(1);
 
-type Outgoing = mpsc::Sender<Result<v1::FromNode, Status>>;
+pub(super) type Outgoing = mpsc::Sender<Result<v1::FromNode, Status>>;
 
 pub(super) struct Session {
-    workers: Workers,
-    handle: Handle,
-    incoming: Streaming<v1::FromWorker>,
-    outgoing: Outgoing,
-    closing: watch::Receiver<bool>,
+    pub(super) workers: Workers,
+    pub(super) handle: Handle,
+    pub(super) incoming: Streaming<v1::FromWorker>,
+    pub(super) outgoing: Outgoing,
+    pub(super) closing: watch::Receiver<bool>,
+    pub(super) is_near: bool,
 }
 
 impl Session {
-    pub(super) fn new(
-        workers: Workers,
-        handle: Handle,
-        incoming: Streaming<v1::FromWorker>,
-        outgoing: Outgoing,
-        closing: watch::Receiver<bool>,
-    ) -> Session {
-        Session { workers, handle, incoming, outgoing, closing }
-    }
-
     pub(super) async fn run(mut self) {
         let outgoing = self.outgoing.clone();
         let status = match self.greet().await {
@@ -99,7 +90,9 @@ impl Session {
             );
             return Err(Status::failed_precondition(why));
         }
-        let (worker, announced, holding) = grpc::read_announcement(announce).map_err(|e| malformed(&e))?;
+        let (worker, mut announced, holding) =
+            grpc::read_announcement(announce).map_err(|e| malformed(&e))?;
+        announced.node_local = self.is_near;
         info!(%worker, slots = announced.slots, holding = holding.len(), "a worker joins");
         let ledger = Ledger::new(announced.slots);
         let (orders_in, orders) = mpsc::unbounded_channel();

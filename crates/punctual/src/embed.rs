@@ -1,0 +1,184 @@
+//! A node inside an application: the same engine, without a process and a door of its own.
+//!
+//! `builder` gathers what a node is to be and starts it, `wanted` is how jobs and runs are asked for in code, `near` ties
+//! the worker to the scheduler in this process.
+//!
+//! A node that is embedded cannot be dialled. Beside others of its kind it leads its share of the shards; while a
+//! `punctual server` lives on the same store it leads nothing, and works for it.
+
+mod builder;
+mod near;
+mod wanted;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use punctual_core::change::RunRecord;
+use punctual_core::command::{Answer, Command, RunJob};
+use punctual_core::ids::RunId;
+use punctual_core::name::{Name, Namespace};
+use punctual_core::run::Run;
+use punctual_core::time::Clock;
+use punctual_node::Failure;
+use punctual_server::Nearby;
+use punctual_worker::session::Ended;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::clock::Watcher;
+
+pub use builder::Builder;
+pub use wanted::{Job, Submit};
+
+/// What went wrong with a node, by what can be done about it.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// The builder was told something that cannot be: correct it.
+    #[error("{0}")]
+    Invalid(String),
+    /// The store cannot be opened or used.
+    #[error("the store cannot be used: {0}")]
+    Store(#[from] punctual_store::Error),
+    /// Nothing happened, and asking again gives the same.
+    #[error(transparent)]
+    Refused(#[from] punctual_core::command::Refusal),
+    /// The leader of the shard cannot be asked now: ask again, with the same key if it must happen once.
+    #[error("{0}")]
+    Unavailable(String),
+    /// The machine does not let the node start.
+    #[error("the node cannot start: {0}")]
+    Start(String),
+}
+
+impl From<Failure> for NodeError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Refused(refusal) => NodeError::Refused(refusal),
+            other => NodeError::Unavailable(other.to_string()),
+        }
+    }
+}
+
+impl From<punctual_wire::Error> for NodeError {
+    fn from(error: punctual_wire::Error) -> Self {
+        NodeError::Invalid(error.to_string())
+    }
+}
+
+/// A node that runs. Dropped, it ends at once, and what it was doing is tried again elsewhere or at the next start;
+/// [`Node::stop`] ends it in peace.
+#[derive(Debug)]
+pub struct Node {
+    namespace: Namespace,
+    clock: Arc<dyn Clock>,
+    handle: punctual_node::Handle,
+    node: punctual_node::Node,
+    near: Nearby,
+    stop_working: watch::Sender<bool>,
+    /// One, which ends with this.
+    worker: JoinSet<Result<(), Ended>>,
+    stop: watch::Sender<bool>,
+    /// The pruner and what tells the worker of other nodes.
+    tasks: JoinSet<()>,
+    scratch: Scratch,
+    /// Ends with this.
+    _watcher: Watcher,
+}
+
+impl Node {
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Asks for a run without a job. It is durable when this returns.
+    pub async fn submit(&self, submit: Submit) -> Result<RunId, NodeError> {
+        let started = submit.read(self.clock.now())?;
+        let command = Command::Submit(punctual_core::command::Submit {
+            namespace: self.namespace.clone(),
+            definition: started.what,
+            due: started.due,
+            key: started.key,
+            spread: self.handle.spread(),
+        });
+        self.ask(command).await
+    }
+
+    /// Starts a job by hand, with its own parameters.
+    pub async fn run_job(&self, name: &str) -> Result<RunId, NodeError> {
+        let name: Name = name.parse().map_err(|error| NodeError::Invalid(format!("{error}")))?;
+        let namespace = self.namespace.clone();
+        self.ask(Command::RunJob(RunJob { namespace, name, params: None, due: None, key: None })).await
+    }
+
+    /// Asks for the end of a run. It stays as it is until its function has ended.
+    pub async fn cancel(&self, run: RunId) -> Result<(), NodeError> {
+        let command = Command::CancelRun { namespace: self.namespace.clone(), run };
+        Ok(self.handle.command(command).await.map(drop)?)
+    }
+
+    /// A run as it is now; none: there is none of that id in the node's namespace.
+    pub async fn run(&self, run: RunId) -> Result<Option<Arc<Run>>, NodeError> {
+        let found = self.handle.store().run(&self.namespace, run).await?;
+        Ok(found.map(|RunRecord { run, .. }| run))
+    }
+
+    /// Waits until a run has ended, on whichever node.
+    pub async fn finished(&self, id: RunId) -> Result<Arc<Run>, NodeError> {
+        let follower = self.handle.followers().follow(id);
+        let mut follower = follower.map_err(|error| NodeError::Unavailable(error.to_string()))?;
+        loop {
+            let found = self.run(id).await?;
+            let run = found.ok_or(punctual_core::command::Refusal::NoSuchRun(id))?;
+            if run.status().is_terminal() {
+                return Ok(run);
+            }
+            if !follower.news().await {
+                return Err(NodeError::Unavailable("the node is stopping".to_owned()));
+            }
+        }
+    }
+
+    /// Everything else that a node can be asked: its status, its store, every command.
+    pub fn handle(&self) -> &punctual_node::Handle {
+        &self.handle
+    }
+
+    /// Takes nothing more, lets what runs finish within the time that [`Builder::drain`] gives it, hands its shards on, and
+    /// ends. What had to be stopped is tried again elsewhere, or at the next start.
+    pub async fn stop(self) {
+        let Node { handle, node, near, stop_working, mut worker, stop, mut tasks, scratch, .. } = self;
+        stop_working.send_replace(true);
+        while let Some(ended) = worker.join_next().await {
+            match ended {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::warn!(%error, "the worker did not end in peace"),
+                Err(error) => tracing::error!(%error, "the worker ended in a panic"),
+            }
+        }
+        handle.followers().close();
+        near.close().await;
+        stop.send_replace(true);
+        node.shut_down().await;
+        while tasks.join_next().await.is_some() {}
+        drop(scratch);
+    }
+
+    async fn ask(&self, command: Command) -> Result<RunId, NodeError> {
+        match self.handle.command(command).await? {
+            Answer::Run(run) => Ok(run.id),
+            Answer::Existing(run) => Ok(run),
+            other => Err(NodeError::Unavailable(format!("an answer to something else: {other:?}"))),
+        }
+    }
+}
+
+/// A folder that goes with the node.
+#[derive(Debug)]
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // It may never have been made.
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}

@@ -1,0 +1,354 @@
+//! Gathers what a node is to be, and starts it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_core::command::{Command, Expect, PutJob};
+use punctual_core::ids::{SessionId, WorkerId};
+use punctual_core::limits::{FUNCTIONS_MAX, WORKER_SLOTS_MAX};
+use punctual_core::name::{Name, Namespace};
+use punctual_core::task::Kind;
+use punctual_core::time::Clock;
+use punctual_core::worker::{Announcement, Kinds};
+use punctual_node::node::Config;
+use punctual_node::retention::{self, AD_HOC_KEPT, PACE};
+use punctual_node::{Failure, cluster::Cluster};
+use punctual_server::{Everyone, Nearby, Workers};
+use punctual_store::memory::Memory;
+use punctual_store::{Opened, sqlite};
+use punctual_worker::Egress;
+use punctual_worker::function::{Context, Error, Functions, Output};
+use punctual_worker::session;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::near::{InProcess, Nowhere};
+use super::{Job, Node, NodeError, Scratch};
+use crate::clock::{SystemClock, Watcher};
+use crate::cluster::{self, Joined, Joining};
+
+/// A store that is gone when the process is: for tests and first steps.
+const MEMORY: &str = "memory:";
+/// Where `sqlite` alone keeps its files.
+const FOLDER: &str = "punctual-data";
+/// What a node is called if nobody says otherwise.
+const NAME: &str = "embedded";
+/// Room for what tells two nodes of one name apart.
+const NAME_BYTES_MAX: usize = 64;
+const SLOTS: u32 = 16;
+const SHARD_LEASE: Duration = Duration::from_secs(3);
+const ATTEMPT_LEASE: Duration = Duration::from_secs(15);
+const LEASE_MIN: Duration = Duration::from_secs(1);
+const DRAIN: Duration = Duration::from_secs(10);
+/// How long a start may take until somebody leads the shards of its jobs.
+const START_MAX: Duration = Duration::from_secs(60);
+/// The pause before a job is put again.
+const AGAIN: Duration = Duration::from_millis(100);
+/// The longest that nobody looks at the clock.
+const LOOK: Duration = Duration::from_secs(3600);
+/// Transactions under way at once on a store that takes several writers.
+const LANES_SHARED: usize = 2;
+
+/// What a node is to be; see [`Node::builder`].
+#[derive(Debug, Clone)]
+#[must_use = "it is a node when it was started"]
+pub struct Builder {
+    store: Option<String>,
+    name: String,
+    namespace: String,
+    functions: Functions,
+    jobs: Vec<Job>,
+    slots: u32,
+    shard_lease: Duration,
+    attempt_lease: Duration,
+    drain: Duration,
+    trusted: Option<Vec<u8>>,
+    /// The first thing that cannot be: it is said at the start, where errors are.
+    wrong: Option<String>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Builder {
+            store: None,
+            name: NAME.to_owned(),
+            namespace: Namespace::default().as_str().to_owned(),
+            functions: Functions::default(),
+            jobs: Vec::new(),
+            slots: SLOTS,
+            shard_lease: SHARD_LEASE,
+            attempt_lease: ATTEMPT_LEASE,
+            drain: DRAIN,
+            trusted: None,
+            wrong: None,
+        }
+    }
+}
+
+impl Builder {
+    /// Where jobs and runs are kept: `sqlite:DIR` for one process, `postgres://…` or `mysql://…` for any number of them,
+    /// `memory:` for tests.
+    pub fn store(mut self, url: impl Into<String>) -> Builder {
+        self.store = Some(url.into());
+        self
+    }
+
+    /// Registers a function that runs may call: `async fn(Context) -> Result<Output, Error>`.
+    pub fn function<F, Fut>(mut self, name: &str, function: F) -> Builder
+    where
+        F: Fn(Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Output, Error>> + Send + 'static,
+    {
+        let added = name.parse().map(|parsed: Name| self.functions.add(parsed, function));
+        let wrong = match added {
+            Ok(true) => None,
+            Ok(false) => Some(format!("function `{name}` is registered twice: give each a name of its own")),
+            Err(error) => Some(format!("function `{name}`: {error}")),
+        };
+        self.wrong = self.wrong.or(wrong);
+        self
+    }
+
+    /// A job that is to be there when the node has started. One of the same name is changed to be like this; one that is
+    /// the same already is left alone.
+    pub fn job(mut self, job: Job) -> Builder {
+        self.jobs.push(job);
+        self
+    }
+
+    /// What people call this node, in listings and logs.
+    pub fn name(mut self, name: impl Into<String>) -> Builder {
+        self.name = name.into();
+        self
+    }
+
+    /// Where its jobs and runs live, unless a job says otherwise.
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Builder {
+        self.namespace = namespace.into();
+        self
+    }
+
+    /// Functions that may run at once.
+    pub fn slots(mut self, slots: u32) -> Builder {
+        self.slots = slots;
+        self
+    }
+
+    /// How long other nodes wait for a sign of life before they take over; the same for all that share a store.
+    pub fn shard_lease(mut self, lease: Duration) -> Builder {
+        self.shard_lease = lease;
+        self
+    }
+
+    /// How long what runs here is waited for when nothing is heard of it, before it is tried again elsewhere.
+    pub fn attempt_lease(mut self, lease: Duration) -> Builder {
+        self.attempt_lease = lease;
+        self
+    }
+
+    /// How long [`Node::stop`] lets what runs finish.
+    pub fn drain(mut self, drain: Duration) -> Builder {
+        self.drain = drain;
+        self
+    }
+
+    /// The servers on the same store speak TLS: trust these certificates, in PEM, beside the system's own.
+    pub fn trust(mut self, certificates: impl Into<Vec<u8>>) -> Builder {
+        self.trusted = Some(certificates.into());
+        self
+    }
+
+    /// Opens the store, joins whoever else is on it, and puts the jobs. It needs a runtime of several threads, for a function
+    /// that blocks would hold up everything else.
+    pub async fn start(self) -> Result<Node, NodeError> {
+        let namespace = self.check()?;
+        let mut drafts = Vec::new();
+        for job in &self.jobs {
+            drafts.extend(job.read(&namespace)?);
+        }
+        // An error means that there is one already, which is as good.
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let session = cluster::session().map_err(start)?;
+        let Opened { store, sessions } = self.open(session).await?;
+        let over_tls = self.trusted.is_some();
+        let joined = match sessions {
+            Some(sessions) => {
+                let joining = Joining { session, sessions, address: None, trusted: self.trusted.clone() };
+                Some(joining.join(&store, &self.name).await.map_err(start)?)
+            }
+            None => None,
+        };
+        let (joined, key, post) = match joined {
+            Some(Joined { cluster, key, post }) => (Some(cluster), Some(key), Some(post)),
+            None => (None, None, None),
+        };
+        let clock: Arc<dyn Clock> = match &joined {
+            Some(Cluster { clock, .. }) => Arc::clone(clock) as Arc<dyn Clock>,
+            None => Arc::new(SystemClock::new()),
+        };
+        let is_shared = joined.is_some();
+        let node = punctual_node::Node::start(Config {
+            store,
+            clock: Arc::clone(&clock),
+            lanes: if is_shared { LANES_SHARED } else { 1 },
+            attempt_lease: self.attempt_lease,
+            shard_lease: self.shard_lease,
+            cluster: joined,
+        })
+        .map_err(start)?;
+        let watcher = Watcher::start(node.nudge(), LOOK).map_err(start)?;
+        let (stop, stopped) = watch::channel(false);
+        let (mut tasks, handle) = (JoinSet::new(), node.handle());
+        tasks.spawn(retention::run(node.handle(), Arc::clone(&clock), PACE, AD_HOC_KEPT, stopped.clone()));
+        let (nodes, dialled) = watch::channel(Vec::new());
+        if let Some(post) = post {
+            tasks.spawn(post.carry(node.handle()));
+            tasks.spawn(cluster::tell_workers(node.handle(), Arc::new(nodes), stopped));
+        }
+        let workers = Workers {
+            links: node.links(),
+            admission: Arc::new(Everyone),
+            node: format!("{}@{session}", self.name).into(),
+            lease: self.attempt_lease,
+            nodes: dialled,
+        };
+        let near = Nearby::new(workers, node.handle());
+        let scratch = Scratch(std::env::temp_dir().join(format!("punctual-{session}")));
+        let (stop_working, stopped) = watch::channel(false);
+        let mut worker = JoinSet::new();
+        let token = key.map(|key| key.as_token());
+        let (settings, config) =
+            self.worker(session, token, &clock, &scratch, InProcess { door: near.clone(), over_tls });
+        let (status, _) = watch::channel(session::Status::default());
+        worker.spawn(session::run(settings, config, status, asked(stopped)));
+        let running = Node {
+            namespace,
+            clock,
+            handle,
+            node,
+            near,
+            stop_working,
+            worker,
+            stop,
+            tasks,
+            scratch,
+            _watcher: watcher,
+        };
+        let until = Instant::now() + START_MAX;
+        for draft in drafts {
+            let punctual_wire::job_file::Draft { namespace, name, definition } = draft;
+            let put = PutJob { namespace, name, definition, expect: Expect::Anything };
+            running.insist(Command::PutJob(put), until).await?;
+        }
+        Ok(running)
+    }
+
+    fn check(&self) -> Result<Namespace, NodeError> {
+        let wrong = |message: String| Err(NodeError::Invalid(message));
+        if let Some(message) = &self.wrong {
+            return wrong(message.clone());
+        }
+        if self.functions.names().len() > FUNCTIONS_MAX {
+            return wrong(format!(
+                "at most {FUNCTIONS_MAX} functions: let one do several things by its parameters"
+            ));
+        }
+        if !(1..=WORKER_SLOTS_MAX).contains(&self.slots) {
+            return wrong(format!("slots: 1 to {WORKER_SLOTS_MAX}, not {}", self.slots));
+        }
+        if self.shard_lease < LEASE_MIN || self.attempt_lease < LEASE_MIN {
+            return wrong("leases: at least 1s each".to_owned());
+        }
+        if let Err(error) = self.name.parse::<Name>() {
+            return wrong(format!("name: {error}"));
+        }
+        if self.name.len() > NAME_BYTES_MAX {
+            return wrong(format!("name: at most {NAME_BYTES_MAX} characters"));
+        }
+        self.namespace.parse().map_err(|error| NodeError::Invalid(format!("namespace: {error}")))
+    }
+
+    async fn open(&self, session: SessionId) -> Result<Opened, NodeError> {
+        let Some(url) = &self.store else {
+            let message =
+                "a node needs a store: `.store(\"sqlite:DIR\")`, or `postgres://…` for several processes";
+            return Err(NodeError::Invalid(message.to_owned()));
+        };
+        let options = sqlite::Options::default();
+        if url == MEMORY {
+            return Ok(Opened { store: Arc::new(Memory::new(options.shards)), sessions: None });
+        }
+        Ok(punctual_store::open(url, FOLDER.as_ref(), options, session).await?)
+    }
+
+    /// The worker runs functions, and nothing that a stranger could have written: no programs and no requests.
+    fn worker(
+        &self,
+        session: SessionId,
+        token: Option<String>,
+        clock: &Arc<dyn Clock>,
+        scratch: &Scratch,
+        near: InProcess,
+    ) -> (session::Settings, punctual_worker::Config) {
+        let kinds: Kinds = [Kind::Noop, Kind::Function].into_iter().collect();
+        let announcement = Announcement {
+            kinds,
+            functions: self.functions.names(),
+            ..Announcement::of(self.slots as usize)
+        };
+        // Two nodes of one program are two workers, whatever they are called.
+        let (name, life) = (format!("{}-{session}", self.name), session.0.unsigned_abs());
+        let config = punctual_worker::Config {
+            id: WorkerId::new(&name, life),
+            slots: self.slots as usize,
+            clock: Arc::clone(clock),
+            logs: Arc::new(Nowhere),
+            scratch: scratch.0.clone(),
+            guardian: None,
+            heartbeat: punctual_worker::HEARTBEAT,
+            grace: punctual_worker::GRACE,
+            egress: Arc::new(Egress::default()),
+            kinds,
+            functions: self.functions.clone(),
+        };
+        let settings = session::Settings {
+            servers: Vec::new(),
+            near: Some(Arc::new(near)),
+            token,
+            ca: self.trusted.clone(),
+            name,
+            life,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            announcement,
+            drain: self.drain,
+        };
+        (settings, config)
+    }
+}
+
+impl Node {
+    /// Asks again while nobody leads the shard: right after a start, somebody soon will.
+    async fn insist(&self, command: Command, until: Instant) -> Result<(), NodeError> {
+        loop {
+            match self.handle.command(command.clone()).await {
+                Ok(_) => return Ok(()),
+                Err(Failure::NotLed(_) | Failure::Unavailable(_) | Failure::Unknown(_))
+                    if Instant::now() < until && self.handle.status().failed.is_none() =>
+                {
+                    tokio::time::sleep(AGAIN).await;
+                }
+                Err(failure) => return Err(failure.into()),
+            }
+        }
+    }
+}
+
+fn start(error: impl std::fmt::Display) -> NodeError {
+    NodeError::Start(error.to_string())
+}
+
+async fn asked(mut stop: watch::Receiver<bool>) {
+    // An error means that nobody is left to ask, which comes to the same.
+    drop(stop.wait_for(|stop| *stop).await);
+}

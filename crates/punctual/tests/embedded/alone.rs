@@ -1,0 +1,179 @@
+//! One process, no server: R24 and R63.
+
+use std::time::Duration;
+
+use punctual::core::run::Reason;
+use punctual::{Context, Job, Node, Status, Submit};
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::scene::{Book, ended, instance, succeeded, until, within};
+
+fn folder() -> (TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}", folder.path().display());
+    (folder, url)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_registered_function_fires_on_its_schedule_without_a_server() {
+    let (_folder, store) = folder();
+    let book = Book::default();
+    let job = Job::new("tick").function("note").every(Duration::from_secs(1));
+    let node = instance(&store, "app", &book).job(job).start().await.unwrap();
+    book.has(3).await;
+    node.stop().await;
+    book.assert_every_second_once();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_asked_for_outlives_the_process_and_a_job_is_put_once() {
+    let (_folder, store) = folder();
+    let book = Book::default();
+    let job = || Job::new("tick").function("note").cron("0 0 1 1 *");
+    let node = instance(&store, "app", &book).job(job()).start().await.unwrap();
+    let later = node.submit(Submit::function("note").delay(Duration::from_millis(1500))).await.unwrap();
+    node.stop().await;
+    assert_eq!(book.all().len(), 0);
+
+    let node = instance(&store, "app", &book).job(job()).start().await.unwrap();
+    succeeded(&node, later).await;
+    let namespace = Default::default();
+    let kept = node.handle().store().job(&namespace, &"tick".parse().unwrap()).await.unwrap().unwrap();
+    assert_eq!(kept.revision, 1, "the same job is no edit");
+    let by_hand = node.run_job("tick").await.unwrap();
+    assert_eq!(&*succeeded(&node, by_hand).await.output, "app");
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_panic_is_a_failed_attempt_and_the_process_lives() {
+    let builder = Node::builder().store("memory:").function("flaky", |cx: Context| async move {
+        assert!(cx.attempt() > 1, "not at the first try");
+        Ok(format!("at try {}", cx.attempt()).into())
+    });
+    let node = builder.start().await.unwrap();
+    let once = node.submit(Submit::function("flaky")).await.unwrap();
+    let failed = ended(&node, once).await;
+    let expected = "the function panicked: not at the first try";
+    assert_eq!((failed.status(), &*failed.error), (Status::Failed, expected));
+    let retried = Submit::function("flaky").set("retry", json!({ "attempts": 2, "delay": "10ms" }));
+    let retried = node.submit(retried).await.unwrap();
+    assert_eq!(&*succeeded(&node, retried).await.output, "at try 2");
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_function_says_is_kept_with_its_run() {
+    let builder = Node::builder().store("memory:").function("talk", |cx: Context| async move {
+        cx.log("hello").await;
+        cx.progress(70);
+        cx.cancelled().await;
+        Ok(().into())
+    });
+    let node = builder.start().await.unwrap();
+    let id = node.submit(Submit::function("talk")).await.unwrap();
+    within("its progress is told", async {
+        while node.run(id).await.unwrap().unwrap().progress != Some(70) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+    node.cancel(id).await.unwrap();
+    assert_eq!(ended(&node, id).await.status(), Status::Cancelled);
+    let kept = node.handle().store().read_logs(id, None, 100).await.unwrap();
+    assert!(kept.iter().any(|chunk| chunk.bytes == b"hello\n"), "{kept:?}");
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_function_that_nobody_has_waits_and_says_why() {
+    let node = Node::builder().store("memory:").start().await.unwrap();
+    let id = node.submit(Submit::function("missing")).await.unwrap();
+    let run = node.run(id).await.unwrap().unwrap();
+    assert_eq!((run.status(), run.reason), (Status::Ready, Some(Reason::NoWorkerFits)));
+    assert!(run.reason.unwrap().to_string().contains("has the function that it names"));
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_is_not_for_an_embedded_node() {
+    let node = Node::builder().store("memory:").start().await.unwrap();
+    let id = node.submit(Submit::function("x").set("task", json!({ "shell": "true" }))).await.unwrap();
+    assert_eq!(node.run(id).await.unwrap().unwrap().reason, Some(Reason::NoWorkerFits));
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_lets_what_runs_finish_and_a_drop_does_not_wait() {
+    let (_folder, store) = folder();
+    let book = Book::default();
+    let slow = |book: Book| {
+        move |cx: Context| {
+            let book = book.clone();
+            async move {
+                book.note("begun", &cx);
+                tokio::time::sleep(Duration::from_millis(700)).await;
+                book.note("done", &cx);
+                Ok(().into())
+            }
+        }
+    };
+    let node = Node::builder().store(&store).function("slow", slow(book.clone())).start().await.unwrap();
+    let id = node.submit(Submit::function("slow")).await.unwrap();
+    book.has(1).await;
+    node.stop().await;
+    assert_eq!(book.all().len(), 2, "it finished first");
+
+    let again = Book::default();
+    let node = Node::builder().store(&store).function("slow", slow(again.clone())).start().await.unwrap();
+    assert_eq!(node.run(id).await.unwrap().unwrap().status(), Status::Succeeded);
+    let second = node.submit(Submit::function("slow")).await.unwrap();
+    again.has(1).await;
+    drop(node);
+    // The folder is free when the last of it is gone; the next start tries again what was dropped.
+    let mut next = None;
+    within("the folder is free", async {
+        while next.is_none() {
+            let builder = Node::builder().store(&store).attempt_lease(Duration::from_secs(1));
+            next = builder.function("slow", slow(again.clone())).start().await.ok();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    let node = next.unwrap();
+    succeeded(&node, second).await;
+    assert_eq!(again.all().iter().filter(|(what, _)| what == "done").count(), 1);
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_is_said_at_the_start() {
+    let noted = |name: &str| Node::builder().store("memory:").function(name, |_| async { Ok(().into()) });
+    for (builder, part) in [
+        (Node::builder(), "needs a store"),
+        (Node::builder().store("oracle://x"), "no store of the kind `oracle`"),
+        (noted("a b"), "function `a b`"),
+        (noted("f").function("f", |_| async { Ok(().into()) }), "registered twice"),
+        (noted("f").slots(0), "slots: 1 to"),
+        (noted("f").namespace("Not This"), "namespace"),
+        (noted("f").name(""), "name"),
+        (noted("f").shard_lease(Duration::ZERO), "leases"),
+        (noted("f").job(Job::new("j")), "task"),
+    ] {
+        let error = builder.start().await.unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_makes_one_run_of_two_submits() {
+    let book = Book::default();
+    let node = instance("memory:", "app", &book).start().await.unwrap();
+    let submit = || Submit::function("note").key("once");
+    let first = node.submit(submit()).await.unwrap();
+    assert_eq!(node.submit(submit()).await.unwrap(), first);
+    succeeded(&node, first).await;
+    until("it is noted", || book.all().len() == 1).await;
+    node.stop().await;
+}

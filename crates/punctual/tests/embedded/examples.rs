@@ -1,0 +1,55 @@
+//! The example programs do what they say.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use crate::scene::shared_store;
+
+/// Builds an example, if that was not done already, and says where it is.
+fn example(name: &str) -> PathBuf {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let built = Command::new(cargo)
+        .args(["build", "--quiet", "--package", "punctual", "--example", name])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .status();
+    assert!(built.unwrap().success(), "the example `{name}` does not build");
+    // target/debug/deps/embedded-0123456789abcdef
+    let test = std::env::current_exe().unwrap();
+    test.parent().and_then(|folder| folder.parent()).unwrap().join("examples").join(name)
+}
+
+#[test]
+fn the_first_example_settles_and_says_what_came_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = Command::new(example("embedded")).arg(folder.path()).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        said.contains("settled east for ") && said.contains("run ") && said.contains("succeeded"),
+        "{said}"
+    );
+}
+
+#[test]
+fn two_instances_of_the_cluster_example_print_each_second_once() {
+    let (program, store) = (example("embedded_cluster"), shared_store());
+    let instances: Vec<_> = ["a", "b"]
+        .map(|name| {
+            let mut command = Command::new(&program);
+            command.args([store.as_str(), name, "8"]).stdout(Stdio::piped()).spawn().unwrap()
+        })
+        .into_iter()
+        .collect();
+    let mut ticks: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for instance in instances {
+        let output = instance.wait_with_output().unwrap();
+        assert!(output.status.success());
+        for line in String::from_utf8(output.stdout).unwrap().lines() {
+            if let Some((who, due)) = line.split_once(" ticks for ") {
+                ticks.entry(due.to_owned()).or_default().push(who.to_owned());
+            }
+        }
+    }
+    assert!(ticks.len() >= 6 && ticks.values().all(|who| who.len() == 1), "{ticks:?}");
+}

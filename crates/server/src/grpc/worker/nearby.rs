@@ -1,0 +1,40 @@
+//! The door for a worker in the same process: the same words as over the network, without one.
+
+use std::sync::Arc;
+
+use punctual_node::Handle;
+use punctual_wire::grpc::MESSAGE_BYTES_MAX;
+use punctual_wire::grpc::v1;
+use punctual_wire::grpc::v1::worker_client::WorkerClient;
+use punctual_wire::grpc::v1::worker_server::WorkerServer;
+use tokio_stream::Stream;
+use tonic::{Response, Status, Streaming};
+
+use super::{Door, Sessions, Workers};
+
+#[derive(Debug, Clone)]
+pub struct Nearby {
+    door: Door,
+}
+
+impl Nearby {
+    pub fn new(workers: Workers, handle: Handle) -> Nearby {
+        Nearby { door: Door { workers, handle, sessions: Arc::new(Sessions::default()), is_near: true } }
+    }
+
+    /// Opens a stream, as a worker that dials does.
+    pub async fn session(
+        &self,
+        saying: impl Stream<Item = v1::FromWorker> + Send + 'static,
+    ) -> Result<Streaming<v1::FromNode>, Status> {
+        let service = WorkerServer::new(self.door.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX);
+        let client = WorkerClient::new(service);
+        client.max_decoding_message_size(MESSAGE_BYTES_MAX).session(saying).await.map(Response::into_inner)
+    }
+
+    /// Ends every stream, and waits until it has.
+    pub async fn close(&self) {
+        self.door.sessions.close();
+        self.door.sessions.closed().await;
+    }
+}

@@ -1,0 +1,32 @@
+//! Mail that waits to be taken.
+
+use std::time::Duration;
+
+use punctual_core::Timestamp;
+use punctual_core::ids::SessionId;
+
+use super::tables::Tables;
+use crate::mail::{Mail, Place};
+
+impl Tables {
+    pub(super) fn send(&mut self, mail: &[Mail], kept: Duration, now: Timestamp) {
+        self.mail.retain(|_, (sent, _)| now.since(*sent) <= kept);
+        for one in mail {
+            self.mail.entry((one.to, one.place())).or_insert_with(|| (now, one.body.clone()));
+        }
+    }
+
+    pub(super) fn receive(&mut self, to: SessionId, taken: &[Place], limit: usize) -> Vec<Mail> {
+        for place in taken {
+            self.mail.remove(&(to, *place));
+        }
+        let all = self.mail.iter().filter(|((recipient, _), _)| *recipient == to).take(limit);
+        all.map(|((_, Place { from, number }), (_, body))| Mail {
+            to,
+            from: *from,
+            number: *number,
+            body: body.clone(),
+        })
+        .collect()
+    }
+}

@@ -1,0 +1,96 @@
+//! A function of the program itself: called in this process, and never trusted to come back.
+//!
+//! Its panic is a failed attempt like any other. It cannot be killed: when it is to stop it is told so, and when it has
+//! not ended after its grace its future is dropped, which ends it at its next `await`. Until then it keeps its slot.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use punctual_core::attempt::{End, Outcome};
+use punctual_core::limits::{ERROR_BYTES_MAX, OUTPUT_BYTES_MAX};
+use punctual_core::name::Name;
+use tokio::time::timeout;
+
+use super::output::cut_end;
+use super::{Attempt, Ending, Host, fail, message_of, stop_asked};
+use crate::attempts::Stop;
+use crate::function::{self, Context, Output};
+use crate::log::Transcript;
+
+pub(super) async fn execute(name: &Name, attempt: Attempt, host: &Host) -> Ending {
+    let Some(function) = host.functions.get(name) else {
+        let message = format!("no function `{name}` is registered here; register it before the node starts");
+        return fail(&attempt, message, host).await;
+    };
+    let Attempt { assignment, started_at, mut stop } = attempt;
+    let transcript =
+        Transcript::new(assignment.run, assignment.token, Arc::clone(&host.clock), Arc::clone(&host.logs));
+    let transcript = Arc::new(transcript);
+    let context = Context {
+        assignment: Arc::new(assignment),
+        transcript: Arc::clone(&transcript),
+        stop: stop.clone(),
+        reports: host.reports.clone(),
+    };
+    let calling = AssertUnwindSafe(function(context)).catch_unwind();
+    let (judged, stopped) = {
+        tokio::pin!(calling);
+        tokio::select! {
+            // A function that hears of it ends at once: it was stopped all the same.
+            biased;
+            stop = stop_asked(&mut stop) => {
+                // A log that is slow to take the note does not delay the end.
+                let asked = format!("asked to end: {stop}");
+                let (ended, ()) = tokio::join!(timeout(grace(stop, host), calling), transcript.note(&asked));
+                let judged = match ended {
+                    Ok(ended) => judge(ended).and_then(|_| Err("it ended".to_owned())),
+                    Err(_) => Err("it had not ended when its grace was over, and was dropped".to_owned()),
+                };
+                (judged.map_err(|how| format!("{stop}: {how}")), Some(stop))
+            }
+            ended = &mut calling => (judge(ended), None),
+        }
+    };
+    if let Err(message) = &judged {
+        transcript.note(message).await;
+    }
+    transcript.close().await;
+    let (end, output, error) = match judged {
+        Ok(output) => (End::Succeeded, output.into_text(), String::new()),
+        Err(error) => (End::Failed, String::new(), error),
+    };
+    let outcome = Outcome {
+        end,
+        started_at,
+        exit_code: None,
+        output: cut_end(output, OUTPUT_BYTES_MAX).into(),
+        error: cut_end(error, ERROR_BYTES_MAX).into(),
+    };
+    Ending { outcome, stopped }
+}
+
+/// Another attempt may be under way when nobody has heard us: then there is no time to tidy up.
+fn grace(stop: Stop, host: &Host) -> Duration {
+    if stop == Stop::Unheard { Duration::ZERO } else { host.grace }
+}
+
+fn judge(ended: std::thread::Result<Result<Output, function::Error>>) -> Result<Output, String> {
+    match ended {
+        Ok(Ok(output)) => Ok(output),
+        Ok(Err(error)) => Err(in_full(&*error)),
+        Err(panic) => Err(format!("the function panicked: {}", message_of(&*panic))),
+    }
+}
+
+/// An error with its causes: the outermost one often says only that it failed.
+fn in_full(error: &(dyn std::error::Error + Send + Sync + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,184 @@
+//! Functions of the program that this worker is linked into.
+//!
+//! They are registered by name; the worker announces the names and is given only runs of those. A function gets a
+//! [`Context`]: who it is, what it was asked for, and how it is heard while it works.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use punctual_core::Timestamp;
+use punctual_core::attempt::{Assignment, Report};
+use punctual_core::ids::{RunId, Token};
+use punctual_core::log::{CHUNK_BYTES_MAX, Stream};
+use punctual_core::name::{Name, Namespace};
+use serde::de::DeserializeOwned;
+use tokio::sync::{mpsc, watch};
+
+use crate::attempts::Stop;
+use crate::executor::Lines;
+use crate::log::Transcript;
+
+/// Why a function failed. Every error of the standard library, of `anyhow` and a plain text becomes one with `?` or
+/// `into()`; what it says is kept with the run.
+pub type Error = Box<dyn std::error::Error + Send + Sync>;
+
+type Calling = Pin<Box<dyn Future<Output = Result<Output, Error>> + Send>>;
+pub(crate) type Function = Arc<dyn Fn(Context) -> Calling + Send + Sync>;
+
+/// What a function leaves as the result of its run: a text, or a value as JSON.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Output(String);
+
+impl Output {
+    pub(crate) fn into_text(self) -> String {
+        self.0
+    }
+}
+
+impl From<()> for Output {
+    fn from((): ()) -> Self {
+        Output::default()
+    }
+}
+
+impl From<&str> for Output {
+    fn from(text: &str) -> Self {
+        Output(text.to_owned())
+    }
+}
+
+impl From<String> for Output {
+    fn from(text: String) -> Self {
+        Output(text)
+    }
+}
+
+impl From<serde_json::Value> for Output {
+    fn from(value: serde_json::Value) -> Self {
+        Output(value.to_string())
+    }
+}
+
+/// The functions of a worker, by name.
+#[derive(Clone, Default)]
+pub struct Functions(BTreeMap<Name, Function>);
+
+impl Functions {
+    /// Registers a function. False: another one has that name already, and keeps it.
+    pub fn add<F, Fut>(&mut self, name: Name, function: F) -> bool
+    where
+        F: Fn(Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Output, Error>> + Send + 'static,
+    {
+        let is_new = !self.0.contains_key(&name);
+        if is_new {
+            // What the function does before its first await is part of the attempt too, a panic included.
+            let function = Arc::new(function);
+            let call = move |context| -> Calling {
+                let function = Arc::clone(&function);
+                Box::pin(async move { function(context).await })
+            };
+            self.0.insert(name, Arc::new(call));
+        }
+        is_new
+    }
+
+    pub fn names(&self) -> BTreeSet<Name> {
+        self.0.keys().cloned().collect()
+    }
+
+    pub(crate) fn get(&self, name: &Name) -> Option<&Function> {
+        self.0.get(name)
+    }
+}
+
+impl fmt::Debug for Functions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+/// One attempt, as the function sees it. It may be cloned and handed on.
+#[derive(Debug, Clone)]
+pub struct Context {
+    pub(crate) assignment: Arc<Assignment>,
+    pub(crate) transcript: Arc<Transcript>,
+    pub(crate) stop: watch::Receiver<Option<Stop>>,
+    pub(crate) reports: mpsc::Sender<Report>,
+}
+
+impl Context {
+    pub fn run(&self) -> RunId {
+        self.assignment.run
+    }
+
+    /// Which try this is, from 1.
+    pub fn attempt(&self) -> u32 {
+        self.assignment.attempt
+    }
+
+    /// The number that outdates every earlier attempt of the run. A system that remembers the highest one it has seen can
+    /// turn away an attempt that was given up and does not know it yet.
+    pub fn token(&self) -> Token {
+        self.assignment.token
+    }
+
+    pub fn namespace(&self) -> &Namespace {
+        &self.assignment.namespace
+    }
+
+    /// None: the run was submitted without a job.
+    pub fn job(&self) -> Option<&Name> {
+        self.assignment.job.as_ref()
+    }
+
+    /// The instant that the run stands for, however late it is now.
+    pub fn due(&self) -> Timestamp {
+        self.assignment.due
+    }
+
+    /// The key that it was submitted under.
+    pub fn key(&self) -> Option<&str> {
+        self.assignment.key.as_deref()
+    }
+
+    /// The parameters, read as whatever the function wants them to be.
+    pub fn params<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        serde_json::from_str(&self.assignment.params.0)
+            .map_err(|error| format!("the parameters are not what this function takes: {error}").into())
+    }
+
+    /// Whether somebody wants the attempt to end: a cancel, a timeout, a replacement, a shutdown.
+    pub fn is_cancelled(&self) -> bool {
+        self.stop.borrow().is_some()
+    }
+
+    /// Waits until somebody wants the attempt to end. A function that goes on regardless is dropped at its next `await`
+    /// when its grace is over.
+    pub async fn cancelled(&self) {
+        // A worker that is gone wants it to end, too.
+        drop(self.stop.clone().wait_for(Option::is_some).await);
+    }
+
+    /// Says how far it is, from 0 to 100. Of what is said faster than it can be told, only some is told.
+    pub fn progress(&self, percent: u8) {
+        let Assignment { run, token, .. } = *self.assignment;
+        // No room: there will be more to say.
+        let _ = self.reports.try_send(Report::Progress { run, token, percent: percent.min(100) });
+    }
+
+    /// Adds to the log of the run. Waits while the log cannot take more.
+    pub async fn log(&self, text: impl AsRef<str>) {
+        let text = text.as_ref();
+        let mut kept = Vec::with_capacity(text.len() + 1);
+        self.transcript.left_out(Lines::default().add(text.as_bytes(), &mut kept));
+        if !text.ends_with('\n') {
+            kept.push(b'\n');
+        }
+        for piece in kept.chunks(CHUNK_BYTES_MAX) {
+            self.transcript.output(Stream::Out, piece.to_vec()).await;
+        }
+    }
+}
