@@ -21,56 +21,78 @@ const GRAIN: Duration = Duration::from_millis(1);
 pub struct StoreClock {
     /// What the monotonic clock is counted from.
     base: Instant,
-    reading: Mutex<Option<Reading>>,
+    readings: Mutex<Readings>,
 }
 
-/// What the store's clock would have said at `base`, in microseconds, and how wrong that may be.
+/// What the store's clock was seen to say, told by how long a monotonic clock has been going: it reads none itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Readings {
+    best: Option<Reading>,
+}
+
+/// What the store's clock would have said when the monotonic one began, in microseconds, and how wrong that may be.
 #[derive(Debug, Clone, Copy)]
 struct Reading {
     offset: i64,
     error: Duration,
-    at: Instant,
+    at: Duration,
 }
 
 impl Reading {
-    fn error_at(&self, now: Instant) -> Duration {
-        let age = now.saturating_duration_since(self.at);
+    fn error_at(&self, elapsed: Duration) -> Duration {
+        let age = elapsed.saturating_sub(self.at);
         self.error + age / u32::try_from(1_000_000 / DRIFT_PPM).unwrap_or(u32::MAX)
+    }
+}
+
+impl Readings {
+    /// Takes in what the store said between two moments. The better reading stays, unless the two contradict each
+    /// other: then the store's clock was set.
+    pub fn measured(&mut self, asked: Duration, answered: Duration, store: Timestamp) {
+        let spread = answered.saturating_sub(asked) / 2;
+        let offset = store.as_millis() * 1000 + micros(GRAIN / 2) - micros(asked + spread);
+        let fresh = Reading { offset, error: spread + GRAIN / 2, at: answered };
+        let keep = self.best.is_some_and(|old| {
+            let (apart, error) = (old.offset.abs_diff(fresh.offset), old.error_at(answered));
+            error < fresh.error && u128::from(apart) <= (error + fresh.error).as_micros()
+        });
+        if !keep {
+            self.best = Some(fresh);
+        }
+    }
+
+    /// Whether the store's time is known well enough to lead.
+    pub fn is_trusted(&self, elapsed: Duration) -> bool {
+        self.best.is_some_and(|reading| reading.error_at(elapsed) <= ERROR_MAX)
+    }
+
+    /// Store time in microseconds.
+    pub fn micros_at(&self, elapsed: Duration) -> i64 {
+        let offset = self.best.map_or(0, |reading| reading.offset);
+        offset.saturating_add(micros(elapsed))
     }
 }
 
 impl StoreClock {
     pub fn new() -> Self {
-        StoreClock { base: Instant::now(), reading: Mutex::new(None) }
+        StoreClock { base: Instant::now(), readings: Mutex::default() }
     }
 
-    /// Takes in what the store said between two moments. The better reading stays, unless the two contradict each
-    /// other: then the store's clock was set.
+    /// Takes in what the store said between two moments.
     pub fn measured(&self, asked: Instant, answered: Instant, store: Timestamp) {
-        let spread = answered.saturating_duration_since(asked) / 2;
-        let middle = asked + spread;
-        let since_base = micros(middle.saturating_duration_since(self.base));
-        let offset = store.as_millis() * 1000 + micros(GRAIN / 2) - since_base;
-        let fresh = Reading { offset, error: spread + GRAIN / 2, at: answered };
-        let mut reading = self.reading.lock();
-        let keep = reading.is_some_and(|old| {
-            let (apart, error) = (old.offset.abs_diff(fresh.offset), old.error_at(answered));
-            error < fresh.error && u128::from(apart) <= (error + fresh.error).as_micros()
-        });
-        if !keep {
-            *reading = Some(fresh);
-        }
+        let since_base = |moment: Instant| moment.saturating_duration_since(self.base);
+        self.readings.lock().measured(since_base(asked), since_base(answered), store);
     }
 
     /// Whether the store's time is known well enough to lead.
     pub fn is_trusted(&self) -> bool {
-        let now = Instant::now();
-        self.reading.lock().is_some_and(|reading| reading.error_at(now) <= ERROR_MAX)
+        let elapsed = self.base.elapsed();
+        self.readings.lock().is_trusted(elapsed)
     }
 
     fn micros_now(&self) -> i64 {
-        let offset = self.reading.lock().map_or(0, |reading| reading.offset);
-        offset.saturating_add(micros(self.base.elapsed()))
+        let elapsed = self.base.elapsed();
+        self.readings.lock().micros_at(elapsed)
     }
 }
 
