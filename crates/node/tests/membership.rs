@@ -22,7 +22,7 @@ use punctual_node::driver::{Leader, Settings, View};
 use punctual_node::handle::Failure;
 use punctual_node::{Driver, Input, Output};
 use punctual_store::memory::Memory;
-use punctual_store::{RunFilter, Session, Sessions, Store};
+use punctual_store::{Claim, RunFilter, Session, Sessions, Store};
 
 const SHARDS: u16 = 16;
 const STEP: Duration = Duration::from_millis(100);
@@ -400,4 +400,58 @@ async fn a_command_for_a_shard_that_is_led_elsewhere_is_turned_away_at_once() {
     let command = theirs.into_iter().find(|command| world.led(1).contains(&command.shard(SHARDS).0)).unwrap();
     world.give(0, Input::Command { ticket: Ticket(1), command }).await;
     assert!(matches!(world.nodes[0].answers[&Ticket(1)], Err(Failure::NotLed(_))));
+}
+
+#[tokio::test]
+async fn what_is_durable_and_was_not_said_in_time_is_not_called_undone() {
+    let mut world = World::of(2).await;
+    let ours = (0..100).map(|job| every_second(job, world.clock.now()));
+    let command = ours.into_iter().find(|command| world.led(0).contains(&command.shard(SHARDS).0)).unwrap();
+    world.nodes[0].hold_commits = true;
+    world.give(0, Input::Command { ticket: Ticket(1), command }).await;
+    world.nodes[0].stopped = true;
+    world.pass(Duration::from_secs(8)).await;
+    world.nodes[0].stopped = false;
+    world.nodes[0].hold_commits = false;
+    for committed in std::mem::take(&mut world.nodes[0].held) {
+        world.give(0, committed).await;
+    }
+    world.pass(Duration::from_secs(1)).await;
+    let answer = &world.nodes[0].answers[&Ticket(1)];
+    assert!(matches!(answer, Err(Failure::Unavailable(_))), "whoever hears {answer:?} asks another node");
+}
+
+#[tokio::test]
+async fn time_stands_still_for_a_node_that_cannot_read_the_stores() {
+    let mut world = World::of(1).await;
+    world.put_jobs(1).await;
+    world.nodes[0].cut = true;
+    let cut_at = world.clock.now();
+    world.pass(Duration::from_secs(10)).await;
+    let driver = &world.nodes[0].driver;
+    assert!(driver.now() <= cut_at + Duration::from_secs(3), "its own clock may be anywhere by now");
+    assert_eq!(driver.next_wake().due, None, "nothing is due for whoever does not know the time");
+    world.nodes[0].cut = false;
+    let lost = punctual_store::Error::Unreachable("no route".to_owned());
+    world.give(0, Input::Renewed { result: Err(lost) }).await;
+    world.pass(Duration::from_secs(5)).await;
+    assert_eq!(world.nodes[0].driver.now(), world.clock.now());
+    assert_eq!(world.runs().await, 15, "and nothing is lost");
+}
+
+#[tokio::test]
+async fn a_leader_that_was_fenced_off_forgets_what_its_workers_have_in_hand() {
+    let mut world = World::of(1).await;
+    world.put_jobs(5).await;
+    let worker = WorkerId::new("w", 1);
+    let (announced, holding) = (Announcement::of(100), Vec::new());
+    world.give(0, Input::Joined { worker: worker.clone(), announced, holding }).await;
+    world.give(0, Input::Reports { worker, reports: vec![Report::Lent { total: 100 }] }).await;
+    world.pass(Duration::from_secs(2)).await;
+    assert!(world.nodes[0].driver.pool().roster.in_hand() > 0);
+    world.nodes[0].cut = true;
+    let claims: Vec<_> = (0..SHARDS).map(|shard| Claim::whatever(ShardId(shard))).collect();
+    world.store.acquire(Some(SessionId(99)), &claims).await.unwrap();
+    world.pass(Duration::from_millis(1500)).await;
+    assert_eq!(world.nodes[0].driver.pool().roster.in_hand(), 0);
 }

@@ -77,6 +77,9 @@ impl Driver {
                     None => Standing::Resting { until, next: Next::Acquire, full: false },
                 };
                 self.leave_out(index, flight, shard, standing, &why);
+                if self.membership.is_some() {
+                    self.let_go(shard);
+                }
             }
             Err(Error::Blocked { shard }) => {
                 tracing::warn!(%shard, "somebody else's transaction holds rows of a shard: it waits, the rest goes on");

@@ -6,7 +6,7 @@ use punctual_engine::{Context, Effect, Shard};
 use punctual_store::{Claim, Error};
 
 use super::pump::weight_of_event;
-use super::slot::{Next, Standing};
+use super::slot::{self, Next, Standing};
 use super::{Driver, Output, REST};
 use crate::handle::Failure;
 
@@ -131,7 +131,8 @@ impl Driver {
         self.unsay(theirs, failure);
         let (theirs, others) = std::mem::take(&mut self.withheld).into_iter().partition(|(of, _)| *of == id);
         self.withheld = others;
-        self.unsay(theirs, failure);
+        // It is durable and was not said in time: whoever waits must not take it for undone and ask another node.
+        self.unsay(theirs, &slot::unsaid());
     }
 
     /// Effects that will never be seen: whoever waits for an answer hears that it did not come.

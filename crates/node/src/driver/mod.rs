@@ -370,6 +370,9 @@ impl Driver {
 
     /// Due times go by the clock, but never back. What lasts goes by the time between two looks at it, however it was
     /// set in between; and if the second look came late, only by what was meant to lie between them.
+    ///
+    /// A node of a cluster whose lease has run out has not read the store's clock for so long that its own may be anywhere:
+    /// due times wait for the next look, for what is early cannot be taken back.
     fn advance(&mut self, moment: Moment) {
         let lasted = &mut self.lasted;
         let passed = moment.elapsed.saturating_sub(lasted.seen);
@@ -377,7 +380,14 @@ impl Driver {
         lasted.total += meant.map_or(passed, |meant| passed.min(meant + LATE));
         lasted.seen = moment.elapsed.max(lasted.seen);
         self.elapsed = lasted.since + lasted.total;
-        self.now = self.now.max(moment.now);
+        if self.knows_time() {
+            self.now = self.now.max(moment.now);
+        }
+    }
+
+    /// Whether the store's clock was read a moment ago; a node that is alone has its store's clock.
+    fn knows_time(&self) -> bool {
+        self.membership.as_ref().is_none_or(|members| members.holds(self.lived()))
     }
 
     /// Until then nobody need look: so much time may pass for everything that lasts.
@@ -402,7 +412,8 @@ impl Driver {
 
     /// When to call again if nothing happens before.
     pub fn next_wake(&self) -> Wake {
-        let leading = |slot: &&Slot| slot.is_leading();
+        let knows_time = self.knows_time();
+        let leading = |slot: &&Slot| knows_time && slot.is_leading();
         // Timers that are due but had no room go on with the commit that is under way.
         let due = self
             .slots

@@ -104,6 +104,14 @@ pub(super) fn not_led() -> Failure {
     Failure::NotLed("its shard is led by another node; try again".to_owned())
 }
 
+pub(super) fn unsaid() -> Failure {
+    Failure::Unavailable(
+        "its shard went to another node before it could be answered, so it may have happened or not; look before you \
+         try again"
+            .to_owned(),
+    )
+}
+
 pub(super) fn full() -> Failure {
     Failure::Full("the store has no room: nothing was written; free some space and try again".to_owned())
 }

@@ -114,6 +114,11 @@ impl Driver {
     /// Leads a shard no longer, and claims it again no sooner than then.
     pub(super) fn step_down(&mut self, id: ShardId, until: Timestamp) {
         self.throw_away(id, Standing::Elsewhere { until }, &slot::not_led());
+        self.let_go(id);
+    }
+
+    /// Nothing of a shard that is led elsewhere stays here: neither what workers have in hand nor who waits.
+    pub(super) fn let_go(&mut self, id: ShardId) {
         self.pool.forget(id);
         self.turn_away(id);
         let Some(slot) = self.slot(id) else { return };
