@@ -7,3 +7,8 @@ mod doors;
 mod clocks;
 mod sharing;
 mod registry;
+mod cuts;
+mod commits;
+mod coordination;
+mod locks;
+mod mix;

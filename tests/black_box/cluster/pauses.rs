@@ -1,10 +1,12 @@
 //! Processes that stand still and come back (P1, P8; T-04, T-05, T-06).
 
+use std::thread;
 use std::time::Duration;
 
 use punctual_core::Timestamp;
 use punctual_tests::api::RUNS;
-use punctual_tests::cluster::{Kept, SHARDS, instant, shards_of};
+use punctual_tests::cluster::{Kept, NODES, SHARDS, instant, shards_of};
+use punctual_tests::fault::{Cut, Proxy};
 use punctual_tests::history::has_ended;
 use punctual_tests::wait::{self, SOON};
 use punctual_tests::{Cluster, Export, Scene};
@@ -16,6 +18,8 @@ const SHARD_LEASE: Duration = Duration::from_secs(1);
 const ATTEMPT_LEASE: Duration = Duration::from_secs(2);
 /// How long it may take to see that a lease is over and to give the run to another worker.
 const NOTICED_MAX: Duration = Duration::from_secs(2);
+/// The lease of a shard that nobody set, and a second to notice and to load.
+const TAKEN_OVER_MAX: Duration = Duration::from_secs(4);
 const LEASES: [&str; 4] = ["--shard-lease", "1s", "--attempt-lease", "2s"];
 
 #[test]
@@ -112,4 +116,54 @@ fn the_run_of_a_worker_that_dies_or_stands_still_has_one_result() {
     check_second(&attempts(&cluster, &lost), killed);
     let options = Options { may_be_empty: true, ..Options::default() };
     Export::of(&cluster.nodes[2]).verify(&scene, &cluster.nodes[2], &options);
+}
+
+/// Stops a leader after its transaction was written and before it said COMMIT: its locks are held.
+fn stop_in_transaction(kept: Kept) {
+    let scene = Scene::new();
+    let store = kept.address();
+    let ways = kept.ways(&store);
+    let mut cluster = Cluster::start_by(&ways, &scene, &store, &[]);
+    cluster.add_worker("a", &[]);
+    cluster.put_jobs(10);
+    cluster.wait_for_fires(0, 10);
+    let body = json!({ "task": { "noop": {} }, "key": "held-at-commit" });
+    ways.iter().for_each(|way| way.cut_commit("held-at-commit", Cut::Held));
+    let asking = thread::spawn({
+        let (api, body) = (cluster.api(0).clone(), body.clone());
+        // Whoever it asks may be the one that is stopped: what it hears, it hears later.
+        move || api.post(RUNS, &body)
+    });
+    let leader = wait::until("a leader is about to commit", SOON, || {
+        ways.iter().position(|way| way.counts().commits_met > 0)
+    });
+    cluster.nodes[leader].signal(Signal::STOP);
+    let stopped = wait::now();
+    let (left, right) = ((leader + 1) % NODES, (leader + 2) % NODES);
+    wait::until_so("the others lead everything", SOON, || {
+        shards_of(cluster.api(left)) + shards_of(cluster.api(right)) == usize::from(SHARDS)
+    });
+    let after = stopped.elapsed();
+    println!("{kept:?}: taken over after {after:?}");
+    assert!(after < TAKEN_OVER_MAX, "taken over only after {after:?}");
+    let run = cluster.insist(left, |api| api.post(RUNS, &body));
+    // Now its COMMIT arrives, wherever it comes to, and then it goes on itself.
+    ways.iter().for_each(Proxy::mend);
+    cluster.nodes[leader].signal(Signal::CONT);
+    let heard = asking.join().expect("asking does not panic").filter(punctual_tests::Answer::is_ok);
+    assert!(heard.is_none_or(|answer| answer.json()["id"] == run["id"]), "one key, one run");
+    cluster.wait_until_spread();
+    let export = cluster.verified(&scene, right, Duration::ZERO);
+    let same = export.runs().values().filter(|other| other["key"] == run["key"]).count();
+    assert_eq!(same, 1, "one key, one run");
+}
+
+#[test]
+fn a_leader_that_is_stopped_inside_its_transaction_on_postgresql_holds_nobody_up() {
+    stop_in_transaction(Kept::Postgres);
+}
+
+#[test]
+fn a_leader_that_is_stopped_inside_its_transaction_on_mariadb_holds_nobody_up() {
+    stop_in_transaction(Kept::MariaDb);
 }
