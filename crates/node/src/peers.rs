@@ -70,8 +70,8 @@ mod tests {
             embedded: false,
             load: 0,
         };
-        assert_eq!((&*address_of(&dialled), by_mail("mail:80")), ("mail:80", None));
-        let embedded = Session { address: None, ..dialled };
+        assert_eq!((&*address_of(&dialled), by_mail("mail:80")), ("mail:80", Option::None));
+        let embedded = Session { address: Option::None, ..dialled };
         assert_eq!(by_mail(&address_of(&embedded)), Some(embedded.id));
     }
 }

@@ -19,7 +19,7 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::transport::Endpoint;
 use tonic::{Code, Streaming};
 
-use crate::scene::{Center, Real, Setting, noop, shell, within};
+use crate::scene::{Center, REAL, Setting, noop, shell, within};
 
 /// A worker by hand: it says what it is told to say.
 struct Liar {
@@ -274,7 +274,7 @@ async fn a_worker_that_beats_for_ever_and_never_finishes_is_timed_out_by_the_tim
     worker.report(finished(given, 0, "done"));
     assert_eq!(center.ended(other).await.state.0, Status::Succeeded);
     let seen = center.run(run).await;
-    let (started, now) = (seen.started_at.map(|at| at.0), Real.now());
+    let (started, now) = (seen.started_at.map(|at| at.0), REAL.now());
     assert!(started.is_none_or(|started| started <= now), "nobody begins in the future: {started:?}");
     // When it falls silent at last, it is given up: timed out, not lost.
     beating.abort();
@@ -286,7 +286,7 @@ async fn a_worker_that_beats_for_ever_and_never_finishes_is_timed_out_by_the_tim
 async fn a_success_without_a_start_counts_for_its_own_run_alone_and_no_time_of_it_is_believed() {
     let center = center().await;
     let mut liar = Liar::join(&center, "liar").await;
-    let begun = Real.now();
+    let begun = REAL.now();
     for (turn, said) in (1..).zip([0, 1, 4_000_000_000_000]) {
         let (own, other) = (center.submit(noop()).await, center.submit(noop()).await);
         let (first, second) = (liar.assigned().await, liar.assigned().await);
@@ -297,7 +297,7 @@ async fn a_success_without_a_start_counts_for_its_own_run_alone_and_no_time_of_i
         assert_eq!((ended.state.0, ended.attempt), (Status::Succeeded, 1));
         for at in [ended.started_at, ended.finished_at] {
             let at = at.expect("a run that has ended says when").0;
-            assert!((begun..=Real.now()).contains(&at), "{at} is no time of this test");
+            assert!((begun..=REAL.now()).contains(&at), "{at} is no time of this test");
         }
         assert_eq!(center.run(second.0).await.state.0, Status::Running, "it spoke of one run");
         liar.report(finished(second, said, "and this"));
