@@ -100,6 +100,13 @@ pub struct Submit {
     pub spread: u64,
 }
 
+impl Submit {
+    /// Where a run without a key belongs.
+    pub fn shard_of(spread: u64, shards: u16) -> ShardId {
+        ShardId::of(&[&spread.to_le_bytes()], shards)
+    }
+}
+
 /// A finished run, tried again as a new run under the job's newest revision.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RetryRun {
@@ -132,7 +139,7 @@ impl Command {
             Command::Submit(Submit { namespace, key: Some(key), .. }) => {
                 ShardId::of(&[namespace.as_str().as_bytes(), key.text.as_bytes()], shards)
             }
-            Command::Submit(Submit { spread, .. }) => ShardId::of(&[&spread.to_le_bytes()], shards),
+            Command::Submit(Submit { spread, .. }) => Submit::shard_of(*spread, shards),
             Command::CancelRun { run, .. }
             | Command::DiscardDeadLetter { run, .. }
             | Command::Progress { run, .. }

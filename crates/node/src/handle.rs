@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use punctual_core::command::{Answer, Command, Refusal};
+use punctual_core::command::{Answer, Command, Refusal, Submit};
 use punctual_core::ids::{RunId, ShardId};
 use punctual_core::log::{CUT_MARK, Chunk, Stream};
 use punctual_core::worker::Announcement;
@@ -23,6 +23,10 @@ use crate::peers::Peers;
 /// Commands that wait to be taken by the loop. Beyond it, an asker waits for its turn: this is what slows a
 /// flood down to the speed of the commits.
 pub const ASKS_MAX: usize = 16 * 1024;
+
+/// Shards that a run without a key may come to, before it is passed on to another node: of two nodes that lead half
+/// each, one passes on one run in 256.
+const SPREAD_TRIES: usize = 8;
 
 /// One command with the place its answer goes to.
 #[derive(Debug)]
@@ -148,9 +152,20 @@ impl Handle {
         &self.followers
     }
 
-    /// A number for [`punctual_core::command::Submit::spread`].
+    /// A number for [`punctual_core::command::Submit::spread`]: rather one that leads to a shard of this node's, for such
+    /// a run need not be passed on. A node that leads little keeps little, so that it does not bear everything.
     pub fn spread(&self) -> u64 {
-        self.spread.fetch_add(1, Ordering::Relaxed)
+        let shards = self.store.shards();
+        let leaders = self.leaders.borrow();
+        let next = || self.spread.fetch_add(1, Ordering::Relaxed);
+        let mut chosen = next();
+        for _ in 1..SPREAD_TRIES {
+            if leaders.is_here(Submit::shard_of(chosen, shards)) {
+                break;
+            }
+            chosen = next();
+        }
+        chosen
     }
 
     pub fn metrics(&self) -> &Arc<Metrics> {

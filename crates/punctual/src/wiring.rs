@@ -29,7 +29,7 @@ use punctual::cluster::{self, Joined, Joining};
 pub(crate) use remote::{Remote, work};
 
 /// Transactions under way at once on a store that takes several writers.
-const LANES_SHARED: usize = 2;
+pub(crate) const LANES_SHARED: usize = 2;
 
 /// The binary that runs, even if its file was replaced meanwhile: as a guardian it speaks with its own kind.
 const OURSELVES: &str = "/proc/self/exe";

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual_core::command::{Answer, Command, Expect, PutJob};
+use punctual_core::command::{Answer, Command, Expect, PutJob, Submit};
 use punctual_core::ids::RunId;
 use punctual_core::job::Definition;
 use punctual_core::name::{Name, Namespace};
 use punctual_core::task::Task;
-use punctual_node::{Failure, Leaders};
+use punctual_node::{Failure, Leader, Leaders};
 use punctual_store::memory::Memory;
 use punctual_store::{RunFilter, Store};
 
@@ -172,4 +172,22 @@ async fn a_node_that_stops_keeps_nobody_waiting() {
     assert!(matches!(handle.command(submit(None)).await, Err(Failure::Unavailable(_))));
     assert!(matches!(handle.command_here(submit(None)).await, Err(Failure::NotLed(_))), "nothing happened");
     lead.send_replace(Leaders::alone(SHARDS));
+}
+
+#[tokio::test]
+async fn a_run_without_a_key_stays_with_the_node_that_was_asked_as_long_as_it_leads_something() {
+    let (node, lead) = leading(&store()).await;
+    let handle = node.handle();
+    let mut half = at(GONE);
+    half.shards[1] = Leader::Here;
+    half.shards[2] = Leader::Here;
+    lead.send_replace(half);
+    let shards: Vec<u16> = (0..1000).map(|_| Submit::shard_of(handle.spread(), SHARDS).0).collect();
+    let stayed = shards.iter().filter(|shard| [1, 2].contains(shard)).count();
+    assert!(stayed > 950, "{stayed} of 1000");
+    assert!([1, 2].iter().all(|led| shards.iter().filter(|shard| *shard == led).count() > 300));
+    lead.send_replace(at(GONE));
+    let elsewhere: Vec<u16> = (0..1000).map(|_| Submit::shard_of(handle.spread(), SHARDS).0).collect();
+    assert!((0..SHARDS).all(|shard| elsewhere.iter().filter(|at| **at == shard).count() > 100));
+    node.shut_down().await;
 }

@@ -3,13 +3,18 @@
 //! Every figure comes from durable commits on a real disk, with the load generator on the same cores, and stands
 //! beside something measured in the same run that tells the machine's mood.
 
+mod place;
+mod member;
+mod hand;
+mod load;
+mod bare;
 mod figures;
+mod runs;
+mod remote;
+mod slots;
+mod lateness;
 mod herd;
 mod jobs;
-mod lateness;
-mod place;
-mod remote;
-mod runs;
 
 use clap::Subcommand;
 use serde::Serialize;
@@ -21,9 +26,14 @@ use crate::cli::output::Output;
 pub(crate) enum Verb {
     /// No-op runs from submit to history, beside a bare writer of the same rows
     #[command(
-        after_help = "Examples:\n  punctual bench runs\n  punctual bench runs --count 200000 -o json\n  punctual bench runs --remote --count 100000"
+        after_help = "Examples:\n  punctual bench runs\n  punctual bench runs --count 200000 -o json\n  punctual bench runs --store postgres://punctual@localhost/bench --nodes 2"
     )]
     Runs(runs::Runs),
+    /// Runs through a worker over the network: how many, how soon they start, and four slots shared by three nodes
+    #[command(
+        after_help = "Examples:\n  punctual bench remote\n  punctual bench remote --count 100000 --rate 1000 --seconds 10"
+    )]
+    Remote(remote::Remote),
     /// How late jobs start, spread over the second and all on the second
     #[command(after_help = "Examples:\n  punctual bench lateness --jobs 1000 --every 1s --seconds 30")]
     Lateness(lateness::Lateness),
@@ -40,6 +50,7 @@ impl Verb {
         let failed = |error: anyhow::Error| Failure::new(Exit::Failed, format!("{error:#}"));
         match self {
             Verb::Runs(bench) => show(output, &bench.run().await.map_err(failed)?),
+            Verb::Remote(bench) => show(output, &bench.run().await.map_err(failed)?),
             Verb::Lateness(bench) => show(output, &bench.run().await.map_err(failed)?),
             Verb::Herd(bench) => show(output, &bench.run().await.map_err(failed)?),
             Verb::Jobs(bench) => show(output, &bench.run().await.map_err(failed)?),

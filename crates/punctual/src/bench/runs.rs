@@ -1,36 +1,26 @@
 //! No-op runs, end to end: submitted, assigned, executed, reported, settled into history, every step durable.
 //!
-//! The bare writer beside it writes the same rows, made beforehand, with one thread and nothing else to do: what the
-//! schema and the disk would allow.
+//! Beside it stands what the schema and the disk would allow, a bare writer of the same rows; and on a server how many
+//! single rows it commits, so that one machine's figure says something about another's.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::Args;
-use punctual_core::Timestamp;
-use punctual_core::attempt::Outcome;
-use punctual_core::change::{Batch, Changes, Loaded, Row, RowKey};
-use punctual_core::command::{Command, Submit};
-use punctual_core::ids::{Epoch, IdMaker, RunId, ShardId, Token, WorkerId};
-use punctual_core::job::Definition;
-use punctual_core::name::Namespace;
-use punctual_core::run::{Event, Origin, Run, Trigger};
-use punctual_core::task::Task;
-use punctual_node::Handle;
-use punctual_store::sqlite::{Options, Sqlite};
-use punctual_store::{Claim, Store};
+use punctual_core::ids::SessionId;
+use punctual_store::Opened;
 use serde::Serialize;
-use tokio::task::JoinSet;
 
 use super::Found;
+use super::bare;
 use super::figures::median;
-use super::place::{Folder, Place, Stopwatch, UNDER_WAY, node};
-use super::remote::Pair;
-use crate::cli::progress;
+use super::load::through;
+use super::member::{Member, settle};
+use super::place::{Place, node};
+use crate::settings::{Said, Settings, Store};
 use crate::wiring;
 
-/// Runs in one batch of the bare writer.
-const BARE_BATCH: usize = 1000;
+/// Clients that commit single rows, beside one alone.
+const CLIENTS: usize = 8;
 
 #[derive(Debug, Args)]
 pub(crate) struct Runs {
@@ -43,9 +33,12 @@ pub(crate) struct Runs {
     /// Attempts that may be under way at once
     #[arg(long, default_value_t = 2048)]
     slots: usize,
-    /// Let a worker over the network execute them, on this machine
-    #[arg(long)]
-    remote: bool,
+    /// A server to measure, postgres://… or mysql://…: what is written stays there [default: SQLite in a new folder]
+    #[arg(long, value_name = "URL", env = "PUNCTUAL_BENCH_STORE", hide_env_values = true)]
+    store: Option<String>,
+    /// Measure so many nodes in turn with one alone, all on this machine and on one store
+    #[arg(long, value_name = "COUNT", requires = "store", default_value_t = 1)]
+    nodes: usize,
     #[command(flatten)]
     place: Place,
 }
@@ -59,159 +52,134 @@ pub(crate) struct Measured {
     /// Every measurement, in order.
     runs_each: Vec<f64>,
     baseline_each: Vec<f64>,
+    #[serde(flatten)]
+    server: Option<Server>,
+    #[serde(flatten)]
+    several: Option<Several>,
+}
+
+/// Beside a server: commits of single rows, by one client and by several.
+#[derive(Debug, Serialize)]
+struct Server {
+    single_row_commits_per_second: f64,
+    single_row_commits_per_second_of_eight: f64,
+}
+
+/// Several nodes on the store, measured in turn with one.
+#[derive(Debug, Serialize)]
+struct Several {
+    nodes: usize,
+    runs_per_second_of_several: f64,
+    /// Beside one node.
+    ratio_of_several: f64,
+    runs_each_of_several: Vec<f64>,
 }
 
 impl Found for Measured {
     fn lines(&self) -> Vec<(&'static str, String)> {
-        vec![
+        let mut lines = vec![
             ("no-op runs", format!("{:.0}/s", self.runs_per_second)),
             ("bare writer of the same rows", format!("{:.0}/s", self.baseline_runs_per_second)),
             ("ratio", format!("{:.2}", self.ratio)),
-        ]
+        ];
+        if let Some(server) = &self.server {
+            let (one, eight) =
+                (server.single_row_commits_per_second, server.single_row_commits_per_second_of_eight);
+            lines.push(("single-row commits, 1 client", format!("{one:.0}/s")));
+            lines.push(("single-row commits, 8 clients", format!("{eight:.0}/s")));
+        }
+        if let Some(Several { nodes, runs_per_second_of_several, ratio_of_several, .. }) = &self.several {
+            lines.push(("nodes", nodes.to_string()));
+            lines.push(("no-op runs, several nodes", format!("{runs_per_second_of_several:.0}/s")));
+            lines.push(("ratio to one node", format!("{ratio_of_several:.2}")));
+        }
+        lines
     }
+}
+
+/// Every measurement, in order.
+#[derive(Debug, Default)]
+struct Each {
+    runs: Vec<f64>,
+    several: Vec<f64>,
+    baseline: Vec<f64>,
+    single: Vec<f64>,
+    single_of_eight: Vec<f64>,
 }
 
 impl Runs {
     pub(crate) async fn run(self) -> anyhow::Result<Measured> {
-        let (mut runs_each, mut baseline_each) = (Vec::new(), Vec::new());
+        let mut each = Each::default();
         for _ in 0..self.repeat.max(1) {
-            baseline_each.push(self.bare().await?);
-            runs_each.push(self.whole().await?);
+            if let Some(url) = &self.store {
+                each.single.push(bare::single_rows(url, 1).await?);
+                each.single_of_eight.push(bare::single_rows(url, CLIENTS).await?);
+            }
+            each.baseline.push(self.bare().await?);
+            each.runs.push(self.whole(1).await?);
+            if self.nodes > 1 {
+                each.several.push(self.whole(self.nodes).await?);
+            }
         }
-        let (runs, baseline) = (median(runs_each.clone()), median(baseline_each.clone()));
+        let (runs, baseline) = (median(each.runs.clone()), median(each.baseline.clone()));
+        let several = median(each.several.clone());
         Ok(Measured {
             runs_per_second: runs,
             baseline_runs_per_second: baseline,
             ratio: runs / baseline,
             count: self.count,
-            runs_each,
-            baseline_each,
+            runs_each: each.runs,
+            baseline_each: each.baseline,
+            server: self.store.is_some().then(|| Server {
+                single_row_commits_per_second: median(each.single),
+                single_row_commits_per_second_of_eight: median(each.single_of_eight),
+            }),
+            several: (self.nodes > 1).then(|| Several {
+                nodes: self.nodes,
+                runs_per_second_of_several: several,
+                ratio_of_several: several / runs,
+                runs_each_of_several: each.several,
+            }),
         })
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a number of runs fits")]
-    async fn whole(&self) -> anyhow::Result<f64> {
-        let folder = self.place.folder("runs")?;
-        let seconds = if self.remote {
-            let (pair, handle) = Pair::start(&folder, self.slots).await?;
-            let seconds = self.through(&handle).await?;
-            pair.shut_down().await?;
-            seconds
-        } else {
-            let (running, handle) = node(&folder, self.slots).await?;
-            let seconds = self.through(&handle).await?;
-            running.shut_down().await;
-            seconds
+    async fn whole(&self, nodes: usize) -> anyhow::Result<f64> {
+        let seconds = match self.store.as_deref() {
+            None => {
+                let folder = self.place.folder("runs")?;
+                let (running, handle) = node(&folder, self.slots).await?;
+                let seconds = through(&[handle], self.count).await?;
+                running.shut_down().await;
+                seconds
+            }
+            Some(url) => {
+                let names = (0..nodes).map(|number| format!("node-{number}"));
+                let folders =
+                    names.map(|name| self.place.folder(&name)).collect::<anyhow::Result<Vec<_>>>()?;
+                let mut members = Vec::new();
+                for folder in &folders {
+                    members.push(Member::start(Some(url), folder, self.slots).await?);
+                }
+                settle(&members).await?;
+                let handles: Vec<_> = members.iter().map(|member| member.handle.clone()).collect();
+                let seconds = through(&handles, self.count).await?;
+                for member in members {
+                    member.shut_down().await?;
+                }
+                seconds
+            }
         };
         Ok(self.count as f64 / seconds)
     }
 
-    /// Seconds from the first submit to the last row of history.
-    async fn through(&self, handle: &Handle) -> anyhow::Result<f64> {
-        let watch = Stopwatch::start();
-        submit_all(handle, self.count).await?;
-        // Memory is ahead of the disk: a run counts when the store has it in its history.
-        while handle.store().stats().await?.history_runs < self.count as u64 {
-            anyhow::ensure!(handle.status().failed.is_none(), "the node failed");
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        Ok(watch.seconds())
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "a number of runs fits")]
     async fn bare(&self) -> anyhow::Result<f64> {
         let folder = self.place.folder("bare")?;
-        let count = self.count;
-        let seconds = tokio::task::spawn_blocking(move || write_bare(&folder, count)).await??;
-        Ok(count as f64 / seconds)
+        let url = Store { url: self.store.clone(), ..Store::default() };
+        let said = Said { data: Some(folder.path().to_owned()), store: url, ..Said::default() };
+        let settings = Settings::read(None, said).map_err(anyhow::Error::msg)?;
+        let Opened { store, sessions } = wiring::open_store(&settings, SessionId(0)).await?;
+        let lanes = if sessions.is_some() { wiring::LANES_SHARED } else { 1 };
+        bare::writer(Arc::clone(&store), u16::try_from(lanes)?, self.count).await
     }
-}
-
-/// Submits through as many askers as keep the commits full.
-async fn submit_all(handle: &Handle, count: usize) -> anyhow::Result<()> {
-    let definition = Arc::new(Definition::of(Task::Noop));
-    let bar = progress::bar("submitting", count);
-    let askers = UNDER_WAY.min(count.max(1));
-    let mut tasks = JoinSet::new();
-    for asker in 0..askers {
-        let (handle, definition, bar) = (handle.clone(), Arc::clone(&definition), Arc::clone(&bar));
-        let share = count / askers + usize::from(asker < count % askers);
-        tasks.spawn(async move {
-            for _ in 0..share {
-                let submit = Submit {
-                    namespace: Namespace::default(),
-                    definition: Arc::clone(&definition),
-                    due: None,
-                    key: None,
-                    spread: handle.spread(),
-                };
-                handle.command(Command::Submit(submit)).await?;
-            }
-            bar.inc(share as u64);
-            anyhow::Ok(())
-        });
-    }
-    while let Some(done) = tasks.join_next().await {
-        done??;
-    }
-    bar.finish_and_clear();
-    Ok(())
-}
-
-/// Seconds to write the rows of as many runs: each born running, then moved into the history.
-fn write_bare(folder: &Folder, count: usize) -> anyhow::Result<f64> {
-    let store = Sqlite::open(folder.path(), Options::default())?;
-    let shard = ShardId(0);
-    let runtime = tokio::runtime::Handle::current();
-    let epoch = runtime
-        .block_on(store.acquire(None, &[Claim::whatever(shard)]))?
-        .first()
-        .map_or(Epoch(1), |(_, epoch)| *epoch);
-    let loaded = runtime.block_on(store.load(shard, epoch))?;
-    let batches = bare_batches(&loaded, count);
-    let watch = Stopwatch::start();
-    for batch in batches {
-        store.commit_blocking(Arc::new(vec![batch]))?;
-    }
-    Ok(watch.seconds())
-}
-
-fn bare_batches(loaded: &Loaded, count: usize) -> Vec<Batch> {
-    let now = wiring::now();
-    let Loaded { shard, epoch, mut commit, last_id, .. } = *loaded;
-    let mut ids = IdMaker::new(shard, last_id);
-    let definition = Arc::new(Definition::of(Task::Noop));
-    let mut batches = Vec::new();
-    let mut left = count;
-    while left > 0 {
-        let size = left.min(BARE_BATCH);
-        left -= size;
-        let runs: Vec<(Run, Run)> =
-            (0..size).map(|_| life(RunId(ids.next(now)), &definition, epoch, now)).collect();
-        let (mut born, mut ended) = (Changes::default(), Changes::default());
-        for (running, done) in runs {
-            ended.delete(RowKey::Run(running.id));
-            born.insert(Row::Run(Arc::new(running)));
-            ended.insert(Row::History(Arc::new(done)));
-        }
-        for changes in [born, ended] {
-            batches.push(Batch { shard, epoch, commit, last_id: ids.last(), changes });
-            commit += 1;
-        }
-    }
-    batches
-}
-
-/// A run as the engine writes it, running and ended.
-fn life(id: RunId, definition: &Arc<Definition>, epoch: Epoch, now: Timestamp) -> (Run, Run) {
-    let origin = Origin::AdHoc(Arc::clone(definition));
-    let mut run = Run::new(id, Namespace::default(), origin, Trigger::Submit, now, now);
-    let token = Token::default().next(epoch);
-    let worker = WorkerId::new("local", 1_800_000_000_000);
-    let legal = "a run comes due, is assigned and ends";
-    run.apply(Event::Due, definition, now).expect(legal);
-    run.apply(Event::Assigned { worker, token }, definition, now).expect(legal);
-    let running = run.clone();
-    run.apply(Event::Reported { token, outcome: Outcome::succeeded(now) }, definition, now).expect(legal);
-    (running, run)
 }

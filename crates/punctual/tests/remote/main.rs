@@ -4,6 +4,7 @@
 
 mod scene;
 mod work;
+mod slots;
 mod faults;
 mod liar;
 mod reconnect;

@@ -1,0 +1,49 @@
+//! A worker with the network between it and its nodes: the way that assignments take in a cluster.
+
+use std::time::Duration;
+
+use punctual_core::worker::Announcement;
+use punctual_worker::session::{Ended, Status};
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+
+use super::member::Member;
+use super::place::Folder;
+use crate::wiring::{Remote, work};
+
+pub(super) struct Hand {
+    worked: JoinHandle<Result<(), Ended>>,
+    stop: oneshot::Sender<()>,
+}
+
+impl Hand {
+    /// Starts a worker that dials every one of these nodes, and waits until all know it.
+    pub(super) async fn start(members: &[Member], folder: &Folder, slots: usize) -> anyhow::Result<Hand> {
+        let remote = Remote {
+            servers: members.iter().map(|member| format!("http://{}", member.place)).collect(),
+            token: None,
+            ca: None,
+            name: "bench".to_owned(),
+            announcement: Announcement::of(slots),
+            data: folder.path().join("worker"),
+            drain: Duration::ZERO,
+            egress: Vec::new(),
+        };
+        let (status, _) = watch::channel(Status::default());
+        let (stop, stopped) = oneshot::channel::<()>();
+        let worked = tokio::spawn(work(remote, status, async { drop(stopped.await) }));
+        for member in members {
+            let joined =
+                member.handle.wait_until(|status| status.failed.is_some() || !status.workers.is_empty());
+            anyhow::ensure!(joined.await, "the worker did not join");
+        }
+        Ok(Hand { worked, stop })
+    }
+
+    pub(super) async fn shut_down(self) -> anyhow::Result<()> {
+        // Whoever has ended already need not be told.
+        let _ = self.stop.send(());
+        self.worked.await??;
+        Ok(())
+    }
+}

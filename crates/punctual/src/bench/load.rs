@@ -1,0 +1,65 @@
+//! The load: no-op runs, submitted and waited for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_core::command::{Command, Submit};
+use punctual_core::job::Definition;
+use punctual_core::name::Namespace;
+use punctual_core::task::Task;
+use punctual_node::Handle;
+use tokio::task::JoinSet;
+
+use super::place::{Stopwatch, UNDER_WAY};
+use crate::cli::progress;
+
+/// Seconds from the first submit to the last row of history, the runs shared out among nodes on one store.
+pub(super) async fn through(nodes: &[Handle], count: usize) -> anyhow::Result<f64> {
+    let Some(first) = nodes.first() else { anyhow::bail!("there is no node to submit to") };
+    let before = first.store().stats().await?.history_runs;
+    let watch = Stopwatch::start();
+    submit_all(nodes, count).await?;
+    // Memory is ahead of the disk: a run counts when the store has it in its history.
+    while first.store().stats().await?.history_runs < before + count as u64 {
+        anyhow::ensure!(nodes.iter().all(|node| node.status().failed.is_none()), "the node failed");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    Ok(watch.seconds())
+}
+
+/// Submits through as many askers as keep the commits full.
+async fn submit_all(nodes: &[Handle], count: usize) -> anyhow::Result<()> {
+    let definition = Arc::new(Definition::of(Task::Noop));
+    let bar = progress::bar("submitting", count);
+    let askers = UNDER_WAY.min(count.max(1));
+    let mut tasks = JoinSet::new();
+    for (asker, node) in (0..askers).zip(nodes.iter().cycle()) {
+        let (node, definition, bar) = (node.clone(), Arc::clone(&definition), Arc::clone(&bar));
+        let share = count / askers + usize::from(asker < count % askers);
+        tasks.spawn(async move {
+            for _ in 0..share {
+                submit(&node, &definition).await?;
+            }
+            bar.inc(share as u64);
+            anyhow::Ok(())
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done??;
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+/// Submits a run; it is durable when this returns.
+pub(super) async fn submit(node: &Handle, definition: &Arc<Definition>) -> anyhow::Result<()> {
+    let submit = Submit {
+        namespace: Namespace::default(),
+        definition: Arc::clone(definition),
+        due: None,
+        key: None,
+        spread: node.spread(),
+    };
+    node.command(Command::Submit(submit)).await?;
+    Ok(())
+}

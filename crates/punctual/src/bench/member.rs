@@ -1,0 +1,93 @@
+//! A node with its door open, as `punctual server` has it: on a store of its own, or on one that it shares.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use punctual_node::Handle;
+use punctual_store::Opened;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::place::{Folder, Stopwatch};
+use crate::settings::{Said, Settings, Store};
+use crate::wiring::cluster::{Joining, session};
+use crate::wiring::{self, Running};
+
+/// A node counts after five seconds, and shards move one at a time, one in 600 ms at the slowest.
+const SETTLES_MAX: Duration = Duration::from_secs(90);
+/// So long without a move: there is none left to make.
+const STEADY: Duration = Duration::from_secs(7);
+/// How often it is looked whether shards move.
+const LOOK: Duration = Duration::from_millis(100);
+
+pub(super) struct Member {
+    pub(super) handle: Handle,
+    pub(super) place: SocketAddr,
+    running: Running,
+    served: JoinHandle<std::io::Result<()>>,
+    stop: oneshot::Sender<()>,
+}
+
+impl Member {
+    /// Starts a node on the store at an address; none: on one of its own in the folder.
+    pub(super) async fn start(store: Option<&str>, folder: &Folder, slots: usize) -> anyhow::Result<Member> {
+        let url = Store { url: store.map(str::to_owned), ..Store::default() };
+        let data = folder.path().to_owned();
+        let said = Said { data: Some(data), slots: Some(slots), store: url, ..Said::default() };
+        let settings = Settings::read(None, said).map_err(anyhow::Error::msg)?;
+        let session = session()?;
+        let Opened { store, sessions } = wiring::open_store(&settings, session).await?;
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let place = listener.local_addr()?;
+        let address = place.to_string();
+        let joining = sessions.map(|sessions| {
+            let address = address.clone();
+            Joining { session, sessions, address, trusted: None }
+        });
+        let running = wiring::start_on(store, &settings, &address, joining, |doors| doors).await?;
+        running.listens_on(place);
+        let (stop, stopped) = oneshot::channel::<()>();
+        let serving = punctual_server::serve(listener, running.doors(), async { drop(stopped.await) });
+        let served = tokio::spawn(serving);
+        let handle = running.doors().handle;
+        let works = |workers: usize| slots == 0 || workers > 0;
+        let ready = handle
+            .wait_until(|status| status.failed.is_some() || (status.ready && works(status.workers.len())));
+        anyhow::ensure!(ready.await, "the node did not become ready");
+        Ok(Member { handle, place, running, served, stop })
+    }
+
+    pub(super) async fn shut_down(self) -> anyhow::Result<()> {
+        // Whoever has ended already need not be told.
+        let _ = self.stop.send(());
+        self.served.await??;
+        self.running.shut_down().await;
+        Ok(())
+    }
+}
+
+/// Waits until every shard is led and none moves any more.
+pub(super) async fn settle(members: &[Member]) -> anyhow::Result<()> {
+    let watch = Stopwatch::start();
+    let led = || members.iter().map(|member| member.handle.status().shards_led).collect::<Vec<_>>();
+    let shards = members.iter().map(|member| usize::from(member.handle.store().shards())).max();
+    // Alone, whoever is first in the rank takes all there is at once.
+    let steady = if members.len() > 1 { STEADY } else { Duration::ZERO };
+    let (mut before, mut since) = (led(), watch.elapsed());
+    loop {
+        let now = led();
+        if now != before {
+            (before, since) = (now.clone(), watch.elapsed());
+        }
+        if now.iter().sum::<usize>() == shards.unwrap_or(0) && watch.elapsed() - since >= steady {
+            anyhow::ensure!(!now.contains(&0), "a node leads nothing: is another one on this store?");
+            return Ok(());
+        }
+        anyhow::ensure!(
+            watch.elapsed() < SETTLES_MAX,
+            "the shards are not led by these nodes ({now:?} of {shards:?}): is another one on this store?"
+        );
+        tokio::time::sleep(LOOK).await;
+    }
+}

@@ -1,0 +1,188 @@
+//! Four slots of one worker, and three nodes that want more: never a fifth attempt at once, the highest priority first,
+//! and nobody left out.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_core::Timestamp;
+use punctual_core::job::Definition;
+use punctual_core::run::Run;
+use punctual_core::task::{Process, Task};
+use punctual_store::RunFilter;
+use serde::Serialize;
+use tokio::task::JoinSet;
+
+use super::hand::Hand;
+use super::load::submit;
+use super::member::{Member, settle};
+use super::place::{Place, Stopwatch};
+use super::remote::history;
+use crate::wiring;
+
+const SLOTS: usize = 4;
+/// What waits at each node, the first before the others.
+const PRIORITIES: [u8; 3] = [9, 5, 1];
+/// Runs of each node.
+const RUNS: usize = 150;
+/// How long one takes, in seconds.
+const TAKES: &str = "0.02";
+/// All of them take a few seconds.
+const ENDS_MAX: Duration = Duration::from_secs(60);
+
+#[derive(Debug, Serialize)]
+pub(super) struct Shared {
+    slots: usize,
+    nodes: usize,
+    runs: usize,
+    most_at_once: usize,
+    /// While a run of the highest priority waited: its node's share of the starts.
+    first_priority_share: f64,
+    /// The longest that a node with something to do started nothing.
+    longest_wait_ms: i64,
+}
+
+impl Shared {
+    pub(super) fn lines(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("slots shared by nodes", format!("{} by {}", self.slots, self.nodes)),
+            ("most attempts at once", self.most_at_once.to_string()),
+            ("share of the first while it waits", format!("{:.0} %", 100.0 * self.first_priority_share)),
+            ("longest wait of a node", format!("{} ms", self.longest_wait_ms)),
+        ]
+    }
+}
+
+/// Three nodes on one store, or each on its own, and one worker for all of them.
+pub(super) async fn share(store: Option<&str>, place: &Place) -> anyhow::Result<Shared> {
+    let names = (0..PRIORITIES.len()).map(|number| format!("slots-{number}"));
+    let folders = names.map(|name| place.folder(&name)).collect::<Result<Vec<_>, _>>()?;
+    let mut members = Vec::new();
+    for folder in &folders {
+        members.push(Member::start(store, folder, 0).await?);
+    }
+    if store.is_some() {
+        settle(&members).await?;
+    }
+    let hand = Hand::start(&members, &folders[0], SLOTS).await?;
+    let begin = wiring::now();
+    submit_all(&members).await?;
+    let watch = Stopwatch::start();
+    while members.iter().any(|member| member.handle.status().live_runs > 0) {
+        anyhow::ensure!(watch.elapsed() < ENDS_MAX, "the runs have not ended after a minute");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let filter = RunFilter { oldest_first: true, since: Some(begin), ..RunFilter::default() };
+    let mut runs = Vec::new();
+    // On one store, any of them tells of all.
+    for member in members.iter().take(if store.is_some() { 1 } else { members.len() }) {
+        runs.extend(history(&member.handle, &filter).await?);
+    }
+    hand.shut_down().await?;
+    for member in members {
+        member.shut_down().await?;
+    }
+    let spans: Vec<Span> = runs.iter().filter_map(|run| Span::of(run)).collect();
+    anyhow::ensure!(spans.len() == RUNS * PRIORITIES.len(), "only {} runs have ended", spans.len());
+    Ok(Shared {
+        slots: SLOTS,
+        nodes: PRIORITIES.len(),
+        runs: spans.len(),
+        most_at_once: most_at_once(&spans),
+        first_priority_share: share_of(PRIORITIES[0], &spans),
+        longest_wait_ms: PRIORITIES
+            .map(|priority| longest_wait(priority, &spans))
+            .into_iter()
+            .max()
+            .unwrap_or(0),
+    })
+}
+
+async fn submit_all(members: &[Member]) -> anyhow::Result<()> {
+    let task = Task::Process(Process {
+        command: vec!["sleep".to_owned(), TAKES.to_owned()],
+        env: Default::default(),
+        dir: None,
+    });
+    let mut submitting = JoinSet::new();
+    for (member, priority) in members.iter().zip(PRIORITIES) {
+        let definition = Arc::new(Definition { priority, ..Definition::of(task.clone()) });
+        for _ in 0..RUNS {
+            let (handle, definition) = (member.handle.clone(), Arc::clone(&definition));
+            submitting.spawn(async move { submit(&handle, &definition).await });
+        }
+    }
+    while let Some(submitted) = submitting.join_next().await {
+        submitted??;
+    }
+    Ok(())
+}
+
+/// A run's life.
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    priority: u8,
+    created: Timestamp,
+    started: Timestamp,
+    ended: Timestamp,
+}
+
+impl Span {
+    fn of(run: &Run) -> Option<Span> {
+        let (started, ended) = (run.started_at?, run.finished_at?);
+        Some(Span { priority: run.priority, created: run.created_at, started, ended })
+    }
+}
+
+/// In one millisecond, what ends makes room for what starts.
+fn most_at_once(spans: &[Span]) -> usize {
+    let mut steps: Vec<(Timestamp, i32)> =
+        spans.iter().flat_map(|span| [(span.started, 1), (span.ended, -1)]).collect();
+    steps.sort_unstable();
+    let (mut now, mut most) = (0, 0);
+    for (_, step) in steps {
+        now += step;
+        most = most.max(now);
+    }
+    usize::try_from(most).unwrap_or(0)
+}
+
+/// Up to the last start of this priority, which of the starts were its own.
+#[expect(clippy::cast_precision_loss, reason = "a number of runs fits")]
+fn share_of(priority: u8, spans: &[Span]) -> f64 {
+    let own = || spans.iter().filter(|span| span.priority == priority);
+    let Some(last) = own().map(|span| span.started).max() else { return 0.0 };
+    let all = spans.iter().filter(|span| span.started <= last).count();
+    own().count() as f64 / all as f64
+}
+
+/// The longest from one start to the next, or from the first wish to the first start.
+fn longest_wait(priority: u8, spans: &[Span]) -> i64 {
+    let own = || spans.iter().filter(|span| span.priority == priority);
+    let mut starts: Vec<i64> = own().map(|span| span.started.as_millis()).collect();
+    starts.extend(own().map(|span| span.created.as_millis()).min());
+    starts.sort_unstable();
+    starts.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(priority: u8, started: i64, ended: i64) -> Span {
+        let [created, started, ended] = [0, started, ended].map(Timestamp::from_millis);
+        Span { priority, created, started, ended }
+    }
+
+    #[test]
+    fn what_overlaps_is_counted_and_what_follows_is_not() {
+        let spans = [span(9, 0, 10), span(9, 5, 15), span(1, 10, 20), span(1, 30, 40)];
+        assert_eq!(most_at_once(&spans), 2);
+    }
+
+    #[test]
+    fn a_priority_has_its_share_until_its_last_start_and_waits_from_its_first_wish() {
+        let spans = [span(9, 1, 2), span(1, 2, 3), span(9, 3, 4), span(9, 4, 5), span(1, 900, 901)];
+        assert!((share_of(9, &spans) - 0.75).abs() < 1e-9);
+        assert_eq!((longest_wait(9, &spans), longest_wait(1, &spans)), (2, 898));
+    }
+}

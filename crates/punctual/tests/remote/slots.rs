@@ -1,0 +1,109 @@
+//! Slots that several nodes share: the worker decides who may fill the next one.
+
+use std::time::Duration;
+
+use punctual::core::run::Status;
+use punctual::wire::rest::Submit;
+use punctual_store::RunFilter;
+
+use crate::scene::{Center, Setting, Wanted, Worker, shell, within};
+
+const SLOTS: usize = 4;
+/// What waits at each node; the first goes before the others.
+const PRIORITIES: [u8; 3] = [9, 5, 1];
+/// Runs of each node.
+const RUNS: usize = 40;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn four_slots_of_three_nodes_are_never_five_go_to_the_first_in_priority_and_starve_nobody() {
+    let mut centers = Vec::new();
+    for _ in PRIORITIES {
+        centers.push(Center::start(Setting::default()).await);
+    }
+    let addresses: Vec<&str> = centers.iter().map(|center| center.address.as_str()).collect();
+    let mut worker = Worker::start(&addresses, Wanted { slots: SLOTS, ..Wanted::default() });
+    worker.works_for(centers.len()).await;
+    let folder = tempfile::tempdir().unwrap();
+    let book = folder.path().join("book").display().to_string();
+    // A line a step, of a few bytes: appended whole, in the order in which it happened.
+    let text = |priority| {
+        format!(
+            "echo +{priority} $(date +%s%3N) >> {book}; sleep 0.05; echo -{priority} $(date +%s%3N) >> {book}"
+        )
+    };
+    let mut submitting = tokio::task::JoinSet::new();
+    for (center, priority) in centers.iter().zip(PRIORITIES) {
+        let submit = Submit { priority: Some(priority), ..shell(&text(priority)) };
+        for _ in 0..RUNS {
+            let (client, submit) = (center.client.clone(), submit.clone());
+            submitting.spawn(async move { client.submit(&Default::default(), &submit).await.unwrap() });
+        }
+    }
+    within("everything is submitted", submitting.join_all()).await;
+    for center in &centers {
+        let handle = center.node.handle();
+        assert!(within("the runs end", handle.wait_until(|status| status.live_runs == 0)).await);
+        let filter = RunFilter { statuses: vec![Status::Succeeded], ..RunFilter::default() };
+        assert_eq!(handle.store().runs(&filter, None, 1000).await.unwrap().len(), RUNS);
+        assert_eq!(handle.status().stale_reports, 0);
+    }
+    let steps = read(&std::fs::read_to_string(&book).unwrap());
+    assert_eq!(steps.len(), 2 * RUNS * PRIORITIES.len());
+    assert!(most_at_once(&steps) <= SLOTS, "{} at once", most_at_once(&steps));
+    let share = share_of_the_first(&steps);
+    assert!(share >= 0.75, "the first in priority had {share:.2} of the starts while it waited");
+    for priority in PRIORITIES {
+        let wait = longest_wait(priority, &steps);
+        assert!(wait < Duration::from_secs(1), "priority {priority} waited {wait:?} for a slot");
+    }
+    worker.stop().await.unwrap();
+}
+
+/// An attempt begins or ends.
+struct Step {
+    begins: bool,
+    priority: u8,
+    millis: u64,
+}
+
+fn read(book: &str) -> Vec<Step> {
+    let read = |line: &str| {
+        let (what, millis) = line.split_once(' ').unwrap();
+        Step {
+            begins: what.starts_with('+'),
+            priority: what[1..].parse().unwrap(),
+            millis: millis.parse().unwrap(),
+        }
+    };
+    book.lines().map(read).collect()
+}
+
+fn most_at_once(steps: &[Step]) -> usize {
+    let (mut now, mut most) = (0_usize, 0);
+    for step in steps {
+        now = if step.begins { now + 1 } else { now - 1 };
+        most = most.max(now);
+    }
+    most
+}
+
+/// Of all that began up to the last of the first priority.
+#[expect(clippy::cast_precision_loss, reason = "a few runs")]
+fn share_of_the_first(steps: &[Step]) -> f64 {
+    let begun: Vec<u8> = steps.iter().filter(|step| step.begins).map(|step| step.priority).collect();
+    let last = begun.iter().rposition(|priority| *priority == PRIORITIES[0]).unwrap();
+    RUNS as f64 / (last + 1) as f64
+}
+
+/// From one beginning to the next; and from the very first, when all waited.
+fn longest_wait(priority: u8, steps: &[Step]) -> Duration {
+    let mut begun: Vec<u64> = steps
+        .iter()
+        .filter(|step| step.begins && step.priority == priority)
+        .map(|step| step.millis)
+        .collect();
+    begun.push(steps[0].millis);
+    begun.sort_unstable();
+    let longest = begun.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
+    Duration::from_millis(longest)
+}
