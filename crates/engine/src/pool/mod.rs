@@ -4,6 +4,7 @@
 //! who is next and where it goes; the shard of that run carries the assignment out.
 
 mod line;
+mod hand;
 mod roster;
 mod route;
 mod spread;
@@ -15,8 +16,9 @@ use punctual_core::attempt::Order;
 use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
 use punctual_core::job::Strategy;
 
+pub use hand::Held;
 pub use line::{Class, Joining, Lines, Wish};
-pub use roster::{Held, Load, Present, Roster, Silence};
+pub use roster::{Load, Present, Roster, Silence};
 use route::{Choice, Memories};
 pub use spread::Spread;
 

@@ -18,6 +18,7 @@ use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
 use punctual_core::worker::Announcement;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::hand::{Hand, Held};
 use super::line::Class;
 use super::route;
 
@@ -34,7 +35,7 @@ struct Worker {
     announced: Option<Arc<Announcement>>,
     /// It fell silent: it gets nothing more until it is heard again.
     silent: bool,
-    in_hand: FxHashMap<RunId, Held>,
+    in_hand: Hand,
     /// Its last sign of life, or since when it owes one; of a silent one, when it was last asked for one.
     heard: Timestamp,
     credits: Credits,
@@ -76,16 +77,6 @@ pub struct Present<'a> {
     pub load: Option<Load>,
 }
 
-/// An attempt that is in a worker's hand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Held {
-    pub token: Token,
-    /// When it was given out; none: its order still waits for its commit, and cannot have been missed.
-    pub given: Option<Timestamp>,
-    /// It used a credit up.
-    credit: bool,
-}
-
 /// What comes of workers that were not heard for a lease.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Silence {
@@ -99,7 +90,7 @@ impl Worker {
         Worker {
             announced: None,
             silent: false,
-            in_hand: FxHashMap::default(),
+            in_hand: Hand::default(),
             heard: now,
             credits: Credits::default(),
             load: None,
@@ -111,20 +102,16 @@ impl Worker {
         self.announced.is_some() && !self.silent
     }
 
-    /// Whether it was given something and has not handed it back: then it is to be heard of.
-    fn has_been_given(&self) -> bool {
-        self.in_hand.values().any(|held| held.given.is_some())
-    }
-
     /// From now on it owes a sign of life, if it does not already.
     fn owes_a_sign(&mut self, now: Timestamp) {
-        if !self.has_been_given() {
+        // Whoever was given something and has not handed it back is to be heard of.
+        if !self.in_hand.has_been_given() {
             self.heard = self.heard.max(now);
         }
     }
 
     fn falls_silent(&self, lease: Duration) -> Option<Timestamp> {
-        (self.silent || self.has_been_given()).then(|| self.heard + lease)
+        (self.silent || self.in_hand.has_been_given()).then(|| self.heard + lease)
     }
 
     fn free(&self) -> usize {
@@ -153,10 +140,10 @@ impl Roster {
         (known.announced, known.silent, known.heard) = (Some(Arc::new(announced)), false, now);
         self.changes += 1;
         (known.credits, known.told) = (Credits::default(), (None, 0));
-        known.in_hand.values_mut().for_each(|held| held.credit = false);
+        known.in_hand.judge_credits(|_, _| false);
         let named: FxHashSet<_> = holding.iter().copied().collect();
         let lives = self.workers.iter().filter(|(id, _)| id.name() == worker.name());
-        let theirs = lives.flat_map(|(_, known)| known.in_hand.iter().map(|(run, held)| (*run, held.token)));
+        let theirs = lives.flat_map(|(_, known)| known.in_hand.iter().map(|(run, held)| (run, held.token)));
         sorted(theirs.filter(|attempt| !named.contains(attempt)))
     }
 
@@ -180,8 +167,8 @@ impl Roster {
     /// A worker leaves and finishes nothing more. Returns what it had in hand.
     pub fn part(&mut self, worker: &WorkerId) -> Vec<(RunId, Token)> {
         let known = self.workers.get(worker);
-        let had =
-            sorted(known.into_iter().flat_map(|known| &known.in_hand).map(|(run, held)| (*run, held.token)));
+        let had = known.into_iter().flat_map(|known| known.in_hand.iter());
+        let had = sorted(had.map(|(run, held)| (run, held.token)));
         self.leave(worker);
         had
     }
@@ -238,15 +225,18 @@ impl Roster {
         self.changes += u64::from(known.silent);
         (known.silent, known.heard) = (false, now);
         let named: FxHashSet<_> = named.iter().copied().collect();
-        let missing = known.in_hand.iter_mut().filter(|(run, held)| {
-            !named.contains(&(**run, held.token)) && held.given.is_some_and(|at| now.since(at) > lease)
+        let (credits, mut missing) = (&mut known.credits, Vec::new());
+        known.in_hand.judge_credits(|run, held| {
+            let is_missing =
+                !named.contains(&(run, held.token)) && held.given.is_some_and(|at| now.since(at) > lease);
+            if is_missing {
+                // What never reached it has used nothing up either.
+                credits.used -= u64::from(held.credit);
+                missing.push((run, held.token));
+            }
+            !is_missing
         });
-        let credits = &mut known.credits;
-        sorted(missing.map(|(run, held)| {
-            // What never reached it has used nothing up either.
-            credits.used -= u64::from(std::mem::take(&mut held.credit));
-            (*run, held.token)
-        }))
+        sorted(missing.into_iter())
     }
 
     /// Gives up what workers have in hand that have been silent for a lease, and asks them whether they are there:
@@ -259,7 +249,7 @@ impl Roster {
             }
             self.changes += u64::from(!worker.silent);
             (worker.silent, worker.heard) = (true, now);
-            for (run, held) in worker.in_hand.drain() {
+            for (run, held) in worker.in_hand.take() {
                 Worker::let_go(&mut worker.credits, held);
                 lost.push((run, held.token));
             }
@@ -318,7 +308,7 @@ impl Roster {
     /// An assignment uses a credit up.
     pub(crate) fn take(&mut self, worker: &WorkerId, run: RunId, token: Token) {
         if let Some(known) = self.workers.get_mut(worker) {
-            known.in_hand.insert(run, Held { token, given: None, credit: true });
+            known.in_hand.put(run, Held { token, given: None, credit: true });
             known.credits.used += 1;
         }
     }
@@ -326,7 +316,7 @@ impl Roster {
     /// An offer made again uses none: whoever decided it first did.
     pub(crate) fn take_again(&mut self, worker: &WorkerId, run: RunId, token: Token) {
         if let Some(known) = self.workers.get_mut(worker) {
-            known.in_hand.insert(run, Held { token, given: None, credit: false });
+            known.in_hand.put(run, Held { token, given: None, credit: false });
         }
     }
 
@@ -334,20 +324,18 @@ impl Roster {
     pub fn give(&mut self, worker: &WorkerId, run: RunId, token: Token, now: Timestamp) {
         let Some(known) = self.workers.get_mut(worker) else { return };
         known.owes_a_sign(now);
-        if let Some(held) = known.in_hand.get_mut(&run).filter(|held| held.token == token) {
-            held.given = Some(now);
-        }
+        known.in_hand.give(run, token, now);
     }
 
     pub(super) fn adopt(&mut self, worker: &WorkerId, run: RunId, token: Token, now: Timestamp) {
         let known = self.workers.entry(worker.clone()).or_insert_with(|| Worker::unknown(now));
         known.owes_a_sign(now);
-        known.in_hand.insert(run, Held { token, given: Some(now), credit: false });
+        known.in_hand.put(run, Held { token, given: Some(now), credit: false });
     }
 
     pub(crate) fn give_back(&mut self, worker: &WorkerId, run: RunId) {
         if let Some(known) = self.workers.get_mut(worker) {
-            if let Some(held) = known.in_hand.remove(&run) {
+            if let Some(held) = known.in_hand.remove(run) {
                 Worker::let_go(&mut known.credits, held);
             }
             if known.announced.is_none() && known.in_hand.is_empty() {
@@ -371,7 +359,7 @@ impl Roster {
             worker.in_hand.retain(|run, held| {
                 let stays = run.shard() != shard;
                 if !stays {
-                    Worker::let_go(&mut worker.credits, *held);
+                    Worker::let_go(&mut worker.credits, held);
                 }
                 stays
             });

@@ -13,18 +13,35 @@ use tokio::task::JoinSet;
 use super::place::{Stopwatch, UNDER_WAY};
 use crate::cli::progress;
 
+/// Nothing that is measured stands still for so long.
+const STUCK: Duration = Duration::from_secs(30);
+
 /// Seconds from the first submit to the last row of history, the runs shared out among nodes on one store.
 pub(super) async fn through(nodes: &[Handle], count: usize) -> anyhow::Result<f64> {
     let Some(first) = nodes.first() else { anyhow::bail!("there is no node to submit to") };
     let before = first.store().stats().await?.history_runs;
     let watch = Stopwatch::start();
     submit_all(nodes, count).await?;
-    // Memory is ahead of the disk: a run counts when the store has it in its history.
-    while first.store().stats().await?.history_runs < before + count as u64 {
-        anyhow::ensure!(nodes.iter().all(|node| node.status().failed.is_none()), "the node failed");
+    ended(first, before + count as u64).await?;
+    Ok(watch.seconds())
+}
+
+/// Waits until the store has so many runs in its history: memory is ahead of the disk.
+pub(super) async fn ended(node: &Handle, runs: u64) -> anyhow::Result<()> {
+    let mut watch = Stopwatch::start();
+    let mut before = 0;
+    loop {
+        let now = node.store().stats().await?.history_runs;
+        if now >= runs {
+            return Ok(());
+        }
+        if now > before {
+            (before, watch) = (now, Stopwatch::start());
+        }
+        anyhow::ensure!(node.status().failed.is_none(), "the node failed");
+        anyhow::ensure!(watch.elapsed() < STUCK, "no run has ended for {} s", STUCK.as_secs());
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    Ok(watch.seconds())
 }
 
 /// Submits through as many askers as keep the commits full.
@@ -53,12 +70,21 @@ async fn submit_all(nodes: &[Handle], count: usize) -> anyhow::Result<()> {
 
 /// Submits a run; it is durable when this returns.
 pub(super) async fn submit(node: &Handle, definition: &Arc<Definition>) -> anyhow::Result<()> {
+    submit_as(node, definition, node.spread()).await
+}
+
+/// The same, to the shard that this number leads to.
+pub(super) async fn submit_as(
+    node: &Handle,
+    definition: &Arc<Definition>,
+    spread: u64,
+) -> anyhow::Result<()> {
     let submit = Submit {
         namespace: Namespace::default(),
         definition: Arc::clone(definition),
         due: None,
         key: None,
-        spread: node.spread(),
+        spread,
     };
     node.command(Command::Submit(submit)).await?;
     Ok(())

@@ -17,7 +17,7 @@ use tokio::time::MissedTickBehavior;
 use super::Found;
 use super::figures::{Late, median};
 use super::hand::Hand;
-use super::load::{submit, through};
+use super::load::{ended, submit, through};
 use super::member::{Member, settle};
 use super::place::Place;
 use super::slots;
@@ -109,13 +109,13 @@ impl Remote {
         let hand = Hand::start(&members, &folder, self.slots).await?;
         let handle = members[0].handle.clone();
         let begin = crate::wiring::now();
+        let expected = self.rate as usize * self.seconds as usize;
+        let before = handle.store().stats().await?.history_runs;
         self.submit_at_rate(&handle).await?;
-        let idle = handle.wait_until(|status| status.failed.is_some() || status.live_runs == 0);
-        anyhow::ensure!(idle.await, "the node did not finish");
+        ended(&handle, before + expected as u64).await?;
         let filter = RunFilter { oldest_first: true, since: Some(begin), ..RunFilter::default() };
         let runs = history(&handle, &filter).await?;
         let took: Vec<i64> = runs.iter().filter_map(|run| assigned_to_started(run)).collect();
-        let expected = self.rate as usize * self.seconds as usize;
         anyhow::ensure!(took.len() == expected, "{} runs of {expected} have started", took.len());
         hand.shut_down().await?;
         for member in members {

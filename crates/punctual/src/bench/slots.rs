@@ -2,9 +2,9 @@
 //! and nobody left out.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use punctual_core::Timestamp;
+use punctual_core::command::Submit;
 use punctual_core::job::Definition;
 use punctual_core::run::Run;
 use punctual_core::task::{Process, Task};
@@ -13,9 +13,9 @@ use serde::Serialize;
 use tokio::task::JoinSet;
 
 use super::hand::Hand;
-use super::load::submit;
+use super::load::{ended, submit_as};
 use super::member::{Member, settle};
-use super::place::{Place, Stopwatch};
+use super::place::Place;
 use super::remote::history;
 use crate::wiring;
 
@@ -26,8 +26,6 @@ const PRIORITIES: [u8; 3] = [9, 5, 1];
 const RUNS: usize = 150;
 /// How long one takes, in seconds.
 const TAKES: &str = "0.02";
-/// All of them take a few seconds.
-const ENDS_MAX: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Serialize)]
 pub(super) struct Shared {
@@ -65,16 +63,19 @@ pub(super) async fn share(store: Option<&str>, place: &Place) -> anyhow::Result<
     }
     let hand = Hand::start(&members, &folders[0], SLOTS).await?;
     let begin = wiring::now();
-    submit_all(&members).await?;
-    let watch = Stopwatch::start();
-    while members.iter().any(|member| member.handle.status().live_runs > 0) {
-        anyhow::ensure!(watch.elapsed() < ENDS_MAX, "the runs have not ended after a minute");
-        tokio::time::sleep(Duration::from_millis(10)).await;
+    // On one store, any of them tells of all.
+    let tell = if store.is_some() { 1 } else { members.len() };
+    let mut before = Vec::new();
+    for member in &members[..tell] {
+        before.push(member.handle.store().stats().await?.history_runs);
+    }
+    submit_all(&members, store.is_some()).await?;
+    for (member, before) in members.iter().zip(before) {
+        ended(&member.handle, before + (RUNS * PRIORITIES.len() / tell) as u64).await?;
     }
     let filter = RunFilter { oldest_first: true, since: Some(begin), ..RunFilter::default() };
     let mut runs = Vec::new();
-    // On one store, any of them tells of all.
-    for member in members.iter().take(if store.is_some() { 1 } else { members.len() }) {
+    for member in &members[..tell] {
         runs.extend(history(&member.handle, &filter).await?);
     }
     hand.shut_down().await?;
@@ -97,18 +98,24 @@ pub(super) async fn share(store: Option<&str>, place: &Place) -> anyhow::Result<
     })
 }
 
-async fn submit_all(members: &[Member]) -> anyhow::Result<()> {
+async fn submit_all(members: &[Member], on_one_store: bool) -> anyhow::Result<()> {
     let task = Task::Process(Process {
         command: vec!["sleep".to_owned(), TAKES.to_owned()],
         env: Default::default(),
         dir: None,
     });
     let mut submitting = JoinSet::new();
-    for (member, priority) in members.iter().zip(PRIORITIES) {
+    for (number, (member, priority)) in members.iter().zip(PRIORITIES).enumerate() {
         let definition = Arc::new(Definition { priority, ..Definition::of(task.clone()) });
+        // Stores that know nothing of each other give the same ids, unless each has shards of its own.
+        let shards = member.handle.store().shards();
+        let is_own =
+            |spread: &u64| usize::from(Submit::shard_of(*spread, shards).0) % members.len() == number;
+        let mut own = (0..).filter(is_own);
         for _ in 0..RUNS {
             let (handle, definition) = (member.handle.clone(), Arc::clone(&definition));
-            submitting.spawn(async move { submit(&handle, &definition).await });
+            let spread = if on_one_store { handle.spread() } else { own.next().unwrap_or_default() };
+            submitting.spawn(async move { submit_as(&handle, &definition, spread).await });
         }
     }
     while let Some(submitted) = submitting.join_next().await {

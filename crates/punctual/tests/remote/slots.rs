@@ -1,14 +1,20 @@
 //! Slots that several nodes share: the worker decides who may fill the next one.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use punctual::core::command::{Command, Submit};
+use punctual::core::job::Definition;
+use punctual::core::name::Namespace;
 use punctual::core::run::Status;
-use punctual::wire::rest::Submit;
+use punctual::core::task::Task;
 use punctual_store::RunFilter;
+use punctual_store::memory::Memory;
 
-use crate::scene::{Center, Setting, Wanted, Worker, shell, within};
+use crate::scene::{Center, Setting, Wanted, Worker, within};
 
 const SLOTS: usize = 4;
+const SHARDS: u16 = 3;
 /// What waits at each node; the first goes before the others.
 const PRIORITIES: [u8; 3] = [9, 5, 1];
 /// Runs of each node.
@@ -18,7 +24,8 @@ const RUNS: usize = 40;
 async fn four_slots_of_three_nodes_are_never_five_go_to_the_first_in_priority_and_starve_nobody() {
     let mut centers = Vec::new();
     for _ in PRIORITIES {
-        centers.push(Center::start(Setting::default()).await);
+        let store = Arc::new(Memory::new(SHARDS));
+        centers.push(Center::start(Setting { store, ..Setting::default() }).await);
     }
     let addresses: Vec<&str> = centers.iter().map(|center| center.address.as_str()).collect();
     let mut worker = Worker::start(&addresses, Wanted { slots: SLOTS, ..Wanted::default() });
@@ -32,11 +39,15 @@ async fn four_slots_of_three_nodes_are_never_five_go_to_the_first_in_priority_an
         )
     };
     let mut submitting = tokio::task::JoinSet::new();
-    for (center, priority) in centers.iter().zip(PRIORITIES) {
-        let submit = Submit { priority: Some(priority), ..shell(&text(priority)) };
-        for _ in 0..RUNS {
-            let (client, submit) = (center.client.clone(), submit.clone());
-            submitting.spawn(async move { client.submit(&Default::default(), &submit).await.unwrap() });
+    for (number, (center, priority)) in (0..).zip(centers.iter().zip(PRIORITIES)) {
+        let definition = Arc::new(Definition { priority, ..Definition::of(Task::Shell(text(priority))) });
+        // Stores that know nothing of each other give the same ids, unless each has a shard of its own.
+        let own = (0..).filter(|spread| Submit::shard_of(*spread, SHARDS).0 == number);
+        for spread in own.take(RUNS) {
+            let (handle, definition) = (center.node.handle(), Arc::clone(&definition));
+            let (namespace, due, key) = (Namespace::default(), None, None);
+            let submit = Command::Submit(Submit { namespace, definition, due, key, spread });
+            submitting.spawn(async move { handle.command(submit).await.unwrap() });
         }
     }
     within("everything is submitted", submitting.join_all()).await;

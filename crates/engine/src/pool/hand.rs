@@ -1,0 +1,120 @@
+//! What a worker has in its hand, counted: whether it was given anything is asked at every turn of the loop, and it may
+//! have thousands of attempts that still wait for their commit.
+
+use punctual_core::Timestamp;
+use punctual_core::ids::{RunId, Token};
+use rustc_hash::FxHashMap;
+
+/// An attempt that is in a worker's hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Held {
+    pub token: Token,
+    /// When it was given out; none: its order still waits for its commit, and cannot have been missed.
+    pub given: Option<Timestamp>,
+    /// It used a credit up.
+    pub(super) credit: bool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Hand {
+    held: FxHashMap<RunId, Held>,
+    /// How many of them were given out.
+    given: usize,
+}
+
+impl Hand {
+    pub(super) fn len(&self) -> usize {
+        self.held.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    /// Whether the worker was given something and has not handed it back.
+    pub(super) fn has_been_given(&self) -> bool {
+        self.given > 0
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (RunId, Held)> {
+        self.held.iter().map(|(run, held)| (*run, *held))
+    }
+
+    pub(super) fn put(&mut self, run: RunId, held: Held) {
+        self.given += usize::from(held.given.is_some());
+        if let Some(before) = self.held.insert(run, held) {
+            self.given -= usize::from(before.given.is_some());
+        }
+    }
+
+    /// The order of an attempt has left, if that is the one in hand.
+    pub(super) fn give(&mut self, run: RunId, token: Token, now: Timestamp) {
+        if let Some(held) = self.held.get_mut(&run).filter(|held| held.token == token) {
+            self.given += usize::from(held.given.replace(now).is_none());
+        }
+    }
+
+    /// Of each attempt: does the credit still count? True: it is used up.
+    pub(super) fn judge_credits(&mut self, mut counts: impl FnMut(RunId, Held) -> bool) {
+        for (run, held) in &mut self.held {
+            let counts = counts(*run, *held);
+            held.credit &= counts;
+        }
+    }
+
+    pub(super) fn remove(&mut self, run: RunId) -> Option<Held> {
+        let held = self.held.remove(&run)?;
+        self.given -= usize::from(held.given.is_some());
+        Some(held)
+    }
+
+    pub(super) fn retain(&mut self, mut stays: impl FnMut(RunId, Held) -> bool) {
+        let given = &mut self.given;
+        self.held.retain(|run, held| {
+            let stays = stays(*run, *held);
+            *given -= usize::from(!stays && held.given.is_some());
+            stays
+        });
+    }
+
+    /// All that was in it; it is empty now.
+    pub(super) fn take(&mut self) -> impl Iterator<Item = (RunId, Held)> + use<> {
+        self.given = 0;
+        std::mem::take(&mut self.held).into_iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOKEN: Token = Token(1);
+
+    fn waiting() -> Held {
+        Held { token: TOKEN, given: None, credit: true }
+    }
+
+    #[test]
+    fn however_an_attempt_leaves_the_hand_the_count_is_of_those_that_are_in_it() {
+        let now = Timestamp::from_millis(1);
+        let mut hand = Hand::default();
+        for run in 1..=4 {
+            hand.put(RunId(run), waiting());
+            assert!(!hand.has_been_given(), "its order waits for its commit");
+        }
+        hand.give(RunId(1), Token(9), now);
+        assert!(!hand.has_been_given(), "another attempt was meant");
+        (1..=4).for_each(|run| hand.give(RunId(run), TOKEN, now));
+        hand.give(RunId(1), TOKEN, now);
+        hand.remove(RunId(1));
+        hand.remove(RunId(1));
+        hand.put(RunId(2), waiting());
+        hand.retain(|run, _| run != RunId(3));
+        assert!(hand.has_been_given() && hand.len() == 2);
+        hand.remove(RunId(4));
+        assert!(!hand.has_been_given() && hand.len() == 1, "it was offered again, and that waits too");
+        hand.give(RunId(2), TOKEN, now);
+        assert_eq!(hand.take().count(), 1);
+        assert!(!hand.has_been_given() && hand.is_empty());
+    }
+}
