@@ -1,7 +1,6 @@
 //! A leader that dies between its decision and the store, and one that dies between the store and its word (R89): those
 //! who take over act on what is stored, and on nothing else.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -28,16 +27,17 @@ fn a_leader_that_dies_between_its_decision_and_the_store_leaves_no_run_double_an
     cluster.put_jobs(JOBS);
     // Asked is the one that stays.
     let door = cluster.doors().split_off(deaths.len());
-    let stop = AtomicBool::new(false);
+    let talk = load::Asking::default();
     let acknowledged = thread::scope(|scope| {
-        let asking = scope.spawn(|| load::ask_on(&door, &stop));
+        let _over = talk.at_most();
+        let asking = scope.spawn(|| load::ask_on(&door, &talk));
         for node in &mut cluster.nodes[..deaths.len()] {
             wait::until_so("it dies", SOON, || !node.is_running());
             node.wait_for_end();
             node.set_env(VARIABLE, None);
             node.start();
         }
-        stop.store(true, Ordering::Relaxed);
+        talk.stop(true);
         asking.join().expect("asking does not fail")
     });
     for death in &deaths {

@@ -1,6 +1,5 @@
 //! Over every point that a node or a worker comes by while it works.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -53,9 +52,10 @@ fn walk_over(kept: Kept, nodes: &Walk, workers: Option<&Walk>) {
     let apart = cluster.nodes.drain(..).zip(logs).map(|(node, log)| node.with_log(log)).collect();
     cluster.nodes = apart;
 
-    let stop = AtomicBool::new(false);
+    let talk = load::Asking::default();
     let acknowledged = thread::scope(|scope| {
-        let asking = scope.spawn(|| load::ask_on(&doors, &stop));
+        let _over = talk.at_most();
+        let asking = scope.spawn(|| load::ask_on(&doors, &talk));
         let lived = thread::scope(|scope| {
             let mut lives = Vec::new();
             for (node, door) in cluster.nodes.iter_mut().zip(&doors) {
@@ -77,7 +77,7 @@ fn walk_over(kept: Kept, nodes: &Walk, workers: Option<&Walk>) {
             cluster.nodes.iter_mut().for_each(|node| node.set_env(VARIABLE, None));
             cluster.start_all();
         }
-        stop.store(true, Ordering::Relaxed);
+        talk.stop(lived);
         let acknowledged = asking.join().expect("asking does not fail");
         assert!(lived, "a life ended in a way that it should not");
         acknowledged
@@ -126,9 +126,10 @@ fn wherever_a_node_alone_dies_nothing_is_lost_and_nothing_doubled() {
         node.api().put_job(&format!("job-{number}"), &job);
     }
     node.kill();
-    let stop = AtomicBool::new(false);
+    let talk = load::Asking::default();
     let acknowledged = thread::scope(|scope| {
-        let asking = scope.spawn(|| load::ask_on(std::slice::from_ref(&door), &stop));
+        let _over = talk.at_most();
+        let asking = scope.spawn(|| load::ask_on(std::slice::from_ref(&door), &talk));
         let lived = thread::scope(|scope| {
             let (nodes, node, door) = (&nodes, &mut node, door.clone());
             scope.spawn(move || lives::walk(nodes, &mut Server::new(node, door))).join().is_ok()
@@ -137,7 +138,7 @@ fn wherever_a_node_alone_dies_nothing_is_lost_and_nothing_doubled() {
             node.set_env(VARIABLE, None);
             node.start();
         }
-        stop.store(true, Ordering::Relaxed);
+        talk.stop(lived);
         let acknowledged = asking.join().expect("asking does not fail");
         assert!(lived, "a life ended in a way that it should not");
         acknowledged

@@ -44,7 +44,8 @@ mod tests {
         let page = fs::read_to_string(dir.join(format!("{name}.1")))
             .unwrap_or_else(|error| panic!("no page for `{name}`: {error}"));
         assert!(page.contains(".SH NAME") && page.contains(".SH SYNOPSIS"), "{name}");
-        let below = command.get_subcommands().filter(|verb| verb.get_name() != "help");
+        let is_shown = |verb: &&Command| verb.get_name() != "help" && !verb.is_hide_set();
+        let below = command.get_subcommands().filter(is_shown);
         1 + below.map(|verb| check_pages(verb, &format!("{name}-{}", verb.get_name()), dir)).sum::<usize>()
     }
 
