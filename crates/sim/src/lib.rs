@@ -1,9 +1,11 @@
-//! A node on virtual time, from one seed: the same engine and driver as in production, with faults between any two
-//! steps. After every step: never early, never twice, never lost, legal states, one accepted result, overlap holds.
+//! A cluster on virtual time, in one thread, from one seed: the same engine and driver as in production, with faults
+//! between any two steps. After every step: never early, never twice, never lost, legal states, one accepted result,
+//! overlap holds, one leader an epoch, nobody speaks after its lease, no slot is filled twice.
 //!
 //! [`run`] is one world: a storm in which everything goes wrong, a calm, and rest. `world` moves it, `weather` says how
-//! rough it is, `workload` what people ask for; `witness` sees everything that becomes true and judges it.
-//! [`outage`] is another: fair weather, and a node that is away for hours.
+//! rough it is and how many nodes and workers there are, `workload` what people ask for; `witness` sees everything that
+//! becomes true and judges it. Two more in fair weather: [`outage`], a node that is away for hours, and [`failover`],
+//! nodes that die or leave, one after the other.
 //!
 //! **Invariant:** the same seed gives the same world, so a failure is a number.
 
@@ -15,7 +17,9 @@ mod witness;
 mod world;
 mod storm;
 mod outage;
+mod failover;
 
+pub use failover::{Farewell, failover};
 pub use outage::{Cost, outage};
 pub use storm::{Failure, digest, run};
 pub use witness::Seen;

@@ -43,16 +43,16 @@ pub struct Cost {
 /// Lets `jobs` jobs live for a while, takes the node away for a while, and sees what its return costs.
 pub fn outage(jobs: usize, away: Duration) -> Result<Cost, String> {
     let mut world = World::new(Dice::new(24), SIZE, Some(Weather::fair()), false);
-    world.start();
+    world.start(0);
     world.run_for(Duration::from_secs(1));
     for index in 0..jobs {
         world.ask(put(index));
     }
     world.run_for(Duration::from_secs(20));
-    world.crash();
+    world.crash(0);
     world.run_for(away);
     let (before, back_at) = (world.witness.seen, world.clock());
-    world.start();
+    world.start(0);
     let ready_after = wait(&mut world, World::is_ready)?;
     let caught_up_after = ready_after + wait(&mut world, |world| owes_nothing(world, back_at))?;
     let seen = world.witness.seen;

@@ -13,7 +13,7 @@ const STORM: Duration = Duration::from_secs(240);
 const CALM: Duration = Duration::from_secs(150);
 const REST: Duration = Duration::from_secs(400);
 
-const SIZE: Size = Size { shards: 3, slots: 4, page: 4, commit_batch: 24 };
+const SIZE: Size = Size { shards: 4, slots: 4, page: 4, commit_batch: 24 };
 
 /// What broke, when, and what it means for a user.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub fn digest(seed: u64) -> Result<u64, Failure> {
 fn live_through(seed: u64, trace: bool) -> Result<World, Failure> {
     let mut world = World::new(Dice::new(seed), SIZE, None, trace);
     let lived = catch_unwind(AssertUnwindSafe(|| {
-        world.start();
+        world.start_all();
         world.begin_storm();
         world.run_for(STORM);
         world.end_storm();

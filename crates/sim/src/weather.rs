@@ -5,6 +5,9 @@ use crate::dice::Dice;
 /// Gaps are in milliseconds of true time; "one in" counts throws, and 0 is never.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Weather {
+    /// How many nodes there are in the cluster; none: one that is alone with its store, and whose worker dies with it.
+    pub(crate) nodes: Option<usize>,
+    pub(crate) workers: usize,
     /// Names that jobs can have: with few, commands collide; with many, most jobs are beyond the horizon.
     pub(crate) names: usize,
     /// People edit, pause and delete jobs; else every job keeps its first revision.
@@ -16,13 +19,29 @@ pub(crate) struct Weather {
     pub(crate) step_gap: u64,
     pub(crate) usurp_gap: u64,
     pub(crate) prune_gap: u64,
-    /// How often the link to the worker is cut for a while.
+    /// How often a link between a worker and a node is cut for a while.
     pub(crate) cut_gap: u64,
+    /// How often a node stands still, for less than its lease or for longer.
+    pub(crate) pause_gap: u64,
+    /// How often a node leaves, and comes back later.
+    pub(crate) leave_gap: u64,
+    /// How often a node is cut off from the store.
+    pub(crate) store_cut_gap: u64,
+    /// How often two nodes cannot reach each other.
+    pub(crate) peer_cut_gap: u64,
+    /// How often a worker dies or stands still.
+    pub(crate) worker_gap: u64,
+    /// How often somebody deletes all sessions by hand.
+    pub(crate) wipe_gap: u64,
+    /// How far the monotonic clock of a machine may be off, in parts of a million.
+    pub(crate) drift_ppm: i64,
+    /// One knock in so many is refused although somebody is at home.
+    pub(crate) refusals: u64,
     /// One commit in so many goes wrong.
     pub(crate) commit_trouble: u64,
     /// One store call in so many takes seconds.
     pub(crate) slow: u64,
-    /// One message in so many is lost, and as many come twice.
+    /// One message in so many is lost, as many come twice, late, or again after a while.
     pub(crate) message_trouble: u64,
     /// One attempt in so many ends badly.
     pub(crate) failures: u64,
@@ -31,8 +50,9 @@ pub(crate) struct Weather {
 impl Weather {
     pub(crate) fn of(dice: &mut Dice) -> Weather {
         let mut one_of = |choices: &[u64]| dice.pick(choices).copied().unwrap_or(0);
+        let nodes = usize::try_from(one_of(&[0, 1, 2, 2, 3, 3, 3, 4])).unwrap_or(0);
         let names = one_of(&[6, 10, 24, 45]);
-        Weather {
+        let alone = Weather {
             names: usize::try_from(names).unwrap_or(6),
             edits: one_of(&[0, 1, 1]) == 1,
             period_min: if names > 20 { 2_500 } else { 600 },
@@ -46,12 +66,36 @@ impl Weather {
             slow: one_of(&[15, 40, 200]),
             message_trouble: one_of(&[15, 40, 150]),
             failures: one_of(&[3, 4, 12]),
+            ..Weather::fair()
+        };
+        if nodes == 0 {
+            return alone;
+        }
+        Weather {
+            nodes: Some(nodes),
+            workers: usize::try_from(one_of(&[1, 2, 3])).unwrap_or(1),
+            crash_gap: one_of(&[12_000, 40_000, 100_000]),
+            // On a server the store's clock is seldom set; a machine's is, and decides nothing.
+            step_gap: one_of(&[0, 0, 90_000]),
+            cut_gap: one_of(&[10_000, 40_000]),
+            pause_gap: one_of(&[9_000, 20_000, 45_000]),
+            leave_gap: one_of(&[25_000, 70_000]),
+            store_cut_gap: one_of(&[25_000, 70_000]),
+            peer_cut_gap: one_of(&[0, 40_000]),
+            worker_gap: one_of(&[30_000, 90_000]),
+            wipe_gap: one_of(&[0, 60_000]),
+            drift_ppm: i64::try_from(one_of(&[0, 200, 100_000])).unwrap_or(0),
+            refusals: one_of(&[0, 0, 200]),
+            commit_trouble: one_of(&[12, 30, 100]),
+            ..alone
         }
     }
 
     /// Nothing ever goes wrong.
     pub(crate) fn fair() -> Weather {
         Weather {
+            nodes: None,
+            workers: 1,
             names: 0,
             edits: false,
             period_min: 1_000,
@@ -61,6 +105,14 @@ impl Weather {
             usurp_gap: 0,
             prune_gap: 0,
             cut_gap: 0,
+            pause_gap: 0,
+            leave_gap: 0,
+            store_cut_gap: 0,
+            peer_cut_gap: 0,
+            worker_gap: 0,
+            wipe_gap: 0,
+            drift_ppm: 0,
+            refusals: 0,
             commit_trouble: 0,
             slow: 0,
             message_trouble: 0,

@@ -9,6 +9,8 @@ mod line;
 mod keys;
 mod letters;
 mod asks;
+mod leaders;
+mod late;
 
 use punctual_core::Timestamp;
 use punctual_core::attempt::{Assignment, Order};
@@ -22,6 +24,8 @@ pub use seen::Seen;
 use asks::Asks;
 use jobs::Jobs;
 use keys::Keys;
+use late::Late;
+pub(crate) use leaders::{Leaders, Life};
 use letters::Letters;
 use runs::Runs;
 
@@ -34,12 +38,21 @@ pub(crate) struct Witness {
     keys: Keys,
     pub(crate) letters: Letters,
     pub(crate) asks: Asks,
+    pub(crate) leaders: Leaders,
+    pub(crate) late: Late,
     pub(crate) seen: Seen,
+    /// One node with one worker that never goes: then the line is exact.
+    is_alone: bool,
 }
 
 impl Witness {
+    pub(crate) fn of(is_alone: bool) -> Self {
+        Witness { is_alone, ..Witness::default() }
+    }
+
     /// A batch has landed in the store.
-    pub(crate) fn landed(&mut self, batch: &Batch) -> Verdict {
+    pub(crate) fn landed(&mut self, batch: &Batch, by: Life, now: Timestamp) -> Verdict {
+        self.leaders.wrote(by, batch.shard, batch.epoch)?;
         let seen = &mut self.seen;
         seen.commits += 1;
         let born = self.runs.landed(batch, seen)?;
@@ -47,7 +60,8 @@ impl Witness {
         self.keys.landed(batch, &born, &self.runs, seen)?;
         self.letters.landed(batch, &self.jobs, &self.asks, seen)?;
         self.asks.landed(batch, &born)?;
-        line::check(batch, &self.runs, &self.jobs, seen)
+        self.late.landed(&born, &self.jobs, now, seen)?;
+        if self.is_alone { line::check(batch, &self.runs, &self.jobs, seen) } else { Ok(()) }
     }
 
     /// All batches of a transaction have landed.
@@ -81,14 +95,15 @@ impl Witness {
         }
     }
 
-    /// An order leaves for a worker: it must be true in the store by now.
-    pub(crate) fn ordered(&self, order: &Order) -> Verdict {
-        self.runs.ordered(order)
+    /// An order leaves for a worker: it must be true in the store by now, unless somebody else leads the shard since.
+    pub(crate) fn ordered(&self, order: &Order, is_outdated: bool) -> Verdict {
+        if is_outdated { Ok(()) } else { self.runs.ordered(order) }
     }
 
     /// A worker begins an attempt.
     pub(crate) fn started(&mut self, assignment: &Assignment, now: Timestamp) -> Verdict {
         self.seen.starts += 1;
+        self.seen.offered_again += u64::from(assignment.again);
         self.runs.started(assignment, now)
     }
 

@@ -32,10 +32,30 @@ seen! {
     /// Times another leader took a shard away.
     usurped,
     pruned,
-    /// Times the link to the worker was cut for a while.
+    /// Times a link to a worker was cut for a while.
     cuts,
-    /// Times the worker linked itself again.
+    /// Times a worker linked itself to a node.
     links,
+    /// Times a node stood still, and how often for longer than its lease while it led something.
+    pauses,
+    lapses,
+    /// Times a shard went from one node to another, and how often because a node gave it away.
+    takeovers,
+    hand_overs,
+    store_cuts,
+    /// Commands that were passed on to another node.
+    forwarded,
+    /// Messages of workers that overtook others, and that came again after a while.
+    reordered,
+    replayed,
+    /// Times a worker died or stood still.
+    worker_deaths,
+    /// Attempts that a worker stopped because nobody had heard it for a lease.
+    given_up,
+    /// Attempts that began only when a new leader offered them again.
+    offered_again,
+    /// Fires that were looked at for being in time.
+    timely,
     commits,
     failed_commits,
     unknown_commits,

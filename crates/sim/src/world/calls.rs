@@ -6,29 +6,112 @@ use punctual_core::change::Batch;
 use punctual_node::{Input, Output};
 use punctual_store::{Error, Store};
 
-use super::{Happening, World, at_once};
+use super::look::Look;
+use super::node::{SHARD_LEASE, Told};
+use super::{Happening, World, at_once, millis};
+use crate::witness::Life;
+
+/// A store call that takes effect and whose answer is lost.
+#[derive(Debug)]
+pub(super) enum Unheard {
+    Call(Output),
+    Look(Look),
+}
 
 impl World {
-    pub(super) fn call(&mut self, output: Output) {
-        let delay = self.latency();
-        let Output::Commit { lane, batches } = output else {
-            return self.later(delay, Happening::Call(output));
-        };
-        if let Some(error) = self.trouble(&batches) {
-            self.witness.seen.failed_commits += 1;
-            return self.later(delay, Happening::Result(Input::Committed { lane, result: Err(error) }));
+    pub(super) fn call(&mut self, index: usize, output: Output) {
+        let by = self.nodes[index].now();
+        if matches!(output, Output::Commit { .. } | Output::Release { .. }) {
+            self.nodes[index].in_flight += 1;
         }
-        self.later(delay, Happening::Call(Output::Commit { lane, batches: Arc::clone(&batches) }));
-        self.afloat.insert(self.sequence, batches);
+        if self.is_cut_off(index) {
+            return self.call_in_vain(by, output);
+        }
+        let delay = self.latency();
+        match output {
+            Output::Renew { session, ttl } => {
+                let asked = self.nodes[index].machine.elapsed(self.time);
+                self.later(delay, Happening::Look(by, Look::new(session, ttl, asked)));
+            }
+            Output::Commit { lane, batches } => {
+                if let Some(error) = self.trouble(by, &batches) {
+                    self.witness.seen.failed_commits += 1;
+                    return self.reply(by, delay, Input::Committed { lane, result: Err(error) });
+                }
+                self.later(
+                    delay,
+                    Happening::Call(by, Output::Commit { lane, batches: Arc::clone(&batches) }),
+                );
+                self.nodes[index].afloat.insert(self.sequence, batches);
+            }
+            call => self.later(delay, Happening::Call(by, call)),
+        }
     }
 
-    fn latency(&mut self) -> u64 {
+    pub(super) fn reply(&mut self, to: Life, delay: u64, input: Input) {
+        self.later(delay, Happening::Node(to, Told::Result(input)));
+    }
+
+    pub(super) fn latency(&mut self) -> u64 {
         let slow = self.stormy && self.dice.one_in(self.weather.slow);
         if slow { self.dice.below(2_000) } else { self.dice.below(12) }
     }
 
+    fn is_cut_off(&self, index: usize) -> bool {
+        let node = &self.nodes[index];
+        self.stormy && self.time < node.requests_cut.max(node.answers_cut)
+    }
+
+    /// Cut off from the store: the call never gets there, or its answer never comes back. Sooner or later that is known.
+    fn call_in_vain(&mut self, by: Life, output: Output) {
+        let arrives = self.time >= self.nodes[by.index].requests_cut;
+        let gives_up = match output {
+            Output::Renew { .. } => millis(SHARD_LEASE),
+            _ => 300 + self.dice.below(3_000),
+        };
+        let failure = self.in_vain(by, &output, arrives);
+        self.reply(by, gives_up, failure);
+        if !arrives {
+            return;
+        }
+        let delay = self.latency();
+        let call = match output {
+            Output::Renew { session, ttl } => {
+                let asked = self.nodes[by.index].machine.elapsed(self.time);
+                Unheard::Look(Look::new(session, ttl, asked))
+            }
+            call => Unheard::Call(call),
+        };
+        self.later(delay, Happening::Unheard(by, call));
+    }
+
+    /// What a node hears in the end.
+    fn in_vain(&mut self, by: Life, output: &Output, arrives: bool) -> Input {
+        let lost = || Error::Unreachable("the line is dead".to_owned());
+        match output {
+            Output::Commit { lane, batches } => {
+                self.witness.seen.failed_commits += 1;
+                self.witness.seen.unknown_commits += 1;
+                if !arrives && self.dice.one_in(3) {
+                    let delay = self.dice.below(8_000);
+                    self.later(delay, Happening::Late(by, Arc::clone(batches)));
+                }
+                Input::Committed { lane: *lane, result: Err(Error::Unknown("the line went dead".to_owned())) }
+            }
+            Output::Acquire { claims, .. } => Input::Acquired { claims: claims.clone(), result: Err(lost()) },
+            Output::Load { shard, .. } => Input::Loaded { shard: *shard, result: Err(lost()) },
+            Output::Fetch { read, .. } => Input::Fetched { read: *read, result: Err(lost()) },
+            Output::Page { read, shard, .. } => {
+                Input::Paged { read: *read, shard: *shard, result: Err(lost()) }
+            }
+            Output::Renew { .. } => Input::Renewed { result: Err(lost()) },
+            Output::Release { .. } => Input::Released,
+            Output::Answer { .. } | Output::Order { .. } | Output::Fail { .. } => Input::Wake,
+        }
+    }
+
     /// What goes wrong with a commit, if anything does.
-    fn trouble(&mut self, batches: &Arc<Vec<Batch>>) -> Option<Error> {
+    fn trouble(&mut self, by: Life, batches: &Arc<Vec<Batch>>) -> Option<Error> {
         if !self.stormy || !self.dice.one_in(self.weather.commit_trouble) {
             return None;
         }
@@ -40,14 +123,14 @@ impl World {
                 self.witness.seen.unknown_commits += 1;
                 // It landed and only the word of it was lost, or it lands by and by, or never.
                 match self.dice.below(4) {
-                    0 => drop(self.land(batches)),
+                    0 => drop(self.land(by, batches)),
                     1 => {
                         let delay = self.dice.below(15);
-                        self.later(delay, Happening::Late(Arc::clone(batches)));
+                        self.later(delay, Happening::Late(by, Arc::clone(batches)));
                     }
                     2 => {
                         let delay = self.dice.below(3_000);
-                        self.later(delay, Happening::Late(Arc::clone(batches)));
+                        self.later(delay, Happening::Late(by, Arc::clone(batches)));
                     }
                     _ => {}
                 }
@@ -56,19 +139,49 @@ impl World {
         })
     }
 
-    /// A store call takes effect; its result is on its way back.
-    pub(super) fn perform(&mut self, output: Output) {
+    /// A call arrives at the store. Of one whose node stands still, or is gone, it depends on whether it had left.
+    pub(super) fn reach_store(&mut self, by: Life, call: Output) {
+        let had_left = self.dice.one_in(2);
+        let node = &mut self.nodes[by.index];
+        if node.now() != by || node.driver.is_none() {
+            // What becomes of its commits was decided when it died.
+            if had_left && !self.is_alone() && !matches!(call, Output::Commit { .. }) {
+                self.take_effect(by, Unheard::Call(call));
+            }
+            return;
+        }
+        if let Some(held) = node.held.as_mut().filter(|_| !had_left) {
+            return held.push(Happening::Call(by, call));
+        }
+        if let Some(input) = self.perform(by, call) {
+            let delay = self.latency();
+            self.reply(by, delay, input);
+        }
+    }
+
+    pub(super) fn take_effect(&mut self, by: Life, call: Unheard) {
+        match call {
+            Unheard::Call(call) => drop(self.perform(by, call)),
+            Unheard::Look(mut look) => self.renew(by, &mut look),
+        }
+    }
+
+    /// A store call takes effect. Returns its result.
+    fn perform(&mut self, by: Life, call: Output) -> Option<Input> {
         let flaky = self.stormy && self.dice.one_in(50);
         let check = || if flaky { Err(Error::Unreachable("no route".to_owned())) } else { Ok(()) };
-        let input = match output {
+        Some(match call {
             Output::Commit { lane, batches } => {
-                self.afloat.retain(|_, afloat| !Arc::ptr_eq(afloat, &batches));
-                Input::Committed { lane, result: self.commit(&batches) }
+                self.nodes[by.index].afloat.retain(|_, afloat| !Arc::ptr_eq(afloat, &batches));
+                Input::Committed { lane, result: self.commit(by, &batches) }
             }
-            Output::Acquire { by, claims } => {
-                let result = check().and_then(|()| at_once(self.store.acquire(by, &claims)));
-                if result.is_ok() {
-                    self.usurped.retain(|shard| !claims.iter().any(|claim| claim.shard == *shard));
+            Output::Acquire { by: session, claims } => {
+                let result = check().and_then(|()| at_once(self.store.acquire(session, &claims)));
+                for (shard, epoch) in result.iter().flatten() {
+                    self.usurped.remove(shard);
+                    let verdict =
+                        self.witness.leaders.acquired(Some(by), *shard, *epoch, &mut self.witness.seen);
+                    self.witnessed(verdict);
                 }
                 Input::Acquired { claims, result }
             }
@@ -84,23 +197,26 @@ impl World {
                 let result = check().and_then(|()| at_once(self.store.due(shard, after, limit)));
                 Input::Paged { read, shard, result }
             }
-            Output::Renew { .. }
-            | Output::Release { .. }
-            | Output::Answer { .. }
-            | Output::Order { .. }
-            | Output::Fail { .. } => return,
-        };
-        let delay = self.latency();
-        self.later(delay, Happening::Result(input));
+            Output::Release { shards, heir } => {
+                if check().is_ok() && at_once(self.store.release(&shards, heir)).is_ok() {
+                    self.witness.seen.hand_overs += shards.len() as u64;
+                    self.wake_heir(by, heir);
+                }
+                Input::Released
+            }
+            Output::Renew { .. } | Output::Answer { .. } | Output::Order { .. } | Output::Fail { .. } => {
+                return None;
+            }
+        })
     }
 
-    fn commit(&mut self, batches: &Arc<Vec<Batch>>) -> Result<(), Error> {
-        let result = self.land(batches);
+    fn commit(&mut self, by: Life, batches: &Arc<Vec<Batch>>) -> Result<(), Error> {
+        let result = self.land(by, batches);
         match &result {
             // Sent twice by something in between: the second time must not count.
             Ok(()) if self.stormy && self.dice.one_in(40) => {
                 let delay = self.dice.below(3_000);
-                self.later(delay, Happening::Late(Arc::clone(batches)));
+                self.later(delay, Happening::Late(by, Arc::clone(batches)));
             }
             // Pruned between the engine's look at an expired key and the commit that takes it over: the shard is
             // loaded again, and whoever asked hears "not now".
@@ -109,25 +225,33 @@ impl World {
             Err(Error::Refused { what, .. }) => {
                 self.witnessed(Err(format!("memory and store had come apart: {what}")));
             }
-            Err(Error::Fenced { shard, .. }) if !self.usurped.contains(shard) => {
-                self.witnessed(Err(format!("shard {shard} was fenced off, and nobody had taken it")));
+            Err(Error::Fenced { shard, epoch }) => {
+                let is_taken = if self.is_alone() {
+                    self.usurped.contains(shard)
+                } else {
+                    self.witness.leaders.is_outdated(*shard, *epoch)
+                };
+                if !is_taken {
+                    self.witnessed(Err(format!("shard {shard} was fenced off, and nobody had taken it")));
+                }
             }
             _ => {}
         }
         result
     }
 
-    pub(super) fn land_late(&mut self, batches: &Arc<Vec<Batch>>) {
-        match self.land(batches) {
+    pub(super) fn land_late(&mut self, by: Life, batches: &Arc<Vec<Batch>>) {
+        match self.land(by, batches) {
             Ok(()) => self.witness.seen.late_commits += 1,
             Err(_) => self.witness.seen.late_commits_fenced += 1,
         }
     }
 
-    pub(super) fn land(&mut self, batches: &Arc<Vec<Batch>>) -> Result<(), Error> {
+    pub(super) fn land(&mut self, by: Life, batches: &Arc<Vec<Batch>>) -> Result<(), Error> {
         at_once(self.store.commit(Arc::clone(batches)))?;
+        let now = self.clock();
         for batch in batches.iter() {
-            let verdict = self.witness.landed(batch);
+            let verdict = self.witness.landed(batch, by, now);
             self.witnessed(verdict);
         }
         let verdict = self.witness.settled();

@@ -21,11 +21,6 @@ const PAGE: usize = 500;
 const FIRED_WITHIN: Duration = Duration::from_secs(8);
 
 impl World {
-    pub(crate) fn end_storm(&mut self) {
-        self.stormy = false;
-        self.end_what_hangs();
-    }
-
     /// After a calm, nothing is owed: every job's next due time is still to come.
     pub(crate) fn check_caught_up(&mut self) {
         if self.broken.is_none() {
@@ -36,7 +31,7 @@ impl World {
 
     fn caught_up(&self) -> Verdict {
         if !self.is_ready() {
-            return Err("the node did not recover by itself".to_owned());
+            return Err(self.unready());
         }
         let now = self.engine_time();
         let jobs = at_once(self.store.jobs(&JobFilter::default(), None, 1000)).unwrap_or_default();
@@ -65,7 +60,8 @@ impl World {
             let verdict = self.at_rest();
             self.witnessed(verdict);
         }
-        self.witness.seen.reloads += self.driver.as_ref().map_or(0, |driver| driver.counts().reloads);
+        let reloads: u64 = self.drivers().map(|driver| driver.counts().reloads).sum();
+        self.witness.seen.reloads += reloads;
     }
 
     fn at_rest(&self) -> Verdict {
@@ -85,13 +81,28 @@ impl World {
 
     /// Every run has ended, so nobody holds a slot, a place in the line or a place in memory.
     fn nothing_left_in_memory(&self) -> Verdict {
-        let pool = self.driver.as_ref().map(Driver::pool).ok_or("the node is not there")?;
-        match (pool.live, pool.line.len(), pool.roster.in_hand()) {
-            (0, 0, 0) => Ok(()),
-            (live, line, held) => Err(format!(
-                "all runs have ended, and memory holds {live} of them, {line} in the line and {held} in a worker's hand"
-            )),
+        for pool in self.drivers().map(Driver::pool) {
+            let (live, line, held) = (pool.live, pool.line.len(), pool.roster.in_hand());
+            if (live, line, held) != (0, 0, 0) {
+                return Err(format!(
+                    "all runs have ended, and memory holds {live} of them, {line} in the line and {held} in a worker's hand"
+                ));
+            }
         }
+        Ok(())
+    }
+
+    fn unready(&self) -> String {
+        let led: Vec<String> = self
+            .nodes
+            .iter()
+            .map(|node| match &node.driver {
+                Some(driver) if driver.is_ready() => format!("{} leads {}", node.index, driver.shards_led()),
+                Some(driver) => format!("{} leads {} and is not ready", node.index, driver.shards_led()),
+                None => format!("{} is not there", node.index),
+            })
+            .collect();
+        format!("the cluster did not recover by itself: {}", led.join(", "))
     }
 
     fn verify(&self, options: &Options) -> Verdict {

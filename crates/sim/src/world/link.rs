@@ -1,54 +1,67 @@
-//! The link to the worker: in order in each direction, but a message can come twice, and one that is lost breaks the link
-//! sooner or later: at a heartbeat the worker links itself again, names what it holds, and lends anew.
+//! The link between a worker and a node: in order from the node, but a message can come twice, and one that is lost breaks
+//! the link sooner or later. What a worker says can besides be overtaken, and come again after a while. A worker that
+//! links itself anew names what it holds, and what it lent before is its own again.
 
-use std::time::Duration;
-
-use punctual_core::attempt::{End, Order, Report};
-use punctual_core::worker::Announcement;
+use punctual_core::attempt::{Order, Report};
+use punctual_core::ids::WorkerId;
 use punctual_node::Input;
 
+use super::node::{ATTEMPT_LEASE, Told};
+use super::work::Word;
 use super::{Happening, World, millis};
-use crate::worker::Did;
+use crate::witness::Life;
 
-const HEARTBEAT: Duration = Duration::from_secs(5);
+/// A worker that is not admitted by then dials again.
+const DIALLING_MAX: u64 = 3_000;
+/// A worker that was not heard for so long hangs up.
+const UNHEARD_MAX: u64 = 12_000;
+/// What a worker said may come again so much later: less than a lease, after which it would be a lie.
+const REPLAY_MAX: u64 = 10_000;
+
+#[derive(Debug, Default)]
+pub(super) struct Link {
+    /// Which one this is, since the worker hung up last.
+    pub(super) number: u64,
+    pub(super) stage: Stage,
+    /// When the last message of each direction arrives.
+    down_at: u64,
+    up_at: u64,
+    /// Something was lost on it.
+    torn: bool,
+    /// Until when each direction is cut.
+    pub(super) cut_down: u64,
+    pub(super) cut_up: u64,
+    /// When the newest sign of life was sent that the node has heard.
+    pub(super) heard: u64,
+    pub(super) credits: Credits,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) enum Stage {
+    #[default]
+    Down,
+    Dialling {
+        since: u64,
+    },
+    Up,
+}
+
+/// What the worker knows to be true about what it lent on this link.
+#[derive(Debug, Default)]
+pub(super) struct Credits {
+    pub(super) lent: u64,
+    pub(super) used: u64,
+    pub(super) gave_back: u64,
+}
 
 impl World {
-    pub(super) fn send_order(&mut self, order: &Order) {
-        self.link_down = self.link_down.max(self.time + self.dice.below(4));
-        for _ in 0..self.copies(self.cut_down) {
-            self.at(self.link_down, Happening::Deliver(self.link, order.clone()));
-        }
-    }
-
-    pub(super) fn say(&mut self, reports: &[Report]) {
-        self.link_up = self.link_up.max(self.time + self.dice.below(4));
-        for _ in 0..self.copies(self.cut_up) {
-            self.at(self.link_up, Happening::Hear(self.link, reports.to_vec()));
-        }
-    }
-
-    /// One direction or both are cut, for less than a lease or for longer: then attempts that go on are given up.
-    pub(super) fn maybe_cut_link(&mut self) {
-        if !self.stormy {
-            return;
-        }
-        self.witness.seen.cuts += 1;
-        let until = self.time + 3_000 + self.dice.below(40_000);
-        match self.dice.below(3) {
-            0 => self.cut_down = until,
-            1 => self.cut_up = until,
-            _ => (self.cut_down, self.cut_up) = (until, until),
-        }
-        let next = 10_000 + self.dice.below(self.weather.cut_gap);
-        self.later(next, Happening::CutLink);
-    }
-
-    fn copies(&mut self, cut_until: u64) -> u32 {
+    /// How a message fares: how many copies arrive.
+    fn copies(&mut self, worker: usize, node: usize, cut_until: u64) -> u32 {
         let trouble = if self.stormy { self.weather.message_trouble } else { 0 };
         let cut = self.stormy && self.time < cut_until;
         if cut || self.dice.one_in(trouble) {
             self.witness.seen.lost_messages += 1;
-            self.torn = true;
+            self.links[worker][node].torn = true;
             0
         } else if self.dice.one_in(trouble) {
             self.witness.seen.doubled_messages += 1;
@@ -58,81 +71,161 @@ impl World {
         }
     }
 
+    fn delay(&mut self) -> u64 {
+        let stalls = self.stormy && self.dice.one_in(self.weather.message_trouble * 4);
+        if stalls { self.dice.below(1_500) } else { self.dice.below(4) }
+    }
+
+    pub(super) fn send_order(&mut self, index: usize, to: &WorkerId, order: Order) {
+        // One for an earlier life of a worker, or for one that is not linked, reaches nobody.
+        let mut joined = self.nodes[index].joined.iter();
+        let found = joined.find(|(worker, _)| self.worker_id(**worker) == *to);
+        let Some((worker, link)) = found.map(|(worker, link)| (*worker, *link)) else { return };
+        self.send(worker, index, link, |link| Word::Order { node: index, link, order: order.clone() });
+    }
+
+    /// Down to a worker, in order.
+    fn send(&mut self, to: Life, node: usize, link: u64, word: impl Fn(u64) -> Word) {
+        let delay = self.delay();
+        let time = self.time;
+        let known = &mut self.links[to.index][node];
+        let at = known.down_at.max(time + delay);
+        let cut = known.cut_down;
+        known.down_at = at;
+        for _ in 0..self.copies(to.index, node, cut) {
+            self.at(at, Happening::Worker(to, word(link)));
+        }
+    }
+
+    pub(super) fn admit(&mut self, worker: Life, node: usize, link: u64, sent: u64) {
+        self.send(worker, node, link, |link| Word::Admitted { node, link, sent });
+    }
+
+    /// Up to a node, if the worker is linked to it.
+    pub(super) fn say(&mut self, worker: usize, node: usize, reports: &[Report]) {
+        let known = &self.links[worker][node];
+        if known.stage != Stage::Up || reports.is_empty() {
+            return;
+        }
+        let (link, cut, before) = (known.number, known.cut_up, known.up_at);
+        let (to, sent) = (self.nodes[node].now(), self.time);
+        let by = self.life_of(worker);
+        let told =
+            || Happening::Node(to, Told::Reports { worker: by, link, reports: reports.to_vec(), sent });
+        let mut at = self.time + self.delay();
+        if at < before {
+            let overtakes = self.stormy && self.dice.one_in(2);
+            self.witness.seen.reordered += u64::from(overtakes);
+            at = if overtakes { at } else { before };
+        }
+        self.links[worker][node].up_at = before.max(at);
+        for _ in 0..self.copies(worker, node, cut) {
+            self.at(at, told());
+        }
+        if self.stormy && self.dice.one_in(self.weather.message_trouble) {
+            self.witness.seen.replayed += 1;
+            let later = self.dice.below(REPLAY_MAX);
+            self.at(at + later, told());
+        }
+    }
+
+    pub(super) fn say_all(&mut self, worker: usize, reports: &[Report]) {
+        for node in 0..self.nodes.len() {
+            self.say(worker, node, reports);
+        }
+    }
+
+    pub(super) fn hear(&mut self, index: usize, worker: Life, link: u64, reports: Vec<Report>, sent: u64) {
+        if !self.is_newest(index, worker, link) {
+            return;
+        }
+        if reports.iter().any(|report| matches!(report, Report::Alive { .. })) {
+            self.send(worker, index, link, |link| Word::Heard { node: index, link, sent });
+        }
+        self.step(index, Input::Reports { worker: self.worker_id(worker), reports });
+    }
+
+    /// A worker looks after its links: it hangs up where something was lost, and dials whom it is not linked to.
+    pub(super) fn look_after_links(&mut self, worker: usize) {
+        for node in 0..self.nodes.len() {
+            let link = &self.links[worker][node];
+            let is_late = match link.stage {
+                Stage::Down => false,
+                Stage::Dialling { since } => self.time > since + DIALLING_MAX,
+                Stage::Up => link.torn || self.time > link.heard + UNHEARD_MAX,
+            };
+            if is_late {
+                self.hang_up(worker, node);
+            }
+            let link = &self.links[worker][node];
+            let is_cut = self.stormy && self.time < link.cut_down.max(link.cut_up);
+            if link.stage == Stage::Down && !is_cut && self.nodes[node].driver.is_some() {
+                self.dial(worker, node);
+            }
+        }
+    }
+
     /// What is still under way on the old link never arrives.
-    pub(super) fn link(&mut self) {
-        self.link += 1;
-        (self.link_down, self.link_up, self.torn) = (self.time, self.time, false);
-        let (worker, holding) = (self.worker_id(), self.worker.link_again());
-        let announced = Announcement::of(self.size.slots);
-        self.step(Input::Joined { worker, announced, holding });
-        self.lend();
-    }
-
-    /// The worker lends what has become free.
-    pub(super) fn lend(&mut self) {
-        let words = self.worker.lend(self.clock());
-        if !words.is_empty() {
-            self.say(&words);
+    fn dial(&mut self, worker: usize, node: usize) {
+        self.next_link += 1;
+        self.witness.seen.links += 1;
+        let time = self.time;
+        let link = &mut self.links[worker][node];
+        (link.number, link.stage, link.torn) = (self.next_link, Stage::Dialling { since: time }, false);
+        (link.down_at, link.up_at) = (time, time);
+        let (link, cut) = (link.number, link.cut_up);
+        let (to, holding) = (self.nodes[node].now(), self.workers[worker].holding());
+        let worker = self.life_of(worker);
+        let delay = self.delay();
+        if self.copies(worker.index, node, cut) > 0 {
+            self.later(delay, Happening::Node(to, Told::Join { worker, link, holding, sent: time }));
         }
     }
 
-    pub(super) fn heartbeat(&mut self) {
-        if self.torn && self.time >= self.cut_down.max(self.cut_up) {
-            self.witness.seen.links += 1;
-            self.link();
-        }
-        // One with empty hands says nothing by itself.
-        if !self.worker.is_idle() {
-            let reports = self.worker.heartbeat();
-            self.say(&reports);
-        }
-        self.later(millis(HEARTBEAT), Happening::Heartbeat);
+    /// A worker gives a link up; the node notices at once, or takes it for half open for a while.
+    pub(super) fn hang_up(&mut self, worker: usize, node: usize) {
+        self.hang_up_by(self.life_of(worker), node);
     }
 
-    pub(super) fn deliver(&mut self, order: Order) {
-        let clock = self.clock();
-        match self.worker.take(order, clock) {
-            Did::Start(assignment) => {
-                // A clock that was stepped back since the fire does not make it early: engine time stood still.
-                let engine_time = clock.max(assignment.due.min(self.engine_time()));
-                let verdict = self.witness.started(&assignment, engine_time);
-                self.witnessed(verdict);
-                let (run, token) = (assignment.run, assignment.token);
-                if self.dice.one_in(3) {
-                    self.say(&[Report::Started { run, token, at: clock }]);
-                }
-                let fails = self.stormy && self.dice.one_in(self.weather.failures);
-                let end = if fails { End::Failed } else { End::Succeeded };
-                if let Some(takes) = self.takes() {
-                    self.later(takes, Happening::End(run, token, end));
-                }
-            }
-            Did::Stop(run, token) => {
-                let takes = self.dice.below(500);
-                self.later(takes, Happening::End(run, token, End::Failed));
-            }
-            Did::Say(reports) => self.say(&reports),
-            Did::Nothing => {}
-            Did::Object(what) => self.witnessed(Err(what)),
+    pub(super) fn hang_up_by(&mut self, by: Life, node: usize) {
+        let worker = by.index;
+        let link = &mut self.links[worker][node];
+        link.stage = Stage::Down;
+        let number = std::mem::replace(&mut link.number, 0);
+        self.workers[worker].lender.left(&node);
+        if self.is_alone() {
+            // In one process it is never gone.
+            return;
         }
-        self.lend();
+        let is_half_open = self.stormy && self.dice.one_in(3);
+        let delay = if is_half_open { self.dice.below(20_000) } else { self.dice.below(20) };
+        let to = self.nodes[node].now();
+        self.later(delay, Happening::Node(to, Told::Gone { worker: by, link: number }));
     }
 
-    /// How long an attempt takes; none: it hangs.
-    fn takes(&mut self) -> Option<u64> {
-        match self.dice.below(40) {
-            _ if !self.stormy => Some(self.dice.below(20)),
-            0 => None,
-            1 => Some(self.dice.below(60_000)),
-            2..=9 => Some(self.dice.below(4_000)),
-            _ => Some(self.dice.below(300)),
+    /// Whoever dialled has hung up or died meanwhile: the node finds out.
+    pub(super) fn notice_gone(&mut self, worker: Life, node: usize, link: u64) {
+        if self.life_of(worker.index) != worker || self.links[worker.index][node].number != link {
+            let (to, delay) = (self.nodes[node].now(), self.dice.below(2_000));
+            self.later(delay, Happening::Node(to, Told::Gone { worker, link }));
         }
     }
 
-    /// What hung ends at last: only the promises of a living program are checked.
-    pub(crate) fn end_what_hangs(&mut self) {
-        for (run, token) in self.worker.unfinished() {
-            self.later(1_000, Happening::End(run, token, End::Failed));
+    pub(super) fn life_of(&self, worker: usize) -> Life {
+        Life { index: worker, life: self.workers[worker].life }
+    }
+
+    pub(super) fn worker_id(&self, worker: Life) -> WorkerId {
+        WorkerId::new(&self.workers[worker.index].name, u64::from(worker.life))
+    }
+
+    /// A node is gone: its workers notice at once, or by and by.
+    pub(super) fn hang_up_all(&mut self, node: usize) {
+        for worker in 0..self.workers.len() {
+            let is_slow = self.stormy && self.dice.one_in(3);
+            let delay = if is_slow { self.dice.below(millis(ATTEMPT_LEASE)) } else { self.dice.below(20) };
+            let (life, link) = (self.life_of(worker), self.links[worker][node].number);
+            self.later(delay, Happening::Worker(life, Word::Lost { node, link }));
         }
     }
 }

@@ -1,15 +1,25 @@
-//! A node, its store and its worker in one thread, on virtual time, from one seed.
+//! A cluster, its store and its workers in one thread, on virtual time, from one seed.
 //!
-//! The very engine and driver that run in production are driven here; only what carries their inputs and outputs is
-//! made of dice: commits are slow, fail, end unknown or land late, reads return late and see the past, messages are
-//! lost and doubled, the clock steps, another leader takes a shard away, the process dies between any two steps.
+//! The very engine, driver, store clock and lender that run in production are driven here; only what carries their inputs
+//! and outputs is made of dice. Commits are slow, fail, end unknown or land late; reads return late and see the past;
+//! messages are lost, doubled, late and overtaken; clocks drift and are set; nodes die, stand still past their lease and
+//! go on with what they had in flight, leave and come back; anybody can be cut off from anybody, in one direction or both.
 //!
-//! `life` is the node's and its faults, `calls` carries store calls, `link` carries messages to the worker and back,
+//! `node` is a node's life, `faults` what befalls it, `clock` what it takes for time; `calls` and `look` carry store calls,
+//! `door` carries commands to their leader, `link` the words between nodes and workers, `work` is the workers' part, and
 //! `end` looks at what is left when all is quiet.
+//!
+//! Some worlds have one node that is alone with its store, as on one machine: its worker dies with it, and the clock of the
+//! machine is the store's.
 
-mod life;
+mod clock;
+mod node;
+mod faults;
 mod calls;
+mod look;
+mod door;
 mod link;
+mod work;
 mod end;
 
 use std::cmp::Reverse;
@@ -21,20 +31,26 @@ use std::task::{Context as Poller, Poll, Waker};
 use std::time::Duration;
 
 use punctual_core::Timestamp;
-use punctual_core::attempt::{End, Order, Report};
 use punctual_core::change::Batch;
 use punctual_core::command::Command;
-use punctual_core::ids::{RunId, ShardId, Token};
+use punctual_core::ids::ShardId;
 use punctual_core::time::Moment;
-use punctual_engine::Ticket;
-use punctual_node::{Driver, Input, Output};
+use punctual_node::{Driver, Output};
 use punctual_store::memory::Memory;
 
 use crate::dice::Dice;
 use crate::weather::Weather;
-use crate::witness::{Verdict, Witness};
+use crate::witness::{Life, Verdict, Witness};
 use crate::worker::Worker;
 use crate::workload::People;
+use calls::Unheard;
+use clock::StoreTime;
+use door::Doors;
+use faults::Fault;
+use link::Link;
+use look::Look;
+use node::{Node, Told};
+use work::Word;
 
 /// What a node is made with.
 #[derive(Debug, Clone, Copy)]
@@ -52,30 +68,21 @@ enum Happening {
     Ask,
     /// An ask that was not answered is repeated, word for word.
     Repeat(Command),
-    Crash,
-    Start,
-    StepClock,
-    Usurp,
-    Prune,
-    CutLink,
+    Fault(Fault),
+    Start(usize),
+    Resume(usize),
+    ResumeWorker(usize),
     /// A commit that nobody waits for any more reaches the store.
-    Late(Arc<Vec<Batch>>),
-    Wake,
-    Result(Input),
+    Late(Life, Arc<Vec<Batch>>),
     /// A store call that takes effect now and answers later.
-    Call(Output),
-    /// Over which link, and what.
-    Deliver(u32, Order),
-    Hear(u32, Vec<Report>),
-    End(RunId, Token, End),
-    Heartbeat,
-}
-
-/// Something that happens to one life of the node; to a later one it means nothing.
-#[derive(Debug)]
-struct Event {
-    life: u32,
-    what: Happening,
+    Call(Life, Output),
+    Look(Life, Look),
+    /// One whose answer never comes.
+    Unheard(Life, Unheard),
+    /// Something for a node; to a later life of it it means nothing.
+    Node(Life, Told),
+    /// The same for a worker.
+    Worker(Life, Word),
 }
 
 #[derive(Debug)]
@@ -88,31 +95,25 @@ pub(crate) struct World {
     people: People,
     /// True time, in milliseconds since the world began.
     time: u64,
-    /// What the machine's clock shows more than true time.
+    /// What the store's clock shows more than true time, and the most that it ever showed.
     offset: i64,
+    latest: Timestamp,
+    store_time: Arc<StoreTime>,
     queue: BinaryHeap<Reverse<(u64, u64)>>,
-    events: BTreeMap<u64, Event>,
+    events: BTreeMap<u64, Happening>,
     sequence: u64,
     pub(crate) store: Memory,
-    driver: Option<Driver>,
-    worker: Worker,
-    life: u32,
-    /// Deliveries on a link keep their order: when the last one of each direction arrives.
-    link_down: u64,
-    link_up: u64,
-    /// Which link this is, and whether something was lost on it.
-    link: u32,
-    torn: bool,
-    /// Until when each direction is cut.
-    cut_down: u64,
-    cut_up: u64,
-    next_wake: u64,
-    next_ticket: u64,
-    /// Asks that wait for an answer and bear a key: whoever hears nothing asks again.
-    patient: BTreeMap<Ticket, Command>,
-    /// Commits under way that have not landed.
-    afloat: BTreeMap<u64, Arc<Vec<Batch>>>,
-    /// Shards that another leader took and that the node has not taken back.
+    nodes: Vec<Node>,
+    workers: Vec<Worker>,
+    /// What happens to workers that stand still, until they go on.
+    held: Vec<Option<Vec<Happening>>>,
+    /// By worker and node.
+    links: Vec<Vec<Link>>,
+    next_link: u64,
+    doors: Doors,
+    /// Until when nodes cannot reach each other, by direction.
+    peers_cut: BTreeMap<(usize, usize), u64>,
+    /// Shards that another leader took and that no node has taken back.
     usurped: BTreeSet<ShardId>,
     pub(crate) witness: Witness,
     broken: Option<String>,
@@ -121,7 +122,13 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(mut dice: Dice, size: Size, weather: Option<Weather>, trace: bool) -> Self {
+        const BEGAN: i64 = 1_800_000_000_000;
         let weather = weather.unwrap_or_else(|| Weather::of(&mut dice));
+        let nodes: Vec<Node> =
+            (0..weather.nodes.unwrap_or(1)).map(|index| Node::new(index, weather, &mut dice)).collect();
+        let store_time = Arc::new(StoreTime::new(Timestamp::from_millis(BEGAN)));
+        let name =
+            |index: usize| if weather.nodes.is_none() { "local".into() } else { format!("worker-{index}") };
         World {
             dice,
             size,
@@ -129,47 +136,59 @@ impl World {
             stormy: false,
             people: People::new(weather),
             time: 0,
-            offset: 1_800_000_000_000,
+            offset: BEGAN,
+            latest: Timestamp::from_millis(BEGAN),
+            store: Memory::with_clock(size.shards, store_time.clone()),
+            store_time,
             queue: BinaryHeap::new(),
             events: BTreeMap::new(),
             sequence: 0,
-            store: Memory::new(size.shards),
-            driver: None,
-            worker: Worker::new(size.slots),
-            life: 0,
-            link_down: 0,
-            link_up: 0,
-            link: 0,
-            torn: false,
-            cut_down: 0,
-            cut_up: 0,
-            next_wake: u64::MAX,
-            next_ticket: 0,
-            patient: BTreeMap::new(),
-            afloat: BTreeMap::new(),
+            links: (0..weather.workers).map(|_| nodes.iter().map(|_| Link::default()).collect()).collect(),
+            workers: (0..weather.workers).map(|index| Worker::new(name(index), 0, size.slots)).collect(),
+            held: (0..weather.workers).map(|_| None).collect(),
+            nodes,
+            next_link: 0,
+            doors: Doors::default(),
+            peers_cut: BTreeMap::new(),
             usurped: BTreeSet::new(),
-            witness: Witness::default(),
+            witness: Witness::of(weather.nodes.is_none()),
             broken: None,
             trace,
         }
     }
 
-    /// What the machine's clock shows.
+    fn is_alone(&self) -> bool {
+        self.weather.nodes.is_none()
+    }
+
+    /// What the store's clock shows.
     pub(crate) fn clock(&self) -> Timestamp {
         Timestamp::from_millis(self.offset + i64::try_from(self.time).unwrap_or(i64::MAX))
     }
 
-    /// What a look at it tells.
-    fn moment(&self) -> Moment {
-        Moment { now: self.clock(), elapsed: Duration::from_millis(self.time) }
+    /// What a node's look at its clocks tells. One that is alone has its store on its own machine.
+    fn moment(&self, index: usize) -> Moment {
+        if self.is_alone() {
+            Moment { now: self.clock(), elapsed: Duration::from_millis(self.time) }
+        } else {
+            self.nodes[index].machine.moment(self.time)
+        }
     }
 
+    /// As far as anybody's time has come.
     pub(crate) fn engine_time(&self) -> Timestamp {
-        self.driver.as_ref().map_or(self.clock(), Driver::now)
+        self.drivers().map(Driver::now).max().unwrap_or(self.clock())
     }
 
+    fn drivers(&self) -> impl Iterator<Item = &Driver> {
+        self.nodes.iter().filter_map(|node| node.driver.as_ref())
+    }
+
+    /// Every node is there, and every shard is led by one of them.
     pub(crate) fn is_ready(&self) -> bool {
-        self.driver.as_ref().is_some_and(Driver::is_ready)
+        self.drivers().count() == self.nodes.len()
+            && self.drivers().all(Driver::is_ready)
+            && self.drivers().map(Driver::shards_led).sum::<usize>() == usize::from(self.size.shards)
     }
 
     /// What broke first.
@@ -190,7 +209,7 @@ impl World {
     fn at(&mut self, time: u64, what: Happening) {
         self.sequence += 1;
         self.queue.push(Reverse((time, self.sequence)));
-        self.events.insert(self.sequence, Event { life: self.life, what });
+        self.events.insert(self.sequence, what);
     }
 
     /// Lets a span of true time pass, or less if something breaks.
@@ -201,44 +220,38 @@ impl World {
             && time <= until
         {
             self.queue.pop();
-            self.time = self.time.max(time);
+            self.move_to(time);
             let Some(event) = self.events.remove(&sequence) else { continue };
             if self.trace {
-                eprintln!("{} life {} {:?}", self.clock(), event.life, event.what);
+                eprintln!("{} {event:?}", self.clock());
             }
             self.happen(event);
         }
         if self.broken.is_none() {
-            self.time = self.time.max(until);
+            self.move_to(until);
         }
     }
 
-    fn happen(&mut self, event: Event) {
-        let mine = event.life == self.life && self.driver.is_some();
-        match event.what {
-            Happening::Start => self.start(),
+    fn move_to(&mut self, time: u64) {
+        self.time = self.time.max(time);
+        self.latest = self.latest.max(self.clock());
+        self.store_time.set(self.clock());
+    }
+
+    fn happen(&mut self, event: Happening) {
+        match event {
+            Happening::Start(index) => self.start(index),
             Happening::Ask => self.people_ask(),
             Happening::Repeat(command) => self.ask(command),
-            Happening::Crash => self.maybe_crash(),
-            Happening::StepClock => self.maybe_step_clock(),
-            Happening::Usurp => self.maybe_usurp(),
-            Happening::Prune => self.maybe_prune(),
-            Happening::CutLink => self.maybe_cut_link(),
-            Happening::Late(batches) => self.land_late(&batches),
-            _ if !mine => {}
-            Happening::Wake => self.step(Input::Wake),
-            Happening::Result(input) => self.step(input),
-            Happening::Call(output) => self.perform(output),
-            Happening::Deliver(link, _) | Happening::Hear(link, _) if link != self.link => {}
-            Happening::Deliver(_, order) => self.deliver(order),
-            Happening::Hear(_, reports) => self.step(Input::Reports { worker: self.worker_id(), reports }),
-            Happening::End(run, token, end) => {
-                if let Some(report) = self.worker.end(run, token, end) {
-                    self.say(&[report]);
-                    self.lend();
-                }
-            }
-            Happening::Heartbeat => self.heartbeat(),
+            Happening::Fault(fault) => self.befall(fault),
+            Happening::Resume(index) => self.resume(index),
+            Happening::ResumeWorker(index) => self.resume_worker(index),
+            Happening::Late(by, batches) => self.land_late(by, &batches),
+            Happening::Call(by, call) => self.reach_store(by, call),
+            Happening::Look(by, look) => self.look(by, look),
+            Happening::Unheard(by, call) => self.take_effect(by, call),
+            Happening::Node(life, told) => self.tell(life, told),
+            Happening::Worker(life, word) => self.tell_worker(life, word),
         }
     }
 }

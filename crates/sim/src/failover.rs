@@ -1,0 +1,79 @@
+//! How late a fire can be when a node of a cluster dies or leaves, in otherwise fair weather (T-01 on virtual time).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_core::command::{Command, Expect, PutJob};
+use punctual_core::job::{Definition, Misfire, MisfirePolicy, Overlap};
+use punctual_core::name::Namespace;
+use punctual_core::schedule::{Schedule, When};
+use punctual_core::task::Task;
+
+use crate::dice::Dice;
+use crate::weather::Weather;
+use crate::workload;
+use crate::world::{Size, World};
+
+const SIZE: Size = Size { shards: 16, slots: 64, page: 1024, commit_batch: 4096 };
+const JOBS: usize = 60;
+const PERIOD: Duration = Duration::from_millis(200);
+/// From one farewell to the next: a newcomer is given its share back in between.
+const GAP: Duration = Duration::from_secs(8);
+
+/// How a node goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Farewell {
+    /// Its process dies, and its address refuses.
+    Killed,
+    /// Its machine is gone, and its address says nothing.
+    Vanished,
+    /// It stands still for longer than its lease, and goes on.
+    Stopped,
+    /// It hands over what it leads.
+    Leaves,
+}
+
+/// Lets the nodes of a cluster of three go in turn, so many times, and come back. Returns how late the latest fire was.
+pub fn failover(seed: u64, farewell: Farewell, times: usize) -> Result<Duration, String> {
+    let weather = Weather { nodes: Some(3), workers: 2, ..Weather::fair() };
+    let mut world = World::new(Dice::new(seed), SIZE, Some(weather), false);
+    world.start_all();
+    world.run_for(Duration::from_secs(6));
+    for index in 0..JOBS {
+        world.ask(put(index));
+    }
+    world.run_for(GAP);
+    world.witness.late.take_worst();
+    for turn in 0..times {
+        world.say_farewell(turn % 3, farewell);
+        world.run_for(GAP);
+        world.come_back(turn % 3);
+        world.run_for(GAP);
+    }
+    // A shard that is being given back is led by nobody for a moment: let them all be.
+    world.run_for(GAP * 4);
+    match world.broken() {
+        Some(what) => Err(what.to_owned()),
+        None if !world.is_ready() => Err("the cluster did not recover by itself".to_owned()),
+        None => Ok(world.witness.late.take_worst()),
+    }
+}
+
+fn put(index: usize) -> Command {
+    let definition = Definition {
+        schedules: vec![Schedule::new(When::Every(PERIOD + Duration::from_millis(index as u64)))],
+        overlap: Overlap::Allow,
+        misfire: Misfire {
+            policy: MisfirePolicy::All,
+            window: Duration::from_secs(3600),
+            grace: Duration::from_secs(60),
+        },
+        ..Definition::of(Task::Noop)
+    };
+    Command::PutJob(PutJob {
+        namespace: Namespace::default(),
+        name: workload::name(index),
+        definition: Arc::new(definition),
+        expect: Expect::Absent,
+    })
+}

@@ -1,0 +1,57 @@
+//! Bounded lateness: once everything is healed, what is due becomes a run soon.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_core::Timestamp;
+use punctual_core::run::{Run, Trigger};
+
+use super::jobs::Jobs;
+use super::{Seen, Verdict};
+
+/// How long a healthy cluster takes at most from a due time to the row of its run.
+const EPSILON: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Default)]
+pub(crate) struct Late {
+    /// From when on it is asked for.
+    healed: Option<Timestamp>,
+    worst: Duration,
+}
+
+impl Late {
+    pub(crate) fn healed(&mut self, from: Timestamp) {
+        self.healed = Some(from);
+    }
+
+    /// The latest fire since it was last asked for.
+    pub(crate) fn take_worst(&mut self) -> Duration {
+        std::mem::take(&mut self.worst)
+    }
+
+    pub(super) fn landed(
+        &mut self,
+        born: &[Arc<Run>],
+        jobs: &Jobs,
+        now: Timestamp,
+        seen: &mut Seen,
+    ) -> Verdict {
+        for run in born.iter().filter(|run| matches!(run.trigger, Trigger::Schedule | Trigger::Misfire)) {
+            let schedules = jobs.definition_of(run).map(|definition| &definition.schedules);
+            let jitter = schedules.into_iter().flatten().map(|schedule| schedule.jitter).max();
+            let late = now.since(run.due + jitter.unwrap_or_default());
+            self.worst = self.worst.max(late);
+            if self.healed.is_none_or(|healed| run.due < healed) {
+                continue;
+            }
+            seen.timely += 1;
+            if late > EPSILON {
+                return Err(format!(
+                    "bounded lateness: run {} was due at {} and made at {now}, long after all was healed",
+                    run.id, run.due
+                ));
+            }
+        }
+        Ok(())
+    }
+}

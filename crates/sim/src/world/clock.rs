@@ -1,0 +1,78 @@
+//! Clocks: the store's, which is everybody's, and the monotonic one of each machine, which runs at its own pace.
+//!
+//! What a node takes for store time is reckoned by the code of production from what it measured.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use punctual_core::Timestamp;
+use punctual_core::time::{Clock, Moment};
+use punctual_node::store_clock::Readings;
+use punctual_store::Leases;
+
+/// What the store's clock shows; the world moves it.
+#[derive(Debug)]
+pub(super) struct StoreTime(AtomicI64);
+
+impl StoreTime {
+    pub(super) fn new(now: Timestamp) -> Self {
+        StoreTime(AtomicI64::new(now.as_millis()))
+    }
+
+    pub(super) fn set(&self, now: Timestamp) {
+        self.0.store(now.as_millis(), Ordering::Relaxed);
+    }
+}
+
+impl Clock for StoreTime {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.0.load(Ordering::Relaxed))
+    }
+}
+
+/// The monotonic clock of a machine, and what its process has measured since it began.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Machine {
+    /// How long it had been going when the world began.
+    uptime: Duration,
+    pub(super) drift_ppm: i64,
+    readings: Readings,
+}
+
+impl Machine {
+    pub(super) fn new(uptime: Duration, drift_ppm: i64) -> Self {
+        Machine { uptime, drift_ppm, readings: Readings::default() }
+    }
+
+    /// What it shows at a moment of true time, in milliseconds.
+    pub(super) fn elapsed(&self, time: u64) -> Duration {
+        let micros = i128::from(time) * 1000 * (1_000_000 + i128::from(self.drift_ppm)) / 1_000_000;
+        self.uptime + Duration::from_micros(u64::try_from(micros).unwrap_or(u64::MAX))
+    }
+
+    /// How many milliseconds of true time it takes to show so much more.
+    pub(super) fn takes(&self, span: Duration) -> u64 {
+        let micros = i128::try_from(span.as_micros()).unwrap_or(i128::MAX);
+        let micros = micros.saturating_mul(1_000_000) / (1_000_000 + i128::from(self.drift_ppm));
+        u64::try_from(micros.saturating_add(999) / 1000).unwrap_or(u64::MAX)
+    }
+
+    /// A process begins, and has measured nothing.
+    pub(super) fn forget(&mut self) {
+        self.readings = Readings::default();
+    }
+
+    pub(super) fn measured(&mut self, asked: Duration, time: u64, leases: &Leases) {
+        self.readings.measured(asked, self.elapsed(time), leases.now);
+    }
+
+    pub(super) fn is_trusted(&self, time: u64) -> bool {
+        self.readings.is_trusted(self.elapsed(time))
+    }
+
+    /// What a look at it tells.
+    pub(super) fn moment(&self, time: u64) -> Moment {
+        let elapsed = self.elapsed(time);
+        Moment { now: Timestamp::from_millis(self.readings.micros_at(elapsed).div_euclid(1000)), elapsed }
+    }
+}

@@ -1,0 +1,161 @@
+//! Doors: somebody asks any node, and the command finds its leader, there or at a peer, within the asker's patience.
+//!
+//! What `node::forward` does over the network is done here over one that loses things. Whoever hears nothing, or that it
+//! is unknown, asks again if asking twice is asking once.
+
+use std::collections::BTreeMap;
+
+use punctual_core::command::{Answer, Command};
+use punctual_core::ids::ShardId;
+use punctual_engine::Ticket;
+use punctual_node::driver::Leader;
+use punctual_node::{Failure, Input};
+
+use super::node::Told;
+use super::{Happening, World};
+use crate::witness::Life;
+use crate::workload::Known;
+
+/// How long a command may look for its leader.
+const PATIENCE: u64 = 5_000;
+/// How long until a node is asked again.
+const AGAIN: u64 = 200;
+
+#[derive(Debug, Default)]
+pub(super) struct Doors {
+    next: u64,
+    /// Commands that a node has taken, until it answers.
+    waiting: BTreeMap<Ticket, (Life, Errand)>,
+}
+
+/// A command on its way.
+#[derive(Debug)]
+pub(super) struct Errand {
+    command: Command,
+    /// The ticket that its effects bear; none: a node has it.
+    ticket: Option<Ticket>,
+    door: Life,
+    until: u64,
+}
+
+impl Doors {
+    fn ticket(&mut self) -> Ticket {
+        self.next += 1;
+        Ticket(self.next)
+    }
+
+    pub(super) fn shard_of(&self, ticket: Ticket, shards: u16) -> Option<ShardId> {
+        self.waiting.get(&ticket).map(|(_, errand)| errand.command.shard(shards))
+    }
+}
+
+impl World {
+    pub(super) fn people_ask(&mut self) {
+        if !self.stormy {
+            return;
+        }
+        let runs = self.witness.runs.newest(30);
+        let known = Known { runs: &runs, now: self.clock() };
+        let command = self.people.ask(Ticket(self.doors.next + 1), known, &mut self.dice);
+        self.ask(command);
+        let next = self.dice.below(self.weather.ask_gap);
+        self.later(next, Happening::Ask);
+    }
+
+    /// Somebody asks whatever node is there.
+    pub(crate) fn ask(&mut self, command: Command) {
+        let ticket = self.doors.ticket();
+        let there: Vec<Life> =
+            self.nodes.iter().filter(|node| node.driver.is_some()).map(super::node::Node::now).collect();
+        let Some(door) = self.dice.pick(&there).copied() else { return };
+        let errand = Errand { command, ticket: Some(ticket), door, until: self.time + PATIENCE };
+        self.tell(door, Told::Asked(errand));
+    }
+
+    pub(super) fn asked_at(&mut self, index: usize, errand: Errand) {
+        let shard = errand.command.shard(self.size.shards);
+        let leader = self.nodes[index].driver.as_ref().map(|driver| driver.leader(shard));
+        match leader {
+            Some(Leader::Here) => self.take_up(index, errand),
+            Some(Leader::Session(session)) => {
+                let is_leader = |node: &&super::node::Node| {
+                    node.session.as_ref().is_some_and(|theirs| theirs.id == session)
+                };
+                let leader = self.nodes.iter().find(is_leader).map(super::node::Node::now);
+                match leader.filter(|leader| !self.is_cut(index, leader.index)) {
+                    Some(leader) => self.forward(leader, errand),
+                    None => self.try_again(errand),
+                }
+            }
+            Some(Leader::Nobody) | None => self.try_again(errand),
+        }
+    }
+
+    fn forward(&mut self, to: Life, errand: Errand) {
+        self.witness.seen.forwarded += 1;
+        let delay = self.dice.below(5);
+        self.later(delay, Happening::Node(to, Told::Forwarded(errand)));
+    }
+
+    pub(super) fn forwarded_to(&mut self, index: usize, errand: Errand) {
+        let shard = errand.command.shard(self.size.shards);
+        if self.nodes[index].is_led_elsewhere(shard) {
+            return self.try_again(errand);
+        }
+        self.take_up(index, errand);
+    }
+
+    fn take_up(&mut self, index: usize, mut errand: Errand) {
+        let ticket = errand.ticket.take().unwrap_or_else(|| self.doors.ticket());
+        let command = errand.command.clone();
+        self.witness.asked(ticket, &command);
+        self.doors.waiting.insert(ticket, (self.nodes[index].now(), errand));
+        self.step(index, Input::Command { ticket, command });
+    }
+
+    /// Nothing has happened there: the door looks for the leader again.
+    fn try_again(&mut self, errand: Errand) {
+        if self.time + AGAIN < errand.until {
+            let door = errand.door;
+            self.later(AGAIN, Happening::Node(door, Told::Asked(errand)));
+        }
+    }
+
+    pub(super) fn answer(&mut self, index: usize, ticket: Ticket, answer: Result<Answer, Failure>) {
+        let verdict = self.witness.answered(ticket, &answer);
+        self.witnessed(verdict);
+        let Some((_, mut errand)) = self.doors.waiting.remove(&ticket) else { return };
+        let is_lost = index != errand.door.index
+            && (self.is_cut(index, errand.door.index)
+                || (self.stormy && self.dice.one_in(self.weather.message_trouble)));
+        match answer {
+            _ if is_lost => self.unanswered(errand),
+            Err(Failure::NotLed(_)) => {
+                // Nothing has happened, so it is the same ask still: if it has two effects, that is seen.
+                errand.ticket = Some(ticket);
+                self.try_again(errand);
+            }
+            Err(Failure::Unavailable(_) | Failure::Unknown(_)) => self.unanswered(errand),
+            Ok(_) | Err(Failure::Refused(_) | Failure::Full(_)) => {}
+        }
+    }
+
+    /// Whether it happened nobody knows.
+    pub(super) fn unanswered(&mut self, errand: Errand) {
+        if errand.command.is_repeatable() {
+            let delay = self.dice.below(4_000);
+            self.later(delay, Happening::Repeat(errand.command));
+        }
+    }
+
+    /// Nobody will be answered by this node.
+    pub(super) fn disappoint(&mut self, by: Life) {
+        let theirs: Vec<Ticket> =
+            self.doors.waiting.iter().filter(|(_, (at, _))| *at == by).map(|(ticket, _)| *ticket).collect();
+        for ticket in theirs {
+            if let Some((_, errand)) = self.doors.waiting.remove(&ticket) {
+                self.unanswered(errand);
+            }
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! What befalls nodes, workers, the store and the network, each kind again and again at its own pace.
+
+use std::time::Duration;
+
+use punctual_core::ids::ShardId;
+use punctual_node::Driver;
+use punctual_store::{Claim, PrunePolicy, Sessions, Store};
+
+use super::node::{Node, SHARD_LEASE, Told};
+use super::{Happening, World, at_once, millis};
+use crate::failover::Farewell;
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Fault {
+    Crash,
+    Pause,
+    Leave,
+    StepClock,
+    Usurp,
+    Wipe,
+    Prune,
+    CutLink,
+    CutStore,
+    CutPeers,
+    HurtWorker,
+}
+
+impl World {
+    fn gap(&self, fault: Fault) -> u64 {
+        let weather = &self.weather;
+        match fault {
+            Fault::Crash => weather.crash_gap,
+            Fault::Pause => weather.pause_gap,
+            Fault::Leave => weather.leave_gap,
+            Fault::StepClock => weather.step_gap,
+            Fault::Usurp => weather.usurp_gap,
+            Fault::Wipe => weather.wipe_gap,
+            Fault::Prune => weather.prune_gap,
+            Fault::CutLink => weather.cut_gap,
+            Fault::CutStore => weather.store_cut_gap,
+            Fault::CutPeers => weather.peer_cut_gap,
+            Fault::HurtWorker => weather.worker_gap,
+        }
+    }
+
+    /// People begin to ask and things begin to go wrong.
+    pub(crate) fn begin_storm(&mut self) {
+        use Fault::{
+            Crash, CutLink, CutPeers, CutStore, HurtWorker, Leave, Pause, Prune, StepClock, Usurp, Wipe,
+        };
+        self.stormy = true;
+        for _ in 0..self.weather.names.min(16) {
+            let delay = self.dice.below(50);
+            self.later(delay, Happening::Ask);
+        }
+        for fault in
+            [Crash, StepClock, Usurp, Prune, CutLink, Pause, Leave, Wipe, CutStore, CutPeers, HurtWorker]
+        {
+            if self.gap(fault) > 0 {
+                let delay = 2_000 + self.dice.below(self.gap(fault));
+                self.later(delay, Happening::Fault(fault));
+            }
+        }
+    }
+
+    pub(super) fn befall(&mut self, fault: Fault) {
+        if !self.stormy {
+            return;
+        }
+        let least = match fault {
+            Fault::Crash => 500,
+            Fault::Prune => 1_000,
+            Fault::CutLink => 3_000,
+            _ => 5_000,
+        };
+        let next = least + self.dice.below(self.gap(fault));
+        self.later(next, Happening::Fault(fault));
+        match fault {
+            Fault::Crash => self.maybe_crash(),
+            Fault::Pause => self.maybe_pause(),
+            Fault::Leave => self.maybe_leave(),
+            Fault::StepClock => self.step_clock(),
+            Fault::Usurp => self.usurp(),
+            Fault::Wipe => self.wipe(),
+            Fault::Prune => self.prune(),
+            Fault::CutLink => self.cut_link(),
+            Fault::CutStore => self.cut_store(),
+            Fault::CutPeers => self.cut_peers(),
+            Fault::HurtWorker => self.hurt_worker(),
+        }
+    }
+
+    /// One of the nodes that are there and are not about to go.
+    fn some_node(&mut self) -> Option<usize> {
+        let is_there = |node: &&Node| node.driver.is_some() && node.parting.is_none();
+        let there: Vec<usize> = self.nodes.iter().filter(is_there).map(|node| node.index).collect();
+        self.dice.pick(&there).copied()
+    }
+
+    fn maybe_crash(&mut self) {
+        let Some(index) = self.some_node() else { return };
+        self.crash(index);
+        self.nodes[index].is_silent = self.dice.one_in(3);
+        let away = if self.dice.one_in(8) { self.dice.below(90_000) } else { self.dice.below(3_000) };
+        self.later(away, Happening::Start(index));
+    }
+
+    /// A node stands still: mostly for longer than its lease, so that another takes what it leads.
+    fn maybe_pause(&mut self) {
+        let Some(index) = self.some_node().filter(|index| self.nodes[*index].held.is_none()) else { return };
+        self.witness.seen.pauses += 1;
+        self.pause(index);
+        let lease = millis(SHARD_LEASE);
+        let span = match self.dice.below(4) {
+            0 => self.dice.below(lease),
+            // To and fro around the end of the lease.
+            1 => lease - 300 + self.dice.below(1_500),
+            _ => lease + self.dice.below(9_000),
+        };
+        self.later(span, Happening::Resume(index));
+    }
+
+    /// A node hands over what it leads and goes; later it comes back.
+    fn maybe_leave(&mut self) {
+        let Some(index) = self.some_node() else { return };
+        let life = self.nodes[index].now();
+        self.later(0, Happening::Node(life, Told::Stop));
+    }
+
+    fn step_clock(&mut self) {
+        self.witness.seen.clock_steps += 1;
+        self.offset += match self.dice.below(6) {
+            0 => self.dice.between(0, 8 * 3_600_000),
+            1 => self.dice.between(-60_000, 0),
+            _ => self.dice.between(-900, 20_000),
+        };
+        // A node hears of it at its next look, and until then goes on as before.
+        if !self.is_alone() && self.clock() < self.latest {
+            self.latest = self.latest + SHARD_LEASE;
+        }
+        self.move_to(self.time);
+        // The system tells, in its own time.
+        for index in 0..self.nodes.len() {
+            let (life, told) = (self.nodes[index].now(), self.dice.below(1_000));
+            self.later(told, Happening::Node(life, Told::Wake));
+        }
+    }
+
+    /// Another leader takes a shard and does nothing with it: whatever a node then writes must be refused.
+    fn usurp(&mut self) {
+        let shard = ShardId(u16::try_from(self.dice.below(u64::from(self.size.shards))).unwrap_or(0));
+        for (shard, epoch) in at_once(self.store.acquire(None, &[Claim::whatever(shard)])).unwrap_or_default()
+        {
+            self.witness.seen.usurped += 1;
+            self.usurped.insert(shard);
+            let verdict = self.witness.leaders.acquired(None, shard, epoch, &mut self.witness.seen);
+            self.witnessed(verdict);
+        }
+    }
+
+    /// Somebody deletes every session by hand.
+    fn wipe(&mut self) {
+        let sessions: Vec<_> = self.nodes.iter().filter_map(|node| Some(node.session.as_ref()?.id)).collect();
+        for session in sessions {
+            drop(at_once(self.store.leave(session)));
+        }
+    }
+
+    fn prune(&mut self) {
+        // A node tidies up only while it is there, and in a cluster by a clock that is a little behind.
+        let behind = if self.is_alone() { Duration::ZERO } else { Duration::from_secs(5) };
+        let now = self.drivers().map(Driver::now).min().unwrap_or_default().before(behind);
+        if self.drivers().any(|driver| driver.shards_led() > 0) {
+            let policy = PrunePolicy { now, ad_hoc_kept: Duration::from_secs(3600) };
+            self.witness.seen.pruned += at_once(self.store.prune(&policy, 50)).unwrap_or(0) as u64;
+        }
+    }
+
+    /// One direction or both are cut, for less than a lease or for longer: then attempts that go on are given up. Now and
+    /// then every worker of a node is cut off for a moment, and all come back at once.
+    fn cut_link(&mut self) {
+        self.witness.seen.cuts += 1;
+        let node = usize::try_from(self.dice.below(self.nodes.len() as u64)).unwrap_or(0);
+        let worker = usize::try_from(self.dice.below(self.workers.len() as u64)).unwrap_or(0);
+        if !self.is_alone() && self.dice.one_in(4) {
+            for worker in 0..self.workers.len() {
+                self.hang_up(worker, node);
+            }
+            return;
+        }
+        let until = self.time + 3_000 + self.dice.below(40_000);
+        let link = &mut self.links[worker][node];
+        match self.dice.below(3) {
+            0 => link.cut_down = until,
+            1 => link.cut_up = until,
+            _ => (link.cut_down, link.cut_up) = (until, until),
+        }
+    }
+
+    /// A node is cut off from the store, in one direction or both.
+    fn cut_store(&mut self) {
+        let Some(index) = self.some_node() else { return };
+        self.witness.seen.store_cuts += 1;
+        let span = if self.dice.one_in(2) { self.dice.below(3_000) } else { 3_000 + self.dice.below(12_000) };
+        let (node, until) = (&mut self.nodes[index], self.time + span);
+        match self.dice.below(3) {
+            0 => node.requests_cut = until,
+            1 => node.answers_cut = until,
+            _ => (node.requests_cut, node.answers_cut) = (until, until),
+        }
+    }
+
+    /// Two nodes cannot reach each other, in one direction or both.
+    fn cut_peers(&mut self) {
+        let (Some(one), Some(other)) = (self.some_node(), self.some_node()) else { return };
+        let until = self.time + self.dice.below(20_000);
+        self.peers_cut.insert((one, other), until);
+        if self.dice.one_in(2) {
+            self.peers_cut.insert((other, one), until);
+        }
+    }
+
+    /// A worker dies with all it has in hand, or stands still for less than a lease or for longer.
+    fn hurt_worker(&mut self) {
+        let index = usize::try_from(self.dice.below(self.workers.len() as u64)).unwrap_or(0);
+        self.witness.seen.worker_deaths += 1;
+        if self.dice.one_in(2) {
+            return self.replace_worker(index);
+        }
+        self.held[index].get_or_insert_default();
+        let span = self.dice.below(30_000);
+        self.later(span, Happening::ResumeWorker(index));
+    }
+
+    /// A node goes, in fair weather.
+    pub(crate) fn say_farewell(&mut self, index: usize, farewell: Farewell) {
+        match farewell {
+            Farewell::Killed => self.crash(index),
+            Farewell::Vanished => {
+                self.crash(index);
+                self.nodes[index].is_silent = true;
+            }
+            Farewell::Stopped => self.pause(index),
+            Farewell::Leaves => {
+                let life = self.nodes[index].now();
+                self.tell(life, Told::Stop);
+            }
+        }
+    }
+
+    pub(crate) fn come_back(&mut self, index: usize) {
+        self.resume(index);
+        self.start(index);
+    }
+
+    /// All that was wrong is put right at once.
+    pub(crate) fn end_storm(&mut self) {
+        self.stormy = false;
+        for index in 0..self.nodes.len() {
+            self.resume(index);
+            let soon = self.dice.below(2_000);
+            // One that is about to leave comes back when it is gone.
+            self.later(soon, Happening::Start(index));
+            self.later(12_000 + soon, Happening::Start(index));
+        }
+        for index in 0..self.workers.len() {
+            self.resume_worker(index);
+        }
+        self.end_what_hangs();
+        self.witness.late.healed(self.clock() + HEALED_AFTER);
+    }
+}
+
+/// After this long a cluster in which nothing goes wrong any more is as good as new.
+const HEALED_AFTER: Duration = Duration::from_secs(20);

@@ -1,0 +1,133 @@
+//! A look at the cluster: a node says that it lives, and reads who else does, who leads what, and what time it is.
+//!
+//! Sessions and leases are read one after the other, in any order, and whatever happens in between happens.
+
+use std::time::Duration;
+
+use punctual_core::ids::SessionId;
+use punctual_node::Input;
+use punctual_node::driver::View;
+use punctual_store::{Leases, Member, Session, Sessions, Store};
+
+use super::node::{Told, address};
+use super::{Happening, World, at_once};
+use crate::witness::Life;
+
+/// A look under way.
+#[derive(Debug)]
+pub(super) struct Look {
+    session: Session,
+    ttl: Duration,
+    /// What the node's clock showed when it asked.
+    asked: Duration,
+    /// Inside, none: whoever keeps the sessions could not be asked.
+    members: Option<Option<Vec<Member>>>,
+    leases: Option<Leases>,
+}
+
+/// What it showed, on its way back.
+#[derive(Debug)]
+pub(super) struct Seen {
+    asked: Duration,
+    members: Option<Vec<Member>>,
+    leases: Leases,
+    refusing: Vec<SessionId>,
+}
+
+impl Look {
+    pub(super) fn new(session: Session, ttl: Duration, asked: Duration) -> Self {
+        Look { session, ttl, asked, members: None, leases: None }
+    }
+}
+
+impl World {
+    pub(super) fn look(&mut self, by: Life, mut look: Look) {
+        let had_left = self.dice.one_in(2);
+        let node = &mut self.nodes[by.index];
+        if node.now() != by || node.driver.is_none() {
+            if had_left {
+                self.renew(by, &mut look);
+            }
+            return;
+        }
+        if let Some(held) = node.held.as_mut().filter(|_| !had_left) {
+            return held.push(Happening::Look(by, look));
+        }
+        if look.members.is_none() && (look.leases.is_some() || self.dice.one_in(2)) {
+            self.renew(by, &mut look);
+        } else {
+            look.leases = at_once(self.store.leases()).ok();
+        }
+        let delay = self.latency();
+        match look {
+            Look { members: Some(members), leases: Some(leases), asked, .. } => {
+                let refusing = self.knock(by, members.as_deref().unwrap_or_default(), &leases);
+                let seen = Seen { asked, members, leases, refusing };
+                self.later(delay, Happening::Node(by, Told::Looked(seen)));
+            }
+            look => self.later(delay, Happening::Look(by, look)),
+        }
+    }
+
+    pub(super) fn renew(&mut self, by: Life, look: &mut Look) {
+        if look.members.is_some() {
+            return;
+        }
+        // Whoever keeps the sessions cannot be asked: then everyone keeps what it has.
+        let is_keeper_away = self.stormy && self.dice.one_in(60);
+        let members = (!is_keeper_away).then(|| at_once(self.store.renew(&look.session, look.ttl)).ok());
+        look.members = Some(members.flatten());
+        let ttl = u64::try_from(look.ttl.as_millis()).unwrap_or(u64::MAX);
+        self.witness.leaders.renewed(by, self.time + ttl);
+    }
+
+    pub(super) fn looked(&mut self, index: usize, seen: Seen) {
+        let Seen { asked, members, leases, refusing } = seen;
+        let node = &mut self.nodes[index];
+        node.machine.measured(asked, self.time, &leases);
+        let is_time_known = node.machine.is_trusted(self.time);
+        let view = View { members, leases, refusing, is_time_known };
+        self.step(index, Input::Renewed { result: Ok(view) });
+    }
+
+    /// Before a node begins it asks the store what time it is.
+    pub(super) fn measure(&mut self, index: usize) {
+        let Ok(leases) = at_once(self.store.leases()) else { return };
+        let machine = &mut self.nodes[index].machine;
+        machine.measured(machine.elapsed(self.time), self.time, &leases);
+    }
+
+    /// Members that lead something and whose address refuses: their process is gone, or something in between says so.
+    fn knock(&mut self, by: Life, members: &[Member], leases: &Leases) -> Vec<SessionId> {
+        let mut refusing = Vec::new();
+        for Member { session, .. } in members {
+            let leads = leases.shards.iter().any(|lease| lease.owner == Some(session.id));
+            let other =
+                (0..self.nodes.len()).find(|other| session.address.as_deref() == Some(&*address(*other)));
+            let Some(other) = other.filter(|other| leads && *other != by.index) else { continue };
+            let node = &self.nodes[other];
+            let is_gone = node.driver.is_none() && !node.is_silent && !self.is_cut(by.index, other);
+            if is_gone || (self.stormy && self.dice.one_in(self.weather.refusals)) {
+                refusing.push(session.id);
+            }
+        }
+        refusing
+    }
+
+    /// Whether what one node says does not reach another.
+    pub(super) fn is_cut(&self, from: usize, to: usize) -> bool {
+        self.stormy && self.peers_cut.get(&(from, to)).is_some_and(|until| self.time < *until)
+    }
+
+    /// A shard was left to somebody, who is told if that is possible.
+    pub(super) fn wake_heir(&mut self, by: Life, heir: Option<SessionId>) {
+        let heir = heir.and_then(|heir| {
+            self.nodes.iter().find(|node| node.session.as_ref().is_some_and(|session| session.id == heir))
+        });
+        let Some(heir) = heir.map(super::node::Node::now) else { return };
+        if !self.is_cut(by.index, heir.index) {
+            let delay = self.dice.below(5);
+            self.later(delay, Happening::Node(heir, Told::News));
+        }
+    }
+}

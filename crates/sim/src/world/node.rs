@@ -1,0 +1,380 @@
+//! A node's life: it starts, is told things, stands still, leaves, and dies.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_core::attempt::{Order, Report};
+use punctual_core::change::Batch;
+use punctual_core::ids::{Epoch, RunId, SessionId, ShardId, Token};
+use punctual_core::worker::Announcement;
+use punctual_node::driver::Settings;
+use punctual_node::{Driver, Failure, Input, Output};
+use punctual_store::{Session, Sessions};
+
+use super::clock::Machine;
+use super::door::Errand;
+use super::look::Seen;
+use super::{Happening, World, at_once, millis};
+use crate::dice::Dice;
+use crate::weather::Weather;
+use crate::witness::Life;
+
+pub(super) const SHARD_LEASE: Duration = Duration::from_secs(3);
+pub(super) const ATTEMPT_LEASE: Duration = Duration::from_secs(15);
+/// How long a node that leaves waits for what is under way.
+const PARTING_MAX: u64 = 10_000;
+
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) index: usize,
+    pub(super) life: u32,
+    /// None: it is not there.
+    pub(super) driver: Option<Driver>,
+    pub(super) session: Option<Session>,
+    pub(super) machine: Machine,
+    /// Its machine is gone too: its address refuses nobody, it just does not answer.
+    pub(super) is_silent: bool,
+    next_wake: u64,
+    /// What happens to it while it stands still, until it goes on.
+    pub(super) held: Option<Vec<Happening>>,
+    /// It stops: until when it waits for what is under way.
+    pub(super) parting: Option<u64>,
+    /// Commits and releases that have not come back.
+    pub(super) in_flight: usize,
+    /// Commits under way that have not landed.
+    pub(super) afloat: BTreeMap<u64, Arc<Vec<Batch>>>,
+    /// The epoch in which it was last given each shard, as far as it knows.
+    pub(super) epochs: BTreeMap<ShardId, Epoch>,
+    /// The newest link of each life of a worker.
+    pub(super) joined: BTreeMap<Life, u64>,
+    /// Until when it is cut off from the store: what it asks, and what it is answered.
+    pub(super) requests_cut: u64,
+    pub(super) answers_cut: u64,
+}
+
+/// What reaches a node.
+#[derive(Debug)]
+pub(super) enum Told {
+    Wake,
+    Result(Input),
+    Looked(Seen),
+    Stop,
+    /// Somebody has left a shard to it.
+    News,
+    /// A command from a client at its door.
+    Asked(Errand),
+    /// A command that another node passed on.
+    Forwarded(Errand),
+    Join {
+        worker: Life,
+        link: u64,
+        holding: Vec<(RunId, Token)>,
+        sent: u64,
+    },
+    Reports {
+        worker: Life,
+        link: u64,
+        reports: Vec<Report>,
+        sent: u64,
+    },
+    Gone {
+        worker: Life,
+        link: u64,
+    },
+}
+
+impl Node {
+    pub(super) fn new(index: usize, weather: Weather, dice: &mut Dice) -> Self {
+        let uptime = Duration::from_millis(dice.below(1_000_000));
+        let drift = dice.between(-weather.drift_ppm, weather.drift_ppm);
+        Node {
+            index,
+            life: 0,
+            driver: None,
+            session: None,
+            machine: Machine::new(uptime, drift),
+            is_silent: false,
+            next_wake: u64::MAX,
+            held: None,
+            parting: None,
+            in_flight: 0,
+            afloat: BTreeMap::new(),
+            epochs: BTreeMap::new(),
+            joined: BTreeMap::new(),
+            requests_cut: 0,
+            answers_cut: 0,
+        }
+    }
+
+    pub(super) fn now(&self) -> Life {
+        Life { index: self.index, life: self.life }
+    }
+
+    pub(super) fn is_led_elsewhere(&self, shard: ShardId) -> bool {
+        let leader = self.driver.as_ref().map(|driver| driver.leader(shard));
+        leader != Some(punctual_node::driver::Leader::Here)
+    }
+}
+
+impl World {
+    pub(crate) fn start_all(&mut self) {
+        for index in 0..self.nodes.len() {
+            self.start(index);
+        }
+        // The worker of a node that is alone begins with it.
+        let begin = if self.is_alone() { 0 } else { self.workers.len() };
+        for worker in 0..begin {
+            self.pulse(worker);
+            self.heartbeat(worker);
+        }
+    }
+
+    pub(crate) fn start(&mut self, index: usize) {
+        if self.nodes[index].driver.is_some() {
+            return;
+        }
+        let lanes = 1 + usize::try_from(self.dice.below(2)).unwrap_or(0);
+        let id = i64::try_from(self.dice.below(u64::MAX / 2)).unwrap_or(0);
+        let is_alone = self.is_alone();
+        let node = &mut self.nodes[index];
+        node.life += 1;
+        (node.next_wake, node.parting, node.in_flight, node.is_silent) = (u64::MAX, None, 0, false);
+        node.epochs.clear();
+        node.joined.clear();
+        node.machine.forget();
+        node.session = (!is_alone).then(|| Session {
+            id: SessionId(id),
+            node: Arc::from(format!("node-{index}")),
+            address: Some(Arc::from(address(index))),
+            weight: 1,
+            embedded: false,
+            load: 0,
+        });
+        let settings = Settings {
+            shards: self.size.shards,
+            lanes,
+            shard_lease: SHARD_LEASE,
+            commit_batch: self.size.commit_batch,
+            session: node.session.clone(),
+            engine: punctual_engine::Settings { attempt_lease: ATTEMPT_LEASE, page: self.size.page },
+        };
+        self.measure(index);
+        let moment = self.moment(index);
+        self.nodes[index].driver = Some(Driver::new(settings, moment));
+        if is_alone {
+            self.replace_worker(0);
+        }
+        self.step(index, Input::Wake);
+    }
+
+    /// The process is gone between two steps, with all it had in memory and in hand.
+    pub(crate) fn crash(&mut self, index: usize) {
+        self.witness.seen.crashes += 1;
+        let by = self.nodes[index].now();
+        let afloat = std::mem::take(&mut self.nodes[index].afloat);
+        self.end_life(index);
+        // What was on its way to the disk is there, or comes there before someone takes the shard, or never does.
+        for (_, batches) in afloat {
+            match self.dice.below(3) {
+                0 => drop(self.land(by, &batches)),
+                1 => {
+                    let delay = self.dice.below(4_000);
+                    self.later(delay, Happening::Late(by, batches));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// It is no longer there. What it was told and had not heard is lost with it.
+    fn end_life(&mut self, index: usize) {
+        let node = &mut self.nodes[index];
+        let Some(driver) = node.driver.take() else { return };
+        (node.held, node.parting) = (None, None);
+        let by = node.now();
+        self.witness.seen.reloads += driver.counts().reloads;
+        self.disappoint(by);
+        self.hang_up_all(index);
+    }
+
+    /// It stands still. Its machine goes on: what it has sent is on its way.
+    pub(super) fn pause(&mut self, index: usize) {
+        self.nodes[index].held.get_or_insert_default();
+    }
+
+    pub(super) fn resume(&mut self, index: usize) {
+        let by = self.nodes[index].now();
+        let Some(held) = self.nodes[index].held.take() else { return };
+        let led = self.nodes[index].driver.as_ref().is_some_and(|driver| driver.shards_led() > 0);
+        if led && !self.is_alone() && !self.witness.leaders.holds(by, self.time) {
+            self.witness.seen.lapses += 1;
+        }
+        for happening in held {
+            self.at(self.time, happening);
+        }
+    }
+
+    pub(super) fn tell(&mut self, life: Life, told: Told) {
+        let node = &mut self.nodes[life.index];
+        if node.now() != life || node.driver.is_none() {
+            return self.never_told(told);
+        }
+        if let Some(held) = &mut node.held {
+            return held.push(Happening::Node(life, told));
+        }
+        let index = life.index;
+        match told {
+            Told::Wake => self.step(index, Input::Wake),
+            Told::Result(input) => self.result(index, input),
+            Told::Looked(seen) => self.looked(index, seen),
+            Told::Stop => {
+                self.nodes[index].parting = Some(self.time + PARTING_MAX);
+                self.step(index, Input::Stop);
+            }
+            Told::News => self.step(index, Input::ClusterChanged),
+            Told::Asked(errand) => self.asked_at(index, errand),
+            Told::Forwarded(errand) => self.forwarded_to(index, errand),
+            Told::Join { worker, link, holding, sent } => {
+                self.nodes[index].joined.insert(worker, link);
+                self.admit(worker, index, link, sent);
+                let announced = Announcement::of(self.workers[worker.index].slots());
+                self.step(index, Input::Joined { worker: self.worker_id(worker), announced, holding });
+                self.notice_gone(worker, index, link);
+            }
+            Told::Reports { worker, link, reports, sent } => self.hear(index, worker, link, reports, sent),
+            Told::Gone { worker, link } => {
+                if self.is_newest(index, worker, link) {
+                    self.nodes[index].joined.remove(&worker);
+                    self.step(index, Input::Left { worker: self.worker_id(worker) });
+                }
+            }
+        }
+    }
+
+    /// It was meant for a node that is not there any more.
+    fn never_told(&mut self, told: Told) {
+        if let Told::Asked(errand) | Told::Forwarded(errand) = told {
+            self.unanswered(errand);
+        }
+    }
+
+    pub(super) fn is_newest(&self, index: usize, worker: Life, link: u64) -> bool {
+        self.nodes[index].joined.get(&worker).is_some_and(|newest| *newest == link)
+    }
+
+    fn result(&mut self, index: usize, input: Input) {
+        let node = &mut self.nodes[index];
+        if matches!(input, Input::Committed { .. } | Input::Released) {
+            node.in_flight = node.in_flight.saturating_sub(1);
+        }
+        if let Input::Acquired { result: Ok(acquired), .. } = &input {
+            node.epochs.extend(acquired.iter().copied());
+        }
+        self.step(index, input);
+    }
+
+    pub(super) fn step(&mut self, index: usize, input: Input) {
+        let moment = self.moment(index);
+        let Some(driver) = &mut self.nodes[index].driver else { return };
+        driver.step(input, moment);
+        driver.settle_down(moment);
+        for output in driver.outputs() {
+            self.carry(index, output);
+        }
+        self.part_when_done(index);
+        self.arm_wake(index);
+    }
+
+    fn arm_wake(&mut self, index: usize) {
+        let (moment, is_alone, time) = (self.moment(index), self.is_alone(), self.time);
+        let node = &mut self.nodes[index];
+        let Some(driver) = &node.driver else { return };
+        let sleep = driver.next_wake().sleep(|due| due.since(moment.now), moment.elapsed);
+        let parting = node.parting.map(|until| until.saturating_sub(time));
+        let sleep = sleep.map(|sleep| if is_alone { millis(sleep) } else { node.machine.takes(sleep) });
+        let Some(sleep) = sleep.into_iter().chain(parting).min() else { return };
+        let at = time + sleep.max(1);
+        if node.next_wake <= time || at < node.next_wake {
+            node.next_wake = at;
+            let life = node.now();
+            self.at(at, Happening::Node(life, Told::Wake));
+        }
+    }
+
+    /// A node that stops goes when nothing is led and nothing is under way, or when it has waited long enough.
+    fn part_when_done(&mut self, index: usize) {
+        let node = &self.nodes[index];
+        let (Some(until), Some(driver)) = (node.parting, &node.driver) else { return };
+        if self.time < until && (node.in_flight > 0 || !driver.leads_nothing()) {
+            return;
+        }
+        if let Some(session) = node.session.as_ref().filter(|_| self.time >= node.requests_cut) {
+            drop(at_once(self.store.leave(session.id)));
+        }
+        let (by, afloat) = (node.now(), std::mem::take(&mut self.nodes[index].afloat));
+        for (_, batches) in afloat {
+            let delay = self.dice.below(4_000);
+            self.later(delay, Happening::Late(by, batches));
+        }
+        self.end_life(index);
+        if self.stormy {
+            let away = self.dice.below(20_000);
+            self.later(away, Happening::Start(index));
+        }
+    }
+
+    fn carry(&mut self, index: usize, output: Output) {
+        match output {
+            Output::Answer { ticket, answer } => {
+                if matches!(answer, Ok(_) | Err(Failure::Refused(_))) {
+                    let shard = self.doors.shard_of(ticket, self.size.shards);
+                    self.speaks(index, shard);
+                }
+                self.answer(index, ticket, answer);
+            }
+            Output::Order { worker, order } => {
+                let shard = run_of(&order).map(RunId::shard);
+                let is_outdated = shard.is_some_and(|shard| self.is_outdated(index, shard));
+                self.speaks(index, shard);
+                let verdict = self.witness.ordered(&order, is_outdated);
+                self.witnessed(verdict);
+                self.send_order(index, &worker, order);
+            }
+            Output::Fail { why } => self.witnessed(Err(format!("the driver gave up: {why}"))),
+            call => self.call(index, call),
+        }
+    }
+
+    fn is_outdated(&self, index: usize, shard: ShardId) -> bool {
+        let epoch = self.nodes[index].epochs.get(&shard);
+        epoch.is_none_or(|epoch| self.witness.leaders.is_outdated(shard, *epoch))
+    }
+
+    /// An effect leaves a node, for a shard that it leads.
+    fn speaks(&mut self, index: usize, shard: Option<ShardId>) {
+        let node = &self.nodes[index];
+        let (Some(shard), false) = (shard, self.weather.nodes.is_none()) else { return };
+        let Some(epoch) = node.epochs.get(&shard).copied() else {
+            let by = node.now();
+            return self.witnessed(Err(format!("{by:?} spoke for shard {shard}, which it was never given")));
+        };
+        let slow = u64::try_from(-node.machine.drift_ppm).unwrap_or(0);
+        let grant = 2 + millis(SHARD_LEASE) * slow / (1_000_000 - slow);
+        let verdict = self.witness.leaders.spoke(node.now(), shard, epoch, self.time, grant);
+        self.witnessed(verdict);
+    }
+}
+
+pub(super) fn address(index: usize) -> String {
+    format!("node-{index}:7400")
+}
+
+/// The run that an order is about; none: it is about slots.
+fn run_of(order: &Order) -> Option<RunId> {
+    match order {
+        Order::Assign(assignment) => Some(assignment.run),
+        Order::Cancel { run, .. } | Order::Acknowledge { run, .. } => Some(*run),
+        Order::Resend | Order::GaveBack { .. } | Order::Waiting { .. } => None,
+    }
+}
