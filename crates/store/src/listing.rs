@@ -36,8 +36,10 @@ impl Span {
 }
 
 impl RunFilter {
-    pub(crate) fn takes(&self, run: &Run) -> bool {
-        self.namespace.as_ref().is_none_or(|namespace| run.namespace == *namespace)
+    /// Whether a listing by this filter would show a run.
+    pub fn takes(&self, run: &Run) -> bool {
+        Span::of(self, None).is_some_and(|span| (span.first..=span.last).contains(&run.id.0))
+            && self.namespace.as_ref().is_none_or(|namespace| run.namespace == *namespace)
             && self.job.is_none_or(|job| run.job() == Some(job))
             && (self.statuses.is_empty() || self.statuses.contains(&run.status()))
             && (self.triggers.is_empty() || self.triggers.contains(&run.trigger))

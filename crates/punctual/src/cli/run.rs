@@ -96,7 +96,7 @@ pub(crate) struct Listing {
     #[arg(long)]
     key: Option<String>,
     /// Child runs of this one only, in the order of their indices
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["job", "trigger", "key", "since", "until"])]
+    #[arg(long, value_name = "RUN")]
     parent: Option<RunId>,
     /// Created since: how long ago, or an instant
     #[arg(long, value_name = "SINCE")]

@@ -55,16 +55,14 @@ pub(crate) async fn list(
 ) -> Result<Json<Page<Run>>, Failed> {
     let limit = page_limit(listing.limit)?;
     let with_attempts = listing.attempts.is_some_and(|attempts| attempts.0);
-    let page = match listing.parent {
-        Some(Text(run)) => {
-            let children = children(&doors, &RunAt { namespace, run }, listing, limit).await?;
-            Page::cut(children, limit, |run| run.id.to_string())
-        }
-        None => {
-            let runs = matching(&doors, namespace, listing, limit).await?;
-            Page::cut(runs, limit, |run| run.id.to_string())
-        }
+    let (after, parent) = (listing.after.map(|after| after.0), listing.parent.map(|parent| parent.0));
+    let filter = filter(&doors, namespace.clone(), listing).await?;
+    // One more than the page holds: the extra run is how we know that there is a next page.
+    let runs = match parent {
+        Some(run) => children(&doors, &RunAt { namespace, run }, &filter, after, limit + 1).await?,
+        None => doors.handle.store().runs(&filter, after, limit + 1).await?,
     };
+    let page = Page::cut(runs, limit, |run| run.id.to_string());
     let item = |run: &Arc<run::Run>| {
         let listed = Run::listed(run);
         Run { attempts: with_attempts.then(|| Attempt::all(run)), ..listed }
@@ -72,18 +70,12 @@ pub(crate) async fn list(
     Ok(Json(Page { items: page.items.iter().map(item).collect(), next: page.next }))
 }
 
-/// One more than the page holds: the extra run is how we know that there is a next page.
-async fn matching(
-    doors: &Doors,
-    namespace: Namespace,
-    listing: Listing,
-    limit: usize,
-) -> Result<Vec<Arc<run::Run>>, Failed> {
+async fn filter(doors: &Doors, namespace: Namespace, listing: Listing) -> Result<RunFilter, Failed> {
     let job = match listing.job {
         Some(name) => Some(doors.find_job(&namespace, &name).await?.id),
         None => None,
     };
-    let filter = RunFilter {
+    Ok(RunFilter {
         namespace: Some(namespace),
         job,
         statuses: listing.state.as_deref().map(statuses).transpose()?.unwrap_or_default(),
@@ -92,45 +84,31 @@ async fn matching(
         since: listing.since.map(|since| since.0),
         until: listing.until.map(|until| until.0),
         oldest_first: false,
-    };
-    let after = listing.after.map(|after| after.0);
-    Ok(doors.handle.store().runs(&filter, after, limit + 1).await?)
+    })
 }
 
-/// The children of a run, one more than the page holds. Its own row names them, so they are read by their ids.
+/// The children of a run in the order of their indices. Its own row names them, so they are read by their ids.
 async fn children(
     doors: &Doors,
     parent: &RunAt,
-    listing: Listing,
+    filter: &RunFilter,
+    after: Option<RunId>,
     limit: usize,
 ) -> Result<Vec<Arc<run::Run>>, Failed> {
-    if listing.job.is_some()
-        || listing.trigger.is_some()
-        || listing.key.is_some()
-        || listing.since.is_some()
-        || listing.until.is_some()
-    {
-        let message = "goes with `state`, `limit`, `after` and `attempts`; leave the others out";
-        return Err(Problem::parameter("parent", message).into());
-    }
-    let wanted = listing.state.as_deref().map(statuses).transpose()?;
     let record = doors.find_run(parent).await?;
-    let after = listing.after.map_or(RunId(-1), |after| after.0);
-    let ids: Vec<RunId> =
-        record.run.children().iter().map(|child| child.run).filter(|run| *run > after).collect();
+    let ids = record.run.children().iter().map(|child| child.run);
+    let ids: Vec<RunId> = ids.filter(|run| after.is_none_or(|after| *run > after)).collect();
     let mut children = Vec::new();
-    for ids in ids.chunks(limit + 1) {
+    for ids in ids.chunks(limit) {
         let wants = ids.iter().map(|run| (run.shard(), Want::Run(*run))).collect();
         let mut found = doors.handle.store().fetch(wants).await?.runs;
         found.sort_by_key(|record| record.run.id);
-        let runs = found.into_iter().map(|record| record.run);
-        children
-            .extend(runs.filter(|run| wanted.as_ref().is_none_or(|wanted| wanted.contains(&run.status()))));
-        if children.len() > limit {
+        children.extend(found.into_iter().map(|record| record.run).filter(|run| filter.takes(run)));
+        if children.len() >= limit {
             break;
         }
     }
-    children.truncate(limit + 1);
+    children.truncate(limit);
     Ok(children)
 }
 

@@ -62,8 +62,10 @@ async fn the_children_of_a_run_are_listed_by_their_parent() {
     assert_eq!((second.parent, second.step.as_deref()), (Some(parent.id), Some("1")));
     assert_eq!(second.trigger.as_str(), "parent");
 
-    let problem: Problem = scene.get(&format!("{RUNS}?parent={}&key=k", parent.id)).await.read(400);
-    assert_eq!(problem.field.as_deref(), Some("parent"));
+    assert_eq!(page("&trigger=parent&since=2000-01-01T00:00:00Z").await.0.len(), 5);
+    for none in ["&key=k", "&trigger=manual", "&until=2000-01-01T00:00:00Z"] {
+        assert_eq!(page(none).await.0, [0; 0], "{none}");
+    }
     scene.get(&format!("{RUNS}?parent=7")).await.read::<Problem>(404);
     // A run without children has none.
     let page: Page<Run> = scene.get(&format!("{RUNS}?parent={}", children[0].run)).await.read(200);
