@@ -11,4 +11,5 @@ mod cuts;
 mod commits;
 mod coordination;
 mod locks;
+mod tls;
 mod mix;
