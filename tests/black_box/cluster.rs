@@ -10,6 +10,7 @@ mod registry;
 mod cuts;
 mod commits;
 mod coordination;
+mod streams;
 mod locks;
 mod tls;
 mod mix;

@@ -95,6 +95,12 @@ impl Cluster {
         for node in &mut self.nodes {
             node.spawn();
         }
+        self.wait_until_ready();
+    }
+
+    /// Waits until every node that was started leads its share.
+    #[track_caller]
+    pub fn wait_until_ready(&mut self) {
         for node in &mut self.nodes {
             node.wait_until_ready();
         }

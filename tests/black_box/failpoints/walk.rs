@@ -60,22 +60,25 @@ fn walk_over(kept: Kept, nodes: &Walk, workers: Option<&Walk>) {
             let mut lives = Vec::new();
             for (node, door) in cluster.nodes.iter_mut().zip(&doors) {
                 let door = door.clone();
-                lives.push(scope.spawn(move || lives::walk(nodes, &mut Server::new(node, door))));
+                lives.push(scope.spawn(move || {
+                    lives::walk(nodes, &mut Server::new(node, door));
+                    // Whoever has died all its deaths lives on: those who have not need company.
+                    node.set_env(VARIABLE, None);
+                    node.spawn();
+                }));
             }
             for labourer in &mut labourers {
                 lives.push(scope.spawn(move || {
                     if let Some(workers) = workers {
                         lives::walk(workers, labourer);
                     }
-                    // Whoever has died all its deaths works on.
                     labourer.start(&[]);
                 }));
             }
             lives.into_iter().map(thread::ScopedJoinHandle::join).all(|ended| ended.is_ok())
         });
         if lived {
-            cluster.nodes.iter_mut().for_each(|node| node.set_env(VARIABLE, None));
-            cluster.start_all();
+            cluster.wait_until_ready();
         }
         talk.stop(lived);
         let acknowledged = asking.join().expect("asking does not fail");
@@ -146,7 +149,8 @@ fn wherever_a_node_alone_dies_nothing_is_lost_and_nothing_doubled() {
     check_all_reached(&[&nodes]);
     let through = wait::wall_clock();
     let export = wait::until("everything that was due has ended", 2 * SOON, || {
-        Some(Export::of(&node)).filter(|export| punctual_tests::cluster::is_done(export, through))
+        let is_done = |export: &Export| punctual_tests::cluster::is_done(export, through);
+        Some(Export::of(&node)).filter(|export| export.all_fires().count() >= JOBS && is_done(export))
     });
     load::check_kept(&export, &acknowledged);
     let options =

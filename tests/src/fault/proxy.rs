@@ -17,7 +17,7 @@ mod owner;
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -87,6 +87,7 @@ struct Shared {
     /// Bytes that may still pass before a connection is cut.
     budget: AtomicI64,
     commit: Mutex<Option<(Vec<u8>, Cut)>>,
+    hush: Mutex<Option<(Vec<u8>, Whose)>>,
     tally: Tally,
 }
 
@@ -144,6 +145,7 @@ impl Proxy {
             rules: watch::Sender::new(Rules::default()),
             budget: AtomicI64::new(i64::MAX),
             commit: Mutex::new(None),
+            hush: Mutex::new(None),
             tally: Tally::default(),
         });
         let listening = runtime().spawn(carry::listen(listener, Arc::clone(&shared)));
@@ -169,7 +171,7 @@ impl Proxy {
 
     /// Nothing is in the way any more. What was held goes on.
     pub fn mend(&self) {
-        *self.commit() = None;
+        (*self.commit(), *self.hush()) = (None, None);
         self.shared.budget.store(i64::MAX, Ordering::Relaxed);
         self.shared.rules.send_modify(|rules| {
             let (resets, mended) = (std::mem::take(&mut rules.resets), rules.mended + 1);
@@ -217,6 +219,11 @@ impl Proxy {
         *self.commit() = Some((self.shared.language.written(of), cut));
     }
 
+    /// When the server has said this, and before anybody hears it, nothing passes to the server any more.
+    pub fn hush_after(&self, word: &str, whose: Whose) {
+        *self.hush() = Some((word.as_bytes().to_vec(), whose));
+    }
+
     pub fn counts(&self) -> Counts {
         let Tally { connections, cuts, commits, commits_met, bytes } = &self.shared.tally;
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -229,8 +236,12 @@ impl Proxy {
         }
     }
 
-    fn commit(&self) -> std::sync::MutexGuard<'_, Option<(Vec<u8>, Cut)>> {
+    fn commit(&self) -> MutexGuard<'_, Option<(Vec<u8>, Cut)>> {
         self.shared.commit.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn hush(&self) -> MutexGuard<'_, Option<(Vec<u8>, Whose)>> {
+        self.shared.hush.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -36,7 +36,7 @@ const PULSE: Duration = Duration::from_millis(100);
 /// How long an outcome waits for its output to be kept.
 const OUTPUT_WAIT_MAX: Duration = Duration::from_secs(5);
 /// A heartbeat is not wanted more often than this.
-const HEARTBEAT_MIN: Duration = Duration::from_millis(50);
+pub(crate) const HEARTBEAT_MIN: Duration = Duration::from_millis(50);
 /// Heartbeats whose answer may still come.
 const BEATS_MAX: usize = 64;
 /// How long a node may take to hear our good-bye.
@@ -178,6 +178,17 @@ impl Hub {
         if !overdue.is_empty() {
             self.give_up(overdue).await;
         }
+        for link in self.peers.mute(now) {
+            self.hang_up(link);
+        }
+    }
+
+    /// A node that does not answer may hear us all the same: as long as it does, it gives us what never arrives.
+    fn hang_up(&mut self, link: LinkId) {
+        if let Some(outbox) = self.peers.outbox(link) {
+            outbox.close();
+        }
+        self.gone(link, Trouble::Unreachable("it has not answered for a lease".to_owned()));
     }
 
     /// Asks the worker what it has in hand; its answer becomes the heartbeat.
@@ -235,6 +246,10 @@ impl Hub {
     }
 
     async fn message(&mut self, link: LinkId, message: v1::FromNode) {
+        // What comes after we hung up is too late: what it assigns may be under way elsewhere.
+        if !self.peers.is_up(link) {
+            return;
+        }
         if message.admitted && self.peers.admit(link) {
             self.admitted(link).await;
         }

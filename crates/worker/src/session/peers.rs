@@ -1,16 +1,20 @@
 //! The nodes we know of: how each stands, and when it last heard us.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use punctual_wire::grpc::v1;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::LinkId;
+use super::hub::HEARTBEAT_MIN;
 use super::outbox::Outbox;
 
 /// Nodes that are dialled at once. A cluster has fewer; a list that is longer is not believed.
 const NODES_MAX: usize = 64;
+/// Heartbeats in a lease: so many may go unanswered.
+const BEATS_PER_LEASE: u32 = 3;
 
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
@@ -32,6 +36,8 @@ pub(crate) struct Peer {
     names: Vec<String>,
     /// When the newest heartbeat was sent that it has heard.
     pub(crate) heard: Option<Instant>,
+    /// How often it wants one.
+    heartbeat: Duration,
     stop: watch::Sender<bool>,
 }
 
@@ -62,6 +68,7 @@ impl Peers {
             alias_of: None,
             names: Vec::new(),
             heard: None,
+            heartbeat: Duration::ZERO,
             stop,
         };
         self.peers.insert(LinkId(self.next), peer);
@@ -99,6 +106,7 @@ impl Peers {
         }
         if let Some(peer) = self.peers.get_mut(&link) {
             peer.node.clone_from(&welcome.node);
+            peer.heartbeat = Duration::from_millis(welcome.heartbeat_ms);
             peer.stage = Stage::Welcomed(outbox);
         }
         true
@@ -133,6 +141,19 @@ impl Peers {
             Stage::Admitted(outbox) => Some(outbox),
             _ => None,
         }
+    }
+
+    /// Whether anything is expected of a node.
+    pub(crate) fn is_up(&self, link: LinkId) -> bool {
+        self.peers.get(&link).is_some_and(|peer| !matches!(peer.stage, Stage::Down))
+    }
+
+    /// The nodes that have not said for a lease that they hear us.
+    pub(crate) fn mute(&self, now: Instant) -> Vec<LinkId> {
+        let lease = |peer: &Peer| (peer.heartbeat * BEATS_PER_LEASE).max(HEARTBEAT_MIN);
+        let is_mute = |peer: &Peer| peer.heard.is_some_and(|heard| now >= heard + lease(peer));
+        let admitted = self.peers.iter().filter(|(_, peer)| matches!(peer.stage, Stage::Admitted(_)));
+        admitted.filter(|(_, peer)| is_mute(peer)).map(|(link, _)| *link).collect()
     }
 
     /// A node names the others. Gives the URLs that are new.
@@ -212,6 +233,22 @@ mod tests {
         assert!(!peers.welcomed(alias, &welcome, Outbox::default()));
         let heard = peers.heard(LinkId(1));
         assert!(heard.is_some() && peers.heard(alias) == heard, "it hears us the other way");
+    }
+
+    #[test]
+    fn a_node_that_has_not_said_for_a_lease_that_it_hears_us_is_mute() {
+        let mut peers = Peers::default();
+        let now = Instant::now();
+        let (link, _) = peers.add("http://a:1", true).unwrap();
+        let welcome = v1::Welcome { node: "one".to_owned(), heartbeat_ms: 5000, ..Default::default() };
+        assert!(peers.welcomed(link, &welcome, Outbox::default()));
+        peers.take_welcomed(now);
+        assert!(peers.mute(now + Duration::from_secs(60)).is_empty(), "it has not taken us yet");
+        assert!(peers.admit(link));
+        assert!(peers.mute(now + Duration::from_secs(14)).is_empty());
+        assert_eq!(peers.mute(now + Duration::from_secs(15)), [link]);
+        peers.down(link);
+        assert!(peers.mute(now + Duration::from_secs(60)).is_empty() && !peers.is_up(link));
     }
 
     #[test]

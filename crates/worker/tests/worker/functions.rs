@@ -43,7 +43,7 @@ async fn a_function_knows_what_it_was_asked_for_and_leaves_a_result() {
     let mut rig = rig_with(|cx: Context| async move {
         let params: serde_json::Value = cx.params()?;
         assert_eq!((cx.run(), cx.attempt(), cx.token(), cx.due()), (RunId(1), 2, TOKEN, NOW));
-        assert_eq!(cx.job().map(|name| name.as_str()), Some("nightly"));
+        assert!(cx.job().is_some_and(|name| name.as_str() == "nightly"));
         cx.log("one\ntwo").await;
         Ok(Output::from(params["region"].clone()))
     })

@@ -105,7 +105,7 @@ impl Wire {
         let mut rules = self.rules.clone();
         let resets = |rules: &Rules| rules.resets.iter().skip(self.resets).any(|whose| whose.is(self.owner));
         if rules.wait_for(resets).await.is_err() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 
@@ -159,6 +159,7 @@ impl Wire {
         let mut buffer = vec![0; CHUNK_BYTES];
         // What came since COMMIT: an answer may come in pieces.
         let mut answered = Vec::new();
+        let mut said = Vec::new();
         loop {
             let length = self.read(Way::Back, &mut from, &mut buffer).await?;
             let (allowed, is_spent) = self.spend(length);
@@ -168,10 +169,25 @@ impl Wire {
                     return Ok(End::Cut);
                 }
             }
+            self.hush(&mut said, &buffer[..allowed]);
             to.write_all(&buffer[..allowed]).await?;
             if length == 0 || is_spent {
                 return Ok(if is_spent { End::Cut } else { End::Over });
             }
+        }
+    }
+
+    /// Whether the word came by after which nobody is to be heard; it may come in pieces.
+    fn hush(&self, said: &mut Vec<u8>, bytes: &[u8]) {
+        let mut hush = self.shared.hush.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((word, whose)) = &*hush else { return said.clear() };
+        said.extend_from_slice(bytes);
+        if has(said, word) {
+            let held = (Way::There, *whose);
+            *hush = None;
+            self.shared.rules.send_modify(|rules| rules.held.push(held));
+        } else {
+            said.drain(..said.len().saturating_sub(word.len()));
         }
     }
 

@@ -88,6 +88,21 @@ fn one_process_is_held_and_another_is_not() {
 }
 
 #[test]
+fn after_a_word_of_the_server_nobody_is_heard_until_it_is_mended() {
+    let proxy = Proxy::to(echo());
+    let mut stream = dial(&proxy);
+    proxy.hush_after("hush", Whose::Everyones);
+    says_back(&mut stream, b"hus");
+    says_back(&mut stream, b"h");
+    stream.write_all(b"x").unwrap();
+    says_nothing(&mut stream);
+    proxy.mend();
+    let mut answer = [0];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"x");
+}
+
+#[test]
 fn what_is_delayed_or_throttled_comes_late() {
     let proxy = Proxy::to(echo());
     let mut stream = dial(&proxy);
