@@ -70,8 +70,14 @@ pub(super) struct Membership {
 
 #[derive(Debug, Clone, Copy)]
 enum Renewal {
-    Due { at: Timestamp },
-    UnderWay { sent: Timestamp },
+    Due {
+        at: Timestamp,
+    },
+    /// `again`: meanwhile somebody said that there is something to see, which this look may have missed.
+    UnderWay {
+        sent: Timestamp,
+        again: bool,
+    },
 }
 
 impl Membership {
@@ -116,7 +122,7 @@ impl Membership {
     pub(super) fn takes_turn(&mut self, lived: Timestamp) -> bool {
         let is_due = matches!(self.renewal, Renewal::Due { at } if at <= lived);
         if is_due {
-            self.renewal = Renewal::UnderWay { sent: lived };
+            self.renewal = Renewal::UnderWay { sent: lived, again: false };
         }
         is_due
     }
@@ -131,8 +137,9 @@ impl Membership {
 
     /// Somebody says that there is something to see.
     pub(super) fn look_now(&mut self, lived: Timestamp) {
-        if let Renewal::Due { at } = &mut self.renewal {
-            *at = lived.min(*at);
+        match &mut self.renewal {
+            Renewal::Due { at } => *at = lived.min(*at),
+            Renewal::UnderWay { again, .. } => *again = true,
         }
     }
 
@@ -162,10 +169,11 @@ impl Membership {
         ours: &[(ShardId, Option<Epoch>)],
         lived: Timestamp,
     ) -> Vec<Move> {
-        if let Renewal::UnderWay { sent } = self.renewal {
+        if let Renewal::UnderWay { sent, again } = self.renewal {
             self.held_until = Some(sent + self.lease);
             self.looked = Some(sent);
-            self.renewal = Renewal::Due { at: sent + self.lease / RENEWALS_PER_LEASE };
+            let at = if again { lived } else { sent + self.lease / RENEWALS_PER_LEASE };
+            self.renewal = Renewal::Due { at };
         }
         self.leases = view.leases.shards;
         let Some(members) = view.members.filter(|_| !self.parting) else {

@@ -244,3 +244,22 @@ fn what_was_decided_may_be_said_for_one_lease_from_when_the_renewal_was_sent() {
     assert!(membership.holds(at(3999)) && !membership.holds(at(4000)));
     assert_eq!(membership.next_renewal(), Some(at(1600)), "a slow renewal does not put the next one off");
 }
+
+#[test]
+fn what_happens_during_a_look_is_looked_at_right_after_it() {
+    let mut membership = Membership::new(session(1), LEASE, SHARDS, at(0));
+    let view = || View {
+        members: Some(members([1, 2])),
+        leases: leases(|_| Some(2)),
+        refusing: vec![],
+        is_time_known: true,
+    };
+    assert!(membership.takes_turn(at(0)));
+    // A shard is left to us while the look is on its way, perhaps after it has seen the shard's row.
+    membership.look_now(at(1));
+    membership.look(view(), &[], at(5));
+    assert_eq!(membership.next_renewal(), Some(at(5)));
+    assert!(membership.takes_turn(at(5)));
+    membership.look(view(), &[], at(9));
+    assert!(membership.next_renewal() > Some(at(9)), "once is enough");
+}
