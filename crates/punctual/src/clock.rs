@@ -40,6 +40,12 @@ impl SystemClock {
     }
 }
 
+impl Default for SystemClock {
+    fn default() -> SystemClock {
+        SystemClock::new()
+    }
+}
+
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         now()

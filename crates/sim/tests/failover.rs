@@ -8,7 +8,8 @@ const FAILOVER: Duration = Duration::from_secs(3);
 const EPSILON: Duration = Duration::from_secs(1);
 
 fn worst(farewell: Farewell) -> Duration {
-    (1..=2).map(|seed| failover(seed, farewell, 6).unwrap()).max().unwrap_or_default()
+    let late = (1..=2).map(|seed| failover(seed, farewell, 6).unwrap_or_else(|broken| panic!("{broken}")));
+    late.max().unwrap_or_default()
 }
 
 #[test]
@@ -30,7 +31,7 @@ fn a_node_that_stands_still_past_its_lease_delays_no_fire_beyond_failover_and_ep
 }
 
 #[test]
-fn a_node_that_leaves_delays_no_fire_by_a_second() {
+fn a_node_that_leaves_delays_no_fire_by_half_a_second() {
     let worst = worst(Farewell::Leaves);
-    assert!(worst < EPSILON, "{worst:?}");
+    assert!(worst < EPSILON / 2, "{worst:?}");
 }

@@ -11,8 +11,8 @@ use tokio::task::JoinHandle;
 
 use super::place::{Folder, Stopwatch};
 use crate::settings::{Said, Settings, Store};
-use crate::wiring::cluster::{Joining, session};
 use crate::wiring::{self, Running};
+use punctual::cluster::{Joining, session};
 
 /// A node counts after five seconds, and shards move one at a time, one in 600 ms at the slowest.
 const SETTLES_MAX: Duration = Duration::from_secs(90);
@@ -43,7 +43,7 @@ impl Member {
         let address = place.to_string();
         let joining = sessions.map(|sessions| {
             let address = address.clone();
-            Joining { session, sessions, address, trusted: None }
+            Joining { session, sessions, address: Some(address), trusted: None }
         });
         let running = wiring::start_on(store, &settings, &address, joining, |doors| doors).await?;
         running.listens_on(place);

@@ -1,7 +1,7 @@
 //! The example programs do what they say.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::scene::shared_store;
@@ -16,7 +16,7 @@ fn example(name: &str) -> PathBuf {
     assert!(built.unwrap().success(), "the example `{name}` does not build");
     // target/debug/deps/embedded-0123456789abcdef
     let test = std::env::current_exe().unwrap();
-    test.parent().and_then(|folder| folder.parent()).unwrap().join("examples").join(name)
+    test.parent().and_then(Path::parent).unwrap().join("examples").join(name)
 }
 
 #[test]

@@ -106,7 +106,8 @@ async fn a_command_reaches_a_leader_that_cannot_be_dialled_and_so_does_its_answe
     second.end().await;
     for session in [1, 2] {
         let left = store.receive_mail(SessionId(session), &[], 100).await.unwrap();
-        assert!(left.len() <= 1, "only the last letter may not have been removed: {left:?}");
+        // What was said at the very end goes with time.
+        assert!(left.iter().all(|mail| mail.number > 8), "what was taken is removed: {left:?}");
     }
 }
 

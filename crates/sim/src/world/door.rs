@@ -121,8 +121,8 @@ impl World {
         }
     }
 
-    pub(super) fn answer(&mut self, index: usize, ticket: Ticket, answer: Result<Answer, Failure>) {
-        let verdict = self.witness.answered(ticket, &answer);
+    pub(super) fn answer(&mut self, index: usize, ticket: Ticket, answer: &Result<Answer, Failure>) {
+        let verdict = self.witness.answered(ticket, answer);
         self.witnessed(verdict);
         let Some((_, mut errand)) = self.doors.waiting.remove(&ticket) else { return };
         let is_lost = index != errand.door.index

@@ -76,7 +76,7 @@ impl World {
         if stalls { self.dice.below(1_500) } else { self.dice.below(4) }
     }
 
-    pub(super) fn send_order(&mut self, index: usize, to: &WorkerId, order: Order) {
+    pub(super) fn send_order(&mut self, index: usize, to: &WorkerId, order: &Order) {
         // One for an earlier life of a worker, or for one that is not linked, reaches nobody.
         let mut joined = self.nodes[index].joined.iter();
         let found = joined.find(|(worker, _)| self.worker_id(**worker) == *to);

@@ -331,7 +331,7 @@ impl World {
                     let shard = self.doors.shard_of(ticket, self.size.shards);
                     self.speaks(index, shard);
                 }
-                self.answer(index, ticket, answer);
+                self.answer(index, ticket, &answer);
             }
             Output::Order { worker, order } => {
                 let shard = run_of(&order).map(RunId::shard);
@@ -339,7 +339,7 @@ impl World {
                 self.speaks(index, shard);
                 let verdict = self.witness.ordered(&order, is_outdated);
                 self.witnessed(verdict);
-                self.send_order(index, &worker, order);
+                self.send_order(index, &worker, &order);
             }
             Output::Fail { why } => self.witnessed(Err(format!("the driver gave up: {why}"))),
             call => self.call(index, call),
