@@ -414,7 +414,13 @@ impl Shard {
             if record.run.status().is_terminal() {
                 return Err(ended(&record.run));
             }
-            self.take_waiting(record, cx);
+            if record.run.wake_at().is_some() {
+                self.take_waiting(record, cx);
+            } else {
+                // Under way, and not by us: a later leader's, and we do not know yet that there is one. What is decided
+                // here will not be written, and so not be said.
+                self.take_up(record, cx);
+            }
         }
         let live = self
             .runs

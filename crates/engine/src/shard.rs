@@ -319,7 +319,7 @@ impl Shard {
     }
 
     /// A live run as the store has it, put back where it was.
-    fn take_up(&mut self, record: RunRecord, cx: &mut Context<'_>) {
+    pub(crate) fn take_up(&mut self, record: RunRecord, cx: &mut Context<'_>) {
         let RunRecord { run, definition, job, .. } = record;
         if let Some(job) = job
             && !self.jobs.contains_key(&job.id)

@@ -53,11 +53,19 @@ impl Driver {
                     let epoch =
                         epochs.iter().find(|(shard, _)| *shard == claim.shard).map(|(_, epoch)| *epoch);
                     let Some(slot) = self.slot(claim.shard) else { continue };
+                    let is_awaited = matches!(slot.standing, Standing::Acquiring);
                     let Some(epoch) = epoch else {
-                        // Somebody was faster.
-                        self.step_down(claim.shard, now);
+                        // Somebody was faster, or we were ourselves, by a later claim.
+                        if is_awaited {
+                            self.step_down(claim.shard, now);
+                        }
                         continue;
                     };
+                    if slot.is_leading() {
+                        // Two claims of ours were under way: what is led under the first is outdated by the second.
+                        self.throw_away(claim.shard, Standing::Acquiring, &slot::not_led());
+                    }
+                    let Some(slot) = self.slot(claim.shard) else { continue };
                     (slot.standing, slot.epoch) = (Standing::Loading, Some(epoch));
                     self.outputs.push(Output::Load { shard: claim.shard, epoch });
                 }
@@ -66,7 +74,8 @@ impl Driver {
             Err(error) => {
                 let full = matches!(error, Error::Full(_));
                 for claim in claims {
-                    if let Some(slot) = self.slot(claim.shard) {
+                    let slot = self.slot(claim.shard);
+                    if let Some(slot) = slot.filter(|slot| matches!(slot.standing, Standing::Acquiring)) {
                         slot.standing = Standing::Resting { until, next: Next::Acquire, full };
                     }
                 }
@@ -75,15 +84,20 @@ impl Driver {
     }
 
     pub(super) fn loaded(&mut self, shard: ShardId, result: Result<Loaded, Error>) {
+        let Some(slot) = self.slot(shard) else { return };
+        let is_awaited = matches!(slot.standing, Standing::Loading);
         match result {
-            Ok(loaded) => self.lead(shard, loaded),
+            // What was read for an epoch that we have lost since is for nobody.
+            Ok(loaded) if is_awaited && slot.epoch == Some(loaded.epoch) => self.lead(shard, loaded),
+            Ok(_) => {}
+            Err(Error::Fenced { .. }) if !is_awaited => {}
             Err(Error::Unusable(why)) => self.outputs.push(Output::Fail { why }),
             Err(Error::Fenced { .. }) if self.membership.is_some() => {
                 self.step_down(shard, self.elapsed + self.settings.shard_lease);
             }
             Err(_) => {
                 let until = self.elapsed + REST;
-                if let Some(slot) = self.slot(shard) {
+                if let Some(slot) = self.slot(shard).filter(|_| is_awaited) {
                     slot.standing = Standing::Resting { until, next: Next::Acquire, full: false };
                 }
             }
