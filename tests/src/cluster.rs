@@ -144,11 +144,17 @@ impl Cluster {
         Cluster { workers: Vec::new(), nodes, doors, folder: scene.path("") }
     }
 
+    /// How many shards each node says that it leads.
+    fn shards_led(&self) -> Vec<usize> {
+        let led = |node| shards_led(self.api(node), |told| told["name"] == node_name(node));
+        (0..NODES).map(led).collect()
+    }
+
     /// Waits until every shard is led and every node leads some.
     #[track_caller]
     pub fn wait_until_spread(&self) {
         wait::until_so("every node leads its share", SOON, || {
-            let led: Vec<usize> = self.nodes.iter().map(|node| shards_of(node.api())).collect();
+            let led = self.shards_led();
             led.iter().sum::<usize>() == usize::from(SHARDS) && !led.contains(&0)
         });
     }
@@ -238,10 +244,9 @@ impl Cluster {
     /// Waits until nobody takes or gives a shard any more. Newcomers count after a while, and move some.
     #[track_caller]
     pub fn wait_until_settled(&self) {
-        let led = || self.nodes.iter().map(|node| shards_of(node.api())).collect::<Vec<_>>();
-        let (mut seen, mut since) = (led(), wait::now());
+        let (mut seen, mut since) = (self.shards_led(), wait::now());
         wait::until_so("every shard stays where it is", SOON, || {
-            let now = led();
+            let now = self.shards_led();
             if now != seen || now.iter().sum::<usize>() != usize::from(SHARDS) {
                 (seen, since) = (now, wait::now());
             }
@@ -274,10 +279,14 @@ pub fn node_name(number: usize) -> String {
 /// How many shards the node at an address says that it leads; none when it says nothing.
 pub fn shards_of(api: &Api) -> usize {
     let port = api.address().rsplit(':').next().map(|port| format!(":{port}")).unwrap_or_default();
+    shards_led(api, |node| node["address"].as_str().is_some_and(|address| address.ends_with(&port)))
+}
+
+/// How many shards one of the nodes leads, as this one says.
+fn shards_led(api: &Api, is_it: impl Fn(&Value) -> bool) -> usize {
     let led = || {
         let nodes = api.get("/api/v1/nodes").filter(Answer::is_ok)?.json();
-        let is_it = |node: &&Value| node["address"].as_str().is_some_and(|address| address.ends_with(&port));
-        nodes["items"].as_array()?.iter().find(is_it)?["shards"].as_u64()
+        nodes["items"].as_array()?.iter().find(|node| is_it(node))?["shards"].as_u64()
     };
     usize::try_from(led().unwrap_or(0)).unwrap_or(0)
 }

@@ -12,6 +12,7 @@ mod wanted;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use punctual_core::change::RunRecord;
 use punctual_core::command::{Answer, Command, RunJob};
@@ -21,6 +22,7 @@ use punctual_core::run::Run;
 use punctual_core::time::Clock;
 use punctual_node::Failure;
 use punctual_server::Nearby;
+use punctual_store::Store;
 use punctual_worker::session::Ended;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -29,6 +31,10 @@ use crate::clock::Watcher;
 
 pub use builder::Builder;
 pub use wanted::{Job, Submit};
+
+/// How long what is still being read may hold a store open, and how often that is looked at.
+const CLOSING_MAX: Duration = Duration::from_secs(5);
+const CLOSING_LOOK: Duration = Duration::from_millis(5);
 
 /// What went wrong with a node, by what can be done about it.
 #[derive(Debug, thiserror::Error)]
@@ -161,6 +167,9 @@ impl Node {
         node.shut_down().await;
         while tasks.join_next().await.is_some() {}
         drop(scratch);
+        let store = Arc::clone(handle.store());
+        drop(handle);
+        close(store).await;
     }
 
     async fn ask(&self, command: Command) -> Result<RunId, NodeError> {
@@ -169,6 +178,18 @@ impl Node {
             Answer::Existing(run) => Ok(run),
             other => Err(NodeError::Unavailable(format!("an answer to something else: {other:?}"))),
         }
+    }
+}
+
+/// Closes a store when the last read that nobody waits for any more has returned: whoever comes next finds it free.
+async fn close(store: Arc<dyn Store>) {
+    let until = tokio::time::Instant::now() + CLOSING_MAX;
+    while Arc::strong_count(&store) > 1 && tokio::time::Instant::now() < until {
+        tokio::time::sleep(CLOSING_LOOK).await;
+    }
+    // It may wait for its threads and for the disk.
+    if tokio::task::spawn_blocking(move || drop(store)).await.is_err() {
+        tracing::warn!("the store was not closed in peace");
     }
 }
 

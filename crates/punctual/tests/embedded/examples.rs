@@ -6,17 +6,21 @@ use std::process::{Command, Stdio};
 
 use crate::scene::shared_store;
 
-/// Builds an example, if that was not done already, and says where it is.
+/// Where an example is; built, if that was not done together with this test, as `make test` and `cargo test` do.
 fn example(name: &str) -> PathBuf {
+    // target/debug/deps/embedded-0123456789abcdef
+    let test = std::env::current_exe().unwrap();
+    let program = test.parent().and_then(Path::parent).unwrap().join("examples").join(name);
+    if program.exists() {
+        return program;
+    }
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)
         .args(["build", "--quiet", "--package", "punctual", "--example", name])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .status();
     assert!(built.unwrap().success(), "the example `{name}` does not build");
-    // target/debug/deps/embedded-0123456789abcdef
-    let test = std::env::current_exe().unwrap();
-    test.parent().and_then(Path::parent).unwrap().join("examples").join(name)
+    program
 }
 
 #[test]
