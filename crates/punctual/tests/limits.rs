@@ -87,6 +87,7 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
         ("requests at once on an HTTP/2 connection", count(http::STREAMS_MAX), "the client waits"),
         ("headers over HTTP/2, together", bytes(http::HEADERS_BYTES_H2_MAX), "431"),
         ("slots of a worker", count(limits::WORKER_SLOTS_MAX), "its stream is ended"),
+        ("functions of a worker", count(limits::FUNCTIONS_MAX), "its stream is ended"),
         ("labels of a worker", count(limits::LABELS_MAX), "its stream is ended"),
         ("name or value of a label", bytes(limits::LABEL_BYTES_MAX), "its stream is ended"),
         ("message of a worker", bytes(grpc::MESSAGE_BYTES_MAX), "its stream is ended"),

@@ -153,8 +153,7 @@ fn what_a_worker_said_and_nobody_heard_makes_no_second_execution_and_is_caught_u
     // It ends, and the outcome does not arrive.
     let finished = submit("finished");
     wait::until_so("the program is under way", SOON, || lines(&starts) == 2);
-    let whose = holder(&cluster, &finished);
-    ways.iter().for_each(|way| way.hold(&[Way::There], whose));
+    ways.iter().for_each(|way| way.hold(&[Way::There], Whose::Everyones));
     let_go("finished");
     wait::until_so("the program is over", SOON, || lines(&ends) == 2);
     wait::pass(Duration::from_millis(300));
