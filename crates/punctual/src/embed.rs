@@ -168,7 +168,7 @@ impl Node {
         while tasks.join_next().await.is_some() {}
         drop(scratch);
         let store = Arc::clone(handle.store());
-        drop(handle);
+        drop((handle, near));
         close(store).await;
     }
 
