@@ -63,8 +63,15 @@ fn cut_off(cluster: &Cluster, ways: &[Proxy], scene: &Scene, cut: &[Way]) {
     let file = scene.path(&format!("alive-{cut:?}"));
     // The first attempt writes for ever and does not want to stop; the second one ends.
     let alive = format!("trap '' TERM; while :; do echo x >> '{}'; sleep 0.05; done", file.display());
-    let run = submit(cluster, &format!("test $PUNCTUAL_ATTEMPT = 1 || exit 0; {alive}"));
-    wait::until_so("the program is under way", SOON, || lines(&file) > 0);
+    let program = format!("test $PUNCTUAL_ATTEMPT = 1 || exit 0; {alive}");
+    // A run that was given to a worker in the moment it was lost begins with its second attempt: then another one.
+    let run = wait::until("a program is under way", 2 * SOON, || {
+        let run = submit(cluster, &program);
+        wait::until_so("it is under way, or over", SOON, || {
+            lines(&file) > 0 || has_ended(&cluster.api(0).run(&run))
+        });
+        (lines(&file) > 0).then_some(run)
+    });
     let holder = holder(cluster, &run);
     let since = wait::now();
     ways.iter().for_each(|way| way.hold(cut, holder));
