@@ -66,11 +66,11 @@ async fn a_database_of_a_newer_version_or_with_another_past_is_refused() {
     let server = Server::shared();
     let address = server.database();
     let database = open(&address, options()).await.database.clone();
-    server.sql(&database, "INSERT INTO punctual_schema VALUES (2, 'something new')");
+    server.sql(&database, "INSERT INTO punctual_schema VALUES (999, 'something new')");
     assert!(refusal(&address, options()).await.contains("newer version"));
     server.sql(
         &database,
-        "DELETE FROM punctual_schema WHERE version = 2; UPDATE punctual_schema SET checksum = 'x'",
+        "DELETE FROM punctual_schema WHERE version = 999; UPDATE punctual_schema SET checksum = 'x'",
     );
     assert!(refusal(&address, options()).await.contains("not the one this version"));
 }
