@@ -13,12 +13,7 @@ const LEASE: &str = "2s";
 
 /// A node that runs nothing itself, and three workers with one slot each.
 fn center(scene: &Scene) -> (Node, Vec<Worker>) {
-    let mut node = scene
-        .node()
-        .with_env("PUNCTUAL_SLOTS", "0")
-        .with_env("PUNCTUAL_ATTEMPT_LEASE", LEASE)
-        .with_env("PUNCTUAL_DURABILITY", "relaxed");
-    node.start();
+    let node = scene.start_center(LEASE);
     let workers = ["a", "b", "c"].map(|name| {
         let words = ["--slots", "1", "--label", "role=web"];
         let mut worker = Worker::spawn(&scene.path(name), name, node.api().address(), &words);

@@ -11,17 +11,6 @@ use serde_json::{Value, json};
 
 const LEASE: &str = "2s";
 
-/// A node that runs nothing itself.
-fn center(scene: &Scene) -> Node {
-    let mut node = scene
-        .node()
-        .with_env("PUNCTUAL_SLOTS", "0")
-        .with_env("PUNCTUAL_ATTEMPT_LEASE", LEASE)
-        .with_env("PUNCTUAL_DURABILITY", "relaxed");
-    node.start();
-    node
-}
-
 #[track_caller]
 fn worker(scene: &Scene, node: &Node, name: &str, words: &[&str]) -> Worker {
     let mut worker = Worker::spawn(&scene.path(name), name, node.api().address(), words);
@@ -61,7 +50,7 @@ fn name_of(run: &Value) -> String {
 #[test]
 fn two_workers_share_the_runs_of_a_node_that_runs_none_itself() {
     let scene = Scene::new();
-    let node = center(&scene);
+    let node = scene.start_center(LEASE);
     let (_a, _b) =
         (worker(&scene, &node, "a", &["--slots", "2"]), worker(&scene, &node, "b", &["--slots", "2"]));
     let runs: Vec<String> = (0..12).map(|_| submit(node.api(), "sleep 0.2; echo hi")).collect();
@@ -74,7 +63,7 @@ fn two_workers_share_the_runs_of_a_node_that_runs_none_itself() {
 #[test]
 fn the_run_of_a_killed_worker_is_tried_again_elsewhere_after_its_lease() {
     let scene = Scene::new();
-    let node = center(&scene);
+    let node = scene.start_center(LEASE);
     let mut a = worker(&scene, &node, "a", &[]);
     let run = submit(node.api(), "test $PUNCTUAL_ATTEMPT = 2 || sleep 1000");
     assert_eq!(name_of(&running(node.api(), &run)), "a");
@@ -91,7 +80,7 @@ fn the_run_of_a_killed_worker_is_tried_again_elsewhere_after_its_lease() {
 #[test]
 fn what_a_stopped_worker_says_after_its_lease_is_refused() {
     let scene = Scene::new();
-    let node = center(&scene);
+    let node = scene.start_center(LEASE);
     let mut a = worker(&scene, &node, "a", &[]);
     let run = submit(node.api(), "test $PUNCTUAL_ATTEMPT = 2 || sleep 3; echo $PUNCTUAL_ATTEMPT");
     assert_eq!(name_of(&running(node.api(), &run)), "a");
@@ -114,7 +103,7 @@ fn what_a_stopped_worker_says_after_its_lease_is_refused() {
 #[test]
 fn a_worker_takes_only_what_it_allows_and_ends_cleanly() {
     let scene = Scene::new();
-    let node = center(&scene);
+    let node = scene.start_center(LEASE);
     let mut a = worker(&scene, &node, "a", &["--allow", "noop,http", "--label", "disk=ssd"]);
     let shell = submit(node.api(), "echo hi");
     let answer = node.api().post(RUNS, &json!({ "task": { "noop": {} } })).expect("the node answers");
@@ -129,7 +118,7 @@ fn a_worker_takes_only_what_it_allows_and_ends_cleanly() {
 #[test]
 fn a_worker_says_clearly_why_it_cannot_work() {
     let scene = Scene::new();
-    let node = center(&scene);
+    let node = scene.start_center(LEASE);
     let _a = worker(&scene, &node, "a", &[]);
     // The folder of another worker.
     let mut double = Worker::spawn(&scene.path("a"), "b", node.api().address(), &[]);

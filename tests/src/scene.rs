@@ -51,6 +51,17 @@ impl Scene {
         Node::new(self.data(), self.log())
     }
 
+    /// A node that runs nothing itself and is ready; a worker that says nothing for so long is lost.
+    pub fn start_center(&self, attempt_lease: &str) -> Node {
+        let mut node = self
+            .node()
+            .with_env("PUNCTUAL_SLOTS", "0")
+            .with_env("PUNCTUAL_ATTEMPT_LEASE", attempt_lease)
+            .with_env("PUNCTUAL_DURABILITY", "relaxed");
+        node.start();
+        node
+    }
+
     /// A node that is ready.
     pub fn start(&self) -> Node {
         let mut node = self.node();

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual_core::command::{Command, Expect, PutJob};
+use punctual_core::command::{Command, Expect};
 use punctual_core::job::{Definition, Misfire, MisfirePolicy, Overlap};
-use punctual_core::name::Namespace;
 use punctual_core::schedule::{Schedule, When};
 use punctual_core::task::Task;
 
@@ -70,10 +69,5 @@ fn put(index: usize) -> Command {
         },
         ..Definition::of(Task::Noop)
     };
-    Command::PutJob(PutJob {
-        namespace: Namespace::default(),
-        name: workload::name(index),
-        definition: Arc::new(definition),
-        expect: Expect::Absent,
-    })
+    workload::put(workload::name(index), Arc::new(definition), Expect::Absent)
 }

@@ -7,9 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_core::Timestamp;
-use punctual_core::command::{Command, Expect, PutJob};
+use punctual_core::command::{Command, Expect};
 use punctual_core::job::{Definition, Misfire, MisfirePolicy, Overlap};
-use punctual_core::name::Namespace;
 use punctual_core::schedule::{Schedule, When};
 use punctual_core::task::Task;
 use punctual_store::{JobFilter, Store};
@@ -75,12 +74,7 @@ fn put(index: usize) -> Command {
         misfire: Misfire { policy, window: Duration::from_secs(24 * 3600), grace: Duration::ZERO },
         ..Definition::of(Task::Noop)
     };
-    Command::PutJob(PutJob {
-        namespace: Namespace::default(),
-        name: workload::name(index),
-        definition: Arc::new(definition),
-        expect: Expect::Absent,
-    })
+    workload::put(workload::name(index), Arc::new(definition), Expect::Absent)
 }
 
 fn wait(world: &mut World, until: impl Fn(&World) -> bool) -> Result<Duration, String> {

@@ -40,6 +40,10 @@ pub(crate) struct Known<'a> {
     pub(crate) now: Timestamp,
 }
 
+pub(crate) fn put(name: Name, definition: Arc<Definition>, expect: Expect) -> Command {
+    Command::PutJob(PutJob { namespace: Namespace::default(), name, definition, expect })
+}
+
 pub(crate) fn name(index: usize) -> Name {
     format!("job-{index}").parse().expect("the name of a job is a name")
 }
@@ -104,7 +108,7 @@ impl People {
             3 => Expect::Revision(u32::try_from(1 + dice.below(3)).unwrap_or(1)),
             _ => Expect::Anything,
         };
-        Command::PutJob(PutJob { namespace: Namespace::default(), name, definition, expect })
+        put(name, definition, expect)
     }
 
     /// The calendar has changed, and one job hears of it; others follow an older version until they do.

@@ -10,6 +10,7 @@
 //!      ◀─Vec<Report>──                       └──▶ guardian ──▶ command
 //! ```
 
+mod causes;
 mod order;
 mod worker;
 mod attempts;

@@ -16,6 +16,7 @@ use tokio::time::timeout;
 use super::output::cut_end;
 use super::{Attempt, Ending, Host, fail, message_of, stop_asked};
 use crate::attempts::Stop;
+use crate::causes::in_full;
 use crate::function::{self, Context, Output};
 use crate::log::Transcript;
 
@@ -82,15 +83,4 @@ fn judge(ended: std::thread::Result<Result<Output, function::Error>>) -> Result<
         Ok(Err(error)) => Err(in_full(&*error)),
         Err(panic) => Err(format!("the function panicked: {}", message_of(&*panic))),
     }
-}
-
-/// An error with its causes: the outermost one often says only that it failed.
-fn in_full(error: &(dyn std::error::Error + Send + Sync + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

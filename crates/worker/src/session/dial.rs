@@ -11,6 +11,7 @@ use tonic::{Code, Request, Status, Streaming};
 
 use super::outbox::{Outbox, Outgoing};
 use super::{Refused, Saying, Settings};
+use crate::causes::in_full;
 
 /// How long a node may take to be there.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
@@ -127,15 +128,4 @@ fn unreachable(url: &str, why: &str) -> Trouble {
 
 fn refused(url: &str, why: &str) -> Trouble {
     Trouble::Refused(Refused(format!("{url} refuses this worker: {why}")))
-}
-
-/// An error with its causes: the outermost one says only that it failed.
-fn in_full(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }
