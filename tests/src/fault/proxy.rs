@@ -115,17 +115,8 @@ struct Rules {
 }
 
 impl Rules {
-    fn holds(&self, way: Way, owner: Option<u32>) -> bool {
-        self.held.iter().any(|(held, whose)| *held == way && whose.is(owner))
-    }
-}
-
-impl Whose {
-    fn is(self, owner: Option<u32>) -> bool {
-        match self {
-            Whose::Everyones => true,
-            Whose::Process(pid) => owner == Some(pid),
-        }
+    fn holds(&self, way: Way, client: &owner::End) -> bool {
+        self.held.iter().any(|(held, whose)| *held == way && client.is(*whose))
     }
 }
 

@@ -38,7 +38,7 @@ pub(super) async fn listen(listener: TcpListener, shared: Arc<Shared>) {
         tokio::select! {
             accepted = listener.accept() => if let Ok((client, from)) = accepted {
                 shared.tally.connections.fetch_add(1, Ordering::Relaxed);
-                let wire = Wire::new(&shared, owner::of(from));
+                let wire = Wire::new(&shared, owner::End::new(from));
                 connections.spawn(wire.live(client));
             },
             () = refuses(&mut rules, true) => {
@@ -71,7 +71,7 @@ fn carried(listener: TcpListener) -> tokio::net::TcpListener {
 struct Wire {
     shared: Arc<Shared>,
     rules: watch::Receiver<Rules>,
-    owner: Option<u32>,
+    client: owner::End,
     /// How many resets there were before it.
     resets: usize,
     /// The answer to the COMMIT that was passed on is to be lost.
@@ -79,10 +79,10 @@ struct Wire {
 }
 
 impl Wire {
-    fn new(shared: &Arc<Shared>, owner: Option<u32>) -> Wire {
+    fn new(shared: &Arc<Shared>, client: owner::End) -> Wire {
         let rules = shared.rules.subscribe();
         let resets = rules.borrow().resets.len();
-        Wire { shared: Arc::clone(shared), rules, owner, resets, loses_answer: AtomicBool::new(false) }
+        Wire { shared: Arc::clone(shared), rules, client, resets, loses_answer: AtomicBool::new(false) }
     }
 
     async fn live(self, mut client: TcpStream) {
@@ -103,7 +103,8 @@ impl Wire {
 
     async fn is_reset(&self) {
         let mut rules = self.rules.clone();
-        let resets = |rules: &Rules| rules.resets.iter().skip(self.resets).any(|whose| whose.is(self.owner));
+        let resets =
+            |rules: &Rules| rules.resets.iter().skip(self.resets).any(|whose| self.client.is(*whose));
         if rules.wait_for(resets).await.is_err() {
             std::future::pending::<()>().await;
         }
@@ -209,7 +210,7 @@ impl Wire {
 
     /// Waits until nothing is held this way.
     async fn pass(&self, way: Way) {
-        let free = |rules: &Rules| !rules.holds(way, self.owner);
+        let free = |rules: &Rules| !rules.holds(way, &self.client);
         let _ = self.rules.clone().wait_for(free).await;
     }
 

@@ -1,17 +1,43 @@
 //! Whose a connection is: the process at its other end, as the system knows it.
+//!
+//! Nobody asks until somebody's connections are to be broken, so a way that carries everyone's costs nothing.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
+use std::sync::{Mutex, PoisonError};
 
-/// The process on this machine that made a connection from here; none: it has gone.
-pub(super) fn of(client: SocketAddr) -> Option<u32> {
-    let socket = format!("socket:[{}]", inode(client)?);
-    let processes = fs::read_dir("/proc").ok()?.flatten();
-    let mut pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    pids.find(|pid| {
-        let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-        open.filter_map(|entry| fs::read_link(entry.path()).ok()).any(|link| *link.as_os_str() == *socket)
-    })
+use super::Whose;
+
+/// How often the table is read in vain: one that changes while it is read may leave rows out.
+const READS: u32 = 5;
+
+/// The client's end of a connection.
+#[derive(Debug)]
+pub(super) struct End {
+    client: SocketAddr,
+    /// What is known of processes that were asked about.
+    known: Mutex<BTreeMap<u32, bool>>,
+}
+
+impl End {
+    pub(super) fn new(client: SocketAddr) -> End {
+        End { client, known: Mutex::default() }
+    }
+
+    pub(super) fn is(&self, whose: Whose) -> bool {
+        let Whose::Process(pid) = whose else { return true };
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        *known.entry(pid).or_insert_with(|| (0..READS).any(|_| has(pid, self.client)))
+    }
+}
+
+/// Whether this process has the socket that has this address.
+fn has(pid: u32, client: SocketAddr) -> bool {
+    let Some(inode) = inode(client) else { return false };
+    let socket = format!("socket:[{inode}]");
+    let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    open.filter_map(|entry| fs::read_link(entry.path()).ok()).any(|link| *link.as_os_str() == *socket)
 }
 
 /// The number of its socket, by the table of the system: `sl local remote state … inode`.
