@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_core::Timestamp;
-use punctual_core::attempt::{Order, Report};
+use punctual_core::attempt::{Assignment, Order, Report};
 use punctual_failpoint::{Point, hit};
 use punctual_wire::grpc::{self, OrderReader, v1};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -318,6 +318,10 @@ impl Hub {
                 }
             };
             match &order {
+                Order::Assign(assignment) if !self.peers.hears_within(link, assignment.lease, now) => {
+                    self.let_lie(link, assignment);
+                    continue;
+                }
                 Order::Assign(assignment) => {
                     let is_new = self.book.assigned(assignment, link, now);
                     if is_new && !assignment.again {
@@ -340,6 +344,16 @@ impl Hub {
         }
         // A worker that is about to end takes no more: what it does not name is lost, and given elsewhere.
         let _ = self.worker.send(batch).await;
+    }
+
+    /// It lay somewhere while we stood still, or while the line was dead: its node has given it up, and it may be under way
+    /// elsewhere. What we do not name is lost, and given elsewhere; its credit was used all the same.
+    fn let_lie(&mut self, link: LinkId, assignment: &Assignment) {
+        let Assignment { run, token, again, .. } = assignment;
+        warn!(%run, %token, "an assignment came after its lease: it is not begun");
+        if !again && self.book.owner((*run, *token)).is_none() {
+            self.lender.used(&link);
+        }
     }
 
     fn gone(&mut self, link: LinkId, trouble: Trouble) {
@@ -509,3 +523,6 @@ impl Hub {
         while self.links.join_next().await.is_some() {}
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -156,6 +156,11 @@ impl Peers {
         admitted.filter(|(_, peer)| is_mute(peer)).map(|(link, _)| *link).collect()
     }
 
+    /// Whether a node is known to have heard us so short a time ago: if not, it may have given up whatever it assigned.
+    pub(crate) fn hears_within(&self, link: LinkId, lease: Duration, now: Instant) -> bool {
+        self.peers.get(&link).and_then(|peer| peer.heard).is_some_and(|heard| now < heard + lease)
+    }
+
     /// A node names the others. Gives the URLs that are new.
     pub(crate) fn named(&mut self, link: LinkId, addresses: Vec<String>) -> Vec<String> {
         let Some(peer) = self.peers.get_mut(&link) else { return Vec::new() };
