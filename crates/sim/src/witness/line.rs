@@ -1,16 +1,24 @@
 //! Priority: when a slot frees, whoever is first in the line goes.
 //!
-//! Judged within a shard, where the order is exact: the line of another one may be on its way into memory.
+//! Judged within a shard, where the order is exact: the line of another one may be on its way into memory. Among several
+//! workers a run that belongs to one of them stands in a line of its own, and whoever goes past it takes nothing from it.
 
 use punctual_core::Timestamp;
 use punctual_core::change::{Batch, Change, Row};
+use punctual_core::job::{Route, Strategy};
 use punctual_core::run::{Entry, Run, State, What};
 
 use super::jobs::Jobs;
 use super::runs::Runs;
 use super::{Seen, Verdict};
 
-pub(super) fn check(batch: &Batch, runs: &Runs, jobs: &Jobs, seen: &mut Seen) -> Verdict {
+pub(super) fn check(
+    batch: &Batch,
+    runs: &Runs,
+    jobs: &Jobs,
+    has_one_worker: bool,
+    seen: &mut Seen,
+) -> Verdict {
     for (_, change) in batch.changes.iter() {
         let (Change::Insert(Row::Run(run)) | Change::Update(Row::Run(run))) = change else { continue };
         let Some((since, assigned)) = chosen(run) else { continue };
@@ -18,8 +26,11 @@ pub(super) fn check(batch: &Batch, runs: &Runs, jobs: &Jobs, seen: &mut Seen) ->
         for other in runs.live_of(batch.shard) {
             let State::Ready { since: waits_since } = other.state else { continue };
             // A broadcast that found no worker waits for all of them, and not for a slot.
-            let splits = jobs.definition_of(other).is_some_and(|definition| definition.route.splits());
-            if waits_since >= assigned || (splits && other.parent().is_none()) {
+            let route = jobs.definition_of(other).map(|definition| &definition.route);
+            let splits = route.is_some_and(Route::splits) && other.parent().is_none();
+            let is_sticky = route.is_none_or(|route| route.strategy == Strategy::Sticky);
+            let belongs = !has_one_worker && (is_sticky || other.pinned_to().is_some());
+            if waits_since >= assigned || splits || belongs {
                 continue;
             }
             alone = false;
@@ -38,7 +49,8 @@ pub(super) fn check(batch: &Batch, runs: &Runs, jobs: &Jobs, seen: &mut Seen) ->
 
 /// Since when a run was ready, and when it was chosen, if that is the last thing that happened to it.
 fn chosen(run: &Run) -> Option<(Timestamp, Timestamp)> {
-    let [.., due, last] = &run.entries[..] else { return None };
-    let Entry { what: What::Assigned, at, .. } = last else { return None };
-    Some((due.at, *at))
+    let (Entry { what: What::Assigned, at, .. }, before) = run.entries.split_last()? else { return None };
+    // That the worker it names first was full is noted in the moment of the choice.
+    let ready = before.iter().rev().find(|entry| entry.what != What::PassedOver)?;
+    Some((ready.at, *at))
 }

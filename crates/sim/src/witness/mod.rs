@@ -41,13 +41,13 @@ pub(crate) struct Witness {
     pub(crate) leaders: Leaders,
     pub(crate) late: Late,
     pub(crate) seen: Seen,
-    /// One node with one worker that never goes: then the line is exact.
-    is_alone: bool,
+    /// Then every run belongs to it.
+    has_one_worker: bool,
 }
 
 impl Witness {
-    pub(crate) fn of(is_alone: bool) -> Self {
-        Witness { is_alone, ..Witness::default() }
+    pub(crate) fn of(workers: usize) -> Self {
+        Witness { has_one_worker: workers == 1, ..Witness::default() }
     }
 
     /// A batch has landed in the store.
@@ -61,7 +61,7 @@ impl Witness {
         self.letters.landed(batch, &self.jobs, &self.asks, seen)?;
         self.asks.landed(batch, &born)?;
         self.late.landed(&born, &self.jobs, now, seen)?;
-        if self.is_alone { line::check(batch, &self.runs, &self.jobs, seen) } else { Ok(()) }
+        line::check(batch, &self.runs, &self.jobs, self.has_one_worker, seen)
     }
 
     /// All batches of a transaction have landed.

@@ -151,7 +151,7 @@ impl World {
             doors: Doors::default(),
             peers_cut: BTreeMap::new(),
             usurped: BTreeSet::new(),
-            witness: Witness::of(weather.nodes.is_none()),
+            witness: Witness::of(weather.workers),
             broken: None,
             trace,
         }
