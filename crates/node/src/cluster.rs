@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use crate::driver::View;
-use crate::peers::Peers;
+use crate::peers::{self, Peers};
 use crate::store_clock::StoreClock;
 
 /// How many tenths of a lease whoever keeps the sessions may take to answer. What we lead is ours for a lease from when we
@@ -65,6 +65,32 @@ impl Cluster {
         Ok(leases)
     }
 
+    /// Tells the node that shards were left to. If it does not hear us it may have gone meanwhile, and its successor does
+    /// not know yet that it is the next: then everyone is told, and we had better look ourselves (false).
+    pub(crate) async fn wake_heir(&self, heir: &Session, members: &[Session]) -> bool {
+        let is_awake = self.peers.wake(&peers::address_of(heir)).await;
+        if !is_awake {
+            self.wake_all(members.iter().filter(|member| member.id != heir.id)).await;
+        }
+        is_awake
+    }
+
+    /// Ends our session, and has everyone see it: what somebody was about to leave to us goes to another.
+    pub(crate) async fn leave(&self, members: &[Session]) -> Result<(), Error> {
+        self.sessions.leave(self.session.id).await?;
+        self.wake_all(members.iter()).await;
+        Ok(())
+    }
+
+    async fn wake_all(&self, members: impl Iterator<Item = &Session>) {
+        let mut wakes = JoinSet::new();
+        for member in members.filter(|member| member.id != self.session.id) {
+            let (peers, address) = (Arc::clone(&self.peers), peers::address_of(member));
+            wakes.spawn(async move { peers.wake(&address).await });
+        }
+        wakes.join_all().await;
+    }
+
     /// Knocks at the doors of those who lead something.
     async fn knock(&self, members: &[Member], leases: &Leases) -> Vec<SessionId> {
         let mut knocks = JoinSet::new();
@@ -79,5 +105,95 @@ impl Cluster {
             });
         }
         knocks.join_all().await.into_iter().flatten().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+    use parking_lot::Mutex;
+    use punctual_core::command::{Answer, Command};
+    use punctual_store::memory::Memory;
+
+    use super::*;
+    use crate::handle::Failure;
+
+    const TTL: Duration = Duration::from_secs(3);
+
+    /// Peers of which some cannot be reached.
+    #[derive(Debug, Default)]
+    struct Bells {
+        broken: Vec<&'static str>,
+        rung: Mutex<Vec<String>>,
+    }
+
+    #[async_trait]
+    impl Peers for Bells {
+        async fn ask(&self, _: &str, _: &Command, _: Duration) -> Result<Answer, Failure> {
+            Err(Failure::NotLed("nobody asks here".to_owned()))
+        }
+
+        async fn wake(&self, address: &str) -> bool {
+            self.rung.lock().push(address.to_owned());
+            !self.broken.contains(&address)
+        }
+    }
+
+    fn session(id: i64) -> Session {
+        Session {
+            id: SessionId(id),
+            node: Arc::from(format!("n{id}")),
+            address: Some(Arc::from(format!("n{id}:1"))),
+            weight: 100,
+            embedded: false,
+            load: 0,
+        }
+    }
+
+    /// The first of three nodes, the bells of the others, and everyone there is.
+    async fn cluster(broken: Vec<&'static str>) -> (Cluster, Arc<Bells>, Vec<Session>) {
+        let sessions = Arc::new(Memory::new(1));
+        let members: Vec<Session> = (1..=3).map(session).collect();
+        for member in &members {
+            sessions.renew(member, TTL).await.unwrap();
+        }
+        let bells = Arc::new(Bells { broken, ..Bells::default() });
+        let cluster = Cluster {
+            session: session(1),
+            sessions,
+            peers: Arc::clone(&bells) as Arc<dyn Peers>,
+            clock: Arc::default(),
+            patience: TTL,
+        };
+        (cluster, bells, members)
+    }
+
+    fn rung(bells: &Bells) -> Vec<String> {
+        let mut rung = std::mem::take(&mut *bells.rung.lock());
+        rung.sort();
+        rung
+    }
+
+    #[tokio::test]
+    async fn only_the_heir_is_woken_as_long_as_it_hears_us() {
+        let (cluster, bells, members) = cluster(vec![]).await;
+        assert!(cluster.wake_heir(&members[1], &members).await);
+        assert_eq!(rung(&bells), ["n2:1"]);
+    }
+
+    #[tokio::test]
+    async fn what_was_left_to_one_that_is_gone_is_told_to_everyone() {
+        let (cluster, bells, members) = cluster(vec!["n2:1"]).await;
+        assert!(!cluster.wake_heir(&members[1], &members).await, "we had better look, too");
+        assert_eq!(rung(&bells), ["n2:1", "n3:1"]);
+    }
+
+    #[tokio::test]
+    async fn a_node_that_leaves_has_everyone_look_and_is_seen_no_more() {
+        let (cluster, bells, members) = cluster(vec!["n2:1"]).await;
+        cluster.leave(&members).await.unwrap();
+        assert_eq!(rung(&bells), ["n2:1", "n3:1"]);
+        let left = cluster.sessions.renew(&members[2], TTL).await.unwrap();
+        assert_eq!(left.iter().map(|member| member.session.id.0).collect::<Vec<_>>(), [2, 3]);
     }
 }

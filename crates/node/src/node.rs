@@ -13,13 +13,13 @@ use std::time::Duration;
 use punctual_core::Timestamp;
 use punctual_core::attempt::{Order, Report};
 use punctual_core::change::Batch;
-use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
+use punctual_core::ids::{RunId, SessionId, ShardId, Token, WorkerId};
 use punctual_core::limits::COMMIT_BATCH_MAX;
 use punctual_core::time::{Clock, Moment};
 use punctual_core::worker::Announcement;
 use punctual_engine::Ticket;
 use punctual_failpoint::{Point, hit};
-use punctual_store::{Error, Store};
+use punctual_store::{Error, Session, Store};
 use rustc_hash::FxHashMap;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tracing::{error, warn};
@@ -284,7 +284,9 @@ fn ends_of(output: &Output) -> Option<(Point, Point)> {
         Output::Commit { .. } => Some((Point::NodeCommitBegun, Point::NodeCommitDone)),
         Output::Fetch { .. } => Some((Point::NodeFetchBegun, Point::NodeFetchDone)),
         Output::Page { .. } => Some((Point::NodePageBegun, Point::NodePageDone)),
-        Output::Answer { .. } | Output::Order { .. } | Output::Fail { .. } => None,
+        Output::EndSession { .. } | Output::Answer { .. } | Output::Order { .. } | Output::Fail { .. } => {
+            None
+        }
     }
 }
 
@@ -379,10 +381,11 @@ impl Carrier {
 
     /// Tells the others at once that this node is gone.
     async fn leave(&self) {
-        let Some(Cluster { sessions, session, .. }) = self.cluster.clone() else { return };
+        let Some(cluster) = self.cluster.clone() else { return };
+        let members = self.driver.members().to_vec();
         let leaving = self.runtime.spawn(async move {
             hit(Point::NodeLeaveBegun);
-            let left = tokio::time::timeout(PARTING_MAX, sessions.leave(session.id)).await;
+            let left = tokio::time::timeout(PARTING_MAX, cluster.leave(&members)).await;
             hit(Point::NodeLeaveDone);
             if !matches!(left, Ok(Ok(()))) {
                 warn!("could not say good-bye: the others notice it when the session ends");
@@ -545,6 +548,7 @@ impl Carrier {
                     error!(%why, "the store cannot be used any more");
                     self.failed = Some(why);
                 }
+                Output::EndSession { session } => self.end_earlier_life(session),
                 call => self.call(call),
             }
         }
@@ -558,6 +562,15 @@ impl Carrier {
         }
     }
 
+    fn end_earlier_life(&self, session: SessionId) {
+        let Some(cluster) = self.cluster.clone() else { return };
+        self.runtime.spawn(async move {
+            if let Err(error) = cluster.sessions.leave(session).await {
+                warn!(%error, "the session of an earlier life of this node ends by itself");
+            }
+        });
+    }
+
     /// Starts a store call; its result comes back as an input.
     fn call(&mut self, output: Output) {
         let (store, results) = (Arc::clone(&self.store), self.results_in.clone());
@@ -567,7 +580,8 @@ impl Carrier {
             self.in_flight += 1;
         }
         let cluster = self.cluster.clone();
-        let heir = self.heir_address(&output);
+        let heir = self.heir(&output);
+        let news = Arc::clone(&self.cluster_news);
         let Some((begun, done)) = ends_of(&output) else { return };
         self.runtime.spawn(async move {
             hit(begun);
@@ -583,9 +597,11 @@ impl Carrier {
                 Output::Release { shards, heir: to } => {
                     if let Err(error) = store.release(&shards, to).await {
                         warn!(%error, "shards could not be given up: they are taken when the session ends");
-                    } else if let (Some(cluster), Some(address)) = (cluster, heir) {
+                    } else if let (Some(cluster), Some((heir, members))) = (cluster, heir) {
                         hit(Point::NodeReleaseReleased);
-                        cluster.peers.wake(&address).await;
+                        if !cluster.wake_heir(&heir, &members).await {
+                            news.notify_one();
+                        }
                     }
                     Input::Released
                 }
@@ -603,7 +619,10 @@ impl Carrier {
                 Output::Page { read, shard, after, limit } => {
                     Input::Paged { read, shard, result: store.due(shard, after, limit).await }
                 }
-                Output::Answer { .. } | Output::Order { .. } | Output::Fail { .. } => return,
+                Output::EndSession { .. }
+                | Output::Answer { .. }
+                | Output::Order { .. }
+                | Output::Fail { .. } => return,
             };
             hit(done);
             // The loop may have ended: then nobody wants to know.
@@ -611,10 +630,12 @@ impl Carrier {
         });
     }
 
-    /// Where the node is that a shard is left to.
-    fn heir_address(&self, output: &Output) -> Option<Arc<str>> {
+    /// The node that shards are left to, and everyone who might have to take them in its stead.
+    fn heir(&self, output: &Output) -> Option<(Session, Vec<Session>)> {
         let Output::Release { heir: Some(heir), .. } = output else { return None };
-        self.driver.members().iter().find(|member| member.id == *heir).map(peers::address_of)
+        let members = self.driver.members();
+        let heir = members.iter().find(|member| member.id == *heir)?;
+        Some((heir.clone(), members.to_vec()))
     }
 
     fn tell_leaders(&self) {

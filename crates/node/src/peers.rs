@@ -26,9 +26,10 @@ pub trait Peers: Send + Sync + fmt::Debug {
         false
     }
 
-    /// Has a node look at the cluster now. It need not arrive.
-    async fn wake(&self, address: &str) {
+    /// Has a node look at the cluster now. False: nobody there has heard it, as far as we know.
+    async fn wake(&self, address: &str) -> bool {
         let _ = address;
+        false
     }
 }
 

@@ -126,7 +126,9 @@ impl Rig {
                         Input::Paged { read, shard, result: self.store.due(shard, after, limit).await }
                     }
                     Output::Answer { .. } => continue,
-                    Output::Renew { .. } | Output::Release { .. } => panic!("it is alone"),
+                    Output::Renew { .. } | Output::Release { .. } | Output::EndSession { .. } => {
+                        panic!("it is alone")
+                    }
                     Output::Fail { why } => panic!("{why}"),
                 };
                 self.driver.step(input, self.moment());

@@ -48,9 +48,9 @@ struct Node {
     inbox: VecDeque<Input>,
     orders: Vec<Order>,
     answers: BTreeMap<Ticket, Result<Answer, Failure>>,
-    /// Commits that the test holds back.
+    /// Results that the test holds back, and which.
     held: Vec<Input>,
-    hold_commits: bool,
+    holds: fn(&Input) -> bool,
 }
 
 struct World {
@@ -104,7 +104,7 @@ impl World {
             orders: Vec::new(),
             answers: BTreeMap::new(),
             held: Vec::new(),
-            hold_commits: false,
+            holds: |_| false,
         });
         index
     }
@@ -156,6 +156,10 @@ impl World {
             }
             for output in outputs {
                 let Some(input) = self.perform(index, output).await else { continue };
+                if (self.nodes[index].holds)(&input) {
+                    self.nodes[index].held.push(input);
+                    continue;
+                }
                 self.nodes[index].driver.step(input, self.clock.moment());
             }
             self.nodes[index].driver.settle_down(self.clock.moment());
@@ -188,13 +192,7 @@ impl World {
                 Input::Loaded { shard, result: self.store.load(shard, epoch).await }
             }
             Output::Commit { lane, batches } => {
-                let result = self.store.commit(batches).await;
-                let committed = Input::Committed { lane, result };
-                if self.nodes[index].hold_commits {
-                    self.nodes[index].held.push(committed);
-                    return None;
-                }
-                committed
+                Input::Committed { lane, result: self.store.commit(batches).await }
             }
             Output::Fetch { read, wants } => Input::Fetched { read, result: self.store.fetch(wants).await },
             Output::Page { read, shard, after, limit } => {
@@ -206,6 +204,10 @@ impl World {
             }
             Output::Order { order, .. } => {
                 self.nodes[index].orders.push(order);
+                return None;
+            }
+            Output::EndSession { session } => {
+                self.store.leave(session).await.unwrap();
                 return None;
             }
             Output::Fail { why } => panic!("{why}"),
@@ -315,6 +317,34 @@ async fn a_node_that_leaves_hands_its_shards_over_without_a_pause() {
 }
 
 #[tokio::test]
+async fn what_a_node_is_acquiring_when_it_stops_goes_on_to_the_next_one() {
+    check_passed_on(|input| matches!(input, Input::Acquired { .. })).await;
+}
+
+#[tokio::test]
+async fn what_a_node_is_loading_when_it_stops_goes_on_to_the_next_one() {
+    check_passed_on(|input| matches!(input, Input::Loaded { .. })).await;
+}
+
+/// One of three dies, and another is stopped while it takes its part of what the first one led.
+async fn check_passed_on(holds: fn(&Input) -> bool) {
+    let mut world = World::of(3).await;
+    world.nodes[0].dead = true;
+    world.nodes[1].holds = holds;
+    world.pass(Duration::from_secs(4)).await;
+    let held = std::mem::take(&mut world.nodes[1].held);
+    assert!(!held.is_empty(), "nothing was on its way");
+    world.nodes[1].holds = |_| false;
+    world.give(1, Input::Stop).await;
+    for input in held {
+        world.give(1, input).await;
+    }
+    assert!(world.nodes[1].driver.leads_nothing());
+    world.pass(STEP).await;
+    assert_eq!(world.led(2), (0..SHARDS).collect(), "the last one waited for its next look");
+}
+
+#[tokio::test]
 async fn a_node_that_was_stopped_past_its_lease_writes_nothing_and_steps_down() {
     let mut world = World::of(2).await;
     world.put_jobs(20).await;
@@ -348,13 +378,13 @@ async fn check_nothing_is_said(is_stopped: bool) {
     let (announced, holding) = (Announcement::of(100), Vec::new());
     world.give(0, Input::Joined { worker: worker.clone(), announced, holding }).await;
     world.give(0, Input::Reports { worker, reports: vec![Report::Lent { total: 100 }] }).await;
-    world.nodes[0].hold_commits = true;
+    world.nodes[0].holds = |input| matches!(input, Input::Committed { .. });
     world.pass(Duration::from_secs(1)).await;
     world.nodes[0].cut = true;
     world.nodes[0].stopped = is_stopped;
     world.pass(Duration::from_secs(5)).await;
     world.nodes[0].stopped = false;
-    world.nodes[0].hold_commits = false;
+    world.nodes[0].holds = |_| false;
     let held = std::mem::take(&mut world.nodes[0].held);
     assert!(!held.is_empty());
     let orders = world.nodes[0].orders.len();
@@ -394,6 +424,21 @@ async fn emptied_leases_cost_a_pause_and_no_run_twice() {
 }
 
 #[tokio::test]
+async fn a_dead_session_that_looks_younger_than_its_successor_is_left_nothing() {
+    let mut world = World::of(2).await;
+    let third = world.join();
+    world.pass(Duration::from_secs(1)).await;
+    // As after a step back of the store's clock: it stands for long, and seems to have begun a moment ago.
+    let dead = Session { id: SessionId(77), ..world.nodes[third].session.clone() };
+    world.store.renew(&dead, Duration::from_secs(60)).await.unwrap();
+    world.pass(Duration::from_secs(20)).await;
+    world.check_spread();
+    assert!(!world.led(third).is_empty(), "it was taken for dead");
+    let lives = world.store.renew(&world.nodes[0].session, Duration::from_secs(3)).await.unwrap();
+    assert!(lives.iter().all(|member| member.session.id != dead.id));
+}
+
+#[tokio::test]
 async fn a_command_for_a_shard_that_is_led_elsewhere_is_turned_away_at_once() {
     let mut world = World::of(2).await;
     let theirs = (0..100).map(|job| every_second(job, world.clock.now()));
@@ -407,12 +452,12 @@ async fn what_is_durable_and_was_not_said_in_time_is_not_called_undone() {
     let mut world = World::of(2).await;
     let ours = (0..100).map(|job| every_second(job, world.clock.now()));
     let command = ours.into_iter().find(|command| world.led(0).contains(&command.shard(SHARDS).0)).unwrap();
-    world.nodes[0].hold_commits = true;
+    world.nodes[0].holds = |input| matches!(input, Input::Committed { .. });
     world.give(0, Input::Command { ticket: Ticket(1), command }).await;
     world.nodes[0].stopped = true;
     world.pass(Duration::from_secs(8)).await;
     world.nodes[0].stopped = false;
-    world.nodes[0].hold_commits = false;
+    world.nodes[0].holds = |_| false;
     for committed in std::mem::take(&mut world.nodes[0].held) {
         world.give(0, committed).await;
     }

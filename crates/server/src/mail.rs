@@ -261,11 +261,13 @@ impl Peers for Post {
         by_mail(address).is_none() && self.0.dialled.refuses(address).await
     }
 
-    async fn wake(&self, address: &str) {
+    async fn wake(&self, address: &str) -> bool {
         let Some(to) = by_mail(address) else { return self.0.dialled.wake(address).await };
-        if let Err(error) = self.0.letter_to(to).send(Said::Wake(WakeRequest {})).await {
+        let sent = self.0.letter_to(to).send(Said::Wake(WakeRequest {})).await;
+        if let Err(error) = &sent {
             debug!(%error, "a peer was not woken; it looks by itself within a second");
         }
+        sent.is_ok()
     }
 }
 

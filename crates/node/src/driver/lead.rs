@@ -61,6 +61,11 @@ impl Driver {
                         }
                         continue;
                     };
+                    if self.is_stopping() {
+                        self.pass_on(claim.shard, epoch);
+                        continue;
+                    }
+                    let Some(slot) = self.slot(claim.shard) else { continue };
                     if slot.is_leading() {
                         // Two claims of ours were under way: what is led under the first is outdated by the second.
                         self.throw_away(claim.shard, Standing::Acquiring, &slot::not_led());
@@ -72,10 +77,15 @@ impl Driver {
             }
             Err(Error::Unusable(why)) => self.outputs.push(Output::Fail { why }),
             Err(error) => {
-                let full = matches!(error, Error::Full(_));
+                let (full, is_stopping) = (matches!(error, Error::Full(_)), self.is_stopping());
                 for claim in claims {
                     let slot = self.slot(claim.shard);
-                    if let Some(slot) = slot.filter(|slot| matches!(slot.standing, Standing::Acquiring)) {
+                    let Some(slot) = slot.filter(|slot| matches!(slot.standing, Standing::Acquiring)) else {
+                        continue;
+                    };
+                    if is_stopping {
+                        self.step_down(claim.shard, now);
+                    } else {
                         slot.standing = Standing::Resting { until, next: Next::Acquire, full };
                     }
                 }

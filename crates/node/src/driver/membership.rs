@@ -25,6 +25,8 @@ use super::rank::{Score, score};
 
 /// How long a node has to live before the others make room for it: one that comes and goes moves nothing.
 const STEADY: Duration = Duration::from_secs(5);
+/// Sessions that a node ends because they have its address: it had fewer lives in the time of a lease.
+const ENDED_MAX: usize = 16;
 /// Renewals in the time of one lease: so many may be late or lost but one, and so soon is a death noticed.
 const RENEWALS_PER_LEASE: u32 = 5;
 
@@ -44,8 +46,13 @@ pub struct View {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Move {
     Claim(Claim),
-    Release { shard: ShardId, heir: SessionId },
+    Release {
+        shard: ShardId,
+        heir: SessionId,
+    },
     Lost(ShardId),
+    /// A session that was ours in an earlier life stands in the way.
+    End(SessionId),
 }
 
 #[derive(Debug)]
@@ -66,6 +73,8 @@ pub(super) struct Membership {
     looked: Option<Timestamp>,
     renewal: Renewal,
     parting: bool,
+    /// Earlier lives of ours that were ended.
+    ended: Vec<SessionId>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -94,6 +103,7 @@ impl Membership {
             looked: None,
             renewal: Renewal::Due { at: lived },
             parting: false,
+            ended: Vec::new(),
         }
     }
 
@@ -176,9 +186,11 @@ impl Membership {
             self.renewal = Renewal::Due { at };
         }
         self.leases = view.leases.shards;
-        let Some(members) = view.members.filter(|_| !self.parting) else {
+        let Some(mut members) = view.members.filter(|_| !self.parting) else {
             return self.outdated(ours).into_iter().chain(self.inherited(ours)).collect();
         };
+        let earlier = self.earlier_lives(&members);
+        members.retain(|member| !earlier.contains(&Move::End(member.session.id)));
         let alive = alive(&members, &view.refusing);
         self.members = counting(&members, &alive);
         self.known = members.into_iter().map(|member| member.session).collect();
@@ -193,6 +205,7 @@ impl Membership {
             );
         }
         let mut moves = self.outdated(ours);
+        moves.extend(earlier);
         let mut release = None;
         for index in 0..self.leases.len() {
             let lease = self.leases[index];
@@ -210,6 +223,19 @@ impl Membership {
         }
         moves.extend(release);
         moves
+    }
+
+    /// Whoever else has our address was there before us, and is gone. Its session ends by itself, but not soon if the
+    /// store's clock was set back meanwhile: until then it would be left what nobody takes. One that comes back after we
+    /// ended it lives, and was given our address by mistake.
+    fn earlier_lives(&mut self, members: &[Member]) -> Vec<Move> {
+        let is_ours = |session: &Session| session.address == self.me.address && session.id != self.me.id;
+        let theirs = members.iter().map(|member| &member.session).filter(|session| is_ours(session));
+        let room = ENDED_MAX - self.ended.len();
+        let earlier = theirs.map(|session| session.id).filter(|id| !self.ended.contains(id)).take(room);
+        let earlier: Vec<SessionId> = earlier.filter(|_| self.me.address.is_some()).collect();
+        self.ended.extend(&earlier);
+        earlier.into_iter().map(Move::End).collect()
     }
 
     /// Shards that someone else has acquired since.

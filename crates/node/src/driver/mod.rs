@@ -149,6 +149,10 @@ pub enum Output {
         shards: Vec<(ShardId, Epoch)>,
         heir: Option<SessionId>,
     },
+    /// End the session of an earlier life of this node. Nobody waits for it.
+    EndSession {
+        session: SessionId,
+    },
     Acquire {
         by: Option<SessionId>,
         claims: Vec<Claim>,

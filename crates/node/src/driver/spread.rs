@@ -1,12 +1,14 @@
 //! A node of a cluster takes up, gives away and loses shards.
 
+use std::collections::BTreeMap;
+
 use punctual_core::Timestamp;
-use punctual_core::ids::{SessionId, ShardId};
+use punctual_core::ids::{Epoch, SessionId, ShardId};
 use punctual_store::{Error, Session};
 
 use super::membership::{Membership, Move, View};
 use super::pump::weight_of_event;
-use super::slot::{self, Leaving, Standing};
+use super::slot::{self, Leaving, Slot, Standing};
 use super::{Driver, Output};
 
 impl Driver {
@@ -75,6 +77,7 @@ impl Driver {
                     tracing::warn!(%shard, "another node leads the shard now");
                     self.step_down(shard, self.elapsed + self.settings.shard_lease);
                 }
+                Move::End(session) => self.outputs.push(Output::EndSession { session }),
                 Move::Release { .. } if is_parting => {}
                 Move::Release { shard, heir } => self.leave(shard, Some(heir)),
             }
@@ -96,6 +99,7 @@ impl Driver {
         if self.membership.is_none() {
             return;
         }
+        let mut left: BTreeMap<Option<SessionId>, Vec<(ShardId, Epoch)>> = BTreeMap::new();
         for index in 0..self.slots.len() {
             let slot = &self.slots[index];
             let (Some(Leaving { heir }), id, epoch) = (slot.leaving, slot.id, slot.epoch) else { continue };
@@ -106,9 +110,10 @@ impl Driver {
             let was_led = matches!(slot.standing, Standing::Leading(_));
             self.step_down(id, self.elapsed);
             if let Some(epoch) = epoch.filter(|_| was_led) {
-                self.outputs.push(Output::Release { shards: vec![(id, epoch)], heir });
+                left.entry(heir).or_default().push((id, epoch));
             }
         }
+        self.outputs.extend(left.into_iter().map(|(heir, shards)| Output::Release { shards, heir }));
     }
 
     /// Leads a shard no longer, and claims it again no sooner than then.
@@ -141,6 +146,26 @@ impl Driver {
         let Some(members) = &mut self.membership else { return };
         members.part();
         self.leave_all();
+        for index in 0..self.slots.len() {
+            let Slot { id, epoch, ref standing, .. } = self.slots[index];
+            match (standing, epoch) {
+                (Standing::Loading, Some(epoch)) => self.pass_on(id, epoch),
+                (Standing::Loading | Standing::Resting { .. }, _) => self.step_down(id, self.elapsed),
+                // One that is being acquired is passed on when it is ours.
+                _ => {}
+            }
+        }
+    }
+
+    /// What comes to a node that is stopping goes on to the next one at once.
+    pub(super) fn pass_on(&mut self, id: ShardId, epoch: Epoch) {
+        let heir = self.membership.as_ref().and_then(|members| members.heir(id));
+        self.step_down(id, self.elapsed);
+        self.outputs.push(Output::Release { shards: vec![(id, epoch)], heir });
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.membership.as_ref().is_some_and(Membership::is_parting)
     }
 
     fn leave_all(&mut self) {

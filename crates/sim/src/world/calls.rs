@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use punctual_core::change::Batch;
 use punctual_node::{Input, Output};
-use punctual_store::{Error, Store};
+use punctual_store::{Error, Sessions, Store};
 
 use super::look::Look;
 use super::node::{SHARD_LEASE, Told};
@@ -106,7 +106,10 @@ impl World {
             }
             Output::Renew { .. } => Input::Renewed { result: Err(lost()) },
             Output::Release { .. } => Input::Released,
-            Output::Answer { .. } | Output::Order { .. } | Output::Fail { .. } => Input::Wake,
+            Output::EndSession { .. }
+            | Output::Answer { .. }
+            | Output::Order { .. }
+            | Output::Fail { .. } => Input::Wake,
         }
     }
 
@@ -203,6 +206,12 @@ impl World {
                     self.wake_heir(by, heir);
                 }
                 Input::Released
+            }
+            Output::EndSession { session } => {
+                if check().is_ok() {
+                    drop(at_once(self.store.leave(session)));
+                }
+                return None;
             }
             Output::Renew { .. } | Output::Answer { .. } | Output::Order { .. } | Output::Fail { .. } => {
                 return None;

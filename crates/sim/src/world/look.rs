@@ -9,7 +9,7 @@ use punctual_node::Input;
 use punctual_node::driver::View;
 use punctual_store::{Leases, Member, Session, Sessions, Store};
 
-use super::node::{Told, address};
+use super::node::{Node, Told, address};
 use super::{Happening, World, at_once};
 use crate::witness::Life;
 
@@ -119,15 +119,28 @@ impl World {
         self.stormy && self.peers_cut.get(&(from, to)).is_some_and(|until| self.time < *until)
     }
 
-    /// A shard was left to somebody, who is told if that is possible.
+    /// A shard was left to somebody, who is told; if that is not possible, everyone is.
     pub(super) fn wake_heir(&mut self, by: Life, heir: Option<SessionId>) {
-        let heir = heir.and_then(|heir| {
-            self.nodes.iter().find(|node| node.session.as_ref().is_some_and(|session| session.id == heir))
-        });
-        let Some(heir) = heir.map(super::node::Node::now) else { return };
-        if !self.is_cut(by.index, heir.index) {
-            let delay = self.dice.below(5);
-            self.later(delay, Happening::Node(heir, Told::News));
+        let Some(heir) = heir else { return };
+        let is_heir = |node: &&Node| node.session.as_ref().is_some_and(|session| session.id == heir);
+        let heir = self.nodes.iter().find(is_heir).filter(|node| node.driver.is_some()).map(Node::now);
+        match heir.filter(|heir| !self.is_cut(by.index, heir.index)) {
+            Some(heir) => self.wake(heir),
+            None => self.wake_all(by),
         }
+    }
+
+    /// Everyone is told that there is something to see, as far as they can be reached.
+    pub(super) fn wake_all(&mut self, by: Life) {
+        for index in 0..self.nodes.len() {
+            if !self.is_cut(by.index, index) {
+                self.wake(self.nodes[index].now());
+            }
+        }
+    }
+
+    fn wake(&mut self, node: Life) {
+        let delay = self.dice.below(5);
+        self.later(delay, Happening::Node(node, Told::News));
     }
 }

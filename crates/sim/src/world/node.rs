@@ -60,7 +60,7 @@ pub(super) enum Told {
     Result(Input),
     Looked(Seen),
     Stop,
-    /// Somebody has left a shard to it.
+    /// Somebody has left a shard to it, or has gone.
     News,
     /// A command from a client at its door.
     Asked(Errand),
@@ -309,10 +309,12 @@ impl World {
         if self.time < until && (node.in_flight > 0 || !driver.leads_nothing()) {
             return;
         }
+        let by = node.now();
         if let Some(session) = node.session.as_ref().filter(|_| self.time >= node.requests_cut) {
             drop(at_once(self.store.leave(session.id)));
+            self.wake_all(by);
         }
-        let (by, afloat) = (node.now(), std::mem::take(&mut self.nodes[index].afloat));
+        let afloat = std::mem::take(&mut self.nodes[index].afloat);
         for (_, batches) in afloat {
             let delay = self.dice.below(4_000);
             self.later(delay, Happening::Late(by, batches));

@@ -263,3 +263,27 @@ fn what_happens_during_a_look_is_looked_at_right_after_it() {
     membership.look(view(), &[], at(9));
     assert!(membership.next_renewal() > Some(at(9)), "once is enough");
 }
+
+#[test]
+fn an_earlier_life_at_our_address_is_ended_once_although_it_looks_younger() {
+    let ghost = Session { address: session(1).address, ..session(9) };
+    let view = || View {
+        members: Some(vec![
+            steady(session(1)),
+            steady(session(2)),
+            Member { session: ghost.clone(), age: Duration::ZERO },
+        ]),
+        leases: leases(|_| Some(2)),
+        refusing: vec![],
+        is_time_known: true,
+    };
+    let mut membership = Membership::new(session(1), LEASE, SHARDS, at(0));
+    assert_eq!(membership.look(view(), &[], at(0)), [Move::End(SessionId(9))]);
+    assert_eq!(membership.look(view(), &[], at(600)), [], "one that comes back lives");
+    let all: Vec<u16> = (0..SHARDS).collect();
+    assert_eq!(look(2, view(), &all, 0), [], "it is for its successor to say");
+    let nowhere = |id| Session { address: None, ..session(id) };
+    let view = View { members: Some(vec![steady(nowhere(1)), steady(nowhere(2))]), ..view() };
+    let mut membership = Membership::new(nowhere(1), LEASE, SHARDS, at(0));
+    assert_eq!(membership.look(view, &[], at(0)), [], "no address is nobody's address");
+}

@@ -144,13 +144,15 @@ impl Peers for Dialled {
         matches!(dialled, Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused)
     }
 
-    async fn wake(&self, address: &str) {
-        let Ok(line) = self.line(address) else { return };
+    async fn wake(&self, address: &str) -> bool {
+        let Ok(line) = self.line(address) else { return false };
         let mut request = Request::new(WakeRequest {});
         self.key.put_on(&mut request);
-        if !matches!(timeout(CONNECT_TIME, line.client.clone().wake(request)).await, Ok(Ok(_))) {
+        let is_awake = matches!(timeout(CONNECT_TIME, line.client.clone().wake(request)).await, Ok(Ok(_)));
+        if !is_awake {
             debug!(address, "a peer was not woken; it looks by itself within a second");
         }
+        is_awake
     }
 }
 
