@@ -115,8 +115,9 @@ struct Rules {
 }
 
 impl Rules {
-    fn holds(&self, way: Way, client: &owner::End) -> bool {
-        self.held.iter().any(|(held, whose)| *held == way && client.is(*whose))
+    /// Whose connections are held this way.
+    fn held(&self, way: Way) -> Vec<Whose> {
+        self.held.iter().filter(|(held, _)| *held == way).map(|(_, whose)| *whose).collect()
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::message::{Message, Reader, has};
-use super::{Cut, Rules, Shared, Way, owner};
+use super::{Cut, Rules, Shared, Way, Whose, owner};
 
 const CHUNK_BYTES: usize = 64 * 1024;
 /// Between two attempts to listen on the old port again.
@@ -38,7 +38,7 @@ pub(super) async fn listen(listener: TcpListener, shared: Arc<Shared>) {
         tokio::select! {
             accepted = listener.accept() => if let Ok((client, from)) = accepted {
                 shared.tally.connections.fetch_add(1, Ordering::Relaxed);
-                let wire = Wire::new(&shared, owner::End::new(from));
+                let wire = Wire::new(&shared, owner::End::new(from, place));
                 connections.spawn(wire.live(client));
             },
             () = refuses(&mut rules, true) => {
@@ -103,10 +103,16 @@ impl Wire {
 
     async fn is_reset(&self) {
         let mut rules = self.rules.clone();
-        let resets =
-            |rules: &Rules| rules.resets.iter().skip(self.resets).any(|whose| self.client.is(*whose));
-        if rules.wait_for(resets).await.is_err() {
-            std::future::pending::<()>().await;
+        let mut seen = self.resets;
+        loop {
+            let resets = rules.borrow_and_update().resets.get(seen..).unwrap_or_default().to_vec();
+            seen += resets.len();
+            if self.is_one_of(&resets).await {
+                return;
+            }
+            if rules.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
         }
     }
 
@@ -210,8 +216,23 @@ impl Wire {
 
     /// Waits until nothing is held this way.
     async fn pass(&self, way: Way) {
-        let free = |rules: &Rules| !rules.holds(way, &self.client);
-        let _ = self.rules.clone().wait_for(free).await;
+        let mut rules = self.rules.clone();
+        loop {
+            let held = rules.borrow_and_update().held(way);
+            if !self.is_one_of(&held).await || rules.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Whether it belongs to one of these.
+    async fn is_one_of(&self, whose: &[Whose]) -> bool {
+        for whose in whose {
+            if self.client.is(*whose).await {
+                return true;
+            }
+        }
+        false
     }
 
     async fn is_mended(&self) {

@@ -87,6 +87,34 @@ fn one_process_is_held_and_another_is_not() {
     says_nothing(&mut stream);
 }
 
+/// A connection that begins at this port; 0: at any that is free.
+fn dial_from(port: u16, proxy: &Proxy) -> TcpStream {
+    let dialled = runtime().block_on(async {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.set_reuseaddr(true).unwrap();
+        socket.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).unwrap();
+        socket.connect(proxy.place()).await.unwrap().into_std().unwrap()
+    });
+    dialled.set_nonblocking(false).unwrap();
+    dialled.set_read_timeout(Some(SOON)).unwrap();
+    dialled
+}
+
+#[test]
+fn connections_that_begin_at_the_same_address_are_told_apart() {
+    let server = echo();
+    let others: Vec<Proxy> = (0..8).map(|_| Proxy::to(server)).collect();
+    let proxy = Proxy::to(server);
+    // Those that are over stay in the table of the system for a while, and are nobody's.
+    let port = dial_from(0, &proxy).local_addr().unwrap().port();
+    others.iter().for_each(|other| says_back(&mut dial_from(port, other), b"over"));
+    let mut stream = dial_from(port, &proxy);
+    says_back(&mut stream, b"before");
+    proxy.hold(&Way::BOTH, Whose::Process(std::process::id()));
+    stream.write_all(b"held").unwrap();
+    says_nothing(&mut stream);
+}
+
 #[test]
 fn after_a_word_of_the_server_nobody_is_heard_until_it_is_mended() {
     let proxy = Proxy::to(echo());
