@@ -308,6 +308,27 @@ async fn a_worker_that_is_silent_while_the_node_looks_is_given_up_after_its_leas
     assert!(matches!(rig.orders.last(), Some(Order::Resend)), "and is asked whether it is there");
 }
 
+/// Between the decision and its commit: nobody would ever say that the attempt is lost, for nobody ever had it.
+#[tokio::test]
+async fn what_was_to_go_to_a_worker_that_left_meanwhile_goes_to_another_one() {
+    let mut rig = Rig::ready().await;
+    let due = rig.now + Duration::from_secs(60);
+    rig.put(every_minute(0, due)).await;
+    rig.pass(Duration::from_secs(60));
+    rig.step(Input::Wake).await;
+    assert!(rig.commit.is_some(), "it is decided, and being written");
+    rig.step(Input::Left { worker: worker() }).await;
+    rig.land_all().await;
+    assert_eq!(rig.orders, [], "there is nobody to tell");
+    let other = WorkerId::new("there", 1);
+    let (announced, holding) = (Announcement::of(1), Vec::new());
+    rig.step(Input::Joined { worker: other.clone(), announced, holding }).await;
+    rig.step(Input::Reports { worker: other, reports: vec![Report::Lent { total: 1 }] }).await;
+    rig.land_all().await;
+    let Some(Order::Assign(assignment)) = rig.orders.last() else { panic!("{:?}", rig.orders) };
+    assert_eq!(assignment.attempt, 2);
+}
+
 /// A clock that is set neither holds up a retry nor brings it forward, and nobody wakes every second to see to that.
 #[tokio::test]
 async fn a_retry_comes_after_its_delay_whatever_the_clock_shows() {

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use punctual_core::attempt::{Order, Report};
+use punctual_core::attempt::{Assignment, Order, Report};
 use punctual_core::command::{Command, Refusal, RetryRun};
 use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
 use punctual_engine::pool::{Load, Match};
@@ -300,16 +300,10 @@ impl Driver {
             return self.withheld.extend(effects);
         }
         for (_, effect) in effects {
-            if let Effect::Order { worker, order: Order::Assign(assignment) } = &effect {
-                let shard = self.shard(assignment.run.shard());
-                if !shard.is_some_and(|shard| shard.runs_under(assignment.run, assignment.token))
-                    || !self.pool.roster.is_present(worker)
-                {
-                    // Given up, or ended, since it was decided; a shard that was thrown away offers it again, and a worker
-                    // that comes back says that it never had it.
-                    continue;
-                }
-                self.pool.roster.give(worker, assignment.run, assignment.token, self.elapsed);
+            if let Effect::Order { worker, order: Order::Assign(assignment) } = &effect
+                && !self.may_leave(worker, assignment)
+            {
+                continue;
             }
             self.outputs.push(match effect {
                 Effect::Answer { ticket, answer } => {
@@ -318,6 +312,25 @@ impl Driver {
                 Effect::Order { worker, order } => Output::Order { worker, order },
             });
         }
+    }
+
+    /// Whether an assignment whose commit is there may still go out: it may be given up, or its worker gone, since it was
+    /// decided. A shard that was thrown away offers it again.
+    fn may_leave(&mut self, worker: &WorkerId, assignment: &Assignment) -> bool {
+        let Assignment { run, token, again, .. } = *assignment;
+        if !self.shard(run.shard()).is_some_and(|shard| shard.runs_under(run, token)) {
+            return false;
+        }
+        let is_present = self.pool.roster.is_present(worker);
+        if is_present || again {
+            // Whoever was offered it again may have it since before, and may come back with it: its lease runs from now.
+            self.pool.roster.give(worker, run, token, self.elapsed);
+        } else if self.slot(run.shard()).is_some_and(|slot| slot.leaving.is_none()) {
+            // It never left us: nobody has it, and nobody would ever say so.
+            let (worker, report) = (worker.clone(), Report::Declined { run, token });
+            self.apply(run.shard(), Event::Report { worker, report });
+        }
+        is_present
     }
 }
 
