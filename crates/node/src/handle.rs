@@ -37,6 +37,12 @@ pub(crate) struct Ask {
     pub(crate) held: Option<Held>,
 }
 
+/// Somebody wants to see the workers. There may be thousands: nobody makes a list of them unless it is asked for.
+pub(crate) type Look = oneshot::Sender<Vec<WorkerStatus>>;
+
+/// Looks that wait to be taken by the loop; whoever comes then waits for its turn.
+pub(crate) const LOOKS_MAX: usize = 16;
+
 /// Why a command has no answer that says what it wanted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
@@ -73,11 +79,13 @@ pub struct Status {
     pub stale_reports: u64,
     /// Set when the node cannot go on: what happened, and what to do.
     pub failed: Option<String>,
-    pub workers: Vec<WorkerStatus>,
+    /// How many workers take orders; [`Handle::workers`] says which.
+    pub workers: usize,
     /// Every node of the cluster, as it was last seen; none: this one is alone.
     pub members: Vec<Session>,
 }
 
+/// A worker that takes orders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerStatus {
     pub id: String,
@@ -91,6 +99,7 @@ pub struct WorkerStatus {
 #[derive(Debug, Clone)]
 pub struct Handle {
     pub(crate) asks: mpsc::Sender<Ask>,
+    pub(crate) looks: mpsc::Sender<Look>,
     pub(crate) status: watch::Receiver<Status>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) spread: Arc<AtomicU64>,
@@ -189,6 +198,14 @@ impl Handle {
 
     pub fn status(&self) -> Status {
         self.status.borrow().clone()
+    }
+
+    /// The workers that take orders here, by name; a node that has stopped has none.
+    pub async fn workers(&self) -> Vec<WorkerStatus> {
+        let (look, seen) = oneshot::channel();
+        // The loop may have ended: then nobody answers.
+        drop(self.looks.send(look).await);
+        seen.await.unwrap_or_default()
     }
 
     /// Waits until the status satisfies the caller; false: the node stopped first.

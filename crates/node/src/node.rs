@@ -29,7 +29,7 @@ use crate::calendars::{Calendars, Held, Keeper};
 use crate::cluster::Cluster;
 use crate::driver::{self, Driver, Input, Output, Settings};
 use crate::followers::Followers;
-use crate::handle::{ASKS_MAX, Ask, Failure, Handle, Status, WorkerStatus};
+use crate::handle::{ASKS_MAX, Ask, Failure, Handle, LOOKS_MAX, Look, Status, WorkerStatus};
 use crate::leaders::{Forwarding, Leader, Leaders};
 use crate::metrics::Metrics;
 use crate::peers;
@@ -165,6 +165,7 @@ impl Node {
         config: Config,
     ) -> std::io::Result<Node> {
         let (asks_in, asks) = mpsc::channel(ASKS_MAX);
+        let (looks_in, looks) = mpsc::channel(LOOKS_MAX);
         let (links_in, links) = mpsc::channel(REPORTS_MAX);
         let (status_in, status) = watch::channel(Status::default());
         let (stop_in, stop) = watch::channel(false);
@@ -176,6 +177,7 @@ impl Node {
         let metrics = Arc::new(Metrics::default());
         let handle = Handle {
             asks: asks_in,
+            looks: looks_in,
             status,
             store: Arc::clone(&config.store),
             spread: Arc::new(AtomicU64::new(0)),
@@ -215,6 +217,7 @@ impl Node {
             results_in,
             results,
             asks,
+            looks,
             links,
             status: status_in,
             stop,
@@ -317,6 +320,7 @@ struct Carrier {
     results_in: mpsc::UnboundedSender<Input>,
     results: mpsc::UnboundedReceiver<Input>,
     asks: mpsc::Receiver<Ask>,
+    looks: mpsc::Receiver<Look>,
     links: mpsc::Receiver<Linked>,
     status: watch::Sender<Status>,
     stop: watch::Receiver<bool>,
@@ -341,6 +345,7 @@ struct Asker {
 
 enum Arrived {
     Asks(Vec<Ask>),
+    Look(Look),
     Linked(Linked),
     Result(Input),
     News,
@@ -432,6 +437,7 @@ impl Carrier {
             changed = self.stop.changed(), if !self.stopping => {
                 if changed.is_err() || *self.stop.borrow() { Arrived::Stop } else { Arrived::Time }
             }
+            Some(look) = self.looks.recv() => Arrived::Look(look),
             () = self.cluster_news.notified() => Arrived::News,
             () = self.nudge.0.notified() => Arrived::Time,
             () = pass(rest.map(|rest| rest.checked_sub(TICK).unwrap_or(rest))) => Arrived::Time,
@@ -446,6 +452,10 @@ impl Carrier {
         for _ in 0..REPORTS_MAX {
             let Ok(linked) = self.links.try_recv() else { break };
             self.handle(Arrived::Linked(linked));
+        }
+        for _ in 0..LOOKS_MAX {
+            let Ok(look) = self.looks.try_recv() else { break };
+            self.handle(Arrived::Look(look));
         }
         for _ in 0..TURN_MAX {
             if self.stopping || !self.driver.has_room() {
@@ -477,6 +487,8 @@ impl Carrier {
                 self.step(Input::Wake);
                 hit(Point::NodeTimerApplied);
             }
+            // Whoever looked may have gone.
+            Arrived::Look(look) => drop(look.send(self.workers())),
             Arrived::News => self.step(Input::ClusterChanged),
             Arrived::Stop => {
                 self.stopping = true;
@@ -656,10 +668,21 @@ impl Carrier {
         });
     }
 
+    fn workers(&self) -> Vec<WorkerStatus> {
+        let present = self.driver.pool().roster.present().into_iter();
+        let told = present.map(|worker| WorkerStatus {
+            id: worker.id.to_string(),
+            slots: worker.announced.slots as usize,
+            busy: worker.busy,
+            announced: Arc::clone(worker.announced),
+            load: worker.load,
+        });
+        told.collect()
+    }
+
     fn tell_status(&mut self) {
         let pool = self.driver.pool();
         let counts = self.driver.counts();
-        let workers = pool.roster.present().into_iter();
         let status = Status {
             ready: self.driver.is_ready() && !self.stopping && self.failed.is_none(),
             shards_led: self.driver.shards_led(),
@@ -671,15 +694,7 @@ impl Carrier {
             stale_reports: pool.stale_reports,
             failed: self.failed.clone(),
             members: self.driver.members().to_vec(),
-            workers: workers
-                .map(|worker| WorkerStatus {
-                    id: worker.id.to_string(),
-                    slots: worker.announced.slots as usize,
-                    busy: worker.busy,
-                    announced: Arc::clone(worker.announced),
-                    load: worker.load,
-                })
-                .collect(),
+            workers: pool.roster.workers(),
         };
         self.status.send_if_modified(|old| {
             let changed = *old != status;

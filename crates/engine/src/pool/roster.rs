@@ -374,6 +374,11 @@ impl Roster {
         list
     }
 
+    /// How many workers take orders.
+    pub fn workers(&self) -> usize {
+        self.workers.values().filter(|worker| worker.is_present()).count()
+    }
+
     fn each_present(&self) -> impl Iterator<Item = Present<'_>> {
         self.workers.iter().filter(|(_, worker)| !worker.silent).filter_map(|(id, worker)| {
             let announced = worker.announced.as_ref()?;

@@ -33,8 +33,7 @@ impl Hand {
         let (stop, stopped) = oneshot::channel::<()>();
         let worked = tokio::spawn(work(remote, status, async { drop(stopped.await) }));
         for member in members {
-            let joined =
-                member.handle.wait_until(|status| status.failed.is_some() || !status.workers.is_empty());
+            let joined = member.handle.wait_until(|status| status.failed.is_some() || status.workers > 0);
             anyhow::ensure!(joined.await, "the worker did not join");
         }
         Ok(Hand { worked, stop })

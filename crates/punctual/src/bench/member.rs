@@ -52,8 +52,8 @@ impl Member {
         let served = tokio::spawn(serving);
         let handle = running.doors().handle;
         let works = |workers: usize| slots == 0 || workers > 0;
-        let ready = handle
-            .wait_until(|status| status.failed.is_some() || (status.ready && works(status.workers.len())));
+        let ready =
+            handle.wait_until(|status| status.failed.is_some() || (status.ready && works(status.workers)));
         anyhow::ensure!(ready.await, "the node did not become ready");
         Ok(Member { handle, place, running, served, stop })
     }

@@ -58,7 +58,7 @@ pub(super) async fn node(folder: &Folder, slots: usize) -> anyhow::Result<(Runni
     let handle = running.doors().handle;
     let works = |workers: usize| slots == 0 || workers > 0;
     let ready =
-        handle.wait_until(|status| status.failed.is_some() || (status.ready && works(status.workers.len())));
+        handle.wait_until(|status| status.failed.is_some() || (status.ready && works(status.workers)));
     anyhow::ensure!(ready.await, "the node did not become ready");
     Ok((running, handle))
 }

@@ -65,7 +65,7 @@ async fn all_workers_come_back_to_a_node_that_was_away_and_not_all_at_once() {
         })
         .collect();
     let joined = center.node.handle();
-    let joined = joined.wait_until(|status| status.workers.len() == count);
+    let joined = joined.wait_until(|status| status.workers == count);
     assert!(tokio::time::timeout(DEADLINE + greeting(count), joined).await.expect("all of them join"));
     let address = center.address.clone();
     center.shut_down().await;
@@ -80,8 +80,8 @@ async fn all_workers_come_back_to_a_node_that_was_away_and_not_all_at_once() {
     let answered = back.elapsed();
     let all = PAUSE_MAX + greeting(count) + Duration::from_secs(2);
     while seen.last().is_none_or(|(_, here)| *here < count) {
-        seen.push((back.elapsed(), handle.status().workers.len()));
-        assert!(back.elapsed() < all, "{} of {count} are back after {all:?}", handle.status().workers.len());
+        seen.push((back.elapsed(), handle.status().workers));
+        assert!(back.elapsed() < all, "{} of {count} are back after {all:?}", handle.status().workers);
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let most = seen.iter().map(|(at, here)| {

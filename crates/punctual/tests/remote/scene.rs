@@ -162,7 +162,7 @@ impl Center {
 
     pub(crate) async fn workers(&self, count: usize) {
         let handle = self.node.handle();
-        assert!(within("the workers", handle.wait_until(|status| status.workers.len() == count)).await);
+        assert!(within("the workers", handle.wait_until(|status| status.workers == count)).await);
     }
 }
 

@@ -58,7 +58,7 @@ impl Peer for Answering {
     }
 
     async fn look(&self, _: Request<LookRequest>) -> Result<Response<LookResponse>, Status> {
-        let (node, workers) = (self.doors.this_node(), self.doors.its_workers());
+        let (node, workers) = (self.doors.this_node(), self.doors.its_workers().await);
         peer::told(&node, &workers).map(Response::new).map_err(|error| {
             error!(%error, "what a peer asked cannot be written");
             Status::internal("the answer cannot be written")

@@ -20,7 +20,7 @@ pub(crate) async fn nodes(State(doors): State<Doors>) -> Json<Page<Node>> {
 
 pub(crate) async fn workers(State(doors): State<Doors>) -> Json<Page<Worker>> {
     let others = doors.others().await.into_iter().flat_map(|(_, workers)| workers);
-    let items = joined(doors.its_workers().into_iter().chain(others));
+    let items = joined(doors.its_workers().await.into_iter().chain(others));
     Json(Page { items, next: None })
 }
 
@@ -50,7 +50,7 @@ impl Doors {
     }
 
     /// The workers that this node knows.
-    pub(crate) fn its_workers(&self) -> Vec<Worker> {
+    pub(crate) async fn its_workers(&self) -> Vec<Worker> {
         let worker = |worker: punctual_node::handle::WorkerStatus| Worker {
             name: worker.id,
             nodes: vec![self.node.as_ref().to_owned()],
@@ -63,7 +63,7 @@ impl Doors {
             cpu_percent: worker.load.map(|load| load.cpu_percent),
             memory_percent: worker.load.map(|load| load.memory_percent),
         };
-        self.handle.status().workers.into_iter().map(worker).collect()
+        self.handle.workers().await.into_iter().map(worker).collect()
     }
 
     /// The other nodes that live, with the workers that they know. One that does not answer is there all the same.
