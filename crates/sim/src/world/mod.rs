@@ -98,6 +98,8 @@ pub(crate) struct World {
     /// What the store's clock shows more than true time, and the most that it ever showed.
     offset: i64,
     latest: Timestamp,
+    /// As far as anybody's engine time ever came.
+    reached: Timestamp,
     store_time: Arc<StoreTime>,
     queue: BinaryHeap<Reverse<(u64, u64)>>,
     events: BTreeMap<u64, Happening>,
@@ -138,6 +140,7 @@ impl World {
             time: 0,
             offset: BEGAN,
             latest: Timestamp::from_millis(BEGAN),
+            reached: Timestamp::from_millis(BEGAN),
             store: Memory::with_clock(size.shards, store_time.clone()),
             store_time,
             queue: BinaryHeap::new(),

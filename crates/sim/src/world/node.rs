@@ -279,6 +279,7 @@ impl World {
         let Some(driver) = &mut self.nodes[index].driver else { return };
         driver.step(input, moment);
         driver.settle_down(moment);
+        self.reached = self.reached.max(driver.now());
         for output in driver.outputs() {
             self.carry(index, output);
         }

@@ -143,9 +143,10 @@ impl World {
 
     fn begin(&mut self, worker: usize, assignment: &Assignment) {
         let (run, token) = (assignment.run, assignment.token);
-        // A clock that was set back since the fire does not make it early: engine time stood still.
+        // A clock that was set back since the fire does not make it early: engine time stood still. Nor does the death of
+        // the node that gave the order while it was under way.
         let now = if self.is_alone() {
-            self.clock().max(assignment.due.min(self.engine_time()))
+            self.clock().max(assignment.due.min(self.reached))
         } else {
             let is_drifting = self.weather.drift_ppm > DRIFT_PPM;
             self.latest + if is_drifting { SKEW_DRIFTING } else { SKEW }
