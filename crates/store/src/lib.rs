@@ -15,6 +15,7 @@ use punctual_core::ids::{Epoch, JobId, RunId, SessionId, ShardId};
 use punctual_core::job::Job;
 use punctual_core::log;
 use punctual_core::name::{Name, Namespace};
+use punctual_core::queue::{Message, Place, QueueKey, QueueNumber, QueueRecord};
 use punctual_core::run::{Run, Status, Trigger};
 use punctual_core::schedule::calendar;
 
@@ -77,8 +78,33 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Rows by key, as committed. What is not found is not in the answer.
     async fn fetch(&self, wants: Vec<(ShardId, Want)>) -> Result<Found>;
 
-    /// The next timers of a shard after a place, jobs and waiting runs together, however far off.
+    /// The next timers of a shard after a place, jobs, waiting runs and messages together, however far off.
     async fn due(&self, shard: ShardId, after: TimerPlace, limit: usize) -> Result<TimerPage>;
+
+    /// The next messages in the line of a queue after a place.
+    async fn backlog(
+        &self,
+        shard: ShardId,
+        queue: QueueNumber,
+        after: Place,
+        limit: usize,
+    ) -> Result<Vec<Arc<Message>>>;
+
+    /// Queues that match, in order of (namespace, name), after the one named.
+    async fn queues(
+        &self,
+        namespace: Option<&Namespace>,
+        after: Option<&QueueKey>,
+        limit: usize,
+    ) -> Result<Vec<QueueRecord>>;
+
+    /// Messages of one queue, in the line or not, in the order of their places, after the one named.
+    async fn messages(
+        &self,
+        queue: &QueueKey,
+        after: Option<Place>,
+        limit: usize,
+    ) -> Result<Vec<Arc<Message>>>;
 
     async fn job(&self, namespace: &Namespace, name: &Name) -> Result<Option<Arc<Job>>>;
 
