@@ -33,6 +33,8 @@ pub(crate) struct Plan {
     /// Timers on one page. With fewer than a quarter of it near, the next page is asked for; with more than
     /// twice as many armed, the farthest leave memory.
     page: usize,
+    /// The last page was not full: the next one is likely to tell that there is nothing beyond.
+    was_short: bool,
     /// The last look at the clock.
     seen: Timestamp,
 }
@@ -48,7 +50,7 @@ enum Horizon {
 impl Plan {
     pub(crate) fn new(page: usize) -> Self {
         let (armed, horizon) = (BTreeSet::new(), Horizon::Through(TimerPlace::START));
-        Plan { armed, horizon, paging: false, page, seen: Timestamp::MIN }
+        Plan { armed, horizon, paging: false, page, was_short: false, seen: Timestamp::MIN }
     }
 
     pub(crate) fn arm(&mut self, at: Option<Timestamp>, id: i64) {
@@ -99,13 +101,14 @@ impl Plan {
         let Some(end) = self.armed.iter().nth(self.page).copied() else { return Vec::new() };
         if self.horizon == Horizon::Everything || matches!(self.horizon, Horizon::Through(far) if far > end) {
             self.horizon = Horizon::Through(end);
+            self.was_short = false;
         }
         self.armed.iter().skip(self.page + 1).map(|place| place.id).collect()
     }
 
     fn wants_page(&self, now: Timestamp) -> Option<TimerPlace> {
         match self.horizon {
-            Horizon::Through(end) if !self.paging && end.at <= now + AHEAD => {
+            Horizon::Through(end) if !self.paging && (self.was_short || end.at <= now + AHEAD) => {
                 let enough = self.armed.iter().nth(self.page / 4).is_some_and(|place| *place <= end);
                 (!enough).then_some(end)
             }
@@ -144,6 +147,7 @@ impl Shard {
 
     /// A page has come. Where page and memory name the same row, memory wins.
     pub fn page(&mut self, page: TimerPage, cx: &mut Context<'_>) {
+        self.plan.was_short = page.jobs.len() + page.runs.len() + page.messages.len() < self.plan.page;
         for job in page.jobs {
             let key = (job.namespace.clone(), job.name.clone());
             if !self.names.contains_key(&key) && !self.pins.jobs.contains_key(&key) {

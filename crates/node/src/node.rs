@@ -31,6 +31,7 @@ use crate::busy::Busy;
 use crate::calendars::{Calendars, Held, Keeper};
 use crate::cluster::Cluster;
 use crate::driver::{self, Driver, Input, Output, Settings};
+use crate::errands::Errands;
 use crate::followers::Followers;
 use crate::handle::{ASKS_MAX, Ask, Failure, Handle, Status, WorkerStatus};
 use crate::leaders::{Forwarding, Leader, Leaders};
@@ -69,6 +70,8 @@ pub struct Node {
     thread: Option<std::thread::JoinHandle<()>>,
     /// Keeps the calendars.
     keeper: tokio::task::JoinHandle<()>,
+    /// Runs what outlives whoever began it.
+    errands: tokio::task::JoinHandle<()>,
 }
 
 /// How a node is told that it had better look at its clock.
@@ -177,6 +180,7 @@ impl Node {
         let is_alone = forwarding.leaders.has_changed().is_err();
         let (calendars, edits, settled) = Calendars::new(is_alone);
         let metrics = Arc::new(Metrics::default());
+        let (errands, runner) = Errands::new();
         let handle = Handle {
             asks: asks_in,
             status,
@@ -190,9 +194,12 @@ impl Node {
             leaders: forwarding.leaders,
             peers: forwarding.peers,
             patience: forwarding.patience,
+            errands,
+            waiters: Arc::new(AtomicU64::new(first_waiter(config.cluster.as_ref()))),
         };
         let keeper = Keeper::new(handle.clone(), Arc::clone(&config.clock), edits, settled, stop.clone());
         let keeper = tokio::spawn(keeper.run());
+        let errands = tokio::spawn(runner.run(stop.clone()));
         let settings = Settings {
             shards: if forwarding.schedules { config.store.shards() } else { 0 },
             lanes: config.lanes,
@@ -236,7 +243,7 @@ impl Node {
             runtime.block_on(carrier.run());
         })?;
         let links = Links { links: links_in, count: Arc::default() };
-        Ok(Node { handle, links, nudge, stop: stop_in, thread: Some(thread), keeper })
+        Ok(Node { handle, links, nudge, stop: stop_in, thread: Some(thread), keeper, errands })
     }
 
     pub fn handle(&self) -> Handle {
@@ -267,7 +274,15 @@ impl Node {
         if (&mut self.keeper).await.is_err() {
             warn!("the keeper of the calendars ended in a panic");
         }
+        if (&mut self.errands).await.is_err() {
+            warn!("an errand ended in a panic");
+        }
     }
+}
+
+/// Where the numbers of the consumers that wait begin: nodes that ask the same leader must not use the same.
+fn first_waiter(cluster: Option<&Cluster>) -> u64 {
+    cluster.map_or(0, |cluster| cluster.session.id.0.cast_unsigned() << 20)
 }
 
 /// Waits so long, or for ever.
@@ -682,6 +697,7 @@ impl Carrier {
             ready: self.driver.is_ready() && !self.stopping && self.failed.is_none(),
             shards_led: self.driver.shards_led(),
             live_runs: pool.live,
+            messages: pool.messages,
             ready_runs: pool.line.len(),
             running_runs: pool.roster.in_hand(),
             commits: counts.commits,
