@@ -33,6 +33,7 @@ mod torn_file;
 mod herd;
 mod http_tasks;
 mod tls;
+mod resp;
 mod server;
 mod cluster;
 mod failpoints;
