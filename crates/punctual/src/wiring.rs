@@ -169,7 +169,8 @@ pub(crate) async fn start_on(
 fn doors_settings(settings: &Settings) -> punctual_server::Settings {
     let mut server = settings.server.clone();
     let needed = FILES_OF_OUR_OWN + settings.slots * FILES_PER_SLOT;
-    let files = files_up_to(needed + server.connections);
+    let queues = if settings.resp.listen.is_some() { settings.resp.connections } else { 0 };
+    let files = files_up_to(needed + server.connections + queues);
     // Half of them at least, for someone must be able to ask why attempts fail.
     let fitting = files - needed.min(files / 2);
     if fitting < server.connections {

@@ -53,7 +53,7 @@ impl Link {
                 return;
             }
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// Sends the answers. Whoever takes none of them for too long has gone.

@@ -20,7 +20,7 @@ pub(super) enum Kind {
     Many(for<'a> fn(&'a mut Session, &'a [&'a Request]) -> Done<'a>),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Row {
     pub name: &'static str,
     /// Words, its name included; below zero: at least so many.

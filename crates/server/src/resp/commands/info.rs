@@ -53,7 +53,7 @@ pub(in crate::resp) async fn role(session: &mut Session, _: &Request) -> Result<
 
 type Lines = Vec<(String, String)>;
 
-fn line(name: &str, value: impl ToString) -> (String, String) {
+fn line(name: &str, value: &(impl ToString + ?Sized)) -> (String, String) {
     (name.to_owned(), value.to_string())
 }
 
@@ -62,21 +62,21 @@ async fn lines(session: &Session, section: &str) -> Result<Lines, Fault> {
     Ok(match section {
         "server" => server(door),
         "clients" => vec![
-            line("connected_clients", door.clients.len()),
-            line("client_longest_output_list", 0),
-            line("client_biggest_input_buf", 0),
-            line("blocked_clients", door.clients.waiting()),
+            line("connected_clients", &door.clients.len()),
+            line("client_longest_output_list", &0),
+            line("client_biggest_input_buf", &0),
+            line("blocked_clients", &door.clients.waiting()),
         ],
         "memory" => memory(),
-        "jobs" => vec![line("registered_jobs", registered(session).await?.1)],
-        "queues" => vec![line("registered_queues", registered(session).await?.0)],
+        "jobs" => vec![line("registered_jobs", &registered(session).await?.1)],
+        "queues" => vec![line("registered_queues", &registered(session).await?.0)],
         "persistence" => persistence(),
         "stats" => stats(door),
         "cpu" => {
             let (system, user) = process::processor();
             vec![
-                line("used_cpu_sys", format!("{system:.2}")),
-                line("used_cpu_user", format!("{user:.2}")),
+                line("used_cpu_sys", &format!("{system:.2}")),
+                line("used_cpu_user", &format!("{user:.2}")),
                 line("used_cpu_sys_children", "0.00"),
                 line("used_cpu_user_children", "0.00"),
             ]
@@ -94,18 +94,18 @@ fn server(door: &Door) -> Lines {
         line("redis_version", "6.0.0"),
         line("redis_mode", "standalone"),
         line("disque_git_sha1", "00000000"),
-        line("disque_git_dirty", 0),
-        line("disque_build_id", 0),
+        line("disque_git_dirty", &0),
+        line("disque_build_id", &0),
         line("os", std::env::consts::OS),
-        line("arch_bits", usize::BITS),
+        line("arch_bits", &usize::BITS),
         line("multiplexing_api", "epoll"),
         line("gcc_version", "0.0.0"),
-        line("process_id", std::process::id()),
+        line("process_id", &std::process::id()),
         line("run_id", door.node.as_str()),
-        line("tcp_port", door.address.port()),
-        line("uptime_in_seconds", uptime),
-        line("uptime_in_days", uptime / 86400),
-        line("hz", 10),
+        line("tcp_port", &door.address.port()),
+        line("uptime_in_seconds", &uptime),
+        line("uptime_in_days", &(uptime / 86400)),
+        line("hz", &10),
         line("executable", ""),
         line("config_file", ""),
     ]
@@ -115,10 +115,10 @@ fn memory() -> Lines {
     let bytes = process::resident();
     let human = format!("{}M", bytes / (1024 * 1024));
     vec![
-        line("used_memory", bytes),
+        line("used_memory", &bytes),
         line("used_memory_human", &human),
-        line("used_memory_rss", bytes),
-        line("used_memory_peak", bytes),
+        line("used_memory_rss", &bytes),
+        line("used_memory_peak", &bytes),
         line("used_memory_peak_human", &human),
         line("mem_fragmentation_ratio", "1.00"),
         line("mem_allocator", "mimalloc"),
@@ -128,13 +128,13 @@ fn memory() -> Lines {
 /// What is acknowledged is on disk: there is no file that would lag behind.
 fn persistence() -> Lines {
     vec![
-        line("loading", 0),
-        line("aof_enabled", 1),
+        line("loading", &0),
+        line("aof_enabled", &1),
         line("aof_state", "on"),
-        line("aof_rewrite_in_progress", 0),
-        line("aof_rewrite_scheduled", 0),
-        line("aof_last_rewrite_time_sec", -1),
-        line("aof_current_rewrite_time_sec", -1),
+        line("aof_rewrite_in_progress", &0),
+        line("aof_rewrite_scheduled", &0),
+        line("aof_last_rewrite_time_sec", &-1),
+        line("aof_current_rewrite_time_sec", &-1),
         line("aof_last_bgrewrite_status", "ok"),
         line("aof_last_write_status", "ok"),
     ]
@@ -143,15 +143,15 @@ fn persistence() -> Lines {
 fn stats(door: &Door) -> Lines {
     let counts = &door.counts;
     vec![
-        line("total_connections_received", counts.connections.load(Relaxed)),
-        line("total_commands_processed", counts.commands.load(Relaxed)),
-        line("instantaneous_ops_per_sec", counts.per_second(door.started)),
-        line("total_net_input_bytes", counts.bytes_in.load(Relaxed)),
-        line("total_net_output_bytes", counts.bytes_out.load(Relaxed)),
+        line("total_connections_received", &counts.connections.load(Relaxed)),
+        line("total_commands_processed", &counts.commands.load(Relaxed)),
+        line("instantaneous_ops_per_sec", &counts.per_second(door.started)),
+        line("total_net_input_bytes", &counts.bytes_in.load(Relaxed)),
+        line("total_net_output_bytes", &counts.bytes_out.load(Relaxed)),
         line("instantaneous_input_kbps", "0.00"),
         line("instantaneous_output_kbps", "0.00"),
-        line("rejected_connections", counts.rejected.load(Relaxed)),
-        line("latest_fork_usec", 0),
+        line("rejected_connections", &counts.rejected.load(Relaxed)),
+        line("latest_fork_usec", &0),
     ]
 }
 
