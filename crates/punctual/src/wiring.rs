@@ -66,6 +66,11 @@ impl Running {
         self.nodes.send_replace(vec![place.to_string()]);
     }
 
+    /// Nor where clients of queues are let in.
+    pub(crate) fn also_listens_on(&self, place: SocketAddr) {
+        self.egress.listens_on(place);
+    }
+
     /// Waits until the node cannot go on, and says why.
     pub(crate) async fn failed(&self) -> String {
         let handle = self.node.handle();

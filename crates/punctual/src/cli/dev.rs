@@ -98,7 +98,8 @@ async fn queues(settings: &Settings) -> Result<Option<Queues>, Failure> {
     let Some(listen) = &settings.resp.listen else { return Ok(None) };
     let place = loopback(listen).await?;
     match Queues::open(settings, place).await {
-        Err(_) if !settings.resp.is_asked_for => {
+        // Whoever names a password wants the door.
+        Err(_) if !settings.resp.is_asked_for && settings.resp.password_file.is_none() => {
             warn!(%place, "the port for queues is taken: going on without; --resp 127.0.0.1:0 picks a free one");
             Ok(None)
         }

@@ -85,6 +85,7 @@ pub(super) async fn serve(
     running.listens_on(place);
     let queues_at = queues.as_ref().map(|queues| queues.listener.local_addr()).transpose();
     let queues_at = queues_at.map_err(Failure::io)?;
+    queues_at.into_iter().for_each(|place| running.also_listens_on(place));
     let address = AddressFile::write(&settings.data, scheme, place, queues_at).map_err(Failure::io)?;
     let queues_said = queues_at.map_or(String::new(), |at| format!(", queues on {at}"));
     print(&format!(
