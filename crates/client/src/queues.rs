@@ -6,8 +6,8 @@ use std::fmt::Write;
 
 use punctual_core::name::Namespace;
 use punctual_wire::rest::{
-    ActOnMessages, ActedOnMessages, AddMessage, AddMessages, Added, AddedMessages, Flushed, Message, Messages,
-    Page, Postponed, Queue, Take, Way,
+    ActOnMessages, ActedOnMessages, AddMessage, AddMessages, Added, AddedMessages, Flushed, Message,
+    Messages, Page, Postponed, Queue, Take, Way,
 };
 use reqwest::Method;
 
@@ -15,7 +15,12 @@ use crate::{ANSWER_MAX, Client, Result};
 
 impl Client {
     /// By name.
-    pub async fn queues(&self, namespace: &Namespace, after: Option<&str>, limit: usize) -> Result<Page<Queue>> {
+    pub async fn queues(
+        &self,
+        namespace: &Namespace,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<Queue>> {
         let request = self.in_namespace(Method::GET, namespace, "/queues").query(&[("limit", limit)]);
         self.get(request.query(&after.map(|after| [("after", after)]))).await
     }
@@ -25,7 +30,12 @@ impl Client {
     }
 
     /// Adds a message; one that bears its key already is the answer, and nothing is added.
-    pub async fn add_message(&self, namespace: &Namespace, queue: &str, message: &AddMessage) -> Result<Added> {
+    pub async fn add_message(
+        &self,
+        namespace: &Namespace,
+        queue: &str,
+        message: &AddMessage,
+    ) -> Result<Added> {
         self.post(self.in_namespace(Method::POST, namespace, &path(queue, "/messages")), message).await
     }
 
@@ -77,7 +87,11 @@ impl Client {
         self.get(self.in_namespace(Method::GET, namespace, &format!("/messages/{}", encoded(id)))).await
     }
 
-    pub async fn act_on_messages(&self, namespace: &Namespace, act: &ActOnMessages) -> Result<ActedOnMessages> {
+    pub async fn act_on_messages(
+        &self,
+        namespace: &Namespace,
+        act: &ActOnMessages,
+    ) -> Result<ActedOnMessages> {
         self.post(self.in_namespace(Method::POST, namespace, "/messages"), act).await
     }
 

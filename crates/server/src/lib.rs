@@ -80,6 +80,16 @@ impl Doors {
         }
     }
 
+    /// What this node is called.
+    pub(crate) fn name(&self) -> &str {
+        &self.node
+    }
+
+    /// What the ids of messages begin with that this node tells.
+    pub(crate) fn short_name(&self) -> [u8; 8] {
+        resp::names::NodeId::of(&self.node).short()
+    }
+
     /// Opens the door for the other nodes of a cluster, and knows the way to theirs.
     #[must_use]
     pub fn with_peers(mut self, key: grpc::peer::Key, post: mail::Post) -> Doors {

@@ -17,7 +17,7 @@ mod door;
 mod fault;
 mod link;
 mod listen;
-mod names;
+pub(crate) mod names;
 mod password;
 mod process;
 mod queues;

@@ -33,9 +33,9 @@ pub use history::{Line, Skip, Stats};
 pub use job::{Cursor, Fire, Job, JobState, MADE_HEADER, Made};
 pub use log::LogRecord;
 pub use message::{
-    ActOnMessages, ActedOnMessages, AddMessage, AddMessages, Added, AddedMessage, AddedMessages, DeliveryInfo,
-    MESSAGES_MAX, Message, MessageAction, MessageState, NOT_AN_ID, PRIORITY_DEFAULT, Postponed, RETRY_DEFAULT,
-    TTL_DEFAULT, Taken,
+    ActOnMessages, ActedOnMessages, AddMessage, AddMessages, Added, AddedMessage, AddedMessages,
+    DeliveryInfo, MESSAGES_MAX, Message, MessageAction, MessageState, NOT_AN_ID, PRIORITY_DEFAULT, Postponed,
+    RETRY_DEFAULT, TTL_DEFAULT, Taken,
 };
 pub use node::{Node, Worker};
 pub use output::{EVENT_STREAM, LogChunk, LogEnd, LogStream};

@@ -8,10 +8,10 @@ use sha2::{Digest, Sha256};
 const DIGITS: usize = 40;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct NodeId(String);
+pub(crate) struct NodeId(String);
 
 impl NodeId {
-    pub(super) fn of(name: &str) -> NodeId {
+    pub(crate) fn of(name: &str) -> NodeId {
         let mut text = String::with_capacity(DIGITS);
         for byte in Sha256::digest(name.as_bytes()).iter().take(DIGITS / 2) {
             // Writing into a string does not fail.
@@ -20,12 +20,12 @@ impl NodeId {
         NodeId(text)
     }
 
-    pub(super) fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 
     /// What stands in the ids of jobs.
-    pub(super) fn short(&self) -> [u8; 8] {
+    pub(crate) fn short(&self) -> [u8; 8] {
         self.0.as_bytes().first_chunk().copied().unwrap_or([b'0'; 8])
     }
 }

@@ -8,7 +8,9 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use punctual_core::limits::{DURATION_MAX, KEY_BYTES_MAX, MESSAGE_BYTES_MAX, PAGE_MAX, PRIORITY_MAX};
-use punctual_core::queue::{Body, Delivered, Line, MessageId, MessageView, NewMessage, Notice, QueueKey, Verb};
+use punctual_core::queue::{
+    Body, Delivered, Line, MessageId, MessageView, NewMessage, Notice, QueueKey, Verb,
+};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -307,7 +309,13 @@ impl Added {
 
 impl Taken {
     /// `node` is what answers, and `short` what its ids begin with.
-    pub fn of(queue: &QueueKey, message: &Delivered, state: MessageState, node: &str, short: [u8; 8]) -> Taken {
+    pub fn of(
+        queue: &QueueKey,
+        message: &Delivered,
+        state: MessageState,
+        node: &str,
+        short: [u8; 8],
+    ) -> Taken {
         let (body, body_base64) = as_json(&message.body);
         Taken {
             id: JobId::new(short, message.id, message.ttl, message.at_most_once).to_string(),

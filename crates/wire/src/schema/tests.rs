@@ -9,9 +9,9 @@ use super::*;
 use crate::calendar_file;
 use crate::job_file;
 use crate::rest::{
-    ActOnMessages, AddMessage, AddMessages, AddToken, Again, Calendar, Day, DeadLetter, Decide, Decisions, Fire,
-    Job, Message, NewToken, Node, Problem, Progress, Queue, RevisionFile, Run, Start, Submit, Take, Token, Way,
-    Worker,
+    ActOnMessages, AddMessage, AddMessages, AddToken, Again, Calendar, Day, DeadLetter, Decide, Decisions,
+    Fire, Job, Message, NewToken, Node, Problem, Progress, Queue, RevisionFile, Run, Start, Submit, Take,
+    Token, Way, Worker,
 };
 use crate::tree;
 

@@ -112,7 +112,15 @@ fn a_message_is_shown_with_every_key_that_is_promised() {
     let shown = Message::of(&view(Line::Active { until }, Duration::ZERO, (1, 1)), "n1", NODE);
     let json = serde_json::to_value(&shown).unwrap();
     let keys = [
-        "state", "id", "replicate", "group", "ttl", "body", "next_requeue_within", "attempts", "registered_at",
+        "state",
+        "id",
+        "replicate",
+        "group",
+        "ttl",
+        "body",
+        "next_requeue_within",
+        "attempts",
+        "registered_at",
         "delivery_info",
     ];
     for key in keys {
