@@ -59,6 +59,12 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
         ("result of a template", bytes(limits::EXPRESSION_RESULT_BYTES_MAX), "the attempt fails"),
         ("days and spans of a calendar", count(ENTRIES_MAX), "422 `invalid`"),
         ("dead letters decided about at once", count(rest::DECIDED_MAX), "422 `invalid`"),
+        ("body of a request with messages", bytes(http::MESSAGES_BODY_BYTES_MAX), "413 `body_too_large`"),
+        ("messages added or acted upon at once", count(rest::MESSAGES_MAX), "422 `invalid`"),
+        ("messages taken at once", count(limits::TAKE_MAX), "422 `invalid`"),
+        ("bodies in an answer with messages", bytes(http::TAKEN_BYTES_MAX), "the rest stays in the line"),
+        ("time that a take over REST waits", span(rest::TAKE_WAIT_MAX), "422 `invalid`"),
+        ("messages deleted by one flush over REST", count(http::FLUSHED_MAX), "it says that there are more"),
         ("attempts of a run", count(limits::ATTEMPTS_MAX), "422 `invalid`"),
         ("attempts whose worker vanished", count(limits::LOSSES_MAX), "the run fails"),
         (
