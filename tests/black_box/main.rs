@@ -16,6 +16,7 @@ mod calendars;
 mod processes;
 mod output;
 mod keys;
+mod queues;
 mod bad_input;
 mod http_frame;
 mod limits;

@@ -99,7 +99,7 @@ struct Worker {
 pub(super) fn main(name: Name) -> ExitCode {
     match name {
         Name::Disque => super::finish(super::on_runtime(Disque::parse().run())),
-        Name::Server => match config::words(std::env::args().skip(1).collect()) {
+        Name::Server => match config::words(&std::env::args().skip(1).collect::<Vec<_>>()) {
             Ok(Some(words)) => super::finish(super::start(super::Cli::parse_from(words))),
             Ok(None) => ExitCode::SUCCESS,
             Err(failure) => failure.report(),

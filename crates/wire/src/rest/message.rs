@@ -210,8 +210,8 @@ pub struct Postponed {
 
 impl AddMessage {
     /// A message with this body, as text if it is.
-    pub fn of(body: Vec<u8>) -> AddMessage {
-        let (body, body_base64) = as_json(&body);
+    pub fn of(body: &[u8]) -> AddMessage {
+        let (body, body_base64) = as_json(body);
         AddMessage { body, body_base64, ..AddMessage::default() }
     }
 

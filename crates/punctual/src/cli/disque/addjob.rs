@@ -33,7 +33,7 @@ impl Addjob {
             Some(body) => body.into_bytes(),
             None => read_body(false)?,
         };
-        let AddMessage { body, body_base64, .. } = AddMessage::of(body);
+        let AddMessage { body, body_base64, .. } = AddMessage::of(&body);
         add(session, self.queue.as_str(), &AddMessage { body, body_base64, ..options }).await
     }
 }

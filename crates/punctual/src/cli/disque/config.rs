@@ -61,7 +61,7 @@ struct Config {
 }
 
 /// What `punctual` is to be told; none: everything was said already.
-pub(super) fn words(arguments: Vec<String>) -> Result<Option<Vec<String>>, Failure> {
+pub(super) fn words(arguments: &[String]) -> Result<Option<Vec<String>>, Failure> {
     match arguments.first().map(String::as_str) {
         Some("-h" | "--help") => return print(HELP).map(|()| None),
         Some("-v" | "--version") => {

@@ -58,10 +58,10 @@ impl Adding {
             Some(body) => body.clone().into_bytes(),
             None => read_body(self.exact)?,
         };
-        add(session, self.queue.as_str(), &self.message(body)).await
+        add(session, self.queue.as_str(), &self.message(&body)).await
     }
 
-    fn message(&self, body: Vec<u8>) -> AddMessage {
+    fn message(&self, body: &[u8]) -> AddMessage {
         AddMessage {
             delay: self.delay.map(Span),
             retry: self.retry.map(Span),
@@ -82,7 +82,7 @@ impl Adding {
             let is_last = line.is_none();
             if let Some(line) = line {
                 bytes += line.len();
-                messages.push(self.message(line));
+                messages.push(self.message(&line));
             }
             if messages.len() == MESSAGES_MAX
                 || bytes >= REQUEST_BYTES_MAX

@@ -45,7 +45,7 @@ impl Turn {
             retry: Some(Span(LEASE)),
             ttl: Some(Span(DURATION_MAX)),
             key: Some("turn".to_owned()),
-            ..AddMessage::of(Vec::new())
+            ..AddMessage::of(b"")
         };
         client.add_message(&namespace, &place, &turn).await?;
         let asked = Instant::now();

@@ -146,7 +146,7 @@ fn what_was_never_delivered_has_no_attempts() {
 #[test]
 fn any_bytes_come_back_as_they_were() {
     for body in [&b"text"[..], b"", &[0, 159, 146, 150], "héllo 汉字\n".as_bytes()] {
-        let core = AddMessage::of(body.to_vec()).into_core().unwrap();
+        let core = AddMessage::of(body).into_core().unwrap();
         assert_eq!(&*core.body, body);
         let id = MessageId { queue: QueueNumber(3), number: 77 };
         let delivered = Delivered {
