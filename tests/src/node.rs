@@ -150,6 +150,13 @@ impl Node {
         Some(written.get("url")?.as_str()?.to_owned())
     }
 
+    /// Where it listens for clients of the Redis protocol, `host:port`; none: it does not.
+    pub fn resp(&self) -> Option<String> {
+        let text = fs::read_to_string(self.address_file()).ok()?;
+        let written: Value = serde_json::from_str(&text).ok()?;
+        Some(written.get("resp")?.as_str()?.to_owned())
+    }
+
     fn api_at(&self, address: &str) -> Api {
         let pem = self.ca.as_ref().map(|file| fs::read(file).expect("the authority can be read"));
         Api::trusting(address, pem.as_deref()).with_token(self.token.clone())

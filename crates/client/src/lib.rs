@@ -11,6 +11,7 @@ mod runs;
 mod logs;
 mod sse;
 mod nodes;
+mod queues;
 mod tokens;
 
 use std::time::Duration;

@@ -13,6 +13,7 @@ use crate::Timestamp;
 use crate::ids::{Epoch, JobId, RunId, ShardId};
 use crate::job::{Definition, Job};
 use crate::name::{Name, Namespace};
+use crate::queue::{Message, MessageId, Place, QueueNumber, QueueRecord};
 use crate::run::Run;
 
 /// The primary key of a row, in the order in which a batch is written.
@@ -27,6 +28,8 @@ pub enum RowKey {
     DeadLetter(RunId),
     Unique(Arc<str>),
     Skip(JobId, Timestamp),
+    Queue(QueueNumber),
+    Message(QueueNumber, Place),
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -38,6 +41,8 @@ pub enum Row {
     DeadLetter(DeadLetter),
     Unique(UniqueKey),
     Skip(Skip),
+    Queue(QueueRecord),
+    Message(Arc<Message>),
 }
 
 /// One revision of a job, kept as long as a run of it may still need it.
@@ -104,6 +109,8 @@ impl Row {
             Row::DeadLetter(letter) => RowKey::DeadLetter(letter.run),
             Row::Unique(unique) => RowKey::Unique(Arc::clone(&unique.key)),
             Row::Skip(skip) => RowKey::Skip(skip.job, skip.from),
+            Row::Queue(queue) => RowKey::Queue(queue.number),
+            Row::Message(message) => RowKey::Message(message.id.queue, message.place()),
         }
     }
 }
@@ -203,6 +210,7 @@ pub enum Want {
     Job(Namespace, Name),
     Run(RunId),
     Unique(Arc<str>),
+    Message(MessageId),
 }
 
 /// A run as read from the store, with what the engine needs beside it.
@@ -223,6 +231,7 @@ pub struct Found {
     pub jobs: Vec<Arc<Job>>,
     pub runs: Vec<RunRecord>,
     pub uniques: Vec<UniqueKey>,
+    pub messages: Vec<Arc<Message>>,
 }
 
 /// A shard as committed: everything that does not merely wait for its due time.
@@ -233,6 +242,8 @@ pub struct Loaded {
     pub commit: u64,
     pub last_id: i64,
     pub runs: Vec<RunRecord>,
+    /// Every queue; its messages come by pages.
+    pub queues: Vec<QueueRecord>,
 }
 
 /// A place in the order of timers: wake time, then id.
@@ -246,11 +257,12 @@ impl TimerPlace {
     pub const START: TimerPlace = TimerPlace { at: Timestamp::MIN, id: -1 };
 }
 
-/// The next timers of a shard, jobs and waiting runs together, in order.
+/// The next timers of a shard, jobs, waiting runs and messages together, in order.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TimerPage {
     pub jobs: Vec<Arc<Job>>,
     pub runs: Vec<RunRecord>,
+    pub messages: Vec<Arc<Message>>,
     /// The last place on this page; none: there are no more timers.
     pub end: Option<TimerPlace>,
 }

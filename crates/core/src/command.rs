@@ -13,6 +13,7 @@ use crate::Timestamp;
 use crate::ids::{RunId, ShardId, Token};
 use crate::job::{self, Definition, Job};
 use crate::name::{Name, Namespace};
+use crate::queue;
 use crate::run::{Run, Status};
 use crate::schedule::calendar::Calendar;
 use crate::task::Params;
@@ -58,6 +59,8 @@ pub enum Command {
         token: Token,
         percent: u8,
     },
+    /// Something about a queue or its messages.
+    Queue(queue::Ask),
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -144,6 +147,7 @@ impl Command {
             | Command::DiscardDeadLetter { run, .. }
             | Command::Progress { run, .. }
             | Command::RetryRun(RetryRun { run, .. }) => run.shard(),
+            Command::Queue(ask) => ask.shard(shards).unwrap_or(ShardId(0)),
         }
     }
 
@@ -164,6 +168,7 @@ impl Command {
             | Command::CancelRun { .. }
             | Command::DiscardDeadLetter { .. }
             | Command::Progress { .. } => true,
+            Command::Queue(ask) => ask.is_repeatable(),
         }
     }
 }
@@ -183,6 +188,7 @@ pub enum Answer {
     Discarded,
     /// Heard, and written with whatever is written next.
     Noted,
+    Queue(queue::Said),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

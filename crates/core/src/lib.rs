@@ -19,6 +19,7 @@ pub mod worker;
 pub mod attempt;
 pub mod log;
 pub mod run;
+pub mod queue;
 pub mod command;
 pub mod change;
 

@@ -3,6 +3,14 @@
 use std::time::Duration;
 
 pub const NAME_BYTES_MAX: usize = 128;
+/// The name of a queue: people have put whole keys into theirs.
+pub const QUEUE_NAME_BYTES_MAX: usize = 512;
+/// What a message carries.
+pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
+/// Queues of one shard: each is in memory while its shard is led.
+pub const QUEUES_PER_SHARD_MAX: usize = 65_536;
+/// Messages that one take may bring.
+pub const TAKE_MAX: u32 = 1000;
 /// What a job or a calendar says about itself to people.
 pub const DESCRIPTION_BYTES_MAX: usize = 16 * 1024;
 /// Parameters of a job or a run, as JSON text.

@@ -20,6 +20,8 @@ fn words(batch: &Batch) -> Vec<String> {
             RowKey::DeadLetter(_) => "dead letter",
             RowKey::Unique(_) => "unique",
             RowKey::Skip(..) => "skip",
+            RowKey::Queue(_) => "queue",
+            RowKey::Message(..) => "message",
         };
         match change {
             Change::Insert(Row::Run(run) | Row::History(run)) => format!("insert {row} {}", run.status()),

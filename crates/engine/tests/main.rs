@@ -16,5 +16,6 @@ mod keys;
 mod edits;
 mod calendars;
 mod paging;
+mod queues;
 mod batch;
 mod life;

@@ -55,7 +55,7 @@ impl Handle {
         if !self.leaders.borrow().is_here(shard) {
             return Err(Failure::NotLed(format!("shard {shard} is not led by this node")));
         }
-        self.carry_out(command).await
+        self.carry_out_for_peer(command).await
     }
 
     async fn ask(&self, leader: &Leader, command: &Command, until: Instant) -> Result<Answer, Failure> {

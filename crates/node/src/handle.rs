@@ -7,14 +7,17 @@ use std::time::Duration;
 use punctual_core::command::{Answer, Command, Refusal, Submit};
 use punctual_core::ids::{RunId, ShardId};
 use punctual_core::log::{CUT_MARK, Chunk, Stream};
+use punctual_core::name::Namespace;
+use punctual_core::queue::{self, Said};
 use punctual_core::worker::Announcement;
-use punctual_engine::pool::Load;
+use punctual_engine::pool::{Load, MessageCounts};
 use punctual_failpoint::{Point, hit};
 use punctual_store::{Session, Store};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::allowance::Allowance;
 use crate::calendars::{Calendars, Held};
+use crate::errands::Errands;
 use crate::followers::Followers;
 use crate::leaders::Leaders;
 use crate::metrics::Metrics;
@@ -71,6 +74,8 @@ pub struct Status {
     pub ready: bool,
     pub shards_led: usize,
     pub live_runs: usize,
+    /// Messages added, taken and acknowledged here so far.
+    pub messages: MessageCounts,
     pub ready_runs: usize,
     pub running_runs: usize,
     pub commits: u64,
@@ -112,16 +117,26 @@ pub struct Handle {
     pub(crate) peers: Arc<dyn Peers>,
     /// How long a command may take to find its leader and be answered.
     pub(crate) patience: Duration,
+    pub(crate) errands: Errands,
+    /// The number of the next consumer that waits.
+    pub(crate) waiters: Arc<AtomicU64>,
 }
 
 impl Handle {
     /// Hands a command to the loop of this node, which leads its shard; the answer comes after its commit.
     pub(crate) async fn carry_out(&self, command: Command) -> Result<Answer, Failure> {
         let (command, held) = self.look_up(command).await?;
+        let taker = match &command {
+            Command::Queue(queue::Ask::Take(take)) => Some(take.queue.namespace.clone()),
+            _ => None,
+        };
         let (reply, answer) = oneshot::channel();
+        let mut listening = Listening { handle: self, answer, taker };
         let taken = self.asks.send(Ask { command, reply, held }).await;
         taken.map_err(|_| Failure::NotLed("the node has stopped".to_owned()))?;
-        answer.await.map_err(|_| stopped())?
+        let answer = (&mut listening.answer).await;
+        listening.taker = None;
+        answer.map_err(|_| stopped())?
     }
 
     /// Reads go to the store directly: they need no leader and see only what is committed.
@@ -211,6 +226,25 @@ impl Handle {
     /// Waits until the status satisfies the caller; false: the node stopped first.
     pub async fn wait_until(&self, satisfied: impl FnMut(&Status) -> bool) -> bool {
         self.status.clone().wait_for(satisfied).await.is_ok()
+    }
+}
+
+/// Waits for an answer. If it is given up when the answer is already there, the messages in it go back.
+struct Listening<'a> {
+    handle: &'a Handle,
+    answer: oneshot::Receiver<Result<Answer, Failure>>,
+    /// The namespace of the messages that are taken; none: none are, or they have arrived.
+    taker: Option<Namespace>,
+}
+
+impl Drop for Listening<'_> {
+    fn drop(&mut self) {
+        let Some(namespace) = &self.taker else { return };
+        // What comes later is returned by the loop, which sees that nobody listens.
+        self.answer.close();
+        if let Ok(Ok(Answer::Queue(Said::Taken(taken)))) = self.answer.try_recv() {
+            self.handle.return_taken(namespace, &taken);
+        }
     }
 }
 

@@ -4,6 +4,8 @@ pub mod handle;
 pub mod leaders;
 pub mod peers;
 pub mod forward;
+mod errands;
+pub mod queues;
 pub mod calendars;
 pub mod followers;
 mod allowance;

@@ -13,8 +13,11 @@ use std::time::Duration;
 use punctual_core::Timestamp;
 use punctual_core::attempt::{Order, Report};
 use punctual_core::change::Batch;
+use punctual_core::command::{Answer, Command};
 use punctual_core::ids::{RunId, SessionId, ShardId, Token, WorkerId};
 use punctual_core::limits::COMMIT_BATCH_MAX;
+use punctual_core::name::Namespace;
+use punctual_core::queue::{self, Act, Delivered, Said, Verb};
 use punctual_core::time::{Clock, Moment};
 use punctual_core::worker::Announcement;
 use punctual_engine::Ticket;
@@ -28,6 +31,7 @@ use crate::busy::Busy;
 use crate::calendars::{Calendars, Held, Keeper};
 use crate::cluster::Cluster;
 use crate::driver::{self, Driver, Input, Output, Settings};
+use crate::errands::Errands;
 use crate::followers::Followers;
 use crate::handle::{ASKS_MAX, Ask, Failure, Handle, LOOKS_MAX, Look, Status, WorkerStatus};
 use crate::leaders::{Forwarding, Leader, Leaders};
@@ -66,6 +70,8 @@ pub struct Node {
     thread: Option<std::thread::JoinHandle<()>>,
     /// Keeps the calendars.
     keeper: tokio::task::JoinHandle<()>,
+    /// Runs what outlives whoever began it.
+    errands: tokio::task::JoinHandle<()>,
 }
 
 /// How a node is told that it had better look at its clock.
@@ -175,6 +181,7 @@ impl Node {
         let is_alone = forwarding.leaders.has_changed().is_err();
         let (calendars, edits, settled) = Calendars::new(is_alone);
         let metrics = Arc::new(Metrics::default());
+        let (errands, runner) = Errands::new();
         let handle = Handle {
             asks: asks_in,
             looks: looks_in,
@@ -189,9 +196,12 @@ impl Node {
             leaders: forwarding.leaders,
             peers: forwarding.peers,
             patience: forwarding.patience,
+            errands,
+            waiters: Arc::new(AtomicU64::new(first_waiter(config.cluster.as_ref()))),
         };
         let keeper = Keeper::new(handle.clone(), Arc::clone(&config.clock), edits, settled, stop.clone());
         let keeper = tokio::spawn(keeper.run());
+        let errands = tokio::spawn(runner.run(stop.clone()));
         let settings = Settings {
             shards: if forwarding.schedules { config.store.shards() } else { 0 },
             lanes: config.lanes,
@@ -229,13 +239,14 @@ impl Node {
             in_flight: 0,
             busy: Busy::default(),
             failed: None,
+            stirred: false,
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let thread = std::thread::Builder::new().name("driver".to_owned()).spawn(move || {
             runtime.block_on(carrier.run());
         })?;
         let links = Links { links: links_in, count: Arc::default() };
-        Ok(Node { handle, links, nudge, stop: stop_in, thread: Some(thread), keeper })
+        Ok(Node { handle, links, nudge, stop: stop_in, thread: Some(thread), keeper, errands })
     }
 
     pub fn handle(&self) -> Handle {
@@ -266,7 +277,15 @@ impl Node {
         if (&mut self.keeper).await.is_err() {
             warn!("the keeper of the calendars ended in a panic");
         }
+        if (&mut self.errands).await.is_err() {
+            warn!("an errand ended in a panic");
+        }
     }
+}
+
+/// Where the numbers of the consumers that wait begin: nodes that ask the same leader must not use the same.
+fn first_waiter(cluster: Option<&Cluster>) -> u64 {
+    cluster.map_or(0, |cluster| cluster.session.id.0.cast_unsigned() << 20)
 }
 
 /// Waits so long, or for ever.
@@ -286,7 +305,7 @@ fn ends_of(output: &Output) -> Option<(Point, Point)> {
         Output::Load { .. } => Some((Point::NodeLoadBegun, Point::NodeLoadDone)),
         Output::Commit { .. } => Some((Point::NodeCommitBegun, Point::NodeCommitDone)),
         Output::Fetch { .. } => Some((Point::NodeFetchBegun, Point::NodeFetchDone)),
-        Output::Page { .. } => Some((Point::NodePageBegun, Point::NodePageDone)),
+        Output::Page { .. } | Output::Backlog { .. } => Some((Point::NodePageBegun, Point::NodePageDone)),
         Output::EndSession { .. } | Output::Answer { .. } | Output::Order { .. } | Output::Fail { .. } => {
             None
         }
@@ -335,12 +354,16 @@ struct Carrier {
     in_flight: usize,
     busy: Busy,
     failed: Option<String>,
+    /// The driver was given something while its outputs were carried out.
+    stirred: bool,
 }
 
 /// Who waits for an answer, and what stays as it is until then.
 struct Asker {
-    reply: oneshot::Sender<Result<punctual_core::command::Answer, Failure>>,
+    reply: oneshot::Sender<Result<Answer, Failure>>,
     _held: Option<Held>,
+    /// Of what namespace it takes messages; none: it takes none.
+    taker: Option<Namespace>,
 }
 
 enum Arrived {
@@ -359,6 +382,10 @@ impl Carrier {
             let moment = self.look();
             self.driver.settle_down(moment);
             self.carry_out();
+            while std::mem::take(&mut self.stirred) {
+                self.driver.settle_down(moment);
+                self.carry_out();
+            }
             self.tell_status();
             self.tell_leaders();
             if self.failed.is_some() || (self.stopping && self.in_flight == 0 && self.has_parted()) {
@@ -529,10 +556,28 @@ impl Carrier {
     fn ask(&mut self, ask: Ask) {
         self.next_ticket += 1;
         let ticket = Ticket(self.next_ticket);
-        self.tickets.insert(ticket, Asker { reply: ask.reply, _held: ask.held });
+        let taker = match &ask.command {
+            Command::Queue(queue::Ask::Take(take)) => Some(take.queue.namespace.clone()),
+            _ => None,
+        };
+        self.tickets.insert(ticket, Asker { reply: ask.reply, _held: ask.held, taker });
         hit(Point::NodeCommandTaken);
         self.step(Input::Command { ticket, command: ask.command });
         hit(Point::NodeCommandApplied);
+    }
+
+    /// Messages that were taken for somebody who is no longer there go back to where they were.
+    fn give_back(&mut self, namespace: Namespace, taken: &[Delivered]) {
+        if taken.is_empty() {
+            return;
+        }
+        self.next_ticket += 1;
+        let ids = taken.iter().map(|delivered| delivered.id).collect();
+        let act = Act { namespace, verb: Verb::Return, ids };
+        // Nobody waits for what becomes of it.
+        let (ticket, command) = (Ticket(self.next_ticket), Command::Queue(queue::Ask::Act(act)));
+        self.step(Input::Command { ticket, command });
+        self.stirred = true;
     }
 
     fn step(&mut self, input: Input) {
@@ -548,8 +593,13 @@ impl Carrier {
                     if let Some(asker) = self.tickets.remove(&ticket) {
                         // Whoever asked may have gone: what was decided stands all the same.
                         hit(Point::NodeAnswerBegun);
-                        drop(asker.reply.send(answer));
+                        let unheard = asker.reply.send(answer).err();
                         hit(Point::NodeAnswerDone);
+                        if let (Some(Ok(Answer::Queue(Said::Taken(taken)))), Some(namespace)) =
+                            (unheard, asker.taker)
+                        {
+                            self.give_back(namespace, &taken);
+                        }
                     }
                 }
                 Output::Order { worker, order } => {
@@ -631,6 +681,10 @@ impl Carrier {
                 Output::Page { read, shard, after, limit } => {
                     Input::Paged { read, shard, result: store.due(shard, after, limit).await }
                 }
+                Output::Backlog { read, shard, queue, after, limit } => {
+                    let result = store.backlog(shard, queue, after, limit).await;
+                    Input::Backlogged { read, shard, result }
+                }
                 Output::EndSession { .. }
                 | Output::Answer { .. }
                 | Output::Order { .. }
@@ -687,6 +741,7 @@ impl Carrier {
             ready: self.driver.is_ready() && !self.stopping && self.failed.is_none(),
             shards_led: self.driver.shards_led(),
             live_runs: pool.live,
+            messages: pool.messages,
             ready_runs: pool.line.len(),
             running_runs: pool.roster.in_hand(),
             commits: counts.commits,

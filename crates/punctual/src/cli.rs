@@ -24,6 +24,8 @@ mod run;
 mod logs;
 mod plain;
 mod dlq;
+mod queue;
+mod disque;
 mod node;
 mod token;
 mod verify;
@@ -74,6 +76,12 @@ const DLQ_EXAMPLES: &str = "\
 Examples:
   punctual dlq list                          what waits to be decided about
   punctual dlq replay 4683711365120          try it again";
+
+const QUEUE_EXAMPLES: &str = "\
+Examples:
+  echo hello | punctual queue add mail       put a message into a queue
+  punctual queue get mail                    take it out again
+  punctual queue work mail -- ./send         run a command for each";
 
 const NODE_EXAMPLES: &str = "\
 Examples:
@@ -171,6 +179,9 @@ enum Noun {
     /// Dead letters: runs that used up their attempts and wait for someone to decide
     #[command(subcommand, after_help = DLQ_EXAMPLES)]
     Dlq(dlq::Verb),
+    /// Queues: lines of messages that consumers pull from
+    #[command(subcommand, after_help = QUEUE_EXAMPLES)]
+    Queue(queue::Verb),
     /// Nodes and workers
     #[command(subcommand, after_help = NODE_EXAMPLES)]
     Node(node::Verb),
@@ -200,17 +211,27 @@ enum Noun {
 }
 
 pub(crate) fn main() -> ExitCode {
+    if let Some(name) = disque::Name::of(std::env::args_os().next().as_ref()) {
+        return disque::main(name);
+    }
     // clap prints its own complaints, with exit code 2.
-    let cli = Cli::parse();
-    match start(cli) {
+    finish(start(Cli::parse()))
+}
+
+fn finish(done: Result<(), Failure>) -> ExitCode {
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }
 }
 
 fn start(cli: Cli) -> Result<(), Failure> {
+    on_runtime(cli.run())
+}
+
+fn on_runtime(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::io)?;
-    let done = runtime.block_on(cli.run());
+    let done = runtime.block_on(work);
     // A blocking read that nobody waits for any more must not hold up the end.
     runtime.shutdown_background();
     done
@@ -239,6 +260,7 @@ impl Noun {
             Noun::Calendar(verb) => verb.run(&global.session()?).await,
             Noun::Run(verb) => verb.run(&global.session()?).await,
             Noun::Dlq(verb) => verb.run(&global.session()?).await,
+            Noun::Queue(verb) => verb.run(&global.session()?).await,
             Noun::Node(verb) => verb.run(&global.session()?).await,
             Noun::Token(verb) => verb.run(&global.session()?).await,
             Noun::Verify(verify) => verify.run(&global.session()?).await,
@@ -368,6 +390,18 @@ mod tests {
         check_usage(&["dlq", "replay", "--all"], false);
         check_usage(&["dlq", "replay", "--all", "--job", "x"], true);
         check_usage(&["dlq", "discard", "17", "--all", "--job", "x"], false);
+        check_usage(&["queue", "add", "mail"], true);
+        check_usage(&["queue", "add", "mail", "--body", "a", "--lines"], false);
+        check_usage(&["queue", "add", "mail", "--priority", "10"], false);
+        check_usage(&["queue", "get", "mail", "--count", "100", "--wait", "10s"], true);
+        check_usage(&["queue", "get", "mail", "--count", "0"], false);
+        check_usage(&["queue", "ack"], false);
+        check_usage(&["queue", "ack", "17"], false);
+        check_usage(&["queue", "nack", "D-0a1b2c3d-AAAAAAAAAAAAAAAAAAAAAAAA-05a1", "--delay", "5s"], true);
+        check_usage(&["queue", "pause", "mail", "--in", "--out"], false);
+        check_usage(&["queue", "work", "mail"], false);
+        check_usage(&["queue", "work", "mail", "--timeout", "5m", "--slots", "8", "--", "sh", "-c", "x"], true);
+        check_usage(&["queue", "work", "mail", "--single", "--slots", "8", "--", "x"], false);
         check_usage(&["run", "list", "--trigger", "manual", "--key", "k", "--attempts"], true);
         check_usage(&["job", "run", "x", "--at", "2026-12-01T08:00:00Z", "--delay", "5s"], false);
         check_usage(&["job", "run", "x", "--params", "{}"], true);

@@ -39,7 +39,22 @@ pub(crate) struct Settings {
     pub(crate) insecure: bool,
     pub(crate) bootstrap_token_file: Option<PathBuf>,
     pub(crate) tls: Option<punctual_server::Files>,
+    pub(crate) resp: Resp,
     pub(crate) log_level: String,
+}
+
+/// The door that speaks the Redis protocol.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Resp {
+    /// HOST:PORT; none: there is no such door.
+    pub(crate) listen: Option<String>,
+    /// It was asked for here: then a port that is taken is an error.
+    pub(crate) is_asked_for: bool,
+    pub(crate) password_file: Option<PathBuf>,
+    pub(crate) connections: usize,
+    /// DEBUG FLUSHALL and SHUTDOWN are done.
+    pub(crate) flush: bool,
+    pub(crate) shutdown: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, clap::ValueEnum)]
@@ -69,7 +84,20 @@ pub(crate) struct Said {
     #[serde(default)]
     pub(crate) tls: Tls,
     #[serde(default)]
+    pub(crate) resp: SaidResp,
+    #[serde(default)]
     pub(crate) log: Log,
+}
+
+/// An empty address is none.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SaidResp {
+    pub(crate) listen: Option<String>,
+    pub(crate) password_file: Option<PathBuf>,
+    pub(crate) connections: Option<usize>,
+    pub(crate) flush: Option<bool>,
+    pub(crate) shutdown: Option<bool>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -128,7 +156,9 @@ pub(crate) struct Log {
 impl Settings {
     /// Later sources win: the defaults, the file, then what was said on the command line or in the environment.
     pub(crate) fn read(file: Option<&Path>, said: Said) -> Result<Settings, String> {
-        said.over(read_file(file)?).over(defaults()?).complete()
+        let said = said.over(read_file(file)?);
+        let is_asked_for = said.resp.listen.is_some();
+        Ok(said.over(defaults()?).complete()?.asked_for(is_asked_for))
     }
 
     /// The same for `punctual server`: what nobody said is what is safe where others write the jobs.
@@ -137,8 +167,15 @@ impl Settings {
         // Whoever names a folder for the store does not want another one here.
         let data = said.store.url.as_deref().and_then(punctual_store::folder);
         let egress = Egress { allow: Some(Vec::new()) };
-        let safe = Said { data, slots: Some(0), egress, ..Said::default() };
-        said.over(safe).over(defaults()?).complete()
+        // Another port is open only if somebody says so.
+        let resp = SaidResp { listen: Some(String::new()), ..SaidResp::default() };
+        let safe = Said { data, slots: Some(0), egress, resp, ..Said::default() };
+        Ok(said.over(safe).over(defaults()?).complete()?.asked_for(true))
+    }
+
+    fn asked_for(mut self, is_asked_for: bool) -> Settings {
+        self.resp.is_asked_for = is_asked_for;
+        self
     }
 }
 
@@ -191,6 +228,7 @@ impl Said {
             egress: Egress { allow: self.egress.allow.or(below.egress.allow) },
             server: self.server.over(below.server),
             tls: self.tls.over(below.tls),
+            resp: self.resp.over(below.resp),
             log: Log { level: self.log.level.or(below.log.level) },
         }
     }
@@ -214,6 +252,7 @@ impl Said {
             bootstrap_token_file: said_path(self.server.bootstrap_token_file.as_ref()),
             server: self.server.complete()?,
             tls: self.tls.complete()?,
+            resp: self.resp.complete()?,
             log_level: self.log.level.ok_or_else(|| missing("log.level"))?,
         };
         if settings.slots > WORKER_SLOTS_MAX as usize {
@@ -262,6 +301,34 @@ impl Server {
             return Err("server.request_time: at least 1s".to_owned());
         }
         Ok(settings)
+    }
+}
+
+impl SaidResp {
+    fn over(self, below: SaidResp) -> SaidResp {
+        SaidResp {
+            listen: self.listen.or(below.listen),
+            password_file: self.password_file.or(below.password_file),
+            connections: self.connections.or(below.connections),
+            flush: self.flush.or(below.flush),
+            shutdown: self.shutdown.or(below.shutdown),
+        }
+    }
+
+    fn complete(self) -> Result<Resp, String> {
+        let missing = |name: &str| format!("resp.{name}: no default is known");
+        let resp = Resp {
+            listen: self.listen.filter(|listen| !listen.is_empty()),
+            is_asked_for: false,
+            password_file: said_path(self.password_file.as_ref()),
+            connections: self.connections.ok_or_else(|| missing("connections"))?,
+            flush: self.flush.ok_or_else(|| missing("flush"))?,
+            shutdown: self.shutdown.ok_or_else(|| missing("shutdown"))?,
+        };
+        if resp.connections == 0 {
+            return Err("resp.connections: at least 1".to_owned());
+        }
+        Ok(resp)
     }
 }
 
@@ -330,6 +397,22 @@ mod tests {
     }
 
     #[test]
+    fn the_door_for_queues_is_open_in_dev_and_closed_in_a_server_until_it_is_asked_for() {
+        let dev = Settings::read(None, Said::default()).unwrap().resp;
+        assert_eq!((dev.listen.as_deref(), dev.is_asked_for), (Some("127.0.0.1:7711"), false));
+        assert_eq!((dev.password_file, dev.flush, dev.shutdown), (None, false, false));
+        assert_eq!(Settings::read_for_server(None, Said::default()).unwrap().resp.listen, None);
+        let asked = Said {
+            resp: SaidResp { listen: Some("127.0.0.1:0".to_owned()), ..SaidResp::default() },
+            ..Said::default()
+        };
+        for settings in [Settings::read(None, asked.clone()), Settings::read_for_server(None, asked)] {
+            let resp = settings.unwrap().resp;
+            assert_eq!((resp.listen.as_deref(), resp.is_asked_for), (Some("127.0.0.1:0"), true));
+        }
+    }
+
+    #[test]
     fn a_file_wins_over_the_defaults_and_the_command_line_over_both() {
         let file = "slots = 4\nhttp = \"127.0.0.1:1\"\n[leases]\nattempt = \"2s\"\n[egress]\nallow = []\n";
         let said = Said { http: Some("127.0.0.1:0".to_owned()), ..Said::default() };
@@ -361,6 +444,8 @@ mod tests {
             ("[server]\nconnections = 0", "connections"),
             ("[server]\nrequest_time = \"1ms\"", "request_time"),
             ("[server]\nhost = \"a\"", "host"),
+            ("[resp]\nconnections = 0", "resp.connections"),
+            ("[resp]\nport = 7711", "port"),
         ] {
             let error = read(file, Said::default()).unwrap_err();
             assert!(error.contains(named), "{file}: {error}");

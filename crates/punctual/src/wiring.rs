@@ -66,6 +66,11 @@ impl Running {
         self.nodes.send_replace(vec![place.to_string()]);
     }
 
+    /// Nor where clients of queues are let in.
+    pub(crate) fn also_listens_on(&self, place: SocketAddr) {
+        self.egress.listens_on(place);
+    }
+
     /// Waits until the node cannot go on, and says why.
     pub(crate) async fn failed(&self) -> String {
         let handle = self.node.handle();
@@ -169,7 +174,8 @@ pub(crate) async fn start_on(
 fn doors_settings(settings: &Settings) -> punctual_server::Settings {
     let mut server = settings.server.clone();
     let needed = FILES_OF_OUR_OWN + settings.slots * FILES_PER_SLOT;
-    let files = files_up_to(needed + server.connections);
+    let queues = if settings.resp.listen.is_some() { settings.resp.connections } else { 0 };
+    let files = files_up_to(needed + server.connections + queues);
     // Half of them at least, for someone must be able to ask why attempts fail.
     let fitting = files - needed.min(files / 2);
     if fitting < server.connections {

@@ -5,8 +5,8 @@ use std::fmt::Display;
 use punctual_core::schedule::calendar::ENTRIES_MAX;
 use punctual_core::{limits, log, schedule, task};
 use punctual_node::followers::FOLLOWERS_MAX;
-use punctual_server::limits as http;
-use punctual_wire::{grpc, rest, tree};
+use punctual_server::{limits as http, resp};
+use punctual_wire::{grpc, resp as frame, rest, tree};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/limits.md");
 
@@ -59,6 +59,12 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
         ("result of a template", bytes(limits::EXPRESSION_RESULT_BYTES_MAX), "the attempt fails"),
         ("days and spans of a calendar", count(ENTRIES_MAX), "422 `invalid`"),
         ("dead letters decided about at once", count(rest::DECIDED_MAX), "422 `invalid`"),
+        ("body of a request with messages", bytes(http::MESSAGES_BODY_BYTES_MAX), "413 `body_too_large`"),
+        ("messages added or acted upon at once", count(rest::MESSAGES_MAX), "422 `invalid`"),
+        ("messages taken at once", count(limits::TAKE_MAX), "422 `invalid`"),
+        ("bodies in an answer with messages", bytes(http::TAKEN_BYTES_MAX), "the rest stays in the line"),
+        ("time that a take over REST waits", span(rest::TAKE_WAIT_MAX), "422 `invalid`"),
+        ("messages deleted by one flush over REST", count(http::FLUSHED_MAX), "it says that there are more"),
         ("attempts of a run", count(limits::ATTEMPTS_MAX), "422 `invalid`"),
         ("attempts whose worker vanished", count(limits::LOSSES_MAX), "the run fails"),
         (
@@ -92,6 +98,23 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
         ("name or value of a label", bytes(limits::LABEL_BYTES_MAX), "its stream is ended"),
         ("message of a worker", bytes(grpc::MESSAGE_BYTES_MAX), "its stream is ended"),
         ("output of a worker that is not acknowledged", bytes(grpc::LOG_WINDOW_BYTES), "the program waits"),
+        (
+            "body of a message, word of a request over RESP",
+            bytes(frame::BULK_BYTES_MAX),
+            "`-ERR`, passed over",
+        ),
+        ("request over RESP, all of it", bytes(frame::REQUEST_BYTES_MAX), "`-ERR`, passed over"),
+        ("words of a request over RESP", count(frame::ITEMS_MAX), "`-ERR`, closed"),
+        ("request typed as a line over RESP", bytes(frame::INLINE_BYTES_MAX), "`-ERR`, closed"),
+        ("words of a request before AUTH", count(frame::STRANGER_ITEMS_MAX), "`-ERR`, closed"),
+        ("word of a request before AUTH", bytes(frame::STRANGER_BULK_BYTES_MAX), "`-ERR`, closed"),
+        ("answer over RESP", bytes(resp::OUTPUT_BYTES_MAX), "closed; GETJOB brings fewer jobs instead"),
+        ("connections over RESP", count(resp::Settings::default().connections), "`-ERR`, closed"),
+        ("name of a queue", bytes(limits::QUEUE_NAME_BYTES_MAX), "refused"),
+        ("queues of a shard", count(limits::QUEUES_PER_SHARD_MAX), "`-OOM`"),
+        ("queues that a GETJOB names", count(resp::QUEUES_MAX), "`-ERR`"),
+        ("jobs that a WAITJOB names", count(resp::WAITED_MAX), "`-ERR`"),
+        ("scans under way", count(resp::SCANS_MAX), "the oldest begins again"),
     ]
 }
 

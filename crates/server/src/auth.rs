@@ -5,7 +5,7 @@
 
 mod secret;
 mod known;
-mod failures;
+pub(crate) mod failures;
 mod gate;
 mod first_start;
 pub(crate) mod door;

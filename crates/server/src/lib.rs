@@ -1,7 +1,7 @@
 //! The doors: how people and programs get in.
 //!
 //! A door translates, authorises and delegates to one `Handle`; it holds no rules, so doors cannot differ. There are two
-//! on one port: REST for people and programs, gRPC for workers and other nodes. `listen` lets connections in, through
+//! on one port: REST for people and programs, gRPC for workers and other nodes; `resp`, on a port of its own, is for queues. `listen` lets connections in, through
 //! `tls` if there is a certificate; `mail` is the way to nodes that have no door; `auth` asks who comes; `routes` is the table of what is served (nothing is served that
 //! has no row there), `openapi` describes it and `metrics` counts it.
 
@@ -17,6 +17,7 @@ mod routes;
 mod rest;
 pub mod grpc;
 pub mod mail;
+pub mod resp;
 mod openapi;
 mod metrics;
 
@@ -77,6 +78,16 @@ impl Doors {
             sessions: Arc::default(),
             peers: None,
         }
+    }
+
+    /// What this node is called.
+    pub(crate) fn name(&self) -> &str {
+        &self.node
+    }
+
+    /// What the ids of messages begin with that this node tells.
+    pub(crate) fn short_name(&self) -> [u8; 8] {
+        resp::names::NodeId::of(&self.node).short()
     }
 
     /// Opens the door for the other nodes of a cluster, and knows the way to theirs.

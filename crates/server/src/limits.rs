@@ -4,6 +4,16 @@ use std::time::Duration;
 
 /// A body. A larger one is refused, and its connection closed.
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
+/// A body with messages: the largest message fits, as base64 too.
+pub const MESSAGES_BODY_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// Bodies of messages in one answer, before the last of them: what is larger comes in several.
+pub const TAKEN_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Messages taken in one go, so that not much more than that is taken.
+pub const TAKEN_AT_ONCE: u32 = 16;
+/// Messages that one flush deletes; then it says that there are more.
+pub const FLUSHED_MAX: u64 = 100_000;
+/// Messages deleted in one go.
+pub const FLUSHED_AT_ONCE: u32 = 1000;
 /// Path and query together.
 pub const ADDRESS_BYTES_MAX: usize = 8 * 1024;
 /// All headers of a request together, names and values.

@@ -173,7 +173,7 @@ impl Frame {
 }
 
 /// One address is one machine. An IPv6 network of /64 is, too: whoever has one has all its addresses.
-fn address_of(peer: SocketAddr) -> IpAddr {
+pub(crate) fn address_of(peer: SocketAddr) -> IpAddr {
     match peer.ip().to_canonical() {
         IpAddr::V6(address) => IpAddr::V6((address.to_bits() & !u128::from(u64::MAX)).into()),
         address @ IpAddr::V4(_) => address,

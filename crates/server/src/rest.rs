@@ -11,6 +11,8 @@ pub(crate) mod calendars;
 pub(crate) mod runs;
 pub(crate) mod events;
 pub(crate) mod logs;
+pub(crate) mod queues;
+pub(crate) mod messages;
 pub(crate) mod cron;
 pub(crate) mod dead_letters;
 pub(crate) mod nodes;

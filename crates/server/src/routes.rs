@@ -8,8 +8,8 @@ use axum::http::Method;
 use axum::routing::{MethodFilter, MethodRouter, on};
 
 use crate::rest::{
-    calendars, cron, dead_letters, events, export, health, job_log, jobs, logs, nodes, problem, revisions,
-    runs, tokens,
+    calendars, cron, dead_letters, events, export, health, job_log, jobs, logs, messages, nodes, problem,
+    queues, revisions, runs, tokens,
 };
 use crate::{Doors, metrics, openapi};
 
@@ -98,6 +98,23 @@ pub fn table() -> Vec<Route> {
             "/api/v1/namespaces/{namespace}/dead-letters/{id}/discard",
             Right::Run,
             dead_letters::discard,
+        ),
+        row(M::GET, "/api/v1/namespaces/{namespace}/queues", Right::Read, queues::list),
+        row(M::GET, "/api/v1/namespaces/{namespace}/queues/{queue}", Right::Read, queues::stat),
+        row(M::POST, "/api/v1/namespaces/{namespace}/queues/{queue}/messages", Right::Run, queues::add),
+        row(M::POST, "/api/v1/namespaces/{namespace}/queues/{queue}/batch", Right::Run, queues::add_many),
+        row(M::POST, "/api/v1/namespaces/{namespace}/queues/{queue}/take", Right::Run, queues::take),
+        row(M::GET, "/api/v1/namespaces/{namespace}/queues/{queue}/peek", Right::Read, queues::peek),
+        row(M::POST, "/api/v1/namespaces/{namespace}/queues/{queue}/pause", Right::Edit, queues::pause),
+        row(M::POST, "/api/v1/namespaces/{namespace}/queues/{queue}/resume", Right::Edit, queues::resume),
+        row(M::POST, "/api/v1/namespaces/{namespace}/queues/{queue}/flush", Right::Edit, queues::flush),
+        row(M::POST, "/api/v1/namespaces/{namespace}/messages", Right::Run, messages::act),
+        row(M::GET, "/api/v1/namespaces/{namespace}/messages/{message}", Right::Read, messages::show),
+        row(
+            M::POST,
+            "/api/v1/namespaces/{namespace}/messages/{message}/working",
+            Right::Run,
+            messages::working,
         ),
         row(M::GET, "/api/v1/cron/explain", Right::Read, cron::explain),
         row(M::GET, "/api/v1/nodes", Right::Read, nodes::nodes),

@@ -1,7 +1,9 @@
 //! How rows are written as bytes and read back: the same in every database.
 //!
 //! A run is postcard with a leading version: it is written twice and read seldom, so it has to be small and cheap.
-//! A definition is JSON: it lives for years and grows fields meanwhile.
+//! A message is its body as it came, beside a head of a few bytes. A definition is JSON: it lives for years and grows fields meanwhile.
+
+mod message;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,6 +23,7 @@ use punctual_core::task::{Params, Task};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::message::{read_message, write_head};
 use crate::{Error, Result};
 
 /// The first byte of a run's body. A change of `core::run::Run` needs a new one, and a reader for the old.

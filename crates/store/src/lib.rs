@@ -15,6 +15,7 @@ use punctual_core::ids::{Epoch, JobId, RunId, SessionId, ShardId};
 use punctual_core::job::Job;
 use punctual_core::log;
 use punctual_core::name::{Name, Namespace};
+use punctual_core::queue::{Message, Place, QueueKey, QueueNumber, QueueRecord};
 use punctual_core::run::{Run, Status, Trigger};
 use punctual_core::schedule::calendar;
 
@@ -26,6 +27,7 @@ pub mod token;
 pub mod sessions;
 mod refusal;
 mod listing;
+mod weight;
 mod keep;
 mod codec;
 mod definitions;
@@ -46,6 +48,7 @@ pub use error::Error;
 pub use mail::Mail;
 pub use membership::{Claim, Lease, Leases, Member, Session, Sessions};
 pub use open::{Opened, folder, open};
+pub use weight::PAGE_BYTES_MAX;
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -77,8 +80,36 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Rows by key, as committed. What is not found is not in the answer.
     async fn fetch(&self, wants: Vec<(ShardId, Want)>) -> Result<Found>;
 
-    /// The next timers of a shard after a place, jobs and waiting runs together, however far off.
+    /// The next timers of a shard after a place, jobs, waiting runs and messages together, however far off. A page ends
+    /// early when its messages are heavy ([`PAGE_BYTES_MAX`]): only a page without an end is the last.
     async fn due(&self, shard: ShardId, after: TimerPlace, limit: usize) -> Result<TimerPage>;
+
+    /// The next messages in the line of a queue after a place. A page ends early when it is heavy
+    /// ([`PAGE_BYTES_MAX`]): only an empty one says that there are no more.
+    async fn backlog(
+        &self,
+        shard: ShardId,
+        queue: QueueNumber,
+        after: Place,
+        limit: usize,
+    ) -> Result<Vec<Arc<Message>>>;
+
+    /// Queues that match, in order of (namespace, name), after the one named.
+    async fn queues(
+        &self,
+        namespace: Option<&Namespace>,
+        after: Option<&QueueKey>,
+        limit: usize,
+    ) -> Result<Vec<QueueRecord>>;
+
+    /// Messages of one queue, in the line or not, in the order of their places, after the one named. A page ends early
+    /// when it is heavy, like one of `backlog`.
+    async fn messages(
+        &self,
+        queue: &QueueKey,
+        after: Option<Place>,
+        limit: usize,
+    ) -> Result<Vec<Arc<Message>>>;
 
     async fn job(&self, namespace: &Namespace, name: &Name) -> Result<Option<Arc<Job>>>;
 
@@ -254,6 +285,9 @@ pub struct Stats {
     pub live_runs: u64,
     pub history_runs: u64,
     pub dead_letters: u64,
+    pub queues: u64,
+    /// Messages of all queues, in the line or not, by the counts of their queues.
+    pub messages: u64,
 }
 
 #[derive(Debug, Clone)]

@@ -1,6 +1,6 @@
 //! The refusals that every backend gives in the same words.
 
-use punctual_core::change::RowKey;
+use punctual_core::change::{Change, Row, RowKey};
 use punctual_core::ids::{JobId, RunId, ShardId};
 
 use crate::{Error, Result};
@@ -30,10 +30,15 @@ pub(crate) fn no_such_shard(shard: ShardId) -> Error {
 }
 
 /// A row written by a shard that does not lead it could be changed by two leaders at once.
-pub(crate) fn check_shard(shard: ShardId, key: &RowKey) -> Result<()> {
+pub(crate) fn check_shard(shard: ShardId, shards: u16, key: &RowKey, change: &Change) -> Result<()> {
     let of = match key {
         RowKey::Job(id) | RowKey::Revision(id, _) | RowKey::Skip(id, _) => id.shard(),
         RowKey::Run(id) | RowKey::History(id) | RowKey::DeadLetter(id) => id.shard(),
+        RowKey::Message(_, place) => RunId(place.number).shard(),
+        RowKey::Queue(_) => match change {
+            Change::Insert(Row::Queue(queue)) | Change::Update(Row::Queue(queue)) => queue.key.shard(shards),
+            _ => shard,
+        },
         RowKey::Unique(_) => shard,
     };
     if of == shard { Ok(()) } else { Err(refused(shard, format!("{} belongs to shard {of}", Named(key)))) }
@@ -59,6 +64,8 @@ impl std::fmt::Display for Named<'_> {
             RowKey::DeadLetter(id) => write!(f, "dead letter {id}"),
             RowKey::Unique(key) => write!(f, "key `{key}`"),
             RowKey::Skip(id, from) => write!(f, "the skip record of job {id} from {from}"),
+            RowKey::Queue(number) => write!(f, "queue {}", number.0),
+            RowKey::Message(queue, place) => write!(f, "message {} of queue {}", place.number, queue.0),
         }
     }
 }

@@ -26,7 +26,11 @@ impl Tally {
                 RowKey::Run(_) => tally.live_runs += by,
                 RowKey::History(_) => tally.history_runs += by,
                 RowKey::DeadLetter(_) => tally.dead_letters += by,
-                RowKey::Revision(..) | RowKey::Unique(_) | RowKey::Skip(..) => {}
+                RowKey::Revision(..)
+                | RowKey::Unique(_)
+                | RowKey::Skip(..)
+                | RowKey::Queue(_)
+                | RowKey::Message(..) => {}
             }
         }
         tally

@@ -2,7 +2,7 @@
 //!
 //! In reading order: what can be wrong with a text, a text as a tree whose parts know where they stand, the small
 //! words that fields are made of, what they look like to a program, the job file, how it is patched and compared, the
-//! calendar file, and the objects of REST.
+//! calendar file, the objects of REST, gRPC, and the Redis protocol.
 //!
 //! **Invariant:** nothing here decides. Text becomes `core`, and `core` becomes text.
 
@@ -17,6 +17,7 @@ pub mod calendar_file;
 pub mod rest;
 pub mod yaml;
 pub mod grpc;
+pub mod resp;
 
 pub use error::{Error, Place};
 pub use text::Text;

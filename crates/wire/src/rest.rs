@@ -11,11 +11,13 @@ mod decide;
 mod history;
 mod job;
 mod log;
+mod message;
 mod output;
 mod node;
 mod page;
 mod problem;
 mod progress;
+mod queue;
 mod revision;
 mod run;
 mod submit;
@@ -30,11 +32,17 @@ pub use decide::{Action, Chosen, DECIDED_MAX, Decide, Decision, Decisions};
 pub use history::{Line, Skip, Stats};
 pub use job::{Cursor, Fire, Job, JobState, MADE_HEADER, Made};
 pub use log::LogRecord;
+pub use message::{
+    ActOnMessages, ActedOnMessages, AddMessage, AddMessages, Added, AddedMessage, AddedMessages,
+    DeliveryInfo, MESSAGES_MAX, Message, MessageAction, MessageState, NOT_AN_ID, PRIORITY_DEFAULT, Postponed,
+    RETRY_DEFAULT, TTL_DEFAULT, Taken,
+};
 pub use node::{Node, Worker};
 pub use output::{EVENT_STREAM, LogChunk, LogEnd, LogStream};
 pub use page::Page;
 pub use problem::{Code, Problem};
 pub use progress::Progress;
+pub use queue::{Direction, Flushed, Messages, Paused, Queue, TAKE_WAIT_MAX, Take, Way};
 pub use revision::{Diff, Revision, RevisionFile};
 pub use run::{Child, Event, Run, Shard, State, Trigger, statuses};
 pub use submit::{Again, Start, Started, Submit, key};

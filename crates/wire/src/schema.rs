@@ -14,6 +14,8 @@ use punctual_core::ids::ID_BYTES_MAX;
 use punctual_core::limits;
 use punctual_core::schedule::calendar;
 
+use crate::resp::ID_BYTES;
+
 pub use components::Components;
 
 /// The number of a run, a job or a token, as text: 63 bits do not survive the numbers of JavaScript.
@@ -34,6 +36,13 @@ pub struct Weekday;
 /// A line of a calendar.
 #[derive(Debug)]
 pub struct Days;
+
+/// The name of a queue.
+#[derive(Debug)]
+pub struct QueueName;
+/// The id of a message, the same over every door.
+#[derive(Debug)]
+pub struct MessageId;
 
 /// Gives a type a schema that was written by hand, and says which others that one refers to.
 macro_rules! by_hand {
@@ -96,6 +105,18 @@ by_hand!(Namespace as "Namespace": text(
     "payments",
 ));
 
+by_hand!(QueueName as "QueueName": text(
+    "The name of a queue: any text.",
+    "^[^]+$",
+    limits::QUEUE_NAME_BYTES_MAX,
+    "mail",
+));
+by_hand!(MessageId as "MessageId": text(
+    "The id of a message, as over the Redis protocol; in an address `+` and `/` are percent-encoded.",
+    "^D-.{8}-.{24}-.{4}$",
+    ID_BYTES,
+    "D-0a1b2c3d-AAAAAAAAAAAAAAAAAAAAAAAA-05a1",
+));
 by_hand!(Weekdays as "Weekdays": words(["unix", "quartz"]));
 by_hand!(Weekday as "Weekday": words(calendar::Weekday::ALL.map(calendar::Weekday::as_str)));
 by_hand!(Days as "Days": text(

@@ -8,12 +8,13 @@ use std::time::Duration;
 use clap::Args;
 use punctual_wire::text::Span;
 use tokio::net::lookup_host;
+use tracing::warn;
 
 use super::failure::{Exit, Failure};
 use super::output::Colour;
-use super::serving::{address, listen, log_to_stderr, serve};
+use super::serving::{Queues, address, listen, log_to_stderr, serve};
 use super::time::duration;
-use crate::settings::{Durability, Leases, Log, Said, Settings, Store};
+use crate::settings::{Durability, Leases, Log, Said, SaidResp, Settings, Store};
 use crate::wiring;
 
 #[derive(Debug, Args)]
@@ -31,6 +32,12 @@ pub(crate) struct Dev {
     /// Where REST listens; port 0 picks a free one [default: 127.0.0.1:7400]
     #[arg(long, value_name = "HOST:PORT", env = "PUNCTUAL_HTTP", value_parser = address)]
     http: Option<String>,
+    /// Where the door for queues listens, in the Redis protocol; port 0 picks a free one [default: 127.0.0.1:7711]
+    #[arg(long, value_name = "HOST:PORT", env = "PUNCTUAL_RESP", value_parser = address)]
+    resp: Option<String>,
+    /// What clients of that door have to say with AUTH, in a file of mode 0600 [default: nothing]
+    #[arg(long, value_name = "FILE", env = "PUNCTUAL_RESP_PASSWORD_FILE")]
+    resp_password_file: Option<PathBuf>,
     /// Attempts that may run at once in this process; 0 leaves them to `punctual worker` [default: 16]
     #[arg(long, value_name = "COUNT", env = "PUNCTUAL_SLOTS")]
     slots: Option<usize>,
@@ -58,9 +65,10 @@ impl Dev {
             .map_err(|error| Failure::new(Exit::Usage, error))?;
         log_to_stderr(&settings, colour)?;
         let place = loopback(&settings.http).await?;
+        let queues = queues(&settings).await?;
         let running = wiring::start(&settings).await.map_err(|error| Failure::new(Exit::Failed, error))?;
         let served = match listen(place).await {
-            Ok(listener) => serve(&settings, listener, "http", &running).await,
+            Ok(listener) => serve(&settings, listener, queues, "http", &running).await,
             Err(failure) => Err(failure),
         };
         running.shut_down().await;
@@ -74,9 +82,28 @@ impl Dev {
             slots: self.slots,
             store: Store { durability: self.durability, ..Store::default() },
             leases: Leases { attempt: self.attempt_lease.map(Span), shard: self.shard_lease.map(Span) },
+            resp: SaidResp {
+                listen: self.resp,
+                password_file: self.resp_password_file,
+                ..SaidResp::default()
+            },
             log: Log { level: self.log },
             ..Said::default()
         }
+    }
+}
+
+/// The door for queues. If its usual port is taken, perhaps by a Disque, there is no such door, and someone is told.
+async fn queues(settings: &Settings) -> Result<Option<Queues>, Failure> {
+    let Some(listen) = &settings.resp.listen else { return Ok(None) };
+    let place = loopback(listen).await?;
+    match Queues::open(settings, place).await {
+        // Whoever names a password wants the door.
+        Err(_) if !settings.resp.is_asked_for && settings.resp.password_file.is_none() => {
+            warn!(%place, "the port for queues is taken: going on without; --resp 127.0.0.1:0 picks a free one");
+            Ok(None)
+        }
+        opened => opened.map(Some),
     }
 }
 

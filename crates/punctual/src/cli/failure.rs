@@ -121,6 +121,11 @@ fn of_problem(problem: &Problem) -> Failure {
         Code::Forbidden => failure.hint("use a token of that role; `punctual token list` shows which there are"),
         Code::NoSuchToken => failure.hint("`punctual token list` shows which there are"),
         Code::TokenExists => failure.hint("`punctual token remove` ends the one that has the name"),
+        Code::NoSuchQueue => failure.hint(
+            "`punctual queue list` shows the queues of a namespace, `-n` names another; a message makes a new one",
+        ),
+        Code::NoSuchMessage => failure.hint("it was acknowledged, deleted, or is over; `-n` names another namespace"),
+        Code::QueuePaused => failure.hint("`punctual queue resume` lets messages in again"),
         Code::NoSuchRevision => failure.hint("`punctual job revisions` shows which there are"),
         Code::NotADeadLetter | Code::NoSuchDeadLetter => {
             failure.hint("`punctual dlq list` shows what waits to be decided about")
@@ -157,6 +162,10 @@ mod tests {
         check(Code::NoSuchJob, Exit::NotFound);
         check(Code::NoSuchRun, Exit::NotFound);
         check(Code::NoSuchRevision, Exit::NotFound);
+        check(Code::NoSuchQueue, Exit::NotFound);
+        check(Code::NoSuchMessage, Exit::NotFound);
+        check(Code::QueuePaused, Exit::Refused);
+        check(Code::QueueTooLong, Exit::Refused);
         check(Code::NoSuchDeadLetter, Exit::NotFound);
         check(Code::NoSuchCalendar, Exit::NotFound);
         check(Code::Unauthenticated, Exit::Refused);

@@ -18,7 +18,7 @@ use tracing::warn;
 use super::failure::{Exit, Failure};
 use super::output::Colour;
 use super::secret_file;
-use super::serving::{address, listen, log_to_stderr, serve};
+use super::serving::{Queues, address, listen, log_to_stderr, serve};
 use super::time::duration;
 use crate::clock::SystemClock;
 use crate::settings::{self, Durability, Leases, Log, Said, Settings, Store};
@@ -44,6 +44,12 @@ pub(crate) struct Server {
     /// Where REST listens; port 0 picks a free one [default: 127.0.0.1:7400]
     #[arg(long, value_name = "HOST:PORT", env = "PUNCTUAL_HTTP", value_parser = address)]
     http: Option<String>,
+    /// Where the door for queues listens, in the Redis protocol, mostly 127.0.0.1:7711 [default: nowhere]
+    #[arg(long, value_name = "HOST:PORT", env = "PUNCTUAL_RESP", value_parser = address)]
+    resp: Option<String>,
+    /// What clients of that door have to say with AUTH, in a file of mode 0600 [default: a token]
+    #[arg(long, value_name = "FILE", env = "PUNCTUAL_RESP_PASSWORD_FILE")]
+    resp_password_file: Option<PathBuf>,
     /// What this node is called [default: the address that it advertises]
     #[arg(long, value_name = "NAME", env = "PUNCTUAL_NODE_NAME")]
     name: Option<String>,
@@ -98,7 +104,11 @@ impl Server {
             .map_err(|error| Failure::new(Exit::Usage, error))?;
         log_to_stderr(&settings, colour)?;
         // What can be refused is refused before anything is made.
-        let place = place(&settings).await?;
+        let place = safe_place(&settings, &settings.http).await?;
+        let queues = match &settings.resp.listen {
+            Some(listen) => Some(Queues::open(&settings, safe_place(&settings, listen).await?).await?),
+            None => None,
+        };
         let tls = settings.tls.clone().map(Tls::open).transpose();
         let tls = tls.map_err(|error| Failure::new(Exit::Usage, error))?;
         let chosen = settings.bootstrap_token_file.as_deref().map(chosen).transpose()?;
@@ -140,7 +150,7 @@ impl Server {
             }
         });
         let running = running.await.map_err(failed)?;
-        let served = serve(&settings, listener, scheme, &running).await;
+        let served = serve(&settings, listener, queues, scheme, &running).await;
         running.shut_down().await;
         served
     }
@@ -158,6 +168,11 @@ impl Server {
                 ..settings::Server::default()
             },
             tls: settings::Tls { cert: self.tls_cert, key: self.tls_key, client_ca: self.tls_client_ca },
+            resp: settings::SaidResp {
+                listen: self.resp,
+                password_file: self.resp_password_file,
+                ..settings::SaidResp::default()
+            },
             log: Log { level: self.log },
             ..Said::default()
         }
@@ -165,8 +180,7 @@ impl Server {
 }
 
 /// Where to listen, if that is safe enough.
-async fn place(settings: &Settings) -> Result<SocketAddr, Failure> {
-    let http = &settings.http;
+async fn safe_place(settings: &Settings, http: &str) -> Result<SocketAddr, Failure> {
     let cannot =
         |error: std::io::Error| Failure::new(Exit::Usage, format!("cannot listen on {http}: {error}"));
     let mut places = lookup_host(http).await.map_err(cannot)?;

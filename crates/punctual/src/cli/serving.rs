@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process;
 
+use punctual_server::resp;
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -15,6 +16,7 @@ use tracing_subscriber::EnvFilter;
 
 use super::failure::{Exit, Failure};
 use super::output::{Colour, print};
+use super::secret_file;
 use crate::settings::Settings;
 use crate::wiring;
 
@@ -45,22 +47,70 @@ pub(super) async fn listen(place: SocketAddr) -> Result<TcpListener, Failure> {
     })
 }
 
+/// The place for the door of queues; nobody is answered yet.
+pub(super) struct Queues {
+    listener: TcpListener,
+    settings: resp::Settings,
+}
+
+impl Queues {
+    pub(super) async fn open(settings: &Settings, place: SocketAddr) -> Result<Queues, Failure> {
+        let own = &settings.resp;
+        let password = own.password_file.as_deref().map(secret_file::read).transpose()?;
+        let listener = TcpListener::bind(place).await.map_err(|error| {
+            Failure::new(Exit::Failed, format!("cannot listen on {place}: {error}"))
+                .hint("--resp 127.0.0.1:0 picks a free port")
+        })?;
+        let settings = resp::Settings {
+            password,
+            connections: own.connections,
+            connections_per_address: own.connections,
+            request_time: settings.server.request_time,
+            flush: own.flush,
+            shutdown: None,
+        };
+        Ok(Queues { listener, settings })
+    }
+}
+
 /// Says where, and serves until someone asks for the end or the node cannot go on.
 pub(super) async fn serve(
     settings: &Settings,
     listener: TcpListener,
+    queues: Option<Queues>,
     scheme: &str,
     running: &wiring::Running,
 ) -> Result<(), Failure> {
     let place = listener.local_addr().map_err(Failure::io)?;
     running.listens_on(place);
-    let address = AddressFile::write(&settings.data, scheme, place).map_err(Failure::io)?;
-    print(&format!("punctual listens on {scheme}://{place}, data in {}", settings.data.display()))?;
+    let queues_at = queues.as_ref().map(|queues| queues.listener.local_addr()).transpose();
+    let queues_at = queues_at.map_err(Failure::io)?;
+    queues_at.into_iter().for_each(|place| running.also_listens_on(place));
+    let address = AddressFile::write(&settings.data, scheme, place, queues_at).map_err(Failure::io)?;
+    let queues_said = queues_at.map_or(String::new(), |at| format!(", queues on {at}"));
+    print(&format!(
+        "punctual listens on {scheme}://{place}{queues_said}, data in {}",
+        settings.data.display()
+    ))?;
     let (stop_in, stop) = watch::channel(false);
+    let both = async {
+        let queues = queues.map(|Queues { listener, settings: mut own }| {
+            own.shutdown = settings.resp.shutdown.then(|| stop_in.clone());
+            resp::serve(listener, running.doors(), own, stopped(stop.clone()))
+        });
+        let (http, queues) =
+            tokio::join!(punctual_server::serve(listener, running.doors(), stopped(stop.clone())), async {
+                match queues {
+                    Some(queues) => queues.await,
+                    None => Ok(()),
+                }
+            });
+        http.and(queues)
+    };
     let done = tokio::select! {
-        done = punctual_server::serve(listener, running.doors(), stopped(stop)) => done.map_err(Failure::io),
+        done = both => done.map_err(Failure::io),
         failed = running.failed() => Err(Failure::new(Exit::Failed, failed)),
-        done = asked_to_stop(stop_in) => done.map_err(Failure::io),
+        done = asked_to_stop(stop_in.clone()) => done.map_err(Failure::io),
     };
     address.remove();
     done
@@ -89,11 +139,19 @@ struct AddressFile(PathBuf);
 
 impl AddressFile {
     /// Written aside and renamed: whoever reads it finds all of it or nothing.
-    fn write(data: &Path, scheme: &str, place: SocketAddr) -> io::Result<AddressFile> {
+    fn write(
+        data: &Path,
+        scheme: &str,
+        place: SocketAddr,
+        queues: Option<SocketAddr>,
+    ) -> io::Result<AddressFile> {
         let path = data.join(ADDRESS_FILE);
         let aside = data.join(format!("{ADDRESS_FILE}.new"));
         let url = format!("{scheme}://{place}");
-        let text = json!({ "http": place.to_string(), "url": url, "pid": process::id() });
+        let mut text = json!({ "http": place.to_string(), "url": url, "pid": process::id() });
+        if let Some(queues) = queues {
+            text["resp"] = json!(queues.to_string());
+        }
         fs::write(&aside, format!("{text}\n"))?;
         fs::rename(&aside, &path)?;
         Ok(AddressFile(path))

@@ -14,7 +14,7 @@ use crate::limits::{FAILURES_MAX, FAILURES_WINDOW as WINDOW};
 const ADDRESSES_MAX: usize = 4096;
 
 #[derive(Debug, Default)]
-pub(super) struct Failures(Mutex<HashMap<IpAddr, Window>>);
+pub(crate) struct Failures(Mutex<HashMap<IpAddr, Window>>);
 
 #[derive(Debug)]
 struct Window {
@@ -24,7 +24,7 @@ struct Window {
 
 /// What a wrong token comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     Wrong,
     /// The one after which there are too many.
     LastOfMany,
@@ -34,13 +34,13 @@ pub(super) enum Verdict {
 
 impl Failures {
     /// Whether this address has had its wrong tokens and has to wait with the next one.
-    pub(super) fn has_to_wait(&self, address: IpAddr, now: Instant) -> bool {
+    pub(crate) fn has_to_wait(&self, address: IpAddr, now: Instant) -> bool {
         let windows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let window = windows.get(&address).filter(|window| now.duration_since(window.since) < WINDOW);
         window.map_or(windows.len() >= ADDRESSES_MAX, |window| window.count >= FAILURES_MAX)
     }
 
-    pub(super) fn count(&self, address: IpAddr, now: Instant) -> Verdict {
+    pub(crate) fn count(&self, address: IpAddr, now: Instant) -> Verdict {
         let mut windows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let over = |window: &Window| now.duration_since(window.since) >= WINDOW;
         if windows.get(&address).is_none_or(over) {

@@ -74,6 +74,8 @@ fn segment(name: &'static str) -> Describe {
     match name {
         "namespace" => plain(&schema::dotted_namespace()),
         "id" => of::<schema::Id>(),
+        "queue" => of::<schema::QueueName>(),
+        "message" => of::<schema::MessageId>(),
         "revision" => plain(&json!({ "type": "integer", "minimum": 1, "maximum": u32::MAX })),
         _ => of::<schema::Name>(),
     }

@@ -4,13 +4,14 @@
 //! what any request, any body or any change can meet need not be said.
 
 use axum::http::Method;
-use punctual_core::limits::{KEY_BYTES_MAX, PAGE_MAX};
+use punctual_core::limits::{KEY_BYTES_MAX, PAGE_MAX, TAKE_MAX};
 use punctual_core::run::Status;
 use punctual_core::schedule::{EXPRESSION_MAX, ZONE_MAX};
 use punctual_wire::rest::{
-    AddToken, Again, Calendar, Checked, Code, Day, DeadLetter, Decide, Decisions, Diff, EVENT_STREAM, Event,
-    Explained, Fire, Job, LogRecord, MADE_HEADER, NewToken, Node, Progress, Revision, RevisionFile, Run,
-    Start, Submit, Token, Trigger, Worker,
+    ActOnMessages, ActedOnMessages, AddMessage, AddMessages, AddToken, Added, AddedMessages, Again, Calendar,
+    Checked, Code, Day, DeadLetter, Decide, Decisions, Diff, EVENT_STREAM, Event, Explained, Fire, Flushed,
+    Job, LogRecord, MADE_HEADER, Message, Messages, NewToken, Node, Postponed, Progress, Queue, Revision,
+    RevisionFile, Run, Start, Submit, Take, Token, Trigger, Way, Worker,
 };
 use punctual_wire::schema;
 use punctual_wire::text::Instant;
@@ -23,7 +24,7 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 const ETAG: (&str, &str) = ("ETag", "The revision, for `If-Match`");
 
 pub(super) fn operations() -> Vec<Operation> {
-    [jobs(), revisions(), calendars(), runs(), live(), dead_letters(), the_rest()]
+    [jobs(), revisions(), calendars(), runs(), live(), dead_letters(), queues(), messages(), the_rest()]
         .into_iter()
         .flatten()
         .collect()
@@ -256,6 +257,88 @@ fn dead_letters() -> Vec<Operation> {
         )
         .answers_nothing("It is no dead letter any more")
         .refuses(&[Code::NoSuchRun, Code::NotADeadLetter]),
+    ]
+}
+
+fn queues() -> Vec<Operation> {
+    const QUEUES: &str = "/api/v1/namespaces/{namespace}/queues";
+    const REFUSED: [Code; 3] = [Code::QueueTooLong, Code::QueuePaused, Code::TooManyQueues];
+    vec![
+        listing(get(QUEUES, "list_queues", "List the queues of a namespace, by name"))
+            .query_of::<schema::QueueName>("after")
+            .answers_a_page_of::<Queue>(),
+        get("/api/v1/namespaces/{namespace}/queues/{queue}", "show_queue", "Show how a queue is")
+            .answers::<Queue>(200, "The queue")
+            .refuses(&[Code::NoSuchQueue]),
+        post("/api/v1/namespaces/{namespace}/queues/{queue}/messages", "add_message", "Add a message")
+            .takes::<AddMessage>()
+            .answers::<Added>(201, "The message that was added")
+            .answers::<Added>(200, "The message that its key was given to before")
+            .refuses(&REFUSED),
+        post(
+            "/api/v1/namespaces/{namespace}/queues/{queue}/batch",
+            "add_messages",
+            "Add several messages, each by itself",
+        )
+        .takes::<AddMessages>()
+        .answers::<AddedMessages>(200, "What became of each"),
+        post(
+            "/api/v1/namespaces/{namespace}/queues/{queue}/take",
+            "take_messages",
+            "Take messages out of the line; fewer than asked for may come, or none",
+        )
+        .may_take::<Take>()
+        .answers::<Messages>(200, "What was taken: acknowledge it, or it comes back")
+        .refuses(&[Code::TooManyQueues]),
+        get(
+            "/api/v1/namespaces/{namespace}/queues/{queue}/peek",
+            "peek_messages",
+            "Look at the front of the line, or at its end, and take nothing",
+        )
+        .query("count", &number(1, TAKE_MAX as usize))
+        .query("newest", &json!({ "type": "boolean" }))
+        .answers::<Messages>(200, "Those messages"),
+        post(
+            "/api/v1/namespaces/{namespace}/queues/{queue}/pause",
+            "pause_queue",
+            "Let nothing in, nothing out, or neither",
+        )
+        .may_take::<Way>()
+        .answers::<Queue>(200, "The queue as it now is")
+        .refuses(&[Code::NoSuchQueue, Code::TooManyQueues]),
+        post(
+            "/api/v1/namespaces/{namespace}/queues/{queue}/resume",
+            "resume_queue",
+            "Let messages in and out again",
+        )
+        .may_take::<Way>()
+        .answers::<Queue>(200, "The queue as it now is")
+        .refuses(&[Code::NoSuchQueue, Code::TooManyQueues]),
+        post(
+            "/api/v1/namespaces/{namespace}/queues/{queue}/flush",
+            "flush_queue",
+            "Delete what is in the line",
+        )
+        .answers::<Flushed>(200, "How many, and whether there may be more"),
+    ]
+}
+
+fn messages() -> Vec<Operation> {
+    const MESSAGES: &str = "/api/v1/namespaces/{namespace}/messages";
+    vec![
+        post(MESSAGES, "act_on_messages", "Acknowledge messages, give them back, or delete them")
+            .takes::<ActOnMessages>()
+            .answers::<ActedOnMessages>(200, "To how many of them it was done"),
+        get("/api/v1/namespaces/{namespace}/messages/{message}", "show_message", "Show a message")
+            .answers::<Message>(200, "The message")
+            .refuses(&[Code::NoSuchMessage]),
+        post(
+            "/api/v1/namespaces/{namespace}/messages/{message}/working",
+            "keep_message",
+            "Keep a message that is being worked on out of the line for as long as its retry once more",
+        )
+        .answers::<Postponed>(200, "How long that is")
+        .refuses(&[Code::NoSuchMessage, Code::TooLate]),
     ]
 }
 

@@ -11,15 +11,17 @@ use punctual_core::command::Expect;
 use punctual_core::ids::RunId;
 use punctual_core::limits::PAGE_MAX;
 use punctual_core::name::{Name, Namespace};
+use punctual_core::queue::{MessageId, QueueKey};
 use punctual_core::schedule::format_duration;
-use punctual_wire::rest::{Code, Problem};
+use punctual_wire::resp::parse_id;
+use punctual_wire::rest::{Code, NOT_AN_ID, Problem};
 use punctual_wire::{Text, tree};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use super::problem::Failed;
-use crate::limits::BODY_BYTES_MAX;
+use crate::limits::{BODY_BYTES_MAX, MESSAGES_BODY_BYTES_MAX};
 use crate::routes::VALIDATE;
 use crate::settings::Settings;
 
@@ -77,6 +79,18 @@ pub(crate) struct RevisionAt {
 pub(crate) struct RunAt {
     pub(crate) namespace: Namespace,
     pub(crate) run: RunId,
+}
+
+/// `/namespaces/{namespace}/queues/{queue}/…`
+#[derive(Debug)]
+pub(crate) struct QueueAt(pub(crate) QueueKey);
+
+/// `/namespaces/{namespace}/messages/{message}/…`
+#[derive(Debug)]
+pub(crate) struct MessageAt {
+    pub(crate) namespace: Namespace,
+    /// None: it looks like an id, and nobody here made it.
+    pub(crate) message: Option<MessageId>,
 }
 
 /// `/tokens/{name}`
@@ -157,6 +171,27 @@ impl<S: Send + Sync> FromRequestParts<S> for RunAt {
         let segments = Segments::of(parts, state).await?;
         let namespace = segments.read("namespace", Namespace::from_dotted)?;
         Ok(RunAt { namespace, run: segments.read("id", str::parse)? })
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for QueueAt {
+    type Rejection = Failed;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failed> {
+        let segments = Segments::of(parts, state).await?;
+        let namespace = segments.read("namespace", Namespace::from_dotted)?;
+        Ok(QueueAt(QueueKey { namespace, name: segments.read("queue", str::parse)? }))
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for MessageAt {
+    type Rejection = Failed;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failed> {
+        let segments = Segments::of(parts, state).await?;
+        let namespace = segments.read("namespace", Namespace::from_dotted)?;
+        let id = |text: &str| parse_id(text.as_bytes()).map_err(|_| NOT_AN_ID);
+        Ok(MessageAt { namespace, message: segments.read("message", id)? })
     }
 }
 
@@ -251,6 +286,22 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
     }
 }
 
+/// A body in JSON that has messages in it, and may be longer for it.
+#[derive(Debug)]
+pub(crate) struct LongJson<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for LongJson<T> {
+    type Rejection = Failed;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Failed> {
+        match read_up_to(request, MESSAGES_BODY_BYTES_MAX).await? {
+            Some(Document::Json(bytes)) => Ok(LongJson(tree::from_json(&bytes)?)),
+            Some(Document::Yaml(_) | Document::Patch(_)) => Err(unsupported("application/json")),
+            None => Err(Problem::new(Code::Malformed, "a body in JSON is needed").into()),
+        }
+    }
+}
+
 /// A body in JSON that may be left out.
 #[derive(Debug)]
 pub(crate) struct MaybeJson<T>(pub(crate) T);
@@ -316,14 +367,18 @@ enum Document {
 
 /// Reads a body whole, within its limits; none: it is empty.
 async fn read(request: Request) -> Result<Option<Document>, Failed> {
+    read_up_to(request, BODY_BYTES_MAX).await
+}
+
+async fn read_up_to(request: Request, max: usize) -> Result<Option<Document>, Failed> {
     let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let kind = kind.map(|kind| kind.split(';').next().unwrap_or("").trim().to_ascii_lowercase());
     let expects_go_ahead = request.headers().contains_key(header::EXPECT);
-    if expects_go_ahead && request.body().size_hint().lower() > BODY_BYTES_MAX as u64 {
-        return Err(too_large());
+    if expects_go_ahead && request.body().size_hint().lower() > max as u64 {
+        return Err(too_large(max));
     }
     let Deadline { until, time } = Deadline::of(&request);
-    let body = tokio::time::timeout_at(until, collect(request.into_body())).await.map_err(|_| {
+    let body = tokio::time::timeout_at(until, collect(request.into_body(), max)).await.map_err(|_| {
         let message = format!("the request did not arrive within {}", format_duration(time));
         Problem::new(Code::TooSlow, message)
     })??;
@@ -338,14 +393,14 @@ async fn read(request: Request) -> Result<Option<Document>, Failed> {
     }
 }
 
-async fn collect(body: Body) -> Result<Bytes, Failed> {
+async fn collect(body: Body, max: usize) -> Result<Bytes, Failed> {
     let mut stream = body.into_data_stream();
     let mut bytes = Vec::new();
     while let Some(chunk) = stream.next().await {
         let chunk = chunk.map_err(|_| Problem::new(Code::Malformed, "the body broke off"))?;
-        if bytes.len() + chunk.len() > BODY_BYTES_MAX {
+        if bytes.len() + chunk.len() > max {
             drain(stream).await;
-            return Err(too_large());
+            return Err(too_large(max));
         }
         bytes.extend_from_slice(&chunk);
     }
@@ -361,8 +416,8 @@ async fn drain(mut stream: BodyDataStream) {
     }
 }
 
-fn too_large() -> Failed {
-    Problem::new(Code::BodyTooLarge, format!("at most {BODY_BYTES_MAX} bytes")).into()
+fn too_large(max: usize) -> Failed {
+    Problem::new(Code::BodyTooLarge, format!("at most {max} bytes")).into()
 }
 
 fn unsupported(wanted: &str) -> Failed {

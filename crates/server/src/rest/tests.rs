@@ -24,6 +24,7 @@ use tower::ServiceExt;
 use crate::{Doors, Settings, router, table};
 
 mod bad_input;
+mod queues;
 mod cron;
 
 const JOBS: &str = "/api/v1/namespaces/default/jobs";

@@ -178,6 +178,9 @@ pub async fn a_row_of_another_shard_is_refused(store: &dyn Store) -> Result<()> 
         inserts([history_row(&run)]),
         inserts([Row::DeadLetter(letter_of(&run))]),
         inserts([Row::Skip(skip_of(&job, at(0)))]),
+        inserts([message_row(&other.message(1, 5))]),
+        deletes([message_row(&other.message(1, 5)).key()]),
+        inserts([Row::Queue(other.queue(store, 1))]),
     ];
     for changes in trespasses {
         let change =

@@ -11,6 +11,7 @@ use punctual_core::change::{
 use punctual_core::ids::{Epoch, IdMaker, JobId, RunId, ShardId, WorkerId};
 use punctual_core::job::{Cursor, Definition, Job};
 use punctual_core::name::{Name, Namespace};
+use punctual_core::queue::{Body, Line, Message, MessageId, Pause, QueueKey, QueueNumber, QueueRecord};
 use punctual_core::run::{Event, Origin, Run, Trigger, Wait};
 use punctual_core::schedule::{Schedule, When};
 use punctual_core::task::Task;
@@ -126,6 +127,44 @@ impl Leader {
         let origin = Origin::Job { id: job.id, name: job.name.clone(), revision: job.revision };
         Run::new(RunId(self.ids.next(now)), job.namespace.clone(), origin, Trigger::Schedule, due, now)
     }
+
+    /// A queue of this shard in a namespace, whose name begins so: names are tried until one belongs here.
+    pub fn queue_in(&self, store: &dyn Store, namespace: &str, name: &str, number: u32) -> QueueRecord {
+        let key = |n: u32| QueueKey {
+            namespace: self::namespace(namespace),
+            name: format!("{name} {n}").parse().expect("a case uses good names"),
+        };
+        let own = (0..).map(key).find(|key| key.shard(store.shards()) == self.shard);
+        QueueRecord {
+            key: own.expect("every shard has names"),
+            number: QueueNumber(number),
+            created_at: at(-3),
+            pause: Pause { input: true, output: false },
+            queued: 7,
+            messages: 9,
+        }
+    }
+
+    pub fn queue(&self, store: &dyn Store, number: u32) -> QueueRecord {
+        self.queue_in(store, "default", "queue", number)
+    }
+
+    /// A message that stands in the line.
+    pub fn message(&mut self, queue: u32, priority: u8) -> Message {
+        Message {
+            id: MessageId { queue: QueueNumber(queue), number: self.ids.next(NOW) },
+            priority,
+            body: Body::from(&b"\x00\xff'\\;"[..]),
+            created_at: at(-5),
+            expires_at: NOW + DAY,
+            delay: Duration::from_secs(2),
+            retry: Duration::from_secs(300),
+            line: Line::Queued,
+            nacks: 1,
+            redeliveries: 2,
+            key: Some("its key".into()),
+        }
+    }
 }
 
 pub fn inserts(rows: impl IntoIterator<Item = Row>) -> Changes {
@@ -164,6 +203,15 @@ pub fn run_row(run: &Run) -> Row {
 
 pub fn history_row(run: &Run) -> Row {
     Row::History(Arc::new(run.clone()))
+}
+
+pub fn message_row(message: &Message) -> Row {
+    Row::Message(Arc::new(message.clone()))
+}
+
+/// Out of the line until then.
+pub fn active(message: &Message, until: Option<Timestamp>) -> Message {
+    Message { line: Line::Active { until }, ..message.clone() }
 }
 
 pub fn revision_of(job: &Job) -> Row {

@@ -158,7 +158,9 @@ pub async fn stats_count_what_is_there(store: &dyn Store) -> Result<()> {
         leader.clone().insert(store, [run_row(&runs[4])]).await.is_err(),
         "a refused commit counts nothing"
     );
-    let stats = Stats { jobs: 1, live_runs: 2, history_runs: 3, dead_letters: 1 };
+    let queues = [leader.queue(store, 0), leader.queue_in(store, "default", "another", 1)];
+    leader.insert(store, queues.map(Row::Queue)).await?;
+    let stats = Stats { jobs: 1, live_runs: 2, history_runs: 3, dead_letters: 1, queues: 2, messages: 18 };
     assert_eq!(store.stats().await?, stats);
 
     let policy = PrunePolicy { now: Timestamp::MAX, ad_hoc_kept: DAY };

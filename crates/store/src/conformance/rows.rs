@@ -12,7 +12,7 @@ use super::given::*;
 use crate::{Error, LetterFilter, Result, RunFilter, Store};
 
 /// One row of every kind.
-fn one_of_each(leader: &mut Leader) -> Vec<Row> {
+fn one_of_each(store: &dyn Store, leader: &mut Leader) -> Vec<Row> {
     let job = leader.job("every-kind");
     let run = leader.run_of(&job, at(0));
     let ended = failed(&leader.run_of(&job, at(0)), at(5));
@@ -24,13 +24,15 @@ fn one_of_each(leader: &mut Leader) -> Vec<Row> {
         Row::DeadLetter(letter_of(&ended)),
         Row::Unique(key_of(&run, "a-key", at(1000))),
         Row::Skip(skip_of(&job, at(1))),
+        Row::Queue(leader.queue(store, 4)),
+        message_row(&leader.message(4, 5)),
     ]
 }
 
 /// An insert says that the row is not there yet.
 pub async fn an_insert_of_a_row_that_is_there_is_refused(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
-    let rows = one_of_each(&mut leader);
+    let rows = one_of_each(store, &mut leader);
     leader.insert(store, rows.clone()).await?;
     for row in rows {
         let result = leader.insert(store, [row.clone()]).await;
@@ -42,7 +44,7 @@ pub async fn an_insert_of_a_row_that_is_there_is_refused(store: &dyn Store) -> R
 /// An update says that the row is there: a backend that quietly makes it would hide a lost row.
 pub async fn an_update_of_a_row_that_is_not_there_is_refused(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
-    for row in one_of_each(&mut leader) {
+    for row in one_of_each(store, &mut leader) {
         let result = leader.update(store, [row.clone()]).await;
         assert!(matches!(&result, Err(Error::Refused { shard: SHARD, .. })), "{:?}: {result:?}", row.key());
     }
@@ -52,7 +54,7 @@ pub async fn an_update_of_a_row_that_is_not_there_is_refused(store: &dyn Store) 
 /// A delete says that the row is there.
 pub async fn a_delete_of_a_row_that_is_not_there_is_refused(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
-    for row in one_of_each(&mut leader) {
+    for row in one_of_each(store, &mut leader) {
         let result = leader.delete(store, [row.key()]).await;
         assert!(matches!(&result, Err(Error::Refused { shard: SHARD, .. })), "{:?}: {result:?}", row.key());
     }
@@ -62,7 +64,7 @@ pub async fn a_delete_of_a_row_that_is_not_there_is_refused(store: &dyn Store) -
 /// Every kind of row can come, change and go, and come again.
 pub async fn every_kind_of_row_comes_changes_and_goes(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
-    let rows = one_of_each(&mut leader);
+    let rows = one_of_each(store, &mut leader);
     for _ in 0..2 {
         leader.insert(store, rows.clone()).await?;
         leader.update(store, rows.clone()).await?;
@@ -74,7 +76,7 @@ pub async fn every_kind_of_row_comes_changes_and_goes(store: &dyn Store) -> Resu
 /// Every field of every kind of row survives.
 pub async fn rows_read_back_as_they_were_written(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
-    let rows = one_of_each(&mut leader);
+    let rows = one_of_each(store, &mut leader);
     leader.insert(store, rows.clone()).await?;
     for row in rows {
         match row {
@@ -94,6 +96,11 @@ pub async fn rows_read_back_as_they_were_written(store: &dyn Store) -> Result<()
                 assert_eq!(found.uniques, [unique]);
             }
             Row::Skip(skip) => assert_eq!(store.skips(None, None, 10).await?, [skip]),
+            Row::Queue(queue) => assert_eq!(store.queues(None, None, 10).await?, [queue]),
+            Row::Message(message) => {
+                let found = store.fetch(vec![(SHARD, Want::Message(message.id))]).await?;
+                assert_eq!(found.messages, [message]);
+            }
         }
     }
     Ok(())

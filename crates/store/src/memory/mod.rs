@@ -8,6 +8,7 @@
 
 mod tables;
 mod reads;
+mod queues;
 mod prune;
 mod calendars;
 mod membership;
@@ -31,6 +32,7 @@ use punctual_core::ids::{Epoch, JobId, RunId, SHARDS_MAX, SessionId, ShardId, To
 use punctual_core::job::Job;
 use punctual_core::log;
 use punctual_core::name::{Name, Namespace};
+use punctual_core::queue::{self, Message, QueueKey, QueueNumber, QueueRecord};
 use punctual_core::run::Run;
 use punctual_core::schedule::calendar;
 use punctual_core::time::Clock;
@@ -113,6 +115,7 @@ impl Store for Memory {
                 Want::Job(namespace, name) => found.jobs.extend(tables.job_named(namespace, name)),
                 Want::Run(run) => found.runs.extend(tables.record_of(run)?.map(looked_up)),
                 Want::Unique(key) => found.uniques.extend(tables.unique(shard, key)),
+                Want::Message(id) => found.messages.extend(tables.message(id)),
             }
         }
         Ok(found)
@@ -120,6 +123,34 @@ impl Store for Memory {
 
     async fn due(&self, shard: ShardId, after: TimerPlace, limit: usize) -> Result<TimerPage> {
         self.tables.lock().due(shard, after, limit)
+    }
+
+    async fn backlog(
+        &self,
+        shard: ShardId,
+        queue: QueueNumber,
+        after: queue::Place,
+        limit: usize,
+    ) -> Result<Vec<Arc<Message>>> {
+        Ok(self.tables.lock().backlog(shard, queue, after, limit))
+    }
+
+    async fn queues(
+        &self,
+        namespace: Option<&Namespace>,
+        after: Option<&QueueKey>,
+        limit: usize,
+    ) -> Result<Vec<QueueRecord>> {
+        Ok(self.tables.lock().list_queues(namespace, after, limit))
+    }
+
+    async fn messages(
+        &self,
+        queue: &QueueKey,
+        after: Option<queue::Place>,
+        limit: usize,
+    ) -> Result<Vec<Arc<Message>>> {
+        Ok(self.tables.lock().messages(queue, after, limit))
     }
 
     async fn job(&self, namespace: &Namespace, name: &Name) -> Result<Option<Arc<Job>>> {

@@ -10,10 +10,12 @@ use punctual_core::change::{
 use punctual_core::ids::{Epoch, JobId, RunId, ShardId};
 use punctual_core::job::{Definition, Job};
 use punctual_core::name::{Name, Namespace};
+use punctual_core::queue::{Place, QueueNumber};
 use punctual_core::run::{Origin, Run};
 
 use super::tables::Tables;
 use crate::listing::{Span, listed};
+use crate::weight::Weight;
 use crate::{Error, JobFilter, Result, RunFilter, Stats, refusal};
 
 impl Tables {
@@ -23,20 +25,28 @@ impl Tables {
         let live = self.live_runs(0, i64::MAX);
         let held = live.filter(|run| run.shard() == shard && run.wake_at().is_none());
         let runs = held.map(|run| self.record(run)).collect::<Result<_>>()?;
-        Ok(Loaded { shard, epoch, commit: row.commit, last_id: row.last_id, runs })
+        let queues = self.queues_of(shard);
+        Ok(Loaded { shard, epoch, commit: row.commit, last_id: row.last_id, runs, queues })
     }
 
     pub(super) fn due(&self, shard: ShardId, after: TimerPlace, limit: usize) -> Result<TimerPage> {
         let beyond = Bound::Excluded((shard, after, last_key()));
         let timers = self.timers.range((beyond, Bound::Unbounded));
-        let mut page = TimerPage::default();
+        let (mut page, mut weight) = (TimerPage::default(), Weight::default());
         for (_, place, key) in timers.take_while(|(of, ..)| *of == shard).take(limit) {
             match self.row(shard, key) {
                 Some(Row::Job(job)) => page.jobs.push(Arc::clone(job)),
                 Some(Row::Run(run)) => page.runs.push(self.record(run)?),
+                Some(Row::Message(message)) => {
+                    weight.add(message);
+                    page.messages.push(Arc::clone(message));
+                }
                 _ => unreachable!("a timer without its row: {key:?}"),
             }
             page.end = Some(*place);
+            if weight.is_full() {
+                break;
+            }
         }
         Ok(page)
     }
@@ -148,13 +158,14 @@ impl Tables {
 
     pub(super) fn skips(&self) -> impl Iterator<Item = &Skip> {
         let first = RowKey::Skip(JobId(0), Timestamp::from_millis(i64::MIN));
-        self.between(first, last_key()).filter_map(|row| match row {
+        let last = RowKey::Skip(JobId(i64::MAX), Timestamp::from_millis(i64::MAX));
+        self.between(first, last).filter_map(|row| match row {
             Row::Skip(skip) => Some(skip),
             _ => None,
         })
     }
 
-    fn between(&self, first: RowKey, last: RowKey) -> impl DoubleEndedIterator<Item = &Row> {
+    pub(super) fn between(&self, first: RowKey, last: RowKey) -> impl DoubleEndedIterator<Item = &Row> {
         self.rows.range((first, ShardId(0))..=(last, ShardId(u16::MAX))).map(|(_, row)| row)
     }
 
@@ -165,11 +176,13 @@ impl Tables {
             live_runs: count(|row| matches!(row, Row::Run(_))),
             history_runs: count(|row| matches!(row, Row::History(_))),
             dead_letters: count(|row| matches!(row, Row::DeadLetter(_))),
+            queues: count(|row| matches!(row, Row::Queue(_))),
+            messages: self.all_queues().map(|queue| queue.messages).sum(),
         }
     }
 }
 
 /// Beyond every other key of a row.
 fn last_key() -> RowKey {
-    RowKey::Skip(JobId(i64::MAX), Timestamp::from_millis(i64::MAX))
+    RowKey::Message(QueueNumber(u32::MAX), Place { rank: u8::MAX, number: i64::MAX })
 }

@@ -8,6 +8,7 @@ use punctual_core::change::{Batch, Change, Row, RowKey, TimerPlace};
 use punctual_core::ids::{Epoch, JobId, RunId, SessionId, ShardId};
 use punctual_core::log;
 use punctual_core::name::{Name, Namespace};
+use punctual_core::queue::{QueueKey, QueueNumber};
 use punctual_core::schedule::calendar;
 
 use super::membership::Standing;
@@ -21,6 +22,8 @@ pub(super) struct Tables {
     pub(super) shards: Vec<Shard>,
     pub(super) rows: BTreeMap<Place, Row>,
     pub(super) names: BTreeMap<(Namespace, Name), JobId>,
+    /// By name; that each has its own is the leader's affair.
+    pub(super) queues: BTreeSet<(QueueKey, ShardId, QueueNumber)>,
     pub(super) timers: BTreeSet<(ShardId, TimerPlace, RowKey)>,
     pub(super) logs: BTreeMap<(RunId, log::Place), log::Chunk>,
     pub(super) calendars: BTreeMap<(Namespace, Name), Arc<calendar::Record>>,
@@ -55,6 +58,7 @@ impl Tables {
             shards: vec![Shard::default(); usize::from(shards)],
             rows: BTreeMap::new(),
             names: BTreeMap::new(),
+            queues: BTreeSet::new(),
             timers: BTreeSet::new(),
             logs: BTreeMap::new(),
             calendars: BTreeMap::new(),
@@ -84,6 +88,7 @@ impl Tables {
 
     fn apply(&mut self, batch: &Batch, undo: &mut Vec<Undo>) -> Result<()> {
         let Batch { shard, epoch, commit, .. } = *batch;
+        let shards = u16::try_from(self.shards.len()).unwrap_or(u16::MAX);
         let row = self.shards.get_mut(usize::from(shard.0));
         let row = row.filter(|row| row.epoch == epoch && row.commit == commit);
         let row = row.ok_or(Error::Fenced { shard, epoch })?;
@@ -91,7 +96,7 @@ impl Tables {
         row.commit += 1;
         row.last_id = batch.last_id;
         for (key, change) in batch.changes.iter() {
-            refusal::check_shard(shard, key)?;
+            refusal::check_shard(shard, shards, key, change)?;
             self.check(shard, key, change)?;
             let row = match change {
                 Change::Insert(row) | Change::Update(row) => Some(row.clone()),
@@ -128,9 +133,11 @@ impl Tables {
         if let Some(old) = &old {
             timer(shard, old).map(|timer| self.timers.remove(&timer));
             name(old).map(|name| self.names.remove(&name));
+            queue(shard, old).map(|queue| self.queues.remove(&queue));
         }
         if let Some(new) = row {
             timer(shard, &new).map(|timer| self.timers.insert(timer));
+            queue(shard, &new).map(|queue| self.queues.insert(queue));
             if let Row::Job(job) = &new {
                 self.names.insert((job.namespace.clone(), job.name.clone()), job.id);
             }
@@ -151,10 +158,18 @@ fn name(row: &Row) -> Option<(Namespace, Name)> {
     }
 }
 
+fn queue(shard: ShardId, row: &Row) -> Option<(QueueKey, ShardId, QueueNumber)> {
+    match row {
+        Row::Queue(queue) => Some((queue.key.clone(), shard, queue.number)),
+        _ => None,
+    }
+}
+
 fn timer(shard: ShardId, row: &Row) -> Option<(ShardId, TimerPlace, RowKey)> {
     let (at, id) = match row {
         Row::Job(job) => (job.cursor.wake_at?, job.id.0),
         Row::Run(run) => (run.wake_at()?, run.id.0),
+        Row::Message(message) => (message.wake_at(), message.id.number),
         _ => return None,
     };
     Some((shard, TimerPlace { at, id }, row.key()))

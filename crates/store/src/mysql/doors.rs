@@ -184,8 +184,16 @@ async fn skip_rows(
 
 async fn stats(held: &mut Held<'_>) -> Result<Stats, Failure> {
     let Some(row) = held.row(queries::shards::STATS, ()).await? else { return Ok(Stats::default()) };
-    let count = |column| rows::int(&row, column).map(i64::cast_unsigned);
-    Ok(Stats { jobs: count(0)?, live_runs: count(1)?, history_runs: count(2)?, dead_letters: count(3)? })
+    let queues = held.row(queries::queues::STATS, ()).await?;
+    let of_queues = |column| queues.as_ref().map_or(Ok(0), |row| rows::number(row, column));
+    Ok(Stats {
+        jobs: rows::number(&row, 0)?,
+        live_runs: rows::number(&row, 1)?,
+        history_runs: rows::number(&row, 2)?,
+        dead_letters: rows::number(&row, 3)?,
+        queues: of_queues(0)?,
+        messages: of_queues(1)?,
+    })
 }
 
 pub(super) fn rows_max(limit: usize) -> i64 {

@@ -15,7 +15,7 @@
 //! state; what a statement hit tells whether the store is as the leader believes.
 //!
 //! In reading order: the connections (`link`, `open`, `schema`, `failure`), what is written (`script`, `statements`,
-//! `wave`, `writer`), what is read (`reader`, `shard`, `doors`, `walk`), and the rest.
+//! `messages`, `wave`, `writer`), what is read (`reader`, `shard`, `doors`, `queues`, `walk`), and the rest.
 
 mod failure;
 mod link;
@@ -25,11 +25,13 @@ mod queries;
 mod rows;
 mod script;
 mod statements;
+mod messages;
 mod wave;
 mod writer;
 mod reader;
 mod shard;
 mod doors;
+mod queues;
 mod walk;
 mod leases;
 mod sessions;
@@ -58,6 +60,7 @@ use punctual_core::ids::{Epoch, JobId, RunId, SessionId, ShardId};
 use punctual_core::job::Job;
 use punctual_core::log;
 use punctual_core::name::{Name, Namespace};
+use punctual_core::queue::{self, Message, QueueKey, QueueNumber, QueueRecord};
 use punctual_core::run::Run;
 use punctual_core::schedule::calendar;
 
@@ -149,6 +152,34 @@ impl Store for Mysql {
 
     async fn due(&self, shard: ShardId, after: TimerPlace, limit: usize) -> Result<TimerPage> {
         self.next_timers(shard, after, limit).await
+    }
+
+    async fn backlog(
+        &self,
+        shard: ShardId,
+        queue: QueueNumber,
+        after: queue::Place,
+        limit: usize,
+    ) -> Result<Vec<Arc<Message>>> {
+        self.next_in_line(shard, queue, after, limit).await
+    }
+
+    async fn queues(
+        &self,
+        namespace: Option<&Namespace>,
+        after: Option<&QueueKey>,
+        limit: usize,
+    ) -> Result<Vec<QueueRecord>> {
+        self.list_queues(namespace, after, limit).await
+    }
+
+    async fn messages(
+        &self,
+        queue: &QueueKey,
+        after: Option<queue::Place>,
+        limit: usize,
+    ) -> Result<Vec<Arc<Message>>> {
+        self.list_messages(queue, after, limit).await
     }
 
     async fn job(&self, namespace: &Namespace, name: &Name) -> Result<Option<Arc<Job>>> {

@@ -223,6 +223,74 @@ pub(super) mod skips {
          WHERE skips.made_at < ? AND skips.made_at < ? - COALESCE(jobs.keep_days * 86400000, ?) LIMIT ?";
 }
 
+/// In the order in which `rows::queue` reads them.
+macro_rules! queue_columns {
+    () => {
+        "number, namespace, name, created_at, paused_input, paused_output, queued, messages"
+    };
+}
+
+pub(super) mod queues {
+    pub(in crate::mysql) const LOAD: &str = concat!(
+        "SELECT ",
+        queue_columns!(),
+        " FROM queues FORCE INDEX (PRIMARY) WHERE shard = ? ORDER BY number"
+    );
+    pub(in crate::mysql) const NAMED: &str = "SELECT shard, number FROM queues FORCE INDEX (queues_name) \
+         WHERE namespace = ? AND name = ? ORDER BY shard, number LIMIT 1";
+    pub(in crate::mysql) const LIST_OF_NAMESPACE: &str = concat!(
+        "SELECT ",
+        queue_columns!(),
+        " FROM queues FORCE INDEX (queues_name) WHERE namespace = ? AND name > ? \
+         ORDER BY name, shard, number LIMIT ?"
+    );
+    pub(in crate::mysql) const LIST_BEYOND: &str = concat!(
+        "SELECT ",
+        queue_columns!(),
+        " FROM queues FORCE INDEX (queues_name) WHERE namespace > ? \
+         ORDER BY namespace, name, shard, number LIMIT ?"
+    );
+    pub(in crate::mysql) const STATS: &str =
+        "SELECT COUNT(*), CAST(COALESCE(SUM(messages), 0) AS SIGNED) FROM queues";
+}
+
+/// One part of a page of messages: what their bodies weigh, and the messages themselves.
+macro_rules! message_part {
+    ($index:literal, $wanted:literal) => {
+        [
+            concat!("SELECT LENGTH(body) FROM messages FORCE INDEX (", $index, ") WHERE ", $wanted),
+            concat!(
+                "SELECT queue, rank_no, number, head, body, wake_at FROM messages FORCE INDEX (",
+                $index,
+                ") WHERE ",
+                $wanted
+            ),
+        ]
+    };
+}
+
+pub(super) mod messages {
+    /// Pages come in two parts, like those of `jobs`: the rest of a rank, and the ranks after it.
+    pub(in crate::mysql) const LINE_AT: [&str; 2] = message_part!(
+        "PRIMARY",
+        "shard = ? AND queue = ? AND rank_no = ? AND number > ? ORDER BY number LIMIT ?"
+    );
+    pub(in crate::mysql) const LINE_AFTER: [&str; 2] =
+        message_part!("PRIMARY", "shard = ? AND queue = ? AND rank_no > ? ORDER BY rank_no, number LIMIT ?");
+    pub(in crate::mysql) const BACKLOG_AT: [&str; 2] = message_part!(
+        "PRIMARY",
+        "shard = ? AND queue = ? AND rank_no = ? AND number > ? AND queued = 1 ORDER BY number LIMIT ?"
+    );
+    pub(in crate::mysql) const BACKLOG_AFTER: [&str; 2] = message_part!(
+        "PRIMARY",
+        "shard = ? AND queue = ? AND rank_no > ? AND queued = 1 ORDER BY rank_no, number LIMIT ?"
+    );
+    pub(in crate::mysql) const DUE_AT: [&str; 2] =
+        message_part!("messages_due", "shard = ? AND wake_at = ? AND number > ? ORDER BY number LIMIT ?");
+    pub(in crate::mysql) const DUE_AFTER: [&str; 2] =
+        message_part!("messages_due", "shard = ? AND wake_at > ? ORDER BY wake_at, number LIMIT ?");
+}
+
 pub(super) mod pruned {
     pub(in crate::mysql) const ADD: &str =
         "UPDATE pruned SET history_runs = history_runs + ? WHERE shard = ?";

@@ -9,6 +9,7 @@ use punctual_core::change::{DeadLetter, Skip};
 use punctual_core::ids::{JobId, RunId, Token};
 use punctual_core::job::{Cursor, Job};
 use punctual_core::log::Chunk;
+use punctual_core::queue::{Message, Pause, Place, QueueKey, QueueNumber, QueueRecord};
 use punctual_core::run::Run;
 
 use super::failure::Failure;
@@ -56,6 +57,24 @@ pub(super) fn skip(row: &Row) -> Result<Skip> {
         reason: codec::from_json(text(row, 4)?)?,
         at: instant(row, 5)?,
     })
+}
+
+/// The columns of `queries::queue_columns`.
+pub(super) fn queue(row: &Row) -> Result<QueueRecord> {
+    Ok(QueueRecord {
+        key: QueueKey { namespace: name(text(row, 1)?)?, name: name(text(row, 2)?)? },
+        number: QueueNumber(number(row, 0)?),
+        created_at: instant(row, 3)?,
+        pause: Pause { input: int(row, 4)? != 0, output: int(row, 5)? != 0 },
+        queued: number(row, 6)?,
+        messages: number(row, 7)?,
+    })
+}
+
+/// A message whose queue, rank, number, head and body come first.
+pub(super) fn message(row: &Row) -> Result<Arc<Message>> {
+    let place = Place { rank: number(row, 1)?, number: int(row, 2)? };
+    Ok(codec::read_message(QueueNumber(number(row, 0)?), place, bytes(row, 3)?, bytes(row, 4)?)?)
 }
 
 pub(super) fn chunk(run: RunId, row: &Row) -> Result<Chunk> {

@@ -12,7 +12,11 @@ use super::script::{int, list, put};
 use super::{queries, rows};
 use crate::{Error, Result, migrations};
 
-const MIGRATIONS: [&str; 2] = [include_str!("migrations/0001.sql"), include_str!("migrations/0002.sql")];
+const MIGRATIONS: [&str; 3] = [
+    include_str!("migrations/0001.sql"),
+    include_str!("migrations/0002.sql"),
+    include_str!("migrations/0003.sql"),
+];
 
 /// How long another node may take to migrate.
 const LOCK_MAX_SECONDS: u32 = 20;

@@ -7,14 +7,16 @@ use punctual_core::change::{Found, Loaded, RunRecord, TimerPage, TimerPlace, Uni
 use punctual_core::ids::{Epoch, RunId, ShardId};
 use punctual_core::job::Job;
 use punctual_core::name::{Name, Namespace};
+use punctual_core::queue::Message;
 
 use super::doors::rows_max;
 use super::failure::{Failure, Moment};
 use super::link::Held;
 use super::reader::KEYS_MAX;
 use super::script::{hex, int, list, name, put};
-use super::{Mysql, queries, rows};
+use super::{Mysql, queries, queues, rows};
 use crate::listing::looked_up;
+use crate::weight::Weight;
 use crate::{Error, place};
 
 type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -34,7 +36,9 @@ impl Mysql {
         let found = held.rows(queries::runs::LOAD, (shard.0,)).await?;
         let runs = found.iter().map(|row| Ok((rows::run(row, 0)?, false))).collect::<Result<_>>()?;
         let runs = self.records(held, runs).await?;
-        Ok(Loaded { shard, epoch, commit, last_id, runs })
+        let found = held.rows(queries::queues::LOAD, (shard.0,)).await?;
+        let queues = found.iter().map(rows::queue).collect::<Result<_>>()?;
+        Ok(Loaded { shard, epoch, commit, last_id, runs, queues })
     }
 
     pub(super) async fn fetch_wants(&self, wants: &[(ShardId, Want)]) -> crate::Result<Found> {
@@ -47,19 +51,22 @@ impl Mysql {
     }
 
     async fn by_keys(&self, held: &mut Held<'_>, wants: &[(ShardId, Want)]) -> Result<Found> {
-        let (mut jobs, mut runs, mut uniques) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut jobs, mut runs) = (Vec::new(), Vec::new());
+        let (mut uniques, mut messages) = (Vec::new(), Vec::new());
         for (shard, want) in wants {
             match want {
                 Want::Job(namespace, name) => jobs.push((namespace, name)),
                 Want::Run(run) => runs.push(*run),
                 Want::Unique(key) => uniques.push((*shard, key)),
+                Want::Message(id) => messages.push(*id),
             }
         }
         let jobs = self.jobs_named(held, &jobs).await?;
         let uniques = uniques_of(held, &uniques).await?;
+        let messages = queues::find(held, &messages).await?;
         let runs = if runs.is_empty() { Vec::new() } else { self.runs_by_id(held, &runs).await? };
         let runs = self.records(held, runs).await?.into_iter().map(looked_up).collect();
-        Ok(Found { jobs, runs, uniques })
+        Ok(Found { jobs, runs, uniques, messages })
     }
 
     async fn jobs_named(&self, held: &mut Held<'_>, names: &[(&Namespace, &Name)]) -> Result<Vec<Arc<Job>>> {
@@ -92,7 +99,7 @@ impl Mysql {
         held.finish(page, Moment::Reading).await
     }
 
-    /// Jobs and waiting runs lie in two indexes of one order: a page of each is read, and merged.
+    /// Jobs, waiting runs and messages lie in three indexes of one order: a page of each is read, and merged.
     async fn timers(
         &self,
         held: &mut Held<'_>,
@@ -121,8 +128,18 @@ impl Mysql {
         let run_places = places.collect::<Result<Vec<TimerPlace>>>()?;
         let job_places =
             jobs.iter().filter_map(|job| Some(TimerPlace { at: job.cursor.wake_at?, id: job.id.0 }));
-        let mut places: Vec<TimerPlace> = job_places.chain(run_places.iter().copied()).collect();
+        let mut messages = queues::due(held, shard, after, limit).await?;
+        let message_places = messages.iter().map(message_place);
+        let mut places: Vec<TimerPlace> =
+            job_places.chain(run_places.iter().copied()).chain(message_places).collect();
         places.sort_unstable();
+        if let Some(last) = messages.last()
+            && Weight::of(&messages).is_full()
+        {
+            // What comes after it was not read.
+            let last = message_place(last);
+            places.retain(|place| *place <= last);
+        }
         places.truncate(limit);
         let Some(end) = places.last().copied() else { return Ok(TimerPage::default()) };
 
@@ -131,8 +148,13 @@ impl Mysql {
         let runs: Vec<RunRecord> = self.records(held, runs.collect::<Result<_>>()?).await?;
         let is_due =
             |job: &Arc<Job>| job.cursor.wake_at.is_some_and(|at| TimerPlace { at, id: job.id.0 } <= end);
-        Ok(TimerPage { jobs: jobs.into_iter().filter(is_due).collect(), runs, end: Some(end) })
+        messages.retain(|message| message_place(message) <= end);
+        Ok(TimerPage { jobs: jobs.into_iter().filter(is_due).collect(), runs, messages, end: Some(end) })
     }
+}
+
+fn message_place(message: &Arc<Message>) -> TimerPlace {
+    TimerPlace { at: message.wake_at(), id: message.id.number }
 }
 
 async fn uniques_of(held: &mut Held<'_>, keys: &[(ShardId, &Arc<str>)]) -> Result<Vec<UniqueKey>> {

@@ -15,11 +15,11 @@ use super::script::{Script, Shape, hex, hex_or_null, int, int_or_null, put};
 use crate::tally::Tally;
 use crate::{Result, codec, place};
 
-const fn rows_come(head: &'static str) -> Shape {
+pub(super) const fn rows_come(head: &'static str) -> Shape {
     Shape { head, between: ", ", tail: "" }
 }
 
-const fn rows_go(tail: &'static str) -> Shape {
+pub(super) const fn rows_go(tail: &'static str) -> Shape {
     Shape { head: "DELETE t FROM (", between: " UNION ALL ", tail }
 }
 
@@ -408,13 +408,13 @@ fn write_id(sql: &mut Vec<u8>, id: &i64) -> Result<()> {
 }
 
 /// One row of an insert.
-struct Values<'a> {
+pub(super) struct Values<'a> {
     sql: &'a mut Vec<u8>,
     before: &'static str,
 }
 
 impl<'a> Values<'a> {
-    fn begin(sql: &'a mut Vec<u8>) -> Self {
+    pub(super) fn begin(sql: &'a mut Vec<u8>) -> Self {
         Values { sql, before: "(" }
     }
 
@@ -423,7 +423,7 @@ impl<'a> Values<'a> {
         self.sql
     }
 
-    fn int(&mut self, number: impl Into<i64>) -> &mut Self {
+    pub(super) fn int(&mut self, number: impl Into<i64>) -> &mut Self {
         int(self.next(), number);
         self
     }
@@ -433,7 +433,7 @@ impl<'a> Values<'a> {
         self
     }
 
-    fn instant(&mut self, at: Timestamp) -> &mut Self {
+    pub(super) fn instant(&mut self, at: Timestamp) -> &mut Self {
         self.int(at.as_millis())
     }
 
@@ -441,7 +441,7 @@ impl<'a> Values<'a> {
         self.int_or_null(at.map(Timestamp::as_millis))
     }
 
-    fn hex(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
+    pub(super) fn hex(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
         hex(self.next(), bytes.as_ref());
         self
     }
@@ -451,7 +451,7 @@ impl<'a> Values<'a> {
         self
     }
 
-    fn end(&mut self) {
+    pub(super) fn end(&mut self) {
         put(self.sql, ")");
     }
 }

@@ -9,8 +9,10 @@ use std::collections::BTreeSet;
 use punctual_core::change::{Batch, Change, DeadLetter, Revision, Row, RowKey, Skip, UniqueKey};
 use punctual_core::ids::{JobId, ShardId};
 use punctual_core::job::Job;
+use punctual_core::queue::{Message, Place, QueueNumber, QueueRecord};
 use punctual_core::run::Run;
 
+use super::messages;
 use super::script::Script;
 use super::statements as write;
 use crate::{Result, place};
@@ -24,6 +26,8 @@ pub(super) struct Wave<'a> {
     letters: Sorted<i64, &'a DeadLetter>,
     uniques: Sorted<(ShardId, &'a str), (ShardId, &'a UniqueKey)>,
     skips: Sorted<(i64, i64), &'a Skip>,
+    queues: Sorted<(ShardId, QueueNumber), (ShardId, &'a QueueRecord)>,
+    messages: Sorted<(ShardId, QueueNumber, Place), &'a Message>,
 }
 
 /// The changes of one table.
@@ -82,6 +86,8 @@ impl<'a> Wave<'a> {
             Row::DeadLetter(letter) => self.letters.come.push(letter),
             Row::Unique(unique) => self.uniques.come.push((batch.shard, unique)),
             Row::Skip(skip) => self.skips.come.push(skip),
+            Row::Queue(queue) => self.queues.come.push((batch.shard, queue)),
+            Row::Message(message) => self.messages.come.push(message),
         }
     }
 
@@ -94,6 +100,8 @@ impl<'a> Wave<'a> {
             Row::DeadLetter(letter) => self.letters.change.push(letter),
             Row::Unique(unique) => self.uniques.change.push((batch.shard, unique)),
             Row::Skip(skip) => self.skips.change.push(skip),
+            Row::Queue(queue) => self.queues.change.push((batch.shard, queue)),
+            Row::Message(message) => self.messages.change.push(message),
         }
     }
 
@@ -106,6 +114,8 @@ impl<'a> Wave<'a> {
             RowKey::DeadLetter(id) => self.letters.go.push(id.0),
             RowKey::Unique(key) => self.uniques.go.push((batch.shard, key)),
             RowKey::Skip(id, from) => self.skips.go.push((id.0, from.as_millis())),
+            RowKey::Queue(number) => self.queues.go.push((batch.shard, *number)),
+            RowKey::Message(queue, place) => self.messages.go.push((batch.shard, *queue, *place)),
         }
     }
 
@@ -152,7 +162,17 @@ impl<'a> Wave<'a> {
         let Sorted { go, change, come } = &self.skips;
         go.iter().try_for_each(|(job, from)| write::delete_skip(script, *job, *from))?;
         change.iter().try_for_each(|skip| write::update_skip(script, skip))?;
-        write::insert_skips(script, come)
+        write::insert_skips(script, come)?;
+
+        let Sorted { go, change, come } = &self.queues;
+        go.iter().try_for_each(|(shard, number)| messages::delete_queue(script, *shard, *number))?;
+        change.iter().try_for_each(|(shard, queue)| messages::update_queue(script, *shard, queue))?;
+        messages::insert_queues(script, come)?;
+
+        let Sorted { go, change, come } = &self.messages;
+        messages::delete(script, go)?;
+        messages::update(script, change)?;
+        messages::insert(script, come)
     }
 }
 

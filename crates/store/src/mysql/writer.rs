@@ -23,7 +23,7 @@ impl Mysql {
         let lane = &self.lanes[usize::from(first.shard.0) % self.lanes.len()];
         let mut held = lane.take().await?;
         hit(Point::MysqlCommitBegun);
-        let written = write(&mut held, batches).await;
+        let written = write(&mut held, batches, self.shards).await;
         hit(Point::MysqlCommitWritten);
         let committed = midway(Point::MysqlCommitUnderWay, held.commit(written)).await;
         hit(Point::MysqlCommitCommitted);
@@ -31,8 +31,8 @@ impl Mysql {
     }
 }
 
-async fn write(held: &mut Held<'_>, batches: &[Batch]) -> Result<(), Failure> {
-    if is_at_home(batches) {
+async fn write(held: &mut Held<'_>, batches: &[Batch], shards: u16) -> Result<(), Failure> {
+    if is_at_home(batches, shards) {
         match fast(batches)?.play(held).await {
             Ok(Played::AsExpected) => return Ok(()),
             Ok(Played::Otherwise) => {}
@@ -45,7 +45,7 @@ async fn write(held: &mut Held<'_>, batches: &[Batch]) -> Result<(), Failure> {
     }
     held.step("START TRANSACTION").await?;
     for batch in batches {
-        carefully(held, batch).await.map_err(|failure| blocked(batch, failure))?;
+        carefully(held, batch, shards).await.map_err(|failure| blocked(batch, failure))?;
     }
     Ok(())
 }
@@ -56,9 +56,11 @@ fn blocked(batch: &Batch, failure: Failure) -> Failure {
 }
 
 /// Whether every row belongs to the shard that writes it.
-fn is_at_home(batches: &[Batch]) -> bool {
-    let is_own = |batch: &Batch, key: &RowKey| refusal::check_shard(batch.shard, key).is_ok();
-    batches.iter().all(|batch| batch.changes.iter().all(|(key, _)| is_own(batch, key)))
+fn is_at_home(batches: &[Batch], shards: u16) -> bool {
+    batches.iter().all(|batch| {
+        let mut changes = batch.changes.iter();
+        changes.all(|(key, change)| refusal::check_shard(batch.shard, shards, key, change).is_ok())
+    })
 }
 
 /// All batches, as few statements as possible.
@@ -88,14 +90,14 @@ fn apart(batches: &[Batch]) -> usize {
     batches.iter().take_while(|batch| shards.insert(batch.shard)).count()
 }
 
-async fn carefully(held: &mut Held<'_>, batch: &Batch) -> Result<(), Failure> {
+async fn carefully(held: &mut Held<'_>, batch: &Batch, shards: u16) -> Result<(), Failure> {
     let mut fence = Script::default();
     statements::fences(&mut fence, &[batch])?;
     if fence.play(held).await? != Played::AsExpected {
         return Err(Error::Fenced { shard: batch.shard, epoch: batch.epoch }.into());
     }
     for (key, change) in batch.changes.iter() {
-        refusal::check_shard(batch.shard, key)?;
+        refusal::check_shard(batch.shard, shards, key, change)?;
         let mut wave = Wave::default();
         wave.add(batch, key, change);
         if !hits(held, &wave, batch, key).await? {

@@ -17,9 +17,10 @@ use crate::{Error, Result, refusal};
 const JOB_NAME: &str = "jobs_name";
 
 impl Link {
-    pub(super) async fn commit(&mut self, batches: &[Batch]) -> Result<()> {
+    pub(super) async fn commit(&mut self, batches: &[Batch], shards: u16) -> Result<()> {
         for batch in batches {
-            batch.changes.iter().try_for_each(|(key, _)| refusal::check_shard(batch.shard, key))?;
+            let check = |(key, change)| refusal::check_shard(batch.shard, shards, key, change);
+            batch.changes.iter().try_for_each(check)?;
         }
         let asks = all_at_once(batches)?;
         hit(Point::PostgresCommitBegun);

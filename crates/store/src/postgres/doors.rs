@@ -125,13 +125,18 @@ impl Postgres {
     }
 
     pub(super) async fn count(&self) -> Result<Stats> {
-        let found = self.doors.take().await?.read(ask!(queries::shards::STATS)).await?;
+        let mut link = self.doors.take().await?;
+        let found = link.read(ask!(queries::shards::STATS)).await?;
         let Some(row) = found.first() else { return Ok(Stats::default()) };
+        let queues = link.read(ask!(queries::queues::STATS)).await?;
+        let count = |column| queues.first().map_or(Ok(0), |row| rows::number(row, column));
         Ok(Stats {
             jobs: rows::number(row, 0)?,
             live_runs: rows::number(row, 1)?,
             history_runs: rows::number(row, 2)?,
             dead_letters: rows::number(row, 3)?,
+            queues: count(0)?,
+            messages: count(1)?,
         })
     }
 }

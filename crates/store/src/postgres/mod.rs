@@ -8,7 +8,7 @@
 //! `COMMIT` into a rollback (see `queries` and `commit`). History is a plain table, trimmed by small deletes.
 //!
 //! In reading order: connections (`connect`, `durability`, `link`, `pool`, `schema`, `open`), what is written (`writes`,
-//! `commit`, `membership`), what is read (`snapshot`, `shard`, `doors`, `walk`), and the rest (`logs`, `prune`).
+//! `messages`, `commit`, `membership`), what is read (`snapshot`, `shard`, `doors`, `queues`, `walk`), and the rest (`logs`, `prune`).
 
 mod failure;
 mod connect;
@@ -20,12 +20,14 @@ mod open;
 mod queries;
 mod rows;
 mod writes;
+mod messages;
 mod commit;
 mod membership;
 mod mail;
 mod snapshot;
 mod shard;
 mod doors;
+mod queues;
 mod walk;
 mod calendars;
 mod admin;
@@ -49,6 +51,7 @@ use punctual_core::ids::{Epoch, JobId, RunId, SessionId, ShardId};
 use punctual_core::job::Job;
 use punctual_core::log;
 use punctual_core::name::{Name, Namespace};
+use punctual_core::queue::{self, Message, QueueKey, QueueNumber, QueueRecord};
 use punctual_core::run::Run;
 use punctual_core::schedule::calendar;
 
@@ -121,7 +124,7 @@ impl Store for Postgres {
         // A shard always commits in the same lane, and a lane in turn.
         let Some(first) = batches.first() else { return Ok(()) };
         let mut link = self.lanes[usize::from(first.shard.0) % LANES].take().await?;
-        link.commit(&batches).await
+        link.commit(&batches, self.shards).await
     }
 
     async fn fetch(&self, wants: Vec<(ShardId, Want)>) -> Result<Found> {
@@ -136,6 +139,34 @@ impl Store for Postgres {
         let mut snapshot = Snapshot::new(&mut link, &self.definitions);
         let page = snapshot.due(shard, after, limit).await;
         snapshot.end(page).await
+    }
+
+    async fn backlog(
+        &self,
+        shard: ShardId,
+        queue: QueueNumber,
+        after: queue::Place,
+        limit: usize,
+    ) -> Result<Vec<Arc<Message>>> {
+        self.next_in_line(shard, queue, after, limit).await
+    }
+
+    async fn queues(
+        &self,
+        namespace: Option<&Namespace>,
+        after: Option<&QueueKey>,
+        limit: usize,
+    ) -> Result<Vec<QueueRecord>> {
+        self.list_queues(namespace, after, limit).await
+    }
+
+    async fn messages(
+        &self,
+        queue: &QueueKey,
+        after: Option<queue::Place>,
+        limit: usize,
+    ) -> Result<Vec<Arc<Message>>> {
+        self.list_messages(queue, after, limit).await
     }
 
     async fn job(&self, namespace: &Namespace, name: &Name) -> Result<Option<Arc<Job>>> {

@@ -19,7 +19,7 @@ macro_rules! must_hit {
 }
 
 /// All that a commit may send: prepared when the connection is made, so that none of it waits for an answer.
-pub(super) const WRITES: [&str; 27] = [
+pub(super) const WRITES: [&str; 33] = [
     BEGIN,
     COMMIT,
     ROLLBACK,
@@ -47,6 +47,12 @@ pub(super) const WRITES: [&str; 27] = [
     skips::INSERT,
     skips::UPDATE,
     skips::DELETE,
+    queues::INSERT,
+    queues::UPDATE,
+    queues::DELETE,
+    messages::INSERT,
+    messages::UPDATE,
+    messages::DELETE,
 ];
 
 /// The server's clock in milliseconds.
@@ -405,6 +411,100 @@ pub(super) mod skips {
          WHERE (job, from_due) > ($1::int8, $2::int8) ORDER BY job, from_due LIMIT $3::int8";
     pub(in crate::postgres) const LIST_OF_JOB: &str = "SELECT job, from_due, to_due, revision, reason, at FROM skips \
          WHERE job = $1::int8 AND from_due > $2::int8 ORDER BY from_due LIMIT $3::int8";
+}
+
+/// In the order in which `rows::queue` reads them.
+macro_rules! queue_columns {
+    () => {
+        "number, namespace, name, created_at, paused_input, paused_output, queued, messages"
+    };
+}
+
+pub(super) mod queues {
+    pub(in crate::postgres) const INSERT: &str = "INSERT INTO queues (shard, number, namespace, name, created_at, \
+         paused_input, paused_output, queued, messages) SELECT * FROM unnest($1::int2[], $2::int8[], $3::text[], \
+         $4::bytea[], $5::int8[], $6::bool[], $7::bool[], $8::int8[], $9::int8[])";
+    /// All of it: the number of a queue that went may be another's in the same batch.
+    pub(in crate::postgres) const UPDATE: &str = must_hit!(
+        "UPDATE queues q SET namespace = u.namespace, name = u.name, created_at = u.created_at, \
+         paused_input = u.paused_input, paused_output = u.paused_output, queued = u.queued, messages = u.messages \
+         FROM unnest($1::int2[], $2::int8[], $3::text[], $4::bytea[], $5::int8[], $6::bool[], $7::bool[], $8::int8[], \
+         $9::int8[]) AS u (shard, number, namespace, name, created_at, paused_input, paused_output, queued, messages) \
+         WHERE q.shard = u.shard AND q.number = u.number"
+    );
+    pub(in crate::postgres) const DELETE: &str = must_hit!(
+        "DELETE FROM queues q USING unnest($1::int2[], $2::int8[]) AS d (shard, number) \
+         WHERE q.shard = d.shard AND q.number = d.number"
+    );
+    pub(in crate::postgres) const LOAD: &str =
+        concat!("SELECT ", queue_columns!(), " FROM queues WHERE shard = $1::int2 ORDER BY number");
+    pub(in crate::postgres) const NAMED: &str = "SELECT shard, number FROM queues \
+         WHERE namespace = $1::text AND name = $2::bytea ORDER BY shard, number LIMIT 1";
+    pub(in crate::postgres) const LIST: &str = concat!(
+        "SELECT ",
+        queue_columns!(),
+        " FROM queues WHERE (namespace, name) > ($1::text, $2::bytea) \
+         ORDER BY namespace, name, shard, number LIMIT $3::int8"
+    );
+    pub(in crate::postgres) const LIST_OF_NAMESPACE: &str = concat!(
+        "SELECT ",
+        queue_columns!(),
+        " FROM queues WHERE namespace = $1::text AND name > $2::bytea \
+         ORDER BY name, shard, number LIMIT $3::int8"
+    );
+    pub(in crate::postgres) const STATS: &str =
+        "SELECT count(*)::int8, coalesce(sum(messages), 0)::int8 FROM queues";
+}
+
+/// A page of messages in an order of theirs. It ends with the one whose body makes it too heavy: `$1` is the limit.
+macro_rules! message_page {
+    ($order:literal, $wanted:literal) => {
+        concat!(
+            "SELECT queue, rank_no, number, head, body, wake_at FROM (SELECT p.*, \
+             sum(octet_length(body)) OVER (ORDER BY ",
+            $order,
+            " ROWS UNBOUNDED PRECEDING) - octet_length(body) AS weight FROM (SELECT queue, rank_no, number, head, body, \
+             wake_at FROM messages WHERE ",
+            $wanted,
+            " ORDER BY ",
+            $order,
+            " LIMIT $2::int8) p) w WHERE weight < $1::int8 ORDER BY ",
+            $order
+        )
+    };
+}
+
+pub(super) mod messages {
+    pub(in crate::postgres) const INSERT: &str = "INSERT INTO messages (shard, queue, rank_no, number, wake_at, queued, \
+         head, body) SELECT * FROM unnest($1::int2[], $2::int8[], $3::int2[], $4::int8[], $5::int8[], $6::bool[], \
+         $7::bytea[], $8::bytea[])";
+    /// What a message carries never changes.
+    pub(in crate::postgres) const UPDATE: &str = must_hit!(
+        "UPDATE messages m SET wake_at = u.wake_at, queued = u.queued, head = u.head \
+         FROM unnest($1::int2[], $2::int8[], $3::int2[], $4::int8[], $5::int8[], $6::bool[], $7::bytea[]) \
+         AS u (shard, queue, rank_no, number, wake_at, queued, head) WHERE m.shard = u.shard AND m.queue = u.queue \
+         AND m.rank_no = u.rank_no AND m.number = u.number"
+    );
+    pub(in crate::postgres) const DELETE: &str = must_hit!(
+        "DELETE FROM messages m USING unnest($1::int2[], $2::int8[], $3::int2[], $4::int8[]) \
+         AS d (shard, queue, rank_no, number) WHERE m.shard = d.shard AND m.queue = d.queue \
+         AND m.rank_no = d.rank_no AND m.number = d.number"
+    );
+    /// By every rank there is: an id does not tell it.
+    pub(in crate::postgres) const FIND: &str = "SELECT m.queue, m.rank_no, m.number, m.head, m.body \
+         FROM unnest($1::int2[], $2::int8[], $3::int8[]) AS w (shard, queue, number) \
+         CROSS JOIN generate_series(0, 9) AS r (rank_no) JOIN messages m ON m.shard = w.shard AND m.queue = w.queue \
+         AND m.rank_no = r.rank_no AND m.number = w.number";
+    pub(in crate::postgres) const LIST: &str = message_page!(
+        "rank_no, number",
+        "shard = $3::int2 AND queue = $4::int8 AND (rank_no, number) > ($5::int2, $6::int8)"
+    );
+    pub(in crate::postgres) const BACKLOG: &str = message_page!(
+        "rank_no, number",
+        "shard = $3::int2 AND queue = $4::int8 AND (rank_no, number) > ($5::int2, $6::int8) AND queued"
+    );
+    pub(in crate::postgres) const DUE: &str =
+        message_page!("wake_at, number", "shard = $3::int2 AND (wake_at, number) > ($4::int8, $5::int8)");
 }
 
 pub(super) mod chunks {

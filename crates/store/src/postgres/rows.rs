@@ -7,6 +7,7 @@ use punctual_core::change::{DeadLetter, Skip};
 use punctual_core::ids::{JobId, RunId, Token};
 use punctual_core::job::{Cursor, Job};
 use punctual_core::log::Chunk;
+use punctual_core::queue::{Message, Pause, Place, QueueKey, QueueNumber, QueueRecord};
 use punctual_core::run::Run;
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
@@ -59,6 +60,25 @@ pub(super) fn skip(row: &Row) -> Result<Skip> {
     })
 }
 
+/// The columns of `queries::queue_columns`.
+pub(super) fn queue(row: &Row) -> Result<QueueRecord> {
+    Ok(QueueRecord {
+        key: QueueKey { namespace: name(get(row, 1)?)?, name: name(text(row, 2)?)? },
+        number: QueueNumber(number(row, 0)?),
+        created_at: instant(row, 3)?,
+        pause: Pause { input: get(row, 4)?, output: get(row, 5)? },
+        queued: number(row, 6)?,
+        messages: number(row, 7)?,
+    })
+}
+
+/// A message whose queue, rank, number, head and body come first.
+pub(super) fn message(row: &Row) -> Result<Arc<Message>> {
+    let rank = u8::try_from(get::<i16>(row, 1)?).map_err(|error| codec::cannot_read(&error))?;
+    let place = Place { rank, number: get(row, 2)? };
+    codec::read_message(QueueNumber(number(row, 0)?), place, get(row, 3)?, get(row, 4)?)
+}
+
 pub(super) fn chunk(run: RunId, row: &Row) -> Result<Chunk> {
     Ok(Chunk {
         run,
@@ -68,6 +88,11 @@ pub(super) fn chunk(run: RunId, row: &Row) -> Result<Chunk> {
         stream: codec::stream(get::<i16>(row, 3)?.into())?,
         bytes: get(row, 4)?,
     })
+}
+
+/// A text that may be any, and so is kept as bytes.
+pub(super) fn text(row: &Row, column: usize) -> Result<&str> {
+    std::str::from_utf8(get(row, column)?).map_err(|error| codec::cannot_read(&error))
 }
 
 pub(super) fn instant(row: &Row, column: usize) -> Result<Timestamp> {

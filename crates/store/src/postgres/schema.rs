@@ -11,7 +11,11 @@ use super::rows;
 use crate::migrations::{self, checksum, version};
 use crate::{Error, Result};
 
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001.sql"), include_str!("migrations/0002.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001.sql"),
+    include_str!("migrations/0002.sql"),
+    include_str!("migrations/0003.sql"),
+];
 
 /// "PUNCTUAL": whoever migrates holds this lock.
 const TURN: i64 = 0x50_55_4e_43_54_55_41_4c;

@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use punctual_core::change::{Found, Loaded, TimerPage, TimerPlace, UniqueKey, Want};
 use punctual_core::ids::{Epoch, RunId, ShardId};
+use punctual_core::queue::Message;
 use tokio_postgres::Row;
 
 use super::doors::rows_max;
 use super::link::ask;
 use super::snapshot::Snapshot;
 use super::writes::number;
-use super::{queries, rows};
+use super::{queries, queues, rows};
 use crate::listing::looked_up;
-use crate::{Error, Result, codec, place};
+use crate::weight::Weight;
+use crate::{Error, PAGE_BYTES_MAX, Result, place};
 
 impl Snapshot<'_> {
     pub(super) async fn load(&mut self, shard: ShardId, epoch: Epoch) -> Result<Loaded> {
@@ -20,18 +22,20 @@ impl Snapshot<'_> {
         let asks = vec![
             ask!(queries::shards::GET, number(shard), i64::from(epoch.0)),
             ask!(queries::runs::LOAD, first, last),
+            ask!(queries::queues::LOAD, number(shard)),
         ];
         let found = self.all(asks).await?;
         let row = found[0].first().ok_or(Error::Fenced { shard, epoch })?;
         let (commit, last_id) = (rows::get::<i64>(row, 0)?.cast_unsigned(), rows::get(row, 1)?);
         let held = found[1].iter().map(|row| Ok((rows::run(row, 0)?, false))).collect::<Result<_>>()?;
+        let queues = found[2].iter().map(rows::queue).collect::<Result<_>>()?;
         let runs = self.records(held).await?;
-        Ok(Loaded { shard, epoch, commit, last_id, runs })
+        Ok(Loaded { shard, epoch, commit, last_id, runs, queues })
     }
 
     pub(super) async fn fetch(&mut self, wants: &[(ShardId, Want)]) -> Result<Found> {
         let (mut namespaces, mut names, mut ids) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut shards, mut keys) = (Vec::new(), Vec::new());
+        let (mut shards, mut keys, mut messages) = (Vec::new(), Vec::new(), Vec::new());
         for (shard, want) in wants {
             match want {
                 Want::Job(namespace, name) => {
@@ -43,30 +47,45 @@ impl Snapshot<'_> {
                     shards.push(number(*shard));
                     keys.push(key.as_bytes().to_vec());
                 }
+                Want::Message(id) => messages.push(*id),
             }
         }
-        let asks =
-            vec![ask!(queries::jobs::NAMED, namespaces, names), ask!(queries::uniques::GET, shards, keys)];
+        let asks = vec![
+            ask!(queries::jobs::NAMED, namespaces, names),
+            ask!(queries::uniques::GET, shards, keys),
+            queues::find(&messages),
+        ];
         let found = self.all(asks).await?;
         let jobs = self.jobs(&found[0])?;
         let uniques = found[1].iter().map(unique).collect::<Result<_>>()?;
+        let messages = found[2].iter().map(rows::message).collect::<Result<_>>()?;
         let runs = self.runs(&ids).await?;
         let runs = self.records(runs).await?.into_iter().map(looked_up).collect();
-        Ok(Found { jobs, runs, uniques })
+        Ok(Found { jobs, runs, uniques, messages })
     }
 
-    /// Jobs and waiting runs lie in two indexes of one order; a page is the beginning of both together.
+    /// Jobs, waiting runs and messages lie in three indexes of one order; a page is the beginning of all together.
     pub(super) async fn due(&mut self, shard: ShardId, after: TimerPlace, limit: usize) -> Result<TimerPage> {
         let (at, most) = (after.at.as_millis(), rows_max(limit));
         let through = place::through(shard, after.id);
         let asks = vec![
             ask!(queries::jobs::DUE, number(shard), at, after.id, most),
             ask!(queries::runs::DUE, number(shard), at, through, most),
+            ask!(queries::messages::DUE, rows_max(PAGE_BYTES_MAX), most, number(shard), at, after.id),
         ];
         let found = self.all(asks).await?;
         let mut places = found[0].iter().map(job_place).collect::<Result<Vec<_>>>()?;
         places.extend(found[1].iter().map(run_place).collect::<Result<Vec<_>>>()?);
+        let mut messages = found[2].iter().map(rows::message).collect::<Result<Vec<_>>>()?;
+        places.extend(messages.iter().map(message_place));
         places.sort_unstable();
+        if let Some(last) = messages.last()
+            && Weight::of(&messages).is_full()
+        {
+            // What comes after it was not read.
+            let last = message_place(last);
+            places.retain(|place| *place <= last);
+        }
         places.truncate(limit);
         let Some(end) = places.last().copied() else { return Ok(TimerPage::default()) };
         let mut runs = Vec::new();
@@ -78,13 +97,21 @@ impl Snapshot<'_> {
         }
         let mut jobs = self.jobs(&found[0])?;
         jobs.retain(|job| job.cursor.wake_at.is_some_and(|at| TimerPlace { at, id: job.id.0 } <= end));
-        Ok(TimerPage { jobs, runs: self.records(runs).await?, end: Some(end) })
+        messages.retain(|message| message_place(message) <= end);
+        Ok(TimerPage { jobs, runs: self.records(runs).await?, messages, end: Some(end) })
     }
 }
 
 fn unique(row: &Row) -> Result<UniqueKey> {
-    let key = std::str::from_utf8(rows::get(row, 0)?).map_err(|error| codec::cannot_read(&error))?;
-    Ok(UniqueKey { key: Arc::from(key), run: RunId(rows::get(row, 1)?), expires_at: rows::instant(row, 2)? })
+    Ok(UniqueKey {
+        key: Arc::from(rows::text(row, 0)?),
+        run: RunId(rows::get(row, 1)?),
+        expires_at: rows::instant(row, 2)?,
+    })
+}
+
+fn message_place(message: &Arc<Message>) -> TimerPlace {
+    TimerPlace { at: message.wake_at(), id: message.id.number }
 }
 
 fn job_place(row: &Row) -> Result<TimerPlace> {

@@ -8,10 +8,14 @@ use punctual_core::change::{Batch, Change, DeadLetter, Revision, Row, RowKey, Sk
 use punctual_core::ids::ShardId;
 use punctual_core::job::Job;
 use punctual_core::name::Name;
+use punctual_core::queue::{Message, QueueRecord};
 use punctual_core::run::Run;
 
 use super::link::{Ask, ask};
-use super::queries::{dead_letters, deleted_jobs, history, jobs, revisions, runs, shards, skips, uniques};
+use super::messages::{self, MessageKey};
+use super::queries::{
+    dead_letters, deleted_jobs, history, jobs, queues, revisions, runs, shards, skips, uniques,
+};
 use crate::tally::Tally;
 use crate::{Result, codec, place};
 
@@ -27,6 +31,8 @@ pub(super) struct Writes<'b> {
     letters: Kind<&'b DeadLetter, i64>,
     uniques: Kind<(ShardId, &'b UniqueKey), (i16, &'b str)>,
     skips: Kind<&'b Skip, (i64, i64)>,
+    queues: Kind<(ShardId, &'b QueueRecord), (i16, i64)>,
+    messages: Kind<&'b Message, MessageKey>,
 }
 
 #[derive(Debug)]
@@ -67,6 +73,8 @@ impl<'b> Writes<'b> {
             Row::DeadLetter(letter) => self.letters.put(letter, is_new),
             Row::Unique(unique) => self.uniques.put((batch.shard, unique), is_new),
             Row::Skip(skip) => self.skips.put(skip, is_new),
+            Row::Queue(queue) => self.queues.put((batch.shard, queue), is_new),
+            Row::Message(message) => self.messages.put(message, is_new),
         }
     }
 
@@ -79,6 +87,8 @@ impl<'b> Writes<'b> {
             RowKey::DeadLetter(id) => self.letters.deletes.push(id.0),
             RowKey::Unique(key) => self.uniques.deletes.push((number(shard), key)),
             RowKey::Skip(id, from) => self.skips.deletes.push((id.0, from.as_millis())),
+            RowKey::Queue(queue) => self.queues.deletes.push((number(shard), i64::from(queue.0))),
+            RowKey::Message(queue, place) => self.messages.deletes.push((shard, *queue, *place)),
         }
     }
 
@@ -123,6 +133,13 @@ impl<'b> Writes<'b> {
             |rows| write_skips(skips::UPDATE, rows),
             |keys| by_two(skips::DELETE, keys),
         )?;
+        self.queues.asks(
+            &mut asks,
+            |rows| Ok(vec![messages::write_queues(queues::INSERT, rows)]),
+            |rows| Ok(vec![messages::write_queues(queues::UPDATE, rows)]),
+            messages::delete_queues,
+        )?;
+        self.messages.asks(&mut asks, messages::insert, messages::update, messages::delete)?;
         Ok(asks)
     }
 }
@@ -174,7 +191,7 @@ fn has_revision(batch: &Batch, job: &Job) -> bool {
     matches!(revision, Some(Change::Insert(_) | Change::Update(_)))
 }
 
-fn column<R, T>(rows: &[R], value: impl FnMut(&R) -> T) -> Vec<T> {
+pub(super) fn column<R, T>(rows: &[R], value: impl FnMut(&R) -> T) -> Vec<T> {
     rows.iter().map(value).collect()
 }
 
@@ -197,7 +214,7 @@ fn key(run: &Run) -> Option<Vec<u8>> {
 /// What most runs fit into.
 const BODY_BYTES: usize = 256;
 /// Bodies in one statement: one that is alone may be larger. The server takes a message of 1 GiB at most.
-const STATEMENT_BYTES_MAX: usize = 8 * 1024 * 1024;
+pub(super) const STATEMENT_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Definitions in one statement: each is below 2 MiB, and mostly far below.
 const STATEMENT_DEFINITIONS_MAX: usize = 256;
 

@@ -7,6 +7,7 @@ use punctual_core::change::{Batch, Change, DeadLetter, Revision, Row, RowKey, Sk
 use punctual_core::ids::{JobId, ShardId};
 use punctual_core::job::Job;
 use punctual_core::name::Name;
+use punctual_core::queue::{Message, Place, QueueNumber, QueueRecord};
 use punctual_core::run::Run;
 use punctual_failpoint::{Point, hit};
 use rusqlite::{CachedStatement, Connection, ErrorCode, Params, ffi};
@@ -21,6 +22,7 @@ type Result<T, E = Failure> = std::result::Result<T, E>;
 
 pub(super) struct Statements<'c> {
     connection: &'c Connection,
+    shards: u16,
     buffer: &'c mut Vec<u8>,
     fence: Lazy<'c>,
     insert_run: Lazy<'c>,
@@ -28,6 +30,10 @@ pub(super) struct Statements<'c> {
     delete_run: Lazy<'c>,
     insert_history: Lazy<'c>,
     move_job: Lazy<'c>,
+    update_queue: Lazy<'c>,
+    insert_message: Lazy<'c>,
+    update_message: Lazy<'c>,
+    delete_message: Lazy<'c>,
 }
 
 /// A statement that is looked up when it is first needed.
@@ -50,9 +56,10 @@ impl<'c> Lazy<'c> {
 }
 
 impl<'c> Statements<'c> {
-    pub(super) fn new(connection: &'c Connection, buffer: &'c mut Vec<u8>) -> Self {
+    pub(super) fn new(connection: &'c Connection, shards: u16, buffer: &'c mut Vec<u8>) -> Self {
         Statements {
             connection,
+            shards,
             buffer,
             fence: Lazy::default(),
             insert_run: Lazy::default(),
@@ -60,6 +67,10 @@ impl<'c> Statements<'c> {
             delete_run: Lazy::default(),
             insert_history: Lazy::default(),
             move_job: Lazy::default(),
+            update_queue: Lazy::default(),
+            insert_message: Lazy::default(),
+            update_message: Lazy::default(),
+            delete_message: Lazy::default(),
         }
     }
 
@@ -67,7 +78,7 @@ impl<'c> Statements<'c> {
         self.pass_fence(batch)?;
         hit(Point::SqliteCommitFenced);
         for (key, change) in batch.changes.iter() {
-            refusal::check_shard(batch.shard, key)?;
+            refusal::check_shard(batch.shard, self.shards, key, change)?;
             let hit = match change {
                 Change::Insert(row) => {
                     self.insert(batch, row).map_err(|failure| taken(batch.shard, key, failure))?
@@ -99,6 +110,8 @@ impl<'c> Statements<'c> {
             Row::DeadLetter(letter) => self.write_dead_letter(queries::dead_letters::INSERT, letter),
             Row::Unique(unique) => self.write_unique(queries::uniques::INSERT, batch.shard, unique),
             Row::Skip(skip) => self.write_skip(queries::skips::INSERT, skip),
+            Row::Queue(queue) => self.insert_queue(batch.shard, queue),
+            Row::Message(message) => self.insert_message(batch.shard, message),
         }
     }
 
@@ -111,6 +124,8 @@ impl<'c> Statements<'c> {
             Row::DeadLetter(letter) => self.write_dead_letter(queries::dead_letters::UPDATE, letter),
             Row::Unique(unique) => self.write_unique(queries::uniques::UPDATE, batch.shard, unique),
             Row::Skip(skip) => self.write_skip(queries::skips::UPDATE, skip),
+            Row::Queue(queue) => self.update_queue(batch.shard, queue),
+            Row::Message(message) => self.update_message(batch.shard, message),
         }
     }
 
@@ -127,6 +142,8 @@ impl<'c> Statements<'c> {
             RowKey::DeadLetter(id) => self.execute(queries::dead_letters::DELETE, [id.0]),
             RowKey::Unique(key) => self.execute(queries::uniques::DELETE, (shard.0, key.as_ref())),
             RowKey::Skip(id, from) => self.execute(queries::skips::DELETE, (id.0, from.as_millis())),
+            RowKey::Queue(number) => self.execute(queries::queues::DELETE, (shard.0, number.0)),
+            RowKey::Message(queue, place) => self.delete_message(shard, *queue, *place),
         }
     }
 
@@ -265,6 +282,51 @@ impl<'c> Statements<'c> {
         self.execute(sql, (skip.job.0, from, to, skip.revision, reason, skip.at.as_millis()))
     }
 
+    fn insert_queue(&mut self, shard: ShardId, queue: &QueueRecord) -> Result<bool> {
+        self.execute(queries::queues::INSERT, queue_params(shard, queue))
+    }
+
+    fn update_queue(&mut self, shard: ShardId, queue: &QueueRecord) -> Result<bool> {
+        let params = queue_params(shard, queue);
+        Ok(self.update_queue.execute(self.connection, queries::queues::UPDATE, params)? == 1)
+    }
+
+    fn insert_message(&mut self, shard: ShardId, message: &Message) -> Result<bool> {
+        codec::write_head(message, self.buffer)?;
+        let place = message.place();
+        let params = (
+            shard.0,
+            message.id.queue.0,
+            place.rank,
+            place.number,
+            message.wake_at().as_millis(),
+            message.is_queued(),
+            self.buffer.as_slice(),
+            &message.body[..],
+        );
+        Ok(self.insert_message.execute(self.connection, queries::messages::INSERT, params)? == 1)
+    }
+
+    fn update_message(&mut self, shard: ShardId, message: &Message) -> Result<bool> {
+        codec::write_head(message, self.buffer)?;
+        let place = message.place();
+        let params = (
+            shard.0,
+            message.id.queue.0,
+            place.rank,
+            place.number,
+            message.wake_at().as_millis(),
+            message.is_queued(),
+            self.buffer.as_slice(),
+        );
+        Ok(self.update_message.execute(self.connection, queries::messages::UPDATE, params)? == 1)
+    }
+
+    fn delete_message(&mut self, shard: ShardId, queue: QueueNumber, place: Place) -> Result<bool> {
+        let params = (shard.0, queue.0, place.rank, place.number);
+        Ok(self.delete_message.execute(self.connection, queries::messages::DELETE, params)? == 1)
+    }
+
     fn execute(&self, sql: &str, params: impl Params) -> Result<bool> {
         Ok(self.connection.prepare_cached(sql)?.execute(params)? == 1)
     }
@@ -283,6 +345,22 @@ impl<'c> Statements<'c> {
         let exists = self.connection.prepare_cached(queries::jobs::EXISTS);
         exists.and_then(|mut statement| statement.exists([id.0])).unwrap_or(false)
     }
+}
+
+/// In the order of the columns that `queries::queues` writes.
+fn queue_params(shard: ShardId, queue: &QueueRecord) -> impl Params {
+    let QueueRecord { key, number, created_at, pause, queued, messages } = queue;
+    (
+        shard.0,
+        number.0,
+        key.namespace.as_str(),
+        key.name.as_str(),
+        created_at.as_millis(),
+        pause.input,
+        pause.output,
+        queued.cast_signed(),
+        messages.cast_signed(),
+    )
 }
 
 /// An insert that met a row: which one says the extended code.

@@ -143,6 +143,10 @@ impl Snapshot<'_> {
     }
 
     pub(super) fn stats(&self) -> Result<Stats> {
+        let queues = self.one(queries::queues::STATS, [], |row| {
+            Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get::<_, i64>(1)?.cast_unsigned()))
+        })?;
+        let (queues, messages) = queues.unwrap_or_default();
         let stats = self.one(queries::shards::STATS, [], |row| {
             let count = |column| row.get::<_, i64>(column).map(i64::cast_unsigned);
             Ok(Stats {
@@ -150,6 +154,8 @@ impl Snapshot<'_> {
                 live_runs: count(1)?,
                 history_runs: count(2)?,
                 dead_letters: count(3)?,
+                queues,
+                messages,
             })
         })?;
         Ok(stats.unwrap_or_default())

@@ -11,7 +11,7 @@
 //! of their own: a long listing at a door never makes a fire late.
 //!
 //! In reading order: the files (`folder`, `mark`, `connection`, `schema`, `open`), what is written (`writer`, `changes`,
-//! `checkpoint`), what is read (`reader`, `shard`, `doors`, `walk`), and the rest (`logs`, `prune`, `backup`).
+//! `checkpoint`), what is read (`reader`, `shard`, `doors`, `queues`, `walk`), and the rest (`logs`, `prune`, `backup`).
 
 mod failure;
 mod folder;
@@ -29,6 +29,7 @@ mod checkpoint;
 mod reader;
 mod shard;
 mod doors;
+mod queues;
 mod calendars;
 mod membership;
 mod mail;
@@ -57,6 +58,7 @@ use punctual_core::ids::{Epoch, JobId, RunId, SessionId, ShardId};
 use punctual_core::job::Job;
 use punctual_core::log;
 use punctual_core::name::{Name, Namespace};
+use punctual_core::queue::{self, Message, QueueKey, QueueNumber, QueueRecord};
 use punctual_core::run::Run;
 use punctual_core::schedule::calendar;
 
@@ -156,6 +158,41 @@ impl Store for Sqlite {
 
     async fn due(&self, shard: ShardId, after: TimerPlace, limit: usize) -> Result<TimerPage> {
         self.leader.ask(move |reader| reader.read(|snapshot| snapshot.due(shard, after, limit))).await
+    }
+
+    async fn backlog(
+        &self,
+        shard: ShardId,
+        queue: QueueNumber,
+        after: queue::Place,
+        limit: usize,
+    ) -> Result<Vec<Arc<Message>>> {
+        let read =
+            move |reader: &mut Reader| reader.read(|snapshot| snapshot.backlog(shard, queue, after, limit));
+        self.leader.ask(read).await
+    }
+
+    async fn queues(
+        &self,
+        namespace: Option<&Namespace>,
+        after: Option<&QueueKey>,
+        limit: usize,
+    ) -> Result<Vec<QueueRecord>> {
+        let (namespace, after) = (namespace.cloned(), after.cloned());
+        let read = move |reader: &mut Reader| {
+            reader.read(|snapshot| snapshot.queues(namespace.as_ref(), after.as_ref(), limit))
+        };
+        self.doors.ask(read).await
+    }
+
+    async fn messages(
+        &self,
+        queue: &QueueKey,
+        after: Option<queue::Place>,
+        limit: usize,
+    ) -> Result<Vec<Arc<Message>>> {
+        let queue = queue.clone();
+        self.doors.ask(move |reader| reader.read(|snapshot| snapshot.messages(&queue, after, limit))).await
     }
 
     async fn job(&self, namespace: &Namespace, name: &Name) -> Result<Option<Arc<Job>>> {

@@ -44,7 +44,7 @@ impl Sqlite {
             mark: mark.clone(),
         };
         let checkpoints = checkpoint::start(carried)?;
-        let writer = Writer::new(connection, Arc::clone(&health), mark, total.commits, checkpoints)
+        let writer = Writer::new(connection, Arc::clone(&health), mark, total, checkpoints)
             .map_err(|failure| explain(&folder.state(), failure))?;
         let reader = || Ok(Reader::new(state(Use::Read)?, Arc::clone(&health)));
         let door_readers = (0..DOOR_READERS).map(|_| reader()).collect::<Result<_>>()?;
@@ -75,9 +75,9 @@ impl Sqlite {
 
 /// What the shard rows of a store add up to.
 #[derive(Debug, Clone, Copy)]
-struct Total {
-    shards: u16,
-    commits: u64,
+pub(super) struct Total {
+    pub(super) shards: u16,
+    pub(super) commits: u64,
 }
 
 fn open_state(folder: &Folder, options: Options) -> Result<(Connection, Total)> {

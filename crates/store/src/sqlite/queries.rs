@@ -273,6 +273,60 @@ pub(super) mod skips {
          WHERE skips.at < ?3 AND skips.at < ?1 - coalesce(jobs.keep_days * 86400000, ?2) LIMIT ?4";
 }
 
+/// In the order in which `rows::queue` reads them.
+macro_rules! queue_columns {
+    () => {
+        "number, namespace, name, created_at, paused_input, paused_output, queued, messages"
+    };
+}
+
+pub(super) mod queues {
+    pub(in crate::sqlite) const INSERT: &str = "INSERT INTO queues (shard, number, namespace, name, created_at, \
+         paused_input, paused_output, queued, messages) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+    /// All of it: the number of a queue that went may be another's in the same batch.
+    pub(in crate::sqlite) const UPDATE: &str = "UPDATE queues SET namespace = ?3, name = ?4, created_at = ?5, \
+         paused_input = ?6, paused_output = ?7, queued = ?8, messages = ?9 WHERE shard = ?1 AND number = ?2";
+    pub(in crate::sqlite) const DELETE: &str = "DELETE FROM queues WHERE shard = ?1 AND number = ?2";
+    pub(in crate::sqlite) const LOAD: &str =
+        concat!("SELECT ", queue_columns!(), " FROM queues WHERE shard = ?1 ORDER BY number");
+    pub(in crate::sqlite) const NAMED: &str = "SELECT shard, number FROM queues \
+         WHERE namespace = ?1 AND name = ?2 ORDER BY shard, number LIMIT 1";
+    pub(in crate::sqlite) const LIST: &str = concat!(
+        "SELECT ",
+        queue_columns!(),
+        " FROM queues WHERE (namespace, name) > (?1, ?2) ORDER BY namespace, name, shard, number LIMIT ?3"
+    );
+    pub(in crate::sqlite) const LIST_OF_NAMESPACE: &str = concat!(
+        "SELECT ",
+        queue_columns!(),
+        " FROM queues WHERE namespace = ?1 AND name > ?2 ORDER BY name, shard, number LIMIT ?3"
+    );
+    pub(in crate::sqlite) const STATS: &str = "SELECT count(*), coalesce(sum(messages), 0) FROM queues";
+}
+
+pub(super) mod messages {
+    pub(in crate::sqlite) const INSERT: &str = "INSERT INTO messages (shard, queue, rank_no, number, wake_at, queued, \
+         head, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    /// What a message carries never changes.
+    pub(in crate::sqlite) const UPDATE: &str = "UPDATE messages SET wake_at = ?5, queued = ?6, head = ?7 \
+         WHERE shard = ?1 AND queue = ?2 AND rank_no = ?3 AND number = ?4";
+    pub(in crate::sqlite) const DELETE: &str =
+        "DELETE FROM messages WHERE shard = ?1 AND queue = ?2 AND rank_no = ?3 AND number = ?4";
+    /// By every rank there is: an id does not tell it.
+    pub(in crate::sqlite) const FIND: &str = "SELECT queue, rank_no, number, head, body FROM messages \
+         WHERE shard = ?1 AND queue = ?2 AND rank_no IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9) AND number = ?3";
+    pub(in crate::sqlite) const LIST: &str = "SELECT queue, rank_no, number, head, body FROM messages \
+         WHERE shard = ?1 AND queue = ?2 AND (rank_no, number) > (?3, ?4) ORDER BY rank_no, number LIMIT ?5";
+    pub(in crate::sqlite) const BACKLOG: &str = "SELECT queue, rank_no, number, head, body FROM messages \
+         WHERE shard = ?1 AND queue = ?2 AND (rank_no, number) > (?3, ?4) AND queued = 1 \
+         ORDER BY rank_no, number LIMIT ?5";
+    /// In two parts like `jobs::DUE`.
+    pub(in crate::sqlite) const DUE: &str = "SELECT queue, rank_no, number, head, body, wake_at FROM messages \
+         WHERE shard = ?1 AND wake_at = ?2 AND number > ?3 UNION ALL \
+         SELECT queue, rank_no, number, head, body, wake_at FROM messages \
+         WHERE shard = ?1 AND wake_at > ?2 ORDER BY wake_at, number LIMIT ?4";
+}
+
 pub(super) mod chunks {
     /// A chunk that is there already is left as it is.
     pub(in crate::sqlite) const INSERT: &str = "INSERT INTO chunks (run, token, number, at, stream, bytes) \

@@ -8,6 +8,7 @@ use punctual_core::ids::{JobId, RunId, Token};
 use punctual_core::job::{Cursor, Job};
 use punctual_core::log::Chunk;
 use punctual_core::name::Name;
+use punctual_core::queue::{Message, Pause, Place, QueueKey, QueueNumber, QueueRecord};
 use punctual_core::run::Run;
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
@@ -60,6 +61,24 @@ pub(super) fn skip(row: &Row<'_>) -> Result<Skip> {
         reason: codec::from_json(text(row, 4)?)?,
         at: instant(row, 5)?,
     })
+}
+
+/// The columns of `queries::queue_columns`.
+pub(super) fn queue(row: &Row<'_>) -> Result<QueueRecord> {
+    Ok(QueueRecord {
+        key: QueueKey { namespace: name(text(row, 1)?)?, name: name(text(row, 2)?)? },
+        number: QueueNumber(row.get(0)?),
+        created_at: instant(row, 3)?,
+        pause: Pause { input: row.get(4)?, output: row.get(5)? },
+        queued: row.get::<_, i64>(6)?.cast_unsigned(),
+        messages: row.get::<_, i64>(7)?.cast_unsigned(),
+    })
+}
+
+/// A message whose queue, rank, number, head and body come first.
+pub(super) fn message(row: &Row<'_>) -> Result<Arc<Message>> {
+    let place = Place { rank: row.get(1)?, number: row.get(2)? };
+    Ok(codec::read_message(QueueNumber(row.get(0)?), place, blob(row, 3)?, blob(row, 4)?)?)
 }
 
 pub(super) fn chunk(run: RunId, row: &Row<'_>) -> Result<Chunk> {

@@ -25,6 +25,7 @@ pub(super) const STATE: Schema = Schema {
         include_str!("migrations/0003.sql"),
         include_str!("migrations/0004.sql"),
         include_str!("migrations/0005.sql"),
+        include_str!("migrations/0006.sql"),
     ],
 };
 /// "PNCL"

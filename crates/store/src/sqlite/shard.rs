@@ -11,6 +11,7 @@ use super::failure::Failure;
 use super::reader::Snapshot;
 use super::{queries, rows};
 use crate::listing::looked_up;
+use crate::weight::Weight;
 use crate::{Error, place};
 
 type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -23,7 +24,8 @@ impl Snapshot<'_> {
         let (commit, last_id) = row.ok_or(Error::Fenced { shard, epoch })?;
         let held = self.all(queries::runs::LOAD, place::span(shard), |row| rows::run(row, 0))?;
         let runs = held.into_iter().map(|run| self.record(run, false)).collect::<Result<_>>()?;
-        Ok(Loaded { shard, epoch, commit, last_id, runs })
+        let queues = self.all(queries::queues::LOAD, [shard.0], rows::queue)?;
+        Ok(Loaded { shard, epoch, commit, last_id, runs, queues })
     }
 
     pub(super) fn fetch(&mut self, wants: &[(ShardId, Want)]) -> Result<Found> {
@@ -33,6 +35,7 @@ impl Snapshot<'_> {
                 Want::Job(namespace, name) => found.jobs.extend(self.job_named(namespace, name)?),
                 Want::Run(run) => found.runs.extend(self.run(*run)?.map(looked_up)),
                 Want::Unique(key) => found.uniques.extend(self.unique(*shard, key)?),
+                Want::Message(id) => found.messages.extend(self.message(*id)?),
             }
         }
         Ok(found)
@@ -45,33 +48,38 @@ impl Snapshot<'_> {
         })
     }
 
-    /// Jobs and waiting runs lie in two indexes of one order; they are merged as they are read.
+    /// Jobs, waiting runs and messages lie in three indexes of one order; they are merged as they are read.
     pub(super) fn due(&mut self, shard: ShardId, after: TimerPlace, limit: usize) -> Result<TimerPage> {
         let (at, most) = (after.at.as_millis(), i64::try_from(limit).unwrap_or(i64::MAX));
         let connection = self.connection;
         let mut jobs = connection.prepare_cached(queries::jobs::DUE)?;
         let mut runs = connection.prepare_cached(queries::runs::DUE)?;
+        let mut messages = connection.prepare_cached(queries::messages::DUE)?;
         let mut jobs = jobs.query((shard.0, at, after.id, most))?;
         let mut runs = runs.query((shard.0, at, place::through(shard, after.id), most))?;
+        let mut messages = messages.query((shard.0, at, after.id, most))?;
         let mut next_job = advance(&mut jobs, job_place)?;
         let mut next_run = advance(&mut runs, run_place)?;
-        let mut page = TimerPage::default();
+        let mut next_message = advance(&mut messages, message_place)?;
+        let (mut page, mut weight) = (TimerPage::default(), Weight::default());
         for _ in 0..limit {
-            let (is_job, place) = match (next_job, next_run) {
-                (None, None) => break,
-                (Some(job), Some(run)) => (job <= run, job.min(run)),
-                (Some(job), None) => (true, job),
-                (None, Some(run)) => (false, run),
-            };
-            if is_job {
+            let Some(place) = [next_job, next_run, next_message].into_iter().flatten().min() else { break };
+            page.end = Some(place);
+            if next_job == Some(place) {
                 page.jobs.extend(jobs.get().map(|row| rows::job(row, self.definitions)).transpose()?);
                 next_job = advance(&mut jobs, job_place)?;
-            } else {
+            } else if next_run == Some(place) {
                 let run = runs.get().map(|row| rows::run(row, 2)).transpose()?;
                 page.runs.extend(run.map(|run| self.record(run, false)).transpose()?);
                 next_run = advance(&mut runs, run_place)?;
+            } else {
+                let message = messages.get().map(rows::message).transpose()?;
+                page.messages.extend(message.inspect(|message| weight.add(message)));
+                if weight.is_full() {
+                    break;
+                }
+                next_message = advance(&mut messages, message_place)?;
             }
-            page.end = Some(place);
         }
         Ok(page)
     }
@@ -89,4 +97,8 @@ fn job_place(row: &Row<'_>) -> Result<TimerPlace> {
 
 fn run_place(row: &Row<'_>) -> Result<TimerPlace> {
     Ok(TimerPlace { at: rows::instant(row, 0)?, id: place::run(row.get(1)?).0 })
+}
+
+fn message_place(row: &Row<'_>) -> Result<TimerPlace> {
+    Ok(TimerPlace { at: rows::instant(row, 5)?, id: row.get(2)? })
 }

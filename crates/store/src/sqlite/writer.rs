@@ -16,6 +16,7 @@ use super::changes::Statements;
 use super::checkpoint::Checkpoints;
 use super::failure::{Failure, Health};
 use super::mark::Mark;
+use super::open::Total;
 use super::transaction::transact;
 use crate::{Error, Result};
 
@@ -26,6 +27,7 @@ pub(super) struct Writer {
     health: Arc<Health>,
     /// None: without durability there is nothing to hold the store to.
     mark: Option<Arc<Mark>>,
+    shards: u16,
     /// Commits and acquisitions so far, over all shards.
     commits: u64,
     /// Pages in the write-ahead log after the last commit.
@@ -39,7 +41,7 @@ impl Writer {
         mut connection: Connection,
         health: Arc<Health>,
         mark: Option<Arc<Mark>>,
-        commits: u64,
+        total: Total,
         checkpoints: Checkpoints,
     ) -> Result<Writer, Failure> {
         let wal_pages = Arc::new(AtomicU32::new(0));
@@ -49,13 +51,15 @@ impl Writer {
             pages_seen.store(u32::try_from(pages).unwrap_or(0), Ordering::Relaxed);
             Ok(())
         }))?;
-        Ok(Writer { connection, health, mark, commits, wal_pages, checkpoints, buffer: Vec::new() })
+        let Total { shards, commits } = total;
+        Ok(Writer { connection, health, mark, shards, commits, wal_pages, checkpoints, buffer: Vec::new() })
     }
 
     pub(super) fn commit(&mut self, batches: &[Batch]) -> Result<()> {
+        let shards = self.shards;
         self.transact(|connection, buffer| {
             hit(Point::SqliteCommitBegun);
-            let mut statements = Statements::new(connection, buffer);
+            let mut statements = Statements::new(connection, shards, buffer);
             let written = batches.iter().try_for_each(|batch| statements.write(batch));
             hit(Point::SqliteCommitWritten);
             written

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use punctual_core::command::Refusal;
+use punctual_core::queue::QueueRefusal;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -91,6 +92,10 @@ codes! {
         "No run with this id waits to be decided about in this namespace."
     NoSuchCalendar "no_such_calendar" 404 "No such calendar"
         "There is no calendar of this name in this namespace, or it is not yours to see."
+    NoSuchQueue "no_such_queue" 404 "No such queue"
+        "Nothing was put into this queue lately: one that is empty and unused goes by itself. A message makes it anew."
+    NoSuchMessage "no_such_message" 404 "No such message"
+        "It was acknowledged or deleted, its time to live is over, or there never was one with this id in this namespace."
     NoSuchToken "no_such_token" 404 "No such token"
         "There is no token of this name. `GET /api/v1/tokens` lists those that there are."
     MethodNotAllowed "method_not_allowed" 405 "This method is not allowed here"
@@ -113,6 +118,12 @@ codes! {
         "It was replayed or discarded meanwhile, or never used up its attempts."
     OutdatedToken "outdated_token" 409 "A newer attempt has taken over"
         "The token belongs to an attempt that was given up. Whoever still works under it should stop."
+    QueueTooLong "queue_too_long" 409 "The queue is as long as it may be"
+        "There are as many messages in the line as `max_len` allows. Nothing was added; ask again when some were taken."
+    QueuePaused "queue_paused" 409 "The queue takes nothing now"
+        "Someone paused it in input. Nothing was added; `…/resume` lets messages in again."
+    TooLate "too_late" 409 "It is too late to ask for more time"
+        "Half of the message's time to live is over, so its next delivery is not put off any more. Finish and acknowledge it."
     KeyUsed "key_used" 409 "The key was used before"
         "The key was given to a run that is no longer kept. What it asked for was done; take a new key to ask again."
     WrongRevision "wrong_revision" 412 "The job has another revision"
@@ -131,6 +142,8 @@ codes! {
         "Too many wrong tokens came from this address. Ask again after `Retry-After`; a good token is let in all the while."
     TooManyRuns "too_many_runs" 429 "Too many runs"
         "This node holds as many live runs as it may. Nothing happened; ask again after `Retry-After`."
+    TooManyQueues "too_many_queues" 429 "Too many queues"
+        "This node holds as many queues as it may. Nothing happened; empty ones go by themselves after five minutes."
     TooManyFollowers "too_many_followers" 429 "Too many follow runs already"
         "This node serves as many live logs and events as it may. Ask again after `Retry-After`, or read without `follow`."
     HeadersTooLarge "headers_too_large" 431 "The headers are too large"
@@ -153,6 +166,7 @@ impl Code {
         let passing = matches!(
             self,
             Code::TooManyRuns
+                | Code::TooManyQueues
                 | Code::TooManyFollowers
                 | Code::TooManyFailures
                 | Code::TooManyConnections
@@ -229,6 +243,19 @@ impl From<Refusal> for Problem {
             Refusal::WrongState { .. } => Code::WrongState,
             Refusal::Invalid(invalid) => return Error::from(invalid.clone()).into(),
             Refusal::TooManyRuns => Code::TooManyRuns,
+        };
+        Problem::new(code, refusal.to_string())
+    }
+}
+
+impl From<QueueRefusal> for Problem {
+    fn from(refusal: QueueRefusal) -> Self {
+        let code = match &refusal {
+            QueueRefusal::TooLong(_) => Code::QueueTooLong,
+            QueueRefusal::Paused => Code::QueuePaused,
+            QueueRefusal::NoSuchMessage => Code::NoSuchMessage,
+            QueueRefusal::TooLate => Code::TooLate,
+            QueueRefusal::TooManyQueues => Code::TooManyQueues,
         };
         Problem::new(code, refusal.to_string())
     }

@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use super::json_of;
 use crate::calendar_file::{self, CalendarFile};
 use crate::job_file::{self, JobFile};
-use crate::rest::DECIDED_MAX;
+use crate::rest::{DECIDED_MAX, MESSAGES_MAX};
 
 /// The body that puts a job: its file, and what the server says of a job, which may be sent back and is not read.
 const JOB_BODY: &str = "JobBody";
@@ -22,7 +22,7 @@ const CALENDAR_BODY: &str = "CalendarBody";
 const JOB_PATCH: &str = "JobPatch";
 
 /// A number or a length that a field may have at most or at least: schema, field, rule, value.
-pub(super) const BOUNDS: [(&str, &str, &str, usize); 34] = [
+pub(super) const BOUNDS: [(&str, &str, &str, usize); 47] = [
     ("JobFile", "description", "maxLength", limits::DESCRIPTION_BYTES_MAX),
     ("JobFile", "priority", "maximum", limits::PRIORITY_MAX as usize),
     ("Submit", "description", "maxLength", limits::DESCRIPTION_BYTES_MAX),
@@ -57,6 +57,19 @@ pub(super) const BOUNDS: [(&str, &str, &str, usize); 34] = [
     ("Decide", "limit", "minimum", 1),
     ("Decide", "limit", "maximum", DECIDED_MAX),
     ("Progress", "percent", "maximum", 100),
+    ("AddMessage", "body", "maxLength", limits::MESSAGE_BYTES_MAX),
+    ("AddMessage", "priority", "maximum", limits::PRIORITY_MAX as usize),
+    ("AddMessage", "max_len", "minimum", 1),
+    ("AddMessage", "key", "minLength", 1),
+    ("AddMessage", "key", "maxLength", limits::KEY_BYTES_MAX),
+    ("AddMessages", "messages", "minItems", 1),
+    ("AddMessages", "messages", "maxItems", MESSAGES_MAX),
+    ("ActOnMessages", "ids", "minItems", 1),
+    ("ActOnMessages", "ids", "maxItems", MESSAGES_MAX),
+    ("Take", "count", "minimum", 1),
+    ("Take", "count", "maximum", limits::TAKE_MAX as usize),
+    ("Message", "priority", "maximum", limits::PRIORITY_MAX as usize),
+    ("DeliveryInfo", "ack_times", "maximum", 0),
 ];
 
 /// What a text is, where a pattern cannot say it.
@@ -112,6 +125,7 @@ impl Components {
             matches!(field, "cron" | "every" | "after_finish" | "at" | "manual")
         });
         self.exactly_one("Decide", |field| matches!(field, "ids" | "job"));
+        self.exactly_one("AddMessage", |field| matches!(field, "body" | "body_base64"));
         for (schema, field) in [("Submit", "task"), ("Process", "command"), ("Http", "url")] {
             if let Some(schema) = self.0.get_mut(schema) {
                 need(schema, field);

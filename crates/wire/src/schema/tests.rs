@@ -9,8 +9,9 @@ use super::*;
 use crate::calendar_file;
 use crate::job_file;
 use crate::rest::{
-    AddToken, Again, Calendar, Day, DeadLetter, Decide, Decisions, Fire, Job, NewToken, Node, Problem,
-    Progress, RevisionFile, Run, Start, Submit, Token, Worker,
+    ActOnMessages, AddMessage, AddMessages, AddToken, Again, Calendar, Day, DeadLetter, Decide, Decisions,
+    Fire, Job, Message, NewToken, Node, Problem, Progress, Queue, RevisionFile, Run, Start, Submit, Take,
+    Token, Way, Worker,
 };
 use crate::tree;
 
@@ -33,6 +34,12 @@ fn all() -> Value {
     components.reference::<Submit>();
     components.reference::<Start>();
     components.reference::<Again>();
+    components.reference::<AddMessages>();
+    components.reference::<ActOnMessages>();
+    components.reference::<Message>();
+    components.reference::<Queue>();
+    components.reference::<Take>();
+    components.reference::<Way>();
     components.reference::<AddToken>();
     components.reference::<NewToken>();
     components.reference::<Token>();
@@ -182,6 +189,11 @@ fn every_field_that_is_read_is_described_and_no_other() {
     check_fields::<Again>();
     check_fields::<Decide>();
     check_fields::<Progress>();
+    check_fields::<AddMessage>();
+    check_fields::<AddMessages>();
+    check_fields::<ActOnMessages>();
+    check_fields::<Take>();
+    check_fields::<Way>();
     check_fields::<calendar_file::CalendarFile>();
 }
 

@@ -10,6 +10,7 @@ use punctual_core::command::{Expect, Key, Made, PutJob, RetryRun, RunJob, Submit
 use punctual_core::ids::{Epoch, JobId, RunId, Token, WorkerId};
 use punctual_core::job::{Cursor, Definition, Invalid, Job, Keep, Misfire, MisfirePolicy, Overlap, Unique};
 use punctual_core::name::{Name, Namespace};
+use punctual_core::queue;
 use punctual_core::retry::{Backoff, Retry};
 use punctual_core::run::{Event, Origin, Run, Status, Trigger};
 use punctual_core::schedule::calendar::{Calendar, Days, Weekday};
@@ -151,6 +152,7 @@ fn commands() -> Vec<Command> {
         }),
         Command::DiscardDeadLetter { namespace: namespace.clone(), run: RUN },
         Command::Progress { namespace: namespace.clone(), run: RUN, token: TOKEN, percent: 100 },
+        Command::Queue(queue::Ask::Add(queue::Add { queue: a_queue(), messages: vec![a_message()] })),
     ];
     puts.chain(others).collect()
 }
@@ -167,6 +169,23 @@ named! { command_names: Command =>
     Command::RetryRun(_) => "retry",
     Command::DiscardDeadLetter { .. } => "discard",
     Command::Progress { .. } => "progress",
+    Command::Queue(_) => "queue",
+}
+
+fn a_queue() -> queue::QueueKey {
+    queue::QueueKey { namespace: namespace(), name: "a queue/any text".parse().unwrap() }
+}
+
+fn a_message() -> queue::NewMessage {
+    queue::NewMessage {
+        body: queue::Body::from(&b"\x00\xff"[..]),
+        delay: Duration::from_millis(1),
+        retry: Duration::ZERO,
+        ttl: Duration::from_secs(86_400),
+        priority: 9,
+        max_len: Some(u64::MAX),
+        key: Some("a key".into()),
+    }
 }
 
 fn answers() -> Vec<Answer> {
@@ -199,7 +218,16 @@ fn answers() -> Vec<Answer> {
     run.apply(Event::Reported { token, outcome }, &definition, NOW).unwrap();
     let ad_hoc = Run::new(RUN, namespace(), Origin::AdHoc(definition), Trigger::Submit, NOW, NOW);
     let runs = [running, run, ad_hoc].map(|run| Answer::Run(Arc::new(run)));
-    let others = [Answer::Deleted, Answer::Existing(RUN), Answer::Discarded, Answer::Noted];
+    let taken = queue::Delivered {
+        id: queue::MessageId { queue: queue::QueueNumber(u32::MAX), number: i64::MAX },
+        ttl: Duration::from_secs(1),
+        at_most_once: true,
+        body: queue::Body::from(&b"\x00\xff"[..]),
+        nacks: 1,
+        redeliveries: u32::MAX,
+    };
+    let said = Answer::Queue(queue::Said::Taken(vec![taken]));
+    let others = [Answer::Deleted, Answer::Existing(RUN), Answer::Discarded, Answer::Noted, said];
     jobs.into_iter().chain(runs).chain(others).collect()
 }
 
@@ -210,6 +238,7 @@ named! { answer_names: Answer =>
     Answer::Existing(_) => "existing",
     Answer::Discarded => "discarded",
     Answer::Noted => "noted",
+    Answer::Queue(_) => "queue",
 }
 
 fn refusals() -> Vec<Refusal> {

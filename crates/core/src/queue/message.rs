@@ -1,0 +1,178 @@
+//! A message, its place in its queue, and what is kept of a queue itself.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize, Serializer};
+
+use super::{Body, Pause};
+use crate::Timestamp;
+use crate::ids::{RunId, ShardId};
+use crate::limits::{PRIORITY_MAX, QUEUE_NAME_BYTES_MAX};
+use crate::name::Namespace;
+
+/// The name of a queue, unique in its namespace: any text, for people have named theirs as they liked.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(try_from = "String")]
+pub struct QueueName(Arc<str>);
+
+impl QueueName {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for QueueName {
+    type Err = InvalidName;
+
+    fn from_str(text: &str) -> Result<Self, InvalidName> {
+        match text.len() {
+            0 => Err(InvalidName::Empty),
+            bytes if bytes > QUEUE_NAME_BYTES_MAX => Err(InvalidName::TooLong(bytes)),
+            _ => Ok(QueueName(Arc::from(text))),
+        }
+    }
+}
+
+impl TryFrom<String> for QueueName {
+    type Error = InvalidName;
+
+    fn try_from(text: String) -> Result<Self, InvalidName> {
+        text.parse()
+    }
+}
+
+impl Serialize for QueueName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl fmt::Display for QueueName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidName {
+    #[error("a queue needs a name")]
+    Empty,
+    #[error("the name of a queue has at most {QUEUE_NAME_BYTES_MAX} bytes, this has {0}")]
+    TooLong(usize),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct QueueKey {
+    pub namespace: Namespace,
+    pub name: QueueName,
+}
+
+impl QueueKey {
+    /// The shard that the queue and all its messages belong to: the same in every version, on every node.
+    pub fn shard(&self, shards: u16) -> ShardId {
+        // A prefix, so that a queue and a job of the same name are no more likely to meet than any two.
+        ShardId::of(&[b"queue", self.namespace.as_str().as_bytes(), self.name.as_str().as_bytes()], shards)
+    }
+}
+
+/// What a queue is called inside its shard. A number is free again when its queue is gone: a message's own number is
+/// never given twice, so an old id finds nothing in a new queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct QueueNumber(pub u32);
+
+/// Which message: its queue and a number that its shard made, which also tells the shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct MessageId {
+    pub queue: QueueNumber,
+    pub number: i64,
+}
+
+impl MessageId {
+    pub fn shard(self) -> ShardId {
+        RunId(self.number).shard()
+    }
+}
+
+/// Where a message stands in its queue: a higher priority first, then in the order of creation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Place {
+    pub rank: u8,
+    pub number: i64,
+}
+
+impl Place {
+    /// Before every message.
+    pub const START: Place = Place { rank: 0, number: -1 };
+}
+
+/// The rank of a priority: the highest priority is first in the line.
+pub fn rank(priority: u8) -> u8 {
+    PRIORITY_MAX - priority.min(PRIORITY_MAX)
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    pub id: MessageId,
+    pub priority: u8,
+    pub body: Body,
+    pub created_at: Timestamp,
+    pub expires_at: Timestamp,
+    pub delay: Duration,
+    /// How long a consumer may take before it is delivered again; zero: it is delivered once at most.
+    pub retry: Duration,
+    pub line: Line,
+    pub nacks: u32,
+    /// Deliveries that were not the first, nacks apart.
+    pub redeliveries: u32,
+    /// While it lives no other message of its queue is added under this key.
+    pub key: Option<Arc<str>>,
+}
+
+/// Whether a message is in the line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Line {
+    Queued,
+    /// Out of it until then; none: until somebody puts it back.
+    Active {
+        until: Option<Timestamp>,
+    },
+}
+
+impl Message {
+    pub fn place(&self) -> Place {
+        Place { rank: rank(self.priority), number: self.id.number }
+    }
+
+    /// When something happens to it by itself: it comes back into the line, or its life is over.
+    pub fn wake_at(&self) -> Timestamp {
+        match self.line {
+            Line::Active { until: Some(until) } => until.min(self.expires_at),
+            Line::Queued | Line::Active { until: None } => self.expires_at,
+        }
+    }
+
+    pub fn is_queued(&self) -> bool {
+        self.line == Line::Queued
+    }
+
+    pub fn ttl(&self) -> Duration {
+        self.expires_at.since(self.created_at)
+    }
+}
+
+/// A queue as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueRecord {
+    pub key: QueueKey,
+    pub number: QueueNumber,
+    pub created_at: Timestamp,
+    pub pause: Pause,
+    /// Messages in its line, by their rows.
+    pub queued: u64,
+    /// Messages that it has, in the line or not, by their rows.
+    pub messages: u64,
+}

@@ -1,0 +1,11 @@
+//! BGREWRITEAOF: the store keeps its files small by itself all the time, so there is nothing to begin.
+
+use punctual_wire::resp::Request;
+
+use crate::resp::fault::Fault;
+use crate::resp::session::Session;
+
+pub(in crate::resp) async fn run(session: &mut Session, _: &Request) -> Result<(), Fault> {
+    session.out.simple("Background append only file rewriting started");
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! CLUSTER: tells of the nodes. They find each other in the store, so nothing can be changed here.
+
+use std::net::IpAddr;
+
+use punctual_wire::resp::Request;
+
+use crate::resp::args::{is, number};
+use crate::resp::door::Door;
+use crate::resp::fault::Fault;
+use crate::resp::names::NodeId;
+use crate::resp::session::Session;
+
+/// Above it there would be no room for the port of the bus that Disque adds.
+const PORT_MAX: i64 = 55_535;
+
+/// A node that lives.
+pub(super) struct Node {
+    pub(super) id: NodeId,
+    pub(super) host: String,
+    pub(super) port: String,
+    is_myself: bool,
+}
+
+/// All nodes that live, as far as this protocol reaches them: where others have this door is not known here, so only
+/// this one has a port.
+pub(super) fn nodes(door: &Door) -> Vec<Node> {
+    let myself = || Node {
+        id: door.node.clone(),
+        // Whoever asks has reached it already.
+        host: String::new(),
+        port: door.address.port().to_string(),
+        is_myself: true,
+    };
+    let members = door.queues.members();
+    let others = members.into_iter().filter(|member| *member.node != *door.name).map(|member| {
+        let address = member.address.as_deref().unwrap_or_default();
+        let host = address.rsplit_once(':').map_or(address, |(host, _)| host).to_owned();
+        Node { id: NodeId::of(&member.node), host, port: "0".to_owned(), is_myself: false }
+    });
+    std::iter::once(myself()).chain(others).collect()
+}
+
+pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Result<(), Fault> {
+    let (word, words) = (request.word(1), request.len());
+    match words {
+        2 if is(word, "MYID") => session.out.text(session.door.node.as_str()),
+        2 if is(word, "NODES") => session.out.text(&listed(&session.door)),
+        2 if is(word, "INFO") => session.out.text(&info(&session.door)),
+        2 if is(word, "SAVECONFIG") => session.out.simple("OK"),
+        4 if is(word, "MEET") => meet(session, request.word(2), request.word(3))?,
+        3 if is(word, "FORGET") => return Err(forget(&session.door, request.word(2))),
+        2 | 3 if is(word, "LEAVING") => leaving(session, request)?,
+        2 | 3 if is(word, "RESET") => {
+            return Err(Fault::new("ERR nodes meet in the store: there is nothing to reset"));
+        }
+        _ => return Err(Fault::new("ERR Wrong CLUSTER subcommand or number of arguments")),
+    }
+    Ok(())
+}
+
+fn listed(door: &Door) -> String {
+    let line = |node: Node| {
+        let flags = if node.is_myself { "myself" } else { "noflags" };
+        format!("{} {}:{} {flags} 0 0 connected\n", node.id.as_str(), node.host, node.port)
+    };
+    nodes(door).into_iter().map(line).collect()
+}
+
+fn info(door: &Door) -> String {
+    let nodes = door.nodes();
+    format!(
+        "cluster_state:ok\r\ncluster_known_nodes:{nodes}\r\ncluster_reachable_nodes:{}\r\ncluster_size:{nodes}\r\n\
+cluster_stats_messages_sent:0\r\ncluster_stats_messages_received:0\r\n",
+        nodes - 1
+    )
+}
+
+fn meet(session: &mut Session, host: &[u8], port: &[u8]) -> Result<(), Fault> {
+    let shown = |word: &[u8]| String::from_utf8_lossy(word).into_owned();
+    if number(port).is_none_or(|port| !(1..=PORT_MAX).contains(&port)) {
+        return Err(Fault::of(format!("ERR Invalid TCP port specified: {}", shown(port))));
+    }
+    if shown(host).parse::<IpAddr>().is_err() {
+        return Err(Fault::of(format!(
+            "ERR Invalid node address specified: {}:{}",
+            shown(host),
+            shown(port)
+        )));
+    }
+    session.out.simple("OK, and nothing was done: nodes that share a store have met already");
+    Ok(())
+}
+
+fn forget(door: &Door, id: &[u8]) -> Fault {
+    let id = String::from_utf8_lossy(id).to_ascii_lowercase();
+    if id.len() != door.node.as_str().len() || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Fault::new("ERR Invalid node identifier");
+    }
+    if id == door.node.as_str() {
+        return Fault::new("ERR I tried hard but I can't forget myself...");
+    }
+    if nodes(door).iter().all(|node| node.id.as_str() != id) {
+        return Fault::of(format!("ERR Unknown node {id}"));
+    }
+    Fault::new("ERR a node that has stopped is forgotten by itself")
+}
+
+fn leaving(session: &mut Session, request: &Request) -> Result<(), Fault> {
+    match request.len() {
+        2 => session.out.simple("no"),
+        _ if is(request.word(2), "NO") => session.out.simple("no"),
+        _ if is(request.word(2), "YES") => {
+            return Err(Fault::new(
+                "ERR stop the process: what it leads is handed over, and nothing is lost",
+            ));
+        }
+        _ => return Err(Fault::new("ERR Wrong argument for CLUSTER LEAVING. Use 'yes' or 'no'")),
+    }
+    Ok(())
+}

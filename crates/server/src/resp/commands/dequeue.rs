@@ -1,0 +1,16 @@
+//! DEQUEUE id... : out of the line, as if they had been taken. Says how many.
+
+use punctual_core::queue::Verb;
+use punctual_wire::resp::Request;
+
+use super::ackjob::act;
+use crate::resp::args;
+use crate::resp::fault::Fault;
+use crate::resp::session::Session;
+
+pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Result<(), Fault> {
+    let ids = args::ids(request.words(1))?;
+    let count = act(&session.door, &session.namespace, Verb::Dequeue, ids).await?;
+    session.out.count(count);
+    Ok(())
+}

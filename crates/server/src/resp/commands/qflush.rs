@@ -1,0 +1,32 @@
+//! QFLUSH queue: deletes the jobs that are in the line. Says how many; those that somebody works on stay.
+
+use punctual_core::limits::COMMIT_BATCH_MAX;
+use punctual_core::queue::{Ask, QueueKey, Said};
+use punctual_wire::resp::Request;
+
+use crate::resp::args;
+use crate::resp::door::Door;
+use crate::resp::fault::{Fault, UNEXPECTED};
+use crate::resp::session::Session;
+
+/// Deleted in one go: the next command does not wait for more than that.
+const SLICE: u32 = COMMIT_BATCH_MAX as u32 / 4;
+
+pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Result<(), Fault> {
+    let queue = args::queue(&session.namespace, request.word(1))?;
+    let deleted = flush(&session.door, &queue).await?;
+    session.out.count(deleted);
+    Ok(())
+}
+
+pub(super) async fn flush(door: &Door, queue: &QueueKey) -> Result<u64, Fault> {
+    let mut deleted = 0;
+    loop {
+        match door.queues.queue(Ask::Flush { queue: queue.clone(), limit: SLICE }).await? {
+            Said::Flushed(0) => return Ok(deleted),
+            Said::Flushed(count) => deleted += count,
+            Said::Refused(refusal) => return Err(refusal.into()),
+            _ => return Err(UNEXPECTED),
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! QPEEK queue count: the next jobs in the line; below zero the last ones, the newest first.
+
+use punctual_core::limits::TAKE_MAX;
+use punctual_core::queue::{Ask, Said};
+use punctual_wire::resp::Request;
+
+use super::getjob::write;
+use crate::resp::args::{self, number_or_say};
+use crate::resp::fault::{Fault, UNEXPECTED};
+use crate::resp::session::Session;
+
+pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Result<(), Fault> {
+    let queue = args::queue(&session.namespace, request.word(1))?;
+    let wanted = number_or_say(request.word(2))?;
+    let count = u32::try_from(wanted.unsigned_abs()).unwrap_or(u32::MAX).min(TAKE_MAX);
+    if count == 0 {
+        session.out.array(0);
+        return Ok(());
+    }
+    let ask = Ask::Peek { queue: queue.clone(), count, newest: wanted < 0 };
+    let jobs = match session.door.queues.queue(ask).await? {
+        Said::Peeked(Some(jobs)) => jobs,
+        Said::Peeked(None) => {
+            return Err(Fault::new(
+                "ERR this end of the queue is not in memory: JSCAN QUEUE lists all of it",
+            ));
+        }
+        Said::Refused(refusal) => return Err(refusal.into()),
+        _ => return Err(UNEXPECTED),
+    };
+    let node = session.door.node.short();
+    session.out.array(jobs.len());
+    jobs.iter().for_each(|job| write(&mut session.out, node, &queue, job, false));
+    Ok(())
+}

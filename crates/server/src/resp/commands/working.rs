@@ -1,0 +1,18 @@
+//! WORKING id: its consumer needs more time. Says how many seconds it has now.
+
+use punctual_core::queue::{Ask, QueueRefusal, Said};
+use punctual_wire::resp::{Request, parse_id};
+
+use crate::resp::fault::{Fault, UNEXPECTED};
+use crate::resp::session::Session;
+
+pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Result<(), Fault> {
+    let id = parse_id(request.word(1))?.ok_or(QueueRefusal::NoSuchMessage)?;
+    let ask = Ask::Working { namespace: session.namespace.clone(), id };
+    match session.door.queues.queue(ask).await? {
+        Said::Postponed(retry) => session.out.count(retry.as_secs()),
+        Said::Refused(refusal) => return Err(refusal.into()),
+        _ => return Err(UNEXPECTED),
+    }
+    Ok(())
+}

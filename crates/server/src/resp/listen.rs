@@ -1,0 +1,126 @@
+//! The accept loop of this door: who gets a connection, and how all of them end.
+
+use std::future::Future;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tracing::{debug, info, warn};
+
+use super::door::{Behind, Door};
+use super::link::{Duplex, Link};
+use super::session::Session;
+use super::settings::Settings;
+use crate::Doors;
+use crate::listen::address_of;
+use crate::places::Places;
+use crate::tls::Tls;
+
+/// How long what is under way may take once somebody asked for the end.
+const PARTING_MAX: Duration = Duration::from_secs(5);
+/// The pause after the system refused to give us a connection, doubled up to the longest.
+const BACKOFF_MIN: Duration = Duration::from_millis(10);
+const BACKOFF_MAX: Duration = Duration::from_secs(1);
+/// How long somebody who is turned away may take to listen.
+const TURNED_AWAY_TIME: Duration = Duration::from_millis(100);
+/// How long a connection rests before the system asks whether the other side is still there.
+pub(super) const KEEPALIVE: Duration = Duration::from_secs(300);
+const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
+
+/// Serves until `shutdown` is over, then lets what is under way finish, within bounds.
+pub async fn serve(
+    listener: TcpListener,
+    doors: Doors,
+    settings: Settings,
+    shutdown: impl Future<Output = ()> + Send,
+) -> io::Result<()> {
+    let address = listener.local_addr()?;
+    let behind =
+        Behind { queues: Arc::new(doors.handle), gate: doors.gate, clock: doors.clock, name: doors.node };
+    let door = Arc::new(Door::new(behind, address, settings));
+    accept(listener, door, doors.tls, shutdown).await
+}
+
+pub(super) async fn accept(
+    listener: TcpListener,
+    door: Arc<Door>,
+    tls: Option<Arc<Tls>>,
+    shutdown: impl Future<Output = ()> + Send,
+) -> io::Result<()> {
+    let places = Places::new(&crate::Settings {
+        connections: door.settings.connections,
+        connections_per_address: door.settings.connections_per_address,
+        ..crate::Settings::default()
+    });
+    let (mut tasks, mut shutdown) = (JoinSet::new(), pin!(shutdown));
+    let mut backoff = BACKOFF_MIN;
+    loop {
+        tokio::select! {
+            () = &mut shutdown => break,
+            Some(_) = tasks.join_next() => {}
+            accepted = listener.accept() => match accepted {
+                Ok((stream, peer)) => {
+                    backoff = BACKOFF_MIN;
+                    let Some(place) = places.take(address_of(peer)) else {
+                        door.counts.rejected.fetch_add(1, Relaxed);
+                        turn_away(stream, tls.is_some()).await;
+                        continue;
+                    };
+                    door.counts.connections.fetch_add(1, Relaxed);
+                    let (door, tls) = (Arc::clone(&door), tls.clone());
+                    tasks.spawn(async move {
+                        let _place = place;
+                        let client = door.clients.enter(peer);
+                        if let Some(stream) = open(stream, tls).await {
+                            let link = Link::new(stream, door.settings.request_time);
+                            Session::new(Arc::clone(&door), Arc::clone(&client), link).run().await;
+                        }
+                        door.clients.leave(&client);
+                    });
+                }
+                Err(error) => {
+                    warn!(%error, "no connection can be accepted now");
+                    tokio::select! {
+                        () = &mut shutdown => break,
+                        () = tokio::time::sleep(backoff) => {}
+                    }
+                    backoff = (backoff * 2).min(BACKOFF_MAX);
+                }
+            },
+        }
+    }
+    // Nobody new is let in while the others leave.
+    drop(listener);
+    door.clients.close();
+    if timeout(PARTING_MAX, async { while tasks.join_next().await.is_some() {} }).await.is_err() {
+        info!(connections = tasks.len(), "stopping with clients that do not leave");
+        tasks.shutdown().await;
+    }
+    Ok(())
+}
+
+/// In the clear, or with TLS where there is a certificate; none: they could not agree on it.
+async fn open(stream: TcpStream, tls: Option<Arc<Tls>>) -> Option<Box<dyn Duplex>> {
+    // Answers are small and someone waits for each: none is held back to fill a packet.
+    let _ = stream.set_nodelay(true);
+    // One that is cut off without a word would hold its place for ever: clients may rest as long as they like.
+    let _ = SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE));
+    match tls {
+        None => Some(Box::new(stream)),
+        Some(tls) => Some(Box::new(tls.shake(stream).await?.stream)),
+    }
+}
+
+async fn turn_away(mut stream: TcpStream, over_tls: bool) {
+    // What is said in the clear would not be understood.
+    if !over_tls && timeout(TURNED_AWAY_TIME, stream.write_all(TOO_MANY)).await.is_err() {
+        debug!("somebody who was turned away did not listen");
+    }
+}

@@ -1,0 +1,31 @@
+//! What a node is called over this protocol: forty hexadecimal digits that come from its name, so that they are the same
+//! in every life of it and on every node that speaks of it.
+
+use std::fmt::Write;
+
+use sha2::{Digest, Sha256};
+
+const DIGITS: usize = 40;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NodeId(String);
+
+impl NodeId {
+    pub(crate) fn of(name: &str) -> NodeId {
+        let mut text = String::with_capacity(DIGITS);
+        for byte in Sha256::digest(name.as_bytes()).iter().take(DIGITS / 2) {
+            // Writing into a string does not fail.
+            let _ = write!(text, "{byte:02x}");
+        }
+        NodeId(text)
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// What stands in the ids of jobs.
+    pub(crate) fn short(&self) -> [u8; 8] {
+        self.0.as_bytes().first_chunk().copied().unwrap_or([b'0'; 8])
+    }
+}

@@ -1,0 +1,310 @@
+//! One connection: takes what has been sent so far, does it in order, and answers all of it in one write.
+//!
+//! Commands that come one behind the other and add jobs, or are done with jobs, are asked of the node together, so that a
+//! pipeline costs about as much as its longest command. Everything else is one after the other, as it was sent.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use punctual_core::name::Namespace;
+use punctual_wire::resp::{Decoded, Decoder, Limits, Malformed, Replies, Request};
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::time::{Instant, sleep_until};
+use tracing::debug;
+
+use super::clients::Client;
+use super::commands::{self, auth::Who};
+use super::door::Door;
+use super::fault::{Fault, TOO_LONG};
+use super::link::Link;
+use super::settings::{BATCH_MAX, FLUSH_BYTES, OUTPUT_BYTES_MAX};
+use super::table::{self, Kind, Row};
+
+/// What of the name of an unknown command is said back.
+const SHOWN_BYTES_MAX: usize = 128;
+
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) door: Arc<Door>,
+    pub(super) client: Arc<Client>,
+    pub(super) link: Link,
+    pub(super) out: Replies,
+    pub(super) who: Who,
+    pub(super) namespace: Namespace,
+    pub(super) mode: Mode,
+    /// The connection ends when this is answered.
+    pub(super) ends: bool,
+    pub(super) monitor: Option<broadcast::Receiver<Arc<str>>>,
+    decoder: Decoder,
+    /// When the request that is coming in began to.
+    begun: Option<Instant>,
+    /// When somebody came who has not said who they are.
+    came: Instant,
+}
+
+/// Whether a client wants to hear anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    On,
+    Off,
+    /// Not the next answer; this one is its own.
+    SkipNext,
+    Skip,
+}
+
+impl Session {
+    pub(super) fn new(door: Arc<Door>, client: Arc<Client>, link: Link) -> Session {
+        let who = if door.is_open() { Who::Anyone } else { Who::Stranger };
+        let limits = if who == Who::Stranger { Limits::STRANGER } else { Limits::KNOWN };
+        Session {
+            door,
+            client,
+            link,
+            out: Replies::default(),
+            who,
+            namespace: Namespace::default(),
+            mode: Mode::On,
+            ends: false,
+            monitor: None,
+            decoder: Decoder::new(limits),
+            begun: None,
+            came: Instant::now(),
+        }
+    }
+
+    pub(super) async fn run(mut self) {
+        while !self.ends {
+            let (batch, malformed) = self.decode();
+            if batch.is_empty() && malformed.is_none() {
+                if !self.wait().await {
+                    break;
+                }
+                continue;
+            }
+            if self.handle(&batch).await.is_err() {
+                return;
+            }
+            if let Some(malformed) = malformed
+                && !self.ends
+            {
+                self.out.error(&format!("ERR Protocol error: {malformed}"));
+                self.ends = true;
+            }
+            self.ends |= self.client.is_ending();
+            if self.send().await.is_err() {
+                return;
+            }
+        }
+        self.link.close().await;
+    }
+
+    /// Whoever has said who they are may send longer requests.
+    pub(super) fn known_as(&mut self, who: Who) {
+        self.who = who;
+        self.decoder.limit(Limits::KNOWN);
+    }
+
+    /// All requests that are here, within bounds.
+    fn decode(&mut self) -> (Vec<Decoded>, Option<Malformed>) {
+        let mut batch = Vec::new();
+        // A stranger's next word may be that they are none: what follows it is read by other limits.
+        let most = if self.who == Who::Stranger { 1 } else { BATCH_MAX };
+        while batch.len() < most {
+            match self.decoder.decode(&mut self.link.buffer) {
+                Ok(Some(decoded)) => batch.push(decoded),
+                Ok(None) => break,
+                Err(malformed) => return (batch, Some(malformed)),
+            }
+        }
+        (batch, None)
+    }
+
+    /// Waits for more to come; false: nothing more does.
+    async fn wait(&mut self) -> bool {
+        let is_begun = self.decoder.is_begun() || !self.link.buffer.is_empty();
+        self.begun = is_begun.then(|| self.begun.unwrap_or_else(Instant::now));
+        let stranger = (self.who == Who::Stranger).then_some(self.came);
+        let until = self.begun.or(stranger).map(|since| since + self.door.settings.request_time);
+        let monitored = async {
+            match &mut self.monitor {
+                Some(monitor) => monitor.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        let too_slow = async {
+            match until {
+                Some(until) => sleep_until(until).await,
+                None => std::future::pending().await,
+            }
+        };
+        let client = Arc::clone(&self.client);
+        let line = tokio::select! {
+            biased;
+            () = client.ended() => return false,
+            read = self.link.read() => return match read {
+                Ok(goes_on) => goes_on,
+                Err(error) => {
+                    debug!(%error, "a client is gone");
+                    false
+                }
+            },
+            line = monitored => line,
+            () = too_slow => return false,
+        };
+        match line {
+            Ok(line) => {
+                self.out.simple(&line);
+                self.send().await.is_ok()
+            }
+            // It did not keep up, or there is nothing more to tell.
+            Err(RecvError::Lagged(_) | RecvError::Closed) => false,
+        }
+    }
+
+    async fn handle(&mut self, batch: &[Decoded]) -> Result<(), Fault> {
+        let mut rest = batch;
+        while let Some(first) = rest.first() {
+            if self.ends {
+                return Ok(());
+            }
+            self.wait_for_pause().await;
+            let before = self.out.len();
+            let mode = self.mode;
+            let done = match first {
+                Decoded::TooLong => {
+                    self.out.error(TOO_LONG);
+                    1
+                }
+                Decoded::Request(request) => self.requests(request, rest).await?,
+            };
+            match (mode, self.mode) {
+                (_, Mode::Off) => self.out.truncate(before),
+                (_, Mode::SkipNext) => {
+                    self.out.truncate(before);
+                    self.mode = Mode::Skip;
+                }
+                (Mode::Skip, Mode::Skip) => {
+                    self.out.truncate(before);
+                    self.mode = Mode::On;
+                }
+                _ => {}
+            }
+            rest = rest.get(done..).unwrap_or_default();
+            if self.out.len() > OUTPUT_BYTES_MAX {
+                debug!(client = self.client.id, "an answer is longer than may be");
+                return Err(Fault::Gone);
+            }
+            if self.out.len() > FLUSH_BYTES {
+                self.send().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Does the first request, and as many behind it as can be done with it; says how many those are.
+    async fn requests(&mut self, first: &Request, rest: &[Decoded]) -> Result<usize, Fault> {
+        let Some((number, row)) = table::find(first.word(0)) else {
+            self.unknown(first.word(0));
+            return Ok(1);
+        };
+        self.tell_monitors(row, first);
+        let began = Instant::now();
+        let mut count = 1;
+        let result = match self.admit(row, first).await {
+            Err(fault) => Err(fault),
+            Ok(()) => match row.kind {
+                Kind::One(run) => run(self, first).await,
+                // Answers that nobody wants are not worth a special way.
+                Kind::Many(many) => {
+                    let alike = if self.mode == Mode::On { self.alike(row, rest) } else { vec![first] };
+                    count = alike.len();
+                    many(self, &alike).await
+                }
+            },
+        };
+        match result {
+            Ok(()) => {}
+            Err(Fault::Said(text)) => self.out.error(&text),
+            Err(Fault::Gone) => return Err(Fault::Gone),
+        }
+        let took = began.elapsed();
+        self.client.did(row.name);
+        self.door.counts.did(number, count, took);
+        if !row.waits && self.door.slowlog.is_slow(took) {
+            let from = (self.client.address.to_string(), self.client.name());
+            let words = first.words(0).take(if row.is_secret { 1 } else { usize::MAX });
+            self.door.slowlog.keep(self.door.clock.now(), took, words, from);
+        }
+        Ok(count)
+    }
+
+    /// The requests that come one behind the other with the same command.
+    fn alike<'a>(&self, row: &Row, rest: &'a [Decoded]) -> Vec<&'a Request> {
+        let same = |decoded: &'a Decoded| match decoded {
+            Decoded::Request(request)
+                if request.word(0).eq_ignore_ascii_case(row.name.as_bytes()) && row.takes(request.len()) =>
+            {
+                Some(request)
+            }
+            _ => None,
+        };
+        let alike: Vec<&Request> = rest.iter().map_while(same).collect();
+        if self.door.monitors.receiver_count() > 0 {
+            alike.iter().skip(1).for_each(|request| self.tell_monitors(row, request));
+        }
+        alike
+    }
+
+    async fn admit(&mut self, row: &Row, request: &Request) -> Result<(), Fault> {
+        if !row.takes(request.len()) {
+            let name = row.name.to_ascii_lowercase();
+            return Err(Fault::of(format!("ERR wrong number of arguments for '{name}' command")));
+        }
+        commands::auth::admit(self, row).await
+    }
+
+    fn unknown(&mut self, word: &[u8]) {
+        // A web page can make a browser send this here, with commands in the body of its request.
+        if word.eq_ignore_ascii_case(b"POST") || word.eq_ignore_ascii_case(b"HOST:") {
+            debug!("a client speaks HTTP");
+            self.ends = true;
+            return;
+        }
+        if self.who == Who::Stranger {
+            return self.out.error("NOAUTH Authentication required.");
+        }
+        let shown = word.get(..SHOWN_BYTES_MAX).unwrap_or(word);
+        let shown: String = String::from_utf8_lossy(shown).chars().filter(|c| !c.is_control()).collect();
+        self.out.error(&format!("ERR unknown command '{shown}'"));
+    }
+
+    fn tell_monitors(&self, row: &Row, request: &Request) {
+        if self.door.monitors.receiver_count() > 0 && !row.is_secret {
+            let line = commands::monitor::line(self.door.clock.now(), self.client.address, request);
+            // Nobody may be left to hear it.
+            let _ = self.door.monitors.send(line.into());
+        }
+    }
+
+    async fn wait_for_pause(&mut self) {
+        let until = *self.door.paused_until.lock();
+        let Some(until) = until.filter(|until| *until > Instant::now()) else { return };
+        tokio::select! {
+            () = sleep_until(until) => {}
+            () = self.client.ended() => self.ends = true,
+        }
+    }
+
+    /// Sends what there is to say.
+    pub(super) async fn send(&mut self) -> Result<(), Fault> {
+        let sent = self.link.send(&mut self.out).await;
+        let (read, written) = self.link.moved();
+        self.door.counts.bytes_in.fetch_add(read, Relaxed);
+        self.door.counts.bytes_out.fetch_add(written, Relaxed);
+        sent.map_err(|error| {
+            debug!(%error, client = self.client.id, "an answer was not taken");
+            Fault::Gone
+        })
+    }
+}

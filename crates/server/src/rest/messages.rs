@@ -1,0 +1,46 @@
+//! Messages by their ids: looked at, acknowledged, given back.
+
+use axum::Json;
+use axum::extract::State;
+use punctual_core::queue::{Ask, Said};
+use punctual_wire::rest::{ActOnMessages, ActedOnMessages, Code, Message, Postponed, Problem};
+use punctual_wire::text::Span;
+
+use super::problem::Failed;
+use super::queues::unexpected;
+use super::request::{self, In, MessageAt};
+use crate::Doors;
+
+pub(crate) async fn show(State(doors): State<Doors>, at: MessageAt) -> Result<Json<Message>, Failed> {
+    let id = at.message.ok_or_else(no_such_message)?;
+    match doors.handle.queue(Ask::Show { namespace: at.namespace, id }).await? {
+        Said::Shown(view) => {
+            let view = view.ok_or_else(no_such_message)?;
+            Ok(Json(Message::of(&view, doors.name(), doors.short_name())))
+        }
+        said => Err(unexpected(said)),
+    }
+}
+
+/// What is not there is passed over and not counted, so that it is safe to repeat.
+pub(crate) async fn act(
+    State(doors): State<Doors>,
+    In(namespace): In,
+    request::Json(body): request::Json<ActOnMessages>,
+) -> Result<Json<ActedOnMessages>, Failed> {
+    let (verb, ids) = body.into_core()?;
+    let done = if ids.is_empty() { 0 } else { doors.handle.act(&namespace, verb, ids).await? };
+    Ok(Json(ActedOnMessages { done }))
+}
+
+pub(crate) async fn working(State(doors): State<Doors>, at: MessageAt) -> Result<Json<Postponed>, Failed> {
+    let id = at.message.ok_or_else(no_such_message)?;
+    match doors.handle.queue(Ask::Working { namespace: at.namespace, id }).await? {
+        Said::Postponed(postponed) => Ok(Json(Postponed { postponed: Span(postponed) })),
+        said => Err(unexpected(said)),
+    }
+}
+
+fn no_such_message() -> Failed {
+    Problem::new(Code::NoSuchMessage, "there is no such message in this namespace").into()
+}

@@ -1,0 +1,162 @@
+//! A message as it is kept: its body as it came, and beside it a head with what its key does not tell.
+//!
+//! Most messages live for a moment and are written once: a head has about fifteen bytes. Instants in it are counted from
+//! the one at which the message's number was made.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_core::Timestamp;
+use punctual_core::ids::made_at;
+use punctual_core::limits::PRIORITY_MAX;
+use punctual_core::queue::{Body, Line, Message, MessageId, Place, QueueNumber};
+use serde::{Deserialize, Serialize};
+
+use super::{Appended, cannot_read, cannot_write};
+use crate::Result;
+
+/// The first byte of a head. A change of [`Head`] needs a new one, and a reader for the old.
+const VERSION: u8 = 1;
+
+#[derive(Serialize, Deserialize)]
+struct Head<'m> {
+    created: i64,
+    expires: i64,
+    delay: Duration,
+    retry: Duration,
+    line: HeadLine,
+    nacks: u32,
+    redeliveries: u32,
+    key: Option<&'m str>,
+}
+
+#[derive(Serialize, Deserialize)]
+enum HeadLine {
+    Queued,
+    Active,
+    ActiveUntil(i64),
+}
+
+/// Writes the head of a message over what the buffer held.
+pub(crate) fn write_head(message: &Message, buffer: &mut Vec<u8>) -> Result<()> {
+    let made = made_at(message.id.number).as_millis();
+    let since = |instant: Timestamp| instant.as_millis().wrapping_sub(made);
+    let head = Head {
+        created: since(message.created_at),
+        expires: since(message.expires_at),
+        delay: message.delay,
+        retry: message.retry,
+        line: match message.line {
+            Line::Queued => HeadLine::Queued,
+            Line::Active { until: None } => HeadLine::Active,
+            Line::Active { until: Some(until) } => HeadLine::ActiveUntil(since(until)),
+        },
+        nacks: message.nacks,
+        redeliveries: message.redeliveries,
+        key: message.key.as_deref(),
+    };
+    buffer.clear();
+    buffer.push(VERSION);
+    postcard::serialize_with_flavor(&head, Appended(buffer)).map_err(|error| cannot_write(&error))
+}
+
+pub(crate) fn read_message(
+    queue: QueueNumber,
+    place: Place,
+    head: &[u8],
+    body: &[u8],
+) -> Result<Arc<Message>> {
+    let head: Head<'_> = match head.split_first() {
+        Some((&VERSION, rest)) => postcard::from_bytes(rest).map_err(|error| cannot_read(&error))?,
+        Some((version, _)) => return Err(cannot_read(&format!("a message of version {version}"))),
+        None => return Err(cannot_read(&"a message without a head")),
+    };
+    let made = made_at(place.number).as_millis();
+    let instant = |since: i64| Timestamp::from_millis(made.wrapping_add(since));
+    Ok(Arc::new(Message {
+        id: MessageId { queue, number: place.number },
+        priority: PRIORITY_MAX.saturating_sub(place.rank),
+        body: Body::from(body),
+        created_at: instant(head.created),
+        expires_at: instant(head.expires),
+        delay: head.delay,
+        retry: head.retry,
+        line: match head.line {
+            HeadLine::Queued => Line::Queued,
+            HeadLine::Active => Line::Active { until: None },
+            HeadLine::ActiveUntil(until) => Line::Active { until: Some(instant(until)) },
+        },
+        nacks: head.nacks,
+        redeliveries: head.redeliveries,
+        key: head.key.map(Arc::from),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_core::ids::{IdMaker, ShardId};
+
+    use super::*;
+
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+
+    fn message() -> Message {
+        let now = Timestamp::from_millis(1_800_000_000_000);
+        Message {
+            id: MessageId { queue: QueueNumber(7), number: IdMaker::new(ShardId(3), 0).next(now) },
+            priority: 5,
+            body: Body::from(&b"anything"[..]),
+            created_at: now,
+            expires_at: now + DAY,
+            delay: Duration::ZERO,
+            retry: Duration::from_secs(300),
+            line: Line::Queued,
+            nacks: 0,
+            redeliveries: 0,
+            key: None,
+        }
+    }
+
+    fn read(message: &Message, head: &[u8]) -> Result<Arc<Message>> {
+        read_message(message.id.queue, message.place(), head, &message.body)
+    }
+
+    #[test]
+    fn a_message_reads_back_as_it_was_written() {
+        let until = message().created_at + Duration::from_millis(1500);
+        let odd = Message {
+            priority: 0,
+            created_at: Timestamp::MIN,
+            expires_at: Timestamp::MAX,
+            delay: Duration::from_micros(1),
+            line: Line::Active { until: Some(until) },
+            nacks: u32::MAX,
+            redeliveries: 300,
+            key: Some("a key".into()),
+            ..message()
+        };
+        let taken = Message { line: Line::Active { until: None }, retry: Duration::ZERO, ..message() };
+        let mut buffer = vec![9; 1000];
+        for message in [message(), odd, taken] {
+            write_head(&message, &mut buffer).unwrap();
+            assert_eq!(*read(&message, &buffer).unwrap(), message);
+        }
+    }
+
+    #[test]
+    fn a_plain_message_has_a_head_of_a_few_bytes() {
+        let mut head = Vec::new();
+        write_head(&message(), &mut head).unwrap();
+        assert!(head.len() <= 16, "{} bytes", head.len());
+    }
+
+    #[test]
+    fn a_head_that_is_cut_or_of_a_later_version_is_refused() {
+        let mut head = Vec::new();
+        write_head(&message(), &mut head).unwrap();
+        assert!(read(&message(), &head[..head.len() - 1]).is_err());
+        head[0] = 200;
+        assert!(read(&message(), &head).unwrap_err().to_string().contains("version 200"));
+        assert!(read(&message(), &[]).is_err());
+    }
+}

@@ -1,0 +1,100 @@
+//! What the tables answer about queues and their messages.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use punctual_core::change::{Row, RowKey};
+use punctual_core::ids::ShardId;
+use punctual_core::limits::PRIORITY_MAX;
+use punctual_core::name::Namespace;
+use punctual_core::queue::{Message, MessageId, Place, QueueKey, QueueNumber, QueueRecord};
+
+use super::tables::Tables;
+use crate::weight::Weight;
+
+impl Tables {
+    pub(super) fn queues_of(&self, shard: ShardId) -> Vec<QueueRecord> {
+        let (first, last) = (RowKey::Queue(QueueNumber(0)), RowKey::Queue(QueueNumber(u32::MAX)));
+        let places = self.rows.range((first, ShardId(0))..=(last, ShardId(u16::MAX)));
+        let own = places.filter(|((_, of), _)| *of == shard).map(|(_, row)| row);
+        own.filter_map(record).cloned().collect()
+    }
+
+    pub(super) fn all_queues(&self) -> impl Iterator<Item = &QueueRecord> {
+        let (first, last) = (RowKey::Queue(QueueNumber(0)), RowKey::Queue(QueueNumber(u32::MAX)));
+        self.between(first, last).filter_map(record)
+    }
+
+    pub(super) fn list_queues(
+        &self,
+        namespace: Option<&Namespace>,
+        after: Option<&QueueKey>,
+        limit: usize,
+    ) -> Vec<QueueRecord> {
+        let beyond = self.queues.iter().filter(|(key, ..)| after.is_none_or(|after| key > after));
+        let wanted = beyond.filter(|(key, ..)| namespace.is_none_or(|namespace| key.namespace == *namespace));
+        let rows = wanted.filter_map(|(_, shard, number)| self.row(*shard, &RowKey::Queue(*number)));
+        rows.filter_map(record).take(limit).cloned().collect()
+    }
+
+    /// Whatever its priority, which its id does not tell.
+    pub(super) fn message(&self, id: MessageId) -> Option<Arc<Message>> {
+        let places = (0..=PRIORITY_MAX).map(|rank| Place { rank, number: id.number });
+        let mut rows = places.filter_map(|place| self.row(id.shard(), &RowKey::Message(id.queue, place)));
+        match rows.next() {
+            Some(Row::Message(message)) => Some(Arc::clone(message)),
+            _ => None,
+        }
+    }
+
+    pub(super) fn backlog(
+        &self,
+        shard: ShardId,
+        queue: QueueNumber,
+        after: Place,
+        limit: usize,
+    ) -> Vec<Arc<Message>> {
+        page(self.line(shard, queue, after).filter(|message| message.is_queued()), limit)
+    }
+
+    pub(super) fn messages(&self, queue: &QueueKey, after: Option<Place>, limit: usize) -> Vec<Arc<Message>> {
+        let first = (queue.clone(), ShardId(0), QueueNumber(0));
+        match self.queues.range(first..).next() {
+            Some((key, shard, number)) if key == queue => {
+                page(self.line(*shard, *number, after.unwrap_or(Place::START)), limit)
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The messages of a queue beyond a place.
+    fn line(&self, shard: ShardId, queue: QueueNumber, after: Place) -> impl Iterator<Item = &Arc<Message>> {
+        let last = Place { rank: u8::MAX, number: i64::MAX };
+        let beyond = Bound::Excluded((RowKey::Message(queue, after), ShardId(u16::MAX)));
+        let end = Bound::Included((RowKey::Message(queue, last), ShardId(u16::MAX)));
+        let own = self.rows.range((beyond, end)).filter(move |((_, of), _)| *of == shard);
+        own.filter_map(|(_, row)| match row {
+            Row::Message(message) => Some(message),
+            _ => None,
+        })
+    }
+}
+
+fn page<'m>(messages: impl Iterator<Item = &'m Arc<Message>>, limit: usize) -> Vec<Arc<Message>> {
+    let (mut page, mut weight) = (Vec::new(), Weight::default());
+    for message in messages.take(limit) {
+        weight.add(message);
+        page.push(Arc::clone(message));
+        if weight.is_full() {
+            break;
+        }
+    }
+    page
+}
+
+fn record(row: &Row) -> Option<&QueueRecord> {
+    match row {
+        Row::Queue(queue) => Some(queue),
+        _ => None,
+    }
+}

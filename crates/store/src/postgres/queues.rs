@@ -1,0 +1,80 @@
+//! What is read of queues: the line of one for its leader, and pages for the doors.
+
+use std::sync::Arc;
+
+use punctual_core::ids::ShardId;
+use punctual_core::name::Namespace;
+use punctual_core::queue::{Message, MessageId, Place, QueueKey, QueueNumber, QueueRecord};
+
+use super::doors::rows_max;
+use super::link::{Ask, ask};
+use super::writes::{column, number};
+use super::{Postgres, queries, rows};
+use crate::{PAGE_BYTES_MAX, Result};
+
+impl Postgres {
+    pub(super) async fn next_in_line(
+        &self,
+        shard: ShardId,
+        queue: QueueNumber,
+        after: Place,
+        limit: usize,
+    ) -> Result<Vec<Arc<Message>>> {
+        let ask = page(queries::messages::BACKLOG, (number(shard), i64::from(queue.0)), after, limit);
+        let found = self.leader.take().await?.read(ask).await?;
+        found.iter().map(rows::message).collect()
+    }
+
+    pub(super) async fn list_messages(
+        &self,
+        queue: &QueueKey,
+        after: Option<Place>,
+        limit: usize,
+    ) -> Result<Vec<Arc<Message>>> {
+        let mut link = self.doors.take().await?;
+        let (namespace, name) =
+            (queue.namespace.as_str().to_owned(), queue.name.as_str().as_bytes().to_vec());
+        let named = link.read(ask!(queries::queues::NAMED, namespace, name)).await?;
+        let Some(row) = named.first() else { return Ok(Vec::new()) };
+        let queue = (rows::get(row, 0)?, rows::get(row, 1)?);
+        let after = after.unwrap_or(Place::START);
+        let found = link.read(page(queries::messages::LIST, queue, after, limit)).await?;
+        found.iter().map(rows::message).collect()
+    }
+
+    pub(super) async fn list_queues(
+        &self,
+        namespace: Option<&Namespace>,
+        after: Option<&QueueKey>,
+        limit: usize,
+    ) -> Result<Vec<QueueRecord>> {
+        // No name is empty, so an empty one is before all.
+        let (after_namespace, after_name) =
+            after.map_or(("", ""), |after| (after.namespace.as_str(), after.name.as_str()));
+        let (sql, namespace, name) = match namespace.map(Namespace::as_str) {
+            None => (queries::queues::LIST, after_namespace, after_name),
+            Some(wanted) if wanted < after_namespace => return Ok(Vec::new()),
+            Some(wanted) => {
+                let name = if wanted == after_namespace { after_name } else { "" };
+                (queries::queues::LIST_OF_NAMESPACE, wanted, name)
+            }
+        };
+        let ask = ask!(sql, namespace.to_owned(), name.as_bytes().to_vec(), rows_max(limit));
+        let found = self.doors.take().await?.read(ask).await?;
+        found.iter().map(rows::queue).collect()
+    }
+}
+
+fn page(sql: &'static str, (shard, queue): (i16, i64), after: Place, limit: usize) -> Ask {
+    let (bytes, most) = (rows_max(PAGE_BYTES_MAX), rows_max(limit));
+    ask!(sql, bytes, most, shard, queue, i16::from(after.rank), after.number)
+}
+
+pub(super) fn find(ids: &[MessageId]) -> Ask {
+    ask!(
+        queries::messages::FIND,
+        column(ids, |id| number(id.shard())),
+        column(ids, |id| i64::from(id.queue.0)),
+        column(ids, |id| id.number),
+    )
+}

@@ -1,0 +1,84 @@
+//! What is read of queues: the line of one for its leader, and pages for the doors.
+
+use std::sync::Arc;
+
+use punctual_core::ids::ShardId;
+use punctual_core::name::Namespace;
+use punctual_core::queue::{Message, MessageId, Place, QueueKey, QueueNumber, QueueRecord};
+
+use super::doors::rows_max;
+use super::failure::Failure;
+use super::reader::Snapshot;
+use super::{queries, rows};
+use crate::weight::Weight;
+
+type Result<T, E = Failure> = std::result::Result<T, E>;
+
+impl Snapshot<'_> {
+    pub(super) fn message(&self, id: MessageId) -> Result<Option<Arc<Message>>> {
+        self.one(queries::messages::FIND, (id.shard().0, id.queue.0, id.number), rows::message)
+    }
+
+    pub(super) fn backlog(
+        &self,
+        shard: ShardId,
+        queue: QueueNumber,
+        after: Place,
+        limit: usize,
+    ) -> Result<Vec<Arc<Message>>> {
+        self.line(queries::messages::BACKLOG, (shard.0, queue.0), after, limit)
+    }
+
+    pub(super) fn messages(
+        &self,
+        queue: &QueueKey,
+        after: Option<Place>,
+        limit: usize,
+    ) -> Result<Vec<Arc<Message>>> {
+        let name = (queue.namespace.as_str(), queue.name.as_str());
+        match self.one(queries::queues::NAMED, name, |row| Ok((row.get(0)?, row.get(1)?)))? {
+            Some(queue) => self.line(queries::messages::LIST, queue, after.unwrap_or(Place::START), limit),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    fn line(
+        &self,
+        sql: &str,
+        (shard, queue): (u16, u32),
+        after: Place,
+        limit: usize,
+    ) -> Result<Vec<Arc<Message>>> {
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let mut found = statement.query((shard, queue, after.rank, after.number, rows_max(limit)))?;
+        let (mut page, mut weight) = (Vec::new(), Weight::default());
+        while !weight.is_full()
+            && let Some(row) = found.next()?
+        {
+            let message = rows::message(row)?;
+            weight.add(&message);
+            page.push(message);
+        }
+        Ok(page)
+    }
+
+    pub(super) fn queues(
+        &self,
+        namespace: Option<&Namespace>,
+        after: Option<&QueueKey>,
+        limit: usize,
+    ) -> Result<Vec<QueueRecord>> {
+        // No name is empty, so an empty one is before all.
+        let (after_namespace, after_name) =
+            after.map_or(("", ""), |after| (after.namespace.as_str(), after.name.as_str()));
+        let (sql, namespace, name) = match namespace.map(Namespace::as_str) {
+            None => (queries::queues::LIST, after_namespace, after_name),
+            Some(wanted) if wanted < after_namespace => return Ok(Vec::new()),
+            Some(wanted) => {
+                let name = if wanted == after_namespace { after_name } else { "" };
+                (queries::queues::LIST_OF_NAMESPACE, wanted, name)
+            }
+        };
+        self.all(sql, (namespace, name, rows_max(limit)), rows::queue)
+    }
+}

@@ -1,0 +1,432 @@
+//! Messages: what is added, what is taken, what is done to them, and everything there is to know of one.
+//!
+//! A message bears the same id here and over the Redis protocol. Its body is any bytes: text stands in `body`, anything
+//! else in `body_base64`.
+
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use punctual_core::limits::{DURATION_MAX, KEY_BYTES_MAX, MESSAGE_BYTES_MAX, PAGE_MAX, PRIORITY_MAX};
+use punctual_core::queue::{
+    Body, Delivered, Line, MessageId, MessageView, NewMessage, Notice, QueueKey, Verb,
+};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::Problem;
+use crate::error::Error;
+use crate::resp::{JobId, parse_id};
+use crate::schema;
+use crate::text::{Instant, Span, Text};
+
+/// Messages added, or acted upon, in one request.
+pub const MESSAGES_MAX: usize = PAGE_MAX;
+/// How long a message lives, unless it says otherwise.
+pub const TTL_DEFAULT: Duration = Duration::from_secs(24 * 3600);
+/// How long a consumer has, unless the message says otherwise; less if the message lives shortly.
+pub const RETRY_DEFAULT: Duration = Duration::from_secs(300);
+/// Where a message stands in the line, unless it says otherwise.
+pub const PRIORITY_DEFAULT: u8 = 5;
+
+/// A message to be added.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, expecting = "a map like { body: hello }")]
+pub struct AddMessage {
+    /// What it carries, as text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body: Option<String>,
+    /// What it carries, as base64, if it is not text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body_base64: Option<String>,
+    /// It comes into the line after this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Span>,
+    /// A consumer that has not acknowledged it after this has lost it to another; `0s`: it is delivered once at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Span>,
+    /// It is gone after this, whatever became of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttl: Option<Span>,
+    /// 9 goes first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<u8>,
+    /// It is refused if there are so many in the line already.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_len: Option<u64>,
+    /// While a message with this key lives in the queue, it is the answer and nothing is added.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+}
+
+/// Several messages to be added, each by itself.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, expecting = "a map like { messages: [{ body: hello }] }")]
+pub struct AddMessages {
+    pub messages: Vec<AddMessage>,
+}
+
+/// The message that was added, or that its key found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Added {
+    #[schema(value_type = schema::MessageId)]
+    pub id: String,
+    /// False: its key was given before, and this is the message that bears it.
+    pub is_new: bool,
+}
+
+/// What became of each of several messages, in their order.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct AddedMessages {
+    pub items: Vec<AddedMessage>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct AddedMessage {
+    #[schema(value_type = Option<schema::MessageId>)]
+    pub id: Option<String>,
+    pub is_new: bool,
+    /// Why it was not added.
+    pub problem: Option<Problem>,
+}
+
+/// A message in the hands of a consumer, or at the front of the line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Taken {
+    #[schema(value_type = schema::MessageId)]
+    pub id: String,
+    #[schema(value_type = schema::QueueName)]
+    pub queue: String,
+    pub state: MessageState,
+    /// Null: it is not text, and stands in `body_base64`.
+    pub body: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body_base64: Option<String>,
+    /// How long it lives, from when it was added.
+    pub ttl: Span,
+    /// It is not delivered again, whatever becomes of it.
+    pub at_most_once: bool,
+    pub nacks: u32,
+    /// Deliveries that were not the first, nacks apart.
+    pub redeliveries: u32,
+    /// Who answered.
+    pub node: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MessageState {
+    /// In the line.
+    Queued,
+    /// Out of it: delayed, or in the hands of a consumer.
+    Active,
+}
+
+/// Everything there is to know of a message.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Message {
+    #[schema(value_type = schema::MessageId)]
+    pub id: String,
+    #[schema(value_type = schema::QueueName)]
+    pub queue: String,
+    /// The same, as scripts for other servers call it.
+    #[schema(value_type = schema::QueueName)]
+    pub group: String,
+    pub state: MessageState,
+    /// Copies that this server keeps: what more there are is the store's.
+    pub replicate: u32,
+    /// How long it has still to live.
+    pub ttl: Span,
+    /// Null: it is not text, and stands in `body_base64`.
+    pub body: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body_base64: Option<String>,
+    /// When it comes into the line by itself; null: it does not, or is in it.
+    pub next_requeue_within: Option<Span>,
+    /// Deliveries so far, the one under way included.
+    pub attempts: u32,
+    pub registered_at: Instant,
+    pub delivery_info: DeliveryInfo,
+    pub delay: Span,
+    pub retry: Span,
+    pub priority: u8,
+    pub nacks: u32,
+    /// Deliveries that were not the first, nacks apart.
+    pub redeliveries: u32,
+    pub expires_at: Instant,
+    pub key: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct DeliveryInfo {
+    /// Who answered.
+    pub node: String,
+    /// When it comes into the line by itself.
+    pub qtime: Option<Instant>,
+    /// How often it was acknowledged: a message that was is gone, so it is never more than 0.
+    pub ack_times: u32,
+    pub delivery_count: u32,
+}
+
+/// Something done to messages that are known by their ids.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, expecting = "a map like { action: ack, ids: [D-…] }")]
+pub struct ActOnMessages {
+    pub action: MessageAction,
+    #[schema(value_type = Vec<schema::MessageId>)]
+    pub ids: Vec<String>,
+    /// For `nack`: they come back into the line after this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Span>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MessageAction {
+    /// It is done: the message goes.
+    Ack,
+    /// It failed: back into the line.
+    Nack,
+    /// Back into the line, now.
+    Enqueue,
+    /// Out of the line, as if it had been delivered.
+    Dequeue,
+    Delete,
+    /// It was taken and not begun: back to where it was, and not counted.
+    Return,
+}
+
+/// To how many of the messages it was done; those that were not there are not counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ActedOnMessages {
+    pub done: u64,
+}
+
+/// How long a message stays out of the line from now on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Postponed {
+    pub postponed: Span,
+}
+
+impl AddMessage {
+    /// A message with this body, as text if it is.
+    pub fn of(body: &[u8]) -> AddMessage {
+        let (body, body_base64) = as_json(body);
+        AddMessage { body, body_base64, ..AddMessage::default() }
+    }
+
+    pub fn into_core(self) -> Result<NewMessage, Error> {
+        let body = read_body(self.body, self.body_base64)?;
+        let ttl = at_most(self.ttl, "ttl")?.unwrap_or(TTL_DEFAULT);
+        if ttl.is_zero() {
+            return Err(Error::invalid("ttl", "longer than nothing, or nobody ever sees it"));
+        }
+        let delay = at_most(self.delay, "delay")?.unwrap_or_default();
+        if delay >= ttl {
+            return Err(Error::invalid("delay", "shorter than `ttl`, or it would never be delivered"));
+        }
+        let retry = at_most(self.retry, "retry")?.unwrap_or_else(|| retry_of(ttl));
+        let priority = self.priority.unwrap_or(PRIORITY_DEFAULT);
+        if priority > PRIORITY_MAX {
+            return Err(Error::invalid("priority", format!("0 to {PRIORITY_MAX}")));
+        }
+        if self.max_len == Some(0) {
+            return Err(Error::invalid("max_len", "at least 1"));
+        }
+        if let Some(key) = &self.key
+            && (key.is_empty() || key.len() > KEY_BYTES_MAX || key.chars().any(char::is_control))
+        {
+            return Err(Error::invalid("key", format!("1 to {KEY_BYTES_MAX} bytes, no control characters")));
+        }
+        let (max_len, key) = (self.max_len, self.key.map(Into::into));
+        Ok(NewMessage { body, delay, retry, ttl, priority, max_len, key })
+    }
+}
+
+fn at_most(span: Option<Span>, field: &'static str) -> Result<Option<Duration>, Error> {
+    match span {
+        Some(Span(span)) if span > DURATION_MAX => Err(Error::invalid(field, "at most ten years")),
+        span => Ok(span.map(|span| span.0)),
+    }
+}
+
+/// A message that lives shortly is tried again sooner, so that it is tried again at all.
+fn retry_of(ttl: Duration) -> Duration {
+    Duration::from_secs((ttl / 10).as_secs().max(1)).min(RETRY_DEFAULT)
+}
+
+fn read_body(text: Option<String>, base64: Option<String>) -> Result<Body, Error> {
+    let (bytes, field) = match (text, base64) {
+        (Some(text), None) => (text.into_bytes(), "body"),
+        (None, Some(base64)) => {
+            let bytes = STANDARD.decode(base64);
+            (bytes.map_err(|error| Error::invalid("body_base64", error.to_string()))?, "body_base64")
+        }
+        (Some(_), Some(_)) => {
+            return Err(Error::invalid("body", "say either `body` or `body_base64`, not both"));
+        }
+        (None, None) => return Err(Error::invalid("body", "is needed, as text; or `body_base64`")),
+    };
+    if bytes.len() > MESSAGE_BYTES_MAX {
+        return Err(Error::invalid(field, format!("at most {MESSAGE_BYTES_MAX} bytes")));
+    }
+    Ok(bytes.into())
+}
+
+/// As `body` or, if it is not text, as `body_base64`.
+fn as_json(bytes: &[u8]) -> (Option<String>, Option<String>) {
+    match str::from_utf8(bytes) {
+        Ok(text) => (Some(text.to_owned()), None),
+        Err(_) => (None, Some(STANDARD.encode(bytes))),
+    }
+}
+
+fn as_bytes(body: Option<&str>, base64: Option<&str>) -> Vec<u8> {
+    match (body, base64) {
+        (Some(text), _) => text.as_bytes().to_vec(),
+        (None, base64) => STANDARD.decode(base64.unwrap_or_default()).unwrap_or_default(),
+    }
+}
+
+impl AddMessages {
+    pub fn into_core(self) -> Result<Vec<NewMessage>, Error> {
+        if !(1..=MESSAGES_MAX).contains(&self.messages.len()) {
+            return Err(Error::invalid("messages", format!("1 to {MESSAGES_MAX} messages")));
+        }
+        let messages = self.messages.into_iter().enumerate();
+        messages
+            .map(|(at, message)| message.into_core().map_err(|error| error.under(&format!("messages[{at}]"))))
+            .collect()
+    }
+}
+
+impl Added {
+    pub fn of(notice: Notice, node: [u8; 8]) -> Added {
+        let Notice { id, ttl, at_most_once, is_new } = notice;
+        Added { id: JobId::new(node, id, ttl, at_most_once).to_string(), is_new }
+    }
+}
+
+impl Taken {
+    /// `node` is what answers, and `short` what its ids begin with.
+    pub fn of(
+        queue: &QueueKey,
+        message: &Delivered,
+        state: MessageState,
+        node: &str,
+        short: [u8; 8],
+    ) -> Taken {
+        let (body, body_base64) = as_json(&message.body);
+        Taken {
+            id: JobId::new(short, message.id, message.ttl, message.at_most_once).to_string(),
+            queue: queue.name.to_string(),
+            state,
+            body,
+            body_base64,
+            ttl: Span(message.ttl),
+            at_most_once: message.at_most_once,
+            nacks: message.nacks,
+            redeliveries: message.redeliveries,
+            node: node.to_owned(),
+        }
+    }
+
+    /// Deliveries so far.
+    pub fn deliveries(&self) -> u32 {
+        let earlier = self.nacks.saturating_add(self.redeliveries);
+        earlier.saturating_add(u32::from(self.state == MessageState::Active))
+    }
+
+    pub fn bytes(&self) -> Vec<u8> {
+        as_bytes(self.body.as_deref(), self.body_base64.as_deref())
+    }
+}
+
+impl Message {
+    pub fn of(view: &MessageView, node: &str, short: [u8; 8]) -> Message {
+        let (body, body_base64) = as_json(&view.body);
+        let life = view.expires_at.since(view.created_at);
+        let queue = view.queue.name.to_string();
+        let back_at = match view.line {
+            Line::Queued => None,
+            Line::Active { until } => until,
+        };
+        let is_delayed = view.now < view.created_at + view.delay;
+        let is_delivered = matches!(view.line, Line::Active { .. }) && !is_delayed;
+        let attempts = view.nacks.saturating_add(view.redeliveries).saturating_add(u32::from(is_delivered));
+        Message {
+            id: JobId::new(short, view.id, life, view.retry.is_zero()).to_string(),
+            group: queue.clone(),
+            queue,
+            state: match view.line {
+                Line::Queued => MessageState::Queued,
+                Line::Active { .. } => MessageState::Active,
+            },
+            replicate: 1,
+            ttl: Span(view.expires_at.since(view.now)),
+            body,
+            body_base64,
+            next_requeue_within: back_at.map(|at| Span(at.since(view.now))),
+            attempts,
+            registered_at: Text(view.created_at),
+            delivery_info: DeliveryInfo {
+                node: node.to_owned(),
+                qtime: back_at.map(Text),
+                ack_times: 0,
+                delivery_count: attempts,
+            },
+            delay: Span(view.delay),
+            retry: Span(view.retry),
+            priority: view.priority,
+            nacks: view.nacks,
+            redeliveries: view.redeliveries,
+            expires_at: Text(view.expires_at),
+            key: view.key.as_deref().map(str::to_owned),
+        }
+    }
+
+    pub fn bytes(&self) -> Vec<u8> {
+        as_bytes(self.body.as_deref(), self.body_base64.as_deref())
+    }
+}
+
+impl MessageState {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            MessageState::Queued => "queued",
+            MessageState::Active => "active",
+        }
+    }
+}
+
+impl ActOnMessages {
+    /// What is to be done, and to which messages; ids that nobody here made are left out, for no message bears them.
+    pub fn into_core(self) -> Result<(Verb, Vec<MessageId>), Error> {
+        if !(1..=MESSAGES_MAX).contains(&self.ids.len()) {
+            return Err(Error::invalid("ids", format!("1 to {MESSAGES_MAX} ids")));
+        }
+        if self.delay.is_some() && self.action != MessageAction::Nack {
+            return Err(Error::invalid("delay", "goes with `nack` only"));
+        }
+        let verb = match self.action {
+            MessageAction::Ack => Verb::Ack,
+            MessageAction::Nack => Verb::Nack { delay: at_most(self.delay, "delay")?.unwrap_or_default() },
+            MessageAction::Enqueue => Verb::Enqueue,
+            MessageAction::Dequeue => Verb::Dequeue,
+            MessageAction::Delete => Verb::Delete,
+            MessageAction::Return => Verb::Return,
+        };
+        let mut ids = Vec::with_capacity(self.ids.len());
+        for (at, id) in self.ids.iter().enumerate() {
+            let id = parse_id(id.as_bytes()).map_err(|_| Error::invalid(format!("ids[{at}]"), NOT_AN_ID))?;
+            ids.extend(id);
+        }
+        Ok((verb, ids))
+    }
+}
+
+/// What is said of a text that is not the id of a message.
+pub const NOT_AN_ID: &str = "is not the id of a message, which has 40 bytes and begins with D-";
+
+#[cfg(test)]
+mod tests;

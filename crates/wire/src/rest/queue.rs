@@ -1,0 +1,221 @@
+//! Queues: how they are, what is taken from them, and what is let through.
+
+use std::time::Duration;
+
+use punctual_core::limits::TAKE_MAX;
+use punctual_core::name::Namespace;
+use punctual_core::queue::{Pause, QueueKey, QueueRecord, QueueStat};
+use punctual_core::schedule::format_duration;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::Taken;
+use crate::error::Error;
+use crate::schema;
+use crate::text::{Instant, Span, Text};
+
+/// How long a take waits for a message at most: shorter than what lies between cuts a silent connection.
+pub const TAKE_WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// A queue, and how full it is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Queue {
+    #[schema(value_type = schema::Namespace)]
+    pub namespace: Namespace,
+    #[schema(value_type = schema::QueueName)]
+    pub name: String,
+    /// Messages in the line.
+    pub queued: u64,
+    /// Messages that it has, in the line or not: those that are delayed and those that are being worked on, too.
+    pub messages: u64,
+    pub paused: Paused,
+    pub created_at: Instant,
+    /// When it was last used; a listing does not say.
+    pub used_at: Option<Instant>,
+    /// Consumers that wait for a message; a listing does not say.
+    pub waiting: Option<u64>,
+    /// Messages added and taken since its leader leads it; a listing does not say.
+    pub added: Option<u64>,
+    pub taken: Option<u64>,
+}
+
+/// What a queue does not let through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Paused {
+    None,
+    In,
+    Out,
+    All,
+}
+
+/// Which way is to be paused or resumed; all, if it is left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, expecting = "a map like { direction: in }")]
+pub struct Way {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub direction: Option<Direction>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    In,
+    Out,
+    All,
+}
+
+/// Messages to be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, expecting = "a map like { count: 10, wait: 5s }")]
+pub struct Take {
+    /// At most so many; one, if it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<u32>,
+    /// How long to wait for the first one; not at all, if it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait: Option<Span>,
+}
+
+/// What was taken, or stands at the front of the line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Messages {
+    pub items: Vec<Taken>,
+}
+
+/// What a flush deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Flushed {
+    pub deleted: u64,
+    /// Whether there may be more in the line: ask again.
+    pub more: bool,
+}
+
+impl Queue {
+    /// As it is kept.
+    pub fn of_record(record: &QueueRecord) -> Queue {
+        Queue {
+            namespace: record.key.namespace.clone(),
+            name: record.key.name.to_string(),
+            queued: record.queued,
+            messages: record.messages,
+            paused: record.pause.into(),
+            created_at: Text(record.created_at),
+            used_at: None,
+            waiting: None,
+            added: None,
+            taken: None,
+        }
+    }
+
+    /// As its leader tells it.
+    pub fn of_stat(key: &QueueKey, stat: &QueueStat) -> Queue {
+        Queue {
+            namespace: key.namespace.clone(),
+            name: key.name.to_string(),
+            queued: stat.len,
+            messages: stat.messages,
+            paused: stat.pause.into(),
+            created_at: Text(stat.created_at),
+            used_at: Some(Text(stat.used_at)),
+            waiting: Some(stat.waiting),
+            added: Some(stat.added),
+            taken: Some(stat.taken),
+        }
+    }
+}
+
+impl Paused {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Paused::None => "none",
+            Paused::In => "in",
+            Paused::Out => "out",
+            Paused::All => "all",
+        }
+    }
+}
+
+impl From<Pause> for Paused {
+    fn from(pause: Pause) -> Self {
+        match (pause.input, pause.output) {
+            (false, false) => Paused::None,
+            (true, false) => Paused::In,
+            (false, true) => Paused::Out,
+            (true, true) => Paused::All,
+        }
+    }
+}
+
+impl Way {
+    /// A pause after this way was paused or resumed; the other way stays as it is.
+    pub fn set(self, before: Pause, paused: bool) -> Pause {
+        let direction = self.direction.unwrap_or(Direction::All);
+        Pause {
+            input: if direction == Direction::Out { before.input } else { paused },
+            output: if direction == Direction::In { before.output } else { paused },
+        }
+    }
+}
+
+impl Take {
+    /// How many, and how long to wait for the first.
+    pub fn checked(self) -> Result<(u32, Option<Duration>), Error> {
+        let count = self.count.unwrap_or(1);
+        if !(1..=TAKE_MAX).contains(&count) {
+            return Err(Error::invalid("count", format!("1 to {TAKE_MAX}")));
+        }
+        match self.wait {
+            Some(Span(wait)) if wait > TAKE_WAIT_MAX => {
+                let most = format_duration(TAKE_WAIT_MAX);
+                Err(Error::invalid("wait", format!("at most {most}; ask again to wait longer")))
+            }
+            Some(Span(wait)) => Ok((count, (!wait.is_zero()).then_some(wait))),
+            None => Ok((count, None)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree;
+
+    fn take(body: &str) -> Result<(u32, Option<Duration>), Error> {
+        tree::from_json::<Take>(body.as_bytes())?.checked()
+    }
+
+    #[test]
+    fn a_take_is_of_one_message_and_does_not_wait_unless_it_says_so() {
+        assert_eq!(take("{}"), Ok((1, None)));
+        assert_eq!(take(r#"{"count":3,"wait":"5s"}"#), Ok((3, Some(Duration::from_secs(5)))));
+        assert_eq!(take(r#"{"wait":"0s"}"#), Ok((1, None)));
+    }
+
+    #[test]
+    fn a_take_that_cannot_be_names_the_field() {
+        let rows = [
+            (r#"{"count":0}"#, "count"),
+            (r#"{"count":1001}"#, "count"),
+            (r#"{"count":-1}"#, "count"),
+            (r#"{"wait":"31s"}"#, "wait"),
+            (r#"{"wait":5}"#, "wait"),
+            (r#"{"timeout":"5s"}"#, "timeout"),
+        ];
+        for (body, field) in rows {
+            assert_eq!(take(body).unwrap_err().field, field, "{body}");
+        }
+    }
+
+    #[test]
+    fn one_way_is_paused_or_resumed_without_the_other() {
+        let (none, all) = (Pause::default(), Pause { input: true, output: true });
+        let set = |direction, before, paused| Paused::from(Way { direction }.set(before, paused));
+        assert_eq!(set(Some(Direction::In), none, true), Paused::In);
+        assert_eq!(set(Some(Direction::Out), none, true), Paused::Out);
+        assert_eq!(set(None, none, true), Paused::All);
+        assert_eq!(set(Some(Direction::In), all, false), Paused::Out);
+        assert_eq!(set(Some(Direction::Out), all, false), Paused::In);
+        assert_eq!(set(Some(Direction::All), all, false), Paused::None);
+    }
+}

@@ -1,0 +1,33 @@
+//! Queues over the Redis protocol, with `redis-cli` where a person would take it.
+
+mod doors;
+mod redis_cli;
+mod survives;
+
+use std::process::Command;
+
+use punctual_tests::{Node, Scene};
+
+/// A node whose door for queues is on a free port.
+fn start(scene: &Scene) -> Node {
+    let mut node = scene.node().with_env("PUNCTUAL_RESP", "127.0.0.1:0");
+    node.start();
+    node
+}
+
+/// What `redis-cli` prints when it is no terminal.
+#[track_caller]
+fn redis_cli(node: &Node, words: &[&str]) -> String {
+    let address = node.resp().expect("the node has a door for queues");
+    let (host, port) = address.rsplit_once(':').expect("host:port");
+    let output = Command::new("redis-cli").args(["-h", host, "-p", port]).args(words).output();
+    let output = output.expect("redis-cli can be started");
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).expect("it prints text").trim_end().to_owned()
+}
+
+/// The client is there.
+fn has_redis_cli() -> Result<(), String> {
+    let found = Command::new("redis-cli").arg("--version").output();
+    found.map(drop).map_err(|error| format!("redis-cli cannot be started: {error}; install redis-tools"))
+}

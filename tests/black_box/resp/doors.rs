@@ -1,0 +1,62 @@
+//! Where the door is, and who may come in.
+
+use std::fs::{self, Permissions};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use punctual_tests::node::Cli;
+use punctual_tests::{Scene, binary, skip_unless};
+
+use super::{has_redis_cli, redis_cli};
+
+#[test]
+fn dev_goes_on_without_the_door_if_its_usual_port_is_taken() {
+    // Somebody else may have it: that does as well.
+    let _taken = TcpListener::bind("127.0.0.1:7711");
+    let scene = Scene::new();
+    let mut node = scene.node();
+    node.start();
+    assert_eq!(node.resp(), None);
+    assert!(node.printed().contains("the port for queues is taken"), "{}", node.printed());
+    assert!(node.stop().success());
+}
+
+#[test]
+fn a_port_that_was_asked_for_and_is_taken_is_an_error() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = taken.local_addr().expect("it has an address").to_string();
+    let scene = Scene::new();
+    let mut node = scene.node().with_env("PUNCTUAL_RESP", &address);
+    node.spawn();
+    assert_eq!(node.wait_for_end().code(), Some(1));
+    assert!(node.printed().contains(&format!("cannot listen on {address}")), "{}", node.printed());
+}
+
+#[test]
+fn the_door_is_not_opened_beyond_this_machine_in_the_clear() {
+    let scene = Scene::new();
+    let data = scene.data().display().to_string();
+    for words in [
+        &["dev", "--data", &data, "--http", "127.0.0.1:0", "--resp", "0.0.0.0:0"],
+        &["server", "--data", &data, "--http", "127.0.0.1:0", "--resp", "0.0.0.0:0"],
+    ] {
+        let refused = Cli::run(Command::new(binary::path()).args(*words));
+        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+        assert!(refused.err.contains("0.0.0.0:0"), "{refused:?}");
+    }
+}
+
+#[test]
+fn a_password_from_a_file_is_asked_for() {
+    skip_unless!(has_redis_cli());
+    let scene = Scene::new();
+    let file = scene.write("password", "correct-horse-battery\n");
+    fs::set_permissions(&file, Permissions::from_mode(0o600)).expect("its mode can be set");
+    let mut node =
+        scene.node().with_env("PUNCTUAL_RESP", "127.0.0.1:0").with_env("PUNCTUAL_RESP_PASSWORD_FILE", &file);
+    node.start();
+    assert_eq!(redis_cli(&node, &["QLEN", "mail"]), "NOAUTH Authentication required.");
+    assert_eq!(redis_cli(&node, &["--no-auth-warning", "-a", "correct-horse-battery", "QLEN", "mail"]), "0");
+    assert!(!node.printed().contains("correct-horse"), "a secret is not printed");
+}
