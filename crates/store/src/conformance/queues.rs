@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use punctual_core::Timestamp;
 use punctual_core::change::{Changes, Row, RowKey, TimerPlace, Want};
-use punctual_core::limits::{MESSAGE_BYTES_MAX, PRIORITY_MAX, QUEUE_NAME_BYTES_MAX};
+use punctual_core::limits::{MESSAGE_BYTES_MAX, PAGE_BYTES_MAX, PRIORITY_MAX, QUEUE_NAME_BYTES_MAX};
 use punctual_core::queue::{
     Body, Line, Message, MessageId, Pause, Place, QueueKey, QueueName, QueueNumber, QueueRecord,
 };
 
 use super::given::*;
-use crate::{Error, PAGE_BYTES_MAX, Result, Store};
+use crate::{Error, Result, Store};
 
 fn rows<'m>(messages: impl IntoIterator<Item = &'m Message>) -> Vec<Row> {
     messages.into_iter().map(message_row).collect()
