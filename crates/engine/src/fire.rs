@@ -38,8 +38,11 @@ impl Shard {
                 self.fire(job, cx);
             } else if let Some(run) = self.is_run(id) {
                 self.arrive(run, cx);
+            } else if self.is_message(id) {
+                self.message_is_due(id, cx);
             }
         }
+        self.plan.look(cx.now);
     }
 
     fn passed(&mut self, deadline: Deadline, cx: &mut Context<'_>) {
@@ -59,6 +62,8 @@ impl Shard {
             Deadline::Split(run) => self.split(run, cx),
             Deadline::Gone(run) => self.give_up_absent(run, cx),
             Deadline::Lazy => self.lazy_is_due(),
+            Deadline::Delivered => self.delivered_is_due(cx),
+            Deadline::Unused => self.let_unused_go(cx),
         }
     }
 

@@ -96,6 +96,8 @@ impl Shard {
             Command::Progress { namespace, run, token, percent } => {
                 self.progress(&namespace, run, (token, percent), cx)
             }
+            // They are taken before they come here: the answer to a take may come later.
+            Command::Queue(_) => Ok(Answer::Noted),
         }
     }
 
@@ -384,13 +386,17 @@ impl Shard {
         self.unique_row(&key?.row.text).filter(|row| row.expires_at > now).map(|row| row.run)
     }
 
-    fn unique_row(&self, key: &Arc<str>) -> Option<&UniqueKey> {
-        let dirty = self.dirty.uniques.get(key).map(|(row, _)| row);
-        let pinned = || self.pins.uniques.get(key).map(|pin| &pin.row);
-        dirty.or_else(pinned).or_else(|| self.fetched.uniques.get(key))
+    pub(crate) fn unique_row(&self, key: &Arc<str>) -> Option<&UniqueKey> {
+        if let Some((row, _)) = self.dirty.uniques.get(key) {
+            return row.as_ref();
+        }
+        match self.pins.uniques.get(key) {
+            Some(pin) => pin.row.as_ref(),
+            None => self.fetched.uniques.get(key),
+        }
     }
 
-    fn give_key(&mut self, key: Key, run: RunId, now: Timestamp) {
+    pub(crate) fn give_key(&mut self, key: Key, run: RunId, now: Timestamp) {
         let stored = match self.dirty.uniques.get(&key.text) {
             Some((_, stored)) => *stored,
             // An expired row may still be there: it is taken over, not added.
@@ -398,7 +404,7 @@ impl Shard {
             None => Stored::No,
         };
         let row = UniqueKey { key: Arc::clone(&key.text), run, expires_at: now + key.kept };
-        self.dirty.uniques.insert(key.text, (row, stored));
+        self.dirty.uniques.insert(key.text, (Some(row), stored));
     }
 
     /// A run that is not in memory: pinned, or read for this command.

@@ -12,6 +12,7 @@ use punctual_core::change::{Found, RunRecord, UniqueKey};
 use punctual_core::ids::{JobId, RunId};
 use punctual_core::job::{Definition, Job};
 use punctual_core::name::{Name, Namespace};
+use punctual_core::queue::Message;
 use punctual_core::run::{Run, State, Wait};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -111,7 +112,10 @@ pub(crate) struct LiveRun {
 pub(crate) struct Pins {
     pub(crate) jobs: FxHashMap<JobKey, Pinned<Option<Arc<Job>>>>,
     pub(crate) runs: FxHashMap<RunId, Pinned<RunRecord>>,
-    pub(crate) uniques: FxHashMap<Arc<str>, Pinned<UniqueKey>>,
+    /// None: the key is free.
+    pub(crate) uniques: FxHashMap<Arc<str>, Pinned<Option<UniqueKey>>>,
+    /// By number; none: the message is gone.
+    pub(crate) messages: FxHashMap<i64, Pinned<Option<Arc<Message>>>>,
     by_batch: VecDeque<(u64, Vec<PinKey>)>,
 }
 
@@ -126,6 +130,7 @@ enum PinKey {
     Job(JobKey),
     Run(RunId),
     Unique(Arc<str>),
+    Message(i64),
 }
 
 impl Pins {
@@ -140,9 +145,14 @@ impl Pins {
         self.runs.insert(record.run.id, Pinned { batch, row: record });
     }
 
-    pub(crate) fn unique(&mut self, batch: u64, row: UniqueKey) {
-        self.note(batch, PinKey::Unique(Arc::clone(&row.key)));
-        self.uniques.insert(Arc::clone(&row.key), Pinned { batch, row });
+    pub(crate) fn unique(&mut self, batch: u64, key: Arc<str>, row: Option<UniqueKey>) {
+        self.note(batch, PinKey::Unique(Arc::clone(&key)));
+        self.uniques.insert(key, Pinned { batch, row });
+    }
+
+    pub(crate) fn message(&mut self, batch: u64, number: i64, row: Option<Arc<Message>>) {
+        self.note(batch, PinKey::Message(number));
+        self.messages.insert(number, Pinned { batch, row });
     }
 
     fn note(&mut self, batch: u64, key: PinKey) {
@@ -162,6 +172,7 @@ impl Pins {
                     PinKey::Job(key) => remove_if(&mut self.jobs, &key, batch),
                     PinKey::Run(run) => remove_if(&mut self.runs, &run, batch),
                     PinKey::Unique(key) => remove_if(&mut self.uniques, &key, batch),
+                    PinKey::Message(number) => remove_if(&mut self.messages, &number, batch),
                 }
             }
         }

@@ -5,9 +5,13 @@
 //! that was read a moment ago and a row that was written a moment later. In order at both ends (the next to fire,
 //! the farthest to let go), hence a tree; the deadlines of attempts, which only ever expire, are in the wheel.
 //!
+//! Of a message only the near timer is armed, for there are many and most are gone before theirs comes: a page looks
+//! through those in memory.
+//!
 //! intake ──job, run──▶ plan ──due──▶ fire
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use punctual_core::Timestamp;
 use punctual_core::change::{RunRecord, TimerPage, TimerPlace};
@@ -17,6 +21,10 @@ use crate::Shard;
 use crate::event::Context;
 use crate::memory::LiveRun;
 
+/// How long before the horizon is reached the next page is asked for: a horizon that is far off needs none, however
+/// little there is before it.
+const AHEAD: Duration = Duration::from_secs(10);
+
 #[derive(Debug)]
 pub(crate) struct Plan {
     armed: BTreeSet<TimerPlace>,
@@ -25,6 +33,8 @@ pub(crate) struct Plan {
     /// Timers on one page. With fewer than a quarter of it near, the next page is asked for; with more than
     /// twice as many armed, the farthest leave memory.
     page: usize,
+    /// The last look at the clock.
+    seen: Timestamp,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -37,7 +47,8 @@ enum Horizon {
 
 impl Plan {
     pub(crate) fn new(page: usize) -> Self {
-        Plan { armed: BTreeSet::new(), horizon: Horizon::Through(TimerPlace::START), paging: false, page }
+        let (armed, horizon) = (BTreeSet::new(), Horizon::Through(TimerPlace::START));
+        Plan { armed, horizon, paging: false, page, seen: Timestamp::MIN }
     }
 
     pub(crate) fn arm(&mut self, at: Option<Timestamp>, id: i64) {
@@ -67,8 +78,17 @@ impl Plan {
         self.armed.pop_first().map(|place| place.id)
     }
 
+    /// When something is due, or a page is to be asked for.
     pub(crate) fn next(&self) -> Option<Timestamp> {
-        self.armed.first().map(|place| place.at)
+        let page = match self.horizon {
+            Horizon::Through(end) if !self.paging => Some(end.at.before(AHEAD)).filter(|at| *at > self.seen),
+            _ => None,
+        };
+        self.armed.first().map(|place| place.at).into_iter().chain(page).min()
+    }
+
+    pub(crate) fn look(&mut self, now: Timestamp) {
+        self.seen = self.seen.max(now);
     }
 
     /// Draws the horizon nearer when too much is armed; returns the ids that are now beyond it.
@@ -83,9 +103,9 @@ impl Plan {
         self.armed.iter().skip(self.page + 1).map(|place| place.id).collect()
     }
 
-    fn wants_page(&self) -> Option<TimerPlace> {
+    fn wants_page(&self, now: Timestamp) -> Option<TimerPlace> {
         match self.horizon {
-            Horizon::Through(end) if !self.paging => {
+            Horizon::Through(end) if !self.paging && end.at <= now + AHEAD => {
                 let enough = self.armed.iter().nth(self.page / 4).is_some_and(|place| *place <= end);
                 (!enough).then_some(end)
             }
@@ -98,7 +118,7 @@ impl Shard {
     /// The place after which the next page of timers is wanted, and how many; none: enough is in memory. Asking
     /// commits the caller to bring the page.
     pub fn ask_page(&mut self, cx: &mut Context<'_>) -> Option<(TimerPlace, usize)> {
-        let after = self.plan.wants_page()?;
+        let after = self.plan.wants_page(cx.now)?;
         self.plan.paging = true;
         self.revive_pinned(cx);
         Some((after, self.plan.page))
@@ -119,6 +139,7 @@ impl Shard {
         for record in runs {
             self.take_waiting(record, cx);
         }
+        self.revive_messages(|_| true);
     }
 
     /// A page has come. Where page and memory name the same row, memory wins.
@@ -134,11 +155,13 @@ impl Shard {
                 self.take_waiting(record, cx);
             }
         }
+        self.page_of_messages(page.messages);
         self.plan.paging = false;
         self.plan.horizon = match page.end {
             Some(end) => Horizon::Through(end),
             None => Horizon::Everything,
         };
+        self.arm_messages();
     }
 
     /// The page could not be read: what was armed meanwhile stays armed, and it is asked for again.

@@ -13,8 +13,11 @@ use std::time::Duration;
 use punctual_core::Timestamp;
 use punctual_core::attempt::{Order, Report};
 use punctual_core::change::Batch;
+use punctual_core::command::{Answer, Command};
 use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
 use punctual_core::limits::COMMIT_BATCH_MAX;
+use punctual_core::name::Namespace;
+use punctual_core::queue::{self, Act, Delivered, Said, Verb};
 use punctual_core::time::{Clock, Moment};
 use punctual_core::worker::Announcement;
 use punctual_engine::Ticket;
@@ -226,6 +229,7 @@ impl Node {
             in_flight: 0,
             busy: Busy::default(),
             failed: None,
+            stirred: false,
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let thread = std::thread::Builder::new().name("driver".to_owned()).spawn(move || {
@@ -283,7 +287,7 @@ fn ends_of(output: &Output) -> Option<(Point, Point)> {
         Output::Load { .. } => Some((Point::NodeLoadBegun, Point::NodeLoadDone)),
         Output::Commit { .. } => Some((Point::NodeCommitBegun, Point::NodeCommitDone)),
         Output::Fetch { .. } => Some((Point::NodeFetchBegun, Point::NodeFetchDone)),
-        Output::Page { .. } => Some((Point::NodePageBegun, Point::NodePageDone)),
+        Output::Page { .. } | Output::Backlog { .. } => Some((Point::NodePageBegun, Point::NodePageDone)),
         Output::Answer { .. } | Output::Order { .. } | Output::Fail { .. } => None,
     }
 }
@@ -329,12 +333,16 @@ struct Carrier {
     in_flight: usize,
     busy: Busy,
     failed: Option<String>,
+    /// The driver was given something while its outputs were carried out.
+    stirred: bool,
 }
 
 /// Who waits for an answer, and what stays as it is until then.
 struct Asker {
-    reply: oneshot::Sender<Result<punctual_core::command::Answer, Failure>>,
+    reply: oneshot::Sender<Result<Answer, Failure>>,
     _held: Option<Held>,
+    /// Of what namespace it takes messages; none: it takes none.
+    taker: Option<Namespace>,
 }
 
 enum Arrived {
@@ -352,6 +360,10 @@ impl Carrier {
             let moment = self.look();
             self.driver.settle_down(moment);
             self.carry_out();
+            while std::mem::take(&mut self.stirred) {
+                self.driver.settle_down(moment);
+                self.carry_out();
+            }
             self.tell_status();
             self.tell_leaders();
             if self.failed.is_some() || (self.stopping && self.in_flight == 0 && self.has_parted()) {
@@ -514,10 +526,28 @@ impl Carrier {
     fn ask(&mut self, ask: Ask) {
         self.next_ticket += 1;
         let ticket = Ticket(self.next_ticket);
-        self.tickets.insert(ticket, Asker { reply: ask.reply, _held: ask.held });
+        let taker = match &ask.command {
+            Command::Queue(queue::Ask::Take(take)) => Some(take.queue.namespace.clone()),
+            _ => None,
+        };
+        self.tickets.insert(ticket, Asker { reply: ask.reply, _held: ask.held, taker });
         hit(Point::NodeCommandTaken);
         self.step(Input::Command { ticket, command: ask.command });
         hit(Point::NodeCommandApplied);
+    }
+
+    /// Messages that were taken for somebody who is no longer there go back to where they were.
+    fn give_back(&mut self, namespace: Namespace, taken: &[Delivered]) {
+        if taken.is_empty() {
+            return;
+        }
+        self.next_ticket += 1;
+        let ids = taken.iter().map(|delivered| delivered.id).collect();
+        let act = Act { namespace, verb: Verb::Return, ids };
+        // Nobody waits for what becomes of it.
+        let (ticket, command) = (Ticket(self.next_ticket), Command::Queue(queue::Ask::Act(act)));
+        self.step(Input::Command { ticket, command });
+        self.stirred = true;
     }
 
     fn step(&mut self, input: Input) {
@@ -533,8 +563,13 @@ impl Carrier {
                     if let Some(asker) = self.tickets.remove(&ticket) {
                         // Whoever asked may have gone: what was decided stands all the same.
                         hit(Point::NodeAnswerBegun);
-                        drop(asker.reply.send(answer));
+                        let unheard = asker.reply.send(answer).err();
                         hit(Point::NodeAnswerDone);
+                        if let (Some(Ok(Answer::Queue(Said::Taken(taken)))), Some(namespace)) =
+                            (unheard, asker.taker)
+                        {
+                            self.give_back(namespace, &taken);
+                        }
                     }
                 }
                 Output::Order { worker, order } => {
@@ -602,6 +637,10 @@ impl Carrier {
                 Output::Fetch { read, wants } => Input::Fetched { read, result: store.fetch(wants).await },
                 Output::Page { read, shard, after, limit } => {
                     Input::Paged { read, shard, result: store.due(shard, after, limit).await }
+                }
+                Output::Backlog { read, shard, queue, after, limit } => {
+                    let result = store.backlog(shard, queue, after, limit).await;
+                    Input::Backlogged { read, shard, result }
                 }
                 Output::Answer { .. } | Output::Order { .. } | Output::Fail { .. } => return,
             };

@@ -125,6 +125,10 @@ impl Rig {
                     Output::Page { read, shard, after, limit } => {
                         Input::Paged { read, shard, result: self.store.due(shard, after, limit).await }
                     }
+                    Output::Backlog { read, shard, queue, after, limit } => {
+                        let result = self.store.backlog(shard, queue, after, limit).await;
+                        Input::Backlogged { read, shard, result }
+                    }
                     Output::Answer { .. } => continue,
                     Output::Renew { .. } | Output::Release { .. } => panic!("it is alone"),
                     Output::Fail { why } => panic!("{why}"),

@@ -200,6 +200,10 @@ impl World {
             Output::Page { read, shard, after, limit } => {
                 Input::Paged { read, shard, result: self.store.due(shard, after, limit).await }
             }
+            Output::Backlog { read, shard, queue, after, limit } => {
+                let result = self.store.backlog(shard, queue, after, limit).await;
+                Input::Backlogged { read, shard, result }
+            }
             Output::Answer { ticket, answer } => {
                 self.nodes[index].answers.insert(ticket, answer);
                 return None;

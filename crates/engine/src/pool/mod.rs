@@ -38,6 +38,15 @@ pub struct Pool {
     pub live: usize,
     /// Reports that came under an outdated token.
     pub stale_reports: u64,
+    pub messages: MessageCounts,
+}
+
+/// What happened to messages so far, in all shards.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MessageCounts {
+    pub added: u64,
+    pub taken: u64,
+    pub acked: u64,
 }
 
 /// A ready run and the worker that it goes to.

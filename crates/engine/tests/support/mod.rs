@@ -171,7 +171,8 @@ impl Rig {
             {
                 self.bring(page);
             }
-            if self.next_wake().is_none_or(|wake| wake > self.now) {
+            let has_read = self.read_backlogs();
+            if !has_read && self.next_wake().is_none_or(|wake| wake > self.now) {
                 return;
             }
         }
@@ -222,6 +223,29 @@ impl Rig {
             }
             self.effects.push(effect);
         }
+    }
+
+    /// Brings every page of a line that is wanted, as the rows have it now.
+    fn read_backlogs(&mut self) -> bool {
+        let mut has_read = false;
+        for shard in &mut self.shards {
+            while !self.reading
+                && !self.holds_commits
+                && let Some((queue, after, limit)) = shard.ask_backlog()
+            {
+                has_read = true;
+                let page = self.rows.backlog(shard.id(), queue, after, limit);
+                let mut cx = Context {
+                    now: self.now,
+                    elapsed: self.now,
+                    shard: shard.id(),
+                    pool: &mut self.pool,
+                    effects: &mut self.unseen,
+                };
+                shard.backlog_page(queue, page, limit, &mut cx);
+            }
+        }
+        has_read
     }
 
     /// The next page as the rows have it now, if the first shard that wants one wants it.

@@ -10,6 +10,7 @@ use punctual_core::change::{
 use punctual_core::ids::{Epoch, JobId, RunId, ShardId};
 use punctual_core::job::{Definition, Job};
 use punctual_core::name::{Name, Namespace};
+use punctual_core::queue::{Message, MessageId, Place, QueueNumber};
 use punctual_core::run::{Origin, Run};
 
 pub(crate) const EPOCH: Epoch = Epoch(1);
@@ -19,6 +20,7 @@ pub(crate) struct Rows {
     rows: BTreeMap<(ShardId, RowKey), Row>,
     timers: BTreeSet<(ShardId, TimerPlace)>,
     names: BTreeMap<(Namespace, Name), JobId>,
+    numbers: BTreeMap<i64, MessageId>,
     /// A shard's commits so far, and its last id.
     heads: BTreeMap<ShardId, (u64, i64)>,
 }
@@ -47,9 +49,15 @@ impl Rows {
     fn put(&mut self, shard: ShardId, key: &RowKey, old: Option<&Row>, new: Option<Row>) {
         old.and_then(timer).map(|place| self.timers.remove(&(shard, place)));
         old.and_then(name).map(|(name, _)| self.names.remove(&name));
+        if let Some(Row::Message(message)) = old {
+            self.numbers.remove(&message.id.number);
+        }
         if let Some(row) = new {
             timer(&row).map(|place| self.timers.insert((shard, place)));
             name(&row).map(|(name, id)| self.names.insert(name, id));
+            if let Row::Message(message) = &row {
+                self.numbers.insert(message.id.number, message.id);
+            }
             self.rows.insert((shard, key.clone()), row);
         }
     }
@@ -60,7 +68,11 @@ impl Rows {
             Row::Run(run) if run.shard() == shard && run.wake_at().is_none() => Some(self.record(run)),
             _ => None,
         });
-        Loaded { shard, epoch: EPOCH, commit, last_id, runs: runs.collect() }
+        let queues = self.rows.iter().filter(|((of, _), _)| *of == shard).filter_map(|(_, row)| match row {
+            Row::Queue(queue) => Some(queue.clone()),
+            _ => None,
+        });
+        Loaded { shard, epoch: EPOCH, commit, last_id, runs: runs.collect(), queues: queues.collect() }
     }
 
     pub(crate) fn fetch(&self, shard: ShardId, wants: &[Want]) -> Found {
@@ -72,6 +84,7 @@ impl Rows {
                     found.jobs.extend(id.and_then(|id| self.job(*id)));
                 }
                 Want::Run(id) => found.runs.extend(self.run(*id).map(|run| self.record(run))),
+                Want::Message(id) => found.messages.extend(self.message(*id)),
                 Want::Unique(key) => {
                     if let Some(Row::Unique(unique)) = self.get(shard, &RowKey::Unique(Arc::clone(key))) {
                         found.uniques.push(unique.clone());
@@ -89,11 +102,41 @@ impl Rows {
         for (_, place) in places {
             match self.job(JobId(place.id)) {
                 Some(job) => page.jobs.push(job),
+                None if self.numbers.contains_key(&place.id) => {
+                    page.messages.extend(self.message(self.numbers[&place.id]));
+                }
                 None => page.runs.extend(self.run(RunId(place.id)).map(|run| self.record(run))),
             }
             page.end = Some(*place);
         }
         page
+    }
+
+    pub(crate) fn backlog(
+        &self,
+        shard: ShardId,
+        queue: QueueNumber,
+        after: Place,
+        limit: usize,
+    ) -> Vec<Arc<Message>> {
+        let after = (Bound::Excluded((shard, RowKey::Message(queue, after))), Bound::Unbounded);
+        let rows = self.rows.range(after).map_while(|((of, key), row)| match (key, row) {
+            (RowKey::Message(of_queue, _), Row::Message(message)) if *of == shard && *of_queue == queue => {
+                Some(message)
+            }
+            _ => None,
+        });
+        rows.filter(|message| message.is_queued()).take(limit).cloned().collect()
+    }
+
+    pub(crate) fn message(&self, id: MessageId) -> Option<Arc<Message>> {
+        (0..=9).find_map(|rank| {
+            let key = RowKey::Message(id.queue, Place { rank, number: id.number });
+            match self.get(id.shard(), &key) {
+                Some(Row::Message(message)) => Some(Arc::clone(message)),
+                _ => None,
+            }
+        })
     }
 
     pub(crate) fn all(&self) -> impl Iterator<Item = &Row> {
@@ -142,6 +185,7 @@ fn timer(row: &Row) -> Option<TimerPlace> {
     match row {
         Row::Job(job) => Some(TimerPlace { at: job.cursor.wake_at?, id: job.id.0 }),
         Row::Run(run) => Some(TimerPlace { at: run.wake_at()?, id: run.id.0 }),
+        Row::Message(message) => Some(TimerPlace { at: message.wake_at(), id: message.id.number }),
         _ => None,
     }
 }

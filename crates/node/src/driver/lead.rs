@@ -116,6 +116,7 @@ impl Driver {
         slot.standing = Standing::Leading(Box::new(shard));
         slot.note_wake();
         slot.paging = None;
+        slot.backlogs.clear();
         for event in std::mem::take(&mut slot.backlog) {
             self.unheard_bytes -= weight_of_event(&event);
             self.apply(id, event);
@@ -131,7 +132,10 @@ impl Driver {
         self.counts.reloads += 1;
         let lane = self.lane_of(id);
         let Some(slot) = self.slots.get_mut(usize::from(id.0)) else { return };
-        if let Standing::Leading(shard) = std::mem::replace(&mut slot.standing, standing) {
+        slot.backlogs.clear();
+        let mut waiting = Vec::new();
+        if let Standing::Leading(mut shard) = std::mem::replace(&mut slot.standing, standing) {
+            waiting = shard.dismiss();
             self.pool.live -= shard.live_runs();
             self.pool.line.forget(id);
             self.lanes[lane].rows = self.lanes[lane].rows.saturating_sub(shard.dirty_rows());
@@ -139,6 +143,7 @@ impl Driver {
         slot.note_wake();
         slot.paging = None;
         self.reads.forget(id);
+        self.turn_away_waiting(waiting);
         let (theirs, others) =
             std::mem::take(&mut self.lanes[lane].effects).into_iter().partition(|(of, _)| *of == id);
         self.lanes[lane].effects = others;

@@ -22,6 +22,7 @@ mod spread;
 mod pump;
 mod lane;
 mod reads;
+mod backlog;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -33,6 +34,7 @@ use punctual_core::change::{Batch, Found, Loaded, TimerPage, TimerPlace, Want};
 use punctual_core::command::{Answer, Command};
 use punctual_core::ids::{Epoch, RunId, SessionId, ShardId, Token, WorkerId};
 use punctual_core::limits::COMMIT_BATCH_MAX;
+use punctual_core::queue::{Message, Place, QueueNumber};
 use punctual_core::time::Moment;
 use punctual_core::worker::Announcement;
 use punctual_engine::{Effect, Pool, Shard, Ticket};
@@ -132,6 +134,12 @@ pub enum Input {
         shard: ShardId,
         result: Result<TimerPage, Error>,
     },
+    /// A page of a queue's line was read.
+    Backlogged {
+        read: u64,
+        shard: ShardId,
+        result: Result<Vec<Arc<Message>>, Error>,
+    },
     /// Time has passed.
     Wake,
 }
@@ -169,6 +177,14 @@ pub enum Output {
         read: u64,
         shard: ShardId,
         after: TimerPlace,
+        limit: usize,
+    },
+    /// Read a page of a queue's line.
+    Backlog {
+        read: u64,
+        shard: ShardId,
+        queue: QueueNumber,
+        after: Place,
         limit: usize,
     },
     Answer {
@@ -357,6 +373,7 @@ impl Driver {
             Input::Committed { lane, result } => self.committed(lane, result),
             Input::Fetched { read, result } => self.fetched(read, result),
             Input::Paged { read, shard, result } => self.paged(read, shard, result),
+            Input::Backlogged { read, shard, result } => self.backlogged(read, shard, result),
             Input::Released | Input::Wake => {}
         }
     }

@@ -6,8 +6,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use punctual_core::attempt::{Order, Report};
-use punctual_core::command::{Command, Refusal, RetryRun};
+use punctual_core::command::{Answer, Command, Refusal, RetryRun};
 use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
+use punctual_core::queue::{Acted, Ask, QueueRefusal, Said};
 use punctual_engine::pool::{Load, Match};
 use punctual_engine::{Context, Effect, Event, Silence, Ticket};
 
@@ -40,6 +41,7 @@ impl Driver {
         self.tell_waiting();
         self.ask_for_rows();
         self.ask_for_pages();
+        self.ask_for_backlogs();
         for lane in 0..self.lanes.len() {
             self.send_batch(lane);
         }
@@ -200,7 +202,8 @@ impl Driver {
             let shard = waiting.command.shard(self.settings.shards);
             let has_room = self.lane_has_room(shard);
             let Some(slot) = self.slots.get_mut(usize::from(shard.0)) else {
-                self.refuse(waiting.ticket, no_such_shard(&waiting.command));
+                let answer = no_such_shard(&waiting.command);
+                self.outputs.push(Output::Answer { ticket: waiting.ticket, answer });
                 continue;
             };
             match &slot.standing {
@@ -346,13 +349,19 @@ fn weight_of(report: &Report) -> usize {
     }
 }
 
-/// Only an id can lead to a shard that is not there, and then nobody ever made the run that it names.
-fn no_such_shard(command: &Command) -> Failure {
-    match command {
+/// Only an id can lead to a shard that is not there, and then nobody ever made the run or message that it names.
+fn no_such_shard(command: &Command) -> Result<Answer, Failure> {
+    let failure = match command {
+        Command::Queue(Ask::Act(_)) => return Ok(Answer::Queue(Said::Acted(Acted::default()))),
+        Command::Queue(Ask::Show { .. }) => return Ok(Answer::Queue(Said::Shown(None))),
+        Command::Queue(Ask::Working { .. }) => {
+            return Ok(Answer::Queue(Said::Refused(QueueRefusal::NoSuchMessage)));
+        }
         Command::CancelRun { run, .. }
         | Command::DiscardDeadLetter { run, .. }
         | Command::Progress { run, .. }
         | Command::RetryRun(RetryRun { run, .. }) => Failure::Refused(Refusal::NoSuchRun(*run)),
         _ => Failure::Unavailable("there is no such shard".to_owned()),
-    }
+    };
+    Err(failure)
 }

@@ -22,7 +22,7 @@ const WANTS_MAX: usize = 4096;
 #[derive(Debug, Default)]
 pub(super) struct Reads {
     next: u64,
-    under_way: BTreeSet<u64>,
+    pub(super) under_way: BTreeSet<u64>,
     fetching: Option<Fetching>,
     /// Seals that are committed, with the number of the first read that began after that.
     releases: VecDeque<(u64, Vec<(ShardId, u64)>)>,
@@ -36,7 +36,7 @@ struct Fetching {
 }
 
 impl Reads {
-    fn begin(&mut self) -> u64 {
+    pub(super) fn begin(&mut self) -> u64 {
         self.next += 1;
         self.under_way.insert(self.next);
         self.next
@@ -250,6 +250,9 @@ fn split(found: Found, commands: &[(ShardId, usize)]) -> Vec<(ShardId, Found)> {
     }
     for unique in found.uniques {
         part(unique.run.shard(), &mut |found| found.uniques.push(unique.clone()));
+    }
+    for message in found.messages {
+        part(message.id.shard(), &mut |found| found.messages.push(message.clone()));
     }
     parts
 }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use punctual_core::Timestamp;
 use punctual_core::ids::{Epoch, SessionId, ShardId};
+use punctual_core::queue::QueueNumber;
 use punctual_engine::{Event, Shard};
 
 use super::Waiting;
@@ -27,6 +28,8 @@ pub(super) struct Slot {
     pub(super) backlog: Vec<Event>,
     /// The page that is being read.
     pub(super) paging: Option<u64>,
+    /// Pages of lines that are being read: the read, the queue, and how many were asked for.
+    pub(super) backlogs: Vec<(u64, QueueNumber, usize)>,
     /// A page could not be read: when to ask for it again.
     pub(super) page_again_at: Option<Timestamp>,
 }
@@ -74,6 +77,7 @@ impl Slot {
             commands: VecDeque::new(),
             backlog: Vec::new(),
             paging: None,
+            backlogs: Vec::new(),
             page_again_at: None,
         }
     }

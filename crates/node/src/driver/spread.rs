@@ -86,6 +86,12 @@ impl Driver {
     fn leave(&mut self, id: ShardId, heir: Option<SessionId>) {
         let Some(slot) = self.slot(id) else { return };
         slot.leaving = Some(Leaving { heir });
+        let mut waiting = Vec::new();
+        if let Standing::Leading(shard) = &mut slot.standing {
+            waiting = shard.dismiss();
+            shard.hurry();
+        }
+        self.turn_away_waiting(waiting);
         self.pool.line.forget(id);
         self.reads.forget(id);
         self.turn_away(id);
@@ -138,7 +144,7 @@ impl Driver {
 
     /// Hands every shard over, each to the node that ranks next.
     pub(super) fn hand_over(&mut self) {
-        let Some(members) = &mut self.membership else { return };
+        let Some(members) = &mut self.membership else { return self.hurry() };
         members.part();
         self.leave_all();
     }

@@ -104,6 +104,9 @@ impl World {
             Output::Page { read, shard, .. } => {
                 Input::Paged { read: *read, shard: *shard, result: Err(lost()) }
             }
+            Output::Backlog { read, shard, .. } => {
+                Input::Backlogged { read: *read, shard: *shard, result: Err(lost()) }
+            }
             Output::Renew { .. } => Input::Renewed { result: Err(lost()) },
             Output::Release { .. } => Input::Released,
             Output::Answer { .. } | Output::Order { .. } | Output::Fail { .. } => Input::Wake,
@@ -196,6 +199,11 @@ impl World {
                 self.witness.seen.pages += 1;
                 let result = check().and_then(|()| at_once(self.store.due(shard, after, limit)));
                 Input::Paged { read, shard, result }
+            }
+            Output::Backlog { read, shard, queue, after, limit } => {
+                self.witness.seen.pages += 1;
+                let result = check().and_then(|()| at_once(self.store.backlog(shard, queue, after, limit)));
+                Input::Backlogged { read, shard, result }
             }
             Output::Release { shards, heir } => {
                 if check().is_ok() && at_once(self.store.release(&shards, heir)).is_ok() {

@@ -1,0 +1,142 @@
+//! What is done to messages by their ids: acknowledged, put back, taken out.
+
+use punctual_core::Timestamp;
+use punctual_core::name::Namespace;
+use punctual_core::queue::{Act, Acted, Line, MessageId, QueueRefusal, Said, Verb};
+
+use super::{Mark, is_delayed};
+use crate::Shard;
+use crate::event::Context;
+
+impl Shard {
+    pub(super) fn act(&mut self, act: &Act, cx: &mut Context<'_>) -> Said {
+        let mut count = 0;
+        for id in &act.ids {
+            if self.is_of(&act.namespace, *id) && self.find_message(*id, cx.now) {
+                count += u64::from(self.act_on(*id, act.verb, cx));
+                self.message_is_far(id.number);
+            }
+        }
+        Said::Acted(Acted { count })
+    }
+
+    pub(super) fn is_of(&self, namespace: &Namespace, id: MessageId) -> bool {
+        self.queues.all.get(&id.queue).is_some_and(|queue| queue.record.key.namespace == *namespace)
+    }
+
+    fn act_on(&mut self, id: MessageId, verb: Verb, cx: &mut Context<'_>) -> bool {
+        if let Some(queue) = self.queues.all.get_mut(&id.queue) {
+            queue.used_at = cx.now;
+        }
+        let Some(message) = self.queues.held.get(&id.number).map(|live| &live.message) else { return false };
+        let is_queued = message.is_queued();
+        let out = Line::Active { until: out_until(message.retry, cx.now) };
+        match verb {
+            Verb::Ack | Verb::Delete => {
+                cx.pool.messages.acked += u64::from(verb == Verb::Ack);
+                self.drop_message(id.number, cx.now);
+                true
+            }
+            Verb::Dequeue => {
+                if is_queued {
+                    self.change_message(id.number, Mark::Dirty, cx.elapsed, |message| message.line = out);
+                }
+                is_queued
+            }
+            Verb::Return => {
+                if !is_queued {
+                    self.requeue(id, Mark::Dirty, |_| {}, cx);
+                }
+                !is_queued
+            }
+            // What is delivered once at most is not put back by anyone.
+            Verb::Nack { .. } | Verb::Enqueue if is_queued || message.line == (Line::Active { until: None }) => {
+                false
+            }
+            Verb::Nack { delay } => self.put_back(id, PutBack::Nack, Some(delay), cx),
+            Verb::Enqueue => self.put_back(id, PutBack::Again, None, cx),
+        }
+    }
+
+    /// A message comes back into the line, or is to after a delay. One of a queue that takes nothing in waits once more.
+    pub(super) fn put_back(
+        &mut self,
+        id: MessageId,
+        why: PutBack,
+        delay: Option<std::time::Duration>,
+        cx: &mut Context<'_>,
+    ) -> bool {
+        let Some(message) = self.queues.held.get(&id.number).map(|live| &live.message) else { return false };
+        let (is_first, retry) = (is_delayed(message) || message.retry.is_zero(), message.retry);
+        let is_closed = self.queues.all.get(&id.queue).is_some_and(|queue| queue.record.pause.input);
+        if is_closed && !retry.is_zero() {
+            self.change_message(id.number, Mark::Dirty, cx.elapsed, |message| {
+                message.line = Line::Active { until: Some(cx.now + retry) };
+            });
+            return false;
+        }
+        let count = |message: &mut punctual_core::queue::Message| match why {
+            _ if is_first => {}
+            PutBack::Nack => message.nacks = message.nacks.saturating_add(1),
+            PutBack::Again => message.redeliveries = message.redeliveries.saturating_add(1),
+        };
+        match delay.filter(|delay| !delay.is_zero()) {
+            Some(delay) => self.change_message(id.number, Mark::Dirty, cx.elapsed, |message| {
+                count(message);
+                message.line = Line::Active { until: Some(cx.now + delay) };
+            }),
+            None => self.requeue(id, Mark::Dirty, count, cx),
+        }
+        true
+    }
+
+    fn requeue(
+        &mut self,
+        id: MessageId,
+        mark: Mark,
+        count: impl FnOnce(&mut punctual_core::queue::Message),
+        cx: &mut Context<'_>,
+    ) {
+        self.change_message(id.number, mark, cx.elapsed, |message| {
+            count(message);
+            message.line = Line::Queued;
+        });
+        if self.queues.all.get(&id.queue).is_some_and(|queue| !queue.takers.is_empty()) {
+            self.serve(id.queue, cx);
+        }
+    }
+
+    /// A consumer needs more time.
+    pub(super) fn working(&mut self, namespace: &Namespace, id: MessageId, cx: &mut Context<'_>) -> Said {
+        if !self.is_of(namespace, id) || !self.find_message(id, cx.now) {
+            return Said::Refused(QueueRefusal::NoSuchMessage);
+        }
+        let Some(live) = self.queues.held.get(&id.number) else {
+            return Said::Refused(QueueRefusal::NoSuchMessage);
+        };
+        let (message, retry) = (&live.message, live.message.retry);
+        let said = if cx.now.since(message.created_at) > message.ttl() / 2 {
+            Said::Refused(QueueRefusal::TooLate)
+        } else {
+            let until = out_until(retry, cx.now);
+            self.change_message(id.number, Mark::Dirty, cx.elapsed, |message| {
+                message.line = Line::Active { until };
+            });
+            Said::Postponed(retry)
+        };
+        self.message_is_far(id.number);
+        said
+    }
+}
+
+/// Why a message goes back into the line: how it is counted.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum PutBack {
+    Nack,
+    Again,
+}
+
+/// Until when a message that is taken out of the line stays out; none: for good.
+fn out_until(retry: std::time::Duration, now: Timestamp) -> Option<Timestamp> {
+    (!retry.is_zero()).then(|| now + retry)
+}

@@ -1,0 +1,127 @@
+//! Adds messages: each is in the line at once, or when its delay is over.
+
+use std::sync::Arc;
+
+use punctual_core::command::Key;
+use punctual_core::ids::RunId;
+use punctual_core::queue::{
+    Add, Line, Message, MessageId, NewMessage, Notice, QueueKey, QueueNumber, QueueRefusal, Said,
+};
+use punctual_core::{Timestamp, limits};
+
+use super::{Mark, Stored};
+use crate::Shard;
+use crate::event::Context;
+
+/// Keys of different queues do not meet. Neither part can hold the sign between them.
+pub(super) fn unique_key(queue: &QueueKey, key: &str) -> Arc<str> {
+    Arc::from(format!("queue/{}/{}\n{key}", queue.namespace, queue.name))
+}
+
+impl Shard {
+    pub(super) fn add_messages(&mut self, add: Add, cx: &mut Context<'_>) -> Said {
+        let Some(number) = self.make_queue(&add.queue, cx) else {
+            let refused = add.messages.iter().map(|_| Err(QueueRefusal::TooManyQueues));
+            return Said::Added(refused.collect());
+        };
+        if let Some(queue) = self.queues.all.get_mut(&number) {
+            queue.used_at = cx.now;
+        }
+        let added = add.messages.into_iter().map(|new| self.add_message(&add.queue, number, new, cx));
+        Said::Added(added.collect())
+    }
+
+    fn add_message(
+        &mut self,
+        key: &QueueKey,
+        of: QueueNumber,
+        new: NewMessage,
+        cx: &mut Context<'_>,
+    ) -> Result<Notice, QueueRefusal> {
+        let claim = new.key.as_ref().map(|text| unique_key(key, text));
+        if let Some(notice) = claim.as_ref().and_then(|claim| self.bearing(of, claim, cx)) {
+            return Ok(notice);
+        }
+        if let Some(queue) = self.queues.all.get(&of) {
+            if let Some(most) = new.max_len.filter(|most| queue.len >= *most) {
+                return Err(QueueRefusal::TooLong(most));
+            }
+            if queue.record.pause.input {
+                return Err(QueueRefusal::Paused);
+            }
+        }
+        let id = MessageId { queue: of, number: self.ids.next(cx.now) };
+        let line = match new.delay {
+            delay if delay.is_zero() => Line::Queued,
+            delay => Line::Active { until: Some(cx.now + delay) },
+        };
+        let message = Message {
+            id,
+            priority: new.priority.min(limits::PRIORITY_MAX),
+            body: new.body,
+            created_at: cx.now,
+            expires_at: cx.now + new.ttl,
+            delay: new.delay,
+            retry: new.retry,
+            line,
+            nacks: 0,
+            redeliveries: 0,
+            key: new.key,
+        };
+        let notice = notice(&message, true);
+        if let Some(text) = claim {
+            self.give_key(Key { text, kept: new.ttl }, RunId(id.number), cx.now);
+        }
+        self.welcome(message, cx);
+        Ok(notice)
+    }
+
+    /// A new message takes its place.
+    fn welcome(&mut self, message: Message, cx: &mut Context<'_>) {
+        let (of, number, is_queued) = (message.id.queue, message.id.number, message.is_queued());
+        cx.pool.messages.added += 1;
+        let Some(queue) = self.queues.all.get_mut(&of) else { return };
+        queue.added += 1;
+        queue.alive += 1;
+        queue.len += u64::from(is_queued);
+        let is_awaited = is_queued && !queue.takers.is_empty();
+        self.queues.unwritten.messages.push(number);
+        self.hold(Arc::new(message), Stored::Nothing, Mark::Dirty);
+        if is_awaited {
+            self.serve(of, cx);
+        }
+    }
+
+    /// The message that bears a key, while it lives.
+    fn bearing(&mut self, of: QueueNumber, claim: &Arc<str>, cx: &mut Context<'_>) -> Option<Notice> {
+        let row = self.unique_row(claim).filter(|row| row.expires_at > cx.now)?;
+        let id = MessageId { queue: of, number: row.run.0 };
+        if !self.find_message(id, cx.now) {
+            return None;
+        }
+        let found = self.queues.held.get(&id.number).map(|live| notice(&live.message, false));
+        self.message_is_far(id.number);
+        found
+    }
+
+    /// The key of a message that is gone may be given again. One that is over expires by itself.
+    pub(super) fn free_key(&mut self, message: &Message, now: Timestamp) {
+        let Some(text) = message.key.as_ref().filter(|_| message.expires_at > now) else { return };
+        let Some(queue) = self.queues.all.get(&message.id.queue) else { return };
+        let text = unique_key(&queue.record.key, text);
+        match self.dirty.uniques.get_mut(&text) {
+            Some((row, _)) => {
+                if row.as_ref().is_some_and(|row| row.run == RunId(message.id.number)) {
+                    *row = None;
+                }
+            }
+            None => {
+                self.dirty.uniques.insert(text, (None, crate::shard::Stored::Yes));
+            }
+        }
+    }
+}
+
+fn notice(message: &Message, is_new: bool) -> Notice {
+    Notice { id: message.id, ttl: message.ttl(), at_most_once: message.retry.is_zero(), is_new }
+}

@@ -1,0 +1,258 @@
+//! The part of a queue's line that is in memory, and how far it reaches.
+//!
+//! As with timers: every message in the line up to the horizon is in memory, those beyond it are rows; a page moves the
+//! horizon, and from the moment it is asked for everything that joins the line stays in memory until it has come. Only
+//! what stands before the horizon may be taken, for only of that is it known that nothing stands before it.
+
+use std::collections::BTreeMap;
+
+use punctual_core::queue::Place;
+
+/// Bodies of one queue in memory: a large message takes the room of many.
+const WINDOW_BYTES_MAX: usize = 1024 * 1024;
+/// Messages on one page, once it is known how large they are.
+const PAGE_MAX: usize = 512;
+/// Messages on the first page of a queue whose messages may be of any size.
+const PAGE_FIRST: usize = 16;
+
+#[derive(Debug)]
+pub(crate) struct Window {
+    /// Messages in the line up to the horizon, with the bytes of their bodies.
+    near: BTreeMap<Place, usize>,
+    /// Messages in the line beyond it that are in memory for another reason.
+    far: BTreeMap<Place, usize>,
+    /// Bodies of the near ones.
+    bytes: usize,
+    horizon: Horizon,
+    paging: bool,
+    page: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Horizon {
+    Through(Place),
+    Everything,
+}
+
+impl Window {
+    /// Of a queue with so many messages in its line.
+    pub(crate) fn before(queued: u64) -> Window {
+        let horizon = if queued == 0 { Horizon::Everything } else { Horizon::Through(Place::START) };
+        let (near, far) = (BTreeMap::new(), BTreeMap::new());
+        Window { near, far, bytes: 0, horizon, paging: false, page: PAGE_FIRST }
+    }
+
+    fn is_within(&self, place: Place) -> bool {
+        match self.horizon {
+            Horizon::Everything => true,
+            Horizon::Through(end) => place <= end,
+        }
+    }
+
+    /// Whether a message in the line at this place has to stay in memory.
+    pub(crate) fn keeps(&self, place: Place) -> bool {
+        self.paging || self.is_within(place)
+    }
+
+    pub(crate) fn put(&mut self, place: Place, bytes: usize) {
+        if self.is_within(place) {
+            self.bytes += bytes;
+            self.near.insert(place, bytes);
+        } else {
+            self.far.insert(place, bytes);
+        }
+    }
+
+    pub(crate) fn remove(&mut self, place: Place) {
+        match self.near.remove(&place) {
+            Some(bytes) => self.bytes -= bytes,
+            None => drop(self.far.remove(&place)),
+        }
+    }
+
+    /// The first message in the line; none: there is none, or a page has to tell.
+    pub(crate) fn first(&self) -> Option<Place> {
+        self.near.first_key_value().map(|(place, _)| *place)
+    }
+
+    pub(crate) fn is_everything(&self) -> bool {
+        self.horizon == Horizon::Everything
+    }
+
+    pub(crate) fn is_paging(&self) -> bool {
+        self.paging
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.near.len()
+    }
+
+    /// What stands before the horizon, in order.
+    pub(crate) fn places(&self) -> impl DoubleEndedIterator<Item = Place> {
+        self.near.keys().copied()
+    }
+
+    /// The place after which the next page is wanted by a queue that reaches so far, and how many.
+    pub(crate) fn wants_page(&self, reach: usize) -> Option<(Place, usize)> {
+        match self.horizon {
+            Horizon::Through(end)
+                if !self.paging && self.near.len() <= reach / 4 && self.bytes <= WINDOW_BYTES_MAX / 2 =>
+            {
+                Some((end, self.page.min(reach)))
+            }
+            _ => None,
+        }
+    }
+
+    /// From now on everything that joins the line stays in memory.
+    pub(crate) fn page_is_asked(&mut self) {
+        self.paging = true;
+    }
+
+    pub(crate) fn page_failed(&mut self) {
+        self.paging = false;
+    }
+
+    /// A page of so many messages and bytes has come that ends there; none: nothing is beyond it. What it brought has
+    /// been put. Returns what is in memory beyond the new horizon.
+    pub(crate) fn page_came(&mut self, end: Option<Place>, count: usize, bytes: usize) -> Vec<Place> {
+        self.paging = false;
+        self.horizon = end.map_or(Horizon::Everything, Horizon::Through);
+        if count > 0 {
+            self.page = (WINDOW_BYTES_MAX * count / bytes.max(1)).clamp(1, PAGE_MAX);
+        }
+        let beyond = match end {
+            Some(end) => self.far.split_off(&Place { rank: end.rank, number: end.number + 1 }),
+            None => BTreeMap::new(),
+        };
+        let nearer = std::mem::replace(&mut self.far, beyond);
+        self.bytes += nearer.values().sum::<usize>();
+        self.near.extend(nearer);
+        self.far.keys().copied().collect()
+    }
+
+    /// Draws the horizon nearer when there is more than twice of what the queue reaches for; returns what is now beyond.
+    pub(crate) fn shrink(&mut self, reach: usize) -> Vec<Place> {
+        if self.paging || (self.near.len() <= 2 * reach && self.bytes <= 2 * WINDOW_BYTES_MAX) {
+            return Vec::new();
+        }
+        let mut bytes = 0;
+        let kept = self.near.values().take(reach).take_while(|body| {
+            bytes += **body;
+            bytes <= WINDOW_BYTES_MAX
+        });
+        let Some((end, _)) = self.near.iter().nth(kept.count().max(1) - 1) else { return Vec::new() };
+        let end = *end;
+        let beyond = self.near.split_off(&Place { rank: end.rank, number: end.number + 1 });
+        self.horizon = Horizon::Through(end);
+        self.bytes -= beyond.values().sum::<usize>();
+        let places = beyond.keys().copied().collect();
+        self.far.extend(beyond);
+        places
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const REACH: usize = 4;
+
+    fn place(rank: u8, number: i64) -> Place {
+        Place { rank, number }
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Join(u8),
+        Take,
+        Page,
+        Shrink,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            4 => (0..3u8).prop_map(Step::Join),
+            3 => Just(Step::Take),
+            2 => Just(Step::Page),
+            1 => Just(Step::Shrink),
+        ]
+    }
+
+    proptest! {
+        /// With rows for what memory lets go, the line gives its messages in order and loses none.
+        #[test]
+        fn whatever_is_paged_the_first_of_the_line_is_taken_first(
+            steps in proptest::collection::vec(step(), 1..300),
+        ) {
+            let mut window = Window::before(0);
+            let (mut line, mut memory) = (BTreeSet::new(), BTreeSet::new());
+            let mut number = 0;
+            for step in steps {
+                match step {
+                    Step::Join(rank) => {
+                        number += 1;
+                        let new = place(rank, number);
+                        line.insert(new);
+                        if window.keeps(new) {
+                            window.put(new, 10);
+                            memory.insert(new);
+                        }
+                    }
+                    Step::Take => {
+                        if let Some(first) = window.first() {
+                            prop_assert_eq!(Some(&first), line.first());
+                            window.remove(first);
+                            line.remove(&first);
+                            memory.remove(&first);
+                        } else if window.is_everything() {
+                            prop_assert!(line.is_empty());
+                        }
+                    }
+                    Step::Page => {
+                        let Some((after, limit)) = window.wants_page(REACH) else { continue };
+                        window.page_is_asked();
+                        let rows = line.iter().copied().filter(|place| *place > after).take(limit);
+                        let rows: Vec<_> = rows.collect();
+                        for row in &rows {
+                            if memory.insert(*row) {
+                                window.put(*row, 10);
+                            }
+                        }
+                        let end = rows.last().copied().filter(|_| rows.len() == limit);
+                        for gone in window.page_came(end, rows.len(), 10 * rows.len()) {
+                            window.remove(gone);
+                            memory.remove(&gone);
+                        }
+                    }
+                    Step::Shrink => {
+                        for gone in window.shrink(REACH) {
+                            window.remove(gone);
+                            memory.remove(&gone);
+                        }
+                        prop_assert!(window.len() <= 2 * REACH);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_few_large_messages_are_as_much_as_many_small_ones() {
+        let mut window = Window::before(0);
+        for number in 1..=10 {
+            window.put(place(0, number), WINDOW_BYTES_MAX / 3);
+        }
+        assert_eq!(window.shrink(1000).len(), 7, "three are as much as it may hold");
+        assert_eq!(window.len(), 3);
+        let mut window = Window::before(0);
+        for number in 1..=3 {
+            window.put(place(0, number), 2 * WINDOW_BYTES_MAX);
+        }
+        assert_eq!((window.shrink(1000).len(), window.len()), (2, 1), "one there is always room for");
+    }
+}

@@ -1,0 +1,120 @@
+//! What people see of a queue, and what they do to it as a whole.
+
+use punctual_core::name::Namespace;
+use punctual_core::queue::{MessageId, MessageView, Pause, QueueKey, QueueNumber, QueueStat, Said};
+
+use super::take::{answer, delivered};
+use crate::Shard;
+use crate::event::{Context, Ticket};
+
+/// Messages that one ask deletes, however many it wants gone: a batch is bounded.
+const FLUSH_MAX: u32 = 2048;
+
+impl Shard {
+    pub(super) fn show(&mut self, namespace: &Namespace, id: MessageId, cx: &mut Context<'_>) -> Said {
+        if !self.is_of(namespace, id) || !self.find_message(id, cx.now) {
+            return Said::Shown(None);
+        }
+        let key = self.queues.all.get(&id.queue).map(|queue| queue.record.key.clone());
+        let live = self.queues.held.get(&id.number);
+        let view = live.zip(key).map(|(live, queue)| {
+            let message = &live.message;
+            MessageView {
+                queue,
+                id,
+                priority: message.priority,
+                body: message.body.clone(),
+                created_at: message.created_at,
+                expires_at: message.expires_at,
+                delay: message.delay,
+                retry: message.retry,
+                line: message.line,
+                nacks: message.nacks,
+                redeliveries: message.redeliveries,
+                key: message.key.clone(),
+                now: cx.now,
+            }
+        });
+        self.message_is_far(id.number);
+        Said::Shown(view)
+    }
+
+    pub(super) fn peek(&mut self, key: &QueueKey, count: u32, newest: bool, cx: &mut Context<'_>) -> Said {
+        let Some(queue) = self.find_queue(key).and_then(|number| self.queues.all.get(&number)) else {
+            return Said::Peeked(Some(Vec::new()));
+        };
+        let (count, window) = (count as usize, &queue.window);
+        if !window.is_everything() && (newest || window.len() < count) {
+            return Said::Peeked(None);
+        }
+        let see = |place: punctual_core::queue::Place| {
+            let live = self.queues.held.get(&place.number)?;
+            (live.message.expires_at > cx.now).then(|| delivered(&live.message))
+        };
+        let seen = match newest {
+            true => window.places().rev().filter_map(see).take(count).collect(),
+            false => window.places().filter_map(see).take(count).collect(),
+        };
+        Said::Peeked(Some(seen))
+    }
+
+    pub(super) fn stat(&mut self, key: &QueueKey, cx: &mut Context<'_>) -> Said {
+        let queue = self.find_queue(key).and_then(|number| self.queues.all.get(&number));
+        Said::Stat(queue.map(|queue| QueueStat {
+            len: queue.len,
+            messages: queue.alive,
+            created_at: queue.record.created_at,
+            used_at: queue.used_at,
+            now: cx.now,
+            waiting: queue.takers.len() as u64,
+            added: queue.added,
+            taken: queue.taken,
+            pause: queue.record.pause,
+        }))
+    }
+
+    pub(super) fn pause(&mut self, key: &QueueKey, pause: Option<Pause>, cx: &mut Context<'_>) -> Said {
+        let is_nothing = pause.is_none_or(|pause| pause == Pause::default());
+        let number = if is_nothing { self.find_queue(key) } else { self.make_queue(key, cx) };
+        let Some(queue) = number.and_then(|number| self.queues.all.get_mut(&number)) else {
+            return Said::Paused(Pause::default());
+        };
+        if let (Some(pause), Some(number)) = (pause, number) {
+            queue.used_at = cx.now;
+            if queue.record.pause != pause {
+                queue.record.pause = pause;
+                self.queues.touch(number);
+                self.look_for_unused(cx);
+                self.serve(number, cx);
+            }
+            return Said::Paused(pause);
+        }
+        Said::Paused(queue.record.pause)
+    }
+
+    pub(super) fn flush(&mut self, ticket: Ticket, key: &QueueKey, limit: u32, cx: &mut Context<'_>) {
+        let Some(number) = self.find_queue(key) else { return answer(ticket, Said::Flushed(0), cx) };
+        if let Some(queue) = self.queues.all.get_mut(&number) {
+            (queue.used_at, queue.taken_at) = (cx.now, Some(cx.now));
+            queue.flushes.push((ticket, limit));
+        }
+        self.look_for_unused(cx);
+        self.serve(number, cx);
+    }
+
+    /// Deletes what is in the line for those who asked for it, once enough of it is in memory to begin with.
+    pub(super) fn serve_flushes(&mut self, of: QueueNumber, cx: &mut Context<'_>) {
+        while let Some(queue) = self.queues.all.get_mut(&of)
+            && (queue.window.first().is_some() || queue.window.is_everything())
+            && let Some((ticket, limit)) = queue.flushes.pop()
+        {
+            let places = queue.window.places().take(limit.min(FLUSH_MAX) as usize);
+            let numbers: Vec<i64> = places.map(|place| place.number).collect();
+            for number in &numbers {
+                self.drop_message(*number, cx.now);
+            }
+            answer(ticket, Said::Flushed(numbers.len() as u64), cx);
+        }
+        self.feed(of);
+    }
+}

@@ -1,0 +1,102 @@
+//! Pages of a deep line: asked for when a consumer is about to come to the end of what is in memory.
+
+use std::sync::Arc;
+
+use punctual_core::queue::{Message, Place, QueueNumber};
+
+use super::{Mark, Stored};
+use crate::Shard;
+use crate::event::Context;
+
+impl Shard {
+    /// The queue of which a page of its line is wanted, the place after which it begins, and how many. Asking commits the
+    /// caller to bring the page.
+    pub fn ask_backlog(&mut self) -> Option<(QueueNumber, Place, usize)> {
+        while let Some(number) = self.queues.hungry.pop_front() {
+            let Some(queue) = self.queues.all.get(&number) else { continue };
+            let wanted = queue.window.wants_page(self.queues.reach(queue));
+            let Some(queue) = self.queues.all.get_mut(&number) else { continue };
+            queue.hungry = false;
+            let Some((after, limit)) = wanted else { continue };
+            queue.window.page_is_asked();
+            self.revive_messages(|message| message.id.queue == number && message.is_queued());
+            return Some((number, after, limit));
+        }
+        None
+    }
+
+    /// The page has come: at most `limit` messages that were in the line when it was read. Memory wins over it.
+    pub fn backlog_page(
+        &mut self,
+        of: QueueNumber,
+        page: Vec<Arc<Message>>,
+        limit: usize,
+        cx: &mut Context<'_>,
+    ) {
+        let end = page.last().map(|message| message.place()).filter(|_| page.len() >= limit);
+        let (count, bytes) = (page.len(), page.iter().map(|message| message.body.len()).sum());
+        page.into_iter().for_each(|message| self.take_row(message));
+        let Some(queue) = self.queues.all.get_mut(&of) else { return };
+        for place in queue.window.page_came(end, count, bytes) {
+            self.message_is_far(place.number);
+        }
+        self.serve(of, cx);
+        self.feed(of);
+    }
+
+    /// The page could not be read: it is asked for again.
+    pub fn backlog_failed(&mut self, of: QueueNumber) {
+        if let Some(queue) = self.queues.all.get_mut(&of) {
+            queue.window.page_failed();
+        }
+        self.feed(of);
+    }
+
+    /// Notes that a queue may want a page. One that nobody takes from wants none.
+    pub(super) fn feed(&mut self, of: QueueNumber) {
+        let Some(queue) = self.queues.all.get(&of) else { return };
+        let is_wanted = queue.taken_at.is_some() && !queue.hungry;
+        if is_wanted && queue.window.wants_page(self.queues.reach(queue)).is_some() {
+            self.queues.hungry.push_back(of);
+            if let Some(queue) = self.queues.all.get_mut(&of) {
+                queue.hungry = true;
+            }
+        }
+    }
+
+    /// Messages of a page of timers.
+    pub(crate) fn page_of_messages(&mut self, page: Vec<Arc<Message>>) {
+        page.into_iter().for_each(|message| self.take_row(message));
+    }
+
+    /// A message as the store has it, unless memory knows better.
+    fn take_row(&mut self, message: Arc<Message>) {
+        let number = message.id.number;
+        if !self.queues.held.contains_key(&number) && !self.pins.messages.contains_key(&number) {
+            let row = Stored::of(&message);
+            self.hold(message, row, Mark::Clean);
+        }
+    }
+
+    /// Brings back into memory what was sent away but may not be committed when a page is read.
+    pub(crate) fn revive_messages(&mut self, is_wanted: impl Fn(&Message) -> bool) {
+        let held = &self.queues.held;
+        let pinned = self.pins.messages.iter().filter(|(number, _)| !held.contains_key(number));
+        let pinned = pinned.filter_map(|(_, pin)| pin.row.clone()).filter(|message| is_wanted(message));
+        let revived: Vec<Arc<Message>> = pinned.collect();
+        for message in revived {
+            let row = Stored::of(&message);
+            self.hold(message, row, Mark::Clean);
+        }
+    }
+
+    /// The horizon of the timers has moved: what is in memory and near is armed.
+    pub(crate) fn arm_messages(&mut self) {
+        for (number, live) in &self.queues.held {
+            let wake = live.message.wake_at();
+            if self.plan.is_near(wake, *number) {
+                self.plan.arm(Some(wake), *number);
+            }
+        }
+    }
+}

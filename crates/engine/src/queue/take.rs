@@ -1,0 +1,147 @@
+//! Takes messages out of the line, for whoever asks now or has waited longest.
+
+use punctual_core::command::Answer;
+use punctual_core::limits::TAKE_MAX;
+use punctual_core::queue::{
+    Acted, Delivered, Line, Message, QueueKey, QueueNumber, QueueRefusal, Said, Take,
+};
+
+use super::{Mark, Taker};
+use crate::Shard;
+use crate::event::{Context, Ticket};
+
+/// Consumers that wait at one queue; a further one is told that there is nothing.
+const TAKERS_MAX: usize = 65_536;
+
+impl Shard {
+    pub(super) fn take_messages(&mut self, ticket: Ticket, take: &Take, cx: &mut Context<'_>) {
+        let number = match take.waiter {
+            Some(_) => self.make_queue(&take.queue, cx),
+            None => self.find_queue(&take.queue),
+        };
+        let Some(number) = number else {
+            let nothing = Said::Taken(Vec::new());
+            let said = take.waiter.map_or(nothing, |_| Said::Refused(QueueRefusal::TooManyQueues));
+            return answer(ticket, said, cx);
+        };
+        self.look_for_unused(cx);
+        let Some(queue) = self.queues.all.get_mut(&number) else { return };
+        (queue.used_at, queue.taken_at) = (cx.now, Some(cx.now));
+        let is_paused = queue.record.pause.output;
+        let count = take.count.clamp(1, TAKE_MAX);
+        if !is_paused && queue.takers.is_empty() {
+            let taken = self.deliver(number, count, cx);
+            if !taken.is_empty() {
+                return answer(ticket, Said::Taken(taken), cx);
+            }
+        }
+        let Some(queue) = self.queues.all.get_mut(&number) else { return };
+        let is_empty = queue.window.first().is_none() && queue.window.is_everything();
+        let parked = !is_paused && !is_empty;
+        if queue.takers.len() >= TAKERS_MAX || (take.waiter.is_none() && !parked) {
+            return answer(ticket, Said::Taken(Vec::new()), cx);
+        }
+        queue.parked += usize::from(parked);
+        queue.takers.push_back(Taker { ticket, waiter: take.waiter, count, parked });
+        self.serve(number, cx);
+    }
+
+    pub(super) fn unwait(&mut self, key: &QueueKey, waiter: u64, cx: &mut Context<'_>) -> Said {
+        let queue = self.find_queue(key).and_then(|number| self.queues.all.get_mut(&number));
+        let place = queue.and_then(|queue| {
+            let place = queue.takers.iter().position(|taker| taker.waiter == Some(waiter))?;
+            let gone = queue.takers.remove(place)?;
+            queue.parked -= usize::from(gone.parked);
+            Some(gone.ticket)
+        });
+        if let Some(ticket) = place {
+            answer(ticket, Said::Taken(Vec::new()), cx);
+        }
+        Said::Acted(Acted { count: u64::from(place.is_some()) })
+    }
+
+    /// Takes the first messages of the line, as far as they are in memory.
+    fn deliver(&mut self, of: QueueNumber, count: u32, cx: &mut Context<'_>) -> Vec<Delivered> {
+        let mut taken = Vec::new();
+        while taken.len() < count as usize
+            && let Some(place) = self.queues.all.get(&of).and_then(|queue| queue.window.first())
+            && let Some(live) = self.queues.held.get(&place.number)
+        {
+            let message = &live.message;
+            if message.expires_at <= cx.now {
+                self.drop_message(place.number, cx.now);
+                continue;
+            }
+            taken.push(delivered(message));
+            // Once at most: that it was given away is known before it is.
+            let (until, mark) = match message.retry {
+                retry if retry.is_zero() => (None, Mark::Dirty),
+                retry => (Some(cx.now + retry), Mark::Lazy),
+            };
+            self.change_message(place.number, mark, cx.elapsed, |message| {
+                message.line = Line::Active { until };
+            });
+        }
+        cx.pool.messages.taken += taken.len() as u64;
+        if let Some(queue) = self.queues.all.get_mut(&of) {
+            queue.taken += taken.len() as u64;
+        }
+        self.feed(of);
+        taken
+    }
+
+    /// Gives what is in the line to those who wait, in the order in which they came.
+    pub(super) fn serve(&mut self, of: QueueNumber, cx: &mut Context<'_>) {
+        self.serve_flushes(of, cx);
+        while let Some(queue) = self.queues.all.get_mut(&of)
+            && !queue.record.pause.output
+            && queue.window.first().is_some()
+            && let Some(taker) = queue.takers.pop_front()
+        {
+            queue.parked -= usize::from(taker.parked);
+            let taken = self.deliver(of, if taker.parked { taker.count } else { 1 }, cx);
+            if taken.is_empty() {
+                // All that was left was over.
+                let Some(queue) = self.queues.all.get_mut(&of) else { return };
+                queue.parked += usize::from(taker.parked);
+                queue.takers.push_front(taker);
+            } else {
+                answer(taker.ticket, Said::Taken(taken), cx);
+            }
+        }
+        self.unpark(of, cx);
+        self.feed(of);
+    }
+
+    /// Whoever waited for a page hears that there is nothing, or goes on waiting for a message.
+    fn unpark(&mut self, of: QueueNumber, cx: &mut Context<'_>) {
+        let Some(queue) = self.queues.all.get_mut(&of).filter(|queue| queue.parked > 0) else { return };
+        let is_empty = queue.window.first().is_none() && queue.window.is_everything();
+        if !is_empty && !queue.record.pause.output {
+            return;
+        }
+        queue.parked = 0;
+        queue.takers.retain_mut(|taker| {
+            let stays = !std::mem::replace(&mut taker.parked, false) || taker.waiter.is_some();
+            if !stays {
+                answer(taker.ticket, Said::Taken(Vec::new()), cx);
+            }
+            stays
+        });
+    }
+}
+
+pub(super) fn answer(ticket: Ticket, said: Said, cx: &mut Context<'_>) {
+    cx.answer(ticket, Ok(Answer::Queue(said)));
+}
+
+pub(super) fn delivered(message: &Message) -> Delivered {
+    Delivered {
+        id: message.id,
+        ttl: message.ttl(),
+        at_most_once: message.retry.is_zero(),
+        body: message.body.clone(),
+        nacks: message.nacks,
+        redeliveries: message.redeliveries,
+    }
+}

@@ -1,0 +1,96 @@
+//! What happens to messages by itself: a delay is over, a consumer took too long, a life has ended; and queues that
+//! nobody uses are let go.
+
+use punctual_core::queue::{Line, QueueNumber};
+
+use super::act::PutBack;
+use super::{LOOK_EVERY, Mark, UNUSED_MAX};
+use crate::Shard;
+use crate::event::Context;
+use crate::shard::{Deadline, LAZY_MAX};
+
+impl Shard {
+    /// The timer of a message in memory has come; the plan no longer holds it.
+    pub(crate) fn message_is_due(&mut self, number: i64, cx: &mut Context<'_>) {
+        let Some(live) = self.queues.held.get(&number) else { return };
+        let (id, wake) = (live.message.id, live.message.wake_at());
+        if live.message.expires_at <= cx.now {
+            self.drop_message(number, cx.now);
+            return self.serve(id.queue, cx);
+        }
+        match live.message.line {
+            Line::Active { until: Some(until) } if until <= cx.now => {
+                self.put_back(id, PutBack::Again, None, cx);
+            }
+            // It was armed for a moment that has been put off since.
+            _ if self.plan.is_near(wake, number) => self.plan.arm(Some(wake), number),
+            _ => {}
+        }
+    }
+
+    /// Deliveries may have waited long enough to be written.
+    pub(crate) fn delivered_is_due(&mut self, cx: &mut Context<'_>) {
+        self.pass_over_written();
+        let Some((at, _)) = self.queues.unwritten.delivered.front() else { return };
+        if *at + LAZY_MAX <= cx.elapsed {
+            self.queues.unwritten.delivered_due = true;
+        } else {
+            self.deadlines.insert(*at + LAZY_MAX, Deadline::Delivered);
+        }
+    }
+
+    /// Writes every delivery with the next batch: this shard's memory is going to end.
+    pub fn hurry(&mut self) {
+        self.pass_over_written();
+        let unwritten = &mut self.queues.unwritten;
+        unwritten.delivered_due = !unwritten.delivered.is_empty();
+        for (at, _) in &mut unwritten.delivered {
+            // As old as they need be, whatever the time of the seal.
+            *at = at.before(LAZY_MAX);
+        }
+    }
+
+    /// Most were acknowledged, and are gone.
+    fn pass_over_written(&mut self) {
+        let queues = &mut self.queues;
+        while let Some((_, number)) = queues.unwritten.delivered.front() {
+            if queues.held.get(number).is_some_and(|live| live.mark == Mark::Lazy) {
+                return;
+            }
+            queues.unwritten.delivered.pop_front();
+        }
+    }
+
+    /// Looks for queues that nobody uses: empty ones go, of others few messages stay at hand.
+    pub(crate) fn let_unused_go(&mut self, cx: &mut Context<'_>) {
+        self.queues.looks = false;
+        let (mut gone, mut cold): (Vec<QueueNumber>, Vec<QueueNumber>) = (Vec::new(), Vec::new());
+        let mut look_again = false;
+        for (number, queue) in &mut self.queues.all {
+            if queue.is_unused() && cx.now.since(queue.used_at) >= UNUSED_MAX {
+                gone.push(*number);
+                continue;
+            }
+            if queue.takers.is_empty() && queue.taken_at.is_some_and(|at| cx.now.since(at) >= LOOK_EVERY) {
+                queue.taken_at = None;
+                cold.push(*number);
+            }
+            look_again |= queue.is_unused() || queue.taken_at.is_some();
+        }
+        gone.sort_unstable();
+        cold.sort_unstable();
+        for number in gone {
+            let Some(queue) = self.queues.all.remove(&number) else { continue };
+            self.queues.names.remove(&queue.record.key);
+            if queue.stored {
+                self.queues.unwritten.gone_queues.push(number);
+            }
+        }
+        for number in cold {
+            self.shrink_line(number);
+        }
+        if look_again {
+            self.look_for_unused(cx);
+        }
+    }
+}

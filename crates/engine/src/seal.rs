@@ -1,0 +1,184 @@
+//! Seals what is dirty into one batch, and lets go of what need not stay in memory.
+
+use std::sync::Arc;
+
+use punctual_core::change::{Batch, Changes, DeadLetter, Row, RowKey, RunRecord};
+use punctual_core::ids::{JobId, RunId};
+use punctual_core::run::Origin;
+
+use crate::Shard;
+use crate::event::Context;
+use crate::memory::LiveJob;
+use crate::shard::{Dirty, Settled, Stored};
+
+impl Shard {
+    /// Everything that changed since the last seal, as one batch; what need not stay in memory leaves it.
+    pub fn seal(&mut self, cx: &mut Context<'_>) -> Batch {
+        self.batch += 1;
+        self.ids.pass(cx.now);
+        let mut changes = Changes::default();
+        let dirty = std::mem::take(&mut self.dirty);
+        self.seal_jobs(&dirty, &mut changes);
+        self.seal_runs(dirty.runs.iter().chain(&dirty.lazy), &mut changes);
+        for settled in dirty.settled {
+            seal_settled(settled, &mut changes);
+        }
+        for revision in dirty.revisions {
+            changes.insert(Row::Revision(revision));
+        }
+        for (key, (unique, stored)) in dirty.uniques {
+            self.pins.unique(self.batch, Arc::clone(&key), unique.clone());
+            match (unique, stored) {
+                (Some(unique), Stored::Yes) => changes.update(Row::Unique(unique)),
+                (Some(unique), Stored::No) => changes.insert(Row::Unique(unique)),
+                (None, Stored::Yes) => changes.delete(RowKey::Unique(key)),
+                (None, Stored::No) => {}
+            }
+        }
+        self.seal_messages(&mut changes, cx);
+        for skip in dirty.skips {
+            changes.insert(Row::Skip(skip));
+        }
+        for run in dirty.decided {
+            changes.delete(RowKey::DeadLetter(run));
+        }
+        for job in dirty.jobs.into_iter().chain(dirty.quieter) {
+            self.drop_if_far(job, Some(self.batch));
+        }
+        for run in dirty.runs {
+            self.drop_run_if_far(run, cx);
+        }
+        self.shrink(cx);
+        let batch = Batch {
+            shard: self.id,
+            epoch: self.epoch,
+            commit: self.commit,
+            last_id: self.ids.last(),
+            changes,
+        };
+        self.commit += 1;
+        batch
+    }
+
+    /// The number of the batch that will carry what is dirty now.
+    pub(crate) fn next_batch(&self) -> u64 {
+        self.batch + 1
+    }
+
+    /// The number of the newest sealed batch.
+    pub fn sealed(&self) -> u64 {
+        self.batch
+    }
+
+    /// Batches up to this one are committed, and every read that began before that has returned.
+    pub fn release_pins(&mut self, through: u64) {
+        self.pins.release(through);
+    }
+
+    fn seal_jobs(&mut self, dirty: &Dirty, changes: &mut Changes) {
+        for id in &dirty.jobs {
+            if let Some(live) = self.jobs.get_mut(id) {
+                let row = Row::Job(Arc::clone(&live.job));
+                if std::mem::replace(&mut live.stored, true) {
+                    changes.update(row);
+                } else {
+                    changes.insert(row);
+                }
+            }
+        }
+        for gone in &dirty.deleted_jobs {
+            if gone.stored {
+                changes.delete(RowKey::Job(gone.job.id));
+            }
+        }
+    }
+
+    fn seal_runs<'a>(&mut self, dirty: impl Iterator<Item = &'a RunId>, changes: &mut Changes) {
+        for id in dirty {
+            if let Some(live) = self.runs.get_mut(id) {
+                let row = Row::Run(Arc::clone(&live.run));
+                if std::mem::replace(&mut live.stored, true) {
+                    changes.update(row);
+                } else {
+                    changes.insert(row);
+                }
+            }
+        }
+    }
+
+    /// Takes a job out of memory if nothing will happen to it soon. `batch` pins it: the one that carries it.
+    pub(crate) fn drop_if_far(&mut self, id: JobId, batch: Option<u64>) {
+        let Some(live) = self.jobs.get(&id) else { return };
+        if !live.is_idle() || live.job.cursor.wake_at.is_some_and(|at| self.plan.is_near(at, id.0)) {
+            return;
+        }
+        if let Some(live) = self.forget_job(id)
+            && let Some(batch) = batch
+        {
+            let key = (live.job.namespace.clone(), live.job.name.clone());
+            self.pins.job(batch, key, Some(live.job));
+        }
+    }
+
+    pub(crate) fn forget_job(&mut self, id: JobId) -> Option<LiveJob> {
+        let live = self.jobs.remove(&id)?;
+        self.names.remove(&(live.job.namespace.clone(), live.job.name.clone()));
+        self.plan.disarm(live.job.cursor.wake_at, id.0);
+        Some(live)
+    }
+
+    fn drop_run_if_far(&mut self, id: RunId, cx: &mut Context<'_>) {
+        let Some(at) = self.runs.get(&id).and_then(|live| live.run.wake_at()) else { return };
+        if !self.plan.is_near(at, id.0) {
+            self.evict_run(id, cx);
+        }
+    }
+
+    fn evict_run(&mut self, id: RunId, cx: &mut Context<'_>) {
+        let Some(live) = self.runs.remove(&id) else { return };
+        cx.pool.live -= 1;
+        self.plan.disarm(live.run.wake_at(), id.0);
+        let mut job = None;
+        if let Some(of) = live.run.job()
+            && let Some(live_job) = self.jobs.get_mut(&of)
+        {
+            live_job.waiting -= 1;
+            job = Some(Arc::clone(&live_job.job));
+        }
+        let record =
+            RunRecord { run: live.run, definition: live.definition, job: job.clone(), dead_letter: false };
+        self.pins.run(self.batch, record);
+        if let Some(job) = job {
+            self.drop_if_far(job.id, Some(self.batch));
+        }
+    }
+
+    /// Keeps the number of armed timers bounded: the farthest leave memory, and a page brings them back in time.
+    fn shrink(&mut self, cx: &mut Context<'_>) {
+        for id in self.plan.shrink() {
+            if self.is_message(id) {
+                self.message_is_far(id);
+            } else if self.runs.contains_key(&RunId(id)) {
+                self.drop_run_if_far(RunId(id), cx);
+            } else {
+                self.drop_if_far(JobId(id), Some(self.batch));
+            }
+        }
+    }
+}
+
+fn seal_settled(settled: Settled, changes: &mut Changes) {
+    let Settled { run, stored, dead } = settled;
+    if stored {
+        changes.delete(RowKey::Run(run.id));
+    }
+    if dead {
+        let (namespace, at) = (run.namespace.clone(), run.finished_at.unwrap_or(run.due));
+        let job = match &run.origin {
+            Origin::Job { name, .. } => Some(name.clone()),
+            Origin::AdHoc(_) => None,
+        };
+        changes.insert(Row::DeadLetter(DeadLetter { run: run.id, namespace, job, at }));
+    }
+    changes.insert(Row::History(run));
+}

@@ -1,0 +1,108 @@
+//! Which rows a command needs, and how they come into memory for it.
+//!
+//! `wants` names what neither memory nor a pin has, `supply` brings what was found, `supplied` lets it go again.
+
+use std::sync::Arc;
+
+use punctual_core::change::{Found, Want};
+use punctual_core::command::{Command, RetryRun, RunJob};
+use punctual_core::ids::RunId;
+use punctual_core::job::Job;
+use punctual_core::name::{Name, Namespace};
+
+use crate::Shard;
+
+impl Shard {
+    /// The rows that a command needs and that neither memory nor a pin has. What was read may tell that more is
+    /// needed: the caller asks again after a supply, and leaves out what it has asked for already.
+    pub fn wants(&self, command: &Command) -> Vec<Want> {
+        let mut wants = Vec::new();
+        match command {
+            Command::PutJob(put) => self.want_job(&put.namespace, &put.name, &mut wants),
+            Command::ReplanJob { namespace, name, .. }
+            | Command::DeleteJob { namespace, name, .. }
+            | Command::PauseJob { namespace, name }
+            | Command::ResumeJob { namespace, name } => self.want_job(namespace, name, &mut wants),
+            Command::RunJob(RunJob { namespace, name, key, params, .. }) => {
+                self.want_job(namespace, name, &mut wants);
+                // Without a key of its own, the job's `unique` is its key: known once the job is.
+                let unique = self.peek_job(namespace, name).and_then(|job| {
+                    // One that cannot be worked out is refused by intake.
+                    crate::intake::unique_of(&job.definition, params.as_ref()).ok().flatten()
+                });
+                if let Some(key) = key.clone().or(unique) {
+                    self.want_unique(&crate::intake::job_run_key(namespace, name, &key.text), &mut wants);
+                }
+            }
+            Command::Submit(submit) => {
+                if let Ok(Some(key)) = crate::intake::given_key(submit) {
+                    self.want_unique(&crate::intake::submit_key(&submit.namespace, &key.text), &mut wants);
+                }
+            }
+            Command::CancelRun { run, .. }
+            | Command::DiscardDeadLetter { run, .. }
+            | Command::Progress { run, .. } => {
+                self.want_run(*run, &mut wants);
+            }
+            Command::RetryRun(RetryRun { namespace, run, key, .. }) => {
+                self.want_run(*run, &mut wants);
+                if let Some(key) = key {
+                    self.want_unique(&crate::intake::retry_key(namespace, *run, &key.text), &mut wants);
+                }
+            }
+            Command::Queue(ask) => self.want_messages(ask, &mut wants),
+        }
+        wants
+    }
+
+    fn peek_job(&self, namespace: &Namespace, name: &Name) -> Option<&Arc<Job>> {
+        let key = (namespace.clone(), name.clone());
+        let pinned = || self.pins.jobs.get(&key).and_then(|pin| pin.row.as_ref());
+        self.names.get(&key).and_then(|id| self.jobs.get(id)).map(|live| &live.job).or_else(pinned)
+    }
+
+    fn want_job(&self, namespace: &Namespace, name: &Name, wants: &mut Vec<Want>) {
+        let key = (namespace.clone(), name.clone());
+        if !self.names.contains_key(&key) && !self.pins.jobs.contains_key(&key) {
+            wants.push(Want::Job(key.0, key.1));
+        }
+    }
+
+    fn want_run(&self, run: RunId, wants: &mut Vec<Want>) {
+        if !self.runs.contains_key(&run) && !self.pins.runs.contains_key(&run) {
+            wants.push(Want::Run(run));
+        }
+    }
+
+    pub(crate) fn want_unique(&self, key: &Arc<str>, wants: &mut Vec<Want>) {
+        if !self.dirty.uniques.contains_key(key) && !self.pins.uniques.contains_key(key) {
+            wants.push(Want::Unique(Arc::clone(key)));
+        }
+    }
+
+    /// Takes rows read for the commands that come next. What memory or a pin knows better is not believed.
+    pub fn supply(&mut self, mut found: Found) {
+        self.supply_messages(std::mem::take(&mut found.messages));
+        for job in self.fetched.take(found) {
+            let key = (job.namespace.clone(), job.name.clone());
+            if job.shard() == self.id && !self.names.contains_key(&key) && !self.pins.jobs.contains_key(&key)
+            {
+                self.fetched.jobs.insert(job.id);
+                self.remember_job(job, true);
+            }
+        }
+    }
+
+    /// Lets go of rows that were read for commands and that nothing keeps.
+    pub fn supplied(&mut self) {
+        self.forget_messages();
+        self.fetched.runs.clear();
+        self.fetched.uniques.clear();
+        for id in std::mem::take(&mut self.fetched.jobs) {
+            // A dirty one leaves when its batch is sealed.
+            if !self.dirty.jobs.contains(&id) {
+                self.drop_if_far(id, None);
+            }
+        }
+    }
+}

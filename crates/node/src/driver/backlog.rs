@@ -1,0 +1,74 @@
+//! Pages of the lines of queues, and those who wait at them.
+
+use std::sync::Arc;
+
+use punctual_core::ids::ShardId;
+use punctual_core::queue::Message;
+use punctual_engine::{Context, Ticket};
+use punctual_store::Error;
+
+use super::slot::{self, Standing};
+use super::{Driver, Output, REST};
+
+/// Pages of lines that are read for one shard at once.
+const BACKLOGS_MAX: usize = 8;
+
+impl Driver {
+    /// Pages for queues whose consumers are about to come to the end of what is in memory.
+    pub(super) fn ask_for_backlogs(&mut self) {
+        let elapsed = self.elapsed;
+        for slot in &mut self.slots {
+            let Standing::Leading(shard) = &mut slot.standing else { continue };
+            if slot.leaving.is_some() || slot.page_again_at.is_some_and(|at| at > elapsed) {
+                continue;
+            }
+            while slot.backlogs.len() < BACKLOGS_MAX
+                && let Some((queue, after, limit)) = shard.ask_backlog()
+            {
+                let read = self.reads.begin();
+                slot.backlogs.push((read, queue, limit));
+                self.outputs.push(Output::Backlog { read, shard: slot.id, queue, after, limit });
+            }
+        }
+    }
+
+    pub(super) fn backlogged(&mut self, read: u64, id: ShardId, result: Result<Vec<Arc<Message>>, Error>) {
+        self.reads.under_way.remove(&read);
+        let (now, elapsed, lane) = (self.now, self.elapsed, self.lane_of(id));
+        if let Some(slot) = self.slots.get_mut(usize::from(id.0))
+            && let Some(place) = slot.backlogs.iter().position(|(of, ..)| *of == read)
+        {
+            let (_, queue, limit) = slot.backlogs.swap_remove(place);
+            if let Standing::Leading(shard) = &mut slot.standing {
+                let effects = &mut self.lanes[lane].effects;
+                let mut cx = Context { now, elapsed, shard: id, pool: &mut self.pool, effects };
+                match result {
+                    Ok(page) => shard.backlog_page(queue, page, limit, &mut cx),
+                    Err(Error::Unusable(why)) => self.outputs.push(Output::Fail { why }),
+                    Err(_) => {
+                        slot.page_again_at = Some(elapsed + REST);
+                        shard.backlog_failed(queue);
+                    }
+                }
+                slot.note_wake();
+            }
+        }
+        self.release_pins();
+    }
+
+    /// Whoever waited for a message has to wait elsewhere.
+    pub(super) fn turn_away_waiting(&mut self, waiting: Vec<Ticket>) {
+        for ticket in waiting {
+            self.refuse(ticket, slot::not_led());
+        }
+    }
+
+    /// Has every delivery written that is not yet.
+    pub(super) fn hurry(&mut self) {
+        for slot in &mut self.slots {
+            if let Standing::Leading(shard) = &mut slot.standing {
+                shard.hurry();
+            }
+        }
+    }
+}
