@@ -50,7 +50,9 @@ impl Shard {
                 !is_queued
             }
             // What is delivered once at most is not put back by anyone.
-            Verb::Nack { .. } | Verb::Enqueue if is_queued || message.line == (Line::Active { until: None }) => {
+            Verb::Nack { .. } | Verb::Enqueue
+                if is_queued || message.line == (Line::Active { until: None }) =>
+            {
                 false
             }
             Verb::Nack { delay } => self.put_back(id, PutBack::Nack, Some(delay), cx),

@@ -264,7 +264,8 @@ impl Shard {
                 for key in messages.iter().filter_map(|message| message.key.as_ref()) {
                     let text = add::unique_key(queue, key);
                     self.want_unique(&text, wants);
-                    if let (Some(row), Some(number)) = (self.unique_row(&text), self.queues.names.get(queue)) {
+                    if let (Some(row), Some(number)) = (self.unique_row(&text), self.queues.names.get(queue))
+                    {
                         self.want_message(MessageId { queue: *number, number: row.run.0 }, wants);
                     }
                 }
@@ -355,7 +356,13 @@ impl Shard {
     }
 
     /// Changes a message in memory; its places in the line and in the plan follow.
-    fn change_message(&mut self, number: i64, mark: Mark, elapsed: Timestamp, edit: impl FnOnce(&mut Message)) {
+    fn change_message(
+        &mut self,
+        number: i64,
+        mark: Mark,
+        elapsed: Timestamp,
+        edit: impl FnOnce(&mut Message),
+    ) {
         let Queues { held, all, unwritten, .. } = &mut self.queues;
         let Some(live) = held.get_mut(&number) else { return };
         let (before, was_queued) = (live.message.wake_at(), live.message.is_queued());
