@@ -7,6 +7,9 @@ pub const NAME_BYTES_MAX: usize = 128;
 pub const QUEUE_NAME_BYTES_MAX: usize = 512;
 /// What a message carries.
 pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
+/// Bodies on one page of messages, as a store gives it: the one that reaches it is the last on its page. A thousand of the
+/// largest would weigh a gibibyte.
+pub const PAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Queues of one shard: each is in memory while its shard is led.
 pub const QUEUES_PER_SHARD_MAX: usize = 65_536;
 /// Messages that one take may bring.

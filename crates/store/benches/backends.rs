@@ -1,7 +1,7 @@
 //! How fast a store takes the row changes of runs, and gives them back: `cargo bench -p punctual-store`.
 //!
 //! A run is what it costs the store: an insert of the live row, its delete, an insert of the history row; runs come in
-//! batches of a thousand over 64 shards, made beforehand and written by one thread. `BENCH_DIR` names the folder, so
+//! batches of a thousand over 64 shards, made beforehand and written by one thread. A message is an insert and a delete. `BENCH_DIR` names the folder, so
 //! that a real disk is measured and not a temporary file system; `BENCH_RUNS` how many; `BENCH_ONLY` one of them.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark may stop at the first surprise")]
@@ -16,6 +16,7 @@ use punctual_core::change::{Batch, Changes, Revision, Row, RowKey, TimerPlace};
 use punctual_core::ids::{Epoch, IdMaker, JobId, RunId, ShardId, WorkerId};
 use punctual_core::job::{self, Cursor, Definition, Job};
 use punctual_core::name::{Name, Namespace};
+use punctual_core::queue::{Body, Line, Message, MessageId, QueueNumber};
 use punctual_core::run::{Event, Origin, Run, Trigger};
 use punctual_core::schedule::{Schedule, When};
 use punctual_core::task::Task;
@@ -40,6 +41,11 @@ fn main() {
         {
             if only.as_deref().is_none_or(|only| what.contains(only)) {
                 bare_writer(what, runs, &jobs_over_shards(jobs));
+            }
+        }
+        for lines in [1, SHARDS] {
+            if only.as_deref().is_none_or(|only| only == "messages") {
+                messages(runs, lines);
             }
         }
         if only.as_deref().is_none_or(|only| only == "reads") {
@@ -149,6 +155,72 @@ fn run_batches(opened: &mut Opened, runs: usize, jobs: &[Job]) -> Vec<Arc<Vec<Ba
         batches.push(opened.batches(changes));
     }
     batches
+}
+
+/// What most messages weigh.
+const MESSAGE_BYTES: usize = 100;
+
+/// Messages of one queue a shard, in so many shards. A batch adds a thousand and acknowledges those before: what a
+/// message costs that is taken at once. Then the same in two parts, so that a line stands in between.
+fn messages(count: usize, shards: u16) {
+    let mut opened = Opened::new();
+    let body = Body::from(vec![b'x'; MESSAGE_BYTES]);
+    let chunks = (0..count).step_by(BATCH).map(|first| {
+        let now = Timestamp::from_millis(START.as_millis() + i64::try_from(first / 100).unwrap());
+        let numbers = first..(first + BATCH).min(count);
+        numbers.map(|index| message(&mut opened.shards[index % usize::from(shards)], now, &body)).collect()
+    });
+    let chunks: Vec<Vec<Arc<Message>>> = chunks.collect();
+    let add = |changes: &mut [Changes], chunk: &[Arc<Message>]| {
+        for message in chunk {
+            changes[usize::from(message.id.shard().0)].insert(Row::Message(Arc::clone(message)));
+        }
+    };
+    let acknowledge = |changes: &mut [Changes], chunk: &[Arc<Message>]| {
+        for message in chunk {
+            let key = RowKey::Message(message.id.queue, message.place());
+            changes[usize::from(message.id.shard().0)].delete(key);
+        }
+    };
+    let none = || vec![Changes::default(); usize::from(SHARDS)];
+
+    let mut passing = Vec::new();
+    for index in 0..=chunks.len() {
+        let mut changes = none();
+        if let Some(before) = index.checked_sub(1) {
+            acknowledge(&mut changes, &chunks[before]);
+        }
+        add(&mut changes, chunks.get(index).map_or(&[], Vec::as_slice));
+        passing.push(opened.batches(changes));
+    }
+    report(&format!("messages through {shards} lines"), count, || write(&opened, passing));
+    for (what, change) in
+        [("into", &add as &dyn Fn(&mut [Changes], &[Arc<Message>])), ("out of", &acknowledge)]
+    {
+        let batches = chunks.iter().map(|chunk| {
+            let mut changes = none();
+            change(&mut changes, chunk);
+            opened.batches(changes)
+        });
+        let batches = batches.collect();
+        report(&format!("messages {what} {shards} lines"), count, || write(&opened, batches));
+    }
+}
+
+fn message(shard: &mut Shard, now: Timestamp, body: &Body) -> Arc<Message> {
+    Arc::new(Message {
+        id: MessageId { queue: QueueNumber(0), number: shard.ids.next(now) },
+        priority: 5,
+        body: body.clone(),
+        created_at: now,
+        expires_at: now + Duration::from_secs(86_400),
+        delay: Duration::ZERO,
+        retry: Duration::from_secs(300),
+        line: Line::Queued,
+        nacks: 0,
+        redeliveries: 0,
+        key: None,
+    })
 }
 
 fn started(shards: &mut [Shard], index: usize, now: Timestamp, jobs: &[Job]) -> Run {

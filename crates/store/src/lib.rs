@@ -48,7 +48,6 @@ pub use error::Error;
 pub use mail::Mail;
 pub use membership::{Claim, Lease, Leases, Member, Session, Sessions};
 pub use open::{Opened, folder, open};
-pub use weight::PAGE_BYTES_MAX;
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -81,11 +80,11 @@ pub trait Store: Send + Sync + fmt::Debug {
     async fn fetch(&self, wants: Vec<(ShardId, Want)>) -> Result<Found>;
 
     /// The next timers of a shard after a place, jobs, waiting runs and messages together, however far off. A page ends
-    /// early when its messages are heavy ([`PAGE_BYTES_MAX`]): only a page without an end is the last.
+    /// early when its messages are heavy (`limits::PAGE_BYTES_MAX`): only a page without an end is the last.
     async fn due(&self, shard: ShardId, after: TimerPlace, limit: usize) -> Result<TimerPage>;
 
     /// The next messages in the line of a queue after a place. A page ends early when it is heavy
-    /// ([`PAGE_BYTES_MAX`]): only an empty one says that there are no more.
+    /// (`limits::PAGE_BYTES_MAX`): one that is shorter than its limit and lighter than that is the last.
     async fn backlog(
         &self,
         shard: ShardId,

@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
+use punctual_core::limits::PAGE_BYTES_MAX;
 use punctual_core::queue::Message;
-
-/// Bodies on one page of messages: the one that reaches it is the last on its page.
-pub const PAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// What the bodies on a page weigh so far.
 #[derive(Debug, Default)]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use punctual_core::limits::PAGE_BYTES_MAX;
 use punctual_core::queue::{Message, Place, QueueNumber};
 
 use super::{Mark, Stored};
@@ -33,8 +34,9 @@ impl Shard {
         limit: usize,
         cx: &mut Context<'_>,
     ) {
-        let end = page.last().map(|message| message.place()).filter(|_| page.len() >= limit);
         let (count, bytes) = (page.len(), page.iter().map(|message| message.body.len()).sum());
+        let last = page.last().map(|message| message.place());
+        let end = last.filter(|_| goes_on(count, bytes, limit));
         page.into_iter().for_each(|message| self.take_row(message));
         let Some(queue) = self.queues.all.get_mut(&of) else { return };
         for place in queue.window.page_came(end, count, bytes) {
@@ -98,5 +100,23 @@ impl Shard {
                 self.plan.arm(Some(wake), *number);
             }
         }
+    }
+}
+
+/// Whether there may be more of a line beyond a page of it: a store ends a page early when its bodies are heavy.
+fn goes_on(count: usize, bytes: usize, limit: usize) -> bool {
+    count >= limit || bytes >= PAGE_BYTES_MAX
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_page_is_the_last_unless_it_is_heavy() {
+        assert!(goes_on(100, 1, 100));
+        assert!(!goes_on(99, 1, 100));
+        assert!(!goes_on(7, PAGE_BYTES_MAX - 1, 100));
+        assert!(goes_on(8, PAGE_BYTES_MAX, 100));
     }
 }

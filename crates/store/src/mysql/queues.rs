@@ -8,7 +8,7 @@ use std::sync::Arc;
 use mysql_async::{Params, Row};
 use punctual_core::change::TimerPlace;
 use punctual_core::ids::ShardId;
-use punctual_core::limits::PRIORITY_MAX;
+use punctual_core::limits::{PAGE_BYTES_MAX, PRIORITY_MAX};
 use punctual_core::name::Namespace;
 use punctual_core::queue::{Message, MessageId, Place, QueueKey, QueueNumber, QueueRecord};
 
@@ -18,7 +18,6 @@ use super::link::Held;
 use super::reader::KEYS_MAX;
 use super::script::{int, list, put};
 use super::{Mysql, queries, rows};
-use crate::PAGE_BYTES_MAX;
 use crate::weight::Weight;
 
 type Result<T, E = Failure> = std::result::Result<T, E>;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use punctual_core::ids::ShardId;
+use punctual_core::limits::PAGE_BYTES_MAX;
 use punctual_core::name::Namespace;
 use punctual_core::queue::{Message, MessageId, Place, QueueKey, QueueNumber, QueueRecord};
 
@@ -10,7 +11,7 @@ use super::doors::rows_max;
 use super::link::{Ask, ask};
 use super::writes::{column, number};
 use super::{Postgres, queries, rows};
-use crate::{PAGE_BYTES_MAX, Result};
+use crate::Result;
 
 impl Postgres {
     pub(super) async fn next_in_line(

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use punctual_core::change::{Found, Loaded, TimerPage, TimerPlace, UniqueKey, Want};
 use punctual_core::ids::{Epoch, RunId, ShardId};
+use punctual_core::limits::PAGE_BYTES_MAX;
 use punctual_core::queue::Message;
 use tokio_postgres::Row;
 
@@ -14,7 +15,7 @@ use super::writes::number;
 use super::{queries, queues, rows};
 use crate::listing::looked_up;
 use crate::weight::Weight;
-use crate::{Error, PAGE_BYTES_MAX, Result, place};
+use crate::{Error, Result, place};
 
 impl Snapshot<'_> {
     pub(super) async fn load(&mut self, shard: ShardId, epoch: Epoch) -> Result<Loaded> {

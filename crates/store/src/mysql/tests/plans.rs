@@ -19,6 +19,13 @@ async fn writes_go_by_the_primary_key() {
     Server::shared().sql(database, &insert);
     let delete = "DELETE t FROM (SELECT 1 AS id UNION ALL SELECT 2 AS id) AS f STRAIGHT_JOIN runs AS t ON t.place = f.id";
     assert_eq!(plan(database, "t", delete), ("eq_ref".to_owned(), "PRIMARY".to_owned()));
+    let rows = "(1, 1, 5, 1, 0, 1, '', ''), (1, 1, 5, 2, 0, 1, '', ''), (1, 1, 5, 3, 0, 1, '', '')";
+    let columns = "shard, queue, rank_no, number, wake_at, queued, head, body";
+    Server::shared().sql(database, &format!("INSERT INTO messages ({columns}) VALUES {rows}"));
+    let delete = "DELETE t FROM (SELECT 1 AS shard, 1 AS queue, 5 AS rank_no, 1 AS number UNION ALL \
+                  SELECT 1 AS shard, 1 AS queue, 5 AS rank_no, 2 AS number) AS f STRAIGHT_JOIN messages AS t \
+                  ON t.shard = f.shard AND t.queue = f.queue AND t.rank_no = f.rank_no AND t.number = f.number";
+    assert_eq!(plan(database, "t", delete), ("eq_ref".to_owned(), "PRIMARY".to_owned()));
     let fence = "UPDATE (SELECT 1 AS shard, 0 AS epoch UNION ALL SELECT 2 AS shard, 0 AS epoch) AS f \
                  STRAIGHT_JOIN shards AS s ON s.shard = f.shard AND s.epoch = f.epoch SET s.jobs = 1";
     assert_eq!(plan(database, "s", fence), ("eq_ref".to_owned(), "PRIMARY".to_owned()));
@@ -34,6 +41,12 @@ async fn reads_of_a_leader_go_by_an_index() {
         ("runs", super::super::queries::runs::DUE_AFTER, "runs_due"),
         ("jobs", super::super::queries::jobs::DUE_AT, "jobs_due"),
         ("jobs", super::super::queries::jobs::DUE_AFTER, "jobs_due"),
+        ("messages", super::super::queries::messages::BACKLOG_AT[1], "PRIMARY"),
+        ("messages", super::super::queries::messages::BACKLOG_AFTER[1], "PRIMARY"),
+        ("messages", super::super::queries::messages::LINE_AT[0], "PRIMARY"),
+        ("messages", super::super::queries::messages::DUE_AT[1], "messages_due"),
+        ("messages", super::super::queries::messages::DUE_AFTER[0], "messages_due"),
+        ("queues", super::super::queries::queues::LOAD, "PRIMARY"),
         ("history", super::super::queries::history::OLD_AD_HOC, "history_of_job"),
         ("history", super::super::queries::history::OLD_OF_JOB, "history_of_job"),
     ] {

@@ -1,11 +1,13 @@
 //! Statements go by an index: none of them reads a table that grows from its beginning.
 
 use super::super::connect::ALWAYS;
-use super::super::queries::{chunks, history, jobs, prune, revisions, runs, shards, skips, uniques};
+use super::super::queries::{
+    chunks, history, jobs, messages, prune, queues, revisions, runs, shards, skips, uniques,
+};
 use super::*;
 
 /// Those that would hurt most: everything a leader or a commit sends, and every page of a listing.
-const HOT: [&str; 27] = [
+const HOT: [&str; 38] = [
     shards::FENCE,
     jobs::MOVE,
     jobs::EDIT,
@@ -33,6 +35,17 @@ const HOT: [&str; 27] = [
     chunks::LIST,
     prune::OLD_AD_HOC,
     uniques::GET,
+    queues::UPDATE,
+    queues::DELETE,
+    queues::LOAD,
+    queues::NAMED,
+    queues::LIST,
+    messages::UPDATE,
+    messages::DELETE,
+    messages::FIND,
+    messages::BACKLOG,
+    messages::LIST,
+    messages::DUE,
 ];
 
 #[tokio::test]

@@ -1,7 +1,9 @@
 //! Every query finds its rows by a key or an index, and needs no sorting.
 
 use super::*;
-use crate::sqlite::queries::{calendars, deleted_jobs, history, jobs, revisions, runs, skips, uniques};
+use crate::sqlite::queries::{
+    calendars, deleted_jobs, history, jobs, messages, queues, revisions, runs, skips, uniques,
+};
 use rusqlite::Connection;
 
 fn plan(connection: &Connection, sql: &str) -> String {
@@ -27,6 +29,34 @@ fn timers_are_found_in_their_order() {
         check(sql, &format!("INDEX {index} (shard=? AND wake_at=? AND rowid>?)"));
         check(sql, &format!("INDEX {index} (shard=? AND wake_at>?)"));
     }
+}
+
+#[test]
+fn messages_are_timers_in_their_order() {
+    check(messages::DUE, "MERGE (UNION ALL)");
+    check(messages::DUE, "INDEX messages_due (shard=? AND wake_at=? AND number>?)");
+    check(messages::DUE, "INDEX messages_due (shard=? AND wake_at>?)");
+}
+
+#[test]
+fn messages_are_found_by_their_place() {
+    for sql in [messages::UPDATE, messages::DELETE, messages::FIND] {
+        check(sql, "PRIMARY KEY (shard=? AND queue=? AND rank_no=? AND number=?)");
+    }
+    for sql in [messages::BACKLOG, messages::LIST] {
+        check(sql, "PRIMARY KEY (shard=? AND queue=? AND (rank_no,number)>(?,?))");
+    }
+}
+
+#[test]
+fn queues_are_found_by_number_or_name() {
+    for sql in [queues::UPDATE, queues::DELETE] {
+        check(sql, "PRIMARY KEY (shard=? AND number=?)");
+    }
+    check(queues::LOAD, "PRIMARY KEY (shard=?)");
+    check(queues::NAMED, "INDEX queues_name (namespace=? AND name=?)");
+    check(queues::LIST, "INDEX queues_name ((namespace,name)>(?,?))");
+    check(queues::LIST_OF_NAMESPACE, "INDEX queues_name (namespace=? AND name>?)");
 }
 
 #[test]
