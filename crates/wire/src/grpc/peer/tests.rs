@@ -10,6 +10,7 @@ use punctual_core::command::{Expect, Key, Made, PutJob, RetryRun, RunJob, Submit
 use punctual_core::ids::{Epoch, JobId, RunId, Token, WorkerId};
 use punctual_core::job::{Cursor, Definition, Invalid, Job, Keep, Misfire, MisfirePolicy, Overlap, Unique};
 use punctual_core::name::{Name, Namespace};
+use punctual_core::queue::{Ask, Body, Delivered, MessageId, QueueKey, QueueNumber, Said, Take};
 use punctual_core::retry::{Backoff, Retry};
 use punctual_core::run::{Event, Origin, Run, Status, Trigger};
 use punctual_core::schedule::calendar::{Calendar, Days, Weekday};
@@ -151,6 +152,11 @@ fn commands() -> Vec<Command> {
         }),
         Command::DiscardDeadLetter { namespace: namespace.clone(), run: RUN },
         Command::Progress { namespace: namespace.clone(), run: RUN, token: TOKEN, percent: 100 },
+        Command::Queue(Ask::Take(Take {
+            queue: QueueKey { namespace: namespace.clone(), name: "any name".parse().unwrap() },
+            count: 7,
+            waiter: Some(u64::MAX),
+        })),
     ];
     puts.chain(others).collect()
 }
@@ -167,6 +173,7 @@ named! { command_names: Command =>
     Command::RetryRun(_) => "retry",
     Command::DiscardDeadLetter { .. } => "discard",
     Command::Progress { .. } => "progress",
+    Command::Queue(_) => "queue",
 }
 
 fn answers() -> Vec<Answer> {
@@ -199,7 +206,16 @@ fn answers() -> Vec<Answer> {
     run.apply(Event::Reported { token, outcome }, &definition, NOW).unwrap();
     let ad_hoc = Run::new(RUN, namespace(), Origin::AdHoc(definition), Trigger::Submit, NOW, NOW);
     let runs = [running, run, ad_hoc].map(|run| Answer::Run(Arc::new(run)));
-    let others = [Answer::Deleted, Answer::Existing(RUN), Answer::Discarded, Answer::Noted];
+    let taken = Delivered {
+        id: MessageId { queue: QueueNumber(3), number: i64::MAX },
+        ttl: Duration::from_millis(1500),
+        at_most_once: true,
+        body: Body::from(&[0u8, 159, 255][..]),
+        nacks: 1,
+        redeliveries: 2,
+    };
+    let taken = Answer::Queue(Said::Taken(vec![taken]));
+    let others = [Answer::Deleted, Answer::Existing(RUN), Answer::Discarded, Answer::Noted, taken];
     jobs.into_iter().chain(runs).chain(others).collect()
 }
 
@@ -210,6 +226,7 @@ named! { answer_names: Answer =>
     Answer::Existing(_) => "existing",
     Answer::Discarded => "discarded",
     Answer::Noted => "noted",
+    Answer::Queue(_) => "queue",
 }
 
 fn refusals() -> Vec<Refusal> {
