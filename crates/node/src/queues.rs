@@ -122,7 +122,9 @@ impl Handle {
     async fn wait_at(&self, queue: QueueKey, count: u32, until: Option<Instant>) -> Result<Hand, Failure> {
         loop {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            let poll = left.map_or(POLL, |left| left.min(POLL));
+            // Well within the time that a call to another node may take.
+            let poll = POLL.min(self.patience / 2);
+            let poll = left.map_or(poll, |left| left.min(poll));
             let shard = queue.shard(self.store.shards());
             let result = if self.leads(shard) {
                 let take = Take { queue: queue.clone(), count, waiter: Some(self.waiter()) };

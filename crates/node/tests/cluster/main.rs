@@ -5,3 +5,5 @@
 mod calendars;
 mod forward;
 mod rig;
+
+mod queues;

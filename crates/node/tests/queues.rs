@@ -1,0 +1,164 @@
+//! Queues through a handle: who waits is served, who has gone loses nothing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_core::Timestamp;
+use punctual_core::name::Namespace;
+use punctual_core::queue::{Add, Ask, Body, NewMessage, QueueKey, Said, Verb};
+use punctual_core::time::Clock;
+use punctual_node::{Config, Handle, Node};
+use punctual_store::Store;
+use punctual_store::memory::Memory;
+
+/// Long enough for everything that should happen.
+const LONG: Duration = Duration::from_secs(30);
+
+#[derive(Debug)]
+struct Standing;
+
+impl Clock for Standing {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(1_800_000_000_000)
+    }
+
+    fn until(&self, instant: Timestamp) -> Duration {
+        if instant > self.now() { Duration::from_secs(3600) } else { Duration::ZERO }
+    }
+}
+
+async fn node(store: &Arc<Memory>) -> Node {
+    let config = Config {
+        store: Arc::clone(store) as Arc<dyn Store>,
+        clock: Arc::new(Standing),
+        lanes: 1,
+        attempt_lease: Duration::from_secs(15),
+        shard_lease: Duration::from_secs(3),
+        cluster: None,
+    };
+    let node = Node::start(config).unwrap();
+    assert!(node.handle().wait_until(|status| status.ready).await);
+    node
+}
+
+fn key(name: &str) -> QueueKey {
+    QueueKey { namespace: Namespace::default(), name: name.parse().unwrap() }
+}
+
+async fn add(handle: &Handle, queue: &str, bodies: &[&str]) {
+    let messages = bodies.iter().map(|body| NewMessage {
+        body: Body::from(body.as_bytes()),
+        delay: Duration::ZERO,
+        retry: Duration::ZERO,
+        ttl: Duration::from_secs(3600),
+        priority: 4,
+        max_len: None,
+        key: None,
+    });
+    let add = Add { queue: key(queue), messages: messages.collect() };
+    assert!(
+        matches!(handle.queue(Ask::Add(add)).await, Ok(Said::Added(added)) if added.iter().all(Result::is_ok))
+    );
+}
+
+async fn take(handle: &Handle, queues: &[&str], count: u32, wait: Option<Duration>) -> Vec<String> {
+    let queues: Vec<QueueKey> = queues.iter().map(|name| key(name)).collect();
+    let taken = handle.take(&queues, count, wait.map(Some)).await.unwrap();
+    taken.iter().map(|(_, one)| String::from_utf8_lossy(&one.body).into_owned()).collect()
+}
+
+/// Waits until so many consumers wait at a queue.
+async fn until_waiting(handle: &Handle, queue: &str, count: u64) {
+    loop {
+        let Ok(Said::Stat(stat)) = handle.queue(Ask::Stat { queue: key(queue) }).await else {
+            panic!("no stat")
+        };
+        if stat.map_or(0, |stat| stat.waiting) == count {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn several_queues_give_in_turn_and_an_ack_ends_it() {
+    let store = Arc::new(Memory::new(4));
+    let node = node(&store).await;
+    let handle = node.handle();
+    add(&handle, "a", &["a1", "a2", "a3", "a4"]).await;
+    add(&handle, "b", &["b1"]).await;
+    add(&handle, "c", &["c1", "c2"]).await;
+    assert_eq!(take(&handle, &["a", "b", "a", "c"], 6, None).await, ["a1", "b1", "c1", "a2", "c2", "a3"]);
+    let rest = handle.take(&[key("a")], 9, None).await.unwrap();
+    let ids = rest.iter().map(|(_, one)| one.id).collect::<Vec<_>>();
+    assert_eq!(handle.act(&Namespace::default(), Verb::Ack, ids.clone()).await, Ok(1));
+    assert_eq!(handle.act(&Namespace::default(), Verb::Ack, ids).await, Ok(0));
+    node.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_waits_at_several_queues_gets_the_first_message_and_the_rest_stays() {
+    let store = Arc::new(Memory::new(4));
+    let node = node(&store).await;
+    let handle = node.handle();
+    let consumer = tokio::spawn({
+        let handle = handle.clone();
+        async move { take(&handle, &["a", "b"], 5, Some(LONG)).await }
+    });
+    until_waiting(&handle, "a", 1).await;
+    until_waiting(&handle, "b", 1).await;
+    add(&handle, "b", &["b1"]).await;
+    assert_eq!(consumer.await.unwrap(), ["b1"]);
+    until_waiting(&handle, "a", 0).await;
+    add(&handle, "a", &["a1"]).await;
+    assert_eq!(take(&handle, &["a"], 5, None).await, ["a1"]);
+    assert!(
+        take(&handle, &["a", "b"], 5, Some(Duration::from_millis(1))).await.is_empty(),
+        "its time is over"
+    );
+    assert!(take(&handle, &["a"], 5, Some(Duration::from_millis(1))).await.is_empty(), "its time is over");
+    node.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_consumer_that_goes_away_takes_nothing_with_it() {
+    let store = Arc::new(Memory::new(4));
+    let node = node(&store).await;
+    let handle = node.handle();
+    for round in 0..50 {
+        let consumer = tokio::spawn({
+            let handle = handle.clone();
+            async move { take(&handle, &["a"], 5, Some(LONG)).await }
+        });
+        until_waiting(&handle, "a", 1).await;
+        let gone = async {
+            if round % 2 == 0 {
+                tokio::task::yield_now().await;
+            }
+            consumer.abort();
+            consumer.await
+        };
+        let body = round.to_string();
+        let bodies = [body.as_str()];
+        let (gone, ()) = tokio::join!(gone, add(&handle, "a", &bodies));
+        // Given to one who has gone, it is back at once, though it is delivered once at most.
+        let taken = match gone {
+            Ok(taken) => taken,
+            Err(_) => take(&handle, &["a"], 5, Some(LONG)).await,
+        };
+        assert_eq!(taken, [round.to_string()]);
+    }
+    node.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delivery_is_kept_over_a_stop() {
+    let store = Arc::new(Memory::new(4));
+    let first = node(&store).await;
+    add(&first.handle(), "a", &["a1", "a2"]).await;
+    assert_eq!(take(&first.handle(), &["a"], 1, None).await, ["a1"]);
+    first.shut_down().await;
+    let second = node(&store).await;
+    assert_eq!(take(&second.handle(), &["a"], 5, Some(LONG)).await, ["a2"]);
+    second.shut_down().await;
+}
