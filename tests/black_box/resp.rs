@@ -1,0 +1,4 @@
+//! The Redis-protocol door, as its clients see it.
+
+mod clients;
+mod kills;
