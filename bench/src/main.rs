@@ -20,7 +20,7 @@ use serde::Serialize;
 )]
 struct Options {
     /// Where the server listens
-    #[arg(long, default_value = "127.0.0.1:7711")]
+    #[arg(long, env = "RESP_ADDRESS", default_value = "127.0.0.1:7711")]
     address: String,
     /// What to authenticate with
     #[arg(long, env = "RESP_PASSWORD", hide_env_values = true)]
