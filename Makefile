@@ -11,7 +11,7 @@ DATA ?= ./data
 # `make sim SEED=7` replays one seed; `make sim SEEDS=5000` sweeps that many.
 SEEDS ?= 200
 # `make bench BENCH=runs` measures one thing.
-BENCH ?= cron runs runs-postgres runs-mariadb remote lateness herd jobs
+BENCH ?= cron runs runs-postgres runs-mariadb remote lateness herd jobs resp
 # How many cases `make contract` sends to each operation.
 EXAMPLES ?= 100
 # How long each fuzz target runs.
@@ -65,12 +65,15 @@ contract: test-deps ## hold the running server against its OpenAPI document: EXA
 	cargo build --bin punctual
 	scripts/contract/run $(TARGET)/debug/punctual $(EXAMPLES)
 
-bench: build-deps ## measure a release build: BENCH=cron|runs|runs-postgres|runs-mariadb|remote|lateness|herd|jobs for one
-	cargo build --release --bin punctual
+bench: build-deps ## measure a release build: BENCH=cron|runs|runs-postgres|runs-mariadb|remote|lateness|herd|jobs|resp for one
+	cargo build --release --bin punctual --bin resp-load
 	for bench in $(BENCH); do \
 	  server=; verb=$$bench; \
 	  case $$bench in \
 	    cron) cargo bench --quiet -p punctual-core --bench cron; continue ;; \
+	    resp) for pipeline in 16 1; do \
+	        scripts/with-dev $(TARGET)/release/punctual $(TARGET)/release/resp-load --pipeline $$pipeline; \
+	      done; continue ;; \
 	    runs) options="--count 200000" ;; \
 	    runs-postgres | runs-mariadb) \
 	      scripts/install-deps test; \
@@ -79,7 +82,7 @@ bench: build-deps ## measure a release build: BENCH=cron|runs|runs-postgres|runs
 	    lateness) options="--jobs 1000 --every 1s --seconds 30" ;; \
 	    herd) options="--jobs 100000" ;; \
 	    jobs) options="--count 1000000" ;; \
-	    *) echo "no benchmark \`$$bench\`: cron, runs, runs-postgres, runs-mariadb, remote, lateness, herd or jobs" >&2; exit 2 ;; \
+	    *) echo "no benchmark \`$$bench\`: cron, runs, runs-postgres, runs-mariadb, remote, lateness, herd, jobs or resp" >&2; exit 2 ;; \
 	  esac; \
 	  $$server $(TARGET)/release/punctual bench $$verb $$options; \
 	done

@@ -2,7 +2,9 @@
 
 mod doors;
 mod redis_cli;
+mod clients;
 mod survives;
+mod kills;
 
 use std::process::Command;
 
@@ -10,7 +12,7 @@ use punctual_tests::{Node, Scene};
 
 /// A node whose door for queues is on a free port.
 fn start(scene: &Scene) -> Node {
-    let mut node = scene.node().with_env("PUNCTUAL_RESP", "127.0.0.1:0");
+    let mut node = scene.node();
     node.start();
     node
 }

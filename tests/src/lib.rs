@@ -15,6 +15,7 @@ pub mod worker;
 pub mod cluster;
 pub mod api;
 pub mod raw;
+pub mod messages;
 pub mod history;
 pub mod fault;
 pub mod authority;

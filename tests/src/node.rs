@@ -106,7 +106,8 @@ impl Node {
             }
             None => {
                 let mut command = Command::new(binary::path());
-                command.args(["dev", "--http", "127.0.0.1:0", "--data"]).arg(&self.data);
+                let doors = ["--http", "127.0.0.1:0", "--resp", "127.0.0.1:0"];
+                command.arg("dev").args(doors).arg("--data").arg(&self.data);
                 command
             }
         };
@@ -145,16 +146,27 @@ impl Node {
     }
 
     fn address(&self) -> Option<String> {
-        let text = fs::read_to_string(self.address_file()).ok()?;
-        let written: Value = serde_json::from_str(&text).ok()?;
-        Some(written.get("url")?.as_str()?.to_owned())
+        self.written("url")
     }
 
-    /// Where it listens for clients of the Redis protocol, `host:port`; none: it does not.
-    pub fn resp(&self) -> Option<String> {
+    /// What it wrote down of itself when it started.
+    fn written(&self, field: &str) -> Option<String> {
         let text = fs::read_to_string(self.address_file()).ok()?;
         let written: Value = serde_json::from_str(&text).ok()?;
-        Some(written.get("resp")?.as_str()?.to_owned())
+        Some(written.get(field)?.as_str()?.to_owned())
+    }
+
+    /// Where its Redis-protocol door is.
+    #[track_caller]
+    pub fn resp_port(&self) -> u16 {
+        let address = self.resp().expect("the node has a door for queues");
+        let (_, port) = address.rsplit_once(':').expect("an address ends in a port");
+        port.parse().expect("a port is a number")
+    }
+
+    /// Where its door for queues is; none: it has none.
+    pub fn resp(&self) -> Option<String> {
+        self.written("resp")
     }
 
     fn api_at(&self, address: &str) -> Api {

@@ -400,7 +400,10 @@ mod tests {
         check_usage(&["queue", "nack", "D-0a1b2c3d-AAAAAAAAAAAAAAAAAAAAAAAA-05a1", "--delay", "5s"], true);
         check_usage(&["queue", "pause", "mail", "--in", "--out"], false);
         check_usage(&["queue", "work", "mail"], false);
-        check_usage(&["queue", "work", "mail", "--timeout", "5m", "--slots", "8", "--", "sh", "-c", "x"], true);
+        check_usage(
+            &["queue", "work", "mail", "--timeout", "5m", "--slots", "8", "--", "sh", "-c", "x"],
+            true,
+        );
         check_usage(&["queue", "work", "mail", "--single", "--slots", "8", "--", "x"], false);
         check_usage(&["run", "list", "--trigger", "manual", "--key", "k", "--attempts"], true);
         check_usage(&["job", "run", "x", "--at", "2026-12-01T08:00:00Z", "--delay", "5s"], false);

@@ -1,0 +1,59 @@
+//! How soon a consumer that waits has a job: from the moment ADDJOB is sent to the moment GETJOB is answered.
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow, bail};
+use serde::Serialize;
+
+use crate::Options;
+use crate::client::{Client, ids};
+use crate::throughput::now;
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Latency {
+    pub(crate) p50_ms: f64,
+    pub(crate) p99_ms: f64,
+    pub(crate) max_ms: f64,
+}
+
+const QUEUE: &[u8] = b"load-timed";
+
+pub(crate) fn measure(options: &Options, timed: u32, rest: Duration) -> Result<Latency> {
+    let mut adds = Client::connect(&options.address, options.password.as_deref())?;
+    let mut gets = Client::connect(&options.address, options.password.as_deref())?;
+    let (said, heard) = mpsc::sync_channel::<Instant>(1);
+    let consumer = thread::spawn(move || -> Result<()> {
+        for _ in 0..timed {
+            let ids = ids(gets.ask(&[b"GETJOB", b"TIMEOUT", b"10000", b"FROM", QUEUE])?)?;
+            let at = now();
+            let [id] = &ids[..] else { bail!("a waiting GETJOB brought {} jobs", ids.len()) };
+            gets.ask(&[b"ACKJOB", id])?;
+            if said.send(at).is_err() {
+                break;
+            }
+        }
+        Ok(())
+    });
+    let body = vec![b'x'; options.body];
+    let mut spans = Vec::new();
+    for _ in 0..timed {
+        // The consumer is to wait already: it acknowledges and asks again meanwhile.
+        thread::sleep(rest);
+        let sent = now();
+        adds.ask(&[b"ADDJOB", QUEUE, &body, b"0"])?;
+        match heard.recv_timeout(Duration::from_secs(10)) {
+            Ok(at) => spans.push(at.duration_since(sent)),
+            Err(_) => break,
+        }
+    }
+    drop(heard);
+    consumer.join().map_err(|_| anyhow!("the consumer's thread panicked"))??;
+    spans.sort_unstable();
+    let at = |part: f64| {
+        let index = (spans.len().saturating_sub(1)) as f64 * part;
+        spans.get(index as usize).map_or(f64::NAN, |span| span.as_secs_f64() * 1e3)
+    };
+    Ok(Latency { p50_ms: at(0.5), p99_ms: at(0.99), max_ms: at(1.0) })
+}

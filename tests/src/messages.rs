@@ -1,0 +1,167 @@
+//! Producers and consumers of a queue that go on whatever happens to its server, and what they have seen.
+//!
+//! They speak through redis-rs, an ordinary Redis client. A word that was lost on the way counts as not said: only what was
+//! answered is held against the server.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use redis::{Connection, RedisResult, cmd};
+
+/// How long anybody waits for an answer before it takes the server for dead.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Before a server that is away is dialled again.
+const AGAIN: Duration = Duration::from_millis(20);
+
+/// What is known of one message, by its body.
+#[derive(Debug, Default, Clone)]
+pub struct Fate {
+    /// The server said that it has it.
+    pub added: bool,
+    pub deliveries: u32,
+    /// The server said that it is acknowledged.
+    pub acked: bool,
+    /// It was delivered again although it had been acknowledged.
+    pub came_back: bool,
+}
+
+/// The fates of all messages.
+#[derive(Debug, Clone, Default)]
+pub struct Book(Arc<Mutex<BTreeMap<String, Fate>>>);
+
+impl Book {
+    fn note(&self, body: &str, note: impl FnOnce(&mut Fate)) {
+        note(self.open().entry(body.to_owned()).or_default());
+    }
+
+    pub fn all(&self) -> BTreeMap<String, Fate> {
+        self.open().clone()
+    }
+
+    fn open(&self) -> MutexGuard<'_, BTreeMap<String, Fate>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A thread that goes on until it is told to end.
+#[derive(Debug)]
+pub struct Busy {
+    ends: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Busy {
+    fn go(mut work: impl FnMut() + Send + 'static) -> Busy {
+        let ends = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&ends);
+        let thread = thread::spawn(move || {
+            while !told.load(Ordering::Relaxed) {
+                work();
+            }
+        });
+        Busy { ends, thread: Some(thread) }
+    }
+
+    pub fn end(mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.join().expect("it ends when it is told to");
+        }
+    }
+}
+
+/// Ways to one of several servers, the next one when this one fails.
+#[derive(Debug, Clone)]
+pub struct Ways(Arc<Mutex<Vec<u16>>>);
+
+impl Ways {
+    pub fn to(ports: &[u16]) -> Ways {
+        Ways(Arc::new(Mutex::new(ports.to_vec())))
+    }
+
+    /// From now on they are here.
+    pub fn are(&self, ports: &[u16]) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = ports.to_vec();
+    }
+
+    fn dial(&self, turn: usize) -> Option<Connection> {
+        let ports = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let port = ports.get(turn % ports.len().max(1))?;
+        let connection = dial(*port);
+        if connection.is_none() {
+            thread::sleep(AGAIN);
+        }
+        connection
+    }
+}
+
+/// A connection to the Redis-protocol door on a port; none: nobody is there.
+pub fn dial(port: u16) -> Option<Connection> {
+    let client = redis::Client::open(format!("redis://127.0.0.1:{port}/")).expect("this is an address");
+    let connection = client.get_connection_with_timeout(PATIENCE).ok()?;
+    connection.set_read_timeout(Some(PATIENCE)).expect("a socket can be told to wait");
+    Some(connection)
+}
+
+/// Adds messages with these options, one after the other, under names that begin like this.
+pub fn producer(ways: &Ways, book: &Book, queue: &str, name: &str, options: &[&str]) -> Busy {
+    let (ways, book) = (ways.clone(), book.clone());
+    let (queue, name) = (queue.to_owned(), name.to_owned());
+    let options: Vec<String> = options.iter().map(|word| (*word).to_owned()).collect();
+    let (mut count, mut connection) = (0_usize, None);
+    Busy::go(move || {
+        let Some(live) = connection.as_mut() else {
+            connection = ways.dial(count);
+            count += 1;
+            return;
+        };
+        count += 1;
+        let body = format!("{name}-{count}");
+        let added: RedisResult<String> =
+            cmd("ADDJOB").arg(&queue).arg(&body).arg(0).arg(&options).query(live);
+        match added {
+            Ok(_) => book.note(&body, |fate| fate.added = true),
+            Err(_) => connection = None,
+        }
+    })
+}
+
+/// Takes messages of these queues and acknowledges them.
+pub fn consumer(ways: &Ways, book: &Book, queues: &[&str]) -> Busy {
+    let (ways, book) = (ways.clone(), book.clone());
+    let queues: Vec<String> = queues.iter().map(|queue| (*queue).to_owned()).collect();
+    let (mut turn, mut connection) = (0_usize, None);
+    Busy::go(move || {
+        let Some(live) = connection.as_mut() else {
+            connection = ways.dial(turn);
+            turn += 1;
+            return;
+        };
+        if take(live, &book, &queues).is_err() {
+            connection = None;
+        }
+    })
+}
+
+fn take(connection: &mut Connection, book: &Book, queues: &[String]) -> RedisResult<()> {
+    let taken: Option<Vec<(String, String, String)>> =
+        cmd("GETJOB").arg(&["TIMEOUT", "200", "COUNT", "10", "FROM"]).arg(queues).query(connection)?;
+    let taken = taken.unwrap_or_default();
+    if taken.is_empty() {
+        return Ok(());
+    }
+    for (_, _, body) in &taken {
+        book.note(body, |fate| {
+            fate.deliveries += 1;
+            fate.came_back |= fate.acked;
+        });
+    }
+    for (_, id, body) in &taken {
+        cmd("ACKJOB").arg(id).query::<u64>(connection)?;
+        book.note(body, |fate| fate.acked = true);
+    }
+    Ok(())
+}
