@@ -148,7 +148,7 @@ pub fn consumer(ways: &Ways, book: &Book, queues: &[&str]) -> Busy {
 
 fn take(connection: &mut Connection, book: &Book, queues: &[String]) -> RedisResult<()> {
     let taken: Option<Vec<(String, String, String)>> =
-        cmd("GETJOB").arg(&["TIMEOUT", "200", "COUNT", "10", "FROM"]).arg(queues).query(connection)?;
+        cmd("GETJOB").arg(&["TIMEOUT", "200", "COUNT", "100", "FROM"]).arg(queues).query(connection)?;
     let taken = taken.unwrap_or_default();
     if taken.is_empty() {
         return Ok(());
@@ -159,9 +159,11 @@ fn take(connection: &mut Connection, book: &Book, queues: &[String]) -> RedisRes
             fate.came_back |= fate.acked;
         });
     }
-    for (_, id, body) in &taken {
-        cmd("ACKJOB").arg(id).query::<u64>(connection)?;
-        book.note(body, |fate| fate.acked = true);
+    let ids: Vec<&String> = taken.iter().map(|(_, id, _)| id).collect();
+    let acked: usize = cmd("ACKJOB").arg(&ids).query(connection)?;
+    // Of fewer than all nobody knows which: one that was gone already was done by somebody else.
+    if acked == taken.len() {
+        taken.iter().for_each(|(_, _, body)| book.note(body, |fate| fate.acked = true));
     }
     Ok(())
 }

@@ -106,8 +106,9 @@ impl Node {
             }
             None => {
                 let mut command = Command::new(binary::path());
-                let doors = ["--http", "127.0.0.1:0", "--resp", "127.0.0.1:0"];
-                command.arg("dev").args(doors).arg("--data").arg(&self.data);
+                command.args(["dev", "--http", "127.0.0.1:0", "--data"]).arg(&self.data);
+                // Where nobody else's is, unless the scene says where.
+                command.env("PUNCTUAL_RESP", "127.0.0.1:0");
                 command
             }
         };

@@ -36,13 +36,13 @@ async fn node(store: &Arc<Memory>) -> Node {
         shard_lease: Duration::from_secs(3),
         cluster: None,
     };
-    let node = Node::start(config).unwrap();
+    let node = Node::start(config).expect("a node starts");
     assert!(node.handle().wait_until(|status| status.ready).await);
     node
 }
 
 fn key(name: &str) -> QueueKey {
-    QueueKey { namespace: Namespace::default(), name: name.parse().unwrap() }
+    QueueKey { namespace: Namespace::default(), name: name.parse().expect("this is a name") }
 }
 
 async fn add(handle: &Handle, queue: &str, bodies: &[&str]) {
@@ -63,7 +63,7 @@ async fn add(handle: &Handle, queue: &str, bodies: &[&str]) {
 
 async fn take(handle: &Handle, queues: &[&str], count: u32, wait: Option<Duration>) -> Vec<String> {
     let queues: Vec<QueueKey> = queues.iter().map(|name| key(name)).collect();
-    let taken = handle.take(&queues, count, wait.map(Some)).await.unwrap();
+    let taken = handle.take(&queues, count, wait.map(Some)).await.expect("a take is answered");
     taken.iter().map(|(_, one)| String::from_utf8_lossy(&one.body).into_owned()).collect()
 }
 

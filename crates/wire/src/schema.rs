@@ -113,7 +113,7 @@ by_hand!(QueueName as "QueueName": text(
 ));
 by_hand!(MessageId as "MessageId": text(
     "The id of a message, as over the Redis protocol; in an address `+` and `/` are percent-encoded.",
-    "^D-.{8}-.{24}-.{4}$",
+    "^D-[0-9a-f]{8}-[A-Za-z0-9+/]{24}-[0-9a-f]{4}$",
     ID_BYTES,
     "D-0a1b2c3d-AAAAAAAAAAAAAAAAAAAAAAAA-05a1",
 ));

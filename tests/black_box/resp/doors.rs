@@ -15,7 +15,9 @@ fn dev_goes_on_without_the_door_if_its_usual_port_is_taken() {
     // Somebody else may have it: that does as well.
     let _taken = TcpListener::bind("127.0.0.1:7711");
     let scene = Scene::new();
-    let mut node = scene.node();
+    let data = scene.data().display().to_string();
+    let words = ["dev", "--http", "127.0.0.1:0", "--data", &data];
+    let mut node = scene.node().with_program(binary::path(), words);
     node.start();
     assert_eq!(node.resp(), None);
     assert!(node.printed().contains("the port for queues is taken"), "{}", node.printed());

@@ -49,7 +49,8 @@ fn a_person_types_commands() {
         let output = child.wait_with_output().expect("it ends");
         let printed = String::from_utf8(output.stdout).expect("it prints text");
         assert_eq!(
-            printed, "(nil)\n(integer) 0\n(nil)\n(error) ERR unknown command 'nosuch'\n\n",
+            printed.trim_end(),
+            "(nil)\n(integer) 0\n(nil)\n(error) ERR unknown command 'nosuch'",
             "{protocol}"
         );
     }

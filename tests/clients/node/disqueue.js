@@ -11,13 +11,12 @@ client.on('connected', async () => {
   const added = await call('addJob', { queue: 'node', job: 'hello', timeout: 0 });
   assert.match(String(added), /^D-/);
   assert.equal(await call('qlen', 'node'), 1);
-  const [[queue, id, body]] = await call('getJob', { queue: 'node', count: 1 });
-  const job = { queue: String(queue), id: String(id), body: String(body) };
-  assert.deepEqual(job, { queue: 'node', id: String(added), body: 'hello' });
-  assert.equal(await call('nack', [job.id]), 1);
+  const [job] = await call('getJob', { queue: 'node', count: 1 });
+  assert.deepEqual(job, { queue: 'node', jobId: String(added), body: 'hello' });
+  assert.equal(await call('nack', [job.jobId]), 1);
   const [again] = await call('getJob', { queue: ['other', 'node'], count: 1, withcounters: true });
-  assert.equal(again[4], 1, 'one nack is counted');
-  assert.equal(await call('ackJob', [job.id]), 1);
+  assert.equal(again.nacks, 1, 'one nack is counted');
+  assert.equal(await call('ackJob', [job.jobId]), 1);
   assert.equal(await call('qlen', 'node'), 0);
   console.log('disqueue-node: everything was as it should be');
   process.exit(0);

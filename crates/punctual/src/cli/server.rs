@@ -270,7 +270,7 @@ mod tests {
             ("0.0.0.0:0", true, false, true),
             ("0.0.0.0:0", false, true, true),
         ] {
-            let found = place(&settings(http, insecure, tls)).await;
+            let found = safe_place(&settings(http, insecure, tls), http).await;
             assert_eq!(found.is_ok(), may, "{http} insecure={insecure} tls={tls}");
         }
     }
