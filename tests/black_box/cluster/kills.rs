@@ -22,6 +22,7 @@ fn kill_again_and_again(kept: Kept, kills: u32) {
     let mut cluster = Cluster::start(&scene, &kept.address(), &[]);
     cluster.add_worker("a", &[]);
     cluster.add_worker("b", &[]);
+    cluster.add_worker("c", &[]);
     cluster.put_jobs(JOBS);
     let mut throws = Throws::new(told("SEED").unwrap_or(1));
     for _ in 0..kills {
