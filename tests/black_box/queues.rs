@@ -218,7 +218,7 @@ fn a_worker_that_is_asked_to_stop_finishes_what_it_has_begun() {
     );
 }
 
-/// R94: one at a time and in order, over several workers, one of which dies.
+/// R94: one at a time and in order, over several workers, one of which is told to stop.
 #[test]
 fn single_workers_take_one_message_at_a_time_in_order() {
     let scene = Scene::new();

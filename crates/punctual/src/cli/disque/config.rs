@@ -44,7 +44,7 @@ const HELP: &str = "\
 Usage: disque-server [disque.conf] [--port N] [--bind ADDRESS] [--dir DIR] [--requirepass PASSWORD] …
 
 Starts a Punctual node whose door for queues listens on port 7711. Lines of the file: port, bind, dir, requirepass,
-loglevel, maxclients, punctual-http (where REST listens); what else it has is passed over.
+loglevel, punctual-http (where REST listens); what else it has is passed over.
 
 Examples:
   disque-server
