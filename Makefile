@@ -71,9 +71,14 @@ bench: build-deps ## measure a release build: BENCH=cron|runs|runs-postgres|runs
 	  server=; verb=$$bench; \
 	  case $$bench in \
 	    cron) cargo bench --quiet -p punctual-core --bench cron; continue ;; \
-	    resp) for pipeline in 16 1; do \
-	        scripts/with-dev $(TARGET)/release/punctual $(TARGET)/release/resp-load --pipeline $$pipeline; \
-	      done; continue ;; \
+	    resp) \
+	      scripts/install-deps test; \
+	      for load in "--pipeline 16" "--pipeline 1 --jobs 100000"; do \
+	        echo "punctual"; scripts/with-dev $(TARGET)/release/punctual $(TARGET)/release/resp-load $$load; \
+	        echo "redis, streams, appendfsync always"; \
+	        scripts/with-server redis $(TARGET)/release/resp-load --dialect streams $$load; \
+	      done; \
+	      scripts/with-dev $(TARGET)/release/punctual $(TARGET)/release/resp-load --fill 1000000; continue ;; \
 	    runs) options="--count 200000" ;; \
 	    runs-postgres | runs-mariadb) \
 	      scripts/install-deps test; \

@@ -99,20 +99,3 @@ impl Client {
 fn number(text: &[u8]) -> Result<i64> {
     Ok(std::str::from_utf8(text)?.parse()?)
 }
-
-/// The ids and the queues of what a GETJOB brought.
-pub(crate) fn ids(reply: Reply) -> Result<Vec<Vec<u8>>> {
-    let jobs = match reply {
-        Reply::Many(jobs) => jobs,
-        Reply::Nothing => Vec::new(),
-        other => bail!("GETJOB was answered with {other:?}"),
-    };
-    let id = |job| match job {
-        Reply::Many(mut parts) if parts.len() >= 3 => match parts.swap_remove(1) {
-            Reply::Text(id) => Ok(id),
-            other => bail!("a job's id is {other:?}"),
-        },
-        other => bail!("a job is {other:?}"),
-    };
-    jobs.into_iter().map(id).collect()
-}

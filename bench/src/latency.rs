@@ -8,7 +8,7 @@ use anyhow::{Result, anyhow, bail};
 use serde::Serialize;
 
 use crate::Options;
-use crate::client::{Client, ids};
+use crate::client::Client;
 use crate::throughput::now;
 
 #[derive(Debug, Serialize)]
@@ -23,13 +23,17 @@ const QUEUE: &[u8] = b"load-timed";
 pub(crate) fn measure(options: &Options, timed: u32, rest: Duration) -> Result<Latency> {
     let mut adds = Client::connect(&options.address, options.password.as_deref())?;
     let mut gets = Client::connect(&options.address, options.password.as_deref())?;
+    let dialect = options.dialect;
+    dialect.prepare(&mut adds, QUEUE)?;
     let (said, heard) = mpsc::sync_channel::<Instant>(1);
     let consumer = thread::spawn(move || -> Result<()> {
         for _ in 0..timed {
-            let ids = ids(gets.ask(&[b"GETJOB", b"TIMEOUT", b"10000", b"FROM", QUEUE])?)?;
+            let ids = dialect.wait(&mut gets, QUEUE)?;
             let at = now();
-            let [id] = &ids[..] else { bail!("a waiting GETJOB brought {} jobs", ids.len()) };
-            gets.ask(&[b"ACKJOB", id])?;
+            if ids.len() != 1 {
+                bail!("whoever waited was brought {} jobs", ids.len());
+            }
+            dialect.ack(&mut gets, QUEUE, &ids)?;
             if said.send(at).is_err() {
                 break;
             }
@@ -42,7 +46,9 @@ pub(crate) fn measure(options: &Options, timed: u32, rest: Duration) -> Result<L
         // The consumer is to wait already: it acknowledges and asks again meanwhile.
         thread::sleep(rest);
         let sent = now();
-        adds.ask(&[b"ADDJOB", QUEUE, &body, b"0"])?;
+        dialect.add(&mut adds, QUEUE, &body);
+        adds.send()?;
+        adds.hear()?;
         match heard.recv_timeout(Duration::from_secs(10)) {
             Ok(at) => spans.push(at.duration_since(sent)),
             Err(_) => break,

@@ -1,11 +1,14 @@
-//! Measures a queue over the Redis protocol: any server that speaks Disque's commands, ours or another beside it.
+//! Measures a queue over the Redis protocol: any server that speaks Disque's commands, or those of
+//! Redis's streams, ours or another beside it.
 //!
 //! One thread a connection, blocking: on a small machine the client takes its share of the cores, so it does as
 //! little as it can.
 
 mod client;
+mod dialect;
 mod throughput;
 mod latency;
+mod fill;
 
 use std::time::Duration;
 
@@ -16,12 +19,15 @@ use serde::Serialize;
 #[derive(Debug, Parser)]
 #[command(
     about = "How many jobs a second pass through a queue over the Redis protocol, and how soon a waiting consumer has one",
-    after_help = "Examples:\n  resp-load --address 127.0.0.1:7711\n  resp-load --address 127.0.0.1:7711 --pipeline 1 --jobs 50000\n  resp-load --address 127.0.0.1:7712 -o json    another server, for comparison"
+    after_help = "Examples:\n  resp-load --address 127.0.0.1:7711\n  resp-load --address 127.0.0.1:7711 --pipeline 1 --jobs 50000\n  resp-load --fill 10000000                     what memory ten million jobs need\n  resp-load --address 127.0.0.1:6379 --dialect streams    Redis's streams, for comparison"
 )]
 struct Options {
     /// Where the server listens
     #[arg(long, env = "RESP_ADDRESS", default_value = "127.0.0.1:7711")]
     address: String,
+    /// What the server understands
+    #[arg(long, default_value = "disque")]
+    dialect: dialect::Dialect,
     /// What to authenticate with
     #[arg(long, env = "RESP_PASSWORD", hide_env_values = true)]
     password: Option<String>,
@@ -49,6 +55,9 @@ struct Options {
     /// Between two timed jobs
     #[arg(long, default_value_t = 500)]
     rest_us: u64,
+    /// Instead: add so many jobs that stay, and see what memory the server needs for them
+    #[arg(long, value_name = "JOBS")]
+    fill: Option<u64>,
     /// `table` or `json`
     #[arg(short, long, default_value = "table")]
     output: Output,
@@ -72,6 +81,14 @@ struct Figures {
 
 fn main() -> Result<()> {
     let options = Options::parse();
+    if let Some(jobs) = options.fill {
+        let filled = fill::measure(&options, jobs)?;
+        match options.output {
+            Output::Json => println!("{}", serde_json::to_string(&filled)?),
+            Output::Table => filled.show(),
+        }
+        return Ok(());
+    }
     let jobs_per_second = throughput::measure(&options)?;
     let latency = match options.timed {
         0 => None,

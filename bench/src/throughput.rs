@@ -8,7 +8,8 @@ use std::time::Instant;
 use anyhow::{Result, anyhow, bail};
 
 use crate::Options;
-use crate::client::{Client, Reply, ids};
+use crate::client::Client;
+use crate::dialect::Dialect;
 
 struct Counts {
     /// Jobs that may still be added.
@@ -22,7 +23,9 @@ pub(crate) fn measure(options: &Options) -> Result<f64> {
     let mut clients = Vec::new();
     for index in 0..options.connections {
         let queue = format!("load-{}", index % options.queues.max(1));
-        clients.push((queue, Client::connect(&options.address, options.password.as_deref())?));
+        let mut client = Client::connect(&options.address, options.password.as_deref())?;
+        options.dialect.prepare(&mut client, queue.as_bytes())?;
+        clients.push((queue, client));
     }
     let begun = now();
     let threads: Vec<_> = clients
@@ -30,6 +33,7 @@ pub(crate) fn measure(options: &Options) -> Result<f64> {
         .map(|(queue, client)| {
             let counts = Arc::clone(&counts);
             let one = One {
+                dialect: options.dialect,
                 client,
                 queue,
                 body: vec![b'x'; options.body],
@@ -54,6 +58,7 @@ pub(crate) fn measure(options: &Options) -> Result<f64> {
 }
 
 struct One {
+    dialect: Dialect,
     client: Client,
     queue: String,
     body: Vec<u8>,
@@ -90,7 +95,7 @@ impl One {
 
     fn add(&mut self, some: u64) -> Result<()> {
         for _ in 0..some {
-            self.client.say(&[b"ADDJOB", self.queue.as_bytes(), &self.body, b"0"]);
+            self.dialect.add(&mut self.client, self.queue.as_bytes(), &self.body);
         }
         self.client.send()?;
         for _ in 0..some {
@@ -100,23 +105,13 @@ impl One {
     }
 
     fn take(&mut self) -> Result<()> {
-        let words: [&[u8]; 6] =
-            [b"GETJOB", b"NOHANG", b"COUNT", self.count.as_bytes(), b"FROM", self.queue.as_bytes()];
-        let ids = ids(self.client.ask(&words)?)?;
-        if ids.is_empty() {
-            return Ok(());
+        let queue = self.queue.as_bytes();
+        let ids = self.dialect.take(&mut self.client, queue, self.count.as_bytes())?;
+        if !ids.is_empty() {
+            let acked = self.dialect.ack(&mut self.client, queue, &ids)?;
+            self.counts.acked.fetch_add(acked, Ordering::Relaxed);
         }
-        self.client.begin(1 + ids.len());
-        self.client.word(b"ACKJOB");
-        ids.iter().for_each(|id| self.client.word(id));
-        self.client.send()?;
-        match self.client.hear()? {
-            Reply::Number(acked) => {
-                self.counts.acked.fetch_add(u64::try_from(acked)?, Ordering::Relaxed);
-                Ok(())
-            }
-            other => bail!("ACKJOB was answered with {other:?}"),
-        }
+        Ok(())
     }
 }
 
