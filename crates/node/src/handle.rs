@@ -90,6 +90,14 @@ pub struct Status {
     pub members: Vec<Session>,
 }
 
+impl Status {
+    /// Whether more has changed than what is counted all the time.
+    pub(crate) fn is_news(&self, newer: &Status) -> bool {
+        let rare = |status: &Status| (status.ready, status.shards_led, status.workers);
+        rare(self) != rare(newer) || self.failed != newer.failed || self.members != newer.members
+    }
+}
+
 /// A worker that takes orders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerStatus {
@@ -223,7 +231,8 @@ impl Handle {
         seen.await.unwrap_or_default()
     }
 
-    /// Waits until the status satisfies the caller; false: the node stopped first.
+    /// Waits until the status satisfies the caller, for counts until nothing is being written; false: the node stopped
+    /// first.
     pub async fn wait_until(&self, satisfied: impl FnMut(&Status) -> bool) -> bool {
         self.status.clone().wait_for(satisfied).await.is_ok()
     }

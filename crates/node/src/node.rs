@@ -1,13 +1,14 @@
 //! The loop that carries the driver: one thread applies, tokio does the waiting.
 //!
 //! It selects, then handles: everything that has arrived is handed to the driver, which settles down once, and its
-//! outputs are carried out. Store calls run elsewhere and come back as inputs; nothing here blocks.
+//! outputs are carried out. Store calls come back as inputs; nothing here blocks.
 //!
 //! It sleeps until something is due, for a day if need be. A clock that is set meanwhile makes that wrong, so whoever
 //! learns of it says so through a [`Nudge`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use punctual_core::Timestamp;
@@ -309,6 +310,15 @@ fn ends_of(output: &Output) -> Option<(Point, Point)> {
         Output::EndSession { .. } | Output::Answer { .. } | Output::Order { .. } | Output::Fail { .. } => {
             None
         }
+    }
+}
+
+/// Begins a call at once and waits for its end on the loop's own thread, which its answer wakes directly: a commit that is
+/// passed through other threads takes as long to be passed as to be made durable.
+fn begin_here(call: impl Future<Output = ()> + Send + 'static) {
+    let mut call = Box::pin(call);
+    if call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+        tokio::spawn(call);
     }
 }
 
@@ -645,7 +655,8 @@ impl Carrier {
         let heir = self.heir(&output);
         let news = Arc::clone(&self.cluster_news);
         let Some((begun, done)) = ends_of(&output) else { return };
-        self.runtime.spawn(async move {
+        let is_local = store.is_local() && !matches!(output, Output::Renew { .. } | Output::Release { .. });
+        let call = async move {
             hit(begun);
             let input = match output {
                 Output::Acquire { by, claims } => {
@@ -693,7 +704,12 @@ impl Carrier {
             hit(done);
             // The loop may have ended: then nobody wants to know.
             drop(results.send(input));
-        });
+        };
+        if is_local {
+            begin_here(call);
+        } else {
+            self.runtime.spawn(call);
+        }
     }
 
     /// The node that shards are left to, and everyone who might have to take them in its stead.
@@ -751,12 +767,12 @@ impl Carrier {
             members: self.driver.members().to_vec(),
             workers: pool.roster.workers(),
         };
+        // Counts move with every commit: whoever waits for them hears of it when none is under way.
+        let is_quiet = self.in_flight == 0;
         self.status.send_if_modified(|old| {
-            let changed = *old != status;
-            if changed {
-                *old = status;
-            }
-            changed
+            let is_news = if is_quiet { *old != status } else { old.is_news(&status) };
+            *old = status;
+            is_news
         });
     }
 }

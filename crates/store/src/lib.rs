@@ -56,6 +56,12 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// How many shards this store was created with. It never changes.
     fn shards(&self) -> u16;
 
+    /// Whether its calls wait for threads of its own and for nothing else: then they may be awaited where there are no
+    /// sockets to wait for, and whoever awaits them is woken without a detour.
+    fn is_local(&self) -> bool {
+        false
+    }
+
     /// The time by the store's clock, and who leads what.
     async fn leases(&self) -> Result<Leases>;
 

@@ -86,6 +86,10 @@ impl Store for Memory {
         self.shards
     }
 
+    fn is_local(&self) -> bool {
+        true
+    }
+
     async fn leases(&self) -> Result<Leases> {
         Ok(Leases { now: self.clock.now(), shards: self.tables.lock().leases() })
     }

@@ -130,6 +130,10 @@ impl Store for Sqlite {
         self.shards
     }
 
+    fn is_local(&self) -> bool {
+        true
+    }
+
     async fn leases(&self) -> Result<Leases> {
         self.leader.ask(|reader| reader.read(|snapshot| snapshot.leases())).await
     }
