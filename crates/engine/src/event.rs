@@ -40,6 +40,13 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// Whether somebody asks something of a queue.
+    pub fn is_of_queue(&self) -> bool {
+        matches!(self, Event::Command { command: Command::Queue(_), .. })
+    }
+}
+
 /// What the world may see, once the commit of everything before it is durable.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {

@@ -7,6 +7,7 @@ use punctual_tests::{Scene, skip_unless};
 
 use super::{has_redis_cli, redis_cli, start};
 
+/// R128: the words of a job's whole way.
 #[test]
 fn a_job_is_added_taken_and_acknowledged_from_a_shell() {
     skip_unless!(has_redis_cli());
@@ -29,7 +30,7 @@ fn a_job_is_added_taken_and_acknowledged_from_a_shell() {
     assert!(node.stop().success());
 }
 
-/// As somebody types: it asks for COMMAND DOCS first, and shows answers with their kinds.
+/// R128, as somebody types: it asks for COMMAND DOCS first, and shows answers with their kinds.
 #[test]
 fn a_person_types_commands() {
     skip_unless!(has_redis_cli());
@@ -56,6 +57,7 @@ fn a_person_types_commands() {
     }
 }
 
+/// R133, on one node.
 #[test]
 fn whoever_waits_is_woken_by_the_next_job() {
     skip_unless!(has_redis_cli());

@@ -19,6 +19,8 @@ pub(super) struct Lane {
     pub(super) rows: usize,
     /// How many of them timers brought.
     pub(super) timer_rows: usize,
+    /// And how many queues did: whoever adds or acknowledges waits for the commit and for nothing else.
+    pub(super) queue_rows: usize,
     in_flight: Option<InFlight>,
 }
 
@@ -50,7 +52,7 @@ impl Driver {
             }
         }
         let lane = &mut self.lanes[index];
-        (lane.rows, lane.timer_rows) = (0, 0);
+        (lane.rows, lane.timer_rows, lane.queue_rows) = (0, 0, 0);
         let effects = std::mem::take(&mut lane.effects);
         if batches.is_empty() {
             // Nothing is under way in this lane, so all they rest on is durable.
@@ -111,8 +113,10 @@ impl Driver {
         self.counts.changes += flight.batches.iter().map(|batch| batch.changes.len() as u64).sum::<u64>();
         self.reads.release_after_those_under_way(flight.seals);
         self.release_pins();
-        if self.lanes[index].timer_rows > 0 && !self.pool.is_behind() && self.is_dirty(index) {
-            // What is due and already applied is written while we speak, and before what has ended joins it.
+        let lane = &self.lanes[index];
+        let is_due = lane.timer_rows > 0 && !self.pool.is_behind();
+        if (is_due || lane.queue_rows > 0) && self.is_dirty(index) {
+            // What is due or queued, and already applied, is written while we speak, and before what has ended joins it.
             self.send_batch(index);
         }
         self.release(flight.effects);

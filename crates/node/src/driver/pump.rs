@@ -54,7 +54,7 @@ impl Driver {
         let lane = self.lane_of(id);
         let Some(slot) = self.slots.get_mut(usize::from(id.0)) else { return };
         let Standing::Leading(shard) = &mut slot.standing else { return };
-        let before = shard.dirty_rows();
+        let (before, is_queue) = (shard.dirty_rows(), event.is_of_queue());
         let lane = &mut self.lanes[lane];
         let mut cx = Context {
             now: self.now,
@@ -64,7 +64,11 @@ impl Driver {
             effects: &mut lane.effects,
         };
         shard.apply(event, &mut cx);
-        lane.rows = (lane.rows + shard.dirty_rows()).saturating_sub(before);
+        let rows = shard.dirty_rows();
+        lane.rows = (lane.rows + rows).saturating_sub(before);
+        if is_queue {
+            lane.queue_rows += rows.saturating_sub(before);
+        }
         slot.note_wake();
     }
 
