@@ -108,15 +108,7 @@ pub(crate) async fn peek(
         return Err(Problem::parameter("count", format!("1 to {TAKE_MAX}")).into());
     }
     let newest = look.newest.is_some_and(|newest| newest.0);
-    let seen = match doors.handle.queue(Ask::Peek { queue: queue.clone(), count, newest }).await? {
-        Said::Peeked(Some(seen)) => seen,
-        Said::Peeked(None) => {
-            let message =
-                "too little of this line is in memory to look at it from here; ask for fewer messages";
-            return Err(Problem::new(Code::Unavailable, message).into());
-        }
-        said => return Err(unexpected(said)),
-    };
+    let seen = doors.handle.peek(&queue, count, newest).await?;
     let mut bytes = 0;
     let fitting = seen.iter().take_while(|message| {
         let fits = bytes < TAKEN_BYTES_MAX;

@@ -41,8 +41,8 @@ use self::tables::Tables;
 use crate::listing::looked_up;
 use crate::mail::{Mail, Place};
 use crate::{
-    CalendarFilter, Claim, Error, JobFilter, Leases, LetterFilter, Member, PrunePolicy, PutCalendar, Result,
-    RunFilter, Session, Sessions, Stats, Store, Swap, token,
+    CalendarFilter, Claim, End, Error, JobFilter, Leases, LetterFilter, Member, PrunePolicy, PutCalendar,
+    Result, RunFilter, Session, Sessions, Stats, Store, Swap, token,
 };
 
 pub struct Memory {
@@ -151,6 +151,10 @@ impl Store for Memory {
         limit: usize,
     ) -> Result<Vec<Arc<Message>>> {
         Ok(self.tables.lock().messages(queue, after, limit))
+    }
+
+    async fn line(&self, queue: &QueueKey, from: End, limit: usize) -> Result<Vec<Arc<Message>>> {
+        Ok(self.tables.lock().line_from(queue, from, limit))
     }
 
     async fn job(&self, namespace: &Namespace, name: &Name) -> Result<Option<Arc<Job>>> {

@@ -18,6 +18,7 @@ use super::link::Held;
 use super::reader::KEYS_MAX;
 use super::script::{int, list, put};
 use super::{Mysql, queries, rows};
+use crate::End;
 use crate::weight::Weight;
 
 type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -47,6 +48,17 @@ impl Mysql {
         held.finish(page, Moment::Reading).await
     }
 
+    pub(super) async fn line_from(
+        &self,
+        queue: &QueueKey,
+        from: End,
+        limit: usize,
+    ) -> crate::Result<Vec<Arc<Message>>> {
+        let mut held = self.door().await?;
+        let page = line_of(&mut held, queue, from, limit).await;
+        held.finish(page, Moment::Reading).await
+    }
+
     pub(super) async fn list_queues(
         &self,
         namespace: Option<&Namespace>,
@@ -66,11 +78,33 @@ async fn messages_of(
     after: Option<Place>,
     limit: usize,
 ) -> Result<Vec<Arc<Message>>> {
-    let name = (queue.namespace.as_str(), queue.name.as_str());
-    let Some(row) = held.row(queries::queues::NAMED, name).await? else { return Ok(Vec::new()) };
-    let queue = (rows::number(&row, 0)?, rows::number(&row, 1)?);
+    let Some(queue) = number_of(held, queue).await? else { return Ok(Vec::new()) };
     let parts = (queries::messages::LINE_AT, queries::messages::LINE_AFTER);
     line(held, parts, queue, after.unwrap_or(Place::START), limit).await
+}
+
+async fn line_of(
+    held: &mut Held<'_>,
+    queue: &QueueKey,
+    from: End,
+    limit: usize,
+) -> Result<Vec<Arc<Message>>> {
+    let Some((shard, queue)) = number_of(held, queue).await? else { return Ok(Vec::new()) };
+    if from == End::First {
+        let parts = (queries::messages::BACKLOG_AT, queries::messages::BACKLOG_AFTER);
+        return line(held, parts, (shard, queue), Place::START, limit).await;
+    }
+    held.snapshot().await?;
+    let mut page = Page::new(limit);
+    page.extend(held, queries::messages::LAST_IN_LINE, |most| (shard, queue, most).into()).await?;
+    Ok(page.messages)
+}
+
+/// The shard and the number of a queue.
+async fn number_of(held: &mut Held<'_>, queue: &QueueKey) -> Result<Option<(u16, u32)>> {
+    let name = (queue.namespace.as_str(), queue.name.as_str());
+    let row = held.row(queries::queues::NAMED, name).await?;
+    row.map(|row| Ok((rows::number(&row, 0)?, rows::number(&row, 1)?))).transpose()
 }
 
 /// The rest of a rank, and the ranks after it.

@@ -503,6 +503,9 @@ pub(super) mod messages {
         "rank_no, number",
         "shard = $3::int2 AND queue = $4::int8 AND (rank_no, number) > ($5::int2, $6::int8) AND queued"
     );
+    /// The same line, walked from its end.
+    pub(in crate::postgres) const LAST_IN_LINE: &str =
+        message_page!("rank_no DESC, number DESC", "shard = $3::int2 AND queue = $4::int8 AND queued");
     pub(in crate::postgres) const DUE: &str =
         message_page!("wake_at, number", "shard = $3::int2 AND (wake_at, number) > ($4::int8, $5::int8)");
 }

@@ -9,9 +9,10 @@ use punctual_core::queue::{Message, MessageId, Place, QueueKey, QueueNumber, Que
 
 use super::doors::rows_max;
 use super::link::{Ask, ask};
+use super::pool::Taken;
 use super::writes::{column, number};
 use super::{Postgres, queries, rows};
-use crate::Result;
+use crate::{End, Result};
 
 impl Postgres {
     pub(super) async fn next_in_line(
@@ -33,13 +34,28 @@ impl Postgres {
         limit: usize,
     ) -> Result<Vec<Arc<Message>>> {
         let mut link = self.doors.take().await?;
-        let (namespace, name) =
-            (queue.namespace.as_str().to_owned(), queue.name.as_str().as_bytes().to_vec());
-        let named = link.read(ask!(queries::queues::NAMED, namespace, name)).await?;
-        let Some(row) = named.first() else { return Ok(Vec::new()) };
-        let queue = (rows::get(row, 0)?, rows::get(row, 1)?);
+        let Some(queue) = number_of(&mut link, queue).await? else { return Ok(Vec::new()) };
         let after = after.unwrap_or(Place::START);
         let found = link.read(page(queries::messages::LIST, queue, after, limit)).await?;
+        found.iter().map(rows::message).collect()
+    }
+
+    pub(super) async fn line_from(
+        &self,
+        queue: &QueueKey,
+        from: End,
+        limit: usize,
+    ) -> Result<Vec<Arc<Message>>> {
+        let mut link = self.doors.take().await?;
+        let Some((shard, queue)) = number_of(&mut link, queue).await? else { return Ok(Vec::new()) };
+        let ask = match from {
+            End::First => page(queries::messages::BACKLOG, (shard, queue), Place::START, limit),
+            End::Last => {
+                let (bytes, most) = (rows_max(PAGE_BYTES_MAX), rows_max(limit));
+                ask!(queries::messages::LAST_IN_LINE, bytes, most, shard, queue)
+            }
+        };
+        let found = link.read(ask).await?;
         found.iter().map(rows::message).collect()
     }
 
@@ -64,6 +80,13 @@ impl Postgres {
         let found = self.doors.take().await?.read(ask).await?;
         found.iter().map(rows::queue).collect()
     }
+}
+
+/// The shard and the number of a queue.
+async fn number_of(link: &mut Taken<'_>, queue: &QueueKey) -> Result<Option<(i16, i64)>> {
+    let (namespace, name) = (queue.namespace.as_str().to_owned(), queue.name.as_str().as_bytes().to_vec());
+    let named = link.read(ask!(queries::queues::NAMED, namespace, name)).await?;
+    named.first().map(|row| Ok((rows::get(row, 0)?, rows::get(row, 1)?))).transpose()
 }
 
 fn page(sql: &'static str, (shard, queue): (i16, i64), after: Place, limit: usize) -> Ask {
