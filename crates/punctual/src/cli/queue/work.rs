@@ -202,7 +202,7 @@ impl Shop {
     /// Runs the command, and says what became of the message. False: it failed.
     async fn handle(&self, message: &Taken, mut lost: watch::Receiver<bool>) -> bool {
         let mut hurry = self.hurry.clone();
-        let mut running = match Running::start(&self.work.command, &self.namespace, message) {
+        let mut running = match Running::start(&self.work.command, &self.namespace, message).await {
             Ok(running) => running,
             Err(error) => {
                 eprintln!("warning: `{}` could not be started: {error}", self.work.command[0]);
