@@ -137,6 +137,7 @@ impl Session {
         self.begun = is_begun.then(|| self.begun.unwrap_or_else(Instant::now));
         let stranger = (self.who == Who::Stranger).then_some(self.came);
         let until = self.begun.or(stranger).map(|since| since + self.door.settings.request_time);
+        let until = until.or_else(|| self.rests_until());
         let monitored = async {
             match &mut self.monitor {
                 Some(monitor) => monitor.recv().await,
@@ -171,6 +172,12 @@ impl Session {
             // It did not keep up, or there is nothing more to tell.
             Err(RecvError::Lagged(_) | RecvError::Closed) => false,
         }
+    }
+
+    /// Until when it may rest from now on; none: for ever. Whoever watches what others do has nothing to say.
+    fn rests_until(&self) -> Option<Instant> {
+        let idle_time = self.door.settings.idle_time.filter(|_| self.monitor.is_none())?;
+        Some(Instant::now() + idle_time)
     }
 
     async fn handle(&mut self, batch: &[Decoded]) -> Result<(), Fault> {
