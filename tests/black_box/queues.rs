@@ -347,6 +347,9 @@ fn called_disque_it_takes_the_words_of_old_notes() {
     assert_eq!(say("", &format!("ackjob {id}")).ok(), "acknowledged 1 of 1\n");
     assert_eq!(say("", "getjob nohang from mail").status.code(), Some(3));
 
+    let late = say("late", "addjob orders 0").ok().trim().to_owned();
+    assert!(say("", "getjob timeout 20000 from mail orders").ok().contains(&late), "whichever has one");
+    say("", &format!("ackjob {late}")).ok();
     let other = say("", "addjob mail other 0").ok().trim().to_owned();
     assert_eq!(say("", &format!("deljob {other}")).ok(), "deleted 1 of 1\n");
     say("one", "addjob mail 0").ok();

@@ -194,7 +194,7 @@ impl Shop {
     }
 
     async fn take(&self, count: u32) -> Result<Vec<Taken>, Error> {
-        let take = Take { count: Some(count), wait: Some(Span(WAIT)) };
+        let take = Take { count: Some(count), wait: Some(Span(WAIT)), ..Take::default() };
         let taken = self.client.take_messages(&self.namespace, self.work.queue.as_str(), take).await?;
         Ok(taken.items)
     }
