@@ -36,6 +36,7 @@ use punctual_core::queue::{self, Message, QueueKey, QueueNumber, QueueRecord};
 use punctual_core::run::Run;
 use punctual_core::schedule::calendar;
 use punctual_core::time::Clock;
+use tokio::sync::watch;
 
 use self::tables::Tables;
 use crate::listing::looked_up;
@@ -49,6 +50,7 @@ pub struct Memory {
     shards: u16,
     clock: Arc<dyn Clock>,
     tables: Mutex<Tables>,
+    written: watch::Sender<u64>,
 }
 
 impl Memory {
@@ -59,7 +61,13 @@ impl Memory {
 
     pub fn with_clock(shards: u16, clock: Arc<dyn Clock>) -> Self {
         assert!((1..=SHARDS_MAX).contains(&shards), "a store has 1 to {SHARDS_MAX} shards");
-        Memory { shards, clock, tables: Mutex::new(Tables::new(shards)) }
+        let (tables, written) = (Mutex::new(Tables::new(shards)), watch::Sender::new(0));
+        Memory { shards, clock, tables, written }
+    }
+
+    /// Changes with every commit and every calendar that is settled: for whoever waits to see what others write.
+    pub fn written(&self) -> watch::Receiver<u64> {
+        self.written.subscribe()
     }
 }
 
@@ -104,7 +112,9 @@ impl Store for Memory {
     }
 
     async fn commit(&self, batches: Arc<Vec<Batch>>) -> Result<()> {
-        self.tables.lock().commit(&batches)
+        self.tables.lock().commit(&batches)?;
+        self.written.send_modify(|times| *times += 1);
+        Ok(())
     }
 
     async fn fetch(&self, wants: Vec<(ShardId, Want)>) -> Result<Found> {
@@ -240,6 +250,7 @@ impl Store for Memory {
 
     async fn settle_calendar(&self, namespace: &Namespace, name: &Name, version: u32) -> Result<()> {
         self.tables.lock().settle_calendar(namespace, name, version);
+        self.written.send_modify(|times| *times += 1);
         Ok(())
     }
 
