@@ -19,6 +19,7 @@ use super::reader::KEYS_MAX;
 use super::script::{int, list, put};
 use super::{Mysql, queries, rows};
 use crate::End;
+use crate::listing::QueueSpan;
 use crate::weight::Weight;
 
 type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -206,19 +207,13 @@ async fn queue_rows(
     after: Option<&QueueKey>,
     limit: usize,
 ) -> Result<Vec<Row>> {
-    // No name is empty, so an empty one is before all.
-    let (after_namespace, after_name) =
-        after.map_or(("", ""), |after| (after.namespace.as_str(), after.name.as_str()));
-    let (wanted, name) = match namespace.map(Namespace::as_str) {
-        None => (after_namespace, after_name),
-        Some(wanted) if wanted < after_namespace => return Ok(Vec::new()),
-        Some(wanted) if wanted == after_namespace => (wanted, after_name),
-        Some(wanted) => (wanted, ""),
+    let Some(QueueSpan { namespace, after, goes_beyond }) = QueueSpan::of(namespace, after) else {
+        return Ok(Vec::new());
     };
-    let rest = (wanted, name, rows_max(limit));
+    let rest = (namespace, after, rows_max(limit));
     let mut found = held.rows(queries::queues::LIST_OF_NAMESPACE, rest).await?;
-    if namespace.is_none() && found.len() < limit {
-        let beyond = (after_namespace, rows_max(limit - found.len()));
+    if goes_beyond && found.len() < limit {
+        let beyond = (namespace, rows_max(limit - found.len()));
         found.extend(held.rows(queries::queues::LIST_BEYOND, beyond).await?);
     }
     Ok(found)

@@ -12,6 +12,7 @@ use super::link::{Ask, ask};
 use super::pool::Taken;
 use super::writes::{column, number};
 use super::{Postgres, queries, rows};
+use crate::listing::QueueSpan;
 use crate::{End, Result};
 
 impl Postgres {
@@ -65,18 +66,11 @@ impl Postgres {
         after: Option<&QueueKey>,
         limit: usize,
     ) -> Result<Vec<QueueRecord>> {
-        // No name is empty, so an empty one is before all.
-        let (after_namespace, after_name) =
-            after.map_or(("", ""), |after| (after.namespace.as_str(), after.name.as_str()));
-        let (sql, namespace, name) = match namespace.map(Namespace::as_str) {
-            None => (queries::queues::LIST, after_namespace, after_name),
-            Some(wanted) if wanted < after_namespace => return Ok(Vec::new()),
-            Some(wanted) => {
-                let name = if wanted == after_namespace { after_name } else { "" };
-                (queries::queues::LIST_OF_NAMESPACE, wanted, name)
-            }
+        let Some(QueueSpan { namespace, after, goes_beyond }) = QueueSpan::of(namespace, after) else {
+            return Ok(Vec::new());
         };
-        let ask = ask!(sql, namespace.to_owned(), name.as_bytes().to_vec(), rows_max(limit));
+        let sql = if goes_beyond { queries::queues::LIST } else { queries::queues::LIST_OF_NAMESPACE };
+        let ask = ask!(sql, namespace.to_owned(), after.as_bytes().to_vec(), rows_max(limit));
         let found = self.doors.take().await?.read(ask).await?;
         found.iter().map(rows::queue).collect()
     }

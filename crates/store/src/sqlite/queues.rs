@@ -12,6 +12,7 @@ use super::failure::Failure;
 use super::reader::Snapshot;
 use super::{queries, rows};
 use crate::End;
+use crate::listing::QueueSpan;
 use crate::weight::Weight;
 
 type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -87,17 +88,10 @@ impl Snapshot<'_> {
         after: Option<&QueueKey>,
         limit: usize,
     ) -> Result<Vec<QueueRecord>> {
-        // No name is empty, so an empty one is before all.
-        let (after_namespace, after_name) =
-            after.map_or(("", ""), |after| (after.namespace.as_str(), after.name.as_str()));
-        let (sql, namespace, name) = match namespace.map(Namespace::as_str) {
-            None => (queries::queues::LIST, after_namespace, after_name),
-            Some(wanted) if wanted < after_namespace => return Ok(Vec::new()),
-            Some(wanted) => {
-                let name = if wanted == after_namespace { after_name } else { "" };
-                (queries::queues::LIST_OF_NAMESPACE, wanted, name)
-            }
+        let Some(QueueSpan { namespace, after, goes_beyond }) = QueueSpan::of(namespace, after) else {
+            return Ok(Vec::new());
         };
-        self.all(sql, (namespace, name, rows_max(limit)), rows::queue)
+        let sql = if goes_beyond { queries::queues::LIST } else { queries::queues::LIST_OF_NAMESPACE };
+        self.all(sql, (namespace, after, rows_max(limit)), rows::queue)
     }
 }
