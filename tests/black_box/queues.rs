@@ -60,10 +60,33 @@ impl Worker {
 }
 
 impl Drop for Worker {
+    /// Asked twice, it stops what it runs and gives it back: nothing of it is left when it has gone.
     fn drop(&mut self) {
+        let is_there = |worker: &mut Child| matches!(worker.try_wait(), Ok(None));
+        for signal in [Signal::TERM, Signal::INT] {
+            if is_there(&mut self.0) {
+                self.signal(signal);
+            }
+        }
+        let deadline = wait::now() + SOON;
+        while is_there(&mut self.0) && wait::now() < deadline {
+            wait::pass(Duration::from_millis(10));
+        }
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+fn is_alive(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    !stat.is_empty() && !stat.contains(") Z ")
+}
+
+/// The parent of a process.
+fn parent(pid: &str) -> String {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it is there");
+    let after = stat.rsplit_once(')').expect("it has a name").1;
+    after.split_whitespace().nth(1).expect("it has a parent").to_owned()
 }
 
 fn lines(file: &Path) -> Vec<String> {
@@ -169,17 +192,57 @@ fn a_command_that_takes_too_long_is_killed_and_its_message_comes_back() {
     let node = start(&scene);
     let file = scene.path("begun");
     echo(&node, "slow", &["queue", "add", "mail"]);
-    let script = format!("echo $$ >> {}; sleep 600 & wait", file.display());
+    let child = scene.path("child");
+    let script = format!("echo $$ >> {}; sleep 600 & echo $! >> {}; wait", file.display(), child.display());
     let mut worker = Worker::start(
         &node,
         &["mail", "--timeout", "300ms", "--nack-delay", "50ms", "--", "sh", "-c", &script],
     );
     wait::until_so("it was tried twice", SOON, || lines(&file).len() >= 2);
-    let first = lines(&file)[0].clone();
-    assert!(!Path::new("/proc").join(first).exists(), "the first one is gone");
+    assert!(!is_alive(&lines(&file)[0]), "the first one is gone");
+    assert!(!is_alive(&lines(&child)[0]), "and what it had started");
     worker.signal(Signal::TERM);
     assert!(worker.wait_for_end());
     assert_eq!(queued(&node, "mail"), 1, "it is not lost");
+}
+
+#[test]
+fn a_command_finds_its_message_and_one_that_fails_says_how() {
+    let scene = Scene::new();
+    let node = start(&scene);
+    let work = |command: &[&str]| {
+        echo(&node, "hello", &["queue", "add", "mail", "--retry", "1h"]);
+        let words = ["queue", "work", "mail", "--drain", "--nack-delay", "1h", "--"];
+        piped(binary::path(), &node, b"", &[&words, command].concat()).err
+    };
+    let script = "test \"$(cat)\" = hello && test ${#PUNCTUAL_MESSAGE_ID} = 40 \
+                  && test $PUNCTUAL_QUEUE$PUNCTUAL_DELIVERIES$PUNCTUAL_NAMESPACE = mail1default && test -n \"$PATH\"";
+    assert_eq!(work(&["sh", "-c", script]), "done with 1 messages, gave back 0\n");
+    assert_eq!(work(&["true"]), "done with 1 messages, gave back 0\n", "it need not read its body");
+    let said = work(&["sh", "-c", "exit 7"]);
+    assert!(said.contains("exit status: 7, given back"), "{said}");
+    let said = work(&["/no/such/program"]);
+    assert!(said.contains("`/no/such/program` could not be started: No such file"), "{said}");
+}
+
+/// A worker that is killed cannot tidy up behind itself: the guardians of its commands do.
+#[test]
+fn nothing_outlives_a_worker_that_is_killed() {
+    let scene = Scene::new();
+    let node = start(&scene);
+    let file = scene.path("pids");
+    echo(&node, "a\nb\n", &["queue", "add", "mail", "--lines"]);
+    let daemon = format!("setsid sh -c 'echo $$ >> {0}; exec sleep 600' &", file.display());
+    let script = format!("echo $$ >> {}; {daemon} wait", file.display());
+    let worker = Worker::start(&node, &["mail", "--slots", "2", "--", "sh", "-c", &script]);
+    wait::until_so("both have begun", SOON, || lines(&file).len() == 4);
+    let mut pids = lines(&file);
+    let parents: Vec<String> = pids.iter().map(|pid| parent(pid)).collect();
+    let worker_pid = worker.0.id().to_string();
+    assert!(!parents.contains(&worker_pid), "a guardian is between them");
+    pids.extend(parents);
+    worker.signal(Signal::KILL);
+    wait::until_so("all are gone", SOON, || !pids.iter().any(|pid| is_alive(pid)));
 }
 
 /// The message stays out of the line for as long as its command runs, however short its retry is.
@@ -284,6 +347,9 @@ fn called_disque_it_takes_the_words_of_old_notes() {
     assert_eq!(say("", &format!("ackjob {id}")).ok(), "acknowledged 1 of 1\n");
     assert_eq!(say("", "getjob nohang from mail").status.code(), Some(3));
 
+    let late = say("late", "addjob orders 0").ok().trim().to_owned();
+    assert!(say("", "getjob timeout 20000 from mail orders").ok().contains(&late), "whichever has one");
+    say("", &format!("ackjob {late}")).ok();
     let other = say("", "addjob mail other 0").ok().trim().to_owned();
     assert_eq!(say("", &format!("deljob {other}")).ok(), "deleted 1 of 1\n");
     say("one", "addjob mail 0").ok();

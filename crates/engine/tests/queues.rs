@@ -313,6 +313,29 @@ fn a_deep_line_is_flushed_piece_by_piece() {
     rig.check_counts();
 }
 
+/// Whoever looks at a line deeper than memory reads its rows: what was delivered must not stand there as if it waited.
+#[test]
+fn a_look_beyond_memory_has_every_delivery_written_before_it_is_answered() {
+    let mut rig = Rig::new(0);
+    for _ in 0..5 {
+        rig.add_all((0..1000).map(|number| message(&number.to_string())).collect());
+    }
+    rig.reload();
+    let taken = rig.take(3);
+    let queued = |rig: &Rig| rig.message_rows().iter().filter(|row| row.is_queued()).count();
+    assert_eq!((taken.len(), queued(&rig)), (3, 5000), "deliveries are written later");
+    assert!(matches!(
+        rig.said(Ask::Peek { queue: key("q"), count: 2, newest: false }),
+        Said::Peeked(Some(_))
+    ));
+    assert_eq!(queued(&rig), 5000, "what memory knows costs nothing");
+    for (count, newest) in [(1000, true), (4999, false)] {
+        assert_eq!(rig.said(Ask::Peek { queue: key("q"), count, newest }), Said::Peeked(None));
+        assert_eq!(queued(&rig), 4997);
+    }
+    rig.check_counts();
+}
+
 // ---- any history ------------------------------------------------------------------------------------------------
 
 #[derive(Debug, Clone)]

@@ -50,13 +50,27 @@ impl Histogram {
     }
 
     pub fn observe(&self, value: u64) {
-        let place = self.bounds.partition_point(|bound| *bound < value);
-        self.buckets[place].fetch_add(1, Relaxed);
-        self.sum.fetch_add(value, Relaxed);
+        self.observe_often(value, 1);
     }
 
     pub fn observe_time(&self, time: Duration) {
-        self.observe(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
+        self.observe_times(time, 1);
+    }
+
+    /// The same time, so many times.
+    pub fn observe_times(&self, time: Duration, count: u64) {
+        self.observe_often(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), count);
+    }
+
+    fn observe_often(&self, value: u64, count: u64) {
+        let place = self.bounds.partition_point(|bound| *bound < value);
+        self.buckets[place].fetch_add(count, Relaxed);
+        self.sum.fetch_add(value.saturating_mul(count), Relaxed);
+    }
+
+    /// Begins at zero again.
+    pub fn reset(&self) {
+        self.buckets.iter().chain([&self.sum]).for_each(|count| count.store(0, Relaxed));
     }
 
     pub fn snapshot(&self) -> Snapshot {

@@ -18,6 +18,7 @@ use punctual_core::command::{Answer, Command};
 use punctual_core::ids::ShardId;
 use punctual_core::name::Namespace;
 use punctual_core::queue::{Act, Ask, Delivered, MessageId, QueueKey, Said, Take, Verb};
+use punctual_store::End;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
@@ -30,6 +31,9 @@ const POLL: Duration = Duration::from_secs(2);
 const AGAIN: Duration = Duration::from_millis(200);
 /// Messages that one ask does something to: a batch is bounded.
 const ACT_MAX: usize = 1000;
+
+/// Bodies that one look at a deep line shows: an answer with them still fits every door.
+const LOOK_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 type Taken = Vec<(QueueKey, Delivered)>;
 
@@ -58,6 +62,25 @@ impl Handle {
             }
         }
         Ok(count)
+    }
+
+    /// The next messages in a line, or the last ones, beginning with the very last. Of a line that is not in memory so far
+    /// the rows are read, which are as they were when its leader was asked or newer; there may be fewer if they are heavy.
+    pub async fn peek(&self, queue: &QueueKey, count: u32, newest: bool) -> Result<Vec<Delivered>, Failure> {
+        match self.queue(Ask::Peek { queue: queue.clone(), count, newest }).await? {
+            Said::Peeked(Some(seen)) => Ok(seen),
+            Said::Peeked(None) => {
+                let from = if newest { End::Last } else { End::First };
+                let rows = self.store.line(queue, from, count as usize).await?;
+                let mut bytes = 0;
+                let shown = rows.iter().take_while(|message| {
+                    bytes += message.body.len();
+                    bytes <= LOOK_BYTES_MAX
+                });
+                Ok(shown.map(|message| Delivered::of(message)).collect())
+            }
+            other => Err(unexpected(&other)),
+        }
     }
 
     /// Takes messages from the queues in turn, one of each at a time. `wait`: none, not at all; else so long, or for

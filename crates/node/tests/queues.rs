@@ -162,3 +162,48 @@ async fn a_delivery_is_kept_over_a_stop() {
     assert_eq!(take(&second.handle(), &["a"], 5, Some(LONG)).await, ["a2"]);
     second.shut_down().await;
 }
+
+/// The bodies that a look shows.
+async fn peek(handle: &Handle, queue: &str, count: u32, newest: bool) -> Vec<String> {
+    let seen = handle.peek(&key(queue), count, newest).await.expect("a look is answered");
+    seen.iter().map(|one| String::from_utf8_lossy(&one.body).into_owned()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_look_goes_as_deep_as_it_is_asked_to_and_shows_nothing_that_is_gone() {
+    let store = Arc::new(Memory::new(4));
+    let first = node(&store).await;
+    let bodies: Vec<String> = (0..5000).map(|number| number.to_string()).collect();
+    for chunk in bodies.chunks(1000) {
+        add(&first.handle(), "a", &chunk.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    }
+    // One that has just come knows how long the line is, and nothing of what stands in it.
+    first.shut_down().await;
+    let node = node(&store).await;
+    let handle = node.handle();
+    assert_eq!(peek(&handle, "a", 2, false).await, ["0", "1"]);
+    assert_eq!(peek(&handle, "a", 2, true).await, ["4999", "4998"]);
+    let taken = handle.take(&[key("a")], 3, None).await.unwrap();
+    let ids = taken.iter().map(|(_, one)| one.id).take(2).collect::<Vec<_>>();
+    assert_eq!(handle.act(&Namespace::default(), Verb::Ack, ids).await, Ok(2));
+    assert_eq!(peek(&handle, "a", 1, false).await, ["3"]);
+    assert_eq!(peek(&handle, "a", 4000, false).await, bodies[3..4003]);
+    add(&handle, "a", &["last"]).await;
+    assert_eq!(peek(&handle, "a", 2, true).await, ["last", "4999"]);
+    assert_eq!(peek(&handle, "nobody", 2, true).await, Vec::<String>::new());
+    node.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_look_at_heavy_messages_shows_as_many_as_fit() {
+    let store = Arc::new(Memory::new(4));
+    let node = node(&store).await;
+    let handle = node.handle();
+    let heavy = "x".repeat(1024 * 1024);
+    for _ in 0..8 {
+        add(&handle, "a", &[&heavy]).await;
+    }
+    assert_eq!(peek(&handle, "a", 8, true).await.len(), 4);
+    assert_eq!(peek(&handle, "a", 8, false).await.len(), 4);
+    node.shut_down().await;
+}

@@ -52,6 +52,8 @@ pub(crate) struct Resp {
     pub(crate) is_asked_for: bool,
     pub(crate) password_file: Option<PathBuf>,
     pub(crate) connections: usize,
+    /// How long a client may rest; none: for ever.
+    pub(crate) idle_time: Option<Duration>,
     /// DEBUG FLUSHALL and SHUTDOWN are done.
     pub(crate) flush: bool,
     pub(crate) shutdown: bool,
@@ -96,6 +98,7 @@ pub(crate) struct SaidResp {
     pub(crate) listen: Option<String>,
     pub(crate) password_file: Option<PathBuf>,
     pub(crate) connections: Option<usize>,
+    pub(crate) idle_time: Option<Span>,
     pub(crate) flush: Option<bool>,
     pub(crate) shutdown: Option<bool>,
 }
@@ -310,6 +313,7 @@ impl SaidResp {
             listen: self.listen.or(below.listen),
             password_file: self.password_file.or(below.password_file),
             connections: self.connections.or(below.connections),
+            idle_time: self.idle_time.or(below.idle_time),
             flush: self.flush.or(below.flush),
             shutdown: self.shutdown.or(below.shutdown),
         }
@@ -322,11 +326,16 @@ impl SaidResp {
             is_asked_for: false,
             password_file: said_path(self.password_file.as_ref()),
             connections: self.connections.ok_or_else(|| missing("connections"))?,
+            idle_time: Some(self.idle_time.ok_or_else(|| missing("idle_time"))?.0)
+                .filter(|idle_time| !idle_time.is_zero()),
             flush: self.flush.ok_or_else(|| missing("flush"))?,
             shutdown: self.shutdown.ok_or_else(|| missing("shutdown"))?,
         };
         if resp.connections == 0 {
             return Err("resp.connections: at least 1".to_owned());
+        }
+        if resp.idle_time.is_some_and(|idle_time| idle_time < Duration::from_secs(1)) {
+            return Err("resp.idle_time: at least 1s, or 0s for ever".to_owned());
         }
         Ok(resp)
     }
@@ -445,6 +454,7 @@ mod tests {
             ("[server]\nrequest_time = \"1ms\"", "request_time"),
             ("[server]\nhost = \"a\"", "host"),
             ("[resp]\nconnections = 0", "resp.connections"),
+            ("[resp]\nidle_time = \"1ms\"", "resp.idle_time"),
             ("[resp]\nport = 7711", "port"),
         ] {
             let error = read(file, Said::default()).unwrap_err();

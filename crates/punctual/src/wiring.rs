@@ -32,7 +32,7 @@ pub(crate) use remote::{Remote, work};
 pub(crate) const LANES_SHARED: usize = 2;
 
 /// The binary that runs, even if its file was replaced meanwhile: as a guardian it speaks with its own kind.
-const OURSELVES: &str = "/proc/self/exe";
+pub(crate) const OURSELVES: &str = "/proc/self/exe";
 /// File descriptors of the store, the runtime and the listener, with room to spare.
 const FILES_OF_OUR_OWN: usize = 64;
 /// What an attempt holds open: its pipes and its process.

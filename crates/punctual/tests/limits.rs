@@ -113,6 +113,7 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
         ("name of a queue", bytes(limits::QUEUE_NAME_BYTES_MAX), "refused"),
         ("queues of a shard", count(limits::QUEUES_PER_SHARD_MAX), "`-OOM`"),
         ("queues that a GETJOB names", count(resp::QUEUES_MAX), "`-ERR`"),
+        ("queues that a take names beside its own", count(rest::ALSO_MAX), "422 `invalid`"),
         ("jobs that a WAITJOB names", count(resp::WAITED_MAX), "`-ERR`"),
         ("scans under way", count(resp::SCANS_MAX), "the oldest begins again"),
     ]

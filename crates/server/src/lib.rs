@@ -49,6 +49,8 @@ pub struct Doors {
     settings: Arc<Settings>,
     places: Arc<Places>,
     requests: Arc<Requests>,
+    /// What the door of queues counts.
+    queue_door: resp::Seen,
     /// Who may come in.
     pub gate: Arc<Gate>,
     tls: Option<Arc<Tls>>,
@@ -71,6 +73,7 @@ impl Doors {
             places: Places::new(&settings),
             settings: Arc::new(settings),
             requests: Arc::new(Requests::new()),
+            queue_door: resp::Seen::default(),
             gate: Arc::new(Gate::open()),
             tls: None,
             works: true,

@@ -1,6 +1,6 @@
 //! `/metrics`: what the node and the doors count, in the text form of OpenMetrics.
 //!
-//! Nothing is kept here but the figures of HTTP, one set for each row of the table of routes: the set is fixed, so
+//! Nothing is kept here but the figures of HTTP (those of queues are in `resp::counts`), one set for each row of the table of routes: the set is fixed, so
 //! counting takes no lock and no address that someone makes up becomes a label.
 
 use std::collections::HashMap;
@@ -20,6 +20,7 @@ use prometheus_client::registry::{Registry, Unit};
 use punctual_node::metrics::{Histogram, Snapshot};
 
 use crate::Doors;
+use crate::resp::Outcome;
 use crate::rest::problem::{Failed, internal};
 use crate::routes::table;
 
@@ -27,6 +28,8 @@ const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset
 const MICROS: f64 = 1_000_000.0;
 /// What no route took.
 const NO_ROUTE: &str = "none";
+/// Commands that are in no table.
+const NO_COMMAND: &str = "unknown";
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
 /// The figures of one route.
@@ -102,7 +105,9 @@ impl Collector for Page {
         let mut page = Writer(encoder);
         self.node(&mut page)?;
         self.runs(&mut page)?;
-        self.http(&mut page)
+        self.messages(&mut page)?;
+        self.http(&mut page)?;
+        self.resp(&mut page)
     }
 }
 
@@ -155,6 +160,17 @@ impl Page {
         page.counter("log_losses", "Pieces of output that could not be kept", lost)
     }
 
+    fn messages(&self, page: &mut Writer<'_>) -> fmt::Result {
+        let messages = self.0.handle.status().messages;
+        page.counter("messages_added", "Messages added to queues that this node leads", messages.added)?;
+        page.counter(
+            "messages_delivered",
+            "Messages handed to consumers, again and again included",
+            messages.taken,
+        )?;
+        page.counter("messages_acknowledged", "Messages that consumers were done with", messages.acked)
+    }
+
     fn http(&self, page: &mut Writer<'_>) -> fmt::Result {
         let Doors { places, requests, .. } = &self.0;
         page.gauge("http_connections", "Connections that are open", places.taken() as u64)?;
@@ -178,6 +194,55 @@ impl Page {
             let seen = figures.time.snapshot();
             if seen.count > 0 {
                 histogram(&mut times.encode_family(&figures.labels())?, &seen, MICROS)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The door of queues.
+impl Page {
+    fn resp(&self, page: &mut Writer<'_>) -> fmt::Result {
+        let (door, counts) = (&self.0.queue_door, &self.0.queue_door.counts);
+        page.gauge("resp_connections", "Connections that are open", door.connections() as u64)?;
+        page.gauge("resp_clients_blocked", "Clients that wait for a message", door.blocked() as u64)?;
+        for (name, help, count) in [
+            ("resp_connections_accepted", "Connections that were let in", &counts.connections),
+            ("resp_connections_refused", "Connections that found no room", &counts.rejected),
+            ("resp_received_bytes", "Bytes that clients sent", &counts.bytes_in),
+            ("resp_sent_bytes", "Bytes that clients were sent", &counts.bytes_out),
+        ] {
+            page.counter(name, help, count.load(Relaxed))?;
+        }
+        let nonsense = counts.nonsense().map(|(why, count)| (why.as_str(), count));
+        page.counters(
+            "resp_protocol_errors",
+            "What was no request, by what is wrong with it",
+            "reason",
+            nonsense,
+        )?;
+        self.resp_commands(page)
+    }
+
+    fn resp_commands(&self, page: &mut Writer<'_>) -> fmt::Result {
+        let counts = &self.0.queue_door.counts;
+        let mut done =
+            page.metric("resp_commands", "Commands, by how they ended", None, MetricType::Counter)?;
+        for command in counts.commands() {
+            for (outcome, count) in command.outcomes().filter(|(_, count)| *count > 0) {
+                let labels = [("command", command.name), ("outcome", outcome.as_str())];
+                ConstCounter::new(count).encode(done.encode_family(&labels)?)?;
+            }
+        }
+        let labels = [("command", NO_COMMAND), ("outcome", Outcome::Error.as_str())];
+        ConstCounter::new(counts.unknown()).encode(done.encode_family(&labels)?)?;
+        let help = "How long an answer took, the wait for a message included";
+        let mut times =
+            page.metric("resp_command_duration", help, Some(&Unit::Seconds), MetricType::Histogram)?;
+        for command in counts.commands() {
+            let seen = command.time.snapshot();
+            if seen.count > 0 {
+                histogram(&mut times.encode_family(&[("command", command.name)])?, &seen, MICROS)?;
             }
         }
         Ok(())

@@ -13,6 +13,7 @@
 mod args;
 mod clients;
 mod commands;
+mod counts;
 mod door;
 mod fault;
 mod link;
@@ -29,6 +30,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use counts::{Outcome, Seen};
 pub use listen::serve;
 pub use settings::{
     AHEAD_BYTES_MAX, BATCH_MAX, MONITORED_MAX, OUTPUT_BYTES_MAX, QUEUES_MAX, SCANS_MAX, Settings, WAITED_MAX,

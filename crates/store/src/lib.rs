@@ -116,6 +116,10 @@ pub trait Store: Send + Sync + fmt::Debug {
         limit: usize,
     ) -> Result<Vec<Arc<Message>>>;
 
+    /// Messages in the line of one queue, from one of its ends on. It ends early when it is heavy, like a page of
+    /// `backlog`.
+    async fn line(&self, queue: &QueueKey, from: End, limit: usize) -> Result<Vec<Arc<Message>>>;
+
     async fn job(&self, namespace: &Namespace, name: &Name) -> Result<Option<Arc<Job>>>;
 
     /// Jobs in order of (namespace, name), after the one named.
@@ -225,6 +229,15 @@ pub trait Store: Send + Sync + fmt::Debug {
 
     /// A consistent copy of the store, taken under load, that opens as a store.
     async fn backup(&self, to: &Path) -> Result<()>;
+}
+
+/// An end of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// What is taken next comes first.
+    First,
+    /// What is taken last comes first.
+    Last,
 }
 
 #[derive(Debug, Clone, Default)]

@@ -7,6 +7,8 @@ use punctual_core::command::Expect;
 use punctual_core::ids::{RunId, first_id_at};
 use punctual_core::job::Job;
 use punctual_core::limits::LISTED_OUTPUT_BYTES_MAX;
+use punctual_core::name::Namespace;
+use punctual_core::queue::QueueKey;
 use punctual_core::run::Run;
 use punctual_core::schedule::calendar;
 
@@ -32,6 +34,31 @@ impl Span {
             None => {}
         }
         (span.first <= span.last).then_some(span)
+    }
+}
+
+/// Where a listing of queues goes on, which is in the order of (namespace, name).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct QueueSpan<'a> {
+    pub(crate) namespace: &'a str,
+    /// The name in that namespace after which it goes on; an empty one is before all, for no name is empty.
+    pub(crate) after: &'a str,
+    /// It goes on through the namespaces behind that one.
+    pub(crate) goes_beyond: bool,
+}
+
+impl<'a> QueueSpan<'a> {
+    /// None: nothing is in it.
+    pub(crate) fn of(namespace: Option<&'a Namespace>, after: Option<&'a QueueKey>) -> Option<QueueSpan<'a>> {
+        let (last, name) = after.map_or(("", ""), |key| (key.namespace.as_str(), key.name.as_str()));
+        match namespace.map(Namespace::as_str) {
+            None => Some(QueueSpan { namespace: last, after: name, goes_beyond: true }),
+            Some(wanted) if wanted < last => None,
+            Some(wanted) => {
+                let after = if wanted == last { name } else { "" };
+                Some(QueueSpan { namespace: wanted, after, goes_beyond: false })
+            }
+        }
     }
 }
 

@@ -42,7 +42,7 @@ pub use output::{EVENT_STREAM, LogChunk, LogEnd, LogStream};
 pub use page::Page;
 pub use problem::{Code, Problem};
 pub use progress::Progress;
-pub use queue::{Direction, Flushed, Messages, Paused, Queue, TAKE_WAIT_MAX, Take, Way};
+pub use queue::{ALSO_MAX, Direction, Flushed, Messages, Paused, Queue, TAKE_WAIT_MAX, Take, Way};
 pub use revision::{Diff, Revision, RevisionFile};
 pub use run::{Child, Event, Run, Shard, State, Trigger, statuses};
 pub use submit::{Again, Start, Started, Submit, key};

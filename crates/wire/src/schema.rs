@@ -105,12 +105,7 @@ by_hand!(Namespace as "Namespace": text(
     "payments",
 ));
 
-by_hand!(QueueName as "QueueName": text(
-    "The name of a queue: any text.",
-    "^[^]+$",
-    limits::QUEUE_NAME_BYTES_MAX,
-    "mail",
-));
+by_hand!(QueueName as "QueueName": any_text("The name of a queue: any text.", limits::QUEUE_NAME_BYTES_MAX, "mail"));
 by_hand!(MessageId as "MessageId": text(
     "The id of a message, as over the Redis protocol; in an address `+` and `/` are percent-encoded.",
     "^D-[0-9a-f]{8}-[A-Za-z0-9+/]{24}-[0-9a-f]{4}$",
@@ -143,6 +138,17 @@ pub fn text(description: &str, pattern: &str, bytes_max: usize, example: &str) -
         .schema_type(Type::String)
         .description(Some(description))
         .pattern(Some(pattern))
+        .max_length(Some(bytes_max))
+        .examples([json!(example)])
+        .into()
+}
+
+/// Whatever somebody writes, as long as it is something. No pattern: the dialects disagree about how to say so.
+fn any_text(description: &str, bytes_max: usize, example: &str) -> RefOr<Schema> {
+    ObjectBuilder::new()
+        .schema_type(Type::String)
+        .description(Some(description))
+        .min_length(Some(1))
         .max_length(Some(bytes_max))
         .examples([json!(example)])
         .into()

@@ -12,6 +12,7 @@
 //!
 //! The guardian ends after everyone below it: its own end says that nobody is left.
 
+mod link;
 mod process;
 
 use std::ffi::{OsStr, OsString};
@@ -20,19 +21,20 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use serde::{Deserialize, Serialize};
 
+pub use link::{Link, NotStarted, Printing};
 pub use process::main;
 
 /// The first argument of a binary that is to be a guardian.
 pub const ARGUMENT: &str = "__guardian";
 
 /// Asks the command to end: SIGTERM to its process group.
-pub(crate) const END: u8 = b'E';
+const END: u8 = b'E';
 /// Kills everyone below the guardian.
-pub(crate) const KILL: u8 = b'K';
+const KILL: u8 = b'K';
 
 /// What a guardian starts. It comes over the socket, so that the guardian's own environment and arguments stay empty.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Command {
+struct Command {
     program: Vec<u8>,
     arguments: Vec<Vec<u8>>,
     environment: Vec<(Vec<u8>, Vec<u8>)>,
@@ -41,31 +43,33 @@ pub(crate) struct Command {
     input: Vec<u8>,
 }
 
-/// A command as the rest of the worker has it.
+/// A command as whoever wants it has it.
 #[derive(Debug)]
-pub(crate) struct Wanted<'a> {
-    pub(crate) program: &'a OsStr,
+pub struct Wanted<'a> {
+    /// A path, or a name that is looked for along the `PATH` of its environment.
+    pub program: &'a OsStr,
     /// The first is the name that the program is called by.
-    pub(crate) arguments: &'a [String],
-    pub(crate) environment: &'a [(OsString, OsString)],
-    pub(crate) dir: Option<&'a str>,
-    pub(crate) input: &'a str,
+    pub arguments: &'a [String],
+    /// All of it: nothing is inherited.
+    pub environment: &'a [(OsString, OsString)],
+    pub dir: Option<&'a str>,
+    pub input: &'a [u8],
 }
 
 impl Command {
-    pub(crate) fn of(wanted: &Wanted<'_>) -> Command {
+    fn of(wanted: &Wanted<'_>) -> Command {
         let bytes = |text: &OsString| text.as_bytes().to_vec();
         Command {
             program: wanted.program.as_bytes().to_vec(),
             arguments: wanted.arguments.iter().map(|argument| argument.as_bytes().to_vec()).collect(),
             environment: wanted.environment.iter().map(|(name, value)| (bytes(name), bytes(value))).collect(),
             dir: wanted.dir.map(|dir| dir.as_bytes().to_vec()),
-            input: wanted.input.as_bytes().to_vec(),
+            input: wanted.input.to_vec(),
         }
     }
 
     /// Its length, then itself.
-    pub(crate) fn to_bytes(&self) -> io::Result<Vec<u8>> {
+    fn to_bytes(&self) -> io::Result<Vec<u8>> {
         let body = postcard::to_stdvec(self).map_err(io::Error::other)?;
         let length = u32::try_from(body.len()).map_err(io::Error::other)?;
         Ok([&length.to_le_bytes(), body.as_slice()].concat())
@@ -86,7 +90,7 @@ fn os_string(bytes: Vec<u8>) -> OsString {
 
 /// What a guardian says, in five bytes: which, and a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Said {
+enum Said {
     /// The command runs, as this process and the leader of a group of its own.
     Started { pid: i32 },
     /// It could not be started: the error's number.
@@ -95,10 +99,10 @@ pub(crate) enum Said {
     Ended { status: i32 },
 }
 
-pub(crate) const SAID_BYTES: usize = 5;
+const SAID_BYTES: usize = 5;
 
 impl Said {
-    pub(crate) fn from_bytes(bytes: [u8; SAID_BYTES]) -> io::Result<Said> {
+    fn from_bytes(bytes: [u8; SAID_BYTES]) -> io::Result<Said> {
         let [which, number @ ..] = bytes;
         let number = i32::from_le_bytes(number);
         match which {
@@ -137,7 +141,7 @@ mod tests {
             arguments: &arguments,
             environment: &environment,
             dir: None,
-            input: "{}",
+            input: b"{}",
         });
         assert_eq!(Command::read(command.to_bytes().unwrap().as_slice()).unwrap(), command);
         for said in [Said::Started { pid: 7 }, Said::Refused { errno: 2 }, Said::Ended { status: 0x8B }] {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Body, Line, MessageId, QueueKey};
+use super::{Body, Line, Message, MessageId, QueueKey};
 use crate::Timestamp;
 use crate::ids::ShardId;
 use crate::name::Namespace;
@@ -32,7 +32,7 @@ pub enum Ask {
         namespace: Namespace,
         id: MessageId,
     },
-    /// The first messages in the line, as far as they are in memory; the last ones if `newest`.
+    /// The first messages in the line, if they are in memory; the last ones if `newest`.
     Peek {
         queue: QueueKey,
         count: u32,
@@ -127,7 +127,7 @@ pub enum Said {
     /// How long the message stays out of the line now.
     Postponed(Duration),
     Shown(Option<MessageView>),
-    /// None: too little of the line is in memory to say.
+    /// None: too little of the line is in memory to say; its rows do.
     Peeked(Option<Vec<Delivered>>),
     Stat(Option<QueueStat>),
     Paused(Pause),
@@ -152,6 +152,20 @@ pub struct Delivered {
     pub body: Body,
     pub nacks: u32,
     pub redeliveries: u32,
+}
+
+impl Delivered {
+    /// A message, as whoever takes it or looks at it sees it.
+    pub fn of(message: &Message) -> Delivered {
+        Delivered {
+            id: message.id,
+            ttl: message.ttl(),
+            at_most_once: message.retry.is_zero(),
+            body: message.body.clone(),
+            nacks: message.nacks,
+            redeliveries: message.redeliveries,
+        }
+    }
 }
 
 /// To how many of the messages it was done.

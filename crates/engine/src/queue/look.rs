@@ -1,9 +1,11 @@
 //! What people see of a queue, and what they do to it as a whole.
 
 use punctual_core::name::Namespace;
-use punctual_core::queue::{MessageId, MessageView, Pause, QueueKey, QueueNumber, QueueStat, Said};
+use punctual_core::queue::{
+    Delivered, MessageId, MessageView, Pause, QueueKey, QueueNumber, QueueStat, Said,
+};
 
-use super::take::{answer, delivered};
+use super::take::answer;
 use crate::Shard;
 use crate::event::{Context, Ticket};
 
@@ -45,11 +47,13 @@ impl Shard {
         };
         let (count, window) = (count as usize, &queue.window);
         if !window.is_everything() && (newest || window.len() < count) {
+            // Whoever asked reads the rows: those of what was delivered a moment ago must not say that it waits.
+            self.hurry();
             return Said::Peeked(None);
         }
         let see = |place: punctual_core::queue::Place| {
             let live = self.queues.held.get(&place.number)?;
-            (live.message.expires_at > cx.now).then(|| delivered(&live.message))
+            (live.message.expires_at > cx.now).then(|| Delivered::of(&live.message))
         };
         let seen = match newest {
             true => window.places().rev().filter_map(see).take(count).collect(),

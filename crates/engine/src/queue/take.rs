@@ -2,9 +2,7 @@
 
 use punctual_core::command::Answer;
 use punctual_core::limits::TAKE_MAX;
-use punctual_core::queue::{
-    Acted, Delivered, Line, Message, QueueKey, QueueNumber, QueueRefusal, Said, Take,
-};
+use punctual_core::queue::{Acted, Delivered, Line, QueueKey, QueueNumber, QueueRefusal, Said, Take};
 
 use super::{Mark, Taker};
 use crate::Shard;
@@ -72,7 +70,7 @@ impl Shard {
                 self.drop_message(place.number, cx.now);
                 continue;
             }
-            taken.push(delivered(message));
+            taken.push(Delivered::of(message));
             // Once at most: that it was given away is known before it is.
             let (until, mark) = match message.retry {
                 retry if retry.is_zero() => (None, Mark::Dirty),
@@ -133,15 +131,4 @@ impl Shard {
 
 pub(super) fn answer(ticket: Ticket, said: Said, cx: &mut Context<'_>) {
     cx.answer(ticket, Ok(Answer::Queue(said)));
-}
-
-pub(super) fn delivered(message: &Message) -> Delivered {
-    Delivered {
-        id: message.id,
-        ttl: message.ttl(),
-        at_most_once: message.retry.is_zero(),
-        body: message.body.clone(),
-        nacks: message.nacks,
-        redeliveries: message.redeliveries,
-    }
 }

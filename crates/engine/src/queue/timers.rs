@@ -39,7 +39,7 @@ impl Shard {
         }
     }
 
-    /// Writes every delivery with the next batch: this shard's memory is going to end.
+    /// Writes every delivery with the next batch: this shard's memory is going to end, or somebody reads its rows.
     pub fn hurry(&mut self) {
         self.pass_over_written();
         let unwritten = &mut self.queues.unwritten;

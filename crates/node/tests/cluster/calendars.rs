@@ -69,13 +69,20 @@ async fn versions(store: &Memory) -> Vec<u32> {
     jobs.iter().map(version).collect()
 }
 
-async fn wait_for_version(store: &Memory, version: u32) {
-    let follow = async {
-        while versions(store).await.iter().any(|have| *have != version) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+/// Looks after everything that is written, until it is so.
+async fn until(store: &Memory, what: &str, is_so: impl AsyncFn() -> bool) {
+    let mut written = store.written();
+    let so = async {
+        while !is_so().await {
+            written.changed().await.expect("the store is there");
         }
     };
-    tokio::time::timeout(LONG, follow).await.expect("every job follows");
+    assert!(tokio::time::timeout(LONG, so).await.is_ok(), "{what}");
+}
+
+async fn wait_for_version(store: &Memory, version: u32) {
+    let follow = async || versions(store).await.iter().all(|have| *have == version);
+    until(store, "every job follows", follow).await;
 }
 
 #[tokio::test]
@@ -127,12 +134,7 @@ async fn what_a_node_left_undone_is_finished_by_the_one_that_leads_the_first_sha
     lead.send_replace(Leaders::alone(SHARDS));
     wait_for_version(&store, record.calendar.version).await;
     let is_settled = async || store.calendar(&Namespace::default(), &work()).await.unwrap().unwrap().settled;
-    let settled = async {
-        while !is_settled().await {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(LONG, settled).await.expect("and it is noted that they do");
+    until(&store, "and it is noted that they do", is_settled).await;
 }
 
 /// A leader that died between a job's commit and its look at the calendar leaves the job behind.

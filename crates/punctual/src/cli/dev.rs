@@ -38,6 +38,9 @@ pub(crate) struct Dev {
     /// What clients of that door have to say with AUTH, in a file of mode 0600 [default: nothing]
     #[arg(long, value_name = "FILE", env = "PUNCTUAL_RESP_PASSWORD_FILE")]
     resp_password_file: Option<PathBuf>,
+    /// How long a client of that door may rest before its connection is closed; 0s: for ever [default: 0s]
+    #[arg(long, value_name = "SPAN", env = "PUNCTUAL_RESP_IDLE_TIME", value_parser = duration)]
+    resp_idle_time: Option<Duration>,
     /// Attempts that may run at once in this process; 0 leaves them to `punctual worker` [default: 16]
     #[arg(long, value_name = "COUNT", env = "PUNCTUAL_SLOTS")]
     slots: Option<usize>,
@@ -85,6 +88,7 @@ impl Dev {
             resp: SaidResp {
                 listen: self.resp,
                 password_file: self.resp_password_file,
+                idle_time: self.resp_idle_time.map(Span),
                 ..SaidResp::default()
             },
             log: Log { level: self.log },

@@ -51,7 +51,7 @@ The line end that echo puts behind a text is not part of it; --exact keeps it.")
 Examples:
   punctual queue get mail
   punctual queue get mail --count 100 -o json
-  punctual queue get mail --wait 10s
+  punctual queue get mail orders --wait 10s                whichever has one first
   punctual queue get mail --ack                            and acknowledge them at once")]
     Get(Getting),
     /// Acknowledge messages: they are done and go

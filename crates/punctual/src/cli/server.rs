@@ -50,6 +50,9 @@ pub(crate) struct Server {
     /// What clients of that door have to say with AUTH, in a file of mode 0600 [default: a token]
     #[arg(long, value_name = "FILE", env = "PUNCTUAL_RESP_PASSWORD_FILE")]
     resp_password_file: Option<PathBuf>,
+    /// How long a client of that door may rest before its connection is closed; 0s: for ever [default: 0s]
+    #[arg(long, value_name = "SPAN", env = "PUNCTUAL_RESP_IDLE_TIME", value_parser = duration)]
+    resp_idle_time: Option<Duration>,
     /// What this node is called [default: the address that it advertises]
     #[arg(long, value_name = "NAME", env = "PUNCTUAL_NODE_NAME")]
     name: Option<String>,
@@ -171,6 +174,7 @@ impl Server {
             resp: settings::SaidResp {
                 listen: self.resp,
                 password_file: self.resp_password_file,
+                idle_time: self.resp_idle_time.map(Span),
                 ..settings::SaidResp::default()
             },
             log: Log { level: self.log },

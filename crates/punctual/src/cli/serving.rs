@@ -66,6 +66,7 @@ impl Queues {
             connections: own.connections,
             connections_per_address: own.connections,
             request_time: settings.server.request_time,
+            idle_time: own.idle_time,
             flush: own.flush,
             shutdown: None,
         };

@@ -42,8 +42,13 @@ pub async fn serve(
     shutdown: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
     let address = listener.local_addr()?;
-    let behind =
-        Behind { queues: Arc::new(doors.handle), gate: doors.gate, clock: doors.clock, name: doors.node };
+    let behind = Behind {
+        queues: Arc::new(doors.handle),
+        gate: doors.gate,
+        clock: doors.clock,
+        name: doors.node,
+        seen: doors.queue_door,
+    };
     let door = Arc::new(Door::new(behind, address, settings));
     accept(listener, door, doors.tls, shutdown).await
 }

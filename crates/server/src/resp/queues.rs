@@ -28,6 +28,9 @@ pub(super) trait Queues: Send + Sync + fmt::Debug {
         wait: Option<Option<Duration>>,
     ) -> Result<Vec<(QueueKey, Delivered)>, Failure>;
 
+    /// Looks at the first messages in a line, or at the last ones, beginning with the very last.
+    async fn peek(&self, queue: &QueueKey, count: u32, newest: bool) -> Result<Vec<Delivered>, Failure>;
+
     /// Queues of a namespace, by name.
     async fn queues(
         &self,
@@ -65,6 +68,10 @@ impl Queues for Handle {
         wait: Option<Option<Duration>>,
     ) -> Result<Vec<(QueueKey, Delivered)>, Failure> {
         Handle::take(self, queues, count, wait).await
+    }
+
+    async fn peek(&self, queue: &QueueKey, count: u32, newest: bool) -> Result<Vec<Delivered>, Failure> {
+        Handle::peek(self, queue, count, newest).await
     }
 
     async fn queues(

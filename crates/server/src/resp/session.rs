@@ -4,7 +4,6 @@
 //! pipeline costs about as much as its longest command. Everything else is one after the other, as it was sent.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use punctual_core::name::Namespace;
 use punctual_wire::resp::{Decoded, Decoder, Limits, Malformed, Replies, Request};
@@ -15,6 +14,7 @@ use tracing::debug;
 
 use super::clients::Client;
 use super::commands::{self, auth::Who};
+use super::counts::{Done, Nonsense};
 use super::door::Door;
 use super::fault::{Fault, TOO_LONG};
 use super::link::Link;
@@ -74,6 +74,16 @@ impl Session {
     }
 
     pub(super) async fn run(mut self) {
+        let is_heard = self.serve().await;
+        // What came and was never answered has been read all the same.
+        self.door.counts.moved(self.link.moved());
+        if is_heard {
+            self.link.close().await;
+        }
+    }
+
+    /// Serves to the end; false: nobody would hear that it is.
+    async fn serve(&mut self) -> bool {
         while !self.ends {
             let (batch, malformed) = self.decode();
             if batch.is_empty() && malformed.is_none() {
@@ -83,20 +93,21 @@ impl Session {
                 continue;
             }
             if self.handle(&batch).await.is_err() {
-                return;
+                return false;
             }
             if let Some(malformed) = malformed
                 && !self.ends
             {
+                self.door.counts.is_nonsense(Nonsense::Malformed);
                 self.out.error(&format!("ERR Protocol error: {malformed}"));
                 self.ends = true;
             }
             self.ends |= self.client.is_ending();
             if self.send().await.is_err() {
-                return;
+                return false;
             }
         }
-        self.link.close().await;
+        true
     }
 
     /// Whoever has said who they are may send longer requests.
@@ -126,6 +137,7 @@ impl Session {
         self.begun = is_begun.then(|| self.begun.unwrap_or_else(Instant::now));
         let stranger = (self.who == Who::Stranger).then_some(self.came);
         let until = self.begun.or(stranger).map(|since| since + self.door.settings.request_time);
+        let until = until.or_else(|| self.rests_until());
         let monitored = async {
             match &mut self.monitor {
                 Some(monitor) => monitor.recv().await,
@@ -162,6 +174,12 @@ impl Session {
         }
     }
 
+    /// Until when it may rest from now on; none: for ever. Whoever watches what others do has nothing to say.
+    fn rests_until(&self) -> Option<Instant> {
+        let idle_time = self.door.settings.idle_time.filter(|_| self.monitor.is_none())?;
+        Some(Instant::now() + idle_time)
+    }
+
     async fn handle(&mut self, batch: &[Decoded]) -> Result<(), Fault> {
         let mut rest = batch;
         while let Some(first) = rest.first() {
@@ -173,6 +191,7 @@ impl Session {
             let mode = self.mode;
             let done = match first {
                 Decoded::TooLong => {
+                    self.door.counts.is_nonsense(Nonsense::TooLong);
                     self.out.error(TOO_LONG);
                     1
                 }
@@ -209,7 +228,7 @@ impl Session {
             return Ok(1);
         };
         self.tell_monitors(row, first);
-        let began = Instant::now();
+        let (began, errors) = (Instant::now(), self.out.errors());
         let mut count = 1;
         let result = match self.admit(row, first).await {
             Err(fault) => Err(fault),
@@ -223,14 +242,17 @@ impl Session {
                 }
             },
         };
-        match result {
-            Ok(()) => {}
-            Err(Fault::Said(text)) => self.out.error(&text),
-            Err(Fault::Gone) => return Err(Fault::Gone),
+        let is_gone = matches!(result, Err(Fault::Gone));
+        if let Err(Fault::Said(text)) = result {
+            self.out.error(&text);
         }
         let took = began.elapsed();
+        let errors = self.out.errors() - errors;
+        self.door.counts.did(number, Done { calls: count, errors, is_gone }, took);
+        if is_gone {
+            return Err(Fault::Gone);
+        }
         self.client.did(row.name);
-        self.door.counts.did(number, count, took);
         if !row.waits && self.door.slowlog.is_slow(took) {
             let from = (self.client.address.to_string(), self.client.name());
             let words = first.words(0).take(if row.is_secret { 1 } else { usize::MAX });
@@ -268,9 +290,11 @@ impl Session {
         // A web page can make a browser send this here, with commands in the body of its request.
         if word.eq_ignore_ascii_case(b"POST") || word.eq_ignore_ascii_case(b"HOST:") {
             debug!("a client speaks HTTP");
+            self.door.counts.is_nonsense(Nonsense::Http);
             self.ends = true;
             return;
         }
+        self.door.counts.is_unknown();
         if self.who == Who::Stranger {
             return self.out.error("NOAUTH Authentication required.");
         }
@@ -299,9 +323,7 @@ impl Session {
     /// Sends what there is to say.
     pub(super) async fn send(&mut self) -> Result<(), Fault> {
         let sent = self.link.send(&mut self.out).await;
-        let (read, written) = self.link.moved();
-        self.door.counts.bytes_in.fetch_add(read, Relaxed);
-        self.door.counts.bytes_out.fetch_add(written, Relaxed);
+        self.door.counts.moved(self.link.moved());
         sent.map_err(|error| {
             debug!(%error, client = self.client.id, "an answer was not taken");
             Fault::Gone

@@ -31,6 +31,8 @@ pub struct Settings {
     pub connections_per_address: usize,
     /// How long a request may take to arrive, an answer to be taken, and a stranger to say who they are.
     pub request_time: Duration,
+    /// How long a client may rest that waits for nothing; none: for ever.
+    pub idle_time: Option<Duration>,
     /// DEBUG FLUSHALL deletes everything.
     pub flush: bool,
     /// SHUTDOWN says so here; none: it is refused.
@@ -44,6 +46,7 @@ impl Default for Settings {
             connections: 10_000,
             connections_per_address: 10_000,
             request_time: Duration::from_secs(30),
+            idle_time: None,
             flush: false,
             shutdown: None,
         }

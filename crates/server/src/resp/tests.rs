@@ -3,6 +3,7 @@
 mod commands;
 mod connections;
 mod fake;
+mod figures;
 mod frames;
 mod real;
 mod strangers;
@@ -20,6 +21,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use super::counts::Seen;
 use super::door::{Behind, Door};
 use super::listen::accept;
 use super::settings::Settings;
@@ -58,6 +60,7 @@ impl Scene {
             gate: Arc::new(gate),
             clock: Arc::new(Standing),
             name: "dev".into(),
+            seen: Seen::default(),
         };
         let door = Arc::new(Door::new(behind, listener.local_addr().unwrap(), settings));
         let (stop, stopped) = oneshot::channel();

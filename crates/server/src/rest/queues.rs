@@ -93,8 +93,12 @@ pub(crate) async fn take(
     MaybeJson(body): MaybeJson<Take>,
 ) -> Result<Json<Messages>, Failed> {
     let (count, wait) = body.checked()?;
-    let taken = doors.take(&queue, count, wait).await?;
-    let items = taken.iter().map(|message| doors.taken(&queue, message, MessageState::Active)).collect();
+    let also = body.others()?.into_iter();
+    let also = also.map(|name| QueueKey { namespace: queue.namespace.clone(), name });
+    let queues: Vec<QueueKey> = std::iter::once(queue.clone()).chain(also).collect();
+    let taken = doors.take(&queues, count, wait).await?;
+    let items =
+        taken.iter().map(|(queue, message)| doors.taken(queue, message, MessageState::Active)).collect();
     Ok(Json(Messages { items }))
 }
 
@@ -108,15 +112,7 @@ pub(crate) async fn peek(
         return Err(Problem::parameter("count", format!("1 to {TAKE_MAX}")).into());
     }
     let newest = look.newest.is_some_and(|newest| newest.0);
-    let seen = match doors.handle.queue(Ask::Peek { queue: queue.clone(), count, newest }).await? {
-        Said::Peeked(Some(seen)) => seen,
-        Said::Peeked(None) => {
-            let message =
-                "too little of this line is in memory to look at it from here; ask for fewer messages";
-            return Err(Problem::new(Code::Unavailable, message).into());
-        }
-        said => return Err(unexpected(said)),
-    };
+    let seen = doors.handle.peek(&queue, count, newest).await?;
     let mut bytes = 0;
     let fitting = seen.iter().take_while(|message| {
         let fits = bytes < TAKEN_BYTES_MAX;
@@ -170,12 +166,11 @@ impl Doors {
     /// Takes piece by piece, as much as one answer may weigh: fewer than asked for may come. Only the first is waited for.
     async fn take(
         &self,
-        queue: &QueueKey,
+        queues: &[QueueKey],
         count: u32,
         wait: Option<Duration>,
-    ) -> Result<Vec<Delivered>, Failed> {
+    ) -> Result<Vec<(QueueKey, Delivered)>, Failed> {
         let (mut taken, mut bytes, mut wait) = (Vec::new(), 0, wait.map(Some));
-        let queues = std::slice::from_ref(queue);
         let mut left = count;
         while left > 0 && bytes < TAKEN_BYTES_MAX {
             let some = left.min(TAKEN_AT_ONCE);
@@ -187,7 +182,7 @@ impl Doors {
             };
             let came = u32::try_from(piece.len()).unwrap_or(u32::MAX);
             bytes += piece.iter().map(|(_, message)| message.body.len()).sum::<usize>();
-            taken.extend(piece.into_iter().map(|(_, message)| message));
+            taken.extend(piece);
             if came < some {
                 break;
             }

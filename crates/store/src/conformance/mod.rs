@@ -157,6 +157,7 @@ macro_rules! conformance {
                     any_text_is_the_name_of_a_queue
                     queues_are_listed_by_namespace_and_name
                     messages_are_listed_in_the_order_of_their_places
+                    a_line_is_seen_from_both_ends
                     a_thousand_messages_come_and_go_in_a_batch;
                 logs:
                     logs_read_back_in_order

@@ -11,7 +11,7 @@ use punctual_core::queue::{
 };
 
 use super::given::*;
-use crate::{Error, Result, Store};
+use crate::{End, Error, Result, Store};
 
 fn rows<'m>(messages: impl IntoIterator<Item = &'m Message>) -> Vec<Row> {
     messages.into_iter().map(message_row).collect()
@@ -149,6 +149,9 @@ pub async fn a_heavy_page_ends_early_and_loses_nothing(store: &dyn Store) -> Res
     assert_eq!(of(&rest), ids[fit..]);
     let listed = store.messages(&key, None, 1000).await?;
     assert_eq!(of(&listed), ids[..fit]);
+    assert_eq!(of(&store.line(&key, End::First, 1000).await?), ids[..fit]);
+    let backwards: Vec<MessageId> = ids.iter().rev().copied().collect();
+    assert_eq!(of(&store.line(&key, End::Last, 1000).await?), backwards[..fit]);
 
     let page = store.due(SHARD, TimerPlace::START, 1000).await?;
     assert_eq!((of(&page.messages), page.runs.len()), (ids[..fit].to_vec(), 0));
@@ -455,6 +458,33 @@ pub async fn messages_are_listed_in_the_order_of_their_places(store: &dyn Store)
     assert_eq!(all, messages);
     let nobody = QueueKey { namespace: namespace("nobody"), ..queue.key };
     assert_eq!(store.messages(&nobody, None, 100).await?, []);
+    Ok(())
+}
+
+/// A look at a line from either end shows what stands in it, as it was last committed.
+pub async fn a_line_is_seen_from_both_ends(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    let queue = leader.queue(store, 6);
+    let mut messages: Vec<Message> = (0..20).map(|n| leader.message(6, n % 4)).collect();
+    messages[3] = active(&messages[3], None);
+    messages[8] = active(&messages[8], Some(at(5)));
+    let beside = leader.message(7, 0);
+    leader.insert(store, [Row::Queue(queue.clone()), message_row(&beside)]).await?;
+    leader.insert(store, rows(&messages)).await?;
+    let gone = messages.pop().expect("there are twenty");
+    leader.commit(store, deletes([message_row(&gone).key()])).await?;
+    let mut queued = in_line(messages.into_iter().filter(Message::is_queued).collect());
+    for limit in [0, 1, 7, 100] {
+        let seen = plain(&store.line(&queue.key, End::First, limit).await?);
+        assert_eq!(seen, queued[..limit.min(queued.len())]);
+    }
+    queued.reverse();
+    for limit in [0, 1, 7, 100] {
+        let seen = plain(&store.line(&queue.key, End::Last, limit).await?);
+        assert_eq!(seen, queued[..limit.min(queued.len())]);
+    }
+    let nobody = QueueKey { namespace: namespace("nobody"), ..queue.key };
+    assert_eq!(store.line(&nobody, End::Last, 100).await?, []);
     Ok(())
 }
 

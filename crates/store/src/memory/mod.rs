@@ -36,19 +36,21 @@ use punctual_core::queue::{self, Message, QueueKey, QueueNumber, QueueRecord};
 use punctual_core::run::Run;
 use punctual_core::schedule::calendar;
 use punctual_core::time::Clock;
+use tokio::sync::watch;
 
 use self::tables::Tables;
 use crate::listing::looked_up;
 use crate::mail::{Mail, Place};
 use crate::{
-    CalendarFilter, Claim, Error, JobFilter, Leases, LetterFilter, Member, PrunePolicy, PutCalendar, Result,
-    RunFilter, Session, Sessions, Stats, Store, Swap, token,
+    CalendarFilter, Claim, End, Error, JobFilter, Leases, LetterFilter, Member, PrunePolicy, PutCalendar,
+    Result, RunFilter, Session, Sessions, Stats, Store, Swap, token,
 };
 
 pub struct Memory {
     shards: u16,
     clock: Arc<dyn Clock>,
     tables: Mutex<Tables>,
+    written: watch::Sender<u64>,
 }
 
 impl Memory {
@@ -59,7 +61,13 @@ impl Memory {
 
     pub fn with_clock(shards: u16, clock: Arc<dyn Clock>) -> Self {
         assert!((1..=SHARDS_MAX).contains(&shards), "a store has 1 to {SHARDS_MAX} shards");
-        Memory { shards, clock, tables: Mutex::new(Tables::new(shards)) }
+        let (tables, written) = (Mutex::new(Tables::new(shards)), watch::Sender::new(0));
+        Memory { shards, clock, tables, written }
+    }
+
+    /// Changes with every commit and every calendar that is settled: for whoever waits to see what others write.
+    pub fn written(&self) -> watch::Receiver<u64> {
+        self.written.subscribe()
     }
 }
 
@@ -108,7 +116,9 @@ impl Store for Memory {
     }
 
     async fn commit(&self, batches: Arc<Vec<Batch>>) -> Result<()> {
-        self.tables.lock().commit(&batches)
+        self.tables.lock().commit(&batches)?;
+        self.written.send_modify(|times| *times += 1);
+        Ok(())
     }
 
     async fn fetch(&self, wants: Vec<(ShardId, Want)>) -> Result<Found> {
@@ -155,6 +165,10 @@ impl Store for Memory {
         limit: usize,
     ) -> Result<Vec<Arc<Message>>> {
         Ok(self.tables.lock().messages(queue, after, limit))
+    }
+
+    async fn line(&self, queue: &QueueKey, from: End, limit: usize) -> Result<Vec<Arc<Message>>> {
+        Ok(self.tables.lock().line_from(queue, from, limit))
     }
 
     async fn job(&self, namespace: &Namespace, name: &Name) -> Result<Option<Arc<Job>>> {
@@ -240,6 +254,7 @@ impl Store for Memory {
 
     async fn settle_calendar(&self, namespace: &Namespace, name: &Name, version: u32) -> Result<()> {
         self.tables.lock().settle_calendar(namespace, name, version);
+        self.written.send_modify(|times| *times += 1);
         Ok(())
     }
 

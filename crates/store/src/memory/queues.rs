@@ -10,6 +10,7 @@ use punctual_core::name::Namespace;
 use punctual_core::queue::{Message, MessageId, Place, QueueKey, QueueNumber, QueueRecord};
 
 use super::tables::Tables;
+use crate::End;
 use crate::weight::Weight;
 
 impl Tables {
@@ -58,17 +59,34 @@ impl Tables {
     }
 
     pub(super) fn messages(&self, queue: &QueueKey, after: Option<Place>, limit: usize) -> Vec<Arc<Message>> {
-        let first = (queue.clone(), ShardId(0), QueueNumber(0));
-        match self.queues.range(first..).next() {
-            Some((key, shard, number)) if key == queue => {
-                page(self.line(*shard, *number, after.unwrap_or(Place::START)), limit)
-            }
-            _ => Vec::new(),
+        match self.named(queue) {
+            Some((shard, number)) => page(self.line(shard, number, after.unwrap_or(Place::START)), limit),
+            None => Vec::new(),
         }
     }
 
+    pub(super) fn line_from(&self, queue: &QueueKey, from: End, limit: usize) -> Vec<Arc<Message>> {
+        let Some((shard, number)) = self.named(queue) else { return Vec::new() };
+        let queued = self.line(shard, number, Place::START).filter(|message| message.is_queued());
+        match from {
+            End::First => page(queued, limit),
+            End::Last => page(queued.rev(), limit),
+        }
+    }
+
+    fn named(&self, queue: &QueueKey) -> Option<(ShardId, QueueNumber)> {
+        let first = (queue.clone(), ShardId(0), QueueNumber(0));
+        let (_, shard, number) = self.queues.range(first..).next().filter(|(key, ..)| key == queue)?;
+        Some((*shard, *number))
+    }
+
     /// The messages of a queue beyond a place.
-    fn line(&self, shard: ShardId, queue: QueueNumber, after: Place) -> impl Iterator<Item = &Arc<Message>> {
+    fn line(
+        &self,
+        shard: ShardId,
+        queue: QueueNumber,
+        after: Place,
+    ) -> impl DoubleEndedIterator<Item = &Arc<Message>> {
         let last = Place { rank: u8::MAX, number: i64::MAX };
         let beyond = Bound::Excluded((RowKey::Message(queue, after), ShardId(u16::MAX)));
         let end = Bound::Included((RowKey::Message(queue, last), ShardId(u16::MAX)));

@@ -285,6 +285,11 @@ pub(super) mod messages {
         "PRIMARY",
         "shard = ? AND queue = ? AND rank_no > ? AND queued = 1 ORDER BY rank_no, number LIMIT ?"
     );
+    /// The same line, walked from its end.
+    pub(in crate::mysql) const LAST_IN_LINE: [&str; 2] = message_part!(
+        "PRIMARY",
+        "shard = ? AND queue = ? AND queued = 1 ORDER BY rank_no DESC, number DESC LIMIT ?"
+    );
     pub(in crate::mysql) const DUE_AT: [&str; 2] =
         message_part!("messages_due", "shard = ? AND wake_at = ? AND number > ? ORDER BY number LIMIT ?");
     pub(in crate::mysql) const DUE_AFTER: [&str; 2] =

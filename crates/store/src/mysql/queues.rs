@@ -18,6 +18,8 @@ use super::link::Held;
 use super::reader::KEYS_MAX;
 use super::script::{int, list, put};
 use super::{Mysql, queries, rows};
+use crate::End;
+use crate::listing::QueueSpan;
 use crate::weight::Weight;
 
 type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -47,6 +49,17 @@ impl Mysql {
         held.finish(page, Moment::Reading).await
     }
 
+    pub(super) async fn line_from(
+        &self,
+        queue: &QueueKey,
+        from: End,
+        limit: usize,
+    ) -> crate::Result<Vec<Arc<Message>>> {
+        let mut held = self.door().await?;
+        let page = line_of(&mut held, queue, from, limit).await;
+        held.finish(page, Moment::Reading).await
+    }
+
     pub(super) async fn list_queues(
         &self,
         namespace: Option<&Namespace>,
@@ -66,11 +79,33 @@ async fn messages_of(
     after: Option<Place>,
     limit: usize,
 ) -> Result<Vec<Arc<Message>>> {
-    let name = (queue.namespace.as_str(), queue.name.as_str());
-    let Some(row) = held.row(queries::queues::NAMED, name).await? else { return Ok(Vec::new()) };
-    let queue = (rows::number(&row, 0)?, rows::number(&row, 1)?);
+    let Some(queue) = number_of(held, queue).await? else { return Ok(Vec::new()) };
     let parts = (queries::messages::LINE_AT, queries::messages::LINE_AFTER);
     line(held, parts, queue, after.unwrap_or(Place::START), limit).await
+}
+
+async fn line_of(
+    held: &mut Held<'_>,
+    queue: &QueueKey,
+    from: End,
+    limit: usize,
+) -> Result<Vec<Arc<Message>>> {
+    let Some((shard, queue)) = number_of(held, queue).await? else { return Ok(Vec::new()) };
+    if from == End::First {
+        let parts = (queries::messages::BACKLOG_AT, queries::messages::BACKLOG_AFTER);
+        return line(held, parts, (shard, queue), Place::START, limit).await;
+    }
+    held.snapshot().await?;
+    let mut page = Page::new(limit);
+    page.extend(held, queries::messages::LAST_IN_LINE, |most| (shard, queue, most).into()).await?;
+    Ok(page.messages)
+}
+
+/// The shard and the number of a queue.
+async fn number_of(held: &mut Held<'_>, queue: &QueueKey) -> Result<Option<(u16, u32)>> {
+    let name = (queue.namespace.as_str(), queue.name.as_str());
+    let row = held.row(queries::queues::NAMED, name).await?;
+    row.map(|row| Ok((rows::number(&row, 0)?, rows::number(&row, 1)?))).transpose()
 }
 
 /// The rest of a rank, and the ranks after it.
@@ -172,19 +207,13 @@ async fn queue_rows(
     after: Option<&QueueKey>,
     limit: usize,
 ) -> Result<Vec<Row>> {
-    // No name is empty, so an empty one is before all.
-    let (after_namespace, after_name) =
-        after.map_or(("", ""), |after| (after.namespace.as_str(), after.name.as_str()));
-    let (wanted, name) = match namespace.map(Namespace::as_str) {
-        None => (after_namespace, after_name),
-        Some(wanted) if wanted < after_namespace => return Ok(Vec::new()),
-        Some(wanted) if wanted == after_namespace => (wanted, after_name),
-        Some(wanted) => (wanted, ""),
+    let Some(QueueSpan { namespace, after, goes_beyond }) = QueueSpan::of(namespace, after) else {
+        return Ok(Vec::new());
     };
-    let rest = (wanted, name, rows_max(limit));
+    let rest = (namespace, after, rows_max(limit));
     let mut found = held.rows(queries::queues::LIST_OF_NAMESPACE, rest).await?;
-    if namespace.is_none() && found.len() < limit {
-        let beyond = (after_namespace, rows_max(limit - found.len()));
+    if goes_beyond && found.len() < limit {
+        let beyond = (namespace, rows_max(limit - found.len()));
         found.extend(held.rows(queries::queues::LIST_BEYOND, beyond).await?);
     }
     Ok(found)

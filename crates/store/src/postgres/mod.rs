@@ -63,7 +63,7 @@ use self::walk::Walk;
 use crate::definitions::Definitions;
 use crate::mail::{Mail, Place};
 use crate::{
-    CalendarFilter, Claim, Durability, Error, JobFilter, Leases, LetterFilter, Member, PrunePolicy,
+    CalendarFilter, Claim, Durability, End, Error, JobFilter, Leases, LetterFilter, Member, PrunePolicy,
     PutCalendar, Result, RunFilter, Session, Sessions, Stats, Store, Swap, token,
 };
 
@@ -167,6 +167,10 @@ impl Store for Postgres {
         limit: usize,
     ) -> Result<Vec<Arc<Message>>> {
         self.list_messages(queue, after, limit).await
+    }
+
+    async fn line(&self, queue: &QueueKey, from: End, limit: usize) -> Result<Vec<Arc<Message>>> {
+        self.line_from(queue, from, limit).await
     }
 
     async fn job(&self, namespace: &Namespace, name: &Name) -> Result<Option<Arc<Job>>> {

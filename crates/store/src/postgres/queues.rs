@@ -9,9 +9,11 @@ use punctual_core::queue::{Message, MessageId, Place, QueueKey, QueueNumber, Que
 
 use super::doors::rows_max;
 use super::link::{Ask, ask};
+use super::pool::Taken;
 use super::writes::{column, number};
 use super::{Postgres, queries, rows};
-use crate::Result;
+use crate::listing::QueueSpan;
+use crate::{End, Result};
 
 impl Postgres {
     pub(super) async fn next_in_line(
@@ -33,13 +35,28 @@ impl Postgres {
         limit: usize,
     ) -> Result<Vec<Arc<Message>>> {
         let mut link = self.doors.take().await?;
-        let (namespace, name) =
-            (queue.namespace.as_str().to_owned(), queue.name.as_str().as_bytes().to_vec());
-        let named = link.read(ask!(queries::queues::NAMED, namespace, name)).await?;
-        let Some(row) = named.first() else { return Ok(Vec::new()) };
-        let queue = (rows::get(row, 0)?, rows::get(row, 1)?);
+        let Some(queue) = number_of(&mut link, queue).await? else { return Ok(Vec::new()) };
         let after = after.unwrap_or(Place::START);
         let found = link.read(page(queries::messages::LIST, queue, after, limit)).await?;
+        found.iter().map(rows::message).collect()
+    }
+
+    pub(super) async fn line_from(
+        &self,
+        queue: &QueueKey,
+        from: End,
+        limit: usize,
+    ) -> Result<Vec<Arc<Message>>> {
+        let mut link = self.doors.take().await?;
+        let Some((shard, queue)) = number_of(&mut link, queue).await? else { return Ok(Vec::new()) };
+        let ask = match from {
+            End::First => page(queries::messages::BACKLOG, (shard, queue), Place::START, limit),
+            End::Last => {
+                let (bytes, most) = (rows_max(PAGE_BYTES_MAX), rows_max(limit));
+                ask!(queries::messages::LAST_IN_LINE, bytes, most, shard, queue)
+            }
+        };
+        let found = link.read(ask).await?;
         found.iter().map(rows::message).collect()
     }
 
@@ -49,21 +66,21 @@ impl Postgres {
         after: Option<&QueueKey>,
         limit: usize,
     ) -> Result<Vec<QueueRecord>> {
-        // No name is empty, so an empty one is before all.
-        let (after_namespace, after_name) =
-            after.map_or(("", ""), |after| (after.namespace.as_str(), after.name.as_str()));
-        let (sql, namespace, name) = match namespace.map(Namespace::as_str) {
-            None => (queries::queues::LIST, after_namespace, after_name),
-            Some(wanted) if wanted < after_namespace => return Ok(Vec::new()),
-            Some(wanted) => {
-                let name = if wanted == after_namespace { after_name } else { "" };
-                (queries::queues::LIST_OF_NAMESPACE, wanted, name)
-            }
+        let Some(QueueSpan { namespace, after, goes_beyond }) = QueueSpan::of(namespace, after) else {
+            return Ok(Vec::new());
         };
-        let ask = ask!(sql, namespace.to_owned(), name.as_bytes().to_vec(), rows_max(limit));
+        let sql = if goes_beyond { queries::queues::LIST } else { queries::queues::LIST_OF_NAMESPACE };
+        let ask = ask!(sql, namespace.to_owned(), after.as_bytes().to_vec(), rows_max(limit));
         let found = self.doors.take().await?.read(ask).await?;
         found.iter().map(rows::queue).collect()
     }
+}
+
+/// The shard and the number of a queue.
+async fn number_of(link: &mut Taken<'_>, queue: &QueueKey) -> Result<Option<(i16, i64)>> {
+    let (namespace, name) = (queue.namespace.as_str().to_owned(), queue.name.as_str().as_bytes().to_vec());
+    let named = link.read(ask!(queries::queues::NAMED, namespace, name)).await?;
+    named.first().map(|row| Ok((rows::get(row, 0)?, rows::get(row, 1)?))).transpose()
 }
 
 fn page(sql: &'static str, (shard, queue): (i16, i64), after: Place, limit: usize) -> Ask {

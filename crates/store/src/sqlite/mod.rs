@@ -73,7 +73,7 @@ use self::writer::Writer;
 pub use crate::Durability;
 use crate::mail::{Mail, Place};
 use crate::{
-    CalendarFilter, Claim, JobFilter, Leases, LetterFilter, Member, PrunePolicy, PutCalendar, Result,
+    CalendarFilter, Claim, End, JobFilter, Leases, LetterFilter, Member, PrunePolicy, PutCalendar, Result,
     RunFilter, Session, Sessions, Stats, Store, Swap, token,
 };
 
@@ -197,6 +197,11 @@ impl Store for Sqlite {
     ) -> Result<Vec<Arc<Message>>> {
         let queue = queue.clone();
         self.doors.ask(move |reader| reader.read(|snapshot| snapshot.messages(&queue, after, limit))).await
+    }
+
+    async fn line(&self, queue: &QueueKey, from: End, limit: usize) -> Result<Vec<Arc<Message>>> {
+        let queue = queue.clone();
+        self.doors.ask(move |reader| reader.read(|snapshot| snapshot.line_from(&queue, from, limit))).await
     }
 
     async fn job(&self, namespace: &Namespace, name: &Name) -> Result<Option<Arc<Job>>> {

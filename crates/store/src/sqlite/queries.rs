@@ -320,6 +320,9 @@ pub(super) mod messages {
     pub(in crate::sqlite) const BACKLOG: &str = "SELECT queue, rank_no, number, head, body FROM messages \
          WHERE shard = ?1 AND queue = ?2 AND (rank_no, number) > (?3, ?4) AND queued = 1 \
          ORDER BY rank_no, number LIMIT ?5";
+    /// The same line, walked from its end.
+    pub(in crate::sqlite) const LAST_IN_LINE: &str = "SELECT queue, rank_no, number, head, body FROM messages \
+         WHERE shard = ?1 AND queue = ?2 AND queued = 1 ORDER BY rank_no DESC, number DESC LIMIT ?3";
     /// In two parts like `jobs::DUE`.
     pub(in crate::sqlite) const DUE: &str = "SELECT queue, rank_no, number, head, body, wake_at FROM messages \
          WHERE shard = ?1 AND wake_at = ?2 AND number > ?3 UNION ALL \

@@ -5,11 +5,14 @@ use std::sync::Arc;
 use punctual_core::ids::ShardId;
 use punctual_core::name::Namespace;
 use punctual_core::queue::{Message, MessageId, Place, QueueKey, QueueNumber, QueueRecord};
+use rusqlite::Params;
 
 use super::doors::rows_max;
 use super::failure::Failure;
 use super::reader::Snapshot;
 use super::{queries, rows};
+use crate::End;
+use crate::listing::QueueSpan;
 use crate::weight::Weight;
 
 type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -35,11 +38,24 @@ impl Snapshot<'_> {
         after: Option<Place>,
         limit: usize,
     ) -> Result<Vec<Arc<Message>>> {
-        let name = (queue.namespace.as_str(), queue.name.as_str());
-        match self.one(queries::queues::NAMED, name, |row| Ok((row.get(0)?, row.get(1)?)))? {
+        match self.named(queue)? {
             Some(queue) => self.line(queries::messages::LIST, queue, after.unwrap_or(Place::START), limit),
             None => Ok(Vec::new()),
         }
+    }
+
+    pub(super) fn line_from(&self, queue: &QueueKey, from: End, limit: usize) -> Result<Vec<Arc<Message>>> {
+        let Some((shard, number)) = self.named(queue)? else { return Ok(Vec::new()) };
+        match from {
+            End::First => self.line(queries::messages::BACKLOG, (shard, number), Place::START, limit),
+            End::Last => self.page(queries::messages::LAST_IN_LINE, (shard, number, rows_max(limit))),
+        }
+    }
+
+    /// The shard and the number of a queue.
+    fn named(&self, queue: &QueueKey) -> Result<Option<(u16, u32)>> {
+        let name = (queue.namespace.as_str(), queue.name.as_str());
+        self.one(queries::queues::NAMED, name, |row| Ok((row.get(0)?, row.get(1)?)))
     }
 
     fn line(
@@ -49,8 +65,12 @@ impl Snapshot<'_> {
         after: Place,
         limit: usize,
     ) -> Result<Vec<Arc<Message>>> {
+        self.page(sql, (shard, queue, after.rank, after.number, rows_max(limit)))
+    }
+
+    fn page(&self, sql: &str, params: impl Params) -> Result<Vec<Arc<Message>>> {
         let mut statement = self.connection.prepare_cached(sql)?;
-        let mut found = statement.query((shard, queue, after.rank, after.number, rows_max(limit)))?;
+        let mut found = statement.query(params)?;
         let (mut page, mut weight) = (Vec::new(), Weight::default());
         while !weight.is_full()
             && let Some(row) = found.next()?
@@ -68,17 +88,10 @@ impl Snapshot<'_> {
         after: Option<&QueueKey>,
         limit: usize,
     ) -> Result<Vec<QueueRecord>> {
-        // No name is empty, so an empty one is before all.
-        let (after_namespace, after_name) =
-            after.map_or(("", ""), |after| (after.namespace.as_str(), after.name.as_str()));
-        let (sql, namespace, name) = match namespace.map(Namespace::as_str) {
-            None => (queries::queues::LIST, after_namespace, after_name),
-            Some(wanted) if wanted < after_namespace => return Ok(Vec::new()),
-            Some(wanted) => {
-                let name = if wanted == after_namespace { after_name } else { "" };
-                (queries::queues::LIST_OF_NAMESPACE, wanted, name)
-            }
+        let Some(QueueSpan { namespace, after, goes_beyond }) = QueueSpan::of(namespace, after) else {
+            return Ok(Vec::new());
         };
-        self.all(sql, (namespace, name, rows_max(limit)), rows::queue)
+        let sql = if goes_beyond { queries::queues::LIST } else { queries::queues::LIST_OF_NAMESPACE };
+        self.all(sql, (namespace, after, rows_max(limit)), rows::queue)
     }
 }

@@ -21,6 +21,7 @@ impl Protocol {
 pub struct Replies {
     bytes: Vec<u8>,
     protocol: Protocol,
+    errors: u64,
 }
 
 impl Replies {
@@ -45,6 +46,11 @@ impl Replies {
         self.bytes.is_empty()
     }
 
+    /// Errors written so far, sent or taken back ones too.
+    pub fn errors(&self) -> u64 {
+        self.errors
+    }
+
     /// They are sent. A buffer that one large answer has grown is not kept.
     pub fn clear(&mut self) {
         const KEPT: usize = 64 * 1024;
@@ -64,6 +70,7 @@ impl Replies {
 
     /// `ERR …`: a code and what is wrong.
     pub fn error(&mut self, text: &str) {
+        self.errors += 1;
         self.line(b'-', text);
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use punctual_core::limits::TAKE_MAX;
 use punctual_core::name::Namespace;
-use punctual_core::queue::{Pause, QueueKey, QueueRecord, QueueStat};
+use punctual_core::queue::{InvalidName, Pause, QueueKey, QueueName, QueueRecord, QueueStat};
 use punctual_core::schedule::format_duration;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -16,6 +16,9 @@ use crate::text::{Instant, Span, Text};
 
 /// How long a take waits for a message at most: shorter than what lies between cuts a silent connection.
 pub const TAKE_WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// Queues that a take may name beside its own.
+pub const ALSO_MAX: usize = 100;
 
 /// A queue, and how full it is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -66,7 +69,7 @@ pub enum Direction {
 }
 
 /// Messages to be taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "a map like { count: 10, wait: 5s }")]
 pub struct Take {
     /// At most so many; one, if it is left out.
@@ -75,6 +78,10 @@ pub struct Take {
     /// How long to wait for the first one; not at all, if it is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<Span>,
+    /// Other queues of the namespace, at most 100: messages are taken from each in turn, or from the first that has one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<schema::QueueName>)]
+    pub also: Vec<String>,
 }
 
 /// What was taken, or stands at the front of the line.
@@ -160,7 +167,7 @@ impl Way {
 
 impl Take {
     /// How many, and how long to wait for the first.
-    pub fn checked(self) -> Result<(u32, Option<Duration>), Error> {
+    pub fn checked(&self) -> Result<(u32, Option<Duration>), Error> {
         let count = self.count.unwrap_or(1);
         if !(1..=TAKE_MAX).contains(&count) {
             return Err(Error::invalid("count", format!("1 to {TAKE_MAX}")));
@@ -173,6 +180,18 @@ impl Take {
             Some(Span(wait)) => Ok((count, (!wait.is_zero()).then_some(wait))),
             None => Ok((count, None)),
         }
+    }
+
+    /// The queues beside the one of the address.
+    pub fn others(&self) -> Result<Vec<QueueName>, Error> {
+        if self.also.len() > ALSO_MAX {
+            return Err(Error::invalid("also", format!("at most {ALSO_MAX} queues")));
+        }
+        let name = |(place, name): (usize, &String)| {
+            name.parse()
+                .map_err(|error: InvalidName| Error::invalid(format!("also.{place}"), error.to_string()))
+        };
+        self.also.iter().enumerate().map(name).collect()
     }
 }
 
@@ -205,6 +224,10 @@ mod tests {
         for (body, field) in rows {
             assert_eq!(take(body).unwrap_err().field, field, "{body}");
         }
+        let others = |also: Vec<String>| Take { also, ..Take::default() }.others();
+        assert_eq!(others(vec!["a".to_owned(), String::new()]).unwrap_err().field, "also.1");
+        assert_eq!(others(vec!["a".to_owned(); ALSO_MAX + 1]).unwrap_err().field, "also");
+        assert_eq!(others(vec!["a".to_owned(); ALSO_MAX]).unwrap().len(), ALSO_MAX);
     }
 
     #[test]

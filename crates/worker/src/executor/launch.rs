@@ -11,8 +11,8 @@ use rustix::io::Errno;
 
 use super::Host;
 use super::group::MARK;
-use super::program::{Bare, Guarded, NotStarted, Program};
-use crate::guardian::Wanted;
+use super::program::{Bare, Guarded, Program};
+use crate::guardian::{NotStarted, Wanted};
 
 /// What a program inherits of our own environment. The rest may hold secrets of the server.
 const INHERITED: [&str; 6] = ["PATH", "HOME", "LANG", "TZ", "TMPDIR", "USER"];
@@ -39,7 +39,7 @@ pub(super) async fn launch(
         arguments: &process.command,
         environment: &environment,
         dir: process.dir.as_deref(),
-        input: &assignment.params.0,
+        input: assignment.params.0.as_bytes(),
     };
     let groups = &host.groups;
     let started = match &host.guardian {

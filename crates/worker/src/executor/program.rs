@@ -4,19 +4,15 @@
 //! Without one, the process group is ended as a whole, and what left the group only when the program is stopped.
 
 use std::io;
-use std::os::fd::OwnedFd;
-use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::UnixStream;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
 use super::group::{Group, Groups, KILL_MAX};
-use crate::guardian::{self, SAID_BYTES, Said, Wanted};
+use crate::guardian::{self, NotStarted, Printing, Wanted};
 
 #[derive(Debug)]
 pub(super) enum Program {
@@ -43,17 +39,11 @@ pub(super) struct Pipes {
     pub(super) stderr: Option<ChildStderr>,
 }
 
-#[derive(Debug)]
-pub(super) enum NotStarted {
-    Command(io::Error),
-    Guardian(io::Error),
-}
-
 impl Program {
     pub(super) fn pipes(&mut self) -> Pipes {
         let child = match self {
             Program::Bare(bare) => &mut bare.child,
-            Program::Guarded(guarded) => &mut guarded.guardian,
+            Program::Guarded(guarded) => guarded.link.child(),
         };
         Pipes { stdin: child.stdin.take(), stdout: child.stdout.take(), stderr: child.stderr.take() }
     }
@@ -79,7 +69,7 @@ impl Program {
             Program::Bare(bare) => {
                 bare.group.signal(Signal::TERM);
             }
-            Program::Guarded(guarded) => guarded.say(guardian::END),
+            Program::Guarded(guarded) => guarded.link.ask_to_end(),
         }
     }
 
@@ -105,7 +95,7 @@ impl Program {
                 timeout(KILL_MAX, bare.end()).await.unwrap_or(End::Stuck)
             }
             Program::Guarded(guarded) => {
-                guarded.say(guardian::KILL);
+                guarded.link.kill();
                 let killed = timeout(KILL_MAX, guarded.everyone_gone()).await;
                 guarded.ended.filter(|_| killed.is_ok()).unwrap_or(End::Stuck)
             }
@@ -155,10 +145,7 @@ impl Bare {
 /// A program below a guardian. When this is dropped, the guardian hears it, and kills.
 #[derive(Debug)]
 pub(super) struct Guarded {
-    guardian: Child,
-    socket: UnixStream,
-    heard: [u8; SAID_BYTES],
-    heard_bytes: usize,
+    link: guardian::Link,
     ended: Option<End>,
     /// The program's, for the day when the guardian is killed. None: the program has ended, and its pid may be
     /// another's.
@@ -172,67 +159,20 @@ impl Guarded {
         groups: &Groups,
         mark: String,
     ) -> Result<Guarded, NotStarted> {
-        let command = guardian::Command::of(wanted).to_bytes().map_err(NotStarted::Guardian)?;
-        let mut guarded = Guarded::spawn(guardian).map_err(NotStarted::Guardian)?;
-        guarded.socket.write_all(&command).await.map_err(NotStarted::Guardian)?;
-        match guarded.hear().await.map_err(NotStarted::Guardian)? {
-            Said::Started { pid } => {
-                guarded.group = Pid::from_raw(pid).map(|leader| groups.enter(leader, mark));
-                Ok(guarded)
-            }
-            Said::Refused { errno } => Err(NotStarted::Command(io::Error::from_raw_os_error(errno))),
-            said @ Said::Ended { .. } => {
-                Err(NotStarted::Guardian(io::Error::other(format!("it began with {said:?}"))))
-            }
-        }
-    }
-
-    fn spawn(guardian: &Path) -> io::Result<Guarded> {
-        let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
-        ours.set_nonblocking(true)?;
-        let mut command = Command::new(guardian);
-        command.arg0("punctual").arg(guardian::ARGUMENT).env_clear();
-        // The binary's allocator would clear huge pages at once, 4 MiB for a process that needs a few KiB.
-        command.env("MIMALLOC_ALLOW_THP", "0");
-        command.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let guardian = command.spawn()?;
-        Ok(Guarded {
-            guardian,
-            socket: UnixStream::from_std(ours)?,
-            heard: [0; SAID_BYTES],
-            heard_bytes: 0,
-            ended: None,
-            group: None,
-        })
-    }
-
-    /// The next thing the guardian says. May be dropped while it waits: what was heard of it is kept.
-    async fn hear(&mut self) -> io::Result<Said> {
-        while self.heard_bytes < SAID_BYTES {
-            match self.socket.read(&mut self.heard[self.heard_bytes..]).await? {
-                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                bytes => self.heard_bytes += bytes,
-            }
-        }
-        self.heard_bytes = 0;
-        Said::from_bytes(self.heard)
-    }
-
-    fn say(&mut self, word: u8) {
-        // A word always fits, and a guardian that is gone needs none.
-        let _ = self.socket.try_write(&[word]);
+        let (link, leader) = guardian::Link::start(guardian, wanted, Printing::Piped).await?;
+        Ok(Guarded { link, ended: None, group: leader.map(|leader| groups.enter(leader, mark)) })
     }
 
     async fn end(&mut self) -> End {
         if let Some(end) = self.ended {
             return end;
         }
-        let end = match self.hear().await {
-            Ok(Said::Ended { status }) => {
+        let end = match self.link.ended().await {
+            Ok(status) => {
                 self.group.take().into_iter().for_each(Group::leave);
-                End::Status(ExitStatus::from_raw(status))
+                End::Status(status)
             }
-            Ok(_) | Err(_) => {
+            Err(_) => {
                 if let Some(group) = &self.group {
                     group.kill().await;
                     group.kill_daemons().await;
@@ -246,7 +186,6 @@ impl Guarded {
 
     async fn everyone_gone(&mut self) {
         self.end().await;
-        // However it ended: what it had to say was said on the socket.
-        let _ = self.guardian.wait().await;
+        self.link.gone().await;
     }
 }

@@ -44,7 +44,7 @@ const HELP: &str = "\
 Usage: disque-server [disque.conf] [--port N] [--bind ADDRESS] [--dir DIR] [--requirepass PASSWORD] …
 
 Starts a Punctual node whose door for queues listens on port 7711. Lines of the file: port, bind, dir, requirepass,
-loglevel, punctual-http (where REST listens); what else it has is passed over.
+timeout (seconds that a client may rest), loglevel, punctual-http (where REST listens); what else it has is passed over.
 
 Examples:
   disque-server
@@ -56,6 +56,8 @@ struct Config {
     bind: Option<IpAddr>,
     dir: Option<PathBuf>,
     password: Option<String>,
+    /// Seconds; none or 0: for ever.
+    timeout: Option<u32>,
     log_level: Option<String>,
     http: Option<String>,
 }
@@ -128,6 +130,9 @@ impl Config {
                 }
                 "dir" => self.dir = Some(needed()?.into()),
                 "requirepass" => self.password = value.map(str::to_owned),
+                "timeout" => {
+                    self.timeout = Some(needed()?.parse().map_err(|_| about("is no number of seconds"))?);
+                }
                 "loglevel" => self.log_level = Some(level(needed()?).to_owned()),
                 "punctual-http" => self.http = Some(needed()?.to_owned()),
                 name if NEEDLESS.contains(&name) => {}
@@ -156,6 +161,9 @@ impl Config {
         let mut say = |name: &str, value: String| words.extend([name.to_owned(), value]);
         say("--data", data.display().to_string());
         say("--http", self.http.unwrap_or_else(|| HTTP.to_owned()));
+        if let Some(seconds) = self.timeout {
+            say("--resp-idle-time", format!("{seconds}s"));
+        }
         if let Some(level) = self.log_level {
             say("--log", level);
         }
@@ -221,7 +229,13 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_refused_with_its_line() {
-        for (line, named) in [("port x", "port"), ("port", "port"), ("bind here", "bind"), ("dir", "dir")] {
+        for (line, named) in [
+            ("port x", "port"),
+            ("port", "port"),
+            ("bind here", "bind"),
+            ("dir", "dir"),
+            ("timeout 1m", "timeout"),
+        ] {
             let why = Config::default().read(&format!("\n{line}"), &mut Vec::new()).unwrap_err();
             assert!(why.starts_with("line 2: ") && why.contains(named), "{why}");
         }
@@ -234,6 +248,7 @@ mod tests {
             plain,
             "punctual dev --resp 127.0.0.1:7711 --data /srv/punctual-data --http 127.0.0.1:7400"
         );
+        assert!(words_of("timeout 300").unwrap().ends_with(" --resp-idle-time 300s"));
         assert!(words_of("bind 0.0.0.0").is_err());
         let guarded = words_of("bind 0.0.0.0\nrequirepass x\ndir /srv\nloglevel warning").unwrap();
         assert!(guarded.starts_with("punctual server --resp 0.0.0.0:7711 "), "{guarded}");

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use punctual_core::queue::QueueName;
+use punctual_wire::rest::ALSO_MAX;
 
 use super::super::Session;
 use super::super::failure::Failure;
@@ -15,7 +16,7 @@ const LONG: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
 
 #[derive(Debug, Args)]
 pub(super) struct Getjob {
-    /// [nohang] [timeout MS] [count N] [withcounters] from QUEUE
+    /// [nohang] [timeout MS] [count N] [withcounters] from QUEUE...
     #[arg(required = true, value_name = "WORD")]
     words: Vec<String>,
 }
@@ -58,13 +59,12 @@ fn read(words: &[String]) -> Result<Getting, Failure> {
 }
 
 fn from(queues: &[String], wait: Option<Duration>, count: u32) -> Result<Getting, Failure> {
-    let [queue] = queues else {
-        return Err(wrong(
-            "`from` takes one queue here; `redis-cli getjob from a b` waits at several".to_owned(),
-        ));
-    };
-    let queue: QueueName = queue.parse().map_err(|error| wrong(format!("{queue}: {error}")))?;
-    Ok(Getting { queue, count, wait, ack: false })
+    if queues.is_empty() || queues.len() > ALSO_MAX + 1 {
+        return Err(wrong(format!("`from` takes 1 to {} queues", ALSO_MAX + 1)));
+    }
+    let name = |queue: &String| queue.parse().map_err(|error| wrong(format!("{queue}: {error}")));
+    let queues = queues.iter().map(name).collect::<Result<Vec<QueueName>, Failure>>()?;
+    Ok(Getting { queues, count, wait, ack: false })
 }
 
 #[cfg(test)]
@@ -73,16 +73,18 @@ mod tests {
 
     fn said(words: &str) -> Option<(String, u32, Option<Duration>)> {
         let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
-        read(&words).ok().map(|getting| (getting.queue.to_string(), getting.count, getting.wait))
+        let names = |queues: &[QueueName]| queues.iter().map(QueueName::as_str).collect::<Vec<_>>().join(" ");
+        read(&words).ok().map(|getting| (names(&getting.queues), getting.count, getting.wait))
     }
 
     #[test]
     fn one_job_is_taken_unless_more_are_asked_for() {
         assert_eq!(said("from mail"), Some(("mail".to_owned(), 1, Some(LONG))));
         assert_eq!(said("NOHANG COUNT 3 FROM mail"), Some(("mail".to_owned(), 3, None)));
+        assert_eq!(said("nohang from a b c"), Some(("a b c".to_owned(), 1, None)));
         let waiting = Some(Duration::from_millis(500));
         assert_eq!(said("timeout 500 withcounters from mail"), Some(("mail".to_owned(), 1, waiting)));
-        for wrong in ["mail", "from", "count from mail", "count 0 from mail", "from a b", "soon from mail"] {
+        for wrong in ["mail", "from", "count from mail", "count 0 from mail", "soon from mail"] {
             assert_eq!(said(wrong), None, "{wrong}");
         }
     }

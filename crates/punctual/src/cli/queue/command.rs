@@ -1,22 +1,28 @@
-//! One command for one message: its body on stdin, everyone it starts in one process group that ends as a whole.
+//! One command for one message: its body on stdin, everyone it starts below a guardian that ends them as a whole.
+//!
+//! However we end, killed or not, the guardian hears it and leaves nobody behind.
 
-use std::io;
-use std::process::Stdio;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
 use std::time::Duration;
 
 use punctual_core::name::Namespace;
 use punctual_wire::rest::Taken;
+use punctual_worker::guardian::{Link, NotStarted, Printing, Wanted};
 use rustix::process::{Pid, Signal, kill_process_group};
-use tokio::io::AsyncWriteExt;
-use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-/// Between being asked to end and being killed.
+use crate::wiring::OURSELVES;
+
+/// Between being asked to end and being killed, and for being gone then: only one that is stuck in the kernel takes
+/// longer.
 const GRACE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(super) struct Running {
-    child: Child,
+    link: Link,
+    /// The command's, for the day when the guardian is killed. None: the command has ended.
     group: Option<Pid>,
 }
 
@@ -28,128 +34,69 @@ pub(super) enum End {
 }
 
 impl Running {
-    pub(super) fn start(command: &[String], namespace: &Namespace, message: &Taken) -> io::Result<Running> {
-        let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
-        let mut child = Command::new(program)
-            .args(arguments)
-            .env("PUNCTUAL_MESSAGE_ID", &message.id)
-            .env("PUNCTUAL_QUEUE", &message.queue)
-            .env("PUNCTUAL_NAMESPACE", namespace.as_str())
-            .env("PUNCTUAL_DELIVERIES", message.deliveries().to_string())
-            .stdin(Stdio::piped())
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn()?;
-        let group = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
-        if let Some(mut stdin) = child.stdin.take() {
-            let body = message.bytes();
-            // A command that does not read its body is free to do so; the task ends when the pipe does.
-            tokio::spawn(async move { drop(stdin.write_all(&body).await) });
-        }
-        Ok(Running { child, group })
+    pub(super) async fn start(
+        command: &[String],
+        namespace: &Namespace,
+        message: &Taken,
+    ) -> Result<Running, NotStarted> {
+        let wanted = Wanted {
+            program: OsStr::new(command.first().map_or("", String::as_str)),
+            arguments: command,
+            environment: &environment(namespace, message),
+            dir: None,
+            input: &message.bytes(),
+        };
+        let (link, group) = Link::start(Path::new(OURSELVES), &wanted, Printing::Inherited).await?;
+        Ok(Running { link, group })
     }
 
     /// Waits for its end. May be dropped while it waits, and called again.
     pub(super) async fn ended(&mut self) -> End {
-        let end = match self.child.wait().await {
-            Ok(status) if status.success() => End::Done,
-            Ok(status) => End::Failed(status.to_string()),
-            Err(error) => End::Failed(error.to_string()),
-        };
+        let end = self.end().await;
         // Whoever it left behind does not work on a message that is settled.
-        self.signal(Signal::KILL);
+        drop(timeout(GRACE, self.link.gone()).await);
         end
     }
 
     /// Asks it to end, and kills it if it does not.
     pub(super) async fn stop(&mut self) {
-        self.signal(Signal::TERM);
-        if timeout(GRACE, self.child.wait()).await.is_err() {
-            self.signal(Signal::KILL);
-            // It was killed: only one that is stuck in the kernel takes longer.
-            drop(timeout(GRACE, self.child.wait()).await);
+        self.link.ask_to_end();
+        if timeout(GRACE, self.everyone_gone()).await.is_err() {
+            self.link.kill();
+            drop(timeout(GRACE, self.everyone_gone()).await);
         }
-        self.signal(Signal::KILL);
     }
 
-    fn signal(&self, signal: Signal) {
-        if let Some(group) = self.group {
-            // Nobody is left in it: that is what was wanted.
-            let _ = kill_process_group(group, signal);
+    async fn end(&mut self) -> End {
+        match self.link.ended().await {
+            Ok(status) => {
+                self.group = None;
+                if status.success() { End::Done } else { End::Failed(status.to_string()) }
+            }
+            Err(_) => {
+                if let Some(group) = self.group.take() {
+                    // Nobody is left in it: that is what was wanted.
+                    let _ = kill_process_group(group, Signal::KILL);
+                }
+                End::Failed("its guardian was killed, and so was it".to_owned())
+            }
         }
+    }
+
+    async fn everyone_gone(&mut self) {
+        self.end().await;
+        self.link.gone().await;
     }
 }
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.signal(Signal::KILL);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use punctual_wire::rest::MessageState;
-    use punctual_wire::text::Span;
-
-    use super::*;
-
-    fn message(body: &str) -> Taken {
-        Taken {
-            id: "D-0a1b2c3d-AAAAAAAAAAAAAAAAAAAAAAAA-05a1".to_owned(),
-            queue: "mail".to_owned(),
-            state: MessageState::Active,
-            body: Some(body.to_owned()),
-            body_base64: None,
-            ttl: Span(Duration::from_secs(60)),
-            at_most_once: false,
-            nacks: 1,
-            redeliveries: 0,
-            node: "n1".to_owned(),
-        }
-    }
-
-    fn start(script: &str) -> Running {
-        let command = ["sh", "-c", script].map(str::to_owned);
-        Running::start(&command, &Namespace::default(), &message("hello")).unwrap()
-    }
-
-    #[tokio::test]
-    async fn a_command_finds_its_message_on_stdin_and_in_its_environment() {
-        let script = "test \"$(cat)\" = hello && test $PUNCTUAL_QUEUE$PUNCTUAL_DELIVERIES = mail2 \
-                      && test ${#PUNCTUAL_MESSAGE_ID} = 40 && test $PUNCTUAL_NAMESPACE = default";
-        assert_eq!(start(script).ended().await, End::Done);
-    }
-
-    #[tokio::test]
-    async fn a_command_that_reads_nothing_is_no_failure_and_one_that_fails_says_how() {
-        assert_eq!(start("exit 0").ended().await, End::Done);
-        assert_eq!(start("exit 7").ended().await, End::Failed("exit status: 7".to_owned()));
-        let missing = ["/no/such/program".to_owned()];
-        assert!(Running::start(&missing, &Namespace::default(), &message("")).is_err());
-    }
-
-    #[tokio::test]
-    async fn a_command_is_stopped_with_everyone_it_started() {
-        let place = tempfile::tempdir().unwrap();
-        let file = place.path().join("pid");
-        let mut running = start(&format!("sleep 600 & echo $! > {}; wait", file.display()));
-        let pid = loop {
-            match std::fs::read_to_string(&file).unwrap_or_default().trim().parse::<i32>() {
-                Ok(pid) => break pid,
-                Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
-            }
-        };
-        running.stop().await;
-        let is_there = || {
-            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            !stat.is_empty() && !stat.contains(") Z ")
-        };
-        for _ in 0..400 {
-            if !is_there() {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        panic!("its child {pid} is still there");
-    }
+/// All of ours, and what it is about.
+fn environment(namespace: &Namespace, message: &Taken) -> Vec<(OsString, OsString)> {
+    let own = [
+        ("PUNCTUAL_MESSAGE_ID", message.id.clone()),
+        ("PUNCTUAL_QUEUE", message.queue.clone()),
+        ("PUNCTUAL_NAMESPACE", namespace.to_string()),
+        ("PUNCTUAL_DELIVERIES", message.deliveries().to_string()),
+    ];
+    let own = own.into_iter().map(|(name, value)| (name.into(), value.into()));
+    env::vars_os().chain(own).collect()
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use punctual_core::limits::TAKE_MAX;
 use punctual_core::queue::QueueName;
-use punctual_wire::rest::{ActOnMessages, MESSAGES_MAX, MessageAction, TAKE_WAIT_MAX, Take, Taken};
+use punctual_wire::rest::{ALSO_MAX, ActOnMessages, MESSAGES_MAX, MessageAction, TAKE_WAIT_MAX, Take, Taken};
 use punctual_wire::text::Span;
 use tokio::time::Instant;
 
@@ -18,7 +18,9 @@ use super::table;
 
 #[derive(Debug, Args)]
 pub(crate) struct Getting {
-    pub(crate) queue: QueueName,
+    /// Of several, each gives in turn, or the first that has one
+    #[arg(required = true, value_name = "QUEUE", num_args = 1..=ALSO_MAX + 1)]
+    pub(crate) queues: Vec<QueueName>,
     /// At most so many
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(TAKE_MAX)))]
     pub(crate) count: u32,
@@ -66,7 +68,8 @@ pub(crate) async fn get(session: &Session, getting: &Getting) -> Result<(), Fail
         if messages.is_empty() { String::new() } else { table::taken(output, &messages) }
     })?;
     if messages.is_empty() {
-        return Err(Failure::new(Exit::NotFound, format!("there is nothing in `{}`", getting.queue)));
+        let names: Vec<&str> = getting.queues.iter().map(QueueName::as_str).collect();
+        return Err(Failure::new(Exit::NotFound, format!("there is nothing in `{}`", names.join("`, `"))));
     }
     if getting.ack {
         for some in messages.chunks(MESSAGES_MAX) {
@@ -80,15 +83,17 @@ pub(crate) async fn get(session: &Session, getting: &Getting) -> Result<(), Fail
 
 /// Asks until there are as many as wanted, the line is empty, or the time to wait is over.
 async fn take(session: &Session, getting: &Getting) -> Result<Vec<Taken>, Failure> {
-    let (queue, begun) = (getting.queue.as_str(), Instant::now());
+    let Some((queue, also)) = getting.queues.split_first() else { return Ok(Vec::new()) };
+    let also: Vec<String> = also.iter().map(ToString::to_string).collect();
+    let begun = Instant::now();
     let mut messages: Vec<Taken> = Vec::new();
     loop {
         let had = u32::try_from(messages.len()).unwrap_or(u32::MAX);
         let left = getting.wait.unwrap_or_default().saturating_sub(begun.elapsed());
         // Only the first one is waited for.
         let wait = (had == 0 && !left.is_zero()).then(|| Span(left.min(TAKE_WAIT_MAX)));
-        let ask = Take { count: Some(getting.count - had), wait };
-        let came = session.client.take_messages(&session.namespace, queue, ask).await?.items;
+        let ask = Take { count: Some(getting.count - had), wait, also: also.clone() };
+        let came = session.client.take_messages(&session.namespace, queue.as_str(), ask).await?.items;
         let is_over = came.is_empty() && (had > 0 || wait.is_none());
         messages.extend(came);
         if is_over || messages.len() >= getting.count as usize {

@@ -49,7 +49,7 @@ impl Turn {
         };
         client.add_message(&namespace, &place, &turn).await?;
         let asked = Instant::now();
-        let take = Take { count: Some(1), wait: Some(Span(WAIT)) };
+        let take = Take { count: Some(1), wait: Some(Span(WAIT)), ..Take::default() };
         let Some(taken) = client.take_messages(&namespace, &place, take).await?.items.pop() else {
             return Ok(None);
         };

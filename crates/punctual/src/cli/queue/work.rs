@@ -194,7 +194,7 @@ impl Shop {
     }
 
     async fn take(&self, count: u32) -> Result<Vec<Taken>, Error> {
-        let take = Take { count: Some(count), wait: Some(Span(WAIT)) };
+        let take = Take { count: Some(count), wait: Some(Span(WAIT)), ..Take::default() };
         let taken = self.client.take_messages(&self.namespace, self.work.queue.as_str(), take).await?;
         Ok(taken.items)
     }
@@ -202,7 +202,7 @@ impl Shop {
     /// Runs the command, and says what became of the message. False: it failed.
     async fn handle(&self, message: &Taken, mut lost: watch::Receiver<bool>) -> bool {
         let mut hurry = self.hurry.clone();
-        let mut running = match Running::start(&self.work.command, &self.namespace, message) {
+        let mut running = match Running::start(&self.work.command, &self.namespace, message).await {
             Ok(running) => running,
             Err(error) => {
                 eprintln!("warning: `{}` could not be started: {error}", self.work.command[0]);

@@ -39,7 +39,6 @@ pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Re
 
 fn values(door: &Door) -> Vec<(&'static str, String)> {
     let fixed = [
-        ("timeout", "0"),
         ("databases", "1"),
         ("maxmemory", "0"),
         ("maxmemory-policy", "noeviction"),
@@ -50,6 +49,7 @@ fn values(door: &Door) -> Vec<(&'static str, String)> {
         ("client-output-buffer-limit", "normal 8388608 8388608 30"),
     ];
     let own = [
+        ("timeout", door.settings.idle_time.map_or(0, |time| time.as_secs().max(1)).to_string()),
         ("tcp-keepalive", KEEPALIVE.as_secs().to_string()),
         ("bind", door.address.ip().to_string()),
         ("port", door.address.port().to_string()),

@@ -7,11 +7,11 @@ use punctual_core::limits::PAGE_MAX;
 use punctual_wire::resp::Request;
 
 use crate::resp::args::is;
+use crate::resp::counts::Command;
 use crate::resp::door::Door;
 use crate::resp::fault::Fault;
 use crate::resp::process;
 use crate::resp::session::Session;
-use crate::resp::table::commands;
 
 /// Queues that are looked at to count jobs.
 const QUEUES_LOOKED_AT: usize = 10_000;
@@ -144,7 +144,7 @@ fn stats(door: &Door) -> Lines {
     let counts = &door.counts;
     vec![
         line("total_connections_received", &counts.connections.load(Relaxed)),
-        line("total_commands_processed", &counts.commands.load(Relaxed)),
+        line("total_commands_processed", &counts.all()),
         line("instantaneous_ops_per_sec", &counts.per_second(door.started)),
         line("total_net_input_bytes", &counts.bytes_in.load(Relaxed)),
         line("total_net_output_bytes", &counts.bytes_out.load(Relaxed)),
@@ -156,14 +156,12 @@ fn stats(door: &Door) -> Lines {
 }
 
 fn commandstats(door: &Door) -> Lines {
-    let rows = commands().iter().zip(&door.counts.by_command);
-    let line = |(row, (calls, micros)): (&crate::resp::table::Row, &(_, _))| {
-        let load = |count: &std::sync::atomic::AtomicU64| count.load(Relaxed);
-        let (calls, micros) = (load(calls), load(micros));
-        let name = format!("cmdstat_{}", row.name.to_ascii_lowercase());
+    let line = |command: &Command| {
+        let (calls, micros) = (command.calls(), command.micros());
+        let name = format!("cmdstat_{}", command.name.to_ascii_lowercase());
         (calls > 0).then(|| (name, format!("calls={calls},usec={micros},usec_per_call={}", micros / calls)))
     };
-    rows.filter_map(line).collect()
+    door.counts.commands().iter().filter_map(line).collect()
 }
 
 /// Queues and jobs of this namespace, as far as they are counted.

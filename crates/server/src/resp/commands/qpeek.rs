@@ -1,12 +1,11 @@
 //! QPEEK queue count: the next jobs in the line; below zero the last ones, the newest first.
 
 use punctual_core::limits::TAKE_MAX;
-use punctual_core::queue::{Ask, Said};
 use punctual_wire::resp::Request;
 
 use super::getjob::write;
 use crate::resp::args::{self, number_or_say};
-use crate::resp::fault::{Fault, UNEXPECTED};
+use crate::resp::fault::Fault;
 use crate::resp::session::Session;
 
 pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Result<(), Fault> {
@@ -17,17 +16,7 @@ pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Re
         session.out.array(0);
         return Ok(());
     }
-    let ask = Ask::Peek { queue: queue.clone(), count, newest: wanted < 0 };
-    let jobs = match session.door.queues.queue(ask).await? {
-        Said::Peeked(Some(jobs)) => jobs,
-        Said::Peeked(None) => {
-            return Err(Fault::new(
-                "ERR this end of the queue is not in memory: JSCAN QUEUE lists all of it",
-            ));
-        }
-        Said::Refused(refusal) => return Err(refusal.into()),
-        _ => return Err(UNEXPECTED),
-    };
+    let jobs = session.door.queues.peek(&queue, count, wanted < 0).await?;
     let node = session.door.node.short();
     session.out.array(jobs.len());
     jobs.iter().for_each(|job| write(&mut session.out, node, &queue, job, false));

@@ -52,6 +52,40 @@ async fn a_client_may_be_named_listed_and_sent_away() {
     scene.stop().await;
 }
 
+/// As with Redis, only if somebody says so, and not whoever waits or watches.
+#[tokio::test]
+async fn a_client_that_rests_too_long_is_let_go_where_that_is_set() {
+    let idle_time = Some(Duration::from_millis(200));
+    let scene = Scene::with(Settings { idle_time, ..Settings::default() }, Gate::open()).await;
+    let (mut resting, mut waiting, mut watching) =
+        (scene.client().await, scene.client().await, scene.client().await);
+    watching.ask("MONITOR", "+OK\r\n").await;
+    resting.ask("CONFIG GET timeout", "*2\r\n$7\r\ntimeout\r\n$1\r\n1\r\n").await;
+    waiting.ask("GETJOB TIMEOUT 600 FROM q", "*-1\r\n").await;
+    resting.expect_end().await;
+    waiting.ask("PING", "+PONG\r\n").await;
+    for command in ["CONFIG", "GETJOB", "PING"] {
+        let line = watching.line().await;
+        assert!(line.contains(command), "{line}");
+    }
+    scene.stop().await;
+}
+
+#[tokio::test]
+async fn a_client_may_rest_for_ever_unless_somebody_says_otherwise() {
+    let scene = Scene::with(
+        Settings { request_time: Duration::from_millis(100), ..Settings::default() },
+        Gate::open(),
+    )
+    .await;
+    let mut resting = scene.client().await;
+    resting.ask("CONFIG GET timeout", "*2\r\n$7\r\ntimeout\r\n$1\r\n0\r\n").await;
+    let mut other = scene.client().await;
+    other.ask("GETJOB TIMEOUT 300 FROM q", "*-1\r\n").await;
+    resting.ask("PING", "+PONG\r\n").await;
+    scene.stop().await;
+}
+
 #[tokio::test]
 async fn whoever_wants_no_answers_gets_none() {
     let scene = Scene::new().await;

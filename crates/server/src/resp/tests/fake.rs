@@ -47,17 +47,6 @@ impl Queue {
     }
 }
 
-fn delivered(message: &Message) -> Delivered {
-    Delivered {
-        id: message.id,
-        ttl: message.ttl(),
-        at_most_once: message.retry.is_zero(),
-        body: message.body.clone(),
-        nacks: message.nacks,
-        redeliveries: message.redeliveries,
-    }
-}
-
 impl Fake {
     fn log(&self, what: String) -> Result<(), Failure> {
         self.asks.lock().push(what);
@@ -74,7 +63,7 @@ impl Fake {
                 let Some(message) = next.filter(|_| taken.len() < count as usize) else { continue };
                 let until = (!message.retry.is_zero()).then(|| NOW + message.retry);
                 message.line = Line::Active { until };
-                taken.push((key.clone(), delivered(message)));
+                taken.push((key.clone(), Delivered::of(message)));
             }
             if taken.len() == before {
                 return taken;
@@ -197,15 +186,6 @@ impl Queues for Fake {
                     now: NOW,
                 })
             })),
-            Ask::Peek { queue, count, newest } => {
-                let queue = all.entry(queue).or_default();
-                let found: Vec<Delivered> = if newest {
-                    queue.queued().rev().take(count as usize).map(delivered).collect()
-                } else {
-                    queue.queued().take(count as usize).map(delivered).collect()
-                };
-                Said::Peeked(Some(found))
-            }
             Ask::Stat { queue } => Said::Stat(all.get(&queue).map(|queue| QueueStat {
                 len: u64::try_from(queue.queued().count()).unwrap(),
                 messages: u64::try_from(queue.messages.len()).unwrap(),
@@ -233,6 +213,7 @@ impl Queues for Fake {
             }
             Ask::Act(Act { .. }) => Said::Acted(Acted::default()),
             Ask::Take(Take { .. }) | Ask::Unwait { .. } => Said::Taken(Vec::new()),
+            Ask::Peek { .. } => Said::Peeked(None),
         })
     }
 
@@ -269,6 +250,16 @@ impl Queues for Fake {
         Ok(match wait {
             None => one.await,
             Some(wait) => timeout(wait, one).await.unwrap_or_default(),
+        })
+    }
+
+    async fn peek(&self, queue: &QueueKey, count: u32, newest: bool) -> Result<Vec<Delivered>, Failure> {
+        self.log("Peek".to_owned())?;
+        let all = self.queues.lock();
+        let queued = all.get(queue).into_iter().flat_map(Queue::queued);
+        Ok(match newest {
+            true => queued.rev().take(count as usize).map(Delivered::of).collect(),
+            false => queued.take(count as usize).map(Delivered::of).collect(),
         })
     }
 

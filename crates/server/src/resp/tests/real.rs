@@ -1,5 +1,7 @@
 //! The same door with a real node behind it, on the memory store.
 
+use std::net::SocketAddr;
+
 use punctual_node::{Config, Node};
 use punctual_store::memory::Memory;
 
@@ -7,25 +9,49 @@ use super::*;
 use crate::Doors;
 use crate::resp::serve;
 
+pub(super) struct Real {
+    pub(super) node: Node,
+    pub(super) doors: Doors,
+    address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    served: JoinHandle<std::io::Result<()>>,
+}
+
+impl Real {
+    pub(super) async fn start() -> Real {
+        let node = Node::start(Config {
+            store: Arc::new(Memory::new(4)),
+            clock: Arc::new(Standing),
+            lanes: 1,
+            attempt_lease: Duration::from_secs(15),
+            shard_lease: Duration::from_secs(3),
+            cluster: None,
+        })
+        .unwrap();
+        assert!(node.handle().wait_until(|status| status.ready).await);
+        let doors = Doors::new(node.handle(), Arc::new(Standing), "dev", crate::Settings::default());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let served = serve(listener, doors.clone(), Settings::default(), async { drop(stopped.await) });
+        Real { node, doors, address, stop, served: tokio::spawn(served) }
+    }
+
+    pub(super) async fn client(&self) -> Client {
+        Client { stream: TcpStream::connect(self.address).await.unwrap() }
+    }
+
+    pub(super) async fn stop(self) {
+        drop(self.stop);
+        timeout(SOON, self.served).await.expect("it ends").unwrap().unwrap();
+        self.node.shut_down().await;
+    }
+}
+
 #[tokio::test]
 async fn a_real_node_adds_delivers_wakes_and_acknowledges() {
-    let node = Node::start(Config {
-        store: Arc::new(Memory::new(4)),
-        clock: Arc::new(Standing),
-        lanes: 1,
-        attempt_lease: Duration::from_secs(15),
-        shard_lease: Duration::from_secs(3),
-        cluster: None,
-    })
-    .unwrap();
-    assert!(node.handle().wait_until(|status| status.ready).await);
-    let doors = Doors::new(node.handle(), Arc::new(Standing), "dev", crate::Settings::default());
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let (stop, stopped) = oneshot::channel::<()>();
-    let served = tokio::spawn(serve(listener, doors, Settings::default(), async { drop(stopped.await) }));
-    let connect = async || Client { stream: TcpStream::connect(address).await.unwrap() };
-    let (mut client, mut waiting) = (connect().await, connect().await);
+    let real = Real::start().await;
+    let (mut client, mut waiting) = (real.client().await, real.client().await);
 
     let id = client.add("mail hello 0").await;
     client.ask("QLEN mail", ":1\r\n").await;
@@ -69,7 +95,5 @@ async fn a_real_node_adds_delivers_wakes_and_acknowledges() {
     client.ask("ADDJOB mail y 0", "-PAUSED Queue paused in input, try later\r\n").await;
     client.ask("QFLUSH mail", ":1\r\n").await;
 
-    drop(stop);
-    timeout(SOON, served).await.expect("it ends").unwrap().unwrap();
-    node.shut_down().await;
+    real.stop().await;
 }

@@ -66,6 +66,15 @@ async fn one_take_gives_one_message_or_as_many_as_it_asks_for() {
     };
     assert_eq!(bodies(scene.take("mail", json!({})).await), ["a"]);
     assert_eq!(bodies(scene.take("mail", json!({ "count": 100 })).await), ["b", "c", "d"]);
+    for (queue, body) in [("x", "x1"), ("x", "x2"), ("y", "y1")] {
+        scene.post(&format!("{QUEUES}/{queue}/messages"), json!({ "body": body })).await;
+    }
+    let taken = scene.take("none", json!({ "count": 9, "also": ["x", "y", "x"] })).await;
+    let from: Vec<String> = taken.iter().map(|message| message.queue.clone()).collect();
+    assert_eq!(
+        (from, bodies(taken)),
+        (vec!["x".into(), "y".into(), "x".into()], vec!["x1".into(), "y1".into(), "x2".into()])
+    );
 }
 
 #[tokio::test]

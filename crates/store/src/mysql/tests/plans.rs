@@ -44,6 +44,8 @@ async fn reads_of_a_leader_go_by_an_index() {
         ("messages", super::super::queries::messages::BACKLOG_AT[1], "PRIMARY"),
         ("messages", super::super::queries::messages::BACKLOG_AFTER[1], "PRIMARY"),
         ("messages", super::super::queries::messages::LINE_AT[0], "PRIMARY"),
+        ("messages", super::super::queries::messages::LAST_IN_LINE[0], "PRIMARY"),
+        ("messages", super::super::queries::messages::LAST_IN_LINE[1], "PRIMARY"),
         ("messages", super::super::queries::messages::DUE_AT[1], "messages_due"),
         ("messages", super::super::queries::messages::DUE_AFTER[0], "messages_due"),
         ("queues", super::super::queries::queues::LOAD, "PRIMARY"),

@@ -7,7 +7,7 @@ use super::super::queries::{
 use super::*;
 
 /// Those that would hurt most: everything a leader or a commit sends, and every page of a listing.
-const HOT: [&str; 38] = [
+const HOT: [&str; 39] = [
     shards::FENCE,
     jobs::MOVE,
     jobs::EDIT,
@@ -45,6 +45,7 @@ const HOT: [&str; 38] = [
     messages::FIND,
     messages::BACKLOG,
     messages::LIST,
+    messages::LAST_IN_LINE,
     messages::DUE,
 ];
 

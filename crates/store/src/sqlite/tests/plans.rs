@@ -46,6 +46,7 @@ fn messages_are_found_by_their_place() {
     for sql in [messages::BACKLOG, messages::LIST] {
         check(sql, "PRIMARY KEY (shard=? AND queue=? AND (rank_no,number)>(?,?))");
     }
+    check(messages::LAST_IN_LINE, "PRIMARY KEY (shard=? AND queue=?)");
 }
 
 #[test]
