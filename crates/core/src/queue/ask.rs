@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Body, Line, MessageId, QueueKey};
+use super::{Body, Line, Message, MessageId, QueueKey};
 use crate::Timestamp;
 use crate::ids::ShardId;
 use crate::name::Namespace;
@@ -177,6 +177,26 @@ pub struct MessageView {
     pub key: Option<Arc<str>>,
     /// The leader's time: what the instants are compared with.
     pub now: Timestamp,
+}
+
+impl MessageView {
+    pub fn of(queue: QueueKey, message: &Message, now: Timestamp) -> MessageView {
+        MessageView {
+            queue,
+            id: message.id,
+            priority: message.priority,
+            body: message.body.clone(),
+            created_at: message.created_at,
+            expires_at: message.expires_at,
+            delay: message.delay,
+            retry: message.retry,
+            line: message.line,
+            nacks: message.nacks,
+            redeliveries: message.redeliveries,
+            key: message.key.clone(),
+            now,
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

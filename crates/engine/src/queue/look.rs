@@ -17,24 +17,7 @@ impl Shard {
         }
         let key = self.queues.all.get(&id.queue).map(|queue| queue.record.key.clone());
         let live = self.queues.held.get(&id.number);
-        let view = live.zip(key).map(|(live, queue)| {
-            let message = &live.message;
-            MessageView {
-                queue,
-                id,
-                priority: message.priority,
-                body: message.body.clone(),
-                created_at: message.created_at,
-                expires_at: message.expires_at,
-                delay: message.delay,
-                retry: message.retry,
-                line: message.line,
-                nacks: message.nacks,
-                redeliveries: message.redeliveries,
-                key: message.key.clone(),
-                now: cx.now,
-            }
-        });
+        let view = live.zip(key).map(|(live, queue)| MessageView::of(queue, &live.message, cx.now));
         self.message_is_far(id.number);
         Said::Shown(view)
     }

@@ -181,21 +181,7 @@ impl Queues for Fake {
             }
             Ask::Show { id, .. } => Said::Shown(all.iter().find_map(|(key, queue)| {
                 let message = queue.messages.values().find(|message| message.id == id)?;
-                Some(MessageView {
-                    queue: key.clone(),
-                    id,
-                    priority: message.priority,
-                    body: message.body.clone(),
-                    created_at: message.created_at,
-                    expires_at: message.expires_at,
-                    delay: message.delay,
-                    retry: message.retry,
-                    line: message.line,
-                    nacks: message.nacks,
-                    redeliveries: message.redeliveries,
-                    key: message.key.clone(),
-                    now: NOW,
-                })
+                Some(MessageView::of(key.clone(), message, NOW))
             })),
             Ask::Peek { queue, count, newest } => {
                 let queue = all.entry(queue).or_default();
