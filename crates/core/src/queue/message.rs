@@ -140,6 +140,21 @@ pub enum Line {
     Active {
         until: Option<Timestamp>,
     },
+    /// Out of it, and in nobody's hands: it comes into the line then, and that is no redelivery.
+    Delayed {
+        until: Timestamp,
+    },
+}
+
+impl Line {
+    /// When it comes back into the line by itself; none: it is there, or somebody has to put it back.
+    pub fn back_at(self) -> Option<Timestamp> {
+        match self {
+            Line::Queued => None,
+            Line::Active { until } => until,
+            Line::Delayed { until } => Some(until),
+        }
+    }
 }
 
 impl Message {
@@ -149,10 +164,7 @@ impl Message {
 
     /// When something happens to it by itself: it comes back into the line, or its life is over.
     pub fn wake_at(&self) -> Timestamp {
-        match self.line {
-            Line::Active { until: Some(until) } => until.min(self.expires_at),
-            Line::Queued | Line::Active { until: None } => self.expires_at,
-        }
+        self.line.back_at().map_or(self.expires_at, |at| at.min(self.expires_at))
     }
 
     pub fn is_queued(&self) -> bool {

@@ -53,7 +53,7 @@ impl Shard {
         let id = MessageId { queue: of, number: self.ids.next(cx.now) };
         let line = match new.delay {
             delay if delay.is_zero() => Line::Queued,
-            delay => Line::Active { until: Some(cx.now + delay) },
+            delay => Line::Delayed { until: cx.now + delay },
         };
         let message = Message {
             id,

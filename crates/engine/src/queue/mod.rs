@@ -30,7 +30,7 @@ use punctual_core::change::Want;
 use punctual_core::command::Answer;
 use punctual_core::limits::QUEUES_PER_SHARD_MAX;
 use punctual_core::queue::{
-    Act, Add, Ask, Line, Message, MessageId, Pause, Place, QueueKey, QueueNumber, QueueRecord,
+    Act, Add, Ask, Message, MessageId, Pause, Place, QueueKey, QueueNumber, QueueRecord,
 };
 use rustc_hash::FxHashMap;
 
@@ -451,10 +451,4 @@ impl Shard {
         }
         true
     }
-}
-
-/// It waits to be delivered for the first time: nothing that happens to it is counted yet.
-fn is_delayed(message: &Message) -> bool {
-    let first = Line::Active { until: Some(message.created_at + message.delay) };
-    !message.delay.is_zero() && message.line == first
 }

@@ -1,7 +1,7 @@
 //! What happens to messages by itself: a delay is over, a consumer took too long, a life has ended; and queues that
 //! nobody uses are let go.
 
-use punctual_core::queue::{Line, QueueNumber};
+use punctual_core::queue::QueueNumber;
 
 use super::act::PutBack;
 use super::{LOOK_EVERY, Mark, UNUSED_MAX};
@@ -18,8 +18,8 @@ impl Shard {
             self.drop_message(number, cx.now);
             return self.serve(id.queue, cx);
         }
-        match live.message.line {
-            Line::Active { until: Some(until) } if until <= cx.now => {
+        match live.message.line.back_at() {
+            Some(until) if until <= cx.now => {
                 self.put_back(id, PutBack::Again, None, cx);
             }
             // It was armed for a moment that has been put off since.

@@ -16,7 +16,10 @@ use super::{Appended, cannot_read, cannot_write};
 use crate::Result;
 
 /// The first byte of a head. A change of [`Head`] needs a new one, and a reader for the old.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// Before it was said of a message that it is delayed: it came into the line at the end of its delay, and so did one that
+/// was refused for a while.
+const VERSION_1: u8 = 1;
 
 #[derive(Serialize, Deserialize)]
 struct Head<'m> {
@@ -35,6 +38,7 @@ enum HeadLine {
     Queued,
     Active,
     ActiveUntil(i64),
+    DelayedUntil(i64),
 }
 
 /// Writes the head of a message over what the buffer held.
@@ -50,6 +54,7 @@ pub(crate) fn write_head(message: &Message, buffer: &mut Vec<u8>) -> Result<()> 
             Line::Queued => HeadLine::Queued,
             Line::Active { until: None } => HeadLine::Active,
             Line::Active { until: Some(until) } => HeadLine::ActiveUntil(since(until)),
+            Line::Delayed { until } => HeadLine::DelayedUntil(since(until)),
         },
         nacks: message.nacks,
         redeliveries: message.redeliveries,
@@ -66,8 +71,9 @@ pub(crate) fn read_message(
     head: &[u8],
     body: &[u8],
 ) -> Result<Arc<Message>> {
-    let head: Head<'_> = match head.split_first() {
-        Some((&VERSION, rest)) => postcard::from_bytes(rest).map_err(|error| cannot_read(&error))?,
+    let (head, is_first): (Head<'_>, bool) = match head.split_first() {
+        Some((&VERSION, rest)) => (parsed(rest)?, false),
+        Some((&VERSION_1, rest)) => (parsed(rest)?, true),
         Some((version, _)) => return Err(cannot_read(&format!("a message of version {version}"))),
         None => return Err(cannot_read(&"a message without a head")),
     };
@@ -84,12 +90,26 @@ pub(crate) fn read_message(
         line: match head.line {
             HeadLine::Queued => Line::Queued,
             HeadLine::Active => Line::Active { until: None },
+            HeadLine::ActiveUntil(until) if is_first && is_delay(&head, until) => {
+                Line::Delayed { until: instant(until) }
+            }
             HeadLine::ActiveUntil(until) => Line::Active { until: Some(instant(until)) },
+            HeadLine::DelayedUntil(until) => Line::Delayed { until: instant(until) },
         },
         nacks: head.nacks,
         redeliveries: head.redeliveries,
         key: head.key.map(Arc::from),
     }))
+}
+
+fn parsed<'h, T: Deserialize<'h>>(head: &'h [u8]) -> Result<T> {
+    postcard::from_bytes(head).map_err(|error| cannot_read(&error))
+}
+
+/// Whether a message comes into the line when its first delay is over.
+fn is_delay(head: &Head<'_>, until: i64) -> bool {
+    let delay = i64::try_from(head.delay.as_millis()).unwrap_or(i64::MAX);
+    !head.delay.is_zero() && head.created.wrapping_add(delay) == until
 }
 
 #[cfg(test)]
@@ -136,10 +156,26 @@ mod tests {
             ..message()
         };
         let taken = Message { line: Line::Active { until: None }, retry: Duration::ZERO, ..message() };
+        let delayed = Message { line: Line::Delayed { until }, ..message() };
         let mut buffer = vec![9; 1000];
-        for message in [message(), odd, taken] {
+        for message in [message(), odd, taken, delayed] {
             write_head(&message, &mut buffer).unwrap();
             assert_eq!(*read(&message, &buffer).unwrap(), message);
+        }
+    }
+
+    #[test]
+    fn a_head_of_the_first_version_is_delayed_until_its_first_delay_is_over() {
+        let (delay, mut head) = (Duration::from_secs(60), Vec::new());
+        let first = message().created_at + delay;
+        for (until, line) in [
+            (first, Line::Delayed { until: first }),
+            (first + delay, Line::Active { until: Some(first + delay) }),
+        ] {
+            let old = Message { delay, line: Line::Active { until: Some(until) }, ..message() };
+            write_head(&old, &mut head).unwrap();
+            head[0] = VERSION_1;
+            assert_eq!(*read(&old, &head).unwrap(), Message { line, ..old });
         }
     }
 

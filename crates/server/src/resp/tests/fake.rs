@@ -103,7 +103,7 @@ impl Fake {
                 }
                 count += 1;
                 message.line = match verb {
-                    Verb::Nack { delay } if !delay.is_zero() => Line::Active { until: Some(NOW + delay) },
+                    Verb::Nack { delay } if !delay.is_zero() => Line::Delayed { until: NOW + delay },
                     _ if to_queued => Line::Queued,
                     _ => Line::Active { until: None },
                 };
@@ -159,7 +159,7 @@ impl Queues for Fake {
                         expires_at: NOW + new.ttl,
                         delay: new.delay,
                         retry: new.retry,
-                        line: if until.is_some() { Line::Active { until } } else { Line::Queued },
+                        line: until.map_or(Line::Queued, |until| Line::Delayed { until }),
                         nacks: 0,
                         redeliveries: 0,
                         key: new.key,
