@@ -97,6 +97,10 @@ impl Shard {
             Command::Progress { namespace, run, token, percent } => {
                 self.progress(&namespace, run, (token, percent), cx)
             }
+            Command::Tell { sender, news } => {
+                self.hear(sender, &news, cx);
+                Ok(Answer::Noted)
+            }
             Command::Queue(ask) => return self.queue(ticket, ask, cx),
         };
         cx.answer(ticket, reply);

@@ -252,6 +252,10 @@ impl Shard {
                 self.join_line(id, since, cx);
                 self.split_soon(id, cx);
             }
+            State::Running { worker, token, since, .. } if worker.is_queue() => {
+                self.arm_timeout(id, token, since, cx);
+                self.offer_again(id, cx);
+            }
             State::Running { worker, token, since, .. } => {
                 cx.pool.adopt(&worker, id, token, cx.elapsed);
                 if let Some(parent) = run.parent() {

@@ -42,7 +42,7 @@ fn text(taken: &[Delivered]) -> Vec<String> {
 }
 
 impl Rig {
-    fn said(&mut self, ask: Ask) -> Said {
+    pub(crate) fn said(&mut self, ask: Ask) -> Said {
         match self.ask(Command::Queue(ask)) {
             Ok(Answer::Queue(said)) => said,
             other => panic!("{other:?}"),
@@ -82,7 +82,7 @@ impl Rig {
         }
     }
 
-    fn act(&mut self, verb: Verb, id: MessageId) -> u64 {
+    pub(crate) fn act(&mut self, verb: Verb, id: MessageId) -> u64 {
         match self.said(Ask::Act(Act { namespace: Namespace::default(), verb, ids: vec![id] })) {
             Said::Acted(acted) => acted.count,
             other => panic!("{other:?}"),
@@ -100,7 +100,7 @@ impl Rig {
         assert_eq!(self.said(Ask::Pause { queue: key("q"), pause: Some(pause) }), Said::Paused(pause));
     }
 
-    fn message_rows(&self) -> Vec<std::sync::Arc<Message>> {
+    pub(crate) fn message_rows(&self) -> Vec<std::sync::Arc<Message>> {
         let rows = self.rows.all().filter_map(|row| match row {
             Row::Message(message) => Some(std::sync::Arc::clone(message)),
             _ => None,
@@ -497,6 +497,7 @@ proptest! {
                                 nacks: 0,
                                 redeliveries: 0,
                                 key: new.key,
+                                sender: None,
                             });
                             model.serve(now);
                         }

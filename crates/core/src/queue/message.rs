@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::{Body, Pause};
+use super::{Body, Pause, Sender};
 use crate::Timestamp;
 use crate::ids::{RunId, ShardId};
 use crate::limits::{PRIORITY_MAX, QUEUE_NAME_BYTES_MAX};
@@ -129,6 +129,8 @@ pub struct Message {
     pub redeliveries: u32,
     /// While it lives no other message of its queue is added under this key.
     pub key: Option<Arc<str>>,
+    /// The attempt that delivered it, and hears of its end.
+    pub sender: Option<Sender>,
 }
 
 /// Whether a message is in the line.

@@ -2,7 +2,7 @@
 
 use punctual_core::Timestamp;
 use punctual_core::name::Namespace;
-use punctual_core::queue::{Act, Acted, Line, Message, MessageId, QueueRefusal, Said, Verb};
+use punctual_core::queue::{Act, Acted, Ending, Line, Message, MessageId, QueueRefusal, Said, Verb};
 
 use super::Mark;
 use crate::Shard;
@@ -34,7 +34,13 @@ impl Shard {
         match verb {
             Verb::Ack | Verb::Delete => {
                 cx.pool.messages.acked += u64::from(verb == Verb::Ack);
-                self.drop_message(id.number, cx.now);
+                let ending = if verb == Verb::Ack { Ending::Acked } else { Ending::Deleted };
+                self.drop_message(id.number, ending, cx.now);
+                true
+            }
+            // Whoever delivered it decides whether it is tried again.
+            Verb::Nack { .. } if message.sender.is_some() && !is_queued => {
+                self.drop_message(id.number, Ending::Refused, cx.now);
                 true
             }
             Verb::Dequeue => {

@@ -1,7 +1,7 @@
 //! What people see of a queue, and what they do to it as a whole.
 
 use punctual_core::name::Namespace;
-use punctual_core::queue::{MessageId, MessageView, Pause, QueueKey, QueueNumber, QueueStat, Said};
+use punctual_core::queue::{Ending, MessageId, MessageView, Pause, QueueKey, QueueNumber, QueueStat, Said};
 
 use super::take::{answer, delivered};
 use crate::Shard;
@@ -94,7 +94,7 @@ impl Shard {
             let places = queue.window.places().take(limit.min(FLUSH_MAX) as usize);
             let numbers: Vec<i64> = places.map(|place| place.number).collect();
             for number in &numbers {
-                self.drop_message(*number, cx.now);
+                self.drop_message(*number, Ending::Deleted, cx.now);
             }
             answer(ticket, Said::Flushed(numbers.len() as u64), cx);
         }

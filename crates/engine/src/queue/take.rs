@@ -3,7 +3,7 @@
 use punctual_core::command::Answer;
 use punctual_core::limits::TAKE_MAX;
 use punctual_core::queue::{
-    Acted, Delivered, Line, Message, QueueKey, QueueNumber, QueueRefusal, Said, Take,
+    Acted, Delivered, Ending, Line, Message, QueueKey, QueueNumber, QueueRefusal, Said, Take,
 };
 
 use super::{Mark, Taker};
@@ -69,7 +69,7 @@ impl Shard {
         {
             let message = &live.message;
             if message.expires_at <= cx.now {
-                self.drop_message(place.number, cx.now);
+                self.drop_message(place.number, Ending::Expired, cx.now);
                 continue;
             }
             taken.push(delivered(message));

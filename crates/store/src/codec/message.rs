@@ -1,7 +1,7 @@
 //! A message as it is kept: its body as it came, and beside it a head with what its key does not tell.
 //!
 //! Most messages live for a moment and are written once: a head has about fifteen bytes. Instants in it are counted from
-//! the one at which the message's number was made.
+//! the one at which the message's number was made. Few messages have a sender: only those say so.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use punctual_core::Timestamp;
 use punctual_core::ids::made_at;
 use punctual_core::limits::PRIORITY_MAX;
-use punctual_core::queue::{Body, Line, Message, MessageId, Place, QueueNumber};
+use punctual_core::queue::{Body, Line, Message, MessageId, Place, QueueNumber, Sender};
 use serde::{Deserialize, Serialize};
 
 use super::{Appended, cannot_read, cannot_write};
@@ -17,6 +17,8 @@ use crate::Result;
 
 /// The first byte of a head. A change of [`Head`] needs a new one, and a reader for the old.
 const VERSION: u8 = 2;
+/// The same, and behind it the sender.
+const VERSION_SENT: u8 = 3;
 /// Before it was said of a message that it is delayed: it came into the line at the end of its delay, and so did one that
 /// was refused for a while.
 const VERSION_1: u8 = 1;
@@ -61,8 +63,17 @@ pub(crate) fn write_head(message: &Message, buffer: &mut Vec<u8>) -> Result<()> 
         key: message.key.as_deref(),
     };
     buffer.clear();
-    buffer.push(VERSION);
-    postcard::serialize_with_flavor(&head, Appended(buffer)).map_err(|error| cannot_write(&error))
+    let written = match message.sender {
+        None => {
+            buffer.push(VERSION);
+            postcard::serialize_with_flavor(&head, Appended(buffer))
+        }
+        Some(sender) => {
+            buffer.push(VERSION_SENT);
+            postcard::serialize_with_flavor(&(head, sender), Appended(buffer))
+        }
+    };
+    written.map_err(|error| cannot_write(&error))
 }
 
 pub(crate) fn read_message(
@@ -71,9 +82,13 @@ pub(crate) fn read_message(
     head: &[u8],
     body: &[u8],
 ) -> Result<Arc<Message>> {
-    let (head, is_first): (Head<'_>, bool) = match head.split_first() {
-        Some((&VERSION, rest)) => (parsed(rest)?, false),
-        Some((&VERSION_1, rest)) => (parsed(rest)?, true),
+    let (head, sender, is_first): (Head<'_>, Option<Sender>, bool) = match head.split_first() {
+        Some((&VERSION, rest)) => (parsed(rest)?, None, false),
+        Some((&VERSION_SENT, rest)) => {
+            let (head, sender) = parsed(rest)?;
+            (head, Some(sender), false)
+        }
+        Some((&VERSION_1, rest)) => (parsed(rest)?, None, true),
         Some((version, _)) => return Err(cannot_read(&format!("a message of version {version}"))),
         None => return Err(cannot_read(&"a message without a head")),
     };
@@ -99,6 +114,7 @@ pub(crate) fn read_message(
         nacks: head.nacks,
         redeliveries: head.redeliveries,
         key: head.key.map(Arc::from),
+        sender,
     }))
 }
 
@@ -114,7 +130,7 @@ fn is_delay(head: &Head<'_>, until: i64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use punctual_core::ids::{IdMaker, ShardId};
+    use punctual_core::ids::{IdMaker, RunId, ShardId, Token};
 
     use super::*;
 
@@ -134,6 +150,7 @@ mod tests {
             nacks: 0,
             redeliveries: 0,
             key: None,
+            sender: None,
         }
     }
 
@@ -156,9 +173,10 @@ mod tests {
             ..message()
         };
         let taken = Message { line: Line::Active { until: None }, retry: Duration::ZERO, ..message() };
-        let delayed = Message { line: Line::Delayed { until }, ..message() };
+        let sender = Some(Sender { run: RunId(i64::MAX), token: Token(u64::MAX) });
+        let sent = Message { sender, line: Line::Delayed { until }, ..odd.clone() };
         let mut buffer = vec![9; 1000];
-        for message in [message(), odd, taken, delayed] {
+        for message in [message(), odd, taken, sent] {
             write_head(&message, &mut buffer).unwrap();
             assert_eq!(*read(&message, &buffer).unwrap(), message);
         }

@@ -163,6 +163,7 @@ impl Queues for Fake {
                         nacks: 0,
                         redeliveries: 0,
                         key: new.key,
+                        sender: None,
                     };
                     let at_most_once = message.retry.is_zero();
                     outcomes.push(Ok(Notice { id, ttl: message.ttl(), at_most_once, is_new: true }));
@@ -219,6 +220,7 @@ impl Queues for Fake {
             }
             Ask::Act(Act { .. }) => Said::Acted(Acted::default()),
             Ask::Take(Take { .. }) | Ask::Unwait { .. } => Said::Taken(Vec::new()),
+            Ask::Deliver(_) | Ask::Withdraw { .. } | Ask::Told { .. } => panic!("no door asks this"),
         })
     }
 
