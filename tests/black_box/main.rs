@@ -17,6 +17,7 @@ mod processes;
 mod output;
 mod keys;
 mod queues;
+mod deliveries;
 mod bad_input;
 mod http_frame;
 mod limits;

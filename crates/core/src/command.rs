@@ -59,6 +59,12 @@ pub enum Command {
         token: Token,
         percent: u8,
     },
+    /// An attempt hears what became of the message that it delivered. If there is no such attempt any more, there is
+    /// nobody who would have to know.
+    Tell {
+        sender: queue::Sender,
+        news: queue::News,
+    },
     /// Something about a queue or its messages.
     Queue(queue::Ask),
 }
@@ -146,7 +152,8 @@ impl Command {
             Command::CancelRun { run, .. }
             | Command::DiscardDeadLetter { run, .. }
             | Command::Progress { run, .. }
-            | Command::RetryRun(RetryRun { run, .. }) => run.shard(),
+            | Command::RetryRun(RetryRun { run, .. })
+            | Command::Tell { sender: queue::Sender { run, .. }, .. } => run.shard(),
             Command::Queue(ask) => ask.shard(shards).unwrap_or(ShardId(0)),
         }
     }
@@ -167,7 +174,8 @@ impl Command {
             | Command::ResumeJob { .. }
             | Command::CancelRun { .. }
             | Command::DiscardDeadLetter { .. }
-            | Command::Progress { .. } => true,
+            | Command::Progress { .. }
+            | Command::Tell { .. } => true,
             Command::Queue(ask) => ask.is_repeatable(),
         }
     }

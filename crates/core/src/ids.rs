@@ -187,11 +187,24 @@ impl WorkerId {
         WorkerId(Arc::from(format!("{name}@{life}")))
     }
 
+    /// Who has an attempt in hand that waits in a queue: whoever consumes from it. No worker may bear such a name.
+    pub fn queue(name: &str) -> Self {
+        WorkerId(Arc::from(format!("{QUEUE}{name}")))
+    }
+
+    /// Whether it is no worker at all, but a queue.
+    pub fn is_queue(&self) -> bool {
+        self.0.starts_with(QUEUE)
+    }
+
     /// The name without the life.
     pub fn name(&self) -> &str {
         self.0.split_once('@').map_or(&*self.0, |(name, _)| name)
     }
 }
+
+/// What stands before the name of a queue: the names of workers have no blanks in them.
+const QUEUE: &str = "queue ";
 
 impl fmt::Display for WorkerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

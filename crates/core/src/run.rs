@@ -37,6 +37,7 @@ use crate::ids::{JobId, RunId, ShardId, Token, WorkerId};
 use crate::job::Definition;
 use crate::limits::{EARLIER_ERROR_BYTES_MAX, LISTED_OUTPUT_BYTES_MAX, LOSSES_MAX};
 use crate::name::{Name, Namespace};
+use crate::queue::{QueueName, Whereabouts};
 use crate::task::Params;
 
 pub use kin::{Child, Kin, Part};
@@ -315,6 +316,8 @@ pub enum What {
     Split,
     /// The only worker that it may go to is gone.
     WorkerGone,
+    /// Its message is in its queue.
+    Delivered,
 }
 
 impl What {
@@ -333,6 +336,7 @@ impl What {
             What::Moved => "moved",
             What::Split => "split",
             What::WorkerGone => "worker_gone",
+            What::Delivered => "delivered",
         }
     }
 }
@@ -552,6 +556,18 @@ impl Run {
         }
         self.entries.push(Entry { at: now, to, what, token: self.token });
         Ok(())
+    }
+
+    /// The message of its attempt is in its queue. Heard twice, it is noted once.
+    pub fn delivered(&mut self, queue: &QueueName, at: &Whereabouts, now: Timestamp) {
+        let State::Running { since, token, .. } = self.state else { return };
+        let is_noted = |entry: &Entry| entry.what == What::Delivered && entry.token == token;
+        if self.entries.iter().rev().any(is_noted) {
+            return;
+        }
+        self.started_at = Some(at.since.clamp(since.min(now), now));
+        self.output = at.output(queue);
+        self.entries.push(Entry { at: now, to: self.status(), what: What::Delivered, token });
     }
 
     fn begin_on(&mut self, worker: WorkerId) {

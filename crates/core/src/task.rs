@@ -2,6 +2,7 @@
 
 mod http;
 mod process;
+mod queue;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use crate::name::Name;
 
 pub use http::{Body, Expect, HTTP_REDIRECTS_MAX, Http, Method, Request, StatusRange};
 pub(crate) use process::check_shell;
+pub use queue::{Enqueue, RETRY_DEFAULT, TTL_DEFAULT};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Task {
@@ -23,6 +25,8 @@ pub enum Task {
     Http(Box<Http>),
     /// A function that somebody's program registered under this name.
     Function(Name),
+    /// A message for a queue; the run ends when a consumer has acknowledged it.
+    Queue(Box<Enqueue>),
 }
 
 /// A program with its arguments, started without a shell.
@@ -41,9 +45,12 @@ pub enum Kind {
     Process,
     Http,
     Function,
+    /// What no worker executes: consumers of the queue do.
+    Queue,
 }
 
 impl Kind {
+    /// Those that a worker may take.
     pub const ALL: [Kind; 5] = [Kind::Noop, Kind::Shell, Kind::Process, Kind::Http, Kind::Function];
 
     pub fn as_str(self) -> &'static str {
@@ -53,6 +60,7 @@ impl Kind {
             Kind::Process => "process",
             Kind::Http => "http",
             Kind::Function => "function",
+            Kind::Queue => "queue",
         }
     }
 
@@ -69,6 +77,7 @@ impl Task {
             Task::Process(_) => Kind::Process,
             Task::Http(_) => Kind::Http,
             Task::Function(_) => Kind::Function,
+            Task::Queue(_) => Kind::Queue,
         }
     }
 

@@ -15,6 +15,7 @@ use punctual_core::job::Strategy;
 use punctual_core::run::{Cause, Event, Origin, Reason, State};
 
 use crate::Shard;
+use crate::deliver;
 use crate::event::Context;
 use crate::family;
 use crate::memory::LiveRun;
@@ -63,15 +64,18 @@ fn key_of(live: &LiveRun) -> u64 {
 
 /// Whether an assignment uses a credit up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Offer {
+pub(crate) enum Offer {
     New,
     /// Its worker may have it since before the shard was loaded.
     Again,
 }
 
 impl Shard {
-    /// From now on the run waits for a worker. One that no worker fits says so.
+    /// From now on the run waits for a worker. One that no worker fits says so; one that needs none goes its way.
     pub(crate) fn join_line(&mut self, run: RunId, since: Timestamp, cx: &mut Context<'_>) {
+        if self.runs.get(&run).is_some_and(deliver::is_delivery) {
+            return self.send_off(run, cx);
+        }
         let Some(live) = self.runs.get_mut(&run) else { return };
         let joining =
             Joining { run, priority: live.run.priority, since, class: class_of(live), wish: wish_of(live) };
@@ -140,6 +144,9 @@ impl Shard {
     pub(crate) fn offer_again(&mut self, run: RunId, cx: &mut Context<'_>) {
         let Some(live) = self.runs.get(&run) else { return };
         let State::Running { worker, token, cancelling, .. } = live.run.state.clone() else { return };
+        if worker.is_queue() {
+            return self.deliver_again(run, token, cancelling.is_some(), cx);
+        }
         if !cx.pool.roster.is_present(&worker) {
             return;
         }
@@ -151,12 +158,18 @@ impl Shard {
     }
 
     fn send(&self, run: RunId, worker: WorkerId, token: Token, offer: Offer, cx: &mut Context<'_>) {
-        let Some(live) = self.runs.get(&run) else { return };
+        if let Some(assignment) = self.assignment(run, token, offer) {
+            cx.order(worker, Order::Assign(assignment));
+        }
+    }
+
+    pub(crate) fn assignment(&self, run: RunId, token: Token, offer: Offer) -> Option<Assignment> {
+        let live = self.runs.get(&run)?;
         let (job, revision) = match &live.run.origin {
             Origin::Job { name, revision, .. } => (Some(name.clone()), Some(*revision)),
             Origin::AdHoc(_) => (None, None),
         };
-        let assignment = Assignment {
+        Some(Assignment {
             run,
             token,
             attempt: live.run.attempt,
@@ -171,8 +184,7 @@ impl Shard {
             part: live.run.part(),
             lease: self.settings.attempt_lease,
             again: offer == Offer::Again,
-        };
-        cx.order(worker, Order::Assign(assignment));
+        })
     }
 
     /// Stops a run: at once if nobody works on it, else its worker is told and the run stays until it has ended.
@@ -185,7 +197,11 @@ impl Shard {
         if self.transition(run, Event::CancelAsked(cause), cx)
             && let Some((worker, token)) = worker
         {
-            cx.order(worker, Order::Cancel { run, token, cause });
+            if worker.is_queue() {
+                self.withdraw(run, token, cx);
+            } else {
+                cx.order(worker, Order::Cancel { run, token, cause });
+            }
         }
         self.stop_children(run, cause, cx);
     }

@@ -4,6 +4,7 @@ use punctual_core::Timestamp;
 use punctual_core::attempt::{Order, Report};
 use punctual_core::command::{Answer, Command, Refusal};
 use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
+use punctual_core::queue::Errand;
 
 use crate::Pool;
 use crate::pool::Match;
@@ -50,8 +51,16 @@ impl Event {
 /// What the world may see, once the commit of everything before it is durable.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    Answer { ticket: Ticket, answer: Result<Answer, Refusal> },
-    Order { worker: WorkerId, order: Order },
+    Answer {
+        ticket: Ticket,
+        answer: Result<Answer, Refusal>,
+    },
+    Order {
+        worker: WorkerId,
+        order: Order,
+    },
+    /// Something to be done between a run and a queue.
+    Errand(Errand),
 }
 
 /// What an event is applied with. An effect is noted under the shard that it belongs to: if that shard's batch is
@@ -80,5 +89,9 @@ impl Context<'_> {
 
     pub(crate) fn order(&mut self, worker: WorkerId, order: Order) {
         self.effects.push((self.shard, Effect::Order { worker, order }));
+    }
+
+    pub(crate) fn errand(&mut self, errand: Errand) {
+        self.effects.push((self.shard, Effect::Errand(errand)));
     }
 }

@@ -22,7 +22,7 @@ use punctual_core::schedule::{Keeping, When};
 use punctual_core::task::Params;
 
 use crate::Shard;
-use crate::event::Context;
+use crate::event::{Context, Ticket};
 use crate::memory::LiveRun;
 use crate::shard::Stored;
 
@@ -79,8 +79,9 @@ pub(crate) fn unique_of(definition: &Definition, own: Option<&Params>) -> Result
 }
 
 impl Shard {
-    pub(crate) fn intake(&mut self, command: Command, cx: &mut Context<'_>) -> Reply {
-        match command {
+    /// Carries a command out. All are answered at once, but for those of queues: a take may be answered later.
+    pub(crate) fn intake(&mut self, ticket: Ticket, command: Command, cx: &mut Context<'_>) {
+        let reply = match command {
             Command::PutJob(put) => self.put_job(put, cx),
             Command::ReplanJob { namespace, name, calendar } => {
                 self.replan_job(&namespace, &name, &calendar, cx)
@@ -96,9 +97,13 @@ impl Shard {
             Command::Progress { namespace, run, token, percent } => {
                 self.progress(&namespace, run, (token, percent), cx)
             }
-            // They are taken before they come here: the answer to a take may come later.
-            Command::Queue(_) => Ok(Answer::Noted),
-        }
+            Command::Tell { sender, news } => {
+                self.hear(sender, &news, cx);
+                Ok(Answer::Noted)
+            }
+            Command::Queue(ask) => return self.queue(ticket, ask, cx),
+        };
+        cx.answer(ticket, reply);
     }
 
     fn put_job(&mut self, put: PutJob, cx: &mut Context<'_>) -> Reply {

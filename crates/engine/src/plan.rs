@@ -159,7 +159,7 @@ impl Shard {
                 self.take_waiting(record, cx);
             }
         }
-        self.page_of_messages(page.messages);
+        self.page_of_messages(page.messages, cx);
         self.plan.paging = false;
         self.plan.horizon = match page.end {
             Some(end) => Horizon::Through(end),

@@ -60,7 +60,11 @@ impl Shard {
                 self.leave_line(run, priority, *since, cx);
             }
             State::Running { worker, .. } if !matches!(after, State::Running { .. }) => {
-                cx.pool.roster.give_back(worker, run);
+                if worker.is_queue() {
+                    cx.pool.came_back(run.shard());
+                } else {
+                    cx.pool.roster.give_back(worker, run);
+                }
                 if let Some(parent) = moved.parent() {
                     cx.pool.spread.left(parent, run);
                 }

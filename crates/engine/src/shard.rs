@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use punctual_core::Timestamp;
 use punctual_core::change::{Loaded, Revision, RunRecord, Skip, UniqueKey};
-use punctual_core::command::Command;
 use punctual_core::ids::{Epoch, IdMaker, JobId, RunId, ShardId, Token};
 use punctual_core::job::Job;
 use punctual_core::name::{Name, Namespace};
@@ -175,11 +174,7 @@ impl Shard {
 
     pub fn apply(&mut self, event: Event, cx: &mut Context<'_>) {
         match event {
-            Event::Command { ticket, command: Command::Queue(ask) } => self.queue(ticket, ask, cx),
-            Event::Command { ticket, command } => {
-                let answer = self.intake(command, cx);
-                cx.answer(ticket, answer);
-            }
+            Event::Command { ticket, command } => self.intake(ticket, command, cx),
             Event::Report { worker, report } => self.report(&worker, report, cx),
             Event::Lost { run, token } => self.lost(run, token, cx),
             Event::Assign(given) => self.assign(given, cx),
@@ -256,6 +251,10 @@ impl Shard {
             State::Ready { since } => {
                 self.join_line(id, since, cx);
                 self.split_soon(id, cx);
+            }
+            State::Running { worker, token, since, .. } if worker.is_queue() => {
+                self.arm_timeout(id, token, since, cx);
+                self.offer_again(id, cx);
             }
             State::Running { worker, token, since, .. } => {
                 cx.pool.adopt(&worker, id, token, cx.elapsed);

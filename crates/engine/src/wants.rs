@@ -50,6 +50,8 @@ impl Shard {
                     self.want_unique(&crate::intake::retry_key(namespace, *run, &key.text), &mut wants);
                 }
             }
+            // An attempt under way is in memory.
+            Command::Tell { .. } => {}
             Command::Queue(ask) => self.want_messages(ask, &mut wants),
         }
         wants

@@ -17,5 +17,6 @@ mod edits;
 mod calendars;
 mod paging;
 mod queues;
+mod deliveries;
 mod batch;
 mod life;

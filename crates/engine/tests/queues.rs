@@ -42,7 +42,7 @@ fn text(taken: &[Delivered]) -> Vec<String> {
 }
 
 impl Rig {
-    fn said(&mut self, ask: Ask) -> Said {
+    pub(crate) fn said(&mut self, ask: Ask) -> Said {
         match self.ask(Command::Queue(ask)) {
             Ok(Answer::Queue(said)) => said,
             other => panic!("{other:?}"),
@@ -82,7 +82,7 @@ impl Rig {
         }
     }
 
-    fn act(&mut self, verb: Verb, id: MessageId) -> u64 {
+    pub(crate) fn act(&mut self, verb: Verb, id: MessageId) -> u64 {
         match self.said(Ask::Act(Act { namespace: Namespace::default(), verb, ids: vec![id] })) {
             Said::Acted(acted) => acted.count,
             other => panic!("{other:?}"),
@@ -100,7 +100,7 @@ impl Rig {
         assert_eq!(self.said(Ask::Pause { queue: key("q"), pause: Some(pause) }), Said::Paused(pause));
     }
 
-    fn message_rows(&self) -> Vec<std::sync::Arc<Message>> {
+    pub(crate) fn message_rows(&self) -> Vec<std::sync::Arc<Message>> {
         let rows = self.rows.all().filter_map(|row| match row {
             Row::Message(message) => Some(std::sync::Arc::clone(message)),
             _ => None,
@@ -199,6 +199,32 @@ fn a_delay_a_nack_and_an_enqueue_are_counted_as_they_should_be() {
     assert!(rig.take(1).is_empty());
     rig.advance("1s");
     assert_eq!(rig.take(1).len(), 1);
+}
+
+#[test]
+fn a_nack_with_a_delay_is_counted_once() {
+    let mut rig = Rig::new(0);
+    let id = rig.add(message("a"));
+    rig.take(1);
+    assert_eq!(rig.act(Verb::Nack { delay: span("5s") }, id), 1);
+    rig.advance("5s");
+    let taken = rig.take(1);
+    assert_eq!((taken[0].nacks, taken[0].redeliveries), (1, 0));
+    rig.advance("30s");
+    let taken = rig.take(1);
+    assert_eq!((taken[0].nacks, taken[0].redeliveries), (1, 1), "and a consumer that took too long is too");
+}
+
+#[test]
+fn a_delay_that_ends_while_nothing_is_let_in_is_no_redelivery_either() {
+    let mut rig = Rig::new(0);
+    rig.add(NewMessage { delay: span("5s"), ..message("a") });
+    rig.pause_queue(Pause { input: true, output: false });
+    rig.advance("40s");
+    rig.pause_queue(Pause::default());
+    rig.advance("30s");
+    let taken = rig.take(1);
+    assert_eq!((taken[0].nacks, taken[0].redeliveries), (0, 0));
 }
 
 #[test]
@@ -385,11 +411,10 @@ impl Model {
             let due = self
                 .messages
                 .iter_mut()
-                .find(|message| matches!(message.line, Line::Active { until: Some(until) } if until <= now));
+                .find(|message| message.line.back_at().is_some_and(|until| until <= now));
             let Some(message) = due else { return };
-            let is_first = message.retry.is_zero()
-                || message.line == (Line::Active { until: Some(message.created_at + message.delay) });
-            message.redeliveries += u32::from(!is_first);
+            let is_delayed = matches!(message.line, Line::Delayed { .. });
+            message.redeliveries += u32::from(!is_delayed && !message.retry.is_zero());
             message.line = Line::Queued;
             self.serve(now);
         }
@@ -419,11 +444,10 @@ impl Model {
     fn act(&mut self, verb: Verb, id: MessageId, now: Timestamp) -> u64 {
         let Some(place) = self.messages.iter().position(|message| message.id == id) else { return 0 };
         let message = &mut self.messages[place];
-        let is_first = !message.delay.is_zero()
-            && message.line == (Line::Active { until: Some(message.created_at + message.delay) });
+        let is_delayed = matches!(message.line, Line::Delayed { .. });
         let is_queued = message.is_queued();
         let is_gone = message.line == (Line::Active { until: None });
-        let counts = u32::from(!is_first && !message.retry.is_zero());
+        let counts = u32::from(!is_delayed && !message.retry.is_zero());
         match verb {
             Verb::Ack | Verb::Delete => drop(self.messages.remove(place)),
             Verb::Dequeue if is_queued => {
@@ -434,7 +458,7 @@ impl Model {
             Verb::Nack { delay } if !is_queued && !is_gone => {
                 message.nacks += counts;
                 message.line =
-                    if delay.is_zero() { Line::Queued } else { Line::Active { until: Some(now + delay) } };
+                    if delay.is_zero() { Line::Queued } else { Line::Delayed { until: now + delay } };
             }
             Verb::Enqueue if !is_queued && !is_gone => {
                 message.redeliveries += counts;
@@ -482,11 +506,8 @@ proptest! {
                         (None, Ok(notice)) => {
                             prop_assert!(notice.is_new && !(max_len && len >= 3));
                             known.push(notice.id);
-                            let line = if delay == 0 {
-                                Line::Queued
-                            } else {
-                                Line::Active { until: Some(now + new.delay) }
-                            };
+                            let until = now + new.delay;
+                            let line = if delay == 0 { Line::Queued } else { Line::Delayed { until } };
                             model.messages.push(Message {
                                 id: notice.id,
                                 priority,
@@ -499,6 +520,7 @@ proptest! {
                                 nacks: 0,
                                 redeliveries: 0,
                                 key: new.key,
+                                sender: None,
                             });
                             model.serve(now);
                         }

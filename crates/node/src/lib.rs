@@ -5,6 +5,7 @@ pub mod leaders;
 pub mod peers;
 pub mod forward;
 mod errands;
+mod courier;
 pub mod queues;
 pub mod calendars;
 pub mod followers;

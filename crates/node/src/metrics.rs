@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use punctual_core::Timestamp;
-use punctual_core::attempt::Order;
+use punctual_core::attempt::{Assignment, Order};
 use punctual_core::change::{Batch, Change, Row, RowKey};
 use punctual_core::run::{Run, Status, What};
 
@@ -143,9 +143,14 @@ impl Default for Metrics {
 impl Metrics {
     /// An order leaves for its worker.
     pub(crate) fn ordered(&self, order: &Order, now: Timestamp) {
-        if let Order::Assign(assignment) = order
-            && assignment.attempt == 1
-        {
+        if let Order::Assign(assignment) = order {
+            self.began(assignment, now);
+        }
+    }
+
+    /// An attempt leaves for whoever has it from now on.
+    pub(crate) fn began(&self, assignment: &Assignment, now: Timestamp) {
+        if assignment.attempt == 1 {
             self.lateness.observe_time(now.since(assignment.due));
         }
     }

@@ -18,7 +18,7 @@ use punctual_core::command::{Answer, Command};
 use punctual_core::ids::{RunId, SessionId, ShardId, Token, WorkerId};
 use punctual_core::limits::COMMIT_BATCH_MAX;
 use punctual_core::name::Namespace;
-use punctual_core::queue::{self, Act, Delivered, Said, Verb};
+use punctual_core::queue::{self, Act, Delivered, Errand, Said, Verb};
 use punctual_core::time::{Clock, Moment};
 use punctual_core::worker::Announcement;
 use punctual_engine::Ticket;
@@ -31,6 +31,7 @@ use tracing::{error, warn};
 use crate::busy::Busy;
 use crate::calendars::{Calendars, Held, Keeper};
 use crate::cluster::Cluster;
+use crate::courier::Courier;
 use crate::driver::{self, Driver, Input, Output, Settings};
 use crate::errands::Errands;
 use crate::followers::Followers;
@@ -73,6 +74,8 @@ pub struct Node {
     keeper: tokio::task::JoinHandle<()>,
     /// Runs what outlives whoever began it.
     errands: tokio::task::JoinHandle<()>,
+    /// Brings word between runs and queues.
+    courier: tokio::task::JoinHandle<()>,
 }
 
 /// How a node is told that it had better look at its clock.
@@ -203,6 +206,9 @@ impl Node {
         let keeper = Keeper::new(handle.clone(), Arc::clone(&config.clock), edits, settled, stop.clone());
         let keeper = tokio::spawn(keeper.run());
         let errands = tokio::spawn(runner.run(stop.clone()));
+        let (courier, letters) = mpsc::unbounded_channel();
+        let bringing = Courier::new(handle.clone(), Arc::clone(&config.clock), letters);
+        let bringing = tokio::spawn(bringing.run(stop.clone()));
         let settings = Settings {
             shards: if forwarding.schedules { config.store.shards() } else { 0 },
             lanes: config.lanes,
@@ -237,6 +243,7 @@ impl Node {
             tickets: FxHashMap::default(),
             next_ticket: 0,
             workers: FxHashMap::default(),
+            courier,
             in_flight: 0,
             busy: Busy::default(),
             failed: None,
@@ -247,7 +254,16 @@ impl Node {
             runtime.block_on(carrier.run());
         })?;
         let links = Links { links: links_in, count: Arc::default() };
-        Ok(Node { handle, links, nudge, stop: stop_in, thread: Some(thread), keeper, errands })
+        Ok(Node {
+            handle,
+            links,
+            nudge,
+            stop: stop_in,
+            thread: Some(thread),
+            keeper,
+            errands,
+            courier: bringing,
+        })
     }
 
     pub fn handle(&self) -> Handle {
@@ -281,6 +297,9 @@ impl Node {
         if (&mut self.errands).await.is_err() {
             warn!("an errand ended in a panic");
         }
+        if (&mut self.courier).await.is_err() {
+            warn!("the courier between runs and queues ended in a panic");
+        }
     }
 }
 
@@ -307,9 +326,11 @@ fn ends_of(output: &Output) -> Option<(Point, Point)> {
         Output::Commit { .. } => Some((Point::NodeCommitBegun, Point::NodeCommitDone)),
         Output::Fetch { .. } => Some((Point::NodeFetchBegun, Point::NodeFetchDone)),
         Output::Page { .. } | Output::Backlog { .. } => Some((Point::NodePageBegun, Point::NodePageDone)),
-        Output::EndSession { .. } | Output::Answer { .. } | Output::Order { .. } | Output::Fail { .. } => {
-            None
-        }
+        Output::EndSession { .. }
+        | Output::Answer { .. }
+        | Output::Order { .. }
+        | Output::Errand(_)
+        | Output::Fail { .. } => None,
     }
 }
 
@@ -360,6 +381,8 @@ struct Carrier {
     next_ticket: u64,
     /// The newest link of each worker.
     workers: FxHashMap<WorkerId, (u64, mpsc::UnboundedSender<Vec<Order>>)>,
+    /// Never more than the runs and the letters in memory.
+    courier: mpsc::UnboundedSender<Errand>,
     /// Commits under way.
     in_flight: usize,
     busy: Busy,
@@ -616,6 +639,13 @@ impl Carrier {
                     self.metrics.ordered(&order, self.clock.now());
                     orders.entry(worker).or_default().push(order);
                 }
+                Output::Errand(errand) => {
+                    if let Errand::Deliver(assignment) = &errand {
+                        self.metrics.began(assignment, self.clock.now());
+                    }
+                    // A courier that has ended did so with the node: whoever leads the shard next has it done again.
+                    drop(self.courier.send(errand));
+                }
                 Output::Fail { why } => {
                     error!(%why, "the store cannot be used any more");
                     self.failed = Some(why);
@@ -699,6 +729,7 @@ impl Carrier {
                 Output::EndSession { .. }
                 | Output::Answer { .. }
                 | Output::Order { .. }
+                | Output::Errand(_)
                 | Output::Fail { .. } => return,
             };
             hit(done);
@@ -759,7 +790,7 @@ impl Carrier {
             live_runs: pool.live,
             messages: pool.messages,
             ready_runs: pool.line.len(),
-            running_runs: pool.roster.in_hand(),
+            running_runs: pool.running(),
             commits: counts.commits,
             changes: counts.changes,
             stale_reports: pool.stale_reports,

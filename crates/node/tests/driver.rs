@@ -130,6 +130,7 @@ impl Rig {
                         Input::Backlogged { read, shard, result }
                     }
                     Output::Answer { .. } => continue,
+                    Output::Errand(errand) => panic!("nothing here delivers: {errand:?}"),
                     Output::Renew { .. } | Output::Release { .. } | Output::EndSession { .. } => {
                         panic!("it is alone")
                     }

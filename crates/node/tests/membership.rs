@@ -214,6 +214,7 @@ impl World {
                 self.store.leave(session).await.unwrap();
                 return None;
             }
+            Output::Errand(errand) => panic!("nothing here delivers: {errand:?}"),
             Output::Fail { why } => panic!("{why}"),
         })
     }

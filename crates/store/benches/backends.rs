@@ -220,6 +220,7 @@ fn message(shard: &mut Shard, now: Timestamp, body: &Body) -> Arc<Message> {
         nacks: 0,
         redeliveries: 0,
         key: None,
+        sender: None,
     })
 }
 

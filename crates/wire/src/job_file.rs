@@ -26,7 +26,7 @@ pub use policy::{Backoff, Keep, Limits, Misfire, MisfirePolicy, Overlap, Retry, 
 pub use route::{Route, Strategy};
 pub use schedule::{Schedule, Schedules, read_cron};
 pub(crate) use task::NEEDED;
-pub use task::{Body, Expect, Http, Method, Noop, Process, Status, Task, Tls};
+pub use task::{Body, Enqueue, Expect, Http, Method, Noop, Process, Status, Task, Tls};
 
 /// What a job shows beside its definition. A job that was read may be written back as it is, so these are no
 /// mistakes in a file; they are only not ours to set.

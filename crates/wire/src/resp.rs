@@ -1,16 +1,15 @@
 //! The Redis protocol as bytes: what a client sends becomes words, what we say becomes bytes. No I/O.
 //!
 //! `request` takes requests out of whatever has arrived, in the form that libraries send (an array of bulk strings) and
-//! in the form that people type (a line of words, which `inline` splits); `reply` writes both versions of the protocol;
-//! `id` is how a message is called in it. Every maximum is a constant here: what is over one is refused before it is
+//! in the form that people type (a line of words, which `inline` splits); `reply` writes both versions of the protocol.
+//! Every maximum is a constant here: what is over one is refused before it is
 //! kept.
 
-mod id;
 mod inline;
 mod reply;
 mod request;
 
-pub use id::{BadId, ID_BYTES, JobId, parse_id};
+pub use punctual_core::queue::{BadId, ID_BYTES, IdText as JobId, parse_id};
 pub use reply::{Protocol, Replies};
 pub use request::{Decoded, Decoder, Limits, Malformed, Request};
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Body, Line, Message, MessageId, QueueKey};
+use super::{Body, Deliver, Line, Message, MessageId, QueueKey, Sender};
 use crate::Timestamp;
-use crate::ids::ShardId;
+use crate::ids::{RunId, ShardId};
 use crate::name::Namespace;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -50,6 +50,19 @@ pub enum Ask {
     Flush {
         queue: QueueKey,
         limit: u32,
+    },
+    /// Adds the message of an attempt, once however often it is asked. [`Said::Added`] with nothing in it: it was there,
+    /// and has ended.
+    Deliver(Deliver),
+    /// Takes the message of an attempt away. From now on none is added for it. [`Said::Acted`] of none: there was no
+    /// message, and so there will be no letter of it.
+    Withdraw {
+        queue: QueueKey,
+        sender: Sender,
+    },
+    /// The sender has heard what the letter of this number says.
+    Told {
+        letter: i64,
     },
 }
 
@@ -193,6 +206,26 @@ pub struct MessageView {
     pub now: Timestamp,
 }
 
+impl MessageView {
+    pub fn of(queue: QueueKey, message: &Message, now: Timestamp) -> MessageView {
+        MessageView {
+            queue,
+            id: message.id,
+            priority: message.priority,
+            body: message.body.clone(),
+            created_at: message.created_at,
+            expires_at: message.expires_at,
+            delay: message.delay,
+            retry: message.retry,
+            line: message.line,
+            nacks: message.nacks,
+            redeliveries: message.redeliveries,
+            key: message.key.clone(),
+            now,
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct QueueStat {
     /// Messages in the line.
@@ -237,7 +270,10 @@ impl Ask {
             | Ask::Peek { queue, .. }
             | Ask::Stat { queue }
             | Ask::Pause { queue, .. }
-            | Ask::Flush { queue, .. } => Some(queue.shard(shards)),
+            | Ask::Flush { queue, .. }
+            | Ask::Deliver(Deliver { queue, .. })
+            | Ask::Withdraw { queue, .. } => Some(queue.shard(shards)),
+            Ask::Told { letter } => Some(RunId(*letter).shard()),
             Ask::Act(Act { ids, .. }) => ids.first().map(|id| id.shard()),
             Ask::Working { id, .. } | Ask::Show { id, .. } => Some(id.shard()),
         }
@@ -253,7 +289,10 @@ impl Ask {
             | Ask::Peek { .. }
             | Ask::Stat { .. }
             | Ask::Pause { .. }
-            | Ask::Flush { .. } => true,
+            | Ask::Flush { .. }
+            | Ask::Deliver(_)
+            | Ask::Withdraw { .. }
+            | Ask::Told { .. } => true,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::{Body, Pause};
+use super::{Body, Pause, Sender};
 use crate::Timestamp;
 use crate::ids::{RunId, ShardId};
 use crate::limits::{PRIORITY_MAX, QUEUE_NAME_BYTES_MAX};
@@ -129,6 +129,8 @@ pub struct Message {
     pub redeliveries: u32,
     /// While it lives no other message of its queue is added under this key.
     pub key: Option<Arc<str>>,
+    /// The attempt that delivered it, and hears of its end.
+    pub sender: Option<Sender>,
 }
 
 /// Whether a message is in the line.
@@ -140,6 +142,21 @@ pub enum Line {
     Active {
         until: Option<Timestamp>,
     },
+    /// Out of it, and in nobody's hands: it comes into the line then, and that is no redelivery.
+    Delayed {
+        until: Timestamp,
+    },
+}
+
+impl Line {
+    /// When it comes back into the line by itself; none: it is there, or somebody has to put it back.
+    pub fn back_at(self) -> Option<Timestamp> {
+        match self {
+            Line::Queued => None,
+            Line::Active { until } => until,
+            Line::Delayed { until } => Some(until),
+        }
+    }
 }
 
 impl Message {
@@ -149,10 +166,7 @@ impl Message {
 
     /// When something happens to it by itself: it comes back into the line, or its life is over.
     pub fn wake_at(&self) -> Timestamp {
-        match self.line {
-            Line::Active { until: Some(until) } => until.min(self.expires_at),
-            Line::Queued | Line::Active { until: None } => self.expires_at,
-        }
+        self.line.back_at().map_or(self.expires_at, |at| at.min(self.expires_at))
     }
 
     pub fn is_queued(&self) -> bool {

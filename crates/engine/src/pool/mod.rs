@@ -15,6 +15,7 @@ use punctual_core::Timestamp;
 use punctual_core::attempt::Order;
 use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
 use punctual_core::job::Strategy;
+use rustc_hash::FxHashMap;
 
 pub use hand::Held;
 pub use line::{Class, Joining, Lines, Wish};
@@ -39,6 +40,8 @@ pub struct Pool {
     /// Reports that came under an outdated token.
     pub stale_reports: u64,
     pub messages: MessageCounts,
+    /// Attempts that wait in queues, shard by shard.
+    in_queues: FxHashMap<ShardId, usize>,
 }
 
 /// What happened to messages so far, in all shards.
@@ -142,6 +145,24 @@ impl Pool {
         self.roster.forget(shard);
         self.memories.forget(shard);
         self.spread.forget(shard);
+        self.in_queues.remove(&shard);
+    }
+
+    /// An attempt of this shard waits in a queue from now on.
+    pub(crate) fn sent(&mut self, shard: ShardId) {
+        *self.in_queues.entry(shard).or_default() += 1;
+    }
+
+    /// Its message has ended.
+    pub(crate) fn came_back(&mut self, shard: ShardId) {
+        if let Some(count) = self.in_queues.get_mut(&shard) {
+            *count = count.saturating_sub(1);
+        }
+    }
+
+    /// Attempts under way: in the hands of workers, and in queues.
+    pub fn running(&self) -> usize {
+        self.roster.in_hand() + self.in_queues.values().sum::<usize>()
     }
 
     /// An attempt found running when its shard was loaded: it is in the hand of its worker, known or not.

@@ -2,9 +2,9 @@
 
 use punctual_core::Timestamp;
 use punctual_core::name::Namespace;
-use punctual_core::queue::{Act, Acted, Line, MessageId, QueueRefusal, Said, Verb};
+use punctual_core::queue::{Act, Acted, Ending, Line, Message, MessageId, QueueRefusal, Said, Verb};
 
-use super::{Mark, is_delayed};
+use super::Mark;
 use crate::Shard;
 use crate::event::Context;
 
@@ -34,7 +34,13 @@ impl Shard {
         match verb {
             Verb::Ack | Verb::Delete => {
                 cx.pool.messages.acked += u64::from(verb == Verb::Ack);
-                self.drop_message(id.number, cx.now);
+                let ending = if verb == Verb::Ack { Ending::Acked } else { Ending::Deleted };
+                self.drop_message(id.number, ending, cx.now);
+                true
+            }
+            // Whoever delivered it decides whether it is tried again.
+            Verb::Nack { .. } if message.sender.is_some() && !is_queued => {
+                self.drop_message(id.number, Ending::Refused, cx.now);
                 true
             }
             Verb::Dequeue => {
@@ -69,36 +75,32 @@ impl Shard {
         cx: &mut Context<'_>,
     ) -> bool {
         let Some(message) = self.queues.held.get(&id.number).map(|live| &live.message) else { return false };
-        let (is_first, retry) = (is_delayed(message) || message.retry.is_zero(), message.retry);
+        let (retry, is_delayed) = (message.retry, matches!(message.line, Line::Delayed { .. }));
+        // What was in nobody's hands was neither refused nor given up.
+        let is_uncounted = is_delayed || retry.is_zero();
         let is_closed = self.queues.all.get(&id.queue).is_some_and(|queue| queue.record.pause.input);
         if is_closed && !retry.is_zero() {
-            self.change_message(id.number, Mark::Dirty, cx.elapsed, |message| {
-                message.line = Line::Active { until: Some(cx.now + retry) };
-            });
+            let until = cx.now + retry;
+            let line = if is_delayed { Line::Delayed { until } } else { Line::Active { until: Some(until) } };
+            self.change_message(id.number, Mark::Dirty, cx.elapsed, |message| message.line = line);
             return false;
         }
-        let count = |message: &mut punctual_core::queue::Message| match why {
-            _ if is_first => {}
+        let count = |message: &mut Message| match why {
+            _ if is_uncounted => {}
             PutBack::Nack => message.nacks = message.nacks.saturating_add(1),
             PutBack::Again => message.redeliveries = message.redeliveries.saturating_add(1),
         };
         match delay.filter(|delay| !delay.is_zero()) {
             Some(delay) => self.change_message(id.number, Mark::Dirty, cx.elapsed, |message| {
                 count(message);
-                message.line = Line::Active { until: Some(cx.now + delay) };
+                message.line = Line::Delayed { until: cx.now + delay };
             }),
             None => self.requeue(id, Mark::Dirty, count, cx),
         }
         true
     }
 
-    fn requeue(
-        &mut self,
-        id: MessageId,
-        mark: Mark,
-        count: impl FnOnce(&mut punctual_core::queue::Message),
-        cx: &mut Context<'_>,
-    ) {
+    fn requeue(&mut self, id: MessageId, mark: Mark, count: impl FnOnce(&mut Message), cx: &mut Context<'_>) {
         self.change_message(id.number, mark, cx.elapsed, |message| {
             count(message);
             message.line = Line::Queued;

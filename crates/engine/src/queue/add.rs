@@ -5,7 +5,7 @@ use std::sync::Arc;
 use punctual_core::command::Key;
 use punctual_core::ids::RunId;
 use punctual_core::queue::{
-    Add, Line, Message, MessageId, NewMessage, Notice, QueueKey, QueueNumber, QueueRefusal, Said,
+    Add, Line, Message, MessageId, NewMessage, Notice, QueueKey, QueueNumber, QueueRefusal, Said, Sender,
 };
 use punctual_core::{Timestamp, limits};
 
@@ -27,15 +27,16 @@ impl Shard {
         if let Some(queue) = self.queues.all.get_mut(&number) {
             queue.used_at = cx.now;
         }
-        let added = add.messages.into_iter().map(|new| self.add_message(&add.queue, number, new, cx));
+        let added = add.messages.into_iter().map(|new| self.add_message(&add.queue, number, new, None, cx));
         Said::Added(added.collect())
     }
 
-    fn add_message(
+    pub(super) fn add_message(
         &mut self,
         key: &QueueKey,
         of: QueueNumber,
         new: NewMessage,
+        sender: Option<Sender>,
         cx: &mut Context<'_>,
     ) -> Result<Notice, QueueRefusal> {
         let claim = new.key.as_ref().map(|text| unique_key(key, text));
@@ -53,7 +54,7 @@ impl Shard {
         let id = MessageId { queue: of, number: self.ids.next(cx.now) };
         let line = match new.delay {
             delay if delay.is_zero() => Line::Queued,
-            delay => Line::Active { until: Some(cx.now + delay) },
+            delay => Line::Delayed { until: cx.now + delay },
         };
         let message = Message {
             id,
@@ -67,6 +68,7 @@ impl Shard {
             nacks: 0,
             redeliveries: 0,
             key: new.key,
+            sender,
         };
         let notice = notice(&message, true);
         if let Some(text) = claim {
@@ -93,7 +95,12 @@ impl Shard {
     }
 
     /// The message that bears a key, while it lives.
-    fn bearing(&mut self, of: QueueNumber, claim: &Arc<str>, cx: &mut Context<'_>) -> Option<Notice> {
+    pub(super) fn bearing(
+        &mut self,
+        of: QueueNumber,
+        claim: &Arc<str>,
+        cx: &mut Context<'_>,
+    ) -> Option<Notice> {
         let row = self.unique_row(claim).filter(|row| row.expires_at > cx.now)?;
         let id = MessageId { queue: of, number: row.run.0 };
         if !self.find_message(id, cx.now) {

@@ -2,7 +2,7 @@
 
 use punctual_core::name::Namespace;
 use punctual_core::queue::{
-    Delivered, MessageId, MessageView, Pause, QueueKey, QueueNumber, QueueStat, Said,
+    Delivered, Ending, MessageId, MessageView, Pause, QueueKey, QueueNumber, QueueStat, Said,
 };
 
 use super::take::answer;
@@ -19,24 +19,7 @@ impl Shard {
         }
         let key = self.queues.all.get(&id.queue).map(|queue| queue.record.key.clone());
         let live = self.queues.held.get(&id.number);
-        let view = live.zip(key).map(|(live, queue)| {
-            let message = &live.message;
-            MessageView {
-                queue,
-                id,
-                priority: message.priority,
-                body: message.body.clone(),
-                created_at: message.created_at,
-                expires_at: message.expires_at,
-                delay: message.delay,
-                retry: message.retry,
-                line: message.line,
-                nacks: message.nacks,
-                redeliveries: message.redeliveries,
-                key: message.key.clone(),
-                now: cx.now,
-            }
-        });
+        let view = live.zip(key).map(|(live, queue)| MessageView::of(queue, &live.message, cx.now));
         self.message_is_far(id.number);
         Said::Shown(view)
     }
@@ -115,7 +98,7 @@ impl Shard {
             let places = queue.window.places().take(limit.min(FLUSH_MAX) as usize);
             let numbers: Vec<i64> = places.map(|place| place.number).collect();
             for number in &numbers {
-                self.drop_message(*number, cx.now);
+                self.drop_message(*number, Ending::Deleted, cx.now);
             }
             answer(ticket, Said::Flushed(numbers.len() as u64), cx);
         }

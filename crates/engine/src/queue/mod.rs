@@ -8,7 +8,8 @@
 //!
 //! A message is in memory while it stands in the near part of its line ([`line`]), while its timer is near, while it was
 //! delivered a moment ago, and until what changed of it is written; all else are rows. That a message was delivered is
-//! written a second later, for most are acknowledged before: then it is one row that came and went.
+//! written a second later, for most are acknowledged before: then it is one row that came and went. A message that an
+//! attempt delivered leaves a letter behind ([`letters`]).
 //!
 //! **Invariant:** a queue's row counts its messages as the rows of the same batch have them.
 
@@ -20,6 +21,7 @@ mod timers;
 mod look;
 mod page;
 mod seal;
+mod letters;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,13 +32,15 @@ use punctual_core::change::Want;
 use punctual_core::command::Answer;
 use punctual_core::limits::QUEUES_PER_SHARD_MAX;
 use punctual_core::queue::{
-    Act, Add, Ask, Line, Message, MessageId, Pause, Place, QueueKey, QueueNumber, QueueRecord,
+    Act, Add, Ask, Deliver, Ending, LETTERS, Message, MessageId, Pause, Place, QueueKey, QueueNumber,
+    QueueRecord,
 };
 use rustc_hash::FxHashMap;
 
 use crate::Shard;
 use crate::event::{Context, Ticket};
 use crate::shard::Deadline;
+use letters::Letters;
 use line::Window;
 
 /// Messages of a queue that consumers take from, kept at hand.
@@ -70,6 +74,7 @@ pub(crate) struct Queues {
     spoken_of: VecDeque<i64>,
     /// Somebody will look for queues that nobody uses.
     looks: bool,
+    letters: Letters,
 }
 
 /// What the next batch must carry of queues.
@@ -81,6 +86,8 @@ struct Unwritten {
     gone: Vec<(QueueNumber, Place)>,
     queues: Vec<QueueNumber>,
     gone_queues: Vec<QueueNumber>,
+    /// Letters that are new.
+    letters: Vec<i64>,
     /// Messages that were delivered, and when by elapsed time.
     delivered: VecDeque<(Timestamp, i64)>,
     /// Those have waited long enough.
@@ -193,12 +200,13 @@ impl Queues {
             || !(unwritten.messages.is_empty()
                 && unwritten.gone.is_empty()
                 && unwritten.queues.is_empty()
-                && unwritten.gone_queues.is_empty())
+                && unwritten.gone_queues.is_empty()
+                && unwritten.letters.is_empty())
     }
 
     pub(crate) fn dirty_rows(&self) -> usize {
         let unwritten = &self.unwritten;
-        unwritten.messages.len() + unwritten.gone.len() + unwritten.queues.len()
+        unwritten.messages.len() + unwritten.gone.len() + unwritten.queues.len() + unwritten.letters.len()
     }
 
     /// How many messages of a queue are kept at hand.
@@ -218,7 +226,7 @@ impl Queues {
     fn free_number(&mut self) -> QueueNumber {
         loop {
             self.last = self.last.wrapping_add(1);
-            if !self.all.contains_key(&QueueNumber(self.last)) {
+            if QueueNumber(self.last) != LETTERS && !self.all.contains_key(&QueueNumber(self.last)) {
                 return QueueNumber(self.last);
             }
         }
@@ -251,6 +259,9 @@ impl Shard {
             Ask::Stat { queue } => self.stat(&queue, cx),
             Ask::Pause { queue, pause } => self.pause(&queue, pause, cx),
             Ask::Flush { queue, limit } => return self.flush(ticket, &queue, limit, cx),
+            Ask::Deliver(deliver) => self.take_delivery(deliver, cx),
+            Ask::Withdraw { queue, sender } => self.withdraw_message(&queue, sender, cx),
+            Ask::Told { letter } => self.told(letter),
         };
         cx.answer(ticket, Ok(Answer::Queue(said)));
     }
@@ -262,15 +273,21 @@ impl Shard {
             Ask::Working { id, .. } | Ask::Show { id, .. } => self.want_message(*id, wants),
             Ask::Add(Add { queue, messages }) => {
                 for key in messages.iter().filter_map(|message| message.key.as_ref()) {
-                    let text = add::unique_key(queue, key);
-                    self.want_unique(&text, wants);
-                    if let (Some(row), Some(number)) = (self.unique_row(&text), self.queues.names.get(queue))
-                    {
-                        self.want_message(MessageId { queue: *number, number: row.run.0 }, wants);
-                    }
+                    self.want_bearer(queue, &add::unique_key(queue, key), wants);
                 }
             }
+            Ask::Deliver(Deliver { queue, sender, .. }) | Ask::Withdraw { queue, sender } => {
+                self.want_bearer(queue, &letters::delivery_key(*sender), wants);
+            }
             _ => {}
+        }
+    }
+
+    /// The row of a key, and then the message that bears it.
+    fn want_bearer(&self, queue: &QueueKey, key: &Arc<str>, wants: &mut Vec<Want>) {
+        self.want_unique(key, wants);
+        if let (Some(row), Some(number)) = (self.unique_row(key), self.queues.names.get(queue)) {
+            self.want_message(MessageId { queue: *number, number: row.run.0 }, wants);
         }
     }
 
@@ -405,8 +422,8 @@ impl Shard {
         }
     }
 
-    /// A message is gone, and the key that it bore is free.
-    fn drop_message(&mut self, number: i64, now: Timestamp) {
+    /// A message is gone, and the key that it bore is free. Its sender is told how it ended.
+    fn drop_message(&mut self, number: i64, ending: Ending, now: Timestamp) {
         let Some(Live { message, row, .. }) = self.queues.held.remove(&number) else { return };
         self.queues.bytes -= message.body.len();
         self.plan.disarm(Some(message.wake_at()), number);
@@ -429,6 +446,7 @@ impl Shard {
             self.pins.message(self.next_batch(), number, None);
         }
         self.free_key(&message, now);
+        self.post(&message, ending, now);
     }
 
     /// Brings a message into memory that is spoken of; false: there is none, or its life is over.
@@ -446,15 +464,9 @@ impl Shard {
             return false;
         };
         if live.message.expires_at <= now {
-            self.drop_message(id.number, now);
+            self.drop_message(id.number, Ending::Expired, now);
             return false;
         }
         true
     }
-}
-
-/// It waits to be delivered for the first time: nothing that happens to it is counted yet.
-fn is_delayed(message: &Message) -> bool {
-    let first = Line::Active { until: Some(message.created_at + message.delay) };
-    !message.delay.is_zero() && message.line == first
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use punctual_core::limits::PAGE_BYTES_MAX;
-use punctual_core::queue::{Message, Place, QueueNumber};
+use punctual_core::queue::{Letter, Message, Place, QueueNumber};
 
 use super::{Mark, Stored};
 use crate::Shard;
@@ -67,8 +67,13 @@ impl Shard {
     }
 
     /// Messages of a page of timers.
-    pub(crate) fn page_of_messages(&mut self, page: Vec<Arc<Message>>) {
-        page.into_iter().for_each(|message| self.take_row(message));
+    pub(crate) fn page_of_messages(&mut self, page: Vec<Arc<Message>>, cx: &mut Context<'_>) {
+        for message in page {
+            match Letter::of(&message) {
+                Some(letter) => self.take_letter(letter, cx),
+                None => self.take_row(message),
+            }
+        }
     }
 
     /// A message as the store has it, unless memory knows better.

@@ -24,6 +24,7 @@ impl Shard {
         for number in &written {
             self.seal_message(*number, changes);
         }
+        self.seal_letters(changes, cx);
         for (queue, place) in std::mem::take(&mut self.queues.unwritten.gone) {
             changes.delete(RowKey::Message(queue, place));
         }

@@ -2,7 +2,7 @@
 
 use punctual_core::command::Answer;
 use punctual_core::limits::TAKE_MAX;
-use punctual_core::queue::{Acted, Delivered, Line, QueueKey, QueueNumber, QueueRefusal, Said, Take};
+use punctual_core::queue::{Acted, Delivered, Ending, Line, QueueKey, QueueNumber, QueueRefusal, Said, Take};
 
 use super::{Mark, Taker};
 use crate::Shard;
@@ -67,7 +67,7 @@ impl Shard {
         {
             let message = &live.message;
             if message.expires_at <= cx.now {
-                self.drop_message(place.number, cx.now);
+                self.drop_message(place.number, Ending::Expired, cx.now);
                 continue;
             }
             taken.push(Delivered::of(message));

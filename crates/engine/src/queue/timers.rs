@@ -1,7 +1,7 @@
 //! What happens to messages by itself: a delay is over, a consumer took too long, a life has ended; and queues that
 //! nobody uses are let go.
 
-use punctual_core::queue::{Line, QueueNumber};
+use punctual_core::queue::{Ending, QueueNumber};
 
 use super::act::PutBack;
 use super::{LOOK_EVERY, Mark, UNUSED_MAX};
@@ -15,11 +15,11 @@ impl Shard {
         let Some(live) = self.queues.held.get(&number) else { return };
         let (id, wake) = (live.message.id, live.message.wake_at());
         if live.message.expires_at <= cx.now {
-            self.drop_message(number, cx.now);
+            self.drop_message(number, Ending::Expired, cx.now);
             return self.serve(id.queue, cx);
         }
-        match live.message.line {
-            Line::Active { until: Some(until) } if until <= cx.now => {
+        match live.message.line.back_at() {
+            Some(until) if until <= cx.now => {
                 self.put_back(id, PutBack::Again, None, cx);
             }
             // It was armed for a moment that has been put off since.

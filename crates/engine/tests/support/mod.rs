@@ -8,6 +8,7 @@ mod given;
 mod rows;
 mod asks;
 mod looks;
+mod errands;
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -34,7 +34,7 @@ use punctual_core::change::{Batch, Found, Loaded, TimerPage, TimerPlace, Want};
 use punctual_core::command::{Answer, Command};
 use punctual_core::ids::{Epoch, RunId, SessionId, ShardId, Token, WorkerId};
 use punctual_core::limits::COMMIT_BATCH_MAX;
-use punctual_core::queue::{Message, Place, QueueNumber};
+use punctual_core::queue::{Errand, Message, Place, QueueNumber};
 use punctual_core::time::Moment;
 use punctual_core::worker::Announcement;
 use punctual_engine::{Effect, Pool, Shard, Ticket};
@@ -199,6 +199,8 @@ pub enum Output {
         worker: WorkerId,
         order: Order,
     },
+    /// Bring word between a run and a queue, until it has arrived.
+    Errand(Errand),
     /// The store cannot be used any more: the process must not go on as if nothing had happened.
     Fail {
         why: String,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use punctual_core::attempt::{Assignment, Order, Report};
 use punctual_core::command::{Answer, Command, Refusal, RetryRun};
 use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
-use punctual_core::queue::{Acted, Ask, QueueRefusal, Said};
+use punctual_core::queue::{Acted, Ask, Errand, QueueRefusal, Said};
 use punctual_engine::pool::{Load, Match};
 use punctual_engine::{Context, Effect, Event, Silence, Ticket};
 
@@ -312,20 +312,31 @@ impl Driver {
             {
                 continue;
             }
+            if let Effect::Errand(Errand::Deliver(assignment)) = &effect
+                && !self.is_under_way(assignment)
+            {
+                continue;
+            }
             self.outputs.push(match effect {
                 Effect::Answer { ticket, answer } => {
                     Output::Answer { ticket, answer: answer.map_err(Failure::Refused) }
                 }
                 Effect::Order { worker, order } => Output::Order { worker, order },
+                Effect::Errand(errand) => Output::Errand(errand),
             });
         }
+    }
+
+    fn is_under_way(&self, assignment: &Assignment) -> bool {
+        let Assignment { run, token, .. } = *assignment;
+        self.shard(run.shard()).is_some_and(|shard| shard.runs_under(run, token))
     }
 
     /// Whether an assignment whose commit is there may still go out: it may be given up, or its worker gone, since it was
     /// decided. A shard that was thrown away offers it again.
     fn may_leave(&mut self, worker: &WorkerId, assignment: &Assignment) -> bool {
         let Assignment { run, token, again, .. } = *assignment;
-        if !self.shard(run.shard()).is_some_and(|shard| shard.runs_under(run, token)) {
+        if !self.is_under_way(assignment) {
             return false;
         }
         let is_present = self.pool.roster.is_present(worker);

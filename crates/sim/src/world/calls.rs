@@ -112,6 +112,7 @@ impl World {
             Output::EndSession { .. }
             | Output::Answer { .. }
             | Output::Order { .. }
+            | Output::Errand(_)
             | Output::Fail { .. } => Input::Wake,
         }
     }
@@ -221,9 +222,11 @@ impl World {
                 }
                 return None;
             }
-            Output::Renew { .. } | Output::Answer { .. } | Output::Order { .. } | Output::Fail { .. } => {
-                return None;
-            }
+            Output::Renew { .. }
+            | Output::Answer { .. }
+            | Output::Order { .. }
+            | Output::Errand(_)
+            | Output::Fail { .. } => return None,
         })
     }
 

@@ -1,7 +1,7 @@
 //! A message as it is kept: its body as it came, and beside it a head with what its key does not tell.
 //!
 //! Most messages live for a moment and are written once: a head has about fifteen bytes. Instants in it are counted from
-//! the one at which the message's number was made.
+//! the one at which the message's number was made. Few messages have a sender: only those say so.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,14 +9,19 @@ use std::time::Duration;
 use punctual_core::Timestamp;
 use punctual_core::ids::made_at;
 use punctual_core::limits::PRIORITY_MAX;
-use punctual_core::queue::{Body, Line, Message, MessageId, Place, QueueNumber};
+use punctual_core::queue::{Body, Line, Message, MessageId, Place, QueueNumber, Sender};
 use serde::{Deserialize, Serialize};
 
 use super::{Appended, cannot_read, cannot_write};
 use crate::Result;
 
 /// The first byte of a head. A change of [`Head`] needs a new one, and a reader for the old.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// The same, and behind it the sender.
+const VERSION_SENT: u8 = 3;
+/// Before it was said of a message that it is delayed: it came into the line at the end of its delay, and so did one that
+/// was refused for a while.
+const VERSION_1: u8 = 1;
 
 #[derive(Serialize, Deserialize)]
 struct Head<'m> {
@@ -35,6 +40,7 @@ enum HeadLine {
     Queued,
     Active,
     ActiveUntil(i64),
+    DelayedUntil(i64),
 }
 
 /// Writes the head of a message over what the buffer held.
@@ -50,14 +56,24 @@ pub(crate) fn write_head(message: &Message, buffer: &mut Vec<u8>) -> Result<()> 
             Line::Queued => HeadLine::Queued,
             Line::Active { until: None } => HeadLine::Active,
             Line::Active { until: Some(until) } => HeadLine::ActiveUntil(since(until)),
+            Line::Delayed { until } => HeadLine::DelayedUntil(since(until)),
         },
         nacks: message.nacks,
         redeliveries: message.redeliveries,
         key: message.key.as_deref(),
     };
     buffer.clear();
-    buffer.push(VERSION);
-    postcard::serialize_with_flavor(&head, Appended(buffer)).map_err(|error| cannot_write(&error))
+    let written = match message.sender {
+        None => {
+            buffer.push(VERSION);
+            postcard::serialize_with_flavor(&head, Appended(buffer))
+        }
+        Some(sender) => {
+            buffer.push(VERSION_SENT);
+            postcard::serialize_with_flavor(&(head, sender), Appended(buffer))
+        }
+    };
+    written.map_err(|error| cannot_write(&error))
 }
 
 pub(crate) fn read_message(
@@ -66,8 +82,13 @@ pub(crate) fn read_message(
     head: &[u8],
     body: &[u8],
 ) -> Result<Arc<Message>> {
-    let head: Head<'_> = match head.split_first() {
-        Some((&VERSION, rest)) => postcard::from_bytes(rest).map_err(|error| cannot_read(&error))?,
+    let (head, sender, is_first): (Head<'_>, Option<Sender>, bool) = match head.split_first() {
+        Some((&VERSION, rest)) => (parsed(rest)?, None, false),
+        Some((&VERSION_SENT, rest)) => {
+            let (head, sender) = parsed(rest)?;
+            (head, Some(sender), false)
+        }
+        Some((&VERSION_1, rest)) => (parsed(rest)?, None, true),
         Some((version, _)) => return Err(cannot_read(&format!("a message of version {version}"))),
         None => return Err(cannot_read(&"a message without a head")),
     };
@@ -84,17 +105,32 @@ pub(crate) fn read_message(
         line: match head.line {
             HeadLine::Queued => Line::Queued,
             HeadLine::Active => Line::Active { until: None },
+            HeadLine::ActiveUntil(until) if is_first && is_delay(&head, until) => {
+                Line::Delayed { until: instant(until) }
+            }
             HeadLine::ActiveUntil(until) => Line::Active { until: Some(instant(until)) },
+            HeadLine::DelayedUntil(until) => Line::Delayed { until: instant(until) },
         },
         nacks: head.nacks,
         redeliveries: head.redeliveries,
         key: head.key.map(Arc::from),
+        sender,
     }))
+}
+
+fn parsed<'h, T: Deserialize<'h>>(head: &'h [u8]) -> Result<T> {
+    postcard::from_bytes(head).map_err(|error| cannot_read(&error))
+}
+
+/// Whether a message comes into the line when its first delay is over.
+fn is_delay(head: &Head<'_>, until: i64) -> bool {
+    let delay = i64::try_from(head.delay.as_millis()).unwrap_or(i64::MAX);
+    !head.delay.is_zero() && head.created.wrapping_add(delay) == until
 }
 
 #[cfg(test)]
 mod tests {
-    use punctual_core::ids::{IdMaker, ShardId};
+    use punctual_core::ids::{IdMaker, RunId, ShardId, Token};
 
     use super::*;
 
@@ -114,6 +150,7 @@ mod tests {
             nacks: 0,
             redeliveries: 0,
             key: None,
+            sender: None,
         }
     }
 
@@ -136,10 +173,27 @@ mod tests {
             ..message()
         };
         let taken = Message { line: Line::Active { until: None }, retry: Duration::ZERO, ..message() };
+        let sender = Some(Sender { run: RunId(i64::MAX), token: Token(u64::MAX) });
+        let sent = Message { sender, line: Line::Delayed { until }, ..odd.clone() };
         let mut buffer = vec![9; 1000];
-        for message in [message(), odd, taken] {
+        for message in [message(), odd, taken, sent] {
             write_head(&message, &mut buffer).unwrap();
             assert_eq!(*read(&message, &buffer).unwrap(), message);
+        }
+    }
+
+    #[test]
+    fn a_head_of_the_first_version_is_delayed_until_its_first_delay_is_over() {
+        let (delay, mut head) = (Duration::from_secs(60), Vec::new());
+        let first = message().created_at + delay;
+        for (until, line) in [
+            (first, Line::Delayed { until: first }),
+            (first + delay, Line::Active { until: Some(first + delay) }),
+        ] {
+            let old = Message { delay, line: Line::Active { until: Some(until) }, ..message() };
+            write_head(&old, &mut head).unwrap();
+            head[0] = VERSION_1;
+            assert_eq!(*read(&old, &head).unwrap(), Message { line, ..old });
         }
     }
 

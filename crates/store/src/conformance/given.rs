@@ -163,6 +163,7 @@ impl Leader {
             nacks: 1,
             redeliveries: 2,
             key: Some("its key".into()),
+            sender: None,
         }
     }
 }

@@ -152,6 +152,7 @@ macro_rules! conformance {
                     a_message_is_found_whatever_its_priority
                     a_message_comes_once_and_goes_once
                     an_outdated_leader_writes_no_message
+                    a_letter_is_found_by_its_time_and_in_no_queue
                     a_load_brings_every_queue_with_its_counts
                     queues_may_exchange_their_numbers
                     any_text_is_the_name_of_a_queue

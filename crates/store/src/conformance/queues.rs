@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use punctual_core::Timestamp;
 use punctual_core::change::{Changes, Row, RowKey, TimerPlace, Want};
+use punctual_core::ids::{RunId, Token};
 use punctual_core::limits::{MESSAGE_BYTES_MAX, PAGE_BYTES_MAX, PRIORITY_MAX, QUEUE_NAME_BYTES_MAX};
 use punctual_core::queue::{
-    Body, Line, Message, MessageId, Pause, Place, QueueKey, QueueName, QueueNumber, QueueRecord,
+    Body, Ending, Letter, Line, Message, MessageId, News, Pause, Place, QueueKey, QueueName, QueueNumber,
+    QueueRecord, Sender, Whereabouts,
 };
 
 use super::given::*;
@@ -81,11 +83,36 @@ pub async fn messages_read_back_as_they_were_written(store: &dyn Store) -> Resul
         key: Some("\0 ключ '\\".into()),
         ..leader.message(7, 5)
     };
-    let messages = [short, bare, odd];
+    let sent = Message {
+        line: Line::Delayed { until: at(1) },
+        sender: Some(Sender { run: RunId(i64::MAX), token: Token(u64::MAX) }),
+        ..leader.message(8, 5)
+    };
+    let messages = [short, bare, odd, sent];
     leader.insert(store, rows(&messages)).await?;
     for message in messages {
         assert_eq!(fetched(store, &[message.id]).await?, [message]);
     }
+    Ok(())
+}
+
+/// A letter stands among the timers as soon as it is written, and beside its queues it is in no line and no list.
+pub async fn a_letter_is_found_by_its_time_and_in_no_queue(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    let message = leader.message(1, 5);
+    let queue = leader.queue(store, 1);
+    leader.insert(store, rows([&message])).await?;
+    leader.insert(store, [Row::Queue(queue.clone())]).await?;
+    let whereabouts = Whereabouts::of(message.id, message.ttl(), false);
+    let news = News::Ended { whereabouts, ending: Ending::Acked };
+    let sender = Sender { run: RunId(7), token: Token(9) };
+    let letter = Letter { number: leader.message(1, 5).id.number, sender, news }.row(NOW);
+    leader.insert(store, rows([&letter])).await?;
+    assert_eq!(timers(store, 10).await?.first(), Some(&letter.id));
+    assert_eq!(fetched(store, &[letter.id]).await?, [letter.clone()]);
+    assert_eq!(plain(&store.messages(&queue.key, None, 10).await?), [message]);
+    leader.delete(store, [RowKey::Message(letter.id.queue, letter.place())]).await?;
+    assert!(fetched(store, &[letter.id]).await?.is_empty());
     Ok(())
 }
 

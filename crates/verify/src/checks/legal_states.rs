@@ -9,7 +9,7 @@ use crate::history::{EventRecord, RunRecord};
 use Status::{Cancelled, Failed, Ready, Running, Skipped, Succeeded, TimedOut, Waiting};
 
 /// The diagram in `core::run`, arrow by arrow: where from, by what, where to.
-const ARROWS: [(Option<Status>, &str, Status); 22] = [
+const ARROWS: [(Option<Status>, &str, Status); 23] = [
     (None, "created", Waiting),
     (Some(Waiting), "due", Ready),
     (Some(Waiting), "held", Waiting),
@@ -22,6 +22,7 @@ const ARROWS: [(Option<Status>, &str, Status); 22] = [
     (Some(Ready), "split", Running),
     (Some(Ready), "worker_gone", Failed),
     (Some(Running), "cancel_asked", Running),
+    (Some(Running), "delivered", Running),
     (Some(Running), "ended", Succeeded),
     (Some(Running), "ended", Failed),
     (Some(Running), "ended", TimedOut),

@@ -1,6 +1,7 @@
 //! `task:`, what a run does.
 
 mod http;
+mod queue;
 
 use std::collections::BTreeMap;
 
@@ -13,8 +14,9 @@ use crate::error::Error;
 use crate::schema;
 
 pub use http::{Body, Expect, Http, Method, Status, Tls};
+pub use queue::Enqueue;
 
-pub(crate) const NEEDED: &str = "say what to do, by one of process, shell, http, function or noop: {}";
+pub(crate) const NEEDED: &str = "say what to do, by one of process, shell, http, function, queue or noop: {}";
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "a map like { shell: \"echo hi\" }")]
@@ -29,6 +31,9 @@ pub struct Task {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::Name>)]
     pub function: Option<Name>,
+    /// A message for a queue: the run ends when a consumer has acknowledged it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<Enqueue>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub noop: Option<Noop>,
 }
@@ -63,11 +68,14 @@ impl Task {
             said.push(rule::Task::Http(Box::new(http.into_core()?)));
         }
         said.extend(self.function.map(rule::Task::Function));
+        if let Some(queue) = self.queue {
+            said.push(rule::Task::Queue(Box::new(queue.into_core()?)));
+        }
         said.extend(self.noop.map(|_| rule::Task::Noop));
         match (said.pop(), said.is_empty()) {
             (Some(task), true) => Ok(task),
             (None, _) => Err(Error::invalid("task", NEEDED)),
-            _ => Err(Error::invalid("task", "only one of process, shell, http, function and noop")),
+            _ => Err(Error::invalid("task", "only one of process, shell, http, function, queue and noop")),
         }
     }
 
@@ -77,6 +85,7 @@ impl Task {
             rule::Task::Shell(text) => Task { shell: Some(text.clone()), ..Task::default() },
             rule::Task::Http(http) => Task { http: Some(Http::of(http)), ..Task::default() },
             rule::Task::Function(name) => Task { function: Some(name.clone()), ..Task::default() },
+            rule::Task::Queue(queue) => Task { queue: Some(Enqueue::of(queue)), ..Task::default() },
             rule::Task::Process(process) => {
                 let process = Process {
                     command: process.command.clone(),

@@ -108,6 +108,12 @@ fn what_people_write_is_understood() {
             "/task/shell",
             r#""docker ps --format '{{.Names}}'""#,
         ),
+        ("task: { queue: { name: orders } }", "/task", r#"{"queue":{"name":"orders"}}"#),
+        (
+            "task: { queue: { name: 'a b', body: '{{ params.a }}', delay: 90s, retry: 0s, ttl: 1h, priority: 9 } }",
+            "/task/queue",
+            r#"{"body":"{{ params.a }}","delay":"1m30s","name":"a b","priority":9,"retry":"0s","ttl":"1h"}"#,
+        ),
         ("task: { http: { url: http://a/ } }", "/task", r#"{"http":{"method":"GET","url":"http://a/"}}"#),
         ("task: { http: { url: http://a, method: POST, body: hi } }", "/task/http/body", r#""hi""#),
         (
@@ -219,7 +225,7 @@ fn a_mistake_is_named_with_its_field_its_place_and_the_way_out() {
              after_finish, at, manual, jitter, start, end, max_runs, calendar"
                 .into(),
         ),
-        ("task: { kubernetes: {} }", "line 2, column 9: task.kubernetes: unknown field; known are process, shell, http, function, noop".into()),
+        ("task: { kubernetes: {} }", "line 2, column 9: task.kubernetes: unknown field; known are process, shell, http, function, queue, noop".into()),
         ("task: { noop: { a: 1 } }", "line 2, column 17: task.noop.a: unknown field; nothing can be said here".into()),
         ("retry: { atempts: 3 }", "line 3, column 10: retry.atempts: unknown field; did you mean `attempts`?".into()),
         // Schedules.
@@ -263,10 +269,10 @@ fn a_mistake_is_named_with_its_field_its_place_and_the_way_out() {
         ("schedule: { every: 1s, max_runs: 1.5 }", "line 3, column 34: schedule.max_runs: expected a whole number, not negative, found the number 1.5".into()),
         ("schedule: { manual: yes }", "line 3, column 21: schedule.manual: expected true or false, found `yes`".into()),
         // Tasks.
-        ("task: {}", "line 2, column 7: task: say what to do, by one of process, shell, http, function or noop: {}".into()),
-        ("task:", "line 2, column 5: task: say what to do, by one of process, shell, http, function or noop: {}".into()),
+        ("task: {}", "line 2, column 7: task: say what to do, by one of process, shell, http, function, queue or noop: {}".into()),
+        ("task:", "line 2, column 5: task: say what to do, by one of process, shell, http, function, queue or noop: {}".into()),
         ("task: echo hi", "line 2, column 7: task: expected a map like { shell: \"echo hi\" }, found `echo hi`".into()),
-        ("task: { shell: a, noop: {} }", "line 2, column 7: task: only one of process, shell, http, function and noop".into()),
+        ("task: { shell: a, noop: {} }", "line 2, column 7: task: only one of process, shell, http, function, queue and noop".into()),
         ("task: { shell: '  ' }", "line 2, column 16: task.shell: the command is empty".into()),
         ("task: { shell: [echo, hi] }", "line 2, column 16: task.shell: expected a string, found a list".into()),
         ("task: { process: ./a }", "line 2, column 18: task.process: expected a map like { command: [\"./settle\", \"--day\"] }, found `./a`".into()),
@@ -286,6 +292,14 @@ fn a_mistake_is_named_with_its_field_its_place_and_the_way_out() {
         ("task: { shell: 'echo {{ params.a }}' }", "line 2, column 16: task.shell: a shell text is no template, for a shell would run what is spliced in; parameters are in $PUNCTUAL_PARAMS and on standard input as JSON, or use process: { command: [...] }".into()),
         ("unique: { key: '{{ due }}' }", "line 3, column 16: unique.key: unknown variable `due`; known are params (column 4 of the text)".into()),
         // HTTP.
+        ("task: { queue: {} }", "line 2, column 16: task.queue.name: say which queue".into()),
+        ("task: { queue: { name: '' } }", "line 2, column 24: task.queue.name: a queue needs a name".into()),
+        ("task: { queue: orders }", "line 2, column 16: task.queue: expected a map like { name: orders, body: \"{{ params.order }}\" }, found `orders`".into()),
+        ("task: { queue: { name: a, priority: 10 } }", "line 2, column 37: task.queue.priority: 0 to 9, and 9 goes first".into()),
+        ("task: { queue: { name: a, ttl: 0s } }", "line 2, column 32: task.queue.ttl: longer than nothing".into()),
+        ("task: { queue: { name: a, ttl: 5s, delay: 5s } }", "line 2, column 43: task.queue.delay: shorter than the message's life (`ttl`, else the job's `timeout`, else 24h): it would never be delivered".into()),
+        ("task: { queue: { name: a, body: '{{ b }}' } }", "line 2, column 33: task.queue.body: column 4: unknown variable `b`; known are params, due, started, run, job, shard".into()),
+        ("task: { queue: { name: a } }\nroute: { strategy: broadcast }", "line 3, column 8: route: a message goes to no worker, but to whoever consumes from its queue; leave it out".into()),
         ("task: { http: {} }", "line 2, column 15: task.http.url: say which URL to call".into()),
         ("task: { http: http://a }", "line 2, column 15: task.http: expected a map like { url: \"https://example.com/\" }, found `http://a`".into()),
         ("task: { http: { url: ftp://a } }", "line 2, column 22: task.http.url: begins with http:// or https://".into()),

@@ -67,6 +67,7 @@ fn command(task: &Task) -> String {
         Task::Shell(text) => text.clone(),
         Task::Process(process) => process.command.join(" "),
         Task::Function(name) => name.as_str().to_owned(),
+        Task::Queue(queue) => format!("queue {}", queue.name),
         other => other.kind().as_str().to_owned(),
     }
 }

@@ -347,12 +347,8 @@ impl Message {
         let (body, body_base64) = as_json(&view.body);
         let life = view.expires_at.since(view.created_at);
         let queue = view.queue.name.to_string();
-        let back_at = match view.line {
-            Line::Queued => None,
-            Line::Active { until } => until,
-        };
-        let is_delayed = view.now < view.created_at + view.delay;
-        let is_delivered = matches!(view.line, Line::Active { .. }) && !is_delayed;
+        let back_at = view.line.back_at();
+        let is_delivered = matches!(view.line, Line::Active { .. });
         let attempts = view.nacks.saturating_add(view.redeliveries).saturating_add(u32::from(is_delivered));
         Message {
             id: JobId::new(short, view.id, life, view.retry.is_zero()).to_string(),
@@ -360,7 +356,7 @@ impl Message {
             queue,
             state: match view.line {
                 Line::Queued => MessageState::Queued,
-                Line::Active { .. } => MessageState::Active,
+                Line::Active { .. } | Line::Delayed { .. } => MessageState::Active,
             },
             replicate: 1,
             ttl: Span(view.expires_at.since(view.now)),

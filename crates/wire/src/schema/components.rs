@@ -22,7 +22,7 @@ const CALENDAR_BODY: &str = "CalendarBody";
 const JOB_PATCH: &str = "JobPatch";
 
 /// A number or a length that a field may have at most or at least: schema, field, rule, value.
-pub(super) const BOUNDS: [(&str, &str, &str, usize); 47] = [
+pub(super) const BOUNDS: [(&str, &str, &str, usize); 49] = [
     ("JobFile", "description", "maxLength", limits::DESCRIPTION_BYTES_MAX),
     ("JobFile", "priority", "maximum", limits::PRIORITY_MAX as usize),
     ("Submit", "description", "maxLength", limits::DESCRIPTION_BYTES_MAX),
@@ -57,6 +57,8 @@ pub(super) const BOUNDS: [(&str, &str, &str, usize); 47] = [
     ("Decide", "limit", "minimum", 1),
     ("Decide", "limit", "maximum", DECIDED_MAX),
     ("Progress", "percent", "maximum", 100),
+    ("Enqueue", "body", "maxLength", limits::MESSAGE_BYTES_MAX),
+    ("Enqueue", "priority", "maximum", limits::PRIORITY_MAX as usize),
     ("AddMessage", "body", "maxLength", limits::MESSAGE_BYTES_MAX),
     ("AddMessage", "priority", "maximum", limits::PRIORITY_MAX as usize),
     ("AddMessage", "max_len", "minimum", 1),
@@ -126,7 +128,9 @@ impl Components {
         });
         self.exactly_one("Decide", |field| matches!(field, "ids" | "job"));
         self.exactly_one("AddMessage", |field| matches!(field, "body" | "body_base64"));
-        for (schema, field) in [("Submit", "task"), ("Process", "command"), ("Http", "url")] {
+        for (schema, field) in
+            [("Submit", "task"), ("Process", "command"), ("Http", "url"), ("Enqueue", "name")]
+        {
             if let Some(schema) = self.0.get_mut(schema) {
                 need(schema, field);
             }

@@ -82,6 +82,10 @@ fn what_is_structurally_good_or_bad_is_so_to_the_reader_and_to_the_schema() {
             "expect": { "status": [200, "3xx", "400-404"], "body": "ok", "condition": "status == 200" }
         } } }),
         json!({ "task": { "http": { "url": "http://example.com/", "method": "PUT", "body": "text", "expect": { "status": "2xx" } } } }),
+        json!({ "task": { "queue": { "name": "orders" } } }),
+        json!({ "task": { "queue": {
+            "name": "any text", "body": "{{ params.a }}", "delay": "1s", "retry": "0s", "ttl": "1h", "priority": 9
+        } } }),
         json!({ "params": { "a": [1, true, null, { "b": 1.5 }] } }),
         json!({ "timeout": "1h", "priority": 9, "at_most_once": true, "dead_letter": false }),
         json!({ "retry": { "attempts": 5, "delay": "10s", "backoff": "linear", "jitter": "20%", "priority": 7 } }),
@@ -130,6 +134,12 @@ fn what_is_structurally_good_or_bad_is_so_to_the_reader_and_to_the_schema() {
         json!({ "task": { "http": { "url": "http://example.com/", "expect": { "status": 600 } } } }),
         json!({ "task": { "http": { "url": "http://example.com/", "expect": { "staus": 200 } } } }),
         json!({ "task": { "http": { "url": "http://example.com/" }, "noop": {} } }),
+        json!({ "task": { "queue": {} } }),
+        json!({ "task": { "queue": { "name": "" } } }),
+        json!({ "task": { "queue": "orders" } }),
+        json!({ "task": { "queue": { "name": "orders", "priority": 10 } } }),
+        json!({ "task": { "queue": { "name": "orders", "ttl": 60 } } }),
+        json!({ "task": { "queue": { "name": "orders", "body": { "a": 1 } } } }),
         json!({ "params": [1] }),
         json!({ "timeout": 60 }),
         json!({ "retry": 3 }),

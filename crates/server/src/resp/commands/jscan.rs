@@ -1,7 +1,5 @@
 //! JSCAN [cursor] [COUNT n] [BUSYLOOP] [QUEUE q] [STATE s]... [REPLY all|id]: the jobs, page by page.
 
-use std::sync::Arc;
-
 use punctual_core::limits::PAGE_MAX;
 use punctual_core::queue::{Message, MessageView, Place, QueueKey};
 use punctual_wire::resp::{JobId, Request};
@@ -70,7 +68,7 @@ pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Re
     let now = session.door.clock.now();
     for (queue, message) in found {
         if wanted.all {
-            show::write(&mut session.out, &session.door.node, &view(queue, &message, now));
+            show::write(&mut session.out, &session.door.node, &MessageView::of(queue, &message, now));
         } else {
             let node = session.door.node.short();
             let id = JobId::new(node, message.id, message.ttl(), message.retry.is_zero());
@@ -78,24 +76,6 @@ pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Re
         }
     }
     Ok(())
-}
-
-fn view(queue: QueueKey, message: &Arc<Message>, now: punctual_core::Timestamp) -> MessageView {
-    MessageView {
-        queue,
-        id: message.id,
-        priority: message.priority,
-        body: message.body.clone(),
-        created_at: message.created_at,
-        expires_at: message.expires_at,
-        delay: message.delay,
-        retry: message.retry,
-        line: message.line,
-        nacks: message.nacks,
-        redeliveries: message.redeliveries,
-        key: message.key.clone(),
-        now,
-    }
 }
 
 async fn next_queue(session: &Session, after: Option<&QueueKey>) -> Result<Option<QueueKey>, Fault> {

@@ -28,7 +28,7 @@ pub(super) fn write(out: &mut Replies, node: &NodeId, view: &MessageView) {
     let id = JobId::new(node.short(), view.id, ttl, view.retry.is_zero());
     let (state, until) = match view.line {
         Line::Queued => ("queued", None),
-        Line::Active { until } => ("active", until),
+        line => ("active", line.back_at()),
     };
     out.array(30);
     out.text("id");

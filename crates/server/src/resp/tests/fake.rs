@@ -92,7 +92,7 @@ impl Fake {
                 }
                 count += 1;
                 message.line = match verb {
-                    Verb::Nack { delay } if !delay.is_zero() => Line::Active { until: Some(NOW + delay) },
+                    Verb::Nack { delay } if !delay.is_zero() => Line::Delayed { until: NOW + delay },
                     _ if to_queued => Line::Queued,
                     _ => Line::Active { until: None },
                 };
@@ -148,10 +148,11 @@ impl Queues for Fake {
                         expires_at: NOW + new.ttl,
                         delay: new.delay,
                         retry: new.retry,
-                        line: if until.is_some() { Line::Active { until } } else { Line::Queued },
+                        line: until.map_or(Line::Queued, |until| Line::Delayed { until }),
                         nacks: 0,
                         redeliveries: 0,
                         key: new.key,
+                        sender: None,
                     };
                     let at_most_once = message.retry.is_zero();
                     outcomes.push(Ok(Notice { id, ttl: message.ttl(), at_most_once, is_new: true }));
@@ -170,21 +171,7 @@ impl Queues for Fake {
             }
             Ask::Show { id, .. } => Said::Shown(all.iter().find_map(|(key, queue)| {
                 let message = queue.messages.values().find(|message| message.id == id)?;
-                Some(MessageView {
-                    queue: key.clone(),
-                    id,
-                    priority: message.priority,
-                    body: message.body.clone(),
-                    created_at: message.created_at,
-                    expires_at: message.expires_at,
-                    delay: message.delay,
-                    retry: message.retry,
-                    line: message.line,
-                    nacks: message.nacks,
-                    redeliveries: message.redeliveries,
-                    key: message.key.clone(),
-                    now: NOW,
-                })
+                Some(MessageView::of(key.clone(), message, NOW))
             })),
             Ask::Stat { queue } => Said::Stat(all.get(&queue).map(|queue| QueueStat {
                 len: u64::try_from(queue.queued().count()).unwrap(),
@@ -214,6 +201,7 @@ impl Queues for Fake {
             Ask::Act(Act { .. }) => Said::Acted(Acted::default()),
             Ask::Take(Take { .. }) | Ask::Unwait { .. } => Said::Taken(Vec::new()),
             Ask::Peek { .. } => Said::Peeked(None),
+            Ask::Deliver(_) | Ask::Withdraw { .. } | Ask::Told { .. } => panic!("no door asks this"),
         })
     }
 

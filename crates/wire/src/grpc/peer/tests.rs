@@ -15,7 +15,7 @@ use punctual_core::retry::{Backoff, Retry};
 use punctual_core::run::{Event, Origin, Run, Status, Trigger};
 use punctual_core::schedule::calendar::{Calendar, Days, Weekday};
 use punctual_core::schedule::{Keeping, Schedule, Weekdays, When};
-use punctual_core::task::{Body, Http, Params, Process, Task};
+use punctual_core::task::{Body, Enqueue, Http, Params, Process, Task};
 
 use super::*;
 
@@ -94,7 +94,13 @@ fn tasks() -> Vec<Task> {
         dir: Some("/srv".to_owned()),
     };
     let http = Http { body: Some(Body::Json(r#"{"a":1}"#.to_owned())), ..Http::get("https://example.com/a") };
-    vec![Task::Noop, Task::Shell("echo hi".to_owned()), Task::Process(process), Task::Http(Box::new(http))]
+    let queue = Enqueue { ttl: Some(Duration::from_millis(1)), ..Enqueue::of("any text".parse().unwrap()) };
+    vec![
+        Task::Queue(Box::new(queue)),
+        Task::Shell("echo hi".to_owned()),
+        Task::Process(process),
+        Task::Http(Box::new(http)),
+    ]
 }
 
 fn key() -> Option<Key> {
@@ -152,7 +158,20 @@ fn commands() -> Vec<Command> {
         }),
         Command::DiscardDeadLetter { namespace: namespace.clone(), run: RUN },
         Command::Progress { namespace: namespace.clone(), run: RUN, token: TOKEN, percent: 100 },
+        Command::Tell { sender: a_sender(), news: queue::News::Undelivered { why: "it is paused".into() } },
+        Command::Tell { sender: a_sender(), news: queue::News::Delivered(whereabouts()) },
+        Command::Tell {
+            sender: a_sender(),
+            news: queue::News::Ended { whereabouts: whereabouts(), ending: queue::Ending::Withdrawn },
+        },
         Command::Queue(queue::Ask::Add(queue::Add { queue: a_queue(), messages: vec![a_message()] })),
+        Command::Queue(queue::Ask::Deliver(queue::Deliver {
+            queue: a_queue(),
+            sender: a_sender(),
+            message: a_message(),
+        })),
+        Command::Queue(queue::Ask::Withdraw { queue: a_queue(), sender: a_sender() }),
+        Command::Queue(queue::Ask::Told { letter: i64::MAX }),
     ];
     puts.chain(others).collect()
 }
@@ -169,11 +188,21 @@ named! { command_names: Command =>
     Command::RetryRun(_) => "retry",
     Command::DiscardDeadLetter { .. } => "discard",
     Command::Progress { .. } => "progress",
+    Command::Tell { .. } => "tell",
     Command::Queue(_) => "queue",
 }
 
 fn a_queue() -> queue::QueueKey {
     queue::QueueKey { namespace: namespace(), name: "a queue/any text".parse().unwrap() }
+}
+
+fn a_sender() -> queue::Sender {
+    queue::Sender { run: RUN, token: TOKEN }
+}
+
+fn whereabouts() -> queue::Whereabouts {
+    let id = queue::MessageId { queue: queue::QueueNumber(u32::MAX), number: i64::MAX };
+    queue::Whereabouts::of(id, Duration::from_secs(60), true)
 }
 
 fn a_message() -> queue::NewMessage {

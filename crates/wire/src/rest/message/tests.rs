@@ -137,9 +137,14 @@ fn a_message_is_shown_with_every_key_that_is_promised() {
 fn what_was_never_delivered_has_no_attempts() {
     let attempts = |line, delay, counts| Message::of(&view(line, delay, counts), "n1", NODE).attempts;
     assert_eq!(attempts(Line::Queued, Duration::ZERO, (0, 0)), 0);
-    let until = Some(NOW + Duration::from_secs(50));
-    assert_eq!(attempts(Line::Active { until }, Duration::from_secs(60), (0, 0)), 0, "it is delayed");
-    assert_eq!(attempts(Line::Active { until }, Duration::ZERO, (0, 0)), 1);
+    let until = NOW + Duration::from_secs(50);
+    assert_eq!(attempts(Line::Delayed { until }, Duration::from_secs(60), (0, 0)), 0);
+    assert_eq!(
+        attempts(Line::Delayed { until }, Duration::ZERO, (1, 0)),
+        1,
+        "it was refused, and is put off"
+    );
+    assert_eq!(attempts(Line::Active { until: Some(until) }, Duration::ZERO, (0, 0)), 1);
     assert_eq!(attempts(Line::Queued, Duration::ZERO, (2, 0)), 2);
 }
 

@@ -1,4 +1,4 @@
-//! What a message is called over this protocol.
+//! What a message is called, over the Redis protocol and wherever else people see it.
 //!
 //! ```text
 //!  D-1a2b3c4d-AAabcdefghijklmnopqrstuv-05a1
@@ -14,8 +14,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use punctual_core::hash;
-use punctual_core::queue::{MessageId, QueueNumber};
+use super::{MessageId, QueueNumber};
+use crate::hash;
 
 pub const ID_BYTES: usize = 40;
 
@@ -28,16 +28,16 @@ const NUMBER_BITS: u32 = 63;
 
 /// An id, ready to be written.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct JobId([u8; ID_BYTES]);
+pub struct IdText([u8; ID_BYTES]);
 
 /// What was given is not an id at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("Invalid Job ID format.")]
 pub struct BadId;
 
-impl JobId {
+impl IdText {
     /// `node`: the first characters of the name of the node that answers.
-    pub fn new(node: [u8; 8], message: MessageId, ttl: Duration, at_most_once: bool) -> JobId {
+    pub fn new(node: [u8; 8], message: MessageId, ttl: Duration, at_most_once: bool) -> IdText {
         let mut text = [b'-'; ID_BYTES];
         text[0] = b'D';
         text[2..10].copy_from_slice(&node);
@@ -50,7 +50,7 @@ impl JobId {
         for (place, shift) in text[36..].iter_mut().zip([12, 8, 4, 0]) {
             *place = HEX[usize::from(minutes >> shift & 15)];
         }
-        JobId(text)
+        IdText(text)
     }
 
     pub fn as_bytes(&self) -> &[u8] {
@@ -62,13 +62,13 @@ impl JobId {
     }
 }
 
-impl fmt::Debug for JobId {
+impl fmt::Debug for IdText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-impl fmt::Display for JobId {
+impl fmt::Display for IdText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }

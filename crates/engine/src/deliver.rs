@@ -1,0 +1,95 @@
+//! Delivers the messages of runs into queues, and hears what becomes of them.
+//!
+//! A run whose task is a message waits for no slot: it is assigned at once, to its queue, and stays `running` until its
+//! message ends. The queue belongs to another shard, so the word between them goes by errands, which a node runs after the
+//! commit and may run twice: a message is added once for an attempt, and only the newest token is believed.
+//!
+//! overlap ──ready──▶ deliver ──errand──▶ queue ──letter──▶ deliver ──▶ settle
+
+use punctual_core::attempt::Outcome;
+use punctual_core::ids::{RunId, Token, WorkerId};
+use punctual_core::queue::{Ending, Errand, News, QueueKey, QueueName, Sender, Whereabouts};
+use punctual_core::run::{Cause, Event};
+use punctual_core::task::Task;
+
+use crate::Shard;
+use crate::assign::Offer;
+use crate::event::Context;
+use crate::memory::LiveRun;
+
+/// The queue that a run delivers into; none: it is not one of those.
+fn queue_of(live: &LiveRun) -> Option<&QueueName> {
+    match &live.definition.task {
+        Task::Queue(queue) => Some(&queue.name),
+        _ => None,
+    }
+}
+
+/// Whether a run needs no worker.
+pub(crate) fn is_delivery(live: &LiveRun) -> bool {
+    queue_of(live).is_some()
+}
+
+impl Shard {
+    /// A ready run sends its message on its way.
+    pub(crate) fn send_off(&mut self, run: RunId, cx: &mut Context<'_>) {
+        let Some(live) = self.runs.get(&run) else { return };
+        let Some(queue) = queue_of(live) else { return };
+        let (worker, token) = (WorkerId::queue(queue.as_str()), live.run.token.next(self.epoch));
+        if self.transition(run, Event::Assigned { worker, token }, cx) {
+            cx.pool.sent(self.id);
+            self.arm_timeout(run, token, cx.now, cx);
+            self.send_message(run, token, Offer::New, cx);
+        }
+    }
+
+    /// An attempt found running after a load: its message may never have left.
+    pub(crate) fn deliver_again(&self, run: RunId, token: Token, is_stopped: bool, cx: &mut Context<'_>) {
+        cx.pool.sent(self.id);
+        if is_stopped {
+            self.withdraw(run, token, cx);
+        } else {
+            self.send_message(run, token, Offer::Again, cx);
+        }
+    }
+
+    fn send_message(&self, run: RunId, token: Token, offer: Offer, cx: &mut Context<'_>) {
+        if let Some(assignment) = self.assignment(run, token, offer) {
+            cx.errand(Errand::Deliver(Box::new(assignment)));
+        }
+    }
+
+    /// The attempt is being stopped: it ends when its message has.
+    pub(crate) fn withdraw(&self, run: RunId, token: Token, cx: &mut Context<'_>) {
+        let Some(live) = self.runs.get(&run) else { return };
+        let Some(name) = queue_of(live).cloned() else { return };
+        let queue = QueueKey { namespace: live.run.namespace.clone(), name };
+        cx.errand(Errand::Withdraw { sender: Sender { run, token }, queue });
+    }
+
+    /// An attempt hears of its message. One that is over has nothing to hear.
+    pub(crate) fn hear(&mut self, sender: Sender, news: &News, cx: &mut Context<'_>) {
+        let Sender { run, token } = sender;
+        let Some(queue) = self.runs.get(&run).and_then(queue_of).cloned() else { return };
+        let (now, at) = (cx.now, |at: &Whereabouts| at.output(&queue));
+        let outcome = match news {
+            News::Delivered(whereabouts) => {
+                return self.note(run, token, cx, |run| run.delivered(&queue, whereabouts, now));
+            }
+            News::Undelivered { why } => Outcome::failed(now, why.clone()),
+            News::Ended { whereabouts, ending: Ending::Acked } => {
+                Outcome { output: at(whereabouts), ..Outcome::succeeded(whereabouts.since) }
+            }
+            News::Ended { whereabouts, ending } => {
+                if *ending == Ending::Expired && self.runs_under(run, token) {
+                    // Its time was over, as that of a run at its timeout is. Refused if it is being stopped already.
+                    self.transition(run, Event::CancelAsked(Cause::Timeout), cx);
+                }
+                Outcome { output: at(whereabouts), ..Outcome::failed(whereabouts.since, ending.error()) }
+            }
+        };
+        if !self.transition(run, Event::Reported { token, outcome }, cx) {
+            cx.pool.stale_reports += 1;
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! What a node does between runs and queues, in one thread.
+
+use punctual_core::command::{Answer, Command};
+use punctual_core::queue::{Ask, Errand, News, Said, Sender, Whereabouts};
+use punctual_core::task::Task;
+use punctual_engine::Effect;
+
+use super::Rig;
+
+impl Rig {
+    /// The errands that have left since the last look.
+    pub(crate) fn errands(&mut self) -> Vec<Errand> {
+        let (errands, others) = std::mem::take(&mut self.effects)
+            .into_iter()
+            .partition(|effect| matches!(effect, Effect::Errand(_)));
+        self.effects = others;
+        let errand = |effect: Effect| match effect {
+            Effect::Errand(errand) => Some(errand),
+            _ => None,
+        };
+        let errands: Vec<Effect> = errands;
+        errands.into_iter().filter_map(errand).collect()
+    }
+
+    /// Runs every errand, and those that come of them.
+    pub(crate) fn run_errands(&mut self) {
+        loop {
+            let errands = self.errands();
+            if errands.is_empty() {
+                return;
+            }
+            errands.into_iter().for_each(|errand| self.run_errand(errand));
+        }
+    }
+
+    pub(crate) fn run_errand(&mut self, errand: Errand) {
+        match errand {
+            Errand::Deliver(assignment) => {
+                let sender = Sender { run: assignment.run, token: assignment.token };
+                let Task::Queue(task) = &assignment.definition.task else { panic!("{assignment:?}") };
+                let deliver = task.render(&assignment, self.now).expect("a template that can be worked out");
+                let Said::Added(added) = self.queue_says(Ask::Deliver(deliver)) else { panic!("no answer") };
+                match added.into_iter().next() {
+                    Some(Ok(notice)) => {
+                        let at = Whereabouts::of(notice.id, notice.ttl, notice.at_most_once);
+                        self.inform(sender, News::Delivered(at));
+                    }
+                    Some(Err(why)) => {
+                        self.inform(sender, News::Undelivered { why: why.to_string().into() });
+                    }
+                    None => {}
+                }
+            }
+            Errand::Withdraw { sender, queue } => {
+                let Said::Acted(acted) = self.queue_says(Ask::Withdraw { queue, sender }) else {
+                    panic!("no answer")
+                };
+                if acted.count == 0 {
+                    self.inform(sender, News::Undelivered { why: "stopped".into() });
+                }
+            }
+            Errand::Tell(letter) => {
+                self.inform(letter.sender, letter.news);
+                self.queue_says(Ask::Told { letter: letter.number });
+            }
+        }
+    }
+
+    fn inform(&mut self, sender: Sender, news: News) {
+        assert_eq!(self.ask(Command::Tell { sender, news }), Ok(Answer::Noted));
+    }
+
+    fn queue_says(&mut self, ask: Ask) -> Said {
+        match self.ask(Command::Queue(ask)) {
+            Ok(Answer::Queue(said)) => said,
+            other => panic!("{other:?}"),
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! The courier: brings word between runs and queues, wherever each is led.
+//!
+//! It puts the messages of attempts into their queues, takes them out again when an attempt is stopped, and tells attempts
+//! what became of theirs. Each errand may be run twice and is tried until it has succeeded, or until this node no longer
+//! leads the shard that it came from: then whoever does has it run anew.
+//!
+//! What belongs to one attempt is done one after the other, and a withdrawal outranks a delivery: nothing is put into a
+//! queue for a run that has heard of its end.
+//!
+//! ```text
+//!  errand ──▶ line ──▶ under way ──done──▶ forgotten
+//!              ▲           │
+//!              └── later ◀─┘ could not be
+//! ```
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_core::attempt::Assignment;
+use punctual_core::command::Command;
+use punctual_core::ids::{RunId, ShardId};
+use punctual_core::queue::{Ask, Errand, Letter, News, QueueKey, Said, Sender, Whereabouts};
+use punctual_core::task::Task;
+use punctual_core::time::Clock;
+use rustc_hash::FxHashMap;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+use tracing::{debug, warn};
+
+use crate::handle::{Failure, Handle};
+
+/// Errands under way at once: as many as share a commit well.
+const UNDER_WAY_MAX: usize = 512;
+/// The pause before an errand that could not be run is tried again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+pub(crate) struct Courier {
+    handle: Handle,
+    clock: Arc<dyn Clock>,
+    errands: mpsc::UnboundedReceiver<Errand>,
+    /// What has not succeeded yet.
+    open: FxHashMap<About, Open>,
+    line: VecDeque<About>,
+    /// In the order of their time.
+    later: VecDeque<(Instant, About)>,
+    under_way: JoinSet<(About, Outcome)>,
+}
+
+/// What an errand is about: of each there is one at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum About {
+    Message(Sender),
+    Letter(i64),
+}
+
+#[derive(Debug)]
+struct Open {
+    errand: Errand,
+    is_under_way: bool,
+    /// What came while it was under way.
+    next: Option<Errand>,
+}
+
+#[derive(Debug)]
+enum Outcome {
+    Done,
+    /// Nobody knows, or nothing happened.
+    Again(String),
+}
+
+impl Courier {
+    pub(crate) fn new(
+        handle: Handle,
+        clock: Arc<dyn Clock>,
+        errands: mpsc::UnboundedReceiver<Errand>,
+    ) -> Courier {
+        Courier {
+            handle,
+            clock,
+            errands,
+            open: FxHashMap::default(),
+            line: VecDeque::new(),
+            later: VecDeque::new(),
+            under_way: JoinSet::new(),
+        }
+    }
+
+    /// Runs errands until the node stops.
+    pub(crate) async fn run(mut self, mut stop: watch::Receiver<bool>) {
+        loop {
+            self.begin();
+            let next = self.later.front().map(|(at, _)| *at);
+            tokio::select! {
+                _ = stop.wait_for(|stop| *stop) => return,
+                Some(errand) = self.errands.recv() => self.take(errand),
+                Some(ended) = self.under_way.join_next() => match ended {
+                    Ok((about, outcome)) => self.ended(about, outcome),
+                    Err(error) => warn!(%error, "an errand between a run and a queue ended in a panic"),
+                },
+                () = at(next) => self.try_again(),
+            }
+        }
+    }
+
+    fn take(&mut self, errand: Errand) {
+        let about = about(&errand);
+        match self.open.get_mut(&about) {
+            None => {
+                self.open.insert(about, Open { errand, is_under_way: false, next: None });
+                self.line.push_back(about);
+            }
+            // It is under way as it is: this comes behind it, if it says anything else.
+            Some(open) if open.is_under_way => {
+                if !is_withdrawal(&open.errand) && (open.next.is_none() || is_withdrawal(&errand)) {
+                    open.next = Some(errand);
+                }
+            }
+            Some(open) if is_withdrawal(&errand) => open.errand = errand,
+            Some(_) => {}
+        }
+    }
+
+    fn begin(&mut self) {
+        while self.under_way.len() < UNDER_WAY_MAX
+            && let Some(about) = self.line.pop_front()
+        {
+            let Some(open) = self.open.get_mut(&about) else { continue };
+            open.is_under_way = true;
+            let (handle, clock, errand) = (self.handle.clone(), Arc::clone(&self.clock), open.errand.clone());
+            self.under_way.spawn(async move { (about, run(&handle, &*clock, errand).await) });
+        }
+    }
+
+    fn ended(&mut self, about: About, outcome: Outcome) {
+        let Some(open) = self.open.get_mut(&about) else { return };
+        open.is_under_way = false;
+        if let Some(next) = open.next.take() {
+            open.errand = next;
+            return self.line.push_back(about);
+        }
+        match outcome {
+            Outcome::Done => drop(self.open.remove(&about)),
+            Outcome::Again(why) => {
+                debug!(?about, why, "word between a run and a queue could not be brought; it is tried again");
+                self.later.push_back((Instant::now() + AGAIN, about));
+            }
+        }
+    }
+
+    fn try_again(&mut self) {
+        let now = Instant::now();
+        while let Some((_, about)) = self.later.pop_front_if(|(at, _)| *at <= now) {
+            if self.handle.leads(about.shard()) {
+                self.line.push_back(about);
+            } else {
+                self.open.remove(&about);
+            }
+        }
+    }
+}
+
+impl About {
+    /// The shard that wants it done.
+    fn shard(self) -> ShardId {
+        match self {
+            About::Message(sender) => sender.run.shard(),
+            About::Letter(number) => RunId(number).shard(),
+        }
+    }
+}
+
+fn about(errand: &Errand) -> About {
+    match errand {
+        Errand::Deliver(assignment) => {
+            About::Message(Sender { run: assignment.run, token: assignment.token })
+        }
+        Errand::Withdraw { sender, .. } => About::Message(*sender),
+        Errand::Tell(letter) => About::Letter(letter.number),
+    }
+}
+
+fn is_withdrawal(errand: &Errand) -> bool {
+    matches!(errand, Errand::Withdraw { .. })
+}
+
+/// Waits until then, or for ever.
+async fn at(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => sleep_until(instant).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn run(handle: &Handle, clock: &dyn Clock, errand: Errand) -> Outcome {
+    let result = match errand {
+        Errand::Deliver(assignment) => deliver(handle, clock, &assignment).await,
+        Errand::Withdraw { sender, queue } => withdraw(handle, sender, queue).await,
+        Errand::Tell(letter) => tell(handle, letter).await,
+    };
+    result.map_or_else(|failure| Outcome::Again(failure.to_string()), |()| Outcome::Done)
+}
+
+/// Puts the message of an attempt into its queue. What its queue refuses fails the attempt, and its run decides.
+async fn deliver(handle: &Handle, clock: &dyn Clock, assignment: &Assignment) -> Result<(), Failure> {
+    let Task::Queue(task) = &assignment.definition.task else { return Ok(()) };
+    let sender = Sender { run: assignment.run, token: assignment.token };
+    let news = match task.render(assignment, clock.now()) {
+        Err(invalid) => News::Undelivered { why: invalid.to_string().into() },
+        Ok(deliver) => match handle.queue(Ask::Deliver(deliver)).await? {
+            Said::Added(added) => match added.into_iter().next() {
+                Some(Ok(notice)) => {
+                    News::Delivered(Whereabouts::of(notice.id, notice.ttl, notice.at_most_once))
+                }
+                Some(Err(refusal)) => News::Undelivered { why: refusal.to_string().into() },
+                // It was there and has ended: a letter tells how.
+                None => return Ok(()),
+            },
+            other => return Err(unexpected(&other)),
+        },
+    };
+    inform(handle, sender, news).await
+}
+
+/// Takes the message of an attempt out of its queue. Its letter tells the attempt; where there is none, we do.
+async fn withdraw(handle: &Handle, sender: Sender, queue: QueueKey) -> Result<(), Failure> {
+    match handle.queue(Ask::Withdraw { queue, sender }).await? {
+        Said::Acted(acted) if acted.count > 0 => Ok(()),
+        Said::Acted(_) => {
+            let why = "it was stopped before its message was delivered".into();
+            inform(handle, sender, News::Undelivered { why }).await
+        }
+        other => Err(unexpected(&other)),
+    }
+}
+
+/// Tells an attempt what its letter says, and when that is durable lets the letter go.
+async fn tell(handle: &Handle, letter: Letter) -> Result<(), Failure> {
+    inform(handle, letter.sender, letter.news).await?;
+    handle.queue(Ask::Told { letter: letter.number }).await?;
+    Ok(())
+}
+
+async fn inform(handle: &Handle, sender: Sender, news: News) -> Result<(), Failure> {
+    handle.command(Command::Tell { sender, news }).await?;
+    Ok(())
+}
+
+fn unexpected(said: &Said) -> Failure {
+    Failure::Unknown(format!("a queue does not answer like this: {said:?}"))
+}

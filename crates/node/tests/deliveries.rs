@@ -1,0 +1,151 @@
+//! Runs whose task is a message, through a handle: the run in one shard, the queue in another.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_core::Timestamp;
+use punctual_core::command::{Answer, Command, Expect, PutJob, RunJob};
+use punctual_core::ids::RunId;
+use punctual_core::job::{self, Definition};
+use punctual_core::name::{Name, Namespace};
+use punctual_core::queue::{Delivered, QueueKey, QueueName, Verb};
+use punctual_core::retry::Retry;
+use punctual_core::run::{Run, Status};
+use punctual_core::task::{Enqueue, Task};
+use punctual_core::time::Clock;
+use punctual_node::{Config, Handle, Node};
+use punctual_store::Store;
+use punctual_store::memory::Memory;
+
+/// Long enough for everything that should happen.
+const LONG: Duration = Duration::from_secs(30);
+const SHARDS: u16 = 2;
+
+#[derive(Debug)]
+struct Standing;
+
+impl Clock for Standing {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(1_800_000_000_000)
+    }
+
+    fn until(&self, instant: Timestamp) -> Duration {
+        if instant > self.now() { Duration::from_secs(3600) } else { Duration::ZERO }
+    }
+}
+
+async fn node(store: &Arc<Memory>) -> Node {
+    let config = Config {
+        store: Arc::clone(store) as Arc<dyn Store>,
+        clock: Arc::new(Standing),
+        lanes: 2,
+        attempt_lease: Duration::from_secs(15),
+        shard_lease: Duration::from_secs(3),
+        cluster: None,
+    };
+    let node = Node::start(config).expect("a node starts");
+    assert!(node.handle().wait_until(|status| status.ready).await);
+    node
+}
+
+fn job() -> Name {
+    "order".parse().expect("this is a name")
+}
+
+/// A queue of the other shard.
+fn queue() -> QueueKey {
+    let of_job = job::shard_of(&Namespace::default(), &job(), SHARDS);
+    let keys = (0..).map(|number| {
+        let name: QueueName = format!("q{number}").parse().expect("this is a name");
+        QueueKey { namespace: Namespace::default(), name }
+    });
+    keys.into_iter().find(|key| key.shard(SHARDS) != of_job).expect("there are many names")
+}
+
+/// Starts a run that delivers into the queue, and is tried once.
+async fn start(handle: &Handle) -> RunId {
+    let retry = Retry { attempts: 1, ..Retry::default() };
+    let task = Task::Queue(Box::new(Enqueue::of(queue().name)));
+    let put = PutJob {
+        namespace: Namespace::default(),
+        name: job(),
+        definition: Arc::new(Definition { retry, ..Definition::of(task) }),
+        expect: Expect::Anything,
+    };
+    handle.command(Command::PutJob(put)).await.expect("the job is put");
+    let run = RunJob { namespace: Namespace::default(), name: job(), params: None, due: None, key: None };
+    match handle.command(Command::RunJob(run)).await {
+        Ok(Answer::Run(run)) => run.id,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn consume(handle: &Handle) -> Delivered {
+    let mut taken = handle.take(&[queue()], 1, Some(Some(LONG))).await.expect("a take is answered");
+    taken.remove(0).1
+}
+
+async fn act(handle: &Handle, verb: Verb, taken: &Delivered) {
+    assert_eq!(handle.act(&Namespace::default(), verb, vec![taken.id]).await, Ok(1));
+}
+
+/// Waits until the run has ended.
+async fn end_of(handle: &Handle, run: RunId) -> Arc<Run> {
+    loop {
+        let found = handle
+            .store()
+            .run(&Namespace::default(), run)
+            .await
+            .expect("a store answers")
+            .expect("the run is there");
+        if found.run.status().is_terminal() {
+            return found.run;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_acknowledged_message_ends_its_run_well_and_a_refused_one_badly() {
+    let store = Arc::new(Memory::new(SHARDS));
+    let node = node(&store).await;
+    let handle = node.handle();
+    for (verb, status) in [(Verb::Ack, Status::Succeeded), (Verb::Nack { delay: LONG }, Status::Failed)] {
+        let run = start(&handle).await;
+        act(&handle, verb, &consume(&handle).await).await;
+        assert_eq!(end_of(&handle, run).await.status(), status);
+    }
+    node.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_run_leaves_nothing_in_the_queue() {
+    let store = Arc::new(Memory::new(SHARDS));
+    let node = node(&store).await;
+    let handle = node.handle();
+    // Some are stopped before their message left, some after.
+    for _ in 0..50 {
+        let run = start(&handle).await;
+        handle
+            .command(Command::CancelRun { namespace: Namespace::default(), run })
+            .await
+            .expect("it is there");
+        assert_eq!(end_of(&handle, run).await.status(), Status::Cancelled);
+        assert!(handle.take(&[queue()], 1, None).await.expect("a take is answered").is_empty());
+    }
+    node.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_one_node_delivered_another_may_hear_the_end_of() {
+    let store = Arc::new(Memory::new(SHARDS));
+    let first = node(&store).await;
+    let run = start(&first.handle()).await;
+    let taken = consume(&first.handle()).await;
+    first.shut_down().await;
+    let second = node(&store).await;
+    act(&second.handle(), Verb::Ack, &taken).await;
+    assert_eq!(end_of(&second.handle(), run).await.status(), Status::Succeeded);
+    assert!(second.handle().take(&[queue()], 1, None).await.expect("a take is answered").is_empty());
+    second.shut_down().await;
+}
