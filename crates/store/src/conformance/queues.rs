@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use punctual_core::Timestamp;
 use punctual_core::change::{Changes, Row, RowKey, TimerPlace, Want};
-use punctual_core::limits::{MESSAGE_BYTES_MAX, PAGE_BYTES_MAX, PRIORITY_MAX, QUEUE_NAME_BYTES_MAX};
+use punctual_core::limits::{
+    KEY_BYTES_MAX, MESSAGE_BYTES_MAX, PAGE_BYTES_MAX, PRIORITY_MAX, QUEUE_NAME_BYTES_MAX,
+};
 use punctual_core::queue::{
     Body, Line, Message, MessageId, Pause, Place, QueueKey, QueueName, QueueNumber, QueueRecord,
 };
@@ -81,7 +83,8 @@ pub async fn messages_read_back_as_they_were_written(store: &dyn Store) -> Resul
         key: Some("\0 ключ '\\".into()),
         ..leader.message(7, 5)
     };
-    let messages = [short, bare, odd];
+    let longest = Message { key: Some("é".repeat(KEY_BYTES_MAX / 2).into()), ..leader.message(7, 5) };
+    let messages = [short, bare, odd, longest];
     leader.insert(store, rows(&messages)).await?;
     for message in messages {
         assert_eq!(fetched(store, &[message.id]).await?, [message]);

@@ -99,7 +99,6 @@ async fn what_is_asked_wrongly_is_refused_in_disques_words() {
         ("ADDJOB q b 0 DELAY -1", "ERR DELAY time must be a non negative number"),
         ("ADDJOB q b 0 MAXLEN 0", "ERR MAXLEN must be a positive number"),
         ("ADDJOB q b 0 PRIORITY 10", "ERR PRIORITY must be between 0 and 9"),
-        ("ADDJOB q b 0 UNIQUE ''", "ERR UNIQUE takes a key of 1 to 256 bytes of UTF-8 text"),
         ("ADDJOB q b 0 TTL", "ERR syntax error"),
         ("ADDJOB q b 0 LATER", "ERR syntax error"),
         ("ADDJOB q b x TTL 0", "ERR TTL must be a number > 0"),
