@@ -115,6 +115,8 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
         ("queues that a GETJOB names", count(resp::QUEUES_MAX), "`-ERR`"),
         ("jobs that a WAITJOB names", count(resp::WAITED_MAX), "`-ERR`"),
         ("scans under way", count(resp::SCANS_MAX), "the oldest begins again"),
+        ("bodies that one take of a queue brings", bytes(limits::TAKE_BYTES_MAX), "the rest stays in the line"),
+        ("consumers of one node that wait at another", count(grpc::peer::WAITS_MAX), "they ask again"),
     ]
 }
 
