@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::clients::Clients;
 use super::names::NodeId;
+use super::others::Others;
 use super::password::Password;
 use super::queues::Queues;
 use super::scans::Scans;
@@ -30,6 +31,7 @@ pub(super) struct Door {
     pub(super) node: NodeId,
     /// Where it listens.
     pub(super) address: SocketAddr,
+    pub(super) others: Others,
     pub(super) password: Option<Password>,
     pub(super) settings: Settings,
     pub(super) clients: Clients,
@@ -60,11 +62,12 @@ pub(super) struct Behind {
     pub(super) gate: Arc<Gate>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) name: Arc<str>,
+    pub(super) others: Others,
 }
 
 impl Door {
     pub(super) fn new(behind: Behind, address: SocketAddr, settings: Settings) -> Door {
-        let Behind { queues, gate, clock, name } = behind;
+        let Behind { queues, gate, clock, name, others } = behind;
         let by_command = table::commands().iter().map(|_| Default::default()).collect();
         Door {
             node: NodeId::of(&name),
@@ -74,6 +77,7 @@ impl Door {
             clock,
             name,
             address,
+            others,
             password: settings.password.as_deref().map(Password::new),
             settings,
             clients: Clients::default(),

@@ -16,6 +16,7 @@ use tracing::{debug, info, warn};
 
 use super::door::{Behind, Door};
 use super::link::{Duplex, Link};
+use super::others::Others;
 use super::session::Session;
 use super::settings::Settings;
 use crate::Doors;
@@ -42,8 +43,13 @@ pub async fn serve(
     shutdown: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
     let address = listener.local_addr()?;
-    let behind =
-        Behind { queues: Arc::new(doors.handle), gate: doors.gate, clock: doors.clock, name: doors.node };
+    let behind = Behind {
+        queues: Arc::new(doors.handle),
+        gate: doors.gate,
+        clock: doors.clock,
+        name: doors.node,
+        others: Others::by(doors.peers.map(|(_, post)| post)),
+    };
     let door = Arc::new(Door::new(behind, address, settings));
     accept(listener, door, doors.tls, shutdown).await
 }

@@ -22,6 +22,7 @@ use tokio::time::timeout;
 
 use super::door::{Behind, Door};
 use super::listen::accept;
+use super::others::Others;
 use super::settings::Settings;
 use crate::auth::Gate;
 
@@ -58,6 +59,7 @@ impl Scene {
             gate: Arc::new(gate),
             clock: Arc::new(Standing),
             name: "dev".into(),
+            others: Others::default(),
         };
         let door = Arc::new(Door::new(behind, listener.local_addr().unwrap(), settings));
         let (stop, stopped) = oneshot::channel();
