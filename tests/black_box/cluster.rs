@@ -14,3 +14,4 @@ mod streams;
 mod locks;
 mod tls;
 mod mix;
+mod queues;

@@ -17,7 +17,7 @@ fn start(scene: &Scene) -> Node {
 }
 
 fn dial(node: &Node) -> Connection {
-    messages::dial(node.resp_port()).expect("the door is open")
+    messages::dial(node.resp_port(), None).expect("the door is open")
 }
 
 /// A message as a consumer gets it: its id and what it says.

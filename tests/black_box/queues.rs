@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use punctual_core::limits::KEY_BYTES_MAX;
 use punctual_tests::wait::{self, SOON};
 use punctual_tests::{Cli, Node, Scene, binary};
 use rustix::process::{Pid, Signal, kill_process};
@@ -125,6 +126,19 @@ fn a_message_goes_in_from_stdin_and_comes_out_in_a_table_or_as_json() {
     assert_eq!(node.cli(["queue", "ack", &id]).ok(), "acknowledged 1 of 1\n");
     assert_eq!(node.cli(["queue", "show", &id]).status.code(), Some(3));
     assert_eq!(node.cli(["queue", "ack", &id]).status.code(), Some(3), "a script notices");
+}
+
+#[test]
+fn a_key_that_is_too_long_is_refused_by_its_name() {
+    let scene = Scene::new();
+    let node = start(&scene);
+    let (longest, longer) = ("k".repeat(KEY_BYTES_MAX), "k".repeat(KEY_BYTES_MAX + 1));
+    let id = echo(&node, "a", &["queue", "add", "mail", "--key", &longest]);
+    assert_eq!(echo(&node, "b", &["queue", "add", "mail", "--key", &longest]), id, "it is there already");
+    let refused = node.cli(["queue", "add", "mail", "body", "--key", &longer]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert!(refused.err.contains("key: 1 to 256 bytes"), "{refused:?}");
+    assert_eq!(queued(&node, "mail"), 1);
 }
 
 /// R140, R9: a plain call takes one, and one call takes a whole backlog.

@@ -13,13 +13,14 @@ use std::time::Duration;
 use punctual_core::Timestamp;
 use punctual_store::conformance::servers::{mariadb, postgres};
 use punctual_verify::Options;
+use redis::Connection;
 use serde_json::{Value, json};
 
 use crate::api::{Answer, Api};
 use crate::fault::{Language, Proxy};
 use crate::history::has_ended;
 use crate::wait::{self, SOON};
-use crate::{Export, Node, Scene, Worker, binary};
+use crate::{Export, Node, Scene, Worker, binary, messages};
 
 pub const NODES: usize = 3;
 /// Few enough that three nodes take them quickly, many enough that luck leaves nobody without one.
@@ -30,7 +31,7 @@ const PORTS: u16 = 12_000;
 /// Shards that have not moved for so long do not move by themselves.
 const SETTLED: Duration = Duration::from_secs(2);
 /// The administrator's token of every cluster here.
-const ADMIN: &str = "5f0c1b7e9d2a4c6831f7e0b9a8d6c5e45f0c1b7e9d2a4c6831f7e0b9a8d6c5e4";
+pub const ADMIN: &str = "5f0c1b7e9d2a4c6831f7e0b9a8d6c5e45f0c1b7e9d2a4c6831f7e0b9a8d6c5e4";
 
 /// Where a cluster keeps what it knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,6 +143,26 @@ impl Cluster {
         let nodes = places.iter().enumerate().map(node).collect();
         let doors = places.iter().map(|place| format!("http://{place}")).collect();
         Cluster { workers: Vec::new(), nodes, doors, folder: scene.path("") }
+    }
+
+    /// One more node for a store, on whatever ports are free; it is not started yet.
+    pub fn newcomer(&self, scene: &Scene, name: &str, store: &str, words: &[&str]) -> Node {
+        let (data, secret) = (scene.path(name), scene.path("admin-token"));
+        let paths = ["--data".to_owned(), data.display().to_string()];
+        let secret = ["--bootstrap-token-file".to_owned(), secret.display().to_string()];
+        let said =
+            ["server", "--http", "127.0.0.1:0", "--store", store].into_iter().chain(words.iter().copied());
+        let said = said.map(str::to_owned).chain(paths).chain(secret);
+        let node = scene.node().with_data(&data).with_token(ADMIN).with_program(binary::path(), said);
+        node.with_env("PUNCTUAL_NODE_NAME", name)
+    }
+
+    /// A connection to the door for queues of a node that is there.
+    #[track_caller]
+    pub fn queues(&self, node: usize) -> Connection {
+        wait::until("a node lets clients of queues in", SOON, || {
+            messages::dial(self.nodes[node].resp_port(), Some(ADMIN))
+        })
     }
 
     /// How many shards each node says that it leads.

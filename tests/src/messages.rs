@@ -7,12 +7,14 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redis::{Connection, RedisResult, cmd};
 
-/// How long anybody waits for an answer before it takes the server for dead.
-const PATIENCE: Duration = Duration::from_secs(5);
+use crate::wait;
+
+/// How long anybody waits for an answer before it takes the server for dead: longer than a server looks for a leader.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Before a server that is away is dialled again.
 const AGAIN: Duration = Duration::from_millis(20);
 
@@ -22,9 +24,9 @@ pub struct Fate {
     /// The server said that it has it.
     pub added: bool,
     pub deliveries: u32,
-    /// The server said that it is acknowledged.
-    pub acked: bool,
-    /// It was delivered again although it had been acknowledged.
+    /// Since when the server has said that it is acknowledged.
+    pub acked: Option<Instant>,
+    /// It was delivered to somebody who asked after that.
     pub came_back: bool,
 }
 
@@ -75,22 +77,38 @@ impl Busy {
 
 /// Ways to one of several servers, the next one when this one fails.
 #[derive(Debug, Clone)]
-pub struct Ways(Arc<Mutex<Vec<u16>>>);
+pub struct Ways {
+    ports: Arc<Mutex<Vec<u16>>>,
+    first: usize,
+    secret: Option<String>,
+}
 
 impl Ways {
     pub fn to(ports: &[u16]) -> Ways {
-        Ways(Arc::new(Mutex::new(ports.to_vec())))
+        Ways { ports: Arc::new(Mutex::new(ports.to_vec())), first: 0, secret: None }
+    }
+
+    /// What servers have to hear first.
+    #[must_use]
+    pub fn with_secret(self, secret: &str) -> Ways {
+        Ways { secret: Some(secret.to_owned()), ..self }
+    }
+
+    /// The same ways, beginning with another of them.
+    #[must_use]
+    pub fn beginning_with(&self, first: usize) -> Ways {
+        Ways { first, ..self.clone() }
     }
 
     /// From now on they are here.
     pub fn are(&self, ports: &[u16]) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = ports.to_vec();
+        *self.ports.lock().unwrap_or_else(PoisonError::into_inner) = ports.to_vec();
     }
 
     fn dial(&self, turn: usize) -> Option<Connection> {
-        let ports = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let port = ports.get(turn % ports.len().max(1))?;
-        let connection = dial(*port);
+        let ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let port = ports.get((self.first + turn) % ports.len().max(1))?;
+        let connection = dial(*port, self.secret.as_deref());
         if connection.is_none() {
             thread::sleep(AGAIN);
         }
@@ -98,9 +116,11 @@ impl Ways {
     }
 }
 
-/// A connection to the Redis-protocol door on a port; none: nobody is there.
-pub fn dial(port: u16) -> Option<Connection> {
-    let client = redis::Client::open(format!("redis://127.0.0.1:{port}/")).expect("this is an address");
+/// A connection to the Redis-protocol door on a port, which may have to hear a secret first; none: nobody is there.
+pub fn dial(port: u16, secret: Option<&str>) -> Option<Connection> {
+    let login = secret.map_or(String::new(), |secret| format!(":{secret}@"));
+    let client =
+        redis::Client::open(format!("redis://{login}127.0.0.1:{port}/")).expect("this is an address");
     let connection = client.get_connection_with_timeout(PATIENCE).ok()?;
     connection.set_read_timeout(Some(PATIENCE)).expect("a socket can be told to wait");
     Some(connection)
@@ -147,6 +167,7 @@ pub fn consumer(ways: &Ways, book: &Book, queues: &[&str]) -> Busy {
 }
 
 fn take(connection: &mut Connection, book: &Book, queues: &[String]) -> RedisResult<()> {
+    let asked = wait::now();
     let taken: Option<Vec<(String, String, String)>> =
         cmd("GETJOB").arg(&["TIMEOUT", "200", "COUNT", "100", "FROM"]).arg(queues).query(connection)?;
     let taken = taken.unwrap_or_default();
@@ -156,14 +177,16 @@ fn take(connection: &mut Connection, book: &Book, queues: &[String]) -> RedisRes
     for (_, _, body) in &taken {
         book.note(body, |fate| {
             fate.deliveries += 1;
-            fate.came_back |= fate.acked;
+            // Somebody who asked before may have been given it before, and hear of it later.
+            fate.came_back |= fate.acked.is_some_and(|acked| acked < asked);
         });
     }
     let ids: Vec<&String> = taken.iter().map(|(_, id, _)| id).collect();
     let acked: usize = cmd("ACKJOB").arg(&ids).query(connection)?;
     // Of fewer than all nobody knows which: one that was gone already was done by somebody else.
     if acked == taken.len() {
-        taken.iter().for_each(|(_, _, body)| book.note(body, |fate| fate.acked = true));
+        let acked = Some(wait::now());
+        taken.iter().for_each(|(_, _, body)| book.note(body, |fate| fate.acked = acked));
     }
     Ok(())
 }

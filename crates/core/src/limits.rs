@@ -14,6 +14,9 @@ pub const PAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
 pub const QUEUES_PER_SHARD_MAX: usize = 65_536;
 /// Messages that one take may bring.
 pub const TAKE_MAX: u32 = 1000;
+/// Bodies that one take or one look at a line may bring: the one that reaches it is the last, and what is left stays in the
+/// line. The answer may have to travel to another node.
+pub const TAKE_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// What a job or a calendar says about itself to people.
 pub const DESCRIPTION_BYTES_MAX: usize = 16 * 1024;
 /// Parameters of a job or a run, as JSON text.
@@ -31,6 +34,8 @@ pub const EARLIER_ERROR_BYTES_MAX: usize = 512;
 pub const LISTED_OUTPUT_BYTES_MAX: usize = 4 * 1024;
 /// A key given for uniqueness or idempotency.
 pub const KEY_BYTES_MAX: usize = 256;
+/// A key as a store keeps it: with what sets it apart from the keys of others.
+pub const UNIQUE_BYTES_MAX: usize = 1024;
 /// A command line or a shell text: what Linux takes as one argument, with its ending NUL.
 pub const COMMAND_BYTES_MAX: usize = 128 * 1024 - 1;
 pub const COMMAND_WORDS_MAX: usize = 1024;

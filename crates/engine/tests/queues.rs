@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use punctual_core::Timestamp;
 use punctual_core::change::Row;
 use punctual_core::command::{Answer, Command};
+use punctual_core::limits::{MESSAGE_BYTES_MAX, TAKE_BYTES_MAX};
 use punctual_core::name::Namespace;
 use punctual_core::queue::{
     Act, Add, Ask, Body, Delivered, Line, Message, MessageId, NewMessage, Notice, Pause, QueueKey,
@@ -318,6 +319,40 @@ fn a_hundred_thousand_messages_do_not_stay_in_memory_and_come_in_order() {
     }
     assert!(rig.take(1).is_empty() && rig.message_rows().is_empty());
     rig.check_counts();
+}
+
+#[test]
+fn large_messages_are_taken_as_many_as_one_answer_may_bring_and_the_rest_stays_in_the_line() {
+    const ALL: usize = 40;
+    let large = |number: usize| format!("{number:02}{}", "x".repeat(MESSAGE_BYTES_MAX - 2));
+    for is_paged in [false, true] {
+        let mut rig = Rig::new(0);
+        rig.add_all((0..ALL).map(|number| message(&large(number))).collect());
+        if is_paged {
+            rig.reload();
+        }
+        let mut next = 0;
+        while next < ALL {
+            if let Said::Peeked(Some(seen)) =
+                rig.said(Ask::Peek { queue: key("q"), count: 1000, newest: false })
+            {
+                assert!(seen.len() * MESSAGE_BYTES_MAX <= TAKE_BYTES_MAX, "{} were seen", seen.len());
+            }
+            let taken = rig.take(1000);
+            assert!(
+                !taken.is_empty() && taken.len() * MESSAGE_BYTES_MAX <= TAKE_BYTES_MAX,
+                "{}",
+                taken.len()
+            );
+            for one in &taken {
+                assert_eq!(one.body[..2], *format!("{next:02}").as_bytes());
+                next += 1;
+            }
+            let left = (ALL - next) as u64;
+            assert_eq!(rig.stat().map(|stat| stat.len), Some(left));
+        }
+        rig.check_counts();
+    }
 }
 
 #[test]

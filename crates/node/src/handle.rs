@@ -19,9 +19,9 @@ use crate::allowance::Allowance;
 use crate::calendars::{Calendars, Held};
 use crate::errands::Errands;
 use crate::followers::Followers;
-use crate::leaders::Leaders;
+use crate::leaders::{Leader, Leaders};
 use crate::metrics::Metrics;
-use crate::peers::Peers;
+use crate::peers::{self, Peers};
 
 /// Commands that wait to be taken by the loop. Beyond it, an asker waits for its turn: this is what slows a
 /// flood down to the speed of the commits.
@@ -217,6 +217,14 @@ impl Handle {
     /// Whether this node leads a shard, as far as it knows.
     pub fn leads(&self, shard: ShardId) -> bool {
         self.leaders.borrow().is_here(shard)
+    }
+
+    /// What the node is called that leads a shard, as far as this one knows; none: it is this one, or nobody.
+    pub fn led_by(&self, shard: ShardId) -> Option<Arc<str>> {
+        let Leader::At(address) = self.leaders.borrow().of(shard).clone() else { return None };
+        let status = self.status.borrow();
+        let leader = status.members.iter().find(|member| peers::address_of(member) == address);
+        leader.map(|leader| Arc::clone(&leader.node))
     }
 
     pub fn status(&self) -> Status {

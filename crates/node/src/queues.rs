@@ -8,8 +8,11 @@
 //!  take ──▶ one ask a queue, in turn ──nothing──▶ a waiter a queue ──first──▶ the others are taken out
 //! ```
 
+mod there;
+
 use std::collections::BTreeMap;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
 use std::time::Duration;
@@ -21,12 +24,15 @@ use punctual_core::queue::{Act, Ask, Delivered, MessageId, QueueKey, Said, Take,
 use punctual_store::End;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::handle::{self, Failure, Handle};
+use crate::leaders::Leader;
+use there::There;
 
-/// How long a consumer waits at another node before it asks again: shorter than any call between nodes may take.
-const POLL: Duration = Duration::from_secs(2);
+/// How long a consumer waits at another node before it asks again. Whoever hangs up, a leader that dies and a queue that moves
+/// are noticed sooner; this is for what nobody notices.
+const POLL: Duration = Duration::from_secs(30);
 /// The pause before a queue whose leader could not be asked is tried again.
 const AGAIN: Duration = Duration::from_millis(200);
 /// Messages that one ask does something to: a batch is bounded.
@@ -144,23 +150,25 @@ impl Handle {
     /// Waits at one queue.
     async fn wait_at(&self, queue: QueueKey, count: u32, until: Option<Instant>) -> Result<Hand, Failure> {
         loop {
-            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            // Well within the time that a call to another node may take.
-            let poll = POLL.min(self.patience / 2);
-            let poll = left.map_or(poll, |left| left.min(poll));
+            let asked = Instant::now();
+            let left = until.map(|until| until.saturating_duration_since(asked));
             let shard = queue.shard(self.store.shards());
-            let result = if self.leads(shard) {
-                let take = Take { queue: queue.clone(), count, waiter: Some(self.waiter()) };
-                match left {
-                    Some(left) => self.wait_here(take, left).await,
-                    None => self.wait_here(take, Duration::MAX).await,
+            // What is said from here on counts as a change, and nothing before.
+            let mut leaders = self.leaders.clone();
+            let leader = leaders.borrow_and_update().of(shard).clone();
+            let result = match leader {
+                Leader::Here => {
+                    let take = Take { queue: queue.clone(), count, waiter: Some(self.waiter()) };
+                    self.wait_here(take, left.unwrap_or(Duration::MAX)).await
                 }
-            } else {
-                self.wait_there(queue.clone(), count, poll).await
+                Leader::At(address) => self.wait_there(queue.clone(), address, count, left).await,
+                Leader::Nobody => Err(Failure::NotLed("its shard has no leader now; try again".to_owned())),
             };
             let is_over = until.is_some_and(|until| Instant::now() >= until);
             match result {
                 Ok(hand) if !hand.taken.is_empty() || is_over => return Ok(hand),
+                // Told at once that there is nothing: as many as may wait there already.
+                Ok(_) if asked.elapsed() < AGAIN => sleep(AGAIN).await,
                 Ok(_) => {}
                 Err(failure @ (Failure::Refused(_) | Failure::Full(_))) => return Err(failure),
                 Err(failure) => {
@@ -170,7 +178,6 @@ impl Handle {
                     if is_over {
                         return Ok(Hand::new(self));
                     }
-                    let mut leaders = self.leaders.clone();
                     // Changed or not, it is time to try again.
                     drop(timeout(AGAIN, crate::leaders::changed(&mut leaders)).await);
                 }
@@ -215,40 +222,32 @@ impl Handle {
         self.hand(&queue, said(answer?)?)
     }
 
-    /// Waits at a queue that another node leads, for a moment.
-    async fn wait_there(&self, queue: QueueKey, count: u32, poll: Duration) -> Result<Hand, Failure> {
-        let (mut reply, answer) = oneshot::channel();
-        let (handle, waiter) = (self.clone(), self.waiter());
-        let is_begun = self.errands.run(async move {
-            let take = Take { queue: queue.clone(), count, waiter: Some(waiter) };
-            let mut taking = std::pin::pin!(handle.take_from(take));
-            let early = tokio::select! {
-                result = &mut taking => Some(result),
-                () = tokio::time::sleep(poll) => None,
-                () = reply.closed() => None,
-            };
-            let result = match early {
-                Some(result) => result,
-                None => {
-                    // It need not arrive: the other side does not wait for ever either.
-                    drop(handle.queue(Ask::Unwait { queue, waiter }).await);
-                    taking.await
-                }
-            };
-            // If nobody listens any more, what was taken goes back.
-            drop(reply.send(result));
-        });
-        if !is_begun {
+    /// Waits at a queue that another node leads, until there is something, the time is over, or another leads it.
+    async fn wait_there(
+        &self,
+        queue: QueueKey,
+        address: Arc<str>,
+        count: u32,
+        left: Option<Duration>,
+    ) -> Result<Hand, Failure> {
+        let (reply, answer) = oneshot::channel();
+        let there = There { handle: self.clone(), queue, address, waiter: self.waiter() };
+        if !self.errands.run(async move { there.wait(count, left, reply).await }) {
             return Err(Failure::NotLed("as many consumers wait as may; try again".to_owned()));
         }
-        answer.await.map_err(|_| handle::stopped())?
+        let answer = match left {
+            // A leader that says nothing does not keep anybody longer than they wanted to wait.
+            Some(left) => timeout(left + AGAIN, answer).await.unwrap_or_else(|_| Ok(Ok(Hand::new(self)))),
+            None => answer.await,
+        };
+        answer.map_err(|_| handle::stopped())?
     }
 
-    /// For a command that another node has passed on: a consumer waits only for a moment, and asks again.
+    /// For a command that another node has passed on: a consumer waits only for so long, and asks again.
     pub(crate) async fn carry_out_for_peer(&self, command: Command) -> Result<Answer, Failure> {
         match command {
             Command::Queue(Ask::Take(take)) if take.waiter.is_some() => {
-                let taken = self.wait_here(take, POLL + AGAIN).await?.give();
+                let taken = self.wait_here(take, POLL).await?.give();
                 let taken = taken.into_iter().map(|(_, delivered)| delivered).collect();
                 Ok(Answer::Queue(Said::Taken(taken)))
             }

@@ -116,6 +116,12 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
         ("queues that a take names beside its own", count(rest::ALSO_MAX), "422 `invalid`"),
         ("jobs that a WAITJOB names", count(resp::WAITED_MAX), "`-ERR`"),
         ("scans under way", count(resp::SCANS_MAX), "the oldest begins again"),
+        (
+            "bodies that one take of a queue brings",
+            bytes(limits::TAKE_BYTES_MAX),
+            "the rest stays in the line",
+        ),
+        ("consumers of one node that wait at another", count(grpc::peer::WAITS_MAX), "they ask again"),
     ]
 }
 

@@ -21,9 +21,11 @@ pub mod resp;
 mod openapi;
 mod metrics;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
+use punctual_core::ids::ShardId;
 use punctual_core::time::Clock;
 use punctual_node::Handle;
 
@@ -61,6 +63,8 @@ pub struct Doors {
     sessions: Arc<Sessions>,
     /// What peers prove themselves with, and the way to them; none: there are no peers.
     peers: Option<(grpc::peer::Key, mail::Post)>,
+    /// Where the door for queues is open; none: there is none.
+    queues_at: Option<SocketAddr>,
 }
 
 impl Doors {
@@ -80,12 +84,19 @@ impl Doors {
             workers: None,
             sessions: Arc::default(),
             peers: None,
+            queues_at: None,
         }
     }
 
-    /// What this node is called.
-    pub(crate) fn name(&self) -> &str {
-        &self.node
+    /// Tells where the door for queues is.
+    #[must_use]
+    pub fn with_queues_at(self, place: Option<SocketAddr>) -> Doors {
+        Doors { queues_at: place, ..self }
+    }
+
+    /// What the node is called that leads a shard.
+    pub(crate) fn leader_of(&self, shard: ShardId) -> Arc<str> {
+        self.handle.led_by(shard).unwrap_or_else(|| Arc::clone(&self.node))
     }
 
     /// What the ids of messages begin with that this node tells.

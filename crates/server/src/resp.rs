@@ -19,6 +19,7 @@ mod fault;
 mod link;
 mod listen;
 pub(crate) mod names;
+pub(crate) mod others;
 mod password;
 mod process;
 mod queues;

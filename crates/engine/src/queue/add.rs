@@ -13,10 +13,17 @@ use super::{Mark, Stored};
 use crate::Shard;
 use crate::event::Context;
 
-/// Keys of different queues do not meet. Neither part can hold the sign between them.
+/// Keys of different queues do not meet: neither a namespace nor a key can hold the sign that parts it from the name.
 pub(super) fn unique_key(queue: &QueueKey, key: &str) -> Arc<str> {
     Arc::from(format!("queue/{}/{}\n{key}", queue.namespace, queue.name))
 }
+
+/// The longest of them is kept by every store.
+const _: () = {
+    let signs = "queue///\n".len();
+    let parts = limits::NAME_BYTES_MAX + limits::QUEUE_NAME_BYTES_MAX + limits::KEY_BYTES_MAX;
+    assert!(signs + parts <= limits::UNIQUE_BYTES_MAX);
+};
 
 impl Shard {
     pub(super) fn add_messages(&mut self, add: Add, cx: &mut Context<'_>) -> Said {

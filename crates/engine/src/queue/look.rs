@@ -1,5 +1,6 @@
 //! What people see of a queue, and what they do to it as a whole.
 
+use punctual_core::limits::TAKE_BYTES_MAX;
 use punctual_core::name::Namespace;
 use punctual_core::queue::{
     Delivered, Ending, MessageId, MessageView, Pause, QueueKey, QueueNumber, QueueStat, Said,
@@ -38,9 +39,15 @@ impl Shard {
             let live = self.queues.held.get(&place.number)?;
             (live.message.expires_at > cx.now).then(|| Delivered::of(&live.message))
         };
+        let mut bytes = 0;
+        let fits = |one: &Delivered| {
+            let fits = bytes < TAKE_BYTES_MAX;
+            bytes += one.body.len();
+            fits
+        };
         let seen = match newest {
-            true => window.places().rev().filter_map(see).take(count).collect(),
-            false => window.places().filter_map(see).take(count).collect(),
+            true => window.places().rev().filter_map(see).take(count).take_while(fits).collect(),
+            false => window.places().filter_map(see).take(count).take_while(fits).collect(),
         };
         Said::Peeked(Some(seen))
     }

@@ -1,7 +1,7 @@
 //! Takes messages out of the line, for whoever asks now or has waited longest.
 
 use punctual_core::command::Answer;
-use punctual_core::limits::TAKE_MAX;
+use punctual_core::limits::{TAKE_BYTES_MAX, TAKE_MAX};
 use punctual_core::queue::{Acted, Delivered, Ending, Line, QueueKey, QueueNumber, QueueRefusal, Said, Take};
 
 use super::{Mark, Taker};
@@ -58,10 +58,11 @@ impl Shard {
         Said::Acted(Acted { count: u64::from(place.is_some()) })
     }
 
-    /// Takes the first messages of the line, as far as they are in memory.
+    /// Takes the first messages of the line, as far as they are in memory and one answer may bring them.
     fn deliver(&mut self, of: QueueNumber, count: u32, cx: &mut Context<'_>) -> Vec<Delivered> {
-        let mut taken = Vec::new();
+        let (mut taken, mut bytes) = (Vec::new(), 0);
         while taken.len() < count as usize
+            && bytes < TAKE_BYTES_MAX
             && let Some(place) = self.queues.all.get(&of).and_then(|queue| queue.window.first())
             && let Some(live) = self.queues.held.get(&place.number)
         {
@@ -70,6 +71,7 @@ impl Shard {
                 self.drop_message(place.number, Ending::Expired, cx.now);
                 continue;
             }
+            bytes += message.body.len();
             taken.push(Delivered::of(message));
             // Once at most: that it was given away is known before it is.
             let (until, mark) = match message.retry {

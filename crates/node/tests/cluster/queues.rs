@@ -1,14 +1,40 @@
 //! A consumer waits at a queue that another node leads.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_core::name::Namespace;
 use punctual_core::queue::{Add, Ask, Body, NewMessage, QueueKey, Said, Verb};
 
-use crate::rig::{LONG, Told, at, leading, passing_on, store};
+use punctual_node::Handle;
+
+use crate::rig::{GONE, LONG, Told, at, leading, passing_on, store};
 
 fn key() -> QueueKey {
     QueueKey { namespace: Namespace::default(), name: "q".parse().unwrap() }
+}
+
+/// A message that is delivered once at most.
+fn once() -> NewMessage {
+    NewMessage {
+        body: Body::from(&b"x"[..]),
+        delay: Duration::ZERO,
+        retry: Duration::ZERO,
+        ttl: LONG,
+        priority: 4,
+        max_len: None,
+        key: None,
+    }
+}
+
+async fn wait_until_waited_for(handle: &Handle, count: u64) {
+    loop {
+        let stat = handle.queue(Ask::Stat { queue: key() }).await.unwrap();
+        if matches!(stat, Said::Stat(Some(stat)) if stat.waiting == count) {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -21,26 +47,11 @@ async fn a_consumer_waits_at_another_node_and_one_that_goes_away_takes_nothing_w
     for round in 0..10 {
         let handle = there.clone();
         let consumer = tokio::spawn(async move { handle.take(&[key()], 5, Some(Some(LONG))).await });
-        loop {
-            let stat = there.queue(Ask::Stat { queue: key() }).await.unwrap();
-            if matches!(stat, Said::Stat(Some(stat)) if stat.waiting == 1) {
-                break;
-            }
-            tokio::task::yield_now().await;
-        }
+        wait_until_waited_for(&there, 1).await;
         if round % 2 == 0 {
             consumer.abort();
         }
-        let new = NewMessage {
-            body: Body::from(&b"x"[..]),
-            delay: Duration::ZERO,
-            retry: Duration::ZERO,
-            ttl: LONG,
-            priority: 4,
-            max_len: None,
-            key: None,
-        };
-        there.queue(Ask::Add(Add { queue: key(), messages: vec![new] })).await.unwrap();
+        there.queue(Ask::Add(Add { queue: key(), messages: vec![once()] })).await.unwrap();
         let taken = match consumer.await {
             Ok(taken) => taken.unwrap(),
             Err(_) => there.take(&[key()], 1, Some(Some(LONG))).await.unwrap(),
@@ -48,6 +59,42 @@ async fn a_consumer_waits_at_another_node_and_one_that_goes_away_takes_nothing_w
         let ids = taken.iter().map(|(_, one)| one.id).collect();
         assert_eq!(there.act(&Namespace::default(), Verb::Ack, ids).await, Ok(1));
     }
+    passing.shut_down().await;
+    leader.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_consumer_asks_for_a_leader_that_cannot_be_reached_a_few_times_a_second() {
+    let store = store();
+    let peers = Arc::new(Told::default());
+    let (passing, lead) = passing_on(&store, peers.clone(), LONG);
+    lead.send_replace(at(GONE));
+    let taken = passing.handle().take(&[key()], 1, Some(Some(Duration::from_secs(1)))).await.unwrap();
+    assert!(taken.is_empty());
+    let asked = peers.asked().len();
+    // Each time for a place, and to give it back.
+    assert!((2..=20).contains(&asked), "{asked} times");
+    passing.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_consumer_waits_on_at_whoever_leads_next_and_what_the_former_gave_goes_back() {
+    let store = store();
+    let (leader, _lead) = leading(&store).await;
+    let peers = Told::new(leader.handle(), &[]);
+    let (passing, lead) = passing_on(&store, peers.clone(), LONG);
+    lead.send_replace(at("former:1"));
+    let there = passing.handle();
+    let handle = there.clone();
+    let consumer = tokio::spawn(async move { handle.take(&[key()], 1, Some(Some(LONG))).await });
+    wait_until_waited_for(&leader.handle(), 1).await;
+    lead.send_replace(at("newer:2"));
+    while !peers.asked().iter().any(|address| address == "newer:2") {
+        tokio::task::yield_now().await;
+    }
+    wait_until_waited_for(&leader.handle(), 1).await;
+    there.queue(Ask::Add(Add { queue: key(), messages: vec![once()] })).await.unwrap();
+    assert_eq!(consumer.await.unwrap().unwrap().len(), 1);
     passing.shut_down().await;
     leader.shut_down().await;
 }

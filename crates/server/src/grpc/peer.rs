@@ -5,16 +5,17 @@
 
 mod dial;
 mod key;
+mod waits;
 
 use punctual_failpoint::{Point, hit};
 use punctual_node::Failure;
 use punctual_wire::grpc::peer::{self, MESSAGE_BYTES_MAX};
 use punctual_wire::grpc::v1::peer_server::{Peer, PeerServer};
 use punctual_wire::grpc::v1::{
-    AskRequest, AskResponse, LookRequest, LookResponse, WakeRequest, WakeResponse,
+    AskRequest, AskResponse, LookRequest, LookResponse, WaitRequest, WakeRequest, WakeResponse,
 };
 use tonic::service::interceptor::InterceptedService;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response, Status, Streaming};
 use tracing::error;
 
 use crate::Doors;
@@ -40,6 +41,8 @@ pub struct Answering {
 
 #[tonic::async_trait]
 impl Peer for Answering {
+    type WaitStream = waits::Answers;
+
     async fn ask(&self, request: Request<AskRequest>) -> Result<Response<AskResponse>, Status> {
         let command =
             peer::command(request.get_ref()).map_err(|error| Status::invalid_argument(error.to_string()))?;
@@ -63,6 +66,14 @@ impl Peer for Answering {
             error!(%error, "what a peer asked cannot be written");
             Status::internal("the answer cannot be written")
         })
+    }
+
+    async fn wait(
+        &self,
+        request: Request<Streaming<WaitRequest>>,
+    ) -> Result<Response<waits::Answers>, Status> {
+        let closing = self.doors.sessions.closing();
+        Ok(Response::new(waits::answers(self.doors.handle.clone(), request.into_inner(), closing)))
     }
 }
 

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::clients::Clients;
 use super::counts::{Counts, Seen};
 use super::names::NodeId;
+use super::others::Others;
 use super::password::Password;
 use super::queues::Queues;
 use super::scans::Scans;
@@ -28,6 +29,7 @@ pub(super) struct Door {
     pub(super) node: NodeId,
     /// Where it listens.
     pub(super) address: SocketAddr,
+    pub(super) others: Others,
     pub(super) password: Option<Password>,
     pub(super) settings: Settings,
     pub(super) clients: Arc<Clients>,
@@ -46,11 +48,12 @@ pub(super) struct Behind {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) name: Arc<str>,
     pub(super) seen: Seen,
+    pub(super) others: Others,
 }
 
 impl Door {
     pub(super) fn new(behind: Behind, address: SocketAddr, settings: Settings) -> Door {
-        let Behind { queues, gate, clock, name, seen } = behind;
+        let Behind { queues, gate, clock, name, seen, others } = behind;
         Door {
             node: NodeId::of(&name),
             scans: Scans::new(u64::try_from(clock.now().as_millis()).unwrap_or(0)),
@@ -59,6 +62,7 @@ impl Door {
             clock,
             name,
             address,
+            others,
             password: settings.password.as_deref().map(Password::new),
             settings,
             clients: seen.clients,

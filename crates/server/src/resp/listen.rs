@@ -16,6 +16,7 @@ use tracing::{debug, info, warn};
 
 use super::door::{Behind, Door};
 use super::link::{Duplex, Link};
+use super::others::Others;
 use super::session::Session;
 use super::settings::Settings;
 use crate::Doors;
@@ -48,6 +49,7 @@ pub async fn serve(
         clock: doors.clock,
         name: doors.node,
         seen: doors.queue_door,
+        others: Others::by(doors.peers.map(|(_, post)| post)),
     };
     let door = Arc::new(Door::new(behind, address, settings));
     accept(listener, door, doors.tls, shutdown).await

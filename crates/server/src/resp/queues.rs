@@ -49,6 +49,9 @@ pub(super) trait Queues: Send + Sync + fmt::Debug {
 
     /// The nodes that live; none: this one is alone.
     fn members(&self) -> Vec<Session>;
+
+    /// What the node is called that leads what this message belongs to; none: it is this one.
+    fn leader_of(&self, message: MessageId) -> Option<Arc<str>>;
 }
 
 #[async_trait]
@@ -94,5 +97,9 @@ impl Queues for Handle {
 
     fn members(&self) -> Vec<Session> {
         self.status().members
+    }
+
+    fn leader_of(&self, message: MessageId) -> Option<Arc<str>> {
+        self.led_by(message.shard())
     }
 }

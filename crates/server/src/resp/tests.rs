@@ -24,6 +24,7 @@ use tokio::time::timeout;
 use super::counts::Seen;
 use super::door::{Behind, Door};
 use super::listen::accept;
+use super::others::Others;
 use super::settings::Settings;
 use crate::auth::Gate;
 
@@ -61,6 +62,7 @@ impl Scene {
             clock: Arc::new(Standing),
             name: "dev".into(),
             seen: Seen::default(),
+            others: Others::default(),
         };
         let door = Arc::new(Door::new(behind, listener.local_addr().unwrap(), settings));
         let (stop, stopped) = oneshot::channel();

@@ -10,6 +10,7 @@ use punctual_wire::rest::{Node, Page, Worker};
 use tokio::task::JoinSet;
 
 use crate::Doors;
+use crate::resp::others::reached_at;
 
 pub(crate) async fn nodes(State(doors): State<Doors>) -> Json<Page<Node>> {
     let others = doors.others().await.into_iter().map(|(node, _)| node);
@@ -33,6 +34,7 @@ impl Doors {
         Node {
             name: self.node.as_ref().to_owned(),
             address: session.and_then(|session| session.address.as_deref().map(str::to_owned)),
+            resp: self.queues_at.map(|at| reached_at(at, session)).map(written),
             roles: roles.map(str::to_owned).collect(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             now: Text(self.clock.now()),
@@ -87,6 +89,11 @@ impl Doors {
     }
 }
 
+/// `host:port`, an IPv6 address in its brackets.
+fn written((host, port): (String, u16)) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}
+
 /// All that is known of a node which says nothing itself: that its session lives.
 fn silent(session: &Session, now: punctual_wire::text::Instant) -> Node {
     let failed = session.address.as_ref().map(|address| format!("it does not answer at {address}"));
@@ -94,6 +101,7 @@ fn silent(session: &Session, now: punctual_wire::text::Instant) -> Node {
     Node {
         name: session.node.as_ref().to_owned(),
         address: session.address.as_deref().map(str::to_owned),
+        resp: None,
         roles: roles.iter().map(|role| (*role).to_owned()).collect(),
         version: String::new(),
         now,

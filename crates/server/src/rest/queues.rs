@@ -217,7 +217,7 @@ impl Doors {
     }
 
     fn taken(&self, queue: &QueueKey, message: &Delivered, state: MessageState) -> Taken {
-        Taken::of(queue, message, state, &self.node, self.short_name())
+        Taken::of(queue, message, state, &self.leader_of(message.id.shard()), self.short_name())
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use punctual_core::change::{Found, Row, RowKey, UniqueKey, Want};
 use punctual_core::ids::{RunId, ShardId};
+use punctual_core::limits::UNIQUE_BYTES_MAX;
 use punctual_core::run::Status;
 
 use super::given::*;
@@ -94,6 +95,24 @@ pub async fn an_expired_key_can_be_taken_over(store: &dyn Store) -> Result<()> {
     let newer = key_of(&second, "again", at(5000));
     leader.update(store, [Row::Unique(newer.clone())]).await?;
     assert_eq!(key(store, SHARD, "again").await?, Some(newer));
+    Ok(())
+}
+
+/// However long a key may be, all of it counts: two that differ in their last byte are two keys.
+pub async fn the_longest_key_is_kept_whole(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    // In letters of two bytes, for a store that counted letters would take too much, or too little.
+    let long = "é".repeat(UNIQUE_BYTES_MAX / 2 - 1);
+    for end in ["ab", "ac"] {
+        let run = leader.ad_hoc(at(0));
+        let unique = key_of(&run, &format!("{long}{end}"), at(5));
+        assert_eq!(unique.key.len(), UNIQUE_BYTES_MAX);
+        leader.insert(store, [Row::Unique(unique.clone())]).await?;
+        assert_eq!(key(store, SHARD, &unique.key).await?, Some(unique));
+    }
+    leader.delete(store, [RowKey::Unique(Arc::from(format!("{long}ab")))]).await?;
+    assert_eq!(key(store, SHARD, &format!("{long}ab")).await?, None);
+    assert!(key(store, SHARD, &format!("{long}ac")).await?.is_some());
     Ok(())
 }
 

@@ -102,6 +102,7 @@ macro_rules! conformance {
                     a_dead_letter_is_marked_until_it_is_discarded
                     a_key_expires_by_itself_and_survives_the_pruning_of_its_run
                     an_expired_key_can_be_taken_over
+                    the_longest_key_is_kept_whole
                     the_same_key_in_two_shards_is_two_keys;
                 runs:
                     runs_are_listed_newest_first

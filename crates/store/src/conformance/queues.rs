@@ -6,7 +6,9 @@ use std::time::Duration;
 use punctual_core::Timestamp;
 use punctual_core::change::{Changes, Row, RowKey, TimerPlace, Want};
 use punctual_core::ids::{RunId, Token};
-use punctual_core::limits::{MESSAGE_BYTES_MAX, PAGE_BYTES_MAX, PRIORITY_MAX, QUEUE_NAME_BYTES_MAX};
+use punctual_core::limits::{
+    KEY_BYTES_MAX, MESSAGE_BYTES_MAX, PAGE_BYTES_MAX, PRIORITY_MAX, QUEUE_NAME_BYTES_MAX,
+};
 use punctual_core::queue::{
     Body, Ending, Letter, Line, Message, MessageId, News, Pause, Place, QueueKey, QueueName, QueueNumber,
     QueueRecord, Sender, Whereabouts,
@@ -88,7 +90,8 @@ pub async fn messages_read_back_as_they_were_written(store: &dyn Store) -> Resul
         sender: Some(Sender { run: RunId(i64::MAX), token: Token(u64::MAX) }),
         ..leader.message(8, 5)
     };
-    let messages = [short, bare, odd, sent];
+    let longest = Message { key: Some("é".repeat(KEY_BYTES_MAX / 2).into()), ..leader.message(9, 5) };
+    let messages = [short, bare, odd, sent, longest];
     leader.insert(store, rows(&messages)).await?;
     for message in messages {
         assert_eq!(fetched(store, &[message.id]).await?, [message]);

@@ -4,6 +4,7 @@
 //! to one that is older; what it must not do is to ask for something that the other has never heard of.
 
 use punctual_core::command::{Answer, Command, Refusal};
+use punctual_core::limits::{MESSAGE_BYTES_MAX as BODY_BYTES_MAX, TAKE_BYTES_MAX, TAKE_MAX};
 use serde::{Deserialize, Serialize};
 
 use super::v1::ask_response::Result as Outcome;
@@ -12,6 +13,15 @@ use crate::rest::{Node, Worker};
 
 /// Bytes of a request or a response: every schedule of a job with the largest calendar there can be, and then some.
 pub const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// What JSON says of a message beside its body.
+const DELIVERED_BYTES_MAX: usize = 512;
+/// Whatever one take brings fits, its bodies in base64.
+const _: () = assert!(
+    (TAKE_BYTES_MAX + BODY_BYTES_MAX).div_ceil(3) * 4 + TAKE_MAX as usize * DELIVERED_BYTES_MAX
+        < MESSAGE_BYTES_MAX
+);
+/// Consumers of one node that wait at another. They share a stream.
+pub const WAITS_MAX: usize = 16 * 1024;
 
 /// Why there is no answer, as it travels.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -109,7 +109,7 @@ pub struct Taken {
     pub nacks: u32,
     /// Deliveries that were not the first, nacks apart.
     pub redeliveries: u32,
-    /// Who answered.
+    /// Who leads its queue.
     pub node: String,
 }
 
@@ -159,7 +159,7 @@ pub struct Message {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct DeliveryInfo {
-    /// Who answered.
+    /// Who leads its queue.
     pub node: String,
     /// When it comes into the line by itself.
     pub qtime: Option<Instant>,
@@ -308,7 +308,7 @@ impl Added {
 }
 
 impl Taken {
-    /// `node` is what answers, and `short` what its ids begin with.
+    /// `node` leads its queue; `short` is what ids begin with that are told here.
     pub fn of(
         queue: &QueueKey,
         message: &Delivered,

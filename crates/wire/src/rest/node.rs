@@ -13,6 +13,9 @@ pub struct Node {
     /// Where the other nodes reach it; null: nowhere, or there are no others.
     #[serde(default)]
     pub address: Option<String>,
+    /// Where clients of queues reach it, in the Redis protocol; null: it has no such door.
+    #[serde(default)]
+    pub resp: Option<String>,
     pub roles: Vec<String>,
     /// Empty: it did not say.
     pub version: String,

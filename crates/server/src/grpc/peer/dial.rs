@@ -3,6 +3,8 @@
 //! What matters is to know whether a command can have arrived. It cannot if there was no connection, or if the peer
 //! turned it away; in every other case without an answer nobody knows.
 
+mod waits;
+
 use std::collections::HashMap;
 use std::error::Error;
 use std::io::ErrorKind;
@@ -23,6 +25,7 @@ use tonic::{Code, ConnectError, Request, Status};
 use tracing::{debug, warn};
 
 use super::{Key, heard};
+use waits::{Waits, is_waiting};
 
 /// Peers that there are connections to. One that has nothing under way makes room for another.
 const PEERS_MAX: usize = 64;
@@ -47,6 +50,7 @@ pub struct Dialled {
 struct Line {
     client: PeerClient<Channel>,
     room: Semaphore,
+    waits: Waits,
 }
 
 impl Dialled {
@@ -110,7 +114,7 @@ impl Line {
         let client = PeerClient::new(channel)
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
-        Ok(Line { client, room: Semaphore::new(REQUESTS_MAX) })
+        Ok(Line { client, room: Semaphore::new(REQUESTS_MAX), waits: Waits::default() })
     }
 }
 
@@ -119,6 +123,9 @@ impl Peers for Dialled {
     async fn ask(&self, address: &str, command: &Command, deadline: Duration) -> Result<Answer, Failure> {
         let until = Instant::now() + deadline;
         let line = self.line(address)?;
+        if is_waiting(command) {
+            return line.waits.ask(&line.client, &self.key, command, deadline).await;
+        }
         let message = peer::request(command).map_err(|error| Failure::NotLed(error.to_string()))?;
         let Ok(Ok(_turn)) = timeout_at(until, line.room.acquire()).await else {
             let message = "as much as may be is being asked of the node that leads its shard; try again";

@@ -13,6 +13,7 @@ use punctual_core::Timestamp;
 use punctual_core::command::{Command, Key as Idempotency, Submit};
 use punctual_core::job::Definition;
 use punctual_core::name::Namespace;
+use punctual_core::queue::{Add, Ask, Body as MessageBody, NewMessage, QueueKey, Said};
 use punctual_core::task::Task;
 use punctual_core::time::Clock;
 use punctual_node::{Config, Forwarding, Leader, Leaders, Node, Peers};
@@ -29,6 +30,7 @@ use tonic::transport::{Endpoint, Server};
 use tower::ServiceExt;
 
 use super::*;
+use crate::limits::STREAMS_MAX;
 use crate::{Doors, Settings, router};
 
 const SHARDS: u16 = 4;
@@ -65,7 +67,9 @@ impl Served {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let listener = runtime.spawn(listen(address)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let serving = Server::builder().add_service(service).serve_with_incoming(TcpIncoming::from(listener));
+        // As many requests at once as our own listener lets through.
+        let mut server = Server::builder().max_concurrent_streams(STREAMS_MAX);
+        let serving = server.add_service(service).serve_with_incoming(TcpIncoming::from(listener));
         runtime.spawn(async move { drop(serving.await) });
         Served { address, runtime: Some(runtime) }
     }
@@ -245,6 +249,12 @@ struct Silent(mpsc::UnboundedSender<()>);
 
 #[tonic::async_trait]
 impl Peer for Silent {
+    type WaitStream = waits::Answers;
+
+    async fn wait(&self, _: Request<Streaming<WaitRequest>>) -> Result<Response<waits::Answers>, Status> {
+        std::future::pending().await
+    }
+
     async fn ask(&self, _: Request<AskRequest>) -> Result<Response<AskResponse>, Status> {
         self.0.send(()).unwrap();
         std::future::pending().await
@@ -322,4 +332,101 @@ async fn whoever_follows_a_run_on_another_node_hears_how_it_ends() {
     };
     tokio::time::timeout(Duration::from_secs(10), rest).await.expect("long before anyone gives up");
     assert!(heard.contains("event: end") && heard.contains("cancelled"), "{heard}");
+}
+
+fn queue(number: usize) -> QueueKey {
+    QueueKey { namespace: Namespace::default(), name: format!("q-{number}").parse().unwrap() }
+}
+
+fn add(queue: QueueKey, bodies: Vec<MessageBody>) -> Ask {
+    let new = |body| NewMessage {
+        body,
+        delay: Duration::ZERO,
+        retry: Duration::from_secs(300),
+        ttl: Duration::from_secs(3600),
+        priority: 5,
+        max_len: None,
+        key: None,
+    };
+    Ask::Add(Add { queue, messages: bodies.into_iter().map(new).collect() })
+}
+
+/// Waits until so many consumers wait at each of these queues.
+async fn wait_until_waited_for(leader: &Node, queues: usize, each: u64) {
+    for number in 0..queues {
+        loop {
+            let said = leader.handle().queue(Ask::Stat { queue: queue(number) }).await.unwrap();
+            if matches!(said, Said::Stat(Some(stat)) if stat.waiting == each) {
+                break;
+            }
+            tokio::time::sleep(SHORT).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn however_many_wait_at_the_leader_other_commands_get_through_and_everyone_who_waits_is_served() {
+    const QUEUES: usize = 10;
+    const EACH: usize = 200;
+    let scene = Scene::new(LONG).await;
+    let served = Served::new(scene.service()).await;
+    scene.lead.send_replace(served.leads());
+    let mut waiting = tokio::task::JoinSet::new();
+    for number in 0..QUEUES * EACH {
+        let handle = scene.node.handle();
+        waiting.spawn(async move { handle.take(&[queue(number % QUEUES)], 1, Some(None)).await.unwrap() });
+    }
+    wait_until_waited_for(&scene.leader, QUEUES, EACH as u64).await;
+    let command = scene.node.handle();
+    let through = tokio::time::timeout(Duration::from_secs(10), command.command(submit(None))).await;
+    through.expect("nobody has to wait for those who wait").unwrap();
+    for number in 0..QUEUES {
+        let bodies = (0..EACH).map(|body| MessageBody::from(body.to_string().into_bytes())).collect();
+        scene.node.handle().queue(add(queue(number), bodies)).await.unwrap();
+    }
+    let taken = tokio::time::timeout(LONG, waiting.join_all()).await.expect("everyone is served");
+    assert!(taken.iter().all(|taken| taken.len() == 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_waits_goes_on_waiting_when_the_leader_has_come_back() {
+    let scene = Scene::new(LONG).await;
+    let served = Served::new(scene.service()).await;
+    scene.lead.send_replace(served.leads());
+    let handle = scene.node.handle();
+    let waiting = tokio::spawn(async move { handle.take(&[queue(0)], 1, Some(None)).await });
+    wait_until_waited_for(&scene.leader, 1, 1).await;
+    let address = served.address;
+    drop(served);
+    // Its place is given up there, for nobody could be told.
+    wait_until_waited_for(&scene.leader, 1, 0).await;
+    let _served = Served::at(address, scene.service()).await;
+    wait_until_waited_for(&scene.leader, 1, 1).await;
+    scene.leader.handle().queue(add(queue(0), vec![MessageBody::from(&b"x"[..])])).await.unwrap();
+    assert_eq!(waiting.await.unwrap().unwrap().len(), 1);
+}
+
+/// What one take brings fits into one answer, however large the messages are.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_largest_messages_come_from_another_node_as_many_as_fit() {
+    const COUNT: usize = 30;
+    let scene = Scene::new(LONG).await;
+    let served = Served::new(scene.service()).await;
+    scene.lead.send_replace(served.leads());
+    let (there, here) = (scene.leader.handle(), scene.node.handle());
+    let body = MessageBody::from(vec![b'x'; punctual_core::limits::MESSAGE_BYTES_MAX]);
+    there.queue(add(queue(0), vec![body; COUNT])).await.unwrap();
+    let Said::Peeked(seen) =
+        here.queue(Ask::Peek { queue: queue(0), count: 2, newest: false }).await.unwrap()
+    else {
+        panic!("a look is answered by what was seen")
+    };
+    assert!(seen.is_none_or(|seen| seen.len() == 2));
+    let mut taken = 0;
+    while taken < COUNT {
+        let some = here.take(&[queue(0)], 100, Some(Some(LONG))).await.unwrap();
+        assert!(!some.is_empty());
+        taken += some.len();
+    }
+    assert_eq!(taken, COUNT);
 }

@@ -22,7 +22,7 @@ impl Default for Sessions {
 }
 
 impl Sessions {
-    pub(super) fn closing(&self) -> watch::Receiver<bool> {
+    pub(crate) fn closing(&self) -> watch::Receiver<bool> {
         self.closing.subscribe()
     }
 

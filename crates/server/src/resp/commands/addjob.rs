@@ -206,8 +206,12 @@ fn options(request: &Request) -> Result<Options, Fault> {
         } else {
             let key = std::str::from_utf8(value).ok();
             let key = key.filter(|key| !key.is_empty() && key.len() <= KEY_BYTES_MAX);
-            let fault =
-                || Fault::of(format!("ERR UNIQUE takes a key of 1 to {KEY_BYTES_MAX} bytes of UTF-8 text"));
+            let key = key.filter(|key| !key.chars().any(char::is_control));
+            let fault = || {
+                Fault::of(format!(
+                    "ERR UNIQUE takes a key of 1 to {KEY_BYTES_MAX} bytes of UTF-8 text without control characters"
+                ))
+            };
             options.key = Some(Arc::from(key.ok_or_else(fault)?));
         }
     }

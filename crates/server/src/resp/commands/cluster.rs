@@ -2,12 +2,14 @@
 
 use std::net::IpAddr;
 
+use punctual_store::Session as Member;
 use punctual_wire::resp::Request;
 
 use crate::resp::args::{is, number};
 use crate::resp::door::Door;
 use crate::resp::fault::Fault;
 use crate::resp::names::NodeId;
+use crate::resp::others::{parts_of, reached_at};
 use crate::resp::session::Session;
 
 /// Above it there would be no room for the port of the bus that Disque adds.
@@ -17,38 +19,36 @@ const PORT_MAX: i64 = 55_535;
 pub(super) struct Node {
     pub(super) id: NodeId,
     pub(super) host: String,
-    pub(super) port: String,
+    pub(super) port: u16,
     is_myself: bool,
 }
 
-/// All nodes that live, as far as this protocol reaches them: where others have this door is not known here, so only
-/// this one has a port.
-pub(super) fn nodes(door: &Door) -> Vec<Node> {
-    let myself = || Node {
-        id: door.node.clone(),
-        // Whoever asks has reached it already.
-        host: String::new(),
-        port: door.address.port().to_string(),
-        is_myself: true,
-    };
-    let members = door.queues.members();
-    let others = members.into_iter().filter(|member| *member.node != *door.name).map(|member| {
-        let address = member.address.as_deref().unwrap_or_default();
-        let host = address.rsplit_once(':').map_or(address, |(host, _)| host).to_owned();
-        Node { id: NodeId::of(&member.node), host, port: "0".to_owned(), is_myself: false }
+/// All nodes that live. One that has no such door, or does not tell where it is, has port 0; one that is alone need not say
+/// which host it is on.
+pub(super) async fn nodes(door: &Door) -> Vec<Node> {
+    let (me, others): (Vec<Member>, Vec<Member>) =
+        door.queues.members().into_iter().partition(|member| *member.node == *door.name);
+    let (host, port) = reached_at(door.address, me.first());
+    let host = if others.is_empty() { String::new() } else { host };
+    let myself = Node { id: door.node.clone(), host, port, is_myself: true };
+    let doors = door.others.doors_of(&others).await;
+    let others = others.iter().zip(doors).map(|(member, at)| {
+        let host_alone = || (member.address.as_deref().and_then(parts_of).unwrap_or_default().0, 0);
+        let (host, port) = at.unwrap_or_else(host_alone);
+        Node { id: NodeId::of(&member.node), host, port, is_myself: false }
     });
-    std::iter::once(myself()).chain(others).collect()
+    std::iter::once(myself).chain(others).collect()
 }
 
 pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Result<(), Fault> {
     let (word, words) = (request.word(1), request.len());
     match words {
         2 if is(word, "MYID") => session.out.text(session.door.node.as_str()),
-        2 if is(word, "NODES") => session.out.text(&listed(&session.door)),
+        2 if is(word, "NODES") => session.out.text(&listed(&session.door).await),
         2 if is(word, "INFO") => session.out.text(&info(&session.door)),
         2 if is(word, "SAVECONFIG") => session.out.simple("OK"),
         4 if is(word, "MEET") => meet(session, request.word(2), request.word(3))?,
-        3 if is(word, "FORGET") => return Err(forget(&session.door, request.word(2))),
+        3 if is(word, "FORGET") => return Err(forget(&session.door, request.word(2)).await),
         2 | 3 if is(word, "LEAVING") => leaving(session, request)?,
         2 | 3 if is(word, "RESET") => {
             return Err(Fault::new("ERR nodes meet in the store: there is nothing to reset"));
@@ -58,12 +58,12 @@ pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Re
     Ok(())
 }
 
-fn listed(door: &Door) -> String {
+async fn listed(door: &Door) -> String {
     let line = |node: Node| {
         let flags = if node.is_myself { "myself" } else { "noflags" };
         format!("{} {}:{} {flags} 0 0 connected\n", node.id.as_str(), node.host, node.port)
     };
-    nodes(door).into_iter().map(line).collect()
+    nodes(door).await.into_iter().map(line).collect()
 }
 
 fn info(door: &Door) -> String {
@@ -91,7 +91,7 @@ fn meet(session: &mut Session, host: &[u8], port: &[u8]) -> Result<(), Fault> {
     Ok(())
 }
 
-fn forget(door: &Door, id: &[u8]) -> Fault {
+async fn forget(door: &Door, id: &[u8]) -> Fault {
     let id = String::from_utf8_lossy(id).to_ascii_lowercase();
     if id.len() != door.node.as_str().len() || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Fault::new("ERR Invalid node identifier");
@@ -99,7 +99,7 @@ fn forget(door: &Door, id: &[u8]) -> Fault {
     if id == door.node.as_str() {
         return Fault::new("ERR I tried hard but I can't forget myself...");
     }
-    if nodes(door).iter().all(|node| node.id.as_str() != id) {
+    if nodes(door).await.iter().all(|node| node.id.as_str() != id) {
         return Fault::of(format!("ERR Unknown node {id}"));
     }
     Fault::new("ERR a node that has stopped is forgotten by itself")

@@ -13,16 +13,20 @@ use crate::resp::session::Session;
 
 /// The version of what HELLO without a word answers.
 const FORMAT: i64 = 1;
+/// How a node stands with clients: they choose a lower number first.
+const REACHED: &str = "1";
+/// It lives, but clients of queues cannot be sent there.
+const NOWHERE: &str = "100";
 
 pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Result<(), Fault> {
-    if request.len() > 1 { choose(session, request).await } else { tell(session) }
+    if request.len() > 1 { choose(session, request).await } else { tell(session).await }
 }
 
-fn tell(session: &mut Session) -> Result<(), Fault> {
+async fn tell(session: &mut Session) -> Result<(), Fault> {
     if session.who == Who::Stranger {
         return Err(NO_AUTH);
     }
-    let nodes = cluster::nodes(&session.door);
+    let nodes = cluster::nodes(&session.door).await;
     let out = &mut session.out;
     out.array(2 + nodes.len());
     out.number(FORMAT);
@@ -31,9 +35,9 @@ fn tell(session: &mut Session) -> Result<(), Fault> {
         out.array(4);
         out.text(node.id.as_str());
         out.text(&node.host);
-        out.text(&node.port);
-        // It is there: whoever is not has no session, and is not in the list.
-        out.text("1");
+        out.text(&node.port.to_string());
+        // Whoever is not there has no session, and is not in the list.
+        out.text(if node.port == 0 { NOWHERE } else { REACHED });
     }
     Ok(())
 }

@@ -68,7 +68,7 @@ pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Re
     let now = session.door.clock.now();
     for (queue, message) in found {
         if wanted.all {
-            show::write(&mut session.out, &session.door.node, &MessageView::of(queue, &message, now));
+            show::write(session, &MessageView::of(queue, &message, now));
         } else {
             let node = session.door.node.short();
             let id = JobId::new(node, message.id, message.ttl(), message.retry.is_zero());

@@ -15,7 +15,7 @@ pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Re
     };
     let ask = Ask::Show { namespace: session.namespace.clone(), id };
     match session.door.queues.queue(ask).await? {
-        Said::Shown(Some(view)) => write(&mut session.out, &session.door.node, &view),
+        Said::Shown(Some(view)) => write(session, &view),
         Said::Shown(None) => session.out.nil(),
         Said::Refused(refusal) => return Err(refusal.into()),
         _ => return Err(UNEXPECTED),
@@ -23,7 +23,10 @@ pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Re
     Ok(())
 }
 
-pub(super) fn write(out: &mut Replies, node: &NodeId, view: &MessageView) {
+pub(super) fn write(session: &mut Session, view: &MessageView) {
+    let (door, out) = (&session.door, &mut session.out);
+    let node = &door.node;
+    let leader = door.queues.leader_of(view.id).map_or_else(|| node.clone(), |name| NodeId::of(&name));
     let ttl = view.expires_at.since(view.created_at);
     let id = JobId::new(node.short(), view.id, ttl, view.retry.is_zero());
     let (state, until) = match view.line {
@@ -48,7 +51,7 @@ pub(super) fn write(out: &mut Replies, node: &NodeId, view: &MessageView) {
     field(out, "additional-deliveries", i64::from(view.redeliveries));
     out.text("nodes-delivered");
     out.array(1);
-    out.text(node.as_str());
+    out.text(leader.as_str());
     out.text("nodes-confirmed");
     out.array(0);
     let within = until.map(|until: Timestamp| until.since(view.now).as_millis());

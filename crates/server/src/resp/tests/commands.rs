@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 
 use punctual_core::ids::SessionId;
+use punctual_core::limits::KEY_BYTES_MAX;
 use punctual_node::handle::Failure;
 use punctual_store::Session;
 
+use super::super::names::NodeId;
 use super::super::table::commands;
 use super::*;
 use crate::routes::Right;
@@ -52,6 +54,10 @@ $21\r\nadditional-deliveries\r\n:0\r\n$15\r\nnodes-delivered\r\n*1\r\n$40\r\n{no
 $19\r\nnext-requeue-within\r\n:5000\r\n$17\r\nnext-awake-within\r\n:5000\r\n$4\r\nbody\r\n$5\r\nhello\r\n"
     );
     client.ask(&format!("SHOW {id}"), &expected).await;
+    // The id names the node that answers, the rest the one that leads.
+    *scene.fake.leader.lock() = Some("other".into());
+    let elsewhere = expected.replace(node, NodeId::of("other").as_str());
+    client.ask(&format!("SHOW {id}"), &elsewhere).await;
     scene.stop().await;
 }
 
@@ -85,6 +91,8 @@ async fn what_is_asked_wrongly_is_refused_in_disques_words() {
     client.add("full x 0").await;
     let old = client.add("olds old 0").await;
     let working = format!("WORKING {old}");
+    let long_key = format!("ADDJOB q b 0 UNIQUE {}", "k".repeat(KEY_BYTES_MAX + 1));
+    let unique = "ERR UNIQUE takes a key of 1 to 256 bytes of UTF-8 text without control characters";
     for (line, error) in [
         ("nosuch", "ERR unknown command 'nosuch'"),
         ("ADDJOB q b", "ERR wrong number of arguments for 'addjob' command"),
@@ -99,7 +107,6 @@ async fn what_is_asked_wrongly_is_refused_in_disques_words() {
         ("ADDJOB q b 0 DELAY -1", "ERR DELAY time must be a non negative number"),
         ("ADDJOB q b 0 MAXLEN 0", "ERR MAXLEN must be a positive number"),
         ("ADDJOB q b 0 PRIORITY 10", "ERR PRIORITY must be between 0 and 9"),
-        ("ADDJOB q b 0 UNIQUE ''", "ERR UNIQUE takes a key of 1 to 256 bytes of UTF-8 text"),
         ("ADDJOB q b 0 TTL", "ERR syntax error"),
         ("ADDJOB q b 0 LATER", "ERR syntax error"),
         ("ADDJOB q b x TTL 0", "ERR TTL must be a number > 0"),
@@ -116,6 +123,10 @@ async fn what_is_asked_wrongly_is_refused_in_disques_words() {
         ("ADDJOB \"\\xff\" b 0", "ERR the name of a queue is UTF-8 text of 1 to 512 bytes"),
         ("GETJOB", "ERR wrong number of arguments for 'getjob' command"),
         ("GETJOB q", "ERR syntax error"),
+        (&long_key, unique),
+        ("ADDJOB q b 0 UNIQUE \"\"", unique),
+        ("ADDJOB q b 0 UNIQUE \"a\\nb\"", unique),
+        ("ADDJOB q b 0 UNIQUE \"\\xff\"", unique),
         ("GETJOB FROM", "ERR syntax error"),
         ("GETJOB NOHANG COUNT 1", "ERR syntax error"),
         ("GETJOB COUNT 0 FROM q", "ERR COUNT must be a number greater than zero"),
@@ -342,7 +353,20 @@ async fn nodes_are_told_as_disque_tells_them() {
     client.send("CLUSTER NODES\r\n").await;
     let nodes = client.bulk().await;
     assert_eq!(nodes.lines().count(), 2);
-    assert!(nodes.lines().next().unwrap().contains(&format!("{node} :{port} myself")), "{nodes}");
+    assert!(nodes.lines().next().unwrap().contains(&format!("{node} 127.0.0.1:{port} myself")), "{nodes}");
+    // It does not say where its door is, and nobody is sent there.
+    let other = NodeId::of("other");
+    assert!(
+        nodes.lines().nth(1).unwrap().contains(&format!("{} 10.0.0.7:0 noflags", other.as_str())),
+        "{nodes}"
+    );
+    let hello = format!(
+        "*4\r\n:1\r\n$40\r\n{node}\r\n*4\r\n$40\r\n{node}\r\n$9\r\n127.0.0.1\r\n${}\r\n{port}\r\n$1\r\n1\r\n\
+         *4\r\n$40\r\n{}\r\n$8\r\n10.0.0.7\r\n$1\r\n0\r\n$3\r\n100\r\n",
+        port.len(),
+        other.as_str()
+    );
+    client.ask("HELLO", &hello).await;
     client
         .ask(
             "ADDJOB q b 0 RETRY 0",

@@ -32,6 +32,8 @@ pub(super) struct Fake {
     pub(super) asks: Mutex<Vec<String>>,
     pub(super) failing: Mutex<Option<Failure>>,
     pub(super) members: Mutex<Vec<Session>>,
+    /// None: the node of the door.
+    pub(super) leader: Mutex<Option<Arc<str>>>,
 }
 
 #[derive(Debug, Default)]
@@ -287,6 +289,10 @@ impl Queues for Fake {
 
     fn members(&self) -> Vec<Session> {
         self.members.lock().clone()
+    }
+
+    fn leader_of(&self, _: MessageId) -> Option<Arc<str>> {
+        self.leader.lock().clone()
     }
 }
 

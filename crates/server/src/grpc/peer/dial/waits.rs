@@ -1,0 +1,181 @@
+//! Consumers of this node that wait at a peer: all of them on one stream, beside the requests of others.
+//!
+//! A request of its own for each would take a place that a command needs, and there are few on one connection. The
+//! stream is opened when somebody first waits, and again when it broke; whoever waited on it then asks again.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use punctual_core::command::{Answer, Command};
+use punctual_core::queue::Ask;
+use punctual_node::Failure;
+use punctual_wire::grpc::peer::{self, WAITS_MAX};
+use punctual_wire::grpc::v1::peer_client::PeerClient;
+use punctual_wire::grpc::v1::{Answered, AskResponse, WaitRequest};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Channel;
+use tonic::{Request, Status};
+use tracing::debug;
+
+use super::super::{Key, heard};
+
+/// What waits to be written to the stream. Beyond it, whoever asks waits for a turn.
+const ASKS_MAX: usize = 256;
+
+/// Whether a command is a consumer's that waits: it takes as long as it takes.
+pub(super) fn is_waiting(command: &Command) -> bool {
+    matches!(command, Command::Queue(Ask::Take(take)) if take.waiter.is_some())
+        || matches!(command, Command::Queue(Ask::Unwait { .. }))
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Waits {
+    open: Mutex<Option<Open>>,
+    last: AtomicI64,
+}
+
+/// A stream. Its task ends with it.
+#[derive(Debug)]
+struct Open {
+    asks: mpsc::Sender<WaitRequest>,
+    waiting: Arc<Places>,
+    _task: JoinSet<()>,
+}
+
+impl Waits {
+    pub(super) async fn ask(
+        &self,
+        client: &PeerClient<Channel>,
+        key: &Key,
+        command: &Command,
+        deadline: Duration,
+    ) -> Result<Answer, Failure> {
+        let until = Instant::now() + deadline;
+        let ask = peer::request(command).map_err(|error| Failure::NotLed(error.to_string()))?;
+        let number = self.last.fetch_add(1, Relaxed);
+        let (asks, waiting) = self.open(client, key);
+        let (reply, answer) = oneshot::channel();
+        let _place = waiting.take(number, reply)?;
+        match timeout_at(until, asks.send(WaitRequest { number, ask: Some(ask) })).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) | Err(_) => return Err(broken()),
+        }
+        match timeout_at(until, answer).await {
+            Ok(Ok(response)) => match peer::result(&response) {
+                Ok(result) => result.map_err(heard),
+                Err(error) => Err(Failure::Unknown(error.to_string())),
+            },
+            Ok(Err(_)) => {
+                Err(Failure::Unknown("the answer of the node that leads its shard was lost".to_owned()))
+            }
+            Err(_) => {
+                Err(Failure::Unknown("the node that leads its shard did not answer in time".to_owned()))
+            }
+        }
+    }
+
+    /// The stream as it is; a new one if it broke.
+    fn open(&self, client: &PeerClient<Channel>, key: &Key) -> (mpsc::Sender<WaitRequest>, Arc<Places>) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(open) = open.as_ref().filter(|open| !open.waiting.is_closed()) {
+            return (open.asks.clone(), Arc::clone(&open.waiting));
+        }
+        let (asks, to_send) = mpsc::channel(ASKS_MAX);
+        let waiting = Arc::new(Places::default());
+        let mut request = Request::new(ReceiverStream::new(to_send));
+        key.put_on(&mut request);
+        let mut task = JoinSet::new();
+        task.spawn(carry(client.clone(), request, Arc::clone(&waiting)));
+        *open = Some(Open { asks: asks.clone(), waiting: Arc::clone(&waiting), _task: task });
+        (asks, waiting)
+    }
+}
+
+/// Gives every answer to whoever waits for it, until the stream ends.
+async fn carry(
+    mut client: PeerClient<Channel>,
+    request: Request<ReceiverStream<WaitRequest>>,
+    waiting: Arc<Places>,
+) {
+    let carried = async {
+        let mut answers = client.wait(request).await?.into_inner();
+        while let Some(Answered { number, response }) = answers.message().await? {
+            if let Some(response) = response {
+                waiting.answer(number, response);
+            }
+        }
+        Ok::<(), Status>(())
+    };
+    if let Err(status) = carried.await {
+        debug!(%status, "the stream of those who wait at a peer broke");
+    }
+    waiting.close();
+}
+
+/// Who waits on a stream, by number; none: it has ended.
+#[derive(Debug)]
+struct Places(Mutex<Option<HashMap<i64, oneshot::Sender<AskResponse>>>>);
+
+impl Default for Places {
+    fn default() -> Self {
+        Places(Mutex::new(Some(HashMap::new())))
+    }
+}
+
+impl Places {
+    fn take(self: &Arc<Self>, number: i64, reply: oneshot::Sender<AskResponse>) -> Result<Place, Failure> {
+        let mut places = self.lock();
+        let places = places.as_mut().ok_or_else(broken)?;
+        if places.len() >= WAITS_MAX {
+            let message = "as many consumers as may wait at the node that leads its shard; try again";
+            return Err(Failure::NotLed(message.to_owned()));
+        }
+        places.insert(number, reply);
+        Ok(Place { all: Arc::clone(self), number })
+    }
+
+    fn answer(&self, number: i64, response: AskResponse) {
+        let reply = self.lock().as_mut().and_then(|places| places.remove(&number));
+        // Its patience may just have ended.
+        if reply.is_none_or(|reply| reply.send(response).is_err()) {
+            debug!("an answer came to somebody who no longer waits");
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        self.lock().is_none()
+    }
+
+    /// Everyone who waits hears that nothing more comes.
+    fn close(&self) {
+        drop(self.lock().take());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<HashMap<i64, oneshot::Sender<AskResponse>>>> {
+        // Nothing in here panics half-way.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whoever asked may go away before the answer comes.
+struct Place {
+    all: Arc<Places>,
+    number: i64,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(places) = self.all.lock().as_mut() {
+            places.remove(&self.number);
+        }
+    }
+}
+
+fn broken() -> Failure {
+    Failure::NotLed("the way to the node that leads its shard broke; try again".to_owned())
+}

@@ -1,0 +1,101 @@
+//! Where the other nodes have this door.
+//!
+//! A node that is asked how it is tells it. It is asked once in its life: a door does not move while its process lives.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+use futures_util::future::join_all;
+use parking_lot::Mutex;
+use punctual_core::ids::SessionId;
+use punctual_store::Session;
+
+use crate::mail::Post;
+
+/// Where clients reach a door that is open here: if it is open everywhere, on the host at which the node is reached.
+pub(crate) fn reached_at(door: SocketAddr, node: Option<&Session>) -> (String, u16) {
+    let host = node.and_then(|node| host_of(node.address.as_deref()?));
+    match host.filter(|_| door.ip().is_unspecified()) {
+        Some(host) => (host.to_owned(), door.port()),
+        None => (door.ip().to_string(), door.port()),
+    }
+}
+
+/// `host:port` as a host without the brackets of IPv6, and a port.
+pub(super) fn parts_of(address: &str) -> Option<(String, u16)> {
+    let (_, port) = address.rsplit_once(':')?;
+    Some((host_of(address)?.to_owned(), port.parse().ok()?))
+}
+
+fn host_of(address: &str) -> Option<&str> {
+    let (host, _) = address.rsplit_once(':')?;
+    Some(host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host))
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Others {
+    /// None: there are no others.
+    post: Option<Post>,
+    /// Those that have answered; none: one that has no such door.
+    known: Mutex<HashMap<SessionId, Option<(String, u16)>>>,
+}
+
+impl Others {
+    pub(crate) fn by(post: Option<Post>) -> Others {
+        Others { post, known: Mutex::default() }
+    }
+
+    /// The doors of these nodes, which are all there are; none: it has none, or does not say so now.
+    pub(super) async fn doors_of(&self, nodes: &[Session]) -> Vec<Option<(String, u16)>> {
+        self.known.lock().retain(|id, _| nodes.iter().any(|node| node.id == *id));
+        join_all(nodes.iter().map(|node| self.door_of(node))).await
+    }
+
+    async fn door_of(&self, node: &Session) -> Option<(String, u16)> {
+        if let Some(known) = self.known.lock().get(&node.id) {
+            return known.clone();
+        }
+        let (told, _) = self.post.as_ref()?.look(node.address.as_deref()?).await?;
+        // Another life of it may have answered at its address: then this one is over, and forgotten with its session.
+        let door = told.resp.as_deref().and_then(parts_of);
+        self.known.lock().insert(node.id, door.clone());
+        door
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(address: &str) -> Session {
+        Session {
+            id: SessionId(1),
+            node: "n".into(),
+            address: Some(address.into()),
+            weight: 1,
+            embedded: false,
+            load: 0,
+        }
+    }
+
+    #[track_caller]
+    fn check(door: &str, node: Option<&Session>, reached: (&str, u16)) {
+        let (host, port) = reached_at(door.parse().unwrap(), node);
+        assert_eq!((host.as_str(), port), reached);
+    }
+
+    #[test]
+    fn a_door_that_is_open_everywhere_is_where_its_node_is() {
+        check("127.0.0.1:7711", Some(&node("10.0.0.7:7400")), ("127.0.0.1", 7711));
+        check("0.0.0.0:7711", Some(&node("db-1.local:7400")), ("db-1.local", 7711));
+        check("[::]:7711", Some(&node("[fd00::7]:7400")), ("fd00::7", 7711));
+        check("0.0.0.0:7711", None, ("0.0.0.0", 7711));
+    }
+
+    #[test]
+    fn an_address_has_a_host_and_a_port() {
+        assert_eq!(parts_of("[::1]:7711"), Some(("::1".to_owned(), 7711)));
+        assert_eq!(parts_of("host:7711"), Some(("host".to_owned(), 7711)));
+        assert_eq!(parts_of("host"), None);
+    }
+}
