@@ -5,11 +5,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use punctual_tests::Scene;
 use punctual_tests::chance::{Throws, told};
 use punctual_tests::cluster::{ADMIN, NODES};
 use punctual_tests::messages::{self, Book, Fate, Ways};
 use punctual_tests::wait::{self, SOON};
+use punctual_tests::{Cluster, Node, Scene};
 
 use super::{leader_of, say, start};
 
@@ -23,9 +23,7 @@ const BETWEEN: Duration = Duration::from_secs(1);
 fn killing_the_leader_of_a_queue_loses_no_message_and_brings_none_back() {
     let scene = Scene::new();
     let mut cluster = start(&scene);
-    let ports = |cluster: &punctual_tests::Cluster| -> Vec<u16> {
-        cluster.nodes.iter().map(|node| node.resp_port()).collect()
-    };
+    let ports = |cluster: &Cluster| cluster.nodes.iter().map(Node::resp_port).collect::<Vec<u16>>();
     let (ways, book) = (Ways::to(&ports(&cluster)).with_secret(ADMIN), Book::default());
     let (mut busy, mut consumers) = (Vec::new(), Vec::new());
     for node in 0..NODES {

@@ -356,7 +356,7 @@ async fn wait_until_waited_for(leader: &Node, queues: usize, each: u64) {
     for number in 0..queues {
         loop {
             let said = leader.handle().queue(Ask::Stat { queue: queue(number) }).await.unwrap();
-            if matches!(said, Said::Stat(Some(stat)) if stat.waiting == each) {
+            if matches!(said, Said::Stat(stat) if stat.as_ref().map_or(0, |stat| stat.waiting) == each) {
                 break;
             }
             tokio::time::sleep(SHORT).await;
@@ -386,6 +386,26 @@ async fn however_many_wait_at_the_leader_other_commands_get_through_and_everyone
     }
     let taken = tokio::time::timeout(LONG, waiting.join_all()).await.expect("everyone is served");
     assert!(taken.iter().all(|taken| taken.len() == 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_goes_away_as_soon_as_it_came_leaves_no_place_behind() {
+    const HASTY: u64 = 500;
+    let scene = Scene::new(LONG).await;
+    let served = Served::new(scene.service()).await;
+    scene.lead.send_replace(served.leads());
+    let mut hasty = tokio::task::JoinSet::new();
+    for number in 0..HASTY {
+        let (handle, patience) = (scene.node.handle(), Duration::from_micros(20 * number));
+        hasty.spawn(async move { handle.take(&[queue(0)], 1, Some(Some(patience))).await.unwrap() });
+    }
+    assert!(hasty.join_all().await.iter().all(Vec::is_empty));
+    // Long before anybody would be asked to leave.
+    let nobody = tokio::time::timeout(Duration::from_secs(10), wait_until_waited_for(&scene.leader, 1, 0));
+    nobody.await.expect("nobody is left");
+    let handle = scene.node.handle();
+    handle.queue(add(queue(0), vec![MessageBody::from(&b"x"[..])])).await.unwrap();
+    assert_eq!(handle.take(&[queue(0)], 1, None).await.unwrap().len(), 1, "nobody who is gone has it");
 }
 
 #[tokio::test(flavor = "multi_thread")]
