@@ -27,11 +27,11 @@ fn rig() -> Rig {
 /// A queue that belongs to the other shard than the job.
 fn queue() -> QueueKey {
     let of_job = punctual_core::job::shard_of(&Namespace::default(), &name(JOB), 2);
-    let keys = (0..).map(|number| {
+    let mut keys = (0..).map(|number| {
         let name: QueueName = format!("q{number}").parse().expect("a name");
         QueueKey { namespace: Namespace::default(), name }
     });
-    keys.into_iter().find(|key| key.shard(2) != of_job).expect("there are many names")
+    keys.find(|key| key.shard(2) != of_job).expect("there are many names")
 }
 
 fn task() -> Enqueue {

@@ -55,11 +55,11 @@ fn job() -> Name {
 /// A queue of the other shard.
 fn queue() -> QueueKey {
     let of_job = job::shard_of(&Namespace::default(), &job(), SHARDS);
-    let keys = (0..).map(|number| {
+    let mut keys = (0..).map(|number| {
         let name: QueueName = format!("q{number}").parse().expect("this is a name");
         QueueKey { namespace: Namespace::default(), name }
     });
-    keys.into_iter().find(|key| key.shard(SHARDS) != of_job).expect("there are many names")
+    keys.find(|key| key.shard(SHARDS) != of_job).expect("there are many names")
 }
 
 /// Starts a run that delivers into the queue, and is tried once.

@@ -10,16 +10,14 @@ use super::Rig;
 impl Rig {
     /// The errands that have left since the last look.
     pub(crate) fn errands(&mut self) -> Vec<Errand> {
-        let (errands, others) = std::mem::take(&mut self.effects)
-            .into_iter()
-            .partition(|effect| matches!(effect, Effect::Errand(_)));
-        self.effects = others;
-        let errand = |effect: Effect| match effect {
-            Effect::Errand(errand) => Some(errand),
-            _ => None,
-        };
-        let errands: Vec<Effect> = errands;
-        errands.into_iter().filter_map(errand).collect()
+        let is_errand = |effect: &mut Effect| matches!(effect, Effect::Errand(_));
+        let errands = self.effects.extract_if(.., is_errand);
+        errands
+            .filter_map(|effect| match effect {
+                Effect::Errand(errand) => Some(errand),
+                _ => None,
+            })
+            .collect()
     }
 
     /// Runs every errand, and those that come of them.

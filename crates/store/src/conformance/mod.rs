@@ -140,6 +140,7 @@ macro_rules! conformance {
                     mail_that_nobody_takes_goes_with_time;
                 queues:
                     messages_read_back_as_they_were_written
+                    a_letter_is_found_by_its_time_and_in_no_queue
                     an_updated_message_reads_back_as_it_is_now
                     any_bytes_are_a_body
                     a_large_message_reads_back_whole
@@ -153,7 +154,6 @@ macro_rules! conformance {
                     a_message_is_found_whatever_its_priority
                     a_message_comes_once_and_goes_once
                     an_outdated_leader_writes_no_message
-                    a_letter_is_found_by_its_time_and_in_no_queue
                     a_load_brings_every_queue_with_its_counts
                     queues_may_exchange_their_numbers
                     any_text_is_the_name_of_a_queue
