@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use punctual_core::Timestamp;
-use punctual_core::change::Row;
+use punctual_core::change::{Row, RowKey};
 use punctual_core::command::{Answer, Command};
 use punctual_core::limits::{MESSAGE_BYTES_MAX, TAKE_BYTES_MAX};
 use punctual_core::name::Namespace;
@@ -353,6 +353,20 @@ fn large_messages_are_taken_as_many_as_one_answer_may_bring_and_the_rest_stays_i
         }
         rig.check_counts();
     }
+}
+
+#[test]
+fn a_leader_that_is_outdated_and_does_not_know_it_leaves_its_successors_messages_alone() {
+    let mut rig = Rig::new(0);
+    let id = rig.add(message("mine"));
+    rig.reload();
+    let mine = rig.rows.message(id).expect("a row");
+    let theirs = MessageId { number: id.number + 1, ..id };
+    let row = Message { id: theirs, body: Body::from(b"theirs".as_slice()), ..Message::clone(&mine) };
+    let key = RowKey::Message(theirs.queue, row.place());
+    rig.rows.put(theirs.shard(), &key, None, Some(Row::Message(row.into())));
+    assert_eq!(text(&rig.take(10)), ["mine"]);
+    assert_eq!(rig.act(Verb::Ack, theirs), 0);
 }
 
 #[test]

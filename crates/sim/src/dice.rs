@@ -12,6 +12,11 @@ impl Dice {
         Dice { state: seed }
     }
 
+    /// Dice of their own for something that this seed had not at first: whatever they show, these here show the same.
+    pub(crate) fn apart(&self) -> Dice {
+        Dice { state: hash::mix(self.state ^ 0x7175_6575_6573) }
+    }
+
     fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         hash::mix(self.state)

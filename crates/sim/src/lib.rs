@@ -1,9 +1,11 @@
 //! A cluster on virtual time, in one thread, from one seed: the same engine and driver as in production, with faults
 //! between any two steps. After every step: never early, never twice, never lost, legal states, one accepted result,
-//! overlap holds, one leader an epoch, nobody speaks after its lease, no slot is filled twice.
+//! overlap holds, one leader an epoch, nobody speaks after its lease, no slot is filled twice; and of queues: never lost,
+//! acknowledged for good, in order.
 //!
 //! [`run`] is one world: a storm in which everything goes wrong, a calm, and rest. `world` moves it, `weather` says how
-//! rough it is and how many nodes and workers there are, `workload` what people ask for; `witness` sees everything that
+//! rough it is and how many nodes and workers there are, `workload` what people ask for, `traffic` what producers and
+//! consumers do with queues; `witness` sees everything that
 //! becomes true and judges it. Two more in fair weather: [`outage`], a node that is away for hours, and [`failover`],
 //! nodes that die or leave, one after the other.
 //!
@@ -12,6 +14,7 @@
 mod dice;
 mod weather;
 mod workload;
+mod traffic;
 mod worker;
 mod witness;
 mod world;
@@ -21,5 +24,5 @@ mod failover;
 
 pub use failover::{Farewell, failover};
 pub use outage::{Cost, outage};
-pub use storm::{Failure, digest, run};
+pub use storm::{Failure, Settings, digest, run};
 pub use witness::Seen;

@@ -4,7 +4,7 @@
 //!
 //! Who may fill its slots is decided by the lender of production.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use punctual_core::Timestamp;
 use punctual_core::attempt::{Assignment, End, Order, Outcome, Report};
@@ -20,6 +20,8 @@ pub(crate) struct Worker {
     in_hand: BTreeMap<Key, Attempt>,
     /// The newest token of each run that was ever taken: an older one is never begun.
     newest: BTreeMap<RunId, Token>,
+    /// Attempts whose assignment has used a credit: one that comes twice uses it once.
+    credited: BTreeSet<Key>,
     /// What was offered again while every slot was taken.
     line: VecDeque<Assignment>,
     slots: usize,
@@ -65,6 +67,7 @@ impl Worker {
             life,
             in_hand: BTreeMap::new(),
             newest: BTreeMap::new(),
+            credited: BTreeSet::new(),
             line: VecDeque::new(),
             slots,
             lender: Lender::default(),
@@ -87,9 +90,15 @@ impl Worker {
         self.lender.lend(room, monotonic(time))
     }
 
-    /// Whether an order would be a new attempt whose slot somebody must have lent.
-    pub(crate) fn needs_credit(&self, order: &Order) -> bool {
-        matches!(order, Order::Assign(assignment) if !assignment.again && !self.knows(assignment))
+    /// Whether an order has used a credit of its node's, be it begun or not: what came too late, what a newer token
+    /// outdates and what another node has offered again meanwhile have used theirs too.
+    pub(crate) fn uses_credit(&mut self, order: &Order, node: usize) -> bool {
+        let Order::Assign(Assignment { run, token, again: false, .. }) = order else { return false };
+        let is_first = self.credited.insert((*run, *token));
+        if is_first {
+            self.lender.used(&node);
+        }
+        is_first
     }
 
     fn knows(&self, assignment: &Assignment) -> bool {
@@ -134,9 +143,6 @@ impl Worker {
         self.in_hand.retain(|(run, _), _| *run != key.0);
         self.line.retain(|waiting| waiting.run != key.0);
         self.newest.insert(key.0, key.1);
-        if !assignment.again {
-            self.lender.used(&from.node);
-        }
         let begins = self.running() < self.slots;
         let attempt = Attempt {
             started: begins.then_some(from.clock),

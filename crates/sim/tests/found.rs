@@ -8,7 +8,7 @@ const FOUND: [u64; 6] = [54, 66, 102, 136, 219, 393];
 #[test]
 fn all_promises_hold_where_they_once_did_not() {
     for seed in FOUND {
-        if let Err(broken) = punctual_sim::run(seed, false) {
+        if let Err(broken) = punctual_sim::run(seed, punctual_sim::Settings::default()) {
             panic!("seed {seed}, at {}: {}", broken.at, broken.what);
         }
     }

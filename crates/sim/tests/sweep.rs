@@ -3,7 +3,7 @@
 //! A part stops at its first broken promise and says how to see it again. The last part of the proof is that the worlds
 //! were rough: a sweep in which nothing went wrong proves nothing.
 
-use punctual_sim::Seen;
+use punctual_sim::{Seen, Settings};
 
 const PARTS: u64 = 4;
 
@@ -15,7 +15,7 @@ fn sweep(part: u64) {
     let mut total = Seen::default();
     let mut worlds = 0;
     for seed in (1..=seeds()).filter(|seed| seed % PARTS == part) {
-        match punctual_sim::run(seed, false) {
+        match punctual_sim::run(seed, Settings::default()) {
             Ok(seen) => total += seen,
             Err(failure) => {
                 panic!("seed {seed}, at {}: {}\nsee it again: make sim SEED={seed}", failure.at, failure.what)

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_refused(definition: Definition, field: &str) {
+    fn check_refused(definition: &Definition, field: &str) {
         assert_eq!(definition.check().unwrap_err().field, field);
     }
 
@@ -156,17 +156,17 @@ mod tests {
     fn what_is_wrong_is_said_of_its_field() {
         assert_eq!(definition(task()).check(), Ok(()));
         check_refused(
-            definition(Enqueue { body: Some("{{ nobody }}".to_owned()), ..task() }),
+            &definition(Enqueue { body: Some("{{ nobody }}".to_owned()), ..task() }),
             "task.queue.body",
         );
-        check_refused(definition(Enqueue { ttl: Some(Duration::ZERO), ..task() }), "task.queue.ttl");
-        check_refused(definition(Enqueue { delay: TTL_DEFAULT, ..task() }), "task.queue.delay");
-        check_refused(definition(Enqueue { priority: Some(10), ..task() }), "task.queue.priority");
+        check_refused(&definition(Enqueue { ttl: Some(Duration::ZERO), ..task() }), "task.queue.ttl");
+        check_refused(&definition(Enqueue { delay: TTL_DEFAULT, ..task() }), "task.queue.delay");
+        check_refused(&definition(Enqueue { priority: Some(10), ..task() }), "task.queue.priority");
         let long = DURATION_MAX + Duration::from_secs(1);
-        check_refused(definition(Enqueue { retry: Some(long), ..task() }), "task.queue.retry");
+        check_refused(&definition(Enqueue { retry: Some(long), ..task() }), "task.queue.retry");
         let again = definition(Enqueue { retry: Some(minutes(1)), ..task() });
-        check_refused(Definition { at_most_once: true, ..again }, "task.queue.retry");
+        check_refused(&Definition { at_most_once: true, ..again }, "task.queue.retry");
         let route = Route { strategy: Strategy::Broadcast, ..Route::default() };
-        check_refused(Definition { route, ..definition(task()) }, "route");
+        check_refused(&Definition { route, ..definition(task()) }, "route");
     }
 }

@@ -87,6 +87,11 @@ impl Window {
         self.near.len()
     }
 
+    /// Messages in the line that are in memory, before the horizon or not.
+    pub(crate) fn in_memory(&self) -> u64 {
+        (self.near.len() + self.far.len()) as u64
+    }
+
     /// What stands before the horizon, in order.
     pub(crate) fn places(&self) -> impl DoubleEndedIterator<Item = Place> {
         self.near.keys().copied()

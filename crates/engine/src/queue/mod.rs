@@ -183,6 +183,12 @@ impl Queue {
         }
     }
 
+    /// Whether there is a message more than those in memory. One beyond what was counted is a successor's: this shard is
+    /// outdated and does not know it yet.
+    fn has_room_for(&self, message: &Message) -> bool {
+        self.held < self.alive && (!message.is_queued() || self.window.in_memory() < self.len)
+    }
+
     fn is_unused(&self) -> bool {
         self.alive == 0
             && self.record.messages == 0
@@ -361,6 +367,9 @@ impl Shard {
     fn hold(&mut self, message: Arc<Message>, row: Stored, mark: Mark) {
         let (number, wake) = (message.id.number, message.wake_at());
         let Some(queue) = self.queues.all.get_mut(&message.id.queue) else { return };
+        if !queue.has_room_for(&message) {
+            return;
+        }
         queue.held += 1;
         self.queues.bytes += message.body.len();
         if message.is_queued() {

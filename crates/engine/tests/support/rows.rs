@@ -46,7 +46,7 @@ impl Rows {
         }
     }
 
-    fn put(&mut self, shard: ShardId, key: &RowKey, old: Option<&Row>, new: Option<Row>) {
+    pub(crate) fn put(&mut self, shard: ShardId, key: &RowKey, old: Option<&Row>, new: Option<Row>) {
         old.and_then(timer).map(|place| self.timers.remove(&(shard, place)));
         old.and_then(name).map(|(name, _)| self.names.remove(&name));
         if let Some(Row::Message(message)) = old {

@@ -10,6 +10,8 @@ mod keys;
 mod letters;
 mod asks;
 mod leaders;
+mod messages;
+mod deliveries;
 mod late;
 
 use punctual_core::Timestamp;
@@ -22,11 +24,13 @@ use punctual_node::Failure;
 pub use seen::Seen;
 
 use asks::Asks;
+pub(crate) use deliveries::{Deliveries, Scene};
 use jobs::Jobs;
 use keys::Keys;
 use late::Late;
 pub(crate) use leaders::{Leaders, Life};
 use letters::Letters;
+use messages::Messages;
 use runs::Runs;
 
 pub(crate) type Verdict = Result<(), String>;
@@ -39,10 +43,22 @@ pub(crate) struct Witness {
     pub(crate) letters: Letters,
     pub(crate) asks: Asks,
     pub(crate) leaders: Leaders,
+    messages: Messages,
+    pub(crate) deliveries: Deliveries,
     pub(crate) late: Late,
     pub(crate) seen: Seen,
     /// Then every run belongs to it.
     has_one_worker: bool,
+}
+
+/// The moment in which a batch lands.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Now {
+    pub(crate) clock: Timestamp,
+    /// As far as anybody's engine time has come.
+    pub(crate) reached: Timestamp,
+    /// True time.
+    pub(crate) time: u64,
 }
 
 impl Witness {
@@ -51,7 +67,7 @@ impl Witness {
     }
 
     /// A batch has landed in the store.
-    pub(crate) fn landed(&mut self, batch: &Batch, by: Life, now: Timestamp) -> Verdict {
+    pub(crate) fn landed(&mut self, batch: &Batch, by: Life, now: Now) -> Verdict {
         self.leaders.wrote(by, batch.shard, batch.epoch)?;
         let seen = &mut self.seen;
         seen.commits += 1;
@@ -60,7 +76,9 @@ impl Witness {
         self.keys.landed(batch, &born, &self.runs, seen)?;
         self.letters.landed(batch, &self.jobs, &self.asks, seen)?;
         self.asks.landed(batch, &born)?;
-        self.late.landed(&born, &self.jobs, now, seen)?;
+        self.late.landed(&born, &self.jobs, now.clock, seen)?;
+        self.messages.landed(batch, now.reached, seen)?;
+        self.deliveries.landed(batch, &self.messages, now.time);
         line::check(batch, &self.runs, &self.jobs, self.has_one_worker, seen)
     }
 
@@ -70,18 +88,29 @@ impl Witness {
         self.jobs.held(&self.runs)
     }
 
-    pub(crate) fn asked(&mut self, ticket: Ticket, command: &Command) {
+    /// A leader takes a command up.
+    pub(crate) fn asked(&mut self, ticket: Ticket, command: &Command, scene: Scene) {
+        if let Command::Queue(ask) = command {
+            self.deliveries.asked(ticket, ask, &mut self.messages, scene);
+        }
         self.asks.asked(ticket, command);
     }
 
     /// An answer leaves for a door.
-    pub(crate) fn answered(&mut self, ticket: Ticket, answer: &Result<Answer, Failure>) -> Verdict {
+    pub(crate) fn answered(
+        &mut self,
+        ticket: Ticket,
+        answer: &Result<Answer, Failure>,
+        scene: Scene,
+    ) -> Verdict {
         match answer {
             Ok(answer) => {
                 self.seen.answers += 1;
                 self.jobs.answered(answer)?;
                 self.runs.answered(answer)?;
-                self.asks.answered(ticket, answer, &self.runs, &self.letters, &mut self.seen)
+                self.asks.answered(ticket, answer, &self.runs, &self.letters, &mut self.seen)?;
+                let Answer::Queue(said) = answer else { return Ok(()) };
+                self.deliveries.answered(ticket, said, &mut self.messages, scene, &mut self.seen)
             }
             Err(Failure::Refused(refusal)) => {
                 self.seen.refusals += 1;
@@ -90,6 +119,7 @@ impl Witness {
             Err(_) => {
                 self.seen.unanswered += 1;
                 self.asks.unanswered(ticket);
+                self.deliveries.unanswered(ticket);
                 Ok(())
             }
         }
@@ -108,7 +138,9 @@ impl Witness {
     }
 
     /// Nothing moves any more: what was acknowledged has come to its end.
-    pub(crate) fn at_rest(&self) -> Verdict {
+    pub(crate) fn at_rest(&self, reached: Timestamp) -> Verdict {
+        self.messages.at_rest()?;
+        self.deliveries.at_rest(&self.messages, reached)?;
         self.runs.all_ended()?;
         self.asks.cancels_held(&self.runs)
     }

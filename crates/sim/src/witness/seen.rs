@@ -88,4 +88,22 @@ seen! {
     existing,
     /// Times a run was chosen from a line of at least two.
     choices,
+    /// Messages of queues that came to be rows, and how often they left a leader, the first time or not.
+    messages,
+    deliveries,
+    redeliveries,
+    messages_acked,
+    nacks,
+    messages_returned,
+    messages_expired,
+    messages_flushed,
+    /// Adds that met a key that was still alive, or a line that was too long.
+    keys_met,
+    adds_refused,
+    /// Times one who waited at a queue was given something.
+    waits_served,
+    /// Pages of lines that were read.
+    line_pages,
+    /// Queues whose counts were looked at when all was quiet.
+    queues_counted,
 }

@@ -9,7 +9,7 @@ use punctual_store::{Error, Sessions, Store};
 use super::look::Look;
 use super::node::{SHARD_LEASE, Told};
 use super::{Happening, World, at_once, millis};
-use crate::witness::Life;
+use crate::witness::{Life, Now};
 
 /// A store call that takes effect and whose answer is lost.
 #[derive(Debug)]
@@ -205,7 +205,7 @@ impl World {
                 Input::Paged { read, shard, result }
             }
             Output::Backlog { read, shard, queue, after, limit } => {
-                self.witness.seen.pages += 1;
+                self.witness.seen.line_pages += 1;
                 let result = check().and_then(|()| at_once(self.store.backlog(shard, queue, after, limit)));
                 Input::Backlogged { read, shard, result }
             }
@@ -269,7 +269,7 @@ impl World {
 
     pub(super) fn land(&mut self, by: Life, batches: &Arc<Vec<Batch>>) -> Result<(), Error> {
         at_once(self.store.commit(Arc::clone(batches)))?;
-        let now = self.clock();
+        let now = Now { clock: self.clock(), reached: self.reached, time: self.time };
         for batch in batches.iter() {
             let verdict = self.witness.landed(batch, by, now);
             self.witnessed(verdict);

@@ -5,15 +5,17 @@
 
 use std::collections::BTreeMap;
 
+use punctual_core::Timestamp;
 use punctual_core::command::{Answer, Command};
 use punctual_core::ids::ShardId;
 use punctual_engine::Ticket;
 use punctual_node::driver::Leader;
-use punctual_node::{Failure, Input};
+use punctual_node::{Driver, Failure, Input};
 
 use super::node::Told;
+use super::queues::{Asker, Heard};
 use super::{Happening, World};
-use crate::witness::Life;
+use crate::witness::{Life, Scene};
 use crate::workload::Known;
 
 /// How long a command may look for its leader.
@@ -26,22 +28,34 @@ pub(super) struct Doors {
     next: u64,
     /// Commands that a node has taken, until it answers.
     waiting: BTreeMap<Ticket, (Life, Errand)>,
+    /// The last number given to one who waits at a queue.
+    waiters: u64,
 }
 
 /// A command on its way.
 #[derive(Debug)]
 pub(super) struct Errand {
-    command: Command,
+    pub(super) command: Command,
     /// The ticket that its effects bear; none: a node has it.
     ticket: Option<Ticket>,
-    door: Life,
+    pub(super) door: Life,
     until: u64,
+    pub(super) asker: Asker,
 }
 
 impl Doors {
-    fn ticket(&mut self) -> Ticket {
+    pub(super) fn ticket(&mut self) -> Ticket {
         self.next += 1;
         Ticket(self.next)
+    }
+
+    pub(super) fn waiter(&mut self) -> u64 {
+        self.waiters += 1;
+        self.waiters
+    }
+
+    pub(super) fn is_waiting(&self, ticket: Ticket) -> bool {
+        self.waiting.contains_key(&ticket)
     }
 
     pub(super) fn shard_of(&self, ticket: Ticket, shards: u16) -> Option<ShardId> {
@@ -65,11 +79,24 @@ impl World {
     /// Somebody asks whatever node is there.
     pub(crate) fn ask(&mut self, command: Command) {
         let ticket = self.doors.ticket();
-        let there: Vec<Life> =
-            self.nodes.iter().filter(|node| node.driver.is_some()).map(super::node::Node::now).collect();
+        let there = self.doors_open();
         let Some(door) = self.dice.pick(&there).copied() else { return };
-        let errand = Errand { command, ticket: Some(ticket), door, until: self.time + PATIENCE };
-        self.tell(door, Told::Asked(errand));
+        self.bring(Errand { command, ticket: Some(ticket), door, until: 0, asker: Asker::People });
+    }
+
+    pub(super) fn doors_open(&self) -> Vec<Life> {
+        self.nodes.iter().filter(|node| node.driver.is_some()).map(super::node::Node::now).collect()
+    }
+
+    /// Somebody who uses queues asks a node.
+    pub(super) fn ask_at(&mut self, door: Life, command: Command, asker: Asker) {
+        let ticket = Some(self.doors.ticket());
+        self.bring(Errand { command, ticket, door, until: 0, asker });
+    }
+
+    fn bring(&mut self, errand: Errand) {
+        let (door, until) = (errand.door, self.time + PATIENCE);
+        self.tell(door, Told::Asked(Errand { until, ..errand }));
     }
 
     pub(super) fn asked_at(&mut self, index: usize, errand: Errand) {
@@ -108,7 +135,9 @@ impl World {
     fn take_up(&mut self, index: usize, mut errand: Errand) {
         let ticket = errand.ticket.take().unwrap_or_else(|| self.doors.ticket());
         let command = errand.command.clone();
-        self.witness.asked(ticket, &command);
+        let scene = self.scene(index, Some(command.shard(self.size.shards)));
+        self.witness.asked(ticket, &command, scene);
+        self.limit_waiting(index, ticket, &errand);
         self.doors.waiting.insert(ticket, (self.nodes[index].now(), errand));
         self.step(index, Input::Command { ticket, command });
     }
@@ -118,11 +147,22 @@ impl World {
         if self.time + AGAIN < errand.until {
             let door = errand.door;
             self.later(AGAIN, Happening::Node(door, Told::Asked(errand)));
+        } else {
+            self.hears(errand.command, errand.asker, &Heard::Nothing);
         }
     }
 
+    /// Where and when a node takes up a command, or answers it.
+    fn scene(&self, index: usize, shard: Option<ShardId>) -> Scene {
+        let node = &self.nodes[index];
+        let now = node.driver.as_ref().map_or(Timestamp::MIN, Driver::now);
+        let is_outdated = shard.is_some_and(|shard| self.is_outdated(index, shard));
+        Scene { by: node.now(), now, time: self.time, is_outdated }
+    }
+
     pub(super) fn answer(&mut self, index: usize, ticket: Ticket, answer: &Result<Answer, Failure>) {
-        let verdict = self.witness.answered(ticket, answer);
+        let scene = self.scene(index, self.doors.shard_of(ticket, self.size.shards));
+        let verdict = self.witness.answered(ticket, answer, scene);
         self.witnessed(verdict);
         let Some((_, mut errand)) = self.doors.waiting.remove(&ticket) else { return };
         let is_lost = index != errand.door.index
@@ -136,12 +176,18 @@ impl World {
                 self.try_again(errand);
             }
             Err(Failure::Unavailable(_) | Failure::Unknown(_)) => self.unanswered(errand),
-            Ok(_) | Err(Failure::Refused(_) | Failure::Full(_)) => {}
+            Ok(answer) => self.hears(errand.command, errand.asker, &Heard::Said(answer)),
+            Err(Failure::Refused(_) | Failure::Full(_)) => {
+                self.hears(errand.command, errand.asker, &Heard::Nothing);
+            }
         }
     }
 
     /// Whether it happened nobody knows.
     pub(super) fn unanswered(&mut self, errand: Errand) {
+        let Asker::People = errand.asker else {
+            return self.hears(errand.command, errand.asker, &Heard::Unknown);
+        };
         if errand.command.is_repeatable() {
             let delay = self.dice.below(4_000);
             self.later(delay, Happening::Repeat(errand.command));
@@ -153,6 +199,7 @@ impl World {
         let theirs: Vec<Ticket> =
             self.doors.waiting.iter().filter(|(_, (at, _))| *at == by).map(|(ticket, _)| *ticket).collect();
         for ticket in theirs {
+            self.witness.deliveries.unanswered(ticket);
             if let Some((_, errand)) = self.doors.waiting.remove(&ticket) {
                 self.unanswered(errand);
             }

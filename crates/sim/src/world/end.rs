@@ -65,7 +65,7 @@ impl World {
     }
 
     fn at_rest(&self) -> Verdict {
-        self.witness.at_rest()?;
+        self.witness.at_rest(self.reached)?;
         let letters =
             at_once(self.store.dead_letters(&LetterFilter::default(), None, usize::MAX)).unwrap_or_default();
         self.witness.letters.listed_as(letters.iter().map(|letter| letter.run))?;

@@ -53,6 +53,7 @@ impl World {
             let delay = self.dice.below(50);
             self.later(delay, Happening::Ask);
         }
+        self.begin_traffic();
         for fault in
             [Crash, StepClock, Usurp, Prune, CutLink, Pause, Leave, Wipe, CutStore, CutPeers, HurtWorker]
         {

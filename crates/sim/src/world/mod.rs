@@ -6,7 +6,7 @@
 //! go on with what they had in flight, leave and come back; anybody can be cut off from anybody, in one direction or both.
 //!
 //! `node` is a node's life, `faults` what befalls it, `clock` what it takes for time; `calls` and `look` carry store calls,
-//! `door` carries commands to their leader, `link` the words between nodes and workers, `work` is the workers' part, and
+//! `door` carries commands to their leader, `queues` is what producers and consumers do, `link` the words between nodes and workers, `work` is the workers' part, and
 //! `end` looks at what is left when all is quiet.
 //!
 //! Some worlds have one node that is alone with its store, as on one machine: its worker dies with it, and the clock of the
@@ -18,6 +18,7 @@ mod faults;
 mod calls;
 mod look;
 mod door;
+mod queues;
 mod link;
 mod work;
 mod end;
@@ -39,6 +40,7 @@ use punctual_node::{Driver, Output};
 use punctual_store::memory::Memory;
 
 use crate::dice::Dice;
+use crate::traffic::Traffic;
 use crate::weather::Weather;
 use crate::witness::{Life, Verdict, Witness};
 use crate::worker::Worker;
@@ -50,6 +52,7 @@ use faults::Fault;
 use link::Link;
 use look::Look;
 use node::{Node, Told};
+use queues::Turn;
 use work::Word;
 
 /// What a node is made with.
@@ -83,6 +86,7 @@ enum Happening {
     Node(Life, Told),
     /// The same for a worker.
     Worker(Life, Word),
+    Queue(Turn),
 }
 
 #[derive(Debug)]
@@ -93,6 +97,8 @@ pub(crate) struct World {
     /// Faults are on and people ask.
     stormy: bool,
     people: People,
+    /// None: nobody uses queues.
+    traffic: Option<Traffic>,
     /// True time, in milliseconds since the world began.
     time: u64,
     /// What the store's clock shows more than true time, and the most that it ever showed.
@@ -137,6 +143,7 @@ impl World {
             weather,
             stormy: false,
             people: People::new(weather),
+            traffic: None,
             time: 0,
             offset: BEGAN,
             latest: Timestamp::from_millis(BEGAN),
@@ -158,6 +165,11 @@ impl World {
             broken: None,
             trace,
         }
+    }
+
+    /// There are queues in this world, and people who use them.
+    pub(crate) fn with_traffic(self, traffic: Option<Traffic>) -> Self {
+        World { traffic, ..self }
     }
 
     fn is_alone(&self) -> bool {
@@ -255,6 +267,7 @@ impl World {
             Happening::Unheard(by, call) => self.take_effect(by, call),
             Happening::Node(life, told) => self.tell(life, told),
             Happening::Worker(life, word) => self.tell_worker(life, word),
+            Happening::Queue(turn) => self.take_turn(turn),
         }
     }
 }

@@ -7,7 +7,9 @@ use std::time::Duration;
 use punctual_core::attempt::{Order, Report};
 use punctual_core::change::Batch;
 use punctual_core::ids::{Epoch, RunId, SessionId, ShardId, Token};
+use punctual_core::queue::Ask;
 use punctual_core::worker::Announcement;
+use punctual_engine::Ticket;
 use punctual_node::driver::Settings;
 use punctual_node::{Driver, Failure, Input, Output};
 use punctual_store::{Session, Sessions};
@@ -15,6 +17,7 @@ use punctual_store::{Session, Sessions};
 use super::clock::Machine;
 use super::door::Errand;
 use super::look::Seen;
+use super::queues::Asker;
 use super::{Happening, World, at_once, millis};
 use crate::dice::Dice;
 use crate::weather::Weather;
@@ -66,6 +69,8 @@ pub(super) enum Told {
     Asked(Errand),
     /// A command that another node passed on.
     Forwarded(Errand),
+    /// Somebody who waits at a queue under this ticket does so no longer.
+    WaitedEnough(Ticket, Ask),
     Join {
         worker: Life,
         link: u64,
@@ -191,11 +196,19 @@ impl World {
     fn end_life(&mut self, index: usize) {
         let node = &mut self.nodes[index];
         let Some(driver) = node.driver.take() else { return };
-        (node.held, node.parting) = (None, None);
+        let held = node.held.take();
+        node.parting = None;
         let by = node.now();
         self.witness.seen.reloads += driver.counts().reloads;
         self.disappoint(by);
         self.hang_up_all(index);
+        for happening in held.into_iter().flatten() {
+            if let Happening::Node(_, Told::Asked(errand) | Told::Forwarded(errand)) = happening
+                && !matches!(errand.asker, Asker::People)
+            {
+                self.unanswered(errand);
+            }
+        }
     }
 
     /// It stands still. Its machine goes on: what it has sent is on its way.
@@ -235,6 +248,7 @@ impl World {
             Told::News => self.step(index, Input::ClusterChanged),
             Told::Asked(errand) => self.asked_at(index, errand),
             Told::Forwarded(errand) => self.forwarded_to(index, errand),
+            Told::WaitedEnough(ticket, unwait) => self.waited_enough(index, ticket, unwait),
             Told::Join { worker, link, holding, sent } => {
                 self.nodes[index].joined.insert(worker, link);
                 self.admit(worker, index, link, sent);
@@ -349,7 +363,7 @@ impl World {
         }
     }
 
-    fn is_outdated(&self, index: usize, shard: ShardId) -> bool {
+    pub(super) fn is_outdated(&self, index: usize, shard: ShardId) -> bool {
         let epoch = self.nodes[index].epochs.get(&shard);
         epoch.is_none_or(|epoch| self.witness.leaders.is_outdated(shard, *epoch))
     }

@@ -108,13 +108,9 @@ impl World {
         if let Order::GaveBack { total } = order {
             known.credits.gave_back = known.credits.gave_back.max(total);
         }
-        let needs_credit = self.workers[worker].needs_credit(&order);
-        known.credits.used += u64::from(needs_credit);
+        known.credits.used += u64::from(self.workers[worker].uses_credit(&order, node));
         if matches!(order, Order::Assign(_)) && self.time >= known.heard + millis(ATTEMPT_LEASE) {
             // The node has given it up by now: it lay somewhere while the worker stood still.
-            if needs_credit {
-                self.workers[worker].lender.used(&node);
-            }
             return;
         }
         let Credits { lent, used, gave_back } = known.credits;
@@ -187,7 +183,9 @@ impl World {
         self.begin_next(worker);
     }
 
+    /// Those who waited for a slot begin, unless they have waited for longer than their lease.
     fn begin_next(&mut self, worker: usize) {
+        self.give_up(worker);
         let clock = self.clock();
         while let Some(next) = self.workers[worker].next_in_line(clock) {
             self.begin(worker, &next);
@@ -202,6 +200,12 @@ impl World {
 
     pub(super) fn pulse(&mut self, worker: usize) {
         self.look_after_links(worker);
+        self.begin_next(worker);
+        self.later_for(worker, PULSE, Word::Pulse);
+    }
+
+    /// Stops what nobody has heard the worker about for a lease.
+    fn give_up(&mut self, worker: usize) {
         let links = &self.links[worker];
         let newest = links.iter().map(|link| link.heard).max().unwrap_or(0);
         // A node that is gone has lost its shards to one of the others.
@@ -213,8 +217,6 @@ impl World {
             .collect();
         let given_up = self.workers[worker].give_up(self.time, millis(ATTEMPT_LEASE), |node| heard[node]);
         self.witness.seen.given_up += given_up;
-        self.begin_next(worker);
-        self.later_for(worker, PULSE, Word::Pulse);
     }
 
     /// The worker lends what has become free.

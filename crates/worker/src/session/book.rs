@@ -49,12 +49,12 @@ impl Book {
         self.busy
     }
 
-    /// False: it was assigned before.
-    pub(crate) fn assigned(&mut self, assignment: &Assignment, owner: LinkId, now: Instant) -> bool {
+    /// It may have been assigned before, by this node or another.
+    pub(crate) fn assigned(&mut self, assignment: &Assignment, owner: LinkId, now: Instant) {
         let key = (assignment.run, assignment.token);
         if let Some(known) = self.entries.get_mut(&key) {
             (known.owner, known.since, known.lease) = (owner, now, assignment.lease);
-            return false;
+            return;
         }
         self.busy += 1;
         let entry = Entry {
@@ -68,7 +68,6 @@ impl Book {
             held: None,
         };
         self.entries.insert(key, entry);
-        true
     }
 
     pub(crate) fn forget(&mut self, key: Key) {

@@ -323,10 +323,8 @@ impl Hub {
                     continue;
                 }
                 Order::Assign(assignment) => {
-                    let is_new = self.book.assigned(assignment, link, now);
-                    if is_new && !assignment.again {
-                        self.lender.used(&link);
-                    }
+                    self.book.assigned(assignment, link, now);
+                    self.uses_credit(link, assignment);
                 }
                 Order::Acknowledge { run, token } => self.book.forget((*run, *token)),
                 Order::GaveBack { total } => {
@@ -349,9 +347,15 @@ impl Hub {
     /// It lay somewhere while we stood still, or while the line was dead: its node has given it up, and it may be under way
     /// elsewhere. What we do not name is lost, and given elsewhere; its credit was used all the same.
     fn let_lie(&mut self, link: LinkId, assignment: &Assignment) {
-        let Assignment { run, token, again, .. } = assignment;
+        let Assignment { run, token, .. } = assignment;
         warn!(%run, %token, "an assignment came after its lease: it is not begun");
-        if !again && self.book.owner((*run, *token)).is_none() {
+        self.uses_credit(link, assignment);
+    }
+
+    /// Whoever decided an assignment has used a credit for it, even if the shard's next leader has offered it meanwhile,
+    /// or a newer one has come. What is offered again has used none.
+    fn uses_credit(&mut self, link: LinkId, assignment: &Assignment) {
+        if !assignment.again {
             self.lender.used(&link);
         }
     }

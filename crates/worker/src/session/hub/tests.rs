@@ -117,3 +117,13 @@ async fn what_is_offered_again_after_its_lease_does_not_make_it_longer() {
     assert_eq!(rig.assign(1, true).await, []);
     assert_eq!(rig.hub.book.overdue(late, |_| None), [(RunId(1), Token(1))]);
 }
+
+#[tokio::test]
+async fn an_assignment_that_the_next_leader_offered_first_has_used_its_credit_all_the_same() {
+    let mut rig = Rig::admitted().await;
+    rig.was_heard(LEASE / 2);
+    assert_eq!(rig.assign(1, true).await, [RunId(1)]);
+    assert_eq!(rig.hub.lender.unused(), SLOTS as u64, "an offer made again uses none");
+    rig.assign(1, false).await;
+    assert_eq!(rig.hub.lender.unused(), SLOTS as u64 - 1, "else a slot would be lent that nobody can fill");
+}

@@ -1,0 +1,186 @@
+//! What producers and consumers do with queues, by dice of their own: a world without them is the world it was before.
+//!
+//! Every kind of message, on few queues and few keys so that they meet. A body is a number that no other message has. One
+//! queue grows deeper than what is kept of it in memory before anybody takes from it, and one is never taken from.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_core::name::Namespace;
+use punctual_core::queue::{Act, Add, Ask, Body, MessageId, NewMessage, QueueKey, Verb};
+
+use crate::dice::Dice;
+
+/// Queues that are taken from; one more is not.
+const QUEUES: usize = 4;
+/// Which of them grows deep, and until when nobody takes from it.
+const DEEP: usize = 0;
+const DEEP_UNTIL: u64 = 100_000;
+/// Messages of one add to it, and how many such adds there are: together more than is kept of a line that nobody takes
+/// from.
+const BURST: u64 = 40;
+const BURSTS: u64 = 6;
+
+#[derive(Debug)]
+pub(crate) struct Traffic {
+    pub(crate) dice: Dice,
+    pub(crate) consumers: usize,
+    /// Consumers go on taking.
+    pub(crate) is_open: bool,
+    /// Between two adds, at most.
+    add_gap: u64,
+    flushes: bool,
+    bursts: u64,
+    /// The last number given to a message.
+    last: u64,
+}
+
+/// What a consumer asks for.
+#[derive(Debug, Clone)]
+pub(crate) struct Wish {
+    pub(crate) queue: QueueKey,
+    pub(crate) count: u32,
+    /// How long it waits if there is nothing.
+    pub(crate) wait: Option<u64>,
+}
+
+/// What a consumer does with what it was given, and when.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Deed {
+    pub(crate) after: u64,
+    pub(crate) what: What,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum What {
+    Act(Verb),
+    /// More time, and then something else.
+    Work,
+    /// It is never heard of again.
+    Vanish,
+}
+
+impl Traffic {
+    /// Half of all worlds have queues.
+    pub(crate) fn of(mut dice: Dice) -> Option<Traffic> {
+        if dice.one_in(2) {
+            return None;
+        }
+        let consumers = 2 + usize::try_from(dice.below(5)).unwrap_or(0);
+        let add_gap = dice.pick(&[600, 1_500, 4_000]).copied().unwrap_or(600);
+        let flushes = dice.one_in(3);
+        Some(Traffic { dice, consumers, is_open: true, add_gap, flushes, bursts: 0, last: 0 })
+    }
+
+    pub(crate) fn gap(&mut self) -> u64 {
+        self.dice.below(self.add_gap)
+    }
+
+    /// What a producer, or somebody who looks after queues, asks.
+    pub(crate) fn produce(&mut self, time: u64) -> Ask {
+        let of = usize::try_from(self.dice.below(QUEUES as u64 + 1)).unwrap_or(0);
+        let is_deep = of == DEEP && time < DEEP_UNTIL;
+        match self.dice.below(40) {
+            0 => Ask::Stat { queue: queue(of) },
+            1 if self.flushes => Ask::Flush { queue: queue(of), limit: self.number(30) },
+            _ => {
+                let is_deep = is_deep && self.bursts < BURSTS;
+                self.bursts += u64::from(is_deep);
+                let count = if is_deep { BURST } else { 1 + self.dice.below(4) };
+                let messages = (0..count).map(|_| self.message(is_deep)).collect();
+                Ask::Add(Add { queue: queue(of), messages })
+            }
+        }
+    }
+
+    fn message(&mut self, is_plain: bool) -> NewMessage {
+        const LONG: u64 = 30 * 24 * 3_600_000;
+        self.last += 1;
+        let kind = if is_plain { 99 } else { self.dice.below(30) };
+        let seconds = |dice: &mut Dice, most: u64| Duration::from_millis(1_000 + dice.below(most * 1_000));
+        NewMessage {
+            body: Body::from(self.last.to_string().into_bytes()),
+            delay: if kind < 6 { seconds(&mut self.dice, 20) } else { Duration::ZERO },
+            retry: if (4..9).contains(&kind) { Duration::ZERO } else { seconds(&mut self.dice, 15) },
+            ttl: Duration::from_millis(if kind == 5 || (8..13).contains(&kind) {
+                // Longer than any delay.
+                22_000 + self.dice.below(8_000)
+            } else if (13..15).contains(&kind) {
+                1_000 + self.dice.below(4_000)
+            } else {
+                LONG
+            }),
+            priority: u8::try_from(self.dice.below(if is_plain { 2 } else { 10 })).unwrap_or(0),
+            max_len: (kind == 15 || kind == 16).then(|| 1 + self.dice.below(20)),
+            key: (16..20).contains(&kind).then(|| Arc::from(format!("key-{}", self.dice.below(6)))),
+        }
+    }
+
+    pub(crate) fn wish(&mut self, time: u64) -> Wish {
+        let first = if time < DEEP_UNTIL { DEEP + 1 } else { DEEP };
+        let of = first + usize::try_from(self.dice.below((QUEUES - first) as u64)).unwrap_or(0);
+        let count = match self.dice.below(6) {
+            0 => self.number(100),
+            1 | 2 => self.number(8),
+            _ => 1,
+        };
+        let wait = self.dice.one_in(2).then(|| 200 + self.dice.below(5_000));
+        Wish { queue: queue(of), count, wait }
+    }
+
+    /// How long a consumer rests before it asks again.
+    pub(crate) fn rest(&mut self) -> u64 {
+        self.dice.below(1_500)
+    }
+
+    pub(crate) fn deed(&mut self, stormy: bool) -> Deed {
+        if !stormy {
+            return Deed { after: self.dice.below(50), what: What::Act(Verb::Ack) };
+        }
+        let after = match self.dice.below(12) {
+            0 => self.dice.below(20_000),
+            1..=4 => self.dice.below(3_000),
+            _ => self.dice.below(50),
+        };
+        let delay = Duration::from_millis(1_000 + self.dice.below(8_000));
+        let what = match self.dice.below(30) {
+            0..=3 => What::Vanish,
+            4..=6 => What::Act(Verb::Nack { delay: Duration::ZERO }),
+            7 | 8 => What::Act(Verb::Nack { delay }),
+            9..=11 => What::Work,
+            12 => What::Act(Verb::Delete),
+            13 => What::Act(Verb::Enqueue),
+            14 => What::Act(Verb::Dequeue),
+            _ => What::Act(Verb::Ack),
+        };
+        Deed { after, what }
+    }
+
+    fn number(&mut self, most: u64) -> u32 {
+        u32::try_from(1 + self.dice.below(most)).unwrap_or(1)
+    }
+}
+
+/// All queues, the one that nobody takes from last.
+pub(crate) fn queues() -> impl Iterator<Item = QueueKey> {
+    (0..=QUEUES).map(queue)
+}
+
+fn queue(index: usize) -> QueueKey {
+    let name = format!("queue-{index}").parse().expect("the name of a queue is a name");
+    QueueKey { namespace: Namespace::default(), name }
+}
+
+/// Nobody takes from it.
+pub(crate) fn is_left_alone(key: &QueueKey) -> bool {
+    *key == queue(QUEUES)
+}
+
+/// The number that a body bears.
+pub(crate) fn number_of(body: &[u8]) -> u64 {
+    std::str::from_utf8(body).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+pub(crate) fn act(verb: Verb, ids: Vec<MessageId>) -> Ask {
+    Ask::Act(Act { namespace: Namespace::default(), verb, ids })
+}

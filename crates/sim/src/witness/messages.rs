@@ -1,0 +1,227 @@
+//! The rows of queues: one add makes one message, no key has two, a message goes only by right, and a queue's row counts
+//! its messages as they are.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use punctual_core::Timestamp;
+use punctual_core::change::{Batch, Change, Row, RowKey};
+use punctual_core::ids::ShardId;
+use punctual_core::queue::{Line, Message, Place, QueueKey, QueueNumber, QueueRecord, QueueStat};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{Seen, Verdict};
+use crate::traffic::{is_left_alone, number_of};
+
+type Of = (ShardId, QueueNumber);
+
+#[derive(Debug, Default)]
+pub(crate) struct Messages {
+    rows: FxHashMap<i64, Arc<Message>>,
+    queues: BTreeMap<Of, Rows>,
+    /// Which message was made of each body.
+    made: FxHashMap<u64, i64>,
+    /// Bodies that were refused.
+    refused: FxHashSet<u64>,
+    /// Messages that somebody asked to be gone.
+    dismissed: FxHashSet<i64>,
+    /// Queues that somebody empties, or may be emptying still; how often.
+    flushing: BTreeMap<QueueKey, u32>,
+    flushed: BTreeSet<QueueKey>,
+}
+
+#[derive(Debug, Default)]
+struct Rows {
+    record: Option<QueueRecord>,
+    queued: BTreeSet<Place>,
+    all: BTreeSet<Place>,
+}
+
+impl Messages {
+    /// Takes what a batch says of queues. `reached` is as far as anybody's engine time has come.
+    pub(super) fn landed(&mut self, batch: &Batch, reached: Timestamp, seen: &mut Seen) -> Verdict {
+        let mut touched = BTreeSet::new();
+        for (key, change) in batch.changes.iter() {
+            match (key, change) {
+                (RowKey::Message(number, place), Change::Delete) => {
+                    let of = (batch.shard, *number);
+                    touched.insert(of);
+                    self.went(of, *place, reached, seen)?;
+                }
+                (RowKey::Queue(number), Change::Delete) => {
+                    let gone = self.queues.remove(&(batch.shard, *number)).unwrap_or_default();
+                    if !gone.all.is_empty() {
+                        return Err(format!("queue {number:?} was let go with {} messages", gone.all.len()));
+                    }
+                }
+                (_, Change::Insert(Row::Queue(record)) | Change::Update(Row::Queue(record))) => {
+                    let of = (batch.shard, record.number);
+                    touched.insert(of);
+                    self.queues.entry(of).or_default().record = Some(record.clone());
+                }
+                _ => {}
+            }
+        }
+        // What has gone makes room for what comes: a key is free in the same batch.
+        for (_, change) in batch.changes.iter() {
+            let (message, is_new) = match change {
+                Change::Insert(Row::Message(message)) => (message, true),
+                Change::Update(Row::Message(message)) => (message, false),
+                _ => continue,
+            };
+            let of = (batch.shard, message.id.queue);
+            touched.insert(of);
+            if is_new {
+                seen.messages += 1;
+                self.came(of, message)?;
+            }
+            self.stands(of, message)?;
+        }
+        touched.into_iter().try_for_each(|of| self.counts(of))
+    }
+
+    fn came(&mut self, of: Of, message: &Message) -> Verdict {
+        let (number, id) = (number_of(&message.body), message.id.number);
+        if let Some(first) = self.made.insert(number, id) {
+            return Err(format!("one add, one message: {number} is message {first}, and {id} too"));
+        }
+        if self.refused.contains(&number) {
+            return Err(format!("the add of {number} was refused, and made message {id}"));
+        }
+        let Some(key) = &message.key else { return Ok(()) };
+        let others = self.queues.get(&of).into_iter().flat_map(|rows| &rows.all);
+        let mut others = others.filter_map(|place| self.rows.get(&place.number));
+        let living = |other: &&Arc<Message>| {
+            other.key.as_ref() == Some(key) && other.expires_at > message.created_at && other.id != message.id
+        };
+        match others.find(living) {
+            Some(other) => Err(format!(
+                "one key, one message: `{key}` is message {}'s until {}, and message {id} was made under it at {}",
+                other.id.number, other.expires_at, message.created_at
+            )),
+            None => Ok(()),
+        }
+    }
+
+    fn stands(&mut self, of: Of, message: &Arc<Message>) -> Verdict {
+        let rows = self.queues.entry(of).or_default();
+        rows.all.insert(message.place());
+        if message.is_queued() {
+            rows.queued.insert(message.place());
+        } else {
+            rows.queued.remove(&message.place());
+        }
+        match self.rows.insert(message.id.number, Arc::clone(message)) {
+            Some(old) if (&old.body, old.expires_at) != (&message.body, message.expires_at) => {
+                Err(format!("message {} has become another one", message.id.number))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn went(&mut self, of: Of, place: Place, reached: Timestamp, seen: &mut Seen) -> Verdict {
+        let rows = self.queues.entry(of).or_default();
+        rows.all.remove(&place);
+        rows.queued.remove(&place);
+        let Some(message) = self.rows.remove(&place.number) else { return Ok(()) };
+        let is_over = message.expires_at <= reached;
+        seen.messages_expired += u64::from(is_over);
+        let is_flushed = self.key_of(of).is_some_and(|key| self.is_flushing(key));
+        if is_over || is_flushed || self.dismissed.contains(&place.number) {
+            return Ok(());
+        }
+        Err(format!(
+            "never lost: message {} lives until {}, nobody asked it to go, and it is gone",
+            place.number, message.expires_at
+        ))
+    }
+
+    fn counts(&self, of: Of) -> Verdict {
+        let Some(rows) = self.queues.get(&of) else { return Ok(()) };
+        let said = rows.record.as_ref().map_or((0, 0), |record| (record.queued, record.messages));
+        let there = (rows.queued.len() as u64, rows.all.len() as u64);
+        if said == there {
+            return Ok(());
+        }
+        Err(format!(
+            "a queue's row says that {} of {} messages are in the line, and there are {} of {}",
+            said.0, said.1, there.0, there.1
+        ))
+    }
+
+    /// A queue says how it is, when all is quiet.
+    pub(super) fn quiet(&self, key: &QueueKey, stat: Option<&QueueStat>, seen: &mut Seen) -> Verdict {
+        seen.queues_counted += 1;
+        let rows = self.queues.values().find(|rows| rows.record.as_ref().is_some_and(|own| own.key == *key));
+        let there = rows.map_or((0, 0), |rows| (rows.queued.len() as u64, rows.all.len() as u64));
+        let said = stat.map_or((0, 0), |stat| (stat.len, stat.messages));
+        if said != there {
+            return Err(format!(
+                "queue {} says that {} of {} messages are in the line, and there are {} of {}",
+                key.name, said.0, said.1, there.0, there.1
+            ));
+        }
+        match stat.map_or(0, |stat| stat.waiting) {
+            0 => Ok(()),
+            waiting => Err(format!("nobody waits at queue {}, and it says that {waiting} do", key.name)),
+        }
+    }
+
+    pub(super) fn key_of(&self, of: Of) -> Option<&QueueKey> {
+        self.queues.get(&of)?.record.as_ref().map(|record| &record.key)
+    }
+
+    pub(super) fn get(&self, number: i64) -> Option<&Arc<Message>> {
+        self.rows.get(&number)
+    }
+
+    pub(super) fn refused(&mut self, number: u64) -> Verdict {
+        self.refused.insert(number);
+        match self.made.get(&number) {
+            Some(message) => Err(format!("the add of {number} was refused, and had made message {message}")),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn dismissed(&mut self, number: i64) {
+        self.dismissed.insert(number);
+    }
+
+    pub(super) fn flush_asked(&mut self, key: &QueueKey) {
+        *self.flushing.entry(key.clone()).or_insert(0) += 1;
+        self.flushed.insert(key.clone());
+    }
+
+    pub(super) fn is_flushing(&self, key: &QueueKey) -> bool {
+        self.flushing.contains_key(key)
+    }
+
+    pub(super) fn was_flushed(&self, key: &QueueKey) -> bool {
+        self.flushed.contains(key)
+    }
+
+    /// It is over, and known to be.
+    pub(super) fn flush_answered(&mut self, key: &QueueKey) {
+        if let Some(times) = self.flushing.get_mut(key) {
+            *times -= 1;
+            if *times == 0 {
+                self.flushing.remove(key);
+            }
+        }
+    }
+
+    /// Nothing moves any more: what is left is what was given once at most and never acknowledged, and what nobody takes.
+    pub(super) fn at_rest(&self) -> Verdict {
+        let left = self.queues.iter().filter(|(of, _)| !self.key_of(**of).is_some_and(is_left_alone));
+        let places = left.flat_map(|(_, rows)| &rows.all);
+        for message in places.filter_map(|place| self.rows.get(&place.number)) {
+            if message.line != (Line::Active { until: None }) {
+                return Err(format!(
+                    "message {} is left: {:?}, and consumers took all there was",
+                    message.id.number, message.line
+                ));
+            }
+        }
+        Ok(())
+    }
+}

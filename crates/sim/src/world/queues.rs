@@ -1,0 +1,236 @@
+//! Producers and consumers of queues. Whatever they ask goes through any door; what they are given they acknowledge, put
+//! back, ask more time for, or forget.
+//!
+//! A consumer waits as `node::queues` has it wait: at the leader itself for as long as it likes, at another node for a
+//! moment, and then it asks again. One that is gone by the time it is given something has it returned, or nobody notices.
+
+use punctual_core::command::{Answer, Command};
+use punctual_core::name::Namespace;
+use punctual_core::queue::{Ask, Delivered, MessageId, Said, Take, Verb};
+use punctual_engine::Ticket;
+
+use super::door::Errand;
+use super::node::Told;
+use super::{Happening, World};
+use crate::traffic::{self, Deed, What, Wish};
+
+/// How long a consumer waits at another node before it asks again.
+const POLL: u64 = 2_200;
+/// The pause before a queue that could not be asked is tried again.
+const AGAIN: u64 = 200;
+/// How often what may be done twice is asked for.
+const TRIES: u32 = 8;
+/// How often somebody looks whether anyone waits in vain, once all is well.
+const LOOK_EVERY: u64 = 1_000;
+
+/// What happens next among producers and consumers.
+#[derive(Debug)]
+pub(super) enum Turn {
+    Produce,
+    Consume(usize),
+    /// A consumer asks, or goes on waiting.
+    Take(Taker),
+    Do(MessageId, What),
+    Ask(Ask, u32),
+    Look,
+}
+
+/// A consumer with a wish.
+#[derive(Debug, Clone)]
+pub(super) struct Taker {
+    index: usize,
+    wish: Wish,
+    until: u64,
+}
+
+/// Who wants to know what became of a command.
+#[derive(Debug)]
+pub(super) enum Asker {
+    /// Whoever repeats what may be repeated.
+    People,
+    Taker(Taker),
+    /// A producer, or a consumer with what it was given; so many tries are left.
+    Client(u32),
+}
+
+/// What an asker hears.
+#[derive(Debug)]
+pub(super) enum Heard<'a> {
+    Said(&'a Answer),
+    /// Nothing happened.
+    Nothing,
+    /// Whether it happened nobody knows.
+    Unknown,
+}
+
+impl World {
+    pub(super) fn begin_traffic(&mut self) {
+        let Some(traffic) = &self.traffic else { return };
+        for index in 0..traffic.consumers {
+            self.later(100, Happening::Queue(Turn::Consume(index)));
+        }
+        self.later(100, Happening::Queue(Turn::Produce));
+    }
+
+    /// From now on somebody looks whether anyone waits in vain.
+    pub(crate) fn look_at_who_waits(&mut self) {
+        if self.traffic.is_some() {
+            self.later(LOOK_EVERY, Happening::Queue(Turn::Look));
+        }
+    }
+
+    pub(super) fn take_turn(&mut self, turn: Turn) {
+        match turn {
+            Turn::Produce => self.produce(),
+            Turn::Consume(index) => self.consume(index),
+            Turn::Take(taker) => self.take_from(taker),
+            Turn::Do(id, what) => self.do_to(id, what),
+            Turn::Ask(ask, tries) => self.ask_queue(ask, Asker::Client(tries)),
+            Turn::Look => {
+                let verdict = self.witness.deliveries.nobody_waits_in_vain(self.time);
+                self.witnessed(verdict);
+                self.later(LOOK_EVERY, Happening::Queue(Turn::Look));
+            }
+        }
+    }
+
+    fn produce(&mut self) {
+        let time = self.time;
+        let Some(traffic) = self.traffic.as_mut().filter(|_| self.stormy) else { return };
+        let (ask, gap) = (traffic.produce(time), traffic.gap());
+        self.ask_queue(ask, Asker::Client(TRIES));
+        self.later(gap, Happening::Queue(Turn::Produce));
+    }
+
+    fn consume(&mut self, index: usize) {
+        let time = self.time;
+        let Some(traffic) = self.traffic.as_mut().filter(|traffic| traffic.is_open) else { return };
+        let wish = traffic.wish(time);
+        let until = time + wish.wait.unwrap_or(0);
+        self.take_from(Taker { index, wish, until });
+    }
+
+    fn take_from(&mut self, taker: Taker) {
+        let Wish { queue, count, wait } = taker.wish.clone();
+        let waiter = wait.map(|_| self.doors.waiter());
+        self.ask_queue(Ask::Take(Take { queue, count, waiter }), Asker::Taker(taker));
+    }
+
+    fn do_to(&mut self, id: MessageId, what: What) {
+        let ask = match what {
+            What::Vanish => return,
+            What::Act(verb) => traffic::act(verb, vec![id]),
+            What::Work => Ask::Working { namespace: Namespace::default(), id },
+        };
+        self.ask_queue(ask, Asker::Client(TRIES));
+        if let What::Work = what {
+            self.decide(id);
+        }
+    }
+
+    /// A consumer decides what it does with a message.
+    fn decide(&mut self, id: MessageId) {
+        let stormy = self.stormy;
+        let Some(traffic) = &mut self.traffic else { return };
+        let Deed { after, what } = traffic.deed(stormy);
+        self.later(after, Happening::Queue(Turn::Do(id, what)));
+    }
+
+    fn ask_queue(&mut self, ask: Ask, asker: Asker) {
+        let (there, command) = (self.doors_open(), Command::Queue(ask));
+        let door = self.traffic.as_mut().and_then(|traffic| traffic.dice.pick(&there).copied());
+        match door {
+            Some(door) => self.ask_at(door, command, asker),
+            None => self.hears(command, asker, &Heard::Nothing),
+        }
+    }
+
+    /// A node has taken up somebody's wish to wait: until when it lets them.
+    pub(super) fn limit_waiting(&mut self, index: usize, ticket: Ticket, errand: &Errand) {
+        let (Command::Queue(Ask::Take(Take { queue, waiter: Some(waiter), .. })), Asker::Taker(taker)) =
+            (&errand.command, &errand.asker)
+        else {
+            return;
+        };
+        let left = taker.until.saturating_sub(self.time);
+        let span = if index == errand.door.index { left } else { left.min(POLL) };
+        let unwait = Ask::Unwait { queue: queue.clone(), waiter: *waiter };
+        let life = self.nodes[index].now();
+        self.later(span, Happening::Node(life, Told::WaitedEnough(ticket, unwait)));
+    }
+
+    pub(super) fn waited_enough(&mut self, index: usize, ticket: Ticket, unwait: Ask) {
+        if self.doors.is_waiting(ticket) {
+            let door = self.nodes[index].now();
+            self.ask_at(door, Command::Queue(unwait), Asker::Client(0));
+        }
+    }
+
+    pub(super) fn hears(&mut self, command: Command, asker: Asker, heard: &Heard<'_>) {
+        match asker {
+            Asker::People => {}
+            Asker::Taker(taker) => self.taker_hears(taker, heard),
+            Asker::Client(tries) => {
+                let Command::Queue(ask) = command else { return };
+                let is_worth_it = match heard {
+                    Heard::Said(_) => false,
+                    Heard::Nothing => true,
+                    Heard::Unknown => ask.is_repeatable(),
+                };
+                if is_worth_it && tries > 0 {
+                    self.later(AGAIN * 5, Happening::Queue(Turn::Ask(ask, tries - 1)));
+                }
+            }
+        }
+    }
+
+    fn taker_hears(&mut self, taker: Taker, heard: &Heard<'_>) {
+        let taken: &[Delivered] = match heard {
+            Heard::Said(Answer::Queue(Said::Taken(taken))) => taken,
+            _ => &[],
+        };
+        let is_over = taker.wish.wait.is_none() || self.time >= taker.until;
+        if taken.is_empty() && !is_over {
+            let pause = if matches!(heard, Heard::Said(_)) { 1 } else { AGAIN };
+            return self.later(pause, Happening::Queue(Turn::Take(taker)));
+        }
+        self.receive(taken);
+        let rest = self.traffic.as_mut().map_or(0, traffic::Traffic::rest);
+        self.later(rest, Happening::Queue(Turn::Consume(taker.index)));
+    }
+
+    fn receive(&mut self, taken: &[Delivered]) {
+        let stormy = self.stormy;
+        let Some(traffic) = self.traffic.as_mut().filter(|_| !taken.is_empty()) else { return };
+        if stormy && traffic.dice.one_in(15) {
+            // It has gone meanwhile. Mostly its door notices.
+            if !traffic.dice.one_in(3) {
+                let ids = taken.iter().map(|delivered| delivered.id).collect();
+                self.ask_queue(traffic::act(Verb::Return, ids), Asker::Client(0));
+            }
+            return;
+        }
+        for delivered in taken {
+            let verdict = self.witness.deliveries.reached(delivered.id.number);
+            self.witnessed(verdict);
+            self.decide(delivered.id);
+        }
+    }
+
+    /// Nobody takes anything any more.
+    pub(crate) fn close_traffic(&mut self) {
+        if let Some(traffic) = &mut self.traffic {
+            traffic.is_open = false;
+        }
+    }
+
+    /// All is quiet: every queue is asked how it is.
+    pub(crate) fn count_queues(&mut self) {
+        if self.traffic.is_some() {
+            self.witness.deliveries.all_is_quiet();
+            for queue in traffic::queues() {
+                self.ask_queue(Ask::Stat { queue }, Asker::Client(TRIES));
+            }
+        }
+    }
+}
