@@ -125,6 +125,13 @@ id!(
     JobId
 );
 
+impl RunId {
+    /// An id of this shard that no run or message was ever given: it stands for none.
+    pub fn of_nobody(shard: ShardId) -> RunId {
+        RunId(i64::from(shard.0) << COUNT_BITS)
+    }
+}
+
 fn shard_of(id: i64) -> ShardId {
     let bits = (id >> COUNT_BITS) & i64::from(SHARDS_MAX - 1);
     ShardId(u16::try_from(bits).unwrap_or(0))

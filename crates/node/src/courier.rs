@@ -25,7 +25,7 @@ use punctual_core::task::Task;
 use punctual_core::time::Clock;
 use rustc_hash::FxHashMap;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
+use tokio::task::{Id, JoinSet};
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, warn};
 
@@ -46,7 +46,9 @@ pub(crate) struct Courier {
     line: VecDeque<About>,
     /// In the order of their time.
     later: VecDeque<(Instant, About)>,
-    under_way: JoinSet<(About, Outcome)>,
+    under_way: JoinSet<Outcome>,
+    /// What those under way are about.
+    abouts: FxHashMap<Id, About>,
 }
 
 /// What an errand is about: of each there is one at a time.
@@ -85,6 +87,7 @@ impl Courier {
             line: VecDeque::new(),
             later: VecDeque::new(),
             under_way: JoinSet::new(),
+            abouts: FxHashMap::default(),
         }
     }
 
@@ -96,9 +99,12 @@ impl Courier {
             tokio::select! {
                 _ = stop.wait_for(|stop| *stop) => return,
                 Some(errand) = self.errands.recv() => self.take(errand),
-                Some(ended) = self.under_way.join_next() => match ended {
-                    Ok((about, outcome)) => self.ended(about, outcome),
-                    Err(error) => warn!(%error, "an errand between a run and a queue ended in a panic"),
+                Some(ended) = self.under_way.join_next_with_id() => match ended {
+                    Ok((id, outcome)) => self.ended(id, outcome),
+                    Err(error) => {
+                        warn!(%error, "an errand between a run and a queue ended in a panic");
+                        self.ended(error.id(), Outcome::Again(error.to_string()));
+                    }
                 },
                 () = at(next) => self.try_again(),
             }
@@ -130,11 +136,13 @@ impl Courier {
             let Some(open) = self.open.get_mut(&about) else { continue };
             open.is_under_way = true;
             let (handle, clock, errand) = (self.handle.clone(), Arc::clone(&self.clock), open.errand.clone());
-            self.under_way.spawn(async move { (about, run(&handle, &*clock, errand).await) });
+            let task = self.under_way.spawn(async move { run(&handle, &*clock, errand).await });
+            self.abouts.insert(task.id(), about);
         }
     }
 
-    fn ended(&mut self, about: About, outcome: Outcome) {
+    fn ended(&mut self, task: Id, outcome: Outcome) {
+        let Some(about) = self.abouts.remove(&task) else { return };
         let Some(open) = self.open.get_mut(&about) else { return };
         open.is_under_way = false;
         if let Some(next) = open.next.take() {

@@ -150,7 +150,7 @@ impl Metrics {
 
     /// An attempt leaves for whoever has it from now on.
     pub(crate) fn began(&self, assignment: &Assignment, now: Timestamp) {
-        if assignment.attempt == 1 {
+        if assignment.attempt == 1 && !assignment.again {
             self.lateness.observe_time(now.since(assignment.due));
         }
     }

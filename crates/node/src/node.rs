@@ -248,6 +248,7 @@ impl Node {
             busy: Busy::default(),
             failed: None,
             stirred: false,
+            untold: false,
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let thread = std::thread::Builder::new().name("driver".to_owned()).spawn(move || {
@@ -389,6 +390,8 @@ struct Carrier {
     failed: Option<String>,
     /// The driver was given something while its outputs were carried out.
     stirred: bool,
+    /// Something of the status has changed since whoever waits for it was last woken.
+    untold: bool,
 }
 
 /// Who waits for an answer, and what stays as it is until then.
@@ -485,6 +488,8 @@ impl Carrier {
         {
             // Nobody waits for us, and something is due within the tick: the thread itself wakes on time.
             std::thread::sleep(rest);
+            // Calls that were begun on this thread go on only while we wait.
+            tokio::task::yield_now().await;
             return Arrived::Time;
         }
         tokio::select! {
@@ -800,9 +805,12 @@ impl Carrier {
         };
         // Counts move with every commit: whoever waits for them hears of it when none is under way.
         let is_quiet = self.in_flight == 0;
+        let untold = &mut self.untold;
         self.status.send_if_modified(|old| {
-            let is_news = if is_quiet { *old != status } else { old.is_news(&status) };
+            *untold |= *old != status;
+            let is_news = old.is_news(&status) || (is_quiet && *untold);
             *old = status;
+            *untold &= !is_news;
             is_news
         });
     }

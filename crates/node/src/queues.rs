@@ -272,10 +272,21 @@ impl Handle {
     }
 
     /// What was taken for somebody who has gone goes back.
-    pub(crate) fn return_taken(&self, namespace: &Namespace, taken: &[Delivered]) {
+    pub fn return_taken(&self, namespace: &Namespace, taken: &[Delivered]) {
         let ids: Vec<MessageId> = taken.iter().map(|delivered| delivered.id).collect();
+        if ids.is_empty() {
+            return;
+        }
         let (handle, namespace) = (self.clone(), namespace.clone());
-        self.errands.run(async move { handle.return_all(&namespace, ids).await });
+        self.bring_back(async move { handle.return_all(&namespace, ids).await });
+    }
+
+    fn bring_back(&self, errand: impl Future<Output = ()> + Send + 'static) {
+        if !self.errands.run(errand) {
+            tracing::warn!(
+                "too much is under way: messages that reached nobody come back when their retry is over"
+            );
+        }
     }
 
     /// A number that no other waiter has: it begins somewhere else on every node.
@@ -342,7 +353,7 @@ impl Drop for Hand {
         let taken = std::mem::take(&mut self.taken);
         if !taken.is_empty() {
             let handle = self.handle.clone();
-            self.handle.errands.run(async move { handle.give_back(taken).await });
+            self.handle.bring_back(async move { handle.give_back(taken).await });
         }
     }
 }

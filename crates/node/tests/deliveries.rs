@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use punctual_core::Timestamp;
 use punctual_core::command::{Answer, Command, Expect, PutJob, RunJob};
-use punctual_core::ids::RunId;
+use punctual_core::ids::{RunId, ShardId, Token};
 use punctual_core::job::{self, Definition};
 use punctual_core::name::{Name, Namespace};
-use punctual_core::queue::{Delivered, QueueKey, QueueName, Verb};
+use punctual_core::queue::{
+    Acted, Ask, Body, Deliver, Delivered, NewMessage, QueueKey, QueueName, Said, Sender, Verb,
+};
 use punctual_core::retry::Retry;
 use punctual_core::run::{Run, Status};
 use punctual_core::task::{Enqueue, Task};
@@ -52,14 +54,19 @@ fn job() -> Name {
     "order".parse().expect("this is a name")
 }
 
-/// A queue of the other shard.
-fn queue() -> QueueKey {
+/// A queue of the job's own shard, or of the other.
+fn queue_of(is_own: bool) -> QueueKey {
     let of_job = job::shard_of(&Namespace::default(), &job(), SHARDS);
     let mut keys = (0..).map(|number| {
         let name: QueueName = format!("q{number}").parse().expect("this is a name");
         QueueKey { namespace: Namespace::default(), name }
     });
-    keys.find(|key| key.shard(SHARDS) != of_job).expect("there are many names")
+    keys.find(|key| (key.shard(SHARDS) == of_job) == is_own).expect("there are many names")
+}
+
+/// A queue of the other shard.
+fn queue() -> QueueKey {
+    queue_of(false)
 }
 
 /// Starts a run that delivers into the queue, and is tried once.
@@ -148,4 +155,36 @@ async fn what_one_node_delivered_another_may_hear_the_end_of() {
     assert_eq!(end_of(&second.handle(), run).await.status(), Status::Succeeded);
     assert!(second.handle().take(&[queue()], 1, None).await.expect("a take is answered").is_empty());
     second.shut_down().await;
+}
+
+/// Whatever shard the queue belongs to: the row that remembers it finds back to it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_withdrawal_that_is_asked_for_again_after_a_restart_is_answered_as_before() {
+    let store = Arc::new(Memory::new(SHARDS));
+    let sender = Sender { run: RunId::of_nobody(ShardId(0)), token: Token(7) };
+    let queues = [queue_of(true), queue_of(false)];
+    for _ in 0..2 {
+        let node = node(&store).await;
+        let handle = node.handle();
+        for queue in &queues {
+            let withdrawn = handle.queue(Ask::Withdraw { queue: queue.clone(), sender }).await;
+            assert_eq!(withdrawn, Ok(Said::Acted(Acted { count: 0 })));
+        }
+        node.shut_down().await;
+    }
+    let node = node(&store).await;
+    for queue in queues {
+        let message = NewMessage {
+            body: Body::from(b"late".as_slice()),
+            delay: Duration::ZERO,
+            retry: LONG,
+            ttl: LONG,
+            priority: 5,
+            max_len: None,
+            key: None,
+        };
+        let late = node.handle().queue(Ask::Deliver(Deliver { queue, sender, message })).await;
+        assert_eq!(late, Ok(Said::Added(Vec::new())), "what comes late adds nothing");
+    }
+    node.shut_down().await;
 }

@@ -162,7 +162,12 @@ impl Pool {
 
     /// Attempts under way: in the hands of workers, and in queues.
     pub fn running(&self) -> usize {
-        self.roster.in_hand() + self.in_queues.values().sum::<usize>()
+        self.roster.in_hand() + self.in_queues()
+    }
+
+    /// Attempts that wait in queues: they need no slot, and may for days.
+    pub fn in_queues(&self) -> usize {
+        self.in_queues.values().sum()
     }
 
     /// An attempt found running when its shard was loaded: it is in the hand of its worker, known or not.

@@ -23,8 +23,6 @@ use crate::event::Context;
 /// How long it is remembered, beyond the life of a message, that it was delivered for its sender: longer than any node may
 /// go on trying to deliver it.
 const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
-/// Stands for the message of a sender that was stopped before it had one.
-const NO_MESSAGE: RunId = RunId(0);
 
 #[derive(Debug, Default)]
 pub(super) struct Letters {
@@ -106,11 +104,14 @@ impl Shard {
                 self.withdraw_one(notice.id, cx);
                 1
             }
-            // What its letter says is on its way; if there is none, it was told, or it was stopped before.
-            Some(None) => u64::from(self.queues.letters.of.contains_key(&sender)),
+            // It had one, whose letter is on its way, in memory yet or not, or was heard; or it was stopped before.
+            Some(None) => {
+                let row = self.unique_row(&delivery_key(sender));
+                u64::from(row.is_none_or(|row| row.run != RunId::of_nobody(self.id)))
+            }
             None => {
                 let key = Key { text: delivery_key(sender), kept: REMEMBERED };
-                self.give_key(key, NO_MESSAGE, cx.now);
+                self.give_key(key, RunId::of_nobody(self.id), cx.now);
                 0
             }
         };

@@ -447,7 +447,8 @@ impl Driver {
             Standing::Leading(_) => {
                 let takes = self.lane_takes_timers(slot.id);
                 let deadline = slot.deadline.filter(|at| *at > self.elapsed || takes);
-                deadline.into_iter().chain(slot.page_again_at).min()
+                let page_again_at = slot.page_again_at.filter(|at| *at > self.elapsed);
+                deadline.into_iter().chain(page_again_at).min()
             }
             Standing::Resting { until, .. } => Some(*until),
             _ => None,

@@ -184,7 +184,8 @@ impl Driver {
 
     /// Pages for shards that run low, while there is room for what they will fire.
     pub(super) fn ask_for_pages(&mut self) {
-        if self.pool.live > LIVE_RUNS_MAX / 2 {
+        // Those in queues wait for messages, which a page may bring to their end.
+        if self.pool.live.saturating_sub(self.pool.in_queues()) > LIVE_RUNS_MAX / 2 {
             return;
         }
         let (now, elapsed) = (self.now, self.elapsed);

@@ -2,7 +2,10 @@
 //!
 //! It is an errand: whoever asked may go away at any moment, and then what the leader gave meanwhile has to go back.
 
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use punctual_core::command::Command;
@@ -28,9 +31,14 @@ impl There {
         left: Option<Duration>,
         mut reply: oneshot::Sender<Result<Hand, Failure>>,
     ) {
+        if reply.is_closed() {
+            return;
+        }
         let take = Take { queue: self.queue.clone(), count, waiter: Some(self.waiter) };
-        let mut taking = std::pin::pin!(self.ask(Ask::Take(take), POLL + self.handle.patience));
+        let mut taking = pin!(self.ask(Ask::Take(take), POLL + self.handle.patience));
         let said = tokio::select! {
+            // The take first: what gives a place back must not overtake what asks for it.
+            biased;
             said = &mut taking => said,
             () = sleep(left.unwrap_or(POLL + AGAIN)) => self.give_up(taking).await,
             () = reply.closed() => self.give_up(taking).await,
@@ -46,14 +54,25 @@ impl There {
     }
 
     /// Takes the place back. What was given before is the answer all the same.
-    async fn give_up(&self, taking: impl Future<Output = Result<Said, Failure>>) -> Result<Said, Failure> {
+    async fn give_up(
+        &self,
+        mut taking: Pin<&mut impl Future<Output = Result<Said, Failure>>>,
+    ) -> Result<Said, Failure> {
         let patience = self.handle.patience;
         let unwait = Ask::Unwait { queue: self.queue.clone(), waiter: self.waiter };
-        // It need not arrive: the other side does not wait for ever either.
-        drop(self.ask(unwait, patience).await);
-        // The answer to the take comes before the one to this.
+        let mut unwait = pin!(self.ask(unwait, patience));
+        let mut is_told = false;
+        // The take may still wait to be sent: it is looked at first, so that it goes first. That its end is told need
+        // not arrive: the other side does not wait for ever either.
+        let said = poll_fn(|cx| {
+            if let Poll::Ready(said) = taking.as_mut().poll(cx) {
+                return Poll::Ready(said);
+            }
+            is_told = is_told || unwait.as_mut().poll(cx).is_ready();
+            Poll::Pending
+        });
         let lost = || Failure::Unknown("the node that leads its shard did not answer in time".to_owned());
-        timeout(patience, taking).await.unwrap_or_else(|_| Err(lost()))
+        timeout(patience, said).await.unwrap_or_else(|_| Err(lost()))
     }
 
     async fn ask(&self, ask: Ask, deadline: Duration) -> Result<Said, Failure> {

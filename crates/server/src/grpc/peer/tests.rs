@@ -409,6 +409,28 @@ async fn whoever_goes_away_as_soon_as_it_came_leaves_no_place_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn whoever_is_gone_before_its_place_was_asked_for_leaves_none_behind() {
+    const HASTY: u64 = 500;
+    let scene = Scene::new(LONG).await;
+    let served = Served::new(scene.service()).await;
+    scene.lead.send_replace(served.leads());
+    for _ in 0..HASTY {
+        let handle = scene.node.handle();
+        let queues = [queue(0)];
+        let mut taking = Box::pin(handle.take(&queues, 1, Some(None)));
+        assert!(futures_util::poll!(taking.as_mut()).is_pending());
+    }
+    let handle = scene.node.handle();
+    let stays = tokio::spawn(async move { handle.take(&[queue(0)], 1, Some(None)).await });
+    let alone = tokio::time::timeout(Duration::from_secs(10), wait_until_waited_for(&scene.leader, 1, 1));
+    alone.await.expect("only the one that stays waits");
+    scene.leader.handle().queue(add(queue(0), vec![MessageBody::from(&b"x"[..])])).await.unwrap();
+    let taken =
+        tokio::time::timeout(Duration::from_secs(10), stays).await.expect("nobody who is gone has it");
+    assert_eq!(taken.unwrap().unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn whoever_waits_goes_on_waiting_when_the_leader_has_come_back() {
     let scene = Scene::new(LONG).await;
     let served = Served::new(scene.service()).await;

@@ -1,13 +1,15 @@
 //! Consumers of another node that wait here: however many they are, they come on one stream.
 //!
 //! What they say is taken in the order in which they said it: whoever gives its place back gives back one that it has, or
-//! that it has asked for and not yet got. When the stream ends, everyone who waits on it takes nothing.
+//! that it has asked for and not yet got. When the stream ends, everyone who waits on it takes nothing, and what was taken and
+//! not yet told goes back.
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
 
 use futures_util::stream::{Stream, unfold};
 use punctual_core::command::{Answer, Command};
+use punctual_core::name::Namespace;
 use punctual_core::queue::{Acted, Ask, Said};
 use punctual_node::Handle;
 use punctual_wire::grpc::peer::{self, WAITS_MAX};
@@ -45,35 +47,66 @@ struct Waits {
     handle: Handle,
     asks: Streaming<WaitRequest>,
     closing: watch::Receiver<bool>,
-    under_way: JoinSet<Outcome>,
+    under_way: JoinSet<Untold>,
     /// What is under way: the number that it was asked under, and who waits, if somebody does.
     numbers: HashMap<Id, (i64, Option<u64>)>,
     /// By who waits.
     places: HashMap<u64, AbortHandle>,
-    /// Answers that nobody had to be asked for.
-    ready: VecDeque<Answered>,
+    /// Answers, under the numbers that they were asked for under. There are few: each is told before more is heard.
+    ready: VecDeque<(i64, Untold)>,
+}
+
+/// An outcome that nobody has heard of yet.
+struct Untold {
+    handle: Handle,
+    /// Of the messages that are taken; none: none are.
+    namespace: Option<Namespace>,
+    outcome: Outcome,
+}
+
+impl Untold {
+    fn new(handle: &Handle, namespace: Option<Namespace>, outcome: Outcome) -> Untold {
+        Untold { handle: handle.clone(), namespace, outcome }
+    }
+
+    fn tell(mut self, number: i64) -> Option<Answered> {
+        self.namespace = None;
+        let response = peer::response(&self.outcome);
+        let response = response.inspect_err(|error| error!(%error, "an answer to a peer cannot be written"));
+        Some(Answered { number, response: Some(response.ok()?) })
+    }
+}
+
+impl Drop for Untold {
+    fn drop(&mut self) {
+        if let (Some(namespace), Ok(Answer::Queue(Said::Taken(taken)))) = (&self.namespace, &self.outcome) {
+            self.handle.return_taken(namespace, taken);
+        }
+    }
 }
 
 impl Waits {
     /// The next answer; none: the other side has gone, or this node stops.
     async fn next(&mut self) -> Option<Answered> {
         loop {
-            if let Some(answered) = self.ready.pop_front() {
-                return Some(answered);
+            if let Some((number, untold)) = self.ready.pop_front() {
+                if let Some(answered) = untold.tell(number) {
+                    return Some(answered);
+                }
+                continue;
             }
-            let has_room = self.under_way.len() < WAITS_MAX;
             let asked = tokio::select! {
                 () = closed(&mut self.closing) => return None,
                 Some(done) = self.under_way.join_next_with_id() => {
-                    let (id, outcome) = match done {
-                        Ok((id, outcome)) => (id, outcome),
+                    let (id, untold) = match done {
+                        Ok((id, untold)) => (id, untold),
                         // The place was given back: what was on its way goes back to the line.
-                        Err(ended) => (ended.id(), Ok(Answer::Queue(Said::Taken(Vec::new())))),
+                        Err(ended) => (ended.id(), self.untold(Ok(Answer::Queue(Said::Taken(Vec::new()))))),
                     };
-                    self.end(id, &outcome);
+                    self.end(id, untold);
                     continue;
                 }
-                asked = self.asks.message(), if has_room => asked.ok()??,
+                asked = self.asks.message() => asked.ok()??,
             };
             self.begin(asked);
         }
@@ -85,38 +118,47 @@ impl Waits {
                 let place = self.places.remove(&waiter);
                 place.iter().for_each(AbortHandle::abort);
                 let count = u64::from(place.is_some());
-                self.ready.extend(answered(number, &Ok(Answer::Queue(Said::Acted(Acted { count })))));
+                let acted = self.untold(Ok(Answer::Queue(Said::Acted(Acted { count }))));
+                self.ready.push_back((number, acted));
+            }
+            Ok(_) if self.under_way.len() >= WAITS_MAX => {
+                let message = "as many consumers wait here as may; try again".to_owned();
+                let full = self.untold(Err(peer::Failure::NotLed(message)));
+                self.ready.push_back((number, full));
             }
             Ok(command) => {
-                let waiter = match &command {
-                    Command::Queue(Ask::Take(take)) => take.waiter,
-                    _ => None,
+                let (waiter, namespace) = match &command {
+                    Command::Queue(Ask::Take(take)) => (take.waiter, Some(take.queue.namespace.clone())),
+                    _ => (None, None),
                 };
                 let handle = self.handle.clone();
-                let asking = async move { handle.command_here(command).await.map_err(told) };
+                let asking = async move {
+                    let outcome = handle.command_here(command).await.map_err(told);
+                    Untold::new(&handle, namespace, outcome)
+                };
                 let task = self.under_way.spawn(asking);
                 self.numbers.insert(task.id(), (number, waiter));
                 self.places.extend(waiter.map(|waiter| (waiter, task)));
             }
             Err(error) => {
-                self.ready.extend(answered(number, &Err(peer::Failure::NotLed(error.to_string()))));
+                let strange = self.untold(Err(peer::Failure::NotLed(error.to_string())));
+                self.ready.push_back((number, strange));
             }
         }
     }
 
-    fn end(&mut self, task: Id, outcome: &Outcome) {
+    fn end(&mut self, task: Id, untold: Untold) {
         let Some((number, waiter)) = self.numbers.remove(&task) else { return };
         if let Some(waiter) = waiter {
             self.places.remove(&waiter);
         }
-        self.ready.extend(answered(number, outcome));
+        self.ready.push_back((number, untold));
     }
-}
 
-fn answered(number: i64, outcome: &Outcome) -> Option<Answered> {
-    let response = peer::response(outcome);
-    let response = response.inspect_err(|error| error!(%error, "an answer to a peer cannot be written"));
-    Some(Answered { number, response: Some(response.ok()?) })
+    /// An outcome without messages.
+    fn untold(&self, outcome: Outcome) -> Untold {
+        Untold::new(&self.handle, None, outcome)
+    }
 }
 
 async fn closed(closing: &mut watch::Receiver<bool>) {

@@ -16,6 +16,16 @@ async fn page(real: &Real) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
+/// Waits until a figure has become this: some are told a moment after the answer.
+async fn seen(real: &Real, name: &str, value: u64) {
+    let until_so = async {
+        while figure(&page(real).await, name) != value {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(SOON, until_so).await.unwrap_or_else(|_| panic!("{name} becomes {value}"));
+}
+
 fn figure(page: &str, name: &str) -> u64 {
     let of_line = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok();
     page.lines().find_map(of_line).unwrap_or_else(|| panic!("no `{name}` in {page}"))
@@ -46,6 +56,7 @@ async fn commands_are_counted_by_name_and_by_how_they_ended() {
     client.ask("QLEN", "-ERR wrong number of arguments for 'qlen' command\r\n").await;
     client.ask("MADEUP", "-ERR unknown command 'MADEUP'\r\n").await;
     client.ask("MADEUPTOO", "-ERR unknown command 'MADEUPTOO'\r\n").await;
+    seen(&real, "punctual_messages_acknowledged_total", 1).await;
     let page = page(&real).await;
     check(
         &page,
@@ -99,18 +110,10 @@ async fn whoever_waits_is_seen_to_and_whoever_left_has_gone() {
     let real = Real::start().await;
     let mut waiting = real.client().await;
     waiting.send("GETJOB FROM nothing\r\n").await;
-    let seen = async |name: &str, value: u64| {
-        let until_so = async {
-            while figure(&page(&real).await, name) != value {
-                tokio::task::yield_now().await;
-            }
-        };
-        timeout(SOON, until_so).await.unwrap_or_else(|_| panic!("{name} becomes {value}"));
-    };
-    seen("punctual_resp_clients_blocked", 1).await;
+    seen(&real, "punctual_resp_clients_blocked", 1).await;
     drop(waiting);
-    seen("punctual_resp_clients_blocked", 0).await;
-    seen("punctual_resp_connections", 0).await;
+    seen(&real, "punctual_resp_clients_blocked", 0).await;
+    seen(&real, "punctual_resp_connections", 0).await;
     check(&page(&real).await, &[("resp_commands_total{command=\"GETJOB\",outcome=\"gone\"}", 1)]);
     real.stop().await;
 }

@@ -4,7 +4,7 @@
 //! stream is opened when somebody first waits, and again when it broke; whoever waited on it then asks again.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
-use tonic::{Request, Status};
-use tracing::debug;
+use tonic::{Code, Request, Status};
+use tracing::{debug, warn};
 
 use super::super::{Key, heard};
 
@@ -29,14 +29,19 @@ const ASKS_MAX: usize = 256;
 
 /// Whether a command is a consumer's that waits: it takes as long as it takes.
 pub(super) fn is_waiting(command: &Command) -> bool {
-    matches!(command, Command::Queue(Ask::Take(take)) if take.waiter.is_some())
-        || matches!(command, Command::Queue(Ask::Unwait { .. }))
+    matches!(command, Command::Queue(Ask::Take(take)) if take.waiter.is_some()) || is_farewell(command)
+}
+
+fn is_farewell(command: &Command) -> bool {
+    matches!(command, Command::Queue(Ask::Unwait { .. }))
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Waits {
     open: Mutex<Option<Open>>,
     last: AtomicI64,
+    /// It was said that the peer will not have such a stream.
+    is_refused: Arc<AtomicBool>,
 }
 
 /// A stream. Its task ends with it.
@@ -60,7 +65,9 @@ impl Waits {
         let number = self.last.fetch_add(1, Relaxed);
         let (asks, waiting) = self.open(client, key);
         let (reply, answer) = oneshot::channel();
-        let _place = waiting.take(number, reply)?;
+        // Whoever gives a place back has one: there are no more of them than of those who wait.
+        let most = if is_farewell(command) { 2 * WAITS_MAX } else { WAITS_MAX };
+        let _place = waiting.take(number, reply, most)?;
         match timeout_at(until, asks.send(WaitRequest { number, ask: Some(ask) })).await {
             Ok(Ok(())) => {}
             Ok(Err(_)) | Err(_) => return Err(broken()),
@@ -90,7 +97,8 @@ impl Waits {
         let mut request = Request::new(ReceiverStream::new(to_send));
         key.put_on(&mut request);
         let mut task = JoinSet::new();
-        task.spawn(carry(client.clone(), request, Arc::clone(&waiting)));
+        let is_refused = Arc::clone(&self.is_refused);
+        task.spawn(carry(client.clone(), request, Arc::clone(&waiting), is_refused));
         *open = Some(Open { asks: asks.clone(), waiting: Arc::clone(&waiting), _task: task });
         (asks, waiting)
     }
@@ -101,9 +109,11 @@ async fn carry(
     mut client: PeerClient<Channel>,
     request: Request<ReceiverStream<WaitRequest>>,
     waiting: Arc<Places>,
+    is_refused: Arc<AtomicBool>,
 ) {
     let carried = async {
         let mut answers = client.wait(request).await?.into_inner();
+        is_refused.store(false, Relaxed);
         while let Some(Answered { number, response }) = answers.message().await? {
             if let Some(response) = response {
                 waiting.answer(number, response);
@@ -112,7 +122,13 @@ async fn carry(
         Ok::<(), Status>(())
     };
     if let Err(status) = carried.await {
-        debug!(%status, "the stream of those who wait at a peer broke");
+        let is_no =
+            matches!(status.code(), Code::Unimplemented | Code::Unauthenticated | Code::PermissionDenied);
+        if is_no && !is_refused.swap(true, Relaxed) {
+            warn!(%status, "a peer takes no consumers of ours that wait: is it of an older version?");
+        } else {
+            debug!(%status, "the stream of those who wait at a peer broke");
+        }
     }
     waiting.close();
 }
@@ -128,10 +144,15 @@ impl Default for Places {
 }
 
 impl Places {
-    fn take(self: &Arc<Self>, number: i64, reply: oneshot::Sender<AskResponse>) -> Result<Place, Failure> {
+    fn take(
+        self: &Arc<Self>,
+        number: i64,
+        reply: oneshot::Sender<AskResponse>,
+        most: usize,
+    ) -> Result<Place, Failure> {
         let mut places = self.lock();
         let places = places.as_mut().ok_or_else(broken)?;
-        if places.len() >= WAITS_MAX {
+        if places.len() >= most {
             let message = "as many consumers as may wait at the node that leads its shard; try again";
             return Err(Failure::NotLed(message.to_owned()));
         }
