@@ -100,6 +100,7 @@ mod tests {
     use punctual_core::attempt::{End, Outcome};
     use punctual_core::ids::{Epoch, RunId, WorkerId};
     use punctual_core::job::Definition;
+    use punctual_core::queue::Whereabouts;
     use punctual_core::run::{Cause, Child, Entry, Event, Kin, Part, Reason, Run, Wait, What};
 
     use super::*;
@@ -198,6 +199,11 @@ mod tests {
     /// Takes every arrow that core has within so many steps.
     fn explore(run: &Run, definition: &Definition, steps: u8, taken: &mut Vec<EventRecord>) {
         taken.extend(EventRecord::all_of(run).last());
+        // Heard, not decided: it moves nothing.
+        let mut heard = run.clone();
+        let whereabouts = Whereabouts { message: "D-1".into(), since: at(11) };
+        heard.delivered(&"q".parse().expect("this is a name"), &whereabouts, at(11));
+        taken.extend(EventRecord::all_of(&heard).last());
         for kind in (0..KINDS).filter(|_| steps > 0) {
             let mut next = run.clone();
             if next.apply(event(kind, run, 11), definition, at(11)).is_ok() {

@@ -28,7 +28,10 @@ pub(super) fn misfit(value: &Value, schema: &Value, all: &Value) -> Option<Strin
             return Some(format!("{value} fits {fitting} of {} choices", choices.len()));
         }
     }
-    number(value, schema).or_else(|| object(value, schema, all)).or_else(|| list(value, schema, all))
+    number(value, schema)
+        .or_else(|| text(value, schema))
+        .or_else(|| object(value, schema, all))
+        .or_else(|| list(value, schema, all))
 }
 
 fn kinds(kind: &Value) -> impl Iterator<Item = &str> {
@@ -53,6 +56,13 @@ fn number(value: &Value, schema: &Value) -> Option<String> {
     let low = schema["minimum"].as_f64().is_some_and(|least| number < least);
     let high = schema["maximum"].as_f64().is_some_and(|most| number > most);
     (low || high).then(|| format!("{value} is out of range"))
+}
+
+fn text(value: &Value, schema: &Value) -> Option<String> {
+    let signs = value.as_str()?.chars().count() as u64;
+    let short = schema["minLength"].as_u64().is_some_and(|least| signs < least);
+    let long = schema["maxLength"].as_u64().is_some_and(|most| signs > most);
+    (short || long).then(|| format!("{value} is too short or too long"))
 }
 
 fn object(value: &Value, schema: &Value, all: &Value) -> Option<String> {
