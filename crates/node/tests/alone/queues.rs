@@ -3,43 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual_core::Timestamp;
 use punctual_core::name::Namespace;
 use punctual_core::queue::{Add, Ask, Body, NewMessage, QueueKey, Said, Verb};
-use punctual_core::time::Clock;
-use punctual_node::{Config, Handle, Node};
-use punctual_store::Store;
+use punctual_node::Handle;
 use punctual_store::memory::Memory;
 
-/// Long enough for everything that should happen.
-const LONG: Duration = Duration::from_secs(30);
-
-#[derive(Debug)]
-struct Standing;
-
-impl Clock for Standing {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(1_800_000_000_000)
-    }
-
-    fn until(&self, instant: Timestamp) -> Duration {
-        if instant > self.now() { Duration::from_secs(3600) } else { Duration::ZERO }
-    }
-}
-
-async fn node(store: &Arc<Memory>) -> Node {
-    let config = Config {
-        store: Arc::clone(store) as Arc<dyn Store>,
-        clock: Arc::new(Standing),
-        lanes: 1,
-        attempt_lease: Duration::from_secs(15),
-        shard_lease: Duration::from_secs(3),
-        cluster: None,
-    };
-    let node = Node::start(config).expect("a node starts");
-    assert!(node.handle().wait_until(|status| status.ready).await);
-    node
-}
+use super::rig::{LONG, node};
 
 fn key(name: &str) -> QueueKey {
     QueueKey { namespace: Namespace::default(), name: name.parse().expect("this is a name") }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual_core::Timestamp;
 use punctual_core::command::{Answer, Command, Expect, PutJob, RunJob};
 use punctual_core::ids::{RunId, ShardId, Token};
 use punctual_core::job::{self, Definition};
@@ -14,41 +13,12 @@ use punctual_core::queue::{
 use punctual_core::retry::Retry;
 use punctual_core::run::{Run, Status};
 use punctual_core::task::{Enqueue, Task};
-use punctual_core::time::Clock;
-use punctual_node::{Config, Handle, Node};
-use punctual_store::Store;
+use punctual_node::Handle;
 use punctual_store::memory::Memory;
 
-/// Long enough for everything that should happen.
-const LONG: Duration = Duration::from_secs(30);
+use super::rig::{LONG, node};
+
 const SHARDS: u16 = 2;
-
-#[derive(Debug)]
-struct Standing;
-
-impl Clock for Standing {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(1_800_000_000_000)
-    }
-
-    fn until(&self, instant: Timestamp) -> Duration {
-        if instant > self.now() { Duration::from_secs(3600) } else { Duration::ZERO }
-    }
-}
-
-async fn node(store: &Arc<Memory>) -> Node {
-    let config = Config {
-        store: Arc::clone(store) as Arc<dyn Store>,
-        clock: Arc::new(Standing),
-        lanes: 2,
-        attempt_lease: Duration::from_secs(15),
-        shard_lease: Duration::from_secs(3),
-        cluster: None,
-    };
-    let node = Node::start(config).expect("a node starts");
-    assert!(node.handle().wait_until(|status| status.ready).await);
-    node
-}
 
 fn job() -> Name {
     "order".parse().expect("this is a name")

@@ -1,0 +1,5 @@
+//! A node that is alone, through its handle.
+
+mod deliveries;
+mod queues;
+mod rig;

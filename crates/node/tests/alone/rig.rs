@@ -1,0 +1,40 @@
+//! A node on a memory store, and a clock that stands still.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_core::Timestamp;
+use punctual_core::time::Clock;
+use punctual_node::{Config, Node};
+use punctual_store::Store;
+use punctual_store::memory::Memory;
+
+/// Long enough for everything that should happen.
+pub(crate) const LONG: Duration = Duration::from_secs(30);
+
+#[derive(Debug)]
+struct Standing;
+
+impl Clock for Standing {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(1_800_000_000_000)
+    }
+
+    fn until(&self, instant: Timestamp) -> Duration {
+        if instant > self.now() { Duration::from_secs(3600) } else { Duration::ZERO }
+    }
+}
+
+pub(crate) async fn node(store: &Arc<Memory>) -> Node {
+    let config = Config {
+        store: Arc::clone(store) as Arc<dyn Store>,
+        clock: Arc::new(Standing),
+        lanes: 2,
+        attempt_lease: Duration::from_secs(15),
+        shard_lease: Duration::from_secs(3),
+        cluster: None,
+    };
+    let node = Node::start(config).expect("a node starts");
+    assert!(node.handle().wait_until(|status| status.ready).await);
+    node
+}
