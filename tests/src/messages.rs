@@ -11,23 +11,36 @@ use std::time::{Duration, Instant};
 
 use redis::{Connection, RedisResult, cmd};
 
-use crate::wait;
+use crate::wait::{self, SOON};
 
 /// How long anybody waits for an answer before it takes the server for dead: longer than a server looks for a leader.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Before a server that is away is dialled again.
-const AGAIN: Duration = Duration::from_millis(20);
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// The queue, and what the bodies begin with, of messages that come again until they are acknowledged.
+pub const AGAIN: &str = "again";
+/// The same of messages that are delivered once at most.
+pub const ONCE: &str = "once";
+/// When a message that nobody acknowledged comes again.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// What is known of one message, by its body.
 #[derive(Debug, Default, Clone)]
-pub struct Fate {
+struct Fate {
     /// The server said that it has it.
-    pub added: bool,
-    pub deliveries: u32,
+    added: bool,
+    deliveries: u32,
     /// Since when the server has said that it is acknowledged.
-    pub acked: Option<Instant>,
+    acked: Option<Instant>,
     /// It was delivered to somebody who asked after that.
-    pub came_back: bool,
+    came_back: bool,
+}
+
+impl Fate {
+    fn is_owed(&self) -> bool {
+        self.added && self.deliveries == 0
+    }
 }
 
 /// The fates of all messages.
@@ -39,8 +52,30 @@ impl Book {
         note(self.open().entry(body.to_owned()).or_default());
     }
 
-    pub fn all(&self) -> BTreeMap<String, Fate> {
-        self.open().clone()
+    /// Lets the consumers work off what is left, ends them, and holds the server to what it said: of `again…` whatever
+    /// was added has come, of `once…` nothing came twice, and nothing that was acknowledged came back.
+    #[track_caller]
+    pub fn close(&self, consumers: Vec<Busy>) {
+        let is_owed = |(body, fate): (&String, &Fate)| body.starts_with(AGAIN) && fate.is_owed();
+        wait::until_so("all that was promised has come", 2 * SOON, || !self.open().iter().any(is_owed));
+        // Whatever was delivered and not done comes once more, and what was done does not.
+        wait::pass(2 * RETRY);
+        consumers.into_iter().for_each(Busy::end);
+        let (mut once, mut lost, mut doubled) = (0, 0, 0);
+        for (body, fate) in self.open().iter() {
+            assert!(!fate.came_back, "{body} was acknowledged and came back: {fate:?}");
+            if body.starts_with(ONCE) {
+                assert!(fate.deliveries <= 1, "{body} was to be delivered once at most: {fate:?}");
+                once += fate.deliveries;
+                lost += u32::from(fate.is_owed());
+            } else {
+                assert!(!fate.is_owed(), "{body} was promised and never came: {fate:?}");
+                doubled += u32::from(fate.deliveries > 1);
+            }
+        }
+        let all = self.open().len();
+        println!("{all} messages; {doubled} came again, {lost} of those to be delivered once never");
+        assert!(once > 0, "nothing was delivered once: the scene proves little");
     }
 
     fn open(&self) -> MutexGuard<'_, BTreeMap<String, Fate>> {
@@ -110,7 +145,7 @@ impl Ways {
         let port = ports.get((self.first + turn) % ports.len().max(1))?;
         let connection = dial(*port, self.secret.as_deref());
         if connection.is_none() {
-            thread::sleep(AGAIN);
+            thread::sleep(PAUSE);
         }
         connection
     }
