@@ -7,7 +7,7 @@ use punctual::{Context, Job, Node, Status, Submit};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::scene::{Book, ended, instance, succeeded, until, within};
+use crate::scene::{Book, ended, instance, succeeded, tick, until, within};
 
 fn folder() -> (TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
@@ -19,11 +19,11 @@ fn folder() -> (TempDir, String) {
 async fn a_registered_function_fires_on_its_schedule_without_a_server() {
     let (_folder, store) = folder();
     let book = Book::default();
-    let job = Job::new("tick").function("note").every(Duration::from_secs(1));
-    let node = instance(&store, "app", &book).job(job).start().await.unwrap();
+    let node = instance(&store, "app", &book).job(tick()).start().await.unwrap();
     book.has(3).await;
+    book.has_every_second().await;
     node.stop().await;
-    book.assert_every_second_once();
+    book.assert_nothing_twice();
 }
 
 #[tokio::test(flavor = "multi_thread")]

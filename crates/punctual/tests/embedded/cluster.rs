@@ -2,13 +2,9 @@
 
 use std::time::Duration;
 
-use punctual::{Job, Submit};
+use punctual::Submit;
 
-use crate::scene::{Book, instance, leads, shared_store, succeeded, within};
-
-fn tick() -> Job {
-    Job::new("tick").function("note").every(Duration::from_secs(1))
-}
+use crate::scene::{Book, instance, leads, shared_store, succeeded, tick, within};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_instances_share_the_work_and_every_fire_happens_once() {
@@ -54,6 +50,7 @@ async fn an_instance_that_stops_or_is_dropped_costs_no_fire() {
     let seen = book.all().len();
     book.has(seen + 3).await;
     leads(&c, |shards| shards == 8).await;
+    book.has_every_second().await;
     c.stop().await;
-    book.assert_every_second_once();
+    book.assert_nothing_twice();
 }

@@ -3,18 +3,17 @@
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
+use punctual::Submit;
 use punctual::client::Client;
 use punctual::core::name::Namespace;
 use punctual::core::run::Reason;
 use punctual::wire::job_file::Task;
 use punctual::wire::{Text, rest};
-use punctual::{Job, Submit};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::scene::{Book, instance, leads, shared_store, succeeded, until};
+use crate::scene::{Book, instance, leads, shared_store, succeeded, tick, until};
 
 const TOKEN: &str = "0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0";
 
@@ -63,8 +62,7 @@ impl Drop for Server {
 #[tokio::test(flavor = "multi_thread")]
 async fn while_a_server_lives_an_instance_leads_nothing_and_works_for_it_and_nothing_runs_twice() {
     let (store, book) = (shared_store(), Book::default());
-    let tick = Job::new("tick").function("note").every(Duration::from_secs(1));
-    let app = instance(&store, "app", &book).job(tick).function("greet", |_| async { Ok("hello".into()) });
+    let app = instance(&store, "app", &book).job(tick()).function("greet", |_| async { Ok("hello".into()) });
     let app = app.start().await.unwrap();
     leads(&app, |shards| shards == 8).await;
     book.has(2).await;
@@ -88,8 +86,9 @@ async fn while_a_server_lives_an_instance_leads_nothing_and_works_for_it_and_not
     leads(&app, |shards| shards == 8).await;
     let seen = book.all().len();
     book.has(seen + 2).await;
+    book.has_every_second().await;
     app.stop().await;
-    book.assert_every_second_once();
+    book.assert_nothing_twice();
 }
 
 #[tokio::test(flavor = "multi_thread")]
