@@ -7,6 +7,7 @@
 //! Nothing here sleeps for luck: what a test needs is waited for, with a deadline ([`wait`]).
 
 pub mod wait;
+pub mod machine;
 pub mod chance;
 pub mod binary;
 pub mod scene;
@@ -23,6 +24,7 @@ pub mod authority;
 pub use api::{Answer, Api};
 pub use cluster::Cluster;
 pub use history::Export;
+pub use machine::Machine;
 pub use node::{Cli, Node};
 pub use raw::Raw;
 pub use scene::Scene;
