@@ -174,7 +174,7 @@ pub(crate) fn cannot_read(error: &dyn std::fmt::Display) -> Error {
     Error::Unusable(format!("the store holds a row that this version of Punctual cannot read: {error}"))
 }
 
-fn cannot_write(error: &dyn std::fmt::Display) -> Error {
+pub(crate) fn cannot_write(error: &dyn std::fmt::Display) -> Error {
     Error::Unusable(format!("a row cannot be written as bytes: {error}"))
 }
 

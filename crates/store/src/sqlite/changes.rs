@@ -2,12 +2,14 @@
 //!
 //! Statements are taken from the cache once a transaction, not once a row.
 
+mod messages;
+
 use punctual_core::Timestamp;
 use punctual_core::change::{Batch, Change, DeadLetter, Revision, Row, RowKey, Skip, UniqueKey};
 use punctual_core::ids::{JobId, ShardId};
 use punctual_core::job::Job;
 use punctual_core::name::Name;
-use punctual_core::queue::{Message, Place, QueueNumber, QueueRecord};
+use punctual_core::queue::QueueRecord;
 use punctual_core::run::Run;
 use punctual_failpoint::{Point, hit};
 use rusqlite::{CachedStatement, Connection, ErrorCode, Params, ffi};
@@ -15,8 +17,11 @@ use rusqlite::{CachedStatement, Connection, ErrorCode, Params, ffi};
 use super::failure::Failure;
 use super::queries;
 use super::writer::fenced;
+use super::young::{Staged, Young};
 use crate::tally::Tally;
 use crate::{codec, place, refusal};
+
+pub(super) use self::messages::RowsThrough;
 
 type Result<T, E = Failure> = std::result::Result<T, E>;
 
@@ -34,6 +39,9 @@ pub(super) struct Statements<'c> {
     insert_message: Lazy<'c>,
     update_message: Lazy<'c>,
     delete_message: Lazy<'c>,
+    young: &'c Young,
+    staged: Staged,
+    rows_through: &'c mut RowsThrough,
 }
 
 /// A statement that is looked up when it is first needed.
@@ -56,7 +64,13 @@ impl<'c> Lazy<'c> {
 }
 
 impl<'c> Statements<'c> {
-    pub(super) fn new(connection: &'c Connection, shards: u16, buffer: &'c mut Vec<u8>) -> Self {
+    pub(super) fn new(
+        connection: &'c Connection,
+        shards: u16,
+        buffer: &'c mut Vec<u8>,
+        young: &'c Young,
+        rows_through: &'c mut RowsThrough,
+    ) -> Self {
         Statements {
             connection,
             shards,
@@ -71,6 +85,9 @@ impl<'c> Statements<'c> {
             insert_message: Lazy::default(),
             update_message: Lazy::default(),
             delete_message: Lazy::default(),
+            young,
+            staged: Staged::default(),
+            rows_through,
         }
     }
 
@@ -289,42 +306,6 @@ impl<'c> Statements<'c> {
     fn update_queue(&mut self, shard: ShardId, queue: &QueueRecord) -> Result<bool> {
         let params = queue_params(shard, queue);
         Ok(self.update_queue.execute(self.connection, queries::queues::UPDATE, params)? == 1)
-    }
-
-    fn insert_message(&mut self, shard: ShardId, message: &Message) -> Result<bool> {
-        codec::write_head(message, self.buffer)?;
-        let place = message.place();
-        let params = (
-            shard.0,
-            message.id.queue.0,
-            place.rank,
-            place.number,
-            message.wake_at().as_millis(),
-            message.is_queued(),
-            self.buffer.as_slice(),
-            &message.body[..],
-        );
-        Ok(self.insert_message.execute(self.connection, queries::messages::INSERT, params)? == 1)
-    }
-
-    fn update_message(&mut self, shard: ShardId, message: &Message) -> Result<bool> {
-        codec::write_head(message, self.buffer)?;
-        let place = message.place();
-        let params = (
-            shard.0,
-            message.id.queue.0,
-            place.rank,
-            place.number,
-            message.wake_at().as_millis(),
-            message.is_queued(),
-            self.buffer.as_slice(),
-        );
-        Ok(self.update_message.execute(self.connection, queries::messages::UPDATE, params)? == 1)
-    }
-
-    fn delete_message(&mut self, shard: ShardId, queue: QueueNumber, place: Place) -> Result<bool> {
-        let params = (shard.0, queue.0, place.rank, place.number);
-        Ok(self.delete_message.execute(self.connection, queries::messages::DELETE, params)? == 1)
     }
 
     fn execute(&self, sql: &str, params: impl Params) -> Result<bool> {

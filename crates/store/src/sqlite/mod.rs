@@ -11,7 +11,7 @@
 //! of their own: a long listing at a door never makes a fire late.
 //!
 //! In reading order: the files (`folder`, `mark`, `connection`, `schema`, `open`), what is written (`writer`, `changes`,
-//! `checkpoint`), what is read (`reader`, `shard`, `doors`, `queues`, `walk`), and the rest (`logs`, `prune`, `backup`).
+//! `young`, `checkpoint`), what is read (`reader`, `shard`, `doors`, `queues`, `walk`), and the rest (`logs`, `prune`, `backup`).
 
 mod failure;
 mod folder;
@@ -25,6 +25,7 @@ mod rows;
 mod transaction;
 mod writer;
 mod changes;
+mod young;
 mod checkpoint;
 mod reader;
 mod shard;
@@ -62,14 +63,16 @@ use punctual_core::queue::{self, Message, QueueKey, QueueNumber, QueueRecord};
 use punctual_core::run::Run;
 use punctual_core::schedule::calendar;
 
+use self::failure::Failure;
 use self::folder::{Folder, Lock};
 use self::lane::Lane;
 use self::logs::{LogWriter, Syncer};
 use self::mark::MarkAtClose;
 use self::prune::Places;
-use self::reader::Reader;
+use self::reader::{Reader, Snapshot};
 use self::walk::Walk;
 use self::writer::Writer;
+use self::young::{Guard, Shared};
 pub use crate::Durability;
 use crate::mail::{Mail, Place};
 use crate::{
@@ -95,6 +98,7 @@ pub struct Sqlite {
     shards: u16,
     folder: Folder,
     pruned: Mutex<Places>,
+    young: Shared,
     #[cfg(test)]
     health: Arc<failure::Health>,
     leader: Lane<Reader>,
@@ -111,6 +115,16 @@ impl Sqlite {
     /// `commit`, from a thread that may block: what the benchmark measures as the bare writer.
     pub fn commit_blocking(&self, batches: Arc<Vec<Batch>>) -> Result<()> {
         self.writer.ask_blocking(batches, |writer, batches| writer.commit(batches))
+    }
+
+    /// Reads messages: the young ones and those that are rows, as of one commit.
+    async fn with_young<T: Send + 'static>(
+        &self,
+        lane: &Lane<Reader>,
+        work: impl FnOnce(&mut Snapshot<'_>, Guard<'_>) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T> {
+        let young = Arc::clone(&self.young);
+        lane.ask(move |reader| reader.read_with(&young, work)).await
     }
 }
 
@@ -157,11 +171,11 @@ impl Store for Sqlite {
     }
 
     async fn fetch(&self, wants: Vec<(ShardId, Want)>) -> Result<Found> {
-        self.leader.ask(move |reader| reader.read(|snapshot| snapshot.fetch(&wants))).await
+        self.with_young(&self.leader, move |snapshot, young| snapshot.fetch(young, &wants)).await
     }
 
     async fn due(&self, shard: ShardId, after: TimerPlace, limit: usize) -> Result<TimerPage> {
-        self.leader.ask(move |reader| reader.read(|snapshot| snapshot.due(shard, after, limit))).await
+        self.with_young(&self.leader, move |snapshot, young| snapshot.due(young, shard, after, limit)).await
     }
 
     async fn backlog(
@@ -171,9 +185,10 @@ impl Store for Sqlite {
         after: queue::Place,
         limit: usize,
     ) -> Result<Vec<Arc<Message>>> {
-        let read =
-            move |reader: &mut Reader| reader.read(|snapshot| snapshot.backlog(shard, queue, after, limit));
-        self.leader.ask(read).await
+        let read = move |snapshot: &mut Snapshot<'_>, young: Guard<'_>| {
+            snapshot.backlog(young, (shard, queue), after, limit)
+        };
+        self.with_young(&self.leader, read).await
     }
 
     async fn queues(
@@ -196,12 +211,14 @@ impl Store for Sqlite {
         limit: usize,
     ) -> Result<Vec<Arc<Message>>> {
         let queue = queue.clone();
-        self.doors.ask(move |reader| reader.read(|snapshot| snapshot.messages(&queue, after, limit))).await
+        self.with_young(&self.doors, move |snapshot, young| snapshot.messages(young, &queue, after, limit))
+            .await
     }
 
     async fn line(&self, queue: &QueueKey, from: End, limit: usize) -> Result<Vec<Arc<Message>>> {
         let queue = queue.clone();
-        self.doors.ask(move |reader| reader.read(|snapshot| snapshot.line_from(&queue, from, limit))).await
+        self.with_young(&self.doors, move |snapshot, young| snapshot.line_from(young, &queue, from, limit))
+            .await
     }
 
     async fn job(&self, namespace: &Namespace, name: &Name) -> Result<Option<Arc<Job>>> {

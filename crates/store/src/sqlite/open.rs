@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use punctual_core::ids::SHARDS_MAX;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
@@ -18,6 +18,7 @@ use super::mark::{self, Mark, MarkAtClose, Marked};
 use super::prune::Places;
 use super::reader::Reader;
 use super::writer::Writer;
+use super::young::Young;
 use super::{Options, Sqlite, queries, schema};
 use crate::{Durability, Error, Result};
 
@@ -44,8 +45,11 @@ impl Sqlite {
             mark: mark.clone(),
         };
         let checkpoints = checkpoint::start(carried)?;
-        let writer = Writer::new(connection, Arc::clone(&health), mark, total, checkpoints)
-            .map_err(|failure| explain(&folder.state(), failure))?;
+        let explained = |failure| explain(&folder.state(), failure);
+        let young = Arc::new(RwLock::new(Young::load(&connection).map_err(explained)?));
+        let writer =
+            Writer::new(connection, Arc::clone(&health), mark, total, checkpoints, Arc::clone(&young))
+                .map_err(explained)?;
         let reader = || Ok(Reader::new(state(Use::Read)?, Arc::clone(&health)));
         let door_readers = (0..DOOR_READERS).map(|_| reader()).collect::<Result<_>>()?;
 
@@ -58,6 +62,7 @@ impl Sqlite {
         Ok(Sqlite {
             shards: total.shards,
             pruned: Mutex::new(Places::default()),
+            young,
             #[cfg(test)]
             health: Arc::clone(&health),
             leader: Lane::start("leader", vec![reader()?])?,

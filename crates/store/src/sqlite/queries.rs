@@ -2,6 +2,8 @@
 
 pub(super) const BEGIN: &str = "BEGIN IMMEDIATE";
 pub(super) const BEGIN_READING: &str = "BEGIN";
+/// A snapshot is of the moment of its first read.
+pub(super) const PIN: &str = "SELECT 1 FROM shards LIMIT 1";
 pub(super) const COMMIT: &str = "COMMIT";
 pub(super) const ROLLBACK: &str = "ROLLBACK";
 
@@ -22,6 +24,7 @@ pub(super) mod shards {
     pub(in crate::sqlite) const LEASES: &str = "SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER), shard, epoch, owner, heir FROM shards ORDER BY shard";
     pub(in crate::sqlite) const GET: &str =
         "SELECT commit_no, last_id FROM shards WHERE shard = ?1 AND epoch = ?2";
+    pub(in crate::sqlite) const LAST_IDS: &str = "SELECT last_id FROM shards ORDER BY shard";
     pub(in crate::sqlite) const HAVE_TABLE: &str =
         "SELECT count(*) = 1 FROM sqlite_schema WHERE type = 'table' AND name = 'shards'";
     pub(in crate::sqlite) const TOTAL: &str = "SELECT count(*), coalesce(sum(commit_no), 0) FROM shards";
@@ -312,6 +315,8 @@ pub(super) mod messages {
          WHERE shard = ?1 AND queue = ?2 AND rank_no = ?3 AND number = ?4";
     pub(in crate::sqlite) const DELETE: &str =
         "DELETE FROM messages WHERE shard = ?1 AND queue = ?2 AND rank_no = ?3 AND number = ?4";
+    pub(in crate::sqlite) const EXISTS: &str = "SELECT 1 FROM messages \
+         WHERE shard = ?1 AND queue = ?2 AND rank_no = ?3 AND number = ?4";
     /// By every rank there is: an id does not tell it.
     pub(in crate::sqlite) const FIND: &str = "SELECT queue, rank_no, number, head, body FROM messages \
          WHERE shard = ?1 AND queue = ?2 AND rank_no IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9) AND number = ?3";
@@ -328,6 +333,12 @@ pub(super) mod messages {
          WHERE shard = ?1 AND wake_at = ?2 AND number > ?3 UNION ALL \
          SELECT queue, rank_no, number, head, body, wake_at FROM messages \
          WHERE shard = ?1 AND wake_at > ?2 ORDER BY wake_at, number LIMIT ?4";
+}
+
+pub(super) mod young {
+    pub(in crate::sqlite) const ALL: &str = "SELECT entry, bytes FROM young ORDER BY entry";
+    pub(in crate::sqlite) const INSERT: &str = "INSERT INTO young (entry, bytes) VALUES (?1, ?2)";
+    pub(in crate::sqlite) const DELETE: &str = "DELETE FROM young WHERE entry <= ?1";
 }
 
 pub(super) mod chunks {

@@ -1,5 +1,6 @@
 //! What is read of queues: the line of one for its leader, and pages for the doors.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use punctual_core::ids::ShardId;
@@ -10,6 +11,7 @@ use rusqlite::Params;
 use super::doors::rows_max;
 use super::failure::Failure;
 use super::reader::Snapshot;
+use super::young::Guard;
 use super::{queries, rows};
 use crate::End;
 use crate::listing::QueueSpan;
@@ -24,60 +26,87 @@ impl Snapshot<'_> {
 
     pub(super) fn backlog(
         &self,
-        shard: ShardId,
-        queue: QueueNumber,
+        young: Guard<'_>,
+        queue: (ShardId, QueueNumber),
         after: Place,
         limit: usize,
     ) -> Result<Vec<Arc<Message>>> {
-        self.line(queries::messages::BACKLOG, (shard.0, queue.0), after, limit)
+        let line = young.behind(queue, after).filter(|message| message.is_queued());
+        let line = line.take(limit).cloned().collect();
+        drop(young);
+        self.page(queries::messages::BACKLOG, behind(queue, after, limit), line, limit, Message::place)
     }
 
     pub(super) fn messages(
         &self,
+        young: Guard<'_>,
         queue: &QueueKey,
         after: Option<Place>,
         limit: usize,
     ) -> Result<Vec<Arc<Message>>> {
-        match self.named(queue)? {
-            Some(queue) => self.line(queries::messages::LIST, queue, after.unwrap_or(Place::START), limit),
-            None => Ok(Vec::new()),
-        }
+        let Some(queue) = self.named(queue)? else { return Ok(Vec::new()) };
+        let after = after.unwrap_or(Place::START);
+        let line = young.behind(queue, after).take(limit).cloned().collect();
+        drop(young);
+        self.page(queries::messages::LIST, behind(queue, after, limit), line, limit, Message::place)
     }
 
-    pub(super) fn line_from(&self, queue: &QueueKey, from: End, limit: usize) -> Result<Vec<Arc<Message>>> {
-        let Some((shard, number)) = self.named(queue)? else { return Ok(Vec::new()) };
+    pub(super) fn line_from(
+        &self,
+        young: Guard<'_>,
+        queue: &QueueKey,
+        from: End,
+        limit: usize,
+    ) -> Result<Vec<Arc<Message>>> {
+        let Some(queue) = self.named(queue)? else { return Ok(Vec::new()) };
         match from {
-            End::First => self.line(queries::messages::BACKLOG, (shard, number), Place::START, limit),
-            End::Last => self.page(queries::messages::LAST_IN_LINE, (shard, number, rows_max(limit))),
+            End::First => self.backlog(young, queue, Place::START, limit),
+            End::Last => {
+                let line = young.behind(queue, Place::START).rev().filter(|message| message.is_queued());
+                let line = line.take(limit).cloned().collect();
+                drop(young);
+                let params = (queue.0.0, queue.1.0, rows_max(limit));
+                let backwards = |message: &Message| Reverse(message.place());
+                self.page(queries::messages::LAST_IN_LINE, params, line, limit, backwards)
+            }
         }
     }
 
     /// The shard and the number of a queue.
-    fn named(&self, queue: &QueueKey) -> Result<Option<(u16, u32)>> {
+    fn named(&self, queue: &QueueKey) -> Result<Option<(ShardId, QueueNumber)>> {
         let name = (queue.namespace.as_str(), queue.name.as_str());
-        self.one(queries::queues::NAMED, name, |row| Ok((row.get(0)?, row.get(1)?)))
+        self.one(queries::queues::NAMED, name, |row| Ok((ShardId(row.get(0)?), QueueNumber(row.get(1)?))))
     }
 
-    fn line(
+    /// A page of rows with the young messages among them, both in the order of `place`.
+    fn page<P: Ord>(
         &self,
         sql: &str,
-        (shard, queue): (u16, u32),
-        after: Place,
+        params: impl Params,
+        young: Vec<Arc<Message>>,
         limit: usize,
+        place: impl Fn(&Message) -> P,
     ) -> Result<Vec<Arc<Message>>> {
-        self.page(sql, (shard, queue, after.rank, after.number, rows_max(limit)))
-    }
-
-    fn page(&self, sql: &str, params: impl Params) -> Result<Vec<Arc<Message>>> {
         let mut statement = self.connection.prepare_cached(sql)?;
         let mut found = statement.query(params)?;
+        let mut young = young.into_iter().peekable();
+        let mut row = found.next()?.map(rows::message).transpose()?;
         let (mut page, mut weight) = (Vec::new(), Weight::default());
-        while !weight.is_full()
-            && let Some(row) = found.next()?
-        {
-            let message = rows::message(row)?;
-            weight.add(&message);
-            page.push(message);
+        while page.len() < limit && !weight.is_full() {
+            let is_first =
+                |message: &Arc<Message>| row.as_ref().is_none_or(|row| place(message) < place(row));
+            let next = match young.next_if(is_first) {
+                Some(message) => message,
+                None => match row.take() {
+                    Some(message) => {
+                        row = found.next()?.map(rows::message).transpose()?;
+                        message
+                    }
+                    None => break,
+                },
+            };
+            weight.add(&next);
+            page.push(next);
         }
         Ok(page)
     }
@@ -94,4 +123,9 @@ impl Snapshot<'_> {
         let sql = if goes_beyond { queries::queues::LIST } else { queries::queues::LIST_OF_NAMESPACE };
         self.all(sql, (namespace, after, rows_max(limit)), rows::queue)
     }
+}
+
+/// In the order in which `queries::messages` asks.
+fn behind((shard, queue): (ShardId, QueueNumber), after: Place, limit: usize) -> impl Params {
+    (shard.0, queue.0, after.rank, after.number, rows_max(limit))
 }

@@ -11,6 +11,7 @@ use rustc_hash::FxHashMap;
 
 use super::failure::{Failure, Health, Moment};
 use super::transaction::step;
+use super::young::{Guard, Shared};
 use super::{queries, rows};
 use crate::definitions::Definitions;
 use crate::{Result, place, refusal};
@@ -46,6 +47,19 @@ impl Reader {
             tracing::warn!(?failure, "a snapshot could not be let go");
         }
         result.map_err(|failure| health.judge(failure, Moment::Reading))
+    }
+
+    /// The same with the young messages as of the same commit.
+    pub(super) fn read_with<T>(
+        &mut self,
+        young: &Shared,
+        work: impl FnOnce(&mut Snapshot<'_>, Guard<'_>) -> Result<T, Failure>,
+    ) -> Result<T> {
+        self.read(|snapshot| {
+            let young = young.read();
+            snapshot.exists(queries::PIN, [])?;
+            work(snapshot, young)
+        })
     }
 }
 

@@ -26,6 +26,7 @@ pub(super) const STATE: Schema = Schema {
         include_str!("migrations/0004.sql"),
         include_str!("migrations/0005.sql"),
         include_str!("migrations/0006.sql"),
+        include_str!("migrations/0007.sql"),
     ],
 };
 /// "PNCL"

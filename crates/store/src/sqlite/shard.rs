@@ -9,6 +9,7 @@ use rusqlite::{Row, Rows};
 
 use super::failure::Failure;
 use super::reader::Snapshot;
+use super::young::{self, Guard};
 use super::{queries, rows};
 use crate::listing::looked_up;
 use crate::weight::Weight;
@@ -28,9 +29,20 @@ impl Snapshot<'_> {
         Ok(Loaded { shard, epoch, commit, last_id, runs, queues })
     }
 
-    pub(super) fn fetch(&mut self, wants: &[(ShardId, Want)]) -> Result<Found> {
+    pub(super) fn fetch(&mut self, young: Guard<'_>, wants: &[(ShardId, Want)]) -> Result<Found> {
         let mut found = Found::default();
+        let mut rows = Vec::new();
         for (shard, want) in wants {
+            match want {
+                Want::Message(id) => match young.find(*id) {
+                    Some(message) => found.messages.push(message),
+                    None => rows.push((shard, want)),
+                },
+                _ => rows.push((shard, want)),
+            }
+        }
+        drop(young);
+        for (shard, want) in rows {
             match want {
                 Want::Job(namespace, name) => found.jobs.extend(self.job_named(namespace, name)?),
                 Want::Run(run) => found.runs.extend(self.run(*run)?.map(looked_up)),
@@ -48,8 +60,18 @@ impl Snapshot<'_> {
         })
     }
 
-    /// Jobs, waiting runs and messages lie in three indexes of one order; they are merged as they are read.
-    pub(super) fn due(&mut self, shard: ShardId, after: TimerPlace, limit: usize) -> Result<TimerPage> {
+    /// Jobs, waiting runs and messages lie in three indexes of one order; they are merged as they are read, and the young
+    /// messages with them.
+    pub(super) fn due(
+        &mut self,
+        young: Guard<'_>,
+        shard: ShardId,
+        after: TimerPlace,
+        limit: usize,
+    ) -> Result<TimerPage> {
+        let due = young.due(shard, after, limit);
+        drop(young);
+        let mut young = due.into_iter().peekable();
         let (at, most) = (after.at.as_millis(), i64::try_from(limit).unwrap_or(i64::MAX));
         let connection = self.connection;
         let mut jobs = connection.prepare_cached(queries::jobs::DUE)?;
@@ -63,7 +85,9 @@ impl Snapshot<'_> {
         let mut next_message = advance(&mut messages, message_place)?;
         let (mut page, mut weight) = (TimerPage::default(), Weight::default());
         for _ in 0..limit {
-            let Some(place) = [next_job, next_run, next_message].into_iter().flatten().min() else { break };
+            let next_young = young.peek().map(|message| young::timer(message));
+            let next = [next_job, next_run, next_message, next_young];
+            let Some(place) = next.into_iter().flatten().min() else { break };
             page.end = Some(place);
             if next_job == Some(place) {
                 page.jobs.extend(jobs.get().map(|row| rows::job(row, self.definitions)).transpose()?);
@@ -73,12 +97,18 @@ impl Snapshot<'_> {
                 page.runs.extend(run.map(|run| self.record(run, false)).transpose()?);
                 next_run = advance(&mut runs, run_place)?;
             } else {
-                let message = messages.get().map(rows::message).transpose()?;
+                let message = if next_young == Some(place) {
+                    young.next()
+                } else {
+                    messages.get().map(rows::message).transpose()?
+                };
                 page.messages.extend(message.inspect(|message| weight.add(message)));
                 if weight.is_full() {
                     break;
                 }
-                next_message = advance(&mut messages, message_place)?;
+                if next_young != Some(place) {
+                    next_message = advance(&mut messages, message_place)?;
+                }
             }
         }
         Ok(page)

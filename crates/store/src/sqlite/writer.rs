@@ -1,6 +1,7 @@
 //! The one writer: every change of the state goes through its connection, one transaction after the other.
 //!
 //! Sqlite ──batches──▶ writer ──rows──▶ changes
+//!                       ├──▶ young         messages that are no rows yet
 //!                       ├──▶ mark          what was acknowledged
 //!                       └──▶ checkpoint    when the write-ahead log has grown
 
@@ -12,12 +13,13 @@ use punctual_failpoint::{Point, hit};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
-use super::changes::Statements;
+use super::changes::{RowsThrough, Statements};
 use super::checkpoint::Checkpoints;
 use super::failure::{Failure, Health};
 use super::mark::Mark;
 use super::open::Total;
-use super::transaction::transact;
+use super::transaction::{transact, transact_holding};
+use super::young::Shared;
 use crate::{Error, Result};
 
 pub(super) struct Writer {
@@ -34,6 +36,8 @@ pub(super) struct Writer {
     wal_pages: Arc<AtomicU32>,
     /// The body of the row that is being written.
     buffer: Vec<u8>,
+    young: Shared,
+    rows_through: RowsThrough,
 }
 
 impl Writer {
@@ -43,6 +47,7 @@ impl Writer {
         mark: Option<Arc<Mark>>,
         total: Total,
         checkpoints: Checkpoints,
+        young: Shared,
     ) -> Result<Writer, Failure> {
         let wal_pages = Arc::new(AtomicU32::new(0));
         let pages_seen = Arc::clone(&wal_pages);
@@ -52,18 +57,38 @@ impl Writer {
             Ok(())
         }))?;
         let Total { shards, commits } = total;
-        Ok(Writer { connection, health, mark, shards, commits, wal_pages, checkpoints, buffer: Vec::new() })
+        let rows_through = RowsThrough::load(&connection)?;
+        let buffer = Vec::new();
+        Ok(Writer {
+            checkpoints,
+            connection,
+            health,
+            mark,
+            shards,
+            commits,
+            wal_pages,
+            buffer,
+            young,
+            rows_through,
+        })
     }
 
     pub(super) fn commit(&mut self, batches: &[Batch]) -> Result<()> {
-        let shards = self.shards;
-        self.transact(|connection, buffer| {
+        let Writer { connection, health, shards, buffer, young, rows_through, .. } = self;
+        let write = || {
             hit(Point::SqliteCommitBegun);
-            let mut statements = Statements::new(connection, shards, buffer);
+            let young = young.read();
+            let mut statements = Statements::new(connection, *shards, buffer, &young, rows_through);
             let written = batches.iter().try_for_each(|batch| statements.write(batch));
+            let staged = written.and_then(|()| statements.finish());
             hit(Point::SqliteCommitWritten);
-            written
-        })?;
+            staged
+        };
+        // Whoever reads messages sees the young ones and the rows as of one commit.
+        let (staged, mut young) = transact_holding(connection, health, write, || young.write())?;
+        young.apply(staged);
+        drop(young);
+        self.carry_over();
         hit(Point::SqliteCommitCommitted);
         self.acknowledge(batches.len());
         hit(Point::SqliteCommitAcknowledged);
@@ -76,8 +101,12 @@ impl Writer {
     ) -> Result<T> {
         let Writer { connection, health, buffer, .. } = self;
         let value = transact(connection, health, || work(connection, buffer))?;
-        self.checkpoints.after_commit(&self.connection, self.wal_pages.load(Ordering::Relaxed));
+        self.carry_over();
         Ok(value)
+    }
+
+    fn carry_over(&mut self) {
+        self.checkpoints.after_commit(&self.connection, self.wal_pages.load(Ordering::Relaxed));
     }
 
     #[cfg(test)]

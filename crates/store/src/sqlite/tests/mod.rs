@@ -4,6 +4,7 @@ mod damage;
 mod files;
 mod plans;
 mod room;
+mod young;
 
 use std::fs;
 use std::path::Path;

@@ -40,7 +40,7 @@ fn messages_are_timers_in_their_order() {
 
 #[test]
 fn messages_are_found_by_their_place() {
-    for sql in [messages::UPDATE, messages::DELETE, messages::FIND] {
+    for sql in [messages::UPDATE, messages::DELETE, messages::EXISTS, messages::FIND] {
         check(sql, "PRIMARY KEY (shard=? AND queue=? AND rank_no=? AND number=?)");
     }
     for sql in [messages::BACKLOG, messages::LIST] {

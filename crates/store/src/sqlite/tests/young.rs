@@ -1,0 +1,314 @@
+//! Messages that are not rows yet are messages like all others, whatever happens and whenever the process dies.
+
+use proptest::prelude::*;
+use punctual_core::change::{TimerPlace, Want};
+use punctual_core::queue::{Body, Line, Message, MessageId, Place, QueueKey, QueueNumber};
+use rusqlite::Connection;
+
+use super::*;
+use crate::conformance::given::{NOW, active, deletes, message_row};
+use crate::memory::Memory;
+use crate::{End, Error};
+
+/// A log this short makes rows of messages all the time.
+const SHORT_LOG: usize = 600;
+const QUEUES: [u32; 2] = [1, 2];
+/// Some begin young, and some are too large for it.
+const BODIES: [usize; 3] = [0, 100, 5000];
+
+#[derive(Debug, Clone)]
+enum Step {
+    Add {
+        queue: u32,
+        priority: u8,
+        bytes: usize,
+        is_delayed: bool,
+    },
+    /// Takes one of those that there are out of the line, or puts it back.
+    Move {
+        which: prop::sample::Index,
+    },
+    Remove {
+        which: prop::sample::Index,
+    },
+    Commit,
+    /// What was not committed is lost with the process.
+    Die,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let add = (
+        prop::sample::select(&QUEUES[..]),
+        0..3_u8,
+        prop::sample::select(&BODIES[..]),
+        prop::bool::weighted(0.2),
+    );
+    let add =
+        add.prop_map(|(queue, priority, bytes, is_delayed)| Step::Add { queue, priority, bytes, is_delayed });
+    prop_oneof![
+        6 => add,
+        3 => any::<prop::sample::Index>().prop_map(|which| Step::Move { which }),
+        5 => any::<prop::sample::Index>().prop_map(|which| Step::Remove { which }),
+        4 => Just(Step::Commit),
+        1 => Just(Step::Die),
+    ]
+}
+
+/// A store on disk and one in memory that are told the same.
+struct Twins {
+    store: Sqlite,
+    dir: TempDir,
+    leader: Leader,
+    model: Memory,
+    model_leader: Leader,
+    queues: Vec<QueueKey>,
+    /// As of the last commit.
+    messages: Vec<Message>,
+    /// With what the next commit does.
+    next: Vec<Message>,
+    changes: Changes,
+    seen: Vec<MessageId>,
+}
+
+impl Twins {
+    async fn new() -> Twins {
+        let (store, dir) = open_temporary();
+        store.young.write().limit(SHORT_LOG);
+        let model = Memory::new(8);
+        let mut leader = Leader::of(&store, SHARD).await.unwrap();
+        let mut model_leader = Leader::of(&model, SHARD).await.unwrap();
+        let queues =
+            QUEUES.map(|number| leader.queue_in(&store, "default", &format!("queue-{number}"), number));
+        let rows = || queues.iter().cloned().map(punctual_core::change::Row::Queue);
+        leader.insert(&store, rows()).await.unwrap();
+        model_leader.insert(&model, rows()).await.unwrap();
+        let queues = queues.iter().map(|queue| queue.key.clone()).collect();
+        let (messages, next, seen) = (Vec::new(), Vec::new(), Vec::new());
+        Twins {
+            store,
+            dir,
+            leader,
+            model,
+            model_leader,
+            queues,
+            messages,
+            next,
+            changes: Changes::default(),
+            seen,
+        }
+    }
+
+    async fn carry_out(&mut self, step: Step) {
+        match step {
+            Step::Add { queue, priority, bytes, is_delayed } => {
+                let line = if is_delayed { Line::Delayed { until: at(50) } } else { Line::Queued };
+                let message = self.leader.message(queue, priority);
+                let body = Body::from(vec![b'x'; bytes]);
+                let message = Message { line, body, key: None, ..message };
+                self.seen.push(message.id);
+                self.changes.insert(message_row(&message));
+                self.next.push(message);
+            }
+            Step::Move { which } if !self.next.is_empty() => {
+                let message = which.get_mut(&mut self.next);
+                let until = Some(at(i64::from(message.nacks) % 7));
+                let line = if message.is_queued() { Line::Active { until } } else { Line::Queued };
+                *message = Message { line, nacks: message.nacks + 1, ..message.clone() };
+                self.changes.update(message_row(message));
+            }
+            Step::Remove { which } if !self.next.is_empty() => {
+                let message = self.next.swap_remove(which.index(self.next.len()));
+                self.changes.delete(message_row(&message).key());
+            }
+            Step::Move { .. } | Step::Remove { .. } => (),
+            Step::Commit => {
+                let changes = std::mem::take(&mut self.changes);
+                self.leader.commit(&self.store, changes.clone()).await.unwrap();
+                self.model_leader.commit(&self.model, changes).await.unwrap();
+                self.messages.clone_from(&self.next);
+            }
+            Step::Die => {
+                self.dir = as_if_killed(self.dir.path());
+                self.store = Sqlite::open(self.dir.path(), options(Durability::Relaxed)).unwrap();
+                self.store.young.write().limit(SHORT_LOG);
+                let ids = self.leader.ids.clone();
+                self.leader = Leader { ids, ..Leader::of(&self.store, SHARD).await.unwrap() };
+                self.changes = Changes::default();
+                self.next.clone_from(&self.messages);
+            }
+        }
+    }
+
+    async fn check(&self) {
+        assert_eq!(
+            told(&self.store, &self.queues, &self.seen).await,
+            told(&self.model, &self.queues, &self.seen).await
+        );
+    }
+}
+
+/// All that a store tells of messages, in every way it can be asked.
+async fn told(store: &dyn Store, queues: &[QueueKey], ids: &[MessageId]) -> Vec<Vec<Message>> {
+    let mut told = Vec::new();
+    for queue in QUEUES {
+        for limit in [1, 3, 1000] {
+            let (mut after, mut line) = (Place::START, Vec::new());
+            while let page = store.backlog(SHARD, QueueNumber(queue), after, limit).await.unwrap()
+                && let Some(last) = page.last()
+            {
+                after = last.place();
+                line.extend(plain(&page));
+            }
+            told.push(line);
+        }
+    }
+    for queue in queues {
+        for limit in [1, 4, 1000] {
+            told.push(plain(&store.messages(queue, None, limit).await.unwrap()));
+            told.push(plain(&store.line(queue, End::First, limit).await.unwrap()));
+            told.push(plain(&store.line(queue, End::Last, limit).await.unwrap()));
+        }
+    }
+    for limit in [1, 5, 1000] {
+        let (mut after, mut timers) = (TimerPlace::START, Vec::new());
+        while let page = store.due(SHARD, after, limit).await.unwrap()
+            && let Some(end) = page.end
+        {
+            after = end;
+            timers.extend(plain(&page.messages));
+        }
+        told.push(timers);
+    }
+    let wants = ids.iter().map(|id| (SHARD, Want::Message(*id))).collect();
+    let mut found = plain(&store.fetch(wants).await.unwrap().messages);
+    found.sort_unstable_by_key(|message| message.id);
+    told.push(found);
+    told
+}
+
+fn plain(messages: &[Arc<Message>]) -> Vec<Message> {
+    messages.iter().map(|message| message.as_ref().clone()).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn whatever_happens_young_messages_and_rows_are_what_they_would_be_in_memory(
+        steps in prop::collection::vec(step(), 1..80),
+    ) {
+        tokio::runtime::Runtime::new().unwrap().block_on(async {
+            let mut twins = Twins::new().await;
+            for step in steps {
+                let is_told = matches!(step, Step::Commit | Step::Die);
+                twins.carry_out(step).await;
+                if is_told {
+                    twins.check().await;
+                }
+            }
+        });
+    }
+}
+
+fn rows_in(dir: &Path) -> i64 {
+    let connection = Connection::open(dir.join("punctual.db")).unwrap();
+    connection.query_row("SELECT count(*) FROM messages", [], |row| row.get(0)).unwrap()
+}
+
+/// Small ones that stand in the line.
+fn small(leader: &mut Leader, count: usize) -> Vec<Message> {
+    let body = Body::from(vec![b'x'; 100]);
+    (0..count).map(|_| Message { body: body.clone(), ..leader.message(1, 5) }).collect()
+}
+
+#[tokio::test]
+async fn a_message_that_is_acknowledged_soon_is_never_a_row() {
+    let (store, dir) = open_temporary();
+    let mut leader = Leader::of(&store, SHARD).await.unwrap();
+    for _ in 0..10 {
+        let messages = small(&mut leader, 100);
+        leader.insert(&store, messages.iter().map(message_row)).await.unwrap();
+        assert_eq!(rows_in(dir.path()), 0);
+        leader
+            .commit(&store, deletes(messages.iter().map(|message| message_row(message).key())))
+            .await
+            .unwrap();
+    }
+    assert_eq!((rows_in(dir.path()), store.young.read().count()), (0, 0));
+}
+
+#[tokio::test]
+async fn messages_that_stay_become_rows_when_the_log_has_grown_and_the_log_stays_short() {
+    let (store, dir) = open_temporary();
+    let mut leader = Leader::of(&store, SHARD).await.unwrap();
+    store.young.write().limit(10_000);
+    let messages = small(&mut leader, 2000);
+    for some in messages.chunks(20) {
+        leader.insert(&store, some.iter().map(message_row)).await.unwrap();
+    }
+    let young = store.young.read().count();
+    assert_eq!(rows_in(dir.path()), 2000 - i64::try_from(young).unwrap());
+    assert!((1..100).contains(&young), "{young} are young");
+    drop(store);
+    let store = Sqlite::open(dir.path(), options(Durability::Relaxed)).unwrap();
+    assert_eq!(store.young.read().count(), young, "they are young still");
+    let line = store.backlog(SHARD, QueueNumber(1), Place::START, 5000).await.unwrap();
+    assert_eq!(plain(&line), messages);
+}
+
+#[tokio::test]
+async fn a_large_message_and_one_that_is_delayed_are_rows_at_once() {
+    let (store, dir) = open_temporary();
+    let mut leader = Leader::of(&store, SHARD).await.unwrap();
+    let large = Message { body: Body::from(vec![b'x'; 5000]), ..leader.message(1, 5) };
+    let delayed = active(&leader.message(1, 5), Some(NOW));
+    leader.insert(&store, [&large, &delayed].map(message_row)).await.unwrap();
+    assert_eq!((rows_in(dir.path()), store.young.read().count()), (2, 0));
+}
+
+#[tokio::test]
+async fn what_a_refused_commit_wanted_of_young_messages_did_not_happen() {
+    let (store, _dir) = open_temporary();
+    let mut leader = Leader::of(&store, SHARD).await.unwrap();
+    let [first, second] = [leader.message(1, 5), leader.message(1, 5)];
+    leader.insert(&store, [message_row(&first)]).await.unwrap();
+    let mut changes = deletes([message_row(&first).key()]);
+    changes.insert(message_row(&second));
+    changes.delete(message_row(&leader.message(1, 5)).key());
+    let refused = leader.commit(&store, changes).await.unwrap_err();
+    assert!(matches!(refused, Error::Refused { .. }), "{refused}");
+    let line = store.backlog(SHARD, QueueNumber(1), Place::START, 10).await.unwrap();
+    assert_eq!(plain(&line), [first]);
+}
+
+#[tokio::test]
+async fn a_message_that_is_there_is_refused_whether_it_is_young_or_a_row() {
+    let (store, dir) = open_temporary();
+    let mut leader = Leader::of(&store, SHARD).await.unwrap();
+    let messages = small(&mut leader, 2);
+    leader.insert(&store, messages[..1].iter().map(message_row)).await.unwrap();
+    store.young.write().limit(0);
+    leader.insert(&store, messages[1..].iter().map(message_row)).await.unwrap();
+    assert_eq!((rows_in(dir.path()), store.young.read().count()), (1, 1));
+    for message in &messages {
+        let refused = leader.insert(&store, [message_row(message)]).await.unwrap_err();
+        assert!(refused.to_string().contains("exists already"), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_log_that_this_version_cannot_read_is_refused_and_not_passed_over() {
+    let (store, dir) = open_temporary();
+    let mut leader = Leader::of(&store, SHARD).await.unwrap();
+    let messages = small(&mut leader, 3);
+    leader.insert(&store, messages.iter().map(message_row)).await.unwrap();
+    drop(store);
+    for damage in ["substr(bytes, 1, length(bytes) - 1)", "x'09' || substr(bytes, 2)", "x''", "x'01ff'"] {
+        let copy = as_if_killed(dir.path());
+        let connection = Connection::open(copy.path().join("punctual.db")).unwrap();
+        connection.execute(&format!("UPDATE young SET bytes = CAST({damage} AS BLOB)"), []).unwrap();
+        drop(connection);
+        let refused = refusal(copy.path());
+        assert!(refused.contains("a log of messages"), "{damage}: {refused}");
+    }
+}

@@ -1,0 +1,176 @@
+//! Messages that are not rows yet.
+//!
+//! Most messages are acknowledged a moment after they were added, and a row in a table and in its index that comes and goes costs
+//! more than all the rest of them. So a small message that comes into the line is first kept in memory, and a log says what became of it:
+//! one entry a commit, in the same file and the same transaction as everything else, so there is nothing that could disagree
+//! after a crash. When the log has grown, what its oldest entry added and still lives becomes rows, and the entry goes.
+//!
+//! writer ──▶ staged ──entry──▶ log
+//!               └──▶ young ◀── readers
+//!
+//! A reader looks at the young ones and takes its snapshot at one moment ([`Shared`]): a message is in one of the two.
+
+mod log;
+mod staged;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use parking_lot::{RwLock, RwLockReadGuard};
+use punctual_core::change::TimerPlace;
+use punctual_core::ids::{RunId, ShardId};
+use punctual_core::limits::PRIORITY_MAX;
+use punctual_core::queue::{Message, MessageId, Place, QueueNumber};
+use rusqlite::Connection;
+
+pub(super) use self::staged::{Staged, begins_young};
+use super::failure::Failure;
+use super::queries;
+
+/// The log may have this many bytes; beyond it, its oldest entries go. That is also what is read when a store is opened.
+const LOG_BYTES_MAX: usize = 4 << 20;
+/// A larger body is a row at once: it would be written twice if it stayed.
+const BODY_BYTES_MAX: usize = 4 << 10;
+
+/// The writer changes it with the lock in its hands while it commits.
+pub(super) type Shared = Arc<RwLock<Young>>;
+/// Nothing is committed as long as somebody has one: whoever reads on lets go of it first.
+pub(super) type Guard<'y> = RwLockReadGuard<'y, Young>;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Key {
+    shard: ShardId,
+    queue: QueueNumber,
+    place: Place,
+}
+
+impl Key {
+    pub(super) fn new(queue: QueueNumber, place: Place) -> Key {
+        Key { shard: RunId(place.number).shard(), queue, place }
+    }
+
+    pub(super) fn of(message: &Message) -> Key {
+        Key::new(message.id.queue, message.place())
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Young {
+    messages: BTreeMap<Key, Kept>,
+    /// The oldest first.
+    entries: VecDeque<Entry>,
+    /// Of all entries.
+    bytes: usize,
+    bytes_max: usize,
+}
+
+#[derive(Debug)]
+struct Kept {
+    message: Arc<Message>,
+    /// The entry of the log that added it.
+    entry: i64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    number: i64,
+    bytes: usize,
+    added: Vec<Key>,
+}
+
+impl Young {
+    fn new() -> Young {
+        Young { messages: BTreeMap::new(), entries: VecDeque::new(), bytes: 0, bytes_max: LOG_BYTES_MAX }
+    }
+
+    /// Lets the log have so many bytes from now on.
+    #[cfg(test)]
+    pub(super) fn limit(&mut self, bytes_max: usize) {
+        self.bytes_max = bytes_max;
+    }
+
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// Reads the log of a store that is opened.
+    pub(super) fn load(connection: &Connection) -> Result<Young, Failure> {
+        let mut young = Young::new();
+        let mut statement = connection.prepare(queries::young::ALL)?;
+        let mut entries = statement.query([])?;
+        while let Some(entry) = entries.next()? {
+            let (number, bytes) =
+                (entry.get(0)?, entry.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?);
+            young.replay(number, bytes)?;
+        }
+        Ok(young)
+    }
+
+    /// What is said of a message that is not here is old: it became a row after that.
+    fn replay(&mut self, number: i64, bytes: &[u8]) -> crate::Result<()> {
+        let mut added = Vec::new();
+        for record in log::records(bytes)? {
+            match record? {
+                log::Record::Added(message) => {
+                    added.push(Key::of(&message));
+                    self.messages.insert(Key::of(&message), Kept { message, entry: number });
+                }
+                log::Record::Changed { key, head } => {
+                    if let Some(kept) = self.messages.get_mut(&key) {
+                        kept.message = log::with_head(key, head, &kept.message)?;
+                    }
+                }
+                log::Record::Gone(key) => {
+                    self.messages.remove(&key);
+                }
+            }
+        }
+        self.append(Entry { number, bytes: bytes.len(), added });
+        Ok(())
+    }
+
+    fn append(&mut self, entry: Entry) {
+        self.bytes += entry.bytes;
+        self.entries.push_back(entry);
+    }
+
+    pub(super) fn find(&self, id: MessageId) -> Option<Arc<Message>> {
+        let place = |rank| Place { rank, number: id.number };
+        (0..=PRIORITY_MAX).find_map(|rank| self.get(&Key::new(id.queue, place(rank)))).cloned()
+    }
+
+    fn get(&self, key: &Key) -> Option<&Arc<Message>> {
+        self.messages.get(key).map(|kept| &kept.message)
+    }
+
+    /// Those of a queue behind a place, in their order.
+    pub(super) fn behind(
+        &self,
+        (shard, queue): (ShardId, QueueNumber),
+        after: Place,
+    ) -> impl DoubleEndedIterator<Item = &Arc<Message>> {
+        let last = Place { rank: u8::MAX, number: i64::MAX };
+        let bounds = [Bound::Excluded(after), Bound::Included(last)]
+            .map(|bound| bound.map(|place| Key { shard, queue, place }));
+        self.messages.range::<Key, _>((bounds[0], bounds[1])).map(|(_, kept)| &kept.message)
+    }
+
+    /// Those of a shard that wake after a place among its timers, the next ones in their order. They lie in no index of times:
+    /// they are few, and it is seldom asked.
+    pub(super) fn due(&self, shard: ShardId, after: TimerPlace, limit: usize) -> Vec<Arc<Message>> {
+        let from = Key { shard, queue: QueueNumber(0), place: Place { rank: 0, number: i64::MIN } };
+        let of_shard = self.messages.range(from..).take_while(|(key, _)| key.shard == shard);
+        let messages = of_shard.map(|(_, kept)| &kept.message);
+        let mut due: Vec<Arc<Message>> = messages.filter(|message| timer(message) > after).cloned().collect();
+        due.sort_unstable_by_key(|message| timer(message));
+        due.truncate(limit);
+        due
+    }
+}
+
+/// Where a message stands among the timers.
+pub(super) fn timer(message: &Message) -> TimerPlace {
+    TimerPlace { at: message.wake_at(), id: message.id.number }
+}

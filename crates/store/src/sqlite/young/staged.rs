@@ -1,0 +1,143 @@
+//! What one transaction does with young messages: nobody sees it before it is committed.
+
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use punctual_core::queue::Message;
+use rustc_hash::FxHashMap;
+
+use super::log::Log;
+use super::{BODY_BYTES_MAX, Kept, Key, Young};
+use crate::Result;
+
+#[derive(Debug, Default)]
+pub(in crate::sqlite) struct Staged {
+    log: Log,
+    added: Vec<Key>,
+    touched: FxHashMap<Key, Left>,
+    /// How many of the oldest entries go, and their bytes.
+    retired: usize,
+    retired_bytes: usize,
+}
+
+/// What the transaction leaves of a message.
+#[derive(Debug)]
+enum Left {
+    New(Arc<Message>),
+    Changed(Arc<Message>),
+    /// It is nowhere, or a row.
+    Nothing,
+}
+
+impl Left {
+    fn message(&self) -> Option<&Arc<Message>> {
+        match self {
+            Left::New(message) | Left::Changed(message) => Some(message),
+            Left::Nothing => None,
+        }
+    }
+}
+
+/// Whether a new message begins young. One that is not in the line stays for a while: it is a row at once.
+pub(in crate::sqlite) fn begins_young(message: &Message) -> bool {
+    message.is_queued() && message.body.len() <= BODY_BYTES_MAX
+}
+
+impl Staged {
+    /// The bytes of the entry that tells it; empty: there is nothing to tell.
+    pub(in crate::sqlite) fn entry(&self) -> &[u8] {
+        self.log.bytes()
+    }
+
+    pub(in crate::sqlite) fn has(&self, young: &Young, key: &Key) -> bool {
+        self.get(young, key).is_some()
+    }
+
+    fn get<'s>(&'s self, young: &'s Young, key: &Key) -> Option<&'s Arc<Message>> {
+        match self.touched.get(key) {
+            Some(left) => left.message(),
+            None => young.get(key),
+        }
+    }
+
+    pub(in crate::sqlite) fn add(&mut self, message: &Arc<Message>) -> Result<()> {
+        self.log.added(message)?;
+        let key = Key::of(message);
+        self.added.push(key);
+        self.touched.insert(key, Left::New(Arc::clone(message)));
+        Ok(())
+    }
+
+    pub(in crate::sqlite) fn change(&mut self, message: &Arc<Message>) -> Result<()> {
+        self.log.changed(message)?;
+        let message = Arc::clone(message);
+        match self.touched.entry(Key::of(&message)) {
+            Entry::Occupied(mut left) if matches!(left.get(), Left::New(_)) => {
+                left.insert(Left::New(message));
+            }
+            left => {
+                left.insert_entry(Left::Changed(message));
+            }
+        }
+        Ok(())
+    }
+
+    pub(in crate::sqlite) fn remove(&mut self, key: Key) {
+        self.log.gone(key);
+        self.touched.insert(key, Left::Nothing);
+    }
+
+    /// The next of the oldest entries, if the log has grown too long: its number, and what it added and still lives, which are
+    /// rows from now on.
+    pub(in crate::sqlite) fn retire(&mut self, young: &Young) -> Option<(i64, Vec<Arc<Message>>)> {
+        if young.bytes - self.retired_bytes + self.entry().len() <= young.bytes_max {
+            return None;
+        }
+        let entry = young.entries.get(self.retired)?;
+        self.retired += 1;
+        self.retired_bytes += entry.bytes;
+        let mut grown = Vec::new();
+        for key in &entry.added {
+            // It may have gone and come again since: then a later entry added it.
+            let is_of_entry = young.messages.get(key).is_some_and(|kept| kept.entry == entry.number)
+                && !matches!(self.touched.get(key), Some(Left::New(_)));
+            if is_of_entry && let Some(message) = self.get(young, key).cloned() {
+                self.touched.insert(*key, Left::Nothing);
+                grown.push(message);
+            }
+        }
+        Some((entry.number, grown))
+    }
+}
+
+impl Young {
+    /// The number of the next entry.
+    pub(in crate::sqlite) fn next_entry(&self) -> i64 {
+        self.entries.back().map_or(1, |entry| entry.number + 1)
+    }
+
+    /// What was staged is committed.
+    pub(in crate::sqlite) fn apply(&mut self, staged: Staged) {
+        let number = self.next_entry();
+        self.entries.drain(..staged.retired);
+        self.bytes -= staged.retired_bytes;
+        for (key, left) in staged.touched {
+            match left {
+                Left::New(message) => {
+                    self.messages.insert(key, Kept { message, entry: number });
+                }
+                Left::Changed(message) => {
+                    if let Some(kept) = self.messages.get_mut(&key) {
+                        kept.message = message;
+                    }
+                }
+                Left::Nothing => {
+                    self.messages.remove(&key);
+                }
+            }
+        }
+        if !staged.log.bytes().is_empty() {
+            self.append(super::Entry { number, bytes: staged.log.bytes().len(), added: staged.added });
+        }
+    }
+}
