@@ -171,7 +171,11 @@ impl Store for Sqlite {
     }
 
     async fn fetch(&self, wants: Vec<(ShardId, Want)>) -> Result<Found> {
-        self.with_young(&self.leader, move |snapshot, young| snapshot.fetch(young, &wants)).await
+        let has_message = wants.iter().any(|(_, want)| matches!(want, Want::Message(_)));
+        if !has_message {
+            return self.leader.ask(move |reader| reader.read(|snapshot| snapshot.fetch(None, &wants))).await;
+        }
+        self.with_young(&self.leader, move |snapshot, young| snapshot.fetch(Some(young), &wants)).await
     }
 
     async fn due(&self, shard: ShardId, after: TimerPlace, limit: usize) -> Result<TimerPage> {

@@ -34,7 +34,7 @@ impl Sqlite {
         let durability = options.durability;
         let (health, log_health) = (Arc::new(Health::default()), Arc::new(Health::default()));
 
-        let (connection, total) = open_state(&folder, options)?;
+        let (connection, total, young) = open_state(&folder, options)?;
         let mark = mark(&folder, total, durability)?;
         let mark_at_close = MarkAtClose { mark: mark.clone(), path: folder.state() };
         let state = |what_for| connection::open(&folder.state(), what_for, durability);
@@ -45,11 +45,10 @@ impl Sqlite {
             mark: mark.clone(),
         };
         let checkpoints = checkpoint::start(carried)?;
-        let explained = |failure| explain(&folder.state(), failure);
-        let young = Arc::new(RwLock::new(Young::load(&connection).map_err(explained)?));
+        let young = Arc::new(RwLock::new(young));
         let writer =
             Writer::new(connection, Arc::clone(&health), mark, total, checkpoints, Arc::clone(&young))
-                .map_err(explained)?;
+                .map_err(|failure| explain(&folder.state(), failure))?;
         let reader = || Ok(Reader::new(state(Use::Read)?, Arc::clone(&health)));
         let door_readers = (0..DOOR_READERS).map(|_| reader()).collect::<Result<_>>()?;
 
@@ -85,7 +84,7 @@ pub(super) struct Total {
     pub(super) commits: u64,
 }
 
-fn open_state(folder: &Folder, options: Options) -> Result<(Connection, Total)> {
+fn open_state(folder: &Folder, options: Options) -> Result<(Connection, Total, Young)> {
     if !(1..=SHARDS_MAX).contains(&options.shards) {
         let asked = options.shards;
         return Err(Error::Unusable(format!("a store has 1 to {SHARDS_MAX} shards, {asked} were asked for")));
@@ -100,12 +99,13 @@ fn open_state(folder: &Folder, options: Options) -> Result<(Connection, Total)> 
     keep_log(&connection, true).map_err(explained)?;
     marked.check_commits(commits(&connection).map_err(explained)?, folder)?;
     let total = set_up(&mut connection, options.shards).map_err(explained)?;
+    let young = Young::load(&connection).map_err(explained)?;
     keep_log(&connection, false).map_err(explained)?;
     if total.shards != options.shards {
         let (made_with, asked) = (total.shards, options.shards);
         tracing::warn!(made_with, asked, "the number of shards cannot be changed, the store keeps its own");
     }
-    Ok((connection, total))
+    Ok((connection, total, young))
 }
 
 /// Whether closing the connection leaves the write-ahead log alone.

@@ -29,20 +29,22 @@ impl Snapshot<'_> {
         Ok(Loaded { shard, epoch, commit, last_id, runs, queues })
     }
 
-    pub(super) fn fetch(&mut self, young: Guard<'_>, wants: &[(ShardId, Want)]) -> Result<Found> {
+    /// `young` is needed where a message is wanted.
+    pub(super) fn fetch(&mut self, young: Option<Guard<'_>>, wants: &[(ShardId, Want)]) -> Result<Found> {
         let mut found = Found::default();
-        let mut rows = Vec::new();
-        for (shard, want) in wants {
-            match want {
-                Want::Message(id) => match young.find(*id) {
-                    Some(message) => found.messages.push(message),
-                    None => rows.push((shard, want)),
-                },
-                _ => rows.push((shard, want)),
+        let mut others = Vec::new();
+        for wanted in wants {
+            let message = match (&wanted.1, &young) {
+                (Want::Message(id), Some(young)) => young.find(*id),
+                _ => None,
+            };
+            match message {
+                Some(message) => found.messages.push(message),
+                None => others.push(wanted),
             }
         }
         drop(young);
-        for (shard, want) in rows {
+        for (shard, want) in others {
             match want {
                 Want::Job(namespace, name) => found.jobs.extend(self.job_named(namespace, name)?),
                 Want::Run(run) => found.runs.extend(self.run(*run)?.map(looked_up)),

@@ -11,7 +11,7 @@ pub(super) fn transact<T>(
     health: &Health,
     work: impl FnOnce() -> Result<T, Failure>,
 ) -> Result<T> {
-    transact_holding(connection, health, work, || ()).map(|(value, ())| value)
+    transact_holding(connection, health, work, |_| ()).map(|(value, ())| value)
 }
 
 /// The same with something in hand from the moment before the commit on, such as a lock.
@@ -19,13 +19,13 @@ pub(super) fn transact_holding<T, H>(
     connection: &Connection,
     health: &Health,
     work: impl FnOnce() -> Result<T, Failure>,
-    hold: impl FnOnce() -> H,
+    hold: impl FnOnce(&T) -> H,
 ) -> Result<(T, H)> {
     health.check()?;
     let written = step(connection, queries::BEGIN).and_then(|()| work());
     let result = match written.map_err(|failure| health.judge(failure, Moment::Writing)) {
         Ok(value) => {
-            let held = hold();
+            let held = hold(&value);
             match step(connection, queries::COMMIT) {
                 Ok(()) => Ok((value, held)),
                 Err(failure) => Err(health.judge(failure, Moment::Committing)),

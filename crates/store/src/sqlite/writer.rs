@@ -19,7 +19,7 @@ use super::failure::{Failure, Health};
 use super::mark::Mark;
 use super::open::Total;
 use super::transaction::{transact, transact_holding};
-use super::young::Shared;
+use super::young::{Shared, Staged};
 use crate::{Error, Result};
 
 pub(super) struct Writer {
@@ -84,10 +84,11 @@ impl Writer {
             hit(Point::SqliteCommitWritten);
             staged
         };
-        // Whoever reads messages sees the young ones and the rows as of one commit.
-        let (staged, mut young) = transact_holding(connection, health, write, || young.write())?;
-        young.apply(staged);
-        drop(young);
+        // Whoever reads messages sees the young ones and the rows as of one commit; nobody has to wait for any other.
+        let hold = |staged: &Staged| (!staged.is_empty()).then(|| young.write());
+        if let (staged, Some(mut young)) = transact_holding(connection, health, write, hold)? {
+            young.apply(staged);
+        }
         self.carry_over();
         hit(Point::SqliteCommitCommitted);
         self.acknowledge(batches.len());

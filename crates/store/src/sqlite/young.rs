@@ -28,14 +28,15 @@ pub(super) use self::staged::{Staged, begins_young};
 use super::failure::Failure;
 use super::queries;
 
-/// The log may have this many bytes; beyond it, its oldest entries go. That is also what is read when a store is opened.
+/// The log may have this many bytes; beyond it, its oldest entries go with the next commit. That is also what is read when a
+/// store is opened.
 const LOG_BYTES_MAX: usize = 4 << 20;
 /// A larger body is a row at once: it would be written twice if it stayed.
 const BODY_BYTES_MAX: usize = 4 << 10;
 
 /// The writer changes it with the lock in its hands while it commits.
 pub(super) type Shared = Arc<RwLock<Young>>;
-/// Nothing is committed as long as somebody has one: whoever reads on lets go of it first.
+/// Nothing becomes of young messages as long as somebody has one: whoever reads on lets go of it first.
 pub(super) type Guard<'y> = RwLockReadGuard<'y, Young>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -158,15 +159,18 @@ impl Young {
     }
 
     /// Those of a shard that wake after a place among its timers, the next ones in their order. They lie in no index of times:
-    /// they are few, and it is seldom asked.
+    /// that would cost every message, and it is seldom asked.
     pub(super) fn due(&self, shard: ShardId, after: TimerPlace, limit: usize) -> Vec<Arc<Message>> {
         let from = Key { shard, queue: QueueNumber(0), place: Place { rank: 0, number: i64::MIN } };
         let of_shard = self.messages.range(from..).take_while(|(key, _)| key.shard == shard);
-        let messages = of_shard.map(|(_, kept)| &kept.message);
-        let mut due: Vec<Arc<Message>> = messages.filter(|message| timer(message) > after).cloned().collect();
-        due.sort_unstable_by_key(|message| timer(message));
-        due.truncate(limit);
-        due
+        let timers = of_shard.map(|(_, kept)| (timer(&kept.message), &kept.message));
+        let mut due: Vec<_> = timers.filter(|(timer, _)| *timer > after).collect();
+        if limit < due.len() {
+            due.select_nth_unstable_by_key(limit, |(timer, _)| *timer);
+            due.truncate(limit);
+        }
+        due.sort_unstable_by_key(|(timer, _)| *timer);
+        due.into_iter().map(|(_, message)| Arc::clone(message)).collect()
     }
 }
 

@@ -79,7 +79,7 @@ async fn flip_bytes(dir: &TempDir, runs: &[Run]) {
     assert!(refused > 0, "no damage was ever noticed");
 }
 
-fn contents(dir: &Path) -> [Option<Vec<u8>>; 3] {
+pub(super) fn contents(dir: &Path) -> [Option<Vec<u8>>; 3] {
     ["punctual.db", "punctual.db-wal", "acknowledged"].map(|file| fs::read(dir.join(file)).ok())
 }
 

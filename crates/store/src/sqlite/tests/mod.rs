@@ -33,6 +33,15 @@ async fn open_for_suite() -> (Sqlite, TempDir) {
 }
 
 crate::conformance!(suite, open_for_suite);
+
+/// Every message becomes a row with the next commit.
+async fn open_for_suite_without_young() -> (Sqlite, TempDir) {
+    let (store, dir) = open_temporary();
+    store.young.write().limit(0);
+    (store, dir)
+}
+
+crate::conformance!(suite_without_young, open_for_suite_without_young);
 crate::sessions_conformance!(sessions, open_for_suite);
 
 fn open(dir: &Path) -> crate::Result<Sqlite> {

@@ -1,12 +1,17 @@
 //! Messages that are not rows yet are messages like all others, whatever happens and whenever the process dies.
 
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
 use proptest::prelude::*;
 use punctual_core::change::{TimerPlace, Want};
 use punctual_core::queue::{Body, Line, Message, MessageId, Place, QueueKey, QueueNumber};
 use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 
+use super::damage::contents;
 use super::*;
-use crate::conformance::given::{NOW, active, deletes, message_row};
+use crate::conformance::given::{NOW, deletes, message_row};
 use crate::memory::Memory;
 use crate::{End, Error};
 
@@ -31,6 +36,12 @@ enum Step {
     Remove {
         which: prop::sample::Index,
     },
+    /// One that was removed comes again.
+    Return {
+        which: prop::sample::Index,
+    },
+    /// What follows is another batch of the same commit.
+    Batch,
     Commit,
     /// What was not committed is lost with the process.
     Die,
@@ -49,6 +60,8 @@ fn step() -> impl Strategy<Value = Step> {
         6 => add,
         3 => any::<prop::sample::Index>().prop_map(|which| Step::Move { which }),
         5 => any::<prop::sample::Index>().prop_map(|which| Step::Remove { which }),
+        2 => any::<prop::sample::Index>().prop_map(|which| Step::Return { which }),
+        2 => Just(Step::Batch),
         4 => Just(Step::Commit),
         1 => Just(Step::Die),
     ]
@@ -66,7 +79,8 @@ struct Twins {
     messages: Vec<Message>,
     /// With what the next commit does.
     next: Vec<Message>,
-    changes: Changes,
+    removed: Vec<Message>,
+    batches: Vec<Changes>,
     seen: Vec<MessageId>,
 }
 
@@ -83,19 +97,13 @@ impl Twins {
         leader.insert(&store, rows()).await.unwrap();
         model_leader.insert(&model, rows()).await.unwrap();
         let queues = queues.iter().map(|queue| queue.key.clone()).collect();
-        let (messages, next, seen) = (Vec::new(), Vec::new(), Vec::new());
-        Twins {
-            store,
-            dir,
-            leader,
-            model,
-            model_leader,
-            queues,
-            messages,
-            next,
-            changes: Changes::default(),
-            seen,
-        }
+        let (messages, next, removed, seen) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let batches = vec![Changes::default()];
+        Twins { store, dir, leader, model, model_leader, queues, messages, next, removed, batches, seen }
+    }
+
+    fn changes(&mut self) -> &mut Changes {
+        self.batches.last_mut().expect("there is always a batch")
     }
 
     async fn carry_out(&mut self, step: Step) {
@@ -106,7 +114,7 @@ impl Twins {
                 let body = Body::from(vec![b'x'; bytes]);
                 let message = Message { line, body, key: None, ..message };
                 self.seen.push(message.id);
-                self.changes.insert(message_row(&message));
+                self.changes().insert(message_row(&message));
                 self.next.push(message);
             }
             Step::Move { which } if !self.next.is_empty() => {
@@ -114,17 +122,25 @@ impl Twins {
                 let until = Some(at(i64::from(message.nacks) % 7));
                 let line = if message.is_queued() { Line::Active { until } } else { Line::Queued };
                 *message = Message { line, nacks: message.nacks + 1, ..message.clone() };
-                self.changes.update(message_row(message));
+                let row = message_row(message);
+                self.changes().update(row);
             }
             Step::Remove { which } if !self.next.is_empty() => {
                 let message = self.next.swap_remove(which.index(self.next.len()));
-                self.changes.delete(message_row(&message).key());
+                self.changes().delete(message_row(&message).key());
+                self.removed.push(message);
             }
-            Step::Move { .. } | Step::Remove { .. } => (),
+            Step::Return { which } if !self.removed.is_empty() => {
+                let message = self.removed.swap_remove(which.index(self.removed.len()));
+                self.changes().insert(message_row(&message));
+                self.next.push(message);
+            }
+            Step::Move { .. } | Step::Remove { .. } | Step::Return { .. } => (),
+            Step::Batch => self.batches.push(Changes::default()),
             Step::Commit => {
-                let changes = std::mem::take(&mut self.changes);
-                self.leader.commit(&self.store, changes.clone()).await.unwrap();
-                self.model_leader.commit(&self.model, changes).await.unwrap();
+                let batches = std::mem::replace(&mut self.batches, vec![Changes::default()]);
+                commit(&self.store, &mut self.leader, batches.clone()).await;
+                commit(&self.model, &mut self.model_leader, batches).await;
                 self.messages.clone_from(&self.next);
             }
             Step::Die => {
@@ -133,8 +149,9 @@ impl Twins {
                 self.store.young.write().limit(SHORT_LOG);
                 let ids = self.leader.ids.clone();
                 self.leader = Leader { ids, ..Leader::of(&self.store, SHARD).await.unwrap() };
-                self.changes = Changes::default();
+                self.batches = vec![Changes::default()];
                 self.next.clone_from(&self.messages);
+                self.removed.clear();
             }
         }
     }
@@ -145,6 +162,16 @@ impl Twins {
             told(&self.model, &self.queues, &self.seen).await
         );
     }
+}
+
+/// All batches at once.
+async fn commit(store: &dyn Store, leader: &mut Leader, batches: Vec<Changes>) {
+    let mut all = Vec::new();
+    for changes in batches {
+        all.push(leader.batch(changes));
+        leader.commit += 1;
+    }
+    store.commit(Arc::new(all)).await.unwrap();
 }
 
 /// All that a store tells of messages, in every way it can be asked.
@@ -164,7 +191,13 @@ async fn told(store: &dyn Store, queues: &[QueueKey], ids: &[MessageId]) -> Vec<
     }
     for queue in queues {
         for limit in [1, 4, 1000] {
-            told.push(plain(&store.messages(queue, None, limit).await.unwrap()));
+            let mut all = Vec::new();
+            while let page = store.messages(queue, all.last().map(Message::place), limit).await.unwrap()
+                && !page.is_empty()
+            {
+                all.extend(plain(&page));
+            }
+            told.push(all);
             told.push(plain(&store.line(queue, End::First, limit).await.unwrap()));
             told.push(plain(&store.line(queue, End::Last, limit).await.unwrap()));
         }
@@ -261,7 +294,7 @@ async fn a_large_message_and_one_that_is_delayed_are_rows_at_once() {
     let (store, dir) = open_temporary();
     let mut leader = Leader::of(&store, SHARD).await.unwrap();
     let large = Message { body: Body::from(vec![b'x'; 5000]), ..leader.message(1, 5) };
-    let delayed = active(&leader.message(1, 5), Some(NOW));
+    let delayed = Message { line: Line::Delayed { until: NOW }, ..leader.message(1, 5) };
     leader.insert(&store, [&large, &delayed].map(message_row)).await.unwrap();
     assert_eq!((rows_in(dir.path()), store.young.read().count()), (2, 0));
 }
@@ -294,6 +327,32 @@ async fn a_message_that_is_there_is_refused_whether_it_is_young_or_a_row() {
         let refused = leader.insert(&store, [message_row(message)]).await.unwrap_err();
         assert!(refused.to_string().contains("exists already"), "{refused}");
     }
+    drop(store);
+    let store = Sqlite::open(dir.path(), options(Durability::Relaxed)).unwrap();
+    let mut leader = Leader::of(&store, SHARD).await.unwrap();
+    for message in &messages {
+        let refused = leader.insert(&store, [message_row(message)]).await.unwrap_err();
+        assert!(refused.to_string().contains("exists already"), "after a restart: {refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_backup_has_young_messages_and_rows() {
+    let (store, _dir) = open_temporary();
+    let mut leader = Leader::of(&store, SHARD).await.unwrap();
+    store.young.write().limit(SHORT_LOG);
+    let messages = small(&mut leader, 20);
+    for message in &messages {
+        leader.insert(&store, [message_row(message)]).await.unwrap();
+    }
+    let copy = tempfile::tempdir().unwrap();
+    let copy = copy.path().join("copy");
+    store.backup(&copy).await.unwrap();
+    assert!(rows_in(&copy) > 0);
+    let restored = Sqlite::open(&copy, options(Durability::Full)).unwrap();
+    assert!(restored.young.read().count() > 0);
+    let line = restored.backlog(SHARD, QueueNumber(1), Place::START, 100).await.unwrap();
+    assert_eq!(plain(&line), messages);
 }
 
 #[tokio::test]
@@ -306,9 +365,67 @@ async fn a_log_that_this_version_cannot_read_is_refused_and_not_passed_over() {
     for damage in ["substr(bytes, 1, length(bytes) - 1)", "x'09' || substr(bytes, 2)", "x''", "x'01ff'"] {
         let copy = as_if_killed(dir.path());
         let connection = Connection::open(copy.path().join("punctual.db")).unwrap();
+        // It stays in the log, as after a kill.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).unwrap();
         connection.execute(&format!("UPDATE young SET bytes = CAST({damage} AS BLOB)"), []).unwrap();
         drop(connection);
+        let before = contents(copy.path());
         let refused = refusal(copy.path());
         assert!(refused.contains("a log of messages"), "{damage}: {refused}");
+        assert!(contents(copy.path()) == before, "{damage}: a store that was refused was changed");
     }
+}
+
+/// While messages come, become rows and go, whoever reads sees each that stays once, and none twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_is_read_once_while_it_becomes_a_row() {
+    let (store, _dir) = open_temporary();
+    let mut leader = Leader::of(&store, SHARD).await.unwrap();
+    let stays = small(&mut leader, 40);
+    let (store, done) = (Arc::new(store), Arc::new(AtomicBool::new(false)));
+    leader.insert(&*store, stays[..1].iter().map(message_row)).await.unwrap();
+    store.young.write().limit(SHORT_LOG);
+    let written = Arc::new(AtomicUsize::new(1));
+    let writing = tokio::spawn({
+        let (store, done, written, stays) =
+            (Arc::clone(&store), Arc::clone(&done), Arc::clone(&written), stays.clone());
+        async move {
+            let mut others = VecDeque::new();
+            for message in &stays[1..] {
+                leader.insert(&*store, [message_row(message)]).await.unwrap();
+                written.fetch_add(1, Ordering::Release);
+                // They live long enough to become rows.
+                for _ in 0..40 {
+                    let some = small(&mut leader, 4);
+                    let mut changes = inserts(some.iter().map(message_row));
+                    others.push_back(some);
+                    if others.len() > 3 {
+                        let old: Vec<Message> = others.pop_front().unwrap_or_default();
+                        old.iter().for_each(|message| changes.delete(message_row(message).key()));
+                    }
+                    leader.commit(&*store, changes).await.unwrap();
+                }
+            }
+            done.store(true, Ordering::Release);
+        }
+    });
+    let must = |what: &str, mut found: Vec<i64>, is_written: usize| {
+        let count = found.len();
+        found.sort_unstable();
+        found.dedup();
+        assert_eq!(found.len(), count, "{what}: one was read twice");
+        let is_there = |message: &Message| found.binary_search(&message.id.number).is_ok();
+        assert!(stays[..is_written].iter().all(is_there), "{what}: one was missed");
+    };
+    let numbers = |page: &[Arc<Message>]| page.iter().map(|message| message.id.number).collect::<Vec<_>>();
+    while !done.load(Ordering::Acquire) {
+        let is_written = written.load(Ordering::Acquire);
+        let line = store.backlog(SHARD, QueueNumber(1), Place::START, 1000).await.unwrap();
+        must("line", numbers(&line), is_written);
+        let timers = store.due(SHARD, TimerPlace::START, 1000).await.unwrap();
+        must("timers", numbers(&timers.messages), is_written);
+        let wants = stays.iter().map(|message| (SHARD, Want::Message(message.id))).collect();
+        must("by id", numbers(&store.fetch(wants).await.unwrap().messages), is_written);
+    }
+    writing.await.unwrap();
 }

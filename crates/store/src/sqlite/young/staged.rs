@@ -44,6 +44,11 @@ pub(in crate::sqlite) fn begins_young(message: &Message) -> bool {
 }
 
 impl Staged {
+    /// Whether the young ones stay as they are.
+    pub(in crate::sqlite) fn is_empty(&self) -> bool {
+        self.touched.is_empty() && self.retired == 0
+    }
+
     /// The bytes of the entry that tells it; empty: there is nothing to tell.
     pub(in crate::sqlite) fn entry(&self) -> &[u8] {
         self.log.bytes()
