@@ -1,0 +1,140 @@
+//! The store calls of the loop: each begins here, and its result comes back as an input.
+
+use std::sync::Arc;
+use std::task::{Context, Waker};
+
+use punctual_core::change::Batch;
+use punctual_core::ids::SessionId;
+use punctual_failpoint::{Point, hit};
+use punctual_store::{Error, Session, Store};
+use tracing::warn;
+
+use super::carrier::Carrier;
+use crate::driver::{Input, Output};
+use crate::metrics::Metrics;
+
+impl Carrier {
+    pub(super) fn end_earlier_life(&self, session: SessionId) {
+        let Some(cluster) = self.cluster.clone() else { return };
+        self.runtime.spawn(async move {
+            if let Err(error) = cluster.sessions.leave(session).await {
+                warn!(%error, "the session of an earlier life of this node ends by itself");
+            }
+        });
+    }
+
+    /// Starts a store call; its result comes back as an input.
+    pub(super) fn call(&mut self, output: Output) {
+        let (store, results) = (Arc::clone(&self.store), self.results_in.clone());
+        let followers = Arc::clone(&self.followers);
+        let metrics = Arc::clone(&self.metrics);
+        if matches!(output, Output::Commit { .. } | Output::Release { .. }) {
+            self.in_flight += 1;
+        }
+        let cluster = self.cluster.clone();
+        let heir = self.heir(&output);
+        let news = Arc::clone(&self.cluster_news);
+        let Some((begun, done)) = ends_of(&output) else { return };
+        let is_local = store.is_local() && !matches!(output, Output::Renew { .. } | Output::Release { .. });
+        let call = async move {
+            hit(begun);
+            let input = match output {
+                Output::Acquire { by, claims } => {
+                    let result = store.acquire(by, &claims).await;
+                    Input::Acquired { claims, result }
+                }
+                Output::Renew { session, ttl } => {
+                    let Some(cluster) = cluster else { return };
+                    Input::Renewed { result: cluster.look(&*store, &session, ttl).await }
+                }
+                Output::Release { shards, heir: to } => {
+                    if let Err(error) = store.release(&shards, to).await {
+                        warn!(%error, "shards could not be given up: they are taken when the session ends");
+                    } else if let (Some(cluster), Some((heir, members))) = (cluster, heir) {
+                        hit(Point::NodeReleaseReleased);
+                        if !cluster.wake_heir(&heir, &members).await {
+                            news.notify_one();
+                        }
+                    }
+                    Input::Released
+                }
+                Output::Load { shard, epoch } => {
+                    Input::Loaded { shard, result: store.load(shard, epoch).await }
+                }
+                Output::Commit { lane, batches } => {
+                    let result = commit(&*store, Arc::clone(&batches), &metrics).await;
+                    if result.is_ok() {
+                        followers.wake_changed(&batches);
+                    }
+                    Input::Committed { lane, result }
+                }
+                Output::Fetch { read, wants } => Input::Fetched { read, result: store.fetch(wants).await },
+                Output::Page { read, shard, after, limit } => {
+                    Input::Paged { read, shard, result: store.due(shard, after, limit).await }
+                }
+                Output::Backlog { read, shard, queue, after, limit } => {
+                    let result = store.backlog(shard, queue, after, limit).await;
+                    Input::Backlogged { read, shard, result }
+                }
+                Output::EndSession { .. }
+                | Output::Answer { .. }
+                | Output::Order { .. }
+                | Output::Errand(_)
+                | Output::Fail { .. } => return,
+            };
+            hit(done);
+            // The loop may have ended: then nobody wants to know.
+            drop(results.send(input));
+        };
+        if is_local {
+            begin_here(call);
+        } else {
+            self.runtime.spawn(call);
+        }
+    }
+
+    /// The node that shards are left to, and everyone who might have to take them in its stead.
+    fn heir(&self, output: &Output) -> Option<(Session, Vec<Session>)> {
+        let Output::Release { heir: Some(heir), .. } = output else { return None };
+        let members = self.driver.members();
+        let heir = members.iter().find(|member| member.id == *heir)?;
+        Some((heir.clone(), members.to_vec()))
+    }
+}
+
+/// Where it may matter that we die: before a store call, and before its result is known here. None: it is no call.
+fn ends_of(output: &Output) -> Option<(Point, Point)> {
+    match output {
+        Output::Acquire { .. } => Some((Point::NodeAcquireBegun, Point::NodeAcquireDone)),
+        Output::Renew { .. } => Some((Point::NodeRenewBegun, Point::NodeRenewDone)),
+        Output::Release { .. } => Some((Point::NodeReleaseBegun, Point::NodeReleaseDone)),
+        Output::Load { .. } => Some((Point::NodeLoadBegun, Point::NodeLoadDone)),
+        Output::Commit { .. } => Some((Point::NodeCommitBegun, Point::NodeCommitDone)),
+        Output::Fetch { .. } => Some((Point::NodeFetchBegun, Point::NodeFetchDone)),
+        Output::Page { .. } | Output::Backlog { .. } => Some((Point::NodePageBegun, Point::NodePageDone)),
+        Output::EndSession { .. }
+        | Output::Answer { .. }
+        | Output::Order { .. }
+        | Output::Errand(_)
+        | Output::Fail { .. } => None,
+    }
+}
+
+/// Begins a call at once and waits for its end on the loop's own thread, which its answer wakes directly: a commit that is
+/// passed through other threads takes as long to be passed as to be made durable.
+fn begin_here(call: impl Future<Output = ()> + Send + 'static) {
+    let mut call = Box::pin(call);
+    if call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+        tokio::spawn(call);
+    }
+}
+
+/// Commits, and counts what became durable.
+async fn commit(store: &dyn Store, batches: Arc<Vec<Batch>>, metrics: &Metrics) -> Result<(), Error> {
+    let sent = tokio::time::Instant::now();
+    let result = store.commit(Arc::clone(&batches)).await;
+    if result.is_ok() {
+        metrics.committed(&batches, sent.elapsed());
+    }
+    result
+}

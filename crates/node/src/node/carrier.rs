@@ -1,0 +1,423 @@
+//! The loop: it selects, then handles: everything that has arrived is handed to the driver, which settles down once, and its
+//! outputs are carried out. Nothing here blocks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_core::Timestamp;
+use punctual_core::attempt::Order;
+use punctual_core::command::{Answer, Command};
+use punctual_core::ids::{ShardId, WorkerId};
+use punctual_core::name::Namespace;
+use punctual_core::queue::{self, Act, Delivered, Errand, Said, Verb};
+use punctual_core::time::{Clock, Moment};
+use punctual_engine::Ticket;
+use punctual_failpoint::{Point, hit};
+use punctual_store::Store;
+use rustc_hash::FxHashMap;
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tracing::{error, warn};
+
+use super::links::{Link, Linked};
+use super::{Nudge, REPORTS_MAX};
+use crate::busy::Busy;
+use crate::calendars::Held;
+use crate::cluster::Cluster;
+use crate::driver::{self, Driver, Input, Output};
+use crate::followers::Followers;
+use crate::handle::{Ask, Failure, LOOKS_MAX, Look, Status, WorkerStatus};
+use crate::leaders::{Leader, Leaders};
+use crate::metrics::Metrics;
+use crate::peers;
+
+/// Asks and reports handed to the driver before it settles down.
+const TURN_MAX: usize = 4096;
+/// A timer of tokio's is late by up to this much.
+const TICK: Duration = Duration::from_millis(1);
+/// A clock that went further than this since the last look is looked at again before it is believed.
+const LEAP: Duration = Duration::from_secs(60);
+/// How long a stopping node waits for the commit that is under way.
+const PARTING_MAX: Duration = Duration::from_secs(10);
+
+pub(super) struct Carrier {
+    pub(super) driver: Driver,
+    pub(super) cluster: Option<Cluster>,
+    /// Where it is said who leads what; none: it never changes, or someone else says it.
+    pub(super) leaders: Option<watch::Sender<Leaders>>,
+    pub(super) cluster_news: Arc<Notify>,
+    pub(super) followers: Arc<Followers>,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) clock: Arc<dyn Clock>,
+    /// What the clock said at the last look.
+    pub(super) seen: Timestamp,
+    pub(super) nudge: Nudge,
+    pub(super) runtime: tokio::runtime::Handle,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) results_in: mpsc::UnboundedSender<Input>,
+    pub(super) results: mpsc::UnboundedReceiver<Input>,
+    pub(super) asks: mpsc::Receiver<Ask>,
+    pub(super) looks: mpsc::Receiver<Look>,
+    pub(super) links: mpsc::Receiver<Linked>,
+    pub(super) status: watch::Sender<Status>,
+    pub(super) stop: watch::Receiver<bool>,
+    pub(super) stopping: bool,
+    /// Until when, by elapsed time, it waits for the commit that is under way.
+    pub(super) parting: Option<Duration>,
+    pub(super) tickets: FxHashMap<Ticket, Asker>,
+    pub(super) next_ticket: u64,
+    /// The newest link of each worker.
+    pub(super) workers: FxHashMap<WorkerId, (u64, mpsc::UnboundedSender<Vec<Order>>)>,
+    /// Never more than the runs and the letters in memory.
+    pub(super) courier: mpsc::UnboundedSender<Errand>,
+    /// Commits under way.
+    pub(super) in_flight: usize,
+    pub(super) busy: Busy,
+    pub(super) failed: Option<String>,
+    /// The driver was given something while its outputs were carried out.
+    pub(super) stirred: bool,
+    /// Something of the status has changed since whoever waits for it was last woken.
+    pub(super) untold: bool,
+}
+
+/// Who waits for an answer, and what stays as it is until then.
+pub(super) struct Asker {
+    reply: oneshot::Sender<Result<Answer, Failure>>,
+    _held: Option<Held>,
+    /// Of what namespace it takes messages; none: it takes none.
+    taker: Option<Namespace>,
+}
+
+enum Arrived {
+    Asks(Vec<Ask>),
+    Look(Look),
+    Linked(Linked),
+    Result(Input),
+    News,
+    Time,
+    Stop,
+}
+
+impl Carrier {
+    pub(super) async fn run(mut self) {
+        loop {
+            let moment = self.look();
+            self.driver.settle_down(moment);
+            self.carry_out();
+            while std::mem::take(&mut self.stirred) {
+                self.driver.settle_down(moment);
+                self.carry_out();
+            }
+            self.tell_status();
+            self.tell_leaders();
+            if self.failed.is_some() || (self.stopping && self.in_flight == 0 && self.has_parted()) {
+                return self.leave().await;
+            }
+            if self.stopping {
+                let until = *self.parting.get_or_insert(moment.elapsed + PARTING_MAX);
+                if moment.elapsed >= until {
+                    warn!("stopping with a commit still under way; its outcome is found at the next start");
+                    return self.leave().await;
+                }
+            }
+            self.busy.rests(self.clock.elapsed());
+            let first = self.next_arrival().await;
+            self.busy.wakes(self.clock.elapsed());
+            self.handle(first);
+            self.drain();
+        }
+    }
+
+    /// Whether no shard is led here any more; a node that is alone keeps its own.
+    fn has_parted(&self) -> bool {
+        self.cluster.is_none() || self.driver.leads_nothing()
+    }
+
+    /// Tells the others at once that this node is gone.
+    async fn leave(&self) {
+        let Some(cluster) = self.cluster.clone() else { return };
+        let members = self.driver.members().to_vec();
+        let leaving = self.runtime.spawn(async move {
+            hit(Point::NodeLeaveBegun);
+            let left = tokio::time::timeout(PARTING_MAX, cluster.leave(&members)).await;
+            hit(Point::NodeLeaveDone);
+            if !matches!(left, Ok(Ok(()))) {
+                warn!("could not say good-bye: the others notice it when the session ends");
+            }
+        });
+        drop(leaving.await);
+    }
+
+    /// One wrong reading would fire everything up to it; a clock that was really set says so twice.
+    fn look(&mut self) -> Moment {
+        let mut moment = self.clock.moment();
+        if moment.now.since(self.seen) > LEAP {
+            moment.now = moment.now.min(self.clock.now());
+        }
+        self.seen = moment.now;
+        moment
+    }
+
+    /// How long nothing is to be done; none: until something arrives.
+    fn rest(&self) -> Option<Duration> {
+        let elapsed = self.clock.elapsed();
+        let rest = self.driver.next_wake().sleep(|due| self.clock.until(due), elapsed);
+        rest.into_iter().chain(self.parting.map(|until| until.saturating_sub(elapsed))).min()
+    }
+
+    async fn next_arrival(&mut self) -> Arrived {
+        let rest = self.rest();
+        let mut asks = Vec::new();
+        let takes_asks = self.driver.has_room() && !self.stopping;
+        if let Some(rest) = rest.filter(|rest| *rest < TICK)
+            && (rest.is_zero() || self.in_flight == 0)
+        {
+            // Nobody waits for us, and something is due within the tick: the thread itself wakes on time.
+            std::thread::sleep(rest);
+            // Calls that were begun on this thread go on only while we wait.
+            tokio::task::yield_now().await;
+            return Arrived::Time;
+        }
+        tokio::select! {
+            biased;
+            Some(result) = self.results.recv() => Arrived::Result(result),
+            Some(linked) = self.links.recv() => Arrived::Linked(linked),
+            count = self.asks.recv_many(&mut asks, TURN_MAX), if takes_asks => {
+                if count == 0 { Arrived::Stop } else { Arrived::Asks(asks) }
+            }
+            changed = self.stop.changed(), if !self.stopping => {
+                if changed.is_err() || *self.stop.borrow() { Arrived::Stop } else { Arrived::Time }
+            }
+            Some(look) = self.looks.recv() => Arrived::Look(look),
+            () = self.cluster_news.notified() => Arrived::News,
+            () = self.nudge.0.notified() => Arrived::Time,
+            () = pass(rest.map(|rest| rest.checked_sub(TICK).unwrap_or(rest))) => Arrived::Time,
+        }
+    }
+
+    /// Takes along what else has arrived, so that it shares the next batch.
+    fn drain(&mut self) {
+        while let Ok(result) = self.results.try_recv() {
+            self.handle(Arrived::Result(result));
+        }
+        for _ in 0..REPORTS_MAX {
+            let Ok(linked) = self.links.try_recv() else { break };
+            self.handle(Arrived::Linked(linked));
+        }
+        for _ in 0..LOOKS_MAX {
+            let Ok(look) = self.looks.try_recv() else { break };
+            self.handle(Arrived::Look(look));
+        }
+        for _ in 0..TURN_MAX {
+            if self.stopping || !self.driver.has_room() {
+                break;
+            }
+            let Ok(ask) = self.asks.try_recv() else { break };
+            self.ask(ask);
+        }
+    }
+
+    fn handle(&mut self, arrived: Arrived) {
+        match arrived {
+            Arrived::Asks(asks) => asks.into_iter().for_each(|ask| self.ask(ask)),
+            Arrived::Linked(linked) => self.linked(linked),
+            Arrived::Result(result) => {
+                if matches!(result, Input::Committed { .. } | Input::Released) {
+                    self.in_flight -= 1;
+                }
+                if matches!(result, Input::Renewed { .. }) {
+                    let load = self.busy.percent(self.clock.elapsed());
+                    self.step(Input::Load(load));
+                }
+                self.step(result);
+                // What a commit sets free leaves before the next batch is applied: workers and callers wait for it.
+                self.carry_out();
+            }
+            Arrived::Time => {
+                hit(Point::NodeTimerTaken);
+                self.step(Input::Wake);
+                hit(Point::NodeTimerApplied);
+            }
+            // Whoever looked may have gone.
+            Arrived::Look(look) => drop(look.send(self.workers())),
+            Arrived::News => self.step(Input::ClusterChanged),
+            Arrived::Stop => {
+                self.stopping = true;
+                self.step(Input::Stop);
+            }
+        }
+    }
+
+    /// Only the newest link of a worker counts: what an older one still says is out of date.
+    fn linked(&mut self, linked: Linked) {
+        match linked {
+            Linked::Joined(number, link) => {
+                let Link { worker, announced, holding, orders } = link;
+                self.workers.insert(worker.clone(), (number, orders));
+                self.step(Input::Joined { worker, announced, holding });
+            }
+            Linked::Reports(number, worker, reports) if self.is_newest(number, &worker) => {
+                hit(Point::NodeReportTaken);
+                self.step(Input::Reports { worker, reports });
+                hit(Point::NodeReportApplied);
+            }
+            Linked::Left(number, worker) if self.is_newest(number, &worker) => {
+                self.workers.remove(&worker);
+                self.step(Input::Left { worker });
+            }
+            Linked::Parted(number, worker) if self.is_newest(number, &worker) => {
+                self.workers.remove(&worker);
+                self.step(Input::Parted { worker });
+            }
+            Linked::Reports(..) | Linked::Left(..) | Linked::Parted(..) => {}
+        }
+    }
+
+    fn is_newest(&self, number: u64, worker: &WorkerId) -> bool {
+        self.workers.get(worker).is_some_and(|(newest, _)| *newest == number)
+    }
+
+    fn ask(&mut self, ask: Ask) {
+        self.next_ticket += 1;
+        let ticket = Ticket(self.next_ticket);
+        let taker = match &ask.command {
+            Command::Queue(queue::Ask::Take(take)) => Some(take.queue.namespace.clone()),
+            _ => None,
+        };
+        self.tickets.insert(ticket, Asker { reply: ask.reply, _held: ask.held, taker });
+        hit(Point::NodeCommandTaken);
+        self.step(Input::Command { ticket, command: ask.command });
+        hit(Point::NodeCommandApplied);
+    }
+
+    /// Messages that were taken for somebody who is no longer there go back to where they were.
+    fn give_back(&mut self, namespace: Namespace, taken: &[Delivered]) {
+        if taken.is_empty() {
+            return;
+        }
+        self.next_ticket += 1;
+        let ids = taken.iter().map(|delivered| delivered.id).collect();
+        let act = Act { namespace, verb: Verb::Return, ids };
+        // Nobody waits for what becomes of it.
+        let (ticket, command) = (Ticket(self.next_ticket), Command::Queue(queue::Ask::Act(act)));
+        self.step(Input::Command { ticket, command });
+        self.stirred = true;
+    }
+
+    fn step(&mut self, input: Input) {
+        let moment = self.look();
+        self.driver.step(input, moment);
+    }
+
+    fn carry_out(&mut self) {
+        let mut orders: FxHashMap<WorkerId, Vec<Order>> = FxHashMap::default();
+        for output in self.driver.outputs() {
+            match output {
+                Output::Answer { ticket, answer } => {
+                    if let Some(asker) = self.tickets.remove(&ticket) {
+                        // Whoever asked may have gone: what was decided stands all the same.
+                        hit(Point::NodeAnswerBegun);
+                        let unheard = asker.reply.send(answer).err();
+                        hit(Point::NodeAnswerDone);
+                        if let (Some(Ok(Answer::Queue(Said::Taken(taken)))), Some(namespace)) =
+                            (unheard, asker.taker)
+                        {
+                            self.give_back(namespace, &taken);
+                        }
+                    }
+                }
+                Output::Order { worker, order } => {
+                    self.metrics.ordered(&order, self.clock.now());
+                    orders.entry(worker).or_default().push(order);
+                }
+                Output::Errand(errand) => {
+                    if let Errand::Deliver(assignment) = &errand {
+                        self.metrics.began(assignment, self.clock.now());
+                    }
+                    // A courier that has ended did so with the node: whoever leads the shard next has it done again.
+                    drop(self.courier.send(errand));
+                }
+                Output::Fail { why } => {
+                    error!(%why, "the store cannot be used any more");
+                    self.failed = Some(why);
+                }
+                Output::EndSession { session } => self.end_earlier_life(session),
+                call => self.call(call),
+            }
+        }
+        for (worker, orders) in orders {
+            if let Some((_, link)) = self.workers.get(&worker) {
+                // A closed link is a worker that left: its attempts are given up when its lease ends.
+                hit(Point::NodeOrderBegun);
+                drop(link.send(orders));
+                hit(Point::NodeOrderDone);
+            }
+        }
+    }
+
+    fn tell_leaders(&self) {
+        let Some(leaders) = &self.leaders else { return };
+        let members = self.driver.members();
+        let address = |session| members.iter().find(|member| member.id == session).map(peers::address_of);
+        let shards = (0..self.store.shards()).map(|shard| match self.driver.leader(ShardId(shard)) {
+            driver::Leader::Here => Leader::Here,
+            driver::Leader::Session(session) => address(session).map_or(Leader::Nobody, Leader::At),
+            driver::Leader::Nobody => Leader::Nobody,
+        });
+        let now = Leaders { shards: shards.collect() };
+        leaders.send_if_modified(|said| {
+            *said != now && {
+                *said = now;
+                true
+            }
+        });
+    }
+
+    fn workers(&self) -> Vec<WorkerStatus> {
+        let present = self.driver.pool().roster.present().into_iter();
+        let told = present.map(|worker| WorkerStatus {
+            id: worker.id.to_string(),
+            slots: worker.announced.slots as usize,
+            busy: worker.busy,
+            announced: Arc::clone(worker.announced),
+            load: worker.load,
+        });
+        told.collect()
+    }
+
+    fn tell_status(&mut self) {
+        let pool = self.driver.pool();
+        let counts = self.driver.counts();
+        let status = Status {
+            ready: self.driver.is_ready() && !self.stopping && self.failed.is_none(),
+            shards_led: self.driver.shards_led(),
+            live_runs: pool.live,
+            messages: pool.messages,
+            ready_runs: pool.line.len(),
+            running_runs: pool.running(),
+            commits: counts.commits,
+            changes: counts.changes,
+            stale_reports: pool.stale_reports,
+            failed: self.failed.clone(),
+            members: self.driver.members().to_vec(),
+            workers: pool.roster.workers(),
+        };
+        // Counts move with every commit: whoever waits for them hears of it when none is under way.
+        let is_quiet = self.in_flight == 0;
+        let untold = &mut self.untold;
+        self.status.send_if_modified(|old| {
+            *untold |= *old != status;
+            let is_news = old.is_news(&status) || (is_quiet && *untold);
+            *old = status;
+            *untold &= !is_news;
+            is_news
+        });
+    }
+}
+
+/// Waits so long, or for ever.
+async fn pass(span: Option<Duration>) {
+    match span {
+        Some(span) => tokio::time::sleep(span).await,
+        None => std::future::pending().await,
+    }
+}
