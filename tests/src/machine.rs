@@ -1,7 +1,8 @@
 //! How much of the machine was there for us: what others took of its processors is no fault of the process under test.
 //!
 //! A bound that a test holds a cluster to is the one that users are promised, on a machine that has time. Tests run beside each
-//! other, and the host may give its processors to other guests: what that took is allowed on top, and nothing else is.
+//! other, and the host may give its processors to other guests: what that took is allowed on top. The kernel does not tell whose
+//! processes waited, so where those of one test wait for each other that is allowed too.
 
 use std::fs;
 use std::time::Duration;

@@ -1,9 +1,10 @@
 //! Messages that are not rows yet.
 //!
-//! Most messages are acknowledged a moment after they were added, and a row in a table and in its index that comes and goes costs
-//! more than all the rest of them. So a small message that comes into the line is first kept in memory, and a log says what became of it:
-//! one entry a commit, in the same file and the same transaction as everything else, so there is nothing that could disagree
-//! after a crash. When the log has grown, what its oldest entry added and still lives becomes rows, and the entry goes.
+//! Most messages are acknowledged a moment after they were added, and a row that comes and goes, in a table and in its index,
+//! costs as much as all the rest that is done for them. So a small message that comes into the line is first kept in memory, and a
+//! log says what became of it: one entry a commit, in the same file and the same transaction as everything else, so there is
+//! nothing that could disagree after a crash. When the log has grown, what its oldest entry added and still lives becomes rows,
+//! and the entry goes.
 //!
 //! writer ──▶ staged ──entry──▶ log
 //!               └──▶ young ◀── readers
