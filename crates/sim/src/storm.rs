@@ -15,6 +15,8 @@ const CALM: Duration = Duration::from_secs(150);
 const REST: Duration = Duration::from_secs(400);
 /// Until all that was wrong is put right, and what consumers had begun in the storm is done.
 const HEALING: Duration = Duration::from_secs(60);
+/// Consumers go on for so long at a time where a line became too long for the calm.
+const TURN: Duration = Duration::from_secs(20);
 /// For the queues to say how they are.
 const COUNT: Duration = Duration::from_secs(2);
 
@@ -61,6 +63,7 @@ fn live_through(seed: u64, settings: Settings) -> Result<World, Failure> {
         world.run_for(CALM - HEALING);
         world.check_caught_up();
         world.pause_all();
+        world.empty_queues(TURN);
         world.close_traffic();
         world.run_for(REST);
         world.count_queues();

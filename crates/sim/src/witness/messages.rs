@@ -210,11 +210,16 @@ impl Messages {
         }
     }
 
+    /// All that is in queues from which somebody takes.
+    pub(super) fn to_be_taken(&self) -> impl Iterator<Item = &Message> {
+        let queues = self.queues.iter().filter(|(of, _)| !self.key_of(**of).is_some_and(is_left_alone));
+        let places = queues.flat_map(|(_, rows)| &rows.all);
+        places.filter_map(|place| self.rows.get(&place.number)).map(|message| &**message)
+    }
+
     /// Nothing moves any more: what is left is what was given once at most and never acknowledged, and what nobody takes.
     pub(super) fn at_rest(&self) -> Verdict {
-        let left = self.queues.iter().filter(|(of, _)| !self.key_of(**of).is_some_and(is_left_alone));
-        let places = left.flat_map(|(_, rows)| &rows.all);
-        for message in places.filter_map(|place| self.rows.get(&place.number)) {
+        for message in self.to_be_taken() {
             if message.line != (Line::Active { until: None }) {
                 return Err(format!(
                     "message {} is left: {:?}, and consumers took all there was",

@@ -137,6 +137,11 @@ impl Witness {
         self.runs.started(assignment, now)
     }
 
+    /// Messages that stand in lines from which somebody takes.
+    pub(crate) fn queued(&self) -> usize {
+        self.messages.to_be_taken().filter(|message| message.is_queued()).count()
+    }
+
     /// Nothing moves any more: what was acknowledged has come to its end.
     pub(crate) fn at_rest(&self, reached: Timestamp) -> Verdict {
         self.messages.at_rest()?;

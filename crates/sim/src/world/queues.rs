@@ -4,6 +4,8 @@
 //! A consumer waits as `node::queues` has it wait: at the leader itself for as long as it likes, at another node for a
 //! moment, and then it asks again. One that is gone by the time it is given something has it returned, or nobody notices.
 
+use std::time::Duration;
+
 use punctual_core::command::{Answer, Command};
 use punctual_core::name::Namespace;
 use punctual_core::queue::{Ask, Delivered, MessageId, Said, Take, Verb};
@@ -214,6 +216,15 @@ impl World {
             let verdict = self.witness.deliveries.reached(delivered.id.number);
             self.witnessed(verdict);
             self.decide(delivered.id);
+        }
+    }
+
+    /// Lets consumers go on as long as their lines become shorter.
+    pub(crate) fn empty_queues(&mut self, turn: Duration) {
+        let (mut before, mut left) = (usize::MAX, self.witness.queued());
+        while 0 < left && left < before {
+            self.run_for(turn);
+            (before, left) = (left, self.witness.queued());
         }
     }
 
