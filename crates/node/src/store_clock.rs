@@ -43,6 +43,10 @@ impl Reading {
         let age = elapsed.saturating_sub(self.at);
         self.error + age / u32::try_from(1_000_000 / DRIFT_PPM).unwrap_or(u32::MAX)
     }
+
+    fn is_trusted(&self, elapsed: Duration) -> bool {
+        self.error_at(elapsed) <= ERROR_MAX
+    }
 }
 
 impl Readings {
@@ -63,13 +67,15 @@ impl Readings {
 
     /// Whether the store's time is known well enough to lead.
     pub fn is_trusted(&self, elapsed: Duration) -> bool {
-        self.best.is_some_and(|reading| reading.error_at(elapsed) <= ERROR_MAX)
+        self.best.is_some_and(|reading| reading.is_trusted(elapsed))
     }
 
-    /// Store time in microseconds.
+    /// Store time in microseconds. By a reading that is not trusted it is the earliest that it can be: whoever has seen a
+    /// later time does not go back from it, and would lead with it as soon as there is a good one.
     pub fn micros_at(&self, elapsed: Duration) -> i64 {
-        let offset = self.best.map_or(0, |reading| reading.offset);
-        offset.saturating_add(micros(elapsed))
+        let Some(best) = &self.best else { return micros(elapsed) };
+        let doubt = if best.is_trusted(elapsed) { Duration::ZERO } else { best.error_at(elapsed) };
+        best.offset.saturating_add(micros(elapsed)).saturating_sub(micros(doubt))
     }
 }
 
@@ -171,6 +177,20 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_time_that_is_not_trusted_is_never_ahead_wherever_in_a_slow_answer_it_was_read() {
+        for (sent, back) in [(0, 4_000), (1_000, 3_000), (2_000, 2_000), (4_000, 0)] {
+            let clock = StoreClock::new();
+            let began = Instant::now();
+            measure(&clock, 1_000_000 + sent, sent.unsigned_abs() + back).await;
+            for _ in 0..4 {
+                let store = at(1_000_000 + i64::try_from(began.elapsed().as_millis()).unwrap());
+                assert!(clock.now() <= store, "{} where the store has {store}", clock.now());
+                tokio::time::advance(Duration::from_secs(900)).await;
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn an_old_reading_is_worth_less() {
         let clock = StoreClock::new();
         measure(&clock, 1_000_000, 2).await;
@@ -178,5 +198,6 @@ mod tests {
         assert!(clock.is_trusted());
         tokio::time::advance(Duration::from_secs(200)).await;
         assert!(!clock.is_trusted());
+        assert!(clock.now() <= at(2_100_001 - 500), "the drift of two clocks may have brought it ahead");
     }
 }
