@@ -69,6 +69,11 @@ impl Token {
         let fresh = u64::from(epoch.0) << 32;
         Token((self.0 + 1).max(fresh + 1))
     }
+
+    /// The epoch of the leader that assigned it.
+    pub fn epoch(self) -> Epoch {
+        Epoch(u32::try_from(self.0 >> 32).unwrap_or(u32::MAX))
+    }
 }
 
 impl fmt::Display for Token {

@@ -6,6 +6,7 @@
 //! overlap ──ready──▶ assign ──assignment──▶ worker
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use punctual_core::Timestamp;
 use punctual_core::attempt::{Assignment, Order};
@@ -132,6 +133,20 @@ impl Shard {
     pub fn runs_under(&self, run: RunId, token: Token) -> bool {
         let state = self.runs.get(&run).map(|live| &live.run.state);
         matches!(state, Some(State::Running { token: newest, .. }) if *newest == token)
+    }
+
+    /// Whether an attempt is younger than so much, and a former leader of the shard gave it to this worker.
+    pub fn was_just_given_elsewhere(
+        &self,
+        attempt: (RunId, Token),
+        to: &WorkerId,
+        age: Duration,
+        now: Timestamp,
+    ) -> bool {
+        let (run, token) = attempt;
+        let state = self.runs.get(&run).map(|live| &live.run.state);
+        let Some(State::Running { worker, token: newest, since, .. }) = state else { return false };
+        worker == to && *newest == token && token.epoch() < self.epoch && now.since(*since) < age
     }
 
     pub(crate) fn arm_timeout(&mut self, run: RunId, token: Token, since: Timestamp, cx: &Context<'_>) {

@@ -33,6 +33,20 @@ struct InFlight {
     resends: u32,
 }
 
+impl Lane {
+    /// Takes out what a shard has to say and has only its memory for: what the next batch would carry, and what waits for one
+    /// under way that has no row of the shard.
+    pub(super) fn withdraw(&mut self, id: ShardId) -> Vec<(ShardId, Effect)> {
+        let under_way = self.in_flight.as_mut();
+        let under_way = under_way.filter(|flight| flight.batches.iter().all(|batch| batch.shard != id));
+        let mut theirs: Vec<_> = under_way
+            .map(|flight| flight.effects.extract_if(.., |(of, _)| *of == id).collect())
+            .unwrap_or_default();
+        theirs.extend(self.effects.extract_if(.., |(of, _)| *of == id));
+        theirs
+    }
+}
+
 impl Driver {
     /// Seals what is dirty and sends it off, if the lane is free.
     pub(super) fn send_batch(&mut self, index: usize) {

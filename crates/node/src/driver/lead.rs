@@ -154,9 +154,7 @@ impl Driver {
         slot.paging = None;
         self.reads.forget(id);
         self.turn_away_waiting(waiting);
-        let (theirs, others) =
-            std::mem::take(&mut self.lanes[lane].effects).into_iter().partition(|(of, _)| *of == id);
-        self.lanes[lane].effects = others;
+        let theirs = self.lanes[lane].withdraw(id);
         self.unsay(theirs, failure);
         let (theirs, others) = std::mem::take(&mut self.withheld).into_iter().partition(|(of, _)| *of == id);
         self.withheld = others;

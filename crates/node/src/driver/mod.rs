@@ -287,6 +287,8 @@ struct Joining {
     worker: WorkerId,
     announced: Announcement,
     holding: Vec<(RunId, Token)>,
+    /// When it said so, by elapsed time.
+    since: Timestamp,
     /// What it has said since.
     said: Vec<Report>,
 }
@@ -358,7 +360,8 @@ impl Driver {
                 self.parting.retain(|parting| *parting != worker);
                 // Whatever it lent before it came anew is no longer ours.
                 self.pool.roster.leave(&worker);
-                self.joining.push_back(Joining { worker, announced, holding, said: Vec::new() });
+                let (since, said) = (self.elapsed, Vec::new());
+                self.joining.push_back(Joining { worker, announced, holding, since, said });
             }
             Input::Left { worker } => {
                 self.joining.retain(|joining| joining.worker != worker);

@@ -10,7 +10,7 @@ use punctual_core::command::{Answer, Command, Refusal, RetryRun};
 use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
 use punctual_core::queue::{Acted, Ask, Errand, QueueRefusal, Said};
 use punctual_engine::pool::{Load, Match};
-use punctual_engine::{Context, Effect, Event, Silence, Ticket};
+use punctual_engine::{Context, Effect, Event, Shard, Silence, Ticket};
 
 use super::slot::{self, Slot, Standing};
 use super::{Driver, Joining, Output, UNHEARD_BYTES_MAX, Waiting};
@@ -23,6 +23,10 @@ const TIMER_ROWS: usize = 720;
 const TIMER_ROWS_BEHIND: usize = 2048;
 /// How long a command waits for a shard that nobody leads before it is answered "not now".
 pub(super) const COMMAND_WAIT: Duration = Duration::from_secs(5);
+
+/// How long ago a former leader may have given an attempt of which its worker, when it spoke to us, knew nothing: the times
+/// of two nodes differ by up to a second, and words take their time.
+const ON_ITS_WAY: Duration = Duration::from_secs(2);
 
 impl Driver {
     pub(super) fn pump(&mut self) {
@@ -97,9 +101,16 @@ impl Driver {
         if self.joining.is_empty() || !self.is_settled() {
             return;
         }
-        while let Some(Joining { worker, announced, holding, said }) = self.joining.pop_front() {
+        while let Some(Joining { worker, announced, holding, since, said }) = self.joining.pop_front() {
+            let age = self.elapsed.since(since) + ON_ITS_WAY;
             for (run, token) in self.pool.roster.join(&worker, announced, &holding, self.elapsed) {
-                self.apply(run.shard(), Event::Lost { run, token });
+                // Whoever led the shard before may have given it after the worker spoke: if it never names it, a lease tells.
+                let shard = self.shard(run.shard());
+                let is_young =
+                    |shard: &Shard| shard.was_just_given_elsewhere((run, token), &worker, age, self.now);
+                if !shard.is_some_and(is_young) {
+                    self.apply(run.shard(), Event::Lost { run, token });
+                }
             }
             self.hear(&worker, said);
         }

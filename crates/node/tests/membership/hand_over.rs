@@ -1,0 +1,97 @@
+//! What is under way while a shard goes from one node to another.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_core::attempt::{Order, Outcome, Report};
+use punctual_core::command::{Answer, Command, Submit};
+use punctual_core::ids::{SessionId, ShardId, WorkerId};
+use punctual_core::job::Definition;
+use punctual_core::name::Namespace;
+use punctual_core::queue::{Add, Ask, Body, NewMessage, QueueKey, Said, Take};
+use punctual_core::run::Status;
+use punctual_core::task::Task;
+use punctual_core::time::Clock;
+use punctual_engine::Ticket;
+use punctual_node::Input;
+use punctual_store::{Claim, RunFilter, Store};
+
+use crate::rig::{LANES, SHARDS, World};
+
+/// A run that is made in a shard of a kind.
+fn submit_to(is_meant: impl Fn(ShardId) -> bool) -> Command {
+    let spread = (0..).find(|spread| is_meant(Submit::shard_of(*spread, SHARDS))).unwrap();
+    let definition = Arc::new(Definition::of(Task::Noop));
+    Command::Submit(Submit { namespace: Namespace::default(), definition, due: None, key: None, spread })
+}
+
+#[tokio::test]
+async fn a_message_is_not_given_away_by_a_node_that_has_lost_its_queue_meanwhile() {
+    let mut world = World::of(1).await;
+    let queue = QueueKey { namespace: Namespace::default(), name: "orders".parse().unwrap() };
+    let message = NewMessage {
+        body: Body::from(&b"body"[..]),
+        delay: Duration::ZERO,
+        retry: Duration::from_secs(60),
+        ttl: Duration::from_secs(3600),
+        priority: 0,
+        max_len: None,
+        key: None,
+    };
+    let add = Command::Queue(Ask::Add(Add { queue: queue.clone(), messages: vec![message] }));
+    let lost = add.shard(SHARDS);
+    world.give(0, Input::Command { ticket: Ticket(1), command: add }).await;
+    assert!(world.nodes[0].answers[&Ticket(1)].is_ok());
+    // A delivery is not written at once, so it waits for nothing but what is under way in its lane.
+    let beside = submit_to(|shard| shard != lost && shard.0 % LANES == lost.0 % LANES);
+    let take = Command::Queue(Ask::Take(Take { queue, count: 1, waiter: None }));
+    world.nodes[0].holds = |input| matches!(input, Input::Committed { .. });
+    let moment = world.clock.moment();
+    let driver = &mut world.nodes[0].driver;
+    driver.step(Input::Command { ticket: Ticket(2), command: beside }, moment);
+    driver.step(Input::Command { ticket: Ticket(3), command: take }, moment);
+    driver.settle_down(moment);
+    world.carry(0).await;
+    assert!(!world.nodes[0].answers.contains_key(&Ticket(3)), "it waits for the commit");
+    world.store.acquire(Some(SessionId(99)), &[Claim::whatever(lost)]).await.unwrap();
+    world.pass(Duration::from_secs(1)).await;
+    assert!(!world.led(0).contains(&lost.0), "it has seen that another leads");
+    world.let_through(0).await;
+    let answers = &world.nodes[0].answers;
+    assert!(answers[&Ticket(2)].is_ok());
+    let given = matches!(&answers[&Ticket(3)], Ok(Answer::Queue(Said::Taken(taken))) if !taken.is_empty());
+    assert!(!given, "the other leader gives it to somebody too");
+}
+
+#[tokio::test]
+async fn what_a_former_leader_gave_to_a_worker_that_waited_here_to_be_taken_is_not_given_twice() {
+    let mut world = World::of(2).await;
+    let theirs: Vec<u16> = world.led(1).into_iter().collect();
+    // Not all that it leads is in memory, so whoever joins has to wait.
+    world.nodes[0].holds = |input| matches!(input, Input::Loaded { .. });
+    let left = ShardId(theirs[0]);
+    let lease = world.store.leases().await.unwrap().shards[usize::from(left.0)];
+    world.store.release(&[(left, lease.epoch)], Some(world.nodes[0].session.id)).await.unwrap();
+    world.give(0, Input::ClusterChanged).await;
+    let worker = WorkerId::new("w", 1);
+    world.employ(0, &worker).await;
+    world.pass(Duration::from_secs(10)).await;
+    // The other node takes it at once, and gives it something.
+    world.employ(1, &worker).await;
+    let submit = submit_to(|shard| Some(&shard.0) == theirs.last());
+    world.give(1, Input::Command { ticket: Ticket(1), command: submit }).await;
+    let Some(Order::Assign(assignment)) = world.nodes[1].orders.last().cloned() else {
+        panic!("{:?}", world.nodes[1].orders)
+    };
+    world.give(1, Input::Stop).await;
+    world.pass(Duration::from_secs(1)).await;
+    world.let_through(0).await;
+    world.pass(Duration::from_secs(3)).await;
+    assert_eq!(world.led(0).len(), usize::from(SHARDS));
+    let (run, token) = (assignment.run, assignment.token);
+    let outcome = Outcome::succeeded(world.clock.now());
+    world.give(0, Input::Reports { worker, reports: vec![Report::Finished { run, token, outcome }] }).await;
+    let ended = world.store.runs(&RunFilter::default(), None, 10).await.unwrap();
+    let ended: Vec<_> = ended.iter().map(|run| (run.status(), run.attempt, run.losses)).collect();
+    assert_eq!(ended, [(Status::Succeeded, 1, 0)]);
+}

@@ -1,0 +1,280 @@
+//! Several drivers on one store, in one thread, with a clock that the test moves.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use punctual_core::Timestamp;
+use punctual_core::attempt::{Order, Report};
+use punctual_core::command::{Answer, Command, Expect, PutJob};
+use punctual_core::ids::{SessionId, ShardId, WorkerId};
+use punctual_core::job::{Definition, Overlap};
+use punctual_core::name::Namespace;
+use punctual_core::schedule::{Schedule, When};
+use punctual_core::task::Task;
+use punctual_core::time::Clock;
+use punctual_core::worker::Announcement;
+use punctual_engine::Ticket;
+use punctual_node::driver::{Leader, Settings, View};
+use punctual_node::handle::Failure;
+use punctual_node::{Driver, Input, Output};
+use punctual_store::memory::Memory;
+use punctual_store::{RunFilter, Session, Sessions, Store};
+
+pub(crate) const SHARDS: u16 = 16;
+pub(crate) const LANES: u16 = 2;
+pub(crate) const STEP: Duration = Duration::from_millis(100);
+
+#[derive(Debug)]
+pub(crate) struct Hand(Mutex<Timestamp>);
+
+impl Clock for Hand {
+    fn now(&self) -> Timestamp {
+        *self.0.lock()
+    }
+}
+
+pub(crate) struct Node {
+    pub(crate) driver: Driver,
+    pub(crate) session: Session,
+    /// A process that was stopped does nothing, and does not know it afterwards.
+    pub(crate) stopped: bool,
+    pub(crate) dead: bool,
+    /// Whether looks at the cluster come back.
+    pub(crate) cut: bool,
+    /// What came back while it was stopped.
+    inbox: VecDeque<Input>,
+    pub(crate) orders: Vec<Order>,
+    pub(crate) answers: BTreeMap<Ticket, Result<Answer, Failure>>,
+    /// Results that the test holds back, and which.
+    pub(crate) held: Vec<Input>,
+    pub(crate) holds: fn(&Input) -> bool,
+}
+
+pub(crate) struct World {
+    pub(crate) clock: Arc<Hand>,
+    pub(crate) store: Memory,
+    pub(crate) nodes: Vec<Node>,
+}
+
+impl World {
+    pub(crate) fn new() -> World {
+        let clock = Arc::new(Hand(Mutex::new(Timestamp::from_millis(1_800_000_000_000))));
+        let store = Memory::with_clock(SHARDS, Arc::clone(&clock) as Arc<dyn Clock>);
+        World { clock, store, nodes: Vec::new() }
+    }
+
+    /// A cluster of so many nodes that has come to rest.
+    pub(crate) async fn of(nodes: usize) -> World {
+        let mut world = World::new();
+        for _ in 0..nodes {
+            world.join();
+        }
+        world.pass(Duration::from_secs(30)).await;
+        world
+    }
+
+    pub(crate) fn join(&mut self) -> usize {
+        let index = self.nodes.len();
+        let session = Session {
+            id: SessionId(i64::try_from(index).unwrap() + 1),
+            node: Arc::from(format!("n{index}")),
+            address: Some(Arc::from(format!("n{index}:7400"))),
+            weight: 100,
+            embedded: false,
+            load: 0,
+        };
+        let settings = Settings {
+            shards: SHARDS,
+            lanes: usize::from(LANES),
+            shard_lease: Duration::from_secs(3),
+            session: Some(session.clone()),
+            commit_batch: 4096,
+            engine: punctual_engine::Settings::default(),
+        };
+        self.nodes.push(Node {
+            driver: Driver::new(settings, self.clock.moment()),
+            session,
+            stopped: false,
+            dead: false,
+            cut: false,
+            inbox: VecDeque::new(),
+            orders: Vec::new(),
+            answers: BTreeMap::new(),
+            held: Vec::new(),
+            holds: |_| false,
+        });
+        index
+    }
+
+    /// Lets time pass in small steps, everyone acting in each.
+    pub(crate) async fn pass(&mut self, span: Duration) {
+        let end = self.clock.now() + span;
+        while self.clock.now() < end {
+            {
+                let mut now = self.clock.0.lock();
+                *now = *now + STEP;
+            }
+            self.settle().await;
+        }
+    }
+
+    pub(crate) async fn settle(&mut self) {
+        for index in 0..self.nodes.len() {
+            self.act(index).await;
+        }
+    }
+
+    pub(crate) async fn act(&mut self, index: usize) {
+        let node = &mut self.nodes[index];
+        if node.stopped || node.dead {
+            return;
+        }
+        let now = self.clock.moment();
+        while let Some(input) = node.inbox.pop_front() {
+            node.driver.step(input, now);
+        }
+        node.driver.step(Input::Wake, now);
+        node.driver.settle_down(now);
+        self.carry(index).await;
+    }
+
+    pub(crate) async fn give(&mut self, index: usize, input: Input) {
+        let now = self.clock.moment();
+        self.nodes[index].driver.step(input, now);
+        self.nodes[index].driver.settle_down(now);
+        self.carry(index).await;
+    }
+
+    pub(crate) async fn carry(&mut self, index: usize) {
+        loop {
+            let outputs = self.nodes[index].driver.outputs();
+            if outputs.is_empty() {
+                return;
+            }
+            for output in outputs {
+                let Some(input) = self.perform(index, output).await else { continue };
+                if (self.nodes[index].holds)(&input) {
+                    self.nodes[index].held.push(input);
+                    continue;
+                }
+                self.nodes[index].driver.step(input, self.clock.moment());
+            }
+            self.nodes[index].driver.settle_down(self.clock.moment());
+        }
+    }
+
+    pub(crate) async fn perform(&mut self, index: usize, output: Output) -> Option<Input> {
+        Some(match output {
+            Output::Renew { session, ttl } => {
+                if self.nodes[index].cut {
+                    return None;
+                }
+                let members = Some(self.store.renew(&session, ttl).await.unwrap());
+                let leases = self.store.leases().await.unwrap();
+                Input::Renewed { result: Ok(View { members, leases, refusing: vec![], is_time_known: true }) }
+            }
+            Output::Release { shards, heir } => {
+                self.store.release(&shards, heir).await.unwrap();
+                let heir = self.nodes.iter().position(|node| Some(node.session.id) == heir);
+                if let Some(heir) = heir {
+                    self.nodes[heir].inbox.push_back(Input::ClusterChanged);
+                }
+                Input::Released
+            }
+            Output::Acquire { by, claims } => {
+                let result = self.store.acquire(by, &claims).await;
+                Input::Acquired { claims, result }
+            }
+            Output::Load { shard, epoch } => {
+                Input::Loaded { shard, result: self.store.load(shard, epoch).await }
+            }
+            Output::Commit { lane, batches } => {
+                Input::Committed { lane, result: self.store.commit(batches).await }
+            }
+            Output::Fetch { read, wants } => Input::Fetched { read, result: self.store.fetch(wants).await },
+            Output::Page { read, shard, after, limit } => {
+                Input::Paged { read, shard, result: self.store.due(shard, after, limit).await }
+            }
+            Output::Backlog { read, shard, queue, after, limit } => {
+                let result = self.store.backlog(shard, queue, after, limit).await;
+                Input::Backlogged { read, shard, result }
+            }
+            Output::Answer { ticket, answer } => {
+                self.nodes[index].answers.insert(ticket, answer);
+                return None;
+            }
+            Output::Order { order, .. } => {
+                self.nodes[index].orders.push(order);
+                return None;
+            }
+            Output::EndSession { session } => {
+                self.store.leave(session).await.unwrap();
+                return None;
+            }
+            Output::Errand(errand) => panic!("nothing here delivers: {errand:?}"),
+            Output::Fail { why } => panic!("{why}"),
+        })
+    }
+
+    pub(crate) fn led(&self, index: usize) -> BTreeSet<u16> {
+        let driver = &self.nodes[index].driver;
+        (0..SHARDS).filter(|shard| driver.shard(ShardId(*shard)).is_some()).collect()
+    }
+
+    /// Every shard is led once, by someone who lives.
+    pub(crate) fn check_spread(&self) {
+        let mut all = Vec::new();
+        for (index, _) in self.nodes.iter().enumerate().filter(|(_, node)| !node.dead && !node.stopped) {
+            all.extend(self.led(index));
+        }
+        all.sort_unstable();
+        assert_eq!(all, (0..SHARDS).collect::<Vec<_>>());
+    }
+
+    /// A worker comes with nothing in hand, and lends what it has.
+    pub(crate) async fn employ(&mut self, index: usize, worker: &WorkerId) {
+        let (worker, announced, holding) = (worker.clone(), Announcement::of(100), Vec::new());
+        self.give(index, Input::Joined { worker: worker.clone(), announced, holding }).await;
+        self.give(index, Input::Reports { worker, reports: vec![Report::Lent { total: 100 }] }).await;
+    }
+
+    /// Lets a node hear what was held back.
+    pub(crate) async fn let_through(&mut self, index: usize) {
+        self.nodes[index].holds = |_| false;
+        for input in std::mem::take(&mut self.nodes[index].held) {
+            self.give(index, input).await;
+        }
+    }
+
+    pub(crate) async fn runs(&self) -> usize {
+        self.store.runs(&RunFilter::default(), None, 10_000).await.unwrap().len()
+    }
+
+    pub(crate) async fn put_jobs(&mut self, count: u64) {
+        for job in 0..count {
+            let command = every_second(job, self.clock.now());
+            let shard = command.shard(SHARDS);
+            let leader = (0..self.nodes.len())
+                .find(|index| self.nodes[*index].driver.leader(shard) == Leader::Here)
+                .unwrap();
+            self.give(leader, Input::Command { ticket: Ticket(job), command }).await;
+            assert!(self.nodes[leader].answers[&Ticket(job)].is_ok());
+        }
+    }
+}
+
+pub(crate) fn every_second(job: u64, start: Timestamp) -> Command {
+    let schedule = Schedule { start: Some(start), ..Schedule::new(When::Every(Duration::from_secs(1))) };
+    Command::PutJob(PutJob {
+        namespace: Namespace::default(),
+        name: format!("job-{job}").parse().unwrap(),
+        definition: Arc::new(Definition {
+            schedules: vec![schedule],
+            overlap: Overlap::Allow,
+            ..Definition::of(Task::Noop)
+        }),
+        expect: Expect::Absent,
+    })
+}
