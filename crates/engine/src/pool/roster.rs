@@ -354,6 +354,12 @@ impl Roster {
         self.workers.get(worker).is_some_and(Worker::is_present)
     }
 
+    /// The shards of all that workers have in hand.
+    pub fn shards_in_hand(&self) -> FxHashSet<ShardId> {
+        let in_hand = self.workers.values().flat_map(|worker| worker.in_hand.iter());
+        in_hand.map(|(run, _)| run.shard()).collect()
+    }
+
     pub(super) fn forget(&mut self, shard: ShardId) {
         self.workers.retain(|_, worker| {
             worker.in_hand.retain(|run, held| {

@@ -25,6 +25,9 @@ use super::rank::{Score, score};
 
 /// How long a node has to live before the others make room for it: one that comes and goes moves nothing.
 const STEADY: Duration = Duration::from_secs(5);
+/// How long an embedded node keeps a shard that another should lead because its own calls are under way. The other cannot
+/// ask for what becomes of them, and would make them again.
+const PUT_OFF_MAX: Duration = Duration::from_secs(60);
 /// Sessions that a node ends because they have its address: it had fewer lives in the time of a lease.
 const ENDED_MAX: usize = 16;
 /// Renewals in the time of one lease: so many may be late or lost but one, and so soon is a death noticed.
@@ -40,6 +43,16 @@ pub struct View {
     pub refusing: Vec<SessionId>,
     /// Whether this node knows the store's time well enough to lead.
     pub is_time_known: bool,
+}
+
+/// A shard that is led here, or about to be.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ours {
+    pub(super) shard: ShardId,
+    /// The one in which it is led; none: it is about to be.
+    pub(super) epoch: Option<Epoch>,
+    /// Whether workers have attempts of it in hand.
+    pub(super) is_under_way: bool,
 }
 
 /// What is to be done about a shard.
@@ -73,6 +86,8 @@ pub(super) struct Membership {
     looked: Option<Timestamp>,
     renewal: Renewal,
     parting: bool,
+    /// since when shards are kept that another should lead.
+    put_off: Option<Timestamp>,
     /// Earlier lives of ours that were ended.
     ended: Vec<SessionId>,
 }
@@ -103,6 +118,7 @@ impl Membership {
             looked: None,
             renewal: Renewal::Due { at: lived },
             parting: false,
+            put_off: None,
             ended: Vec::new(),
         }
     }
@@ -173,12 +189,7 @@ impl Membership {
     }
 
     /// Takes in a look, and says what follows for the shards, given those that are led or about to be led here.
-    pub(super) fn look(
-        &mut self,
-        view: View,
-        ours: &[(ShardId, Option<Epoch>)],
-        lived: Timestamp,
-    ) -> Vec<Move> {
+    pub(super) fn look(&mut self, view: View, ours: &[Ours], lived: Timestamp) -> Vec<Move> {
         if let Renewal::UnderWay { sent, again } = self.renewal {
             self.held_until = Some(sent + self.lease);
             self.looked = Some(sent);
@@ -195,7 +206,7 @@ impl Membership {
         self.members = counting(&members, &alive);
         self.known = members.into_iter().map(|member| member.session).collect();
         let led: Vec<ShardId> =
-            ours.iter().filter(|(_, epoch)| epoch.is_some()).map(|(shard, _)| *shard).collect();
+            ours.iter().filter(|ours| ours.epoch.is_some()).map(|ours| ours.shard).collect();
         let weight = self.burden.weigh(&self.me, &self.members, &led, lived);
         if weight != std::mem::replace(&mut self.me.weight, weight) {
             tracing::info!(
@@ -206,23 +217,42 @@ impl Membership {
         }
         let mut moves = self.outdated(ours);
         moves.extend(earlier);
-        let mut release = None;
+        let (mut release, mut reluctant) = (None, None);
         for index in 0..self.leases.len() {
             let lease = self.leases[index];
-            match ours.iter().find(|(shard, _)| *shard == lease.shard) {
-                Some((_, Some(epoch))) if lease.epoch > *epoch => {}
-                Some((_, None)) => {}
-                Some((shard, Some(_))) => {
+            match ours.iter().find(|ours| ours.shard == lease.shard) {
+                Some(Ours { epoch: Some(epoch), .. }) if lease.epoch > *epoch => {}
+                Some(Ours { epoch: None, .. }) => {}
+                Some(Ours { shard, is_under_way, .. }) => {
                     self.orphaned[index] = None;
                     if let Some(heir) = self.ranked(*shard).first().filter(|heir| **heir != self.me.id) {
-                        release.get_or_insert(Move::Release { shard: *shard, heir: *heir });
+                        let keeps = *is_under_way && self.is_unreachable(*heir);
+                        let place = if keeps { &mut reluctant } else { &mut release };
+                        place.get_or_insert(Move::Release { shard: *shard, heir: *heir });
                     }
                 }
                 None => moves.extend(self.claim(index, lease, &alive, lived)),
             }
         }
-        moves.extend(release);
+        let overdue = self.put_off(reluctant, lived);
+        moves.extend(release.or(overdue));
         moves
+    }
+
+    /// Whether another cannot ask our workers what became of something: they dial nodes of a center, and no embedded one.
+    fn is_unreachable(&self, heir: SessionId) -> bool {
+        let theirs = self.members.iter().find(|session| session.id == heir);
+        self.me.embedded && theirs.is_some_and(|session| session.embedded)
+    }
+
+    /// A shard is kept while its calls are under way, but not for ever.
+    fn put_off(&mut self, release: Option<Move>, lived: Timestamp) -> Option<Move> {
+        if release.is_none() {
+            self.put_off = None;
+            return None;
+        }
+        let since = *self.put_off.get_or_insert(lived);
+        release.filter(|_| lived.since(since) >= PUT_OFF_MAX)
     }
 
     /// Whoever else has our address was there before us, and is gone. Its session ends by itself, but not soon if the
@@ -239,18 +269,18 @@ impl Membership {
     }
 
     /// Shards that someone else has acquired since.
-    fn outdated(&self, ours: &[(ShardId, Option<Epoch>)]) -> Vec<Move> {
+    fn outdated(&self, ours: &[Ours]) -> Vec<Move> {
         let newest = |shard: ShardId| self.leases.get(usize::from(shard.0)).map(|lease| lease.epoch);
         let outdated =
-            ours.iter().filter(|(shard, epoch)| epoch.is_some_and(|ours| newest(*shard) > Some(ours)));
-        outdated.map(|(shard, _)| Move::Lost(*shard)).collect()
+            ours.iter().filter(|ours| ours.epoch.is_some_and(|epoch| newest(ours.shard) > Some(epoch)));
+        outdated.map(|ours| Move::Lost(ours.shard)).collect()
     }
 
     /// What was left to us by name is ours to take, even while nobody can say who lives.
-    fn inherited(&self, ours: &[(ShardId, Option<Epoch>)]) -> Vec<Move> {
+    fn inherited(&self, ours: &[Ours]) -> Vec<Move> {
         let is_ours = |lease: &&Lease| {
             let is_left = lease.owner.is_none() && lease.heir == Some(self.me.id);
-            is_left && !self.parting && ours.iter().all(|(shard, _)| *shard != lease.shard)
+            is_left && !self.parting && ours.iter().all(|ours| ours.shard != lease.shard)
         };
         let claim = |lease: &Lease| Move::Claim(Claim { shard: lease.shard, than: Some(lease.epoch) });
         self.leases.iter().filter(is_ours).map(claim).collect()

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use punctual_core::Timestamp;
 use punctual_core::ids::{Epoch, SessionId, ShardId};
 use punctual_store::{Error, Session};
+use rustc_hash::FxHashSet;
 
-use super::membership::{Membership, Move, View};
+use super::membership::{Membership, Move, Ours, View};
 use super::pump::weight_of_event;
 use super::slot::{self, Leaving, Slot, Standing};
 use super::{Driver, Output};
@@ -39,8 +40,15 @@ impl Driver {
     pub(super) fn renewed(&mut self, result: Result<View, Error>) {
         let (elapsed, lived) = (self.elapsed, self.lived());
         let standing = self.slots.iter().filter(|slot| !slot.is_free(elapsed));
-        let ours: Vec<_> = standing
-            .map(|slot| (slot.id, slot.epoch.filter(|_| matches!(slot.standing, Standing::Leading(_)))))
+        // It makes a difference to embedded nodes alone, and others may have very many attempts in hand.
+        let is_embedded = self.membership.as_ref().is_some_and(|members| members.me().embedded);
+        let under_way = if is_embedded { self.pool.roster.shards_in_hand() } else { FxHashSet::default() };
+        let ours: Vec<Ours> = standing
+            .map(|slot| Ours {
+                shard: slot.id,
+                epoch: slot.epoch.filter(|_| matches!(slot.standing, Standing::Leading(_))),
+                is_under_way: under_way.contains(&slot.id),
+            })
             .collect();
         let is_time_known = result.as_ref().map_or(true, |view| view.is_time_known);
         let Some(members) = &mut self.membership else { return };

@@ -1,10 +1,16 @@
 //! Several instances of a program on one store, and no server: R27.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use punctual::Submit;
+use punctual::{Context, Submit};
+use tokio::sync::watch;
 
-use crate::scene::{Book, instance, leads, shared_store, succeeded, tick, within};
+use crate::scene::{Book, instance, leads, shared_store, submitted, succeeded, tick, until, within};
+
+/// A lease that does not end while a busy machine stands still for a moment.
+const CALM: Duration = Duration::from_secs(10);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_instances_share_the_work_and_every_fire_happens_once() {
@@ -15,19 +21,56 @@ async fn two_instances_share_the_work_and_every_fire_happens_once() {
     for number in 0..24 {
         let submit =
             || Submit::function("note").key(format!("key-{number}")).delay(Duration::from_secs(3600));
-        let id = a.submit(submit()).await.unwrap();
-        assert_eq!(b.submit(submit()).await.unwrap(), id, "whichever is asked");
+        let id = submitted(&a, submit).await;
+        assert_eq!(submitted(&b, submit).await, id, "whichever is asked");
     }
     leads(&a, |shards| shards > 0 && shards < 8).await;
     leads(&b, |shards| shards > 0 && shards < 8).await;
     for number in 24..48 {
         let submit = || Submit::function("note").key(format!("key-{number}"));
-        let id = a.submit(submit()).await.unwrap();
-        assert_eq!(b.submit(submit()).await.unwrap(), id);
+        let id = submitted(&a, submit).await;
+        assert_eq!(submitted(&b, submit).await, id);
         succeeded(&b, id).await;
     }
     let ran = book.all();
     assert!(["a", "b"].iter().all(|who| ran.iter().any(|(ran, _)| ran == who)), "both work: {ran:?}");
+    a.stop().await;
+    b.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_newcomer_gets_its_share_when_the_calls_under_way_have_ended_and_none_is_made_twice() {
+    let (store, book) = (shared_store(), Book::default());
+    let (end, ended) = watch::channel(false);
+    let calls = Arc::new(AtomicUsize::new(0));
+    let a = instance(&store, "a", &book).function("hold", {
+        let calls = Arc::clone(&calls);
+        move |_: Context| {
+            let mut ended = ended.clone();
+            calls.fetch_add(1, Ordering::Relaxed);
+            async move {
+                ended.wait_for(|ended| *ended).await?;
+                Ok(().into())
+            }
+        }
+    });
+    let a = a.shard_lease(CALM).attempt_lease(CALM).slots(64).start().await.unwrap();
+    let mut runs = Vec::new();
+    // With this many keys every shard has some.
+    for number in 0..48 {
+        runs.push(submitted(&a, || Submit::function("hold").key(format!("key-{number}"))).await);
+    }
+    until("all are called", || calls.load(Ordering::Relaxed) == runs.len()).await;
+    let b = instance(&store, "b", &book).shard_lease(CALM).start().await.unwrap();
+    // Longer than a newcomer has to stay before the others make room for it.
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    assert_eq!(b.handle().status().shards_led, 0, "all are under way");
+    end.send_replace(true);
+    for run in &runs {
+        assert_eq!(succeeded(&a, *run).await.attempt, 1);
+    }
+    leads(&b, |shards| shards > 0 && shards < 8).await;
+    assert_eq!(calls.load(Ordering::Relaxed), runs.len());
     a.stop().await;
     b.stop().await;
 }

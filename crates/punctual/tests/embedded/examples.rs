@@ -1,10 +1,15 @@
 //! The example programs do what they say.
 
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
 
-use crate::scene::shared_store;
+use crate::scene::{DEADLINE, shared_store};
+
+/// Enough to see that the two of them take turns.
+const TICKS: usize = 6;
 
 /// Where an example is; built, if that was not done together with this test, as `make test` and `cargo test` do.
 fn example(name: &str) -> PathBuf {
@@ -38,22 +43,33 @@ fn the_first_example_settles_and_says_what_came_of_it() {
 #[test]
 fn two_instances_of_the_cluster_example_print_each_second_once() {
     let (program, store) = (example("embedded_cluster"), shared_store());
-    let instances: Vec<_> = ["a", "b"]
-        .map(|name| {
-            let mut command = Command::new(&program);
-            command.args([store.as_str(), name, "8"]).stdout(Stdio::piped()).spawn().unwrap()
-        })
-        .into_iter()
-        .collect();
+    let (heard, hear) = mpsc::channel();
+    let seconds = DEADLINE.as_secs().to_string();
+    let instances = ["a", "b"].map(|name| {
+        let mut command = Command::new(&program);
+        let mut instance =
+            command.args([&store, name, &seconds]).stdout(Stdio::piped()).spawn().expect("it starts");
+        let said = BufReader::new(instance.stdout.take().expect("it is piped"));
+        let heard = heard.clone();
+        let reader = std::thread::spawn(move || {
+            // Whoever listened may have heard enough.
+            said.lines().map_while(Result::ok).all(|line| heard.send(line).is_ok())
+        });
+        (instance, reader)
+    });
     let mut ticks: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for instance in instances {
-        let output = instance.wait_with_output().unwrap();
-        assert!(output.status.success());
-        for line in String::from_utf8(output.stdout).unwrap().lines() {
-            if let Some((who, due)) = line.split_once(" ticks for ") {
-                ticks.entry(due.to_owned()).or_default().push(who.to_owned());
-            }
+    while ticks.len() < TICKS
+        && let Ok(line) = hear.recv_timeout(DEADLINE)
+    {
+        if let Some((who, due)) = line.split_once(" ticks for ") {
+            ticks.entry(due.to_owned()).or_default().push(who.to_owned());
         }
     }
-    assert!(ticks.len() >= 6 && ticks.values().all(|who| who.len() == 1), "{ticks:?}");
+    drop(hear);
+    for (mut instance, reader) in instances {
+        instance.kill().unwrap();
+        instance.wait().unwrap();
+        reader.join().unwrap();
+    }
+    assert!(ticks.len() == TICKS && ticks.values().all(|who| who.len() == 1), "{ticks:?}");
 }

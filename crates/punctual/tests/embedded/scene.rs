@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use punctual::{Builder, Context, Job, Node, Run, RunId, Status};
+use punctual::{Builder, Context, Job, Node, NodeError, Run, RunId, Status, Submit};
 use punctual_store::conformance::servers::postgres;
 
 /// Nothing here takes long; what takes this long has failed.
@@ -76,6 +76,21 @@ pub(crate) fn instance(store: &str, name: &str, book: &Book) -> Builder {
             Ok(who.into())
         }
     })
+}
+
+/// Submits as a program does that means it: what came to nothing because a shard changed hands is tried again. The key
+/// makes it one run however often.
+pub(crate) async fn submitted(node: &Node, submit: impl Fn() -> Submit) -> RunId {
+    let mut said = String::new();
+    for _ in 0..100 {
+        match node.submit(submit()).await {
+            Ok(run) => return run,
+            Err(NodeError::Unavailable(why)) => said = why,
+            Err(other) => panic!("{other}"),
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("it is still refused: {said}");
 }
 
 pub(crate) async fn ended(node: &Node, run: RunId) -> Arc<Run> {

@@ -39,9 +39,14 @@ fn leases(owner: impl Fn(u16) -> Option<i64>) -> Leases {
     Leases { now: at(0), shards: (0..SHARDS).map(lease).collect() }
 }
 
+/// A shard that is led in the first epoch, and idle.
+fn led(shard: u16) -> Ours {
+    Ours { shard: ShardId(shard), epoch: Some(Epoch(1)), is_under_way: false }
+}
+
 fn look(me: i64, view: View, ours: &[u16], elapsed: i64) -> Vec<Move> {
     let mut membership = Membership::new(session(me), LEASE, SHARDS, at(0));
-    let ours: Vec<_> = ours.iter().map(|shard| (ShardId(*shard), Some(Epoch(1)))).collect();
+    let ours: Vec<_> = ours.iter().copied().map(led).collect();
     assert!(membership.takes_turn(at(elapsed)));
     membership.look(view, &ours, at(elapsed))
 }
@@ -143,6 +148,60 @@ fn shards_go_to_a_newcomer_one_at_a_time_and_by_name() {
     let all: Vec<u16> = (0..SHARDS).collect();
     let moves = look(1, view, &all, 0);
     assert!(matches!(moves[..], [Move::Release { heir: SessionId(2), .. }]), "{moves:?}");
+}
+
+/// What one of two nodes that cannot be dialled does when the other should lead its shards.
+struct Reluctance {
+    membership: Membership,
+    view: View,
+}
+
+impl Reluctance {
+    fn new() -> Self {
+        let mut list = members([1, 2]);
+        for member in &mut list {
+            member.session = Session { address: None, embedded: true, ..member.session.clone() };
+        }
+        let me = list[0].session.clone();
+        let leases = leases(|_| Some(1));
+        let view = View { members: Some(list), leases, refusing: vec![], is_time_known: true };
+        Reluctance { membership: Membership::new(me, LEASE, SHARDS, at(0)), view }
+    }
+
+    fn releases(&mut self, is_under_way: impl Fn(u16) -> bool, elapsed: i64) -> Vec<u16> {
+        let ours = (0..SHARDS).map(|shard| Ours { is_under_way: is_under_way(shard), ..led(shard) });
+        let moves = self.membership.look(self.view.clone(), &ours.collect::<Vec<_>>(), at(elapsed));
+        let released = moves.into_iter().map(|step| match step {
+            Move::Release { shard, .. } => shard.0,
+            other => panic!("{other:?}"),
+        });
+        released.collect()
+    }
+}
+
+#[test]
+fn an_embedded_node_keeps_a_shard_while_calls_of_it_are_under_way_and_gives_idle_ones_first() {
+    let mut scene = Reluctance::new();
+    let [first] = scene.releases(|_| false, 0)[..] else { panic!("one at a time") };
+    assert!(scene.releases(|shard| shard == first, 600).iter().all(|shard| *shard > first));
+    assert_eq!(scene.releases(|_| true, 1_200), [0; 0]);
+    assert_eq!(scene.releases(|_| false, 1_800), [first], "they have ended");
+}
+
+#[test]
+fn an_embedded_node_whose_calls_do_not_end_gives_the_shard_away_in_the_end() {
+    let mut scene = Reluctance::new();
+    let limit = i64::try_from(PUT_OFF_MAX.as_millis()).unwrap();
+    assert_eq!(scene.releases(|_| true, 0), [0; 0]);
+    assert_eq!(scene.releases(|_| true, limit - 1), [0; 0]);
+    assert_eq!(scene.releases(|_| true, limit).len(), 1);
+}
+
+#[test]
+fn a_center_is_given_a_shard_whatever_is_under_way_for_workers_dial_it() {
+    let mut scene = Reluctance::new();
+    scene.view.members.as_mut().unwrap()[1] = steady(session(2));
+    assert_eq!(scene.releases(|_| true, 0), [0]);
 }
 
 #[test]
