@@ -5,7 +5,7 @@ use std::time::Duration;
 use punctual_tests::api::{JOBS, RUNS};
 use punctual_tests::raw::Reply;
 use punctual_tests::wait::{self, SOON};
-use punctual_tests::{Node, Raw, Scene};
+use punctual_tests::{Machine, Node, Raw, Scene};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::{Value, json};
 
@@ -53,7 +53,7 @@ fn check_code(reply: &Reply, status: u16, code: &str) {
 fn a_request_that_trickles_in_does_not_hold_a_connection() {
     let scene = Scene::new();
     let node = start(&scene, "request_time = \"1s\"");
-    let began = wait::now();
+    let (began, machine) = (wait::now(), Machine::watched());
     let mut silent = open(&node);
     let mut slow_head = open(&node);
     slow_head.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: ").expect("it is open");
@@ -73,7 +73,7 @@ fn a_request_that_trickles_in_does_not_hold_a_connection() {
     check_code(&reply, 408, "too_slow");
     assert!(reply.has("connection: close"), "{reply:?}");
     assert!(slow_body.is_closed() && slow_head.is_closed() && silent.is_closed() && half_open.is_closed());
-    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(10) + machine.taken(), "{:?}", began.elapsed());
     assert_eq!(ask(&node, get("/readyz")).status, 200);
 }
 
@@ -321,8 +321,8 @@ fn a_node_that_stops_closes_idle_connections_and_finishes_what_is_under_way() {
         raw.send(get("/healthz")).expect("it is open");
         assert_eq!(raw.reply().expect("an answer").status, 200);
     }
-    let began = wait::now();
+    let (began, machine) = (wait::now(), Machine::watched());
     assert!(node.stop().success());
-    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(4) + machine.taken(), "{:?}", began.elapsed());
     assert!(idle.iter_mut().all(Raw::is_closed));
 }

@@ -14,7 +14,8 @@ use punctual_tests::wait::{self, SOON};
 use punctual_tests::{Cluster, Scene, messages};
 use redis::{Connection, FromRedisValue, RedisResult, Value, cmd};
 
-const WORDS: [&str; 4] = ["--shard-lease", "1s", "--resp", "127.0.0.1:0"];
+/// A lease that does not end because the machine stands still for a moment: whoever is asked then says so, and is to be asked again.
+const WORDS: [&str; 4] = ["--shard-lease", "5s", "--resp", "127.0.0.1:0"];
 
 /// A message as a consumer gets it: its queue, its id and its body.
 type Job = (String, String, String);

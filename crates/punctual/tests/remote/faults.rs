@@ -1,14 +1,55 @@
 //! What becomes of attempts when workers, streams and nodes go (P8, P12; T-04, T-05, T-08, T-19).
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use punctual::core::run::Status;
+use punctual::wire::rest::Submit;
 use punctual_store::memory::Memory;
 
-use crate::scene::{Center, Setting, Wanted, Worker, attempts, shell, within};
+use crate::scene::{Center, DEADLINE, Setting, Wanted, Worker, attempts, shell, within};
 
 const LEASE: Duration = Duration::from_secs(2);
+
+/// A program that ends when it is told to.
+struct Waiting {
+    name: &'static str,
+    told: PathBuf,
+    process: PathBuf,
+}
+
+impl Waiting {
+    fn new(folder: &Path, name: &'static str) -> Waiting {
+        Waiting { name, told: folder.join(name), process: folder.join(format!("{name}.pid")) }
+    }
+
+    fn job(&self) -> Submit {
+        let (told, process) = (self.told.display(), self.process.display());
+        let wait =
+            format!("echo $$ > {process}; until test -e {told}; do sleep 0.05; done; echo {}", self.name);
+        attempts(shell(&wait), 1)
+    }
+
+    /// Returns when its process is gone.
+    async fn end(&self) {
+        within("the program begins", until(|| self.process().is_some())).await;
+        std::fs::write(&self.told, "").unwrap();
+        within("the program ends", until(|| !self.process().is_some_and(|process| process.exists()))).await;
+    }
+
+    /// Where the system shows it, as soon as it has said who it is.
+    fn process(&self) -> Option<PathBuf> {
+        let said = std::fs::read_to_string(&self.process).ok()?;
+        said.ends_with('\n').then(|| Path::new("/proc").join(said.trim()))
+    }
+}
+
+async fn until(is_so: impl Fn() -> bool) {
+    while !is_so() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
 
 fn short() -> Setting {
     Setting { lease: LEASE, ..Setting::default() }
@@ -53,32 +94,31 @@ async fn a_worker_that_says_good_bye_is_not_waited_for() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_whose_node_came_back_is_adopted_and_its_outcome_taken() {
     let store = Arc::new(Memory::new(4));
-    let lease = Duration::from_secs(10);
+    // Nothing here waits for its end.
+    let lease = DEADLINE;
     let center = Center::start(Setting { store: store.clone(), lease, ..Setting::default() }).await;
     let mut worker = Worker::start(&[&center.address], Wanted::default());
     worker.works_for(1).await;
+    let folder = tempfile::tempdir().unwrap();
     // One ends while nobody is there to hear it, the other when somebody is there again.
-    let late = center.submit(attempts(shell("sleep 6; echo late"), 1)).await;
-    center.running(late).await;
-    let early = center.submit(attempts(shell("echo go; sleep 1; echo early"), 1)).await;
-    within("the early one begins", async {
-        while center.printed(early).await.is_empty() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    })
-    .await;
+    let [early, late] = ["early", "late"].map(|name| Waiting::new(folder.path(), name));
+    let [early_run, late_run] = [center.submit(early.job()).await, center.submit(late.job()).await];
+    for run in [early_run, late_run] {
+        center.running(run).await;
+    }
     let address = center.address.clone();
     center.shut_down().await;
     worker.works_for(0).await;
-    // The outage itself: the early one ends in it.
-    tokio::time::sleep(Duration::from_millis(1500)).await;
+    early.end().await;
     let center = Center::start(Setting { store, lease, address, ..Setting::default() }).await;
-    for (run, output) in [(early, "go\nearly"), (late, "late")] {
+    worker.works_for(1).await;
+    late.end().await;
+    for (run, output) in [(early_run, "early"), (late_run, "late")] {
         let ended = center.ended(run).await;
         assert_eq!((ended.state.0, ended.attempt), (Status::Succeeded, 1));
         assert_eq!(ended.output.as_deref(), Some(output));
     }
-    assert_eq!(center.printed(late).await, "late\n");
+    assert_eq!(center.printed(late_run).await, "late\n");
     assert_eq!(center.node.handle().status().stale_reports, 0);
     worker.stop().await.unwrap();
 }
@@ -94,12 +134,7 @@ async fn a_worker_that_is_cut_off_stops_its_programs_when_its_lease_ends() {
     let run = center.submit(attempts(shell(&text), 5)).await;
     center.running(run).await;
     let length = || std::fs::metadata(&book).map_or(0, |found| found.len());
-    within("the program prints", async {
-        while length() == 0 {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    })
-    .await;
+    within("the program prints", until(|| length() > 0)).await;
     // The node lives and hears nobody any more.
     center.close().await;
     within("the program is gone", async {

@@ -15,7 +15,8 @@ use super::*;
 use crate::grpc::peer::{Key, OFFER_BYTES};
 
 const SHARDS: u16 = 4;
-const LEASE: Duration = Duration::from_secs(1);
+/// Nothing here waits for its end.
+const LEASE: Duration = Duration::from_secs(15);
 const PATIENCE: Duration = Duration::from_secs(20);
 
 struct Scene {

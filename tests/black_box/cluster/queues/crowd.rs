@@ -4,9 +4,9 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use punctual_tests::Scene;
 use punctual_tests::cluster::ADMIN;
 use punctual_tests::wait::{self, SOON};
+use punctual_tests::{Machine, Scene};
 
 use super::{one_led_by_each, say, show, start};
 
@@ -46,7 +46,7 @@ fn thousands_who_wait_at_another_node_keep_nobody_s_command_from_getting_through
         row.contains(&redis::Value::Int(CROWD as i64))
     });
     // Commands of others through the same two nodes.
-    let mut longest = Duration::ZERO;
+    let (mut longest, machine) = (Duration::ZERO, Machine::watched());
     for number in 0..50 {
         let began = wait::now();
         let id: String = say(&mut door, &format!("ADDJOB {queue} x 0 DELAY 3600"));
@@ -55,7 +55,7 @@ fn thousands_who_wait_at_another_node_keep_nobody_s_command_from_getting_through
         longest = longest.max(began.elapsed());
     }
     println!("three commands beside {CROWD} who wait took {longest:?} at most");
-    assert!(longest < COMMAND_MAX, "{longest:?}");
+    assert!(longest < COMMAND_MAX + machine.taken(), "{longest:?}");
     // Some go away, and each of those who stay gets one message.
     crowd.truncate(CROWD / 2);
     let mut other = cluster.queues(2);

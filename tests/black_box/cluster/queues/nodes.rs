@@ -77,7 +77,7 @@ fn every_node_tells_where_all_of_them_are_and_a_newcomer_appears_by_itself() {
     say::<String>(&mut doors[1], "ADDJOB q x 0 REPLICATE 4");
 
     // One without this door is told of, and nobody is sent there.
-    let mut fifth = cluster.newcomer(&scene, "fifth", &store, &["--shard-lease", "1s"]);
+    let mut fifth = cluster.newcomer(&scene, "fifth", &store, &WORDS[..2]);
     fifth.start();
     wait::until_so("it is told of", SOON, || greeted(&mut doors[0]).len() == 5);
     assert_eq!(greeted(&mut doors[0]).values().filter(|place| place.ends_with(" 0")).count(), 1);

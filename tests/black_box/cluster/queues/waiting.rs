@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use punctual_tests::cluster::{ADMIN, NODES};
 use punctual_tests::wait::{self, SOON};
-use punctual_tests::{Cluster, Scene, messages};
+use punctual_tests::{Cluster, Machine, Scene, messages};
 use redis::Value;
 
 use super::{Job, leader_of, one_led_by_each, say, start};
@@ -33,16 +33,16 @@ fn wait_until_waited_for(cluster: &Cluster, by: usize, queue: &str, count: i64) 
     });
 }
 
-/// Adds a message at a node, and says how long it took to wake the waiter.
+/// Adds a message at a node, and says how long it took to wake the waiter, less what others took of the machine.
 #[track_caller]
 fn wake(cluster: &Cluster, at: usize, queue: &str, waiter: JoinHandle<(Vec<Job>, Instant)>) -> Duration {
     let mut door = cluster.queues(at);
-    let added = wait::now();
+    let (added, machine) = (wait::now(), Machine::watched());
     let id: String = say(&mut door, &format!("ADDJOB {queue} now 0"));
     let (taken, woken) = waiter.join().expect("it is served");
     assert_eq!((taken[0].0.as_str(), &taken[0].1[10..]), (queue, &id[10..]));
     assert_eq!(say::<usize>(&mut door, &format!("ACKJOB {id}")), 1);
-    woken.saturating_duration_since(added)
+    woken.saturating_duration_since(added).saturating_sub(machine.taken())
 }
 
 #[track_caller]
@@ -111,12 +111,12 @@ fn whoever_waits_goes_on_waiting_at_the_next_leader_when_the_leader_is_killed() 
         let mut door = cluster.queues(others[0]);
         let ids: Vec<String> = (0..2).map(|_| say(&mut door, &format!("ADDJOB {queue} now 0"))).collect();
         // The queue may move once more between the two that are left, and then it takes a moment to add something.
-        let added = wait::now();
+        let (added, machine) = (wait::now(), Machine::watched());
         assert_ne!(leader_of(&cluster, others[1], &ids[0]), turn);
         for waiter in waiters {
             let (taken, woken) = waiter.join().expect("it is served");
             assert_eq!(taken[0].0, *queue);
-            took.push(woken.saturating_duration_since(added));
+            took.push(woken.saturating_duration_since(added).saturating_sub(machine.taken()));
         }
         assert_eq!(say::<usize>(&mut door, &format!("ACKJOB {}", ids.join(" "))), 2);
         cluster.nodes[turn].start();
