@@ -11,6 +11,7 @@ use punctual_core::job::Job;
 use punctual_core::name::{Name, Namespace};
 
 use crate::Shard;
+use crate::intake::keys;
 
 impl Shard {
     /// The rows that a command needs and that neither memory nor a pin has. What was read may tell that more is
@@ -28,15 +29,15 @@ impl Shard {
                 // Without a key of its own, the job's `unique` is its key: known once the job is.
                 let unique = self.peek_job(namespace, name).and_then(|job| {
                     // One that cannot be worked out is refused by intake.
-                    crate::intake::unique_of(&job.definition, params.as_ref()).ok().flatten()
+                    keys::unique_of(&job.definition, params.as_ref()).ok().flatten()
                 });
                 if let Some(key) = key.clone().or(unique) {
-                    self.want_unique(&crate::intake::job_run_key(namespace, name, &key.text), &mut wants);
+                    self.want_unique(&keys::job_run_key(namespace, name, &key.text), &mut wants);
                 }
             }
             Command::Submit(submit) => {
-                if let Ok(Some(key)) = crate::intake::given_key(submit) {
-                    self.want_unique(&crate::intake::submit_key(&submit.namespace, &key.text), &mut wants);
+                if let Ok(Some(key)) = keys::given_key(submit) {
+                    self.want_unique(&keys::submit_key(&submit.namespace, &key.text), &mut wants);
                 }
             }
             Command::CancelRun { run, .. }
@@ -47,7 +48,7 @@ impl Shard {
             Command::RetryRun(RetryRun { namespace, run, key, .. }) => {
                 self.want_run(*run, &mut wants);
                 if let Some(key) = key {
-                    self.want_unique(&crate::intake::retry_key(namespace, *run, &key.text), &mut wants);
+                    self.want_unique(&keys::retry_key(namespace, *run, &key.text), &mut wants);
                 }
             }
             // An attempt under way is in memory.

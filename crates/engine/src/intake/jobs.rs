@@ -1,0 +1,262 @@
+//! Makes jobs, edits, pauses and removes them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_core::Timestamp;
+use punctual_core::change::{Revision, SkipReason};
+use punctual_core::command::{Answer, Expect, Made, PutJob, Refusal};
+use punctual_core::ids::{JobId, RunId};
+use punctual_core::job::{Cursor, Definition, Invalid, Job};
+use punctual_core::name::{Name, Namespace};
+use punctual_core::run::Cause;
+use punctual_core::schedule::calendar::Calendar;
+use punctual_core::schedule::{Keeping, When};
+
+use super::Reply;
+use crate::Shard;
+use crate::event::Context;
+
+impl Shard {
+    pub(super) fn put_job(&mut self, put: PutJob, cx: &mut Context<'_>) -> Reply {
+        put.definition.check()?;
+        if put.definition.calendars().any(|keeping| keeping.calendar.is_none()) {
+            // Whoever hands us a command looks calendars up; a job without its days would never fire.
+            return Err(Invalid::new("schedule.calendar", "the calendar was not looked up").into());
+        }
+        match self.find_job(&put.namespace, &put.name) {
+            None => self.create_job(put, cx),
+            Some(id) => self.change_job(id, put, cx),
+        }
+    }
+
+    fn create_job(&mut self, put: PutJob, cx: &mut Context<'_>) -> Reply {
+        if let Expect::Revision(_) = put.expect {
+            return Err(Refusal::NoSuchJob { namespace: put.namespace, name: put.name });
+        }
+        let id = JobId(self.ids.next(cx.now));
+        let mut job = Job {
+            id,
+            namespace: put.namespace,
+            name: put.name,
+            revision: 1,
+            definition: put.definition,
+            paused: false,
+            created_at: cx.now,
+            updated_at: cx.now,
+            // One millisecond ago, so that a job may fire in the instant of its creation.
+            cursor: Cursor { fired_through: cx.now.before(Duration::from_millis(1)), ..Cursor::default() },
+        };
+        plan_from(&mut job, false, cx.now);
+        self.revise(&job);
+        let job = Arc::new(job);
+        self.remember_job(Arc::clone(&job), false);
+        self.dirty.jobs.insert(id);
+        Ok(Answer::Job { job, made: Made::Created })
+    }
+
+    fn change_job(&mut self, id: JobId, put: PutJob, cx: &mut Context<'_>) -> Reply {
+        self.expect(id, &put.expect)?;
+        if self.jobs.get(&id).is_some_and(|live| live.job.definition == put.definition) {
+            return self.job_answer(id, Made::Unchanged);
+        }
+        self.revise_job(id, put.definition, cx)
+    }
+
+    /// A calendar has changed. It goes the way of an edit: what the job owes up to now the old days decide, and all that
+    /// comes later the new ones.
+    pub(super) fn replan_job(
+        &mut self,
+        namespace: &Namespace,
+        name: &Name,
+        calendar: &Arc<Calendar>,
+        cx: &mut Context<'_>,
+    ) -> Reply {
+        let id = self.known_job(namespace, name)?;
+        let newer = |keeping: &Keeping| {
+            // One that is newer still came with an edit of the job.
+            let is_behind = keeping.version().is_none_or(|version| version < calendar.version);
+            (keeping.name == calendar.name && is_behind).then(|| Arc::clone(calendar))
+        };
+        let definition = self.jobs.get(&id).and_then(|live| live.job.definition.with_calendars(newer));
+        match definition {
+            Some(definition) => self.revise_job(id, Arc::new(definition), cx),
+            None => self.job_answer(id, Made::Unchanged),
+        }
+    }
+
+    /// The old definition decides every due time up to now, the new one every later one.
+    fn revise_job(&mut self, id: JobId, definition: Arc<Definition>, cx: &mut Context<'_>) -> Reply {
+        self.fire_owed(id, cx);
+        self.skip_paused(id, cx.now);
+        let has_fires = self.has_fires(id);
+        let mut forgotten = false;
+        self.edit_job(id, |job| {
+            let same_schedule = job.definition.schedules == definition.schedules;
+            // Other days of the same schedule: it goes on counting, and what hangs on a run still does.
+            let only_days = !same_schedule && job.definition.has_schedules_of(&definition);
+            let hanging = if only_days { job.hanging_due() } else { None };
+            job.revision += 1;
+            job.definition = definition;
+            job.updated_at = cx.now;
+            if !same_schedule && !only_days {
+                job.cursor.fires.clear();
+            }
+            if job.paused || same_schedule {
+                return;
+            }
+            if only_days {
+                replan(job, hanging, cx.now);
+                forgotten = hanging.is_none() && !has_fires;
+            } else {
+                plan_from(job, has_fires, cx.now);
+            }
+        });
+        if forgotten {
+            // An earlier due time had stood before that of `after_finish`, and may be gone.
+            self.plan_after_finish(id, cx);
+        }
+        if let Some(job) = self.jobs.get(&id).map(|live| Arc::clone(&live.job)) {
+            self.revise(&job);
+        }
+        self.release(id, cx);
+        self.job_answer(id, Made::Changed)
+    }
+
+    fn revise(&mut self, job: &Job) {
+        self.dirty.revisions.push(Arc::new(Revision {
+            job: job.id,
+            revision: job.revision,
+            definition: Arc::clone(&job.definition),
+            at: job.updated_at,
+        }));
+    }
+
+    fn expect(&self, id: JobId, expect: &Expect) -> Result<(), Refusal> {
+        let Some(live) = self.jobs.get(&id) else { return Ok(()) };
+        match expect {
+            Expect::Anything => Ok(()),
+            Expect::Absent => Err(Refusal::JobExists(live.job.name.clone())),
+            Expect::Revision(expected) if *expected == live.job.revision => Ok(()),
+            Expect::Revision(expected) => {
+                Err(Refusal::WrongRevision { expected: *expected, actual: live.job.revision })
+            }
+        }
+    }
+
+    fn job_answer(&self, id: JobId, made: Made) -> Reply {
+        let live = self.jobs.get(&id);
+        let job = live.map(|live| Arc::clone(&live.job)).expect("the job at hand is in memory");
+        Ok(Answer::Job { job, made })
+    }
+
+    pub(super) fn known_job(&mut self, namespace: &Namespace, name: &Name) -> Result<JobId, Refusal> {
+        self.find_job(namespace, name)
+            .ok_or_else(|| Refusal::NoSuchJob { namespace: namespace.clone(), name: name.clone() })
+    }
+
+    /// What the job has waiting ends with it; what runs is told to stop and ends by itself.
+    pub(super) fn delete_job(
+        &mut self,
+        namespace: &Namespace,
+        name: &Name,
+        expect: Expect,
+        cx: &mut Context<'_>,
+    ) -> Reply {
+        let id = self.known_job(namespace, name)?;
+        if expect != Expect::Anything {
+            self.expect(id, &expect)?;
+        }
+        self.fire_owed(id, cx);
+        self.skip_paused(id, cx.now);
+        let mut theirs: Vec<RunId> =
+            self.runs.values().filter(|live| live.run.job() == Some(id)).map(|live| live.run.id).collect();
+        theirs.sort_unstable();
+        // Out of sight first: a run that ends now must not let the next one in.
+        if let Some(gone) = self.forget_job(id) {
+            self.dirty.jobs.remove(&id);
+            self.dirty.deleted_jobs.push(gone);
+            self.pins.job(self.next_batch(), (namespace.clone(), name.clone()), None);
+        }
+        for run in theirs {
+            self.stop(run, Cause::JobDeleted, cx);
+        }
+        Ok(Answer::Deleted)
+    }
+
+    pub(super) fn pause_job(&mut self, namespace: &Namespace, name: &Name, cx: &mut Context<'_>) -> Reply {
+        let id = self.known_job(namespace, name)?;
+        if self.jobs.get(&id).is_some_and(|live| live.job.paused) {
+            return self.job_answer(id, Made::Unchanged);
+        }
+        self.fire_owed(id, cx);
+        self.edit_job(id, |job| {
+            job.paused = true;
+            job.updated_at = cx.now;
+            job.cursor.next_due = None;
+            job.cursor.wake_at = None;
+        });
+        self.job_answer(id, Made::Changed)
+    }
+
+    pub(super) fn resume_job(&mut self, namespace: &Namespace, name: &Name, cx: &mut Context<'_>) -> Reply {
+        let id = self.known_job(namespace, name)?;
+        if self.jobs.get(&id).is_some_and(|live| !live.job.paused) {
+            return self.job_answer(id, Made::Unchanged);
+        }
+        self.skip_paused(id, cx.now);
+        let has_fires = self.has_fires(id);
+        self.edit_job(id, |job| {
+            job.paused = false;
+            job.updated_at = cx.now;
+            plan_from(job, has_fires, cx.now);
+        });
+        self.job_answer(id, Made::Changed)
+    }
+
+    /// What fell into a pause is on record, under the definition it fell under: people ask why nothing ran.
+    fn skip_paused(&mut self, id: JobId, now: Timestamp) {
+        let Some(live) = self.jobs.get(&id).filter(|live| live.job.paused) else { return };
+        let mut job = (*live.job).clone();
+        job.plan_after(job.cursor.fired_through.max(job.updated_at));
+        if let (Some(first), Some(last)) = (job.cursor.next_due, job.previous_due(now))
+            && first <= last
+        {
+            self.skip(&job, first, last, SkipReason::Paused, now);
+            self.edit_job(id, |job| job.cursor.fired_through = last);
+        }
+    }
+}
+
+/// The first due time after now by other days; `hanging` hangs on the end of a run and stays where it is.
+fn replan(job: &mut Job, hanging: Option<Timestamp>, now: Timestamp) {
+    job.plan_after(now.max(job.cursor.fired_through));
+    if let Some(due) = hanging
+        && job.cursor.next_due.is_none_or(|next| due < next)
+    {
+        job.cursor.next_due = Some(due);
+        job.cursor.wake_at = Some(due);
+    }
+}
+
+/// The first due time after now. A job that counts from the end of its last run begins at once, unless it has one
+/// under way: then the end of that one plans the next.
+fn plan_from(job: &mut Job, has_fires: bool, now: Timestamp) {
+    let after = now.max(job.cursor.fired_through);
+    job.plan_after(after);
+    if has_fires {
+        return;
+    }
+    // A due time is used once: one that fell on this very instant was fired before the edit.
+    let earliest = if after == job.cursor.fired_through { after + Duration::from_millis(1) } else { after };
+    let begins = job.open_schedules().filter(|(_, schedule)| matches!(schedule.when, When::AfterFinish(_)));
+    let firsts = begins.map(|(_, schedule)| (schedule.start.unwrap_or(earliest).max(earliest), schedule.end));
+    let first =
+        firsts.filter(|(first, end)| end.is_none_or(|end| *first <= end)).map(|(first, _)| first).min();
+    if let Some(first) = first
+        && job.cursor.next_due.is_none_or(|next| first < next)
+    {
+        job.cursor.next_due = Some(first);
+        job.cursor.wake_at = Some(first);
+    }
+}

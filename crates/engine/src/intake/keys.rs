@@ -1,0 +1,82 @@
+//! Keys that make an ask happen once, and the rows that remember them.
+
+use std::sync::Arc;
+
+use punctual_core::Timestamp;
+use punctual_core::change::UniqueKey;
+use punctual_core::command::{Key, Submit};
+use punctual_core::ids::RunId;
+use punctual_core::job::{Definition, Invalid};
+use punctual_core::name::{Name, Namespace};
+use punctual_core::task::Params;
+
+use crate::Shard;
+use crate::shard::Stored;
+
+/// A key as it was given, and the row that remembers it.
+pub(super) struct Claim {
+    pub(super) given: Arc<str>,
+    pub(super) row: Key,
+}
+
+impl Claim {
+    pub(super) fn new(given: Key, under: impl FnOnce(&str) -> Arc<str>) -> Claim {
+        Claim { row: Key { text: under(&given.text), kept: given.kept }, given: given.text }
+    }
+}
+
+/// Keys of different kinds of asks do not meet: each is kept under what it was given for.
+pub(crate) fn job_run_key(namespace: &Namespace, name: &Name, key: &str) -> Arc<str> {
+    Arc::from(format!("job/{namespace}/{name}/{key}"))
+}
+
+pub(crate) fn retry_key(namespace: &Namespace, run: RunId, key: &str) -> Arc<str> {
+    Arc::from(format!("retry/{namespace}/{run}/{key}"))
+}
+
+pub(crate) fn submit_key(namespace: &Namespace, key: &str) -> Arc<str> {
+    Arc::from(format!("submit/{namespace}/{key}"))
+}
+
+/// The key of a submit: its own, else the one its definition asks for.
+pub(crate) fn given_key(submit: &Submit) -> Result<Option<Key>, Invalid> {
+    match &submit.key {
+        Some(key) => Ok(Some(key.clone())),
+        None => unique_of(&submit.definition, None),
+    }
+}
+
+/// The key that a definition asks for, of a run with its own parameters or the definition's.
+pub(crate) fn unique_of(definition: &Definition, own: Option<&Params>) -> Result<Option<Key>, Invalid> {
+    let Some(unique) = &definition.unique else { return Ok(None) };
+    let text = unique.key_for(own.unwrap_or(&definition.params))?;
+    Ok(Some(Key { text, kept: unique.kept }))
+}
+
+impl Shard {
+    /// The run that bears a key, while the key lives.
+    pub(super) fn bearer(&self, key: Option<&Claim>, now: Timestamp) -> Option<RunId> {
+        self.unique_row(&key?.row.text).filter(|row| row.expires_at > now).map(|row| row.run)
+    }
+
+    pub(crate) fn unique_row(&self, key: &Arc<str>) -> Option<&UniqueKey> {
+        if let Some((row, _)) = self.dirty.uniques.get(key) {
+            return row.as_ref();
+        }
+        match self.pins.uniques.get(key) {
+            Some(pin) => pin.row.as_ref(),
+            None => self.fetched.uniques.get(key),
+        }
+    }
+
+    pub(crate) fn give_key(&mut self, key: Key, run: RunId, now: Timestamp) {
+        let stored = match self.dirty.uniques.get(&key.text) {
+            Some((_, stored)) => *stored,
+            // An expired row may still be there: it is taken over, not added.
+            None if self.unique_row(&key.text).is_some() => Stored::Yes,
+            None => Stored::No,
+        };
+        let row = UniqueKey { key: Arc::clone(&key.text), run, expires_at: now + key.kept };
+        self.dirty.uniques.insert(key.text, (Some(row), stored));
+    }
+}

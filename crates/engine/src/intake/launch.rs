@@ -1,0 +1,164 @@
+//! Makes runs: of a job, of what is submitted, and of one that has ended and is tried again.
+
+use std::sync::Arc;
+
+use punctual_core::Timestamp;
+use punctual_core::change::RunRecord;
+use punctual_core::command::{Answer, Refusal, RetryRun, RunJob, Submit};
+use punctual_core::ids::RunId;
+use punctual_core::job::Definition;
+use punctual_core::limits::LIVE_RUNS_MAX;
+use punctual_core::name::Namespace;
+use punctual_core::run::{Origin, Run, State, Trigger, Wait};
+use punctual_core::task::Params;
+
+use super::Reply;
+use super::keys::{Claim, given_key, job_run_key, retry_key, submit_key, unique_of};
+use crate::Shard;
+use crate::event::Context;
+use crate::memory::LiveRun;
+
+/// What is special about a run that a command makes.
+#[derive(Default)]
+struct Launch {
+    params: Option<Params>,
+    key: Option<Claim>,
+    retry_of: Option<RunId>,
+    /// It waits its turn, whatever its job's overlap policy says of others.
+    patient: bool,
+}
+
+impl Shard {
+    pub(super) fn run_job(&mut self, ask: RunJob, cx: &mut Context<'_>) -> Reply {
+        let id = self.known_job(&ask.namespace, &ask.name)?;
+        let key = match (ask.key, self.jobs.get(&id)) {
+            (None, Some(live)) => unique_of(&live.job.definition, ask.params.as_ref())?,
+            (key, _) => key,
+        };
+        let key = key.map(|key| Claim::new(key, |text| job_run_key(&ask.namespace, &ask.name, text)));
+        if let Some(existing) = self.bearer(key.as_ref(), cx.now) {
+            return Ok(Answer::Existing(existing));
+        }
+        room_for_one(cx)?;
+        // A manual start in the same instant as a fire comes after it.
+        self.fire_due(id, cx);
+        let due = ask.due.unwrap_or(cx.now);
+        let run = self.make_run(id, due, Trigger::Manual, cx).expect("the job at hand is in memory");
+        self.launch(run, Launch { params: ask.params, key, ..Launch::default() }, cx)
+    }
+
+    pub(super) fn submit(&mut self, submit: Submit, cx: &mut Context<'_>) -> Reply {
+        submit.definition.check()?;
+        submit.definition.check_alone()?;
+        let key = given_key(&submit)?.map(|key| Claim::new(key, |text| submit_key(&submit.namespace, text)));
+        if let Some(existing) = self.bearer(key.as_ref(), cx.now) {
+            return Ok(Answer::Existing(existing));
+        }
+        room_for_one(cx)?;
+        let due = submit.due.unwrap_or(cx.now);
+        let run = self.make_ad_hoc(submit.namespace, submit.definition, Trigger::Submit, due, cx);
+        self.launch(run, Launch { key, ..Launch::default() }, cx)
+    }
+
+    fn make_ad_hoc(
+        &mut self,
+        namespace: Namespace,
+        definition: Arc<Definition>,
+        trigger: Trigger,
+        due: Timestamp,
+        cx: &mut Context<'_>,
+    ) -> RunId {
+        let id = RunId(self.ids.next(cx.now));
+        let mut run = Run::new(id, namespace, Origin::AdHoc(Arc::clone(&definition)), trigger, due, cx.now);
+        run.priority = definition.priority;
+        if due <= cx.now {
+            run.state = State::Waiting { wait: Wait::Overlap };
+        }
+        self.remember_run(LiveRun { run: Arc::new(run), definition, stored: false }, cx);
+        id
+    }
+
+    /// Sends a run made by a command on its way, and answers with it.
+    fn launch(&mut self, run: RunId, launch: Launch, cx: &mut Context<'_>) -> Reply {
+        let Launch { params, key, retry_of, patient } = launch;
+        let live = self.runs.get_mut(&run).expect("the run at hand is in memory");
+        let made = Arc::make_mut(&mut live.run);
+        made.params = params;
+        made.retry_of = retry_of;
+        made.key = key.as_ref().map(|key| Arc::clone(&key.given));
+        let waits = made.wake_at().is_some();
+        if let Some(key) = key {
+            self.give_key(key.row, run, cx.now);
+        }
+        if !waits && patient {
+            self.line_up(run, cx);
+        } else if !waits {
+            self.arrive(run, cx);
+        }
+        let live = self.runs.get(&run).map(|live| &live.run);
+        let run = live.or_else(|| self.pins.runs.get(&run).map(|pin| &pin.row.run));
+        Ok(Answer::Run(Arc::clone(run.expect("a run made by a command is in memory, or has just ended"))))
+    }
+
+    pub(super) fn retry_run(&mut self, retry: RetryRun, cx: &mut Context<'_>) -> Reply {
+        if let Some(live) = self.runs.get(&retry.run).filter(|live| live.run.namespace == retry.namespace) {
+            let hint = "only a run that has ended can be tried again";
+            return Err(Refusal::WrongState { run: retry.run, status: live.run.status(), hint: hint.into() });
+        }
+        let record = self.record(&retry.namespace, retry.run).ok_or(Refusal::NoSuchRun(retry.run))?;
+        if !record.run.status().is_terminal() {
+            let hint = "only a run that has ended can be tried again";
+            return Err(Refusal::WrongState {
+                run: retry.run,
+                status: record.run.status(),
+                hint: hint.into(),
+            });
+        }
+        if let Some(parent) = record.run.parent() {
+            let hint = format!("it is a child of run {parent}; try that one again, with all its children");
+            let (run, status) = (retry.run, record.run.status());
+            return Err(Refusal::WrongState { run, status, hint: hint.into() });
+        }
+        let key = retry.key.map(|key| Claim::new(key, |text| retry_key(&retry.namespace, retry.run, text)));
+        if let Some(existing) = self.bearer(key.as_ref(), cx.now) {
+            return Ok(Answer::Existing(existing));
+        }
+        // After the key: whoever asks again with it gets the first answer, though the letter is gone by then.
+        if retry.dead_letter && !record.dead_letter {
+            return Err(Refusal::NotADeadLetter(retry.run));
+        }
+        room_for_one(cx)?;
+        let params = retry.params.or_else(|| record.run.params.clone());
+        let run = self.make_retry(&record, cx);
+        let patient = retry.dead_letter;
+        let reply = self.launch(run, Launch { params, key, retry_of: Some(retry.run), patient }, cx);
+        // One that was skipped at once has tried nothing: the dead letter still waits for someone.
+        if self.runs.contains_key(&run) {
+            self.decide(record);
+        }
+        reply
+    }
+
+    /// Under the job's newest revision; a run without a job, or whose job is gone, carries its own definition.
+    fn make_retry(&mut self, record: &RunRecord, cx: &mut Context<'_>) -> RunId {
+        let job = record.job.as_ref().and_then(|job| {
+            let known = self.find_job(&job.namespace, &job.name).filter(|id| *id == job.id);
+            known.or_else(|| {
+                let gone = self.pins.jobs.contains_key(&(job.namespace.clone(), job.name.clone()));
+                (!gone && !self.names.contains_key(&(job.namespace.clone(), job.name.clone())))
+                    .then(|| self.remember_job(Arc::clone(job), true))
+            })
+        });
+        match job.and_then(|job| self.make_run(job, cx.now, Trigger::Retry, cx)) {
+            Some(run) => run,
+            None => {
+                let definition = Arc::clone(&record.definition);
+                self.make_ad_hoc(record.run.namespace.clone(), definition, Trigger::Retry, cx.now, cx)
+            }
+        }
+    }
+}
+
+fn room_for_one(cx: &Context<'_>) -> Result<(), Refusal> {
+    if cx.pool.live >= LIVE_RUNS_MAX { Err(Refusal::TooManyRuns) } else { Ok(()) }
+}

@@ -1,0 +1,114 @@
+//! What is asked of a run that is there: to stop, to be forgotten, to have come so far.
+
+use std::sync::Arc;
+
+use punctual_core::change::RunRecord;
+use punctual_core::command::{Answer, Refusal};
+use punctual_core::ids::{RunId, Token};
+use punctual_core::name::Namespace;
+use punctual_core::run::{Cause, Run, State, Status};
+
+use super::Reply;
+use crate::Shard;
+use crate::event::Context;
+
+impl Shard {
+    /// A run that is not in memory: pinned, or read for this command.
+    pub(super) fn record(&self, namespace: &Namespace, run: RunId) -> Option<RunRecord> {
+        let pinned = self.pins.runs.get(&run).map(|pin| &pin.row);
+        let record = pinned.or_else(|| self.fetched.runs.get(&run))?;
+        (record.run.namespace == *namespace).then(|| record.clone())
+    }
+
+    pub(super) fn cancel_run(&mut self, namespace: &Namespace, run: RunId, cx: &mut Context<'_>) -> Reply {
+        if !self.runs.contains_key(&run) {
+            let record = self.record(namespace, run).ok_or(Refusal::NoSuchRun(run))?;
+            if record.run.status().is_terminal() {
+                return Err(ended(&record.run));
+            }
+            if record.run.wake_at().is_some() {
+                self.take_waiting(record, cx);
+            } else {
+                // Under way, and not by us: a later leader's, and we do not know yet that there is one. What is decided
+                // here will not be written, and so not be said.
+                self.take_up(record, cx);
+            }
+        }
+        let live = self
+            .runs
+            .get(&run)
+            .filter(|live| live.run.namespace == *namespace)
+            .ok_or(Refusal::NoSuchRun(run))?;
+        let asked_before = live.run.cancelling().is_some_and(|cause| cause != Cause::Timeout);
+        if !asked_before {
+            self.stop(run, Cause::User, cx);
+        }
+        let live = self.runs.get(&run).map(|live| Arc::clone(&live.run));
+        let run = live
+            .or_else(|| self.record(namespace, run).map(|record| record.run))
+            .ok_or(Refusal::NoSuchRun(run))?;
+        Ok(Answer::Run(run))
+    }
+
+    pub(super) fn discard(&mut self, namespace: &Namespace, run: RunId) -> Reply {
+        let live = self.runs.get(&run).is_some_and(|live| live.run.namespace == *namespace);
+        let record = self.record(namespace, run);
+        match record {
+            Some(record) if record.dead_letter => {
+                self.decide(record);
+                Ok(Answer::Discarded)
+            }
+            Some(_) => Err(Refusal::NotADeadLetter(run)),
+            None if live => Err(Refusal::NotADeadLetter(run)),
+            None => Err(Refusal::NoSuchRun(run)),
+        }
+    }
+
+    /// The word of an attempt, through a door: believed as little as a worker's.
+    pub(super) fn progress(
+        &mut self,
+        namespace: &Namespace,
+        run: RunId,
+        (token, percent): (Token, u8),
+        cx: &mut Context<'_>,
+    ) -> Reply {
+        let Some(live) = self.runs.get(&run).filter(|live| live.run.namespace == *namespace) else {
+            let record = self.record(namespace, run).ok_or(Refusal::NoSuchRun(run))?;
+            return Err(not_running(&record.run));
+        };
+        match live.run.state {
+            State::Running { token: newest, .. } if newest == token => {
+                self.note(run, token, cx, |run| run.progress = Some(percent.min(100)));
+                Ok(Answer::Noted)
+            }
+            State::Running { .. } => Err(Refusal::OutdatedToken(run)),
+            _ => Err(not_running(&live.run)),
+        }
+    }
+
+    /// Someone has decided about a dead letter: it is only history now.
+    pub(super) fn decide(&mut self, record: RunRecord) {
+        if !record.dead_letter {
+            return;
+        }
+        let run = record.run.id;
+        match self.dirty.settled.iter_mut().find(|settled| settled.run.id == run) {
+            Some(settled) => settled.dead = false,
+            None => self.dirty.decided.push(run),
+        }
+        self.pins.run(self.next_batch(), RunRecord { dead_letter: false, ..record });
+    }
+}
+
+fn not_running(run: &Run) -> Refusal {
+    let hint = "only a running attempt makes progress".into();
+    Refusal::WrongState { run: run.id, status: run.status(), hint }
+}
+
+fn ended(run: &Run) -> Refusal {
+    let hint = match run.status() {
+        Status::Cancelled => "it is cancelled already",
+        _ => "it has ended already",
+    };
+    Refusal::WrongState { run: run.id, status: run.status(), hint: hint.into() }
+}
