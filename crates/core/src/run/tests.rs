@@ -3,7 +3,9 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::attempt::{End, Outcome};
 use crate::ids::Epoch;
+use crate::limits::LOSSES_MAX;
 use crate::retry::Retry;
 use crate::task::Task;
 

@@ -1,0 +1,241 @@
+//! The arrows: what an event makes of a run.
+//!
+//! `apply` decides and touches nothing but the run itself. Every change it makes leaves an entry; the place of an entry in the
+//! list is its number, so the numbers have no gaps.
+
+use std::time::Duration;
+
+use super::{Cause, Child, Earlier, Entry, Reason, Run, State, Status, Wait, What};
+use crate::Timestamp;
+use crate::attempt::{End, Outcome};
+use crate::cut;
+use crate::ids::{RunId, Token, WorkerId};
+use crate::job::Definition;
+use crate::limits::{EARLIER_ERROR_BYTES_MAX, LOSSES_MAX};
+use crate::queue::{QueueName, Whereabouts};
+
+/// What can happen to a run.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// Nothing keeps it from a worker any more.
+    Due,
+    Held(Wait),
+    Assigned {
+        worker: WorkerId,
+        token: Token,
+    },
+    CancelAsked(Cause),
+    Reported {
+        token: Token,
+        outcome: Outcome,
+    },
+    /// The worker vanished, or its lease ended without a word.
+    Lost {
+        token: Token,
+    },
+    Skipped(Reason),
+    /// Its first choice of a worker is full.
+    PassedOver,
+    /// Its worker gives it back, and has not begun.
+    Declined {
+        token: Token,
+    },
+    /// It goes on in these.
+    Split(Vec<Child>),
+    /// All its children have ended.
+    Joined,
+    /// The only worker that it may go to is gone.
+    WorkerGone,
+}
+
+/// An event that the table has no arrow for: an outdated token, or a run that has moved on.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("run {run} is {from}: it cannot take this event")]
+pub struct Refused {
+    pub run: RunId,
+    pub from: Status,
+}
+
+impl Run {
+    /// Moves the run along one arrow of the diagram, and leaves an entry of it.
+    pub fn apply(&mut self, event: Event, definition: &Definition, now: Timestamp) -> Result<(), Refused> {
+        let was_unfit = self.reason == Some(Reason::NoWorkerFits);
+        let (next, what) = match (&self.state, event) {
+            (State::Waiting { .. }, Event::Due) => (State::Ready { since: now }, What::Due),
+            (State::Waiting { .. } | State::Ready { .. }, Event::Held(wait)) => {
+                (State::Waiting { wait }, What::Held)
+            }
+            (State::Waiting { .. } | State::Ready { .. }, Event::Skipped(reason)) => {
+                self.reason = Some(reason);
+                (State::Skipped, What::Skipped)
+            }
+            (State::Waiting { .. } | State::Ready { .. }, Event::CancelAsked(cause)) => {
+                self.reason = Some(Reason::Cancelled(cause));
+                (State::Cancelled, What::CancelAsked)
+            }
+            (State::Ready { .. }, Event::Assigned { worker, token }) if token > self.token => {
+                self.attempt += 1;
+                self.token = token;
+                self.begin_on(worker.clone());
+                (State::Running { worker, token, since: now, cancelling: None }, What::Assigned)
+            }
+            // The first cause to stop an attempt is the one that is kept, but a user's word outranks a timeout:
+            // it forbids the retry that a timeout would allow.
+            (State::Running { worker, token, since, cancelling }, Event::CancelAsked(cause))
+                if cancelling.is_none()
+                    || (*cancelling == Some(Cause::Timeout) && cause != Cause::Timeout) =>
+            {
+                let (worker, token, since) = (worker.clone(), *token, *since);
+                (State::Running { worker, token, since, cancelling: Some(cause) }, What::CancelAsked)
+            }
+            (State::Running { token, cancelling, .. }, Event::Reported { token: reported, outcome })
+                if *token == reported =>
+            {
+                let cancelling = *cancelling;
+                let ended_well = outcome.end == End::Succeeded;
+                self.take(outcome, now);
+                if ended_well {
+                    (State::Succeeded, What::Ended)
+                } else {
+                    self.after_failure(cancelling, definition, now)
+                }
+            }
+            (State::Running { token, cancelling, .. }, Event::Lost { token: lost }) if *token == lost => {
+                let cancelling = *cancelling;
+                self.losses += 1;
+                self.after_loss(cancelling, definition, now)
+            }
+            (State::Ready { since }, Event::PassedOver) => (State::Ready { since: *since }, What::PassedOver),
+            (State::Running { token, cancelling, .. }, Event::Declined { token: declined })
+                if *token == declined =>
+            {
+                match *cancelling {
+                    None => (State::Ready { since: now }, What::Moved),
+                    cancelling => self.after_failure(cancelling, definition, now),
+                }
+            }
+            (State::Ready { .. }, Event::Split(children)) if self.kin.is_none() && !children.is_empty() => {
+                self.split(children, now)
+            }
+            (State::Split { since, cancelling: None }, Event::CancelAsked(cause)) => {
+                (State::Split { since: *since, cancelling: Some(cause) }, What::CancelAsked)
+            }
+            (State::Split { cancelling, .. }, Event::Joined) if !self.has_children_under_way() => {
+                let cancelling = *cancelling;
+                self.join(cancelling)
+            }
+            (State::Ready { .. }, Event::WorkerGone) if self.pinned_to().is_some() => {
+                self.reason = Some(Reason::WorkerGone);
+                (State::Failed, What::WorkerGone)
+            }
+            (from, _) => return Err(Refused { run: self.id, from: from.status() }),
+        };
+        if was_unfit && self.reason == Some(Reason::NoWorkerFits) {
+            self.reason = None;
+        }
+        self.state = next;
+        let to = self.status();
+        if to.is_terminal() {
+            self.finished_at = Some(now);
+        }
+        self.entries.push(Entry { at: now, to, what, token: self.token });
+        Ok(())
+    }
+
+    /// The message of its attempt is in its queue. Heard twice, it is noted once.
+    pub fn delivered(&mut self, queue: &QueueName, at: &Whereabouts, now: Timestamp) {
+        let State::Running { since, token, .. } = self.state else { return };
+        let is_noted = |entry: &Entry| entry.what == What::Delivered && entry.token == token;
+        if self.entries.iter().rev().any(is_noted) {
+            return;
+        }
+        self.started_at = Some(at.since.clamp(since.min(now), now));
+        self.output = at.output(queue);
+        self.entries.push(Entry { at: now, to: self.status(), what: What::Delivered, token });
+    }
+
+    fn begin_on(&mut self, worker: WorkerId) {
+        if let Some(before) = self.worker.replace(worker) {
+            self.earlier.push(Earlier {
+                worker: before,
+                started_at: self.started_at,
+                exit_code: self.exit_code,
+                error: cut::keep_end(&self.error, EARLIER_ERROR_BYTES_MAX).into(),
+            });
+        }
+    }
+
+    /// Keeps what an attempt left behind. A worker's clock is not believed: it started between its
+    /// assignment and now, whatever it says.
+    fn take(&mut self, outcome: Outcome, now: Timestamp) {
+        let earliest = match &self.state {
+            State::Running { since, .. } => *since,
+            _ => self.created_at,
+        };
+        self.started_at = Some(outcome.started_at.clamp(earliest.min(now), now));
+        self.exit_code = outcome.exit_code;
+        self.output = outcome.output;
+        self.error = outcome.error;
+    }
+
+    fn after_failure(
+        &mut self,
+        cancelling: Option<Cause>,
+        definition: &Definition,
+        now: Timestamp,
+    ) -> (State, What) {
+        match cancelling {
+            Some(cause) if cause != Cause::Timeout => {
+                self.reason = Some(Reason::Cancelled(cause));
+                (State::Cancelled, What::Ended)
+            }
+            _ => {
+                self.failures += 1;
+                let timed_out = cancelling == Some(Cause::Timeout);
+                if timed_out {
+                    self.reason = Some(Reason::Cancelled(Cause::Timeout));
+                }
+                match definition.retry.delay_after(self.failures, self.id) {
+                    Some(delay) => (self.back_off(delay, definition, now), What::Failed),
+                    None if timed_out => (State::TimedOut, What::Ended),
+                    None => (State::Failed, What::Ended),
+                }
+            }
+        }
+    }
+
+    fn after_loss(
+        &mut self,
+        cancelling: Option<Cause>,
+        definition: &Definition,
+        now: Timestamp,
+    ) -> (State, What) {
+        match cancelling {
+            Some(Cause::Timeout) => self.after_failure(cancelling, definition, now),
+            Some(cause) => {
+                self.reason = Some(Reason::Cancelled(cause));
+                (State::Cancelled, What::Lost)
+            }
+            None if definition.at_most_once => {
+                self.reason = Some(Reason::LostAtMostOnce);
+                (State::Failed, What::Lost)
+            }
+            None if self.losses >= LOSSES_MAX => {
+                self.reason = Some(Reason::LostTooOften);
+                (State::Failed, What::Lost)
+            }
+            // The run itself did nothing wrong: it goes on at once, on another worker if there is one.
+            None => (self.back_off(Duration::ZERO, definition, now), What::Lost),
+        }
+    }
+
+    fn back_off(&mut self, delay: Duration, definition: &Definition, now: Timestamp) -> State {
+        if let Some(priority) = definition.retry.priority {
+            self.priority = priority;
+        }
+        self.progress = None;
+        // A node remembers many runs that wait, and the next attempt leaves a result of its own.
+        self.abridge();
+        State::Waiting { wait: Wait::Backoff(now + delay) }
+    }
+}

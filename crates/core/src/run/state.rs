@@ -1,0 +1,126 @@
+//! Where a run stands, and the word for it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Timestamp;
+use crate::ids::{Token, WorkerId};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum State {
+    Waiting {
+        wait: Wait,
+    },
+    Ready {
+        since: Timestamp,
+    },
+    Running {
+        worker: WorkerId,
+        token: Token,
+        since: Timestamp,
+        cancelling: Option<Cause>,
+    },
+    Succeeded,
+    Failed,
+    TimedOut,
+    Cancelled,
+    Skipped,
+    /// It runs in its children, and has no slot of its own.
+    Split {
+        since: Timestamp,
+        cancelling: Option<Cause>,
+    },
+}
+
+/// What a waiting run waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Wait {
+    /// Its due time. Only these are paged from the store; all others stay in memory.
+    Due(Timestamp),
+    /// The end of a retry's delay.
+    Backoff(Timestamp),
+    /// An earlier run of its job, by the overlap policy.
+    Overlap,
+    /// A place under `limits.running`.
+    Limit,
+}
+
+/// Why a running attempt is being stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Cause {
+    User,
+    Timeout,
+    Replaced,
+    JobDeleted,
+    /// The attempt was given up; another may be under way.
+    Outdated,
+}
+
+impl State {
+    pub fn status(&self) -> Status {
+        match self {
+            State::Waiting { .. } => Status::Waiting,
+            State::Ready { .. } => Status::Ready,
+            State::Running { .. } | State::Split { .. } => Status::Running,
+            State::Succeeded => Status::Succeeded,
+            State::Failed => Status::Failed,
+            State::TimedOut => Status::TimedOut,
+            State::Cancelled => Status::Cancelled,
+            State::Skipped => Status::Skipped,
+        }
+    }
+}
+
+/// The name of a state, without what is true in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Status {
+    Waiting,
+    Ready,
+    Running,
+    Succeeded,
+    Failed,
+    TimedOut,
+    Cancelled,
+    Skipped,
+}
+
+impl Status {
+    pub const ALL: [Status; 8] = [
+        Status::Waiting,
+        Status::Ready,
+        Status::Running,
+        Status::Succeeded,
+        Status::Failed,
+        Status::TimedOut,
+        Status::Cancelled,
+        Status::Skipped,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Status::Waiting => "waiting",
+            Status::Ready => "ready",
+            Status::Running => "running",
+            Status::Succeeded => "succeeded",
+            Status::Failed => "failed",
+            Status::TimedOut => "timed_out",
+            Status::Cancelled => "cancelled",
+            Status::Skipped => "skipped",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Status> {
+        Status::ALL.into_iter().find(|status| status.as_str() == text)
+    }
+
+    pub fn is_terminal(self) -> bool {
+        !matches!(self, Status::Waiting | Status::Ready | Status::Running)
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
