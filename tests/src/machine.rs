@@ -5,25 +5,74 @@
 //! processes waited, so where those of one test wait for each other that is allowed too.
 
 use std::fs;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
+
+use crate::wait;
 
 /// In hundredths of a second, as Linux counts in `/proc/stat`.
 const TICK: Duration = Duration::from_millis(10);
+/// How long the sleeper wants to sleep.
+const NAP: Duration = Duration::from_millis(5);
 
 /// The machine, watched from a moment on.
 #[derive(Debug)]
 pub struct Machine {
     before: Duration,
+    sleeper: Sleeper,
 }
 
 impl Machine {
     pub fn watched() -> Machine {
-        Machine { before: taken_in_all() }
+        Machine { before: taken_in_all(), sleeper: Sleeper::start() }
     }
 
-    /// How long, since then, somebody who wanted a processor had none.
+    /// How long, since then, somebody who wanted a processor had none: by the account of the kernel, which is up to two
+    /// seconds old, or by that of a thread of ours.
     pub fn taken(&self) -> Duration {
-        taken_in_all().saturating_sub(self.before)
+        taken_in_all().saturating_sub(self.before).max(self.sleeper.overslept())
+    }
+}
+
+/// A thread that sleeps for a moment again and again, and knows by how much it was woken late.
+#[derive(Debug)]
+struct Sleeper {
+    /// None: it is to end.
+    ask: Option<Sender<Sender<Duration>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Sleeper {
+    fn start() -> Sleeper {
+        let (ask, asked) = mpsc::channel::<Sender<Duration>>();
+        let thread = thread::spawn(move || {
+            let mut overslept = Duration::ZERO;
+            loop {
+                let began = wait::now();
+                let woken = asked.recv_timeout(NAP);
+                overslept += began.elapsed().saturating_sub(2 * NAP);
+                match woken {
+                    Ok(answer) => drop(answer.send(overslept)),
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => return,
+                }
+            }
+        });
+        Sleeper { ask: Some(ask), thread: Some(thread) }
+    }
+
+    fn overslept(&self) -> Duration {
+        let (answer, answered) = mpsc::channel();
+        let asked = self.ask.as_ref().is_some_and(|ask| ask.send(answer).is_ok());
+        if asked { answered.recv().unwrap_or_default() } else { Duration::ZERO }
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        drop(self.ask.take());
+        self.thread.take().map(JoinHandle::join);
     }
 }
 
@@ -54,6 +103,14 @@ mod tests {
         let pressure = "some avg10=50.53 avg60=57.89 avg300=47.22 total=21433278\nfull avg10=0.00 total=7\n";
         assert_eq!(waited(pressure), Duration::from_micros(21_433_278));
         assert_eq!(stolen("cpu  1 2 3 4 5 6 7 150 9 10\ncpu0 1 2\n"), Duration::from_millis(1500));
+    }
+
+    #[test]
+    fn whoever_sleeps_says_how_late_it_woke_and_ends_when_nobody_asks_any_more() {
+        let machine = Machine::watched();
+        let first = machine.sleeper.overslept();
+        assert!(machine.sleeper.overslept() >= first);
+        assert!(machine.taken() >= first);
     }
 
     #[test]
