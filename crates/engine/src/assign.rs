@@ -155,7 +155,7 @@ impl Shard {
         }
     }
 
-    /// An attempt found running after a load: its worker may never have been told. Telling it twice starts it once.
+    /// An attempt found running, given by a former leader: its worker may never have been told. Telling it twice starts it once.
     pub(crate) fn offer_again(&mut self, run: RunId, cx: &mut Context<'_>) {
         let Some(live) = self.runs.get(&run) else { return };
         let State::Running { worker, token, cancelling, .. } = live.run.state.clone() else { return };

@@ -28,6 +28,10 @@ pub enum Event {
         run: RunId,
         token: Token,
     },
+    /// The worker of an attempt is here, and may not have heard of it.
+    OfferAgain {
+        run: RunId,
+    },
     /// A slot is free for this ready run.
     Assign(Match),
     /// A worker that fits this ready run has come, or the last one has gone.

@@ -177,6 +177,7 @@ impl Shard {
             Event::Command { ticket, command } => self.intake(ticket, command, cx),
             Event::Report { worker, report } => self.report(&worker, report, cx),
             Event::Lost { run, token } => self.lost(run, token, cx),
+            Event::OfferAgain { run } => self.offer_again(run, cx),
             Event::Assign(given) => self.assign(given, cx),
             Event::Fits { run, fits } => self.note_fit(run, fits, cx),
             Event::Tick { limit } => self.tick(limit, cx),

@@ -287,7 +287,7 @@ struct Joining {
     worker: WorkerId,
     announced: Announcement,
     holding: Vec<(RunId, Token)>,
-    /// When it said so, by elapsed time.
+    /// When it said so.
     since: Timestamp,
     /// What it has said since.
     said: Vec<Report>,
@@ -360,7 +360,7 @@ impl Driver {
                 self.parting.retain(|parting| *parting != worker);
                 // Whatever it lent before it came anew is no longer ours.
                 self.pool.roster.leave(&worker);
-                let (since, said) = (self.elapsed, Vec::new());
+                let (since, said) = (self.lived(), Vec::new());
                 self.joining.push_back(Joining { worker, announced, holding, since, said });
             }
             Input::Left { worker } => {

@@ -102,15 +102,17 @@ impl Driver {
             return;
         }
         while let Some(Joining { worker, announced, holding, since, said }) = self.joining.pop_front() {
-            let age = self.elapsed.since(since) + ON_ITS_WAY;
+            let age = self.lived().since(since) + ON_ITS_WAY;
             for (run, token) in self.pool.roster.join(&worker, announced, &holding, self.elapsed) {
-                // Whoever led the shard before may have given it after the worker spoke: if it never names it, a lease tells.
-                let shard = self.shard(run.shard());
                 let is_young =
                     |shard: &Shard| shard.was_just_given_elsewhere((run, token), &worker, age, self.now);
-                if !shard.is_some_and(is_young) {
-                    self.apply(run.shard(), Event::Lost { run, token });
-                }
+                // Whoever led the shard before may have given it after the worker spoke. Told twice, it is started once.
+                let event = if self.shard(run.shard()).is_some_and(is_young) {
+                    Event::OfferAgain { run }
+                } else {
+                    Event::Lost { run, token }
+                };
+                self.apply(run.shard(), event);
             }
             self.hear(&worker, said);
         }

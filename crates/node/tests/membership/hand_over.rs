@@ -89,6 +89,8 @@ async fn what_a_former_leader_gave_to_a_worker_that_waited_here_to_be_taken_is_n
     world.pass(Duration::from_secs(3)).await;
     assert_eq!(world.led(0).len(), usize::from(SHARDS));
     let (run, token) = (assignment.run, assignment.token);
+    let is_offered = |order: &Order| matches!(order, Order::Assign(again) if again.run == run && again.token == token && again.again);
+    assert!(world.nodes[0].orders.iter().any(is_offered), "it may never have reached its worker");
     let outcome = Outcome::succeeded(world.clock.now());
     world.give(0, Input::Reports { worker, reports: vec![Report::Finished { run, token, outcome }] }).await;
     let ended = world.store.runs(&RunFilter::default(), None, 10).await.unwrap();

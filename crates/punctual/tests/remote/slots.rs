@@ -18,7 +18,7 @@ const SHARDS: u16 = 3;
 /// What waits at each node; the first goes before the others.
 const PRIORITIES: [u8; 3] = [9, 5, 1];
 /// Where nobody begins or ends anything for longer, it is the machine that stands still, and nobody waits for a slot.
-const STANDSTILL: u64 = 100;
+const STANDSTILL: u64 = 50;
 /// Runs of each node.
 const RUNS: usize = 40;
 
