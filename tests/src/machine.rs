@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_sleeps_says_how_late_it_woke_and_ends_when_nobody_asks_any_more() {
+    fn whoever_sleeps_answers_never_less_than_before_and_ends_when_nobody_asks() {
         let machine = Machine::watched();
         let first = machine.sleeper.overslept();
         assert!(machine.sleeper.overslept() >= first);
