@@ -64,9 +64,15 @@ fn a_failing_job_is_tried_again_dies_and_is_replayed_with_other_params() {
     });
     assert_eq!((&replay["state"], &replay["trigger"]), (&json!("succeeded"), &json!("retry")), "{replay}");
     assert_eq!(replay["output"].as_str().map(str::trim), Some("served"));
+    assert_eq!(replay["due_at"], run["due_at"], "the due time stays");
     assert_eq!(letters(&node), Vec::<Value>::new());
     let twice = node.cli(["dlq", "replay", id]);
     assert_eq!(twice.status.code(), Some(4), "it was decided about: {twice:?}");
+    let due = "2026-11-01T08:00:00.000Z";
+    let retried = node.cli(["run", "retry", id, "--due", due, "-o", "json"]).json();
+    let retried = wait_for_end(&node, &retried["id"]);
+    assert_eq!(retried["due_at"], due);
+    assert!(retried["lateness_ms"].as_u64().is_some_and(|late| late < 3_600_000), "{retried}");
     Export::of(&node).verify(&scene, &node, &Options { may_be_empty: true, ..Options::default() });
 }
 

@@ -31,6 +31,8 @@ pub struct Assignment {
     pub trigger: Trigger,
     pub key: Option<Arc<str>>,
     pub due: Timestamp,
+    /// The moment from which the lateness of the run is counted. Only the node that assigns it needs it.
+    pub late_from: Timestamp,
     pub definition: Arc<Definition>,
     pub params: Params,
     /// Which part of a split run it is.

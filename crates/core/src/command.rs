@@ -121,7 +121,10 @@ impl Submit {
 pub struct RetryRun {
     pub namespace: Namespace,
     pub run: RunId,
+    /// None: those it had.
     pub params: Option<Params>,
+    /// None: the due time that it had.
+    pub due: Option<Timestamp>,
     pub key: Option<Key>,
     /// Only if it is a dead letter by now. Whoever replays one asks for this very run to be made up for: it waits
     /// its turn where another would be skipped.

@@ -198,6 +198,17 @@ impl Run {
         }
     }
 
+    /// The moment from which lateness is counted: the due time of a fire. A run that was asked for by hand may have an
+    /// earlier due time than the moment it was asked for, and is not late because of that.
+    pub fn late_from(&self) -> Timestamp {
+        match self.trigger {
+            Trigger::Schedule | Trigger::Misfire => self.due,
+            Trigger::Manual | Trigger::Submit | Trigger::Retry | Trigger::Parent => {
+                self.due.max(self.created_at)
+            }
+        }
+    }
+
     pub fn cancelling(&self) -> Option<Cause> {
         match self.state {
             State::Running { cancelling, .. } | State::Split { cancelling, .. } => cancelling,

@@ -194,6 +194,7 @@ impl Shard {
             trigger: live.run.trigger,
             key: live.run.key.clone(),
             due: live.run.due,
+            late_from: self.whole_of(live).run.late_from(),
             definition: Arc::clone(&live.definition),
             params: self.params_of(live),
             part: live.run.part(),

@@ -119,9 +119,13 @@ impl Shard {
 
     /// The parameters of a run; a child has those of its parent, which outlives it.
     pub(crate) fn params_of(&self, live: &LiveRun) -> Params {
-        let parent = live.run.parent().and_then(|parent| self.runs.get(&parent));
-        let of = parent.unwrap_or(live);
+        let of = self.whole_of(live);
         of.run.params.clone().unwrap_or_else(|| of.definition.params.clone())
+    }
+
+    /// The parent of a child, which outlives it; any other run itself.
+    pub(crate) fn whole_of<'a>(&'a self, live: &'a LiveRun) -> &'a LiveRun {
+        live.run.parent().and_then(|parent| self.runs.get(&parent)).unwrap_or(live)
     }
 
     /// The only worker that a ready child may go to is here, or it is not: then it has a lease's time to come back.

@@ -124,6 +124,37 @@ fn a_dead_letter_tried_again_is_a_new_run_under_the_newest_revision() {
 }
 
 #[test]
+fn a_retry_keeps_the_due_time_of_the_original() {
+    let mut rig = Rig::new(1);
+    rig.put("job", attempts(1));
+    let dead = rig.start("job");
+    let due = rig.run(dead).due;
+    rig.fail(dead);
+    rig.advance("26h");
+    let again = made(rig.ask(Command::RetryRun(replay(dead))));
+    let run = rig.run(again);
+    assert_eq!((run.due, run.status(), run.trigger), (due, Status::Running, Trigger::Retry));
+    assert_eq!(run.late_from(), run.created_at, "it is not late by a day");
+    rig.fail(again);
+
+    let yesterday = due.before(span("24h"));
+    let other = RetryRun { due: Some(yesterday), ..retry(again) };
+    let other = made(rig.ask(Command::RetryRun(other)));
+    assert_eq!((rig.run(other).due, rig.status(other)), (yesterday, Status::Running));
+}
+
+#[test]
+fn a_replay_cannot_be_due_in_the_future() {
+    let mut rig = Rig::new(1);
+    let dead = rig.submit(attempts(1));
+    rig.fail(dead);
+    let later = rig.run(dead).due + span("1h");
+    let refused = rig.ask(Command::RetryRun(RetryRun { due: Some(later), ..replay(dead) }));
+    assert!(matches!(&refused, Err(Refusal::Invalid(invalid)) if invalid.field == "due_at"), "{refused:?}");
+    assert!(rig.is_dead_letter(dead), "nothing has changed");
+}
+
+#[test]
 fn a_run_whose_job_is_gone_is_tried_again_by_itself() {
     let mut rig = Rig::new(1);
     rig.put("job", Definition { priority: 7, ..attempts(1) });

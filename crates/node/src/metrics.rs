@@ -110,7 +110,8 @@ impl Ending {
 
 #[derive(Debug)]
 pub struct Metrics {
-    /// From the due time of a run to the moment its first attempt was handed to a worker.
+    /// From the due time of a run, or the moment it was asked for if that is later, to the moment its first attempt was
+    /// handed to a worker.
     pub lateness: Histogram,
     pub commit_time: Histogram,
     pub commit_changes: Histogram,
@@ -151,7 +152,7 @@ impl Metrics {
     /// An attempt leaves for whoever has it from now on.
     pub(crate) fn began(&self, assignment: &Assignment, now: Timestamp) {
         if assignment.attempt == 1 && !assignment.again {
-            self.lateness.observe_time(now.since(assignment.due));
+            self.lateness.observe_time(now.since(assignment.late_from));
         }
     }
 

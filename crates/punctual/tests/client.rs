@@ -125,13 +125,7 @@ async fn letters_can_be_asked_for_and_decided_about_and_runs_tell_their_progress
     let (namespace, nobody) = (Namespace::default(), RunId(17));
     let missing = client.dead_letter(&namespace, nobody).await.unwrap_err();
     assert_eq!(code(&missing), Some(Code::NoSuchDeadLetter));
-    let decide = Decide {
-        action: Action::Discard,
-        ids: Some(vec![Text(nobody)]),
-        job: None,
-        limit: None,
-        params: None,
-    };
+    let decide = Decide { ids: Some(vec![Text(nobody)]), ..Decide::of(Action::Discard) };
     let decisions = client.decide(&namespace, &decide).await.unwrap();
     let [decision] = decisions.items.as_slice() else { panic!("{decisions:?}") };
     assert_eq!(decision.problem.as_ref().map(|problem| problem.code), Some(Code::NoSuchRun));

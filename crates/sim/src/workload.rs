@@ -88,7 +88,7 @@ impl People {
             16 | 17 => Command::CancelRun { namespace, run },
             18 => {
                 let dead_letter = ticket.0.is_multiple_of(2);
-                Command::RetryRun(RetryRun { namespace, run, params, key: key(dice), dead_letter })
+                Command::RetryRun(RetryRun { namespace, run, params, due: None, key: key(dice), dead_letter })
             }
             _ => Command::DiscardDeadLetter { namespace, run },
         }

@@ -381,6 +381,7 @@ mod tests {
             trigger: Trigger::Manual,
             key: None,
             due: NOW,
+            late_from: NOW,
             definition: Arc::new(Definition::of(Task::Shell("true".to_owned()))),
             params: Params::default(),
             part: Part::default(),

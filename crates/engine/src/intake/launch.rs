@@ -6,7 +6,7 @@ use punctual_core::Timestamp;
 use punctual_core::change::RunRecord;
 use punctual_core::command::{Answer, Refusal, RetryRun, RunJob, Submit};
 use punctual_core::ids::RunId;
-use punctual_core::job::Definition;
+use punctual_core::job::{Definition, Invalid};
 use punctual_core::limits::LIVE_RUNS_MAX;
 use punctual_core::name::Namespace;
 use punctual_core::run::{Origin, Run, State, Trigger, Wait};
@@ -127,9 +127,13 @@ impl Shard {
         if retry.dead_letter && !record.dead_letter {
             return Err(Refusal::NotADeadLetter(retry.run));
         }
+        // A run that waits for its due time could be skipped when the time comes, and its dead letter is gone by then.
+        if retry.dead_letter && retry.due.is_some_and(|due| due > cx.now) {
+            return Err(Invalid::new("due_at", "lies in the future; a replay starts at once").into());
+        }
         room_for_one(cx)?;
         let params = retry.params.or_else(|| record.run.params.clone());
-        let run = self.make_retry(&record, cx);
+        let run = self.make_retry(&record, retry.due.unwrap_or(record.run.due), cx);
         let patient = retry.dead_letter;
         let reply = self.launch(run, Launch { params, key, retry_of: Some(retry.run), patient }, cx);
         // One that was skipped at once has tried nothing: the dead letter still waits for someone.
@@ -140,7 +144,7 @@ impl Shard {
     }
 
     /// Under the job's newest revision; a run without a job, or whose job is gone, carries its own definition.
-    fn make_retry(&mut self, record: &RunRecord, cx: &mut Context<'_>) -> RunId {
+    fn make_retry(&mut self, record: &RunRecord, due: Timestamp, cx: &mut Context<'_>) -> RunId {
         let job = record.job.as_ref().and_then(|job| {
             let known = self.find_job(&job.namespace, &job.name).filter(|id| *id == job.id);
             known.or_else(|| {
@@ -149,11 +153,11 @@ impl Shard {
                     .then(|| self.remember_job(Arc::clone(job), true))
             })
         });
-        match job.and_then(|job| self.make_run(job, cx.now, Trigger::Retry, cx)) {
+        match job.and_then(|job| self.make_run(job, due, Trigger::Retry, cx)) {
             Some(run) => run,
             None => {
                 let definition = Arc::clone(&record.definition);
-                self.make_ad_hoc(record.run.namespace.clone(), definition, Trigger::Retry, cx.now, cx)
+                self.make_ad_hoc(record.run.namespace.clone(), definition, Trigger::Retry, due, cx)
             }
         }
     }

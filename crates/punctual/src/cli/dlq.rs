@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand};
 use punctual_client::LetterQuery;
+use punctual_core::Timestamp;
 use punctual_core::ids::RunId;
 use punctual_core::name::Name;
 use punctual_wire::Text;
@@ -36,7 +37,7 @@ pub(crate) enum Verb {
     /// Show one, with the parameters it had and every attempt
     #[command(after_help = "Example:\n  punctual dlq show 4683711365120")]
     Show { id: RunId },
-    /// Try them again, as new runs
+    /// Try them again, as new runs with the same due times
     #[command(after_help = "\
 Examples:
   punctual dlq replay 4683711365120
@@ -48,6 +49,9 @@ Examples:
         /// Parameters instead of those they had, as a JSON object
         #[arg(long, value_name = "JSON")]
         params: Option<Params>,
+        /// The due time of the new runs instead of those they had
+        #[arg(long, value_name = "INSTANT")]
+        due: Option<Timestamp>,
     },
     /// Let them go: they stay in the history and wait no longer
     #[command(
@@ -87,14 +91,15 @@ impl Verb {
                 Ok(())
             }
             Verb::Show { id } => show(session, id).await,
-            Verb::Replay { which: Which { ids, all: false, .. }, params } if ids.len() == 1 => {
-                let again = Again { params: params.map(|params| params.0), key: None };
+            Verb::Replay { which: Which { ids, all: false, .. }, params, due } if ids.len() == 1 => {
+                let again = Again { params: params.map(|params| params.0), due_at: due.map(Text), key: None };
                 let made = client.replay(namespace, ids[0], &again).await?;
                 output.show(&made, |_| run::made(&made))
             }
-            Verb::Replay { which, params } => {
-                let ids = which.find(session).await?;
-                decide(session, Action::Replay, &ids, params).await
+            Verb::Replay { which, params, due } => {
+                let (params, due_at) = (params.map(|params| params.0), due.map(Text));
+                let ask = Decide { params, due_at, ..Decide::of(Action::Replay) };
+                decide(session, &which.find(session).await?, ask).await
             }
             Verb::Discard { which: Which { ids, all: false, .. }, .. } if ids.len() == 1 => {
                 client.discard(namespace, ids[0]).await?;
@@ -105,7 +110,7 @@ impl Verb {
                 if which.all && !ids.is_empty() {
                     confirm(&format!("Discard {} dead letters?", ids.len()), yes)?;
                 }
-                decide(session, Action::Discard, &ids, None).await
+                decide(session, &ids, Decide::of(Action::Discard)).await
             }
         }
     }
@@ -136,18 +141,13 @@ async fn list(
 }
 
 /// Decides about many, a request's worth at a time, and says what became of each.
-async fn decide(
-    session: &Session,
-    action: Action,
-    ids: &[RunId],
-    params: Option<Params>,
-) -> Result<(), Failure> {
-    let params = params.map(|params| params.0);
+async fn decide(session: &Session, ids: &[RunId], ask: Decide) -> Result<(), Failure> {
+    let action = ask.action;
     let mut decisions: Vec<Decision> = Vec::new();
     let bar = progress::bar("deciding", ids.len());
     for some in ids.chunks(DECIDED_MAX) {
         let ids = Some(some.iter().copied().map(Text).collect());
-        let ask = Decide { action, ids, job: None, limit: None, params: params.clone() };
+        let ask = Decide { ids, ..ask.clone() };
         decisions.extend(session.client.decide(&session.namespace, &ask).await?.items);
         bar.inc(u64::try_from(some.len()).unwrap_or(0));
     }

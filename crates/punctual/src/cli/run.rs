@@ -61,13 +61,19 @@ Examples:
     /// Stop a run, or keep it from starting
     #[command(after_help = "Example:\n  punctual run cancel 4683711365120")]
     Cancel { id: RunId },
-    /// Try a finished run again, as a new run under the newest revision of its job
-    #[command(after_help = "Example:\n  punctual run retry 4683711365120 --wait")]
+    /// Try a finished run again, as a new run with the same due time under the newest revision of its job
+    #[command(after_help = "\
+Examples:
+  punctual run retry 4683711365120 --wait
+  punctual run retry 4683711365120 --due 2026-12-01T08:00:00Z")]
     Retry {
         id: RunId,
         /// Parameters instead of those it had, as a JSON object
         #[arg(long, value_name = "JSON")]
         params: Option<Params>,
+        /// The due time of the new run instead of the one it had
+        #[arg(long, value_name = "INSTANT")]
+        due: Option<Timestamp>,
         /// Wait until the new run has ended; exit code 1 if not well
         #[arg(long)]
         wait: bool,
@@ -157,8 +163,8 @@ impl Verb {
                     _ => format!("cancelling {id}: it is told to stop"),
                 })
             }
-            Verb::Retry { id, params, wait } => {
-                let again = Again { params: params.map(|params| params.0), key: None };
+            Verb::Retry { id, params, due, wait } => {
+                let again = Again { params: params.map(|params| params.0), due_at: due.map(Text), key: None };
                 let made = client.retry_run(namespace, id, &again).await?;
                 follow(session, made, wait).await
             }

@@ -7,7 +7,7 @@ use axum::response::Response;
 use futures_util::{StreamExt, stream};
 use punctual_core::Timestamp;
 use punctual_core::change;
-use punctual_core::command::{Answer, Command, Key, RetryRun};
+use punctual_core::command::{Answer, Command, RetryRun};
 use punctual_core::ids::RunId;
 use punctual_core::name::{Name, Namespace};
 use punctual_core::run::Status;
@@ -15,7 +15,7 @@ use punctual_core::task::Params;
 use punctual_store::LetterFilter;
 use punctual_wire::Text;
 use punctual_wire::rest::{
-    self, Action, Again, Chosen, Code, DeadLetter, Decide, Decision, Decisions, Page, Problem,
+    self, Action, Again, Chosen, Code, DeadLetter, Decide, Decision, Decisions, Page, Problem, Started,
 };
 use serde::Deserialize;
 
@@ -79,7 +79,7 @@ pub(crate) async fn replay(
     MaybeJson(body): MaybeJson<Again>,
 ) -> Result<Response, Failed> {
     let again = body.into_core(key.as_deref())?;
-    let command = replay_of(&at.namespace, at.run, again.what, again.key);
+    let command = replay_of(&at.namespace, at.run, again);
     doors.ask_new_run(&at.namespace, command).await
 }
 
@@ -100,10 +100,10 @@ pub(crate) async fn decide(
     request::Json(body): request::Json<Decide>,
 ) -> Result<Json<Decisions>, Failed> {
     let chosen = body.chosen()?;
-    let again = Again { params: body.params, key: None }.into_core(key.as_deref())?;
+    let again = Again { params: body.params, due_at: body.due_at, key: None }.into_core(key.as_deref())?;
     let (ids, more) = choose(&doors, &namespace, chosen).await?;
     let command = |run| match body.action {
-        Action::Replay => replay_of(&namespace, run, again.what.clone(), again.key.clone()),
+        Action::Replay => replay_of(&namespace, run, again.clone()),
         Action::Discard => Command::DiscardDeadLetter { namespace: namespace.clone(), run },
     };
     let decisions = stream::iter(ids).map(|run| decided(&doors, run, command(run)));
@@ -142,6 +142,7 @@ async fn decided(doors: &Doors, letter: RunId, command: Command) -> Decision {
     }
 }
 
-fn replay_of(namespace: &Namespace, run: RunId, params: Option<Params>, key: Option<Key>) -> Command {
-    Command::RetryRun(RetryRun { namespace: namespace.clone(), run, params, key, dead_letter: true })
+fn replay_of(namespace: &Namespace, run: RunId, again: Started<Option<Params>>) -> Command {
+    let Started { what: params, due, key } = again;
+    Command::RetryRun(RetryRun { namespace: namespace.clone(), run, params, due, key, dead_letter: true })
 }

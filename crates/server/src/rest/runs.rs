@@ -187,6 +187,7 @@ pub(crate) async fn retry(
         namespace: at.namespace.clone(),
         run: at.run,
         params: again.what,
+        due: again.due,
         key: again.key,
         dead_letter: false,
     });

@@ -149,6 +149,7 @@ impl OrderReader {
             return Err(Malformed::new("params", "the parameters or the key are too long"));
         }
         let lease = Duration::from_millis(given.lease_ms).min(DURATION_MAX);
+        let due = read_instant("due", given.due)?;
         Ok(Assignment {
             run,
             token,
@@ -158,7 +159,8 @@ impl OrderReader {
             revision: given.revision,
             trigger,
             key: given.key.map(Arc::from),
-            due: read_instant("due", given.due)?,
+            due,
+            late_from: due,
             definition: self.definition(given.task)?,
             params: Params(given.params.into()),
             part: given.shard.map(|v1::Shard { index, total }| Part { index, total }).unwrap_or_default(),

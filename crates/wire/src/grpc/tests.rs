@@ -89,6 +89,7 @@ fn assignments() -> impl Strategy<Value = Assignment> {
             trigger,
             key: key.map(Arc::from),
             due,
+            late_from: due,
             definition: Arc::new(Definition::of(task)),
             params: Params(params.into()),
             part,

@@ -136,9 +136,9 @@ pub(super) fn first_start(run: &Run) -> Option<Timestamp> {
     Some(left_by(run, 0).started_at.filter(|at| *at >= assigned.at).unwrap_or(assigned.at))
 }
 
-/// How long after its due time that was.
+/// How long that was after its due time or, of a run asked for by hand, after the request if that came later.
 pub(super) fn lateness_ms(run: &Run) -> Option<u64> {
-    u64::try_from(first_start(run)?.since(run.due).as_millis()).ok()
+    u64::try_from(first_start(run)?.since(run.late_from()).as_millis()).ok()
 }
 
 #[cfg(test)]
@@ -213,5 +213,7 @@ mod tests {
         let mut old = storied();
         old.earlier.clear();
         assert_eq!(lateness_ms(&old), Some(100), "without it, when it was handed out");
+        let retried = Run { trigger: Trigger::Retry, due: at(-86_400_000), ..storied() };
+        assert_eq!(lateness_ms(&retried), Some(120), "it was asked for long after its due time");
     }
 }

@@ -10,7 +10,7 @@ use super::{Problem, State};
 use crate::error::Error;
 use crate::job_file::JsonObject;
 use crate::schema;
-use crate::text::Text;
+use crate::text::{Instant, Text};
 
 /// Letters decided about in one request: as many as a page shows.
 pub const DECIDED_MAX: usize = PAGE_MAX;
@@ -32,6 +32,9 @@ pub struct Decide {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub params: Option<JsonObject>,
+    /// For a replay: the due time of the new runs instead of those they had.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub due_at: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -70,6 +73,11 @@ pub struct Decision {
 }
 
 impl Decide {
+    /// An action that names no letters yet.
+    pub fn of(action: Action) -> Decide {
+        Decide { action, ids: None, job: None, limit: None, params: None, due_at: None }
+    }
+
     /// Which letters are meant. All of a namespace cannot be: that is how one sweeps away what nobody has seen.
     pub fn chosen(&self) -> Result<Chosen, Error> {
         let limit = self.limit.unwrap_or(DECIDED_MAX);
@@ -78,6 +86,9 @@ impl Decide {
         }
         if self.params.is_some() && self.action == Action::Discard {
             return Err(Error::invalid("params", "go with `replay` only"));
+        }
+        if self.due_at.is_some() && self.action == Action::Discard {
+            return Err(Error::invalid("due_at", "goes with `replay` only"));
         }
         match (&self.ids, &self.job) {
             (Some(_), Some(_)) => Err(Error::invalid("ids", "say either `ids` or `job`, not both")),

@@ -69,6 +69,9 @@ pub struct Again {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub params: Option<JsonObject>,
+    /// The due time of the new run instead of the one it had.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub due_at: Option<Instant>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
 }
@@ -77,7 +80,7 @@ pub struct Again {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Started<T> {
     pub what: T,
-    /// None: now.
+    /// None: now or, of a run that is tried again, the due time that it had.
     pub due: Option<Timestamp>,
     pub key: Option<Key>,
 }
@@ -122,22 +125,28 @@ impl Start {
 
 impl Again {
     pub fn into_core(self, header: Option<&str>) -> Result<Started<Option<Params>>, Error> {
-        Ok(Started { what: own_params(self.params)?, due: None, key: key(self.key, header)? })
+        let due = self.due_at.map(instant).transpose()?;
+        Ok(Started { what: own_params(self.params)?, due, key: key(self.key, header)? })
     }
 }
 
 fn due(at: Option<Instant>, delay: Option<Span>, now: Timestamp) -> Result<Option<Timestamp>, Error> {
     match (at, delay) {
         (Some(_), Some(_)) => Err(Error::invalid("delay", "say either `due_at` or `delay`, not both")),
-        (Some(at), None) if !(Timestamp::MIN..=Timestamp::MAX).contains(&at.0) => {
-            Err(Error::invalid("due_at", "lies outside the years 1970 to 9999"))
-        }
-        (Some(at), None) => Ok(Some(at.0)),
+        (Some(at), None) => instant(at).map(Some),
         (None, Some(delay)) if delay.0 > limits::DURATION_MAX => {
             Err(Error::invalid("delay", "at most ten years"))
         }
         (None, Some(delay)) => Ok(Some(now + delay.0)),
         (None, None) => Ok(None),
+    }
+}
+
+fn instant(at: Instant) -> Result<Timestamp, Error> {
+    if (Timestamp::MIN..=Timestamp::MAX).contains(&at.0) {
+        Ok(at.0)
+    } else {
+        Err(Error::invalid("due_at", "lies outside the years 1970 to 9999"))
     }
 }
 

@@ -211,6 +211,7 @@ pub(crate) fn assignment(run: i64, task: Task) -> Assignment {
         trigger: Trigger::Manual,
         key: None,
         due: NOW,
+        late_from: NOW,
         definition: Arc::new(Definition::of(task)),
         params: Params::default(),
         part: Part::default(),

@@ -119,9 +119,13 @@ async fn a_letter_is_replayed_with_other_params_and_only_once() {
     let path = format!("{LETTERS}/{}/replay", letter.id);
     let run: Run = scene.post(&path, json!({ "params": { "region": "fine" } })).await.read(201);
     assert_eq!(run.retry_of, Some(letter.id));
+    assert_eq!(Some(run.due_at), letter.run.as_ref().map(|dead| dead.due_at), "the due time stays");
     scene.wait_for_letters("a", 0).await;
     assert_eq!(scene.post(&path, json!({})).await.read::<Problem>(409).status, 409);
     scene.wait_for_success(&run).await;
+    let due = json!({ "params": { "region": "fine" }, "due_at": "2026-12-24T08:00:00Z" });
+    let other: Run = scene.post(&format!("{RUNS}/{}/retry", letter.id), due).await.read(201);
+    assert_eq!(other.due_at.to_string(), "2026-12-24T08:00:00.000Z");
 }
 
 #[tokio::test]
@@ -169,6 +173,8 @@ async fn many_letters_are_decided_about_at_once_each_by_itself() {
         (json!({ "action": "replay" }), "ids"),
         (json!({ "action": "replay", "job": "a", "limit": 1001 }), "limit"),
         (json!({ "action": "replay", "ids": vec!["1"; 1001] }), "ids"),
+        (json!({ "action": "discard", "job": "a", "due_at": "2026-12-24T08:00:00Z" }), "due_at"),
+        (json!({ "action": "replay", "job": "a", "due_at": "1969-12-24T08:00:00Z" }), "due_at"),
     ];
     for (body, field) in rows {
         assert_eq!(scene.post(LETTERS, body).await.read::<Problem>(422).field.as_deref(), Some(field));

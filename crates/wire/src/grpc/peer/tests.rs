@@ -153,6 +153,7 @@ fn commands() -> Vec<Command> {
             namespace: namespace.clone(),
             run: RUN,
             params,
+            due: Some(Timestamp::from_millis(1_799_913_600_000)),
             key: key(),
             dead_letter: true,
         }),

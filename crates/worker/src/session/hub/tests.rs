@@ -82,6 +82,7 @@ fn assignment(run: RunId, again: bool) -> Assignment {
         trigger: Trigger::Manual,
         key: None,
         due: Timestamp::from_millis(7),
+        late_from: Timestamp::from_millis(7),
         definition: Arc::new(Definition::of(Task::Noop)),
         params: Params::default(),
         part: Part::default(),
