@@ -18,6 +18,8 @@ pub enum Error {
     Character { text: String, bad: char, allowed: &'static str },
     #[error("`{0}` has an empty segment; write payments or payments/clearing")]
     EmptySegment(String),
+    #[error("`{0}` means a folder in an address, so it cannot be a name")]
+    Dots(String),
 }
 
 /// A department. `payments/clearing` is inside `payments`; in a URL the slash is written as a dot.
@@ -78,10 +80,18 @@ impl FromStr for Name {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         check_length(text)?;
+        if is_dots(text) {
+            return Err(Error::Dots(text.to_owned()));
+        }
         let allowed = "a name has A-Z, a-z, 0-9, dot, - and _";
         check_characters(text, allowed, |c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'))?;
         Ok(Name(Arc::from(text)))
     }
+}
+
+/// Whether a text names this folder or the one above it: a client takes it out of the address that it stands in.
+pub(crate) fn is_dots(text: &str) -> bool {
+    matches!(text, "." | "..")
 }
 
 fn check_length(text: &str) -> Result<(), Error> {
@@ -147,7 +157,8 @@ mod tests {
     #[test]
     fn a_job_name_refuses_what_a_url_or_a_shell_would_trip_over() {
         assert!("nightly-settlement_v1.2".parse::<Name>().is_ok());
-        for bad in ["", "a/b", "a b", "a\n", "naïve", &"x".repeat(129)] {
+        assert!("...".parse::<Name>().is_ok() && ".a".parse::<Name>().is_ok());
+        for bad in ["", ".", "..", "a/b", "a b", "a\n", "naïve", &"x".repeat(129)] {
             assert!(bad.parse::<Name>().is_err(), "{bad:?} was taken");
         }
     }

@@ -19,7 +19,7 @@ use utoipa::ToSchema;
 use crate::error::Error;
 use crate::merge_patch;
 use crate::schema;
-use crate::text::Span;
+use crate::text::{Span, small};
 use crate::tree::{Node, Value};
 
 pub use policy::{Backoff, Keep, Limits, Misfire, MisfirePolicy, Overlap, Retry, Unique};
@@ -61,7 +61,7 @@ pub struct JobFile {
     pub overlap: Option<Overlap>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub misfire: Option<Misfire>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "small::option", skip_serializing_if = "Option::is_none")]
     pub priority: Option<u8>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub route: Option<Route>,

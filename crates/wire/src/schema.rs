@@ -97,7 +97,7 @@ by_hand!(Id as "Id": text(
     ID_BYTES_MAX,
     "1234567890123456789",
 ));
-by_hand!(Name as "Name": text("The name of a job or a calendar.", "^[A-Za-z0-9._-]+$", limits::NAME_BYTES_MAX, "nightly-settlement"));
+by_hand!(Name as "Name": text("The name of a job or a calendar.", "^(?![.]{1,2}$)[A-Za-z0-9._-]+$", limits::NAME_BYTES_MAX, "nightly-settlement"));
 by_hand!(Namespace as "Namespace": text(
     "A department; `payments/clearing` is inside `payments`.",
     segments!("/"),

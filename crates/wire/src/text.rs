@@ -98,6 +98,46 @@ impl<'de> Deserialize<'de> for Span {
     }
 }
 
+/// Reads a small number whose limit is checked later: one that is too large for its type is read as the largest, so that the
+/// error names the real limit.
+pub(crate) mod small {
+    use super::{Deserializer, Visitor, de, fmt};
+
+    struct Small;
+
+    impl<'de> Visitor<'de> for Small {
+        type Value = Option<u8>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a whole number, not negative")
+        }
+
+        fn visit_u64<E: de::Error>(self, number: u64) -> Result<Option<u8>, E> {
+            Ok(Some(u8::try_from(number).unwrap_or(u8::MAX)))
+        }
+
+        fn visit_unit<E: de::Error>(self) -> Result<Option<u8>, E> {
+            Ok(None)
+        }
+
+        fn visit_none<E: de::Error>(self) -> Result<Option<u8>, E> {
+            Ok(None)
+        }
+
+        fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<u8>, D::Error> {
+            deserializer.deserialize_u64(self)
+        }
+    }
+
+    pub(crate) fn option<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u8>, D::Error> {
+        deserializer.deserialize_option(Small)
+    }
+
+    pub(crate) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u8, D::Error> {
+        deserializer.deserialize_u64(Small).map(Option::unwrap_or_default)
+    }
+}
+
 /// A share, such as `20%`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Percent(pub u8);

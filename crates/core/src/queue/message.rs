@@ -11,7 +11,7 @@ use super::{Body, Pause, Sender};
 use crate::Timestamp;
 use crate::ids::{RunId, ShardId};
 use crate::limits::{PRIORITY_MAX, QUEUE_NAME_BYTES_MAX};
-use crate::name::Namespace;
+use crate::name::{self, Namespace};
 
 /// The name of a queue, unique in its namespace: any text, for people have named theirs as they liked.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
@@ -31,6 +31,7 @@ impl FromStr for QueueName {
         match text.len() {
             0 => Err(InvalidName::Empty),
             bytes if bytes > QUEUE_NAME_BYTES_MAX => Err(InvalidName::TooLong(bytes)),
+            _ if name::is_dots(text) => Err(InvalidName::Dots(text.to_owned())),
             _ => Ok(QueueName(Arc::from(text))),
         }
     }
@@ -62,6 +63,8 @@ pub enum InvalidName {
     Empty,
     #[error("the name of a queue has at most {QUEUE_NAME_BYTES_MAX} bytes, this has {0}")]
     TooLong(usize),
+    #[error("`{0}` means a folder in an address, so it cannot be the name of a queue")]
+    Dots(String),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -170,6 +170,10 @@ impl Http {
 
     fn check_url(&self) -> Result<(), Invalid> {
         let refuse = |message: &str| Err(Invalid::new("task.http.url", message));
+        // Clients leave line breaks and tabs out, and would call another address than the one written here.
+        if self.url.chars().any(char::is_control) {
+            return refuse("has a line break or another control character in it; write it on one line");
+        }
         template("task.http.url", &self.url)?;
         if self.url.len() > URL_BYTES_MAX {
             return refuse(&format!("at most {URL_BYTES_MAX} bytes"));

@@ -127,8 +127,7 @@ fn calendars() -> Vec<Operation> {
     const CALENDARS: &str = "/api/v1/namespaces/{namespace}/calendars";
     const CALENDAR: &str = "/api/v1/namespaces/{namespace}/calendars/{name}";
     const VERSION: (&str, &str) = ("ETag", "The version, for `If-Match`");
-    // Of two conditions that cannot both hold nobody asks the calendar: the refusal is that of any edit.
-    const REFUSED: [Code; 3] = [Code::NoSuchCalendar, Code::WrongVersion, Code::WrongRevision];
+    const REFUSED: [Code; 2] = [Code::NoSuchCalendar, Code::WrongVersion];
     vec![
         listing(get(CALENDARS, "list_calendars", "List the calendars of a namespace, by name"))
             .query_of::<schema::Name>("after")

@@ -221,7 +221,7 @@ pub(crate) fn page_limit(limit: Option<Text<usize>>) -> Result<usize, Failed> {
     }
 }
 
-/// What must be true of a job for an edit to go through, from `If-None-Match` and `If-Match`.
+/// What must be true of a job or a calendar for an edit to go through, from `If-None-Match` and `If-Match`.
 #[derive(Debug)]
 pub(crate) struct Expected(pub(crate) Expect);
 
@@ -236,12 +236,19 @@ impl<S: Send + Sync> FromRequestParts<S> for Expected {
             (Some(_), None) => Err(Problem::parameter("If-None-Match", "only * is understood").into()),
             (None, Some(tag)) => match tag.trim_matches('"').parse() {
                 Ok(revision) if tag.starts_with('"') => Ok(Expected(Expect::Revision(revision))),
-                _ => Err(Problem::parameter("If-Match", "write the revision in quotes, like \"3\"").into()),
+                _ => Err(Problem::parameter(
+                    "If-Match",
+                    "write the number of the revision or version in quotes, like \"3\"",
+                )
+                .into()),
             },
-            // A job cannot be new and at a revision.
+            // Nothing can be new and at a revision.
             _ => {
                 let message = "If-Match and If-None-Match cannot both hold; say one of them";
-                Err(Problem::new(Code::WrongRevision, message).about("If-Match").into())
+                let path = parts.extensions.get::<MatchedPath>();
+                let is_calendar = path.is_some_and(|path| path.as_str().contains("/calendars/"));
+                let code = if is_calendar { Code::WrongVersion } else { Code::WrongRevision };
+                Err(Problem::new(code, message).about("If-Match").into())
             }
         }
     }

@@ -18,7 +18,7 @@ use super::Problem;
 use crate::error::Error;
 use crate::resp::{JobId, parse_id};
 use crate::schema;
-use crate::text::{Instant, Span, Text};
+use crate::text::{Instant, Span, Text, small};
 
 /// Messages added, or acted upon, in one request.
 pub const MESSAGES_MAX: usize = PAGE_MAX;
@@ -49,7 +49,7 @@ pub struct AddMessage {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl: Option<Span>,
     /// 9 goes first.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "small::option", skip_serializing_if = "Option::is_none")]
     pub priority: Option<u8>,
     /// It is refused if there are so many in the line already.
     #[serde(skip_serializing_if = "Option::is_none")]

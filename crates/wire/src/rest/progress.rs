@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 
 use crate::error::Error;
 use crate::schema;
-use crate::text::Text;
+use crate::text::{Text, small};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "a map like { token: \"4294967297\", percent: 40 }")]
@@ -14,6 +14,7 @@ pub struct Progress {
     /// What the attempt finds in PUNCTUAL_ATTEMPT_TOKEN.
     #[schema(value_type = schema::Id)]
     pub token: Text<u64>,
+    #[serde(deserialize_with = "small::number")]
     pub percent: u8,
 }
 

@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use crate::error::Error;
 use crate::job_file::{self, JsonObject, Retry, Route, Task, Unique};
-use crate::text::{Instant, Span};
+use crate::text::{Instant, Span, small};
 
 /// A run without a job.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -31,7 +31,7 @@ pub struct Submit {
     pub key: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unique: Option<Unique>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "small::option", skip_serializing_if = "Option::is_none")]
     pub priority: Option<u8>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub route: Option<Route>,

@@ -58,8 +58,7 @@ fn cut(text: &str) -> String {
 /// Rust's names for numbers are not everyone's.
 fn wanted(expected: &dyn Expected) -> String {
     match expected.to_string().as_str() {
-        "u8" => "a whole number from 0 to 255".to_owned(),
-        "u16" | "u32" | "u64" | "usize" => "a whole number, not negative".to_owned(),
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, not negative".to_owned(),
         "i32" | "i64" => "a whole number".to_owned(),
         "a sequence" => "a list".to_owned(),
         "a boolean" => "true or false".to_owned(),

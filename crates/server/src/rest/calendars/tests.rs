@@ -76,10 +76,20 @@ impl Scene {
         header: Option<(&str, &str)>,
         body: Option<String>,
     ) -> Answer {
+        self.send_with(method, path, header.as_slice(), body).await
+    }
+
+    async fn send_with(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<String>,
+    ) -> Answer {
         let mut request =
             Request::builder().method(method).uri(path).header("content-type", "application/json");
-        if let Some((name, value)) = header {
-            request = request.header(name, value);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
         }
         let request = request.body(body.map_or_else(Body::empty, Body::from)).unwrap();
         let (parts, body) = self.router.clone().oneshot(request).await.unwrap().into_parts();
@@ -156,6 +166,9 @@ async fn an_edit_goes_through_only_on_the_version_it_was_made_on() {
         let answer = scene.send(method, WORK, Some(header), body).await;
         assert_eq!((answer.status, &answer.body["code"]), (status, &json!(code)), "{}", answer.body);
     }
+    let both = [("if-match", "\"1\""), ("if-none-match", "*")];
+    let answer = scene.send_with("PUT", WORK, &both, Some(workdays(&[], &[]).to_string())).await;
+    assert_eq!((answer.status, &answer.body["code"]), (412, &json!("wrong_version")), "{}", answer.body);
     let nobody = format!("{CALENDARS}/nobody");
     let file = Some(workdays(&[], &[]).to_string());
     let answer = scene.send("PUT", &nobody, Some(("if-match", "\"1\"")), file.clone()).await;

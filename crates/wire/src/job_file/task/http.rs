@@ -13,7 +13,7 @@ use utoipa::openapi::{RefOr, Schema};
 
 use crate::error::Error;
 use crate::schema::{self, one_of};
-use crate::text::Span;
+use crate::text::{Span, small};
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, DeriveDeserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "a map like { url: \"https://example.com/\" }")]
@@ -28,7 +28,7 @@ pub struct Http {
     pub body: Option<Body>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Span>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "small::option", skip_serializing_if = "Option::is_none")]
     pub redirects: Option<u8>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expect: Option<Expect>,

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use crate::error::Error;
 use crate::schema;
-use crate::text::Span;
+use crate::text::{Span, small};
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "a map like { name: orders, body: \"{{ params.order }}\" }")]
@@ -30,7 +30,7 @@ pub struct Enqueue {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl: Option<Span>,
     /// 0 to 9, and 9 goes first; left out: the job's.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "small::option", skip_serializing_if = "Option::is_none")]
     pub priority: Option<u8>,
 }
 
