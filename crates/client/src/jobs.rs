@@ -9,7 +9,7 @@ use punctual_wire::rest::{
 use reqwest::header::{CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
 use reqwest::{Method, RequestBuilder};
 
-use crate::{ANSWER_MAX, Client, Result};
+use crate::{ANSWER_MAX, Client, Result, keyed};
 
 /// What a put did, and the job as it now is.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,7 +70,8 @@ impl Client {
     }
 
     pub async fn run_job(&self, namespace: &Namespace, name: &Name, start: &Start) -> Result<Run> {
-        self.post(self.in_namespace(Method::POST, namespace, &format!("/jobs/{name}/run")), start).await
+        let request = self.in_namespace(Method::POST, namespace, &format!("/jobs/{name}/run"));
+        self.post(keyed(request, start.key.as_deref()), start).await
     }
 
     pub async fn pause_job(&self, namespace: &Namespace, name: &Name) -> Result<Job> {

@@ -14,11 +14,14 @@ mod nodes;
 mod queues;
 mod tokens;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use punctual_core::name::Namespace;
 use punctual_wire::rest::Problem;
-use reqwest::{Certificate, Method, RequestBuilder, Response, StatusCode};
+use reqwest::header::HeaderValue;
+use reqwest::{Certificate, Method, RequestBuilder, Response, StatusCode, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -34,10 +37,14 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// How long a server may take to answer a question that is not a stream.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 const CONNECT_MAX: Duration = Duration::from_secs(5);
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
+/// A client of one server or of the nodes of one cluster, which it tries in turn.
 #[derive(Clone)]
 pub struct Client {
-    server: String,
+    servers: Arc<[String]>,
+    /// The place of the server that answered last: the next request goes there first.
+    current: Arc<AtomicUsize>,
     token: Option<String>,
     http: reqwest::Client,
 }
@@ -50,30 +57,31 @@ pub struct Chunks {
 }
 
 impl Client {
-    /// A client of the server at an address such as `http://127.0.0.1:7400`, or only `127.0.0.1:7400`.
+    /// A client of the server at an address such as `http://127.0.0.1:7400`, or only `127.0.0.1:7400`; of several with
+    /// commas between, each is tried in turn while those before it cannot be reached.
     pub fn new(server: &str, token: Option<String>) -> Result<Client> {
         Client::trusting(server, token, None)
     }
 
     /// A client that trusts the authorities of a PEM file beside those that the system trusts.
     pub fn trusting(server: &str, token: Option<String>, authorities: Option<&[u8]>) -> Result<Client> {
-        let server = server.trim_end_matches('/');
-        let server = if server.contains("://") { server.to_owned() } else { format!("http://{server}") };
-        let failed = |source| Error::Unreachable { server: server.clone(), source };
+        let servers: Arc<[String]> = server.split(',').map(with_scheme).collect();
+        let failed = |source| Error::Unreachable { server: servers.join(", "), source };
         let mut http = reqwest::Client::builder().no_proxy().connect_timeout(CONNECT_MAX);
         if let Some(pem) = authorities {
             http = http.tls_certs_merge(Certificate::from_pem_bundle(pem).map_err(failed)?);
         }
         let http = http.build().map_err(failed)?;
-        Ok(Client { server, token, http })
+        Ok(Client { servers, current: Arc::default(), token, http })
     }
 
+    /// The server that answered last, or the first one.
     pub fn server(&self) -> &str {
-        &self.server
+        &self.servers[self.current.load(Relaxed)]
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
-        let request = self.http.request(method, format!("{}{path}", self.server));
+        let request = self.http.request(method, format!("{}{path}", self.server()));
         match &self.token {
             Some(token) => request.bearer_auth(token),
             None => request,
@@ -95,12 +103,12 @@ impl Client {
 
     async fn stream(&self, request: RequestBuilder) -> Result<Chunks> {
         let response = self.send(request).await?;
-        Ok(Chunks { server: self.server.clone(), response })
+        Ok(Chunks { server: self.server().to_owned(), response })
     }
 
     /// Sends a request and turns every answer but a 2xx into an error.
     async fn send(&self, request: RequestBuilder) -> Result<Response> {
-        let response = request.send().await.map_err(|source| self.unreachable(source))?;
+        let response = self.answer(request).await?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);
@@ -112,6 +120,46 @@ impl Client {
         }
     }
 
+    /// Asks the servers in turn. The next one is asked if a connection could not be made, so nothing was sent, and after any
+    /// other failure only if the request may be carried out twice.
+    async fn answer(&self, request: RequestBuilder) -> Result<Response> {
+        let (http, request) = request.build_split();
+        let mut request = request.map_err(|source| self.unreachable(source))?;
+        let may_repeat = request.method().is_safe() || request.headers().contains_key(IDEMPOTENCY_KEY);
+        // Another request may have moved on to the next server since this one was made.
+        let is_for =
+            |server: &String| base(server).is_some_and(|base| request.url().as_str().starts_with(&base));
+        let mut at = self.servers.iter().position(is_for).unwrap_or_default();
+        let mut left = self.servers.len();
+        loop {
+            left -= 1;
+            let next = if left == 0 { None } else { request.try_clone() };
+            let error = match http.execute(request).await {
+                Ok(response) => {
+                    self.current.store(at, Relaxed);
+                    return Ok(response);
+                }
+                Err(error) => error,
+            };
+            let Some(mut again) = next.filter(|_| error.is_connect() || may_repeat) else {
+                return Err(self.unreachable(error));
+            };
+            let from = at;
+            at = (at + 1) % self.servers.len();
+            self.move_to(&mut again, from, at);
+            request = again;
+        }
+    }
+
+    /// Lets a request for one server go to another.
+    fn move_to(&self, request: &mut reqwest::Request, from: usize, to: usize) {
+        let (Some(from), Some(to)) = (base(&self.servers[from]), base(&self.servers[to])) else { return };
+        let path = request.url().as_str().strip_prefix(&from).unwrap_or_default();
+        if let Ok(url) = Url::parse(&format!("{to}{path}")) {
+            *request.url_mut() = url;
+        }
+    }
+
     async fn read<T: DeserializeOwned>(&self, response: Response) -> Result<T> {
         let status = response.status();
         let body = response.bytes().await.map_err(|source| self.unreachable(source))?;
@@ -119,18 +167,36 @@ impl Client {
     }
 
     fn unreachable(&self, source: reqwest::Error) -> Error {
-        Error::Unreachable { server: self.server.clone(), source }
+        Error::Unreachable { server: self.servers.join(", "), source }
     }
 
     fn strange(&self, status: StatusCode) -> Error {
-        Error::Strange { server: self.server.clone(), status: status.as_u16() }
+        Error::Strange { server: self.server().to_owned(), status: status.as_u16() }
+    }
+}
+
+/// How the addresses of a server begin.
+fn base(server: &str) -> Option<String> {
+    Url::parse(server).ok().map(|url| url.as_str().trim_end_matches('/').to_owned())
+}
+
+fn with_scheme(server: &str) -> String {
+    let server = server.trim().trim_end_matches('/');
+    if server.contains("://") { server.to_owned() } else { format!("http://{server}") }
+}
+
+/// A key also stands in a header, where it says that the request may be sent twice.
+fn keyed(request: RequestBuilder, key: Option<&str>) -> RequestBuilder {
+    match key.and_then(|key| HeaderValue::from_str(key).ok()) {
+        Some(key) => request.header(IDEMPOTENCY_KEY, key),
+        None => request,
     }
 }
 
 /// Without the token: what is printed for debugging ends up in logs.
 impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Client").field("server", &self.server).finish_non_exhaustive()
+        f.debug_struct("Client").field("servers", &self.servers).finish_non_exhaustive()
     }
 }
 

@@ -135,7 +135,7 @@ fn is_passing(error: &Error) -> bool {
 
 impl Client {
     fn broken_off(&self) -> Error {
-        Error::BrokenOff { server: self.server.clone() }
+        Error::BrokenOff { server: self.server().to_owned() }
     }
 
     fn decode<T: DeserializeOwned>(&self, data: &str) -> Result<T> {

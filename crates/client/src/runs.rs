@@ -8,7 +8,7 @@ use punctual_wire::rest::{Again, DeadLetter, Decide, Decisions, Page, Progress, 
 use reqwest::Method;
 use serde::Serialize;
 
-use crate::{ANSWER_MAX, Client, Result};
+use crate::{ANSWER_MAX, Client, Result, keyed};
 
 /// Which runs a listing shows, newest first.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -46,7 +46,8 @@ impl Client {
     }
 
     pub async fn submit(&self, namespace: &Namespace, submit: &Submit) -> Result<Run> {
-        self.post(self.in_namespace(Method::POST, namespace, "/runs"), submit).await
+        let request = self.in_namespace(Method::POST, namespace, "/runs");
+        self.post(keyed(request, submit.key.as_deref()), submit).await
     }
 
     pub async fn run(&self, namespace: &Namespace, run: RunId, events: bool) -> Result<Run> {
@@ -65,7 +66,8 @@ impl Client {
     }
 
     pub async fn retry_run(&self, namespace: &Namespace, run: RunId, again: &Again) -> Result<Run> {
-        self.post(self.in_namespace(Method::POST, namespace, &format!("/runs/{run}/retry")), again).await
+        let request = self.in_namespace(Method::POST, namespace, &format!("/runs/{run}/retry"));
+        self.post(keyed(request, again.key.as_deref()), again).await
     }
 
     pub async fn dead_letters(&self, namespace: &Namespace, query: &LetterQuery) -> Result<Page<DeadLetter>> {
@@ -83,7 +85,8 @@ impl Client {
 
     pub async fn replay(&self, namespace: &Namespace, letter: RunId, again: &Again) -> Result<Run> {
         let path = format!("/dead-letters/{letter}/replay");
-        self.post(self.in_namespace(Method::POST, namespace, &path), again).await
+        let request = self.in_namespace(Method::POST, namespace, &path);
+        self.post(keyed(request, again.key.as_deref()), again).await
     }
 
     pub async fn discard(&self, namespace: &Namespace, letter: RunId) -> Result<()> {

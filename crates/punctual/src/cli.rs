@@ -33,6 +33,7 @@ mod doctor;
 mod config;
 mod completions;
 mod man;
+mod tls;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -103,6 +104,9 @@ Examples:
   punctual config template > punctual.toml   every setting, explained
   punctual config check punctual.toml        before a node depends on it";
 
+/// Where `punctual dev` listens.
+pub(crate) const DEFAULT_SERVER: &str = "http://127.0.0.1:7400";
+
 /// Starts work at the right moment, follows it to its end, and keeps the record.
 #[derive(Debug, Parser)]
 #[command(name = "punctual", version, after_help = EXAMPLES, max_term_width = 110)]
@@ -116,12 +120,12 @@ struct Cli {
 #[derive(Clone, Args)]
 #[command(next_help_heading = "Global options")]
 struct Global {
-    /// The server to ask
+    /// The server to ask; of several, with commas between, each is tried in turn
     #[arg(
         long,
         global = true,
         env = "PUNCTUAL_SERVER",
-        default_value = "http://127.0.0.1:7400",
+        default_value = DEFAULT_SERVER,
         value_name = "URL"
     )]
     server: String,

@@ -7,6 +7,8 @@ use std::process::ExitCode;
 use punctual_client::Error;
 use punctual_wire::rest::{Code, Problem};
 
+use super::{DEFAULT_SERVER, tls};
+
 #[derive(Debug)]
 pub(crate) struct Failure {
     exit: Exit,
@@ -87,10 +89,9 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         match &error {
             Error::Problem(problem) => of_problem(problem),
-            Error::Unreachable { source, .. } => {
-                let cause = innermost(source);
-                Failure::new(Exit::Unreachable, format!("{error}: {cause}"))
-                    .hint("`punctual dev` starts a server here; --server or PUNCTUAL_SERVER names another")
+            Error::Unreachable { server, source } => {
+                let cause = cause_of(source);
+                Failure::new(Exit::Unreachable, format!("{error}: {cause}")).hint(hint_for(server, &cause))
             }
             Error::BrokenOff { .. } => Failure::new(Exit::Unreachable, &error).hint("ask again"),
             Error::Strange { .. } => {
@@ -98,6 +99,18 @@ impl From<Error> for Failure {
             }
         }
     }
+}
+
+/// What to do about servers that do not answer.
+pub(crate) fn hint_for(server: &str, cause: &str) -> String {
+    if cause == tls::AUTHORITY_AS_SERVER {
+        return format!("make one for a server: `{}`", tls::OPENSSL);
+    }
+    if server == DEFAULT_SERVER {
+        return "`punctual dev` starts a server here; --server or PUNCTUAL_SERVER names another".to_owned();
+    }
+    "start the server there, or name another one that runs; --server and PUNCTUAL_SERVER take several: a:7400,b:7400"
+        .to_owned()
 }
 
 fn of_problem(problem: &Problem) -> Failure {
@@ -137,6 +150,12 @@ fn of_problem(problem: &Problem) -> Failure {
         Code::Full => failure.hint("make room on the disk of the server, then ask again"),
         _ => failure,
     }
+}
+
+/// Why there was no answer, in words for people.
+pub(crate) fn cause_of(error: &dyn std::error::Error) -> String {
+    let cause = innermost(error);
+    tls::explain(&cause).unwrap_or(cause)
 }
 
 /// The end of the chain says what happened; the rest says where we were.
