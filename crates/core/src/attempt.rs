@@ -15,6 +15,7 @@ use crate::Timestamp;
 use crate::ids::{RunId, Token};
 use crate::job::Definition;
 use crate::name::{Name, Namespace};
+use crate::retry::Failed;
 use crate::run::{Cause, Part, Trigger};
 use crate::task::Params;
 
@@ -127,6 +128,8 @@ pub struct Outcome {
     /// The result, cut to its limit by the worker and again by the node.
     pub output: Box<str>,
     pub error: Box<str>,
+    /// How it failed, if it did.
+    pub failed: Failed,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -144,10 +147,11 @@ impl Outcome {
             exit_code: None,
             output: Box::default(),
             error: Box::default(),
+            failed: Failed::default(),
         }
     }
 
     pub fn failed(started_at: Timestamp, error: impl Into<Box<str>>) -> Self {
-        Outcome { end: End::Failed, started_at, exit_code: None, output: Box::default(), error: error.into() }
+        Outcome { end: End::Failed, error: error.into(), ..Outcome::succeeded(started_at) }
     }
 }

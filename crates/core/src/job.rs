@@ -436,6 +436,7 @@ impl Definition {
                 format!("1 to {}, the first included", limits::ATTEMPTS_MAX),
             ));
         }
+        self.retry.check_on()?;
         if self.retry.jitter_percent > 100 {
             return Err(Invalid::new("retry.jitter", "0% to 100%"));
         }

@@ -1,11 +1,15 @@
 //! When a failed attempt is tried again.
 
+use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::hash;
 use crate::ids::RunId;
+use crate::job::Invalid;
+use crate::limits::HTTP_STATUS_RANGES_MAX;
+use crate::task::StatusRange;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retry {
@@ -18,6 +22,58 @@ pub struct Retry {
     pub jitter_percent: u8,
     /// The priority of every attempt after the first; none: the job's own.
     pub priority: Option<u8>,
+    /// The failures after which there is another attempt. A lost worker is none of them.
+    #[serde(default = "On::defaults")]
+    pub on: Vec<On>,
+}
+
+/// A failure that is tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum On {
+    /// Every failure that is neither of the others: an exit code, a connection that failed, a response whose body is not
+    /// as expected.
+    Error,
+    Timeout,
+    /// A response with such a status, where the task expects another.
+    Status(StatusRange),
+}
+
+/// How an attempt failed, as far as it decides whether there is another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Failed {
+    #[default]
+    Error,
+    /// The attempt was stopped at the job's timeout, or its request had no response in time.
+    Timeout,
+    /// The status of a response that the task does not expect.
+    Status(u16),
+}
+
+impl On {
+    /// What a server says of itself or of the moment, not of the request: the same request may succeed later.
+    fn defaults() -> Vec<On> {
+        let one = |status| On::Status(StatusRange { first: status, last: status });
+        let server = On::Status(StatusRange { first: 500, last: 599 });
+        vec![On::Error, On::Timeout, server, one(408), one(425), one(429)]
+    }
+
+    fn includes(self, failed: Failed) -> bool {
+        match (self, failed) {
+            (On::Error, Failed::Error) | (On::Timeout, Failed::Timeout) => true,
+            (On::Status(range), Failed::Status(status)) => range.contains(status),
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for On {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            On::Error => f.write_str("error"),
+            On::Timeout => f.write_str("timeout"),
+            On::Status(range) => range.fmt(f),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +92,7 @@ impl Default for Retry {
             max_delay: Duration::from_secs(600),
             jitter_percent: 0,
             priority: None,
+            on: On::defaults(),
         }
     }
 }
@@ -55,6 +112,23 @@ impl Retry {
         };
         let plain = self.delay.saturating_mul(factor).min(self.max_delay.max(self.delay));
         Some(self.spread(plain, run, failures))
+    }
+
+    /// Whether a failure of this kind is tried again while attempts are left.
+    pub fn includes(&self, failed: Failed) -> bool {
+        self.on.iter().any(|on| on.includes(failed))
+    }
+
+    pub(crate) fn check_on(&self) -> Result<(), Invalid> {
+        let is_known = |on: &On| !matches!(on, On::Status(range) if !range.is_valid());
+        if self.on.is_empty() || self.on.len() > HTTP_STATUS_RANGES_MAX || !self.on.iter().all(is_known) {
+            let message = format!(
+                "1 to {HTTP_STATUS_RANGES_MAX} of `error`, `timeout` and codes from 100 to 599, such as 429, 5xx or 500-504; \
+                 `attempts: 1` retries nothing"
+            );
+            return Err(Invalid::new("retry.on", message));
+        }
+        Ok(())
     }
 
     /// Moves the delay by a hash of run and failure, not by a throw: the same history replays the same.
@@ -98,6 +172,17 @@ mod tests {
     #[test]
     fn one_attempt_is_never_retried() {
         assert_eq!(Retry::default().delay_after(1, RunId(1)), None);
+    }
+
+    #[test]
+    fn only_what_may_pass_by_itself_is_retried_by_default() {
+        let retried = |failed| Retry::default().includes(failed);
+        assert!(retried(Failed::Error) && retried(Failed::Timeout));
+        assert!([408, 425, 429, 500, 503, 599].map(Failed::Status).into_iter().all(retried));
+        assert!(![302, 400, 401, 404, 409, 422].map(Failed::Status).into_iter().any(retried));
+        let only_missing = StatusRange { first: 404, last: 404 };
+        let retry = Retry { on: vec![On::Status(only_missing)], ..Retry::default() };
+        assert!(retry.includes(Failed::Status(404)) && !retry.includes(Failed::Error));
     }
 
     proptest! {

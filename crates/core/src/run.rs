@@ -40,7 +40,7 @@ use crate::task::Params;
 pub use apply::{Event, Refused};
 pub use entry::{Entry, What};
 pub use kin::{Child, Kin, Part};
-pub use reason::Reason;
+pub use reason::{Lack, Reason};
 pub use state::{Cause, State, Status, Wait};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

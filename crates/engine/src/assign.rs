@@ -13,7 +13,7 @@ use punctual_core::attempt::{Assignment, Order};
 use punctual_core::hash;
 use punctual_core::ids::{RunId, Token, WorkerId};
 use punctual_core::job::Strategy;
-use punctual_core::run::{Cause, Event, Origin, Reason, State};
+use punctual_core::run::{Cause, Event, Lack, Origin, Reason, State};
 
 use crate::Shard;
 use crate::deliver;
@@ -80,9 +80,10 @@ impl Shard {
         let Some(live) = self.runs.get_mut(&run) else { return };
         let joining =
             Joining { run, priority: live.run.priority, since, class: class_of(live), wish: wish_of(live) };
-        let fits = cx.pool.join_line(joining);
-        if !fits {
-            Arc::make_mut(&mut live.run).reason = Some(Reason::NoWorkerFits);
+        let lack = cx.pool.join_line(joining);
+        let fits = lack.is_none();
+        if let Some(lack) = lack {
+            Arc::make_mut(&mut live.run).reason = Some(Reason::NoWorkerFits(lack));
         }
         self.note_presence(run, fits, cx);
     }
@@ -94,17 +95,20 @@ impl Shard {
         }
     }
 
-    /// Workers have come or gone, and a run that waits has now one that fits it, or none.
-    pub(crate) fn note_fit(&mut self, run: RunId, fits: bool, cx: &mut Context<'_>) {
+    /// Workers have come or gone, and a run that waits has now one that fits it, or none and this is why.
+    pub(crate) fn note_fit(&mut self, run: RunId, lack: Option<Lack>, cx: &mut Context<'_>) {
         let Some(live) = self.runs.get_mut(&run) else { return };
-        let said_so = live.run.reason == Some(Reason::NoWorkerFits);
-        if matches!(live.run.state, State::Ready { .. }) && said_so == fits {
-            Arc::make_mut(&mut live.run).reason = (!fits).then_some(Reason::NoWorkerFits);
-            self.note_lazily(run, cx.elapsed);
+        let (fits, said_so) = (lack.is_none(), matches!(live.run.reason, Some(Reason::NoWorkerFits(_))));
+        if !matches!(live.run.state, State::Ready { .. }) || (fits && !said_so) {
+            return;
+        }
+        Arc::make_mut(&mut live.run).reason = lack.map(Reason::NoWorkerFits);
+        self.note_lazily(run, cx.elapsed);
+        if said_so == fits {
             self.note_presence(run, fits, cx);
-            if fits {
-                self.split_soon(run, cx);
-            }
+        }
+        if fits {
+            self.split_soon(run, cx);
         }
     }
 

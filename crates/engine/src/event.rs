@@ -5,6 +5,7 @@ use punctual_core::attempt::{Order, Report};
 use punctual_core::command::{Answer, Command, Refusal};
 use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
 use punctual_core::queue::Errand;
+use punctual_core::run::Lack;
 
 use crate::Pool;
 use crate::pool::Match;
@@ -34,10 +35,10 @@ pub enum Event {
     },
     /// A slot is free for this ready run.
     Assign(Match),
-    /// A worker that fits this ready run has come, or the last one has gone.
+    /// A worker that fits this ready run has come, or none fits it, and this is why.
     Fits {
         run: RunId,
-        fits: bool,
+        lack: Option<Lack>,
     },
     /// Time has passed: at most `limit` timers are acted upon.
     Tick {

@@ -179,7 +179,7 @@ impl Shard {
             Event::Lost { run, token } => self.lost(run, token, cx),
             Event::OfferAgain { run } => self.offer_again(run, cx),
             Event::Assign(given) => self.assign(given, cx),
-            Event::Fits { run, fits } => self.note_fit(run, fits, cx),
+            Event::Fits { run, lack } => self.note_fit(run, lack, cx),
             Event::Tick { limit } => self.tick(limit, cx),
         }
     }

@@ -11,7 +11,7 @@ use punctual_core::ids::{RunId, WorkerId};
 use punctual_core::job::{Definition, Overlap, Route, Strategy as Way};
 use punctual_core::limits::CHILDREN_MAX;
 use punctual_core::retry::Retry;
-use punctual_core::run::{Cause, Kin, Part, Reason, Run, Status, Trigger, What};
+use punctual_core::run::{Cause, Kin, Lack, Part, Reason, Run, Status, Trigger, What};
 use punctual_core::task::{Params, Task};
 use punctual_core::worker::Announcement;
 use punctual_engine::{Event, Settings};
@@ -242,7 +242,7 @@ fn the_child_of_a_worker_that_is_gone_fails_after_a_lease_and_says_so() {
     assert_eq!(cast.statuses(parent)[0], Status::Ready, "it may come back");
     cast.rig.advance("2s");
     let child = cast.children(parent)[0].clone();
-    assert_eq!((child.status(), child.reason), (Status::Failed, Some(Reason::WorkerGone)));
+    assert_eq!((child.status(), child.reason.clone()), (Status::Failed, Some(Reason::WorkerGone)));
     assert_eq!(cast.rig.status(parent), Status::Failed);
     assert_eq!(cast.rig.status(blocker), Status::Running, "which is another matter");
 }
@@ -269,7 +269,7 @@ fn a_worker_that_starts_again_in_time_gets_its_part_of_a_broadcast() {
 fn a_broadcast_that_finds_nobody_waits_and_gathers_whoever_comes() {
     let mut cast = with_workers(&[]);
     let parent = cast.rig.submit(split(broadcast()));
-    assert_eq!(cast.rig.run(parent).reason, Some(Reason::NoWorkerFits));
+    assert_eq!(cast.rig.run(parent).reason, Some(Reason::NoWorkerFits(Lack::Workers)));
     cast.rig.advance("1h");
     cast.rig.reload();
     assert_eq!((cast.rig.status(parent), cast.children(parent).len()), (Status::Ready, 0));
@@ -278,7 +278,10 @@ fn a_broadcast_that_finds_nobody_waits_and_gathers_whoever_comes() {
     cast.join(&id("b"), 1);
     assert_eq!(cast.children(parent).len(), 0, "others may be on their way");
     cast.rig.advance("1s");
-    assert_eq!((cast.workers(parent), cast.rig.run(parent).reason), (vec!["a".into(), "b".into()], None));
+    assert_eq!(
+        (cast.workers(parent), cast.rig.run(parent).reason.clone()),
+        (vec!["a".into(), "b".into()], None)
+    );
     assert!(cast.rig.pool.line.is_empty());
 }
 
@@ -309,7 +312,10 @@ fn what_stops_a_parent_stops_its_children_and_it_ends_when_they_have() {
     assert_eq!(cast.rig.cancelled_orders(), [cast.children(parent)[0].id]);
     cast.end(cast.children(parent)[0].id, End::Failed);
     let ended = cast.rig.run(parent);
-    assert_eq!((ended.status(), ended.reason), (Status::Cancelled, Some(Reason::Cancelled(Cause::User))));
+    assert_eq!(
+        (ended.status(), ended.reason.clone()),
+        (Status::Cancelled, Some(Reason::Cancelled(Cause::User)))
+    );
 
     cast.rig.ask(put("nightly", split(shards(2)))).unwrap();
     let run = cast.rig.start("nightly");

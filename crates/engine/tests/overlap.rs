@@ -103,7 +103,7 @@ fn a_queue_is_bounded_and_says_so() {
     }
     let runs = rig.runs("job");
     assert_eq!(runs.iter().filter(|run| run.status() == Waiting).count(), HELD_PER_JOB_MAX);
-    assert_eq!(runs.last().and_then(|run| run.reason), Some(Reason::HeldTooMany));
+    assert_eq!(runs.last().and_then(|run| run.reason.clone()), Some(Reason::HeldTooMany));
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! What happens after an attempt has failed, or its worker was lost.
 
-use punctual_core::attempt::{End, Order};
+use punctual_core::attempt::{End, Order, Outcome};
 use punctual_core::command::{Answer, Command, Refusal, RetryRun};
 use punctual_core::job::{Definition, Overlap};
 use punctual_core::limits::LOSSES_MAX;
-use punctual_core::retry::{Backoff, Retry};
+use punctual_core::retry::{Backoff, Failed, On, Retry};
 use punctual_core::run::{Cause, Reason, Status, Trigger};
 use punctual_core::task::Params;
 
@@ -94,6 +94,30 @@ fn used_up_attempts_make_a_dead_letter_unless_the_job_wants_none() {
         rig.fail(run);
         assert_eq!((rig.status(run), rig.is_dead_letter(run)), (Status::Failed, dead_letter));
     }
+}
+
+#[test]
+fn a_failure_that_is_not_retried_dies_and_says_why() {
+    let mut rig = Rig::new(1);
+    let refuse = |rig: &mut Rig, run, status| {
+        let outcome = Outcome { failed: Failed::Status(status), ..Outcome::failed(rig.now, "no") };
+        rig.report_outcome(run, rig.run(run).token, outcome);
+    };
+    let run = rig.submit(attempts(3));
+    refuse(&mut rig, run, 503);
+    assert_eq!(rig.status(run), Status::Waiting, "the server may recover");
+    rig.advance("10s");
+    refuse(&mut rig, run, 404);
+    assert_eq!((rig.status(run), rig.is_dead_letter(run)), (Status::Failed, true));
+    let why = rig.run(run).reason.as_ref().map(ToString::to_string);
+    assert_eq!(why.as_deref(), Some("not tried again after status 404: `retry.on` does not name it"));
+
+    let retry = Retry { on: vec![On::Timeout], ..attempts(3).retry };
+    let run = rig.submit(Definition { retry, ..attempts(3) });
+    rig.fail(run);
+    assert_eq!((rig.status(run), rig.run(run).attempt), (Status::Failed, 1));
+    let why = rig.run(run).reason.as_ref().map(ToString::to_string);
+    assert_eq!(why.as_deref(), Some("not tried again: `retry.on` does not name `error`"));
 }
 
 #[test]
@@ -280,7 +304,7 @@ fn a_run_that_loses_its_worker_too_often_is_dead() {
         rig.join(1);
         rig.settle();
     }
-    assert_eq!((rig.status(run), rig.run(run).reason), (Status::Failed, Some(Reason::LostTooOften)));
+    assert_eq!((rig.status(run), rig.run(run).reason.clone()), (Status::Failed, Some(Reason::LostTooOften)));
     assert!(rig.is_dead_letter(run));
 }
 
@@ -291,7 +315,10 @@ fn at_most_once_is_not_tried_again_when_its_worker_is_lost() {
     rig.lose_worker();
     rig.join(1);
     rig.settle();
-    assert_eq!((rig.status(run), rig.run(run).reason), (Status::Failed, Some(Reason::LostAtMostOnce)));
+    assert_eq!(
+        (rig.status(run), rig.run(run).reason.clone()),
+        (Status::Failed, Some(Reason::LostAtMostOnce))
+    );
     assert_eq!(rig.assigned(), [run], "it was given out once");
 }
 

@@ -8,7 +8,7 @@ use punctual_core::command::Command;
 use punctual_core::ids::{RunId, WorkerId};
 use punctual_core::job::{Definition, Overlap, Route, Strategy};
 use punctual_core::retry::Retry;
-use punctual_core::run::{Reason, Run, Status, What};
+use punctual_core::run::{Run, Status, What};
 use punctual_core::task::{Kind, Params, Task};
 use punctual_core::worker::Announcement;
 use punctual_engine::{Event, Settings};
@@ -88,17 +88,25 @@ fn round_robin_spreads_the_runs_of_a_job_evenly() {
     assert_eq!(names, "abcabc");
 }
 
+fn why(rig: &Rig, run: RunId) -> String {
+    rig.run(run).reason.as_ref().map(ToString::to_string).unwrap_or_default()
+}
+
+fn lacks(worker: &str, disk: &str) -> String {
+    format!("no worker fits: `{worker}` is the nearest and lacks the label `disk={disk}`")
+}
+
 #[test]
 fn a_run_that_no_worker_fits_waits_says_why_and_holds_up_nobody() {
     let mut rig = with_workers(&[("plain", 4)]);
     let waits = rig.submit(Definition { priority: 9, ..routed(needs("ssd")) });
     let goes = rig.submit(manual());
     assert_eq!(worker_of(&rig, goes), "plain");
-    assert_eq!((rig.status(waits), rig.run(waits).reason), (Status::Ready, Some(Reason::NoWorkerFits)));
+    assert_eq!((rig.status(waits), why(&rig, waits)), (Status::Ready, lacks("plain", "ssd")));
     join(&mut rig, "slow", Announcement { labels: labels("hdd"), ..Announcement::of(1) });
     assert_eq!(rig.status(waits), Status::Ready);
     join(&mut rig, "fast", Announcement { labels: labels("ssd"), ..Announcement::of(1) });
-    assert_eq!((worker_of(&rig, waits).as_str(), rig.run(waits).reason), ("fast", None));
+    assert_eq!((worker_of(&rig, waits).as_str(), rig.run(waits).reason.clone()), ("fast", None));
 }
 
 #[test]
@@ -109,17 +117,20 @@ fn the_reason_follows_the_workers_that_come_and_go() {
     let first = rig.submit(routed(needs("ssd")));
     let second = rig.submit(routed(needs("ssd")));
     assert_eq!(
-        (worker_of(&rig, first).as_str(), rig.run(second).reason),
+        (worker_of(&rig, first).as_str(), rig.run(second).reason.clone()),
         ("fast", None),
         "it waits for a slot"
     );
     leave(&mut rig, "fast");
     rig.advance("1s");
-    assert_eq!(rig.run(second).reason, Some(Reason::NoWorkerFits), "written within a second");
+    assert_eq!(why(&rig, second), "no worker fits: none is connected", "written within a second");
+    join(&mut rig, "plain", Announcement::of(1));
+    rig.advance("1s");
+    assert_eq!(why(&rig, second), lacks("plain", "ssd"), "the reason follows");
     rig.reload();
-    assert_eq!(rig.run(second).reason, Some(Reason::NoWorkerFits));
+    assert_eq!(why(&rig, second), lacks("plain", "ssd"));
     join(&mut rig, "other", ssd());
-    assert_eq!((worker_of(&rig, second).as_str(), rig.run(second).reason), ("other", None));
+    assert_eq!((worker_of(&rig, second).as_str(), rig.run(second).reason.clone()), ("other", None));
 }
 
 #[test]
@@ -128,7 +139,7 @@ fn a_worker_gets_only_the_kinds_that_it_allows() {
     let kinds = [Kind::Http].into_iter().collect();
     join(&mut rig, "web", Announcement { kinds, ..Announcement::of(4) });
     let shell = rig.submit(Definition { task: Task::Shell("true".to_owned()), ..manual() });
-    assert_eq!(rig.run(shell).reason, Some(Reason::NoWorkerFits));
+    assert_eq!(why(&rig, shell), "no worker fits: none allows `shell` tasks");
     join(&mut rig, "all", Announcement::of(1));
     assert_eq!(worker_of(&rig, shell), "all");
 }
@@ -138,7 +149,8 @@ fn a_run_of_a_function_goes_only_where_it_is_registered_and_says_so_while_it_wai
     let mut rig = with_workers(&[("plain", 4)]);
     let settle = Definition { task: Task::Function("settle".parse().unwrap()), ..manual() };
     let run = rig.submit(settle);
-    assert_eq!((rig.status(run), rig.run(run).reason), (Status::Ready, Some(Reason::NoWorkerFits)));
+    assert_eq!(rig.status(run), Status::Ready);
+    assert_eq!(why(&rig, run), "no worker fits: none has the function `settle`");
     let having = |name: &str| Announcement {
         functions: [name.parse().unwrap()].into_iter().collect(),
         ..Announcement::of(1)
@@ -146,7 +158,7 @@ fn a_run_of_a_function_goes_only_where_it_is_registered_and_says_so_while_it_wai
     join(&mut rig, "other", having("notify"));
     assert_eq!(rig.status(run), Status::Ready);
     join(&mut rig, "app", having("settle"));
-    assert_eq!((worker_of(&rig, run).as_str(), rig.run(run).reason), ("app", None));
+    assert_eq!((worker_of(&rig, run).as_str(), rig.run(run).reason.clone()), ("app", None));
 }
 
 #[test]

@@ -108,7 +108,10 @@ fn a_run_that_nobody_works_on_is_cancelled_at_once() {
     for run in [held, delayed, ready, backing_off] {
         cancel_run(&mut rig, run);
         let run = rig.run(run);
-        assert_eq!((run.status(), run.reason), (Status::Cancelled, Some(Reason::Cancelled(Cause::User))));
+        assert_eq!(
+            (run.status(), run.reason.clone()),
+            (Status::Cancelled, Some(Reason::Cancelled(Cause::User)))
+        );
     }
     assert_eq!(rig.shards[0].live_runs(), 1, "only the busy one is left");
 }

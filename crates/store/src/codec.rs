@@ -7,33 +7,21 @@ mod message;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use postcard::ser_flavors::Flavor;
 use punctual_core::change::{Batch, Change, RowKey};
-use punctual_core::ids::{JobId, RunId};
-use punctual_core::job::route::Labels;
-use punctual_core::job::{Definition, Job, Keep, Misfire, Overlap, Route, Strategy, Unique};
+use punctual_core::job::{Definition, Job};
 use punctual_core::log::Stream;
-use punctual_core::name::{Name, Namespace};
-use punctual_core::retry::Retry;
+use punctual_core::name::Name;
 use punctual_core::run::{Run, Status};
-use punctual_core::schedule::Schedule;
-use punctual_core::task::{Params, Task};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
 pub(crate) use self::message::{read_message, write_head};
 use crate::{Error, Result};
 
-/// The first byte of a run's body. A change of `core::run::Run` needs a new one, and a reader for the old.
-const RUN_VERSION: u8 = 4;
-/// Before runs could be split: a route had no `shards`, which stands last in it, and a run no kin, which stands last.
-const RUN_VERSION_3: u8 = 3;
-/// Before definitions had a route, which stands last in them: it is put there.
-const RUN_VERSION_2: u8 = 2;
-/// Before runs kept what their earlier attempts left behind, which stands last: none of them is one byte more.
-const RUN_VERSION_1: u8 = 1;
+/// The first byte of a run's body. A change of `core::run::Run` needs a new one.
+const RUN_VERSION: u8 = 5;
 
 /// Writes a run over what the buffer held.
 pub(crate) fn write_run(run: &Run, buffer: &mut Vec<u8>) -> Result<()> {
@@ -47,64 +35,9 @@ pub(crate) fn read_run(body: &[u8]) -> Result<Arc<Run>> {
         Some((&RUN_VERSION, rest)) => {
             postcard::from_bytes(rest).map(Arc::new).map_err(|error| cannot_read(&error))
         }
-        Some((&RUN_VERSION_3, rest)) => read_old::<Definition3>(rest, &None::<u32>),
-        Some((&RUN_VERSION_2, rest)) => read_old::<Definition2>(rest, &Route::default()),
-        Some((&RUN_VERSION_1, rest)) => read_old::<Definition2>(&[rest, &[0]].concat(), &Route::default()),
         Some((version, _)) => Err(cannot_read(&format!("a run of version {version}"))),
         None => Err(cannot_read(&"a run without a body")),
     }
-}
-
-/// A run of an earlier version, which has no kin. Only a run without a job carries its definition, an old `D`: where that
-/// ends, what definitions have had since is put in.
-fn read_old<D: DeserializeOwned>(body: &[u8], since: &impl Serialize) -> Result<Arc<Run>> {
-    let read = |body: &[u8]| postcard::from_bytes(body).map(Arc::new).map_err(|error| cannot_read(&error));
-    let ((_, _, origin), rest): ((RunId, Namespace, OldOrigin<D>), &[u8]) =
-        postcard::take_from_bytes(body).map_err(|error| cannot_read(&error))?;
-    if matches!(origin, OldOrigin::Job { .. }) {
-        return read(&[body, &NO_KIN].concat());
-    }
-    let since = postcard::to_allocvec(since).map_err(|error| cannot_write(&error))?;
-    let (before, _) = body.split_at(body.len() - rest.len());
-    read(&[before, &since, rest, &NO_KIN].concat())
-}
-
-const NO_KIN: [u8; 1] = [0];
-
-/// [`punctual_core::run::Origin`] as earlier versions of a run have it: only its length matters.
-#[derive(Deserialize)]
-#[expect(dead_code, reason = "read for its length")]
-enum OldOrigin<D> {
-    Job { id: JobId, name: Name, revision: u32 },
-    AdHoc(D),
-}
-
-#[derive(Deserialize)]
-#[expect(dead_code, reason = "read for its length")]
-struct Definition3 {
-    before: Definition2,
-    strategy: Strategy,
-    selector: Labels,
-    key: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[expect(dead_code, reason = "read for its length")]
-struct Definition2 {
-    schedules: Vec<Schedule>,
-    task: Task,
-    params: Params,
-    timeout: Option<Duration>,
-    retry: Retry,
-    at_most_once: bool,
-    overlap: Overlap,
-    misfire: Misfire,
-    priority: u8,
-    running_max: Option<u32>,
-    unique: Option<Unique>,
-    dead_letter: bool,
-    keep: Keep,
-    description: String,
 }
 
 pub(crate) fn json(value: &impl Serialize) -> Result<String> {
@@ -202,7 +135,10 @@ impl Flavor for Appended<'_> {
 #[cfg(test)]
 mod tests {
     use punctual_core::Timestamp;
+    use punctual_core::ids::RunId;
+    use punctual_core::name::Namespace;
     use punctual_core::run::{Child, Kin, Origin, Part, Trigger};
+    use punctual_core::task::Task;
 
     use super::*;
 
@@ -231,53 +167,6 @@ mod tests {
             write_run(&run, &mut buffer).unwrap();
             assert_eq!(*read_run(&buffer).unwrap(), run);
         }
-    }
-
-    /// A run as it was written before there were kin, and before its definition had the last so many bytes.
-    fn of_version(version: u8, run: &Run, without: usize) -> Vec<u8> {
-        let mut whole = Vec::new();
-        write_run(run, &mut whole).unwrap();
-        whole[0] = version;
-        assert_eq!(whole.pop(), Some(0));
-        if let Origin::AdHoc(definition) = &run.origin {
-            let body = postcard::to_allocvec(definition).unwrap();
-            let at = whole.windows(body.len()).position(|window| window == body).unwrap();
-            whole.drain(at + body.len() - without..at + body.len());
-        }
-        whole
-    }
-
-    /// A run as it was written before there were routes.
-    fn of_version_2(run: &Run) -> Vec<u8> {
-        of_version(RUN_VERSION_2, run, postcard::to_allocvec(&Route::default()).unwrap().len())
-    }
-
-    #[test]
-    fn a_run_of_the_third_version_is_not_split() {
-        let job = Origin::Job { id: JobId(9), name: "nightly".parse().unwrap(), revision: 3 };
-        let selector = Arc::new(Labels::from([("disk".to_owned(), "ssd".to_owned())]));
-        let route = Route { strategy: Strategy::Sticky, selector, key: Some("k".to_owned()), shards: None };
-        let definition = Definition { route, ..Definition::of(Task::Shell("echo hello".to_owned())) };
-        for origin in [job, Origin::AdHoc(Arc::new(definition))] {
-            let run = Run { origin, ..run() };
-            assert_eq!(*read_run(&of_version(RUN_VERSION_3, &run, 1)).unwrap(), run);
-        }
-    }
-
-    #[test]
-    fn a_run_of_the_second_version_has_the_default_route() {
-        let job = Origin::Job { id: JobId(9), name: "nightly".parse().unwrap(), revision: 3 };
-        for run in [run(), Run { origin: job, ..run() }] {
-            assert_eq!(*read_run(&of_version_2(&run)).unwrap(), run);
-        }
-    }
-
-    #[test]
-    fn a_run_of_the_first_version_has_no_earlier_attempts() {
-        let mut buffer = of_version_2(&run());
-        assert_eq!(buffer.pop(), Some(0));
-        buffer[0] = RUN_VERSION_1;
-        assert_eq!(*read_run(&buffer).unwrap(), run());
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::schema;
 use crate::text::{Span, small};
 use crate::tree::{Node, Value};
 
-pub use policy::{Backoff, Keep, Limits, Misfire, MisfirePolicy, Overlap, Retry, Unique};
+pub use policy::{Backoff, Keep, Limits, Misfire, MisfirePolicy, Overlap, Retry, RetryOn, Unique};
 pub use route::{Route, Strategy};
 pub use schedule::{Schedule, Schedules, read_cron};
 pub(crate) use task::NEEDED;

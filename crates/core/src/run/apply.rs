@@ -13,6 +13,7 @@ use crate::ids::{RunId, Token, WorkerId};
 use crate::job::Definition;
 use crate::limits::{EARLIER_ERROR_BYTES_MAX, LOSSES_MAX};
 use crate::queue::{QueueName, Whereabouts};
+use crate::retry::Failed;
 
 /// What can happen to a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,7 +60,8 @@ pub struct Refused {
 impl Run {
     /// Moves the run along one arrow of the diagram, and leaves an entry of it.
     pub fn apply(&mut self, event: Event, definition: &Definition, now: Timestamp) -> Result<(), Refused> {
-        let was_unfit = self.reason == Some(Reason::NoWorkerFits);
+        let is_unfit = |reason: &Option<Reason>| matches!(reason, Some(Reason::NoWorkerFits(_)));
+        let was_unfit = is_unfit(&self.reason);
         let (next, what) = match (&self.state, event) {
             (State::Waiting { .. }, Event::Due) => (State::Ready { since: now }, What::Due),
             (State::Waiting { .. } | State::Ready { .. }, Event::Held(wait)) => {
@@ -92,12 +94,11 @@ impl Run {
                 if *token == reported =>
             {
                 let cancelling = *cancelling;
-                let ended_well = outcome.end == End::Succeeded;
+                let (end, failed) = (outcome.end, outcome.failed);
                 self.take(outcome, now);
-                if ended_well {
-                    (State::Succeeded, What::Ended)
-                } else {
-                    self.after_failure(cancelling, definition, now)
+                match end {
+                    End::Succeeded => (State::Succeeded, What::Ended),
+                    End::Failed => self.after_failure(cancelling, failed, definition, now),
                 }
             }
             (State::Running { token, cancelling, .. }, Event::Lost { token: lost }) if *token == lost => {
@@ -111,7 +112,7 @@ impl Run {
             {
                 match *cancelling {
                     None => (State::Ready { since: now }, What::Moved),
-                    cancelling => self.after_failure(cancelling, definition, now),
+                    cancelling => self.after_failure(cancelling, Failed::Error, definition, now),
                 }
             }
             (State::Ready { .. }, Event::Split(children)) if self.kin.is_none() && !children.is_empty() => {
@@ -130,7 +131,7 @@ impl Run {
             }
             (from, _) => return Err(Refused { run: self.id, from: from.status() }),
         };
-        if was_unfit && self.reason == Some(Reason::NoWorkerFits) {
+        if was_unfit && is_unfit(&self.reason) {
             self.reason = None;
         }
         self.state = next;
@@ -181,6 +182,7 @@ impl Run {
     fn after_failure(
         &mut self,
         cancelling: Option<Cause>,
+        failed: Failed,
         definition: &Definition,
         now: Timestamp,
     ) -> (State, What) {
@@ -195,11 +197,15 @@ impl Run {
                 if timed_out {
                     self.reason = Some(Reason::Cancelled(Cause::Timeout));
                 }
+                let failed = if timed_out { Failed::Timeout } else { failed };
                 match definition.retry.delay_after(self.failures, self.id) {
-                    Some(delay) => (self.back_off(delay, definition, now), What::Failed),
-                    None if timed_out => (State::TimedOut, What::Ended),
-                    None => (State::Failed, What::Ended),
+                    Some(delay) if definition.retry.includes(failed) => {
+                        return (self.back_off(delay, definition, now), What::Failed);
+                    }
+                    Some(_) => self.reason = Some(Reason::NotRetried(failed)),
+                    None => {}
                 }
+                (if timed_out { State::TimedOut } else { State::Failed }, What::Ended)
             }
         }
     }
@@ -211,7 +217,7 @@ impl Run {
         now: Timestamp,
     ) -> (State, What) {
         match cancelling {
-            Some(Cause::Timeout) => self.after_failure(cancelling, definition, now),
+            Some(Cause::Timeout) => self.after_failure(cancelling, Failed::Timeout, definition, now),
             Some(cause) => {
                 self.reason = Some(Reason::Cancelled(cause));
                 (State::Cancelled, What::Lost)

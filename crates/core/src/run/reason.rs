@@ -5,9 +5,11 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::Cause;
+use crate::name::Name;
+use crate::retry::Failed;
 
 /// Why a run ended as it did, where its state alone does not say.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reason {
     /// An earlier run of the job was still active.
     Overlap,
@@ -18,8 +20,8 @@ pub enum Reason {
     LostAtMostOnce,
     /// Its worker vanished too often: the run may be what kills it.
     LostTooOften,
-    /// It is ready, and no worker that is here takes it.
-    NoWorkerFits,
+    /// It is ready, and no worker that is here takes it: this is what the nearest one lacks.
+    NoWorkerFits(Lack),
     /// The only worker that it may go to has been gone for a lease.
     WorkerGone,
     /// It is a broadcast, and more workers fit than it may have child runs.
@@ -30,11 +32,58 @@ pub enum Reason {
         total: u32,
         first: u32,
     },
+    /// Attempts were left, and `retry.on` does not name this failure.
+    NotRetried(Failed),
+}
+
+/// Why no worker fits: the condition that the nearest worker fails.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Lack {
+    /// No worker is connected.
+    Workers,
+    /// None executes tasks of this kind, given by its word.
+    Kind(Box<str>),
+    Function(Name),
+    /// The labels that a worker lacks, in the form `disk=ssd`.
+    Labels {
+        worker: Box<str>,
+        labels: Vec<Box<str>>,
+    },
+    /// The only worker that it may go to is not connected.
+    Worker(Box<str>),
+}
+
+impl Reason {
+    /// How the words for [`Reason::NoWorkerFits`] begin.
+    pub const NO_WORKER_FITS: &'static str = "no worker fits";
+}
+
+impl fmt::Display for Lack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Lack::Workers => f.write_str("none is connected"),
+            Lack::Kind(kind) => write!(f, "none allows `{kind}` tasks"),
+            Lack::Function(name) => write!(f, "none has the function `{name}`"),
+            Lack::Labels { worker, labels } => {
+                let word = if labels.len() == 1 { "label" } else { "labels" };
+                write!(f, "`{worker}` is the nearest and lacks the {word} `{}`", labels.join("`, `"))
+            }
+            Lack::Worker(name) => write!(f, "it is for `{name}` only, which is not connected"),
+        }
+    }
 }
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Reason::NoWorkerFits(lack) => return write!(f, "{}: {lack}", Reason::NO_WORKER_FITS),
+            Reason::NotRetried(Failed::Timeout) => {
+                "stopped at its timeout, and not tried again: `retry.on` does not name `timeout`"
+            }
+            Reason::NotRetried(Failed::Error) => "not tried again: `retry.on` does not name `error`",
+            Reason::NotRetried(Failed::Status(status)) => {
+                return write!(f, "not tried again after status {status}: `retry.on` does not name it");
+            }
             Reason::Children { failed, total, first } => {
                 return write!(
                     f,
@@ -54,10 +103,6 @@ impl fmt::Display for Reason {
             Reason::Cancelled(Cause::Outdated) => "its attempt was given up",
             Reason::LostAtMostOnce => "its worker was lost, and it may run at most once",
             Reason::LostTooOften => "its worker was lost too often",
-            Reason::NoWorkerFits => {
-                "no worker that is here takes it: none allows its kind of task, has the function that it names and bears \
-                 the labels of its `route.selector`"
-            }
         })
     }
 }

@@ -97,7 +97,7 @@ fn at_most_once_gives_up_a_lost_attempt() {
     let definition = Definition { at_most_once: true, ..definition(1) };
     let mut run = running(&definition);
     run.apply(Event::Lost { token: run.token }, &definition, at(20)).unwrap();
-    assert_eq!((run.status(), run.reason), (Status::Failed, Some(Reason::LostAtMostOnce)));
+    assert_eq!((run.status(), run.reason.clone()), (Status::Failed, Some(Reason::LostAtMostOnce)));
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn a_run_that_loses_three_workers_is_given_up() {
         run.apply(Event::Assigned { worker: worker(), token }, &definition, at(22)).unwrap();
     }
     run.apply(Event::Lost { token: run.token }, &definition, at(30)).unwrap();
-    assert_eq!((run.status(), run.reason), (Status::Failed, Some(Reason::LostTooOften)));
+    assert_eq!((run.status(), run.reason.clone()), (Status::Failed, Some(Reason::LostTooOften)));
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn joined(run: &Run, states: [State; 3]) -> Run {
 #[test]
 fn a_parent_succeeds_when_all_its_children_have() {
     let run = joined(&split(), [State::Succeeded, State::Succeeded, State::Succeeded]);
-    assert_eq!((run.status(), run.reason, run.progress), (Status::Succeeded, None, Some(100)));
+    assert_eq!((run.status(), run.reason.clone(), run.progress), (Status::Succeeded, None, Some(100)));
     assert_eq!((run.attempt, run.finished_at), (0, Some(at(9))));
     let output: serde_json::Value = serde_json::from_str(&run.output).unwrap();
     assert_eq!((&output["total"], &output["succeeded"]), (&3.into(), &3.into()));
@@ -216,7 +216,7 @@ fn a_parent_fails_when_one_child_did_and_names_it() {
     let run = joined(&split(), [State::Succeeded, State::TimedOut, State::Failed]);
     assert_eq!(run.status(), Status::Failed);
     let words = "2 of 3 child runs did not succeed, the first of them is that of index 1";
-    assert_eq!(run.reason.unwrap().to_string(), words);
+    assert_eq!(run.reason.clone().unwrap().to_string(), words);
     assert_eq!(&*run.error, "child runs that did not succeed: 1 timed_out (run 11), 2 failed (run 12)");
 }
 
@@ -241,5 +241,5 @@ fn only_a_run_that_is_meant_for_one_worker_fails_when_that_one_is_gone() {
     let worker = Some(Arc::from("w"));
     run.kin = Some(Box::new(Kin::Child { parent: RunId(0), part: Part::default(), worker }));
     run.apply(Event::WorkerGone, &definition(1), at(6)).unwrap();
-    assert_eq!((run.status(), run.reason), (Status::Failed, Some(Reason::WorkerGone)));
+    assert_eq!((run.status(), run.reason.clone()), (Status::Failed, Some(Reason::WorkerGone)));
 }

@@ -81,6 +81,10 @@ pub struct Request {
 impl StatusRange {
     pub const SUCCESS: StatusRange = StatusRange { first: 200, last: 299 };
 
+    pub(crate) fn is_valid(&self) -> bool {
+        100 <= self.first && self.first <= self.last && self.last <= 599
+    }
+
     pub fn contains(&self, status: u16) -> bool {
         (self.first..=self.last).contains(&status)
     }
@@ -263,9 +267,10 @@ impl Http {
 
     fn check_expect(&self) -> Result<(), Invalid> {
         let status = &self.expect.status;
-        let is_range =
-            |range: &StatusRange| 100 <= range.first && range.first <= range.last && range.last <= 599;
-        if status.is_empty() || status.len() > HTTP_STATUS_RANGES_MAX || !status.iter().all(is_range) {
+        if status.is_empty()
+            || status.len() > HTTP_STATUS_RANGES_MAX
+            || !status.iter().all(StatusRange::is_valid)
+        {
             let message =
                 format!("1 to {HTTP_STATUS_RANGES_MAX} codes from 100 to 599, such as 200, 2xx or 200-204");
             return Err(Invalid::new("task.http.expect.status", message));

@@ -12,6 +12,7 @@ use punctual_core::job::Strategy;
 use punctual_core::job::route::Labels;
 use punctual_core::limits::PRIORITY_MAX;
 use punctual_core::name::Name;
+use punctual_core::run::Lack;
 use punctual_core::task::Kind;
 use punctual_core::worker::Announcement;
 use rustc_hash::FxHashMap;
@@ -29,8 +30,8 @@ pub struct Lines {
 #[derive(Debug, Default)]
 pub(super) struct Line {
     pub(super) runs: BTreeSet<Place>,
-    /// Whether a worker that is here fits, as far as was told.
-    pub(super) fits: bool,
+    /// Why no worker that is here fits, as far as was told. None: one does.
+    pub(super) lack: Option<Lack>,
 }
 
 /// What makes workers fit.
@@ -83,20 +84,66 @@ pub(super) fn place(priority: u8, since: Timestamp, run: RunId) -> Place {
     (PRIORITY_MAX.saturating_sub(priority), since, run)
 }
 
+/// The condition that a worker fails, the nearest miss first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Unmet {
+    /// So many labels are missing.
+    Labels(usize),
+    Function,
+    Kind,
+    Pin,
+}
+
 impl Class {
     pub(super) fn fits(&self, worker: &WorkerId, announced: &Announcement) -> bool {
-        announced.kinds.contains(self.kind)
-            && self.function.as_ref().is_none_or(|function| announced.functions.contains(function))
-            && self.pin.as_ref().is_none_or(|pin| **pin == *worker.name())
-            && self.selector.as_ref().is_none_or(|selector| {
-                selector.iter().all(|(name, value)| announced.labels.get(name) == Some(value))
-            })
+        self.unmet(worker, announced).is_none()
+    }
+
+    /// None: the worker fits.
+    pub(super) fn unmet(&self, worker: &WorkerId, announced: &Announcement) -> Option<Unmet> {
+        if self.pin.as_ref().is_some_and(|pin| **pin != *worker.name()) {
+            return Some(Unmet::Pin);
+        }
+        if !announced.kinds.contains(self.kind) {
+            return Some(Unmet::Kind);
+        }
+        if self.function.as_ref().is_some_and(|function| !announced.functions.contains(function)) {
+            return Some(Unmet::Function);
+        }
+        let missing = self.missing(announced).count();
+        (missing > 0).then_some(Unmet::Labels(missing))
+    }
+
+    fn missing<'a>(&'a self, announced: &'a Announcement) -> impl Iterator<Item = (&'a String, &'a String)> {
+        let labels = self.selector.iter().flat_map(|selector| selector.iter());
+        labels.filter(|(name, value)| announced.labels.get(*name) != Some(value))
+    }
+
+    /// In words for people: what the nearest worker lacks. None: no worker is here.
+    pub(super) fn lack(&self, nearest: Option<(Unmet, &WorkerId, &Announcement)>) -> Lack {
+        let words = |(name, value): (&String, &String)| format!("{name}={value}").into_boxed_str();
+        match nearest {
+            None => Lack::Workers,
+            Some((Unmet::Labels(_), worker, announced)) => Lack::Labels {
+                worker: worker.name().into(),
+                labels: self.missing(announced).map(words).collect(),
+            },
+            Some((unmet, ..)) => match (unmet, &self.function, &self.pin) {
+                (Unmet::Function, Some(function), _) => Lack::Function(function.clone()),
+                (Unmet::Pin, _, Some(pin)) => Lack::Worker((**pin).into()),
+                _ => Lack::Kind(self.kind.as_str().into()),
+            },
+        }
     }
 }
 
 impl Lines {
-    /// Takes a run in; whether a worker that is here fits it is what `fits` says of a new line.
-    pub(super) fn join(&mut self, joining: Joining, fits: impl FnOnce(&Class) -> bool) -> bool {
+    /// Takes a run in; `lack` says of a new line why no worker that is here fits it.
+    pub(super) fn join(
+        &mut self,
+        joining: Joining,
+        lack: impl FnOnce(&Class) -> Option<Lack>,
+    ) -> Option<Lack> {
         let Joining { run, priority, since, mut class, wish } = joining;
         let place = place(priority, since, run);
         if let Some(mut wish) = wish {
@@ -104,19 +151,24 @@ impl Lines {
             wish.place = place;
             self.wishes.insert(run, wish);
         }
-        self.insert(class, place, fits)
+        self.insert(class, place, lack)
     }
 
-    fn insert(&mut self, class: Class, place: Place, fits: impl FnOnce(&Class) -> bool) -> bool {
+    fn insert(
+        &mut self,
+        class: Class,
+        place: Place,
+        lack: impl FnOnce(&Class) -> Option<Lack>,
+    ) -> Option<Lack> {
         let line = match self.lines.entry(class) {
             std::collections::btree_map::Entry::Occupied(line) => line.into_mut(),
             std::collections::btree_map::Entry::Vacant(line) => {
-                let fits = fits(line.key());
-                line.insert(Line { runs: BTreeSet::new(), fits })
+                let lack = lack(line.key());
+                line.insert(Line { runs: BTreeSet::new(), lack })
             }
         };
         self.len += usize::from(line.runs.insert(place));
-        line.fits
+        line.lack.clone()
     }
 
     pub(super) fn leave(&mut self, mut class: Class, priority: u8, since: Timestamp, run: RunId) {
@@ -137,7 +189,7 @@ impl Lines {
     /// The line whose first run goes before those of all others that `may` lets through.
     pub(super) fn first(&self, mut may: impl FnMut(&Class) -> bool) -> Option<(&Class, RunId)> {
         let firsts = || {
-            let fitting = self.lines.iter().filter(|(_, line)| line.fits);
+            let fitting = self.lines.iter().filter(|(_, line)| line.lack.is_none());
             fitting.filter_map(|(class, line)| Some((*line.runs.first()?, class)))
         };
         let ((_, _, run), class) = firsts().min()?;
@@ -182,23 +234,29 @@ impl Lines {
             let new = pin(&free, &wish);
             if new != wish.pin {
                 self.remove(old, wish.place);
-                // A pin is to a worker that fits; without one nobody does.
-                let fits = new.is_some();
-                self.insert(Class { pin: new.clone(), ..free }, wish.place, |_| fits);
+                // A pin is to a worker that fits; without one nobody does. `fit_again` says why.
+                let lack = new.is_none().then_some(Lack::Workers);
+                self.insert(Class { pin: new.clone(), ..free }, wish.place, |_| lack);
                 self.wishes.insert(run, Wish { pin: new, ..wish });
             }
         }
     }
 
-    /// Looks again at which lines have a worker that fits; the first runs of those where that has changed.
-    pub(super) fn fit_again(&mut self, fits: impl Fn(&Class) -> bool, limit: usize) -> Vec<(RunId, bool)> {
+    /// Looks again at which lines have a worker that fits, and why others have none; the first runs of those where that has
+    /// changed.
+    pub(super) fn fit_again(
+        &mut self,
+        lack: impl Fn(&Class) -> Option<Lack>,
+        limit: usize,
+    ) -> Vec<(RunId, Option<Lack>)> {
         let mut changed = Vec::new();
         for (class, line) in &mut self.lines {
-            let now = fits(class);
-            if std::mem::replace(&mut line.fits, now) != now {
+            let now = lack(class);
+            if line.lack != now {
+                line.lack.clone_from(&now);
                 // One that may go to no other worker has to know whether that one is here.
                 let limit = if class.pin.is_some() { line.runs.len() } else { limit };
-                changed.extend(line.runs.iter().take(limit).map(|(_, _, run)| (*run, now)));
+                changed.extend(line.runs.iter().take(limit).map(|(_, _, run)| (*run, now.clone())));
             }
         }
         changed
@@ -224,7 +282,7 @@ impl Lines {
 
     /// How many wait for a worker that is here.
     pub(super) fn fitting(&self) -> usize {
-        self.lines.values().filter(|line| line.fits).map(|line| line.runs.len()).sum()
+        self.lines.values().filter(|line| line.lack.is_none()).map(|line| line.runs.len()).sum()
     }
 
     /// The highest priority that waits for a worker, and how many runs do.
@@ -247,7 +305,7 @@ mod tests {
 
     fn join(lines: &mut Lines, kind: Kind, (priority, since, run): (u8, i64, i64)) {
         let (since, run) = (Timestamp::from_millis(since), RunId(run));
-        lines.join(Joining { run, priority, since, class: class(kind), wish: None }, |_| true);
+        lines.join(Joining { run, priority, since, class: class(kind), wish: None }, |_| None);
     }
 
     fn drain(lines: &mut Lines, mut may: impl FnMut(&Class) -> bool) -> Vec<i64> {

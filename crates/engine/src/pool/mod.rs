@@ -15,6 +15,7 @@ use punctual_core::Timestamp;
 use punctual_core::attempt::Order;
 use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
 use punctual_core::job::Strategy;
+use punctual_core::run::Lack;
 use rustc_hash::FxHashMap;
 
 pub use hand::Held;
@@ -62,28 +63,29 @@ pub struct Match {
 }
 
 impl Pool {
-    /// A run waits for a worker from now on. False: none that is here fits it.
-    pub fn join_line(&mut self, mut joining: Joining) -> bool {
+    /// A run waits for a worker from now on. Returns why none that is here fits it.
+    pub fn join_line(&mut self, mut joining: Joining) -> Option<Lack> {
         if let Some(wish) = joining.wish.as_mut().filter(|wish| wish.strategy == Strategy::Sticky) {
             wish.pin = pin(&self.roster, &joining.class, wish);
         }
         let roster = &self.roster;
-        self.line.join(joining, |class| roster.fits(class))
+        self.line.join(joining, |class| roster.lack(class))
     }
 
     pub fn leave_line(&mut self, class: Class, priority: u8, since: Timestamp, run: RunId) {
         self.line.leave(class, priority, since, run);
     }
 
-    /// Workers have come or gone: looks again at who fits whom. Returns runs that a worker fits again, or none any more.
-    pub fn notice(&mut self) -> Vec<(RunId, bool)> {
+    /// Workers have come or gone: looks again at who fits whom. Returns runs that a worker fits again, and runs that none
+    /// fits, or for another reason than before.
+    pub fn notice(&mut self) -> Vec<(RunId, Option<Lack>)> {
         if self.seen == self.roster.changes() {
             return Vec::new();
         }
         self.seen = self.roster.changes();
         let roster = &self.roster;
         self.line.pin_again(|class, wish| pin(roster, class, wish));
-        self.line.fit_again(|class| roster.fits(class), NOTED_MAX)
+        self.line.fit_again(|class| roster.lack(class), NOTED_MAX)
     }
 
     /// The next run to assign and the worker for it; none: nobody waits, nothing is lent to us for those who do, or the
@@ -205,7 +207,7 @@ mod tests {
     #[test]
     fn a_run_that_was_matched_is_out_of_the_line_whatever_comes_of_it() {
         let mut pool = pool();
-        assert!(pool.join_line(joining(1, Kind::Noop)));
+        assert_eq!(pool.join_line(joining(1, Kind::Noop)), None);
         assert_eq!(pool.next_match(|_| true).map(|given| given.run), Some(RunId(1)));
         assert_eq!((pool.next_match(|_| true), pool.line.len()), (None, 0));
     }
@@ -224,9 +226,9 @@ mod tests {
         let (worker, now) = (WorkerId::new("w", 1), Timestamp::from_millis(0));
         let kinds = [Kind::Http].into_iter().collect();
         pool.roster.join(&worker, Announcement { kinds, ..Announcement::of(2) }, &[], now);
-        assert!(!pool.join_line(joining(1, Kind::Shell)));
+        assert_eq!(pool.join_line(joining(1, Kind::Shell)), Some(Lack::Kind("shell".into())));
         assert!(!pool.is_behind(), "no end of an attempt would help");
-        assert!(pool.join_line(joining(2, Kind::Http)));
+        assert_eq!(pool.join_line(joining(2, Kind::Http)), None);
         assert!(pool.is_behind());
         assert_eq!(pool.tell_waiting(), [(worker, Order::Waiting { priority: Some(5), runs: 1 })]);
     }

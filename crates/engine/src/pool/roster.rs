@@ -15,6 +15,7 @@ use std::time::Duration;
 use punctual_core::Timestamp;
 use punctual_core::attempt::Order;
 use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
+use punctual_core::run::Lack;
 use punctual_core::worker::Announcement;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -272,9 +273,17 @@ impl Roster {
         self.changes
     }
 
-    /// Whether a worker that is here fits.
-    pub(super) fn fits(&self, class: &Class) -> bool {
-        self.each_present().any(|worker| class.fits(worker.id, worker.announced))
+    /// Why no worker that is here fits. None: one does.
+    pub(super) fn lack(&self, class: &Class) -> Option<Lack> {
+        let mut nearest = None;
+        for Present { id, announced, .. } in self.each_present() {
+            let unmet = class.unmet(id, announced)?;
+            // By name among equals, so that a history replays the same.
+            if nearest.is_none_or(|(known, name, _)| (unmet, id) < (known, name)) {
+                nearest = Some((unmet, id, &**announced));
+            }
+        }
+        Some(class.lack(nearest))
     }
 
     /// Whether one of them has a free slot.

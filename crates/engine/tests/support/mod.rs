@@ -160,8 +160,8 @@ impl Rig {
                     self.apply(id, Event::Tick { limit: 256 });
                 }
             }
-            for (run, fits) in self.pool.notice() {
-                self.apply(run.shard(), Event::Fits { run, fits });
+            for (run, lack) in self.pool.notice() {
+                self.apply(run.shard(), Event::Fits { run, lack });
             }
             while let Some(given) = self.pool.next_match(|_| true) {
                 self.apply(given.run.shard(), Event::Assign(given));
@@ -329,6 +329,10 @@ impl Rig {
             End::Succeeded => Outcome::succeeded(self.now),
             End::Failed => Outcome::failed(self.now, "it broke"),
         };
+        self.report_outcome(run, token, outcome);
+    }
+
+    pub(crate) fn report_outcome(&mut self, run: RunId, token: Token, outcome: Outcome) {
         // Nobody speaks for the run of another.
         let worker = self.run(run).worker.clone().unwrap_or_else(worker);
         self.tell_as(worker, Report::Finished { run, token, outcome });

@@ -279,8 +279,8 @@ impl Driver {
 
     /// Gives free slots to whoever is first in the line, whatever shard it belongs to.
     fn dispatch(&mut self) {
-        for (run, fits) in self.pool.notice() {
-            self.apply(run.shard(), Event::Fits { run, fits });
+        for (run, lack) in self.pool.notice() {
+            self.apply(run.shard(), Event::Fits { run, lack });
         }
         while let Some(given) = self.next_match() {
             self.apply(given.run.shard(), Event::Assign(given));

@@ -100,7 +100,7 @@ impl Doctor {
         checks.push(folder::store(&settings, &lock, !self.no_open).await);
         checks.extend(machine::look(&settings));
         checks.extend(machine::ports(&settings, &lock).await);
-        checks.extend(server::look(&session.client, &lock).await);
+        checks.extend(server::look(session, &lock).await);
         checks.push(machine::time_keeping().await);
         checks.push(watch.check());
         Ok(checks)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use punctual::core::run::Reason;
+use punctual::core::run::{Lack, Reason};
 use punctual::{Context, Job, Node, Status, Submit};
 use serde_json::json;
 use tempfile::TempDir;
@@ -91,8 +91,8 @@ async fn a_function_that_nobody_has_waits_and_says_why() {
     let node = Node::builder().store("memory:").start().await.unwrap();
     let id = node.submit(Submit::function("missing")).await.unwrap();
     let run = node.run(id).await.unwrap().unwrap();
-    assert_eq!((run.status(), run.reason), (Status::Ready, Some(Reason::NoWorkerFits)));
-    assert!(run.reason.unwrap().to_string().contains("has the function that it names"));
+    let missing = Lack::Function("missing".parse().unwrap());
+    assert_eq!((run.status(), run.reason), (Status::Ready, Some(Reason::NoWorkerFits(missing))));
     node.stop().await;
 }
 
@@ -100,7 +100,8 @@ async fn a_function_that_nobody_has_waits_and_says_why() {
 async fn a_program_is_not_for_an_embedded_node() {
     let node = Node::builder().store("memory:").start().await.unwrap();
     let id = node.submit(Submit::function("x").set("task", json!({ "shell": "true" }))).await.unwrap();
-    assert_eq!(node.run(id).await.unwrap().unwrap().reason, Some(Reason::NoWorkerFits));
+    let reason = node.run(id).await.unwrap().unwrap().reason;
+    assert_eq!(reason, Some(Reason::NoWorkerFits(Lack::Kind("shell".into()))));
     node.stop().await;
 }
 

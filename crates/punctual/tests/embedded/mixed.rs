@@ -118,7 +118,7 @@ async fn what_no_instance_can_do_waits_for_one_that_can() {
     let other = instance(&store, "other", &book).start().await.unwrap();
     let id = other.submit(Submit::function("rare")).await.unwrap();
     let run = other.run(id).await.unwrap().unwrap();
-    assert_eq!(run.reason, Some(Reason::NoWorkerFits));
+    assert!(matches!(run.reason, Some(Reason::NoWorkerFits(_))), "{:?}", run.reason);
     let rare = instance(&store, "rare", &book).function("rare", |_| async { Ok("done".into()) });
     let rare = rare.start().await.unwrap();
     assert_eq!(&*succeeded(&other, id).await.output, "done");

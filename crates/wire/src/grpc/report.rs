@@ -1,6 +1,7 @@
 //! What a worker reports.
 
 use punctual_core::attempt::{End, Outcome, Report};
+use punctual_core::retry::Failed;
 
 use super::Malformed;
 use super::attempt::{attempt, read_attempt, read_attempts, read_instant};
@@ -18,7 +19,7 @@ pub fn report(report: Report) -> v1::Report {
             attempts: attempts.into_iter().map(|(run, token)| attempt(run, token)).collect(),
         }),
         Report::Finished { run, token, outcome } => {
-            let Outcome { end, started_at, exit_code, output, error } = outcome;
+            let Outcome { end, started_at, exit_code, output, error, failed } = outcome;
             let end = match end {
                 End::Succeeded => v1::End::Succeeded,
                 End::Failed => v1::End::Failed,
@@ -30,6 +31,11 @@ pub fn report(report: Report) -> v1::Report {
                 exit_code,
                 output: output.into(),
                 error: error.into(),
+                status: match failed {
+                    Failed::Status(status) => Some(status.into()),
+                    Failed::Error | Failed::Timeout => None,
+                },
+                timed_out: failed == Failed::Timeout,
             })
         }
         Report::Declined { run, token } => {
@@ -65,8 +71,14 @@ pub fn read_report(report: v1::Report) -> Result<Option<Report>, Malformed> {
             };
             let (run, token) = read_attempt(finished.attempt)?;
             let started_at = read_instant("finished.started_at", finished.started_at)?;
-            let v1::Finished { exit_code, output, error, .. } = finished;
-            let outcome = Outcome { end, started_at, exit_code, output: output.into(), error: error.into() };
+            let v1::Finished { exit_code, output, error, status, timed_out, .. } = finished;
+            let failed = match status {
+                Some(status) => Failed::Status(read_status(status)?),
+                None if timed_out => Failed::Timeout,
+                None => Failed::Error,
+            };
+            let (output, error) = (output.into(), error.into());
+            let outcome = Outcome { end, started_at, exit_code, output, error, failed };
             Report::Finished { run, token, outcome }
         }
         Said::Declined(v1::Declined { attempt }) => {
@@ -80,6 +92,10 @@ pub fn read_report(report: v1::Report) -> Result<Option<Report>, Malformed> {
             memory_percent: read_percent("load.memory_percent", memory_percent)?,
         },
     }))
+}
+
+fn read_status(status: u32) -> Result<u16, Malformed> {
+    u16::try_from(status).map_err(|_| Malformed::new("finished.status", format!("{status} is no status")))
 }
 
 fn read_percent(field: &'static str, percent: u32) -> Result<u8, Malformed> {

@@ -14,6 +14,7 @@ use punctual_core::job::Definition;
 use punctual_core::limits::WORKER_SLOTS_MAX;
 use punctual_core::log::{Chunk, Stream};
 use punctual_core::name::Namespace;
+use punctual_core::retry::Failed;
 use punctual_core::run::{Cause, Part, Trigger};
 use punctual_core::task::{Kind, Params, Process, Task};
 use punctual_core::worker::Announcement;
@@ -30,13 +31,16 @@ fn instants() -> impl Strategy<Value = Timestamp> {
 
 fn outcomes() -> impl Strategy<Value = Outcome> {
     let end = prop_oneof![Just(End::Succeeded), Just(End::Failed)];
-    (end, instants(), option::of(any::<i32>()), ".{0,40}", ".{0,40}").prop_map(
-        |(end, started_at, exit_code, output, error)| Outcome {
+    let failed =
+        prop_oneof![Just(Failed::Error), Just(Failed::Timeout), any::<u16>().prop_map(Failed::Status)];
+    (end, instants(), option::of(any::<i32>()), ".{0,40}", ".{0,40}", failed).prop_map(
+        |(end, started_at, exit_code, output, error, failed)| Outcome {
             end,
             started_at,
             exit_code,
             output: output.into(),
             error: error.into(),
+            failed,
         },
     )
 }

@@ -1,11 +1,16 @@
 //! The policies of a job: what is tried again, what may overlap, what is kept.
 
+use std::fmt;
+
 use punctual_core::{job as rule, limits, retry};
-use serde::{Deserialize, Serialize};
+use serde::de::{self, Deserializer, Visitor};
+use serde::{Deserialize, Serialize, Serializer};
 use utoipa::ToSchema;
 
+use super::task::{OneStatus, OneStatusVisitor, one_code};
 use crate::error::Error;
-use crate::text::{Percent, Span};
+use crate::schema;
+use crate::text::{Percent, Span, small};
 
 /// An enum of plain words that mirrors one of `core`.
 macro_rules! words {
@@ -53,8 +58,11 @@ pub struct Retry {
     pub max_delay: Option<Span>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jitter: Option<Percent>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "small::option", skip_serializing_if = "Option::is_none")]
     pub priority: Option<u8>,
+    /// The failures that are tried again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on: Option<Vec<RetryOn>>,
 }
 
 impl Retry {
@@ -67,6 +75,7 @@ impl Retry {
             max_delay: self.max_delay.map_or(default.max_delay, |span| span.0),
             jitter_percent: self.jitter.map_or(default.jitter_percent, |share| share.0),
             priority: self.priority,
+            on: self.on.map_or(default.on, |on| on.into_iter().map(|on| on.0).collect()),
         }
     }
 
@@ -78,7 +87,58 @@ impl Retry {
             max_delay: Some(Span(retry.max_delay)),
             jitter: Some(Percent(retry.jitter_percent)),
             priority: retry.priority,
+            on: Some(retry.on.iter().copied().map(RetryOn).collect()),
         }
+    }
+}
+
+/// A failure that is tried again: `error`, `timeout`, or a status like `429`, `5xx` or `500-504`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetryOn(pub retry::On);
+
+schema::by_hand!(RetryOn as "RetryOn": schema::one_of([one_code(), schema::text(
+    "A kind of failure, a status, a hundred of them, or a range.",
+    "^(error|timeout|[1-5][0-9]{2}|[1-5]xx|[1-5][0-9]{2}-[1-5][0-9]{2})$",
+    "500-504".len(),
+    "5xx",
+)]));
+
+impl Serialize for RetryOn {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            retry::On::Status(range) => OneStatus(range).serialize(serializer),
+            word => serializer.collect_str(&word),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for RetryOn {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct RetryOnVisitor;
+
+        impl Visitor<'_> for RetryOnVisitor {
+            type Value = RetryOn;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("error, timeout, or a status like 429, 5xx or 500-504")
+            }
+
+            fn visit_u64<E: de::Error>(self, code: u64) -> Result<RetryOn, E> {
+                OneStatusVisitor.visit_u64(code).map(|one| RetryOn(retry::On::Status(one.0)))
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<RetryOn, E> {
+                match text {
+                    "error" => Ok(RetryOn(retry::On::Error)),
+                    "timeout" => Ok(RetryOn(retry::On::Timeout)),
+                    _ => OneStatusVisitor
+                        .visit_str(text)
+                        .map(|one| RetryOn(retry::On::Status(one.0)))
+                        .map_err(|_: E| E::invalid_value(de::Unexpected::Str(text), &self)),
+                }
+            }
+        }
+        deserializer.deserialize_any(RetryOnVisitor)
     }
 }
 

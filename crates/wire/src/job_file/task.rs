@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::schema;
 
 pub use http::{Body, Expect, Http, Method, Status, Tls};
+pub(super) use http::{OneStatus, OneStatusVisitor, one_code};
 pub use queue::Enqueue;
 
 pub(crate) const NEEDED: &str = "say what to do, by one of process, shell, http, function, queue or noop: {}";

@@ -43,7 +43,7 @@ impl LogRecord {
             Origin::Job { name, .. } => Some(name.clone()),
             Origin::AdHoc(_) => None,
         };
-        let err = match run.reason {
+        let err = match &run.reason {
             Some(reason) if run.error.is_empty() => reason.to_string(),
             _ => run.error.to_string(),
         };

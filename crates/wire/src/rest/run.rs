@@ -188,7 +188,7 @@ impl From<&rule::Run> for Run {
             error: said(&run.error),
             reason: match stopping {
                 Some(cause) => Some(format!("cancelling: {cause}")),
-                None => run.reason.map(|reason| reason.to_string()),
+                None => run.reason.as_ref().map(ToString::to_string),
             },
             progress: run.progress,
             key: run.key.as_deref().map(str::to_owned),

@@ -22,7 +22,7 @@ const CALENDAR_BODY: &str = "CalendarBody";
 const JOB_PATCH: &str = "JobPatch";
 
 /// A number or a length that a field may have at most or at least: schema, field, rule, value.
-pub(super) const BOUNDS: [(&str, &str, &str, usize); 49] = [
+pub(super) const BOUNDS: [(&str, &str, &str, usize); 51] = [
     ("JobFile", "description", "maxLength", limits::DESCRIPTION_BYTES_MAX),
     ("JobFile", "priority", "maximum", limits::PRIORITY_MAX as usize),
     ("Submit", "description", "maxLength", limits::DESCRIPTION_BYTES_MAX),
@@ -36,6 +36,8 @@ pub(super) const BOUNDS: [(&str, &str, &str, usize); 49] = [
     ("Retry", "attempts", "minimum", 1),
     ("Retry", "attempts", "maximum", limits::ATTEMPTS_MAX as usize),
     ("Retry", "priority", "maximum", limits::PRIORITY_MAX as usize),
+    ("Retry", "on", "minItems", 1),
+    ("Retry", "on", "maxItems", limits::HTTP_STATUS_RANGES_MAX),
     ("Limits", "running", "minimum", 1),
     ("Schedule", "max_runs", "minimum", 1),
     ("Schedule", "cron", "maxLength", EXPRESSION_MAX),

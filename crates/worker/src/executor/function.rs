@@ -11,6 +11,7 @@ use futures_util::FutureExt;
 use punctual_core::attempt::{End, Outcome};
 use punctual_core::limits::{ERROR_BYTES_MAX, OUTPUT_BYTES_MAX};
 use punctual_core::name::Name;
+use punctual_core::retry::Failed;
 use tokio::time::timeout;
 
 use super::output::cut_end;
@@ -68,6 +69,7 @@ pub(super) async fn execute(name: &Name, attempt: Attempt, host: &Host) -> Endin
         exit_code: None,
         output: cut_end(output, OUTPUT_BYTES_MAX).into(),
         error: cut_end(error, ERROR_BYTES_MAX).into(),
+        failed: Failed::Error,
     };
     Ending { outcome, stopped }
 }

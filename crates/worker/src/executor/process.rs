@@ -18,6 +18,7 @@ use punctual_core::Timestamp;
 use punctual_core::attempt::{End, Outcome};
 use punctual_core::limits::{ERROR_BYTES_MAX, OUTPUT_BYTES_MAX};
 use punctual_core::log::Stream;
+use punctual_core::retry::Failed;
 use punctual_core::task::Process;
 use punctual_failpoint::{Point, hit};
 use tokio::io::AsyncWriteExt;
@@ -169,6 +170,7 @@ impl Exit {
             exit_code,
             output: printed.out.into_text().into(),
             error: cut_end(error, ERROR_BYTES_MAX).into(),
+            failed: Failed::Error,
         }
     }
 

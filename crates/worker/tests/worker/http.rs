@@ -15,6 +15,7 @@ use futures_util::stream;
 use punctual_core::attempt::{Assignment, End, Outcome};
 use punctual_core::ids::RunId;
 use punctual_core::log::Stream;
+use punctual_core::retry::Failed;
 use punctual_core::run::Cause;
 use punctual_core::task::{self, Http, Method, Params, StatusRange, Task};
 use punctual_worker::{Egress, Order, Rule};
@@ -104,6 +105,23 @@ async fn a_response_that_is_expected_is_the_output_of_the_run() {
     assert!(note.starts_with(&format!("GET {}: status 200 OK after ", server.url("/"))), "{note}");
     assert!(note.ends_with(" ms, 12 bytes") && !note.contains("secret"), "{note}");
     rig.shut_down().await;
+}
+
+#[tokio::test]
+async fn a_failure_says_whether_it_was_a_status_a_timeout_or_something_else() {
+    let app = Router::new()
+        .route("/404", get(|| async { StatusCode::NOT_FOUND }))
+        .route("/ok", get(|| async { "no" }))
+        .route("/never", get(|| async { std::future::pending::<&str>().await }));
+    let server = Server::start(app).await;
+    let failed = async |http: Http| outcome_of(http).await.failed;
+    assert_eq!(failed(Http::get(server.url("/404"))).await, Failed::Status(404));
+    let mut picky = Http::get(server.url("/ok"));
+    picky.expect.body = Some("yes".to_owned());
+    assert_eq!(failed(picky).await, Failed::Error);
+    let hasty = Http { timeout: Duration::from_millis(20), ..Http::get(server.url("/never")) };
+    assert_eq!(failed(hasty).await, Failed::Timeout);
+    assert_eq!(failed(Http::get("http://127.0.0.1:1/".to_owned())).await, Failed::Error);
 }
 
 #[tokio::test]

@@ -22,8 +22,6 @@ use crate::wiring;
 const FILES_OF_NODE: u64 = 512;
 /// Files that an attempt needs: its output, its input, and what it takes to watch it.
 const FILES_OF_ATTEMPT: u64 = 8;
-/// Where the Redis protocol will be spoken.
-const RESP: &str = "127.0.0.1:7711";
 /// No release is older: a clock before this was never set.
 const CLOCK_MIN: Timestamp = Timestamp::from_millis(1_767_225_600_000);
 /// Between two looks at the clock it may be slewed a little, not set.
@@ -87,7 +85,7 @@ fn zones() -> Check {
 
 pub(super) async fn ports(settings: &Settings, lock: &Lock) -> Vec<Check> {
     let ours = lock.address.as_ref().map(|address| address.http.as_str());
-    vec![http(&settings.http, ours).await, resp().await]
+    vec![http(&settings.http, ours).await, resp(settings.resp.listen.as_deref(), lock).await]
 }
 
 async fn http(address: &str, ours: Option<&str>) -> Check {
@@ -112,10 +110,25 @@ async fn http(address: &str, ours: Option<&str>) -> Check {
     }
 }
 
-async fn resp() -> Check {
-    match TcpListener::bind(RESP).await {
-        Ok(_) => Check::ok("port (Redis)", format!("{RESP} is free, for later")),
-        Err(error) => Check::ok("port (Redis)", format!("{RESP}: {error}; nothing of ours needs it yet")),
+async fn resp(listen: Option<&str>, lock: &Lock) -> Check {
+    let Some(address) = listen else {
+        return Check::ok("port (Redis)", "none: queues over the Redis protocol are off");
+    };
+    match TcpListener::bind(address).await {
+        Ok(_) => Check::ok("port (Redis)", format!("{address} is free")),
+        Err(_) if lock.held_by.is_some() => {
+            Check::ok("port (Redis)", format!("{address} is in use, and a node uses this data folder"))
+        }
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => Check::warn(
+            "port (Redis)",
+            format!("{address} is taken; queues over the Redis protocol will be off"),
+            "`ss -ltnp` shows by whom; --resp 127.0.0.1:0 picks a free port",
+        ),
+        Err(error) => Check::warn(
+            "port (Redis)",
+            format!("{address} cannot be used ({error}); queues over the Redis protocol will be off"),
+            "--resp or `resp.listen` in the settings names another address",
+        ),
     }
 }
 
@@ -197,6 +210,10 @@ mod tests {
         assert_eq!(http(&taken, Some(&taken)).await.verdict, Verdict::Ok);
         assert_eq!(http(&taken, None).await.verdict, Verdict::Warn);
         assert_eq!(http("192.0.2.1:7400", None).await.verdict, Verdict::Fail);
+        let queues = resp(Some(&taken), &Lock::default()).await;
+        assert_eq!(queues.verdict, Verdict::Warn);
+        assert_eq!(queues.found, format!("{taken} is taken; queues over the Redis protocol will be off"));
+        assert_eq!(resp(Some("127.0.0.1:0"), &Lock::default()).await.verdict, Verdict::Ok);
     }
 
     #[test]

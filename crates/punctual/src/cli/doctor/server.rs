@@ -2,19 +2,22 @@
 
 use std::time::Duration;
 
-use punctual_client::{Client, Error};
+use punctual_client::{Error, RunQuery};
 use punctual_core::Timestamp;
-use punctual_wire::rest::{Code, Node, Worker};
+use punctual_core::limits::PAGE_MAX;
+use punctual_core::run::{Reason, Status};
+use punctual_wire::rest::{Code, Node, Run, Worker};
 
 use super::Check;
 use super::folder::Lock;
-use crate::cli::time;
+use crate::cli::{Session, failure, time};
 use crate::wiring;
 
 /// Two clocks of one system agree better than this.
 const APART_MAX: Duration = Duration::from_secs(1);
 
-pub(super) async fn look(client: &Client, lock: &Lock) -> Vec<Check> {
+pub(super) async fn look(session: &Session, lock: &Lock) -> Vec<Check> {
+    let client = &session.client;
     let before = wiring::now();
     let nodes = match client.nodes().await {
         Ok(nodes) => nodes.items,
@@ -30,6 +33,11 @@ pub(super) async fn look(client: &Client, lock: &Lock) -> Vec<Check> {
     if let Ok(workers) = client.workers().await {
         checks.push(slots(&workers.items));
     }
+    let ready =
+        RunQuery { state: Some(Status::Ready.to_string()), limit: Some(PAGE_MAX), ..RunQuery::default() };
+    if let Ok(runs) = client.runs(&session.namespace, &ready).await {
+        checks.push(waiting(&runs.items));
+    }
     checks
 }
 
@@ -40,11 +48,11 @@ fn silent(server: &str, error: &Error, lock: &Lock) -> Check {
             format!("{error}, but the node of this data folder listens elsewhere"),
             format!("`export PUNCTUAL_SERVER={}`", address.url),
         ),
-        (Error::Unreachable { .. } | Error::BrokenOff { .. }, _) => Check::warn(
-            "server",
-            error.to_string(),
-            "`punctual dev` starts one here; --server or PUNCTUAL_SERVER names another",
-        ),
+        (Error::Unreachable { server, source }, _) => {
+            let cause = failure::cause_of(source);
+            Check::warn("server", format!("{error}: {cause}"), failure::hint_for(server, &cause))
+        }
+        (Error::BrokenOff { .. }, _) => Check::warn("server", error.to_string(), "ask again"),
         (Error::Strange { .. }, _) => {
             Check::fail("server", error.to_string(), "--server or PUNCTUAL_SERVER names the right one")
         }
@@ -106,6 +114,22 @@ fn slots(workers: &[Worker]) -> Check {
         ),
         (slots, free) => Check::ok("workers", format!("{free} of {slots} slots are free")),
     }
+}
+
+/// Runs that are ready, and that no worker can take.
+fn waiting(ready: &[Run]) -> Check {
+    let is_unfit =
+        |run: &&Run| run.reason.as_ref().is_some_and(|why| why.starts_with(Reason::NO_WORKER_FITS));
+    let mut unfit = ready.iter().filter(is_unfit);
+    let Some(first) = unfit.next() else {
+        return Check::ok("ready runs", "every one has a worker that fits, or there is none");
+    };
+    let (more, why) = (unfit.count(), first.reason.as_deref().unwrap_or_default());
+    let runs = if more == 0 { String::new() } else { format!(" and {more} more") };
+    let found = format!("run {}{runs} cannot start: {why}", first.id);
+    let hint = "`punctual node workers` shows the workers with their labels and tasks; start one that fits, or change \
+                `route.selector` of the job";
+    Check::warn("ready runs", found, hint)
 }
 
 #[cfg(test)]

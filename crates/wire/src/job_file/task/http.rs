@@ -82,15 +82,18 @@ pub struct Status(pub Vec<rule::StatusRange>);
 
 schema::by_hand!(Status as "HttpStatus": one_of([one_status(), many_statuses()]));
 
+pub(in crate::job_file) fn one_code() -> RefOr<Schema> {
+    ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(100)).maximum(Some(599)).into()
+}
+
 fn one_status() -> RefOr<Schema> {
-    let number = ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(100)).maximum(Some(599));
     let words = schema::text(
         "A status, a hundred of them, or a range.",
         "^([1-5][0-9]{2}|[1-5]xx|[1-5][0-9]{2}-[1-5][0-9]{2})$",
         "200-204".len(),
         "2xx",
     );
-    one_of([number.into(), words])
+    one_of([one_code(), words])
 }
 
 fn many_statuses() -> RefOr<Schema> {
@@ -255,7 +258,8 @@ impl<'de> Deserialize<'de> for Status {
     }
 }
 
-struct OneStatus(rule::StatusRange);
+#[derive(Debug, Clone, Copy)]
+pub(in crate::job_file) struct OneStatus(pub(in crate::job_file) rule::StatusRange);
 
 impl Serialize for OneStatus {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -273,7 +277,7 @@ impl<'de> Deserialize<'de> for OneStatus {
     }
 }
 
-struct OneStatusVisitor;
+pub(in crate::job_file) struct OneStatusVisitor;
 
 impl Visitor<'_> for OneStatusVisitor {
     type Value = OneStatus;

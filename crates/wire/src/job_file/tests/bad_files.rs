@@ -183,6 +183,17 @@ const FIELDS: &[(&str, &[&str])] = &[
             "retry: { attempts: 1e2 }",
         ],
     ),
+    (
+        "retry.on",
+        &[
+            "retry: { on: [] }",
+            "retry: { on: error }",
+            "retry: { on: [600] }",
+            "retry: { on: [6xx] }",
+            "retry: { on: [504-500] }",
+        ],
+    ),
+    ("retry.on[0]", &["retry: { on: [errors] }", "retry: { on: [1.5] }", "retry: { on: [[5xx]] }"]),
     ("retry.delay", &["retry: { delay: 10 }", "retry: { delay: 5000w }"]),
     ("retry.backoff", &["retry: { backoff: fibonacci }", "retry: { backoff: 2 }"]),
     ("retry.jitter", &["retry: { jitter: 20 }", "retry: { jitter: 120% }", "retry: { jitter: some }"]),

@@ -81,10 +81,16 @@ impl Answer {
         format!("status {status} after {} ms, {} bytes", took.as_millis(), self.body.len())
     }
 
+    /// The status, if the task expects another.
+    pub(super) fn unexpected_status(&self, http: &Http) -> Option<u16> {
+        let status = self.status?.as_u16();
+        (!http.expect.status.iter().any(|range| range.contains(status))).then_some(status)
+    }
+
     /// Says what is not as the task expects it.
     pub(super) fn check(&self, http: &Http, values: Values) -> Result<(), String> {
-        let status = self.status.unwrap_or_default();
-        if !http.expect.status.iter().any(|range| range.contains(status.as_u16())) {
+        if self.unexpected_status(http).is_some() {
+            let status = self.status.unwrap_or_default();
             let expected: Vec<String> = http.expect.status.iter().map(ToString::to_string).collect();
             return Err(format!("status {status}, expected {}{}", expected.join(", "), self.first_line()));
         }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use punctual_core::attempt::{Assignment, End, Outcome};
 use punctual_core::limits::ERROR_BYTES_MAX;
+use punctual_core::retry::Failed;
 use punctual_core::schedule::format_duration;
 use punctual_core::task::Http;
 use punctual_core::template::Values;
@@ -32,12 +33,15 @@ pub(super) async fn execute(http: &Http, attempt: Attempt, host: &Host) -> Endin
     let work = see_through(http, &assignment, values, &mut answer, &host.clients, &transcript);
     let (judged, stopped) = tokio::select! {
         biased;
-        stop = stop_asked(&mut stop) => (Err(stop.to_string()), Some(stop)),
-        judged = timeout(http.timeout, work) => {
-            let late = || format!("no complete response within {}", format_duration(http.timeout));
-            (judged.unwrap_or_else(|_| Err(late())), None)
-        }
+        stop = stop_asked(&mut stop) => (Ok(Err(stop.to_string())), Some(stop)),
+        judged = timeout(http.timeout, work) => (judged, None),
     };
+    let failed = match &judged {
+        Ok(_) => answer.unexpected_status(http).map_or(Failed::Error, Failed::Status),
+        Err(_) => Failed::Timeout,
+    };
+    let late = || format!("no complete response within {}", format_duration(http.timeout));
+    let judged = judged.unwrap_or_else(|_| Err(late()));
     if let Err(message) = &judged {
         transcript.note(message).await;
     }
@@ -48,6 +52,7 @@ pub(super) async fn execute(http: &Http, attempt: Attempt, host: &Host) -> Endin
         exit_code: None,
         output: answer.into_output().into(),
         error: cut_end(judged.err().unwrap_or_default(), ERROR_BYTES_MAX).into(),
+        failed,
     };
     Ending { outcome, stopped }
 }
