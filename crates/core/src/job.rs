@@ -324,6 +324,19 @@ impl Job {
         naming.map(|(index, _)| index)
     }
 
+    /// Whether it had schedules and none of them names another due time. What counts from the end of a run is still open
+    /// while its `end` lies ahead of the last fire.
+    pub fn is_finished(&self) -> bool {
+        let mut schedules = self.definition.schedules.iter().filter(|one| !matches!(one.when, When::Manual));
+        let waits_for_an_end = |schedule: &Schedule| {
+            matches!(schedule.when, When::AfterFinish(_))
+                && schedule.end.is_none_or(|end| end > self.cursor.fired_through)
+        };
+        self.cursor.next_due.is_none()
+            && schedules.next().is_some()
+            && !self.open_schedules().any(|(_, schedule)| waits_for_an_end(schedule))
+    }
+
     /// The schedules that have not used up their `max_runs`.
     pub fn open_schedules(&self) -> impl Iterator<Item = (usize, &Schedule)> {
         self.definition.schedules.iter().enumerate().filter(|(index, schedule)| {

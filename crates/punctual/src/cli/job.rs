@@ -227,6 +227,7 @@ fn next_due(job: &Job) -> String {
     match (job.next_due_at, job.state) {
         (Some(due), _) => time::both(due.0, wiring::now()),
         (None, JobState::Paused) => "when it is resumed".to_owned(),
+        (None, JobState::Finished) => "never: its schedule is used up".to_owned(),
         (None, JobState::Active) => "when someone asks".to_owned(),
     }
 }
@@ -334,13 +335,14 @@ fn state(job: &Job) -> &'static str {
     match job.state {
         JobState::Active => "active",
         JobState::Paused => "paused",
+        JobState::Finished => "finished",
     }
 }
 
 fn tone(job: &Job) -> Tone {
     match job.state {
         JobState::Active => Tone::Good,
-        JobState::Paused => Tone::Odd,
+        JobState::Paused | JobState::Finished => Tone::Odd,
     }
 }
 

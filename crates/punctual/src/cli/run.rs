@@ -12,8 +12,8 @@ use punctual_core::ids::RunId;
 use punctual_core::limits::PAGE_MAX;
 use punctual_core::name::Name;
 use punctual_core::run::Status;
-use punctual_wire::job_file::{Noop, Process, Retry, Task};
-use punctual_wire::rest::{Again, Attempt, Child, Event, Run, Shard, Submit};
+use punctual_wire::job_file::{Noop, Process, Retry, Route, Strategy, Task};
+use punctual_wire::rest::{Again, Attempt, Child, Event, Run, Shard, Submit, Trigger};
 use punctual_wire::text::Span;
 use punctual_wire::{Text, yaml};
 
@@ -23,6 +23,7 @@ use super::logs::Logs;
 use super::output::{Output, fields_with_state, one_line, print, text, tone};
 use super::paging::{gather, say_if_more};
 use super::time::{self, Since, duration};
+use super::worker::label;
 use super::{Format, Session};
 use crate::wiring;
 
@@ -83,6 +84,7 @@ Examples:
 Examples:
   punctual run submit --shell 'echo hi' --wait
   punctual run submit --delay 30m --key order-17 -- ./remind --order 17
+  punctual run submit --route least_utilised --selector disk=ssd -- ./index
   punctual run submit --noop")]
     Submit(Box<SubmitArgs>),
 }
@@ -146,6 +148,12 @@ pub(crate) struct SubmitArgs {
     /// Rather not at all than twice
     #[arg(long)]
     at_most_once: bool,
+    /// How a worker is chosen of those that fit
+    #[arg(long, value_name = "STRATEGY", value_parser = strategy)]
+    route: Option<Strategy>,
+    /// Labels that the worker must bear
+    #[arg(long, value_name = "NAME=VALUE", value_parser = label)]
+    selector: Vec<(String, String)>,
 }
 
 impl Verb {
@@ -187,6 +195,8 @@ impl SubmitArgs {
                 Task { process: Some(process), ..Task::default() }
             }
         };
+        let selector = (!self.selector.is_empty()).then(|| self.selector.into_iter().collect());
+        let is_routed = self.route.is_some() || selector.is_some();
         Submit {
             task: Some(task),
             params: self.start.params.map(|params| params.0),
@@ -197,6 +207,7 @@ impl SubmitArgs {
             retry: self.attempts.map(|attempts| Retry { attempts: Some(attempts), ..Retry::default() }),
             timeout: self.timeout.map(Span),
             at_most_once: self.at_most_once.then_some(true),
+            route: is_routed.then_some(Route { strategy: self.route, selector, ..Route::default() }),
             ..Submit::default()
         }
     }
@@ -411,6 +422,7 @@ pub(crate) fn describe(output: Output, run: &Run) -> String {
         ("worker", run.worker.clone()),
         ("progress", run.progress.map(|percent| format!("{percent}%"))),
         ("key", run.key.clone()),
+        ("route", run.route.as_ref().map(route)),
         ("child of", run.parent.map(|parent| format!("run {parent}"))),
         ("shard", run.shard.map(|Shard { index, total }| format!("{index} of {total}, counted from 0"))),
         ("retry of", run.retry_of.map(|run| run.to_string())),
@@ -424,6 +436,28 @@ pub(crate) fn describe(output: Output, run: &Run) -> String {
     let story = run.events.as_deref().filter(|events| !events.is_empty()).map(|events| story(output, events));
     let children = run.children.as_deref().map(|children| children_table(output, children));
     [Some(facts), children, attempts, story].into_iter().flatten().collect::<Vec<_>>().join("\n\n")
+}
+
+/// The strategy of a route, and the labels that it asks for.
+fn route(route: &Route) -> String {
+    let strategy = route.strategy.map(word).unwrap_or_default();
+    let labels = route.selector.iter().flatten().map(|(name, value)| format!("{name}={value}"));
+    let labels: Vec<String> = labels.collect();
+    let selector = (!labels.is_empty()).then(|| format!("workers with {}", labels.join(", ")));
+    let shards = route.shards.map(|shards| format!("{shards} shards"));
+    [Some(strategy), selector, shards].into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+fn word(strategy: Strategy) -> String {
+    let word = serde_json::to_value(strategy).ok();
+    word.as_ref().and_then(|word| word.as_str()).unwrap_or_default().to_owned()
+}
+
+fn strategy(text: &str) -> Result<Strategy, String> {
+    serde_json::from_value(serde_json::Value::String(text.to_owned())).map_err(|_| {
+        let known = punctual_core::job::Strategy::ALL.map(|strategy| word(strategy.into()));
+        format!("known are {}", known.join(", "))
+    })
 }
 
 fn children_table(output: Output, children: &[Child]) -> String {

@@ -163,9 +163,13 @@ pub(crate) async fn show(
     at: RunAt,
     Asked(detail): Asked<Detail>,
 ) -> Result<Json<Run>, Failed> {
-    let run = doors.find_run(&at).await?.run;
+    let RunRecord { run, definition, .. } = doors.find_run(&at).await?;
     let with_events = detail.events.is_some_and(|events| events.0);
-    Ok(Json(if with_events { Run::with_events(&run) } else { Run::with_attempts(&run) }))
+    Ok(Json(if with_events {
+        Run::with_events(&run, &definition)
+    } else {
+        Run::with_attempts(&run, &definition)
+    }))
 }
 
 pub(crate) async fn cancel(State(doors): State<Doors>, at: RunAt) -> Result<Json<Run>, Failed> {

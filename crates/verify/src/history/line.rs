@@ -131,6 +131,7 @@ struct JobLine {
 enum JobState {
     Active,
     Paused,
+    Finished,
 }
 
 #[derive(Deserialize)]

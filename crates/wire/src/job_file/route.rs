@@ -52,7 +52,7 @@ impl Route {
         }
     }
 
-    pub(super) fn of(route: &rule::Route) -> Route {
+    pub(crate) fn of(route: &rule::Route) -> Route {
         let selector = (!route.selector.is_empty()).then(|| (*route.selector).clone());
         let (key, shards) = (route.key.clone(), route.shards);
         Route { strategy: Some(route.strategy.into()), selector, key, shards }

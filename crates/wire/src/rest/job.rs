@@ -31,6 +31,8 @@ pub struct Job {
 pub enum JobState {
     Active,
     Paused,
+    /// Its schedules are used up: it starts only by hand.
+    Finished,
 }
 
 /// How far a job's schedule has been carried out, as an export tells it.
@@ -106,7 +108,11 @@ impl From<&rule::Job> for Job {
             id: Text(job.id),
             file: JobFile::of(&job.namespace, &job.name, &job.definition),
             revision: job.revision,
-            state: if job.paused { JobState::Paused } else { JobState::Active },
+            state: match (job.paused, job.is_finished()) {
+                (true, _) => JobState::Paused,
+                (false, true) => JobState::Finished,
+                (false, false) => JobState::Active,
+            },
             created_at: Text(job.created_at),
             updated_at: Text(job.updated_at),
             next_due_at: job.cursor.next_due.map(Text),

@@ -4,6 +4,7 @@ use std::fmt;
 
 use punctual_core::cut::keep_end;
 use punctual_core::ids::{RunId, Token};
+use punctual_core::job::Definition;
 use punctual_core::limits::LISTED_OUTPUT_BYTES_MAX;
 use punctual_core::name::{Name, Namespace};
 use punctual_core::run::{self as rule, Kin, Origin, Status};
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use utoipa::ToSchema;
 
 use super::attempt::{self, Attempt};
+use crate::job_file::Route;
 use crate::schema;
 use crate::text::{Instant, Text};
 
@@ -52,6 +54,9 @@ pub struct Run {
     /// Which part of a split run it is; only in child runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<Shard>,
+    /// How its worker is chosen; only where a run is shown by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub route: Option<Route>,
     /// The child runs that it was split into; only where a run is shown by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub children: Option<Vec<Child>>,
@@ -197,6 +202,7 @@ impl From<&rule::Run> for Run {
             retry_of: run.retry_of.map(Text),
             lateness_ms: attempt::lateness_ms(run),
             shard: Shard::of(run),
+            route: None,
             children: None,
             attempts: None,
             events: None,
@@ -210,13 +216,14 @@ fn said(text: &str) -> Option<String> {
 
 impl Run {
     /// The run with everything that happened to it.
-    pub fn with_events(run: &rule::Run) -> Run {
-        Run { events: Some(Event::all(run)), ..Run::with_attempts(run) }
+    pub fn with_events(run: &rule::Run, definition: &Definition) -> Run {
+        Run { events: Some(Event::all(run)), ..Run::with_attempts(run, definition) }
     }
 
-    pub fn with_attempts(run: &rule::Run) -> Run {
+    pub fn with_attempts(run: &rule::Run, definition: &Definition) -> Run {
         let children = (!run.children().is_empty()).then(|| Child::all(run));
-        Run { attempts: Some(Attempt::all(run)), children, ..Run::from(run) }
+        let route = Some(Route::of(&definition.route));
+        Run { attempts: Some(Attempt::all(run)), children, route, ..Run::from(run) }
     }
 
     /// The run as one of a page: a long output is cut to its end.
@@ -354,11 +361,13 @@ mod tests {
 
     #[test]
     fn a_run_has_the_promised_fields_and_reads_back_the_same() {
-        let run = Run::with_events(&running());
+        let run = Run::with_events(&running(), &Definition::of(Task::Noop));
         let json = serde_json::to_value(&run).unwrap();
         let mut fields: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
         // Beyond the promise, or only where they were asked for.
-        fields.retain(|field| !["lateness_ms", "attempts", "events", "children", "shard"].contains(field));
+        fields.retain(|field| {
+            !["lateness_ms", "attempts", "events", "children", "shard", "route"].contains(field)
+        });
         fields.sort_unstable();
         let mut promised = "id, namespace, job, revision, trigger, state, due_at, created_at, started_at, \
             finished_at, attempt, worker, exit_code, output, error, reason, progress, key, parent, step, retry_of"
@@ -380,7 +389,7 @@ mod tests {
 
         let known = rule::Child { run: RunId(8), worker: Some("w1".into()), ended: Some(Status::Failed) };
         let run = rule::Run { kin: Some(Box::new(Kin::Parent(vec![known]))), ..running() };
-        let children = Run::with_attempts(&run).children.unwrap();
+        let children = Run::with_attempts(&run, &Definition::of(Task::Noop)).children.unwrap();
         let json = serde_json::json!([{ "index": 0, "run": "8", "worker": "w1", "state": "failed" }]);
         assert_eq!(serde_json::to_value(children).unwrap(), json);
         assert_eq!((Run::from(&run).parent, Run::from(&run).shard), (None, None));
