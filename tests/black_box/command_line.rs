@@ -61,10 +61,128 @@ fn without_a_word_it_says_how_to_begin() {
 }
 
 #[test]
-fn without_a_server_it_says_how_to_start_one() {
+fn a_server_that_was_named_and_does_not_answer_is_not_met_with_dev() {
     let said = alone(&["job", "list"]);
     assert_eq!(said.status.code(), Some(5), "{said:?}");
-    assert!(said.err.contains("error: ") && said.err.contains("`punctual dev` starts a server"), "{said:?}");
+    assert!(said.err.contains("error: no answer from http://127.0.0.1:1"), "{said:?}");
+    assert!(said.err.contains("start the server there") && !said.err.contains("punctual dev"), "{said:?}");
+}
+
+#[test]
+fn an_empty_variable_counts_as_not_set() {
+    let scene = Scene::new();
+    let node = scene.start();
+    let mut command = Command::new(binary::path());
+    for name in ["PUNCTUAL_CA", "PUNCTUAL_TOKEN", "PUNCTUAL_NAMESPACE", "PUNCTUAL_SERVER"] {
+        command.env(name, "");
+    }
+    let said = Cli::run(command.args(["job", "list", "--server", node.api().address()]));
+    assert!(said.status.success(), "{said:?}");
+}
+
+#[test]
+fn usage_does_not_name_what_the_environment_says() {
+    let said = alone(&["job", "show"]);
+    assert_eq!(said.status.code(), Some(2), "{said:?}");
+    assert!(said.err.contains("<NAME>") && !said.err.contains("--server"), "{said:?}");
+    let mut command = Command::new(binary::path());
+    let said = Cli::run(command.args(["job", "list"]).env("PUNCTUAL_NAMESPACE", "Payments"));
+    assert!(said.status.code() == Some(2) && said.err.contains("Payments"), "{said:?}");
+}
+
+#[test]
+fn the_next_server_is_asked_when_one_cannot_be_reached() {
+    let scene = Scene::new();
+    let node = scene.start();
+    let servers = format!("http://127.0.0.1:1,{},http://127.0.0.1:2", node.api().address());
+    let mut command = Command::new(binary::path());
+    let said = Cli::run(command.args(["run", "submit", "--noop", "--wait"]).env("PUNCTUAL_SERVER", &servers));
+    assert!(said.status.success(), "{said:?}");
+    assert_eq!(node.cli(["run", "list", "-o", "json"]).json().as_array().map(Vec::len), Some(1));
+    let mut command = Command::new(binary::path());
+    let nobody = Cli::run(command.args(["job", "list", "--server", "127.0.0.1:1,127.0.0.1:2"]));
+    assert_eq!(nobody.status.code(), Some(5), "{nobody:?}");
+    assert!(nobody.err.contains("http://127.0.0.1:1, http://127.0.0.1:2"), "{nobody:?}");
+}
+
+#[test]
+fn a_start_that_overlap_skips_says_so_and_exits_with_1() {
+    let scene = Scene::new();
+    let node = scene.start();
+    let job = serde_json::json!({ "schedule": { "manual": true }, "task": { "shell": "sleep 60" } });
+    node.api().put_job("slow", &job);
+    node.cli(["job", "run", "slow"]).ok();
+    let skipped = node.cli(["job", "run", "slow"]);
+    assert_eq!(skipped.status.code(), Some(1), "{skipped:?}");
+    assert!(skipped.out.contains("was skipped: an earlier run of the job was still active"), "{skipped:?}");
+}
+
+#[test]
+fn a_last_line_without_a_line_break_is_ended() {
+    let scene = Scene::new();
+    let node = scene.start();
+    let run = node.cli(["run", "submit", "--shell", "printf open", "--wait", "-o", "json"]).json();
+    let id = run["id"].as_str().expect("a run has an id");
+    assert_eq!(node.cli(["run", "logs", id]).out, "open\n");
+    assert_eq!(node.cli(["run", "logs", id, "--raw"]).out, "open");
+}
+
+#[test]
+fn a_folder_without_jobs_is_an_error() {
+    let scene = Scene::new();
+    let node = scene.start();
+    let folder = scene.data().join("jobs");
+    fs::create_dir(&folder).expect("our folder can be made");
+    let said = node.cli(["job".as_ref(), "apply".as_ref(), folder.as_os_str()]);
+    assert_eq!(said.status.code(), Some(2), "{said:?}");
+    assert!(said.err.contains("there is no job in") && said.err.contains(".yaml"), "{said:?}");
+}
+
+#[test]
+fn the_next_fires_are_shown_by_the_clocks_of_the_zone_and_from_any_instant() {
+    let scene = Scene::new();
+    let node = scene.start();
+    let schedule = serde_json::json!({ "cron": "0 8 * * *", "timezone": "Asia/Shanghai" });
+    node.api().put_job("daily", &serde_json::json!({ "schedule": schedule, "task": { "noop": {} } }));
+    let said = node.cli(["job", "next", "daily", "--from", "2030-01-01T00:00:00Z", "--count", "2"]).ok();
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines.len(), 2, "{said}");
+    assert!(lines[0].starts_with("2030-01-01") && lines[0].contains("08:00:00+08:00"), "{said}");
+}
+
+#[test]
+fn a_job_whose_schedule_is_used_up_is_finished() {
+    let scene = Scene::new();
+    let node = scene.start();
+    let once = serde_json::json!({ "every": "1h", "end": "2020-01-01T00:00:00Z" });
+    node.api().put_job("once", &serde_json::json!({ "schedule": once, "task": { "noop": {} } }));
+    node.api().put_job("by-hand", &serde_json::json!({ "task": { "noop": {} } }));
+    let states = node.cli(["job", "list", "-o", "json"]).json();
+    assert_eq!(
+        (&states[0]["state"], &states[1]["state"]),
+        (&"active".into(), &"finished".into()),
+        "{states}"
+    );
+    let shown = node.cli(["job", "show", "once"]).ok();
+    assert!(shown.contains("finished") && shown.contains("never: its schedule is used up"), "{shown}");
+}
+
+#[test]
+fn a_run_is_submitted_with_a_route_and_shows_it() {
+    let scene = Scene::new();
+    let node = scene.start();
+    let words = ["run", "submit", "--noop", "--route", "round_robin", "--selector", "disk=ssd", "-o", "json"];
+    let id = node.cli(words).json()["id"].as_str().expect("a run has an id").to_owned();
+    let shown = node.cli(["run", "show", &id]).ok();
+    assert!(shown.contains("round_robin, workers with disk=ssd"), "{shown}");
+    assert!(shown.contains("lacks the label `disk=ssd`"), "{shown}");
+    assert_eq!(node.api().run(&id)["route"]["strategy"], "round_robin");
+    let data = scene.data();
+    let doctor =
+        node.cli(["doctor".as_ref(), "--data".as_ref(), data.as_os_str(), "-o".as_ref(), "json".as_ref()]);
+    let checks = checks(&doctor);
+    assert_eq!(verdict(&checks, "ready runs"), "warn", "{checks:?}");
+    assert_eq!(node.cli(["run", "submit", "--noop", "--route", "nearest"]).status.code(), Some(2));
 }
 
 #[test]
@@ -91,7 +209,7 @@ fn the_doctor_works_without_a_server() {
     assert!(!Path::new(data).exists(), "looking makes nothing");
     let table = alone(&["doctor", "--data", data]);
     assert!(
-        table.out.contains("ok    data folder") && table.out.contains("hint: `punctual dev`"),
+        table.out.contains("ok    data folder") && table.out.contains("hint: start the server there"),
         "{table:?}"
     );
     assert!(!table.out.contains('\u{1b}'), "no colour where nobody looks");

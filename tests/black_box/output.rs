@@ -31,7 +31,7 @@ fn run_to_end(api: &Api, shell: &str) -> Value {
 fn log_of(node: &Node, run: &Value) -> Vec<u8> {
     let id = run["id"].as_str().expect("a run has an id");
     let mut command = Command::new(binary::path());
-    command.args(["run", "logs", id]).env("PUNCTUAL_SERVER", node.api().address());
+    command.args(["run", "logs", id, "--raw"]).env("PUNCTUAL_SERVER", node.api().address());
     let output = command.output().expect("the binary can be started");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     output.stdout

@@ -1,7 +1,9 @@
 //! Jobs.
 
+use punctual_core::Timestamp;
 use punctual_core::command::Expect;
 use punctual_core::name::{Name, Namespace};
+use punctual_wire::Text;
 use punctual_wire::job_file::{JobFile, JsonObject};
 use punctual_wire::rest::{
     Checked, Diff, Fire, Job, LogRecord, MADE_HEADER, Made, Page, Revision, RevisionFile, Run, Start,
@@ -82,9 +84,16 @@ impl Client {
         self.get(self.in_namespace(Method::POST, namespace, &format!("/jobs/{name}/resume"))).await
     }
 
-    pub async fn next_fires(&self, namespace: &Namespace, name: &Name, count: usize) -> Result<Page<Fire>> {
+    /// The next fires; `from` asks for those at an instant or later, instead of now.
+    pub async fn next_fires(
+        &self,
+        namespace: &Namespace,
+        name: &Name,
+        count: usize,
+        from: Option<Text<Timestamp>>,
+    ) -> Result<Page<Fire>> {
         let request = self.in_namespace(Method::GET, namespace, &format!("/jobs/{name}/next"));
-        self.get(request.query(&[("count", count)])).await
+        self.get(request.query(&[("count", count)]).query(&from.map(|from| [("from", from)]))).await
     }
 
     /// Newest first.

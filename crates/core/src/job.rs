@@ -297,6 +297,15 @@ impl Job {
         (hangs && !is_named()).then_some(due)
     }
 
+    /// A due time by the clocks of the schedule that names it.
+    pub fn local(&self, due: Timestamp) -> String {
+        let index = self.naming(due).next();
+        match index.and_then(|index| self.definition.schedules.get(index)) {
+            Some(schedule) => schedule.local(due),
+            None => due.to_string(),
+        }
+    }
+
     /// Counts a fire for every schedule that names this instant: several that meet make one run.
     pub fn count_fire(&mut self, due: Timestamp) {
         let named: SmallVec<[usize; 2]> = self.naming(due).collect();

@@ -35,10 +35,12 @@ mod completions;
 mod man;
 mod tls;
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::builder::Resettable;
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use punctual_client::Client;
 use punctual_core::name::Namespace;
 
@@ -218,8 +220,32 @@ pub(crate) fn main() -> ExitCode {
     if let Some(name) = disque::Name::of(std::env::args_os().next().as_ref()) {
         return disque::main(name);
     }
+    finish(start(parse()))
+}
+
+/// An environment variable that is empty counts as not set.
+fn parse() -> Cli {
+    let is_empty = |name: &OsStr| std::env::var_os(name).is_some_and(|value| value.is_empty());
+    let command = with_args(Cli::command(), &|arg| {
+        if arg.get_env().is_some_and(is_empty) { arg.env(Resettable::Reset) } else { arg }
+    });
+    let parsed = command.try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
     // clap prints its own complaints, with exit code 2.
-    finish(start(Cli::parse()))
+    parsed.unwrap_or_else(|error| complaint(error).exit())
+}
+
+/// The usage that a complaint shows names every option that has a value, those of the environment too. If the mistake is
+/// on the command line, it is shown without them.
+fn complaint(error: clap::Error) -> clap::Error {
+    let plain = with_args(Cli::command(), &|arg| arg.env(Resettable::Reset));
+    match plain.try_get_matches() {
+        Err(plain) if plain.kind() == error.kind() && error.use_stderr() => plain,
+        _ => error,
+    }
+}
+
+fn with_args(command: clap::Command, change: &dyn Fn(clap::Arg) -> clap::Arg) -> clap::Command {
+    command.mut_args(change).mut_subcommands(|verb| with_args(verb, change))
 }
 
 fn finish(done: Result<(), Failure>) -> ExitCode {

@@ -77,7 +77,7 @@ async fn jobs_can_be_put_listed_started_paused_and_deleted() {
     assert_eq!(client.job(&namespace, &name).await.unwrap(), put.job);
     assert_eq!(client.jobs(&namespace, None, 10).await.unwrap().items.len(), 1);
     assert_eq!(client.jobs(&namespace, Some("a"), 10).await.unwrap().items, []);
-    assert_eq!(client.next_fires(&namespace, &name, 3).await.unwrap().items, []);
+    assert_eq!(client.next_fires(&namespace, &name, 3, None).await.unwrap().items, []);
     let run = client.run_job(&namespace, &name, &Start::default()).await.unwrap();
     assert_eq!(run.job, Some(name.clone()));
     assert_eq!(client.pause_job(&namespace, &name).await.unwrap().state, JobState::Paused);

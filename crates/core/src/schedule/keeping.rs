@@ -52,6 +52,11 @@ impl Keeping {
         self.zone.iana_name().unwrap_or("UTC")
     }
 
+    /// An instant as the clocks of the zone show it.
+    pub(super) fn local(&self, instant: Timestamp) -> String {
+        zone::local(&self.zone, instant)
+    }
+
     pub fn version(&self) -> Option<u32> {
         self.calendar.as_ref().map(|calendar| calendar.version)
     }

@@ -57,6 +57,15 @@ pub enum When {
 }
 
 impl Schedule {
+    /// An instant as the clocks of its zone show it; UTC if it has no zone.
+    pub fn local(&self, instant: Timestamp) -> String {
+        match (&self.when, &self.calendar) {
+            (When::Cron(cron), _) => cron.local(instant),
+            (_, Some(keeping)) => keeping.local(instant),
+            (_, None) => instant.to_string(),
+        }
+    }
+
     /// The schedule without bounds or jitter.
     pub fn new(when: When) -> Schedule {
         Schedule { when, start: None, end: None, jitter: Duration::ZERO, max_runs: None, calendar: None }

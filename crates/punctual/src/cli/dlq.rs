@@ -94,7 +94,7 @@ impl Verb {
             Verb::Replay { which: Which { ids, all: false, .. }, params, due } if ids.len() == 1 => {
                 let again = Again { params: params.map(|params| params.0), due_at: due.map(Text), key: None };
                 let made = client.replay(namespace, ids[0], &again).await?;
-                output.show(&made, |_| run::made(&made))
+                run::follow(session, made, false).await
             }
             Verb::Replay { which, params, due } => {
                 let (params, due_at) = (params.map(|params| params.0), due.map(Text));

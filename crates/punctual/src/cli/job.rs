@@ -16,7 +16,7 @@ use punctual_core::command::Expect;
 use punctual_core::name::Name;
 use punctual_core::schedule::Language;
 use punctual_wire::job_file::{JsonObject, Schedule, Schedules, Task};
-use punctual_wire::rest::{Job, JobState, Start};
+use punctual_wire::rest::{Fire, Job, JobState, Start};
 use punctual_wire::text::Span;
 use punctual_wire::{Text, tree, yaml};
 
@@ -71,7 +71,9 @@ Examples:
 Examples:
   punctual job run hello
   punctual job run report --params '{\"region\": \"east\"}' --wait
-  punctual job run report --delay 30m")]
+  punctual job run report --delay 30m
+
+The exit code is 1 if the overlap policy of the job skips the run.")]
     Run {
         name: Name,
         #[command(flatten)]
@@ -84,12 +86,18 @@ Examples:
     #[command(after_help = "Example:\n  punctual job resume hello")]
     Resume { name: Name },
     /// Show when a job is due next
-    #[command(after_help = "Example:\n  punctual job next hello --count 10")]
+    #[command(after_help = "\
+Examples:
+  punctual job next hello --count 10
+  punctual job next hello --from 2026-12-24T00:00:00Z")]
     Next {
         name: Name,
         /// How many fires to show
         #[arg(long, default_value_t = 5)]
         count: usize,
+        /// Show what is due at this instant or later, instead of now
+        #[arg(long, value_name = "INSTANT")]
+        from: Option<Timestamp>,
     },
     /// Say in words what a cron expression means, and when that is
     #[command(after_help = "\
@@ -196,7 +204,7 @@ impl Verb {
                 let job = client.resume_job(namespace, &name).await?;
                 output.show(&job, |_| format!("resumed {namespace}/{name}, due next: {}", next_due(&job)))
             }
-            Verb::Next { name, count } => next(session, &name, count).await,
+            Verb::Next { name, count, from } => next(session, &name, count, from).await,
             Verb::Explain(explain) => explain.run(session).await,
             Verb::History { name, limit, attempts } => {
                 run::list(session, &run::Listing::of_job(name, limit, attempts)).await
@@ -295,12 +303,16 @@ async fn show(session: &Session, name: &Name, file: bool) -> Result<(), Failure>
     })
 }
 
-async fn next(session: &Session, name: &Name, count: usize) -> Result<(), Failure> {
-    let fires = session.client.next_fires(&session.namespace, name, count).await?.items;
+async fn next(session: &Session, name: &Name, count: usize, from: Option<Timestamp>) -> Result<(), Failure> {
+    let fires = session.client.next_fires(&session.namespace, name, count, from.map(Text)).await?.items;
+    let job = if fires.is_empty() { Some(session.client.job(&session.namespace, name).await?) } else { None };
     session.output.show(&fires, |_| {
         let now = wiring::now();
-        let lines: Vec<String> = fires.iter().map(|fire| time::both(fire.due_at.0, now)).collect();
-        lines.join("\n")
+        let line = |fire: &Fire| format!("{}  ({})", fire.local, time::relative(fire.due_at.0, now));
+        match job {
+            Some(job) => next_due(&job),
+            None => fires.iter().map(line).collect::<Vec<_>>().join("\n"),
+        }
     })
 }
 

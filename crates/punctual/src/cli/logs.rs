@@ -20,7 +20,7 @@ pub(crate) struct Logs {
     /// What this attempt printed only, counted from 1
     #[arg(long, value_name = "N")]
     attempt: Option<u32>,
-    /// Send a terminal whatever was printed; without it, only text and colours get through
+    /// Print the bytes as they are; without it, a terminal gets only text and colours, and an open last line is ended
     #[arg(long)]
     raw: bool,
 }
@@ -37,11 +37,11 @@ impl Logs {
                 || Failure::new(Exit::Failed, "the server wrote output in a way that is not known here");
             let bytes = chunk.into_bytes().ok_or_else(unknown)?;
             match stream {
-                LogStream::Stdout => out.write(&bytes),
-                LogStream::Stderr => err.write(&bytes),
+                LogStream::Stdout => err.end_line().and_then(|()| out.write(&bytes)),
+                LogStream::Stderr => out.end_line().and_then(|()| err.write(&bytes)),
                 LogStream::Note => {
                     let note = format!("[punctual] {}\n", String::from_utf8_lossy(&bytes).trim_end());
-                    err.write(note.as_bytes())
+                    out.end_line().and_then(|()| err.end_line()).and_then(|()| err.write(note.as_bytes()))
                 }
             }
             .map_err(Failure::io)?;
@@ -54,12 +54,16 @@ impl Logs {
 struct Sink<W> {
     writer: W,
     plain: Option<Plain>,
+    /// The bytes go out as they are, and nothing is added.
+    raw: bool,
+    /// The last line has no line break yet.
+    in_line: bool,
 }
 
 impl<W: Write + IsTerminal> Sink<W> {
     fn new(writer: W, raw: bool) -> Self {
         let plain = (writer.is_terminal() && !raw).then(Plain::default);
-        Sink { writer, plain }
+        Sink { writer, plain, raw, in_line: false }
     }
 
     /// At once: someone may be watching.
@@ -68,10 +72,20 @@ impl<W: Write + IsTerminal> Sink<W> {
             Some(plain) => self.writer.write_all(plain.show(bytes).as_bytes())?,
             None => self.writer.write_all(bytes)?,
         }
+        self.in_line = bytes.last().map_or(self.in_line, |last| *last != b'\n');
         self.writer.flush()
     }
 
+    /// Ends a line that the task left open, so that what comes next begins a line of its own.
+    fn end_line(&mut self) -> io::Result<()> {
+        if !self.in_line || self.raw {
+            return Ok(());
+        }
+        self.write(b"\n")
+    }
+
     fn finish(&mut self) -> io::Result<()> {
+        self.end_line()?;
         let rest = self.plain.take().map(Plain::finish).unwrap_or_default();
         self.writer.write_all(rest.as_bytes())?;
         self.writer.flush()

@@ -305,7 +305,7 @@ fn table(output: Output, runs: &[Run], now: Timestamp) -> String {
             Cell::new(trigger(run)),
             Cell::new(output.time(run.due_at.0, now)),
             Cell::new(late(run).unwrap_or_else(|| "-".to_owned())),
-            Cell::new(took(run)),
+            Cell::new(took(run).unwrap_or_else(|| "-".to_owned())),
             Cell::new(run.attempt),
             Cell::new(result(run)),
         ]);
@@ -357,8 +357,14 @@ fn job(run: &Run) -> String {
     }
 }
 
-fn took(run: &Run) -> String {
-    run.started_at.zip(run.finished_at).map_or("-".to_owned(), |(from, to)| time::took(from.0, to.0))
+/// From the start of the first attempt to the end of the run, as in `job log`.
+fn took(run: &Run) -> Option<String> {
+    let late = Duration::from_millis(run.lateness_ms?);
+    let late_from = match run.trigger {
+        Trigger::Schedule | Trigger::Misfire => run.due_at.0,
+        _ => run.due_at.0.max(run.created_at.0),
+    };
+    Some(time::took(late_from + late, run.finished_at?.0))
 }
 
 fn trigger(run: &Run) -> String {
@@ -405,7 +411,6 @@ pub(crate) fn describe(output: Output, run: &Run) -> String {
         let revision = run.revision.map(|revision| format!(", revision {revision}")).unwrap_or_default();
         format!("{}/{job}{revision}", run.namespace)
     });
-    let took = run.started_at.zip(run.finished_at).map(|(from, to)| time::took(from.0, to.0));
     let facts = [
         ("run", Some(run.id.to_string())),
         ("job", job.or_else(|| Some(format!("none, in {}", run.namespace)))),
@@ -417,7 +422,7 @@ pub(crate) fn describe(output: Output, run: &Run) -> String {
         ("started", run.started_at.map(|at| time::both(at.0, now))),
         ("finished", run.finished_at.map(|at| time::both(at.0, now))),
         ("late by", late(run)),
-        ("took", took),
+        ("took", took(run)),
         ("attempt", Some(run.attempt.to_string())),
         ("worker", run.worker.clone()),
         ("progress", run.progress.map(|percent| format!("{percent}%"))),
@@ -489,8 +494,10 @@ fn story(output: Output, events: &[Event]) -> String {
 
 /// Prints a run that was just made or, if asked, waits for its end and prints that.
 pub(crate) async fn follow(session: &Session, run: Run, wait: bool) -> Result<(), Failure> {
-    if !wait {
-        return session.output.show(&run, |_| made(&run));
+    if !wait || run.state.0 == Status::Skipped {
+        session.output.show(&run, |_| made(&run))?;
+        // It was printed: the code alone says so.
+        return if run.state.0 == Status::Skipped { Err(Failure::silent(Exit::Failed)) } else { Ok(()) };
     }
     let mut run = run;
     while !run.state.0.is_terminal() {
@@ -506,10 +513,13 @@ pub(crate) async fn follow(session: &Session, run: Run, wait: bool) -> Result<()
 
 /// One sentence about a run that was just made.
 pub(crate) fn made(run: &Run) -> String {
-    let due = time::both(run.due_at.0, wiring::now());
-    match &run.job {
-        Some(job) => format!("run {} of {}/{job}, due {due}", run.id, run.namespace),
-        None => format!("run {}, due {due}", run.id),
+    let what = match &run.job {
+        Some(job) => format!("run {} of {}/{job}", run.id, run.namespace),
+        None => format!("run {}", run.id),
+    };
+    match (run.state.0, run.reason.as_deref()) {
+        (Status::Skipped, why) => format!("{what} was skipped: {}", why.unwrap_or("no reason is known")),
+        _ => format!("{what}, due {}", time::both(run.due_at.0, wiring::now())),
     }
 }
 
@@ -533,6 +543,27 @@ mod tests {
         let news = [("ready", 0), ("ready", 0), ("running", 1), ("running", 1), ("ready", 1), ("running", 2)];
         let heard = news.map(|(state, attempt)| is_news(&mut seen, &run(state, attempt)));
         assert_eq!(heard, [true, false, true, false, true, true]);
+    }
+
+    #[test]
+    fn a_run_took_from_its_first_start_to_its_end() {
+        let ended = json!({
+            "id": "7", "namespace": "default", "job": "a", "trigger": "schedule", "state": "succeeded", "attempt": 2,
+            "due_at": "2027-01-15T08:00:00Z", "created_at": "2027-01-15T08:00:00Z", "lateness_ms": 1000,
+            "started_at": "2027-01-15T08:00:30Z", "finished_at": "2027-01-15T08:00:31Z",
+        });
+        let ended: Run = serde_json::from_value(ended).unwrap();
+        assert_eq!(took(&ended).as_deref(), Some("30s"), "the first attempt and the delay count");
+        let asked = Run { trigger: Trigger::Retry, due_at: Text(Timestamp::from_millis(0)), ..ended };
+        assert_eq!(took(&asked).as_deref(), Some("30s"), "it was asked for later than due");
+        assert_eq!(took(&Run { lateness_ms: None, ..asked }), None);
+    }
+
+    #[test]
+    fn a_run_that_was_skipped_says_why() {
+        let skipped = Run { reason: Some("an earlier run was active".to_owned()), ..run("skipped", 0) };
+        assert_eq!(made(&skipped), "run 7 of default/a was skipped: an earlier run was active");
+        assert!(made(&run("ready", 0)).contains(", due 2027-01-15"));
     }
 
     #[test]

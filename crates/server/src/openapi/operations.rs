@@ -85,6 +85,7 @@ fn jobs() -> Vec<Operation> {
         .refuses(&[Code::NoSuchJob]),
         get("/api/v1/namespaces/{namespace}/jobs/{name}/next", "next_fires", "Show when a job is due next")
             .query("count", &number(1, PAGE_MAX))
+            .query_of::<Instant>("from")
             .answers_a_page_of::<Fire>()
             .refuses(&[Code::NoSuchJob]),
     ]

@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use punctual_core::Timestamp;
 use punctual_core::advice;
 use punctual_core::command::{Answer, Command, Expect, Made, PutJob, Refusal, RunJob};
 use punctual_core::job;
@@ -30,6 +31,8 @@ const NEXT_DEFAULT: usize = 5;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Preview {
     count: Option<Text<usize>>,
+    /// Fires at this instant or later, instead of now.
+    from: Option<Text<Timestamp>>,
 }
 
 pub(crate) async fn list(
@@ -167,7 +170,7 @@ pub(crate) async fn next(
         return Err(Problem::parameter("count", format!("1 to {PAGE_MAX}")).into());
     }
     let job = doors.find_job(&at.namespace, &at.name).await?;
-    Ok(Json(Page { items: Fire::of(&job, count), next: None }))
+    Ok(Json(Page { items: Fire::of(&job, count, preview.from.map(|from| from.0)), next: None }))
 }
 
 fn said_made(made: Made) -> [(&'static str, &'static str); 1] {

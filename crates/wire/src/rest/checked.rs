@@ -28,7 +28,7 @@ impl Checked {
         let warning = |advice: Advice| Warning { field: advice.field.to_owned(), message: advice.message };
         Checked {
             job: JobFile::of(&job.namespace, &job.name, &job.definition),
-            next: Fire::of(job, count),
+            next: Fire::of(job, count, None),
             warnings: advice.into_iter().map(warning).collect(),
         }
     }

@@ -1,5 +1,8 @@
 //! A job: its definition as in a job file, and what the server says about it.
 
+use std::time::Duration;
+
+use punctual_core::Timestamp;
 use punctual_core::command;
 use punctual_core::ids::JobId;
 use punctual_core::job as rule;
@@ -84,17 +87,23 @@ impl From<command::Made> for Made {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Fire {
     pub due_at: Instant,
+    /// The same instant by the clocks of the schedule's zone.
+    pub local: String,
     /// When the run is made: later than due by the jitter.
     pub wake_at: Instant,
 }
 
 impl Fire {
-    /// The next fires, as if every one of them came to pass.
-    pub fn of(job: &rule::Job, count: usize) -> Vec<Fire> {
+    /// The next fires, as if every one of them came to pass; `from` asks for those at an instant or later.
+    pub fn of(job: &rule::Job, count: usize, from: Option<Timestamp>) -> Vec<Fire> {
         let mut job = job.clone();
+        if let Some(from) = from.filter(|_| !job.paused) {
+            job.plan_after(from.before(Duration::from_millis(1)));
+        }
         let mut fires = Vec::new();
         while let (Some(due), true) = (job.cursor.next_due, fires.len() < count) {
-            fires.push(Fire { due_at: Text(due), wake_at: Text(job.cursor.wake_at.unwrap_or(due)) });
+            let wake_at = Text(job.cursor.wake_at.unwrap_or(due));
+            fires.push(Fire { due_at: Text(due), local: job.local(due), wake_at });
             job.count_fire(due);
             job.plan_after(due);
         }

@@ -77,7 +77,7 @@ pub(in crate::schedule) fn reached(zone: &TimeZone, local: i64) -> [i64; 2] {
 }
 
 /// RFC 3339 by the zone's own clocks.
-pub(super) fn local(zone: &TimeZone, instant: crate::Timestamp) -> String {
+pub(in crate::schedule) fn local(zone: &TimeZone, instant: crate::Timestamp) -> String {
     Timestamp::from(instant).to_zoned(zone.clone()).strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
 }
 

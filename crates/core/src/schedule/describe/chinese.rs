@@ -27,7 +27,10 @@ pub(super) fn at(at: Timestamp) -> String {
     format!("仅一次，{}", instant(at))
 }
 
-pub(super) fn bounded(mut text: String, bounds: &Bounds) -> String {
+pub(super) fn bounded(mut text: String, bounds: &Bounds<'_>) -> String {
+    if let Some(calendar) = bounds.calendar {
+        text += &format!("，仅限日历 `{calendar}` 中的日子");
+    }
     if let Some(start) = bounds.start {
         text += &format!("，不早于 {}", instant(start));
     }

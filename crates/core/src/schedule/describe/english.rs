@@ -40,7 +40,10 @@ pub(super) fn at(at: Timestamp) -> String {
     format!("once, at {}", instant(at))
 }
 
-pub(super) fn bounded(mut text: String, bounds: &Bounds) -> String {
+pub(super) fn bounded(mut text: String, bounds: &Bounds<'_>) -> String {
+    if let Some(calendar) = bounds.calendar {
+        text += &format!(", only on days of the calendar `{calendar}`");
+    }
     if let Some(start) = bounds.start {
         text += &format!(", not before {}", instant(start));
     }

@@ -39,6 +39,7 @@ impl Schedule {
     /// When it fires, and within which bounds.
     pub fn describe(&self, language: Language) -> String {
         let bounds = Bounds {
+            calendar: self.calendar.as_ref().map(|keeping| keeping.name.as_str()),
             start: self.start,
             end: self.end,
             max_runs: self.max_runs,
@@ -79,7 +80,8 @@ impl Cron {
 }
 
 /// What narrows a schedule, whatever it is.
-struct Bounds {
+struct Bounds<'a> {
+    calendar: Option<&'a str>,
     start: Option<Timestamp>,
     end: Option<Timestamp>,
     max_runs: Option<u32>,

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::schedule::calendar::{Days, Entry, Weekday, Weekly};
-use crate::schedule::{Cron, Schedule, When};
+use crate::schedule::{Cron, Language, Schedule, When};
 
 fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
@@ -119,6 +119,17 @@ fn asks(keeping: &Keeping, schedule: &Schedule, expected: Option<&str>) -> usize
     });
     assert_eq!(next, expected.map(at));
     asked.get()
+}
+
+#[test]
+fn a_schedule_in_words_names_its_calendar() {
+    let schedule = Schedule {
+        calendar: Some(Keeping::named("work".parse().unwrap(), "UTC").unwrap()),
+        ..Schedule::new(When::Every(Duration::from_secs(3600)))
+    };
+    let english = schedule.describe(Language::English);
+    assert!(english.ends_with(", only on days of the calendar `work`"), "{english}");
+    assert!(schedule.describe(Language::Chinese).contains("`work`"));
 }
 
 #[test]

@@ -52,7 +52,12 @@ impl Files {
                 Err(errors) => mistakes.extend(errors.iter().map(|error| format!("{source}: {error}"))),
             }
         }
-        if mistakes.is_empty() {
+        if mistakes.is_empty() && written.is_empty() {
+            let named: Vec<String> =
+                self.files.iter().chain(&self.file).map(|path| path.display().to_string()).collect();
+            Err(Failure::new(Exit::Usage, format!("there is no job in {}", named.join(", ")))
+                .hint("of a folder, files that end in .yaml, .yml or .json are read"))
+        } else if mistakes.is_empty() {
             Ok(written)
         } else {
             Err(Failure::all(Exit::Refused, mistakes).hint("nothing was applied"))
