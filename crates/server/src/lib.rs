@@ -99,11 +99,6 @@ impl Doors {
         self.handle.led_by(shard).unwrap_or_else(|| Arc::clone(&self.node))
     }
 
-    /// What the ids of messages begin with that this node tells.
-    pub(crate) fn short_name(&self) -> [u8; 8] {
-        resp::names::NodeId::of(&self.node).short()
-    }
-
     /// Opens the door for the other nodes of a cluster, and knows the way to theirs.
     #[must_use]
     pub fn with_peers(mut self, key: grpc::peer::Key, post: mail::Post) -> Doors {

@@ -26,7 +26,7 @@ const EXAMPLES: &str = "\
 Examples:
   echo task | disque addjob mail 5000        put a job into a queue, and print its id
   disque getjob from mail                    take one out
-  disque ackjob D-0a1b2c3d-AAMAAAAAAAAAAAAAAAAAAAAA-05a1
+  disque ackjob D-0000000c-AAMAAAAAAAAAAAAAAAAAAAAA-05a1
   disque worker mail -t 60 -- ./send         run a command for each
 
 `punctual queue --help` has more.";
@@ -190,14 +190,14 @@ mod tests {
             "disque addjob mail 5000",
             "disque addjob mail 5000 replicate 3 nocache async asynckey k",
             "disque addjob mail 5000 replicate nocache",
-            "disque show D-0a1b2c3d-AAMAAAAAAAAAAAAAAAAAAAAA-05a1",
+            "disque show D-0000000c-AAMAAAAAAAAAAAAAAAAAAAAA-05a1",
             "disque getjob from mail",
             "disque getjob nohang count 3 from a b",
-            "disque ackjob D-0a1b2c3d-AAMAAAAAAAAAAAAAAAAAAAAA-05a1",
-            "disque deljob D-0a1b2c3d-AAMAAAAAAAAAAAAAAAAAAAAA-05a1",
+            "disque ackjob D-0000000c-AAMAAAAAAAAAAAAAAAAAAAAA-05a1",
+            "disque deljob D-0000000c-AAMAAAAAAAAAAAAAAAAAAAAA-05a1",
             "disque worker mail -t 60 --single-process",
             "disque worker mail -t 60 -- ./send -x",
-            "disque client k D-0a1b2c3d-AAMAAAAAAAAAAAAAAAAAAAAA-05a1",
+            "disque client k D-0000000c-AAMAAAAAAAAAAAAAAAAAAAAA-05a1",
         ] {
             let parsed = Disque::try_parse_from(words.split(' '));
             assert!(parsed.is_ok(), "{words}: {parsed:?}");
