@@ -14,6 +14,9 @@ pub const AHEAD_BYTES_MAX: usize = 1024 * 1024;
 pub const QUEUES_MAX: usize = 1024;
 /// Jobs that one WAITJOB may name.
 pub const WAITED_MAX: usize = 1000;
+/// Commands between MULTI and EXEC, and how large they are together: as large as one request may be.
+pub const TRANSACTION_MAX: usize = 10_000;
+pub const TRANSACTION_BYTES_MAX: usize = punctual_wire::resp::REQUEST_BYTES_MAX;
 /// Scans that are under way at once; the oldest is forgotten.
 pub const SCANS_MAX: usize = 1024;
 /// Commands that somebody who monitors may be behind.

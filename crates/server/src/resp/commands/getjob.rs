@@ -134,6 +134,6 @@ fn read(session: &Session, request: &Request) -> Result<Wanted, Fault> {
     if wanted.queues.is_empty() {
         return Err(SYNTAX);
     }
-    wanted.wait = if nohang { None } else { Some(timeout) };
+    wanted.wait = if nohang || session.transaction.is_running() { None } else { Some(timeout) };
     Ok(wanted)
 }
