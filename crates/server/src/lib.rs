@@ -6,6 +6,7 @@
 //! has no row there), `openapi` describes it and `metrics` counts it.
 
 pub mod limits;
+mod linger;
 mod settings;
 mod tls;
 mod listen;

@@ -76,8 +76,11 @@ impl Scene {
         header: Option<(&str, &str)>,
         body: Option<String>,
     ) -> Answer {
-        let mut request =
-            Request::builder().method(method).uri(path).header("content-type", "application/json");
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", "localhost")
+            .header("content-type", "application/json");
         if let Some((name, value)) = header {
             request = request.header(name, value);
         }
