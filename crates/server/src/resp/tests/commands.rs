@@ -438,9 +438,12 @@ async fn everything_is_deleted_only_where_that_is_allowed() {
     let mut client = scene.client().await;
     client.add("a x 0").await;
     let delayed = client.add("b x 0 DELAY 60").await;
+    client.ask("PAUSE p all", "+all\r\n").await;
     client.ask("DEBUG FLUSHALL", "+OK\r\n").await;
     client.ask("QLEN a", ":0\r\n").await;
     client.ask(&format!("SHOW {delayed}"), "$-1\r\n").await;
+    client.ask("QSCAN 0", "*2\r\n$1\r\n0\r\n*0\r\n").await;
+    client.ask("PAUSE p state", "+none\r\n").await;
     scene.stop().await;
 }
 
