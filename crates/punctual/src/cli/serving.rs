@@ -67,6 +67,7 @@ impl Queues {
             connections_per_address: own.connections,
             request_time: settings.server.request_time,
             idle_time: own.idle_time,
+            open: own.open,
             flush: own.flush,
             shutdown: None,
         };

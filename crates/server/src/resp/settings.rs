@@ -29,6 +29,8 @@ pub(super) const FLUSH_BYTES: usize = 1024 * 1024;
 pub struct Settings {
     /// What clients have to say first; none: a token of ours, or nothing where everyone may come in.
     pub password: Option<String>,
+    /// Clients are asked for nothing, though REST asks for a token. `listen` must be on this machine only.
+    pub open: bool,
     /// Connections held at once, in all and from one address.
     pub connections: usize,
     pub connections_per_address: usize,
@@ -48,6 +50,7 @@ impl Default for Settings {
             password: None,
             connections: 10_000,
             connections_per_address: 10_000,
+            open: false,
             request_time: Duration::from_secs(30),
             idle_time: None,
             flush: false,
