@@ -40,6 +40,8 @@ pub struct Settings {
     pub idle_time: Option<Duration>,
     /// DEBUG FLUSHALL deletes everything.
     pub flush: bool,
+    /// Where REST of this node is, for INFO to tell; none: there is no REST.
+    pub rest_url: Option<String>,
     /// SHUTDOWN says so here; none: it is refused.
     pub shutdown: Option<watch::Sender<bool>>,
 }
@@ -48,12 +50,13 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             password: None,
+            open: false,
             connections: 10_000,
             connections_per_address: 10_000,
-            open: false,
             request_time: Duration::from_secs(30),
             idle_time: None,
             flush: false,
+            rest_url: None,
             shutdown: None,
         }
     }
