@@ -148,10 +148,30 @@ fn too_much_of_anything_is_refused_by_its_name() {
          Content-Length: 2000000000\r\nExpect: 100-continue\r\n\r\n"
     );
     check_code(&ask(&node, asks_first), 413, "body_too_large");
+    // A body whose length is declared is refused before it comes.
+    let announced = format!(
+        "POST {RUNS} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+         Content-Length: 50000000\r\n\r\n{{"
+    );
+    let (began, machine) = (wait::now(), Machine::watched());
+    check_code(&ask(&node, announced), 413, "body_too_large");
+    assert!(began.elapsed() < Duration::from_secs(10) + machine.taken(), "{:?}", began.elapsed());
 
     let deep = format!("{{\"params\":{}{}}}", "[".repeat(70), "]".repeat(70));
     check_code(&ask(&node, post(RUNS, "application/json", &deep)), 400, "malformed");
     assert_eq!(ask(&node, get("/readyz")).status, 200);
+}
+
+#[test]
+fn a_request_names_its_host_exactly_once() {
+    let scene = Scene::new();
+    let node = scene.start();
+    check_code(&ask(&node, "GET /healthz HTTP/1.1\r\n\r\n"), 400, "bad_parameter");
+    let twice = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n";
+    check_code(&ask(&node, twice), 400, "bad_parameter");
+    // HTTP/1.0 does not know the header.
+    assert_eq!(ask(&node, "GET /healthz HTTP/1.0\r\n\r\n").status, 200);
+    assert_eq!(ask(&node, get("/healthz")).status, 200);
 }
 
 #[test]

@@ -95,20 +95,31 @@ fn a_job_shows_its_whole_record_and_its_name_is_taken_once() {
 #[test]
 fn one_trace_shows_a_run_from_its_submit_to_its_result_and_the_next_one() {
     let scene = Scene::new();
-    let node = scene.start();
-    let one = node.api().submit(&json!({ "task": { "shell": "echo one" } }));
-    wait_for_end(&node, &one["id"]);
+    // One slot: the second run waits in the queue until the result of the first has come.
+    let mut node = scene.node().with_env("PUNCTUAL_SLOTS", "1");
+    node.start();
+    let gate = scene.path("gate");
+    let held = format!("while [ ! -e {} ]; do sleep 0.05; done", gate.display());
+    let one = node.api().submit(&json!({ "task": { "shell": held } }));
     let two = node.api().submit(&json!({ "task": { "shell": "echo two" } }));
+    fs::write(&gate, "").expect("the gate can be opened");
+    let first = wait_for_end(&node, &one["id"]);
     let ended = wait_for_end(&node, &two["id"]);
-    let id = two["id"].as_str().expect("a run has an id");
-    let trace = node.api().get(&format!("{RUNS}/{id}?events=true")).expect("the node answers").ok();
-    let steps: Vec<&str> = trace["events"]
-        .as_array()
-        .expect("they were asked for")
-        .iter()
-        .filter_map(|event| event["what"].as_str())
-        .collect();
+    let trace_of = |run: &Value| {
+        let id = run["id"].as_str().expect("a run has an id");
+        node.api().get(&format!("{RUNS}/{id}?events=true")).expect("the node answers").ok()
+    };
+    let (earlier, trace) = (trace_of(&one), trace_of(&two));
+    let events = trace["events"].as_array().expect("they were asked for").iter();
+    let steps: Vec<&str> = events.filter_map(|event| event["what"].as_str()).collect();
     assert_eq!(steps, ["created", "due", "assigned", "ended"], "{trace}");
+    // The worker that gave the first result took the next run after it.
+    let at = |trace: &Value, step: &str| {
+        let mut events = trace["events"].as_array().expect("they were asked for").iter();
+        instant(&events.find(|event| event["what"] == step).expect("the step is there")["at"])
+    };
+    assert_eq!(first["worker"], ended["worker"]);
+    assert!(at(&earlier, "ended") <= at(&trace, "assigned"), "{earlier} {trace}");
     let attempt = &trace["attempts"][0];
     assert_eq!((&attempt["worker"], &attempt["result"]), (&ended["worker"], &json!("succeeded")), "{trace}");
     assert_eq!(trace["output"].as_str().map(str::trim), Some("two"));

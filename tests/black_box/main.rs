@@ -29,6 +29,7 @@ mod one_owner;
 mod clock;
 mod idle;
 mod stopped;
+mod backup;
 mod full_disk;
 mod failing_disk;
 mod torn_file;

@@ -1,6 +1,7 @@
 //! Queues from the command line: one-liners of people and scripts, and workers that run a command for each message.
 
 use std::io::Write;
+use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -390,4 +391,43 @@ fn called_disque_server_it_starts_from_an_old_configuration() {
     let id = echo(&node, "task", &["queue", "add", "mail"]);
     assert_eq!(node.cli(["queue", "show", &id, "-o", "json"]).json()["body"], "task");
     assert!(node.stop().success());
+}
+
+#[test]
+fn a_second_disque_server_starts_beside_the_first() {
+    // Some other process may have it: that does as well.
+    let _taken = TcpListener::bind("127.0.0.1:7400");
+    let scene = Scene::new();
+    let [server, disque] = ["disque-server", "disque"].map(|name| scene.path(name));
+    symlink(binary::path(), &server).expect("a link can be made");
+    symlink(binary::path(), &disque).expect("a link can be made");
+    let started = |name: &str, http: Option<&str>| {
+        let folder = scene.path(name);
+        let words = ["--port", "0", "--dir", &folder.display().to_string()].map(str::to_owned);
+        let mut node = scene.node().with_data(folder.join("punctual-data")).with_program(&server, words);
+        node.set_env("PUNCTUAL_HTTP", http);
+        node.start();
+        node
+    };
+    let (mut first, mut second) = (started("first", None), started("second", Some("127.0.0.1:0")));
+    assert!(first.printed().contains("127.0.0.1:7400 is taken"), "{}", first.printed());
+    // Each is found by its port for the Redis protocol.
+    for node in [&first, &second] {
+        let port = node.resp_port().to_string();
+        let say = |text: &str, words: &[&str]| {
+            let words = [&["-h", "127.0.0.1", "-p", &port], words].concat();
+            let mut command = Command::new(&disque);
+            command.args(words).env_remove("PUNCTUAL_SERVER").env("NO_COLOR", "1");
+            command.stdin(Stdio::piped()).stdout(Stdio::piped());
+            let mut child = command.spawn().expect("the binary can be started");
+            child.stdin.take().expect("it is piped").write_all(text.as_bytes()).expect("it reads");
+            let output = child.wait_with_output().expect("a child can be waited for");
+            assert!(output.status.success(), "{output:?}");
+            String::from_utf8(output.stdout).expect("it prints text")
+        };
+        let id = say("task", &["addjob", "mail", "5000"]);
+        assert!(say("", &["getjob", "from", "mail"]).contains(id.trim()));
+        assert_eq!(node.cli(["queue", "show", id.trim(), "-o", "json"]).json()["body"], "task");
+    }
+    assert!(first.stop().success() && second.stop().success());
 }

@@ -259,6 +259,45 @@ fn a_certificate_of_an_authority_is_refused_with_the_command_that_makes_a_right_
     assert_eq!(said.status.code(), Some(4), "{said:?}");
 }
 
+/// A body that comes while its request is already refused must not turn the answer into a broken stream.
+#[test]
+fn curl_hears_an_early_refusal_over_http_2() {
+    let scene = Scene::new();
+    let ours = Authority::make(&scene.path(""), "ours").expect("openssl is installed");
+    let path = |path: &Path| path.display().to_string();
+    let mut node = server(&scene, &["--tls-cert", &path(&ours.cert), "--tls-key", &path(&ours.key)]);
+    node.spawn();
+    let address = address_over_tls(&node);
+    let tokens = tokens(&node.printed());
+    let reader = {
+        let words = ["token", "add", "looker", "--role", "reader", "--ca", &path(&ours.ca)];
+        let said = cli(&format!("https://{address}"), Some(&tokens[0]), &words).ok();
+        self::tokens(&said).remove(0)
+    };
+    let body = |name: &str, bytes: usize| path(&scene.write(name, &"x".repeat(bytes)));
+    let bodies = [body("small", 20), body("middling", 300_000), body("large", 5_000_000)];
+    let runs = "/api/v1/namespaces/default/runs";
+    for (route, token, wanted) in
+        [(runs, None, "401"), ("/nowhere", Some(&tokens[0]), "404"), (runs, Some(&reader), "403")]
+    {
+        for file in &bodies {
+            for turn in 0..20 {
+                let mut curl = Command::new("curl");
+                curl.args(["-sS", "--http2", "--cacert", &path(&ours.ca), "-o", "/dev/null"]);
+                curl.args(["-w", "%{http_code} %{http_version}", "-H", "Content-Type: application/json"]);
+                if let Some(token) = token {
+                    curl.args(["-H", &format!("Authorization: Bearer {token}")]);
+                }
+                curl.args(["--data-binary", &format!("@{file}"), &format!("https://{address}{route}")]);
+                let said = Cli::run(&mut curl);
+                assert_eq!(said.out, format!("{wanted} 2"), "{route}, {file}, turn {turn}: {said:?}");
+                assert!(said.status.success(), "{route}, {file}, turn {turn}: {said:?}");
+            }
+        }
+    }
+    assert!(node.stop().success());
+}
+
 /// The first words of a server that has a certificate.
 #[track_caller]
 fn address_over_tls(node: &Node) -> String {

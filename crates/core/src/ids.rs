@@ -41,6 +41,17 @@ impl fmt::Display for ShardId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Epoch(pub u32);
 
+impl Epoch {
+    /// The epoch of a shard whose store is restored from a backup now: higher than any that was led since the backup.
+    ///
+    /// It counts the seconds since 2025, which epochs do not catch up with: a shard changes hands less than once a second.
+    #[must_use]
+    pub fn after_restore(self, now: Timestamp) -> Epoch {
+        let seconds = u32::try_from((now.as_millis() - ID_EPOCH_MS) / 1000).unwrap_or(0);
+        Epoch(seconds.max(self.0.saturating_add(1)))
+    }
+}
+
 impl fmt::Display for Epoch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
@@ -256,6 +267,21 @@ mod tests {
         let made: Vec<i64> = (0..10_000).map(|_| ids.next(now)).collect();
         assert!(made.windows(2).all(|pair| pair[0] < pair[1]));
         assert!(made.iter().all(|id| RunId(*id).shard() == ShardId(7)));
+    }
+
+    #[test]
+    fn a_restore_outdates_every_epoch_since_its_backup() {
+        let at = |seconds: i64| Timestamp::from_millis(ID_EPOCH_MS + seconds * 1000);
+        let backup = Epoch(7);
+        let first = backup.after_restore(at(60_000_000));
+        assert!(first > Epoch(1_000_000), "more takeovers than there can have been");
+        // The first restored store was led a thousand times before the same backup was restored again an hour later.
+        assert!(backup.after_restore(at(60_003_600)) > Epoch(first.0 + 1000));
+        assert_eq!(
+            Epoch(60_000_000).after_restore(at(5)),
+            Epoch(60_000_001),
+            "under a clock that was set back"
+        );
     }
 
     #[test]

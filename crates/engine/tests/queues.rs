@@ -10,7 +10,7 @@ use punctual_core::command::{Answer, Command};
 use punctual_core::limits::{MESSAGE_BYTES_MAX, TAKE_BYTES_MAX};
 use punctual_core::name::Namespace;
 use punctual_core::queue::{
-    Act, Add, Ask, Body, Delivered, Line, Message, MessageId, NewMessage, Notice, Pause, QueueKey,
+    Act, Acted, Add, Ask, Body, Delivered, Line, Message, MessageId, NewMessage, Notice, Pause, QueueKey,
     QueueRefusal, QueueStat, Said, Take, Verb, rank,
 };
 use punctual_engine::{Settings, Ticket};
@@ -293,6 +293,24 @@ fn an_empty_queue_that_nobody_uses_is_let_go() {
     assert!(!rig.rows.all().any(|row| matches!(row, Row::Queue(_))));
     assert_eq!(rig.stat(), None);
     assert_eq!(rig.next_wake(), None, "nothing is left to look after");
+}
+
+#[test]
+fn an_empty_queue_can_be_forgotten_at_once() {
+    let mut rig = Rig::new(0);
+    let forget = || Ask::Forget { queue: key("q") };
+    let forgotten = |count| Said::Acted(Acted { count });
+    assert_eq!(rig.said(forget()), forgotten(0), "there is none");
+    let id = rig.add(message("a"));
+    assert_eq!(rig.said(forget()), forgotten(0), "it has a message");
+    rig.act(Verb::Ack, id);
+    rig.said(Ask::Pause { queue: key("q"), pause: Some(Pause { input: true, output: true }) });
+    assert_eq!(rig.said(forget()), forgotten(1), "paused or not");
+    assert!(!rig.rows.all().any(|row| matches!(row, Row::Queue(_))));
+    assert_eq!(rig.stat(), None);
+    rig.add(message("b"));
+    assert_eq!(text(&rig.take(1)), ["b"]);
+    rig.check_counts();
 }
 
 #[test]

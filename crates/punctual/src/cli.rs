@@ -29,6 +29,7 @@ mod disque;
 mod node;
 mod token;
 mod verify;
+mod backup;
 mod doctor;
 mod config;
 mod completions;
@@ -196,6 +197,10 @@ enum Noun {
     Token(token::Verb),
     /// Check that the promises held, over an exported history
     Verify(verify::Verify),
+    /// Copy the store of a node, while it runs or not
+    Backup(backup::Backup),
+    /// Make the store of a node out of a backup
+    Restore(backup::Restore),
     /// Measure this machine with Punctual on it
     #[command(subcommand, after_help = BENCH_EXAMPLES)]
     Bench(crate::bench::Verb),
@@ -294,6 +299,8 @@ impl Noun {
             Noun::Node(verb) => verb.run(&global.session()?).await,
             Noun::Token(verb) => verb.run(&global.session()?).await,
             Noun::Verify(verify) => verify.run(&global.session()?).await,
+            Noun::Backup(backup) => backup.run().await,
+            Noun::Restore(restore) => restore.run().await,
             Noun::Bench(verb) => verb.run(Output::new(global.output, global.color)).await,
             Noun::Doctor(doctor) => doctor.run(&global.session()?).await,
             Noun::Config(verb) => verb.run(),

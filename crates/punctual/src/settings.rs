@@ -51,6 +51,8 @@ pub(crate) struct Resp {
     /// It was asked for here: then a port that is taken is an error.
     pub(crate) is_asked_for: bool,
     pub(crate) password_file: Option<PathBuf>,
+    /// Clients on this machine are asked for nothing, though REST asks for a token.
+    pub(crate) open: bool,
     pub(crate) connections: usize,
     /// How long a client may rest; none: for ever.
     pub(crate) idle_time: Option<Duration>,
@@ -97,6 +99,7 @@ pub(crate) struct Said {
 pub(crate) struct SaidResp {
     pub(crate) listen: Option<String>,
     pub(crate) password_file: Option<PathBuf>,
+    pub(crate) open: Option<bool>,
     pub(crate) connections: Option<usize>,
     pub(crate) idle_time: Option<Span>,
     pub(crate) flush: Option<bool>,
@@ -312,6 +315,7 @@ impl SaidResp {
         SaidResp {
             listen: self.listen.or(below.listen),
             password_file: self.password_file.or(below.password_file),
+            open: self.open.or(below.open),
             connections: self.connections.or(below.connections),
             idle_time: self.idle_time.or(below.idle_time),
             flush: self.flush.or(below.flush),
@@ -325,6 +329,7 @@ impl SaidResp {
             listen: self.listen.filter(|listen| !listen.is_empty()),
             is_asked_for: false,
             password_file: said_path(self.password_file.as_ref()),
+            open: self.open.ok_or_else(|| missing("open"))?,
             connections: self.connections.ok_or_else(|| missing("connections"))?,
             idle_time: Some(self.idle_time.ok_or_else(|| missing("idle_time"))?.0)
                 .filter(|idle_time| !idle_time.is_zero()),
@@ -333,6 +338,9 @@ impl SaidResp {
         };
         if resp.connections == 0 {
             return Err("resp.connections: at least 1".to_owned());
+        }
+        if resp.open && resp.password_file.is_some() {
+            return Err("resp.open: goes without a password; leave out resp.password_file".to_owned());
         }
         if resp.idle_time.is_some_and(|idle_time| idle_time < Duration::from_secs(1)) {
             return Err("resp.idle_time: at least 1s, or 0s for ever".to_owned());
@@ -456,6 +464,7 @@ mod tests {
             ("[resp]\nconnections = 0", "resp.connections"),
             ("[resp]\nidle_time = \"1ms\"", "resp.idle_time"),
             ("[resp]\nport = 7711", "port"),
+            ("[resp]\nopen = true\npassword_file = \"p\"", "resp.open"),
         ] {
             let error = read(file, Said::default()).unwrap_err();
             assert!(error.contains(named), "{file}: {error}");

@@ -115,6 +115,12 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
         ("queues that a GETJOB names", count(resp::QUEUES_MAX), "`-ERR`"),
         ("queues that a take names beside its own", count(rest::ALSO_MAX), "422 `invalid`"),
         ("jobs that a WAITJOB names", count(resp::WAITED_MAX), "`-ERR`"),
+        ("commands between MULTI and EXEC", count(resp::TRANSACTION_MAX), "`-ERR`, then `-EXECABORT`"),
+        (
+            "commands between MULTI and EXEC, together",
+            bytes(resp::TRANSACTION_BYTES_MAX),
+            "`-ERR`, then `-EXECABORT`",
+        ),
         ("scans under way", count(resp::SCANS_MAX), "the oldest begins again"),
         (
             "bodies that one take of a queue brings",

@@ -6,6 +6,7 @@
 //! has no row there), `openapi` describes it and `metrics` counts it.
 
 pub mod limits;
+mod linger;
 mod settings;
 mod tls;
 mod listen;
@@ -97,11 +98,6 @@ impl Doors {
     /// What the node is called that leads a shard.
     pub(crate) fn leader_of(&self, shard: ShardId) -> Arc<str> {
         self.handle.led_by(shard).unwrap_or_else(|| Arc::clone(&self.node))
-    }
-
-    /// What the ids of messages begin with that this node tells.
-    pub(crate) fn short_name(&self) -> [u8; 8] {
-        resp::names::NodeId::of(&self.node).short()
     }
 
     /// Opens the door for the other nodes of a cluster, and knows the way to theirs.

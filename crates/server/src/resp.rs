@@ -34,6 +34,7 @@ mod tests;
 pub(crate) use counts::{Outcome, Seen};
 pub use listen::serve;
 pub use settings::{
-    AHEAD_BYTES_MAX, BATCH_MAX, MONITORED_MAX, OUTPUT_BYTES_MAX, QUEUES_MAX, SCANS_MAX, Settings, WAITED_MAX,
+    AHEAD_BYTES_MAX, BATCH_MAX, MONITORED_MAX, OUTPUT_BYTES_MAX, QUEUES_MAX, SCANS_MAX, Settings,
+    TRANSACTION_BYTES_MAX, TRANSACTION_MAX, WAITED_MAX,
 };
 pub use table::commands as table_of_commands;

@@ -4,7 +4,6 @@
 //! slower, never different. The store does not know the engine: they share `core::change`.
 
 use std::fmt;
-use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -47,7 +46,7 @@ pub use address::Durability;
 pub use error::Error;
 pub use mail::Mail;
 pub use membership::{Claim, Lease, Leases, Member, Session, Sessions};
-pub use open::{Opened, folder, open};
+pub use open::{Opened, folder, folder_of, open};
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -226,9 +225,6 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// a job. Never a dead letter, never a live run. Returns how many rows went; 0: there is nothing left to do. To
     /// know that, every job with history is looked at: whoever calls again should rest in proportion.
     async fn prune(&self, policy: &PrunePolicy, limit: usize) -> Result<usize>;
-
-    /// A consistent copy of the store, taken under load, that opens as a store.
-    async fn backup(&self, to: &Path) -> Result<()>;
 }
 
 /// An end of a line.

@@ -43,10 +43,32 @@ pub async fn open(url: &str, data: &Path, options: Options, session: SessionId) 
             let store = Arc::new(Mysql::open(url, options).await?);
             Ok(Opened { store: Arc::clone(&store) as Arc<dyn Store>, sessions: Some(store) })
         }
-        other => {
-            Err(Error::Unusable(format!("this binary has no store of the kind `{other}`: it has {KNOWN}")))
-        }
+        other => Err(unknown(other)),
     }
+}
+
+/// The folder of a store that can be backed up and restored here: one on SQLite. Others have tools of their own, which
+/// are named.
+pub fn folder_of(url: &str, data: &Path) -> Result<PathBuf> {
+    let other = |tools: &str| {
+        Err(Error::Unusable(format!("{tools}; `punctual backup` and `restore` are for SQLite")))
+    };
+    match scheme(url) {
+        SQLITE => Ok(folder(url).unwrap_or_else(|| data.to_owned())),
+        "postgres" | "postgresql" => other(
+            "a store in PostgreSQL is backed up and restored by PostgreSQL: `pg_dump --schema=punctual \
+             --format=custom`, `pg_restore`, or its continuous archiving",
+        ),
+        "mysql" | "mariadb" => other(
+            "a store on MariaDB or MySQL is backed up and restored by its own tools: `mariadb-dump \
+             --single-transaction` or `mysqldump --single-transaction`, then `mariadb` or `mysql`",
+        ),
+        kind => Err(unknown(kind)),
+    }
+}
+
+fn unknown(kind: &str) -> Error {
+    Error::Unusable(format!("this binary has no store of the kind `{kind}`: it has {KNOWN}"))
 }
 
 /// The folder that an address of SQLite names, if it names one.
@@ -85,6 +107,19 @@ mod tests {
         assert!(data.path().read_dir().unwrap().next().is_none());
         drop(open("sqlite", data.path(), OPTIONS, SessionId(1)).await.unwrap());
         assert!(data.path().read_dir().unwrap().next().is_some());
+    }
+
+    #[test]
+    fn a_store_of_another_kind_names_its_own_tools() {
+        let of = |url: &str| folder_of(url, Path::new("data")).map_err(|error| error.to_string());
+        assert_eq!(of("sqlite"), Ok("data".into()));
+        assert_eq!(of("sqlite:other"), Ok("other".into()));
+        for (url, tool) in
+            [("postgres://me:tiger@db/x", "pg_dump"), ("mysql://me:tiger@db/x", "mariadb-dump")]
+        {
+            let refused = of(url).unwrap_err();
+            assert!(refused.contains(tool) && !refused.contains("tiger"), "{refused}");
+        }
     }
 
     #[tokio::test]

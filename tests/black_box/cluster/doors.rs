@@ -29,7 +29,10 @@ fn every_node_gives_the_same_answers_and_takes_the_same_commands() {
         cluster.insist(number % NODES, |api| api.put(&format!("{JOBS}/job-{number}"), &job));
         assert_eq!(everywhere(&cluster, &format!("{JOBS}/job-{number}"))["name"], format!("job-{number}"));
     }
-    assert_eq!(everywhere(&cluster, JOBS)["items"].as_array().map(Vec::len), Some(6));
+    let page = everywhere(&cluster, JOBS);
+    let named = page["items"].as_array().expect("a page has items").iter();
+    let named: Vec<&str> = named.filter_map(|job| job["name"].as_str()).collect();
+    assert_eq!(named, (0..6).map(|number| format!("job-{number}")).collect::<Vec<_>>(), "sorted by name");
 
     // A command to one node, the same again to another: one run.
     let mut ids = Vec::new();
@@ -55,9 +58,9 @@ fn every_node_gives_the_same_answers_and_takes_the_same_commands() {
             None => break,
         }
     }
-    ids.sort();
-    listed.sort();
-    assert_eq!(listed, ids, "nothing twice and nothing left out");
+    // Ids are numbers that grow with time: the newest run comes first.
+    ids.sort_by_key(|id| std::cmp::Reverse(id.parse::<u64>().expect("an id is a number")));
+    assert_eq!(listed, ids, "in order, nothing twice and nothing left out");
 }
 
 #[test]
@@ -79,6 +82,26 @@ fn while_one_node_is_dead_the_others_take_every_command() {
     }
     cluster.nodes[2].start();
     assert_eq!(id_of(&cluster.api(2).run(&runs[0])), runs[0], "back again, it knows them too");
+}
+
+/// The store keeps the state, so one node of three is enough (R118).
+#[test]
+fn while_two_nodes_are_dead_the_last_one_takes_every_command() {
+    let scene = Scene::new();
+    let mut cluster = Cluster::start(&scene, &Kept::Postgres.address(), &["--shard-lease", "1s"]);
+    cluster.add_worker("a", &[]);
+    let body = |number: usize| json!({ "task": { "noop": {} }, "key": format!("key-{number}") });
+    let submit = |cluster: &Cluster, node: usize, number: usize| {
+        id_of(&cluster.insist(node, |api| api.post(RUNS, &body(number))))
+    };
+    let mut runs: Vec<String> = (0..12).map(|number| submit(&cluster, number % NODES, number)).collect();
+    cluster.nodes[1].kill();
+    cluster.nodes[2].kill();
+    runs.extend((12..52).map(|number| submit(&cluster, 0, number)));
+    for (number, id) in runs.iter().enumerate() {
+        wait::until_so("it succeeds", SOON, || cluster.api(0).run(id)["state"] == "succeeded");
+        assert_eq!(&submit(&cluster, 0, number), id, "what was acknowledged is known: one key, one run");
+    }
 }
 
 /// The rows of a listing, each as the words under these names.

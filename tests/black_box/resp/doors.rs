@@ -62,3 +62,27 @@ fn a_password_from_a_file_is_asked_for() {
     assert_eq!(redis_cli(&node, &["--no-auth-warning", "-a", "correct-horse-battery", "QLEN", "mail"]), "0");
     assert!(!node.printed().contains("correct-horse"), "a secret is not printed");
 }
+
+#[test]
+fn a_server_can_serve_queues_without_a_password_on_this_machine_only() {
+    let scene = Scene::new();
+    let data = scene.data().display().to_string();
+    let server = |words: &[&str]| {
+        let all = [&["server", "--data", &data, "--http", "127.0.0.1:0"], words].concat();
+        all.into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    for words in [
+        &["--resp", "0.0.0.0:0", "--insecure", "--resp-open"][..],
+        &["--resp", "127.0.0.1:0", "--resp-open", "--resp-password-file", "p"],
+    ] {
+        let refused = Cli::run(Command::new(binary::path()).args(server(words)));
+        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+        assert!(refused.err.contains("without a password"), "{refused:?}");
+    }
+    let words = server(&["--resp", "127.0.0.1:0", "--resp-open"]);
+    let mut node = scene.node().with_program(binary::path(), words).with_env("PUNCTUAL_TOKEN", "");
+    node.start();
+    assert_eq!(redis_cli(&node, &["QLEN", "mail"]), "0");
+    let jobs = "/api/v1/namespaces/default/jobs";
+    assert_eq!(node.api().get(jobs).expect("it answers").status, 401, "REST still asks for a token");
+}

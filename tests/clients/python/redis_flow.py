@@ -14,14 +14,26 @@ for protocol in (None, 2, 3):
     assert client.execute_command("ACKJOB", taken) == 1
     assert client.execute_command("GETJOB", "NOHANG", "FROM", "redis-py") is None
 
-    pipeline = client.pipeline(transaction=False)
-    for number in range(100):
-        pipeline.execute_command("ADDJOB", "redis-py", f"{number}", 0)
-    ids = pipeline.execute()
-    assert len(set(ids)) == 100
-    jobs = client.execute_command("GETJOB", "COUNT", 100, "FROM", "redis-py")
-    assert [int(body) for _, _, body in jobs] == list(range(100)), "in the order in which they were added"
-    assert client.execute_command("ACKJOB", *(taken for _, taken, _ in jobs)) == 100
+    # Its default pipeline is a transaction.
+    for pipeline in (client.pipeline(), client.pipeline(transaction=False)):
+        for number in range(100):
+            pipeline.execute_command("ADDJOB", "redis-py", f"{number}", 0)
+        ids = pipeline.execute()
+        assert len(set(ids)) == 100
+        jobs = client.execute_command("GETJOB", "COUNT", 100, "FROM", "redis-py")
+        assert [taken for _, taken, _ in jobs] == ids
+        assert [int(body) for _, _, body in jobs] == list(range(100)), "in the order in which they were added"
+        assert client.execute_command("ACKJOB", *ids) == 100
+
+    pipeline = client.pipeline()
+    pipeline.execute_command("ADDJOB", "redis-py", "never", 0)
+    pipeline.execute_command("NOSUCH")
+    try:
+        pipeline.execute()
+        raise AssertionError("an unknown command in a transaction is an error")
+    except redis.ResponseError as error:
+        assert "unknown command" in str(error), error
+    assert client.execute_command("QLEN", "redis-py") == 0, "nothing of a refused transaction happens"
     assert client.info()["registered_jobs"] == 0
     client.close()
 print("redis-py: everything was as it should be")

@@ -51,6 +51,11 @@ pub enum Ask {
         queue: QueueKey,
         limit: u32,
     },
+    /// Lets a queue go, paused or not, that has no messages and at which no consumer waits. Others stay, and
+    /// [`Said::Acted`] of none is the answer.
+    Forget {
+        queue: QueueKey,
+    },
     /// Adds the message of an attempt, once however often it is asked. [`Said::Added`] with nothing in it: it was there,
     /// and has ended.
     Deliver(Deliver),
@@ -271,6 +276,7 @@ impl Ask {
             | Ask::Stat { queue }
             | Ask::Pause { queue, .. }
             | Ask::Flush { queue, .. }
+            | Ask::Forget { queue }
             | Ask::Deliver(Deliver { queue, .. })
             | Ask::Withdraw { queue, .. } => Some(queue.shard(shards)),
             Ask::Told { letter } => Some(RunId(*letter).shard()),
@@ -290,6 +296,7 @@ impl Ask {
             | Ask::Stat { .. }
             | Ask::Pause { .. }
             | Ask::Flush { .. }
+            | Ask::Forget { .. }
             | Ask::Deliver(_)
             | Ask::Withdraw { .. }
             | Ask::Told { .. } => true,

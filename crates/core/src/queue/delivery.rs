@@ -72,18 +72,15 @@ pub enum News {
 /// Which message an attempt delivered, as its run shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Whereabouts {
-    /// The message as people call it.
+    /// The id of the message.
     pub message: Box<str>,
     /// When it was made.
     pub since: Timestamp,
 }
 
-/// Stands where the id of a message names the node that answered: here none did.
-const NOBODY: [u8; 8] = *b"00000000";
-
 impl Whereabouts {
     pub fn of(message: MessageId, ttl: Duration, at_most_once: bool) -> Whereabouts {
-        let text = IdText::new(NOBODY, message, ttl, at_most_once);
+        let text = IdText::new(message, ttl, at_most_once);
         Whereabouts { message: text.as_str().into(), since: made_at(message.number) }
     }
 

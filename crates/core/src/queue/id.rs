@@ -1,15 +1,17 @@
-//! What a message is called, over the Redis protocol and wherever else people see it.
+//! The id of a message as text: the same string over the Redis protocol, in REST and in runs, on every node.
 //!
 //! ```text
-//!  D-1a2b3c4d-AAabcdefghijklmnopqrstuv-05a1
+//!  D-00000000-AAabcdefghijklmnopqrstuv-05a1
 //!    │        │ │                      └ minutes to live, odd if it is delivered again until it is acknowledged
 //!    │        │ └ queue (32 bits), number (63 bits), check (37 bits)
 //!    │        └ shard (12 bits)
-//!    └ the node that answered
+//!    └ shard again, in hexadecimal
 //! ```
 //!
-//! Clients look at the node and at the last digit; everything else is for us. The check tells an id that we made from one
-//! that somebody else did: the second is well-formed and unknown.
+//! Disque puts the first digits of a node id after `D-`, and some clients connect to the node with these digits. A message
+//! here may move to another node, so the digits name its shard: no node has them, and clients then have no preference
+//! (decision 015). Only the 24 characters are read back. The check tells our ids from ids that were made elsewhere: those
+//! are well-formed and unknown.
 
 use std::fmt;
 use std::time::Duration;
@@ -36,20 +38,17 @@ pub struct IdText([u8; ID_BYTES]);
 pub struct BadId;
 
 impl IdText {
-    /// `node`: the first characters of the name of the node that answers.
-    pub fn new(node: [u8; 8], message: MessageId, ttl: Duration, at_most_once: bool) -> IdText {
+    pub fn new(message: MessageId, ttl: Duration, at_most_once: bool) -> IdText {
         let mut text = [b'-'; ID_BYTES];
         text[0] = b'D';
-        text[2..10].copy_from_slice(&node);
+        write_hex(&mut text[2..10], u32::from(message.shard().0));
         let bits = packed(message);
         for (place, shift) in text[MIDDLE].iter_mut().zip((0..24).rev().map(|at| at * 6)) {
             *place = ALPHABET[bits.sextet(shift)];
         }
         let minutes = u16::try_from(ttl.as_secs() / 60).unwrap_or(u16::MAX);
         let minutes = if at_most_once { minutes & !1 } else { minutes | 1 };
-        for (place, shift) in text[36..].iter_mut().zip([12, 8, 4, 0]) {
-            *place = HEX[usize::from(minutes >> shift & 15)];
-        }
+        write_hex(&mut text[36..], u32::from(minutes));
         IdText(text)
     }
 
@@ -74,7 +73,14 @@ impl fmt::Display for IdText {
     }
 }
 
-/// Which message is meant; none: one that we never made.
+/// Fills the place with the last digits of a number.
+fn write_hex(place: &mut [u8], number: u32) {
+    for (digit, at) in place.iter_mut().rev().zip(0..) {
+        *digit = HEX[(number >> (4 * at) & 15) as usize];
+    }
+}
+
+/// The message with this id. `None`: no message of ours ever had it.
 pub fn parse_id(text: &[u8]) -> Result<Option<MessageId>, BadId> {
     let is_id = text.len() == ID_BYTES
         && text.first() == Some(&b'D')

@@ -190,9 +190,13 @@ impl Queue {
     }
 
     fn is_unused(&self) -> bool {
+        self.is_empty() && self.record.pause == Pause::default()
+    }
+
+    /// It has no messages, and no consumer waits for one.
+    fn is_empty(&self) -> bool {
         self.alive == 0
             && self.record.messages == 0
-            && self.record.pause == Pause::default()
             && self.takers.is_empty()
             && self.flushes.is_empty()
             && !self.window.is_paging()
@@ -265,6 +269,7 @@ impl Shard {
             Ask::Stat { queue } => self.stat(&queue, cx),
             Ask::Pause { queue, pause } => self.pause(&queue, pause, cx),
             Ask::Flush { queue, limit } => return self.flush(ticket, &queue, limit, cx),
+            Ask::Forget { queue } => self.forget_queue(&queue),
             Ask::Deliver(deliver) => self.take_delivery(deliver, cx),
             Ask::Withdraw { queue, sender } => self.withdraw_message(&queue, sender, cx),
             Ask::Told { letter } => self.told(letter),

@@ -1,10 +1,10 @@
 //! What happens to messages by itself: a delay is over, a consumer took too long, a life has ended; and queues that
 //! nobody uses are let go.
 
-use punctual_core::queue::{Ending, QueueNumber};
+use punctual_core::queue::{Acted, Ending, QueueKey, QueueNumber, Said};
 
 use super::act::PutBack;
-use super::{LOOK_EVERY, Mark, UNUSED_MAX};
+use super::{LOOK_EVERY, Mark, Queue, UNUSED_MAX};
 use crate::Shard;
 use crate::event::Context;
 use crate::shard::{Deadline, LAZY_MAX};
@@ -80,17 +80,28 @@ impl Shard {
         gone.sort_unstable();
         cold.sort_unstable();
         for number in gone {
-            let Some(queue) = self.queues.all.remove(&number) else { continue };
-            self.queues.names.remove(&queue.record.key);
-            if queue.stored {
-                self.queues.unwritten.gone_queues.push(number);
-            }
+            self.let_queue_go(number);
         }
         for number in cold {
             self.shrink_line(number);
         }
         if look_again {
             self.look_for_unused(cx);
+        }
+    }
+
+    pub(super) fn forget_queue(&mut self, key: &QueueKey) -> Said {
+        let number = self.find_queue(key);
+        let gone = number.filter(|number| self.queues.all.get(number).is_some_and(Queue::is_empty));
+        gone.into_iter().for_each(|number| self.let_queue_go(number));
+        Said::Acted(Acted { count: u64::from(gone.is_some()) })
+    }
+
+    fn let_queue_go(&mut self, number: QueueNumber) {
+        let Some(queue) = self.queues.all.remove(&number) else { return };
+        self.queues.names.remove(&queue.record.key);
+        if queue.stored {
+            self.queues.unwritten.gone_queues.push(number);
         }
     }
 }

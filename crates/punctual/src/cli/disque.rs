@@ -6,13 +6,14 @@
 mod addjob;
 mod config;
 mod getjob;
+mod locate;
 
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgAction, Args, Parser, Subcommand};
 use punctual_client::Error;
 use punctual_core::queue::QueueName;
 use punctual_wire::rest::{Code, Problem};
@@ -26,7 +27,7 @@ const EXAMPLES: &str = "\
 Examples:
   echo task | disque addjob mail 5000        put a job into a queue, and print its id
   disque getjob from mail                    take one out
-  disque ackjob D-0a1b2c3d-AAMAAAAAAAAAAAAAAAAAAAAA-05a1
+  disque ackjob D-0000000c-AAMAAAAAAAAAAAAAAAAAAAAA-05a1
   disque worker mail -t 60 -- ./send         run a command for each
 
 `punctual queue --help` has more.";
@@ -51,8 +52,17 @@ impl Name {
 
 /// The queues of a Punctual server, in the words of Disque.
 #[derive(Debug, Parser)]
-#[command(name = "disque", version, after_help = EXAMPLES, max_term_width = 110)]
+#[command(name = "disque", version, after_help = EXAMPLES, max_term_width = 110, disable_help_flag = true)]
 pub(super) struct Disque {
+    /// The host of the server, where it speaks the Redis protocol; it tells where its REST is [default: 127.0.0.1]
+    #[arg(short = 'h', value_name = "HOST")]
+    host: Option<String>,
+    /// The port of the server, where it speaks the Redis protocol [default: 7711]
+    #[arg(short = 'p', value_name = "PORT")]
+    port: Option<u16>,
+    /// Print help
+    #[arg(long, action = ArgAction::Help)]
+    help: Option<bool>,
     #[command(flatten)]
     global: Global,
     #[command(subcommand)]
@@ -110,7 +120,13 @@ pub(super) fn main(name: Name) -> ExitCode {
 impl Disque {
     async fn run(self) -> Result<(), Failure> {
         let colour = self.global.color;
-        let mut session = self.global.session()?;
+        let mut global = self.global;
+        if self.host.is_some() || self.port.is_some() {
+            let host = self.host.as_deref().unwrap_or("127.0.0.1");
+            let (port, token) = (self.port.unwrap_or(config::PORT), global.token()?);
+            global.server = locate::rest_of(host, port, token.as_deref()).await?;
+        }
+        let mut session = global.session()?;
         match self.word {
             Word::Queue { queue } => inspect(&session, &queue).await,
             Word::Addjob(addjob) => addjob.run(&session).await,
@@ -187,17 +203,18 @@ mod tests {
     fn old_notes_can_be_read() {
         for words in [
             "disque queue mail",
+            "disque -h localhost -p 7712 queue mail",
             "disque addjob mail 5000",
             "disque addjob mail 5000 replicate 3 nocache async asynckey k",
             "disque addjob mail 5000 replicate nocache",
-            "disque show D-0a1b2c3d-AAMAAAAAAAAAAAAAAAAAAAAA-05a1",
+            "disque show D-0000000c-AAMAAAAAAAAAAAAAAAAAAAAA-05a1",
             "disque getjob from mail",
             "disque getjob nohang count 3 from a b",
-            "disque ackjob D-0a1b2c3d-AAMAAAAAAAAAAAAAAAAAAAAA-05a1",
-            "disque deljob D-0a1b2c3d-AAMAAAAAAAAAAAAAAAAAAAAA-05a1",
+            "disque ackjob D-0000000c-AAMAAAAAAAAAAAAAAAAAAAAA-05a1",
+            "disque deljob D-0000000c-AAMAAAAAAAAAAAAAAAAAAAAA-05a1",
             "disque worker mail -t 60 --single-process",
             "disque worker mail -t 60 -- ./send -x",
-            "disque client k D-0a1b2c3d-AAMAAAAAAAAAAAAAAAAAAAAA-05a1",
+            "disque client k D-0000000c-AAMAAAAAAAAAAAAAAAAAAAAA-05a1",
         ] {
             let parsed = Disque::try_parse_from(words.split(' '));
             assert!(parsed.is_ok(), "{words}: {parsed:?}");

@@ -55,20 +55,20 @@ Examples:
   punctual queue get mail --ack                            and acknowledge them at once")]
     Get(Getting),
     /// Acknowledge messages: they are done and go
-    #[command(after_help = "Example:\n  punctual queue ack D-0a1b2c3d-AAMAAAAAAAAAAAAAAAAAAAAA-05a1")]
+    #[command(after_help = "Example:\n  punctual queue ack D-0000000c-AAMAAAAAAAAAAAAAAAAAAAAA-05a1")]
     Ack(Ids),
     /// Give messages back: they failed and are to be delivered again
     #[command(after_help = "\
 Examples:
-  punctual queue nack D-0a1b2c3d-AAMAAAAAAAAAAAAAAAAAAAAA-05a1
-  punctual queue nack D-0a1b2c3d-AAMAAAAAAAAAAAAAAAAAAAAA-05a1 --delay 1m")]
+  punctual queue nack D-0000000c-AAMAAAAAAAAAAAAAAAAAAAAA-05a1
+  punctual queue nack D-0000000c-AAMAAAAAAAAAAAAAAAAAAAAA-05a1 --delay 1m")]
     Nack(act::Nack),
     /// Show everything there is to know of a message
     #[command(after_help = "\
 Examples:
-  punctual queue show D-0a1b2c3d-AAMAAAAAAAAAAAAAAAAAAAAA-05a1
-  punctual queue show D-0a1b2c3d-AAMAAAAAAAAAAAAAAAAAAAAA-05a1 -o json
-  punctual queue show D-0a1b2c3d-AAMAAAAAAAAAAAAAAAAAAAAA-05a1 --body > message")]
+  punctual queue show D-0000000c-AAMAAAAAAAAAAAAAAAAAAAAA-05a1
+  punctual queue show D-0000000c-AAMAAAAAAAAAAAAAAAAAAAAA-05a1 -o json
+  punctual queue show D-0000000c-AAMAAAAAAAAAAAAAAAAAAAAA-05a1 --body > message")]
     Show(look::Showing),
     /// Look at the front of the line and take nothing
     #[command(
@@ -90,7 +90,7 @@ Examples:
     #[command(after_help = "Examples:\n  punctual queue resume mail\n  punctual queue resume mail --out")]
     Resume(Ways),
     /// Delete messages, whatever is being done with them
-    #[command(after_help = "Example:\n  punctual queue delete D-0a1b2c3d-AAMAAAAAAAAAAAAAAAAAAAAA-05a1")]
+    #[command(after_help = "Example:\n  punctual queue delete D-0000000c-AAMAAAAAAAAAAAAAAAAAAAAA-05a1")]
     Delete(Ids),
     /// Run a command for each message: done if it ends with 0, given back if not
     #[command(after_help = "\

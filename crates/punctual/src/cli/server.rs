@@ -50,6 +50,9 @@ pub(crate) struct Server {
     /// What clients of that door have to say with AUTH, in a file of mode 0600 [default: a token]
     #[arg(long, value_name = "FILE", env = "PUNCTUAL_RESP_PASSWORD_FILE")]
     resp_password_file: Option<PathBuf>,
+    /// Ask clients of that door for nothing; it then listens on this machine only
+    #[arg(long)]
+    resp_open: bool,
     /// How long a client of that door may rest before its connection is closed; 0s: for ever [default: 0s]
     #[arg(long, value_name = "SPAN", env = "PUNCTUAL_RESP_IDLE_TIME", value_parser = duration)]
     resp_idle_time: Option<Duration>,
@@ -109,7 +112,11 @@ impl Server {
         // What can be refused is refused before anything is made.
         let place = safe_place(&settings, &settings.http).await?;
         let queues = match &settings.resp.listen {
-            Some(listen) => Some(Queues::open(&settings, safe_place(&settings, listen).await?).await?),
+            Some(listen) => {
+                let place = safe_place(&settings, listen).await?;
+                check_open(&settings, place)?;
+                Some(Queues::open(&settings, place).await?)
+            }
             None => None,
         };
         let tls = settings.tls.clone().map(Tls::open).transpose();
@@ -174,6 +181,7 @@ impl Server {
             resp: settings::SaidResp {
                 listen: self.resp,
                 password_file: self.resp_password_file,
+                open: self.resp_open.then_some(true),
                 idle_time: self.resp_idle_time.map(Span),
                 ..settings::SaidResp::default()
             },
@@ -202,6 +210,16 @@ async fn safe_place(settings: &Settings, http: &str) -> Result<SocketAddr, Failu
         warn!(%place, "listening in the clear beyond this machine: whoever sees the network sees the tokens");
     }
     Ok(place)
+}
+
+/// Whoever reaches an open endpoint may use every queue, so only this machine may reach it.
+fn check_open(settings: &Settings, place: SocketAddr) -> Result<(), Failure> {
+    if !settings.resp.open || place.ip().is_loopback() {
+        return Ok(());
+    }
+    let message = format!("does not serve queues on {place} without a password: everyone could come in");
+    Err(Failure::new(Exit::Usage, message)
+        .hint("--resp 127.0.0.1:7711 goes with --resp-open; --resp-password-file sets a password instead"))
 }
 
 fn alone() -> Failure {
@@ -265,6 +283,14 @@ mod tests {
 
     #[tokio::test]
     async fn beyond_this_machine_it_wants_tls_or_to_be_told() {
+        for (resp, may) in
+            [("127.0.0.1:0", true), ("[::1]:0", true), ("0.0.0.0:0", false), ("192.0.2.1:1", false)]
+        {
+            let mut settings = settings(resp, true, false);
+            assert!(check_open(&settings, resp.parse().unwrap()).is_ok());
+            settings.resp.open = true;
+            assert_eq!(check_open(&settings, resp.parse().unwrap()).is_ok(), may, "{resp}");
+        }
         for (http, insecure, tls, may) in [
             ("127.0.0.1:0", false, false, true),
             ("[::1]:0", false, false, true),

@@ -59,7 +59,7 @@ impl Queues {
         let password = own.password_file.as_deref().map(secret_file::read).transpose()?;
         let listener = TcpListener::bind(place).await.map_err(|error| {
             Failure::new(Exit::Failed, format!("cannot listen on {place}: {error}"))
-                .hint("--resp 127.0.0.1:0 picks a free port")
+                .hint("--resp 127.0.0.1:0 picks a free port; for `disque-server` it is --port 0")
         })?;
         let settings = resp::Settings {
             password,
@@ -67,8 +67,10 @@ impl Queues {
             connections_per_address: own.connections,
             request_time: settings.server.request_time,
             idle_time: own.idle_time,
+            open: own.open,
             flush: own.flush,
             shutdown: None,
+            rest_url: None,
         };
         Ok(Queues { listener, settings })
     }
@@ -98,6 +100,7 @@ pub(super) async fn serve(
     let both = async {
         let queues = queues.map(|Queues { listener, settings: mut own }| {
             own.shutdown = settings.resp.shutdown.then(|| stop_in.clone());
+            own.rest_url = Some(format!("{scheme}://{place}"));
             resp::serve(listener, running.doors(), own, stopped(stop.clone()))
         });
         let (http, queues) =

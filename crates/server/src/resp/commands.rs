@@ -20,6 +20,7 @@ pub(super) mod jscan;
 pub(super) mod latency;
 pub(super) mod loadjob;
 pub(super) mod monitor;
+pub(super) mod multi;
 pub(super) mod nack;
 pub(super) mod pause;
 pub(super) mod ping;

@@ -23,9 +23,4 @@ impl NodeId {
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
-
-    /// What stands in the ids of jobs.
-    pub(crate) fn short(&self) -> [u8; 8] {
-        self.0.as_bytes().first_chunk().copied().unwrap_or([b'0'; 8])
-    }
 }

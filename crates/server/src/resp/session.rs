@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use tracing::debug;
 
 use super::clients::Client;
+use super::commands::multi::{self, Transaction};
 use super::commands::{self, auth::Who};
 use super::counts::{Done, Nonsense};
 use super::door::Door;
@@ -33,6 +34,7 @@ pub(super) struct Session {
     pub(super) who: Who,
     pub(super) namespace: Namespace,
     pub(super) mode: Mode,
+    pub(super) transaction: Transaction,
     /// The connection ends when this is answered.
     pub(super) ends: bool,
     pub(super) monitor: Option<broadcast::Receiver<Arc<str>>>,
@@ -65,6 +67,7 @@ impl Session {
             who,
             namespace: Namespace::default(),
             mode: Mode::On,
+            transaction: Transaction::None,
             ends: false,
             monitor: None,
             decoder: Decoder::new(limits),
@@ -193,6 +196,7 @@ impl Session {
                 Decoded::TooLong => {
                     self.door.counts.is_nonsense(Nonsense::TooLong);
                     self.out.error(TOO_LONG);
+                    self.transaction.fail();
                     1
                 }
                 Decoded::Request(request) => self.requests(request, rest).await?,
@@ -222,11 +226,16 @@ impl Session {
     }
 
     /// Does the first request, and as many behind it as can be done with it; says how many those are.
-    async fn requests(&mut self, first: &Request, rest: &[Decoded]) -> Result<usize, Fault> {
+    pub(super) async fn requests(&mut self, first: &Request, rest: &[Decoded]) -> Result<usize, Fault> {
         let Some((number, row)) = table::find(first.word(0)) else {
             self.unknown(first.word(0));
+            self.transaction.fail();
             return Ok(1);
         };
+        if self.transaction.is_open() && !multi::acts_at_once(row) {
+            self.queue(number, row, first).await?;
+            return Ok(1);
+        }
         self.tell_monitors(row, first);
         let (began, errors) = (Instant::now(), self.out.errors());
         let mut count = 1;
@@ -259,6 +268,26 @@ impl Session {
             self.door.slowlog.keep(self.door.clock.now(), took, words, from);
         }
         Ok(count)
+    }
+
+    /// Keeps a request until EXEC, or says why it will not run.
+    async fn queue(&mut self, number: usize, row: &Row, request: &Request) -> Result<(), Fault> {
+        let began = Instant::now();
+        let queued = match self.admit(row, request).await {
+            Ok(()) => multi::queue(self, row, request),
+            refused => refused,
+        };
+        match queued {
+            // It is counted when it runs.
+            Ok(()) => Ok(()),
+            Err(Fault::Said(text)) => {
+                self.out.error(&text);
+                self.transaction.fail();
+                self.door.counts.did(number, Done { calls: 1, errors: 1, is_gone: false }, began.elapsed());
+                Ok(())
+            }
+            Err(Fault::Gone) => Err(Fault::Gone),
+        }
     }
 
     /// The requests that come one behind the other with the same command.

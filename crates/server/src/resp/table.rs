@@ -71,7 +71,7 @@ macro_rules! many {
 }
 
 /// The busiest first: that is the order in which they are looked for.
-static COMMANDS: [Row; 41] = [
+static COMMANDS: [Row; 44] = [
     row("ADDJOB", -4, Right::Run, many!(c::addjob::many), "Adds a job to a queue"),
     waiting(row(
         "GETJOB",
@@ -96,6 +96,21 @@ static COMMANDS: [Row; 41] = [
     row("PAUSE", -3, Right::Edit, one!(c::pause::run), "Stops what goes into a queue or out of it"),
     row("QFLUSH", 2, Right::Edit, one!(c::qflush::run), "Deletes the jobs that are in a queue"),
     waiting(row("WAITJOB", -2, Right::Read, one!(c::waitjob::run), "Waits until jobs are done or gone")),
+    row("MULTI", 1, Right::Read, one!(c::multi::multi), "Queues the commands that follow, until EXEC"),
+    waiting(row(
+        "EXEC",
+        1,
+        Right::Read,
+        one!(c::multi::exec),
+        "Runs the commands that were queued since MULTI",
+    )),
+    row(
+        "DISCARD",
+        1,
+        Right::Read,
+        one!(c::multi::discard),
+        "Forgets the commands that were queued since MULTI",
+    ),
     row("PING", -1, Right::Read, one!(c::ping::run), "Says that we are there"),
     secret(row("HELLO", -1, Right::Anyone, one!(c::hello::run), "Tells the nodes, or chooses the protocol")),
     secret(row("AUTH", -2, Right::Anyone, one!(c::auth::run), "Says who comes")),

@@ -7,6 +7,7 @@ mod figures;
 mod frames;
 mod real;
 mod strangers;
+mod transactions;
 mod waiting;
 
 use std::sync::Arc;

@@ -8,7 +8,7 @@ use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{self, HeaderMap, HeaderName};
 use axum::http::uri::Authority;
-use axum::http::{HeaderValue, Method};
+use axum::http::{HeaderValue, Method, Version};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
@@ -20,6 +20,7 @@ use super::problem::{Failed, internal};
 use crate::Doors;
 use crate::auth::door::{self, Door};
 use crate::limits::{ADDRESS_BYTES_MAX, HEADERS_BYTES_MAX, HEADERS_MAX};
+use crate::linger::linger;
 use crate::metrics::Requests;
 use crate::settings::Settings;
 
@@ -54,6 +55,7 @@ pub(crate) fn around<S: Clone + Send + Sync + 'static>(router: Router<S>, guard:
         .layer(middleware::from_fn_with_state(Arc::clone(&guard.settings), check))
         .layer(middleware::from_fn(catch_panic))
         .layer(middleware::from_fn_with_state(guard.requests, count))
+        .layer(middleware::from_fn(linger))
 }
 
 async fn count(State(requests): State<Arc<Requests>>, request: Request, next: Next) -> Response {
@@ -101,6 +103,11 @@ fn refusal(request: &Request, hosts: &[String]) -> Option<Problem> {
     if bytes > HEADERS_BYTES_MAX || headers.len() > HEADERS_MAX {
         let message = format!("at most {HEADERS_MAX} headers of {HEADERS_BYTES_MAX} bytes together");
         return Some(Problem::new(Code::HeadersTooLarge, message));
+    }
+    // RFC 9112, section 3.2. Two of them would let a proxy and this server read one request differently.
+    let named = headers.get_all(header::HOST).iter().count();
+    if named > 1 || named == 0 && request.version() == Version::HTTP_11 {
+        return Some(Problem::parameter("Host", "an HTTP/1.1 request has exactly one Host header"));
     }
     let authority = request.uri().authority().map(Authority::as_str);
     foreign(request.method(), headers, authority, hosts)

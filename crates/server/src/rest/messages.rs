@@ -16,7 +16,7 @@ pub(crate) async fn show(State(doors): State<Doors>, at: MessageAt) -> Result<Js
     match doors.handle.queue(Ask::Show { namespace: at.namespace, id }).await? {
         Said::Shown(view) => {
             let view = view.ok_or_else(no_such_message)?;
-            Ok(Json(Message::of(&view, &doors.leader_of(id.shard()), doors.short_name())))
+            Ok(Json(Message::of(&view, &doors.leader_of(id.shard()))))
         }
         said => Err(unexpected(said)),
     }

@@ -65,7 +65,7 @@ pub(crate) async fn add(
     let mut said = doors.add(Add { queue, messages }).await?;
     let notice = said.pop().ok_or_else(internal)?.map_err(Problem::from)?;
     let status = if notice.is_new { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Json(Added::of(notice, doors.short_name()))).into_response())
+    Ok((status, Json(Added::of(notice))).into_response())
 }
 
 /// Each by itself: some may be added and others refused.
@@ -78,7 +78,7 @@ pub(crate) async fn add_many(
     let said = doors.add(Add { queue, messages }).await?;
     let items = said.into_iter().map(|one| match one {
         Ok(notice) => {
-            let Added { id, is_new } = Added::of(notice, doors.short_name());
+            let Added { id, is_new } = Added::of(notice);
             AddedMessage { id: Some(id), is_new, problem: None }
         }
         Err(refusal) => AddedMessage { id: None, is_new: false, problem: Some(refusal.into()) },
@@ -217,7 +217,7 @@ impl Doors {
     }
 
     fn taken(&self, queue: &QueueKey, message: &Delivered, state: MessageState) -> Taken {
-        Taken::of(queue, message, state, &self.leader_of(message.id.shard()), self.short_name())
+        Taken::of(queue, message, state, &self.leader_of(message.id.shard()))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use axum::body::{Body, BodyDataStream, Bytes, HttpBody};
+use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{FromRequest, FromRequestParts, MatchedPath, Path, Query, Request};
 use axum::http::header::{self, HeaderMap};
 use axum::http::request::Parts;
@@ -25,9 +25,6 @@ use crate::limits::{BODY_BYTES_MAX, MESSAGES_BODY_BYTES_MAX};
 use crate::routes::VALIDATE;
 use crate::settings::Settings;
 
-/// Bytes of a body that is too large which are read all the same, and thrown away: a client that is still sending
-/// does not hear us.
-const BODY_BYTES_DRAINED: usize = 8 * BODY_BYTES_MAX;
 /// Rows on a page when the asker does not say.
 const PAGE_DEFAULT: usize = 100;
 
@@ -41,7 +38,7 @@ pub(crate) struct Deadline {
 }
 
 impl Deadline {
-    fn of(request: &Request) -> Deadline {
+    pub(crate) fn of(request: &Request) -> Deadline {
         let time = Settings::default().request_time;
         let unsaid = || Deadline { until: Instant::now() + time, time };
         request.extensions().get().copied().unwrap_or_else(unsaid)
@@ -380,8 +377,8 @@ async fn read(request: Request) -> Result<Option<Document>, Failed> {
 async fn read_up_to(request: Request, max: usize) -> Result<Option<Document>, Failed> {
     let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let kind = kind.map(|kind| kind.split(';').next().unwrap_or("").trim().to_ascii_lowercase());
-    let expects_go_ahead = request.headers().contains_key(header::EXPECT);
-    if expects_go_ahead && request.body().size_hint().lower() > max as u64 {
+    // Its length is known before it comes: nobody has to wait for the rest of it.
+    if request.body().size_hint().lower() > max as u64 {
         return Err(too_large(max));
     }
     let Deadline { until, time } = Deadline::of(&request);
@@ -406,21 +403,11 @@ async fn collect(body: Body, max: usize) -> Result<Bytes, Failed> {
     while let Some(chunk) = stream.next().await {
         let chunk = chunk.map_err(|_| Problem::new(Code::Malformed, "the body broke off"))?;
         if bytes.len() + chunk.len() > max {
-            drain(stream).await;
             return Err(too_large(max));
         }
         bytes.extend_from_slice(&chunk);
     }
     Ok(bytes.into())
-}
-
-async fn drain(mut stream: BodyDataStream) {
-    let mut read = 0;
-    while let Some(Ok(chunk)) = stream.next().await
-        && read < BODY_BYTES_DRAINED
-    {
-        read += chunk.len();
-    }
 }
 
 fn too_large(max: usize) -> Failed {

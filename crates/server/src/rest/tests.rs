@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
-use axum::http::{Method, Request, Response, StatusCode};
+use axum::http::{HeaderValue, Method, Request, Response, StatusCode};
 use axum::routing::get;
 use punctual_core::Timestamp;
 use punctual_core::time::Clock;
@@ -73,7 +73,8 @@ impl Scene {
         Scene { node, router }
     }
 
-    async fn send(&self, request: Request<Body>) -> Answer {
+    async fn send(&self, mut request: Request<Body>) -> Answer {
+        request.headers_mut().entry("host").or_insert(HeaderValue::from_static("localhost"));
         Answer::of(self.router.clone().oneshot(request).await.unwrap()).await
     }
 
@@ -447,7 +448,22 @@ async fn what_is_wrong_is_said_with_a_code_and_the_field() {
             "cross_origin",
             "Origin",
         ),
+        (
+            Request::get(RUNS)
+                .header("host", "localhost")
+                .header("host", "localhost")
+                .body(Body::empty())
+                .unwrap(),
+            400,
+            "bad_parameter",
+            "Host",
+        ),
     ];
+    let without_host = Answer::of(
+        scene.router.clone().oneshot(Request::get(RUNS).body(Body::empty()).unwrap()).await.unwrap(),
+    )
+    .await;
+    assert_eq!(without_host.read::<Problem>(400).field.as_deref(), Some("Host"));
     for (request, status, code, field) in rows {
         let asked: String = format!("{} {}", request.method(), request.uri()).chars().take(120).collect();
         let answer = scene.send(request).await;
@@ -462,7 +478,7 @@ async fn what_is_wrong_is_said_with_a_code_and_the_field() {
 }
 
 fn get_of(path: &str) -> Request<Body> {
-    Request::get(path).body(Body::empty()).unwrap()
+    Request::get(path).header("host", "localhost").body(Body::empty()).unwrap()
 }
 
 fn of_type(kind: &str, body: &str) -> Request<Body> {
@@ -483,7 +499,8 @@ async fn the_own_pages_of_the_server_may_ask_for_changes() {
 async fn a_node_that_stops_is_not_available_and_says_when_to_ask_again() {
     let Scene { node, router } = Scene::new().await;
     node.shut_down().await;
-    let request = with_json(Request::post(RUNS), &json!({ "task": { "noop": {} } }));
+    let request =
+        with_json(Request::post(RUNS).header("host", "localhost"), &json!({ "task": { "noop": {} } }));
     let answer = Answer::of(router.oneshot(request).await.unwrap()).await;
     assert_eq!(answer.header("retry-after"), "1");
     assert_eq!(answer.read::<Problem>(503).status, 503);

@@ -17,7 +17,6 @@ mod mail;
 use std::collections::btree_map::Entry;
 use std::fmt;
 use std::ops::Bound;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -42,8 +41,8 @@ use self::tables::Tables;
 use crate::listing::looked_up;
 use crate::mail::{Mail, Place};
 use crate::{
-    CalendarFilter, Claim, End, Error, JobFilter, Leases, LetterFilter, Member, PrunePolicy, PutCalendar,
-    Result, RunFilter, Session, Sessions, Stats, Store, Swap, token,
+    CalendarFilter, Claim, End, JobFilter, Leases, LetterFilter, Member, PrunePolicy, PutCalendar, Result,
+    RunFilter, Session, Sessions, Stats, Store, Swap, token,
 };
 
 pub struct Memory {
@@ -323,10 +322,6 @@ impl Store for Memory {
 
     async fn prune(&self, policy: &PrunePolicy, limit: usize) -> Result<usize> {
         Ok(self.tables.lock().prune(policy, limit))
-    }
-
-    async fn backup(&self, _to: &Path) -> Result<()> {
-        Err(Error::Unusable("a store in memory has nothing to back up: open one on disk".to_owned()))
     }
 }
 

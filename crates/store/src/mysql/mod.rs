@@ -45,7 +45,6 @@ mod prune;
 mod tests;
 
 use std::fmt;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,7 +68,7 @@ use self::prune::Places;
 use crate::definitions::Definitions;
 use crate::mail::{Mail, Place};
 use crate::{
-    CalendarFilter, Claim, Durability, End, Error, JobFilter, Leases, LetterFilter, Member, PrunePolicy,
+    CalendarFilter, Claim, Durability, End, JobFilter, Leases, LetterFilter, Member, PrunePolicy,
     PutCalendar, Result, RunFilter, Session, Sessions, Stats, Store, Swap, token,
 };
 
@@ -306,14 +305,6 @@ impl Store for Mysql {
 
     async fn prune(&self, policy: &PrunePolicy, limit: usize) -> Result<usize> {
         self.prune_all(policy, limit).await
-    }
-
-    async fn backup(&self, _to: &Path) -> Result<()> {
-        let database = &self.database;
-        Err(Error::Unusable(format!(
-            "a store on MySQL or MariaDB is backed up with the server's own tools: \
-             mariadb-dump --single-transaction {database}, or mysqldump --single-transaction {database}"
-        )))
     }
 }
 

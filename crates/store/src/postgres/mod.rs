@@ -36,7 +36,6 @@ mod prune;
 #[cfg(test)]
 mod tests;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,7 +62,7 @@ use self::walk::Walk;
 use crate::definitions::Definitions;
 use crate::mail::{Mail, Place};
 use crate::{
-    CalendarFilter, Claim, Durability, End, Error, JobFilter, Leases, LetterFilter, Member, PrunePolicy,
+    CalendarFilter, Claim, Durability, End, JobFilter, Leases, LetterFilter, Member, PrunePolicy,
     PutCalendar, Result, RunFilter, Session, Sessions, Stats, Store, Swap, token,
 };
 
@@ -303,15 +302,6 @@ impl Store for Postgres {
 
     async fn prune(&self, policy: &PrunePolicy, limit: usize) -> Result<usize> {
         self.prune_all(policy, limit).await
-    }
-
-    /// The database has better means than we.
-    async fn backup(&self, to: &Path) -> Result<()> {
-        Err(Error::Unusable(format!(
-            "a store in PostgreSQL is backed up by PostgreSQL: `pg_dump --schema=punctual --format=custom --file={}`, \
-             or its continuous archiving",
-            to.display()
-        )))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{Durability, Error, Result};
 /// The first SQLite whose write-ahead log loses nothing when two connections meet at a checkpoint.
 const VERSION_MIN: i32 = 3_051_003;
 /// Another program that looks into the file may hold a lock for a moment.
-const BUSY_MAX: Duration = Duration::from_secs(5);
+pub(super) const BUSY_MAX: Duration = Duration::from_secs(5);
 /// More than the number of our queries: none is ever compiled twice.
 const STATEMENTS_MAX: usize = 128;
 /// A write-ahead log that once grew large is cut back to this.

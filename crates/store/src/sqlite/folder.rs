@@ -28,6 +28,15 @@ impl Folder {
         Ok(Folder(path.to_owned()))
     }
 
+    /// A folder with a store in it.
+    pub(super) fn find(path: &Path) -> Result<Folder> {
+        let folder = Folder(path.to_owned());
+        if folder.state().exists() {
+            return Ok(folder);
+        }
+        Err(Error::Unusable(format!("`{}` has no store in it: there is no `punctual.db`", path.display())))
+    }
+
     pub(super) fn path(&self) -> &Path {
         &self.0
     }

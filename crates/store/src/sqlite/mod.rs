@@ -44,7 +44,6 @@ mod backup;
 mod tests;
 
 use std::fmt;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,6 +62,7 @@ use punctual_core::queue::{self, Message, QueueKey, QueueNumber, QueueRecord};
 use punctual_core::run::Run;
 use punctual_core::schedule::calendar;
 
+pub use self::backup::{Copied, backup, restore};
 use self::failure::Failure;
 use self::folder::{Folder, Lock};
 use self::lane::Lane;
@@ -368,10 +368,6 @@ impl Store for Sqlite {
 
     async fn prune(&self, policy: &PrunePolicy, limit: usize) -> Result<usize> {
         self.prune_all(policy, limit).await
-    }
-
-    async fn backup(&self, to: &Path) -> Result<()> {
-        backup::start(self.folder.clone(), to.to_owned()).await
     }
 }
 

@@ -115,7 +115,7 @@ fn keep_log(connection: &Connection, keep: bool) -> Result<(), Failure> {
 }
 
 /// How many commits the file has seen; one without tables has seen none.
-fn commits(connection: &Connection) -> Result<u64, Failure> {
+pub(super) fn commits(connection: &Connection) -> Result<u64, Failure> {
     let has_tables: bool = connection.query_row(queries::shards::HAVE_TABLE, [], |row| row.get(0))?;
     if has_tables { total(connection).map(|total| total.commits) } else { Ok(0) }
 }

@@ -28,6 +28,11 @@ pub(super) mod shards {
     pub(in crate::sqlite) const HAVE_TABLE: &str =
         "SELECT count(*) = 1 FROM sqlite_schema WHERE type = 'table' AND name = 'shards'";
     pub(in crate::sqlite) const TOTAL: &str = "SELECT count(*), coalesce(sum(commit_no), 0) FROM shards";
+    pub(in crate::sqlite) const JOBS: &str = "SELECT coalesce(sum(jobs), 0) FROM shards";
+    pub(in crate::sqlite) const EPOCHS: &str = "SELECT shard, epoch FROM shards";
+    /// Nobody leads a shard of a store that was just restored.
+    pub(in crate::sqlite) const RESTORE: &str =
+        "UPDATE shards SET epoch = ?2, owner = NULL, heir = NULL WHERE shard = ?1";
     pub(in crate::sqlite) const STATS: &str =
         "SELECT sum(jobs), sum(live_runs), sum(history_runs), sum(dead_letters) FROM shards";
 }

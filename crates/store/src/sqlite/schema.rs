@@ -64,6 +64,15 @@ impl Schema {
         Ok(())
     }
 
+    /// Refuses a file that is not ours, or was made by a newer version.
+    pub(super) fn check_file(&self, connection: &Connection) -> Result<(), Failure> {
+        let id: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
+        if id != self.application_id {
+            return Err(not_ours());
+        }
+        self.check(connection).map(|_| ())
+    }
+
     /// True: the file is new and now ours.
     fn claim(&self, transaction: &Transaction<'_>) -> Result<bool, Failure> {
         let id: i32 = transaction.pragma_query_value(None, "application_id", |row| row.get(0))?;
@@ -72,19 +81,23 @@ impl Schema {
         }
         let is_empty: bool = transaction.query_row(IS_EMPTY, [], |row| row.get(0))?;
         if id != 0 || !is_empty {
-            return Err(Error::Unusable("it is a database, but not one of Punctual's".to_owned()).into());
+            return Err(not_ours());
         }
         transaction.pragma_update(None, "application_id", self.application_id)?;
         Ok(true)
     }
 
     /// How many migrations the file has had; refused if it had others than we know.
-    fn check(&self, transaction: &Transaction<'_>) -> Result<usize, Failure> {
-        let mut statement = transaction.prepare(ALL)?;
+    fn check(&self, connection: &Connection) -> Result<usize, Failure> {
+        let mut statement = connection.prepare(ALL)?;
         let rows = statement.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?;
         let had = rows.collect::<rusqlite::Result<Vec<_>>>()?;
         Ok(migrations::check(self.migrations, &had)?)
     }
+}
+
+fn not_ours() -> Failure {
+    Error::Unusable("it is a database, but not one of Punctual's".to_owned()).into()
 }
 
 #[cfg(test)]

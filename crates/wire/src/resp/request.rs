@@ -50,6 +50,12 @@ impl Request {
         self.bytes.len()
     }
 
+    /// The same in memory of its own: the buffer that it came in can go.
+    #[must_use]
+    pub fn copied(&self) -> Request {
+        Request { bytes: Bytes::copy_from_slice(&self.bytes), words: self.words.clone() }
+    }
+
     fn at(&self, (start, end): &(u32, u32)) -> &[u8] {
         self.bytes.get(range(*start, *end)).unwrap_or_default()
     }

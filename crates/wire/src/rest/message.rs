@@ -301,24 +301,18 @@ impl AddMessages {
 }
 
 impl Added {
-    pub fn of(notice: Notice, node: [u8; 8]) -> Added {
+    pub fn of(notice: Notice) -> Added {
         let Notice { id, ttl, at_most_once, is_new } = notice;
-        Added { id: JobId::new(node, id, ttl, at_most_once).to_string(), is_new }
+        Added { id: JobId::new(id, ttl, at_most_once).to_string(), is_new }
     }
 }
 
 impl Taken {
-    /// `node` leads its queue; `short` is what ids begin with that are told here.
-    pub fn of(
-        queue: &QueueKey,
-        message: &Delivered,
-        state: MessageState,
-        node: &str,
-        short: [u8; 8],
-    ) -> Taken {
+    /// `node` leads its queue.
+    pub fn of(queue: &QueueKey, message: &Delivered, state: MessageState, node: &str) -> Taken {
         let (body, body_base64) = as_json(&message.body);
         Taken {
-            id: JobId::new(short, message.id, message.ttl, message.at_most_once).to_string(),
+            id: JobId::new(message.id, message.ttl, message.at_most_once).to_string(),
             queue: queue.name.to_string(),
             state,
             body,
@@ -343,7 +337,8 @@ impl Taken {
 }
 
 impl Message {
-    pub fn of(view: &MessageView, node: &str, short: [u8; 8]) -> Message {
+    /// `node` leads its queue.
+    pub fn of(view: &MessageView, node: &str) -> Message {
         let (body, body_base64) = as_json(&view.body);
         let life = view.expires_at.since(view.created_at);
         let queue = view.queue.name.to_string();
@@ -351,7 +346,7 @@ impl Message {
         let is_delivered = matches!(view.line, Line::Active { .. });
         let attempts = view.nacks.saturating_add(view.redeliveries).saturating_add(u32::from(is_delivered));
         Message {
-            id: JobId::new(short, view.id, life, view.retry.is_zero()).to_string(),
+            id: JobId::new(view.id, life, view.retry.is_zero()).to_string(),
             group: queue.clone(),
             queue,
             state: match view.line {

@@ -6,11 +6,6 @@ use serde_json::json;
 
 use super::{Job, ask, leader_of, one_led_by_each, say, show, start, text};
 
-/// Without the digits that name the node which told it.
-fn tail(id: &str) -> &str {
-    id.get(10..).expect("an id has forty characters")
-}
-
 #[test]
 fn a_message_is_added_on_one_node_taken_on_another_and_acknowledged_on_the_third() {
     let scene = Scene::new();
@@ -25,17 +20,52 @@ fn a_message_is_added_on_one_node_taken_on_another_and_acknowledged_on_the_third
             let shown = show(door, &id).expect("every node finds it");
             assert_eq!(text(&shown["body"]), format!("body-{turn}"));
             assert_eq!(text(&shown["state"]), "queued");
-            assert_eq!(tail(&text(&shown["id"])), tail(&id));
+            assert_eq!(text(&shown["id"]), id);
             assert_eq!(say::<usize>(door, &format!("QLEN {queue}")), 1);
         }
         let taken: Vec<Job> = say(&mut doors[other], &format!("GETJOB TIMEOUT 5000 FROM {queue}"));
         assert_eq!((taken.len(), taken[0].0.as_str()), (1, queue.as_str()));
-        assert_eq!((tail(&taken[0].1), taken[0].2.as_str()), (tail(&id), format!("body-{turn}").as_str()));
+        assert_eq!(
+            (taken[0].1.as_str(), taken[0].2.as_str()),
+            (id.as_str(), format!("body-{turn}").as_str())
+        );
         assert_eq!(say::<usize>(&mut doors[third], &format!("ACKJOB {}", taken[0].1)), 1);
         for door in &mut doors {
             assert_eq!(say::<usize>(door, &format!("ACKJOB {id}")), 0);
             assert!(show(door, &id).is_none(), "what was acknowledged is gone everywhere");
         }
+    }
+}
+
+/// A client matches the id of its `ADDJOB` with what it hears later, on whichever node.
+#[test]
+fn the_id_of_a_message_is_the_same_string_everywhere() {
+    let scene = Scene::new();
+    let cluster = start(&scene);
+    cluster.wait_until_settled();
+    for queue in one_led_by_each(&cluster, "q") {
+        let id: String = say(&mut cluster.queues(0), &format!("ADDJOB {queue} body 0 RETRY 60 UNIQUE once"));
+        let encoded = id.replace('+', "%2B").replace('/', "%2F");
+        let mut told = Vec::new();
+        for node in 0..NODES {
+            let mut door = cluster.queues(node);
+            told.push(say(&mut door, &format!("ADDJOB {queue} again 0 UNIQUE once")));
+            told.push(text(&show(&mut door, &id).expect("every node finds it")["id"]));
+            let peeked: Vec<Job> = say(&mut door, &format!("QPEEK {queue} 1"));
+            told.push(peeked[0].1.clone());
+            let (_, scanned): (String, Vec<String>) = say(&mut door, &format!("JSCAN 0 QUEUE {queue}"));
+            told.extend(scanned);
+            let queues = "/api/v1/namespaces/default/queues";
+            let peeked = cluster.insist(node, |api| api.get(&format!("{queues}/{queue}/peek")));
+            told.push(peeked["items"][0]["id"].as_str().expect("an id").to_owned());
+            let messages = "/api/v1/namespaces/default/messages";
+            let shown = cluster.insist(node, |api| api.get(&format!("{messages}/{encoded}")));
+            told.push(shown["id"].as_str().expect("an id").to_owned());
+            let taken: Vec<Job> = say(&mut door, &format!("GETJOB TIMEOUT 5000 FROM {queue}"));
+            told.push(taken[0].1.clone());
+            assert_eq!(say::<usize>(&mut door, &format!("NACK {id}")), 1);
+        }
+        assert_eq!(told, vec![id; 7 * NODES]);
     }
 }
 
@@ -73,7 +103,7 @@ fn an_id_finds_its_message_after_the_node_that_told_it_is_gone() {
         let shown = show(&mut doors[n % 2], id).expect("the others find it");
         assert_eq!(text(&shown["body"]), format!("body-{n}"));
         let taken: Vec<Job> = say(&mut doors[(n + 1) % 2], &format!("GETJOB TIMEOUT 5000 FROM q-{n}"));
-        assert_eq!(tail(&taken[0].1), tail(id));
+        assert_eq!(&taken[0].1, id);
         // The very id that the dead one told.
         assert_eq!(say::<usize>(&mut doors[n % 2], &format!("ACKJOB {id}")), 1);
     }

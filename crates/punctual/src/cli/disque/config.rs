@@ -5,14 +5,14 @@
 
 use std::fs;
 use std::io::Write;
-use std::net::IpAddr;
+use std::net::{IpAddr, TcpListener};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::super::failure::{Exit, Failure};
 use super::super::output::print;
 
-const PORT: u16 = 7711;
+pub(super) const PORT: u16 = 7711;
 const HTTP: &str = "127.0.0.1:7400";
 /// The folder below `dir` that is ours.
 const DATA: &str = "punctual-data";
@@ -43,12 +43,13 @@ const NEEDLESS: [&str; 14] = [
 const HELP: &str = "\
 Usage: disque-server [disque.conf] [--port N] [--bind ADDRESS] [--dir DIR] [--requirepass PASSWORD] …
 
-Starts a Punctual node whose door for queues listens on port 7711. Lines of the file: port, bind, dir, requirepass,
-timeout (seconds that a client may rest), loglevel, punctual-http (where REST listens); what else it has is passed over.
+Starts a Punctual node that serves queues on port 7711. Lines of the file: port, bind, dir, requirepass, timeout (seconds
+that a client may rest), loglevel, http (where REST listens, as PUNCTUAL_HTTP says it: 127.0.0.1:7400, or a free port if
+that is taken); what else it has is passed over.
 
 Examples:
   disque-server
-  disque-server disque.conf --port 7712";
+  disque-server disque.conf --port 7712 --dir /srv/second";
 
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Config {
@@ -84,7 +85,20 @@ pub(super) fn words(arguments: &[String]) -> Result<Option<Vec<String>>, Failure
     for warning in warnings {
         eprintln!("warning: {warning}");
     }
+    if config.http.is_none() && std::env::var_os("PUNCTUAL_CONFIG").is_none() {
+        config.http = rest_place(std::env::var("PUNCTUAL_HTTP").ok());
+    }
     config.into_words(keep_password).map(Some)
+}
+
+/// Where REST listens if the configuration does not say: where the environment says, else at its usual port, else at a free
+/// one. Nobody who starts a second server for queues asked for the first port.
+fn rest_place(said: Option<String>) -> Option<String> {
+    if said.is_some() || TcpListener::bind(HTTP).is_ok() {
+        return said;
+    }
+    eprintln!("warning: {HTTP} is taken: REST listens on a free port; --http HOST:PORT says where");
+    Some("127.0.0.1:0".to_owned())
 }
 
 fn text_of(file: &Path) -> Result<String, Failure> {
@@ -134,7 +148,7 @@ impl Config {
                     self.timeout = Some(needed()?.parse().map_err(|_| about("is no number of seconds"))?);
                 }
                 "loglevel" => self.log_level = Some(level(needed()?).to_owned()),
-                "punctual-http" => self.http = Some(needed()?.to_owned()),
+                "http" | "punctual-http" => self.http = Some(needed()?.to_owned()),
                 name if NEEDLESS.contains(&name) => {}
                 _ => warnings.push(about("is not known here and is passed over")),
             }
@@ -160,7 +174,9 @@ impl Config {
         let mut words = ["punctual", kind, "--resp", &place].map(str::to_owned).to_vec();
         let mut say = |name: &str, value: String| words.extend([name.to_owned(), value]);
         say("--data", data.display().to_string());
-        say("--http", self.http.unwrap_or_else(|| HTTP.to_owned()));
+        if let Some(http) = self.http {
+            say("--http", http);
+        }
         if let Some(seconds) = self.timeout {
             say("--resp-idle-time", format!("{seconds}s"));
         }
@@ -244,10 +260,8 @@ mod tests {
     #[test]
     fn without_a_password_it_serves_this_machine_and_with_one_it_asks_for_it() {
         let plain = words_of("dir /srv").unwrap();
-        assert_eq!(
-            plain,
-            "punctual dev --resp 127.0.0.1:7711 --data /srv/punctual-data --http 127.0.0.1:7400"
-        );
+        assert_eq!(plain, "punctual dev --resp 127.0.0.1:7711 --data /srv/punctual-data");
+        assert!(words_of("http 127.0.0.1:7401").unwrap().ends_with(" --http 127.0.0.1:7401"));
         assert!(words_of("timeout 300").unwrap().ends_with(" --resp-idle-time 300s"));
         assert!(words_of("bind 0.0.0.0").is_err());
         let guarded = words_of("bind 0.0.0.0\nrequirepass x\ndir /srv\nloglevel warning").unwrap();

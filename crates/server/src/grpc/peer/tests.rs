@@ -145,7 +145,7 @@ impl Scene {
 
     async fn send(&self, method: Method, path: &str, body: Value) -> (StatusCode, String, Value) {
         let request = axum::http::Request::builder().method(method).uri(path);
-        let request = request.header("content-type", "application/json");
+        let request = request.header("host", "localhost").header("content-type", "application/json");
         let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
         let response = self.router.clone().oneshot(request.body(body).unwrap()).await.unwrap();
         let (parts, body) = response.into_parts();
@@ -312,7 +312,8 @@ async fn whoever_follows_a_run_on_another_node_hears_how_it_ends() {
     scene.lead.send_replace(served.leads());
     let (_, _, run) = scene.send(Method::POST, RUNS, json!({ "task": { "noop": {} } })).await;
     let path = format!("{RUNS}/{}", run["id"].as_str().unwrap());
-    let request = axum::http::Request::get(format!("{path}/events?follow=true")).body(Body::empty()).unwrap();
+    let request = axum::http::Request::get(format!("{path}/events?follow=true")).header("host", "localhost");
+    let request = request.body(Body::empty()).unwrap();
     let response = scene.router.clone().oneshot(request).await.unwrap();
     assert_eq!(response.status(), 200);
     let mut events = response.into_body().into_data_stream();

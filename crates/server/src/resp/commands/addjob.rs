@@ -106,11 +106,10 @@ async fn add(door: &Door, group: Group) -> Vec<(usize, Outcome)> {
             Err(_) => return numbers.into_iter().map(|number| (number, Err(NOT_REPLICATED))).collect(),
         },
     };
-    let node = door.node.short();
     match said {
         Ok(Said::Added(added)) => {
             let outcome = added.into_iter().map(|added| match added {
-                Ok(notice) => Ok(JobId::new(node, notice.id, notice.ttl, notice.at_most_once)),
+                Ok(notice) => Ok(JobId::new(notice.id, notice.ttl, notice.at_most_once)),
                 Err(refusal) => Err(refusal.into()),
             });
             numbers.into_iter().zip(outcome).collect()

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use punctual_core::limits::PAGE_MAX;
-use punctual_core::queue::Verb;
+use punctual_core::queue::{Ask, Verb};
 use punctual_wire::resp::Request;
 
 use super::ackjob::act;
@@ -55,6 +55,8 @@ async fn flush_all(session: &Session) -> Result<(), Fault> {
                 let ids = messages.iter().map(|message| message.id).collect();
                 act(door, &session.namespace, Verb::Delete, ids).await?;
             }
+            // One at which a consumer waits is still in use, and stays.
+            door.queues.queue(Ask::Forget { queue: queue.key }).await?;
         }
     }
 }

@@ -53,9 +53,8 @@ pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Re
         return Ok(());
     }
     session.out.array(jobs.len());
-    let node = session.door.node.short();
     for (queue, job) in jobs {
-        write(&mut session.out, node, &queue, &job, wanted.with_counters);
+        write(&mut session.out, &queue, &job, wanted.with_counters);
         if session.out.len() > FLUSH_BYTES && session.mode == crate::resp::session::Mode::On {
             session.send().await?;
         }
@@ -88,16 +87,10 @@ async fn take(
     taken
 }
 
-pub(super) fn write(
-    out: &mut Replies,
-    node: [u8; 8],
-    queue: &QueueKey,
-    job: &Delivered,
-    with_counters: bool,
-) {
+pub(super) fn write(out: &mut Replies, queue: &QueueKey, job: &Delivered, with_counters: bool) {
     out.array(if with_counters { 7 } else { 3 });
     out.text(queue.name.as_str());
-    out.bulk(JobId::new(node, job.id, job.ttl, job.at_most_once).as_bytes());
+    out.bulk(JobId::new(job.id, job.ttl, job.at_most_once).as_bytes());
     out.bulk(&job.body);
     if with_counters {
         out.text("nacks");
@@ -141,6 +134,6 @@ fn read(session: &Session, request: &Request) -> Result<Wanted, Fault> {
     if wanted.queues.is_empty() {
         return Err(SYNTAX);
     }
-    wanted.wait = if nohang { None } else { Some(timeout) };
+    wanted.wait = if nohang || session.transaction.is_running() { None } else { Some(timeout) };
     Ok(wanted)
 }

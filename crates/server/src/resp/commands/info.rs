@@ -90,6 +90,7 @@ fn server(door: &Door) -> Lines {
     vec![
         line("disque_version", "1.0-rc1"),
         line("punctual_version", env!("CARGO_PKG_VERSION")),
+        line("punctual_url", door.settings.rest_url.as_deref().unwrap_or_default()),
         // What libraries look at to know what they may send.
         line("redis_version", "6.0.0"),
         line("redis_mode", "standalone"),

@@ -70,8 +70,7 @@ pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Re
         if wanted.all {
             show::write(session, &MessageView::of(queue, &message, now));
         } else {
-            let node = session.door.node.short();
-            let id = JobId::new(node, message.id, message.ttl(), message.retry.is_zero());
+            let id = JobId::new(message.id, message.ttl(), message.retry.is_zero());
             session.out.simple(id.as_str());
         }
     }

@@ -17,8 +17,7 @@ pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Re
         return Ok(());
     }
     let jobs = session.door.queues.peek(&queue, count, wanted < 0).await?;
-    let node = session.door.node.short();
     session.out.array(jobs.len());
-    jobs.iter().for_each(|job| write(&mut session.out, node, &queue, job, false));
+    jobs.iter().for_each(|job| write(&mut session.out, &queue, job, false));
     Ok(())
 }

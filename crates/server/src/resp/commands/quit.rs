@@ -3,6 +3,7 @@
 use punctual_wire::resp::{Protocol, Request};
 
 use super::auth::Who;
+use super::multi::Transaction;
 use crate::resp::fault::Fault;
 use crate::resp::session::{Mode, Session};
 
@@ -18,6 +19,7 @@ pub(in crate::resp) async fn reset(session: &mut Session, _: &Request) -> Result
     session.client.set_name("");
     session.mode = Mode::On;
     session.monitor = None;
+    session.transaction = Transaction::None;
     if !session.door.is_open() {
         session.who = Who::Stranger;
     }

@@ -25,10 +25,9 @@ pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Re
 
 pub(super) fn write(session: &mut Session, view: &MessageView) {
     let (door, out) = (&session.door, &mut session.out);
-    let node = &door.node;
-    let leader = door.queues.leader_of(view.id).map_or_else(|| node.clone(), |name| NodeId::of(&name));
+    let leader = door.queues.leader_of(view.id).map_or_else(|| door.node.clone(), |name| NodeId::of(&name));
     let ttl = view.expires_at.since(view.created_at);
-    let id = JobId::new(node.short(), view.id, ttl, view.retry.is_zero());
+    let id = JobId::new(view.id, ttl, view.retry.is_zero());
     let (state, until) = match view.line {
         Line::Queued => ("queued", None),
         line => ("active", line.back_at()),

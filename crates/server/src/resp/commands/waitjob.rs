@@ -25,6 +25,7 @@ pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Re
         return Err(Fault::of(format!("ERR at most {WAITED_MAX} jobs can be waited for at once")));
     }
     let patience = if has_timeout { args::timeout(request.word(last))? } else { None };
+    let patience = if session.transaction.is_running() { Some(Duration::ZERO) } else { patience };
     let mut left = args::ids(request.words(1).take(named))?;
     if !session.out.is_empty() {
         session.send().await?;

@@ -200,6 +200,13 @@ impl Queues for Fake {
                 places.iter().for_each(|place| drop(queue.messages.remove(place)));
                 Said::Flushed(u64::try_from(places.len()).unwrap())
             }
+            Ask::Forget { queue } => {
+                let gone = all.get(&queue).is_some_and(|queue| queue.messages.is_empty());
+                if gone {
+                    all.remove(&queue);
+                }
+                Said::Acted(Acted { count: u64::from(gone) })
+            }
             Ask::Act(Act { .. }) => Said::Acted(Acted::default()),
             Ask::Take(Take { .. }) | Ask::Unwait { .. } => Said::Taken(Vec::new()),
             Ask::Peek { .. } => Said::Peeked(None),

@@ -86,8 +86,11 @@ impl Scene {
         headers: &[(&str, &str)],
         body: Option<String>,
     ) -> Answer {
-        let mut request =
-            Request::builder().method(method).uri(path).header("content-type", "application/json");
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", "localhost")
+            .header("content-type", "application/json");
         for (name, value) in headers {
             request = request.header(*name, *value);
         }

@@ -168,7 +168,7 @@ async fn a_stream_ends_with_the_token_that_opened_it() {
     let submit = json!({ "task": { "noop": {} }, "delay": "1h" });
     let run: Run = guarded.ask(&Method::POST, RUNS, admin, &submit).await.read(201);
     let path = format!("{RUNS}/{}/logs?follow=true", run.id);
-    let request = Request::get(&path).header("accept", "text/event-stream");
+    let request = Request::get(&path).header("host", "localhost").header("accept", "text/event-stream");
     let request = request.header("authorization", format!("Bearer {}", guarded.token(Role::Reader)));
     let response = guarded.scene.router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
     assert_eq!(

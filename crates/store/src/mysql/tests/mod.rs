@@ -51,10 +51,3 @@ async fn stored_runs(store: &dyn Store) -> usize {
 fn batch_of(leader: &Leader, run: &Run) -> Arc<Vec<punctual_core::change::Batch>> {
     Arc::new(vec![leader.batch(crate::conformance::given::inserts([run_row(run)]))])
 }
-
-#[tokio::test]
-async fn a_backup_names_the_tool_that_makes_one() {
-    let (store, ()) = open_for_suite().await;
-    let refused = store.backup(std::path::Path::new("copy")).await.unwrap_err().to_string();
-    assert!(refused.contains("mariadb-dump --single-transaction test_"), "{refused}");
-}

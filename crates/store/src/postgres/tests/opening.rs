@@ -76,13 +76,6 @@ async fn a_server_that_is_not_there_is_unreachable() {
 }
 
 #[tokio::test]
-async fn a_backup_is_left_to_those_who_can() {
-    let store = open(&Server::shared().database()).await;
-    let refused = store.backup(Path::new("/to/this.dump")).await.unwrap_err().to_string();
-    assert!(refused.contains("pg_dump") && refused.contains("/to/this.dump"), "{refused}");
-}
-
-#[tokio::test]
 async fn a_private_connection_is_made_only_to_whom_we_trust() {
     let keys = tempfile::tempdir().unwrap();
     let (certificate, other) =

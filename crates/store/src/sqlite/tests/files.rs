@@ -6,7 +6,7 @@ use crate::sqlite::folder::Folder;
 use crate::sqlite::mark::Marked;
 use crate::{Error, PutCalendar, Swap};
 use punctual_core::command::Expect;
-use punctual_core::ids::{ShardId, Token};
+use punctual_core::ids::{Epoch, ShardId, Token};
 use punctual_core::log;
 use punctual_core::name::Namespace;
 use punctual_core::schedule::calendar::{Days, Entry, Weekly};
@@ -110,9 +110,14 @@ async fn a_backup_taken_under_load_opens_as_a_store() {
         bytes: b"hello\n".to_vec(),
     };
     store.append_logs(vec![output.clone()]).await.unwrap();
-    let to = dir.path().join("backup");
-    let (copied, after) = tokio::join!(store.backup(&to), commit_runs(&store, 50));
-    copied.unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let to = place.path().join("backup");
+    let copying = tokio::task::spawn_blocking({
+        let (from, to) = (dir.path().to_owned(), to.clone());
+        move || backup(&from, &to)
+    });
+    let (copied, after) = tokio::join!(copying, commit_runs(&store, 50));
+    assert!(copied.unwrap().unwrap().bytes > 0);
 
     let copy = open(&to).unwrap();
     let stored = stored_runs(&copy).await;
@@ -121,8 +126,56 @@ async fn a_backup_taken_under_load_opens_as_a_store() {
     assert_eq!(stored, all[..stored.len()], "a backup is the store as it was at one commit");
     assert_eq!(copy.read_logs(before[0].id, None, 10).await.unwrap(), [output]);
 
-    let again = store.backup(&to).await.unwrap_err().to_string();
-    assert!(again.contains("never writes over a store"), "{again}");
+    let again = backup(dir.path(), &to).unwrap_err().to_string();
+    assert!(again.contains("never writes over anything"), "{again}");
+}
+
+#[tokio::test]
+async fn a_restored_store_has_everything_and_refuses_every_older_token() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir.path().join("data")).unwrap();
+    let runs = commit_runs(&store, 5).await;
+    let [copy, restored] = ["copy", "restored"].map(|name| dir.path().join(name));
+    backup(&dir.path().join("data"), &copy).unwrap();
+    // The store goes on and is led again and again after its backup.
+    let mut epoch = Epoch(0);
+    for _ in 0..50 {
+        epoch = Leader::of(&store, SHARD).await.unwrap().epoch;
+    }
+    drop(store);
+    restore(&copy, &restored, at(0)).unwrap();
+    let store = open(&restored).unwrap();
+    assert_eq!(stored_runs(&store).await, runs);
+    let leader = Leader::of(&store, SHARD).await.unwrap();
+    assert!(Token::default().next(leader.epoch) > Token::default().next(epoch), "{} {epoch}", leader.epoch);
+    for lease in store.leases().await.unwrap().shards {
+        assert!(lease.epoch > Epoch(1000), "{lease:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_a_whole_store_is_neither_backed_up_nor_restored() {
+    let dir = tempfile::tempdir().unwrap();
+    let [data, copy, to] = ["data", "copy", "to"].map(|name| dir.path().join(name));
+    let store = open(&data).unwrap();
+    commit_runs(&store, 200).await;
+    backup(&data, &copy).unwrap();
+    let refused = |from: &Path| restore(from, &to, at(0)).unwrap_err().to_string();
+    assert!(refused(&to).contains("no `punctual.db`"));
+    // A page in the middle is overwritten.
+    let mut bytes = fs::read(copy.join("punctual.db")).unwrap();
+    let middle = bytes.len() / 2 / 4096 * 4096;
+    bytes[middle..middle + 4096].fill(0xa5);
+    fs::write(copy.join("punctual.db"), bytes).unwrap();
+    let damaged = refused(&copy);
+    assert!(damaged.contains("damaged"), "{damaged}");
+    assert!(!to.exists(), "nothing is left behind");
+    // The mark tells of more commits than the store has.
+    drop(store);
+    fs::write(data.join("acknowledged"), format!("{:020}\n{:020}\n", 100_000, 0)).unwrap();
+    let lost = backup(&data, &to).unwrap_err().to_string();
+    assert!(lost.contains("acknowledged commits are missing"), "{lost}");
+    assert!(!to.exists(), "nothing is left behind");
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use punctual_core::change::{Batch, Changes};
 use punctual_core::run::Run;
 use tempfile::TempDir;
 
-use super::{Durability, Options, Sqlite};
+use super::{Durability, Options, Sqlite, backup, restore};
 use crate::conformance::given::{Leader, SHARD, at, inserts, ready, run_row};
 use crate::{RunFilter, Store};
 

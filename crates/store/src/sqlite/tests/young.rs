@@ -338,7 +338,7 @@ async fn a_message_that_is_there_is_refused_whether_it_is_young_or_a_row() {
 
 #[tokio::test]
 async fn a_backup_has_young_messages_and_rows() {
-    let (store, _dir) = open_temporary();
+    let (store, dir) = open_temporary();
     let mut leader = Leader::of(&store, SHARD).await.unwrap();
     store.young.write().limit(SHORT_LOG);
     let messages = small(&mut leader, 20);
@@ -347,7 +347,7 @@ async fn a_backup_has_young_messages_and_rows() {
     }
     let copy = tempfile::tempdir().unwrap();
     let copy = copy.path().join("copy");
-    store.backup(&copy).await.unwrap();
+    backup(dir.path(), &copy).unwrap();
     assert!(rows_in(&copy) > 0);
     let restored = Sqlite::open(&copy, options(Durability::Full)).unwrap();
     assert!(restored.young.read().count() > 0);

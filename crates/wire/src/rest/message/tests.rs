@@ -5,7 +5,6 @@ use super::*;
 use crate::tree;
 
 const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
-const NODE: [u8; 8] = *b"0a1b2c3d";
 
 fn add(body: &str) -> Result<NewMessage, Error> {
     tree::from_json::<AddMessage>(body.as_bytes())?.into_core()
@@ -13,7 +12,7 @@ fn add(body: &str) -> Result<NewMessage, Error> {
 
 fn some_id() -> String {
     let id = MessageId { queue: QueueNumber(3), number: 77 };
-    JobId::new(NODE, id, TTL_DEFAULT, false).to_string()
+    JobId::new(id, TTL_DEFAULT, false).to_string()
 }
 
 fn view(line: Line, delay: Duration, counts: (u32, u32)) -> MessageView {
@@ -109,7 +108,7 @@ fn an_id_that_nobody_made_is_the_id_of_no_message() {
 #[test]
 fn a_message_is_shown_with_every_key_that_is_promised() {
     let until = Some(NOW + Duration::from_secs(20));
-    let shown = Message::of(&view(Line::Active { until }, Duration::ZERO, (1, 1)), "n1", NODE);
+    let shown = Message::of(&view(Line::Active { until }, Duration::ZERO, (1, 1)), "n1");
     let json = serde_json::to_value(&shown).unwrap();
     let keys = [
         "state",
@@ -135,7 +134,7 @@ fn a_message_is_shown_with_every_key_that_is_promised() {
 
 #[test]
 fn what_was_never_delivered_has_no_attempts() {
-    let attempts = |line, delay, counts| Message::of(&view(line, delay, counts), "n1", NODE).attempts;
+    let attempts = |line, delay, counts| Message::of(&view(line, delay, counts), "n1").attempts;
     assert_eq!(attempts(Line::Queued, Duration::ZERO, (0, 0)), 0);
     let until = NOW + Duration::from_secs(50);
     assert_eq!(attempts(Line::Delayed { until }, Duration::from_secs(60), (0, 0)), 0);
@@ -163,7 +162,7 @@ fn any_bytes_come_back_as_they_were() {
             redeliveries: 0,
         };
         let key = view(Line::Queued, Duration::ZERO, (0, 0)).queue;
-        let taken = Taken::of(&key, &delivered, MessageState::Active, "n1", NODE);
+        let taken = Taken::of(&key, &delivered, MessageState::Active, "n1");
         assert_eq!((taken.bytes().as_slice(), taken.deliveries()), (body, 1));
         assert_eq!(parse_id(taken.id.as_bytes()), Ok(Some(id)));
     }

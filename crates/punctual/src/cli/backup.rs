@@ -1,0 +1,98 @@
+//! `punctual backup` and `punctual restore`: a store on SQLite, copied while a node uses it and made again elsewhere.
+//!
+//! Both work on folders and ask no server, so they also serve where none can start.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use punctual_store::sqlite::{self, Copied};
+
+use super::failure::{Exit, Failure};
+use super::output::print;
+use crate::settings::{Said, Settings, Store};
+use crate::wiring;
+
+/// Which store is meant, as `dev` and `server` are told.
+#[derive(Debug, Args)]
+struct Place {
+    /// Where the store is: sqlite:DIR [default: sqlite, in the data folder]
+    #[arg(long, value_name = "URL", env = "PUNCTUAL_STORE", hide_env_values = true)]
+    store: Option<String>,
+    /// The data folder of the node [default: ./punctual-data]
+    #[arg(long, value_name = "DIR", env = "PUNCTUAL_DATA")]
+    data: Option<PathBuf>,
+    /// The settings file of the node
+    #[arg(long, value_name = "FILE", env = "PUNCTUAL_CONFIG")]
+    config: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  punctual backup /backup/monday                         of ./punctual-data, while its node runs or not
+  punctual backup --data /var/lib/punctual /backup/monday
+
+The copy is checked before it is kept. Stores in PostgreSQL and MariaDB have tools of their own, which are named.")]
+pub(crate) struct Backup {
+    #[command(flatten)]
+    place: Place,
+    /// The folder to copy into; it is made, or empty
+    to: PathBuf,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  punctual restore /backup/monday --data /var/lib/punctual
+  punctual restore /backup/monday                        into ./punctual-data
+
+The node of the lost store must not run any more. What was due since the backup is made up as each job's `misfire` says.")]
+pub(crate) struct Restore {
+    /// A folder that `punctual backup` made
+    from: PathBuf,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Backup {
+    pub(crate) async fn run(self) -> Result<(), Failure> {
+        let (from, to) = (self.place.folder()?, self.to);
+        let told = (from.clone(), to.clone());
+        let copied = blocking(move || sqlite::backup(&from, &to)).await?;
+        tell("backed up", &told.0, &told.1, copied)
+    }
+}
+
+impl Restore {
+    pub(crate) async fn run(self) -> Result<(), Failure> {
+        let (from, to) = (self.from, self.place.folder()?);
+        let told = (from.clone(), to.clone());
+        let copied = blocking(move || sqlite::restore(&from, &to, wiring::now())).await?;
+        tell("restored", &told.0, &told.1, copied)
+    }
+}
+
+impl Place {
+    fn folder(self) -> Result<PathBuf, Failure> {
+        let said =
+            Said { data: self.data, store: Store { url: self.store, ..Store::default() }, ..Said::default() };
+        let usage = |error: &dyn std::fmt::Display| Failure::new(Exit::Usage, error);
+        let settings = Settings::read(self.config.as_deref(), said).map_err(|error| usage(&error))?;
+        punctual_store::folder_of(&settings.store, &settings.data).map_err(|error| usage(&error))
+    }
+}
+
+/// A large store takes its time.
+async fn blocking(
+    work: impl FnOnce() -> punctual_store::Result<Copied> + Send + 'static,
+) -> Result<Copied, Failure> {
+    let failed = |error: &dyn std::fmt::Display| Failure::new(Exit::Failed, error);
+    let done = tokio::task::spawn_blocking(work).await.map_err(|error| failed(&error))?;
+    done.map_err(|error| failed(&error))
+}
+
+fn tell(what: &str, from: &Path, to: &Path, copied: Copied) -> Result<(), Failure> {
+    let Copied { jobs, bytes } = copied;
+    let noun = if jobs == 1 { "job" } else { "jobs" };
+    print(&format!("{what} {} to {}: {jobs} {noun}, {bytes} bytes, checked", from.display(), to.display()))
+}
