@@ -5,7 +5,7 @@ use std::time::Duration;
 use punctual_tests::api::{JOBS, RUNS};
 use punctual_tests::fault::SmallDisk;
 use punctual_tests::wait::{self, SOON};
-use punctual_tests::{Export, Scene, skip_unless};
+use punctual_tests::{Export, Scene};
 use punctual_verify::Options;
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ fn large() -> Value {
 #[test]
 fn a_full_disk_refuses_writes_goes_on_reading_and_loses_nothing() {
     let scene = Scene::new();
-    let disk = skip_unless!(SmallDisk::mount(scene.path("disk"), 64));
+    let disk = SmallDisk::mount(scene.path("disk"), 64);
     let mut node = scene.node().with_data(disk.path().join("data"));
     node.start();
     let beat = json!({ "schedule": { "every": "500ms" }, "task": { "shell": "echo beat" },
