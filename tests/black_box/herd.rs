@@ -16,10 +16,13 @@ use serde_json::json;
 
 const CLIENTS: usize = 8;
 const ALL: usize = 3200;
-/// How long after the first submit the runs are due; where the submits take longer, all is tried again with twice that.
-const LEAD: Duration = Duration::from_secs(15);
 /// A busy machine starts and ends so many runs a second at least.
 const ENDED_PER_SECOND: usize = 200;
+
+/// How long after the first submit the runs are due; where the submits take longer, all is tried again with twice that.
+fn lead(all: usize) -> Duration {
+    Duration::from_secs(15 + all as u64 / 1000)
+}
 
 /// Submits so many runs, all due at one moment, and restarts the node before it comes. None: it came before that.
 fn submit_all(node: &mut Node, all: usize, lead: Duration) -> Option<Timestamp> {
@@ -45,7 +48,7 @@ fn is_empty(node: &Node, state: &str) -> bool {
 #[test]
 fn thousands_of_runs_due_in_one_millisecond_all_start_and_none_too_early() {
     let all = told("RUNS").unwrap_or(ALL);
-    let leads = std::iter::successors(Some(LEAD), |lead| Some(2 * *lead));
+    let leads = std::iter::successors(Some(lead(all)), |lead| Some(2 * *lead));
     let tried = leads.into_iter().find_map(|lead| {
         let scene = Scene::new();
         let mut node = scene.start();
