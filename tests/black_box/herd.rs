@@ -12,32 +12,43 @@ use punctual_tests::history::has_ended;
 use punctual_tests::wait::{self, SOON};
 use punctual_tests::{Cli, Export, Node, Scene, binary};
 use punctual_verify::Options;
-use serde_json::json;
+use serde_json::{Value, json};
 
-const CLIENTS: usize = 8;
+const CLIENTS: usize = 16;
 const ALL: usize = 3200;
+/// Submits by which the machine is measured.
+const PROBES: usize = 320;
+/// A restart takes less.
+const RESTART: Duration = Duration::from_secs(5);
 /// A busy machine starts and ends so many runs a second at least.
 const ENDED_PER_SECOND: usize = 200;
 
-/// How long after the first submit the runs are due; where the submits take longer, all is tried again with twice that.
-fn lead(all: usize) -> Duration {
-    Duration::from_secs(15 + all as u64 / 1000)
+/// Submits the same body so many times, from several clients at once.
+fn submit(node: &Node, count: usize, body: &Value) {
+    thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            let api = node.api();
+            scope.spawn(move || (client..count).step_by(CLIENTS).for_each(|_| drop(api.submit(body))));
+        }
+    });
 }
 
 /// Submits so many runs, all due at one moment, and restarts the node before it comes. None: it came before that.
 fn submit_all(node: &mut Node, all: usize, lead: Duration) -> Option<Timestamp> {
     let due = wait::wall_clock() + lead;
-    let body = json!({ "task": { "noop": {} }, "due_at": due.to_string() });
-    thread::scope(|scope| {
-        for client in 0..CLIENTS {
-            let (api, body) = (node.api(), &body);
-            scope.spawn(move || (client..all).step_by(CLIENTS).for_each(|_| drop(api.submit(body))));
-        }
-    });
+    submit(node, all, &json!({ "task": { "noop": {} }, "due_at": due.to_string() }));
     // Nobody has to be there when they are due: they are rows.
     node.kill();
     node.start();
     (wait::wall_clock() < due).then_some(due)
+}
+
+/// How long so many submits may take here, and the restart after them: twice what a few of them took.
+fn lead(node: &Node, all: usize) -> Duration {
+    let began = wait::now();
+    submit(node, PROBES, &json!({ "task": { "noop": {} } }));
+    let times = u32::try_from(all / PROBES + 1).expect("a count of a test");
+    2 * times * began.elapsed() + RESTART
 }
 
 fn is_empty(node: &Node, state: &str) -> bool {
@@ -48,19 +59,21 @@ fn is_empty(node: &Node, state: &str) -> bool {
 #[test]
 fn thousands_of_runs_due_in_one_millisecond_all_start_and_none_too_early() {
     let all = told("RUNS").unwrap_or(ALL);
-    let leads = std::iter::successors(Some(lead(all)), |lead| Some(2 * *lead));
-    let tried = leads.into_iter().find_map(|lead| {
-        let scene = Scene::new();
-        let mut node = scene.start();
-        submit_all(&mut node, all, lead).map(|due| (scene, node, due))
-    });
-    let (scene, node, due) = tried.expect("the time before they are due grows until it is enough");
+    // A machine that became slower meanwhile is given as long again as it was.
+    let (scene, node, due) = (1..)
+        .find_map(|times| {
+            let scene = Scene::new();
+            let mut node = scene.start();
+            let lead = times * lead(&node, all);
+            submit_all(&mut node, all, lead).map(|due| (scene, node, due))
+        })
+        .expect("there is always a next try");
     let ending = Duration::from_secs((all / ENDED_PER_SECOND) as u64);
     wait::until_so("all of them have ended", due.since(wait::wall_clock()) + SOON + ending, || {
         ["waiting", "ready", "running"].iter().all(|state| is_empty(&node, state))
     });
     let export = Export::of(&node);
-    assert_eq!(export.runs().len(), all);
+    assert_eq!(export.runs().len(), all + PROBES);
     assert!(export.runs().values().all(|run| has_ended(run) && run["state"] == "succeeded"));
     let last = export.runs().values().map(|run| instant(&run["started_at"])).max();
     println!("{all} runs, the last started {:?} after all were due", last.map(|last| last.since(due)));

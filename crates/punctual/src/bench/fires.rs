@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::Found;
 use super::figures::Late;
-use super::lateness::{fired, put_jobs};
+use super::lateness::{fired, have_ended, put_jobs};
 use super::place::{Place, node};
 use crate::wiring;
 
@@ -43,7 +43,7 @@ pub(crate) struct Measured {
     due: usize,
     /// Of those, the runs that were made within a second.
     in_time: usize,
-    /// Of those, the runs that were not made two seconds after the last was due.
+    /// Of those, the runs that were never made.
     missing: usize,
     /// From due to made.
     made: Late,
@@ -71,25 +71,27 @@ impl Fires {
         let lead = Duration::from_secs(5) + Duration::from_millis(self.rate as u64 / 4);
         let begin = Timestamp::from_millis(((wiring::now() + lead).as_millis() / 1000) * 1000);
         let rate = self.rate;
+        let end = begin + Duration::from_secs(self.seconds);
+        let last = end.before(Duration::from_millis(1));
         put_jobs(&handle, rate, CREATORS, move |index| {
             let step = PERIOD.mul_f64(fraction(index, rate));
-            Ok(Schedule { start: Some(begin + step), ..Schedule::new(When::Every(PERIOD)) })
+            let (start, end) = (Some(begin + step), Some(last));
+            Ok(Schedule { start, end, ..Schedule::new(When::Every(PERIOD)) })
         })
         .await?;
         anyhow::ensure!(
             wiring::now() < begin,
             "creating the jobs took longer than the time before they are due"
         );
-        let end = begin + Duration::from_secs(self.seconds);
-        // What is due in the last moment has its second, and the time to be stored.
-        tokio::time::sleep((end + 2 * IN_TIME).since(wiring::now())).await;
+        tokio::time::sleep(end.since(wiring::now())).await;
+        let due = rate * usize::try_from(self.seconds)?;
+        // Those that are not made by then are missing.
+        have_ended(&handle, due).await?;
         let fires = fired(&handle).await?;
         running.shut_down().await;
-        let fires: Vec<_> = fires.into_iter().filter(|fire| begin <= fire.due && fire.due < end).collect();
         let since_due = |at: Timestamp, due: Timestamp| at.as_millis() - due.as_millis();
         let made: Vec<i64> = fires.iter().map(|fire| since_due(fire.created, fire.due)).collect();
         let started = fires.iter().filter_map(|fire| Some(since_due(fire.started?, fire.due)));
-        let due = rate * usize::try_from(self.seconds)?;
         Ok(Measured {
             rate,
             seconds: self.seconds,

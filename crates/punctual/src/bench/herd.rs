@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use super::Found;
 use super::figures::percentile;
-use super::lateness::{Fired, fired, job_name, put_jobs};
+use super::lateness::{Fired, fired, have_ended, job_name, put_jobs};
 use super::place::{Place, Stopwatch, node};
 use crate::wiring;
 
@@ -117,18 +117,7 @@ impl Herd {
 
     async fn wait_for_all(&self, handle: &Handle, due: Timestamp) -> anyhow::Result<Vec<Fired>> {
         tokio::time::sleep(due.since(wiring::now())).await;
-        let watch = Stopwatch::start();
-        loop {
-            let stats = handle.store().stats().await?;
-            if stats.history_runs >= self.jobs as u64 && handle.status().live_runs == 0 {
-                break;
-            }
-            anyhow::ensure!(
-                watch.elapsed() < Duration::from_secs(120),
-                "the herd has not ended after two minutes"
-            );
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        anyhow::ensure!(have_ended(handle, self.jobs).await?, "the herd has not ended after two minutes");
         fired(handle).await
     }
 }

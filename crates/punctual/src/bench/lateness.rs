@@ -22,6 +22,8 @@ use crate::cli::progress;
 use crate::cli::time::duration;
 use crate::wiring;
 
+const ENDING_MAX: Duration = Duration::from_secs(120);
+
 #[derive(Debug, Args)]
 pub(crate) struct Lateness {
     #[arg(long, default_value_t = 1000)]
@@ -134,6 +136,19 @@ async fn put_job(handle: &Handle, name: &str, schedule: Schedule) -> anyhow::Res
 async fn collect(handle: &Handle) -> anyhow::Result<Vec<i64>> {
     let late = |run: &Fired| Some(run.started?.as_millis() - run.due.as_millis());
     Ok(fired(handle).await?.iter().filter_map(late).collect())
+}
+
+/// Waits until so many runs have ended and no other is under way. False: they have not after two minutes.
+pub(super) async fn have_ended(handle: &Handle, count: usize) -> anyhow::Result<bool> {
+    let watch = Stopwatch::start();
+    while watch.elapsed() < ENDING_MAX {
+        let stats = handle.store().stats().await?;
+        if stats.history_runs >= count as u64 && handle.status().live_runs == 0 {
+            return Ok(true);
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    Ok(false)
 }
 
 /// When a run of a job was due, made and started.
