@@ -11,7 +11,7 @@ DATA ?= ./data
 # `make sim SEED=7` replays one seed; `make sim SEEDS=5000` sweeps that many.
 SEEDS ?= 200
 # `make bench BENCH=runs` measures one thing.
-BENCH ?= cron runs runs-postgres runs-mariadb remote lateness herd jobs resp
+BENCH ?= cron runs runs-postgres runs-mariadb remote lateness fires herd jobs resp
 # How many cases `make contract` sends to each operation.
 EXAMPLES ?= 100
 # How long each fuzz target runs.
@@ -65,7 +65,7 @@ contract: test-deps ## hold the running server against its OpenAPI document: EXA
 	cargo build --bin punctual
 	scripts/contract/run $(TARGET)/debug/punctual $(EXAMPLES)
 
-bench: build-deps ## measure a release build: BENCH=cron|runs|runs-postgres|runs-mariadb|remote|lateness|herd|jobs|resp for one
+bench: build-deps ## measure a release build: BENCH=cron|runs|runs-postgres|runs-mariadb|remote|lateness|fires|herd|jobs|resp for one
 	cargo build --release --bin punctual --bin resp-load
 	for bench in $(BENCH); do \
 	  server=; verb=$$bench; \
@@ -85,9 +85,10 @@ bench: build-deps ## measure a release build: BENCH=cron|runs|runs-postgres|runs
 	      server="scripts/with-server $${bench#runs-}"; verb=runs; options="--count 100000 --nodes 2" ;; \
 	    remote) options="--count 100000 --rate 1000 --seconds 10" ;; \
 	    lateness) options="--jobs 1000 --every 1s --seconds 30" ;; \
+	    fires) options="--rate 10000 --seconds 10" ;; \
 	    herd) options="--jobs 100000" ;; \
 	    jobs) options="--count 1000000" ;; \
-	    *) echo "no benchmark \`$$bench\`: cron, runs, runs-postgres, runs-mariadb, remote, lateness, herd, jobs or resp" >&2; exit 2 ;; \
+	    *) echo "no benchmark \`$$bench\`: cron, runs, runs-postgres, runs-mariadb, remote, lateness, fires, herd, jobs or resp" >&2; exit 2 ;; \
 	  esac; \
 	  $$server $(TARGET)/release/punctual bench $$verb $$options; \
 	done

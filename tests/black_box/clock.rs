@@ -7,7 +7,7 @@ use std::time::Duration;
 use punctual_tests::fault::Clock;
 use punctual_tests::history::has_ended;
 use punctual_tests::wait::{self, SOON};
-use punctual_tests::{Export, Node, Scene, skip_unless};
+use punctual_tests::{Export, Node, Scene};
 use punctual_verify::Options;
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ fn wait_for_a_fire_after(node: &Node, job: &str, due: &str) -> String {
 #[test]
 fn a_step_back_repeats_no_fire_and_the_schedule_goes_on() {
     let scene = Scene::new();
-    let clock = skip_unless!(Clock::new(scene.path("clock")));
+    let clock = Clock::new(scene.path("clock"));
     let mut node = clock.rule(scene.node());
     node.start();
     node.api().put_job("beat", &every_second("once"));
@@ -54,7 +54,7 @@ fn a_step_back_repeats_no_fire_and_the_schedule_goes_on() {
 #[test]
 fn a_step_forward_is_a_fact_and_meets_the_misfire_policy() {
     let scene = Scene::new();
-    let clock = skip_unless!(Clock::new(scene.path("clock")));
+    let clock = Clock::new(scene.path("clock"));
     let mut node = clock.rule(scene.node());
     node.start();
     for policy in ["skip", "once", "all"] {
@@ -81,7 +81,7 @@ fn a_step_forward_is_a_fact_and_meets_the_misfire_policy() {
 #[test]
 fn a_step_over_a_due_time_wakes_a_node_that_sleeps_for_long() {
     let scene = Scene::new();
-    let clock = skip_unless!(Clock::new(scene.path("clock")));
+    let clock = Clock::new(scene.path("clock"));
     let mut node = clock.rule(scene.node());
     node.start();
     let due = wait::wall_clock() + Duration::from_secs(1800);
@@ -97,7 +97,7 @@ fn a_step_over_a_due_time_wakes_a_node_that_sleeps_for_long() {
 #[test]
 fn a_clock_set_forward_and_back_while_the_node_is_down_fires_nothing_twice() {
     let scene = Scene::new();
-    let clock = skip_unless!(Clock::new(scene.path("clock")));
+    let clock = Clock::new(scene.path("clock"));
     let mut node = clock.rule(scene.node());
     node.start();
     node.api().put_job("beat", &every_second("once"));
@@ -124,7 +124,7 @@ fn lines_in(traces: &Path) -> usize {
 fn a_step_takes_no_attempt_from_its_worker() {
     for step in [HOUR, -HOUR] {
         let scene = Scene::new();
-        let clock = skip_unless!(Clock::new(scene.path("clock")));
+        let clock = Clock::new(scene.path("clock"));
         let mut node = clock.rule(scene.node()).with_env("PUNCTUAL_ATTEMPT_LEASE", "2s");
         node.start();
         let traces = scene.path("traces");
@@ -145,7 +145,7 @@ fn a_step_takes_no_attempt_from_its_worker() {
 #[test]
 fn a_step_back_holds_up_nothing_that_counts_from_now() {
     let scene = Scene::new();
-    let clock = skip_unless!(Clock::new(scene.path("clock")));
+    let clock = Clock::new(scene.path("clock"));
     let mut node = clock.rule(scene.node());
     node.start();
     let first = node.api().submit(&json!({ "task": { "noop": {} } }));

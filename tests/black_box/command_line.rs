@@ -5,11 +5,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use punctual_tests::{Cli, Node, Scene, binary, skip_unless};
+use punctual_tests::{Cli, Node, Scene, binary};
 use serde_json::Value;
 
 /// What a person sees on a terminal of so many columns.
-fn on_a_terminal(node: &Node, columns: usize, words: &str, colour: bool) -> Result<String, String> {
+fn on_a_terminal(node: &Node, columns: usize, words: &str, colour: bool) -> String {
     let typed = format!("stty cols {columns}; exec {} {words}", binary::path().display());
     let mut script = Command::new("script");
     script.args(["--quiet", "--return", "--command", &typed, "/dev/null"]);
@@ -17,10 +17,10 @@ fn on_a_terminal(node: &Node, columns: usize, words: &str, colour: bool) -> Resu
     if !colour {
         script.env("NO_COLOR", "1");
     }
-    let output =
-        script.stdin(Stdio::null()).output().map_err(|error| format!("no `script` here: {error}"))?;
+    let output = script.stdin(Stdio::null()).output();
+    let output = output.expect("`script` is installed: scripts/install-deps test");
     assert!(output.status.success(), "{output:?}");
-    Ok(String::from_utf8(output.stdout).expect("the command line prints text").replace('\r', ""))
+    String::from_utf8(output.stdout).expect("the command line prints text").replace('\r', "")
 }
 
 /// The text without its colours.
@@ -306,7 +306,7 @@ fn a_table_fits_its_terminal_and_has_colours_there_unless_declined() {
     let said = "a long complaint about the ledger, with 中文 in it, that goes on and on and on and on";
     node.cli(["run", "submit", "--wait", "--shell", &format!("echo '{said}'")]).ok();
     for columns in [40, 80, 200] {
-        let seen = skip_unless!(on_a_terminal(&node, columns, "run list", true));
+        let seen = on_a_terminal(&node, columns, "run list", true);
         assert!(seen.contains("\u{1b}["), "{seen:?}");
         let seen = plain(&seen);
         assert_eq!(seen.trim_end().lines().count(), 2, "a row is a line: {seen}");
@@ -316,7 +316,7 @@ fn a_table_fits_its_terminal_and_has_colours_there_unless_declined() {
         }
         assert!(seen.contains("succeeded"), "what matters is there at {columns}: {seen}");
     }
-    assert!(skip_unless!(on_a_terminal(&node, 200, "run list", true)).contains("that goes"));
-    assert!(!skip_unless!(on_a_terminal(&node, 80, "run list", false)).contains('\u{1b}'));
-    assert!(!skip_unless!(on_a_terminal(&node, 80, "run list --color never", true)).contains('\u{1b}'));
+    assert!(on_a_terminal(&node, 200, "run list", true).contains("that goes"));
+    assert!(!on_a_terminal(&node, 80, "run list", false).contains('\u{1b}'));
+    assert!(!on_a_terminal(&node, 80, "run list --color never", true).contains('\u{1b}'));
 }

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use punctual_tests::{Cli, Scene, binary, skip_unless};
+use punctual_tests::{Cli, Scene, binary};
 
 /// Cases sent to each operation: enough to meet every field once.
 const EXAMPLES: &str = "10";
@@ -10,15 +10,7 @@ const EXAMPLES: &str = "10";
 #[test]
 fn rest_keeps_to_its_openapi_document() {
     let _scene = Scene::new();
-    skip_unless!(a_python_that_can_make_a_place_of_its_own());
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/contract/run");
     let told = Cli::run(Command::new(script).arg(binary::path()).arg(EXAMPLES));
     assert!(told.status.success(), "{}{}", told.out, told.err);
-}
-
-fn a_python_that_can_make_a_place_of_its_own() -> Result<(), String> {
-    match Command::new("python3").args(["-c", "import ensurepip"]).status() {
-        Ok(status) if status.success() => Ok(()),
-        _ => Err("python3-venv is not installed; `scripts/install-deps test` installs it".to_owned()),
-    }
 }

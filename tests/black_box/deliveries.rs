@@ -148,7 +148,7 @@ fn a_kill_between_delivery_and_acknowledgement_loses_and_doubles_nothing() {
     let run = run(&node);
     let (id, _) = take(&mut dial(&node));
     // That it was delivered is written within a second.
-    wait::pass(Duration::from_millis(1500));
+    wait::pass(Duration::from_secs(3));
     node.kill();
     node.start();
     let mut consumer = dial(&node);

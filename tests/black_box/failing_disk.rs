@@ -6,7 +6,7 @@ use punctual_tests::api::RUNS;
 use punctual_tests::fault::Injection;
 use punctual_tests::history::has_ended;
 use punctual_tests::wait::{self, SOON};
-use punctual_tests::{Export, Scene, skip_unless};
+use punctual_tests::{Export, Scene};
 use punctual_verify::Options;
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ fn a_sync_that_fails_ends_the_process_and_a_clean_start_has_all_that_was_acknowl
     let submit = json!({ "task": { "noop": {} } });
     let mut acknowledged: Vec<Value> = (0..20).map(|_| node.api().submit(&submit)["id"].clone()).collect();
 
-    let injection = skip_unless!(Injection::sync_fails(&node));
+    let injection = Injection::sync_fails(&node);
     // Whether it happened is unknown; that it was promised must not be.
     if let Some(answer) = node.api().post(RUNS, &submit)
         && answer.is_ok()
@@ -58,7 +58,7 @@ fn a_slow_sync_keeps_the_order_and_no_healthy_attempt_is_given_up() {
     let id = long["id"].as_str().expect("a run has an id").to_owned();
     wait::until_so("the long one runs", SOON, || node.api().run(&id)["state"] == "running");
 
-    let injection = skip_unless!(Injection::sync_is_slow(&node, Duration::from_secs(5)));
+    let injection = Injection::sync_is_slow(&node, Duration::from_secs(5));
     let line: Vec<String> = (0..2)
         .map(|_| node.api().start_job("line")["id"].as_str().expect("a run has an id").to_owned())
         .collect();
@@ -85,7 +85,7 @@ fn an_attempt_is_not_given_up_before_it_was_given_out() {
     let mut node = scene.node().with_env("PUNCTUAL_ATTEMPT_LEASE", "2s");
     node.start();
     // One commit takes longer than a lease: the worker hears of the attempt when its lease would be over.
-    let injection = skip_unless!(Injection::sync_is_slow(&node, Duration::from_secs(4)));
+    let injection = Injection::sync_is_slow(&node, Duration::from_secs(4));
     let run = node.api().submit(&json!({ "task": { "shell": "echo hi" } }));
     let id = run["id"].as_str().expect("a run has an id");
     let ended = wait::until("it has ended", 2 * SOON, || Some(node.api().run(id)).filter(has_ended));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use punctual_tests::api::RUNS;
 use punctual_tests::history::has_ended;
 use punctual_tests::wait::{self, SOON};
-use punctual_tests::{Node, Scene, binary, skip_unless};
+use punctual_tests::{Node, Scene, binary};
 use rustix::process::geteuid;
 use serde_json::{Value, json};
 
@@ -80,12 +80,7 @@ fn a_node_with_a_quarter_of_a_gibibyte_takes_a_flood_and_goes_on() {
 #[test]
 fn a_node_without_threads_fails_what_it_cannot_start_by_name_and_goes_on() {
     let scene = Scene::new();
-    let can = || {
-        geteuid().is_root().then_some(()).ok_or("to be somebody else takes root")?;
-        let there = Command::new("setpriv").arg("--version").output().is_ok();
-        there.then_some(()).ok_or("setpriv is not installed")
-    };
-    skip_unless!(can());
+    assert!(geteuid().is_root(), "to be another user takes root: run the tests as root");
     // A copy that nobody in particular may start, in a folder of its own.
     let (folder, program) = (scene.path("own"), scene.path("own/punctual"));
     fs::create_dir(&folder).expect("a folder of the scene can be made");

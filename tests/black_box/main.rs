@@ -27,6 +27,7 @@ mod under_load;
 mod crash;
 mod one_owner;
 mod clock;
+mod outage;
 mod idle;
 mod stopped;
 mod backup;

@@ -23,13 +23,7 @@ fn redis_cli(node: &Node, words: &[&str]) -> String {
     let address = node.resp().expect("the node has a door for queues");
     let (host, port) = address.rsplit_once(':').expect("host:port");
     let output = Command::new("redis-cli").args(["-h", host, "-p", port]).args(words).output();
-    let output = output.expect("redis-cli can be started");
+    let output = output.expect("redis-cli is installed: scripts/install-deps test");
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).expect("it prints text").trim_end().to_owned()
-}
-
-/// The client is there.
-fn has_redis_cli() -> Result<(), String> {
-    let found = Command::new("redis-cli").arg("--version").output();
-    found.map(drop).map_err(|error| format!("redis-cli cannot be started: {error}; install redis-tools"))
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use punctual_tests::authority::Authority;
 use punctual_tests::wait::{self, SOON};
-use punctual_tests::{Cli, Node, Scene, Worker, binary, skip_unless};
+use punctual_tests::{Cli, Node, Scene, Worker, binary};
 
 const NODES: &str = "/api/v1/nodes";
 /// A removed token has to be refused everywhere by then.
@@ -199,8 +199,8 @@ fn a_store_that_is_not_built_in_is_named_without_its_password() {
 fn with_a_certificate_it_is_reached_by_those_who_trust_its_authority() {
     let scene = Scene::new();
     let folder = scene.path("");
-    let ours = skip_unless!(Authority::make(&folder, "ours"));
-    let other = skip_unless!(Authority::make(&folder, "other"));
+    let ours = Authority::make(&folder, "ours");
+    let other = Authority::make(&folder, "other");
     let path = |path: &Path| path.display().to_string();
     let options = ["--tls-cert", &path(&ours.cert), "--tls-key", &path(&ours.key), "--slots", "1"];
     let mut node = server(&scene, &options);
@@ -311,7 +311,7 @@ fn address_over_tls(node: &Node) -> String {
 #[test]
 fn a_worker_comes_over_tls_with_a_token_from_a_file() {
     let scene = Scene::new();
-    let ours = skip_unless!(Authority::make(&scene.path(""), "ours"));
+    let ours = Authority::make(&scene.path(""), "ours");
     let path = |path: &Path| path.display().to_string();
     let (cert, key, ca) = (path(&ours.cert), path(&ours.key), path(&ours.ca));
     let mut node = server(&scene, &["--tls-cert", &cert, "--tls-key", &key]);

@@ -128,8 +128,7 @@ impl Cluster {
 
     /// Three nodes that are not started yet, each with words of its own; given are its number and where it listens.
     pub fn of_each(scene: &Scene, mut words: impl FnMut(usize, &str) -> Vec<String>) -> Cluster {
-        let secret = scene.write("admin-token", ADMIN);
-        fs::set_permissions(&secret, Permissions::from_mode(0o600)).expect("a mode can be set");
+        let secret = admin_token(scene);
         let places = free_places();
         let node = |(number, place): (usize, &String)| {
             let data = scene.path(&format!("node-{number}"));
@@ -147,14 +146,7 @@ impl Cluster {
 
     /// One more node for a store, on whatever ports are free; it is not started yet.
     pub fn newcomer(&self, scene: &Scene, name: &str, store: &str, words: &[&str]) -> Node {
-        let (data, secret) = (scene.path(name), scene.path("admin-token"));
-        let paths = ["--data".to_owned(), data.display().to_string()];
-        let secret = ["--bootstrap-token-file".to_owned(), secret.display().to_string()];
-        let said =
-            ["server", "--http", "127.0.0.1:0", "--store", store].into_iter().chain(words.iter().copied());
-        let said = said.map(str::to_owned).chain(paths).chain(secret);
-        let node = scene.node().with_data(&data).with_token(ADMIN).with_program(binary::path(), said);
-        node.with_env("PUNCTUAL_NODE_NAME", name)
+        server(scene, name, store, words)
     }
 
     /// A connection to the door for queues of a node that is there.
@@ -291,6 +283,24 @@ impl Cluster {
         export.verify(scene, &self.nodes[by], &options);
         export
     }
+}
+
+/// A `punctual server` on a store and on free ports; it is not started yet.
+pub fn server(scene: &Scene, name: &str, store: &str, words: &[&str]) -> Node {
+    let (data, secret) = (scene.path(name), admin_token(scene));
+    let paths = ["--data".to_owned(), data.display().to_string()];
+    let secret = ["--bootstrap-token-file".to_owned(), secret.display().to_string()];
+    let said = ["server", "--http", "127.0.0.1:0", "--store", store].into_iter().chain(words.iter().copied());
+    let said = said.map(str::to_owned).chain(paths).chain(secret);
+    let node = scene.node().with_data(&data).with_token(ADMIN).with_program(binary::path(), said);
+    node.with_env("PUNCTUAL_NODE_NAME", name)
+}
+
+/// The file that holds the administrator's token.
+fn admin_token(scene: &Scene) -> PathBuf {
+    let secret = scene.write("admin-token", ADMIN);
+    fs::set_permissions(&secret, Permissions::from_mode(0o600)).expect("a mode can be set");
+    secret
 }
 
 pub fn node_name(number: usize) -> String {

@@ -69,6 +69,15 @@ impl Export {
         self.of_type("skip").filter(|skip| skip["job"] == job).collect()
     }
 
+    /// The recorded skips of every job that has some.
+    pub fn skips_by_job(&self) -> BTreeMap<&str, Vec<&Value>> {
+        let mut skips: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
+        for skip in self.of_type("skip") {
+            skips.entry(skip["job"].as_str().expect("a skip is of a job")).or_default().push(skip);
+        }
+        skips
+    }
+
     /// Runs `punctual verify` on it, as a user does, and then asks the checks for more than a user can.
     #[track_caller]
     pub fn verify(&self, scene: &Scene, node: &Node, options: &Options) {

@@ -4,7 +4,8 @@
 //! to it through its doors only ([`Api`] for REST, [`Node::cli`] for the command line), breaks something
 //! ([`fault`]), and ends in `punctual verify` on the exported history.
 //!
-//! Nothing here sleeps for luck: what a test needs is waited for, with a deadline ([`wait`]).
+//! Nothing here sleeps for luck: what a test needs is waited for, with a deadline ([`wait`]). No test is skipped: a tool
+//! that is missing fails the test, and the message names the fix.
 
 pub mod wait;
 pub mod machine;
@@ -29,19 +30,3 @@ pub use node::{Cli, Node};
 pub use raw::Raw;
 pub use scene::Scene;
 pub use worker::Worker;
-
-/// Leaves a test whose machine cannot do what it needs, and says why. Where nothing may be left out
-/// (`PUNCTUAL_TESTS_STRICT=1`) that is a failure.
-#[macro_export]
-macro_rules! skip_unless {
-    ($made:expr) => {
-        match $made {
-            Ok(made) => made,
-            Err(reason) => {
-                assert!(std::env::var_os("PUNCTUAL_TESTS_STRICT").is_none(), "skipped: {reason}");
-                eprintln!("skipped: {reason}");
-                return;
-            }
-        }
-    };
-}

@@ -9,7 +9,7 @@ use punctual_core::Timestamp;
 const POLL: Duration = Duration::from_millis(20);
 
 /// What takes no time on an idle machine may take this long on a busy one.
-pub const SOON: Duration = Duration::from_secs(30);
+pub const SOON: Duration = Duration::from_secs(60);
 
 /// Looks until there is something to see; fails with the sentence when there is not in time.
 #[track_caller]

@@ -19,6 +19,7 @@ const HANDED_OVER_MAX: Duration = Duration::from_millis(500);
 /// Kills a server again and again while jobs fire, and looks at all that came of it.
 fn kill_again_and_again(kept: Kept, kills: u32) {
     let scene = Scene::new();
+    let machine = Machine::watched();
     let mut cluster = Cluster::start(&scene, &kept.address(), &[]);
     cluster.add_worker("a", &[]);
     cluster.add_worker("b", &[]);
@@ -44,7 +45,7 @@ fn kill_again_and_again(kept: Kept, kills: u32) {
         .max_by_key(|(late, _)| *late)
         .expect("something fired");
     println!("{} fires, the latest {late:?} late", export.all_fires().count());
-    assert!(late < LATE_MAX, "{late:?} late: {run}");
+    assert!(late < LATE_MAX + machine.taken(), "{late:?} late: {run}");
 }
 
 #[test]

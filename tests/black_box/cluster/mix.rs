@@ -118,8 +118,8 @@ struct Mix {
     store: Store,
     ways: Vec<Proxy>,
     doors: Vec<Proxy>,
-    /// Of the first node; none: it cannot be set here.
-    clock: Option<Clock>,
+    /// Of the first node.
+    clock: Clock,
     throws: Throws,
     standing: Vec<Fault>,
     count: usize,
@@ -139,11 +139,9 @@ impl Mix {
             said
         });
         cluster.doors = doors.iter().map(|door| format!("http://{}", door.place())).collect();
-        let clock = Clock::new(scene.path("clock")).ok();
-        if let Some(clock) = &clock {
-            let node = cluster.nodes.remove(0);
-            cluster.nodes.insert(0, clock.rule(node));
-        }
+        let clock = Clock::new(scene.path("clock"));
+        let node = cluster.nodes.remove(0);
+        cluster.nodes.insert(0, clock.rule(node));
         cluster.start_all();
         for worker in 0..WORKERS {
             cluster.add_worker(&format!("w{worker}"), &[]);
@@ -208,7 +206,7 @@ impl Mix {
             }
             Fault::ClockStepped => {
                 let step = STEPS[self.throws.below(STEPS.len())];
-                self.clock.iter().for_each(|clock| clock.set(step));
+                self.clock.set(step);
             }
             // A store that is there may lose what it knows of the cluster instead.
             Fault::StoreDown if self.throws.below(2) == 0 => return self.store.delete_leases(),
@@ -235,7 +233,7 @@ impl Mix {
             Fault::WorkerStopped(worker) => self.cluster.workers[worker].signal(Signal::CONT),
             Fault::WayToStore(node) => self.ways[node].mend(),
             Fault::WayOfWorker(_) => self.doors.iter().for_each(Proxy::mend),
-            Fault::ClockStepped => self.clock.iter().for_each(|clock| clock.set(0)),
+            Fault::ClockStepped => self.clock.set(0),
             Fault::StoreDown => self.store.start_again(),
         }
     }

@@ -16,6 +16,10 @@ use serde_json::{Value, json};
 const LEASES: [&str; 4] = ["--shard-lease", "1s", "--attempt-lease", "2s"];
 /// Leases that do not end because the machine stands still for a moment.
 const CALM: [&str; 4] = ["--shard-lease", "5s", "--attempt-lease", "10s"];
+/// How often the locks are looked at.
+const LOOKS_MIN: usize = 10;
+/// A fire of a job is late by less than this.
+const LATE_MAX: Duration = Duration::from_secs(1);
 /// An edit is everywhere by then (R34).
 const SEEN_MAX: Duration = Duration::from_secs(1);
 
@@ -127,7 +131,7 @@ fn a_node_keeps_what_it_leads_and_renews_it_until_it_dies() {
 #[test]
 fn due_jobs_are_shared_by_all_nodes_without_a_lock_that_anybody_waits_for() {
     let jobs = 30;
-    let shared = Shared::start(&LEASES);
+    let (shared, machine) = (Shared::start(&LEASES), Machine::watched());
     shared.cluster.put_jobs(jobs);
     let statistics = format!("SELECT deadlocks FROM pg_stat_database WHERE datname = '{}'", shared.database);
     let deadlocks = shared.sql(&statistics);
@@ -138,9 +142,8 @@ fn due_jobs_are_shared_by_all_nodes_without_a_lock_that_anybody_waits_for() {
     wait::until_so("they fire for a while", SOON, || {
         assert_eq!(shared.sql(waiting), "0", "somebody waits for a lock");
         looks += 1;
-        Export::of(&shared.cluster.nodes[0]).all_fires().count() >= 5 * jobs
+        looks >= LOOKS_MIN && Export::of(&shared.cluster.nodes[0]).all_fires().count() >= 5 * jobs
     });
-    assert!(looks >= 10, "{looks} looks prove little");
     let after = commits();
     assert!(before.iter().zip(&after).all(|(before, after)| after > before), "{before:?}, {after:?}");
     assert_eq!(shared.sql(&statistics), deadlocks);
@@ -149,7 +152,8 @@ fn due_jobs_are_shared_by_all_nodes_without_a_lock_that_anybody_waits_for() {
     for number in 0..jobs {
         let fires = export.fires(&job_name(number));
         let late = fires.iter().map(|run| lateness(run)).max().unwrap_or_default();
-        assert!(fires.len() >= 4 && late < Duration::from_secs(1), "{}: {late:?}", job_name(number));
+        assert!(fires.len() >= 4, "{} fired {} times only", job_name(number), fires.len());
+        assert!(late < LATE_MAX + machine.taken(), "{}: {late:?}", job_name(number));
     }
 }
 
@@ -165,6 +169,14 @@ fn a_single_job_is_fired_once_by_one_of_three_nodes_and_its_next_time_moves_on_e
     let export = shared.wait_for_fires(0, 3, 1);
     let due: BTreeSet<&str> = export.all_fires().filter_map(|run| run["due_at"].as_str()).collect();
     assert_eq!(due.len(), export.all_fires().count(), "one run a fire");
+    let next = |node: usize| {
+        let job = shared.cluster.insist(node, |api| api.get(&format!("{JOBS}/{}", job_name(0))));
+        instant(&job["next_due_at"])
+    };
+    let before = next(0);
+    for node in 0..NODES {
+        wait::until_so("its next time moves on everywhere", SOON, || next(node) > before);
+    }
     // Whoever decides it dies, and whoever is asked says the same next time.
     for victim in 0..2 {
         let next = |node: usize| {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use punctual_tests::api::RUNS;
 use punctual_tests::authority::Authority;
 use punctual_tests::cluster::{Kept, NODES};
-use punctual_tests::{Cluster, Scene, skip_unless};
+use punctual_tests::{Cluster, Scene};
 use serde_json::json;
 
 fn path(path: &Path) -> &str {
@@ -36,7 +36,7 @@ fn check(scene: &Scene, ca: &Path, words: &[&str]) {
 #[test]
 fn nodes_whose_authority_stands_in_their_certificates_chain_forward_commands_over_tls() {
     let scene = Scene::new();
-    let ours = skip_unless!(Authority::make(&scene.path(""), "ours"));
+    let ours = Authority::make(&scene.path(""), "ours");
     let read = |path: &Path| fs::read_to_string(path).expect("it was made");
     let chain = scene.write("chain.pem", &(read(&ours.cert) + &read(&ours.ca)));
     check(&scene, &ours.ca, &["--tls-cert", path(&chain), "--tls-key", path(&ours.key)]);
@@ -45,7 +45,7 @@ fn nodes_whose_authority_stands_in_their_certificates_chain_forward_commands_ove
 #[test]
 fn nodes_that_are_told_their_authority_forward_commands_over_tls() {
     let scene = Scene::new();
-    let ours = skip_unless!(Authority::make(&scene.path(""), "ours"));
+    let ours = Authority::make(&scene.path(""), "ours");
     let words = ["--tls-cert", path(&ours.cert), "--tls-key", path(&ours.key), "--ca", path(&ours.ca)];
     check(&scene, &ours.ca, &words);
 }

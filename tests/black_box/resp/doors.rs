@@ -6,9 +6,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use punctual_tests::node::Cli;
-use punctual_tests::{Scene, binary, skip_unless};
+use punctual_tests::{Scene, binary};
 
-use super::{has_redis_cli, redis_cli};
+use super::redis_cli;
 
 #[test]
 fn dev_goes_on_without_the_door_if_its_usual_port_is_taken() {
@@ -51,7 +51,6 @@ fn the_door_is_not_opened_beyond_this_machine_in_the_clear() {
 
 #[test]
 fn a_password_from_a_file_is_asked_for() {
-    skip_unless!(has_redis_cli());
     let scene = Scene::new();
     let file = scene.write("password", "correct-horse-battery\n");
     fs::set_permissions(&file, Permissions::from_mode(0o600)).expect("its mode can be set");

@@ -3,14 +3,13 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use punctual_tests::{Scene, skip_unless};
+use punctual_tests::Scene;
 
-use super::{has_redis_cli, redis_cli, start};
+use super::{redis_cli, start};
 
 /// R128: the words of a job's whole way.
 #[test]
 fn a_job_is_added_taken_and_acknowledged_from_a_shell() {
-    skip_unless!(has_redis_cli());
     let scene = Scene::new();
     let mut node = start(&scene);
     let say = |words: &[&str]| redis_cli(&node, words);
@@ -33,7 +32,6 @@ fn a_job_is_added_taken_and_acknowledged_from_a_shell() {
 /// R128, as somebody types: it asks for COMMAND DOCS first, and shows answers with their kinds.
 #[test]
 fn a_person_types_commands() {
-    skip_unless!(has_redis_cli());
     let scene = Scene::new();
     let node = start(&scene);
     let address = node.resp().expect("the node has a door for queues");
@@ -60,7 +58,6 @@ fn a_person_types_commands() {
 /// R133, on one node.
 #[test]
 fn whoever_waits_is_woken_by_the_next_job() {
-    skip_unless!(has_redis_cli());
     let scene = Scene::new();
     let node = start(&scene);
     let address = node.resp().expect("the node has a door for queues");

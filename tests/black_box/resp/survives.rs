@@ -1,12 +1,11 @@
 //! What was acknowledged is there after a kill, and what was done does not come back.
 
-use punctual_tests::{Scene, skip_unless};
+use punctual_tests::Scene;
 
-use super::{has_redis_cli, redis_cli, start};
+use super::{redis_cli, start};
 
 #[test]
 fn jobs_survive_a_kill_and_those_that_were_done_stay_done() {
-    skip_unless!(has_redis_cli());
     let scene = Scene::new();
     let mut node = start(&scene);
     let add = |node: &_, body: &str| redis_cli(node, &["ADDJOB", "mail", body, "0"]);

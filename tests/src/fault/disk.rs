@@ -12,19 +12,17 @@ pub struct SmallDisk {
 }
 
 impl SmallDisk {
-    pub fn mount(path: PathBuf, mebibytes: u32) -> Result<SmallDisk, String> {
+    /// Takes root.
+    #[track_caller]
+    pub fn mount(path: PathBuf, mebibytes: u32) -> SmallDisk {
         fs::create_dir_all(&path).expect("a folder of the scene can be made");
         let size = format!("size={mebibytes}m");
-        let mounted =
-            Command::new("mount").args(["-t", "tmpfs", "-o", &size, "punctual-tests"]).arg(&path).output();
-        match mounted {
-            Ok(output) if output.status.success() => Ok(SmallDisk { path }),
-            Ok(output) => {
-                let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-                Err(format!("a tmpfs cannot be mounted, that takes root: {why}"))
-            }
-            Err(error) => Err(format!("mount cannot be started: {error}")),
-        }
+        let mut mount = Command::new("mount");
+        let mounted = mount.args(["-t", "tmpfs", "-o", &size, "punctual-tests"]).arg(&path).output();
+        let mounted = mounted.expect("mount is installed: scripts/install-deps test");
+        let why = String::from_utf8_lossy(&mounted.stderr);
+        assert!(mounted.status.success(), "to mount a tmpfs takes root: run the tests as root: {why}");
+        SmallDisk { path }
     }
 
     pub fn path(&self) -> &Path {

@@ -21,22 +21,25 @@ pub struct Injection {
 
 impl Injection {
     /// From now on nothing can be made durable: every attempt fails with EIO.
-    pub fn sync_fails(node: &Node) -> Result<Injection, String> {
+    #[track_caller]
+    pub fn sync_fails(node: &Node) -> Injection {
         Injection::attach(node, "error=EIO")
     }
 
     /// From now on making something durable takes this much longer.
-    pub fn sync_is_slow(node: &Node, by: Duration) -> Result<Injection, String> {
+    #[track_caller]
+    pub fn sync_is_slow(node: &Node, by: Duration) -> Injection {
         Injection::attach(node, &format!("delay_enter={}", by.as_micros()))
     }
 
-    fn attach(node: &Node, fault: &str) -> Result<Injection, String> {
+    #[track_caller]
+    fn attach(node: &Node, fault: &str) -> Injection {
         let pid = node.pid();
         let mut strace = Command::new("strace");
         strace.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={SYNC}")]);
         strace.args(["-e", &format!("inject={SYNC}:{fault}"), "-p", &pid.to_string()]);
         let strace = strace.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let strace = strace.map_err(|error| format!("strace cannot be started: {error}"))?;
+        let strace = strace.expect("strace is installed: scripts/install-deps test");
         let mut injection = Injection { strace, pid };
         let attached = wait::until("strace holds every thread, or gives up", SOON, || {
             match injection.strace.try_wait().expect("a child can be asked") {
@@ -44,7 +47,8 @@ impl Injection {
                 None => all_traced(pid).then_some(true),
             }
         });
-        if attached { Ok(injection) } else { Err("strace may not attach to a process here".to_owned()) }
+        assert!(attached, "strace may not attach to a process here: run the tests as root");
+        injection
     }
 }
 

@@ -1,6 +1,5 @@
 //! A herd: many jobs due in one instant, while REST goes on being asked.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
@@ -9,18 +8,15 @@ use punctual_core::Timestamp;
 use punctual_core::name::Namespace;
 use punctual_core::schedule::{Schedule, When};
 use punctual_node::Handle;
-use punctual_store::RunFilter;
 use punctual_wire::rest::Submit;
 use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 
 use super::Found;
 use super::figures::percentile;
-use super::lateness::put_job;
+use super::lateness::{Fired, fired, have_ended, job_name, put_jobs};
 use super::place::{Place, Stopwatch, node};
-use crate::cli::progress;
 use crate::wiring;
 
 /// How often REST is asked meanwhile: a read and a submit, in turn.
@@ -111,22 +107,7 @@ impl Herd {
         // Twice as long as creating took where it was slowest.
         let lead = Duration::from_secs(5) + Duration::from_millis(self.jobs as u64 / 4);
         let due = Timestamp::from_millis(((wiring::now() + lead).as_millis() / 1000) * 1000);
-        let bar = progress::bar("creating jobs", self.jobs);
-        let mut tasks = JoinSet::new();
-        for creator in 0..CREATORS {
-            let (handle, bar, jobs) = (handle.clone(), Arc::clone(&bar), self.jobs);
-            tasks.spawn(async move {
-                for index in (creator..jobs).step_by(CREATORS) {
-                    put_job(&handle, &format!("herd-{index}"), Schedule::new(When::At(due))).await?;
-                    bar.inc(1);
-                }
-                anyhow::Ok(())
-            });
-        }
-        while let Some(done) = tasks.join_next().await {
-            done??;
-        }
-        bar.finish_and_clear();
+        put_jobs(handle, self.jobs, CREATORS, move |_| Ok(Schedule::new(When::At(due)))).await?;
         anyhow::ensure!(
             wiring::now() < due,
             "creating the jobs took longer than the time before they are due"
@@ -134,46 +115,17 @@ impl Herd {
         Ok(due)
     }
 
-    async fn wait_for_all(&self, handle: &Handle, due: Timestamp) -> anyhow::Result<Vec<One>> {
+    async fn wait_for_all(&self, handle: &Handle, due: Timestamp) -> anyhow::Result<Vec<Fired>> {
         tokio::time::sleep(due.since(wiring::now())).await;
-        let watch = Stopwatch::start();
-        loop {
-            let stats = handle.store().stats().await?;
-            if stats.history_runs >= self.jobs as u64 && handle.status().live_runs == 0 {
-                break;
-            }
-            anyhow::ensure!(
-                watch.elapsed() < Duration::from_secs(120),
-                "the herd has not ended after two minutes"
-            );
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        collect(handle).await
-    }
-}
-
-struct One {
-    created: Timestamp,
-    started: Option<Timestamp>,
-}
-
-/// The runs of the herd; what was submitted meanwhile has no job.
-async fn collect(handle: &Handle) -> anyhow::Result<Vec<One>> {
-    let filter = RunFilter { oldest_first: true, ..RunFilter::default() };
-    let (mut all, mut after) = (Vec::new(), None);
-    loop {
-        let runs = handle.store().runs(&filter, after, 1000).await?;
-        let Some(last) = runs.last() else { return Ok(all) };
-        after = Some(last.id);
-        let herd = runs.iter().filter(|run| run.job().is_some());
-        all.extend(herd.map(|run| One { created: run.created_at, started: run.started_at }));
+        anyhow::ensure!(have_ended(handle, self.jobs).await?, "the herd has not ended after two minutes");
+        fired(handle).await
     }
 }
 
 /// Asks REST again and again; returns how long each took, in microseconds.
 async fn ask_meanwhile(client: Client, stopped: watch::Receiver<bool>) -> anyhow::Result<Vec<i64>> {
     let namespace = Namespace::default();
-    let name = "herd-0".parse()?;
+    let name = job_name(0).parse()?;
     let submit: Submit = serde_json::from_value(serde_json::json!({ "task": { "noop": {} } }))?;
     let mut took = Vec::new();
     let mut pace = tokio::time::interval(ASK_EVERY);

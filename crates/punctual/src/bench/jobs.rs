@@ -2,21 +2,17 @@
 
 use std::path::Path;
 use std::process::{Child, Command as Process, Stdio};
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use punctual_client::Client;
 use punctual_core::hash;
 use punctual_core::schedule::{Cron, Schedule, When};
-use punctual_node::Handle;
 use serde::Serialize;
-use tokio::task::JoinSet;
 
 use super::Found;
-use super::lateness::put_job;
+use super::lateness::put_jobs;
 use super::place::{Place, Stopwatch, node};
-use crate::cli::progress;
 
 /// Askers at once: enough that one batch is read for while another is written.
 const CREATORS: usize = 8192;
@@ -58,7 +54,7 @@ impl Jobs {
         let folder = self.place.folder("jobs")?;
         let (running, handle) = node(&folder, 16).await?;
         let watch = Stopwatch::start();
-        create(&handle, self.count).await?;
+        put_jobs(&handle, self.count, CREATORS, yearly).await?;
         let seconds = watch.seconds();
         drop(handle);
         running.shut_down().await;
@@ -81,26 +77,6 @@ impl Jobs {
             count: self.count,
         })
     }
-}
-
-async fn create(handle: &Handle, count: usize) -> anyhow::Result<()> {
-    let bar = progress::bar("creating jobs", count);
-    let mut tasks = JoinSet::new();
-    for creator in 0..CREATORS {
-        let (handle, bar) = (handle.clone(), Arc::clone(&bar));
-        tasks.spawn(async move {
-            for index in (creator..count).step_by(CREATORS) {
-                put_job(&handle, &format!("cron-{index}"), yearly(index)?).await?;
-                bar.inc(1);
-            }
-            anyhow::Ok(())
-        });
-    }
-    while let Some(done) = tasks.join_next().await {
-        done??;
-    }
-    bar.finish_and_clear();
-    Ok(())
 }
 
 /// Once a year, spread over it: a million of them leave an idle node idle.

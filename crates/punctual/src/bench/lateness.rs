@@ -13,12 +13,16 @@ use punctual_core::task::Task;
 use punctual_node::Handle;
 use punctual_store::RunFilter;
 use serde::Serialize;
+use tokio::task::JoinSet;
 
 use super::Found;
 use super::figures::Late;
 use super::place::{Place, Stopwatch, node};
+use crate::cli::progress;
 use crate::cli::time::duration;
 use crate::wiring;
+
+const ENDING_MAX: Duration = Duration::from_secs(120);
 
 #[derive(Debug, Args)]
 pub(crate) struct Lateness {
@@ -69,12 +73,8 @@ impl Lateness {
         for index in 0..self.jobs {
             let step = if spread { period * i64::try_from(index)? / i64::try_from(self.jobs)? } else { 0 };
             let start = Timestamp::from_millis(begin.as_millis() + step);
-            put_job(
-                &handle,
-                &format!("late-{index}"),
-                Schedule { start: Some(start), ..Schedule::new(When::Every(self.every)) },
-            )
-            .await?;
+            let schedule = Schedule { start: Some(start), ..Schedule::new(When::Every(self.every)) };
+            put_job(&handle, &job_name(index), schedule).await?;
         }
         let watch = Stopwatch::start();
         let until =
@@ -90,7 +90,37 @@ impl Lateness {
     }
 }
 
-pub(super) async fn put_job(handle: &Handle, name: &str, schedule: Schedule) -> anyhow::Result<()> {
+/// Creates jobs, so many at once, and says how far it is.
+pub(super) async fn put_jobs(
+    handle: &Handle,
+    count: usize,
+    at_once: usize,
+    schedule: impl Fn(usize) -> anyhow::Result<Schedule> + Clone + Send + 'static,
+) -> anyhow::Result<()> {
+    let bar = progress::bar("creating jobs", count);
+    let mut tasks = JoinSet::new();
+    for creator in 0..at_once {
+        let (handle, bar, schedule) = (handle.clone(), Arc::clone(&bar), schedule.clone());
+        tasks.spawn(async move {
+            for index in (creator..count).step_by(at_once) {
+                put_job(&handle, &job_name(index), schedule(index)?).await?;
+                bar.inc(1);
+            }
+            anyhow::Ok(())
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done??;
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+pub(super) fn job_name(index: usize) -> String {
+    format!("job-{index}")
+}
+
+async fn put_job(handle: &Handle, name: &str, schedule: Schedule) -> anyhow::Result<()> {
     let definition =
         Definition { schedules: vec![schedule], overlap: Overlap::Allow, ..Definition::of(Task::Noop) };
     let put = PutJob {
@@ -104,13 +134,39 @@ pub(super) async fn put_job(handle: &Handle, name: &str, schedule: Schedule) -> 
 }
 
 async fn collect(handle: &Handle) -> anyhow::Result<Vec<i64>> {
+    let late = |run: &Fired| Some(run.started?.as_millis() - run.due.as_millis());
+    Ok(fired(handle).await?.iter().filter_map(late).collect())
+}
+
+/// Waits until so many runs have ended and no other is under way. False: they have not after two minutes.
+pub(super) async fn have_ended(handle: &Handle, count: usize) -> anyhow::Result<bool> {
+    let watch = Stopwatch::start();
+    while watch.elapsed() < ENDING_MAX {
+        let stats = handle.store().stats().await?;
+        if stats.history_runs >= count as u64 && handle.status().live_runs == 0 {
+            return Ok(true);
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    Ok(false)
+}
+
+/// When a run of a job was due, made and started.
+pub(super) struct Fired {
+    pub(super) due: Timestamp,
+    pub(super) created: Timestamp,
+    pub(super) started: Option<Timestamp>,
+}
+
+/// Every run that a job has made.
+pub(super) async fn fired(handle: &Handle) -> anyhow::Result<Vec<Fired>> {
     let filter = RunFilter { oldest_first: true, ..RunFilter::default() };
-    let (mut late, mut after) = (Vec::new(), None);
+    let (mut all, mut after) = (Vec::new(), None);
     loop {
         let runs = handle.store().runs(&filter, after, 1000).await?;
-        let Some(last) = runs.last() else { return Ok(late) };
+        let Some(last) = runs.last() else { return Ok(all) };
         after = Some(last.id);
-        let started = runs.iter().filter_map(|run| Some(run.started_at?.as_millis() - run.due.as_millis()));
-        late.extend(started);
+        let fired = runs.iter().filter(|run| run.job().is_some());
+        all.extend(fired.map(|run| Fired { due: run.due, created: run.created_at, started: run.started_at }));
     }
 }

@@ -13,6 +13,7 @@ mod runs;
 mod remote;
 mod slots;
 mod lateness;
+mod fires;
 mod herd;
 mod jobs;
 
@@ -37,6 +38,9 @@ pub(crate) enum Verb {
     /// How late jobs start, spread over the second and all on the second
     #[command(after_help = "Examples:\n  punctual bench lateness --jobs 1000 --every 1s --seconds 30")]
     Lateness(lateness::Lateness),
+    /// So many fires a second: how soon after its due time each run is made, and how many within a second
+    #[command(after_help = "Examples:\n  punctual bench fires --rate 10000 --seconds 10")]
+    Fires(fires::Fires),
     /// Many jobs due in one instant: how long until all are made and started, and what REST feels of it
     #[command(after_help = "Examples:\n  punctual bench herd --jobs 100000")]
     Herd(herd::Herd),
@@ -52,6 +56,7 @@ impl Verb {
             Verb::Runs(bench) => show(output, &bench.run().await.map_err(failed)?),
             Verb::Remote(bench) => show(output, &bench.run().await.map_err(failed)?),
             Verb::Lateness(bench) => show(output, &bench.run().await.map_err(failed)?),
+            Verb::Fires(bench) => show(output, &bench.run().await.map_err(failed)?),
             Verb::Herd(bench) => show(output, &bench.run().await.map_err(failed)?),
             Verb::Jobs(bench) => show(output, &bench.run().await.map_err(failed)?),
         }

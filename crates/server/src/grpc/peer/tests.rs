@@ -331,7 +331,7 @@ async fn whoever_follows_a_run_on_another_node_hears_how_it_ends() {
             heard += &String::from_utf8_lossy(&frames.unwrap());
         }
     };
-    tokio::time::timeout(Duration::from_secs(10), rest).await.expect("long before anyone gives up");
+    tokio::time::timeout(LONG, rest).await.expect("long before anyone gives up");
     assert!(heard.contains("event: end") && heard.contains("cancelled"), "{heard}");
 }
 
@@ -379,7 +379,7 @@ async fn however_many_wait_at_the_leader_other_commands_get_through_and_everyone
     }
     wait_until_waited_for(&scene.leader, QUEUES, EACH as u64).await;
     let command = scene.node.handle();
-    let through = tokio::time::timeout(Duration::from_secs(10), command.command(submit(None))).await;
+    let through = tokio::time::timeout(LONG, command.command(submit(None))).await;
     through.expect("nobody has to wait for those who wait").unwrap();
     for number in 0..QUEUES {
         let bodies = (0..EACH).map(|body| MessageBody::from(body.to_string().into_bytes())).collect();
@@ -402,7 +402,7 @@ async fn whoever_goes_away_as_soon_as_it_came_leaves_no_place_behind() {
     }
     assert!(hasty.join_all().await.iter().all(Vec::is_empty));
     // Long before anybody would be asked to leave.
-    let nobody = tokio::time::timeout(Duration::from_secs(10), wait_until_waited_for(&scene.leader, 1, 0));
+    let nobody = tokio::time::timeout(LONG, wait_until_waited_for(&scene.leader, 1, 0));
     nobody.await.expect("nobody is left");
     let handle = scene.node.handle();
     handle.queue(add(queue(0), vec![MessageBody::from(&b"x"[..])])).await.unwrap();
@@ -423,11 +423,10 @@ async fn whoever_is_gone_before_its_place_was_asked_for_leaves_none_behind() {
     }
     let handle = scene.node.handle();
     let stays = tokio::spawn(async move { handle.take(&[queue(0)], 1, Some(None)).await });
-    let alone = tokio::time::timeout(Duration::from_secs(10), wait_until_waited_for(&scene.leader, 1, 1));
+    let alone = tokio::time::timeout(LONG, wait_until_waited_for(&scene.leader, 1, 1));
     alone.await.expect("only the one that stays waits");
     scene.leader.handle().queue(add(queue(0), vec![MessageBody::from(&b"x"[..])])).await.unwrap();
-    let taken =
-        tokio::time::timeout(Duration::from_secs(10), stays).await.expect("nobody who is gone has it");
+    let taken = tokio::time::timeout(LONG, stays).await.expect("nobody who is gone has it");
     assert_eq!(taken.unwrap().unwrap().len(), 1);
 }
 

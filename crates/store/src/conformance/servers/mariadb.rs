@@ -34,6 +34,16 @@ impl Server {
 
     /// One of its own, with settings such as `innodb-flush-log-at-trx-commit=1`.
     pub fn start(settings: &[&str]) -> Server {
+        Server::start_from(settings, |_| {})
+    }
+
+    /// One of its own that keeps its data folder on this disk.
+    pub fn start_on(disk: &Path, settings: &[&str]) -> Server {
+        Server::start_from(settings, |data| supervised::move_to(disk, data))
+    }
+
+    /// Starts a server after `prepare` has changed its data folder.
+    fn start_from(settings: &[&str], prepare: impl FnOnce(&Path)) -> Server {
         let program = if Path::new(DEBIAN).exists() { DEBIAN } else { "mariadbd" };
         let version = Command::new(program).arg("--version").output();
         let version = version.expect("MariaDB is installed: scripts/install-deps test");
@@ -43,6 +53,7 @@ impl Server {
         let (folder, port) = (supervised::folder("mariadb"), supervised::free_port());
         let data = folder.join("data");
         supervised::copy(&golden, &data);
+        prepare(&data);
         let mut command = vec![program.to_owned(), "--no-defaults".to_owned()];
         if rustix::process::geteuid().is_root() {
             command.push("--user=root".to_owned());

@@ -30,6 +30,17 @@ impl Server {
 
     /// One of its own, with settings such as `fsync=on`.
     pub fn start(settings: &[&str]) -> Server {
+        Server::start_from(settings, |_| {})
+    }
+
+    /// One of its own that keeps a part of its data folder on this disk: `pg_wal` is its write-ahead log, `base` its
+    /// tables.
+    pub fn start_on(disk: &Path, part: &str, settings: &[&str]) -> Server {
+        Server::start_from(settings, |data| supervised::move_to(disk, &data.join(part)))
+    }
+
+    /// Starts a server after `prepare` has changed its data folder.
+    fn start_from(settings: &[&str], prepare: impl FnOnce(&Path)) -> Server {
         let programs = programs();
         let version = Command::new(programs.join("postgres")).arg("--version").output();
         let version = version.expect("PostgreSQL is installed: scripts/install-deps test");
@@ -40,6 +51,7 @@ impl Server {
         let (folder, port) = (supervised::folder("postgres"), supervised::free_port());
         let data = folder.join("data");
         supervised::copy(&golden, &data);
+        prepare(&data);
         give_away(&folder);
         let mut command = unprivileged();
         command.push(programs.join("postgres").display().to_string());

@@ -36,8 +36,8 @@ stop
 rm -rf "$folder"
 "#;
 
-/// How often a server is asked before the server is taken for dead: twenty seconds.
-const TRIES_MAX: u32 = 2000;
+/// How often a server is asked before it is taken for dead: a minute, because the machine may be busy.
+const TRIES_MAX: u32 = 6000;
 const TRY_EVERY: Duration = Duration::from_millis(10);
 
 #[derive(Debug)]
@@ -151,6 +151,13 @@ pub(super) fn golden(name: &str, make: impl FnOnce(&Path)) -> PathBuf {
 /// A copy with owners and rights.
 pub(super) fn copy(from: &Path, to: &Path) {
     run(Command::new("cp").arg("-a").arg(from).arg(to));
+}
+
+/// Moves a folder to another disk and leaves a link in its place.
+pub(super) fn move_to(disk: &Path, folder: &Path) {
+    let moved = disk.join(folder.file_name().expect("a folder has a name"));
+    run(Command::new("mv").arg(folder).arg(&moved));
+    std::os::unix::fs::symlink(&moved, folder).expect("a link can be made");
 }
 
 pub(super) fn run(command: &mut Command) {

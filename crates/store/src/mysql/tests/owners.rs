@@ -23,7 +23,7 @@ async fn a_stopped_owner_s_open_transaction_does_not_delay_a_takeover() {
     stopped.step("START TRANSACTION").await.unwrap();
     stopped.step(FENCE).await.unwrap();
     let claims = [Claim { shard: SHARD, than: Some(acquired[0].1) }];
-    let taken = timeout(SOON, new.acquire(Some(SessionId(2)), &claims))
+    let taken = timeout(NOT_HELD_UP, new.acquire(Some(SessionId(2)), &claims))
         .await
         .expect("the takeover waited for a stopped owner")
         .unwrap();
@@ -70,7 +70,7 @@ async fn what_cannot_be_ended_is_waited_for_and_then_seen() {
     lost.step(FENCE).await.unwrap();
     let claims = [Claim::whatever(SHARD)];
     let mut acquiring = std::pin::pin!(store.acquire(None, &claims));
-    assert!(timeout(SOON / 4, &mut acquiring).await.is_err(), "it did not wait for the lock");
+    assert!(timeout(A_MOMENT, &mut acquiring).await.is_err(), "it did not wait for the lock");
     lost.step("COMMIT").await.unwrap();
     let acquired = timeout(SOON, acquiring).await.unwrap().unwrap();
     assert_eq!(store.load(SHARD, acquired[0].1).await.unwrap().commit, 2);
@@ -92,7 +92,7 @@ async fn an_epoch_taken_while_a_commit_waits_for_it_wins() {
     let mut taker = stranger(&store.database).await;
     taker.query_drop("START TRANSACTION; UPDATE shards SET epoch = epoch + 1 WHERE shard = 5").await.unwrap();
     let mut committing = std::pin::pin!(store.commit(Arc::new(batches.to_vec())));
-    assert!(timeout(SOON / 4, &mut committing).await.is_err(), "it did not wait for the fence");
+    assert!(timeout(A_MOMENT, &mut committing).await.is_err(), "it did not wait for the fence");
     taker.query_drop("COMMIT").await.unwrap();
     let late = timeout(SOON, committing).await.unwrap();
     assert!(matches!(late, Err(Error::Fenced { shard: OTHER, .. })), "{late:?}");
@@ -160,6 +160,6 @@ async fn a_lane_does_not_wait_for_the_rows_of_the_other() {
     // Nearly all rows of a small table go: left to itself an optimizer would scan it.
     let mut changes = deletes(runs.iter().map(|run| punctual_core::change::RowKey::Run(run.id)));
     runs.iter().for_each(|run| changes.insert(history_row(&succeeded(run, at(1)))));
-    let committed = timeout(SOON, leader.commit(&store, changes)).await;
+    let committed = timeout(NOT_HELD_UP, leader.commit(&store, changes)).await;
     committed.expect("it waited for the other lane").unwrap();
 }

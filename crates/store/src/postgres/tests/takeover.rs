@@ -11,6 +11,8 @@ use crate::{Claim, Error};
 
 const OLD: SessionId = SessionId(0x01d);
 const NEW: SessionId = SessionId(-2);
+/// A takeover that does not wait for an idle transaction is done before the server ends that transaction, after 2 s.
+const NOT_HELD_UP: Duration = Duration::from_millis(1900);
 /// What a commit begins with.
 const FENCE: &str = "BEGIN; UPDATE punctual.shards SET commit_no = commit_no + 1 WHERE shard = 3";
 
@@ -28,7 +30,7 @@ async fn a_leader_stopped_inside_its_transaction_holds_nobody_up() {
     let stopped = stranger(&address, &format!("punctual/{OLD}")).await;
     stopped.batch_execute(FENCE).await.unwrap();
     let claims = [Claim::whatever(SHARD)];
-    let taken = tokio::time::timeout(Duration::from_secs(1), new.acquire(Some(NEW), &claims)).await;
+    let taken = tokio::time::timeout(NOT_HELD_UP, new.acquire(Some(NEW), &claims)).await;
     assert_eq!(taken.expect("the taker waited for the stopped leader").unwrap().len(), 1);
     assert!(stopped.batch_execute("COMMIT").await.is_err(), "the stopped leader could still commit");
 }
