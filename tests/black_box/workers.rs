@@ -1,6 +1,7 @@
 //! Workers in processes of their own (R37 to R40, P8, P12; T-04, T-05).
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::time::Duration;
 
 use punctual_tests::api::RUNS;

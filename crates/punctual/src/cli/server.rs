@@ -18,7 +18,7 @@ use tracing::warn;
 use super::failure::{Exit, Failure};
 use super::output::Colour;
 use super::secret_file;
-use super::serving::{Queues, address, listen, log_to_stderr, serve};
+use super::serving::{Queues, address, listen, log_to_stderr, own_data_folder, serve};
 use super::time::duration;
 use crate::clock::SystemClock;
 use crate::settings::{self, Durability, Leases, Log, Said, Settings, Store};
@@ -53,7 +53,7 @@ pub(crate) struct Server {
     /// How long a client of that door may rest before its connection is closed; 0s: for ever [default: 0s]
     #[arg(long, value_name = "SPAN", env = "PUNCTUAL_RESP_IDLE_TIME", value_parser = duration)]
     resp_idle_time: Option<Duration>,
-    /// What this node is called [default: the address that it advertises]
+    /// The node's name; no two nodes that run may have the same [default: the address that it advertises]
     #[arg(long, value_name = "NAME", env = "PUNCTUAL_NODE_NAME")]
     name: Option<String>,
     /// Where other nodes and workers reach this one [default: where it listens]
@@ -138,7 +138,7 @@ impl Server {
                 Some(Joining { session, sessions, address: Some(address.clone()), trusted })
             }
         };
-        std::fs::create_dir_all(&settings.data).map_err(Failure::io)?;
+        let _data = own_data_folder(&settings.data)?;
         let made = begin(&*store, chosen.as_ref(), wiring::now()).await;
         tell(&made.map_err(|error| Failure::new(Exit::Failed, error))?);
         let certified_workers = tls.as_ref().is_some_and(Tls::asks_workers);

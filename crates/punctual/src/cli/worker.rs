@@ -36,7 +36,7 @@ pub(crate) struct Worker {
     /// Attempts that may run at once
     #[arg(long, value_name = "COUNT", env = "PUNCTUAL_SLOTS", default_value_t = 16, value_parser = slots)]
     slots: u32,
-    /// What people call it; unique in the cluster [default: the name of this machine]
+    /// The worker's name; no two workers that run may have the same [default: the host name]
     #[arg(long, value_name = "NAME", env = "PUNCTUAL_WORKER_NAME", value_parser = name)]
     name: Option<String>,
     /// Something that jobs may ask for, such as disk=ssd; may be given several times
@@ -118,8 +118,8 @@ impl Worker {
             failure = say_when_ready(status, &told) => return Err(failure),
         };
         ended.map_err(|ended| match ended {
-            Ended::Refused(refused) => Failure::new(Exit::Refused, refused)
-                .hint("--server says whom to work for, --token who you are"),
+            // The node says what is wrong, and which option mends it.
+            Ended::Refused(refused) => Failure::new(Exit::Refused, refused),
             Ended::Worker(error) => Failure::new(Exit::Failed, error)
                 .hint("give every worker of a machine a --data folder of its own"),
         })

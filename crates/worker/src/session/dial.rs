@@ -115,7 +115,8 @@ pub(crate) fn trouble(url: &str, status: &Status) -> Trouble {
         Code::Unauthenticated | Code::PermissionDenied => refused(url, said),
         Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange => refused(url, said),
         Code::Unimplemented => {
-            refused(url, "it does not take workers: is it a Punctual server of this version?")
+            let why = "it does not take workers; --server must name a Punctual server of this version";
+            refused(url, why)
         }
         _ if said.is_empty() => unreachable(url, &in_full(status)),
         _ => unreachable(url, said),
