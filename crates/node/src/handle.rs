@@ -17,6 +17,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::allowance::Allowance;
 use crate::calendars::{Calendars, Held};
+use crate::driver::Lost;
 use crate::errands::Errands;
 use crate::followers::Followers;
 use crate::leaders::{Leader, Leaders};
@@ -88,13 +89,18 @@ pub struct Status {
     pub workers: usize,
     /// Every node of the cluster, as it was last seen; none: this one is alone.
     pub members: Vec<Session>,
+    /// Nodes that were lost within the last hour and have not come back.
+    pub lost: Vec<Lost>,
 }
 
 impl Status {
     /// Whether more has changed than what is counted all the time.
     pub(crate) fn is_news(&self, newer: &Status) -> bool {
         let rare = |status: &Status| (status.ready, status.shards_led, status.workers);
-        rare(self) != rare(newer) || self.failed != newer.failed || self.members != newer.members
+        rare(self) != rare(newer)
+            || self.failed != newer.failed
+            || self.members != newer.members
+            || self.lost != newer.lost
     }
 }
 

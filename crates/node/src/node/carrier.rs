@@ -399,6 +399,7 @@ impl Carrier {
             stale_reports: pool.stale_reports,
             failed: self.failed.clone(),
             members: self.driver.members().to_vec(),
+            lost: self.driver.lost().to_vec(),
             workers: pool.roster.workers(),
         };
         // Counts move with every commit: whoever waits for them hears of it when none is under way.

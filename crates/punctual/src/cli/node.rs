@@ -31,10 +31,12 @@ async fn list(session: &Session) -> Result<(), Failure> {
         let mut table = output
             .table(&["NODE", "STATE", "ROLES", "VERSION", "LOAD", "SHARDS", "LIVE", "READY", "RUNNING"]);
         for node in &nodes {
-            let state = match (&node.failed, node.ready) {
-                (Some(why), _) => format!("failed: {why}"),
-                (None, true) => "ready".to_owned(),
-                (None, false) => "not ready".to_owned(),
+            let state = match (&node.lost_at, &node.failed, node.ready) {
+                (Some(at), ..) => format!("lost at {at}"),
+                (None, Some(why), _) => format!("failed: {why}"),
+                (None, None, true) if node.durability == "relaxed" => "ready, durability relaxed".to_owned(),
+                (None, None, true) => "ready".to_owned(),
+                (None, None, false) => "not ready".to_owned(),
             };
             let counts = [node.shards, node.live_runs, node.ready_runs, node.running_runs];
             let load = node.load_percent.map_or_else(|| "-".to_owned(), |load| format!("{load}%"));

@@ -13,7 +13,7 @@ use punctual_server::{Bootstrap, Gate, Secret, Tls, begin};
 use punctual_store::{Opened, sessions};
 use punctual_wire::text::Span;
 use tokio::net::lookup_host;
-use tracing::warn;
+use tracing::{info, warn};
 
 use super::failure::{Exit, Failure};
 use super::output::Colour;
@@ -229,7 +229,14 @@ fn chosen(file: &Path) -> Result<Secret, Failure> {
 
 /// Says once what was made. It is for the person who reads this now: it goes to stderr, and to no log of ours.
 fn tell(made: &Bootstrap) {
-    let Bootstrap { admin, worker } = made;
+    let Bootstrap { admin, worker, made_before } = made;
+    if let Some(at) = made_before {
+        info!(
+            made_at = %at,
+            "the tokens of this store were printed once, by the node that made them; look at the output of the node that \
+             started then. --bootstrap-token-file puts in another administrator's token"
+        );
+    }
     if admin.is_none() && worker.is_none() {
         return;
     }

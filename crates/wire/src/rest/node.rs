@@ -22,6 +22,9 @@ pub struct Node {
     /// The time as it tells it.
     pub now: Instant,
     pub ready: bool,
+    /// When the others noticed that it was gone while it led shards; null: it is there. A lost node is listed for an hour.
+    #[serde(default)]
+    pub lost_at: Option<Instant>,
     /// Why it cannot go on, or why it did not say how it is.
     pub failed: Option<String>,
     pub shards: usize,
