@@ -105,8 +105,8 @@ impl Worker {
         colour: Colour,
     ) -> Result<(), Failure> {
         let said = Said { log: Log { level: self.log.clone() }, ..Said::default() };
-        let settings =
-            Settings::read(self.config.as_deref(), said).map_err(|error| Failure::new(Exit::Usage, error))?;
+        let settings = Settings::read_for_worker(self.config.as_deref(), said)
+            .map_err(|error| Failure::new(Exit::Usage, error))?;
         log_to_stderr(&settings, colour)?;
         let remote = Remote { token, ca, ..self.remote(servers, &settings)? };
         let told = format!("worker {} takes up to {} attempts", remote.name, remote.announcement.slots);
