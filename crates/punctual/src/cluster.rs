@@ -10,7 +10,7 @@ use punctual_node::leaders::PATIENCE;
 use punctual_node::store_clock::StoreClock;
 use punctual_node::{Handle, Peers};
 
-use punctual_server::grpc::peer::{Dialled, Key, OFFER_BYTES};
+use punctual_server::grpc::peer::{Dialled, Key, OFFER_BYTES, Trusted};
 use punctual_server::mail::Post;
 use punctual_store::{Session, Sessions, Store};
 use tokio::sync::watch;
@@ -30,8 +30,10 @@ pub struct Joining {
     pub sessions: Arc<dyn Sessions>,
     /// Where the others reach it, `host:port`; none: it is embedded in an application, and cannot be dialled.
     pub address: Option<String>,
-    /// Nodes speak TLS among each other, and trust these certificates, in PEM; none: in the clear.
-    pub trusted: Option<Vec<u8>>,
+    /// Nodes speak TLS among each other, and trust these certificates. `None` means in the clear.
+    pub trusted: Option<Trusted>,
+    /// From when on it is too busy, and gives shards away.
+    pub hot: Hot,
 }
 
 /// A place among others.
@@ -53,7 +55,7 @@ impl Joining {
         let key = Key::agree(&**store, &offer).await?;
         let peers = Dialled::new(key.clone());
         let peers = match self.trusted {
-            Some(trusted) => peers.over_tls(trusted),
+            Some(trusted) => peers.over_tls(trusted).map_err(anyhow::Error::msg)?,
             None => peers,
         };
         let session = Session {

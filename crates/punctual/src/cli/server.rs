@@ -98,8 +98,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// `authorities`, in PEM, may have signed the certificates of other nodes.
-    pub(crate) async fn run(self, authorities: Option<Vec<u8>>, colour: Colour) -> Result<(), Failure> {
+    /// `authorities`, a file in PEM, may have signed the certificates of other nodes.
+    pub(crate) async fn run(self, authorities: Option<PathBuf>, colour: Colour) -> Result<(), Failure> {
         let config = self.config.clone();
         let (name, advertise, coordination) =
             (self.name.clone(), self.advertise.clone(), self.coordination.clone());
@@ -131,11 +131,11 @@ impl Server {
                     Some(url) => sessions::open(&url).map_err(|error| Failure::new(Exit::Usage, error))?,
                     None => sessions,
                 };
-                let shown = settings.tls.as_ref().map(|files| std::fs::read(&files.cert)).transpose();
                 // Nodes may share one certificate, or have one authority, which stands in its chain or is named.
-                let trusted = shown.map_err(Failure::io)?;
-                let trusted = trusted.map(|shown| [shown, authorities.unwrap_or_default()].join(&b'\n'));
-                Some(Joining { session, sessions, address: Some(address.clone()), trusted })
+                let trusted = settings.tls.as_ref().map(|files| {
+                    Trusted::Files(std::iter::once(files.cert.clone()).chain(authorities).collect())
+                });
+                Some(Joining { session, sessions, address: Some(address.clone()), trusted, hot })
             }
         };
         let _data = own_data_folder(&settings.data)?;

@@ -9,7 +9,7 @@ use clap::Args;
 use punctual_core::limits::{LABELS_MAX, NAME_BYTES_MAX, WORKER_SLOTS_MAX};
 use punctual_core::task::Kind;
 use punctual_core::worker::Announcement;
-use punctual_worker::session::{Ended, Status};
+use punctual_worker::session::{Authorities, Ended, Status};
 use tokio::sync::watch;
 use tracing::warn;
 
@@ -101,13 +101,14 @@ impl Worker {
         self,
         servers: &str,
         token: Option<String>,
-        ca: Option<Vec<u8>>,
+        ca: Option<PathBuf>,
         colour: Colour,
     ) -> Result<(), Failure> {
         let said = Said { log: Log { level: self.log.clone() }, ..Said::default() };
         let settings = Settings::read_for_worker(self.config.as_deref(), said)
             .map_err(|error| Failure::new(Exit::Usage, error))?;
         log_to_stderr(&settings, colour)?;
+        let ca = ca.map(Authorities::File);
         let remote = Remote { token, ca, ..self.remote(servers, &settings)? };
         let told = format!("worker {} takes up to {} attempts", remote.name, remote.announcement.slots);
         let (status_in, status) = watch::channel(Status::default());
