@@ -8,7 +8,7 @@ use punctual_core::command::{Answer, Command, Refusal, Submit};
 use punctual_core::ids::{RunId, ShardId};
 use punctual_core::log::{CUT_MARK, Chunk, Stream};
 use punctual_core::name::Namespace;
-use punctual_core::queue::{self, Said};
+use punctual_core::queue::{self, QueueKey, Said};
 use punctual_core::worker::Announcement;
 use punctual_engine::pool::{Load, MessageCounts};
 use punctual_failpoint::{Point, hit};
@@ -239,6 +239,11 @@ impl Handle {
 
     /// The workers that take orders here, by name; a node that has stopped has none.
     pub async fn workers(&self) -> Vec<WorkerStatus> {
+        self.look().await.workers
+    }
+
+    /// Workers and queues as they are now; a node that has stopped has none.
+    pub async fn look(&self) -> Looked {
         let (look, seen) = oneshot::channel();
         // The loop may have ended: then nobody answers.
         drop(self.looks.send(look).await);
