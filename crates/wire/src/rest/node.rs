@@ -27,6 +27,10 @@ pub struct Node {
     pub lost_at: Option<Instant>,
     /// Why it cannot go on, or why it did not say how it is.
     pub failed: Option<String>,
+    /// What an acknowledged change survives: `full`, a power loss; `relaxed`, a crash of the process only. Empty: it did not
+    /// say.
+    #[serde(default)]
+    pub durability: String,
     pub shards: usize,
     pub live_runs: usize,
     pub ready_runs: usize,
