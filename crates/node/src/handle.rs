@@ -41,8 +41,31 @@ pub(crate) struct Ask {
     pub(crate) held: Option<Held>,
 }
 
-/// Somebody wants to see the workers. There may be thousands: nobody makes a list of them unless it is asked for.
-pub(crate) type Look = oneshot::Sender<Vec<WorkerStatus>>;
+/// Somebody wants to see the workers and the queues. There may be thousands: nobody makes a list of them unless it is asked
+/// for.
+pub(crate) type Look = oneshot::Sender<Looked>;
+
+/// Queues whose length is told, the longest first: their number has no bound.
+pub const QUEUES_TOLD_MAX: usize = 100;
+
+/// What a look at a node shows.
+#[derive(Debug, Default)]
+pub struct Looked {
+    /// The workers of this node, by name, those that were lost within the last hour included.
+    pub workers: Vec<WorkerStatus>,
+    /// The longest queues that are led here.
+    pub queues: Vec<QueueLength>,
+}
+
+/// How long a queue is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueLength {
+    pub queue: QueueKey,
+    /// Messages that wait for a consumer.
+    pub waiting: u64,
+    /// All its messages, those included that are delayed or delivered.
+    pub messages: u64,
+}
 
 /// Looks that wait to be taken by the loop; whoever comes then waits for its turn.
 pub(crate) const LOOKS_MAX: usize = 16;
@@ -108,6 +131,8 @@ impl Status {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerStatus {
     pub id: String,
+    /// Nothing was heard of it for a lease, or its connection broke: it gets no work.
+    pub lost: bool,
     pub slots: usize,
     pub busy: usize,
     pub announced: Arc<Announcement>,
@@ -237,7 +262,8 @@ impl Handle {
         self.status.borrow().clone()
     }
 
-    /// The workers that take orders here, by name; a node that has stopped has none.
+    /// The workers of this node, by name, those that were lost within the last hour included; a node that has stopped has
+    /// none.
     pub async fn workers(&self) -> Vec<WorkerStatus> {
         self.look().await.workers
     }

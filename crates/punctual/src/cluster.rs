@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::bail;
 use punctual_core::ids::SessionId;
 use punctual_node::cluster::Cluster;
+use punctual_node::driver::Hot;
 use punctual_node::leaders::PATIENCE;
 use punctual_node::store_clock::StoreClock;
 use punctual_node::{Handle, Peers};
@@ -73,7 +74,7 @@ impl Joining {
             return Err(taken);
         }
         let (sessions, peers) = (self.sessions, Arc::new(post.clone()));
-        let cluster = Cluster { session, sessions, peers, clock, patience: PATIENCE };
+        let cluster = Cluster { session, sessions, peers, clock, patience: PATIENCE, hot: self.hot };
         cluster.leases(&**store).await?;
         Ok(Joined { cluster, key, post })
     }

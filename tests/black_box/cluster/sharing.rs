@@ -234,6 +234,41 @@ fn a_thousand_runs_of_which_a_third_lose_their_node_all_succeed() {
 }
 
 #[test]
+fn a_busy_node_gives_a_shard_to_another() {
+    // Only the first node can become too busy, and soon.
+    let hot = |node| if node == 0 { &["--busy-percent", "4", "--busy-for", "1s"][..] } else { &[] };
+    let mut shared = Shared::of_each(|node| [&CALM, hot(node)].concat());
+    shared.cluster.add_worker("a", &[]);
+    shared.wait_until_settled();
+    let before = shared.led(&node_name(0));
+    // Runs without a key come to the shards of the node that is asked.
+    let door = &shared.cluster.doors()[0];
+    let is_over = &AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            let body = json!({ "task": { "noop": {} } });
+            scope.spawn(move || {
+                while !is_over.load(Relaxed) {
+                    door.post_at_once(RUNS, &body, 50);
+                }
+            });
+        }
+        let moved = panic::catch_unwind(AssertUnwindSafe(|| {
+            wait::until_so("a shard of the busy node moves", 2 * SOON, || {
+                shared.led(&node_name(0)).len() < before.len()
+            });
+        }));
+        is_over.store(true, Relaxed);
+        moved.unwrap_or_else(|failed| panic::resume_unwind(failed));
+    });
+    // Every shard is led, and all nodes are there: it moved because of the load.
+    shared.cluster.wait_until_spread();
+    assert_eq!(shared.sessions().len(), NODES);
+    let log = shared.cluster.nodes[0].printed();
+    assert!(log.contains("this node's share of the shards changes with its load"), "{log}");
+}
+
+#[test]
 fn a_hundred_clients_who_retry_one_key_at_three_nodes_at_once_have_one_run() {
     let shared = Shared::start(&LEASES);
     let doors = shared.cluster.doors();

@@ -21,7 +21,7 @@ use punctual_core::Timestamp;
 use punctual_core::ids::{Epoch, SessionId, ShardId};
 use punctual_store::{Claim, Lease, Leases, Member, Session};
 
-use super::burden::Burden;
+use super::burden::{Burden, Hot};
 use super::rank::{Score, score};
 
 /// How long a node has to live before the others make room for it: one that comes and goes moves nothing.
@@ -148,6 +148,10 @@ impl Membership {
 
     pub(super) fn is_parting(&self) -> bool {
         self.parting
+    }
+
+    pub(super) fn set_hot(&mut self, hot: Hot) {
+        self.burden.hot = hot;
     }
 
     pub(super) fn set_load(&mut self, load: u8) {

@@ -42,6 +42,7 @@ use punctual_engine::{Effect, Pool, Shard, Ticket};
 use punctual_store::{Claim, Error, Session};
 
 use crate::handle::Failure;
+pub use burden::Hot;
 use lane::Lane;
 use membership::Membership;
 pub use membership::{Lost, View};
@@ -370,7 +371,7 @@ impl Driver {
             }
             Input::Left { worker } => {
                 self.joining.retain(|joining| joining.worker != worker);
-                self.pool.roster.leave(&worker);
+                self.pool.roster.lose(&worker, self.elapsed);
             }
             Input::Parted { worker } => {
                 self.joining.retain(|joining| joining.worker != worker);
@@ -479,6 +480,11 @@ impl Driver {
     /// Engine time.
     pub fn now(&self) -> Timestamp {
         self.now
+    }
+
+    /// Elapsed time.
+    pub fn elapsed(&self) -> Timestamp {
+        self.elapsed
     }
 
     /// Whether everything that should be led here is, and the cluster was seen a moment ago.

@@ -32,6 +32,13 @@ impl Driver {
         }
     }
 
+    /// From when on this node is too busy, and gives shards away.
+    pub fn set_hot(&mut self, hot: Hot) {
+        if let Some(members) = &mut self.membership {
+            members.set_hot(hot);
+        }
+    }
+
     pub(super) fn note_load(&mut self, load: u8) {
         if let Some(members) = &mut self.membership {
             members.set_load(load);

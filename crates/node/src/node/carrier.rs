@@ -391,14 +391,24 @@ impl Carrier {
 
     fn workers(&self) -> Vec<WorkerStatus> {
         let present = self.driver.pool().roster.present().into_iter();
+        let lost = self.driver.pool().roster.lost(self.driver.elapsed()).into_iter();
+        let lost = lost.map(|(id, announced)| WorkerStatus {
+            id: id.to_string(),
+            lost: true,
+            slots: announced.slots as usize,
+            busy: 0,
+            announced: Arc::clone(announced),
+            load: None,
+        });
         let told = present.map(|worker| WorkerStatus {
             id: worker.id.to_string(),
+            lost: false,
             slots: worker.announced.slots as usize,
             busy: worker.busy,
             announced: Arc::clone(worker.announced),
             load: worker.load,
         });
-        told.collect()
+        told.chain(lost).collect()
     }
 
     fn tell_status(&mut self) {

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use punctual_node::driver::Hot;
+use punctual_server::grpc::peer::Trusted;
 use punctual_server::{Bootstrap, Gate, Secret, Tls, begin};
 use punctual_store::{Opened, sessions};
 use punctual_wire::text::Span;
@@ -89,6 +91,12 @@ pub(crate) struct Server {
     /// How long a node that lost a shard waits before it takes it again [default: 3s]
     #[arg(long, value_name = "SPAN", env = "PUNCTUAL_SHARD_LEASE", value_parser = duration)]
     shard_lease: Option<Duration>,
+    /// For tests: the share of time from which this node is too busy and gives shards away [default: 80]
+    #[arg(long, hide = true, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=100))]
+    busy_percent: Option<u8>,
+    /// For tests: how long it has to be so [default: 10s]
+    #[arg(long, hide = true, value_name = "SPAN", value_parser = duration)]
+    busy_for: Option<Duration>,
     /// What to log: error, warn, info, debug or trace, for all or by module [default: info]
     #[arg(long, value_name = "LEVEL", env = "PUNCTUAL_LOG")]
     log: Option<String>,
@@ -101,6 +109,11 @@ impl Server {
     /// `authorities`, a file in PEM, may have signed the certificates of other nodes.
     pub(crate) async fn run(self, authorities: Option<PathBuf>, colour: Colour) -> Result<(), Failure> {
         let config = self.config.clone();
+        let usual = Hot::default();
+        let hot = Hot {
+            percent: self.busy_percent.unwrap_or(usual.percent),
+            span: self.busy_for.unwrap_or(usual.span),
+        };
         let (name, advertise, coordination) =
             (self.name.clone(), self.advertise.clone(), self.coordination.clone());
         let settings = Settings::read_for_server(config.as_deref(), self.said())

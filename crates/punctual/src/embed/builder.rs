@@ -10,6 +10,7 @@ use punctual_core::name::{Name, Namespace};
 use punctual_core::task::Kind;
 use punctual_core::time::Clock;
 use punctual_core::worker::{Announcement, Kinds};
+use punctual_node::driver::Hot;
 use punctual_node::node::Config;
 use punctual_node::retention::{self, AD_HOC_KEPT, PACE};
 use punctual_node::{Failure, cluster::Cluster};

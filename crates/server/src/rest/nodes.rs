@@ -57,6 +57,7 @@ impl Doors {
     pub(crate) async fn its_workers(&self) -> Vec<Worker> {
         let worker = |worker: punctual_node::handle::WorkerStatus| Worker {
             name: worker.id,
+            lost: worker.lost,
             nodes: vec![self.node.as_ref().to_owned()],
             slots: worker.slots,
             busy: worker.busy,
@@ -144,6 +145,7 @@ fn joined(workers: impl Iterator<Item = Worker>) -> Vec<Worker> {
         match by_name.get_mut(&worker.name) {
             Some(known) => {
                 known.busy += worker.busy;
+                known.lost |= worker.lost;
                 known.nodes.extend(worker.nodes);
                 known.nodes.sort();
             }

@@ -47,6 +47,10 @@ pub struct Node {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Worker {
     pub name: String,
+    /// A node has not heard of it for as long as attempts are waited for, or its connection broke: it gets no work from there.
+    /// A lost worker is listed for an hour.
+    #[serde(default)]
+    pub lost: bool,
     /// The nodes that may give it work.
     #[serde(default)]
     pub nodes: Vec<String>,

@@ -118,8 +118,10 @@ fn clock(theirs: Timestamp, before: Timestamp, after: Timestamp) -> Check {
 }
 
 fn slots(workers: &[Worker]) -> Check {
-    let (slots, busy) =
-        workers.iter().fold((0, 0), |(slots, busy), worker| (slots + worker.slots, busy + worker.busy));
+    let (slots, busy) = workers
+        .iter()
+        .filter(|worker| !worker.lost)
+        .fold((0, 0), |(slots, busy), worker| (slots + worker.slots, busy + worker.busy));
     match (slots, slots - busy.min(slots)) {
         (0, _) => Check::fail("workers", "there are none: nothing can run", "start a node that works"),
         (slots, 0) => Check::warn(
