@@ -37,7 +37,7 @@ const CONNECT_TIME: Duration = Duration::from_secs(1);
 /// How often a quiet connection is tried, and how long the answer may take: a machine that vanished says no goodbye. A busy
 /// machine answers late, behind megabytes of messages; and whether a peer lives its session says, not this.
 const PING_EVERY: Duration = Duration::from_secs(2);
-const PING_TIME: Duration = Duration::from_secs(2);
+const PING_TIME: Duration = Duration::from_secs(15);
 
 /// Peers that are dialled.
 #[derive(Debug)]
