@@ -15,3 +15,4 @@ mod locks;
 mod tls;
 mod mix;
 mod queues;
+mod traces;

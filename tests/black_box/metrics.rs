@@ -26,7 +26,7 @@ fn the_figures_are_what_happened() {
 
     let waiting = api.submit(&json!({ "task": { "noop": {} }, "delay": "1h" }));
     let id = waiting["id"].as_str().expect("a run has an id");
-    wait::until_so("it is seen to wait", SOON, || read()["punctual_queue_depth{queue=\"waiting\"}"] == 1.0);
+    wait::until_so("it is seen to wait", SOON, || read()["punctual_live_runs{state=\"waiting\"}"] == 1.0);
     for _ in 0..3 {
         api.submit(&json!({ "task": { "shell": "echo hi" } }));
     }
@@ -46,7 +46,7 @@ fn the_figures_are_what_happened() {
     assert_eq!(now["punctual_attempts_total{outcome=\"succeeded\"}"], 3.0);
     assert_eq!(now["punctual_attempts_total{outcome=\"failed\"}"], 2.0);
     assert_eq!(now["punctual_start_lateness_seconds_count"], 4.0, "first attempts only");
-    wait::until_so("nothing waits", SOON, || read()["punctual_queue_depth{queue=\"waiting\"}"] == 0.0);
+    wait::until_so("nothing waits", SOON, || read()["punctual_live_runs{state=\"waiting\"}"] == 0.0);
     assert!(now["punctual_log_bytes_total"] >= 9.0);
     assert!(now["punctual_commits_total"] >= 5.0);
     wait::until_so("the histograms and the counters agree", SOON, || {
@@ -58,6 +58,48 @@ fn the_figures_are_what_happened() {
     assert_eq!(now[&format!("punctual_http_requests_total{submits}")], 5.0);
     let route = "{method=\"POST\",route=\"/api/v1/namespaces/{namespace}/runs\"}";
     assert_eq!(now[&format!("punctual_http_request_duration_seconds_count{route}")], 5.0);
+}
+
+#[test]
+fn workers_nodes_dead_letters_and_queues_are_counted() {
+    let scene = Scene::new();
+    let mut node = scene.node().with_env("PUNCTUAL_SLOTS", "3");
+    node.start();
+    let api = node.api();
+    let read = || figures(&api.get("/metrics").expect("the node answers").text);
+    let before = read();
+    for (name, value) in [
+        ("punctual_workers{state=\"ready\"}", 1.0),
+        ("punctual_workers{state=\"lost\"}", 0.0),
+        ("punctual_worker_slots", 3.0),
+        ("punctual_worker_slots_busy", 0.0),
+        ("punctual_nodes{state=\"alive\"}", 1.0),
+        ("punctual_nodes{state=\"lost\"}", 0.0),
+        ("punctual_dead_letters", 0.0),
+        ("punctual_queues", 0.0),
+    ] {
+        assert_eq!(before.get(name), Some(&value), "{name}");
+    }
+    api.submit(&json!({ "task": { "shell": "exit 1" }, "retry": { "attempts": 1 } }));
+    wait::until_so("the dead letter is counted", SOON, || read()["punctual_dead_letters"] == 1.0);
+    let go = scene.path("go");
+    api.submit(
+        &json!({ "task": { "shell": format!("until test -e {}; do sleep 0.05; done", go.display()) } }),
+    );
+    wait::until_so("the busy slot is counted", SOON, || read()["punctual_worker_slots_busy"] == 1.0);
+    std::fs::write(&go, "").expect("a file of the scene can be written");
+    for _ in 0..2 {
+        node.cli(["queue", "add", "mail", "--body", "hello"]).ok();
+    }
+    node.cli(["queue", "add", "mail", "--body", "later", "--delay", "1h"]).ok();
+    let of_queue = |name: &str| format!("{name}{{namespace=\"default\",queue=\"mail\"}}");
+    wait::until_so("the messages are counted", SOON, || {
+        let now = read();
+        now.get(&of_queue("punctual_queue_length")) == Some(&2.0)
+            && now.get(&of_queue("punctual_queue_messages")) == Some(&3.0)
+            && now["punctual_messages"] == 3.0
+            && now["punctual_queues"] == 1.0
+    });
 }
 
 #[test]

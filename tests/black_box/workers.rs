@@ -1,6 +1,7 @@
 //! Workers in processes of their own (R37 to R40, P8, P12; T-04, T-05).
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::time::Duration;
 
 use punctual_tests::api::RUNS;
@@ -92,7 +93,8 @@ fn what_a_stopped_worker_says_after_its_lease_is_refused() {
     // It comes back, tells what it tells, and works on.
     wait::until_so("the worker is there again", SOON, || {
         let workers = node.api().get("/api/v1/workers").expect("the node answers").json();
-        workers["items"].as_array().is_some_and(|items| items.len() == 2)
+        let items = workers["items"].as_array().cloned().unwrap_or_default();
+        items.iter().filter(|worker| worker["lost"] == false).count() == 2
     });
     let after = ended(node.api(), &run);
     assert_eq!(after, taken, "one result, the first one under the newest token");
@@ -113,6 +115,83 @@ fn a_worker_takes_only_what_it_allows_and_ends_cleanly() {
     assert_ne!(shell["state"], "succeeded", "nobody here takes it");
     a.signal(Signal::TERM);
     assert!(a.wait_for_end().success(), "{}", a.printed());
+}
+
+#[test]
+fn a_stopped_worker_is_lost_and_gets_no_work_until_it_goes_on() {
+    let scene = Scene::new();
+    let node = scene.start_center(LEASE);
+    let a = worker(&scene, &node, "a", &["--slots", "8"]);
+    let held = submit(node.api(), "sleep 1000");
+    assert_eq!(name_of(&running(node.api(), &held)), "a");
+    let mut b = worker(&scene, &node, "b", &["--slots", "1"]);
+    let is_lost = |name: &str| {
+        let workers = node.api().get("/api/v1/workers").expect("the node answers").json();
+        let items = workers["items"].as_array().cloned().unwrap_or_default();
+        items.iter().any(|worker| {
+            worker["lost"] == true
+                && worker["name"].as_str().is_some_and(|id| id.split('@').next() == Some(name))
+        })
+    };
+    a.signal(Signal::STOP);
+    wait::until_so("the stopped worker is lost", SOON, || is_lost("a"));
+    let list = node.cli(["node", "workers"]).ok();
+    assert!(list.lines().any(|line| line.starts_with("a@") && line.contains(" lost ")), "{list}");
+    // It has more free slots than the other, and gets nothing.
+    node.api().post(&format!("{RUNS}/{held}/cancel"), &json!({})).expect("the node answers");
+    let runs: Vec<String> = (0..8).map(|_| submit(node.api(), "true")).collect();
+    let names: BTreeSet<String> = runs.iter().map(|run| name_of(&ended(node.api(), run))).collect();
+    assert_eq!(names, ["b".to_owned()].into());
+    a.signal(Signal::CONT);
+    wait::until_so("the worker is back", SOON, || !is_lost("a"));
+    b.signal(Signal::TERM);
+    assert!(b.wait_for_end().success(), "{}", b.printed());
+    let run = submit(node.api(), "true");
+    assert_eq!(name_of(&ended(node.api(), &run)), "a");
+}
+
+#[test]
+fn a_second_worker_of_a_name_is_refused_and_the_first_works_on() {
+    let scene = Scene::new();
+    let node = scene.start_center(LEASE);
+    let _a = worker(&scene, &node, "a", &[]);
+    let go = scene.path("go");
+    let run = submit(node.api(), &format!("until test -e {}; do sleep 0.05; done", go.display()));
+    running(node.api(), &run);
+    let mut double = Worker::spawn(&scene.path("double"), "a", node.api().address(), &[]);
+    assert_eq!(double.wait_for_end().code(), Some(4), "{}", double.printed());
+    let said = double.printed();
+    assert!(said.contains("a worker named `a` is connected already") && said.contains("--name"), "{said}");
+    fs::write(&go, "").expect("a file of the scene can be written");
+    let run = ended(node.api(), &run);
+    assert_eq!((run["state"].as_str(), run["attempt"].as_u64()), (Some("succeeded"), Some(1)), "{run}");
+}
+
+#[test]
+fn a_killed_worker_comes_back_under_its_name_at_once() {
+    let scene = Scene::new();
+    // A lease that outlasts every wait of this test.
+    let node = scene.start_center("10m");
+    let mut a = worker(&scene, &node, "a", &[]);
+    let run = submit(node.api(), "test $PUNCTUAL_ATTEMPT = 2 || sleep 1000");
+    running(node.api(), &run);
+    a.kill();
+    a.start_again();
+    let again = ended(node.api(), &run);
+    assert_eq!((again["state"].as_str(), again["attempt"].as_u64()), (Some("succeeded"), Some(2)), "{again}");
+}
+
+#[test]
+fn a_worker_without_a_settings_file_calls_no_address_of_this_machine() {
+    let scene = Scene::new();
+    let node = scene.start_center(LEASE);
+    let _a = worker(&scene, &node, "a", &[]);
+    let task = json!({ "http": { "url": format!("{}/healthz", node.api().address()) } });
+    let answer = node.api().post(RUNS, &json!({ "task": task, "retry": { "attempts": 1 } }));
+    let run = answer.expect("the node answers").ok()["id"].as_str().expect("a run has an id").to_owned();
+    let run = ended(node.api(), &run);
+    let error = run["error"].as_str().unwrap_or_default();
+    assert!(run["state"] == "failed" && error.contains("tasks may not call"), "{run}");
 }
 
 #[test]

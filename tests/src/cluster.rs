@@ -50,6 +50,15 @@ impl Kept {
         with_parameters(&url)
     }
 
+    /// The same, where an acknowledged change is on disk: the server of this process that syncs.
+    pub fn durable_address(self) -> String {
+        let url = match self {
+            Kept::Postgres => postgres::Server::durable().database(),
+            Kept::MariaDb => mariadb::Server::durable().database(),
+        };
+        format!("{url}?shards={SHARDS}&durability=full")
+    }
+
     /// What is spoken to it.
     pub fn language(self) -> Language {
         match self {

@@ -60,6 +60,10 @@ impl Export {
         self.of_type("run").filter(|run| is_fire(run))
     }
 
+    pub fn all_events(&self) -> impl Iterator<Item = &Value> {
+        self.of_type("event")
+    }
+
     pub fn events(&self, run: &str) -> Vec<&Value> {
         self.of_type("event").filter(|event| event["run"] == run).collect()
     }

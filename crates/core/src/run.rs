@@ -169,6 +169,7 @@ impl Run {
                 to: Status::Waiting,
                 what: What::Created,
                 token: Token::default(),
+                node: None,
             }],
             earlier: Vec::new(),
             kin: None,

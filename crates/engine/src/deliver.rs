@@ -74,7 +74,12 @@ impl Shard {
         let (now, at) = (cx.now, |at: &Whereabouts| at.output(&queue));
         let outcome = match news {
             News::Delivered(whereabouts) => {
-                return self.note(run, token, cx, |run| run.delivered(&queue, whereabouts, now));
+                let node = cx.pool.node.clone();
+                return self.note(run, token, cx, |run| {
+                    if run.delivered(&queue, whereabouts, now) {
+                        run.sign(node.as_ref());
+                    }
+                });
             }
             News::Undelivered { why } => Outcome::failed(now, why.clone()),
             News::Ended { whereabouts, ending: Ending::Acked } => {

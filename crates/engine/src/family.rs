@@ -87,6 +87,7 @@ impl Shard {
         for (Child { run, worker, .. }, index) in children.into_iter().zip(0..) {
             let (namespace, origin) = (whole.namespace.clone(), origin.clone());
             let mut child = Run::new(run, namespace, origin, Trigger::Parent, whole.due, cx.now);
+            child.sign(cx.pool.node.as_ref());
             child.priority = whole.priority;
             child.state = State::Waiting { wait: Wait::Limit };
             child.kin = Some(Box::new(Kin::Child { parent, part: Part { index, total }, worker }));

@@ -184,6 +184,7 @@ impl Shard {
         let origin = Origin::Job { id, name: live.job.name.clone(), revision: live.job.revision };
         let run = RunId(self.ids.next(cx.now));
         let mut made = Run::new(run, live.job.namespace.clone(), origin, trigger, due, cx.now);
+        made.sign(cx.pool.node.as_ref());
         made.priority = definition.priority;
         if due <= cx.now {
             // It does not wait for its time: it is already here.

@@ -22,9 +22,11 @@ impl Shard {
     pub(crate) fn transition(&mut self, run: RunId, event: Event, cx: &mut Context<'_>) -> bool {
         let Some(live) = self.runs.get_mut(&run) else { return false };
         let (before, priority) = (live.run.state.clone(), live.run.priority);
-        if Arc::make_mut(&mut live.run).apply(event, &live.definition, cx.now).is_err() {
+        let moved = Arc::make_mut(&mut live.run);
+        if moved.apply(event, &live.definition, cx.now).is_err() {
             return false;
         }
+        moved.sign(cx.pool.node.as_ref());
         let (after, job) = (live.run.state.clone(), live.run.job());
         self.dirty.runs.insert(run);
         self.leave_state(run, &before, &after, priority, cx);

@@ -8,7 +8,7 @@ use punctual_store::{Error, Leases, Member, Session, Sessions, Store};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-use crate::driver::View;
+use crate::driver::{Hot, View};
 use crate::peers::{self, Peers};
 use crate::store_clock::StoreClock;
 
@@ -26,6 +26,8 @@ pub struct Cluster {
     pub clock: Arc<StoreClock>,
     /// How long a command may take to find its leader and be answered.
     pub patience: Duration,
+    /// From when on this node is too busy, and gives shards away.
+    pub hot: Hot,
 }
 
 impl Cluster {
@@ -159,6 +161,7 @@ mod tests {
         }
         let bells = Arc::new(Bells { broken, ..Bells::default() });
         let cluster = Cluster {
+            hot: Hot::default(),
             session: session(1),
             sessions,
             peers: Arc::clone(&bells) as Arc<dyn Peers>,

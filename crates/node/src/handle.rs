@@ -8,7 +8,7 @@ use punctual_core::command::{Answer, Command, Refusal, Submit};
 use punctual_core::ids::{RunId, ShardId};
 use punctual_core::log::{CUT_MARK, Chunk, Stream};
 use punctual_core::name::Namespace;
-use punctual_core::queue::{self, Said};
+use punctual_core::queue::{self, QueueKey, Said};
 use punctual_core::worker::Announcement;
 use punctual_engine::pool::{Load, MessageCounts};
 use punctual_failpoint::{Point, hit};
@@ -17,6 +17,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::allowance::Allowance;
 use crate::calendars::{Calendars, Held};
+use crate::driver::Lost;
 use crate::errands::Errands;
 use crate::followers::Followers;
 use crate::leaders::{Leader, Leaders};
@@ -40,8 +41,31 @@ pub(crate) struct Ask {
     pub(crate) held: Option<Held>,
 }
 
-/// Somebody wants to see the workers. There may be thousands: nobody makes a list of them unless it is asked for.
-pub(crate) type Look = oneshot::Sender<Vec<WorkerStatus>>;
+/// Somebody wants to see the workers and the queues. There may be thousands: nobody makes a list of them unless it is asked
+/// for.
+pub(crate) type Look = oneshot::Sender<Looked>;
+
+/// Queues whose length is told, the longest first: their number has no bound.
+pub const QUEUES_TOLD_MAX: usize = 100;
+
+/// What a look at a node shows.
+#[derive(Debug, Default)]
+pub struct Looked {
+    /// The workers of this node, by name, those that were lost within the last hour included.
+    pub workers: Vec<WorkerStatus>,
+    /// The longest queues that are led here.
+    pub queues: Vec<QueueLength>,
+}
+
+/// How long a queue is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueLength {
+    pub queue: QueueKey,
+    /// Messages that wait for a consumer.
+    pub waiting: u64,
+    /// All its messages, those included that are delayed or delivered.
+    pub messages: u64,
+}
 
 /// Looks that wait to be taken by the loop; whoever comes then waits for its turn.
 pub(crate) const LOOKS_MAX: usize = 16;
@@ -88,13 +112,18 @@ pub struct Status {
     pub workers: usize,
     /// Every node of the cluster, as it was last seen; none: this one is alone.
     pub members: Vec<Session>,
+    /// Nodes that were lost within the last hour and have not come back.
+    pub lost: Vec<Lost>,
 }
 
 impl Status {
     /// Whether more has changed than what is counted all the time.
     pub(crate) fn is_news(&self, newer: &Status) -> bool {
         let rare = |status: &Status| (status.ready, status.shards_led, status.workers);
-        rare(self) != rare(newer) || self.failed != newer.failed || self.members != newer.members
+        rare(self) != rare(newer)
+            || self.failed != newer.failed
+            || self.members != newer.members
+            || self.lost != newer.lost
     }
 }
 
@@ -102,6 +131,8 @@ impl Status {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerStatus {
     pub id: String,
+    /// Nothing was heard of it for a lease, or its connection broke: it gets no work.
+    pub lost: bool,
     pub slots: usize,
     pub busy: usize,
     pub announced: Arc<Announcement>,
@@ -231,8 +262,14 @@ impl Handle {
         self.status.borrow().clone()
     }
 
-    /// The workers that take orders here, by name; a node that has stopped has none.
+    /// The workers of this node, by name, those that were lost within the last hour included; a node that has stopped has
+    /// none.
     pub async fn workers(&self) -> Vec<WorkerStatus> {
+        self.look().await.workers
+    }
+
+    /// Workers and queues as they are now; a node that has stopped has none.
+    pub async fn look(&self) -> Looked {
         let (look, seen) = oneshot::channel();
         // The loop may have ended: then nobody answers.
         drop(self.looks.send(look).await);

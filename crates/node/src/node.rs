@@ -143,8 +143,12 @@ impl Node {
         };
         let moment = config.clock.moment();
         let nudge = Nudge::default();
+        let mut driver = Driver::new(settings, moment);
+        if let Some(cluster) = &config.cluster {
+            driver.set_hot(cluster.hot);
+        }
         let carrier = Carrier {
-            driver: Driver::new(settings, moment),
+            driver,
             seen: moment.now,
             nudge: nudge.clone(),
             followers: Arc::clone(&handle.followers),

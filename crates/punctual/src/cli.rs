@@ -286,9 +286,9 @@ impl Noun {
     async fn run(self, global: Global) -> Result<(), Failure> {
         match self {
             Noun::Dev(dev) => dev.run(global.color).await,
-            Noun::Server(server) => server.run(global.authorities()?, global.color).await,
+            Noun::Server(server) => server.run(global.authorities_file()?, global.color).await,
             Noun::Worker(worker) => {
-                let (token, ca) = (global.token()?, global.authorities()?);
+                let (token, ca) = (global.token()?, global.authorities_file()?);
                 worker.run(&global.server, token, ca, global.color).await
             }
             Noun::Job(verb) => verb.run(&global.session()?).await,
@@ -333,6 +333,12 @@ impl Global {
             Some(file) => secret_file::read(file).map(Some),
             None => Ok(self.token.clone()),
         }
+    }
+
+    /// The file of the authorities, which can be read: a process that goes on reads it again when it changes.
+    fn authorities_file(&self) -> Result<Option<PathBuf>, Failure> {
+        self.authorities()?;
+        Ok(self.ca.clone())
     }
 
     /// The authorities to trust beside the machine's own.

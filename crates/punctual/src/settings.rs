@@ -179,6 +179,12 @@ impl Settings {
         Ok(said.over(safe).over(defaults()?).complete()?.asked_for(true))
     }
 
+    /// The same for `punctual worker`: where tasks may go over HTTP is what is safe where others write the jobs.
+    pub(crate) fn read_for_worker(file: Option<&Path>, said: Said) -> Result<Settings, String> {
+        let safe = Said { egress: Egress { allow: Some(Vec::new()) }, ..Said::default() };
+        said.over(read_file(file)?).over(safe).over(defaults()?).complete()
+    }
+
     fn asked_for(mut self, is_asked_for: bool) -> Settings {
         self.resp.is_asked_for = is_asked_for;
         self
@@ -411,6 +417,14 @@ mod tests {
         let elsewhere = Said { data: Some("/srv/x".into()), slots: Some(2), ..said("sqlite:/var/lib/x") };
         let settings = Settings::read_for_server(None, elsewhere).unwrap();
         assert_eq!((settings.slots, settings.data.to_str()), (2, Some("/srv/x")));
+    }
+
+    #[test]
+    fn tasks_of_a_worker_reach_private_networks_only_if_told_so() {
+        assert_eq!(Settings::read_for_worker(None, Said::default()).unwrap().egress, []);
+        let egress = Egress { allow: Some(vec!["loopback".to_owned()]) };
+        let told = Said { egress, ..Said::default() };
+        assert_eq!(Settings::read_for_worker(None, told).unwrap().egress, [Rule::Loopback]);
     }
 
     #[test]

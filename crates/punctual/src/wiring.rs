@@ -110,7 +110,7 @@ pub(crate) async fn start_on(
     wanted: impl FnOnce(Doors) -> Doors,
 ) -> anyhow::Result<Running> {
     let joined = match joining {
-        Some(joining) => Some(joining.join(&store, name).await?),
+        Some(joining) => Some(joining.join(&store, name, settings.shard_lease).await?),
         None => None,
     };
     let (cluster, key, post) = match joined {

@@ -49,7 +49,7 @@ const PARTING_MAX: Duration = Duration::from_secs(5);
 /// How often an HTTP/2 connection is looked after, and how long the other side may take to answer: one that was cut
 /// without being closed is noticed within their sum.
 const PING_EVERY: Duration = Duration::from_secs(5);
-const PING_MAX: Duration = Duration::from_secs(5);
+const PING_MAX: Duration = Duration::from_secs(15);
 /// The pause after the system refused to give us a connection, doubled up to the longest.
 const BACKOFF_MIN: Duration = Duration::from_millis(10);
 const BACKOFF_MAX: Duration = Duration::from_secs(1);

@@ -77,7 +77,7 @@ impl Post {
     }
 
     /// How a node that can be dialled and the workers that it knows are; none: it does not say so in time.
-    pub(crate) async fn look(&self, address: &str) -> Option<(Node, Vec<Worker>)> {
+    pub async fn look(&self, address: &str) -> Option<(Node, Vec<Worker>)> {
         self.0.dialled.look(address).await
     }
 

@@ -17,7 +17,11 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
+use punctual_core::queue::QueueKey;
+use punctual_node::handle::{Looked, QueueLength};
 use punctual_node::metrics::{Histogram, Snapshot};
+use punctual_store::{Session, Stats};
+use tokio::time::timeout;
 
 use crate::Doors;
 use crate::resp::Outcome;
@@ -26,6 +30,8 @@ use crate::routes::table;
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const MICROS: f64 = 1_000_000.0;
+/// How long the node and the store may take to say how they are.
+const LOOK_MAX: Duration = Duration::from_secs(1);
 /// What no route took.
 const NO_ROUTE: &str = "none";
 /// Commands that are in no table.
@@ -89,7 +95,10 @@ impl Requests {
 
 pub(crate) async fn metrics(State(doors): State<Doors>) -> Result<Response, Failed> {
     let mut registry = Registry::with_prefix("punctual");
-    registry.register_collector(Box::new(Page(doors)));
+    // A loop or a store that stands still must not keep the other figures back.
+    let looked = timeout(LOOK_MAX, doors.handle.look()).await.ok();
+    let stored = timeout(LOOK_MAX, doors.handle.store().stats()).await.ok().and_then(Result::ok);
+    registry.register_collector(Box::new(Page { doors, looked, stored }));
     let mut page = String::new();
     match text::encode(&mut page, &registry) {
         Ok(()) => Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], page).into_response()),
@@ -98,12 +107,21 @@ pub(crate) async fn metrics(State(doors): State<Doors>) -> Result<Response, Fail
 }
 
 #[derive(Debug)]
-struct Page(Doors);
+struct Page {
+    doors: Doors,
+    /// `None`: the node did not answer in time.
+    looked: Option<Looked>,
+    /// `None`: the store did not answer in time.
+    stored: Option<Stats>,
+}
 
 impl Collector for Page {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let mut page = Writer(encoder);
         self.node(&mut page)?;
+        self.cluster(&mut page)?;
+        self.stored(&mut page)?;
+        self.queues(&mut page)?;
         self.runs(&mut page)?;
         self.messages(&mut page)?;
         self.http(&mut page)?;
@@ -113,7 +131,7 @@ impl Collector for Page {
 
 impl Page {
     fn node(&self, page: &mut Writer<'_>) -> fmt::Result {
-        let (handle, status) = (&self.0.handle, self.0.handle.status());
+        let (handle, status) = (&self.doors.handle, self.doors.handle.status());
         let metrics = handle.metrics();
         page.info("build", "Which Punctual this is", &[("version", env!("CARGO_PKG_VERSION"))])?;
         page.gauge(
@@ -123,12 +141,12 @@ impl Page {
         )?;
         page.gauge("shards_led", "Shards that this node leads", status.shards_led as u64)?;
         let waiting = status.live_runs.saturating_sub(status.ready_runs + status.running_runs);
+        page.gauge("commands_pending", "Commands that wait to be taken by this node", handle.asks() as u64)?;
         page.gauges(
-            "queue_depth",
-            "How many wait or run in memory now, by queue",
-            "queue",
+            "live_runs",
+            "Runs in the memory of this node, by state",
+            "state",
             [
-                ("asks", handle.asks() as u64),
                 ("waiting", waiting as u64),
                 ("ready", status.ready_runs as u64),
                 ("running", status.running_runs as u64),
@@ -140,8 +158,62 @@ impl Page {
         page.sizes("commit_changes", "Rows changed in one commit", &metrics.commit_changes.snapshot())
     }
 
+    fn cluster(&self, page: &mut Writer<'_>) -> fmt::Result {
+        let status = self.doors.handle.status();
+        let is_lost = |session: &Session| status.lost.iter().any(|lost| lost.session.id == session.id);
+        // A node that is alone has no members.
+        let alive = status.members.iter().filter(|session| !is_lost(session)).count().max(1);
+        page.gauges(
+            "nodes",
+            "Nodes of the cluster as this one sees them; a lost one counts for an hour",
+            "state",
+            [("alive", alive as u64), ("lost", status.lost.len() as u64)],
+        )?;
+        let Some(Looked { workers, .. }) = &self.looked else { return Ok(()) };
+        let (lost, workers): (Vec<_>, Vec<_>) = workers.iter().partition(|worker| worker.lost);
+        let states = [("ready", workers.len() as u64), ("lost", lost.len() as u64)];
+        page.gauges("workers", "Workers of this node; a lost one counts for an hour", "state", states)?;
+        let slots: usize = workers.iter().map(|worker| worker.slots).sum();
+        page.gauge("worker_slots", "Slots of these workers, which they share among all nodes", slots as u64)?;
+        let busy: usize = workers.iter().map(|worker| worker.busy).sum();
+        page.gauge("worker_slots_busy", "Slots in use by attempts of this node", busy as u64)
+    }
+
+    /// What the store counts, for the whole cluster.
+    fn stored(&self, page: &mut Writer<'_>) -> fmt::Result {
+        let Some(stored) = &self.stored else { return Ok(()) };
+        page.gauge("jobs", "Jobs in the store", stored.jobs)?;
+        page.gauge("dead_letters", "Dead letters in the store", stored.dead_letters)?;
+        page.gauge("queues", "Queues in the store", stored.queues)?;
+        page.gauge("messages", "Messages in the store, of all queues", stored.messages)
+    }
+
+    fn queues(&self, page: &mut Writer<'_>) -> fmt::Result {
+        let queues = self.looked.as_ref().map(|looked| looked.queues.as_slice()).unwrap_or_default();
+        for (name, help, length) in [
+            (
+                "queue_length",
+                "Messages that wait for a consumer, of the longest queues that this node leads",
+                (|queue| queue.waiting) as fn(&QueueLength) -> u64,
+            ),
+            (
+                "queue_messages",
+                "All messages of these queues, delayed and delivered ones included",
+                |queue| queue.messages,
+            ),
+        ] {
+            let mut metric = page.metric(name, help, None, MetricType::Gauge)?;
+            for told in queues {
+                let QueueKey { namespace, name } = &told.queue;
+                let labels = [("namespace", namespace.as_str()), ("queue", name.as_str())];
+                ConstGauge::new(length(told)).encode(metric.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+
     fn runs(&self, page: &mut Writer<'_>) -> fmt::Result {
-        let (metrics, status) = (self.0.handle.metrics(), self.0.handle.status());
+        let (metrics, status) = (self.doors.handle.metrics(), self.doors.handle.status());
         let help = "From the due time of a run to the moment its first attempt was handed to a worker";
         page.times("start_lateness", help, &metrics.lateness.snapshot())?;
         page.counter("runs_created", "Runs that were made", metrics.runs_created())?;
@@ -161,7 +233,7 @@ impl Page {
     }
 
     fn messages(&self, page: &mut Writer<'_>) -> fmt::Result {
-        let messages = self.0.handle.status().messages;
+        let messages = self.doors.handle.status().messages;
         page.counter("messages_added", "Messages added to queues that this node leads", messages.added)?;
         page.counter(
             "messages_delivered",
@@ -172,7 +244,7 @@ impl Page {
     }
 
     fn http(&self, page: &mut Writer<'_>) -> fmt::Result {
-        let Doors { places, requests, .. } = &self.0;
+        let Doors { places, requests, .. } = &self.doors;
         page.gauge("http_connections", "Connections that are open", places.taken() as u64)?;
         page.counter("http_connections_refused", "Connections that found no room", places.refused())?;
         let mut answered =
@@ -203,7 +275,7 @@ impl Page {
 /// The door of queues.
 impl Page {
     fn resp(&self, page: &mut Writer<'_>) -> fmt::Result {
-        let (door, counts) = (&self.0.queue_door, &self.0.queue_door.counts);
+        let (door, counts) = (&self.doors.queue_door, &self.doors.queue_door.counts);
         page.gauge("resp_connections", "Connections that are open", door.connections() as u64)?;
         page.gauge("resp_clients_blocked", "Clients that wait for a message", door.blocked() as u64)?;
         for (name, help, count) in [
@@ -225,7 +297,7 @@ impl Page {
     }
 
     fn resp_commands(&self, page: &mut Writer<'_>) -> fmt::Result {
-        let counts = &self.0.queue_door.counts;
+        let counts = &self.doors.queue_door.counts;
         let mut done =
             page.metric("resp_commands", "Commands, by how they ended", None, MetricType::Counter)?;
         for command in counts.commands() {

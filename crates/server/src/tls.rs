@@ -55,10 +55,19 @@ struct State {
 
 /// What changes when a file is written anew or replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Stamp {
+pub(crate) struct Stamp {
     inode: u64,
     size: u64,
     modified: (i64, i64),
+}
+
+impl Stamp {
+    /// `None` means that there is no such file.
+    pub(crate) fn of(path: &Path) -> Option<Stamp> {
+        let found = fs::metadata(path).ok()?;
+        let modified = (found.mtime(), found.mtime_nsec());
+        Some(Stamp { inode: found.ino(), size: found.size(), modified })
+    }
 }
 
 /// A connection after its handshake.
@@ -146,12 +155,7 @@ impl Files {
 
     /// A file that is not there has no stamp, which differs from any.
     fn stamps(&self) -> Vec<Stamp> {
-        let stamp = |path: &Path| {
-            let found = fs::metadata(path).ok()?;
-            let modified = (found.mtime(), found.mtime_nsec());
-            Some(Stamp { inode: found.ino(), size: found.size(), modified })
-        };
-        self.paths().filter_map(stamp).collect()
+        self.paths().filter_map(Stamp::of).collect()
     }
 
     fn read(&self) -> Result<Arc<ServerConfig>, String> {

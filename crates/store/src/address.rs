@@ -16,6 +16,15 @@ pub enum Durability {
     Relaxed,
 }
 
+impl Durability {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Durability::Full => "full",
+            Durability::Relaxed => "relaxed",
+        }
+    }
+}
+
 /// An address without what was for us.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Address {

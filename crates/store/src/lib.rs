@@ -61,6 +61,11 @@ pub trait Store: Send + Sync + fmt::Debug {
         false
     }
 
+    /// What an acknowledged commit survives.
+    fn durability(&self) -> Durability {
+        Durability::Full
+    }
+
     /// The time by the store's clock, and who leads what.
     async fn leases(&self) -> Result<Leases>;
 

@@ -17,10 +17,10 @@ const LATE_MAX: Duration = Duration::from_secs(4);
 const HANDED_OVER_MAX: Duration = Duration::from_millis(500);
 
 /// Kills a server again and again while jobs fire, and looks at all that came of it.
-fn kill_again_and_again(kept: Kept, kills: u32) {
+fn kill_again_and_again(store: &str, kills: u32) {
     let scene = Scene::new();
     let machine = Machine::watched();
-    let mut cluster = Cluster::start(&scene, &kept.address(), &[]);
+    let mut cluster = Cluster::start(&scene, store, &[]);
     cluster.add_worker("a", &[]);
     cluster.add_worker("b", &[]);
     cluster.add_worker("c", &[]);
@@ -54,12 +54,22 @@ fn killing_any_node_loses_and_doubles_nothing() {
         Some("mysql") => Kept::MariaDb,
         _ => Kept::Postgres,
     };
-    kill_again_and_again(kept, told("KILLS").unwrap_or(KILLS));
+    kill_again_and_again(&kept.address(), told("KILLS").unwrap_or(KILLS));
 }
 
 #[test]
 fn killing_a_node_on_mariadb_loses_and_doubles_nothing() {
-    kill_again_and_again(Kept::MariaDb, 2);
+    kill_again_and_again(&Kept::MariaDb.address(), 2);
+}
+
+#[test]
+fn killing_nodes_on_a_durable_store_loses_and_doubles_nothing() {
+    kill_again_and_again(&Kept::Postgres.durable_address(), 3);
+}
+
+#[test]
+fn killing_nodes_on_a_durable_mariadb_loses_and_doubles_nothing() {
+    kill_again_and_again(&Kept::MariaDb.durable_address(), 2);
 }
 
 #[test]

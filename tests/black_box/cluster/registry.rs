@@ -60,9 +60,9 @@ fn workers_are_listed_with_their_load_while_they_live_and_one_joins_while_a_node
     wait::until_so("it gets work", SOON, || cluster.api(1).run(&run)["state"] == "succeeded");
     let worker = cluster.api(1).run(&run)["worker"].clone();
     assert!(worker.as_str().is_some_and(|worker| worker.starts_with("b@")), "{worker}");
-    // Whoever is dead is not listed, at none of them.
+    // The dead worker is listed as lost, by both.
     for node in [1, 2] {
-        wait::until_so("the dead one is gone", SOON, || !workers(cluster.api(node)).contains_key("a"));
+        wait::until_so("the dead one is lost", SOON, || workers(cluster.api(node))["a"]["lost"] == true);
     }
     let after = killed.elapsed();
     assert!(after < ATTEMPT_LEASE + NOTICED_MAX + machine.taken(), "{after:?}");

@@ -1,12 +1,17 @@
 //! Work is shared out among the nodes, and stays where it is while its node lives (R12 to R15, R17 to R20, R22, R34, R92).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
+use punctual_core::ids::RunId;
 use punctual_store::conformance::servers::postgres;
 use punctual_tests::api::{JOBS, RUNS};
-use punctual_tests::cluster::{NODES, SHARDS, instant, job_name, lateness, shards_of, with_parameters};
+use punctual_tests::cluster::{
+    NODES, SHARDS, instant, job_name, lateness, node_name, shards_of, with_parameters,
+};
 use punctual_tests::history::has_ended;
 use punctual_tests::wait::{self, SOON};
 use punctual_tests::{Api, Cluster, Export, Machine, Scene};
@@ -33,12 +38,26 @@ struct Shared {
 
 impl Shared {
     fn start(words: &[&str]) -> Shared {
+        let mut shared = Shared::without_worker(words);
+        shared.cluster.add_worker("a", &[]);
+        shared
+    }
+
+    fn without_worker(words: &[&str]) -> Shared {
+        Shared::of_each(|_| words.to_vec())
+    }
+
+    /// Nodes that are started with words of their own, and no worker.
+    fn of_each<'a>(words: impl Fn(usize) -> Vec<&'a str>) -> Shared {
         let scene = Scene::new();
         let server = postgres::Server::shared();
         let url = server.database();
         let (_, database) = url.rsplit_once('/').expect("an address ends in a name");
-        let mut cluster = Cluster::start(&scene, &with_parameters(&url), words);
-        cluster.add_worker("a", &[]);
+        let store = with_parameters(&url);
+        let mut cluster = Cluster::of_each(&scene, |number, _| {
+            ["--store", &store].into_iter().chain(words(number)).map(str::to_owned).collect()
+        });
+        cluster.start_all();
         Shared { scene, cluster, server, database: database.to_owned() }
     }
 
@@ -69,6 +88,14 @@ impl Shared {
             }
             since.elapsed() > Duration::from_secs(1)
         });
+    }
+
+    /// The shards that a node leads.
+    fn led(&self, node: &str) -> BTreeSet<u16> {
+        let found = self.sql(&format!(
+            "SELECT shard FROM punctual.shards JOIN punctual.sessions ON owner = id WHERE node = '{node}'"
+        ));
+        found.lines().map(|line| line.trim().parse().expect("a shard")).collect()
     }
 
     /// Until when the session of each node lasts.
@@ -219,10 +246,10 @@ fn an_edit_at_one_node_is_what_all_of_them_go_by_within_a_second() {
 #[test]
 fn a_thousand_runs_of_which_a_third_lose_their_node_all_succeed() {
     let runs = 1_000;
-    let mut shared = Shared::start(&CALM);
+    // Nobody works before all of them are there, however long that takes.
+    let mut shared = Shared::without_worker(&CALM);
     let doors = shared.cluster.doors();
-    let due = wait::wall_clock() + Duration::from_secs(10);
-    let body = &json!({ "task": { "noop": {} }, "due_at": due.to_string() });
+    let body = &json!({ "task": { "noop": {} } });
     let ids: Vec<String> = thread::scope(|scope| {
         let asked = doors.iter().map(|door| {
             let each = runs / NODES + 1;
@@ -231,8 +258,13 @@ fn a_thousand_runs_of_which_a_third_lose_their_node_all_succeed() {
         let asked: Vec<_> = asked.collect();
         asked.into_iter().flat_map(|ids| ids.join().expect("they are taken")).collect()
     });
-    assert!(ids.len() >= runs && wait::wall_clock() < due, "the machine is too slow for this scene");
-    wait::until_so("they are due", SOON, || wait::wall_clock() >= due);
+    assert!(ids.len() >= runs);
+    let due = wait::wall_clock();
+    let led = shared.led(&node_name(0));
+    let theirs = ids.iter().filter(|id| led.contains(&shard_of(id))).count();
+    assert!(theirs >= runs / 10, "node-0 leads the shards of {theirs} runs only");
+    shared.cluster.add_worker("a", &["--slots", "2"]);
+    wait::until_so("work has begun", SOON, || shared.cluster.api(1).run(&ids[0])["state"] == "succeeded");
     shared.cluster.nodes[0].kill();
     let export = wait::until("all of them have ended", 2 * SOON, || {
         let export = Export::if_given(&shared.cluster.nodes[1])?;
@@ -243,6 +275,41 @@ fn a_thousand_runs_of_which_a_third_lose_their_node_all_succeed() {
     }
     let options = Options { ended_through: Some(due), may_be_empty: true, ..Options::default() };
     export.verify(&shared.scene, &shared.cluster.nodes[1], &options);
+}
+
+#[test]
+fn a_busy_node_gives_a_shard_to_another() {
+    // Only the first node can become too busy, and soon.
+    let hot = |node| if node == 0 { &["--busy-percent", "4", "--busy-for", "1s"][..] } else { &[] };
+    let mut shared = Shared::of_each(|node| [&CALM, hot(node)].concat());
+    shared.cluster.add_worker("a", &[]);
+    shared.wait_until_settled();
+    let before = shared.led(&node_name(0));
+    // Runs without a key come to the shards of the node that is asked.
+    let door = &shared.cluster.doors()[0];
+    let is_over = &AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            let body = json!({ "task": { "noop": {} } });
+            scope.spawn(move || {
+                while !is_over.load(Relaxed) {
+                    door.post_at_once(RUNS, &body, 50);
+                }
+            });
+        }
+        let moved = panic::catch_unwind(AssertUnwindSafe(|| {
+            wait::until_so("a shard of the busy node moves", 2 * SOON, || {
+                shared.led(&node_name(0)).len() < before.len()
+            });
+        }));
+        is_over.store(true, Relaxed);
+        moved.unwrap_or_else(|failed| panic::resume_unwind(failed));
+    });
+    // Every shard is led, and all nodes are there: it moved because of the load.
+    shared.cluster.wait_until_spread();
+    assert_eq!(shared.sessions().len(), NODES);
+    let log = shared.cluster.nodes[0].printed();
+    assert!(log.contains("this node's share of the shards changes with its load"), "{log}");
 }
 
 #[test]
@@ -260,6 +327,11 @@ fn a_hundred_clients_who_retry_one_key_at_three_nodes_at_once_have_one_run() {
     let id = ids.first().expect("one id");
     wait::until_so("it succeeds", SOON, || shared.cluster.api(1).run(id)["state"] == "succeeded");
     assert_eq!(Export::of(&shared.cluster.nodes[2]).runs().len(), 1);
+}
+
+/// The shard that a run belongs to.
+fn shard_of(run: &str) -> u16 {
+    run.parse::<RunId>().expect("an id of a run").shard().0
 }
 
 fn id_of(run: &Value) -> String {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use punctual_tests::api::RUNS;
 use punctual_tests::authority::Authority;
 use punctual_tests::cluster::{Kept, NODES};
+use punctual_tests::wait::{self, SOON};
 use punctual_tests::{Cluster, Scene};
 use serde_json::json;
 
@@ -40,6 +41,48 @@ fn nodes_whose_authority_stands_in_their_certificates_chain_forward_commands_ove
     let read = |path: &Path| fs::read_to_string(path).expect("it was made");
     let chain = scene.write("chain.pem", &(read(&ours.cert) + &read(&ours.ca)));
     check(&scene, &ours.ca, &["--tls-cert", path(&chain), "--tls-key", path(&ours.key)]);
+}
+
+#[test]
+fn a_certificate_of_another_authority_is_trusted_without_a_restart() {
+    let scene = Scene::new();
+    let old = Authority::make(&scene.path(""), "old").expect("openssl is installed");
+    let new = Authority::make(&scene.path(""), "new").expect("openssl is installed");
+    let [cert, key, ca] = ["cert.pem", "key.pem", "ca.pem"].map(|name| scene.path(name));
+    let install = |authority: &Authority| {
+        for (from, to) in [(&authority.cert, &cert), (&authority.key, &key), (&authority.ca, &ca)] {
+            let aside = scene.path("aside");
+            fs::copy(from, &aside).expect("a file of the scene can be copied");
+            fs::rename(&aside, to).expect("a file of the scene can be renamed");
+        }
+    };
+    install(&old);
+    let words = ["--tls-cert", path(&cert), "--tls-key", path(&key), "--ca", path(&ca)];
+    let words = [&["--shard-lease", "1s"], &words[..]].concat();
+    let mut cluster = Cluster::new(&scene, &Kept::Postgres.address(), &words);
+    cluster.nodes = cluster.nodes.into_iter().map(|node| node.with_ca(&ca)).collect();
+    cluster.doors = cluster.doors.iter().map(|door| door.replace("http://", "https://")).collect();
+    cluster.start_all();
+    cluster.add_worker("a", &["--ca", path(&ca)]);
+    install(&new);
+    // Its peers and its worker have to dial it anew, and it shows the new certificate.
+    cluster.nodes[0].kill();
+    cluster.nodes[0].start();
+    cluster.nodes.iter_mut().for_each(punctual_tests::Node::wait_until_ready);
+    cluster.wait_until_spread();
+    wait::until_so("every node reaches every other one", SOON, || {
+        (0..NODES).all(|node| {
+            let seen = cluster.api(node).get("/api/v1/nodes").expect("the node answers").ok();
+            let seen = seen["items"].as_array().expect("nodes are a list").clone();
+            seen.len() == NODES && seen.iter().all(|node| node["ready"] == true)
+        })
+    });
+    wait::until_so("the worker takes work from every node", SOON, || {
+        let workers = cluster.api(1).get("/api/v1/workers").expect("the node answers").ok();
+        workers["items"][0]["nodes"].as_array().is_some_and(|nodes| nodes.len() == NODES)
+    });
+    let log = fs::read_to_string(scene.path("node.log")).unwrap_or_default();
+    assert!(log.contains("the certificates that this node trusts were read again"), "{log}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! `apply` decides and touches nothing but the run itself. Every change it makes leaves an entry; the place of an entry in the
 //! list is its number, so the numbers have no gaps.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Cause, Child, Earlier, Entry, Reason, Run, State, Status, Wait, What};
@@ -139,20 +140,29 @@ impl Run {
         if to.is_terminal() {
             self.finished_at = Some(now);
         }
-        self.entries.push(Entry { at: now, to, what, token: self.token });
+        self.entries.push(Entry { at: now, to, what, token: self.token, node: None });
         Ok(())
     }
 
-    /// The message of its attempt is in its queue. Heard twice, it is noted once.
-    pub fn delivered(&mut self, queue: &QueueName, at: &Whereabouts, now: Timestamp) {
-        let State::Running { since, token, .. } = self.state else { return };
+    /// The message of its attempt is in its queue. Heard twice, it is noted once: false means that nothing was noted.
+    pub fn delivered(&mut self, queue: &QueueName, at: &Whereabouts, now: Timestamp) -> bool {
+        let State::Running { since, token, .. } = self.state else { return false };
         let is_noted = |entry: &Entry| entry.what == What::Delivered && entry.token == token;
         if self.entries.iter().rev().any(is_noted) {
-            return;
+            return false;
         }
         self.started_at = Some(at.since.clamp(since.min(now), now));
         self.output = at.output(queue);
-        self.entries.push(Entry { at: now, to: self.status(), what: What::Delivered, token });
+        let to = self.status();
+        self.entries.push(Entry { at: now, to, what: What::Delivered, token, node: None });
+        true
+    }
+
+    /// Notes which node wrote the newest entry.
+    pub fn sign(&mut self, node: Option<&Arc<str>>) {
+        let Some((newest, before)) = self.entries.split_last_mut() else { return };
+        let known = before.iter().rev().find_map(|entry| entry.node.as_ref());
+        newest.node = node.filter(|node| known != Some(*node)).cloned();
     }
 
     fn begin_on(&mut self, worker: WorkerId) {

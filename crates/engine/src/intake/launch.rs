@@ -70,6 +70,7 @@ impl Shard {
     ) -> RunId {
         let id = RunId(self.ids.next(cx.now));
         let mut run = Run::new(id, namespace, Origin::AdHoc(Arc::clone(&definition)), trigger, due, cx.now);
+        run.sign(cx.pool.node.as_ref());
         run.priority = definition.priority;
         if due <= cx.now {
             run.state = State::Waiting { wait: Wait::Overlap };

@@ -30,6 +30,8 @@ const NOTED_MAX: usize = 1024;
 
 #[derive(Debug, Default)]
 pub struct Pool {
+    /// The name of the node. `None`: it is alone.
+    pub node: Option<Arc<str>>,
     pub line: Lines,
     pub roster: Roster,
     memories: Memories,
@@ -63,6 +65,11 @@ pub struct Match {
 }
 
 impl Pool {
+    /// The pool of the node of this name. `None`: it is alone.
+    pub fn of(node: Option<Arc<str>>) -> Pool {
+        Pool { node, ..Pool::default() }
+    }
+
     /// A run waits for a worker from now on. Returns why none that is here fits it.
     pub fn join_line(&mut self, mut joining: Joining) -> Option<Lack> {
         if let Some(wish) = joining.wish.as_mut().filter(|wish| wish.strategy == Strategy::Sticky) {

@@ -23,9 +23,15 @@ use super::hand::{Hand, Held};
 use super::line::Class;
 use super::route;
 
+/// How long a worker that was lost is remembered, and how many of them are.
+const LOST_KEPT: Duration = Duration::from_secs(3600);
+const LOST_MAX: usize = 1000;
+
 #[derive(Debug, Default)]
 pub struct Roster {
     workers: FxHashMap<WorkerId, Worker>,
+    /// Workers whose connection broke without a good-bye, and when.
+    lost: FxHashMap<WorkerId, (Arc<Announcement>, Timestamp)>,
     /// How often a worker has come or gone.
     changes: u64,
 }
@@ -140,6 +146,7 @@ impl Roster {
         let known = self.workers.entry(worker.clone()).or_insert_with(|| Worker::unknown(now));
         (known.announced, known.silent, known.heard) = (Some(Arc::new(announced)), false, now);
         self.changes += 1;
+        self.lost.retain(|id, _| id.name() != worker.name());
         (known.credits, known.told) = (Credits::default(), (None, 0));
         known.in_hand.judge_credits(|_, _| false);
         let named: FxHashSet<_> = holding.iter().copied().collect();
@@ -163,6 +170,17 @@ impl Roster {
                 self.workers.remove(worker);
             }
         }
+    }
+
+    /// The connection of a worker broke. It is remembered as lost until a worker of its name joins, for an hour at most.
+    pub fn lose(&mut self, worker: &WorkerId, now: Timestamp) {
+        if let Some(announced) = self.workers.get(worker).and_then(|known| known.announced.clone()) {
+            self.lost.retain(|_, (_, at)| now.since(*at) < LOST_KEPT);
+            if self.lost.len() < LOST_MAX {
+                self.lost.insert(worker.clone(), (announced, now));
+            }
+        }
+        self.leave(worker);
     }
 
     /// A worker leaves and finishes nothing more. Returns what it had in hand.
@@ -389,6 +407,16 @@ impl Roster {
         list
     }
 
+    /// Workers that take no orders because nothing was heard of them, or because their connection broke, by name.
+    pub fn lost(&self, now: Timestamp) -> Vec<(&WorkerId, &Arc<Announcement>)> {
+        let silent = self.workers.iter().filter(|(_, worker)| worker.silent);
+        let silent = silent.filter_map(|(id, worker)| Some((id, worker.announced.as_ref()?)));
+        let gone = self.lost.iter().filter(|(_, (_, at))| now.since(*at) < LOST_KEPT);
+        let mut list: Vec<_> = silent.chain(gone.map(|(id, (announced, _))| (id, announced))).collect();
+        list.sort_by_key(|(id, _)| *id);
+        list
+    }
+
     /// How many workers take orders.
     pub fn workers(&self) -> usize {
         self.workers.values().filter(|worker| worker.is_present()).count()
@@ -455,6 +483,25 @@ mod tests {
         assert_eq!(roster.least_loaded(&anything()), None, "a silent worker gets nothing more");
         roster.heard(&worker("a"), &[], LEASE, at(16));
         assert_eq!(roster.least_loaded(&anything()), Some(worker("a")), "until it is heard again");
+    }
+
+    #[test]
+    fn a_worker_is_lost_while_it_is_silent_or_its_connection_is_gone() {
+        let mut roster = lent("a@1", 2);
+        roster.take(&worker("a@1"), RunId(1), Token(1));
+        roster.give(&worker("a@1"), RunId(1), Token(1), at(0));
+        let names = |roster: &Roster, now| -> Vec<String> {
+            roster.lost(at(now)).into_iter().map(|(id, _)| id.to_string()).collect()
+        };
+        roster.silent(LEASE, at(15));
+        assert_eq!((names(&roster, 15), roster.present().len()), (vec!["a@1".to_owned()], 0));
+        roster.heard(&worker("a@1"), &[], LEASE, at(16));
+        assert!(names(&roster, 16).is_empty());
+        roster.lose(&worker("a@1"), at(20));
+        assert_eq!(names(&roster, 20), ["a@1"]);
+        assert!(names(&roster, 20 + 3600).is_empty(), "it is forgotten after an hour");
+        join_and_lend(&mut roster, "a@2", 2);
+        assert!(names(&roster, 20).is_empty(), "its next life is here");
     }
 
     #[test]

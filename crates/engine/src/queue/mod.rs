@@ -120,6 +120,16 @@ struct Queue {
     taken: u64,
 }
 
+impl Shard {
+    /// Every queue in memory, with the messages in its line and those that it has, in the line or not.
+    pub fn queue_lengths(&self) -> impl Iterator<Item = (&QueueKey, u64, u64)> {
+        let queues = self.queues.names.iter();
+        queues.filter_map(|(key, number)| {
+            self.queues.all.get(number).map(|queue| (key, queue.len, queue.alive))
+        })
+    }
+}
+
 /// Who waits to be given a message.
 #[derive(Debug)]
 struct Taker {

@@ -10,30 +10,42 @@ use punctual_store::Session;
 
 use super::rank::{score, unit};
 
-/// Percent of the scheduling thread's time from which a node is too busy.
-const HOT: u8 = 80;
 /// And below which it may take more.
 const COOL: u8 = 50;
-/// Somebody has to be so much less busy: a cluster that is busy everywhere gains nothing by moving.
-const LESS: u8 = 20;
-const HOT_FOR: Duration = Duration::from_secs(10);
 const COOL_FOR: Duration = Duration::from_secs(60);
 /// The smallest part of its own weight that a node comes down to.
 const LIGHTEST: u32 = 10;
 /// What it takes back at once is a part of its weight.
 const STEP: u32 = 20;
 
+/// From when on a node is too busy. Another node has to be less busy by a quarter of it: a cluster that is busy everywhere gains
+/// nothing by moving.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hot {
+    /// Percent of the scheduling thread's time.
+    pub percent: u8,
+    /// For so long.
+    pub span: Duration,
+}
+
+impl Default for Hot {
+    fn default() -> Self {
+        Hot { percent: 80, span: Duration::from_secs(10) }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Burden {
     /// What this node weighs when it is not busy.
     own: u32,
+    pub(super) hot: Hot,
     hot_since: Option<Timestamp>,
     cool_since: Option<Timestamp>,
 }
 
 impl Burden {
     pub(super) fn of(own: u32) -> Self {
-        Burden { own, hot_since: None, cool_since: None }
+        Burden { own, hot: Hot::default(), hot_since: None, cool_since: None }
     }
 
     /// What this node is to weigh from now on. `members` are those who may lead, `led` what this one leads.
@@ -44,10 +56,11 @@ impl Burden {
         led: &[ShardId],
         lived: Timestamp,
     ) -> u32 {
-        let is_cooler = |other: &Session| other.id != me.id && other.load.saturating_add(LESS) <= me.load;
-        let is_hot = me.load >= HOT && members.iter().any(is_cooler);
+        let is_cooler =
+            |other: &Session| other.id != me.id && other.load.saturating_add(self.hot.percent / 4) <= me.load;
+        let is_hot = me.load >= self.hot.percent && members.iter().any(is_cooler);
         let is_cool = me.load < COOL && me.weight < self.own;
-        if lasted(&mut self.hot_since, is_hot, HOT_FOR, lived) {
+        if lasted(&mut self.hot_since, is_hot, self.hot.span, lived) {
             let lighter = without_one(me, members, led).unwrap_or(me.weight);
             return lighter.max(self.own / LIGHTEST).min(me.weight);
         }

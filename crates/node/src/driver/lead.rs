@@ -1,5 +1,6 @@
 //! Leading: how a shard is acquired and loaded, and how its memory is thrown away.
 
+use punctual_core::Timestamp;
 use punctual_core::change::Loaded;
 use punctual_core::ids::{self, Epoch, ShardId};
 use punctual_engine::{Context, Effect, Shard};
@@ -125,6 +126,8 @@ impl Driver {
         let Some(slot) = self.slots.get_mut(usize::from(id.0)) else { return };
         slot.standing = Standing::Leading(Box::new(shard));
         slot.note_wake();
+        self.takeovers.led(id, Timestamp::MIN + self.lasted.seen);
+        let Some(slot) = self.slots.get_mut(usize::from(id.0)) else { return };
         slot.paging = None;
         slot.backlogs.clear();
         for event in std::mem::take(&mut slot.backlog) {

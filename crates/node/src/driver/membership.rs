@@ -14,13 +14,14 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_core::Timestamp;
 use punctual_core::ids::{Epoch, SessionId, ShardId};
 use punctual_store::{Claim, Lease, Leases, Member, Session};
 
-use super::burden::Burden;
+use super::burden::{Burden, Hot};
 use super::rank::{Score, score};
 
 /// How long a node has to live before the others make room for it: one that comes and goes moves nothing.
@@ -30,6 +31,8 @@ const STEADY: Duration = Duration::from_secs(5);
 const PUT_OFF_MAX: Duration = Duration::from_secs(60);
 /// Sessions that a node ends because they have its address: it had fewer lives in the time of a lease.
 const ENDED_MAX: usize = 16;
+/// How long a node that was lost is remembered.
+const LOST_KEPT: Duration = Duration::from_secs(3600);
 /// Renewals in the time of one lease: so many may be late or lost but one, and so soon is a death noticed.
 const RENEWALS_PER_LEASE: u32 = 5;
 
@@ -43,6 +46,14 @@ pub struct View {
     pub refusing: Vec<SessionId>,
     /// Whether this node knows the store's time well enough to lead.
     pub is_time_known: bool,
+}
+
+/// A node that was gone while it led shards.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lost {
+    pub session: Session,
+    /// When this was noticed, by the store's clock.
+    pub at: Timestamp,
 }
 
 /// A shard that is led here, or about to be.
@@ -77,6 +88,8 @@ pub(super) struct Membership {
     members: Vec<Session>,
     /// Everyone who lived then.
     known: Vec<Session>,
+    /// Nodes that were lost within the last hour and have not come back.
+    lost: Vec<Lost>,
     leases: Vec<Lease>,
     /// since when a shard has nobody who leads it.
     orphaned: Vec<Option<Timestamp>>,
@@ -112,6 +125,7 @@ impl Membership {
             lease,
             members: Vec::new(),
             known: Vec::new(),
+            lost: Vec::new(),
             leases: Vec::new(),
             orphaned: vec![None; usize::from(shards)],
             held_until: None,
@@ -134,6 +148,10 @@ impl Membership {
 
     pub(super) fn is_parting(&self) -> bool {
         self.parting
+    }
+
+    pub(super) fn set_hot(&mut self, hot: Hot) {
+        self.burden.hot = hot;
     }
 
     pub(super) fn set_load(&mut self, load: u8) {
@@ -204,7 +222,9 @@ impl Membership {
         members.retain(|member| !earlier.contains(&Move::End(member.session.id)));
         let alive = alive(&members, &view.refusing);
         self.members = counting(&members, &alive);
+        let before = std::mem::take(&mut self.known);
         self.known = members.into_iter().map(|member| member.session).collect();
+        self.note_lost(&before, &alive, view.leases.now);
         let led: Vec<ShardId> =
             ours.iter().filter(|ours| ours.epoch.is_some()).map(|ours| ours.shard).collect();
         let weight = self.burden.weigh(&self.me, &self.members, &led, lived);
@@ -237,6 +257,42 @@ impl Membership {
         let overdue = self.put_off(reluctant, lived);
         moves.extend(release.or(overdue));
         moves
+    }
+
+    /// A node that is gone and still owns shards was lost: one that stops gives its shards up first.
+    fn note_lost(&mut self, before: &[Session], alive: &BTreeSet<SessionId>, now: Timestamp) {
+        let is_new = |session: &&Session| {
+            session.id != self.me.id
+                && !alive.contains(&session.id)
+                && self.lost.iter().all(|lost| lost.session.id != session.id)
+                && self.leases.iter().any(|lease| lease.owner == Some(session.id))
+        };
+        let mut gone: Vec<Session> = self.known.iter().chain(before).filter(is_new).cloned().collect();
+        gone.dedup_by_key(|session| session.id);
+        self.lost.extend(gone.into_iter().map(|session| Lost { session, at: now }));
+        // A dead node that owns nothing any more is not looked after, and its session is listed until its lease ends. One that is
+        // listed after that was renewed.
+        let has_come_back = |lost: &Lost| {
+            let is_over = now.since(lost.at) > 2 * self.lease;
+            let known = self.known.iter().filter(|session| session.node == lost.session.node);
+            known
+                .filter(|session| alive.contains(&session.id))
+                .any(|other| other.id != lost.session.id || is_over)
+        };
+        self.lost.retain(|lost| now.since(lost.at) < LOST_KEPT && !has_come_back(lost));
+    }
+
+    /// Nodes that were lost within the last hour and have not come back.
+    pub(super) fn lost(&self) -> &[Lost] {
+        &self.lost
+    }
+
+    /// The lost node that a shard is taken from, and since when nobody leads it.
+    pub(super) fn taken_from(&self, shard: ShardId) -> Option<(Arc<str>, Timestamp)> {
+        let index = usize::from(shard.0);
+        let owner = self.leases.get(index)?.owner.filter(|owner| *owner != self.me.id)?;
+        let lost = self.lost.iter().find(|lost| lost.session.id == owner)?;
+        Some((Arc::clone(&lost.session.node), (*self.orphaned.get(index)?)?))
     }
 
     /// Whether another cannot ask our workers what became of something: they dial nodes of a center, and no embedded one.

@@ -19,6 +19,7 @@ mod burden;
 mod membership;
 mod lead;
 mod spread;
+mod takeover;
 mod pump;
 mod lane;
 mod reads;
@@ -41,13 +42,15 @@ use punctual_engine::{Effect, Pool, Shard, Ticket};
 use punctual_store::{Claim, Error, Session};
 
 use crate::handle::Failure;
+pub use burden::Hot;
 use lane::Lane;
 use membership::Membership;
-pub use membership::View;
+pub use membership::{Lost, View};
 use pump::COMMAND_WAIT;
 use reads::Reads;
 use slot::{Slot, Standing};
 pub use spread::Leader;
+use takeover::Takeovers;
 
 /// The pause before a store that was full or out of reach is tried again.
 const REST: Duration = Duration::from_millis(500);
@@ -216,6 +219,7 @@ pub struct Driver {
     reads: Reads,
     /// None: alone.
     membership: Option<Membership>,
+    takeovers: Takeovers,
     /// What was decided and is durable, but must not be said before the lease is renewed.
     withheld: Vec<(ShardId, Effect)>,
     /// Commands in the order of their arrival, until their shard takes them.
@@ -317,14 +321,16 @@ impl Driver {
             None => Standing::Away,
         };
         let slots: Vec<Slot> = (0..settings.shards).map(|id| Slot::new(ShardId(id), standing())).collect();
+        let node = settings.session.as_ref().map(|session| Arc::clone(&session.node));
         let lanes = (0..settings.lanes.max(1)).map(|_| Lane::default()).collect();
         let mut driver = Driver {
             settings,
             slots,
-            pool: Pool::default(),
+            pool: Pool::of(node),
             lanes,
             reads: Reads::default(),
             membership,
+            takeovers: Takeovers::default(),
             withheld: Vec::new(),
             intake: VecDeque::new(),
             reports: VecDeque::new(),
@@ -365,7 +371,7 @@ impl Driver {
             }
             Input::Left { worker } => {
                 self.joining.retain(|joining| joining.worker != worker);
-                self.pool.roster.leave(&worker);
+                self.pool.roster.lose(&worker, self.elapsed);
             }
             Input::Parted { worker } => {
                 self.joining.retain(|joining| joining.worker != worker);
@@ -474,6 +480,11 @@ impl Driver {
     /// Engine time.
     pub fn now(&self) -> Timestamp {
         self.now
+    }
+
+    /// Elapsed time.
+    pub fn elapsed(&self) -> Timestamp {
+        self.elapsed
     }
 
     /// Whether everything that should be led here is, and the cluster was seen a moment ago.

@@ -103,7 +103,12 @@ impl Driver {
         }
         while let Some(Joining { worker, announced, holding, since, said }) = self.joining.pop_front() {
             let age = self.lived().since(since) + ON_ITS_WAY;
-            for (run, token) in self.pool.roster.join(&worker, announced, &holding, self.elapsed) {
+            let lost = self.pool.roster.join(&worker, announced, &holding, self.elapsed);
+            if !lost.is_empty() {
+                let attempts = lost.len();
+                tracing::warn!(%worker, attempts, "a worker joins without attempts that it was given: they are lost");
+            }
+            for (run, token) in lost {
                 let is_young =
                     |shard: &Shard| shard.was_just_given_elsewhere((run, token), &worker, age, self.now);
                 // Whoever led the shard before may have given it after the worker spoke. Told twice, it is started once.

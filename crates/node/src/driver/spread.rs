@@ -7,7 +7,8 @@ use punctual_core::ids::{Epoch, SessionId, ShardId};
 use punctual_store::{Error, Session};
 use rustc_hash::FxHashSet;
 
-use super::membership::{Membership, Move, Ours, View};
+use super::burden::Hot;
+use super::membership::{Lost, Membership, Move, Ours, View};
 use super::pump::weight_of_event;
 use super::slot::{self, Leaving, Slot, Standing};
 use super::{Driver, Output};
@@ -28,6 +29,13 @@ impl Driver {
         let lived = self.lived();
         if let Some(members) = &mut self.membership {
             members.look_now(lived);
+        }
+    }
+
+    /// From when on this node is too busy, and gives shards away.
+    pub fn set_hot(&mut self, hot: Hot) {
+        if let Some(members) = &mut self.membership {
+            members.set_hot(hot);
         }
     }
 
@@ -71,24 +79,34 @@ impl Driver {
     }
 
     fn carry_out(&mut self, moves: Vec<Move>) {
-        let mut claims = Vec::new();
+        let (mut claims, mut lost) = (Vec::new(), 0);
         let is_parting = self.slots.iter().any(|slot| slot.leaving.is_some());
         for step in moves {
             match step {
                 Move::Claim(claim) => {
+                    let from = self.membership.as_ref().and_then(|members| members.taken_from(claim.shard));
+                    if let Some((node, since)) = from {
+                        self.takeovers.claim(node, claim.shard, since);
+                    }
                     if let Some(slot) = self.slot(claim.shard) {
                         (slot.standing, slot.epoch) = (Standing::Acquiring, claim.than);
                         claims.push(claim);
                     }
                 }
                 Move::Lost(shard) => {
-                    tracing::warn!(%shard, "another node leads the shard now");
+                    lost += 1;
                     self.step_down(shard, self.elapsed + self.settings.shard_lease);
                 }
                 Move::End(session) => self.outputs.push(Output::EndSession { session }),
                 Move::Release { .. } if is_parting => {}
                 Move::Release { shard, heir } => self.leave(shard, Some(heir)),
             }
+        }
+        if lost > 0 {
+            tracing::warn!(
+                shards = lost,
+                "other nodes took over shards of this node: it was stopped or cut off for longer than its lease"
+            );
         }
         self.acquire(claims);
     }
@@ -134,6 +152,8 @@ impl Driver {
     pub(super) fn step_down(&mut self, id: ShardId, until: Timestamp) {
         self.throw_away(id, Standing::Elsewhere { until }, &slot::not_led());
         self.let_go(id);
+        let lived = self.lived();
+        self.takeovers.lost(id, lived);
     }
 
     /// Nothing of a shard that is led elsewhere stays here: neither what workers have in hand nor who waits.
@@ -194,6 +214,11 @@ impl Driver {
     /// Everyone who lived at the last look at the cluster.
     pub fn members(&self) -> &[Session] {
         self.membership.as_ref().map_or(&[], Membership::known)
+    }
+
+    /// Nodes that were lost within the last hour and have not come back.
+    pub fn lost(&self) -> &[Lost] {
+        self.membership.as_ref().map_or(&[], Membership::lost)
     }
 
     /// Who leads a shard, as far as this node knows.

@@ -1,6 +1,7 @@
 //! The loop: it selects, then handles: everything that has arrived is handed to the driver, which settles down once, and its
 //! outputs are carried out. Nothing here blocks.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,9 +10,9 @@ use punctual_core::attempt::Order;
 use punctual_core::command::{Answer, Command};
 use punctual_core::ids::{ShardId, WorkerId};
 use punctual_core::name::Namespace;
-use punctual_core::queue::{self, Act, Delivered, Errand, Said, Verb};
+use punctual_core::queue::{self, Act, Delivered, Errand, QueueKey, Said, Verb};
 use punctual_core::time::{Clock, Moment};
-use punctual_engine::Ticket;
+use punctual_engine::{Shard, Ticket};
 use punctual_failpoint::{Point, hit};
 use punctual_store::Store;
 use rustc_hash::FxHashMap;
@@ -25,7 +26,9 @@ use crate::calendars::Held;
 use crate::cluster::Cluster;
 use crate::driver::{self, Driver, Input, Output};
 use crate::followers::Followers;
-use crate::handle::{Ask, Failure, LOOKS_MAX, Look, Status, WorkerStatus};
+use crate::handle::{
+    Ask, Failure, LOOKS_MAX, Look, Looked, QUEUES_TOLD_MAX, QueueLength, Status, WorkerStatus,
+};
 use crate::leaders::{Leader, Leaders};
 use crate::metrics::Metrics;
 use crate::peers;
@@ -238,7 +241,7 @@ impl Carrier {
                 hit(Point::NodeTimerApplied);
             }
             // Whoever looked may have gone.
-            Arrived::Look(look) => drop(look.send(self.workers())),
+            Arrived::Look(look) => drop(look.send(Looked { workers: self.workers(), queues: self.queues() })),
             Arrived::News => self.step(Input::ClusterChanged),
             Arrived::Stop => {
                 self.stopping = true;
@@ -372,16 +375,40 @@ impl Carrier {
         });
     }
 
+    /// The longest queues that are led here.
+    fn queues(&self) -> Vec<QueueLength> {
+        let shards = (0..self.store.shards()).filter_map(|shard| self.driver.shard(ShardId(shard)));
+        let mut all: Vec<_> = shards.flat_map(Shard::queue_lengths).collect();
+        all.sort_unstable_by_key(|(key, waiting, _)| (Reverse(*waiting), *key));
+        all.truncate(QUEUES_TOLD_MAX);
+        let told = |(queue, waiting, messages): (&QueueKey, u64, u64)| QueueLength {
+            queue: queue.clone(),
+            waiting,
+            messages,
+        };
+        all.into_iter().map(told).collect()
+    }
+
     fn workers(&self) -> Vec<WorkerStatus> {
         let present = self.driver.pool().roster.present().into_iter();
+        let lost = self.driver.pool().roster.lost(self.driver.elapsed()).into_iter();
+        let lost = lost.map(|(id, announced)| WorkerStatus {
+            id: id.to_string(),
+            lost: true,
+            slots: announced.slots as usize,
+            busy: 0,
+            announced: Arc::clone(announced),
+            load: None,
+        });
         let told = present.map(|worker| WorkerStatus {
             id: worker.id.to_string(),
+            lost: false,
             slots: worker.announced.slots as usize,
             busy: worker.busy,
             announced: Arc::clone(worker.announced),
             load: worker.load,
         });
-        told.collect()
+        told.chain(lost).collect()
     }
 
     fn tell_status(&mut self) {
@@ -399,6 +426,7 @@ impl Carrier {
             stale_reports: pool.stale_reports,
             failed: self.failed.clone(),
             members: self.driver.members().to_vec(),
+            lost: self.driver.lost().to_vec(),
             workers: pool.roster.workers(),
         };
         // Counts move with every commit: whoever waits for them hears of it when none is under way.

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use punctual_node::Handle;
+use punctual_node::driver::Hot;
 use punctual_store::Opened;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -43,7 +44,7 @@ impl Member {
         let address = place.to_string();
         let joining = sessions.map(|sessions| {
             let address = address.clone();
-            Joining { session, sessions, address: Some(address), trusted: None }
+            Joining { session, sessions, address: Some(address), trusted: None, hot: Hot::default() }
         });
         let running = wiring::start_on(store, &settings, &address, joining, |doors| doors).await?;
         running.listens_on(place);

@@ -31,10 +31,12 @@ async fn list(session: &Session) -> Result<(), Failure> {
         let mut table = output
             .table(&["NODE", "STATE", "ROLES", "VERSION", "LOAD", "SHARDS", "LIVE", "READY", "RUNNING"]);
         for node in &nodes {
-            let state = match (&node.failed, node.ready) {
-                (Some(why), _) => format!("failed: {why}"),
-                (None, true) => "ready".to_owned(),
-                (None, false) => "not ready".to_owned(),
+            let state = match (&node.lost_at, &node.failed, node.ready) {
+                (Some(at), ..) => format!("lost at {at}"),
+                (None, Some(why), _) => format!("failed: {why}"),
+                (None, None, true) if node.durability == "relaxed" => "ready, durability relaxed".to_owned(),
+                (None, None, true) => "ready".to_owned(),
+                (None, None, false) => "not ready".to_owned(),
             };
             let counts = [node.shards, node.live_runs, node.ready_runs, node.running_runs];
             let load = node.load_percent.map_or_else(|| "-".to_owned(), |load| format!("{load}%"));
@@ -48,14 +50,17 @@ async fn list(session: &Session) -> Result<(), Failure> {
 async fn workers(session: &Session) -> Result<(), Failure> {
     let workers = session.client.workers().await?.items;
     session.output.show(&workers, |output| {
-        let mut table = output.table(&["WORKER", "NODES", "SLOTS", "BUSY", "CPU", "MEMORY", "LABELS"]);
+        let mut table =
+            output.table(&["WORKER", "STATE", "NODES", "SLOTS", "BUSY", "CPU", "MEMORY", "LABELS"]);
         for worker in &workers {
             let counts = [worker.slots, worker.busy].map(|count| count.to_string());
             let load = [worker.cpu_percent, worker.memory_percent]
                 .map(|share| share.map_or_else(|| "-".to_owned(), |share| format!("{share}%")));
             let labels: Vec<String> =
                 worker.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
-            let words = [worker.name.clone(), worker.nodes.join(",")].into_iter().chain(counts).chain(load);
+            let state = if worker.lost { "lost" } else { "ready" }.to_owned();
+            let words =
+                [worker.name.clone(), state, worker.nodes.join(",")].into_iter().chain(counts).chain(load);
             table.add_row(words.chain([labels.join(",")]));
         }
         text(table)

@@ -9,16 +9,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use punctual_node::driver::Hot;
+use punctual_server::grpc::peer::Trusted;
 use punctual_server::{Bootstrap, Gate, Secret, Tls, begin};
 use punctual_store::{Opened, sessions};
 use punctual_wire::text::Span;
 use tokio::net::lookup_host;
-use tracing::warn;
+use tracing::{info, warn};
 
 use super::failure::{Exit, Failure};
 use super::output::Colour;
 use super::secret_file;
-use super::serving::{Queues, address, listen, log_to_stderr, serve};
+use super::serving::{Queues, address, listen, log_to_stderr, own_data_folder, serve};
 use super::time::duration;
 use crate::clock::SystemClock;
 use crate::settings::{self, Durability, Leases, Log, Said, Settings, Store};
@@ -56,7 +58,7 @@ pub(crate) struct Server {
     /// How long a client of that door may rest before its connection is closed; 0s: for ever [default: 0s]
     #[arg(long, value_name = "SPAN", env = "PUNCTUAL_RESP_IDLE_TIME", value_parser = duration)]
     resp_idle_time: Option<Duration>,
-    /// What this node is called [default: the address that it advertises]
+    /// The node's name; no two nodes that run may have the same [default: the address that it advertises]
     #[arg(long, value_name = "NAME", env = "PUNCTUAL_NODE_NAME")]
     name: Option<String>,
     /// Where other nodes and workers reach this one [default: where it listens]
@@ -92,6 +94,12 @@ pub(crate) struct Server {
     /// How long a node that lost a shard waits before it takes it again [default: 3s]
     #[arg(long, value_name = "SPAN", env = "PUNCTUAL_SHARD_LEASE", value_parser = duration)]
     shard_lease: Option<Duration>,
+    /// For tests: the share of time from which this node is too busy and gives shards away [default: 80]
+    #[arg(long, hide = true, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=100))]
+    busy_percent: Option<u8>,
+    /// For tests: how long it has to be so [default: 10s]
+    #[arg(long, hide = true, value_name = "SPAN", value_parser = duration)]
+    busy_for: Option<Duration>,
     /// What to log: error, warn, info, debug or trace, for all or by module [default: info]
     #[arg(long, value_name = "LEVEL", env = "PUNCTUAL_LOG")]
     log: Option<String>,
@@ -101,9 +109,14 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// `authorities`, in PEM, may have signed the certificates of other nodes.
-    pub(crate) async fn run(self, authorities: Option<Vec<u8>>, colour: Colour) -> Result<(), Failure> {
+    /// `authorities`, a file in PEM, may have signed the certificates of other nodes.
+    pub(crate) async fn run(self, authorities: Option<PathBuf>, colour: Colour) -> Result<(), Failure> {
         let config = self.config.clone();
+        let usual = Hot::default();
+        let hot = Hot {
+            percent: self.busy_percent.unwrap_or(usual.percent),
+            span: self.busy_for.unwrap_or(usual.span),
+        };
         let (name, advertise, coordination) =
             (self.name.clone(), self.advertise.clone(), self.coordination.clone());
         let settings = Settings::read_for_server(config.as_deref(), self.said())
@@ -138,14 +151,14 @@ impl Server {
                     Some(url) => sessions::open(&url).map_err(|error| Failure::new(Exit::Usage, error))?,
                     None => sessions,
                 };
-                let shown = settings.tls.as_ref().map(|files| std::fs::read(&files.cert)).transpose();
                 // Nodes may share one certificate, or have one authority, which stands in its chain or is named.
-                let trusted = shown.map_err(Failure::io)?;
-                let trusted = trusted.map(|shown| [shown, authorities.unwrap_or_default()].join(&b'\n'));
-                Some(Joining { session, sessions, address: Some(address.clone()), trusted })
+                let trusted = settings.tls.as_ref().map(|files| {
+                    Trusted::Files(std::iter::once(files.cert.clone()).chain(authorities).collect())
+                });
+                Some(Joining { session, sessions, address: Some(address.clone()), trusted, hot })
             }
         };
-        std::fs::create_dir_all(&settings.data).map_err(Failure::io)?;
+        let _data = own_data_folder(&settings.data)?;
         let made = begin(&*store, chosen.as_ref(), wiring::now()).await;
         tell(&made.map_err(|error| Failure::new(Exit::Failed, error))?);
         let certified_workers = tls.as_ref().is_some_and(Tls::asks_workers);
@@ -247,7 +260,14 @@ fn chosen(file: &Path) -> Result<Secret, Failure> {
 
 /// Says once what was made. It is for the person who reads this now: it goes to stderr, and to no log of ours.
 fn tell(made: &Bootstrap) {
-    let Bootstrap { admin, worker } = made;
+    let Bootstrap { admin, worker, made_before } = made;
+    if let Some(at) = made_before {
+        info!(
+            made_at = %at,
+            "the tokens of this store were printed once, by the node that made them; look at the output of the node that \
+             started then. --bootstrap-token-file puts in another administrator's token"
+        );
+    }
     if admin.is_none() && worker.is_none() {
         return;
     }

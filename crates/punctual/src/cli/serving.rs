@@ -1,6 +1,6 @@
 //! What every node that serves does: log, listen, say where, and stop when it is asked to.
 
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -20,6 +20,8 @@ use super::secret_file;
 use crate::settings::Settings;
 use crate::wiring;
 
+/// Held by the node of a data folder for as long as it lives.
+const LOCK_FILE: &str = "node.lock";
 /// Where the data folder says how to reach the node.
 const ADDRESS_FILE: &str = "punctual.json";
 
@@ -37,6 +39,20 @@ pub(super) fn log_to_stderr(settings: &Settings, colour: Colour) -> Result<(), F
     let colour = colour.is_wanted(io::stderr().is_terminal());
     tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colour).with_writer(io::stderr).init();
     Ok(())
+}
+
+/// Makes a data folder, for this node alone: two nodes would write one address file, and end each other's attempts.
+pub(super) fn own_data_folder(data: &Path) -> Result<File, Failure> {
+    fs::create_dir_all(data).map_err(Failure::io)?;
+    let lock = File::create(data.join(LOCK_FILE)).map_err(Failure::io)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::Error(error)) => Err(Failure::io(error)),
+        Err(TryLockError::WouldBlock) => {
+            let message = format!("another node uses the data folder {}", data.display());
+            Err(Failure::new(Exit::Failed, message).hint("give every node a folder of its own with --data"))
+        }
+    }
 }
 
 /// Takes the place to listen at; nobody is answered yet.

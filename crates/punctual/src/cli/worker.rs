@@ -9,7 +9,7 @@ use clap::Args;
 use punctual_core::limits::{LABELS_MAX, NAME_BYTES_MAX, WORKER_SLOTS_MAX};
 use punctual_core::task::Kind;
 use punctual_core::worker::Announcement;
-use punctual_worker::session::{Ended, Status};
+use punctual_worker::session::{Authorities, Ended, Status};
 use tokio::sync::watch;
 use tracing::warn;
 
@@ -36,7 +36,7 @@ pub(crate) struct Worker {
     /// Attempts that may run at once
     #[arg(long, value_name = "COUNT", env = "PUNCTUAL_SLOTS", default_value_t = 16, value_parser = slots)]
     slots: u32,
-    /// What people call it; unique in the cluster [default: the name of this machine]
+    /// The worker's name; no two workers that run may have the same [default: the host name]
     #[arg(long, value_name = "NAME", env = "PUNCTUAL_WORKER_NAME", value_parser = name)]
     name: Option<String>,
     /// Something that jobs may ask for, such as disk=ssd; may be given several times
@@ -101,13 +101,14 @@ impl Worker {
         self,
         servers: &str,
         token: Option<String>,
-        ca: Option<Vec<u8>>,
+        ca: Option<PathBuf>,
         colour: Colour,
     ) -> Result<(), Failure> {
         let said = Said { log: Log { level: self.log.clone() }, ..Said::default() };
-        let settings =
-            Settings::read(self.config.as_deref(), said).map_err(|error| Failure::new(Exit::Usage, error))?;
+        let settings = Settings::read_for_worker(self.config.as_deref(), said)
+            .map_err(|error| Failure::new(Exit::Usage, error))?;
         log_to_stderr(&settings, colour)?;
+        let ca = ca.map(Authorities::File);
         let remote = Remote { token, ca, ..self.remote(servers, &settings)? };
         let told = format!("worker {} takes up to {} attempts", remote.name, remote.announcement.slots);
         let (status_in, status) = watch::channel(Status::default());
@@ -118,8 +119,8 @@ impl Worker {
             failure = say_when_ready(status, &told) => return Err(failure),
         };
         ended.map_err(|ended| match ended {
-            Ended::Refused(refused) => Failure::new(Exit::Refused, refused)
-                .hint("--server says whom to work for, --token who you are"),
+            // The node says what is wrong, and which option mends it.
+            Ended::Refused(refused) => Failure::new(Exit::Refused, refused),
             Ended::Worker(error) => Failure::new(Exit::Failed, error)
                 .hint("give every worker of a machine a --data folder of its own"),
         })

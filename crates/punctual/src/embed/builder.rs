@@ -10,15 +10,17 @@ use punctual_core::name::{Name, Namespace};
 use punctual_core::task::Kind;
 use punctual_core::time::Clock;
 use punctual_core::worker::{Announcement, Kinds};
+use punctual_node::driver::Hot;
 use punctual_node::node::Config;
 use punctual_node::retention::{self, AD_HOC_KEPT, PACE};
 use punctual_node::{Failure, cluster::Cluster};
+use punctual_server::grpc::peer::Trusted;
 use punctual_server::{Everyone, Nearby, Workers};
 use punctual_store::memory::Memory;
 use punctual_store::{Opened, sqlite};
 use punctual_worker::Egress;
 use punctual_worker::function::{Context, Error, Functions, Output};
-use punctual_worker::session;
+use punctual_worker::session::{self, Authorities};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -174,8 +176,9 @@ impl Builder {
         let over_tls = self.trusted.is_some();
         let joined = match sessions {
             Some(sessions) => {
-                let joining = Joining { session, sessions, address: None, trusted: self.trusted.clone() };
-                Some(joining.join(&store, &self.name).await.map_err(start)?)
+                let trusted = self.trusted.clone().map(Trusted::Given);
+                let joining = Joining { session, sessions, address: None, trusted, hot: Hot::default() };
+                Some(joining.join(&store, &self.name, self.shard_lease).await.map_err(start)?)
             }
             None => None,
         };
@@ -316,7 +319,7 @@ impl Builder {
             servers: Vec::new(),
             near: Some(Arc::new(near)),
             token,
-            ca: self.trusted.clone(),
+            ca: self.trusted.clone().map(Authorities::Given),
             name,
             life,
             version: env!("CARGO_PKG_VERSION").to_owned(),

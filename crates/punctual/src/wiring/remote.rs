@@ -9,7 +9,7 @@ use punctual_core::ids::WorkerId;
 use punctual_core::log::Chunk;
 use punctual_core::worker::Announcement;
 use punctual_worker::function::Functions;
-use punctual_worker::session::{self, Ended, Status};
+use punctual_worker::session::{self, Authorities, Ended, Status};
 use punctual_worker::{Egress, LogSink, Rule};
 use tokio::sync::watch;
 
@@ -20,7 +20,7 @@ use super::{OURSELVES, SystemClock};
 pub(crate) struct Remote {
     pub(crate) servers: Vec<String>,
     pub(crate) token: Option<String>,
-    pub(crate) ca: Option<Vec<u8>>,
+    pub(crate) ca: Option<Authorities>,
     pub(crate) name: String,
     pub(crate) announcement: Announcement,
     /// A folder for this worker alone.

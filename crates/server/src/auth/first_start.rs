@@ -24,6 +24,8 @@ const TRIES: usize = 10;
 pub struct Bootstrap {
     pub admin: Option<Secret>,
     pub worker: Option<Secret>,
+    /// When another node, or an earlier start, made the administrator's token. `None`: it was made now, brought, or removed.
+    pub made_before: Option<Timestamp>,
 }
 
 /// Sees to it that someone can get in; `chosen` is the administrator's token if they brought one.
@@ -40,10 +42,17 @@ pub async fn begin(
             hit(Point::FirstStartHalf);
             let worker = make(store, WORKER, Role::Worker, now).await?;
             hit(Point::FirstStartMade);
-            Ok(Bootstrap { admin, worker })
+            let made_before = if admin.is_none() { made_at(store).await? } else { None };
+            Ok(Bootstrap { admin, worker, made_before })
         }
-        None => Ok(Bootstrap::default()),
+        None => Ok(Bootstrap { made_before: made_at(store).await?, ..Bootstrap::default() }),
     }
+}
+
+/// When the administrator's token of the first start was made.
+async fn made_at(store: &dyn Store) -> punctual_store::Result<Option<Timestamp>> {
+    let tokens = store.tokens().await?;
+    Ok(tokens.into_iter().find(|token| token.name == ADMIN).map(|token| token.created_at))
 }
 
 /// None: someone else was first, and tells it.
@@ -99,6 +108,8 @@ mod tests {
         let admins: Vec<_> = made.iter().filter_map(|made| made.admin.as_ref()).collect();
         let workers: Vec<_> = made.iter().filter_map(|made| made.worker.as_ref()).collect();
         assert_eq!((admins.len(), workers.len()), (1, 1), "each is told once");
+        let others = made.iter().filter(|made| made.made_before == Some(NOW)).count();
+        assert_eq!(others, 2, "the other nodes know that the token was made");
         let kept = store.tokens().await.unwrap();
         assert_eq!(
             kept.iter().map(|token| token.hash).collect::<Vec<_>>(),
@@ -111,7 +122,8 @@ mod tests {
         let store = Memory::new(1);
         assert!(begin(&store, None, NOW).await.unwrap().admin.is_some());
         assert!(store.remove_token(WORKER).await.unwrap());
-        assert_eq!(begin(&store, None, NOW).await.unwrap(), Bootstrap::default());
+        let again = begin(&store, None, NOW).await.unwrap();
+        assert_eq!((again.admin, again.worker, again.made_before), (None, None, Some(NOW)));
         assert_eq!(names(&store).await, [("admin".to_owned(), Role::Admin)]);
     }
 

@@ -5,6 +5,7 @@
 
 mod dial;
 mod key;
+mod trust;
 mod waits;
 
 use punctual_failpoint::{Point, hit};
@@ -22,6 +23,7 @@ use crate::Doors;
 
 pub use dial::Dialled;
 pub use key::{Key, OFFER_BYTES};
+pub use trust::Trusted;
 
 /// The service as it is mounted: nothing of a request is read before its key was looked at.
 pub type Service = InterceptedService<PeerServer<Answering>, Key>;

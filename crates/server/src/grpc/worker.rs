@@ -1,11 +1,12 @@
 //! The door for workers: gRPC on the port of REST.
 //!
-//! A worker dials and keeps one stream open. `admission` decides who may, `session` carries what is said in both directions
+//! A worker dials and keeps one stream open. `admission` decides who may, `names` that no two have one name, `session` carries what is said in both directions
 //! to the node, `ledger` holds it against what the worker was given, `output` keeps what attempts print. A worker's word
 //! is hostile input: what cannot be true ends the stream with a status that says why.
 
 mod admission;
 mod ledger;
+mod names;
 mod nearby;
 mod output;
 mod session;
@@ -84,6 +85,7 @@ impl Worker for Door {
             incoming: request.into_inner(),
             outgoing,
             closing,
+            names: self.sessions.names(),
             is_near: self.is_near,
         };
         self.sessions.begin(session.run())?;

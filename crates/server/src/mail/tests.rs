@@ -7,6 +7,7 @@ use punctual_core::name::Namespace;
 use punctual_core::task::Task;
 use punctual_core::time::Clock;
 use punctual_node::cluster::Cluster;
+use punctual_node::driver::Hot;
 use punctual_node::store_clock::StoreClock;
 use punctual_node::{Config, Node};
 use punctual_store::memory::Memory;
@@ -40,7 +41,14 @@ impl Scene {
         let post = Post::new(&session, Arc::clone(&kept), Dialled::new(key));
         let clock = Arc::new(StoreClock::new());
         let (sessions, peers) = (Arc::clone(store) as Arc<_>, Arc::new(post.clone()));
-        let cluster = Cluster { session, sessions, peers, clock: Arc::clone(&clock), patience: PATIENCE };
+        let cluster = Cluster {
+            session,
+            sessions,
+            peers,
+            clock: Arc::clone(&clock),
+            patience: PATIENCE,
+            hot: Hot::default(),
+        };
         cluster.leases(&*kept).await.unwrap();
         let node = Node::start(Config {
             store: kept,

@@ -2,6 +2,7 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
+use punctual_store::Durability;
 
 use crate::Doors;
 
@@ -13,9 +14,9 @@ pub(crate) async fn healthz(State(doors): State<Doors>) -> (StatusCode, &'static
 }
 
 pub(crate) async fn readyz(State(doors): State<Doors>) -> (StatusCode, &'static str) {
-    if doors.handle.status().ready {
-        (StatusCode::OK, "ready\n")
-    } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "not ready\n")
+    match (doors.handle.status().ready, doors.handle.store().durability()) {
+        (true, Durability::Full) => (StatusCode::OK, "ready\n"),
+        (true, Durability::Relaxed) => (StatusCode::OK, "ready, durability relaxed\n"),
+        (false, _) => (StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),
     }
 }

@@ -14,7 +14,7 @@ use crate::resp::others::reached_at;
 
 pub(crate) async fn nodes(State(doors): State<Doors>) -> Json<Page<Node>> {
     let others = doors.others().await.into_iter().map(|(node, _)| node);
-    let mut items: Vec<Node> = std::iter::once(doors.this_node()).chain(others).collect();
+    let mut items: Vec<Node> = std::iter::once(doors.this_node()).chain(others).chain(doors.lost()).collect();
     items.sort_by(|one, other| one.name.cmp(&other.name));
     Json(Page { items, next: None })
 }
@@ -39,8 +39,10 @@ impl Doors {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             now: Text(self.clock.now()),
             ready: status.ready,
+            lost_at: None,
             load_percent: session.map(|session| session.load),
             failed: status.failed,
+            durability: self.handle.store().durability().as_str().to_owned(),
             shards: status.shards_led,
             live_runs: status.live_runs,
             ready_runs: status.ready_runs,
@@ -55,6 +57,7 @@ impl Doors {
     pub(crate) async fn its_workers(&self) -> Vec<Worker> {
         let worker = |worker: punctual_node::handle::WorkerStatus| Worker {
             name: worker.id,
+            lost: worker.lost,
             nodes: vec![self.node.as_ref().to_owned()],
             slots: worker.slots,
             busy: worker.busy,
@@ -72,10 +75,13 @@ impl Doors {
     async fn others(&self) -> Vec<(Node, Vec<Worker>)> {
         let Some((_, post)) = &self.peers else { return Vec::new() };
         let mut asked = JoinSet::new();
-        for session in self.handle.status().members {
-            if session.node == self.node {
+        let status = self.handle.status();
+        let is_lost = |session: &Session| status.lost.iter().any(|lost| lost.session.id == session.id);
+        for session in &status.members {
+            if session.node == self.node || is_lost(session) {
                 continue;
             }
+            let session = session.clone();
             let (post, now) = (post.clone(), Text(self.clock.now()));
             asked.spawn(async move {
                 let told = match session.address.as_deref() {
@@ -86,6 +92,18 @@ impl Doors {
             });
         }
         asked.join_all().await
+    }
+
+    /// The nodes that were lost within the last hour.
+    fn lost(&self) -> impl Iterator<Item = Node> {
+        let now = Text(self.clock.now());
+        self.handle.status().lost.into_iter().map(move |lost| Node {
+            ready: false,
+            failed: None,
+            lost_at: Some(Text(lost.at)),
+            load_percent: None,
+            ..silent(&lost.session, now)
+        })
     }
 }
 
@@ -106,7 +124,9 @@ fn silent(session: &Session, now: punctual_wire::text::Instant) -> Node {
         version: String::new(),
         now,
         ready: failed.is_none(),
+        lost_at: None,
         failed,
+        durability: String::new(),
         shards: 0,
         live_runs: 0,
         ready_runs: 0,
@@ -125,6 +145,7 @@ fn joined(workers: impl Iterator<Item = Worker>) -> Vec<Worker> {
         match by_name.get_mut(&worker.name) {
             Some(known) => {
                 known.busy += worker.busy;
+                known.lost |= worker.lost;
                 known.nodes.extend(worker.nodes);
                 known.nodes.sort();
             }

@@ -89,6 +89,7 @@ impl Default for Options {
 
 pub struct Mysql {
     shards: u16,
+    durability: Durability,
     database: String,
     lanes: [Link; 2],
     leader: Link,
@@ -123,6 +124,10 @@ impl fmt::Debug for Mysql {
 impl Store for Mysql {
     fn shards(&self) -> u16 {
         self.shards
+    }
+
+    fn durability(&self) -> Durability {
+        self.durability
     }
 
     async fn leases(&self) -> Result<Leases> {

@@ -50,6 +50,7 @@ impl Mysql {
         }
         Ok(Mysql {
             shards: made_with,
+            durability,
             lanes: [link(Use::Commit, Some(HOLDERS[0])), link(Use::Commit, Some(HOLDERS[1]))],
             leader: link(Use::Read, None),
             doors: (0..DOORS).map(|_| link(Use::Read, None)).collect(),

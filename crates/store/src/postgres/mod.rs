@@ -84,6 +84,7 @@ impl Default for Options {
 #[derive(Debug)]
 pub struct Postgres {
     shards: u16,
+    durability: Durability,
     lanes: [Pool; LANES],
     leader: Pool,
     doors: Pool,
@@ -98,6 +99,10 @@ pub struct Postgres {
 impl Store for Postgres {
     fn shards(&self) -> u16 {
         self.shards
+    }
+
+    fn durability(&self) -> Durability {
+        self.durability
     }
 
     async fn leases(&self) -> Result<Leases> {

@@ -37,6 +37,7 @@ impl Postgres {
         let pool = |role, connections| Pool::new(&connector, role, connections);
         let store = Postgres {
             shards,
+            durability: wanted,
             lanes: std::array::from_fn(|_| pool(Role::Commit, 1)),
             leader: pool(Role::Read, LEADER_CONNECTIONS),
             doors: pool(Role::Read, DOOR_CONNECTIONS),

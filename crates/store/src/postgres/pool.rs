@@ -12,9 +12,10 @@ use super::connect::{Connector, Role};
 use super::link::Link;
 use crate::{Error, Result};
 
-/// After a connection could not be made: the first rest, and the longest.
+/// After a connection could not be made: the first rest, and the longest. Whoever asks meanwhile hears the reason again, so a
+/// database that is back may be called unreachable for so long.
 const REST_MIN: Duration = Duration::from_millis(50);
-const REST_MAX: Duration = Duration::from_secs(2);
+const REST_MAX: Duration = Duration::from_millis(250);
 
 #[derive(Debug)]
 pub(super) struct Pool {
@@ -68,8 +69,7 @@ impl Pool {
                 Some(trouble) if Instant::now() < trouble.until => {
                     return Err(Error::Unreachable(trouble.why.clone()));
                 }
-                Some(trouble) => (trouble.rest * 2).min(REST_MAX),
-                None => REST_MIN,
+                trouble => rest_after(trouble.as_ref().map(|trouble| trouble.rest)),
             }
         };
         let connected = self.connector.connect(self.role).await;
@@ -79,6 +79,11 @@ impl Pool {
         };
         connected
     }
+}
+
+/// How long nobody tries again, given the rest before.
+fn rest_after(before: Option<Duration>) -> Duration {
+    before.map_or(REST_MIN, |before| (before * 2).min(REST_MAX))
 }
 
 fn why(error: &Error) -> String {
@@ -115,5 +120,19 @@ impl Drop for Taken<'_> {
         if let Some(link) = self.link.take().filter(Link::is_good) {
             self.pool.idle.lock().push(link);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_that_is_back_is_tried_within_a_quarter_second() {
+        let mut rest = None;
+        for _ in 0..100 {
+            rest = Some(rest_after(rest));
+        }
+        assert!(rest.is_some_and(|rest| rest <= Duration::from_millis(250)), "{rest:?}");
     }
 }

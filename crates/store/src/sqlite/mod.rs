@@ -96,6 +96,7 @@ impl Default for Options {
 /// The parts end in the order in which they stand here: those that ask first, the lock last.
 pub struct Sqlite {
     shards: u16,
+    durability: Durability,
     folder: Folder,
     pruned: Mutex<Places>,
     young: Shared,
@@ -142,6 +143,10 @@ impl fmt::Debug for Sqlite {
 impl Store for Sqlite {
     fn shards(&self) -> u16 {
         self.shards
+    }
+
+    fn durability(&self) -> Durability {
+        self.durability
     }
 
     fn is_local(&self) -> bool {

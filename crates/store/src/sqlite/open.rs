@@ -60,6 +60,7 @@ impl Sqlite {
 
         Ok(Sqlite {
             shards: total.shards,
+            durability,
             pruned: Mutex::new(Places::default()),
             young,
             #[cfg(test)]

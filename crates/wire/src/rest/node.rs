@@ -22,8 +22,15 @@ pub struct Node {
     /// The time as it tells it.
     pub now: Instant,
     pub ready: bool,
+    /// When the others noticed that it was gone while it led shards; null: it is there. A lost node is listed for an hour.
+    #[serde(default)]
+    pub lost_at: Option<Instant>,
     /// Why it cannot go on, or why it did not say how it is.
     pub failed: Option<String>,
+    /// What an acknowledged change survives: `full`, a power loss; `relaxed`, a crash of the process only. Empty: it did not
+    /// say.
+    #[serde(default)]
+    pub durability: String,
     pub shards: usize,
     pub live_runs: usize,
     pub ready_runs: usize,
@@ -40,6 +47,10 @@ pub struct Node {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Worker {
     pub name: String,
+    /// A node has not heard of it for as long as attempts are waited for, or its connection broke: it gets no work from there.
+    /// A lost worker is listed for an hour.
+    #[serde(default)]
+    pub lost: bool,
     /// The nodes that may give it work.
     #[serde(default)]
     pub nodes: Vec<String>,

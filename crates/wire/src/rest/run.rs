@@ -109,7 +109,7 @@ pub struct Event {
     pub to: State,
     pub what: String,
     pub at: Instant,
-    /// The node that decided it; null while there is only one.
+    /// The name of the node that wrote it; null: a node that is not one of several.
     pub node: Option<String>,
     /// The newest token given out by then; null before the first.
     #[schema(value_type = Option<schema::Id>)]
@@ -260,8 +260,12 @@ impl Event {
     pub fn all(run: &rule::Run) -> Vec<Event> {
         let mut from = None;
         let mut seq = 0;
+        let mut node: Option<String> = None;
         let event = |entry: &rule::Entry| {
             seq += 1;
+            if let Some(name) = &entry.node {
+                node = Some(name.to_string());
+            }
             Event {
                 run: Text(run.id),
                 seq,
@@ -269,7 +273,7 @@ impl Event {
                 to: State(entry.to),
                 what: entry.what.as_str().to_owned(),
                 at: Text(entry.at),
-                node: None,
+                node: node.clone(),
                 token: (entry.token != Token::default()).then_some(Text(entry.token.0)),
             }
         };

@@ -10,7 +10,7 @@ use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
 use tonic::{Code, Request, Status, Streaming};
 
 use super::outbox::{Outbox, Outgoing};
-use super::{Refused, Saying, Settings};
+use super::{Authorities, Refused, Saying, Settings};
 use crate::causes::in_full;
 
 /// How long a node may take to be there.
@@ -91,8 +91,14 @@ async fn connect(url: &str, settings: &Settings) -> Result<Channel, Trouble> {
     let mut endpoint = Endpoint::from_shared(url.to_owned()).map_err(|error| wrong(&error))?;
     if endpoint.uri().scheme_str() == Some("https") {
         let mut tls = ClientTlsConfig::new().with_native_roots();
-        if let Some(pem) = &settings.ca {
-            tls = tls.ca_certificate(Certificate::from_pem(pem));
+        match &settings.ca {
+            None => {}
+            Some(Authorities::Given(pem)) => tls = tls.ca_certificate(Certificate::from_pem(pem)),
+            Some(Authorities::File(path)) => {
+                let pem = std::fs::read(path);
+                let pem = pem.map_err(|error| unreachable(url, &format!("{}: {error}", path.display())))?;
+                tls = tls.ca_certificate(Certificate::from_pem(pem));
+            }
         }
         endpoint = endpoint.tls_config(tls).map_err(|error| wrong(&error))?;
     }
@@ -115,7 +121,8 @@ pub(crate) fn trouble(url: &str, status: &Status) -> Trouble {
         Code::Unauthenticated | Code::PermissionDenied => refused(url, said),
         Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange => refused(url, said),
         Code::Unimplemented => {
-            refused(url, "it does not take workers: is it a Punctual server of this version?")
+            let why = "it does not take workers; --server must name a Punctual server of this version";
+            refused(url, why)
         }
         _ if said.is_empty() => unreachable(url, &in_full(status)),
         _ => unreachable(url, said),

@@ -253,6 +253,11 @@ impl Hub {
         if message.admitted && self.peers.admit(link) {
             self.admitted(link).await;
         }
+        if message.ask > 0
+            && let Some(outbox) = self.peers.outbox(link)
+        {
+            outbox.answer(message.ask);
+        }
         if message.heard > 0 {
             self.heard(link, message.heard);
         }
@@ -370,9 +375,11 @@ impl Hub {
         let why = match trouble {
             Trouble::Refused(refused) => {
                 let why = refused.to_string();
-                // Someone who starts a worker wants to know; one that works waits for its node to think again.
+                // A worker that no node has taken ends with the reason; one that works for others goes on trying.
                 if !self.was_admitted && self.settings.near.is_none() {
                     self.refused = Some(refused);
+                } else if self.peers.refused(link, &why) {
+                    warn!(why, "a node refuses this worker; it goes on trying");
                 }
                 why
             }

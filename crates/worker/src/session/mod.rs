@@ -23,6 +23,7 @@ mod peers;
 mod hub;
 
 use std::fmt;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -57,8 +58,8 @@ pub struct Settings {
     /// The scheduling node in this very process, if there is one. It names the others, too.
     pub near: Option<Arc<dyn Near>>,
     pub token: Option<String>,
-    /// A certificate in PEM to trust beside the machine's own.
-    pub ca: Option<Vec<u8>>,
+    /// Certificates to trust beside the machine's own.
+    pub ca: Option<Authorities>,
     pub name: String,
     /// Another number each time the process starts, and nobody's guess.
     pub life: u64,
@@ -66,6 +67,14 @@ pub struct Settings {
     pub announcement: Announcement,
     /// How long what runs may take to finish once someone asked for the end; then it is stopped.
     pub drain: Duration,
+}
+
+/// Certificates in PEM.
+#[derive(Debug, Clone)]
+pub enum Authorities {
+    Given(Vec<u8>),
+    /// Read whenever a node is dialled: it may have been replaced.
+    File(PathBuf),
 }
 
 /// What a worker says on its stream.

@@ -28,6 +28,8 @@ struct State {
     lent: Option<Report>,
     load: Option<Report>,
     recall: Option<Report>,
+    /// The node's newest question whether we live. 0: there is none to answer.
+    answer: u64,
     logs: VecDeque<Pending>,
     /// Chunks that were sent and wait for their acknowledgement.
     unacknowledged: VecDeque<Pending>,
@@ -61,6 +63,11 @@ impl Outbox {
 
     pub(crate) fn beat(&self, number: u64, alive: Report) {
         self.change(|state| state.alive = Some((number, alive)));
+    }
+
+    /// The node asked whether we live.
+    pub(crate) fn answer(&self, ask: u64) {
+        self.change(|state| state.answer = ask);
     }
 
     pub(crate) fn log(&self, pending: Pending) {
@@ -120,7 +127,8 @@ impl State {
 
     /// All that fits into one message; none: there is nothing to say.
     fn message(&mut self) -> Option<v1::FromWorker> {
-        let mut message = v1::FromWorker { announce: self.announce.take(), ..v1::FromWorker::default() };
+        let (announce, answer) = (self.announce.take(), std::mem::take(&mut self.answer));
+        let mut message = v1::FromWorker { announce, answer, ..v1::FromWorker::default() };
         let mut bytes = message.announce.as_ref().map_or(0, Message::encoded_len);
         if let Some((number, alive)) = self.alive.take() {
             message.beat = number;

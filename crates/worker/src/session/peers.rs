@@ -34,6 +34,8 @@ pub(crate) struct Peer {
     alias_of: Option<LinkId>,
     /// The nodes that it named last, `host:port`.
     names: Vec<String>,
+    /// Why it refused us last. `None`: it has not since it last admitted us.
+    refusal: Option<String>,
     /// When the newest heartbeat was sent that it has heard.
     pub(crate) heard: Option<Instant>,
     /// How often it wants one.
@@ -67,6 +69,7 @@ impl Peers {
             node: String::new(),
             alias_of: None,
             names: Vec::new(),
+            refusal: None,
             heard: None,
             heartbeat: Duration::ZERO,
             stop,
@@ -130,6 +133,7 @@ impl Peers {
         let Some(peer) = self.peers.get_mut(&link) else { return false };
         let Stage::Announced(outbox, since) = &peer.stage else { return false };
         (peer.stage, peer.heard) = (Stage::Admitted(outbox.clone()), Some(*since));
+        peer.refusal = None;
         true
     }
 
@@ -141,6 +145,12 @@ impl Peers {
             Stage::Admitted(outbox) => Some(outbox),
             _ => None,
         }
+    }
+
+    /// A node refused us. True: it has not said so before, and it is worth a line in the log.
+    pub(crate) fn refused(&mut self, link: LinkId, why: &str) -> bool {
+        let Some(peer) = self.peers.get_mut(&link) else { return false };
+        peer.refusal.replace(why.to_owned()).as_deref() != Some(why)
     }
 
     /// Whether anything is expected of a node.

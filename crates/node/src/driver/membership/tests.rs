@@ -346,3 +346,60 @@ fn an_earlier_life_at_our_address_is_ended_once_although_it_looks_younger() {
     let mut membership = Membership::new(nowhere(1), LEASE, SHARDS, at(0));
     assert_eq!(membership.look(view, &[], at(0)), [], "no address is nobody's address");
 }
+
+/// A look at nodes 1 and 2, of which 2 leads everything.
+fn two(owner: Option<i64>, refusing: Vec<SessionId>, seconds: i64) -> View {
+    let leases = Leases { now: at(seconds * 1000), ..leases(move |_| owner) };
+    View { members: Some(members([1, 2])), leases, refusing, is_time_known: true }
+}
+
+fn names_lost(membership: &Membership) -> Vec<&str> {
+    membership.lost().iter().map(|lost| &*lost.session.node).collect()
+}
+
+#[test]
+fn a_node_that_died_is_lost_for_an_hour() {
+    let mut membership = Membership::new(session(1), LEASE, SHARDS, at(0));
+    membership.look(two(Some(2), vec![], 0), &[], at(0));
+    assert!(names_lost(&membership).is_empty());
+    membership.look(two(Some(2), vec![SessionId(2)], 1), &[], at(1000));
+    assert_eq!(names_lost(&membership), ["n2"]);
+    assert_eq!(membership.taken_from(ShardId(7)), Some((Arc::from("n2"), at(1000))));
+    // Its shards are led here; its session is still listed, and nobody asks its address any more.
+    membership.look(two(Some(1), vec![], 2), &[], at(2000));
+    assert_eq!(names_lost(&membership), ["n2"]);
+    let alone = |seconds: i64| View { members: Some(members([1])), ..two(Some(1), vec![], seconds) };
+    membership.look(alone(1800), &[], at(1_800_000));
+    assert_eq!(names_lost(&membership), ["n2"]);
+    membership.look(alone(3601), &[], at(3_601_000));
+    assert!(names_lost(&membership).is_empty());
+}
+
+#[test]
+fn a_node_that_came_back_is_not_lost() {
+    let lost = || {
+        let mut membership = Membership::new(session(1), LEASE, SHARDS, at(0));
+        membership.look(two(Some(2), vec![], 0), &[], at(0));
+        membership.look(two(Some(2), vec![SessionId(2)], 1), &[], at(1000));
+        membership
+    };
+    // The same life goes on: it was only stopped.
+    let mut stopped = lost();
+    stopped.look(two(Some(1), vec![], 10), &[], at(10_000));
+    assert!(names_lost(&stopped).is_empty());
+    // It was started again under its name.
+    let mut restarted = lost();
+    let again = Session { node: Arc::from("n2"), ..session(3) };
+    let list = members([1]).into_iter().chain([steady(again)]).collect();
+    restarted.look(View { members: Some(list), ..two(Some(1), vec![], 2) }, &[], at(2000));
+    assert!(names_lost(&restarted).is_empty());
+}
+
+#[test]
+fn a_node_that_stopped_is_not_lost() {
+    let mut membership = Membership::new(session(1), LEASE, SHARDS, at(0));
+    membership.look(two(Some(2), vec![], 0), &[], at(0));
+    let gone = View { members: Some(members([1])), ..two(None, vec![], 1) };
+    membership.look(gone, &[], at(1000));
+    assert!(names_lost(&membership).is_empty());
+}

@@ -27,6 +27,10 @@ pub(super) async fn look(session: &Session, lock: &Lock) -> Vec<Check> {
     let mut checks = Vec::new();
     for node in &nodes {
         checks.push(ready(client.server(), node));
+        if node.lost_at.is_some() {
+            continue;
+        }
+        checks.extend(durability(node));
         checks.push(version(node));
         checks.push(clock(node.now.0, before, after));
     }
@@ -67,6 +71,10 @@ fn silent(server: &str, error: &Error, lock: &Lock) -> Check {
 
 fn ready(server: &str, node: &Node) -> Check {
     let Node { name, shards, .. } = node;
+    if let Some(at) = &node.lost_at {
+        let found = format!("node {name} was lost at {at}; others lead its shards");
+        return Check::warn("server", found, "start it again");
+    }
     match (&node.failed, node.ready) {
         (Some(why), _) => {
             Check::fail("server", format!("node {name} at {server} failed: {why}"), "start it again")
@@ -80,6 +88,21 @@ fn ready(server: &str, node: &Node) -> Check {
             Check::ok("server", format!("node {name} at {server} is ready and leads {shards} shards"))
         }
     }
+}
+
+/// A store that may lose acknowledged changes is worth a warning.
+fn durability(node: &Node) -> Option<Check> {
+    (node.durability == "relaxed").then(|| {
+        let found = format!(
+            "node {} acknowledges changes before they are on disk: a power loss loses them",
+            node.name
+        );
+        Check::warn(
+            "durability",
+            found,
+            "start it with --durability full, and without durability=relaxed in --store",
+        )
+    })
 }
 
 fn version(node: &Node) -> Check {
@@ -103,8 +126,10 @@ fn clock(theirs: Timestamp, before: Timestamp, after: Timestamp) -> Check {
 }
 
 fn slots(workers: &[Worker]) -> Check {
-    let (slots, busy) =
-        workers.iter().fold((0, 0), |(slots, busy), worker| (slots + worker.slots, busy + worker.busy));
+    let (slots, busy) = workers
+        .iter()
+        .filter(|worker| !worker.lost)
+        .fold((0, 0), |(slots, busy), worker| (slots + worker.slots, busy + worker.busy));
     match (slots, slots - busy.min(slots)) {
         (0, _) => Check::fail("workers", "there are none: nothing can run", "start a node that works"),
         (slots, 0) => Check::warn(

@@ -8,7 +8,7 @@ mod waits;
 use std::collections::HashMap;
 use std::error::Error;
 use std::io::ErrorKind;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use punctual_core::command::{Answer, Command};
@@ -20,10 +20,11 @@ use punctual_wire::rest::{Node, Worker};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
-use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
+use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
 use tonic::{Code, ConnectError, Request, Status};
 use tracing::{debug, warn};
 
+use super::trust::{Trust, Trusted};
 use super::{Key, heard};
 use waits::{Waits, is_waiting};
 
@@ -33,16 +34,17 @@ const PEERS_MAX: usize = 64;
 const REQUESTS_MAX: usize = 1024;
 /// A peer is near: one that takes longer is not there.
 const CONNECT_TIME: Duration = Duration::from_secs(1);
-/// How often a quiet connection is tried, and how long the answer may take: a machine that vanished says no goodbye.
+/// How often a quiet connection is tried, and how long the answer may take: a machine that vanished says no goodbye. A busy
+/// machine answers late, behind megabytes of messages; and whether a peer lives its session says, not this.
 const PING_EVERY: Duration = Duration::from_secs(2);
-const PING_TIME: Duration = Duration::from_secs(2);
+const PING_TIME: Duration = Duration::from_secs(15);
 
 /// Peers that are dialled.
 #[derive(Debug)]
 pub struct Dialled {
     key: Key,
     /// None: in the clear.
-    tls: Option<ClientTlsConfig>,
+    tls: Option<Trust>,
     lines: Mutex<HashMap<String, Arc<Line>>>,
 }
 
@@ -51,6 +53,10 @@ struct Line {
     client: PeerClient<Channel>,
     room: Semaphore,
     waits: Waits,
+    /// Which reading of the trusted certificates it was made with.
+    trust: u64,
+    /// Why the peer was not reached last. `None`: it was.
+    trouble: Mutex<Option<String>>,
 }
 
 impl Dialled {
@@ -58,11 +64,9 @@ impl Dialled {
         Dialled { key, tls: None, lines: Mutex::default() }
     }
 
-    /// Dials over TLS, and trusts who the system trusts and these certificates, in PEM.
-    #[must_use]
-    pub fn over_tls(self, trusted: Vec<u8>) -> Self {
-        let tls = ClientTlsConfig::new().with_native_roots().ca_certificate(Certificate::from_pem(trusted));
-        Dialled { tls: Some(tls), ..self }
+    /// Dials over TLS, and trusts who the system trusts and these certificates.
+    pub fn over_tls(self, trusted: Trusted) -> Result<Self, String> {
+        Ok(Dialled { tls: Some(Trust::new(trusted)?), ..self })
     }
 
     /// How a node and the workers that it knows are; none: it does not say so in time.
@@ -71,29 +75,38 @@ impl Dialled {
         let mut request = Request::new(LookRequest {});
         self.key.put_on(&mut request);
         let response = timeout(CONNECT_TIME, line.client.clone().look(request)).await;
-        let response = response.ok()?.inspect_err(|status| debug!(address, %status, "a peer says nothing"));
+        let response = response.ok()?;
+        line.heard(address, response.as_ref().err());
         peer::heard(response.ok()?.get_ref()).inspect_err(|error| warn!(address, %error, "of a peer")).ok()
     }
 
     fn line(&self, address: &str) -> Result<Arc<Line>, Failure> {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(line) = lines.get(address) {
+        let (tls, trust) = self.tls.as_ref().map(Trust::now).unzip();
+        let trust = trust.unwrap_or_default();
+        // A connection that stands goes on; one that cannot be made is tried again with what is trusted now.
+        if let Some(line) = lines.get(address).filter(|line| line.trust == trust || !line.is_in_trouble()) {
             return Ok(Arc::clone(line));
         }
+        let known = lines.remove(address);
         if lines.len() >= PEERS_MAX {
             lines.retain(|_, line| Arc::strong_count(line) > 1);
         }
         if lines.len() >= PEERS_MAX {
             return Err(Failure::NotLed("this node has too many peers to talk to one more now".to_owned()));
         }
-        let line = Arc::new(Line::to(address, self.tls.clone())?);
+        let line = Line::to(address, tls, trust)?;
+        // What was said of the peer before is not said again.
+        let said = known.and_then(|known| known.trouble().clone());
+        *line.trouble() = said;
+        let line = Arc::new(line);
         lines.insert(address.to_owned(), Arc::clone(&line));
         Ok(line)
     }
 }
 
 impl Line {
-    fn to(address: &str, tls: Option<ClientTlsConfig>) -> Result<Line, Failure> {
+    fn to(address: &str, tls: Option<ClientTlsConfig>, trust: u64) -> Result<Line, Failure> {
         let scheme = if tls.is_some() { "https" } else { "http" };
         let endpoint = Endpoint::from_shared(format!("{scheme}://{address}"));
         let endpoint = endpoint.and_then(|endpoint| match tls {
@@ -114,7 +127,26 @@ impl Line {
         let client = PeerClient::new(channel)
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
-        Ok(Line { client, room: Semaphore::new(REQUESTS_MAX), waits: Waits::default() })
+        let (room, waits) = (Semaphore::new(REQUESTS_MAX), Waits::default());
+        Ok(Line { client, room, waits, trust, trouble: Mutex::default() })
+    }
+
+    fn trouble(&self) -> MutexGuard<'_, Option<String>> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_in_trouble(&self) -> bool {
+        self.trouble().is_some() || self.waits.is_unreached()
+    }
+
+    /// The peer answered, or could not be reached. Why it could not is logged once, until it answers again.
+    fn heard(&self, address: &str, status: Option<&Status>) {
+        let why = status.filter(|status| was_never_connected(status)).map(cause);
+        let mut trouble = self.trouble();
+        if let Some(why) = why.as_ref().filter(|why| trouble.as_ref() != Some(why)) {
+            warn!(address, why, "a peer cannot be reached");
+        }
+        *trouble = why;
     }
 }
 
@@ -134,7 +166,11 @@ impl Peers for Dialled {
         let mut request = Request::new(message);
         self.key.put_on(&mut request);
         let mut client = line.client.clone();
-        match timeout_at(until, client.ask(request)).await {
+        let answered = timeout_at(until, client.ask(request)).await;
+        if let Ok(answered) = &answered {
+            line.heard(address, answered.as_ref().err());
+        }
+        match answered {
             Ok(Ok(response)) => match peer::result(response.get_ref()) {
                 Ok(result) => result.map_err(heard),
                 Err(error) => Err(Failure::Unknown(error.to_string())),
@@ -155,7 +191,11 @@ impl Peers for Dialled {
         let Ok(line) = self.line(address) else { return false };
         let mut request = Request::new(WakeRequest {});
         self.key.put_on(&mut request);
-        let is_awake = matches!(timeout(CONNECT_TIME, line.client.clone().wake(request)).await, Ok(Ok(_)));
+        let answered = timeout(CONNECT_TIME, line.client.clone().wake(request)).await;
+        if let Ok(answered) = &answered {
+            line.heard(address, answered.as_ref().err());
+        }
+        let is_awake = matches!(answered, Ok(Ok(_)));
         if !is_awake {
             debug!(address, "a peer was not woken; it looks by itself within a second");
         }
@@ -169,10 +209,7 @@ fn without_answer(address: &str, status: &Status) -> Failure {
             warn!(address, %status, "a peer turned a command away");
             unreached()
         }
-        _ if was_never_connected(status) => {
-            debug!(address, %status, "a peer cannot be reached");
-            unreached()
-        }
+        _ if was_never_connected(status) => unreached(),
         _ => {
             warn!(address, %status, "the answer of a peer was lost");
             Failure::Unknown("the answer of the node that leads its shard was lost".to_owned())
@@ -189,6 +226,15 @@ fn was_never_connected(status: &Status) -> bool {
         cause = error.source();
     }
     false
+}
+
+/// The innermost cause: the outer ones say only that there is no connection.
+fn cause(status: &Status) -> String {
+    let mut innermost: &dyn Error = status;
+    while let Some(error) = innermost.source() {
+        innermost = error;
+    }
+    innermost.to_string()
 }
 
 /// Where it is and why, the log says; whoever asked can do nothing about it.

@@ -6,6 +6,7 @@
 //! until its lease ends.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use prost::Message;
@@ -23,6 +24,7 @@ use tracing::{debug, info};
 
 use super::Workers;
 use super::ledger::Ledger;
+use super::names::{Asked, Names, Taken};
 use super::output::{Keeper, Printed, Written};
 
 /// How long a worker may take to say who it is.
@@ -38,6 +40,7 @@ pub(super) struct Session {
     pub(super) incoming: Streaming<v1::FromWorker>,
     pub(super) outgoing: Outgoing,
     pub(super) closing: watch::Receiver<bool>,
+    pub(super) names: Arc<Names>,
     pub(super) is_near: bool,
 }
 
@@ -81,7 +84,7 @@ impl Session {
         first.announce.ok_or_else(|| Status::invalid_argument("announce: the first message says who you are"))
     }
 
-    async fn admit(self, announce: v1::Announce) -> Result<Admitted, Status> {
+    async fn admit(mut self, announce: v1::Announce) -> Result<Admitted, Status> {
         if announce.protocol != WORKER_PROTOCOL {
             let (theirs, ours) = (announce.protocol, env!("CARGO_PKG_VERSION"));
             let why = format!(
@@ -93,6 +96,10 @@ impl Session {
         let (worker, mut announced, holding) =
             grpc::read_announcement(announce).map_err(|e| malformed(&e))?;
         announced.node_local = self.is_near;
+        let name = tokio::select! {
+            name = self.names.take(&worker, self.workers.lease) => name?,
+            () = closed(&mut self.closing) => return Err(stopping()),
+        };
         info!(%worker, slots = announced.slots, holding = holding.len(), "a worker joins");
         let ledger = Ledger::new(announced.slots);
         let (orders_in, orders) = mpsc::unbounded_channel();
@@ -112,6 +119,7 @@ impl Session {
         let next = v1::FromNode { admitted: true, ..v1::FromNode::default() };
         Ok(Admitted {
             worker,
+            name,
             ledger,
             reporter,
             incoming: self.incoming,
@@ -132,6 +140,7 @@ impl Session {
 /// A worker that is known to the node.
 struct Admitted {
     worker: WorkerId,
+    name: Taken,
     ledger: Ledger,
     reporter: Reporter,
     incoming: Streaming<v1::FromWorker>,
@@ -209,6 +218,13 @@ impl Admitted {
                 }
                 None => Err(End::Broken(Status::aborted("the worker came by another stream, or the node stopped"))),
             },
+            asked = self.name.asked() => match asked {
+                Asked::DoYouLive(ask) => {
+                    self.next.ask = ask;
+                    Ok(())
+                }
+                Asked::Leave => Err(End::Broken(Status::aborted("another worker of this name has joined"))),
+            },
             Ok(()) = self.nodes.changed() => {
                 let addresses = self.nodes.borrow_and_update().clone();
                 self.next.nodes = Some(v1::Nodes { addresses });
@@ -245,7 +261,7 @@ impl Admitted {
     }
 
     async fn hear(&mut self, message: v1::FromWorker) -> Result<(), End> {
-        let v1::FromWorker { announce, reports, logs, beat, leaving } = message;
+        let v1::FromWorker { announce, reports, logs, beat, leaving, answer } = message;
         if announce.is_some() {
             return Err(refuse("announce: only the first message says who you are"));
         }
@@ -269,6 +285,7 @@ impl Admitted {
         }
         hit(Point::NodeWorkerHandedOn);
         self.next.heard = self.next.heard.max(beat);
+        self.name.answered(answer);
         if leaving { Err(End::Parted) } else { Ok(()) }
     }
 }

@@ -1,10 +1,12 @@
 //! The streams that are open, so that a stop can end them and wait for them.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tonic::Status;
+
+use super::names::Names;
 
 /// Workers that are connected at once.
 const SESSIONS_MAX: usize = 10_000;
@@ -12,18 +14,24 @@ const SESSIONS_MAX: usize = 10_000;
 #[derive(Debug)]
 pub(crate) struct Sessions {
     tasks: Mutex<JoinSet<()>>,
+    names: Arc<Names>,
     closing: watch::Sender<bool>,
 }
 
 impl Default for Sessions {
     fn default() -> Self {
-        Sessions { tasks: Mutex::default(), closing: watch::Sender::new(false) }
+        Sessions { tasks: Mutex::default(), names: Arc::default(), closing: watch::Sender::new(false) }
     }
 }
 
 impl Sessions {
     pub(crate) fn closing(&self) -> watch::Receiver<bool> {
         self.closing.subscribe()
+    }
+
+    /// The names of the workers that are connected.
+    pub(super) fn names(&self) -> Arc<Names> {
+        Arc::clone(&self.names)
     }
 
     pub(super) fn begin(&self, session: impl Future<Output = ()> + Send + 'static) -> Result<(), Status> {

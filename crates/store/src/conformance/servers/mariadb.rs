@@ -32,6 +32,12 @@ impl Server {
         &SHARED
     }
 
+    /// The one of this process that keeps what it has acknowledged, as the server of an operator does.
+    pub fn durable() -> &'static Server {
+        static DURABLE: LazyLock<Server> = LazyLock::new(|| Server::start(&[]));
+        &DURABLE
+    }
+
     /// One of its own, with settings such as `innodb-flush-log-at-trx-commit=1`.
     pub fn start(settings: &[&str]) -> Server {
         Server::start_from(settings, |_| {})

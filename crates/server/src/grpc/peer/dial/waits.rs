@@ -23,6 +23,7 @@ use tonic::{Code, Request, Status};
 use tracing::{debug, warn};
 
 use super::super::{Key, heard};
+use super::was_never_connected;
 
 /// What waits to be written to the stream. Beyond it, whoever asks waits for a turn.
 const ASKS_MAX: usize = 256;
@@ -42,6 +43,8 @@ pub(super) struct Waits {
     last: AtomicI64,
     /// It was said that the peer will not have such a stream.
     is_refused: Arc<AtomicBool>,
+    /// The last stream could not be opened because there was no connection.
+    is_unreached: Arc<AtomicBool>,
 }
 
 /// A stream. Its task ends with it.
@@ -86,6 +89,10 @@ impl Waits {
         }
     }
 
+    pub(super) fn is_unreached(&self) -> bool {
+        self.is_unreached.load(Relaxed)
+    }
+
     /// The stream as it is; a new one if it broke.
     fn open(&self, client: &PeerClient<Channel>, key: &Key) -> (mpsc::Sender<WaitRequest>, Arc<Places>) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -97,8 +104,8 @@ impl Waits {
         let mut request = Request::new(ReceiverStream::new(to_send));
         key.put_on(&mut request);
         let mut task = JoinSet::new();
-        let is_refused = Arc::clone(&self.is_refused);
-        task.spawn(carry(client.clone(), request, Arc::clone(&waiting), is_refused));
+        let signs = (Arc::clone(&self.is_refused), Arc::clone(&self.is_unreached));
+        task.spawn(carry(client.clone(), request, Arc::clone(&waiting), signs));
         *open = Some(Open { asks: asks.clone(), waiting: Arc::clone(&waiting), _task: task });
         (asks, waiting)
     }
@@ -109,11 +116,12 @@ async fn carry(
     mut client: PeerClient<Channel>,
     request: Request<ReceiverStream<WaitRequest>>,
     waiting: Arc<Places>,
-    is_refused: Arc<AtomicBool>,
+    (is_refused, is_unreached): (Arc<AtomicBool>, Arc<AtomicBool>),
 ) {
     let carried = async {
         let mut answers = client.wait(request).await?.into_inner();
         is_refused.store(false, Relaxed);
+        is_unreached.store(false, Relaxed);
         while let Some(Answered { number, response }) = answers.message().await? {
             if let Some(response) = response {
                 waiting.answer(number, response);
@@ -122,6 +130,7 @@ async fn carry(
         Ok::<(), Status>(())
     };
     if let Err(status) = carried.await {
+        is_unreached.store(was_never_connected(&status), Relaxed);
         let is_no =
             matches!(status.code(), Code::Unimplemented | Code::Unauthenticated | Code::PermissionDenied);
         if is_no && !is_refused.swap(true, Relaxed) {
