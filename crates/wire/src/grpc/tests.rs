@@ -64,7 +64,7 @@ fn tasks() -> impl Strategy<Value = Task> {
     prop_oneof![
         Just(Task::Noop),
         ".{1,60}".prop_map(Task::Shell),
-        "[a-z_.]{1,20}".prop_map(|name| Task::Function(name.parse().unwrap())),
+        "[a-z_][a-z_.]{0,19}".prop_map(|name| Task::Function(name.parse().unwrap())),
         (words, btree_map("[A-Z]{1,8}", ".{0,20}", 0..4), option::of("/[a-z]{1,9}"))
             .prop_map(|(command, env, dir)| Task::Process(Process { command, env, dir })),
     ]
@@ -157,7 +157,7 @@ proptest! {
         slots in 1..=WORKER_SLOTS_MAX,
         labels in btree_map("[a-z]{1,9}", "[a-z0-9]{0,9}", 0..5),
         kinds in proptest::sample::subsequence(Kind::ALL.to_vec(), 1..=5),
-        functions in proptest::collection::btree_set("[a-z_.-]{1,20}", 0..4),
+        functions in proptest::collection::btree_set("[a-z_-][a-z_.-]{0,19}", 0..4),
         weight in 1u32..,
         holding in vec(attempts(), 0..20),
     ) {

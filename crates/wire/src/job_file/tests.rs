@@ -160,12 +160,13 @@ fn what_people_write_is_understood() {
         ("retry: { attempts: 5 }", "/retry/attempts", "5"),
         ("retry: { delay: 10s, backoff: linear }", "/retry/backoff", r#""linear""#),
         ("retry: { max_delay: 1h }", "/retry/max_delay", r#""1h""#),
+        ("retry: { on: [timeout, 404, 5xx, '500-504'] }", "/retry/on", r#"["timeout",404,"5xx","500-504"]"#),
         ("retry: { jitter: 20% }", "/retry/jitter", r#""20%""#),
         ("retry: { priority: 7 }", "/retry/priority", "7"),
         (
             "",
             "/retry",
-            r#"{"attempts":1,"backoff":"exponential","delay":"10s","jitter":"0%","max_delay":"10m"}"#,
+            r#"{"attempts":1,"backoff":"exponential","delay":"10s","jitter":"0%","max_delay":"10m","on":["error","timeout","5xx",408,425,429]}"#,
         ),
         ("at_most_once: true", "/at_most_once", "true"),
         ("overlap: queue_one", "/overlap", r#""queue_one""#),
@@ -462,7 +463,7 @@ fn every_example_of_the_guides_is_a_job() {
         read_one(example);
         examples += 1;
     }
-    assert_eq!(examples, 4);
+    assert_eq!(examples, 5);
 }
 
 #[test]
