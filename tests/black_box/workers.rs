@@ -54,6 +54,13 @@ fn two_workers_share_the_runs_of_a_node_that_runs_none_itself() {
     let node = scene.start_center(LEASE);
     let (_a, _b) =
         (worker(&scene, &node, "a", &["--slots", "2"]), worker(&scene, &node, "b", &["--slots", "2"]));
+    wait::until_so("both are listed", SOON, || {
+        let listed = node.api().get("/api/v1/workers").expect("the node answers").ok();
+        let items = listed["items"].as_array().expect("a list has items");
+        let name = |worker: &Value| Some(worker["name"].as_str()?.split('@').next()?.to_owned());
+        let names: BTreeSet<String> = items.iter().filter_map(name).collect();
+        names == ["a".to_owned(), "b".to_owned()].into()
+    });
     let runs: Vec<String> = (0..12).map(|_| submit(node.api(), "sleep 0.2; echo hi")).collect();
     let ended: Vec<Value> = runs.iter().map(|run| ended(node.api(), run)).collect();
     assert!(ended.iter().all(|run| run["state"] == "succeeded" && run["output"] == "hi"), "{ended:#?}");

@@ -1,6 +1,6 @@
 //! The documents against the code: what they show can be read, and what can be read is explained.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -169,4 +169,112 @@ fn every_link_between_documents_leads_somewhere() {
             assert!(elsewhere || folder.join(target).exists(), "{}: {link} leads nowhere", file.display());
         }
     }
+}
+
+/// Where the packages are: `punctual-NAME` is `crates/NAME`.
+fn folder_of(package: &str) -> PathBuf {
+    match package {
+        "punctual-tests" => root().join("tests"),
+        "punctual" => root().join("crates/punctual"),
+        _ => root().join("crates").join(package.strip_prefix("punctual-").unwrap_or(package)),
+    }
+}
+
+/// A source file as a path of a test may name it.
+struct Source {
+    /// Its folders, its own name and the modules in it.
+    modules: BTreeSet<String>,
+    tests: BTreeSet<String>,
+}
+
+impl Source {
+    fn read(file: &Path, package: &Path) -> Source {
+        let text = read(file);
+        let place = file.strip_prefix(package).expect("it is in its package").with_extension("");
+        let mut modules: BTreeSet<String> =
+            place.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+        let mut tests = BTreeSet::new();
+        // The cases of the conformance suite are plain functions that every backend makes tests of.
+        let are_cases = modules.contains("conformance");
+        let mut is_test = false;
+        for line in text.lines().map(str::trim_start) {
+            let word_after = |opening: &str| {
+                let (_, rest) = line.split_once(opening)?;
+                rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().map(str::to_owned)
+            };
+            is_test |= line.starts_with("#[test]") || line.starts_with("#[tokio::test");
+            modules.extend(word_after("mod ").or_else(|| word_after("conformance!(")));
+            if let Some(name) = word_after("fn ") {
+                if is_test || are_cases {
+                    tests.insert(name);
+                }
+                is_test = false;
+            }
+        }
+        Source { modules, tests }
+    }
+
+    /// Whether the path leads here: to a test, to some that begin so (`killing_a_…`), or to a module.
+    fn has(&self, modules: &[&str], last: &str) -> bool {
+        let is_test = |test: &String| match last.strip_suffix('…') {
+            Some(beginning) => test.starts_with(beginning),
+            None => test == last,
+        };
+        modules.iter().all(|module| self.modules.contains(*module))
+            && (self.modules.contains(last) || self.tests.iter().any(is_test))
+    }
+}
+
+fn sources_below(folder: &Path, package: &Path, sources: &mut Vec<Source>) {
+    for entry in fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
+        let path = entry.expect("a folder can be read").path();
+        if path.is_dir() {
+            sources_below(&path, package, sources);
+        } else if path.extension().is_some_and(|kind| kind == "rs") {
+            sources.push(Source::read(&path, package));
+        }
+    }
+}
+
+/// Whether a package has such a test or module.
+fn has_test(packages: &mut BTreeMap<String, Vec<Source>>, path: &str) -> bool {
+    let parts: Vec<&str> = path.split("::").collect();
+    let [package, modules @ .., last] = &parts[..] else { return false };
+    let sources = packages.entry((*package).to_owned()).or_insert_with(|| {
+        let (folder, mut sources) = (folder_of(package), Vec::new());
+        sources_below(&folder, &folder, &mut sources);
+        sources
+    });
+    // The name of the binary of these tests, which no folder bears.
+    let modules: Vec<&str> = modules.iter().copied().filter(|module| *module != "rules").collect();
+    sources.iter().any(|source| source.has(&modules, last))
+}
+
+#[test]
+fn every_test_that_a_requirement_names_exists() {
+    let text = read(&root().join("docs/requirements.md"));
+    let rows = text.lines().filter(|line| line.starts_with("| "));
+    let mut packages = BTreeMap::new();
+    let (mut count, mut missing) = (0, Vec::new());
+    for row in rows {
+        let mut whole = Vec::new();
+        for named in row.split('`').skip(1).step_by(2).filter(|word| word.contains("::")) {
+            count += 1;
+            // `…::name` stands in the module of the path before it, or in one above that.
+            let exists = match named.strip_prefix("…::") {
+                None => {
+                    whole = named.split("::").collect();
+                    has_test(&mut packages, named)
+                }
+                Some(rest) => (1..whole.len())
+                    .rev()
+                    .any(|parts| has_test(&mut packages, &format!("{}::{rest}", whole[..parts].join("::")))),
+            };
+            if !exists {
+                missing.push(named);
+            }
+        }
+    }
+    assert!(count > 300, "only {count} were found");
+    assert!(missing.is_empty(), "docs/requirements.md names tests that do not exist: {missing:?}");
 }
