@@ -76,6 +76,8 @@ impl Run {
             (State::Ready { .. }, Event::Assigned { worker, token }) if token > self.token => {
                 self.attempt += 1;
                 self.token = token;
+                // It told of the attempt before.
+                self.reason = None;
                 self.begin_on(worker.clone());
                 (State::Running { worker, token, since: now, cancelling: None }, What::Assigned)
             }
@@ -91,13 +93,12 @@ impl Run {
             (State::Running { token, cancelling, .. }, Event::Reported { token: reported, outcome })
                 if *token == reported =>
             {
-                let cancelling = *cancelling;
-                let ended_well = outcome.end == End::Succeeded;
+                let (cancelling, end) = (*cancelling, outcome.end);
                 self.take(outcome, now);
-                if ended_well {
-                    (State::Succeeded, What::Ended)
-                } else {
-                    self.after_failure(cancelling, definition, now)
+                match end {
+                    End::Succeeded => (State::Succeeded, What::Ended),
+                    End::Failed => self.after_failure(cancelling, definition, now),
+                    End::TimedOut => self.after_failure(cancelling.or(Some(Cause::Timeout)), definition, now),
                 }
             }
             (State::Running { token, cancelling, .. }, Event::Lost { token: lost }) if *token == lost => {

@@ -29,7 +29,7 @@ fn instants() -> impl Strategy<Value = Timestamp> {
 }
 
 fn outcomes() -> impl Strategy<Value = Outcome> {
-    let end = prop_oneof![Just(End::Succeeded), Just(End::Failed)];
+    let end = prop_oneof![Just(End::Succeeded), Just(End::Failed), Just(End::TimedOut)];
     (end, instants(), option::of(any::<i32>()), ".{0,40}", ".{0,40}").prop_map(
         |(end, started_at, exit_code, output, error)| Outcome {
             end,
