@@ -165,6 +165,8 @@ pub struct Delivered {
     pub body: Body,
     pub nacks: u32,
     pub redeliveries: u32,
+    /// When it goes back to the line unless it is acknowledged. None: never, or nobody has taken it.
+    pub until: Option<Timestamp>,
 }
 
 impl Delivered {
@@ -177,6 +179,7 @@ impl Delivered {
             body: message.body.clone(),
             nacks: message.nacks,
             redeliveries: message.redeliveries,
+            until: None,
         }
     }
 }

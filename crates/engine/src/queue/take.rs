@@ -72,12 +72,12 @@ impl Shard {
                 continue;
             }
             bytes += message.body.len();
-            taken.push(Delivered::of(message));
             // Once at most: that it was given away is known before it is.
             let (until, mark) = match message.retry {
                 retry if retry.is_zero() => (None, Mark::Dirty),
                 retry => (Some(cx.now + retry), Mark::Lazy),
             };
+            taken.push(Delivered { until, ..Delivered::of(message) });
             self.change_message(place.number, mark, cx.elapsed, |message| {
                 message.line = Line::Active { until };
             });
