@@ -122,7 +122,9 @@ impl Driver {
         self.reads.under_way.remove(&read);
         let Some(fetching) = self.reads.fetching.take_if(|fetching| fetching.read == read) else { return };
         match result {
-            Ok(found) => self.serve(found, &fetching.commands),
+            Ok(found) if self.may_apply() => self.serve(found, &fetching.commands),
+            // The commands wait for the time, and their rows are read again.
+            Ok(_) => {}
             Err(Error::Unusable(why)) => self.outputs.push(Output::Fail { why }),
             Err(error) => self.fail_fetch(&fetching.commands, &error),
         }
