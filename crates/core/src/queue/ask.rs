@@ -285,9 +285,10 @@ impl Ask {
     /// Whether carrying it out twice comes to the same as once.
     pub fn is_repeatable(&self) -> bool {
         match self {
-            Ask::Add(_) | Ask::Take(_) | Ask::Unwait { .. } => false,
+            Ask::Add(_) | Ask::Take(_) => false,
             Ask::Act(Act { verb, .. }) => matches!(verb, Verb::Ack | Verb::Delete | Verb::Dequeue),
-            Ask::Working { .. }
+            Ask::Unwait { .. }
+            | Ask::Working { .. }
             | Ask::Show { .. }
             | Ask::Peek { .. }
             | Ask::Stat { .. }

@@ -170,13 +170,17 @@ impl Driver {
         true
     }
 
+    /// Commands whose rows could not be read are refused. Those that only waited behind them need no rows, and go on.
     fn fail_fetch(&mut self, commands: &[(ShardId, usize)], error: &Error) {
         let mut tickets = Vec::new();
         for (id, count) in commands {
             if let Some(slot) = self.slot(*id) {
-                tickets.extend(
-                    slot.commands.drain(..(*count).min(slot.commands.len())).map(|waiting| waiting.ticket),
-                );
+                let behind = slot.commands.split_off((*count).min(slot.commands.len()));
+                let (failed, unharmed): (VecDeque<_>, VecDeque<_>) =
+                    slot.commands.drain(..).partition(|waiting| !waiting.asked.is_empty());
+                slot.commands = unharmed;
+                slot.commands.extend(behind);
+                tickets.extend(failed.into_iter().map(|waiting| waiting.ticket));
             }
         }
         for ticket in tickets {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use punctual_core::attempt::{Order, Outcome, Report};
 use punctual_core::change::Want;
-use punctual_core::command::Answer;
+use punctual_core::command::{Answer, Command, Key, Submit};
 use punctual_core::ids::{SessionId, ShardId, WorkerId};
 use punctual_core::queue::{Line, Said};
 use punctual_core::time::Clock;
@@ -288,6 +288,24 @@ async fn a_command_does_not_wait_forever_for_the_time() {
     assert!(matches!(world.nodes[0].answers[&Ticket(1)], Err(Failure::Unavailable(_))));
     world.find_store().await;
     assert_eq!(world.runs().await, 0, "it was told that nothing was changed");
+}
+
+/// As when somebody stops waiting at a queue: else its place would be kept for nobody.
+#[tokio::test]
+async fn a_command_that_needs_no_rows_does_not_fail_with_one_that_does() {
+    let mut world = World::of(1).await;
+    world.nodes[0].holds = |input| matches!(input, Input::Fetched { .. });
+    let Command::Submit(submitted) = submit() else { panic!("it submits") };
+    let key = Some(Key { text: "key".into(), kept: Duration::from_secs(60) });
+    let keyed = Command::Submit(Submit { key, ..submitted });
+    let now = world.clock.moment();
+    world.nodes[0].driver.step(Input::Command { ticket: Ticket(1), command: keyed }, now);
+    world.give(0, Input::Command { ticket: Ticket(2), command: submit() }).await;
+    let Some(Input::Fetched { read, .. }) = world.nodes[0].held.pop() else { panic!("it reads the key") };
+    let result = Err(punctual_store::Error::Unreachable("no route".to_owned()));
+    world.give(0, Input::Fetched { read, result }).await;
+    assert!(matches!(world.nodes[0].answers[&Ticket(1)], Err(Failure::Unavailable(_))));
+    assert!(world.nodes[0].answers[&Ticket(2)].is_ok());
 }
 
 #[tokio::test]
