@@ -9,6 +9,8 @@
 //! becomes true and judges it. Two more in fair weather: [`outage`], a node that is away for hours, and [`failover`],
 //! nodes that die or leave, one after the other.
 //!
+//! [`Settings::planted`] plants a [`Fault`] in queues: `tests/planted.rs` shows that each of them is found.
+//!
 //! **Invariant:** the same seed gives the same world, so a failure is a number.
 
 mod dice;
@@ -24,5 +26,6 @@ mod failover;
 
 pub use failover::{Farewell, failover};
 pub use outage::{Cost, outage};
+pub use punctual_engine::planted::Fault;
 pub use storm::{Failure, Settings, digest, run};
 pub use witness::Seen;
