@@ -137,6 +137,9 @@ pub enum End {
     Succeeded,
     /// It ended badly, or it was stopped because we asked.
     Failed,
+    /// Its worker stopped it at its timeout. A worker counts the time itself, because its node may be cut off from the
+    /// store and unable to say anything.
+    TimedOut,
 }
 
 impl Outcome {

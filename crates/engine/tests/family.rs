@@ -97,7 +97,7 @@ impl Cast {
         let token = self.rig.run(run).token;
         let outcome = match end {
             End::Succeeded => Outcome::succeeded(self.rig.now),
-            End::Failed => Outcome::failed(self.rig.now, "it broke"),
+            _ => Outcome::failed(self.rig.now, "it broke"),
         };
         self.rig
             .apply(run.shard(), Event::Report { worker, report: Report::Finished { run, token, outcome } });

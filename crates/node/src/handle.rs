@@ -9,6 +9,7 @@ use punctual_core::ids::{RunId, ShardId};
 use punctual_core::log::{CUT_MARK, Chunk, Stream};
 use punctual_core::name::Namespace;
 use punctual_core::queue::{self, QueueKey, Said};
+use punctual_core::time::Clock;
 use punctual_core::worker::Announcement;
 use punctual_engine::pool::{Load, MessageCounts};
 use punctual_failpoint::{Point, hit};
@@ -146,6 +147,7 @@ pub struct Handle {
     pub(crate) looks: mpsc::Sender<Look>,
     pub(crate) status: watch::Receiver<Status>,
     pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<dyn Clock>,
     pub(crate) spread: Arc<AtomicU64>,
     pub(crate) calendars: Calendars,
     pub(crate) followers: Arc<Followers>,

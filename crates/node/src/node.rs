@@ -115,6 +115,7 @@ impl Node {
             looks: looks_in,
             status,
             store: Arc::clone(&config.store),
+            clock: Arc::clone(&config.clock),
             spread: Arc::new(AtomicU64::new(0)),
             calendars,
             followers: Arc::new(Followers::new(forwarding.leaders.clone())),

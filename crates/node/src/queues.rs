@@ -260,10 +260,15 @@ impl Handle {
         self.hand(&queue, self.queue(Ask::Take(take)).await?)
     }
 
+    /// What was taken for a consumer. A message whose retry is over is left out: it may have been given to another consumer
+    /// meanwhile, and acknowledged. So it is after a node was stopped, or the network was slow, while a consumer waited.
     fn hand(&self, queue: &QueueKey, said: Said) -> Result<Hand, Failure> {
         match said {
             Said::Taken(taken) => {
-                let taken = taken.into_iter().map(|delivered| (queue.clone(), delivered)).collect();
+                let now = self.clock.now();
+                let in_time = |delivered: &Delivered| delivered.until.is_none_or(|until| now < until);
+                let taken = taken.into_iter().filter(in_time);
+                let taken = taken.map(|delivered| (queue.clone(), delivered)).collect();
                 Ok(Hand { handle: self.clone(), taken })
             }
             Said::Refused(refusal) => Err(Failure::Unavailable(refusal.to_string())),

@@ -38,9 +38,7 @@ pub fn failover(seed: u64, farewell: Farewell, times: usize) -> Result<Duration,
     let mut world = World::new(Dice::new(seed), SIZE, Some(weather), false);
     world.start_all();
     world.run_for(Duration::from_secs(6));
-    for index in 0..JOBS {
-        world.ask(put(index));
-    }
+    put_jobs(&mut world, JOBS, PERIOD);
     world.run_for(GAP);
     world.witness.late.take_worst();
     for turn in 0..times {
@@ -58,9 +56,16 @@ pub fn failover(seed: u64, farewell: Farewell, times: usize) -> Result<Duration,
     }
 }
 
-fn put(index: usize) -> Command {
+/// So many jobs that are due about so often.
+pub(crate) fn put_jobs(world: &mut World, jobs: usize, period: Duration) {
+    for index in 0..jobs {
+        world.ask(put(index, period));
+    }
+}
+
+fn put(index: usize, period: Duration) -> Command {
     let definition = Definition {
-        schedules: vec![Schedule::new(When::Every(PERIOD + Duration::from_millis(index as u64)))],
+        schedules: vec![Schedule::new(When::Every(period + Duration::from_millis(index as u64)))],
         overlap: Overlap::Allow,
         misfire: Misfire {
             policy: MisfirePolicy::All,

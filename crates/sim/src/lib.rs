@@ -6,8 +6,10 @@
 //! [`run`] is one world: a storm in which everything goes wrong, a calm, and rest. `world` moves it, `weather` says how
 //! rough it is and how many nodes and workers there are, `workload` what people ask for, `traffic` what producers and
 //! consumers do with queues; `witness` sees everything that
-//! becomes true and judges it. Two more in fair weather: [`outage`], a node that is away for hours, and [`failover`],
-//! nodes that die or leave, one after the other.
+//! becomes true and judges it. Three more in fair weather: [`outage`], a node that is away for hours, [`failover`],
+//! nodes that die or leave, one after the other, and [`busy_node`], a node that gives shards away because it is busy.
+//!
+//! [`Settings::planted`] plants a [`Fault`] in queues: `tests/planted.rs` shows that each of them is found.
 //!
 //! **Invariant:** the same seed gives the same world, so a failure is a number.
 
@@ -21,8 +23,11 @@ mod world;
 mod storm;
 mod outage;
 mod failover;
+mod load;
 
 pub use failover::{Farewell, failover};
+pub use load::{Moved, busy_node};
 pub use outage::{Cost, outage};
+pub use punctual_engine::planted::Fault;
 pub use storm::{Failure, Settings, digest, run};
 pub use witness::Seen;

@@ -9,8 +9,11 @@ fn main() -> ExitCode {
         arguments.get(at + 1)?.parse::<u64>().ok()
     };
     let is_set = |flag: &str| arguments.iter().any(|argument| argument == flag);
-    let settings =
-        punctual_sim::Settings { trace: is_set("--trace"), without_queues: is_set("--without-queues") };
+    let settings = punctual_sim::Settings {
+        trace: is_set("--trace"),
+        without_queues: is_set("--without-queues"),
+        planted: None,
+    };
     let (first, count) = match (number("--seed"), number("--seeds")) {
         (Some(seed), None) => (seed, 1),
         (first, Some(count)) => (first.unwrap_or(1), count),

@@ -3,6 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use punctual_engine::planted::{self, Fault};
+
 use crate::dice::Dice;
 use crate::traffic::Traffic;
 use crate::witness::Seen;
@@ -37,6 +39,8 @@ pub struct Settings {
     pub trace: bool,
     /// Nobody uses queues, whatever the seed says: its world is what it was before there were any.
     pub without_queues: bool,
+    /// A fault that is to be found.
+    pub planted: Option<Fault>,
 }
 
 /// Runs one world from a seed to its end.
@@ -53,6 +57,7 @@ fn live_through(seed: u64, settings: Settings) -> Result<World, Failure> {
     let dice = Dice::new(seed);
     let traffic = Traffic::of(dice.apart()).filter(|_| !settings.without_queues);
     let mut world = World::new(dice, SIZE, None, settings.trace).with_traffic(traffic);
+    planted::plant(settings.planted);
     let lived = catch_unwind(AssertUnwindSafe(|| {
         world.start_all();
         world.begin_storm();
@@ -70,6 +75,7 @@ fn live_through(seed: u64, settings: Settings) -> Result<World, Failure> {
         world.run_for(COUNT);
         world.check_at_rest();
     }));
+    planted::plant(None);
     let what = match lived {
         Ok(()) => world.broken().map(str::to_owned),
         Err(panic) => {

@@ -93,6 +93,12 @@ impl Traffic {
         }
     }
 
+    /// One plain message for a queue that is taken from.
+    pub(crate) fn add_plain(&mut self) -> Ask {
+        let of = usize::try_from(self.dice.below(QUEUES as u64)).unwrap_or(0);
+        Ask::Add(Add { queue: queue(of), messages: vec![self.message(true)] })
+    }
+
     fn message(&mut self, is_plain: bool) -> NewMessage {
         const LONG: u64 = 30 * 24 * 3_600_000;
         self.last += 1;

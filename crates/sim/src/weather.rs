@@ -27,6 +27,8 @@ pub(crate) struct Weather {
     pub(crate) leave_gap: u64,
     /// How often a node is cut off from the store.
     pub(crate) store_cut_gap: u64,
+    /// How often no node can reach the store for longer than a lease.
+    pub(crate) outage_gap: u64,
     /// How often two nodes cannot reach each other.
     pub(crate) peer_cut_gap: u64,
     /// How often a worker dies or stands still.
@@ -81,6 +83,7 @@ impl Weather {
             pause_gap: one_of(&[9_000, 20_000, 45_000]),
             leave_gap: one_of(&[25_000, 70_000]),
             store_cut_gap: one_of(&[25_000, 70_000]),
+            outage_gap: one_of(&[0, 30_000, 60_000]),
             peer_cut_gap: one_of(&[0, 40_000]),
             worker_gap: one_of(&[30_000, 90_000]),
             wipe_gap: one_of(&[0, 60_000]),
@@ -108,6 +111,7 @@ impl Weather {
             pause_gap: 0,
             leave_gap: 0,
             store_cut_gap: 0,
+            outage_gap: 0,
             peer_cut_gap: 0,
             worker_gap: 0,
             wipe_gap: 0,

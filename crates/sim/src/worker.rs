@@ -210,6 +210,7 @@ impl Worker {
         let started = attempt.started?;
         let mut outcome = match end {
             End::Succeeded if !attempt.cancelled => Outcome::succeeded(started),
+            End::TimedOut => Outcome { end, ..Outcome::failed(started, "stopped at its timeout") },
             _ => Outcome::failed(started, "it failed"),
         };
         outcome.output = token.to_string().into();

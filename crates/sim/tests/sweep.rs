@@ -1,4 +1,4 @@
-//! The sweep: worlds from seeds 1 to `SEEDS` (48 unless told), in four parts so that every core has one.
+//! The sweep: worlds from seeds 1 to `SEEDS` (200 by default), in four parts so that every core has one.
 //!
 //! A part stops at its first broken promise and says how to see it again. The last part of the proof is that the worlds
 //! were rough: a sweep in which nothing went wrong proves nothing.
@@ -8,7 +8,7 @@ use punctual_sim::{Seen, Settings};
 const PARTS: u64 = 4;
 
 fn seeds() -> u64 {
-    std::env::var("SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(48)
+    std::env::var("SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(200)
 }
 
 fn sweep(part: u64) {

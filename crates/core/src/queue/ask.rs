@@ -170,6 +170,8 @@ pub struct Delivered {
     pub body: Body,
     pub nacks: u32,
     pub redeliveries: u32,
+    /// When it goes back to the line unless it is acknowledged. None: never, or nobody has taken it.
+    pub until: Option<Timestamp>,
 }
 
 impl Delivered {
@@ -182,6 +184,7 @@ impl Delivered {
             body: message.body.clone(),
             nacks: message.nacks,
             redeliveries: message.redeliveries,
+            until: None,
         }
     }
 }
@@ -288,9 +291,10 @@ impl Ask {
     /// Whether carrying it out twice comes to the same as once.
     pub fn is_repeatable(&self) -> bool {
         match self {
-            Ask::Add(_) | Ask::Take(_) | Ask::Unwait { .. } => false,
+            Ask::Add(_) | Ask::Take(_) => false,
             Ask::Act(Act { verb, .. }) => matches!(verb, Verb::Ack | Verb::Delete | Verb::Dequeue),
-            Ask::Working { .. }
+            Ask::Unwait { .. }
+            | Ask::Working { .. }
             | Ask::Show { .. }
             | Ask::Peek { .. }
             | Ask::Stat { .. }

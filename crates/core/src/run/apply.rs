@@ -79,6 +79,8 @@ impl Run {
             (State::Ready { .. }, Event::Assigned { worker, token }) if token > self.token => {
                 self.attempt += 1;
                 self.token = token;
+                // It told of the attempt before.
+                self.reason = None;
                 self.begin_on(worker.clone());
                 (State::Running { worker, token, since: now, cancelling: None }, What::Assigned)
             }
@@ -100,6 +102,10 @@ impl Run {
                 match end {
                     End::Succeeded => (State::Succeeded, What::Ended),
                     End::Failed => self.after_failure(cancelling, failed, definition, now),
+                    End::TimedOut => {
+                        let cancelling = cancelling.or(Some(Cause::Timeout));
+                        self.after_failure(cancelling, Failed::Timeout, definition, now)
+                    }
                 }
             }
             (State::Running { token, cancelling, .. }, Event::Lost { token: lost }) if *token == lost => {

@@ -93,6 +93,37 @@ fn a_user_cancel_outranks_a_timeout_so_that_no_retry_follows() {
 }
 
 #[test]
+fn a_worker_that_stops_an_attempt_at_its_timeout_times_it_out() {
+    let definition = definition(1);
+    let mut run = running(&definition);
+    run.apply(reported(&run, End::TimedOut), &definition, at(9)).unwrap();
+    let stopped = Some(Reason::Cancelled(Cause::Timeout));
+    assert_eq!((run.status(), run.reason), (Status::TimedOut, stopped));
+}
+
+#[test]
+fn a_user_cancel_outranks_the_timeout_of_a_worker() {
+    let definition = definition(5);
+    let mut run = running(&definition);
+    run.apply(Event::CancelAsked(Cause::User), &definition, at(8)).unwrap();
+    run.apply(reported(&run, End::TimedOut), &definition, at(9)).unwrap();
+    assert_eq!(run.status(), Status::Cancelled);
+}
+
+#[test]
+fn a_retry_forgets_that_the_attempt_before_it_timed_out() {
+    let definition = definition(2);
+    let mut run = running(&definition);
+    run.apply(reported(&run, End::TimedOut), &definition, at(9)).unwrap();
+    assert_eq!(run.reason, Some(Reason::Cancelled(Cause::Timeout)), "why it waits");
+    run.apply(Event::Due, &definition, at(20)).unwrap();
+    let token = run.token.next(Epoch(1));
+    run.apply(Event::Assigned { worker: worker(), token }, &definition, at(21)).unwrap();
+    run.apply(reported(&run, End::Succeeded), &definition, at(22)).unwrap();
+    assert_eq!((run.status(), run.reason), (Status::Succeeded, None));
+}
+
+#[test]
 fn at_most_once_gives_up_a_lost_attempt() {
     let definition = Definition { at_most_once: true, ..definition(1) };
     let mut run = running(&definition);

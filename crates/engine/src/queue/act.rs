@@ -7,6 +7,7 @@ use punctual_core::queue::{Act, Acted, Ending, Line, Message, MessageId, QueueRe
 use super::Mark;
 use crate::Shard;
 use crate::event::Context;
+use crate::planted::{Fault, is_planted};
 
 impl Shard {
     pub(super) fn act(&mut self, act: &Act, cx: &mut Context<'_>) -> Said {
@@ -32,6 +33,7 @@ impl Shard {
         let is_queued = message.is_queued();
         let out = Line::Active { until: out_until(message.retry, cx.now) };
         match verb {
+            Verb::Ack if is_planted(Fault::AckKeepsMessage) => true,
             Verb::Ack | Verb::Delete => {
                 cx.pool.messages.acked += u64::from(verb == Verb::Ack);
                 let ending = if verb == Verb::Ack { Ending::Acked } else { Ending::Deleted };
@@ -61,7 +63,10 @@ impl Shard {
             {
                 false
             }
-            Verb::Nack { delay } => self.put_back(id, PutBack::Nack, Some(delay), cx),
+            Verb::Nack { delay } => {
+                let delay = Some(delay).filter(|_| !is_planted(Fault::NackIgnoresDelay));
+                self.put_back(id, PutBack::Nack, delay, cx)
+            }
             Verb::Enqueue => self.put_back(id, PutBack::Again, None, cx),
         }
     }

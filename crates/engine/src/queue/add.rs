@@ -12,6 +12,7 @@ use punctual_core::{Timestamp, limits};
 use super::{Mark, Stored};
 use crate::Shard;
 use crate::event::Context;
+use crate::planted::{Fault, is_planted};
 
 /// Keys of different queues do not meet: neither a namespace nor a key can hold the sign that parts it from the name.
 pub(super) fn unique_key(queue: &QueueKey, key: &str) -> Arc<str> {
@@ -47,7 +48,9 @@ impl Shard {
         cx: &mut Context<'_>,
     ) -> Result<Notice, QueueRefusal> {
         let claim = new.key.as_ref().map(|text| unique_key(key, text));
-        if let Some(notice) = claim.as_ref().and_then(|claim| self.bearing(of, claim, cx)) {
+        if let Some(notice) = claim.as_ref().and_then(|claim| self.bearing(of, claim, cx))
+            && !is_planted(Fault::AddIgnoresKey)
+        {
             return Ok(notice);
         }
         if let Some(queue) = self.queues.all.get(&of) {
@@ -60,7 +63,7 @@ impl Shard {
         }
         let id = MessageId { queue: of, number: self.ids.next(cx.now) };
         let line = match new.delay {
-            delay if delay.is_zero() => Line::Queued,
+            delay if delay.is_zero() || is_planted(Fault::AddIgnoresDelay) => Line::Queued,
             delay => Line::Delayed { until: cx.now + delay },
         };
         let message = Message {
@@ -96,7 +99,7 @@ impl Shard {
         let is_awaited = is_queued && !queue.takers.is_empty();
         self.queues.unwritten.messages.push(number);
         self.hold(Arc::new(message), Stored::Nothing, Mark::Dirty);
-        if is_awaited {
+        if is_awaited && !is_planted(Fault::AddForgetsWaiters) {
             self.serve(of, cx);
         }
     }

@@ -8,6 +8,7 @@ use punctual_core::queue::{Letter, Message, Place, QueueNumber};
 use super::{Mark, Stored};
 use crate::Shard;
 use crate::event::Context;
+use crate::planted::{Fault, is_planted};
 
 impl Shard {
     /// The queue of which a page of its line is wanted, the place after which it begins, and how many. Asking commits the
@@ -36,7 +37,8 @@ impl Shard {
     ) {
         let (count, bytes) = (page.len(), page.iter().map(|message| message.body.len()).sum());
         let last = page.last().map(|message| message.place());
-        let end = last.filter(|_| goes_on(count, bytes, limit));
+        let goes_on = goes_on(count, bytes, limit) && !is_planted(Fault::PageIsTheLast);
+        let end = last.filter(|_| goes_on);
         page.into_iter().for_each(|message| self.take_row(message));
         let Some(queue) = self.queues.all.get_mut(&of) else { return };
         for place in queue.window.page_came(end, count, bytes) {

@@ -1,5 +1,7 @@
 //! Takes messages out of the line, for whoever asks now or has waited longest.
 
+use std::time::Duration;
+
 use punctual_core::command::Answer;
 use punctual_core::limits::{TAKE_BYTES_MAX, TAKE_MAX};
 use punctual_core::queue::{Acted, Delivered, Ending, Line, QueueKey, QueueNumber, QueueRefusal, Said, Take};
@@ -7,6 +9,7 @@ use punctual_core::queue::{Acted, Delivered, Ending, Line, QueueKey, QueueNumber
 use super::{Mark, Taker};
 use crate::Shard;
 use crate::event::{Context, Ticket};
+use crate::planted::{Fault, is_planted};
 
 /// Consumers that wait at one queue; a further one is told that there is nothing.
 const TAKERS_MAX: usize = 65_536;
@@ -67,17 +70,21 @@ impl Shard {
             && let Some(live) = self.queues.held.get(&place.number)
         {
             let message = &live.message;
-            if message.expires_at <= cx.now {
+            if message.expires_at <= cx.now && !is_planted(Fault::TakeIgnoresExpiry) {
                 self.drop_message(place.number, Ending::Expired, cx.now);
                 continue;
             }
             bytes += message.body.len();
-            taken.push(Delivered::of(message));
             // Once at most: that it was given away is known before it is.
             let (until, mark) = match message.retry {
+                retry if retry.is_zero() && is_planted(Fault::TakeOnceIsWrittenLate) => (None, Mark::Lazy),
+                retry if retry.is_zero() && is_planted(Fault::TakeOnceIsRetried) => {
+                    (Some(cx.now + Duration::from_secs(1)), Mark::Dirty)
+                }
                 retry if retry.is_zero() => (None, Mark::Dirty),
                 retry => (Some(cx.now + retry), Mark::Lazy),
             };
+            taken.push(Delivered { until, ..Delivered::of(message) });
             self.change_message(place.number, mark, cx.elapsed, |message| {
                 message.line = Line::Active { until };
             });

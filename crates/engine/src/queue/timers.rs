@@ -7,6 +7,7 @@ use super::act::PutBack;
 use super::{LOOK_EVERY, Mark, Queue, UNUSED_MAX};
 use crate::Shard;
 use crate::event::Context;
+use crate::planted::{Fault, is_planted};
 use crate::shard::{Deadline, LAZY_MAX};
 
 impl Shard {
@@ -17,6 +18,9 @@ impl Shard {
         if live.message.expires_at <= cx.now {
             self.drop_message(number, Ending::Expired, cx.now);
             return self.serve(id.queue, cx);
+        }
+        if is_planted(Fault::RetryIsForgotten) {
+            return;
         }
         match live.message.line.back_at() {
             Some(until) if until <= cx.now => {

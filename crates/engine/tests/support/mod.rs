@@ -327,7 +327,7 @@ impl Rig {
     pub(crate) fn report_under(&mut self, run: RunId, token: Token, end: End) {
         let outcome = match end {
             End::Succeeded => Outcome::succeeded(self.now),
-            End::Failed => Outcome::failed(self.now, "it broke"),
+            _ => Outcome::failed(self.now, "it broke"),
         };
         self.report_outcome(run, token, outcome);
     }

@@ -35,6 +35,7 @@ impl Driver {
     pub(super) fn backlogged(&mut self, read: u64, id: ShardId, result: Result<Vec<Arc<Message>>, Error>) {
         self.reads.under_way.remove(&read);
         let (now, elapsed, lane) = (self.now, self.elapsed, self.lane_of(id));
+        let may_apply = self.may_apply();
         if let Some(slot) = self.slots.get_mut(usize::from(id.0))
             && let Some(place) = slot.backlogs.iter().position(|(of, ..)| *of == read)
         {
@@ -43,9 +44,10 @@ impl Driver {
                 let effects = &mut self.lanes[lane].effects;
                 let mut cx = Context { now, elapsed, shard: id, pool: &mut self.pool, effects };
                 match result {
-                    Ok(page) => shard.backlog_page(queue, page, limit, &mut cx),
+                    Ok(page) if may_apply => shard.backlog_page(queue, page, limit, &mut cx),
                     Err(Error::Unusable(why)) => self.outputs.push(Output::Fail { why }),
-                    Err(_) => {
+                    // Without the time nothing is given to consumers: the page is read again.
+                    Ok(_) | Err(_) => {
                         slot.page_again_at = Some(elapsed + REST);
                         shard.backlog_failed(queue);
                     }

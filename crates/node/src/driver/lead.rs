@@ -6,7 +6,6 @@ use punctual_core::ids::{self, Epoch, ShardId};
 use punctual_engine::{Context, Effect, Shard};
 use punctual_store::{Claim, Error};
 
-use super::pump::weight_of_event;
 use super::slot::{self, Next, Standing};
 use super::{Driver, Output, REST};
 use crate::handle::Failure;
@@ -96,11 +95,18 @@ impl Driver {
 
     pub(super) fn loaded(&mut self, shard: ShardId, result: Result<Loaded, Error>) {
         let Some(slot) = self.slot(shard) else { return };
-        let is_awaited = matches!(slot.standing, Standing::Loading);
+        let (is_awaited, epoch) = (matches!(slot.standing, Standing::Loading), slot.epoch);
         match result {
             // What was read for an epoch that we have lost since is for nobody.
-            Ok(loaded) if is_awaited && slot.epoch == Some(loaded.epoch) => self.lead(shard, loaded),
-            Ok(_) => {}
+            Ok(loaded) if !is_awaited || epoch != Some(loaded.epoch) => {}
+            Ok(loaded) if self.may_apply() => self.lead(shard, loaded),
+            // Without the time nobody can tell how long its runs have waited: it is loaded again.
+            Ok(loaded) => {
+                let (until, next) = (self.elapsed + REST, Next::Load(loaded.epoch));
+                if let Some(slot) = self.slot(shard) {
+                    slot.standing = Standing::Resting { until, next, full: false };
+                }
+            }
             Err(Error::Fenced { .. }) if !is_awaited => {}
             Err(Error::Unusable(why)) => self.outputs.push(Output::Fail { why }),
             Err(Error::Fenced { .. }) if self.membership.is_some() => {
@@ -130,10 +136,7 @@ impl Driver {
         let Some(slot) = self.slots.get_mut(usize::from(id.0)) else { return };
         slot.paging = None;
         slot.backlogs.clear();
-        for event in std::mem::take(&mut slot.backlog) {
-            self.unheard_bytes -= weight_of_event(&event);
-            self.apply(id, event);
-        }
+        self.take_backlog(id);
         // They go first again: whatever they asked for before the load is asked for anew.
         if let Some(slot) = self.slot(id) {
             slot.commands.iter_mut().for_each(|waiting| waiting.asked.clear());

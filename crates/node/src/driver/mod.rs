@@ -38,6 +38,7 @@ use punctual_core::limits::COMMIT_BATCH_MAX;
 use punctual_core::queue::{Errand, Message, Place, QueueNumber};
 use punctual_core::time::Moment;
 use punctual_core::worker::Announcement;
+use punctual_engine::planted::{Fault, is_planted};
 use punctual_engine::{Effect, Pool, Shard, Ticket};
 use punctual_store::{Claim, Error, Session};
 
@@ -379,7 +380,7 @@ impl Driver {
                 self.parting.push(worker);
             }
             Input::Reports { worker, reports } => self.hear(&worker, reports),
-            Input::Renewed { result } => self.renewed(result),
+            Input::Renewed { result } => self.renewed(result, moment),
             Input::ClusterChanged => self.look_now(),
             Input::Load(load) => self.note_load(load),
             Input::Stop => self.hand_over(),
@@ -404,7 +405,8 @@ impl Driver {
     /// set in between; and if the second look came late, only by what was meant to lie between them.
     ///
     /// A node of a cluster whose lease has run out has not read the store's clock for so long that its own may be anywhere:
-    /// due times wait for the next look, for what is early cannot be taken back.
+    /// engine time stands still until the next renewal. Meanwhile nothing is applied to a shard: what is early cannot be
+    /// taken back, and neither can what is recorded with a time that is over. See [`Driver::may_apply`].
     fn advance(&mut self, moment: Moment) {
         let lasted = &mut self.lasted;
         let passed = moment.elapsed.saturating_sub(lasted.seen);
@@ -415,6 +417,12 @@ impl Driver {
         if self.knows_time() {
             self.now = self.now.max(moment.now);
         }
+    }
+
+    /// Whether anything may be applied to a shard. While the time is not known, commands, reports, timers, rows and loaded
+    /// shards wait for the next renewal.
+    fn may_apply(&self) -> bool {
+        self.knows_time() || is_planted(Fault::TimeIsNotAwaited)
     }
 
     /// Whether the store's clock was read a moment ago; a node that is alone has its store's clock.
@@ -444,6 +452,7 @@ impl Driver {
 
     /// When to call again if nothing happens before.
     pub fn next_wake(&self) -> Wake {
+        let may_apply = self.may_apply();
         let knows_time = self.knows_time();
         let leading = |slot: &&Slot| knows_time && slot.is_leading();
         // Timers that are due but had no room go on with the commit that is under way.
@@ -455,7 +464,7 @@ impl Driver {
         let lasting = self.slots.iter().filter_map(|slot| match &slot.standing {
             Standing::Leading(_) => {
                 let takes = self.lane_takes_timers(slot.id);
-                let deadline = slot.deadline.filter(|at| *at > self.elapsed || takes);
+                let deadline = slot.deadline.filter(|at| may_apply && (*at > self.elapsed || takes));
                 let page_again_at = slot.page_again_at.filter(|at| *at > self.elapsed);
                 deadline.into_iter().chain(page_again_at).min()
             }
@@ -463,8 +472,11 @@ impl Driver {
             _ => None,
         });
         let silence = self.pool.roster.next_silence(self.settings.engine.attempt_lease);
-        let expiry = self.slots.iter().filter(|slot| !slot.is_leading());
-        let expiry = expiry.filter_map(|slot| Some(slot.commands.front()?.since + COMMAND_WAIT));
+        let silence = silence.filter(|_| may_apply);
+        let stuck = self.slots.iter().filter(|slot| !may_apply || !slot.is_leading());
+        let stuck = stuck.filter_map(|slot| slot.commands.front());
+        let stuck = stuck.chain(self.intake.front().filter(|_| !may_apply));
+        let expiry = stuck.map(|waiting| waiting.since + COMMAND_WAIT);
         let lasting = lasting.chain(silence).chain(expiry).min();
         let lasting = lasting.map(|at| self.lasted.until(at));
         let look = (self.pool.roster.in_hand() > 0).then_some(LOOK);

@@ -1,6 +1,7 @@
 //! Applying: everything that can be done now, in the order in which it matters.
 //!
-//! Commands before timers, what is due before what has ended, and then the free slots to whoever is first in the line.
+//! Commands before timers, what is due before what has ended, and then the free slots to whoever is first in the line. All
+//! of it only while engine time is current: nothing is recorded with a time that is over.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -32,6 +33,21 @@ impl Driver {
     pub(super) fn pump(&mut self) {
         self.renew();
         self.rise();
+        if self.may_apply() {
+            self.apply_all();
+        } else {
+            // Those for other leaders are turned away; the rest waits.
+            self.take_commands();
+        }
+        for lane in 0..self.lanes.len() {
+            self.send_batch(lane);
+        }
+        self.part();
+        self.expire_commands();
+    }
+
+    fn apply_all(&mut self) {
+        self.take_backlogs();
         self.admit_workers();
         self.notice_silence();
         self.take_commands();
@@ -46,11 +62,6 @@ impl Driver {
         self.ask_for_rows();
         self.ask_for_pages();
         self.ask_for_backlogs();
-        for lane in 0..self.lanes.len() {
-            self.send_batch(lane);
-        }
-        self.part();
-        self.expire_commands();
     }
 
     /// Applies an event to a shard that is led here, and keeps the counts around it.
@@ -182,6 +193,23 @@ impl Driver {
         self.reports = later;
     }
 
+    /// Applies what workers said while a shard had no leader, or the time was not known.
+    fn take_backlogs(&mut self) {
+        for index in 0..self.slots.len() {
+            if self.slots[index].is_leading() && !self.slots[index].backlog.is_empty() {
+                self.take_backlog(self.slots[index].id);
+            }
+        }
+    }
+
+    pub(super) fn take_backlog(&mut self, id: ShardId) {
+        let Some(slot) = self.slot(id) else { return };
+        for event in std::mem::take(&mut slot.backlog) {
+            self.unheard_bytes -= weight_of_event(&event);
+            self.apply(id, event);
+        }
+    }
+
     /// What a worker had in hand when it said good-bye is given elsewhere, once its last outcomes are taken.
     fn part_workers(&mut self) {
         let parting = std::mem::take(&mut self.parting);
@@ -197,10 +225,10 @@ impl Driver {
     }
 
     fn lose(&mut self, run: RunId, token: Token) {
-        let event = Event::Lost { run, token };
+        let (event, may_apply) = (Event::Lost { run, token }, self.may_apply());
         match self.slot(run.shard()) {
             Some(slot) if slot.is_elsewhere() || slot.leaving.is_some() => {}
-            Some(slot) if !slot.is_leading() => slot.backlog.push(event),
+            Some(slot) if !slot.is_leading() || !may_apply => slot.backlog.push(event),
             _ => self.apply(run.shard(), event),
         }
     }
@@ -219,6 +247,7 @@ impl Driver {
 
     /// Commands before timers. One that needs rows waits for them, and later ones of its shard wait behind it.
     fn take_commands(&mut self) {
+        let may_apply = self.may_apply();
         let mut later = VecDeque::new();
         while let Some(waiting) = self.intake.pop_front() {
             let shard = waiting.command.shard(self.settings.shards);
@@ -234,6 +263,7 @@ impl Driver {
                 Standing::Leading(_) if slot.leaving.is_some() => {
                     self.refuse(waiting.ticket, slot::not_led());
                 }
+                Standing::Leading(_) if !may_apply => later.push_back(waiting),
                 Standing::Leading(shard_value)
                     if slot.commands.is_empty() && shard_value.wants(&waiting.command).is_empty() =>
                 {
@@ -304,15 +334,22 @@ impl Driver {
     }
 
     fn expire_commands(&mut self) {
-        let now = self.elapsed;
+        let (may_apply, now) = (self.may_apply(), self.elapsed);
         let mut expired = Vec::new();
-        for slot in self.slots.iter_mut().filter(|slot| !slot.is_leading()) {
-            while slot.commands.front().is_some_and(|waiting| waiting.since + COMMAND_WAIT <= now) {
-                expired.extend(slot.commands.pop_front().map(|waiting| waiting.ticket));
+        let stuck = self.slots.iter_mut().filter(|slot| !may_apply || !slot.is_leading());
+        let stuck = stuck.map(|slot| &mut slot.commands).chain((!may_apply).then_some(&mut self.intake));
+        for commands in stuck {
+            while let Some(waiting) = commands.pop_front_if(|waiting| waiting.since + COMMAND_WAIT <= now) {
+                expired.push(waiting.ticket);
             }
         }
+        let why = if may_apply {
+            "its shard has no leader now; try again"
+        } else {
+            "this node cannot reach the store: nothing was changed; try again"
+        };
         for ticket in expired {
-            self.refuse(ticket, Failure::Unavailable("its shard has no leader now; try again".to_owned()));
+            self.refuse(ticket, Failure::Unavailable(why.to_owned()));
         }
     }
 

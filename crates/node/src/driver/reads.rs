@@ -122,7 +122,9 @@ impl Driver {
         self.reads.under_way.remove(&read);
         let Some(fetching) = self.reads.fetching.take_if(|fetching| fetching.read == read) else { return };
         match result {
-            Ok(found) => self.serve(found, &fetching.commands),
+            Ok(found) if self.may_apply() => self.serve(found, &fetching.commands),
+            // The commands wait for the time, and their rows are read again.
+            Ok(_) => {}
             Err(Error::Unusable(why)) => self.outputs.push(Output::Fail { why }),
             Err(error) => self.fail_fetch(&fetching.commands, &error),
         }
@@ -168,13 +170,17 @@ impl Driver {
         true
     }
 
+    /// Commands whose rows could not be read are refused. Those that only waited behind them need no rows, and go on.
     fn fail_fetch(&mut self, commands: &[(ShardId, usize)], error: &Error) {
         let mut tickets = Vec::new();
         for (id, count) in commands {
             if let Some(slot) = self.slot(*id) {
-                tickets.extend(
-                    slot.commands.drain(..(*count).min(slot.commands.len())).map(|waiting| waiting.ticket),
-                );
+                let behind = slot.commands.split_off((*count).min(slot.commands.len()));
+                let (failed, unharmed): (VecDeque<_>, VecDeque<_>) =
+                    slot.commands.drain(..).partition(|waiting| !waiting.asked.is_empty());
+                slot.commands = unharmed;
+                slot.commands.extend(behind);
+                tickets.extend(failed.into_iter().map(|waiting| waiting.ticket));
             }
         }
         for ticket in tickets {

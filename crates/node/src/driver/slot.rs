@@ -24,7 +24,7 @@ pub(super) struct Slot {
     pub(super) deadline: Option<Timestamp>,
     /// Commands that wait for rows or for a leader, in order.
     pub(super) commands: VecDeque<Waiting>,
-    /// What workers said while nobody led the shard.
+    /// What workers said while nobody led the shard, or while the time was not known.
     pub(super) backlog: Vec<Event>,
     /// The page that is being read.
     pub(super) paging: Option<u64>,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use punctual_core::Timestamp;
 use punctual_core::ids::{Epoch, SessionId, ShardId};
+use punctual_core::time::Moment;
 use punctual_store::{Error, Session};
 use rustc_hash::FxHashSet;
 
@@ -45,7 +46,7 @@ impl Driver {
         }
     }
 
-    pub(super) fn renewed(&mut self, result: Result<View, Error>) {
+    pub(super) fn renewed(&mut self, result: Result<View, Error>, moment: Moment) {
         let (elapsed, lived) = (self.elapsed, self.lived());
         let standing = self.slots.iter().filter(|slot| !slot.is_free(elapsed));
         // It makes a difference to embedded nodes alone, and others may have very many attempts in hand.
@@ -68,6 +69,8 @@ impl Driver {
                 return members.failed(lived);
             }
         };
+        // The lease holds again, and with it goes engine time: before anything is applied or said.
+        self.advance(moment);
         if !is_time_known {
             tracing::warn!("the store's time is not known within half a second: this node leads nothing");
             moves.retain(|step| matches!(step, Move::Lost(_)));

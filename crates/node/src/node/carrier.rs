@@ -1,5 +1,6 @@
 //! The loop: it selects, then handles: everything that has arrived is handed to the driver, which settles down once, and its
-//! outputs are carried out. Nothing here blocks.
+//! outputs are carried out. It has a thread of its own, and nothing here blocks it, but for less than a millisecond before
+//! something is due.
 
 use std::cmp::Reverse;
 use std::sync::Arc;

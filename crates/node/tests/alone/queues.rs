@@ -1,24 +1,32 @@
 //! Queues through a handle: who waits is served, who has gone loses nothing.
 
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use punctual_core::name::Namespace;
 use punctual_core::queue::{Add, Ask, Body, NewMessage, QueueKey, Said, Verb};
+use punctual_core::time::Clock;
 use punctual_node::Handle;
 use punctual_store::memory::Memory;
 
-use super::rig::{LONG, node};
+use super::rig::{LONG, Moved, node, node_with};
 
 fn key(name: &str) -> QueueKey {
     QueueKey { namespace: Namespace::default(), name: name.parse().expect("this is a name") }
 }
 
 async fn add(handle: &Handle, queue: &str, bodies: &[&str]) {
+    add_with(handle, queue, bodies, Duration::ZERO).await;
+}
+
+async fn add_with(handle: &Handle, queue: &str, bodies: &[&str], retry: Duration) {
     let messages = bodies.iter().map(|body| NewMessage {
         body: Body::from(body.as_bytes()),
         delay: Duration::ZERO,
-        retry: Duration::ZERO,
+        retry,
         ttl: Duration::from_secs(3600),
         priority: 4,
         max_len: None,
@@ -87,6 +95,36 @@ async fn whoever_waits_at_several_queues_gets_the_first_message_and_the_rest_sta
     );
     assert!(take(&handle, &["a"], 5, Some(Duration::from_millis(1))).await.is_empty(), "its time is over");
     node.shut_down().await;
+}
+
+/// As when a node is stopped after its leader has answered, and goes on when the message has been given to another.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_is_not_handed_over_after_its_retry() {
+    let retry = Duration::from_secs(5);
+    let clock = Arc::new(Moved::default());
+    let node = node_with(&Arc::new(Memory::new(4)), Arc::clone(&clock) as Arc<dyn Clock>).await;
+    let handle = node.handle();
+    let mut stopped = pin!(take(&handle, &["a"], 1, Some(LONG)));
+    assert!(poll_once(stopped.as_mut()).await.is_none());
+    until_waiting(&handle, "a", 1).await;
+    add_with(&handle, "a", &["a1"], retry).await;
+    until_waiting(&handle, "a", 0).await;
+    clock.pass(retry + Duration::from_secs(1));
+    node.nudge().clock_was_set();
+    let other = handle.take(&[key("a")], 1, Some(Some(LONG))).await.unwrap();
+    assert_eq!(handle.act(&Namespace::default(), Verb::Ack, vec![other[0].1.id]).await, Ok(1));
+    assert_eq!(poll_once(stopped.as_mut()).await, None, "it was acknowledged by another");
+    add_with(&handle, "a", &["a2"], retry).await;
+    assert_eq!(stopped.await, ["a2"]);
+    node.shut_down().await;
+}
+
+async fn poll_once<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Option<T> {
+    poll_fn(|cx| match future.as_mut().poll(cx) {
+        Poll::Ready(value) => Poll::Ready(Some(value)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,14 +2,18 @@
 
 use std::time::Duration;
 
+use punctual_core::attempt::{Order, Outcome, Report};
+use punctual_core::change::Want;
+use punctual_core::command::{Answer, Command, Key, Submit};
 use punctual_core::ids::{SessionId, ShardId, WorkerId};
+use punctual_core::queue::{Line, Said};
 use punctual_core::time::Clock;
 use punctual_engine::Ticket;
 use punctual_node::Input;
 use punctual_node::handle::Failure;
-use punctual_store::{Claim, Session, Sessions, Store};
+use punctual_store::{Claim, RunFilter, Session, Sessions, Store};
 
-use crate::rig::{SHARDS, STEP, World, every_second};
+use crate::rig::{SHARDS, STEP, World, add_with_delay, every_second, submit};
 
 #[tokio::test]
 async fn a_node_that_is_the_first_leads_everything_at_once() {
@@ -228,6 +232,80 @@ async fn time_stands_still_for_a_node_that_cannot_read_the_stores() {
     world.pass(Duration::from_secs(5)).await;
     assert_eq!(world.nodes[0].driver.now(), world.clock.now());
     assert_eq!(world.runs().await, 15, "and nothing is lost");
+}
+
+/// The store is away for longer than the lease, and a command comes before the first renewal after it.
+#[tokio::test]
+async fn a_command_after_an_outage_has_its_own_time() {
+    let mut world = World::of(1).await;
+    world.lose_store(Duration::from_secs(10)).await;
+    let sent = world.clock.now();
+    world.give(0, Input::Command { ticket: Ticket(1), command: submit() }).await;
+    world.give(0, Input::Command { ticket: Ticket(2), command: add_with_delay() }).await;
+    assert!(world.nodes[0].answers.is_empty(), "it does not know the time yet");
+    world.find_store().await;
+    let Ok(Answer::Run(run)) = &world.nodes[0].answers[&Ticket(1)] else { panic!("it was not made") };
+    assert!(run.created_at >= sent, "sent at {sent}, recorded at {}", run.created_at);
+    let Ok(Answer::Queue(Said::Added(added))) = &world.nodes[0].answers[&Ticket(2)] else {
+        panic!("it was not added")
+    };
+    let id = added[0].as_ref().unwrap().id;
+    let wants = vec![(id.shard(), Want::Message(id))];
+    let row = &world.store.fetch(wants).await.unwrap().messages[0];
+    assert!(row.created_at >= sent, "sent at {sent}, recorded at {}", row.created_at);
+    assert!(matches!(row.line, Line::Delayed { until } if until >= sent + Duration::from_secs(4)));
+}
+
+#[tokio::test]
+async fn an_attempt_that_ends_in_an_outage_ends_when_it_is_heard() {
+    let mut world = World::of(1).await;
+    let worker = WorkerId::new("w", 1);
+    world.employ(0, &worker).await;
+    world.give(0, Input::Command { ticket: Ticket(1), command: submit() }).await;
+    let given = world.nodes[0].orders.iter().find_map(|order| match order {
+        Order::Assign(assignment) => Some((assignment.run, assignment.token)),
+        _ => None,
+    });
+    let (run, token) = given.expect("it was given to the worker");
+    world.lose_store(Duration::from_secs(10)).await;
+    let ended = world.clock.now();
+    let report = Report::Finished { run, token, outcome: Outcome::succeeded(ended) };
+    world.give(0, Input::Reports { worker, reports: vec![report] }).await;
+    world.find_store().await;
+    let runs = world.store.runs(&RunFilter::default(), None, 10).await.unwrap();
+    assert!(runs[0].finished_at.is_some_and(|at| at >= ended), "{:?}", runs[0].finished_at);
+}
+
+#[tokio::test]
+async fn a_command_does_not_wait_forever_for_the_time() {
+    let mut world = World::of(1).await;
+    world.lose_store(Duration::from_secs(10)).await;
+    world.give(0, Input::Command { ticket: Ticket(1), command: submit() }).await;
+    let wake = world.nodes[0].driver.next_wake().elapsed.expect("it is to be told");
+    let sleep = wake.saturating_sub(world.clock.elapsed());
+    assert!(sleep > Duration::ZERO, "a node that waits must not spin");
+    world.pass(Duration::from_secs(6)).await;
+    assert!(matches!(world.nodes[0].answers[&Ticket(1)], Err(Failure::Unavailable(_))));
+    world.find_store().await;
+    assert_eq!(world.runs().await, 0, "it was told that nothing was changed");
+}
+
+/// As when somebody stops waiting at a queue: else its place would be kept for nobody.
+#[tokio::test]
+async fn a_command_that_needs_no_rows_does_not_fail_with_one_that_does() {
+    let mut world = World::of(1).await;
+    world.nodes[0].holds = |input| matches!(input, Input::Fetched { .. });
+    let Command::Submit(submitted) = submit() else { panic!("it submits") };
+    let key = Some(Key { text: "key".into(), kept: Duration::from_secs(60) });
+    let keyed = Command::Submit(Submit { key, ..submitted });
+    let now = world.clock.moment();
+    world.nodes[0].driver.step(Input::Command { ticket: Ticket(1), command: keyed }, now);
+    world.give(0, Input::Command { ticket: Ticket(2), command: submit() }).await;
+    let Some(Input::Fetched { read, .. }) = world.nodes[0].held.pop() else { panic!("it reads the key") };
+    let result = Err(punctual_store::Error::Unreachable("no route".to_owned()));
+    world.give(0, Input::Fetched { read, result }).await;
+    assert!(matches!(world.nodes[0].answers[&Ticket(1)], Err(Failure::Unavailable(_))));
+    assert!(world.nodes[0].answers[&Ticket(2)].is_ok());
 }
 
 #[tokio::test]

@@ -7,10 +7,11 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use punctual_core::Timestamp;
 use punctual_core::attempt::{Order, Report};
-use punctual_core::command::{Answer, Command, Expect, PutJob};
+use punctual_core::command::{Answer, Command, Expect, PutJob, Submit};
 use punctual_core::ids::{SessionId, ShardId, WorkerId};
 use punctual_core::job::{Definition, Overlap};
 use punctual_core::name::Namespace;
+use punctual_core::queue::{Add, Ask, Body, NewMessage, QueueKey};
 use punctual_core::schedule::{Schedule, When};
 use punctual_core::task::Task;
 use punctual_core::time::Clock;
@@ -248,6 +249,20 @@ impl World {
         }
     }
 
+    /// Node 0 cannot reach the store for so long.
+    pub(crate) async fn lose_store(&mut self, span: Duration) {
+        self.nodes[0].cut = true;
+        self.pass(span).await;
+    }
+
+    /// The store is back, and node 0 renews its session.
+    pub(crate) async fn find_store(&mut self) {
+        self.nodes[0].cut = false;
+        let lost = punctual_store::Error::Unreachable("no route".to_owned());
+        self.give(0, Input::Renewed { result: Err(lost) }).await;
+        self.pass(Duration::from_secs(1)).await;
+    }
+
     pub(crate) async fn runs(&self) -> usize {
         self.store.runs(&RunFilter::default(), None, 10_000).await.unwrap().len()
     }
@@ -277,4 +292,25 @@ pub(crate) fn every_second(job: u64, start: Timestamp) -> Command {
         }),
         expect: Expect::Absent,
     })
+}
+
+/// A run that is due at once.
+pub(crate) fn submit() -> Command {
+    let definition = Arc::new(Definition::of(Task::Noop));
+    Command::Submit(Submit { namespace: Namespace::default(), definition, due: None, key: None, spread: 0 })
+}
+
+/// A message that may be taken after four seconds.
+pub(crate) fn add_with_delay() -> Command {
+    let message = NewMessage {
+        body: Body::from(&b"body"[..]),
+        delay: Duration::from_secs(4),
+        retry: Duration::from_secs(60),
+        ttl: Duration::from_secs(3600),
+        priority: 0,
+        max_len: None,
+        key: None,
+    };
+    let queue = QueueKey { namespace: Namespace::default(), name: "orders".parse().unwrap() };
+    Command::Queue(Ask::Add(Add { queue, messages: vec![message] }))
 }

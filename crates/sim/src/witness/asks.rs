@@ -153,7 +153,7 @@ impl Asks {
 }
 
 /// What the effect of a command will be known by; none: it makes nothing.
-fn tag_asked(command: &Command) -> Option<Arc<str>> {
+pub(super) fn tag_asked(command: &Command) -> Option<Arc<str>> {
     match command {
         Command::PutJob(PutJob { definition, .. }) | Command::Submit(Submit { definition, .. }) => {
             Some(Arc::from(definition.description.as_str()))
@@ -166,7 +166,7 @@ fn tag_asked(command: &Command) -> Option<Arc<str>> {
 }
 
 /// Who asked for a run; none: a schedule or a parent did.
-fn tag_of(run: &Run) -> Option<Arc<str>> {
+pub(super) fn tag_of(run: &Run) -> Option<Arc<str>> {
     if run.parent().is_some() {
         return None;
     }

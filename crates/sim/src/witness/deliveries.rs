@@ -22,6 +22,8 @@ use crate::traffic::{is_left_alone, number_of};
 /// How long a message may stand in a line while somebody waits there, once all is well: a delivery is written a second
 /// after it was made, and until then its row says that it stands.
 const WAITING_MAX: u64 = 3_000;
+/// The same of a message that was never delivered: nothing about it is still to be written.
+const UNTOUCHED_MAX: u64 = 1_000;
 /// The longest that a consumer waits, with what it takes to be heard.
 const PATIENCE_MAX: u64 = 9_000;
 
@@ -30,8 +32,8 @@ pub(crate) struct Deliveries {
     known: FxHashMap<i64, Known>,
     /// What leaders have taken up and not answered.
     asked: BTreeMap<Ticket, Asked>,
-    /// Messages that were never given to anybody and that nobody has touched, in line since that step and that time.
-    standing: BTreeMap<QueueKey, BTreeMap<Place, (u64, Timestamp)>>,
+    /// Messages that were never given to anybody and that nobody has touched.
+    standing: BTreeMap<QueueKey, BTreeMap<Place, Standing>>,
     /// Since when a row says that its message stands in the line, in true time.
     queued: BTreeMap<i64, (QueueKey, u64)>,
     /// Counts up with everything that is seen.
@@ -42,6 +44,14 @@ pub(crate) struct Deliveries {
     added: Vec<i64>,
     /// All is quiet: counts are judged.
     quiet: bool,
+}
+
+/// Since when a message stands in the line, by step and in true time, and how long it lives.
+#[derive(Debug)]
+struct Standing {
+    step: u64,
+    since: u64,
+    expires_at: Timestamp,
 }
 
 #[derive(Debug)]
@@ -64,8 +74,9 @@ struct Asked {
     ask: Ask,
     by: Life,
     step: u64,
-    /// The leader's time, and true time.
+    /// The leader's time, the earliest time that it may be by then, and true time.
     now: Timestamp,
+    came: Timestamp,
     since: u64,
 }
 
@@ -76,6 +87,8 @@ pub(crate) struct Scene {
     /// Its engine time, and true time.
     pub(crate) now: Timestamp,
     pub(crate) time: u64,
+    /// The earliest time that a leader may take it to be.
+    pub(crate) earliest: Timestamp,
     /// Somebody else leads the shard by now.
     pub(crate) is_outdated: bool,
 }
@@ -119,7 +132,8 @@ impl Deliveries {
         self.queued.insert(number, (queue.clone(), time));
         if known.left == 0 && known.touched.is_none() {
             let standing = self.standing.entry(queue.clone()).or_default();
-            standing.entry(message.place()).or_insert((self.step, message.expires_at));
+            let (step, expires_at) = (self.step, message.expires_at);
+            standing.entry(message.place()).or_insert(Standing { step, since: time, expires_at });
         }
     }
 
@@ -158,8 +172,9 @@ impl Deliveries {
             }
             _ => {}
         }
-        let Scene { by, now, time, .. } = scene;
-        self.asked.insert(ticket, Asked { ask: ask.clone(), by, step: self.step, now, since: time });
+        let Scene { by, now, time, earliest, .. } = scene;
+        let came = now.max(earliest);
+        self.asked.insert(ticket, Asked { ask: ask.clone(), by, step: self.step, now, came, since: time });
     }
 
     fn touched(&mut self, number: i64) {
@@ -259,9 +274,9 @@ impl Deliveries {
             return Ok(());
         }
         let standing = self.standing.get(&take.queue).into_iter().flatten();
-        let mut passed_over = standing.filter(|(place, (step, expires_at))| {
-            *step < asked.step
-                && *expires_at > scene.now
+        let mut passed_over = standing.filter(|(place, standing)| {
+            standing.step < asked.step
+                && standing.expires_at > scene.now
                 && places.last().is_none_or(|last| *place < last)
                 && !places.contains(place)
         });
@@ -309,10 +324,10 @@ impl Deliveries {
         if let Some(at) = known.not_before.into_iter().chain([first]).find(|at| *at > scene.now) {
             return Err(format!("never early: message {number} is due at {at}, and went at {}", scene.now));
         }
-        if message.expires_at <= asked.now {
+        if message.expires_at <= asked.came {
             return Err(format!(
                 "never after its life: message {number} lived until {}, and was given to one who came at {}",
-                message.expires_at, asked.now
+                message.expires_at, asked.came
             ));
         }
         Ok(())
@@ -371,7 +386,11 @@ impl Deliveries {
                 ));
             }
             let stands = |(of, since): &&(QueueKey, u64)| of == queue && *since + WAITING_MAX < time;
-            if waited > WAITING_MAX && self.queued.values().any(|row| stands(&row)) {
+            let mut untouched = self.standing.get(queue).into_iter().flat_map(BTreeMap::values);
+            let is_passed_over = untouched.any(|standing| standing.since + UNTOUCHED_MAX < time);
+            if (waited > WAITING_MAX && self.queued.values().any(|row| stands(&row)))
+                || (waited > UNTOUCHED_MAX && is_passed_over)
+            {
                 return Err(format!("a consumer waits at {}, and so does a message", queue.name));
             }
         }

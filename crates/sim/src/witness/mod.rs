@@ -9,6 +9,7 @@ mod line;
 mod keys;
 mod letters;
 mod asks;
+mod dated;
 mod leaders;
 mod messages;
 mod deliveries;
@@ -18,12 +19,14 @@ use punctual_core::Timestamp;
 use punctual_core::attempt::{Assignment, Order};
 use punctual_core::change::Batch;
 use punctual_core::command::{Answer, Command};
+use punctual_core::ids::{RunId, Token};
 use punctual_engine::Ticket;
 use punctual_node::Failure;
 
 pub use seen::Seen;
 
 use asks::Asks;
+use dated::Dated;
 pub(crate) use deliveries::{Deliveries, Scene};
 use jobs::Jobs;
 use keys::Keys;
@@ -42,6 +45,7 @@ pub(crate) struct Witness {
     keys: Keys,
     pub(crate) letters: Letters,
     pub(crate) asks: Asks,
+    dated: Dated,
     pub(crate) leaders: Leaders,
     messages: Messages,
     pub(crate) deliveries: Deliveries,
@@ -76,6 +80,7 @@ impl Witness {
         self.keys.landed(batch, &born, &self.runs, seen)?;
         self.letters.landed(batch, &self.jobs, &self.asks, seen)?;
         self.asks.landed(batch, &born)?;
+        self.dated.landed(batch, &born, seen)?;
         self.late.landed(&born, &self.jobs, now.clock, seen)?;
         self.messages.landed(batch, now.reached, seen)?;
         self.deliveries.landed(batch, &self.messages, now.time);
@@ -94,6 +99,17 @@ impl Witness {
             self.deliveries.asked(ticket, ask, &mut self.messages, scene);
         }
         self.asks.asked(ticket, command);
+        self.dated.asked(ticket, command, scene.earliest);
+    }
+
+    /// The store's clock was set back: whoever leads next may record earlier times than those before it.
+    pub(crate) fn clock_went_back(&mut self) {
+        self.dated = Dated::default();
+    }
+
+    /// A node hears of an attempt that has succeeded.
+    pub(crate) fn heard(&mut self, run: RunId, token: Token, earliest: Timestamp) {
+        self.dated.heard(run, token, earliest);
     }
 
     /// An answer leaves for a door.
@@ -108,6 +124,7 @@ impl Witness {
                 self.seen.answers += 1;
                 self.jobs.answered(answer)?;
                 self.runs.answered(answer)?;
+                self.dated.answered(ticket, answer, &mut self.seen)?;
                 self.asks.answered(ticket, answer, &self.runs, &self.letters, &mut self.seen)?;
                 let Answer::Queue(said) = answer else { return Ok(()) };
                 self.deliveries.answered(ticket, said, &mut self.messages, scene, &mut self.seen)

@@ -43,6 +43,10 @@ seen! {
     takeovers,
     hand_overs,
     store_cuts,
+    /// Times no node could reach the store for longer than a lease.
+    outages,
+    /// Recorded times that were compared with when a command or a report came.
+    dated,
     /// Commands that were passed on to another node.
     forwarded,
     /// Messages of workers that overtook others, and that came again after a while.

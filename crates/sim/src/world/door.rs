@@ -68,12 +68,24 @@ impl World {
         if !self.stormy {
             return;
         }
+        self.people_ask_once();
+        let next = self.dice.below(self.weather.ask_gap);
+        self.later(next, Happening::Ask);
+    }
+
+    fn people_ask_once(&mut self) {
         let runs = self.witness.runs.newest(30);
         let known = Known { runs: &runs, now: self.clock() };
         let command = self.people.ask(Ticket(self.doors.next + 1), known, &mut self.dice);
         self.ask(command);
-        let next = self.dice.below(self.weather.ask_gap);
-        self.later(next, Happening::Ask);
+    }
+
+    /// Somebody has waited for the store to come back, and asks at once.
+    pub(super) fn ask_after_outage(&mut self) {
+        if self.stormy {
+            self.people_ask_once();
+            self.produce_once();
+        }
     }
 
     /// Somebody asks whatever node is there.
@@ -157,7 +169,7 @@ impl World {
         let node = &self.nodes[index];
         let now = node.driver.as_ref().map_or(Timestamp::MIN, Driver::now);
         let is_outdated = shard.is_some_and(|shard| self.is_outdated(index, shard));
-        Scene { by: node.now(), now, time: self.time, is_outdated }
+        Scene { by: node.now(), now, time: self.time, earliest: self.earliest(), is_outdated }
     }
 
     pub(super) fn answer(&mut self, index: usize, ticket: Ticket, answer: &Result<Answer, Failure>) {

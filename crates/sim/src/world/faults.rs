@@ -21,6 +21,7 @@ pub(super) enum Fault {
     Prune,
     CutLink,
     CutStore,
+    Outage,
     CutPeers,
     HurtWorker,
 }
@@ -38,6 +39,7 @@ impl World {
             Fault::Prune => weather.prune_gap,
             Fault::CutLink => weather.cut_gap,
             Fault::CutStore => weather.store_cut_gap,
+            Fault::Outage => weather.outage_gap,
             Fault::CutPeers => weather.peer_cut_gap,
             Fault::HurtWorker => weather.worker_gap,
         }
@@ -46,7 +48,8 @@ impl World {
     /// People begin to ask and things begin to go wrong.
     pub(crate) fn begin_storm(&mut self) {
         use Fault::{
-            Crash, CutLink, CutPeers, CutStore, HurtWorker, Leave, Pause, Prune, StepClock, Usurp, Wipe,
+            Crash, CutLink, CutPeers, CutStore, HurtWorker, Leave, Outage, Pause, Prune, StepClock, Usurp,
+            Wipe,
         };
         self.stormy = true;
         for _ in 0..self.weather.names.min(16) {
@@ -54,9 +57,10 @@ impl World {
             self.later(delay, Happening::Ask);
         }
         self.begin_traffic();
-        for fault in
-            [Crash, StepClock, Usurp, Prune, CutLink, Pause, Leave, Wipe, CutStore, CutPeers, HurtWorker]
-        {
+        for fault in [
+            Crash, StepClock, Usurp, Prune, CutLink, Pause, Leave, Wipe, CutStore, CutPeers, HurtWorker,
+            Outage,
+        ] {
             if self.gap(fault) > 0 {
                 let delay = 2_000 + self.dice.below(self.gap(fault));
                 self.later(delay, Happening::Fault(fault));
@@ -86,6 +90,7 @@ impl World {
             Fault::Prune => self.prune(),
             Fault::CutLink => self.cut_link(),
             Fault::CutStore => self.cut_store(),
+            Fault::Outage => self.lose_store(),
             Fault::CutPeers => self.cut_peers(),
             Fault::HurtWorker => self.hurt_worker(),
         }
@@ -130,11 +135,19 @@ impl World {
 
     fn step_clock(&mut self) {
         self.witness.seen.clock_steps += 1;
+        self.offsets.retain(|(until, _)| self.time < *until);
+        if !self.is_alone() {
+            self.offsets.push((self.time + HEARD_OF_WITHIN, self.offset));
+        }
+        let before = self.clock();
         self.offset += match self.dice.below(6) {
             0 => self.dice.between(0, 8 * 3_600_000),
             1 => self.dice.between(-60_000, 0),
             _ => self.dice.between(-900, 20_000),
         };
+        if self.clock() < before {
+            self.witness.clock_went_back();
+        }
         // A node hears of it at its next look, and until then goes on as before.
         if !self.is_alone() && self.clock() < self.latest {
             self.latest = self.latest + SHARD_LEASE;
@@ -211,6 +224,21 @@ impl World {
         }
     }
 
+    /// The store is away for longer than every lease. People who waited for it ask as soon as it is back, before the nodes
+    /// have renewed anything.
+    fn lose_store(&mut self) {
+        self.witness.seen.outages += 1;
+        let span = millis(SHARD_LEASE) + 500 + self.dice.below(12_000);
+        let until = self.time + span;
+        for node in &mut self.nodes {
+            (node.requests_cut, node.answers_cut) = (until, until);
+        }
+        for _ in 0..4 + self.dice.below(8) {
+            let delay = span + self.dice.below(1_500);
+            self.later(delay, Happening::AskAfterOutage);
+        }
+    }
+
     /// Two nodes cannot reach each other, in one direction or both.
     fn cut_peers(&mut self) {
         let (Some(one), Some(other)) = (self.some_node(), self.some_node()) else { return };
@@ -272,5 +300,7 @@ impl World {
     }
 }
 
+/// By then every leader has read a clock that was set: it renews within a lease, and a reading takes its time.
+const HEARD_OF_WITHIN: u64 = 10_000;
 /// After this long a cluster in which nothing goes wrong any more is as good as new.
 const HEALED_AFTER: Duration = Duration::from_secs(20);

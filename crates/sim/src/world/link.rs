@@ -2,7 +2,7 @@
 //! the link sooner or later. What a worker says can besides be overtaken, and come again after a while. A worker that
 //! links itself anew names what it holds, and what it lent before is its own again.
 
-use punctual_core::attempt::{Order, Report};
+use punctual_core::attempt::{End, Order, Outcome, Report};
 use punctual_core::ids::WorkerId;
 use punctual_node::Input;
 
@@ -141,6 +141,12 @@ impl World {
         }
         if reports.iter().any(|report| matches!(report, Report::Alive { .. })) {
             self.send(worker, index, link, |link| Word::Heard { node: index, link, sent });
+        }
+        let earliest = self.earliest();
+        for report in &reports {
+            if let Report::Finished { run, token, outcome: Outcome { end: End::Succeeded, .. } } = report {
+                self.witness.heard(*run, *token, earliest);
+            }
         }
         self.step(index, Input::Reports { worker: self.worker_id(worker), reports });
     }

@@ -87,6 +87,7 @@ impl World {
         node.machine.measured(asked, self.time, &leases);
         let is_time_known = node.machine.is_trusted(self.time);
         let view = View { members, leases, refusing, is_time_known };
+        self.step(index, Input::Load(self.nodes[index].load));
         self.step(index, Input::Renewed { result: Ok(view) });
     }
 

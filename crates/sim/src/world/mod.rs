@@ -55,6 +55,14 @@ use node::{Node, Told};
 use queues::Turn;
 use work::Word;
 
+/// How far a node's time may be from the store's.
+const SKEW: Duration = Duration::from_millis(500);
+/// The same where a clock that is a tenth off meets a store that takes seconds to answer: its last good reading is
+/// believed for longer than it is worth.
+const SKEW_DRIFTING: Duration = Duration::from_millis(2_000);
+/// From here on a clock drifts more than any honest one.
+const DRIFT_PPM: i64 = 500;
+
 /// What a node is made with.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Size {
@@ -69,6 +77,7 @@ pub(crate) struct Size {
 #[derive(Debug)]
 enum Happening {
     Ask,
+    AskAfterOutage,
     /// An ask that was not answered is repeated, word for word.
     Repeat(Command),
     Fault(Fault),
@@ -103,6 +112,8 @@ pub(crate) struct World {
     time: u64,
     /// What the store's clock shows more than true time, and the most that it ever showed.
     offset: i64,
+    /// Offsets that the store's clock had before it was set, and until when a leader may still go by them.
+    offsets: Vec<(u64, i64)>,
     latest: Timestamp,
     /// As far as anybody's engine time ever came.
     reached: Timestamp,
@@ -146,6 +157,7 @@ impl World {
             traffic: None,
             time: 0,
             offset: BEGAN,
+            offsets: Vec::new(),
             latest: Timestamp::from_millis(BEGAN),
             reached: Timestamp::from_millis(BEGAN),
             store: Memory::with_clock(size.shards, store_time.clone()),
@@ -179,6 +191,18 @@ impl World {
     /// What the store's clock shows.
     pub(crate) fn clock(&self) -> Timestamp {
         Timestamp::from_millis(self.offset + i64::try_from(self.time).unwrap_or(i64::MAX))
+    }
+
+    /// The earliest time that a leader may take it to be. It may not have heard yet that the store's clock was set.
+    fn earliest(&self) -> Timestamp {
+        let believed = self.offsets.iter().filter(|(until, _)| self.time < *until).map(|(_, offset)| *offset);
+        let offset = believed.fold(self.offset, i64::min);
+        Timestamp::from_millis(offset + i64::try_from(self.time).unwrap_or(i64::MAX)).before(self.skew())
+    }
+
+    /// How far a node's time may be from the store's.
+    fn skew(&self) -> Duration {
+        if self.weather.drift_ppm > DRIFT_PPM { SKEW_DRIFTING } else { SKEW }
     }
 
     /// What a node's look at its clocks tells. One that is alone has its store on its own machine.
@@ -257,6 +281,7 @@ impl World {
         match event {
             Happening::Start(index) => self.start(index),
             Happening::Ask => self.people_ask(),
+            Happening::AskAfterOutage => self.ask_after_outage(),
             Happening::Repeat(command) => self.ask(command),
             Happening::Fault(fault) => self.befall(fault),
             Happening::Resume(index) => self.resume(index),

@@ -25,6 +25,8 @@ use crate::witness::Life;
 
 pub(super) const SHARD_LEASE: Duration = Duration::from_secs(3);
 pub(super) const ATTEMPT_LEASE: Duration = Duration::from_secs(15);
+/// What a node weighs by default, as in production.
+const WEIGHT: u32 = 10_000;
 /// How long a node that leaves waits for what is under way.
 const PARTING_MAX: u64 = 10_000;
 
@@ -51,6 +53,8 @@ pub(super) struct Node {
     pub(super) epochs: BTreeMap<ShardId, Epoch>,
     /// The newest link of each life of a worker.
     pub(super) joined: BTreeMap<Life, u64>,
+    /// How busy it is, in percent.
+    pub(super) load: u8,
     /// Until when it is cut off from the store: what it asks, and what it is answered.
     pub(super) requests_cut: u64,
     pub(super) answers_cut: u64,
@@ -107,6 +111,7 @@ impl Node {
             afloat: BTreeMap::new(),
             epochs: BTreeMap::new(),
             joined: BTreeMap::new(),
+            load: 0,
             requests_cut: 0,
             answers_cut: 0,
         }
@@ -152,7 +157,7 @@ impl World {
             id: SessionId(id),
             node: Arc::from(format!("node-{index}")),
             address: Some(Arc::from(address(index))),
-            weight: 1,
+            weight: WEIGHT,
             embedded: false,
             load: 0,
         });
@@ -171,6 +176,15 @@ impl World {
             self.replace_worker(0);
         }
         self.step(index, Input::Wake);
+    }
+
+    /// From now on a node is so busy.
+    pub(crate) fn set_load(&mut self, index: usize, percent: u8) {
+        self.nodes[index].load = percent;
+    }
+
+    pub(crate) fn shards_led(&self, index: usize) -> usize {
+        self.nodes[index].driver.as_ref().map_or(0, Driver::shards_led)
     }
 
     /// The process is gone between two steps, with all it had in memory and in hand.

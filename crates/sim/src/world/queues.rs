@@ -25,10 +25,16 @@ const TRIES: u32 = 8;
 /// How often somebody looks whether anyone waits in vain, once all is well.
 const LOOK_EVERY: u64 = 1_000;
 
+/// Messages that are added one at a time once all is well: whoever waits then must be given them.
+const ADDS_IN_CALM: u32 = 30;
+const ADD_EVERY: u64 = 1_700;
+
 /// What happens next among producers and consumers.
 #[derive(Debug)]
 pub(super) enum Turn {
     Produce,
+    /// A plain message is added, and so many after it.
+    Add(u32),
     Consume(usize),
     /// A consumer asks, or goes on waiting.
     Take(Taker),
@@ -78,12 +84,14 @@ impl World {
     pub(crate) fn look_at_who_waits(&mut self) {
         if self.traffic.is_some() {
             self.later(LOOK_EVERY, Happening::Queue(Turn::Look));
+            self.later(ADD_EVERY, Happening::Queue(Turn::Add(ADDS_IN_CALM)));
         }
     }
 
     pub(super) fn take_turn(&mut self, turn: Turn) {
         match turn {
             Turn::Produce => self.produce(),
+            Turn::Add(left) => self.add_in_calm(left),
             Turn::Consume(index) => self.consume(index),
             Turn::Take(taker) => self.take_from(taker),
             Turn::Do(id, what) => self.do_to(id, what),
@@ -97,11 +105,24 @@ impl World {
     }
 
     fn produce(&mut self) {
-        let time = self.time;
         let Some(traffic) = self.traffic.as_mut().filter(|_| self.stormy) else { return };
-        let (ask, gap) = (traffic.produce(time), traffic.gap());
-        self.ask_queue(ask, Asker::Client(TRIES));
+        let gap = traffic.gap();
+        self.produce_once();
         self.later(gap, Happening::Queue(Turn::Produce));
+    }
+
+    fn add_in_calm(&mut self, left: u32) {
+        let Some(traffic) = self.traffic.as_mut().filter(|_| left > 0) else { return };
+        let ask = traffic.add_plain();
+        self.ask_queue(ask, Asker::Client(TRIES));
+        self.later(ADD_EVERY, Happening::Queue(Turn::Add(left - 1)));
+    }
+
+    pub(super) fn produce_once(&mut self) {
+        let time = self.time;
+        let Some(traffic) = &mut self.traffic else { return };
+        let ask = traffic.produce(time);
+        self.ask_queue(ask, Asker::Client(TRIES));
     }
 
     fn consume(&mut self, index: usize) {
@@ -164,7 +185,8 @@ impl World {
     pub(super) fn waited_enough(&mut self, index: usize, ticket: Ticket, unwait: Ask) {
         if self.doors.is_waiting(ticket) {
             let door = self.nodes[index].now();
-            self.ask_at(door, Command::Queue(unwait), Asker::Client(0));
+            // A door whose word was lost says it again, else the place would be kept for nobody.
+            self.ask_at(door, Command::Queue(unwait), Asker::Client(TRIES));
         }
     }
 

@@ -1,7 +1,5 @@
 //! What the workers do: they take orders, run attempts, say what became of them, and lend what is free.
 
-use std::time::Duration;
-
 use punctual_core::attempt::{Assignment, End, Order, Report};
 use punctual_core::ids::{RunId, Token};
 
@@ -14,13 +12,6 @@ use crate::worker::{Did, From, Worker};
 const HEARTBEAT: u64 = 5_000;
 /// How often a worker looks after its links and leases.
 const PULSE: u64 = 1_000;
-/// How far a node's time may be ahead of the store's.
-const SKEW: Duration = Duration::from_millis(500);
-/// The same where a clock that is a tenth off meets a store that takes seconds to answer: its last good reading is
-/// believed for longer than it is worth.
-const SKEW_DRIFTING: Duration = Duration::from_millis(2_000);
-/// From here on a clock drifts more than any honest one.
-const DRIFT_PPM: i64 = 500;
 
 /// What reaches a worker.
 #[derive(Debug)]
@@ -144,8 +135,7 @@ impl World {
         let now = if self.is_alone() {
             self.clock().max(assignment.due.min(self.reached))
         } else {
-            let is_drifting = self.weather.drift_ppm > DRIFT_PPM;
-            self.latest + if is_drifting { SKEW_DRIFTING } else { SKEW }
+            self.latest + self.skew()
         };
         let verdict = self.witness.started(assignment, now);
         self.witnessed(verdict);
@@ -157,6 +147,9 @@ impl World {
         let end = if fails { End::Failed } else { End::Succeeded };
         if let Some(takes) = self.takes() {
             self.later_for(worker, takes, Word::End(run, token, end));
+        }
+        if let Some(timeout) = assignment.definition.timeout {
+            self.later_for(worker, millis(timeout), Word::End(run, token, End::TimedOut));
         }
     }
 

@@ -23,6 +23,7 @@ pub fn report(report: Report) -> v1::Report {
             let end = match end {
                 End::Succeeded => v1::End::Succeeded,
                 End::Failed => v1::End::Failed,
+                End::TimedOut => v1::End::TimedOut,
             };
             Said::Finished(v1::Finished {
                 attempt: Some(attempt(run, token)),
@@ -67,6 +68,7 @@ pub fn read_report(report: v1::Report) -> Result<Option<Report>, Malformed> {
             let end = match finished.end() {
                 v1::End::Succeeded => End::Succeeded,
                 v1::End::Failed => End::Failed,
+                v1::End::TimedOut => End::TimedOut,
                 v1::End::Unspecified => return Err(Malformed::missing("finished.end")),
             };
             let (run, token) = read_attempt(finished.attempt)?;

@@ -30,7 +30,7 @@ fn instants() -> impl Strategy<Value = Timestamp> {
 }
 
 fn outcomes() -> impl Strategy<Value = Outcome> {
-    let end = prop_oneof![Just(End::Succeeded), Just(End::Failed)];
+    let end = prop_oneof![Just(End::Succeeded), Just(End::Failed), Just(End::TimedOut)];
     let failed =
         prop_oneof![Just(Failed::Error), Just(Failed::Timeout), any::<u16>().prop_map(Failed::Status)];
     (end, instants(), option::of(any::<i32>()), ".{0,40}", ".{0,40}", failed).prop_map(

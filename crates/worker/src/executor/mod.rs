@@ -17,6 +17,7 @@ mod line;
 mod group;
 
 use std::any::Any;
+use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,11 +25,13 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use punctual_core::Timestamp;
-use punctual_core::attempt::{Assignment, Outcome, Report};
+use punctual_core::attempt::{Assignment, End, Outcome, Report};
+use punctual_core::run::Cause;
 use punctual_core::task::Task;
 use punctual_core::template::Values;
 use punctual_core::time::Clock;
 use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
 use tracing::error;
 
 use crate::attempts::Stop;
@@ -68,14 +71,41 @@ pub(crate) struct Ending {
     pub(crate) stopped: Option<Stop>,
 }
 
-pub(crate) async fn execute(attempt: Attempt, host: &Host) -> Ending {
+/// Executes an attempt to its end, by itself, at its timeout, or when its worker says so.
+pub(crate) async fn execute(mut attempt: Attempt, host: &Host) -> Ending {
     let (run, started_at) = (attempt.assignment.run, attempt.started_at);
-    AssertUnwindSafe(dispatch(attempt, host)).catch_unwind().await.unwrap_or_else(|panic| {
-        let message = message_of(&*panic);
-        error!(%run, message, "an executor panicked");
-        let error = format!("the executor panicked, which is a bug in Punctual: {message}");
-        Ending { outcome: Outcome::failed(started_at, error), stopped: None }
-    })
+    let limit = attempt.assignment.definition.timeout;
+    let (stopper, stop) = watch::channel(None);
+    let asked = std::mem::replace(&mut attempt.stop, stop);
+    let mut ending = tokio::select! {
+        ended = AssertUnwindSafe(dispatch(attempt, host)).catch_unwind() => ended.unwrap_or_else(|panic| {
+            let message = message_of(&*panic);
+            error!(%run, message, "an executor panicked");
+            let error = format!("the executor panicked, which is a bug in Punctual: {message}");
+            Ending { outcome: Outcome::failed(started_at, error), stopped: None }
+        }),
+        never = pass_on_stop(asked, limit, stopper) => match never {},
+    };
+    if ending.stopped == Some(Stop::Cancelled(Cause::Timeout)) {
+        ending.outcome.end = End::TimedOut;
+    }
+    ending
+}
+
+/// Tells an attempt to stop when its worker is told so, or when its timeout is over. The node counts the same time, but one
+/// that is cut off from the store cannot say so.
+async fn pass_on_stop(
+    mut asked: watch::Receiver<Option<Stop>>,
+    limit: Option<Duration>,
+    stopper: watch::Sender<Option<Stop>>,
+) -> Infallible {
+    let asked = stop_asked(&mut asked);
+    let stop = match limit {
+        Some(limit) => timeout(limit, asked).await.unwrap_or(Stop::Cancelled(Cause::Timeout)),
+        None => asked.await,
+    };
+    stopper.send_replace(Some(stop));
+    std::future::pending().await
 }
 
 async fn dispatch(attempt: Attempt, host: &Host) -> Ending {

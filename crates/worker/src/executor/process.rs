@@ -158,8 +158,8 @@ impl Exit {
         let end = if exit_code == Some(0) && self.stopped.is_none() { End::Succeeded } else { End::Failed };
         let error = match (end, self.stopped) {
             (End::Succeeded, _) => String::new(),
-            (End::Failed, Some(stop)) => format!("{stop}: {}", self.in_words()),
-            (End::Failed, None) => match printed.err.into_last_line() {
+            (_, Some(stop)) => format!("{stop}: {}", self.in_words()),
+            (_, None) => match printed.err.into_last_line() {
                 Some(line) => format!("{}: {line}", self.in_words()),
                 None => self.in_words(),
             },

@@ -47,6 +47,19 @@ async fn a_cancelled_program_takes_its_daemons_along() {
     assert!(!is_alive(bystander));
 }
 
+/// Its node may be cut off from the store, and say nothing.
+#[tokio::test]
+async fn a_worker_stops_a_task_at_its_timeout_by_itself() {
+    let mut rig = Rig::start().await;
+    let mut assignment = assignment(1, shell("sleep 1000"));
+    Arc::make_mut(&mut assignment.definition).timeout = Some(Duration::from_millis(300));
+    rig.order(vec![Order::Assign(assignment)]).await;
+    let outcome = rig.finished(1).await;
+    assert_eq!(outcome.end, End::TimedOut);
+    assert!(outcome.error.starts_with("stopped at its timeout: "), "{}", outcome.error);
+    rig.shut_down().await;
+}
+
 #[tokio::test]
 async fn a_program_may_tidy_up_when_it_is_cancelled() {
     let mut rig = Rig::start().await;

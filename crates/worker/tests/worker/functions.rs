@@ -114,7 +114,7 @@ async fn a_function_that_hears_of_its_cancellation_tidies_up() {
     rig.report_where(|report| matches!(report, Report::Progress { .. })).await;
     rig.order(vec![Order::Cancel { run: RunId(1), token: TOKEN, cause: Cause::Timeout }]).await;
     let outcome = rig.finished(1).await;
-    assert_eq!((outcome.end, &*outcome.error), (End::Failed, "stopped at its timeout: it ended"));
+    assert_eq!((outcome.end, &*outcome.error), (End::TimedOut, "stopped at its timeout: it ended"));
     assert_eq!(rig.logs.text(1, Stream::Out), "tidied\n");
     rig.shut_down().await;
 }

@@ -286,15 +286,16 @@ async fn a_slow_response_is_given_up_at_the_timeout_and_what_came_is_kept() {
 #[tokio::test]
 async fn a_cancel_and_the_timeout_of_the_job_end_the_call() {
     let server = Server::start(stalling()).await;
-    for (run, cause, expected) in
-        [(1, Cause::User, "cancelled on request"), (2, Cause::Timeout, "stopped at its timeout")]
-    {
+    for (run, cause, end, expected) in [
+        (1, Cause::User, End::Failed, "cancelled on request"),
+        (2, Cause::Timeout, End::TimedOut, "stopped at its timeout"),
+    ] {
         let mut rig = rig(Egress::new(vec![Rule::Loopback])).await;
         rig.assign(run, task(Http::get(server.url("/")))).await;
         rig.logs.lines(run, 1).await;
         rig.order(vec![Order::Cancel { run: RunId(run), token: TOKEN, cause }]).await;
         let outcome = rig.finished(run).await;
-        assert_eq!((outcome.end, &*outcome.error, &*outcome.output), (End::Failed, expected, "so far"));
+        assert_eq!((outcome.end, &*outcome.error, &*outcome.output), (end, expected, "so far"));
         rig.shut_down().await;
     }
 }

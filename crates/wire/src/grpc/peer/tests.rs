@@ -255,6 +255,7 @@ fn answers() -> Vec<Answer> {
         body: queue::Body::from(&b"\x00\xff"[..]),
         nacks: 1,
         redeliveries: u32::MAX,
+        until: Some(NOW),
     };
     let said = Answer::Queue(queue::Said::Taken(vec![taken]));
     let others = [Answer::Deleted, Answer::Existing(RUN), Answer::Discarded, Answer::Noted, said];

@@ -160,6 +160,7 @@ fn any_bytes_come_back_as_they_were() {
             body: core.body,
             nacks: 0,
             redeliveries: 0,
+            until: None,
         };
         let key = view(Line::Queued, Duration::ZERO, (0, 0)).queue;
         let taken = Taken::of(&key, &delivered, MessageState::Active, "n1");
