@@ -54,6 +54,13 @@ fn the_log_of_a_job_tells_what_was_run_when_and_what_it_said() {
         .filter_map(|one| one["command"].as_str())
         .collect();
     assert_eq!(commands, ["echo three; exit 1", "echo two"], "newest first, each as it was then");
+    let said: Vec<(&Value, bool)> = first["items"]
+        .as_array()
+        .expect("a page has items")
+        .iter()
+        .map(|one| (&one["output"], one["err"] == ""))
+        .collect();
+    assert_eq!(said, [(&json!("three"), false), (&json!("two"), true)], "what it said, and what went wrong");
     let next = first["next"].as_str().expect("there is a first one");
     let rest = log(&format!("limit=2&after={next}"));
     assert_eq!((rest["items"].as_array().map(Vec::len), &rest["next"]), (Some(1), &Value::Null));

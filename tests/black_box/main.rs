@@ -10,6 +10,7 @@ mod families;
 mod letters;
 mod looking;
 mod job_files;
+mod records;
 mod revisions;
 mod edges;
 mod calendars;

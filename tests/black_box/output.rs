@@ -260,8 +260,22 @@ fn results_and_output_are_there_after_a_kill() {
     let half = node.api().start_job("twice");
     let half_id = half["id"].as_str().expect("a run has an id").to_owned();
     wait::until_so("its first attempt has failed", SOON, || node.api().run(&half_id)["exit_code"] == 4);
+    // And one that tells how far it is before it ends.
+    let go_on = scene.path("go-on");
+    let task = format!("until [ -e {} ]; do sleep 0.05; done", go_on.display());
+    let told = node.api().submit(&json!({ "task": { "shell": task } }));
+    let told_id = told["id"].as_str().expect("a run has an id").to_owned();
+    let token = wait::until("it runs", SOON, || {
+        node.api().run(&told_id)["attempts"][0]["token"].as_str().map(str::to_owned)
+    });
+    let body = json!({ "token": token, "percent": 40 });
+    let said = node.api().post(&format!("{RUNS}/{told_id}/progress"), &body).expect("the node answers");
+    assert_eq!(said.status, 204, "{said:?}");
+    std::fs::write(&go_on, "").expect("the folder of the scene is writable");
+    wait::until_so("it ends", SOON, || node.api().run(&told_id)["state"] == "succeeded");
     node.kill();
     node.start();
+    assert_eq!(node.api().run(&told_id)["progress"], 40, "its progress is there after the restart");
     let id = run["id"].as_str().expect("a run has an id");
     assert_eq!(node.api().run(id), run);
     let text = |id: &str| node.api().get(&format!("{RUNS}/{id}/logs")).expect("the node answers").text;

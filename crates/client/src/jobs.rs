@@ -6,7 +6,7 @@ use punctual_core::name::{Name, Namespace};
 use punctual_wire::Text;
 use punctual_wire::job_file::{JobFile, JsonObject};
 use punctual_wire::rest::{
-    Checked, Diff, Fire, Job, LogRecord, MADE_HEADER, Made, Page, Revision, RevisionFile, Run, Start,
+    Checked, Diff, Fire, Job, LogRecord, MADE_HEADER, Made, Page, Revision, RevisionFile, Run, Skip, Start,
 };
 use reqwest::header::{CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
 use reqwest::{Method, RequestBuilder};
@@ -123,6 +123,18 @@ impl Client {
         let path = format!("/jobs/{name}/revisions/{to}/diff");
         let request = self.in_namespace(Method::GET, namespace, &path);
         self.get(request.query(&from.map(|from| [("from", from)]))).await
+    }
+
+    /// Due times that were passed over, newest first; also of a deleted job.
+    pub async fn skips(
+        &self,
+        namespace: &Namespace,
+        name: &Name,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<Skip>> {
+        let request = self.in_namespace(Method::GET, namespace, &format!("/jobs/{name}/skips"));
+        self.get(request.query(&[("limit", limit)]).query(&after.map(|after| [("after", after)]))).await
     }
 
     /// A line a run, newest first.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
 use crate::ids::{Epoch, JobId, RunId, ShardId};
-use crate::job::{Definition, Job};
+use crate::job::{Cursor, Definition, Job, State};
 use crate::name::{Name, Namespace};
 use crate::queue::{Message, MessageId, Place, QueueNumber, QueueRecord};
 use crate::run::Run;
@@ -27,7 +27,8 @@ pub enum RowKey {
     History(RunId),
     DeadLetter(RunId),
     Unique(Arc<str>),
-    Skip(JobId, Timestamp),
+    /// The job, the revision and the first due time.
+    Skip(JobId, u32, Timestamp),
     Queue(QueueNumber),
     Message(QueueNumber, Place),
 }
@@ -45,13 +46,41 @@ pub enum Row {
     Message(Arc<Message>),
 }
 
-/// One revision of a job, kept as long as a run of it may still need it.
+/// One revision of a job: every edit, pause and resume makes one, and so does the deletion. Together they say what was
+/// due at any time. They are kept as long as the job, and after its deletion as long as its runs and skip records.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Revision {
     pub job: JobId,
     pub revision: u32,
     pub definition: Arc<Definition>,
+    /// When it began: it decides every due time from here to the next revision.
     pub at: Timestamp,
+    pub state: State,
+}
+
+/// A job that was deleted and whose runs or skip records are still kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeletedJob {
+    pub id: JobId,
+    pub namespace: Namespace,
+    pub name: Name,
+}
+
+impl DeletedJob {
+    /// The job as it last was. `first` is its first revision, `last` the one that deleted it.
+    pub fn as_job(&self, first: &Revision, last: &Revision) -> Job {
+        Job {
+            id: self.id,
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+            revision: last.revision,
+            definition: Arc::clone(&last.definition),
+            paused: false,
+            created_at: first.at,
+            updated_at: last.at,
+            cursor: Cursor { fired_through: last.at, ..Cursor::default() },
+        }
+    }
 }
 
 /// A run that used up its attempts and waits for someone to decide.
@@ -87,7 +116,12 @@ pub struct Skip {
 pub enum SkipReason {
     /// Nobody could fire them in time, and the misfire policy let them go.
     Misfire,
+    /// The job was paused.
     Paused,
+    /// A calendar excludes their days. The range may hold due times on other days too: they are not meant.
+    Calendar,
+    /// The due time was planned, and an edit replaced the schedule before it came.
+    Edited,
 }
 
 impl SkipReason {
@@ -95,7 +129,15 @@ impl SkipReason {
         match self {
             SkipReason::Misfire => "misfire",
             SkipReason::Paused => "paused",
+            SkipReason::Calendar => "calendar",
+            SkipReason::Edited => "edited",
         }
+    }
+
+    pub fn parse(text: &str) -> Option<SkipReason> {
+        [SkipReason::Misfire, SkipReason::Paused, SkipReason::Calendar, SkipReason::Edited]
+            .into_iter()
+            .find(|reason| reason.as_str() == text)
     }
 }
 
@@ -108,7 +150,7 @@ impl Row {
             Row::History(run) => RowKey::History(run.id),
             Row::DeadLetter(letter) => RowKey::DeadLetter(letter.run),
             Row::Unique(unique) => RowKey::Unique(Arc::clone(&unique.key)),
-            Row::Skip(skip) => RowKey::Skip(skip.job, skip.from),
+            Row::Skip(skip) => RowKey::Skip(skip.job, skip.revision, skip.from),
             Row::Queue(queue) => RowKey::Queue(queue.number),
             Row::Message(message) => RowKey::Message(message.id.queue, message.place()),
         }

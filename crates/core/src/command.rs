@@ -22,11 +22,12 @@ use crate::task::Params;
 #[serde(rename_all = "snake_case")]
 pub enum Command {
     PutJob(PutJob),
-    /// A calendar has changed: a job that names it follows the new one.
+    /// A calendar has changed: a job that names it follows the new one. Without a calendar the time zone data is newer:
+    /// a job whose next due time was calculated with older data gets a new one.
     ReplanJob {
         namespace: Namespace,
         name: Name,
-        calendar: Arc<Calendar>,
+        calendar: Option<Arc<Calendar>>,
     },
     DeleteJob {
         namespace: Namespace,

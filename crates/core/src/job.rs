@@ -35,6 +35,25 @@ pub struct Job {
     pub cursor: Cursor,
 }
 
+/// Whether a revision of a job fires.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum State {
+    Active,
+    Paused,
+    /// The last revision of a job.
+    Deleted,
+}
+
+impl State {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            State::Active => "active",
+            State::Paused => "paused",
+            State::Deleted => "deleted",
+        }
+    }
+}
+
 /// How far a job's schedule has been carried out. It keeps "one run per fire" when the runs are long pruned.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Cursor {
@@ -46,6 +65,9 @@ pub struct Cursor {
     pub wake_at: Option<Timestamp>,
     /// Fires made so far, schedule by schedule, for `max_runs`.
     pub fires: SmallVec<[u32; 2]>,
+    /// The version of the time zone data that `next_due` was calculated with. `None` means that there is no next due
+    /// time, or that no time zone matters to it.
+    pub zone_data: Option<Cow<'static, str>>,
 }
 
 /// One revision of what someone asked for. An ad-hoc run has one too, without schedules.
@@ -133,15 +155,7 @@ impl Definition {
 
     /// Whether the schedules are the same, whatever the versions of the calendars they keep to.
     pub fn has_schedules_of(&self, other: &Definition) -> bool {
-        let plain = |schedule: &Schedule| {
-            let mut plain = schedule.clone();
-            if let Some(keeping) = &mut plain.calendar {
-                keeping.calendar = None;
-            }
-            plain
-        };
-        self.schedules.len() == other.schedules.len()
-            && self.schedules.iter().zip(&other.schedules).all(|(a, b)| a == b || plain(a) == plain(b))
+        schedule::are_alike(&self.schedules, &other.schedules)
     }
 }
 
@@ -267,11 +281,39 @@ impl Job {
         self.id.shard()
     }
 
+    pub fn state(&self) -> State {
+        if self.paused { State::Paused } else { State::Active }
+    }
+
+    /// The first and the last instant after `after`, up to `through`, at which a calendar keeps the job from firing.
+    pub fn excluded(&self, after: Timestamp, through: Timestamp) -> Option<(Timestamp, Timestamp)> {
+        schedule::excluded(&self.definition.schedules, self.created_at, after, through)
+    }
+
+    /// Whether a schedule names this instant.
+    pub fn is_due_at(&self, instant: Timestamp) -> bool {
+        schedule::any_names(&self.definition.schedules, self.created_at, instant)
+    }
+
     /// Moves the cursor to the first due time after `after`; none is left when no schedule goes on.
     pub fn plan_after(&mut self, after: Timestamp) {
         let next = self.next_due(after);
         self.cursor.next_due = next.map(|(due, _)| due);
         self.cursor.wake_at = next.map(|(due, jitter)| due + jitter);
+        let depends = next.is_some() && self.definition.schedules.iter().any(Schedule::depends_on_zone);
+        self.cursor.zone_data = depends.then_some(Cow::Borrowed(schedule::ZONE_DATA));
+    }
+
+    /// Whether the next due time was calculated with older time zone data than ours.
+    pub fn is_outdated(&self) -> bool {
+        self.cursor.zone_data.as_deref().is_some_and(|data| data < schedule::ZONE_DATA)
+    }
+
+    /// Nothing is planned any more.
+    pub fn unplan(&mut self) {
+        self.cursor.next_due = None;
+        self.cursor.wake_at = None;
+        self.cursor.zone_data = None;
     }
 
     /// The first due time after `after`, with its jitter.
@@ -317,9 +359,7 @@ impl Job {
 
     /// Whether the schedules that name this instant have all used up their `max_runs`.
     pub fn is_used_up(&self, due: Timestamp) -> bool {
-        let schedules = &self.definition.schedules;
-        let is_named = schedules.iter().any(|schedule| schedule.previous(due, self.created_at) == Some(due));
-        is_named && self.naming(due).next().is_none()
+        self.is_due_at(due) && self.naming(due).next().is_none()
     }
 
     /// The open schedules that name an instant. `after_finish` names what no other does: its instants hang on runs.

@@ -99,6 +99,7 @@ impl Shard {
             let last = last_missed(&job, due, cx.now);
             (self.catch_up(&job, due, last, cx.now), last)
         };
+        self.skip_excluded(&job, through, cx.now);
         job.cursor.fired_through = through;
         let mut runs = Vec::with_capacity(made.len());
         for (due, trigger) in made {
@@ -157,6 +158,17 @@ impl Shard {
             self.skip(job, first, to, SkipReason::Misfire, now);
         }
         made
+    }
+
+    /// Records what a calendar excluded since the job's last due time or revision, up to `through`: one record, however
+    /// many they are.
+    pub(crate) fn skip_excluded(&mut self, job: &Job, through: Timestamp, now: Timestamp) {
+        let after = job.cursor.fired_through.max(job.updated_at);
+        if !job.paused
+            && let Some((first, last)) = job.excluded(after, through)
+        {
+            self.skip(job, first, last, SkipReason::Calendar, now);
+        }
     }
 
     /// Records due times that were passed over.

@@ -24,7 +24,7 @@ impl Shard {
         let reply = match command {
             Command::PutJob(put) => self.put_job(put, cx),
             Command::ReplanJob { namespace, name, calendar } => {
-                self.replan_job(&namespace, &name, &calendar, cx)
+                self.replan_job(&namespace, &name, calendar.as_ref(), cx)
             }
             Command::DeleteJob { namespace, name, expect } => self.delete_job(&namespace, &name, expect, cx),
             Command::PauseJob { namespace, name } => self.pause_job(&namespace, &name, cx),

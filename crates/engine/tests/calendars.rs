@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use punctual_core::Timestamp;
+use punctual_core::change::SkipReason;
 use punctual_core::command::{Answer, Command, Made, Refusal};
 use punctual_core::job::{Definition, Misfire, MisfirePolicy, Overlap};
 use punctual_core::name::Namespace;
@@ -14,7 +15,7 @@ use punctual_core::schedule::{Keeping, Schedule};
 use punctual_engine::Settings;
 
 use crate::support::{
-    Rig, START, after_finish, at, every, name, on, once_at, pause, put, resume, seconds, span,
+    Rig, START, after_finish, at, delete, every, name, on, once_at, pause, put, resume, seconds, span,
 };
 
 const HOUR: i64 = 3_600;
@@ -36,7 +37,7 @@ fn keeping(schedule: Schedule, calendar: &Arc<Calendar>) -> Schedule {
 }
 
 fn replan(job: &str, calendar: &Arc<Calendar>) -> Command {
-    let calendar = Arc::clone(calendar);
+    let calendar = Some(Arc::clone(calendar));
     Command::ReplanJob { namespace: Namespace::default(), name: name(job), calendar }
 }
 
@@ -60,7 +61,51 @@ fn a_job_fires_only_on_the_days_of_its_calendar() {
     rig.put("job", Definition { overlap: Overlap::Allow, ..definition });
     rig.advance("96h");
     assert_eq!(rig.dues("job"), [8, 16, 72, 80, 88, 96].map(|hour| hour * HOUR));
-    assert_eq!(rig.skipped(), [], "a day that is out was never due");
+    let skips: Vec<_> = rig.skips().iter().map(|skip| (skip.reason, skip.from, skip.to)).collect();
+    assert_eq!(skips, [(SkipReason::Calendar, at("24h"), at("64h"))], "one record, whatever the number");
+}
+
+#[test]
+fn excluded_due_times_are_on_record_up_to_an_edit_a_pause_and_a_deletion() {
+    let excluded = |end: Command| {
+        let mut rig = Rig::new(0);
+        rig.put("job", on([keeping(every("8h"), &without(1, &[1, 2]))]));
+        rig.advance("33h");
+        rig.ask(end).expect("the revision ends");
+        let skips: Vec<_> = rig.skips().iter().map(|skip| (skip.reason, skip.from, skip.to)).collect();
+        skips
+    };
+    let on_day_one = (SkipReason::Calendar, at("24h"), at("32h"));
+    for end in [pause("job"), delete("job"), replan("job", &without(2, &[]))] {
+        assert_eq!(excluded(end), [on_day_one]);
+    }
+    let dropped = (SkipReason::Edited, at("72h"), at("72h"));
+    let mut both = excluded(put("job", on([once_at("100h")])));
+    both.sort_by_key(|skip| skip.1);
+    assert_eq!(both, [on_day_one, dropped]);
+}
+
+#[test]
+fn an_outage_over_excluded_days_leaves_two_records() {
+    let mut rig = Rig::new(0);
+    let definition = on([keeping(every("8h"), &without(1, &[1]))]);
+    let misfire = Misfire { policy: MisfirePolicy::Skip, ..Misfire::default() };
+    rig.put("job", Definition { misfire, ..definition });
+    rig.outage("60h");
+    let mut skips: Vec<_> = rig.skips().iter().map(|skip| (skip.reason, skip.from, skip.to)).collect();
+    skips.sort_by_key(|skip| skip.1);
+    let missed = (SkipReason::Misfire, at("8h"), at("56h"));
+    assert_eq!(skips, [missed, (SkipReason::Calendar, at("24h"), at("40h"))]);
+}
+
+#[test]
+fn an_instant_that_another_schedule_names_is_not_excluded() {
+    let mut rig = Rig::new(0);
+    let definition = on([keeping(every("8h"), &without(1, &[1])), every("12h")]);
+    rig.put("job", Definition { overlap: Overlap::Allow, ..definition });
+    rig.advance("48h");
+    let skips: Vec<_> = rig.skips().iter().map(|skip| (skip.from, skip.to)).collect();
+    assert_eq!(skips, [(at("32h"), at("32h")), (at("40h"), at("40h"))], "24 is the other's too");
 }
 
 #[test]
@@ -236,8 +281,16 @@ proptest! {
         });
         let mut dues: Vec<i64> = rig.dues("job").iter().map(|due| due / HOUR).collect();
         dues.sort_unstable();
-        prop_assert_eq!(dues, expected.collect::<Vec<_>>());
+        prop_assert_eq!(dues.clone(), expected.collect::<Vec<_>>());
         let id = rig.job("job").expect("the job is stored").id;
-        prop_assert!(rig.skips().iter().all(|skip| skip.job != id), "nothing was passed over");
+        let excluded = rig.skips().into_iter().filter(|skip| skip.job == id);
+        prop_assert!(excluded.clone().all(|skip| skip.reason == SkipReason::Calendar), "nothing else was passed over");
+        // Of the beats up to the last fire every one has a run or is in a record.
+        let last = dues.last().copied().unwrap_or(0);
+        for hour in (1..).map(|n| n * 5).take_while(|hour| *hour < last) {
+            let due = at(&format!("{hour}h"));
+            let recorded = excluded.clone().any(|skip| skip.from <= due && due <= skip.to);
+            prop_assert!(dues.contains(&hour) || recorded, "{hour}h has neither a run nor a record");
+        }
     }
 }

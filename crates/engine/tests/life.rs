@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use punctual_core::attempt::{End, Report};
-use punctual_core::change::Row;
+use punctual_core::change::{Row, SkipReason};
 use punctual_core::command::{Command, RunJob, Submit};
 use punctual_core::ids::RunId;
 use punctual_core::job::{Definition, Misfire, MisfirePolicy, Overlap, Unique};
@@ -186,7 +186,9 @@ fn check(rig: &Rig, ended: &mut BTreeMap<RunId, Arc<Run>>) {
         }
     }
     for job in rig.rows.all().filter_map(|row| if let Row::Job(job) = row { Some(job) } else { None }) {
-        let skipped = rig.skips().into_iter().filter(|skip| skip.job == job.id);
+        // What an edit dropped, a later revision may name again.
+        let skipped = rig.skips().into_iter().filter(|skip| skip.reason != SkipReason::Edited);
+        let skipped = skipped.filter(|skip| skip.job == job.id);
         for skip in skipped {
             let within =
                 |fire: &&(Option<_>, _)| fire.0 == Some(job.id) && skip.from <= fire.1 && fire.1 <= skip.to;

@@ -14,6 +14,9 @@
 //! there a job is looked at once more after its commit, see `saved`; and when leaders have changed, which may be because
 //! one died before it looked, the calendars that were edited lately are walked again.
 //!
+//! Newer time zone data is brought to the jobs likewise: every stored due time says which data it was calculated with,
+//! and the keeper of the first shard's leader has those re-planned, page by page, that are older than its own.
+//!
 //! door ──edit──▶ keeper ──replan──▶ shards
 //!                  └──▶ store
 
@@ -22,11 +25,12 @@ mod saved;
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual_core::command::{Command, Expect, Made, PutJob, Refusal};
+use punctual_core::command::{Answer, Command, Expect, Made, PutJob, Refusal};
 use punctual_core::ids::ShardId;
 use punctual_core::job::{Definition, Invalid, Job};
 use punctual_core::limits::PAGE_MAX;
 use punctual_core::name::{Name, Namespace};
+use punctual_core::schedule::ZONE_DATA;
 use punctual_core::schedule::calendar::{Calendar, Days, Record};
 use punctual_core::time::Clock;
 use punctual_store::{CalendarFilter, JobFilter, PutCalendar, Swap};
@@ -224,7 +228,7 @@ impl Keeper {
             Ok(Step::More) => return Some(self.edits.try_recv().ok()),
             Ok(Step::Done) => (self.is_in_cluster() && self.finishes_for_others()).then_some(LOOK_EVERY),
             Err(failure) => {
-                warn!(%failure, "jobs could not be brought to follow a calendar; it is tried again");
+                warn!(%failure, "jobs could not be re-planned for a calendar or newer time zone data; retrying");
                 Some(REST)
             }
         };
@@ -313,6 +317,9 @@ impl Keeper {
     /// Brings the next page of jobs to follow their calendar.
     async fn follow(&mut self) -> Result<Step, Failure> {
         self.look_again().await?;
+        if self.follow_zone_data().await? {
+            return Ok(Step::More);
+        }
         let store = Arc::clone(self.handle.store());
         let walk = match self.walk.take() {
             Some(walk) => Some(walk),
@@ -337,6 +344,18 @@ impl Keeper {
             _ => store.settle_calendar(namespace, &calendar.name, calendar.version).await?,
         }
         Ok(Step::More)
+    }
+
+    /// Re-plans a page of the jobs whose due times were calculated with older time zone data. False means that there are
+    /// none, or that those who lead them have older data too: then it is tried again later.
+    async fn follow_zone_data(&self) -> Result<bool, Failure> {
+        if !self.finishes_for_others() {
+            return Ok(false);
+        }
+        let jobs = self.handle.store().outdated_jobs(ZONE_DATA, PAGE).await?;
+        let answers = self.replan_all(jobs.iter().map(|job| (job, None))).await?;
+        let is_current = |answer: &Answer| matches!(answer, Answer::Job { job, .. } if !job.is_outdated());
+        Ok(answers.iter().any(is_current))
     }
 
     /// The next calendar whose jobs are to be walked: one that is not settled, else one that was edited lately.
@@ -390,23 +409,33 @@ impl Keeper {
         Ok(())
     }
 
-    /// All of a page at once, so that they share their commits.
     async fn replan(&self, jobs: &[Arc<Job>], calendar: &Arc<Calendar>) -> Result<(), Failure> {
-        let mut answers = JoinSet::new();
-        for job in jobs.iter().filter(|job| is_behind(job, calendar)) {
+        let behind = jobs.iter().filter(|job| is_behind(job, calendar));
+        self.replan_all(behind.map(|job| (job, Some(Arc::clone(calendar))))).await.map(drop)
+    }
+
+    /// All of a page at once, so that they share their commits.
+    async fn replan_all(
+        &self,
+        jobs: impl Iterator<Item = (&Arc<Job>, Option<Arc<Calendar>>)>,
+    ) -> Result<Vec<Answer>, Failure> {
+        let mut asks = JoinSet::new();
+        for (job, calendar) in jobs {
             let (namespace, name) = (job.namespace.clone(), job.name.clone());
-            let replan = Command::ReplanJob { namespace, name, calendar: Arc::clone(calendar) };
+            let replan = Command::ReplanJob { namespace, name, calendar };
             let handle = self.handle.clone();
-            answers.spawn(async move { handle.command(replan).await });
+            asks.spawn(async move { handle.command(replan).await });
         }
-        while let Some(answer) = answers.join_next().await {
+        let mut answers = Vec::new();
+        while let Some(answer) = asks.join_next().await {
             match answer.unwrap_or_else(|_| Err(stopped())) {
+                Ok(answer) => answers.push(answer),
                 // It was deleted meanwhile.
-                Ok(_) | Err(Failure::Refused(Refusal::NoSuchJob { .. })) => {}
+                Err(Failure::Refused(Refusal::NoSuchJob { .. })) => {}
                 Err(failure) => return Err(failure),
             }
         }
-        Ok(())
+        Ok(answers)
     }
 }
 

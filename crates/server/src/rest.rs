@@ -7,6 +7,7 @@ pub(crate) mod ask;
 pub(crate) mod jobs;
 pub(crate) mod revisions;
 pub(crate) mod job_log;
+pub(crate) mod skips;
 pub(crate) mod calendars;
 pub(crate) mod runs;
 pub(crate) mod events;

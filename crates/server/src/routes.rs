@@ -9,7 +9,7 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 
 use crate::rest::{
     calendars, cron, dead_letters, events, export, health, job_log, jobs, logs, messages, nodes, problem,
-    queues, revisions, runs, tokens,
+    queues, revisions, runs, skips, tokens,
 };
 use crate::{Doors, metrics, openapi};
 
@@ -71,6 +71,7 @@ pub fn table() -> Vec<Route> {
             revisions::diff,
         ),
         row(M::GET, "/api/v1/namespaces/{namespace}/jobs/{name}/log", Right::Read, job_log::list),
+        row(M::GET, "/api/v1/namespaces/{namespace}/jobs/{name}/skips", Right::Read, skips::list),
         row(M::GET, CALENDARS, Right::Read, calendars::list),
         row(M::PUT, CALENDAR, Right::Edit, calendars::put),
         row(M::GET, CALENDAR, Right::Read, calendars::show),

@@ -119,7 +119,7 @@ impl People {
             self.calendar = Arc::new(Calendar { name, version, days: Days::new(days, [], []) });
         }
         let (namespace, calendar) = (Namespace::default(), Arc::clone(&self.calendar));
-        Command::ReplanJob { namespace, name: self.name(dice), calendar }
+        Command::ReplanJob { namespace, name: self.name(dice), calendar: Some(calendar) }
     }
 
     fn name(&self, dice: &mut Dice) -> Name {

@@ -278,8 +278,13 @@ fn jobs_and_reads(count: usize) {
     let mut opened = Opened::new();
     let mut jobs = jobs_over_shards(count);
     let made = job_batches(&mut opened, &jobs, |changes, job| {
-        let revision =
-            Revision { job: job.id, revision: 1, definition: Arc::clone(&job.definition), at: START };
+        let revision = Revision {
+            job: job.id,
+            revision: 1,
+            definition: Arc::clone(&job.definition),
+            at: START,
+            state: job.state(),
+        };
         changes.insert(Row::Revision(Arc::new(revision)));
         changes.insert(Row::Job(Arc::new(job.clone())));
     });

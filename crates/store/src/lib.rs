@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use punctual_core::Timestamp;
-use punctual_core::change::{Batch, DeadLetter, Found, Loaded, RunRecord, Skip, TimerPage, TimerPlace, Want};
+use punctual_core::change::{
+    Batch, DeadLetter, DeletedJob, Found, Loaded, RunRecord, Skip, TimerPage, TimerPlace, Want,
+};
 use punctual_core::command::Expect;
 use punctual_core::ids::{Epoch, JobId, RunId, SessionId, ShardId};
 use punctual_core::job::Job;
@@ -148,13 +150,21 @@ pub trait Store: Send + Sync + fmt::Debug {
         limit: usize,
     ) -> Result<Vec<DeadLetter>>;
 
-    /// Records of due times passed over, in order of (job, from), after the one named.
-    async fn skips(
+    /// Jobs whose next due time was calculated with older time zone data than this version, in any order.
+    async fn outdated_jobs(&self, zone_data: &str, limit: usize) -> Result<Vec<Arc<Job>>>;
+
+    /// Deleted jobs whose runs or skip records may still be kept, in order of id, after the one named. With `named` only
+    /// those of that name, of which there may be several.
+    async fn deleted_jobs(
         &self,
-        job: Option<JobId>,
-        after: Option<(JobId, Timestamp)>,
+        named: Option<(&Namespace, &Name)>,
+        after: Option<JobId>,
         limit: usize,
-    ) -> Result<Vec<Skip>>;
+    ) -> Result<Vec<DeletedJob>>;
+
+    /// Records of due times of a job that were passed over, newest revision and newest due time first, before the
+    /// (revision, from) named.
+    async fn skips(&self, job: JobId, before: Option<(u32, Timestamp)>, limit: usize) -> Result<Vec<Skip>>;
 
     /// One revision of a job.
     async fn revision(
@@ -226,8 +236,8 @@ pub trait Store: Send + Sync + fmt::Debug {
     async fn log_bytes(&self, run: RunId) -> Result<u64>;
 
     /// Removes at most `limit` rows of finished things that nobody keeps: history beyond a job's `keep`, ad-hoc
-    /// history beyond `ad_hoc_kept`, output whose run is gone, expired keys, old skip records, revisions without
-    /// a job. Never a dead letter, never a live run. Returns how many rows went; 0: there is nothing left to do. To
+    /// history beyond `ad_hoc_kept`, output whose run is gone, expired keys, old skip records, revisions of
+    /// deleted jobs that have neither runs nor skip records left. Never a dead letter, never a live run. Returns how many rows went; 0: there is nothing left to do. To
     /// know that, every job with history is looked at: whoever calls again should rest in proportion.
     async fn prune(&self, policy: &PrunePolicy, limit: usize) -> Result<usize>;
 }

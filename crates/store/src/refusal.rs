@@ -32,7 +32,7 @@ pub(crate) fn no_such_shard(shard: ShardId) -> Error {
 /// A row written by a shard that does not lead it could be changed by two leaders at once.
 pub(crate) fn check_shard(shard: ShardId, shards: u16, key: &RowKey, change: &Change) -> Result<()> {
     let of = match key {
-        RowKey::Job(id) | RowKey::Revision(id, _) | RowKey::Skip(id, _) => id.shard(),
+        RowKey::Job(id) | RowKey::Revision(id, _) | RowKey::Skip(id, ..) => id.shard(),
         RowKey::Run(id) | RowKey::History(id) | RowKey::DeadLetter(id) => id.shard(),
         RowKey::Message(_, place) => RunId(place.number).shard(),
         RowKey::Queue(_) => match change {
@@ -63,7 +63,7 @@ impl std::fmt::Display for Named<'_> {
             RowKey::History(id) => write!(f, "finished run {id}"),
             RowKey::DeadLetter(id) => write!(f, "dead letter {id}"),
             RowKey::Unique(key) => write!(f, "key `{key}`"),
-            RowKey::Skip(id, from) => write!(f, "the skip record of job {id} from {from}"),
+            RowKey::Skip(id, _, from) => write!(f, "the skip record of job {id} from {from}"),
             RowKey::Queue(number) => write!(f, "queue {}", number.0),
             RowKey::Message(queue, place) => write!(f, "message {} of queue {}", place.number, queue.0),
         }

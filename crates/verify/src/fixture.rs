@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use punctual_core::Timestamp;
 use punctual_core::attempt::Outcome;
-use punctual_core::change::{Skip, SkipReason};
+use punctual_core::change::{Revision, Skip, SkipReason};
 use punctual_core::ids::{Epoch, JobId, RunId, WorkerId};
 use punctual_core::job::{Cursor, Definition, Job};
 use punctual_core::name::Namespace;
@@ -25,6 +25,8 @@ pub(crate) fn at(seconds: i64) -> Timestamp {
 #[derive(Debug, Clone)]
 pub(crate) struct Story {
     pub(crate) job: Job,
+    /// All but the newest.
+    pub(crate) revisions: Vec<Revision>,
     pub(crate) runs: Vec<Run>,
     pub(crate) skips: Vec<Skip>,
 }
@@ -45,12 +47,51 @@ impl Story {
             cursor: Cursor::default(),
         };
         job.plan_after(at(0));
-        Story { job, runs: Vec::new(), skips: Vec::new() }
+        Story { job, revisions: Vec::new(), runs: Vec::new(), skips: Vec::new() }
     }
 
     pub(crate) fn edit(&mut self, edit: impl FnOnce(&mut Definition)) {
         edit(Arc::make_mut(&mut self.job.definition));
         self.job.plan_after(self.job.cursor.fired_through);
+    }
+
+    /// The schedule is replaced; what was planned is on record as dropped.
+    pub(crate) fn reschedule(&mut self, now: i64, when: When) -> &mut Story {
+        let planned = self.job.cursor.next_due;
+        self.revise(now, |job| {
+            Arc::make_mut(&mut job.definition).schedules = vec![Schedule::new(when)];
+            job.plan_after(at(now));
+        });
+        if let Some(due) = planned.filter(|due| !self.job.is_due_at(*due)) {
+            let (job, revision, reason) = (self.job.id, self.job.revision - 1, SkipReason::Edited);
+            self.skips.push(Skip { job, revision, from: due, to: due, reason, at: at(now) });
+        }
+        self
+    }
+
+    pub(crate) fn pause(&mut self, now: i64) -> &mut Story {
+        self.revise(now, |job| {
+            job.paused = true;
+            job.unplan();
+        })
+    }
+
+    pub(crate) fn resume(&mut self, now: i64) -> &mut Story {
+        self.revise(now, |job| {
+            job.paused = false;
+            job.plan_after(at(now));
+        })
+    }
+
+    /// The job gets another revision; the one before it ends.
+    pub(crate) fn revise(&mut self, now: i64, change: impl FnOnce(&mut Job)) -> &mut Story {
+        let Job { id: job, revision, updated_at, .. } = self.job;
+        let definition = Arc::clone(&self.job.definition);
+        self.revisions.push(Revision { job, revision, definition, at: updated_at, state: self.job.state() });
+        self.job.revision += 1;
+        self.job.updated_at = at(now);
+        change(&mut self.job);
+        self
     }
 
     /// A fire that succeeds one second later.
@@ -109,10 +150,16 @@ impl Story {
     }
 
     pub(crate) fn skip(&mut self, from: i64, to: i64) -> &mut Story {
+        self.skip_for(SkipReason::Misfire, from, to)
+    }
+
+    pub(crate) fn skip_for(&mut self, reason: SkipReason, from: i64, to: i64) -> &mut Story {
         let (from, to) = (at(from), at(to));
-        let (job, revision, reason) = (self.job.id, self.job.revision, SkipReason::Misfire);
+        let (job, revision) = (self.job.id, self.job.revision);
         self.skips.push(Skip { job, revision, from, to, reason, at: to });
-        self.carried_out(to);
+        if reason != SkipReason::Calendar {
+            self.carried_out(to);
+        }
         self
     }
 
@@ -132,12 +179,15 @@ impl Story {
     fn carried_out(&mut self, due: Timestamp) {
         let fired_through = self.job.cursor.fired_through.max(due);
         self.job.cursor.fired_through = fired_through;
-        self.job.plan_after(fired_through);
+        if !self.job.paused {
+            self.job.plan_after(fired_through);
+        }
     }
 
     pub(crate) fn history(&self) -> History {
         let mut history = History::new();
         history.add_job(&self.job);
+        self.revisions.iter().for_each(|revision| history.add_revision(revision));
         self.runs.iter().for_each(|run| history.add_run(run));
         self.skips.iter().for_each(|skip| history.add_skip(skip));
         history

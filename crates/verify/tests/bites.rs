@@ -1,6 +1,8 @@
 //! The checks bite: a random story that core and a small scheduler tell holds; the same story with one fault
-//! in it is found out by the check that is there for it.
+//! in it is found out by the check that is there for it. In a story a job fires, fails, is missed, split, edited, paused
+//! and resumed, and its schedule may keep to a calendar.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,31 +10,40 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use punctual_core::Timestamp;
 use punctual_core::attempt::{End, Outcome};
-use punctual_core::change::{Skip, SkipReason};
+use punctual_core::change::{Revision, Skip, SkipReason};
 use punctual_core::ids::{Epoch, JobId, RunId, Token, WorkerId};
 use punctual_core::job::{Cursor, Definition, Job, Keep, Overlap};
 use punctual_core::name::Namespace;
-use punctual_core::run::{Event, Origin, Run, Status, Trigger};
-use punctual_core::schedule::{Schedule, When};
+use punctual_core::run::{Child, Event, Kin, Origin, Part, Run, Status, Trigger};
+use punctual_core::schedule::calendar::{Calendar, Days, Weekday};
+use punctual_core::schedule::{Keeping, Schedule, When};
 use punctual_core::task::Task;
 use punctual_verify::{Check, History, Options, Report};
 
 #[derive(Debug, Clone)]
 struct Story {
     job: Job,
+    /// All but the newest.
+    revisions: Vec<Revision>,
     runs: Vec<Run>,
     skips: Vec<Skip>,
     now: Timestamp,
 }
 
 /// What befalls one due time.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 enum Fate {
     Succeeds,
     Fails,
     LosesItsWorkerOnce,
     /// Nobody was there, for this and some more.
     Outage(u8),
+    /// It goes on in two child runs.
+    Splits,
+    /// Before it comes, the schedule is replaced.
+    Edit(Schedule),
+    /// Before it comes, the job is paused, and so many due times go by.
+    Pause(u8),
 }
 
 fn fates() -> impl Strategy<Value = Vec<Fate>> {
@@ -41,6 +52,9 @@ fn fates() -> impl Strategy<Value = Vec<Fate>> {
         1 => Just(Fate::Fails),
         1 => Just(Fate::LosesItsWorkerOnce),
         1 => (1u8..20).prop_map(Fate::Outage),
+        1 => Just(Fate::Splits),
+        1 => schedule().prop_map(Fate::Edit),
+        1 => (0u8..20).prop_map(Fate::Pause),
     ];
     proptest::collection::vec(fate, 3..40)
 }
@@ -58,17 +72,26 @@ fn when() -> impl Strategy<Value = When> {
     ]
 }
 
+/// Every third keeps to a calendar of working days.
+fn schedule() -> impl Strategy<Value = Schedule> {
+    (when(), 0..3u8).prop_map(|(when, calendar)| {
+        let days = Days::new(Weekday::ALL[..5].iter().copied().collect(), [], []);
+        let name = "work".parse().expect("a good name");
+        let keeping = Keeping::of(Arc::new(Calendar { name, version: 1, days }), "UTC").expect("a zone");
+        Schedule { calendar: (calendar == 0).then_some(keeping), ..Schedule::new(when) }
+    })
+}
+
 prop_compose! {
     fn story()(
-        when in when(),
+        schedule in schedule(),
         fates in fates(),
         created in 1_735_689_600_000i64..1_900_000_000_000,
         at_most_once: bool,
     ) -> Story {
-        let schedules = vec![Schedule::new(when)];
         // Retention takes nothing: what it took could not be asked for.
         let keep = Keep { runs: 1_000_000, days: 100_000 };
-        let definition = Definition { schedules, keep, ..Definition::of(Task::Noop) };
+        let definition = Definition { schedules: vec![schedule], keep, at_most_once, ..Definition::of(Task::Noop) };
         let mut story = Story::new(definition, Timestamp::from_millis(created));
         for fate in fates {
             // Losing a worker and at most once do not go together here: that story is core's own to test.
@@ -79,7 +102,6 @@ prop_compose! {
             story.befall(fate);
         }
         story.befall(Fate::Succeeds);
-        Arc::make_mut(&mut story.job.definition).at_most_once = at_most_once;
         story
     }
 }
@@ -98,30 +120,147 @@ impl Story {
             cursor: Cursor { fired_through: created, ..Cursor::default() },
         };
         job.plan_after(created);
-        Story { job, runs: Vec::new(), skips: Vec::new(), now: created }
+        Story { job, revisions: Vec::new(), runs: Vec::new(), skips: Vec::new(), now: created }
     }
 
     fn befall(&mut self, fate: Fate) {
-        let due = self.job.cursor.next_due.expect("these schedules go on for ever");
-        if let Fate::Outage(missed) = fate {
-            let mut last = due;
-            for _ in 1..missed {
+        let due = self.next_due();
+        match fate {
+            Fate::Outage(missed) => {
+                let last = self.nth_due(missed);
+                self.skip(due, last, SkipReason::Misfire, last);
                 self.carried_out(last);
-                last = self.job.cursor.next_due.expect("these schedules go on for ever");
             }
-            let (job, revision, reason) = (self.job.id, self.job.revision, SkipReason::Misfire);
-            self.skips.push(Skip { job, revision, from: due, to: last, reason, at: last });
-            return self.carried_out(last);
+            Fate::Edit(schedule) => self.edit(schedule),
+            Fate::Pause(missed) => self.pause(missed),
+            fate => {
+                self.carried_out(due);
+                self.job.count_fire(due);
+                self.now = self.now.max(due);
+                let mut run = self.make_run(Trigger::Schedule, due);
+                match fate {
+                    Fate::Splits => self.split(run),
+                    fate => {
+                        self.attempt(&mut run, fate);
+                        self.runs.push(run);
+                    }
+                }
+            }
         }
-        self.carried_out(due);
-        self.job.count_fire(due);
-        self.now = self.now.max(due);
+    }
+
+    fn next_due(&self) -> Timestamp {
+        self.job.cursor.next_due.expect("these schedules go on for ever")
+    }
+
+    /// The due time that comes as the `n`th from now on, the next one being the first.
+    fn nth_due(&self, n: u8) -> Timestamp {
+        let mut job = self.job.clone();
+        for _ in 1..n {
+            let due = job.cursor.next_due.expect("these schedules go on for ever");
+            job.plan_after(due);
+        }
+        job.cursor.next_due.expect("these schedules go on for ever")
+    }
+
+    /// An instant before the next due time and after all that is decided.
+    fn between(&self) -> Timestamp {
+        let after = self.job.cursor.fired_through.max(self.job.updated_at);
+        Timestamp::from_millis(i64::midpoint(after.as_millis(), self.next_due().as_millis()))
+    }
+
+    fn edit(&mut self, schedule: Schedule) {
+        let (at, planned) = (self.between(), self.next_due());
+        let before = self.job.clone();
+        self.revise(at, |job| Arc::make_mut(&mut job.definition).schedules = vec![schedule]);
+        self.job.plan_after(at.max(self.job.cursor.fired_through));
+        if !before.definition.has_schedules_of(&self.job.definition) && !self.job.is_due_at(planned) {
+            let (job, revision, reason) = (before.id, before.revision, SkipReason::Edited);
+            self.skips.push(Skip { job, revision, from: planned, to: planned, reason, at });
+        }
+    }
+
+    fn pause(&mut self, missed: u8) {
+        let (first, last) = (self.next_due(), self.nth_due(missed));
+        let at = self.between();
+        self.revise(at, |job| job.paused = true);
+        if missed > 0 {
+            self.skip(first, last, SkipReason::Paused, last);
+            self.job.cursor.fired_through = last;
+            self.job.plan_after(last);
+        }
+        let at = self.between();
+        self.revise(at, |job| job.paused = false);
+        self.job.plan_after(at.max(self.job.cursor.fired_through));
+    }
+
+    fn revise(&mut self, at: Timestamp, change: impl FnOnce(&mut Job)) {
+        self.skip_excluded(at);
+        let Job { id: job, revision, updated_at, .. } = self.job;
+        let definition = Arc::clone(&self.job.definition);
+        self.revisions.push(Revision { job, revision, definition, at: updated_at, state: self.job.state() });
+        self.job.revision += 1;
+        self.job.updated_at = at;
+        change(&mut self.job);
+    }
+
+    fn skip(&mut self, from: Timestamp, to: Timestamp, reason: SkipReason, at: Timestamp) {
+        let (job, revision) = (self.job.id, self.job.revision);
+        self.skips.push(Skip { job, revision, from, to, reason, at });
+    }
+
+    fn skip_excluded(&mut self, through: Timestamp) {
+        let after = self.job.cursor.fired_through.max(self.job.updated_at);
+        if !self.job.paused
+            && let Some((from, to)) = self.job.excluded(after, through)
+        {
+            self.skip(from, to, SkipReason::Calendar, through);
+        }
+    }
+
+    fn make_run(&self, trigger: Trigger, due: Timestamp) -> Run {
         let Job { id, name, revision, namespace, .. } = &self.job;
         let origin = Origin::Job { id: *id, name: name.clone(), revision: *revision };
         let id = RunId(100 + i64::try_from(self.runs.len()).expect("few runs"));
-        let mut run = Run::new(id, namespace.clone(), origin, Trigger::Schedule, due, self.now);
-        self.attempt(&mut run, fate);
-        self.runs.push(run);
+        Run::new(id, namespace.clone(), origin, trigger, due, self.now)
+    }
+
+    fn split(&mut self, mut run: Run) {
+        let (due, total) = (run.due, 2);
+        self.tell(&mut run, Event::Due);
+        let (parent, place) = (run.id, self.runs.len());
+        self.runs.push(run.clone());
+        let mut children = Vec::new();
+        for index in 0..total {
+            let mut child = self.make_run(Trigger::Parent, due);
+            child.kin = Some(Box::new(Kin::Child { parent, part: Part { index, total }, worker: None }));
+            children.push(Child { run: child.id, worker: None, ended: Some(Status::Succeeded) });
+            self.attempt(&mut child, Fate::Succeeds);
+            self.runs.push(child);
+        }
+        run.apply(Event::Split(children), &Definition::of(Task::Noop), run.due.max(run.created_at))
+            .expect("a ready run may be split");
+        self.tell(&mut run, Event::Joined);
+        self.runs[place] = run;
+    }
+
+    /// A run of the schedule, one that has no children.
+    fn plain_run(&self, place: Index) -> Option<usize> {
+        let is_plain = |run: &Run| run.trigger == Trigger::Schedule && run.attempt > 0;
+        let plain: Vec<usize> = (0..self.runs.len()).filter(|place| is_plain(&self.runs[*place])).collect();
+        (!plain.is_empty()).then(|| plain[place.index(plain.len())])
+    }
+
+    fn fire(&self, place: Index) -> usize {
+        let fires = (0..self.runs.len()).filter(|place| self.runs[*place].trigger == Trigger::Schedule);
+        let fires: Vec<usize> = fires.collect();
+        fires[place.index(fires.len())]
+    }
+
+    fn skip_of(&self, reason: SkipReason, place: Index) -> Option<usize> {
+        let fitting: Vec<usize> =
+            (0..self.skips.len()).filter(|place| self.skips[*place].reason == reason).collect();
+        (!fitting.is_empty()).then(|| fitting[place.index(fitting.len())])
     }
 
     fn attempt(&mut self, run: &mut Run, fate: Fate) {
@@ -151,6 +290,7 @@ impl Story {
     }
 
     fn carried_out(&mut self, due: Timestamp) {
+        self.skip_excluded(due);
         self.job.cursor.fired_through = due;
         self.job.plan_after(due);
     }
@@ -158,6 +298,7 @@ impl Story {
     fn check(&self) -> Report {
         let mut history = History::new();
         history.add_job(&self.job);
+        self.revisions.iter().for_each(|revision| history.add_revision(revision));
         self.runs.iter().for_each(|run| history.add_run(run));
         self.skips.iter().for_each(|skip| history.add_skip(skip));
         let through = self.job.cursor.fired_through;
@@ -171,6 +312,32 @@ impl Story {
     }
 }
 
+impl Story {
+    fn definitions(&self) -> impl Iterator<Item = &Definition> {
+        self.revisions.iter().map(|revision| &*revision.definition).chain([&*self.job.definition])
+    }
+
+    /// Adds a fire that was never owed: a copy of one that was.
+    fn add_fire(&mut self, due: Timestamp, revision: u32) -> Option<()> {
+        let mut run =
+            self.runs.iter().find(|run| run.trigger == Trigger::Schedule && run.attempt > 0)?.clone();
+        run.id.0 += 10_000;
+        run.due = due;
+        if let Origin::Job { revision: of, .. } = &mut run.origin {
+            *of = revision;
+        }
+        self.runs.push(run);
+        Some(())
+    }
+}
+
+fn revision_of(run: &Run) -> u32 {
+    match run.origin {
+        Origin::Job { revision, .. } => revision,
+        Origin::AdHoc(_) => 0,
+    }
+}
+
 fn millisecond_before(at: Timestamp) -> Timestamp {
     at.before(Duration::from_millis(1))
 }
@@ -178,10 +345,65 @@ fn millisecond_before(at: Timestamp) -> Timestamp {
 /// The faults: each changes a story and says who must notice. None: this story has no place for it.
 type Fault = fn(&mut Story, Index) -> Option<Check>;
 
-const FAULTS: [(&str, Fault); 16] = [
-    ("a run is lost", |story, place| {
-        story.runs.remove(place.index(story.runs.len()));
+const FAULTS: [(&str, Fault); 26] = [
+    ("a fire is lost", |story, place| {
+        story.runs.remove(story.plain_run(place)?);
         Some(Check::NeverLost)
+    }),
+    ("every fire before an edit or a pause is lost", |story, _| {
+        let before = story.runs.len();
+        story.runs.retain(|run| revision_of(run) == story.job.revision);
+        (story.runs.len() < before).then_some(Check::NeverLost)
+    }),
+    ("a fire is hidden by the record of a later pause", |story, place| {
+        let paused = story.skip_of(SkipReason::Paused, place)?;
+        let pause = story.skips[paused].revision;
+        let last = story.runs.iter().rposition(|run| {
+            run.trigger == Trigger::Schedule && run.attempt > 0 && revision_of(run) == pause - 1
+        })?;
+        story.skips[paused].from = story.runs.remove(last).due;
+        Some(Check::NeverLost)
+    }),
+    ("a missed fire is called a paused one", |story, place| {
+        let missed = story.skip_of(SkipReason::Misfire, place)?;
+        story.skips[missed].reason = SkipReason::Paused;
+        Some(Check::NeverLost)
+    }),
+    ("a missed fire is called an excluded one", |story, place| {
+        let missed = story.skip_of(SkipReason::Misfire, place)?;
+        story.skips[missed].reason = SkipReason::Calendar;
+        Some(Check::NeverLost)
+    }),
+    ("a paused job fires", |story, place| {
+        let skip = story.skips[story.skip_of(SkipReason::Paused, place)?].clone();
+        story.add_fire(skip.from, skip.revision)?;
+        Some(Check::OnSchedule)
+    }),
+    ("a job fires after the edit that dropped the due time", |story, place| {
+        let skip = story.skips[story.skip_of(SkipReason::Edited, place)?].clone();
+        story.add_fire(skip.from, skip.revision)?;
+        Some(Check::NeverTwice)
+    }),
+    ("a job fires on a day that its calendar excludes", |story, place| {
+        let skip = story.skips[story.skip_of(SkipReason::Calendar, place)?].clone();
+        story.add_fire(skip.from, skip.revision)?;
+        Some(Check::OnSchedule)
+    }),
+    ("a revision is lost", |story, place| {
+        (!story.revisions.is_empty()).then(|| story.revisions.remove(place.index(story.revisions.len())))?;
+        Some(Check::Accounted)
+    }),
+    ("a child run is made twice", |story, place| {
+        let children: Vec<usize> =
+            (0..story.runs.len()).filter(|place| story.runs[*place].parent().is_some()).collect();
+        let mut child = story.runs[*children.get(place.index(children.len().max(1)))?].clone();
+        child.id.0 += 10_000;
+        story.runs.push(child);
+        Some(Check::Family)
+    }),
+    ("everything is lost", |story, _| {
+        story.runs.clear();
+        Some(Check::NotVacuous)
     }),
     ("a skip record is lost", |story, place| {
         (!story.skips.is_empty()).then(|| story.skips.remove(place.index(story.skips.len())))?;
@@ -199,14 +421,15 @@ const FAULTS: [(&str, Fault); 16] = [
         Some(Check::NeverLost)
     }),
     ("a fire is made twice", |story, place| {
-        let mut run = story.runs[place.index(story.runs.len())].clone();
+        let mut run = story.runs[story.fire(place)].clone();
         run.id.0 += 10_000;
         story.runs.push(run);
         Some(Check::NeverTwice)
     }),
     ("a fire was recorded as skipped", |story, place| {
-        let due = story.runs[place.index(story.runs.len())].due;
-        let (job, revision, reason) = (story.job.id, 1, SkipReason::Misfire);
+        let fire = &story.runs[story.fire(place)];
+        let (due, revision) = (fire.due, revision_of(fire));
+        let (job, reason) = (story.job.id, SkipReason::Misfire);
         story.skips.push(Skip { job, revision, from: due, to: due, reason, at: due });
         Some(Check::NeverTwice)
     }),
@@ -216,7 +439,7 @@ const FAULTS: [(&str, Fault); 16] = [
         Some(Check::Accounted)
     }),
     ("a run starts too early", |story, place| {
-        let place = place.index(story.runs.len());
+        let place = story.plain_run(place)?;
         let run = &mut story.runs[place];
         for entry in &mut run.entries {
             entry.at = millisecond_before(run.due);
@@ -225,12 +448,12 @@ const FAULTS: [(&str, Fault); 16] = [
         Some(Check::NeverEarly)
     }),
     ("a due time is the moment of firing", |story, place| {
-        let place = place.index(story.runs.len());
-        let run = &mut story.runs[place];
-        let moved = run.due + Duration::from_millis(1);
-        (story.job.definition.schedules[0].previous(moved, story.job.created_at) != Some(moved))
-            .then_some(())?;
-        run.due = moved;
+        let place = story.fire(place);
+        let moved = story.runs[place].due + Duration::from_millis(1);
+        let schedules = story.definitions().map(|definition| &definition.schedules[0]);
+        let is_named = |schedule: &Schedule| schedule.previous(moved, story.job.created_at) == Some(moved);
+        (!schedules.into_iter().any(is_named)).then_some(())?;
+        story.runs[place].due = moved;
         Some(Check::OnSchedule)
     }),
     ("an event is lost", |story, place| {
@@ -247,37 +470,46 @@ const FAULTS: [(&str, Fault); 16] = [
         Some(Check::LegalStates)
     }),
     ("two results are accepted", |story, place| {
-        let run = place.index(story.runs.len());
+        let run = story.plain_run(place)?;
         let run = &mut story.runs[run];
         let last = run.entries.last()?.clone();
         run.entries.push(last);
         Some(Check::OneResult)
     }),
     ("an outdated token reports", |story, place| {
-        let run = place.index(story.runs.len());
+        let run = story.plain_run(place)?;
         let last = story.runs[run].entries.last_mut()?;
         last.token = Token(last.token.0 - 1);
         Some(Check::OneResult)
     }),
     ("a run that may start once starts twice", |story, place| {
-        let run = place.index(story.runs.len());
+        let run = story.plain_run(place)?;
         let run = &mut story.runs[run];
         let starts = run.entries.iter().filter(|entry| entry.to == Status::Running).count();
         (starts > 1).then_some(())?;
         Arc::make_mut(&mut story.job.definition).at_most_once = true;
+        for revision in &mut story.revisions {
+            Arc::make_mut(&mut revision.definition).at_most_once = true;
+        }
         Some(Check::AtMostOnce)
     }),
     ("two runs of a job run side by side", |story, place| {
-        (story.runs.len() > 1).then_some(())?;
-        let first = place.index(story.runs.len() - 1);
-        let next = story.runs[first + 1].entries.iter().find(|entry| entry.to == Status::Running)?.at;
+        let first = story.plain_run(place)?;
+        let plain = |run: &&Run| run.trigger == Trigger::Schedule && run.attempt > 0;
+        let next = story.runs[first + 1..]
+            .iter()
+            .find(plain)?
+            .entries
+            .iter()
+            .find(|entry| entry.to == Status::Running)?
+            .at;
         let run = &mut story.runs[first];
         run.entries.last_mut()?.at = next + Duration::from_millis(1);
         run.finished_at = Some(next + Duration::from_millis(1));
         Some(Check::Overlap)
     }),
     ("a run hangs", |story, place| {
-        let run = place.index(story.runs.len());
+        let run = story.plain_run(place)?;
         let run = &mut story.runs[run];
         run.entries.pop();
         run.finished_at = None;
@@ -312,7 +544,7 @@ proptest! {
     #[test]
     fn runs_side_by_side_are_fine_where_the_job_says_so(mut story in story()) {
         Arc::make_mut(&mut story.job.definition).overlap = Overlap::Allow;
-        for run in &mut story.runs {
+        for run in story.runs.iter_mut().filter(|run| run.kin.is_none()) {
             let end = run.entries.last().map(|entry| entry.at + Duration::from_secs(3600));
             run.finished_at = end;
             if let (Some(last), Some(end)) = (run.entries.last_mut(), end) {
@@ -321,5 +553,22 @@ proptest! {
         }
         let report = story.check();
         prop_assert!(report.is_ok(), "{}", report);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2))]
+
+    /// No check is there for nothing.
+    #[test]
+    fn every_check_has_a_fault_that_it_finds(stories in proptest::collection::vec(story(), 40), place: Index) {
+        let mut bitten = BTreeSet::new();
+        for story in stories {
+            for (_, fault) in FAULTS {
+                let mut story = story.clone();
+                bitten.extend(fault(&mut story, place).filter(|check| story.check().of(*check).next().is_some()));
+            }
+        }
+        prop_assert_eq!(bitten, BTreeSet::from(Check::ALL));
     }
 }

@@ -78,22 +78,7 @@ impl Keeping {
         after: Timestamp,
         next: impl Fn(Timestamp) -> Option<Timestamp>,
     ) -> Option<Timestamp> {
-        let days = &self.calendar.as_ref()?.days;
-        let last = self.day_of(after) + SEARCH_DAYS;
-        let mut after = after;
-        for _ in 0..LEAPS_MAX {
-            let due = next(after)?;
-            let day = self.day_of(due);
-            if days.has(day) {
-                return Some(due);
-            }
-            let wanted = days.first_from(day + 1, last);
-            let begin = wanted.map(|day| self.begin_after(day, due));
-            // Over a change that is near, the clock may fall back to a date that is in.
-            let change = self.change_near(due).filter(|change| begin.is_none_or(|begin| *change < begin));
-            after = one_before(change.or(begin)?).max(due);
-        }
-        None
+        self.find_next(after, self.day_of(after) + SEARCH_DAYS, true, next)
     }
 
     /// The last instant at or before `until` that `previous` names on a day that is in.
@@ -102,16 +87,74 @@ impl Keeping {
         until: Timestamp,
         previous: impl Fn(Timestamp) -> Option<Timestamp>,
     ) -> Option<Timestamp> {
+        self.find_previous(until, self.day_of(until) - SEARCH_DAYS, true, previous)
+    }
+
+    /// The first instant after `after`, up to `through`, that `next` names on a day that is out.
+    pub(super) fn next_excluded(
+        &self,
+        after: Timestamp,
+        through: Timestamp,
+        next: impl Fn(Timestamp) -> Option<Timestamp>,
+    ) -> Option<Timestamp> {
+        // A day more: over a change of the zone a date may come again.
+        let next = |after| next(after).filter(|due| *due <= through);
+        self.find_next(after, self.day_of(through) + 1, false, next)
+    }
+
+    /// The last instant at or before `until`, after `after`, that `previous` names on a day that is out.
+    pub(super) fn previous_excluded(
+        &self,
+        until: Timestamp,
+        after: Timestamp,
+        previous: impl Fn(Timestamp) -> Option<Timestamp>,
+    ) -> Option<Timestamp> {
+        let previous = |until| previous(until).filter(|due| *due > after);
+        self.find_previous(until, self.day_of(after) - 1, false, previous)
+    }
+
+    /// Looks for an instant on a day that is in, or out, as `is_in` says; no day after `last` is looked at.
+    fn find_next(
+        &self,
+        after: Timestamp,
+        last: i64,
+        is_in: bool,
+        next: impl Fn(Timestamp) -> Option<Timestamp>,
+    ) -> Option<Timestamp> {
         let days = &self.calendar.as_ref()?.days;
-        let first = self.day_of(until) - SEARCH_DAYS;
+        let mut after = after;
+        for _ in 0..LEAPS_MAX {
+            let due = next(after)?;
+            let day = self.day_of(due);
+            if days.has(day) == is_in {
+                return Some(due);
+            }
+            let wanted = days.first_from(day + 1, last, is_in);
+            let begin = wanted.map(|day| self.begin_after(day, due));
+            // Over a change that is near, the clock may fall back to a date that is in.
+            let change = self.change_near(due).filter(|change| begin.is_none_or(|begin| *change < begin));
+            after = one_before(change.or(begin)?).max(due);
+        }
+        None
+    }
+
+    /// The same backwards; no day before `first` is looked at.
+    fn find_previous(
+        &self,
+        until: Timestamp,
+        first: i64,
+        is_in: bool,
+        previous: impl Fn(Timestamp) -> Option<Timestamp>,
+    ) -> Option<Timestamp> {
+        let days = &self.calendar.as_ref()?.days;
         let mut until = until;
         for _ in 0..LEAPS_MAX {
             let due = previous(until)?;
             let day = self.day_of(due);
-            if days.has(day) {
+            if days.has(day) == is_in {
                 return Some(due);
             }
-            let wanted = days.last_until(day - 1, first);
+            let wanted = days.last_until(day - 1, first, is_in);
             let end = wanted.map(|day| self.end_before(day, due));
             let change = self.changed_near(due).filter(|change| end.is_none_or(|end| *change > end));
             until = change.or(end)?.min(one_before(due));
@@ -150,7 +193,7 @@ fn from_second(second: i64) -> Timestamp {
     Timestamp::from_millis(second.saturating_mul(1000))
 }
 
-fn one_before(instant: Timestamp) -> Timestamp {
+pub(super) fn one_before(instant: Timestamp) -> Timestamp {
     Timestamp::from_millis(instant.as_millis().saturating_sub(1))
 }
 

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::hash;
 use crate::time::Timestamp;
 
+pub use cron::zone::DATA as ZONE_DATA;
 pub use cron::{Cron, EXPRESSION_MAX, Weekdays, ZONE_MAX};
 pub use describe::{Language, UnknownLanguage};
 pub use duration::{DURATION_MAX, format_duration, parse_duration};
@@ -133,6 +134,29 @@ impl Schedule {
         (self.start.is_none_or(|start| due >= start)).then_some(due)
     }
 
+    /// The first instant after `after`, up to `through`, that the calendar takes out of the schedule.
+    fn next_excluded(&self, after: Timestamp, through: Timestamp, created: Timestamp) -> Option<Timestamp> {
+        let keeping = self.calendar.as_ref()?;
+        let after = self.start.map_or(after, |start| after.max(keeping::one_before(start)));
+        let through = self.end.map_or(through, |end| end.min(through));
+        keeping.next_excluded(after, through, |after| self.when_next(after, created))
+    }
+
+    /// The last instant at or before `until`, after `after`, that the calendar takes out of the schedule.
+    fn previous_excluded(&self, until: Timestamp, after: Timestamp, created: Timestamp) -> Option<Timestamp> {
+        let keeping = self.calendar.as_ref()?;
+        let after = self.start.map_or(after, |start| after.max(keeping::one_before(start)));
+        let until = self.end.map_or(until, |end| end.min(until));
+        keeping.previous_excluded(until, after, |until| self.when_previous(until, created))
+    }
+
+    /// Whether newer time zone data may move its due times.
+    pub fn depends_on_zone(&self) -> bool {
+        let is_local = |zone: &str| zone != "UTC";
+        let by_cron = matches!(&self.when, When::Cron(cron) if is_local(cron.zone()));
+        by_cron || self.calendar.as_ref().is_some_and(|keeping| is_local(keeping.zone()))
+    }
+
     /// Whatever the day.
     fn when_next(&self, after: Timestamp, created: Timestamp) -> Option<Timestamp> {
         match &self.when {
@@ -175,6 +199,61 @@ impl When {
             _ => Cron::parse_with(text, zone, weekdays, spread_key).map(When::Cron),
         }
     }
+}
+
+/// Whether the schedules are the same, whatever the versions of the calendars they keep to.
+pub fn are_alike(some: &[Schedule], others: &[Schedule]) -> bool {
+    let plain = |schedule: &Schedule| {
+        let mut plain = schedule.clone();
+        if let Some(keeping) = &mut plain.calendar {
+            keeping.calendar = None;
+        }
+        plain
+    };
+    some.len() == others.len() && some.iter().zip(others).all(|(a, b)| a == b || plain(a) == plain(b))
+}
+
+/// Whether one of the schedules names this instant.
+pub fn any_names(schedules: &[Schedule], created: Timestamp, instant: Timestamp) -> bool {
+    schedules.iter().any(|schedule| schedule.previous(instant, created) == Some(instant))
+}
+
+/// Excluded instants that are looked at because another schedule names them too.
+const MEETINGS_MAX: usize = 100;
+
+/// The first instant after `after`, up to `through`, that a calendar takes out of one of the schedules and that no other
+/// one names. `None` also if other schedules name the first hundred of them.
+pub fn next_excluded(
+    schedules: &[Schedule],
+    created: Timestamp,
+    after: Timestamp,
+    through: Timestamp,
+) -> Option<Timestamp> {
+    let mut after = after;
+    for _ in 0..MEETINGS_MAX {
+        let found = schedules.iter().filter_map(|schedule| schedule.next_excluded(after, through, created));
+        let first = found.min()?;
+        if !any_names(schedules, created, first) {
+            return Some(first);
+        }
+        after = first;
+    }
+    None
+}
+
+/// The first and the last instant after `after`, up to `through`, that calendars take out of the schedules.
+pub fn excluded(
+    schedules: &[Schedule],
+    created: Timestamp,
+    after: Timestamp,
+    through: Timestamp,
+) -> Option<(Timestamp, Timestamp)> {
+    if through <= after {
+        return None;
+    }
+    let first = next_excluded(schedules, created, after, through)?;
+    let last = schedules.iter().filter_map(|schedule| schedule.previous_excluded(through, after, created));
+    Some((first, last.max().unwrap_or(first)))
 }
 
 /// How long after `due` the run starts: the same answer on every node and after every restart, because it

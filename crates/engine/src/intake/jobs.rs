@@ -7,7 +7,7 @@ use punctual_core::Timestamp;
 use punctual_core::change::{Revision, SkipReason};
 use punctual_core::command::{Answer, Expect, Made, PutJob, Refusal};
 use punctual_core::ids::{JobId, RunId};
-use punctual_core::job::{Cursor, Definition, Invalid, Job};
+use punctual_core::job::{Cursor, Definition, Invalid, Job, State};
 use punctual_core::name::{Name, Namespace};
 use punctual_core::run::Cause;
 use punctual_core::schedule::calendar::Calendar;
@@ -48,7 +48,7 @@ impl Shard {
             cursor: Cursor { fired_through: cx.now.before(Duration::from_millis(1)), ..Cursor::default() },
         };
         plan_from(&mut job, false, cx.now);
-        self.revise(&job);
+        self.revise(&job, job.state());
         let job = Arc::new(job);
         self.remember_job(Arc::clone(&job), false);
         self.dirty.jobs.insert(id);
@@ -64,15 +64,16 @@ impl Shard {
     }
 
     /// A calendar has changed. It goes the way of an edit: what the job owes up to now the old days decide, and all that
-    /// comes later the new ones.
+    /// comes later the new ones. Without a calendar it is the time zone data that is newer.
     pub(super) fn replan_job(
         &mut self,
         namespace: &Namespace,
         name: &Name,
-        calendar: &Arc<Calendar>,
+        calendar: Option<&Arc<Calendar>>,
         cx: &mut Context<'_>,
     ) -> Reply {
         let id = self.known_job(namespace, name)?;
+        let Some(calendar) = calendar else { return self.follow_zone_data(id, cx) };
         let newer = |keeping: &Keeping| {
             // One that is newer still came with an edit of the job.
             let is_behind = keeping.version().is_none_or(|version| version < calendar.version);
@@ -85,10 +86,21 @@ impl Shard {
         }
     }
 
+    /// What was planned up to now is fired as it was planned; what comes later is planned with the newer data. The
+    /// definition stays what it is, so this is no revision.
+    fn follow_zone_data(&mut self, id: JobId, cx: &mut Context<'_>) -> Reply {
+        self.fire_owed(id, cx);
+        if !self.jobs.get(&id).is_some_and(|live| live.job.is_outdated()) {
+            return self.job_answer(id, Made::Unchanged);
+        }
+        self.edit_job(id, |job| replan(job, job.hanging_due(), cx.now));
+        self.job_answer(id, Made::Changed)
+    }
+
     /// The old definition decides every due time up to now, the new one every later one.
     fn revise_job(&mut self, id: JobId, definition: Arc<Definition>, cx: &mut Context<'_>) -> Reply {
-        self.fire_owed(id, cx);
-        self.skip_paused(id, cx.now);
+        self.decide_due(id, cx);
+        let before = self.jobs.get(&id).map(|live| Arc::clone(&live.job));
         let has_fires = self.has_fires(id);
         let mut forgotten = false;
         self.edit_job(id, |job| {
@@ -116,19 +128,43 @@ impl Shard {
             // An earlier due time had stood before that of `after_finish`, and may be gone.
             self.plan_after_finish(id, cx);
         }
-        if let Some(job) = self.jobs.get(&id).map(|live| Arc::clone(&live.job)) {
-            self.revise(&job);
+        let after = self.jobs.get(&id).map(|live| Arc::clone(&live.job));
+        if let (Some(before), Some(after)) = (before, after) {
+            self.skip_dropped(&before, &after);
+            self.revise(&after, after.state());
         }
         self.release(id, cx);
         self.job_answer(id, Made::Changed)
     }
 
-    fn revise(&mut self, job: &Job) {
+    /// Decides every due time up to now by the revision that is about to end: it fires, or its skip is recorded.
+    fn decide_due(&mut self, id: JobId, cx: &mut Context<'_>) {
+        self.fire_owed(id, cx);
+        self.skip_paused(id, cx.now);
+        if let Some(job) = self.jobs.get(&id).map(|live| Arc::clone(&live.job)) {
+            self.skip_excluded(&job, cx.now, cx.now);
+        }
+    }
+
+    /// The due time that was planned and that the new schedule does not name is on record: people were told of it. Other
+    /// days of the same schedule need no such record: what is excluded is recorded when its time has come.
+    fn skip_dropped(&mut self, before: &Job, after: &Job) {
+        if let Some(due) = before.cursor.next_due
+            && after.cursor.next_due != Some(due)
+            && !before.definition.has_schedules_of(&after.definition)
+            && !after.is_due_at(due)
+        {
+            self.skip(before, due, due, SkipReason::Edited, after.updated_at);
+        }
+    }
+
+    fn revise(&mut self, job: &Job, state: State) {
         self.dirty.revisions.push(Arc::new(Revision {
             job: job.id,
             revision: job.revision,
             definition: Arc::clone(&job.definition),
             at: job.updated_at,
+            state,
         }));
     }
 
@@ -167,13 +203,14 @@ impl Shard {
         if expect != Expect::Anything {
             self.expect(id, &expect)?;
         }
-        self.fire_owed(id, cx);
-        self.skip_paused(id, cx.now);
+        self.decide_due(id, cx);
         let mut theirs: Vec<RunId> =
             self.runs.values().filter(|live| live.run.job() == Some(id)).map(|live| live.run.id).collect();
         theirs.sort_unstable();
         // Out of sight first: a run that ends now must not let the next one in.
         if let Some(gone) = self.forget_job(id) {
+            let last = Job { revision: gone.job.revision + 1, updated_at: cx.now, ..(*gone.job).clone() };
+            self.revise(&last, State::Deleted);
             self.dirty.jobs.remove(&id);
             self.dirty.deleted_jobs.push(gone);
             self.pins.job(self.next_batch(), (namespace.clone(), name.clone()), None);
@@ -189,14 +226,10 @@ impl Shard {
         if self.jobs.get(&id).is_some_and(|live| live.job.paused) {
             return self.job_answer(id, Made::Unchanged);
         }
-        self.fire_owed(id, cx);
-        self.edit_job(id, |job| {
+        self.turn(id, cx, |job| {
             job.paused = true;
-            job.updated_at = cx.now;
-            job.cursor.next_due = None;
-            job.cursor.wake_at = None;
-        });
-        self.job_answer(id, Made::Changed)
+            job.unplan();
+        })
     }
 
     pub(super) fn resume_job(&mut self, namespace: &Namespace, name: &Name, cx: &mut Context<'_>) -> Reply {
@@ -204,13 +237,24 @@ impl Shard {
         if self.jobs.get(&id).is_some_and(|live| !live.job.paused) {
             return self.job_answer(id, Made::Unchanged);
         }
-        self.skip_paused(id, cx.now);
-        let has_fires = self.has_fires(id);
-        self.edit_job(id, |job| {
+        let (has_fires, now) = (self.has_fires(id), cx.now);
+        self.turn(id, cx, |job| {
             job.paused = false;
+            plan_from(job, has_fires, now);
+        })
+    }
+
+    /// A pause or a resume: a revision with the same definition.
+    fn turn(&mut self, id: JobId, cx: &mut Context<'_>, turn: impl FnOnce(&mut Job)) -> Reply {
+        self.decide_due(id, cx);
+        self.edit_job(id, |job| {
+            job.revision += 1;
             job.updated_at = cx.now;
-            plan_from(job, has_fires, cx.now);
+            turn(job);
         });
+        if let Some(job) = self.jobs.get(&id).map(|live| Arc::clone(&live.job)) {
+            self.revise(&job, job.state());
+        }
         self.job_answer(id, Made::Changed)
     }
 

@@ -1,11 +1,15 @@
-//! The one race that no gate can hold back: an edit on another node, while a job is being saved here.
+//! Newer time zone data, and the one race that no gate can hold back: an edit on another node, while a job is being
+//! saved here.
 
 use punctual_core::Timestamp;
+use punctual_core::change::{Batch, Changes, Revision, Row};
+use punctual_core::ids::{IdMaker, JobId};
+use punctual_core::job::Cursor;
 use punctual_core::schedule::calendar::Weekday;
-use punctual_core::schedule::{Keeping, Schedule, When};
+use punctual_core::schedule::{Cron, Keeping, Schedule, When};
 use punctual_core::task::Task;
-use punctual_store::Store;
 use punctual_store::memory::Memory;
+use punctual_store::{Claim, Store};
 
 use super::*;
 use crate::handle::Ask;
@@ -45,21 +49,93 @@ async fn edited_elsewhere(store: &Memory, only: Weekday) -> u32 {
     version
 }
 
-#[tokio::test]
-async fn a_job_that_was_being_saved_while_another_node_edited_its_calendar_follows_after_its_commit() {
-    let store = Arc::new(Memory::new(1));
-    let (_lead, leaders) = watch::channel(Leaders::alone(1));
+/// A node that leads everything, and what may tell it otherwise.
+fn alone(store: &Arc<Memory>) -> (Node, watch::Sender<Leaders>) {
+    let (lead, leaders) = watch::channel(Leaders::alone(1));
     let peers = Arc::new(crate::peers::None);
     let forwarding = Forwarding { leaders, peers, patience: PATIENCE, schedules: true };
     let config = Config {
-        store: Arc::clone(&store) as Arc<dyn Store>,
+        store: Arc::clone(store) as Arc<dyn Store>,
         clock: Arc::new(Standing),
         lanes: 1,
         attempt_lease: Duration::from_secs(15),
         shard_lease: Duration::from_secs(3),
         cluster: None,
     };
-    let node = Node::start_in(forwarding, config).unwrap();
+    (Node::start_in(forwarding, config).unwrap(), lead)
+}
+
+/// Jobs whose due times an older version of the program calculated with older time zone data: an hour too late.
+async fn planned_with_older_data(store: &Memory, count: usize) {
+    let shard = ShardId(0);
+    let epoch = store.acquire(None, &[Claim::whatever(shard)]).await.unwrap()[0].1;
+    let loaded = store.load(shard, epoch).await.unwrap();
+    let (mut ids, mut changes) = (IdMaker::new(shard, loaded.last_id), Changes::default());
+    for number in 0..count {
+        let zone = if number == 0 { "UTC" } else { "Europe/Berlin" };
+        let when = When::Cron(Cron::parse("0 8 * * *", zone).unwrap());
+        let definition = Definition { schedules: vec![Schedule::new(when)], ..Definition::of(Task::Noop) };
+        let mut job = Job {
+            id: JobId(ids.next(NOW)),
+            namespace: Namespace::default(),
+            name: format!("job-{number}").parse().unwrap(),
+            revision: 1,
+            definition: Arc::new(definition),
+            paused: false,
+            created_at: NOW,
+            updated_at: NOW,
+            cursor: Cursor { fired_through: NOW, ..Cursor::default() },
+        };
+        job.plan_after(NOW);
+        let late = Duration::from_secs(3600);
+        job.cursor.next_due = job.cursor.next_due.map(|due| due + late);
+        job.cursor.wake_at = job.cursor.wake_at.map(|wake| wake + late);
+        job.cursor.zone_data = job.cursor.zone_data.map(|_| "2001a".into());
+        let (revision, state) = (job.revision, job.state());
+        let definition = Arc::clone(&job.definition);
+        changes.insert(Row::Revision(Arc::new(Revision {
+            job: job.id,
+            revision,
+            definition,
+            at: NOW,
+            state,
+        })));
+        changes.insert(Row::Job(Arc::new(job)));
+    }
+    let batch = Batch { shard, epoch, commit: loaded.commit, last_id: ids.last(), changes };
+    store.commit(Arc::new(vec![batch])).await.unwrap();
+}
+
+#[tokio::test]
+async fn jobs_planned_with_older_zone_data_are_planned_again() {
+    let store = Arc::new(Memory::new(1));
+    // More than one page.
+    let count = PAGE + 3;
+    planned_with_older_data(&store, count).await;
+    let (node, _lead) = alone(&store);
+    let replanned = async {
+        while !store.outdated_jobs(ZONE_DATA, 1).await.unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), replanned).await.expect("every job is planned again");
+    for number in 0..count {
+        let name = format!("job-{number}").parse().unwrap();
+        let job = store.job(&Namespace::default(), &name).await.unwrap().unwrap();
+        let mut expected = (*job).clone();
+        expected.plan_after(NOW);
+        let depends = number > 0;
+        assert_eq!(job.cursor.next_due == expected.cursor.next_due, depends, "{name}: {job:?}");
+        assert_eq!(job.cursor.zone_data.as_deref(), depends.then_some(ZONE_DATA));
+        assert_eq!(job.revision, 1, "no edit");
+    }
+    node.shut_down().await;
+}
+
+#[tokio::test]
+async fn a_job_that_was_being_saved_while_another_node_edited_its_calendar_follows_after_its_commit() {
+    let store = Arc::new(Memory::new(1));
+    let (node, _lead) = alone(&store);
     let handle = node.handle();
     let older = edited_elsewhere(&store, Weekday::Monday).await;
 

@@ -27,7 +27,7 @@ use crate::cli::output::Output;
 pub(crate) enum Verb {
     /// No-op runs from submit to history, beside a bare writer of the same rows
     #[command(
-        after_help = "Examples:\n  punctual bench runs\n  punctual bench runs --count 200000 -o json\n  punctual bench runs --store postgres://punctual@localhost/bench --nodes 2"
+        after_help = "Examples:\n  punctual bench runs\n  punctual bench runs --count 200000 -o json\n  punctual bench runs --prune\n  punctual bench runs --store postgres://punctual@localhost/bench --nodes 2"
     )]
     Runs(runs::Runs),
     /// Runs through a worker over the network: how many, how soon they start, and four slots shared by three nodes

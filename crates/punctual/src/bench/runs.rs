@@ -4,10 +4,12 @@
 //! single rows it commits, so that one machine's figure says something about another's.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 use punctual_core::ids::SessionId;
-use punctual_store::Opened;
+use punctual_node::Handle;
+use punctual_store::{Opened, PrunePolicy};
 use serde::Serialize;
 
 use super::Found;
@@ -15,12 +17,14 @@ use super::bare;
 use super::figures::median;
 use super::load::through;
 use super::member::{Member, settle};
-use super::place::{Place, node};
+use super::place::{Place, Stopwatch, node};
 use crate::settings::{Said, Settings, Store};
 use crate::wiring;
 
 /// Clients that commit single rows, beside one alone.
 const CLIENTS: usize = 8;
+/// Rows pruned in one call.
+const PRUNE_STEP: usize = 5000;
 
 #[derive(Debug, Args)]
 pub(crate) struct Runs {
@@ -39,6 +43,9 @@ pub(crate) struct Runs {
     /// Measure so many nodes in turn with one alone, all on this machine and on one store
     #[arg(long, value_name = "COUNT", requires = "store", default_value_t = 1)]
     nodes: usize,
+    /// Then prune all these runs, and measure as many again on the same store
+    #[arg(long)]
+    prune: bool,
     #[command(flatten)]
     place: Place,
 }
@@ -56,6 +63,18 @@ pub(crate) struct Measured {
     server: Option<Server>,
     #[serde(flatten)]
     several: Option<Several>,
+    #[serde(flatten)]
+    pruned: Option<Pruned>,
+}
+
+/// The same on a store whose history was pruned.
+#[derive(Debug, Serialize)]
+struct Pruned {
+    pruned_rows_per_second: f64,
+    runs_per_second_after_pruning: f64,
+    /// Beside the store that had no history: 1 means that the speed stays.
+    ratio_after_pruning: f64,
+    runs_each_after_pruning: Vec<f64>,
 }
 
 /// Beside a server: commits of single rows, by one client and by several.
@@ -93,8 +112,22 @@ impl Found for Measured {
             lines.push(("no-op runs, several nodes", format!("{runs_per_second_of_several:.0}/s")));
             lines.push(("ratio to one node", format!("{ratio_of_several:.2}")));
         }
+        if let Some(pruned) = &self.pruned {
+            lines.push(("pruned rows", format!("{:.0}/s", pruned.pruned_rows_per_second)));
+            lines
+                .push(("no-op runs after pruning", format!("{:.0}/s", pruned.runs_per_second_after_pruning)));
+            lines.push(("ratio to before pruning", format!("{:.2}", pruned.ratio_after_pruning)));
+        }
         lines
     }
+}
+
+/// One measurement of the whole way, each figure a second.
+#[derive(Debug, Default)]
+struct Whole {
+    runs: f64,
+    pruning: Option<f64>,
+    after_pruning: Option<f64>,
 }
 
 /// Every measurement, in order.
@@ -102,6 +135,8 @@ impl Found for Measured {
 struct Each {
     runs: Vec<f64>,
     several: Vec<f64>,
+    pruning: Vec<f64>,
+    after_pruning: Vec<f64>,
     baseline: Vec<f64>,
     single: Vec<f64>,
     single_of_eight: Vec<f64>,
@@ -116,13 +151,17 @@ impl Runs {
                 each.single_of_eight.push(bare::single_rows(url, CLIENTS).await?);
             }
             each.baseline.push(self.bare().await?);
-            each.runs.push(self.whole(1).await?);
+            let whole = self.whole(1).await?;
+            each.runs.push(whole.runs);
+            each.pruning.extend(whole.pruning);
+            each.after_pruning.extend(whole.after_pruning);
             if self.nodes > 1 {
-                each.several.push(self.whole(self.nodes).await?);
+                each.several.push(self.whole(self.nodes).await?.runs);
             }
         }
         let (runs, baseline) = (median(each.runs.clone()), median(each.baseline.clone()));
         let several = median(each.several.clone());
+        let after_pruning = median(each.after_pruning.clone());
         Ok(Measured {
             runs_per_second: runs,
             baseline_runs_per_second: baseline,
@@ -140,18 +179,23 @@ impl Runs {
                 ratio_of_several: several / runs,
                 runs_each_of_several: each.several,
             }),
+            pruned: self.prune.then(|| Pruned {
+                pruned_rows_per_second: median(each.pruning),
+                runs_per_second_after_pruning: after_pruning,
+                ratio_after_pruning: after_pruning / runs,
+                runs_each_after_pruning: each.after_pruning,
+            }),
         })
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "a number of runs fits")]
-    async fn whole(&self, nodes: usize) -> anyhow::Result<f64> {
-        let seconds = match self.store.as_deref() {
+    async fn whole(&self, nodes: usize) -> anyhow::Result<Whole> {
+        Ok(match self.store.as_deref() {
             None => {
                 let folder = self.place.folder("runs")?;
                 let (running, handle) = node(&folder, self.slots).await?;
-                let seconds = through(&[handle], self.count).await?;
+                let whole = self.measure(&[handle]).await?;
                 running.shut_down().await;
-                seconds
+                whole
             }
             Some(url) => {
                 let names = (0..nodes).map(|number| format!("node-{number}"));
@@ -163,14 +207,35 @@ impl Runs {
                 }
                 settle(&members).await?;
                 let handles: Vec<_> = members.iter().map(|member| member.handle.clone()).collect();
-                let seconds = through(&handles, self.count).await?;
+                let whole = self.measure(&handles).await?;
                 for member in members {
                     member.shut_down().await?;
                 }
-                seconds
+                whole
             }
-        };
-        Ok(self.count as f64 / seconds)
+        })
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a number of runs fits")]
+    async fn measure(&self, nodes: &[Handle]) -> anyhow::Result<Whole> {
+        let count = self.count as f64;
+        let mut whole = Whole { runs: count / through(nodes, self.count).await?, ..Whole::default() };
+        if let Some(node) = nodes.first().filter(|_| self.prune) {
+            let watch = Stopwatch::start();
+            // Nothing is kept, however young it is.
+            let now = wiring::now() + Duration::from_secs(24 * 3600);
+            let policy = PrunePolicy { now, ad_hoc_kept: Duration::ZERO };
+            let mut rows = 0;
+            loop {
+                match node.store().prune(&policy, PRUNE_STEP).await? {
+                    0 => break,
+                    gone => rows += gone,
+                }
+            }
+            whole.pruning = Some(rows as f64 / watch.seconds());
+            whole.after_pruning = Some(count / through(nodes, self.count).await?);
+        }
+        Ok(whole)
     }
 
     async fn bare(&self) -> anyhow::Result<f64> {

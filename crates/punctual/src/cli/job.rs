@@ -127,6 +127,17 @@ Examples:
         #[arg(long, default_value_t = 20)]
         limit: usize,
     },
+    /// List the due times of a job that were passed over, with the reason, newest first
+    ///
+    /// A range of due times is one line. A run that was made and then skipped, because an earlier one was still
+    /// running, is a run: `punctual run list --job NAME --state skipped` lists those.
+    #[command(after_help = "Example:\n  punctual job skips hello --limit 100")]
+    Skips {
+        name: Name,
+        /// At most so many
+        #[arg(long, default_value_t = 50)]
+        limit: usize,
+    },
     /// List the revisions of a job, newest first, or show what one changed
     #[command(after_help = "\
 Examples:
@@ -210,6 +221,7 @@ impl Verb {
                 run::list(session, &run::Listing::of_job(name, limit, attempts)).await
             }
             Verb::Log { name, limit } => log(session, &name, limit).await,
+            Verb::Skips { name, limit } => skips(session, &name, limit).await,
             Verb::Revisions(revisions) => revisions.run(session).await,
             Verb::Rollback { name, to } => revisions::roll_back(session, &name, to).await,
             Verb::Delete { name } => {
@@ -258,6 +270,29 @@ async fn list(session: &Session, limit: usize) -> Result<(), Failure> {
                 Cell::new(due),
                 Cell::new(one_line(&schedules(job.file.schedule.as_ref()), 40)),
                 Cell::new(one_line(&task(job.file.task.as_ref()), 60)),
+            ]);
+        }
+        text(table)
+    })?;
+    say_if_more(more);
+    Ok(())
+}
+
+async fn skips(session: &Session, name: &Name, limit: usize) -> Result<(), Failure> {
+    let (skips, more) = gather(limit, async |after, size| {
+        session.client.skips(&session.namespace, name, after.as_deref(), size).await
+    })
+    .await?;
+    session.output.show(&skips, |output| {
+        let now = wiring::now();
+        let mut table = output.table(&["FROM (UTC)", "TO (UTC)", "DUE TIMES", "REASON", "REVISION"]);
+        for skip in &skips {
+            table.add_row([
+                output.time(skip.from.0, now),
+                output.time(skip.to.0, now),
+                skip.count.map_or("many".to_owned(), |count| count.to_string()),
+                skip.reason.clone(),
+                skip.revision.to_string(),
             ]);
         }
         text(table)

@@ -11,7 +11,7 @@ use punctual_wire::rest::{
     ActOnMessages, ActedOnMessages, AddMessage, AddMessages, AddToken, Added, AddedMessages, Again, Calendar,
     Checked, Code, Day, DeadLetter, Decide, Decisions, Diff, EVENT_STREAM, Event, Explained, Fire, Flushed,
     Job, LogRecord, MADE_HEADER, Message, Messages, NewToken, Node, Postponed, Progress, Queue, Revision,
-    RevisionFile, Run, Start, Submit, Take, Token, Trigger, Way, Worker,
+    RevisionFile, Run, Skip, Start, Submit, Take, Token, Trigger, Way, Worker,
 };
 use punctual_wire::schema;
 use punctual_wire::text::Instant;
@@ -120,6 +120,15 @@ fn revisions() -> Vec<Operation> {
         .query_of::<Instant>("since")
         .query_of::<Instant>("until")
         .answers_a_page_of::<LogRecord>()
+        .refuses(&[Code::NoSuchJob]),
+        listing(get(
+            "/api/v1/namespaces/{namespace}/jobs/{name}/skips",
+            "list_skips",
+            "List the due times of a job that were passed over, as ranges with the reason, the newest first; also of a \
+             deleted job",
+        ))
+        .query("after", &json!({ "type": "string", "pattern": "^[1-9][0-9]{0,17}-[1-9][0-9]{0,8}-[0-9]{1,13}$" }))
+        .answers_a_page_of::<Skip>()
         .refuses(&[Code::NoSuchJob]),
     ]
 }

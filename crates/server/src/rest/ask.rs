@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use punctual_core::command::{Answer, Command, Made};
-use punctual_core::ids::RunId;
+use punctual_core::command::{Answer, Command, Made, Refusal};
+use punctual_core::ids::{JobId, RunId};
 use punctual_core::job::Job;
+use punctual_core::limits::PAGE_MAX;
 use punctual_core::name::{Name, Namespace};
 use punctual_wire::rest::{Code, Problem, Run};
 use tracing::error;
@@ -49,14 +50,32 @@ impl Doors {
 
     pub(crate) async fn find_job(&self, namespace: &Namespace, name: &Name) -> Result<Arc<Job>, Failed> {
         let job = self.handle.store().job(namespace, name).await?;
-        job.ok_or_else(|| {
-            let refusal = punctual_core::command::Refusal::NoSuchJob {
-                namespace: namespace.clone(),
-                name: name.clone(),
-            };
-            Failed(refusal.into())
-        })
+        job.ok_or_else(|| no_such_job(namespace, name))
     }
+
+    /// Every job that has this name or had it before it was deleted, the newest first. History is kept after a
+    /// deletion, and a name may be used again.
+    pub(crate) async fn jobs_named(&self, namespace: &Namespace, name: &Name) -> Result<Vec<JobId>, Failed> {
+        let store = self.handle.store();
+        let live = store.job(namespace, name).await?.map(|job| job.id);
+        let mut ids: Vec<JobId> = Vec::new();
+        loop {
+            let page = store.deleted_jobs(Some((namespace, name)), ids.last().copied(), PAGE_MAX).await?;
+            ids.extend(page.iter().map(|gone| gone.id));
+            if page.len() < PAGE_MAX {
+                break;
+            }
+        }
+        // A job that was deleted in between is in both answers.
+        ids.extend(live.filter(|live| !ids.contains(live)));
+        ids.reverse();
+        if ids.is_empty() { Err(no_such_job(namespace, name)) } else { Ok(ids) }
+    }
+}
+
+fn no_such_job(namespace: &Namespace, name: &Name) -> Failed {
+    let (namespace, name) = (namespace.clone(), name.clone());
+    Failed(Refusal::NoSuchJob { namespace, name }.into())
 }
 
 /// An answer that does not belong to its question is a bug of ours.

@@ -9,7 +9,7 @@ use axum::response::Response;
 use punctual_core::Timestamp;
 use punctual_core::change::{RunRecord, Want};
 use punctual_core::command::{Answer, Command, Refusal, RetryRun, Submit};
-use punctual_core::ids::RunId;
+use punctual_core::ids::{JobId, RunId};
 use punctual_core::name::{Name, Namespace};
 use punctual_core::run::{self, Status};
 use punctual_store::RunFilter;
@@ -56,12 +56,18 @@ pub(crate) async fn list(
     let limit = page_limit(listing.limit)?;
     let with_attempts = listing.attempts.is_some_and(|attempts| attempts.0);
     let (after, parent) = (listing.after.map(|after| after.0), listing.parent.map(|parent| parent.0));
-    let filter = filter(&doors, namespace.clone(), listing).await?;
-    // One more than the page holds: the extra run is how we know that there is a next page.
-    let runs = match parent {
-        Some(run) => children(&doors, &RunAt { namespace, run }, &filter, after, limit + 1).await?,
-        None => doors.handle.store().runs(&filter, after, limit + 1).await?,
+    let jobs = match &listing.job {
+        Some(name) => Some(doors.jobs_named(&namespace, name).await?),
+        None => None,
     };
+    let filter = filter(namespace.clone(), listing)?;
+    // One more than the page holds: the extra run is how we know that there is a next page.
+    let mut runs = match (parent, &jobs) {
+        (Some(run), _) => children(&doors, &RunAt { namespace, run }, &filter, after, limit + 1).await?,
+        (None, None) => doors.handle.store().runs(&filter, after, limit + 1).await?,
+        (None, Some(jobs)) => runs_of(&doors, jobs, filter, after, limit + 1).await?,
+    };
+    runs.retain(|run| jobs.as_ref().is_none_or(|jobs| run.job().is_some_and(|job| jobs.contains(&job))));
     let page = Page::cut(runs, limit, |run| run.id.to_string());
     let item = |run: &Arc<run::Run>| {
         let listed = Run::listed(run);
@@ -70,14 +76,30 @@ pub(crate) async fn list(
     Ok(Json(Page { items: page.items.iter().map(item).collect(), next: page.next }))
 }
 
-async fn filter(doors: &Doors, namespace: Namespace, listing: Listing) -> Result<RunFilter, Failed> {
-    let job = match listing.job {
-        Some(name) => Some(doors.find_job(&namespace, &name).await?.id),
-        None => None,
-    };
+/// Runs of several jobs of one name, newest first. They are of one shard, so every run of a newer job has a greater id
+/// than those of an older one, and one job after the other is in order.
+async fn runs_of(
+    doors: &Doors,
+    jobs: &[JobId],
+    mut filter: RunFilter,
+    after: Option<RunId>,
+    limit: usize,
+) -> Result<Vec<Arc<run::Run>>, Failed> {
+    let mut runs = Vec::new();
+    for job in jobs {
+        filter.job = Some(*job);
+        runs.extend(doors.handle.store().runs(&filter, after, limit - runs.len()).await?);
+        if runs.len() == limit {
+            break;
+        }
+    }
+    Ok(runs)
+}
+
+fn filter(namespace: Namespace, listing: Listing) -> Result<RunFilter, Failed> {
     Ok(RunFilter {
         namespace: Some(namespace),
-        job,
+        job: None,
         statuses: listing.state.as_deref().map(statuses).transpose()?.unwrap_or_default(),
         triggers: listing.trigger.as_deref().map(triggers).transpose()?.unwrap_or_default(),
         key: listing.key.map(key).transpose()?,

@@ -17,7 +17,7 @@ use punctual_core::Timestamp;
 use punctual_core::time::Clock;
 use punctual_node::{Config, Node};
 use punctual_store::memory::Memory;
-use punctual_wire::rest::{Job, Line, Page, Problem, Run};
+use punctual_wire::rest::{Code, Job, Line, Page, Problem, Run, Skip};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
@@ -170,6 +170,72 @@ async fn a_put_may_ask_for_a_new_job_or_for_one_revision() {
     assert_eq!(put("if-none-match", "\"1\"", 2).await, 400);
     let wrong = Request::delete(format!("{JOBS}/a")).header("if-match", "\"1\"").body(Body::empty());
     assert_eq!(scene.send(wrong.unwrap()).await.status, 412);
+}
+
+#[tokio::test]
+async fn of_two_concurrent_conditional_edits_one_wins() {
+    let scene = Scene::new().await;
+    let path = format!("{JOBS}/a");
+    scene.put(&path, json!({ "task": { "noop": {} } })).await;
+    for round in 1..=20_u32 {
+        let edit = |priority: u32| {
+            let body =
+                json!({ "task": { "noop": {} }, "priority": priority, "description": round.to_string() });
+            let request = Request::put(&path).header("if-match", format!("\"{round}\""));
+            scene.send(with_json(request, &body))
+        };
+        let (one, other) = tokio::join!(edit(1), edit(2));
+        let mut statuses = [one.status.as_u16(), other.status.as_u16()];
+        let won = if statuses[0] == 200 { 1 } else { 2 };
+        statuses.sort_unstable();
+        assert_eq!(statuses, [200, 412], "round {round}");
+        let job: Value = scene.get(&path).await.read(200);
+        assert_eq!((&job["revision"], &job["priority"]), (&json!(round + 1), &json!(won)), "round {round}");
+        let lost: Problem = if won == 1 { other.read(412) } else { one.read(412) };
+        assert_eq!(lost.code, Code::WrongRevision);
+    }
+}
+
+#[tokio::test]
+async fn the_history_of_a_deleted_job_is_still_listed() {
+    let scene = Scene::new().await;
+    let path = format!("{JOBS}/a");
+    let mut ids = Vec::new();
+    for _ in 0..2 {
+        scene
+            .put(&path, json!({ "task": { "noop": {} }, "schedule": { "at": "2900-01-01T00:00:00Z" } }))
+            .await;
+        for _ in 0..2 {
+            let run: Run = scene.post(&format!("{path}/run"), json!({ "delay": "1h" })).await.read(201);
+            ids.push(run.id);
+        }
+        // Drops the planned due time.
+        scene.put(&path, json!({ "task": { "noop": {} } })).await;
+        let gone = scene.send(Request::delete(&path).body(Body::empty()).unwrap()).await;
+        assert_eq!(gone.status, 204);
+    }
+    ids.reverse();
+    for limit in [1, 3, 10] {
+        let (mut listed, mut after) = (Vec::new(), String::new());
+        loop {
+            let page: Page<Run> = scene.get(&format!("{RUNS}?job=a&limit={limit}{after}")).await.read(200);
+            listed.extend(page.items.iter().map(|run| run.id));
+            let Some(next) = page.next else { break };
+            after = format!("&after={next}");
+        }
+        assert_eq!(listed, ids, "pages of {limit}");
+    }
+    let first: Page<Skip> = scene.get(&format!("{path}/skips?limit=1")).await.read(200);
+    let next = first.next.expect("each of the two jobs has a record");
+    let second: Page<Skip> = scene.get(&format!("{path}/skips?limit=1&after={next}")).await.read(200);
+    assert_eq!((second.items.len(), second.next), (1, None));
+    for skip in first.items.iter().chain(&second.items) {
+        assert_eq!((skip.reason.as_str(), skip.count, skip.revision), ("edited", Some(1), 1));
+    }
+    assert!(first.items[0].job_id > second.items[0].job_id, "the newest first");
+    assert_eq!(scene.get(&format!("{path}/skips?after=x")).await.status, 400);
+    assert_eq!(scene.get(&format!("{JOBS}/nobody/skips")).await.status, 404);
+    assert_eq!(scene.get(&format!("{RUNS}?job=nobody")).await.status, 404);
 }
 
 #[tokio::test]

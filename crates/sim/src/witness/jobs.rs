@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use punctual_core::Timestamp;
-use punctual_core::change::{Batch, Change, Revision, Row, RowKey};
+use punctual_core::change::{Batch, Change, Revision, Row, RowKey, SkipReason};
 use punctual_core::command::Answer;
 use punctual_core::ids::{JobId, RunId};
 use punctual_core::job::{Definition, Job, Overlap};
@@ -31,7 +31,10 @@ impl Jobs {
             match change {
                 Change::Insert(Row::Skip(skip)) => {
                     seen.skips += 1;
-                    self.skips.entry(skip.job).or_default().push((skip.from, skip.to));
+                    // What a calendar excludes or an edit drops was not due.
+                    if matches!(skip.reason, SkipReason::Misfire | SkipReason::Paused) {
+                        self.skips.entry(skip.job).or_default().push((skip.from, skip.to));
+                    }
                 }
                 Change::Insert(Row::Revision(revision)) => {
                     if revision.definition.overlap == Overlap::Allow {

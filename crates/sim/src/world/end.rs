@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use punctual_core::command::Command;
 use punctual_core::hash;
+use punctual_core::ids::JobId;
 use punctual_core::name::Namespace;
 use punctual_core::run::Run;
 use punctual_node::Driver;
@@ -120,12 +121,25 @@ impl World {
                 }
             }
             history.add_job(&job);
+            self.add_skips(&mut history, job.id);
         }
-        let mut after = None;
+        for gone in at_once(self.store.deleted_jobs(None, None, 10_000)).unwrap_or_default() {
+            let revisions = at_once(self.store.revisions(gone.id, None, 10_000)).unwrap_or_default();
+            if let (Some(last), Some(first)) = (revisions.first(), revisions.last()) {
+                history.add_deleted_job(&gone.as_job(first, last));
+            }
+            revisions.iter().for_each(|revision| history.add_revision(revision));
+            self.add_skips(&mut history, gone.id);
+        }
+        history
+    }
+
+    fn add_skips(&self, history: &mut History, job: JobId) {
+        let mut before = None;
         loop {
-            let skips = at_once(self.store.skips(None, after, PAGE)).unwrap_or_default();
-            let Some(last) = skips.last() else { return history };
-            after = Some((last.job, last.from));
+            let skips = at_once(self.store.skips(job, before, PAGE)).unwrap_or_default();
+            let Some(last) = skips.last() else { return };
+            before = Some((last.revision, last.from));
             skips.iter().for_each(|skip| history.add_skip(skip));
         }
     }

@@ -103,6 +103,7 @@ impl Leader {
                 next_due: Some(at(900)),
                 wake_at: Some(at(1000)),
                 fires: smallvec![7],
+                zone_data: Some("2020a".into()),
             },
         }
     }
@@ -222,6 +223,7 @@ pub fn revision_of(job: &Job) -> Row {
         revision,
         definition: Arc::clone(&job.definition),
         at: at(-7),
+        state: job.state(),
     }))
 }
 

@@ -1,9 +1,9 @@
 //! What else the doors list and count.
 
 use punctual_core::Timestamp;
-use punctual_core::change::{DeadLetter, Row, RowKey};
-use punctual_core::ids::{RunId, ShardId};
-use punctual_core::job::Job;
+use punctual_core::change::{DeadLetter, Row, RowKey, Skip, SkipReason};
+use punctual_core::ids::{JobId, RunId, ShardId};
+use punctual_core::job::{Cursor, Job};
 use punctual_core::name::{Name, Namespace};
 use punctual_core::run::Run;
 
@@ -118,24 +118,86 @@ pub async fn revisions_are_listed_newest_first(store: &dyn Store) -> Result<()> 
     Ok(())
 }
 
-/// Skip records in order of job and time.
-pub async fn skips_are_listed_by_job_and_time(store: &dyn Store) -> Result<()> {
+/// Skip records of one job, the newest revision and the newest due time first, in pages. One instant may be skipped under
+/// several revisions.
+pub async fn skips_are_listed_newest_first(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
-    let jobs = [leader.job("first"), leader.job("second")];
+    let (job, other) = (leader.job("wanted"), leader.job("other"));
+    let reasons = [SkipReason::Misfire, SkipReason::Paused, SkipReason::Calendar, SkipReason::Edited];
     let mut expected = Vec::new();
+    for (revision, reason) in (1..).zip(reasons) {
+        expected.extend([0, 60, 3600].map(|n| Skip { revision, reason, ..skip_of(&job, at(n)) }));
+    }
+    leader.insert(store, expected.iter().cloned().chain([skip_of(&other, at(5))]).map(Row::Skip)).await?;
+    expected.reverse();
+    for limit in [1, 2, 5, 100] {
+        let (mut listed, mut before) = (Vec::new(), None);
+        loop {
+            let page = store.skips(job.id, before, limit).await?;
+            let Some(last) = page.last() else { break };
+            before = Some((last.revision, last.from));
+            listed.extend(page);
+        }
+        assert_eq!(listed, expected, "pages of {limit}");
+    }
+    Ok(())
+}
+
+/// A deleted job is found by its name, and each of several that had it.
+pub async fn deleted_jobs_are_listed_by_name(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    let jobs = [leader.job("again"), leader.job("other"), leader.job("again"), leader.job("again")];
     for job in &jobs {
-        for n in [0, 60, 3600] {
-            expected.push(skip_of(job, at(n)));
+        leader.insert(store, [job_row(job), revision_of(job)]).await?;
+        // The last one stays.
+        if job.id != jobs[3].id {
+            leader.delete(store, [RowKey::Job(job.id)]).await?;
         }
     }
-    leader.insert(store, expected.iter().rev().cloned().map(Row::Skip)).await?;
-    let place = |index: usize| Some((expected[index].job, expected[index].from));
-    assert_eq!(store.skips(None, None, 100).await?, expected);
-    assert_eq!(store.skips(None, place(1), 2).await?, expected[2..4]);
-    assert_eq!(store.skips(Some(jobs[1].id), None, 100).await?, expected[3..]);
-    assert_eq!(store.skips(Some(jobs[1].id), place(1), 100).await?, expected[3..]);
-    assert_eq!(store.skips(Some(jobs[1].id), place(4), 100).await?, expected[5..]);
-    assert!(store.skips(Some(jobs[0].id), place(4), 100).await?.is_empty());
+    let listed = async |named: Option<&str>, after: Option<usize>, limit| -> Result<Vec<JobId>> {
+        let (space, named) = (Namespace::default(), named.map(name));
+        let named = named.as_ref().map(|name| (&space, name));
+        let found = store.deleted_jobs(named, after.map(|index| jobs[index].id), limit).await?;
+        for gone in &found {
+            let job = jobs.iter().find(|job| job.id == gone.id).expect("one of these");
+            assert_eq!((&gone.namespace, &gone.name), (&job.namespace, &job.name));
+        }
+        Ok(found.iter().map(|gone| gone.id).collect())
+    };
+    let ids = |places: &[usize]| places.iter().map(|place| jobs[*place].id).collect::<Vec<_>>();
+    assert_eq!(listed(None, None, 10).await?, ids(&[0, 1, 2]));
+    assert_eq!(listed(None, Some(0), 1).await?, ids(&[1]));
+    assert_eq!(listed(Some("again"), None, 10).await?, ids(&[0, 2]));
+    assert_eq!(listed(Some("again"), Some(0), 10).await?, ids(&[2]));
+    assert!(listed(Some("nobody"), None, 10).await?.is_empty());
+    Ok(())
+}
+
+/// Jobs that were planned with older time zone data are found; one that needs none, and one that is re-planned, are not.
+pub async fn jobs_of_older_zone_data_are_found(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    let mut planned = |name: &str, zone_data: Option<&'static str>| {
+        let job = leader.job(name);
+        Job { cursor: Cursor { zone_data: zone_data.map(Into::into), ..job.cursor }, ..job }
+    };
+    let jobs = [
+        planned("none", None),
+        planned("old", Some("2024b")),
+        planned("older", Some("2019c")),
+        planned("newest", Some("2026a")),
+    ];
+    leader.insert(store, jobs.each_ref().map(job_row)).await?;
+    let found = async |limit| -> Result<Vec<String>> {
+        let jobs = store.outdated_jobs("2026a", limit).await?;
+        let mut names: Vec<_> = jobs.iter().map(|job| job.name.to_string()).collect();
+        names.sort();
+        Ok(names)
+    };
+    assert_eq!(found(10).await?, ["old", "older"]);
+    assert_eq!(found(1).await?.len(), 1);
+    let cursor = Cursor { zone_data: Some("2026a".into()), ..jobs[1].cursor.clone() };
+    leader.update(store, [job_row(&Job { cursor, ..jobs[1].clone() })]).await?;
+    assert_eq!(found(10).await?, ["older"]);
     Ok(())
 }
 

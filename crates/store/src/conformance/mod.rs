@@ -120,7 +120,9 @@ macro_rules! conformance {
                     dead_letters_are_listed_oldest_first
                     dead_letters_are_listed_by_job_and_time
                     revisions_are_listed_newest_first
-                    skips_are_listed_by_job_and_time
+                    skips_are_listed_newest_first
+                    deleted_jobs_are_listed_by_name
+                    jobs_of_older_zone_data_are_found
                     stats_count_what_is_there;
                 calendars:
                     a_calendar_reads_back_as_it_was_put
@@ -179,6 +181,7 @@ macro_rules! conformance {
                     prune_takes_no_more_than_its_limit_and_comes_to_an_end
                     output_goes_after_its_run
                     old_skip_records_go
+                    a_deleted_job_is_known_as_long_as_its_skip_records
                     revisions_go_after_the_last_run_of_a_deleted_job;
             }
         }

@@ -216,8 +216,30 @@ pub async fn old_skip_records_go(store: &dyn Store) -> Result<()> {
     leader.insert(store, skips.clone().map(Row::Skip)).await?;
     for (days, left) in [(1, 3), (3, 2), (8, 1), (19, 1), (21, 0)] {
         prune(store, NOW + DAY * days).await?;
-        assert_eq!(store.skips(None, None, 10).await?.len(), left, "after {days} days");
+        let mut kept = 0;
+        for job in [&short, &long, &deleted] {
+            kept += store.skips(job.id, None, 10).await?.len();
+        }
+        assert_eq!(kept, left, "after {days} days");
     }
+    Ok(())
+}
+
+/// A skip record is read with the name and the revisions of its job.
+pub async fn a_deleted_job_is_known_as_long_as_its_skip_records(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    let deleted = leader.job("deleted");
+    let skip = Row::Skip(skip_of(&deleted, at(0)));
+    leader.insert(store, [job_row(&deleted), revision_of(&deleted), skip]).await?;
+    leader.delete(store, [RowKey::Job(deleted.id)]).await?;
+    prune(store, NOW).await?;
+    assert!(store.revision(deleted.id, 1).await?.is_some());
+    assert_eq!(store.deleted_jobs(None, None, 10).await?.len(), 1);
+
+    prune(store, NOW + 400 * DAY).await?;
+    assert!(store.skips(deleted.id, None, 10).await?.is_empty());
+    assert!(store.revision(deleted.id, 1).await?.is_none());
+    assert!(store.deleted_jobs(None, None, 10).await?.is_empty());
     Ok(())
 }
 

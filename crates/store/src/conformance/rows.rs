@@ -95,7 +95,7 @@ pub async fn rows_read_back_as_they_were_written(store: &dyn Store) -> Result<()
                 let found = store.fetch(vec![(SHARD, Want::Unique(Arc::clone(&unique.key)))]).await?;
                 assert_eq!(found.uniques, [unique]);
             }
-            Row::Skip(skip) => assert_eq!(store.skips(None, None, 10).await?, [skip]),
+            Row::Skip(skip) => assert_eq!(store.skips(skip.job, None, 10).await?, [skip]),
             Row::Queue(queue) => assert_eq!(store.queues(None, None, 10).await?, [queue]),
             Row::Message(message) => {
                 let found = store.fetch(vec![(SHARD, Want::Message(message.id))]).await?;
@@ -183,6 +183,7 @@ pub async fn a_fire_moves_the_cursor(store: &dyn Store) -> Result<()> {
             next_due: next,
             wake_at: next,
             fires: [8, 9].into_iter().collect(),
+            zone_data: next.map(|_| "2026a".into()),
         };
         let fired = Job { cursor, ..job.clone() };
         leader.update(store, [job_row(&fired)]).await?;

@@ -24,7 +24,8 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use punctual_core::Timestamp;
 use punctual_core::change::{
-    Batch, DeadLetter, Found, Loaded, Revision, Row, RowKey, RunRecord, Skip, TimerPage, TimerPlace, Want,
+    Batch, DeadLetter, DeletedJob, Found, Loaded, Revision, Row, RowKey, RunRecord, Skip, TimerPage,
+    TimerPlace, Want,
 };
 use punctual_core::command::Expect;
 use punctual_core::ids::{Epoch, JobId, RunId, SHARDS_MAX, SessionId, ShardId, Token};
@@ -203,15 +204,31 @@ impl Store for Memory {
         Ok(letters.filter(|letter| filter.takes(letter)).take(limit).cloned().collect())
     }
 
-    async fn skips(
-        &self,
-        job: Option<JobId>,
-        after: Option<(JobId, Timestamp)>,
-        limit: usize,
-    ) -> Result<Vec<Skip>> {
+    async fn outdated_jobs(&self, zone_data: &str, limit: usize) -> Result<Vec<Arc<Job>>> {
         let tables = self.tables.lock();
-        let skips = tables.skips().filter(|skip| job.is_none_or(|job| skip.job == job));
-        let beyond = skips.filter(|skip| after.is_none_or(|after| (skip.job, skip.from) > after));
+        let is_older = |job: &Arc<Job>| job.cursor.zone_data.as_deref().is_some_and(|data| data < zone_data);
+        let jobs = tables.names.values().filter_map(|id| tables.job(*id));
+        Ok(jobs.filter(is_older).take(limit).collect())
+    }
+
+    async fn deleted_jobs(
+        &self,
+        named: Option<(&Namespace, &Name)>,
+        after: Option<JobId>,
+        limit: usize,
+    ) -> Result<Vec<DeletedJob>> {
+        let tables = self.tables.lock();
+        let deleted = tables.deleted.values().filter(|gone| tables.job(gone.id).is_none());
+        let wanted = deleted
+            .filter(|gone| named.is_none_or(|named| named == (&gone.namespace, &gone.name)))
+            .filter(|gone| after.is_none_or(|after| gone.id > after));
+        Ok(wanted.take(limit).cloned().collect())
+    }
+
+    async fn skips(&self, job: JobId, before: Option<(u32, Timestamp)>, limit: usize) -> Result<Vec<Skip>> {
+        let tables = self.tables.lock();
+        let skips = tables.skips(job);
+        let beyond = skips.filter(|skip| before.is_none_or(|before| (skip.revision, skip.from) < before));
         Ok(beyond.take(limit).cloned().collect())
     }
 

@@ -21,6 +21,10 @@ impl Tables {
         for place in gone {
             self.put(place, None);
         }
+        let tables = &*self;
+        let is_kept = |job: JobId| !tables.revisions(job, None, 1).is_empty();
+        let forgotten: Vec<JobId> = tables.deleted.keys().copied().filter(|job| !is_kept(*job)).collect();
+        forgotten.iter().for_each(|job| drop(self.deleted.remove(job)));
         rows + self.prune_logs(limit - rows)
     }
 
@@ -41,10 +45,14 @@ impl Tables {
         old.map(|run| (RowKey::History(run.id), run.shard())).collect()
     }
 
-    /// Expired keys, old skip records, revisions of deleted jobs that no run needs.
+    /// Expired keys, old skip records, revisions of deleted jobs that no run and no skip record needs.
     fn loose_ends(&self, policy: &PrunePolicy) -> Vec<(RowKey, ShardId)> {
         let runs = self.live_runs(0, i64::MAX).chain(self.history(0, i64::MAX));
-        let needed: BTreeSet<JobId> = runs.filter_map(|run| run.job()).collect();
+        let skipped = self.rows.values().filter_map(|row| match row {
+            Row::Skip(skip) => Some(skip.job),
+            _ => None,
+        });
+        let needed: BTreeSet<JobId> = runs.filter_map(|run| run.job()).chain(skipped).collect();
         let loose = self.rows.iter().filter(|(_, row)| match row {
             Row::Unique(unique) => unique.expires_at < policy.now,
             Row::Skip(skip) => skip.at < self.kept(Some(skip.job), policy).since,

@@ -156,10 +156,11 @@ impl Tables {
         revisions.take(limit).collect()
     }
 
-    pub(super) fn skips(&self) -> impl Iterator<Item = &Skip> {
-        let first = RowKey::Skip(JobId(0), Timestamp::from_millis(i64::MIN));
-        let last = RowKey::Skip(JobId(i64::MAX), Timestamp::from_millis(i64::MAX));
-        self.between(first, last).filter_map(|row| match row {
+    /// The skip records of a job, newest first.
+    pub(super) fn skips(&self, job: JobId) -> impl Iterator<Item = &Skip> {
+        let first = RowKey::Skip(job, 0, Timestamp::from_millis(i64::MIN));
+        let last = RowKey::Skip(job, u32::MAX, Timestamp::from_millis(i64::MAX));
+        self.between(first, last).rev().filter_map(|row| match row {
             Row::Skip(skip) => Some(skip),
             _ => None,
         })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mysql_async::Row;
 use punctual_core::Timestamp;
-use punctual_core::change::{DeadLetter, Revision, RunRecord, Skip};
+use punctual_core::change::{DeadLetter, DeletedJob, Revision, RunRecord, Skip};
 use punctual_core::ids::{JobId, RunId};
 use punctual_core::job::Job;
 use punctual_core::name::{Name, Namespace};
@@ -72,14 +72,40 @@ impl Mysql {
         held.finish(letters, Moment::Reading).await
     }
 
+    pub(super) async fn list_outdated_jobs(&self, zone_data: &str, limit: usize) -> Result<Vec<Arc<Job>>> {
+        let mut held = self.door().await?;
+        let found = held.rows(queries::jobs::OUTDATED, (zone_data, rows_max(limit))).await;
+        let jobs = found.and_then(|found| self.read_jobs(&found));
+        held.finish(jobs, Moment::Reading).await
+    }
+
+    pub(super) async fn list_deleted_jobs(
+        &self,
+        named: Option<(&Namespace, &Name)>,
+        after: Option<JobId>,
+        limit: usize,
+    ) -> Result<Vec<DeletedJob>> {
+        let (after, limit) = (after.map_or(-1, |job| job.0), rows_max(limit));
+        let mut held = self.door().await?;
+        let found = match named {
+            None => held.rows(queries::deleted_jobs::LIST, (after, limit)).await,
+            Some((namespace, name)) => {
+                let params = (namespace.as_str(), name.as_str(), after, limit);
+                held.rows(queries::deleted_jobs::NAMED, params).await
+            }
+        };
+        let jobs = found.and_then(|found| found.iter().map(rows::deleted_job).collect());
+        held.finish(jobs, Moment::Reading).await
+    }
+
     pub(super) async fn list_skips(
         &self,
-        job: Option<JobId>,
-        after: Option<(JobId, Timestamp)>,
+        job: JobId,
+        before: Option<(u32, Timestamp)>,
         limit: usize,
     ) -> Result<Vec<Skip>> {
         let mut held = self.door().await?;
-        let found = skip_rows(&mut held, job, after, limit).await;
+        let found = skip_rows(&mut held, job, before, limit).await;
         let skips = found.and_then(|found| found.iter().map(rows::skip).collect());
         held.finish(skips, Moment::Reading).await
     }
@@ -89,7 +115,8 @@ impl Mysql {
         let found = held.row(queries::revisions::GET, (job.0, revision)).await;
         let read = |row: Row| {
             let definition = codec::definition(rows::text(&row, 1)?)?;
-            Ok(Arc::new(Revision { job, revision, definition, at: rows::instant(&row, 0)? }))
+            let (at, state) = (rows::instant(&row, 0)?, codec::from_json(rows::text(&row, 2)?)?);
+            Ok(Arc::new(Revision { job, revision, definition, at, state }))
         };
         let found = found.and_then(|found| found.map(read).transpose());
         held.finish(found, Moment::Reading).await
@@ -107,7 +134,8 @@ impl Mysql {
         let read = |row: &Row| {
             let definition = codec::definition(rows::text(row, 2)?)?;
             let (revision, at) = (rows::number(row, 0)?, rows::instant(row, 1)?);
-            Ok(Arc::new(Revision { job, revision, definition, at }))
+            let state = codec::from_json(rows::text(row, 3)?)?;
+            Ok(Arc::new(Revision { job, revision, definition, at, state }))
         };
         let revisions = found.and_then(|found| found.iter().map(read).collect());
         held.finish(revisions, Moment::Reading).await
@@ -159,27 +187,18 @@ async fn job_rows(
 
 async fn skip_rows(
     held: &mut Held<'_>,
-    job: Option<JobId>,
-    after: Option<(JobId, Timestamp)>,
+    job: JobId,
+    before: Option<(u32, Timestamp)>,
     limit: usize,
 ) -> Result<Vec<Row>, Failure> {
-    let (after_job, after_from) = after.map_or((-1, i64::MIN), |(job, from)| (job.0, from.as_millis()));
-    match job {
-        None => {
-            let rest = (after_job, after_from, rows_max(limit));
-            let mut found = held.rows(queries::skips::LIST_OF_JOB, rest).await?;
-            if found.len() < limit {
-                let beyond = (after_job, rows_max(limit - found.len()));
-                found.extend(held.rows(queries::skips::LIST_BEYOND, beyond).await?);
-            }
-            Ok(found)
-        }
-        Some(job) if job.0 < after_job => Ok(Vec::new()),
-        Some(job) => {
-            let from = if job.0 == after_job { after_from } else { i64::MIN };
-            held.rows(queries::skips::LIST_OF_JOB, (job.0, from, rows_max(limit))).await
-        }
+    let (revision, from) =
+        before.map_or((i64::MAX, i64::MAX), |(revision, from)| (i64::from(revision), from.as_millis()));
+    let mut found = held.rows(queries::skips::OF_REVISION, (job.0, revision, from, rows_max(limit))).await?;
+    if found.len() < limit {
+        let earlier = (job.0, revision, rows_max(limit - found.len()));
+        found.extend(held.rows(queries::skips::OF_EARLIER, earlier).await?);
     }
+    Ok(found)
 }
 
 async fn stats(held: &mut Held<'_>) -> Result<Stats, Failure> {

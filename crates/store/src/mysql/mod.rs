@@ -52,7 +52,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use punctual_core::Timestamp;
 use punctual_core::change::{
-    Batch, DeadLetter, Found, Loaded, Revision, RunRecord, Skip, TimerPage, TimerPlace, Want,
+    Batch, DeadLetter, DeletedJob, Found, Loaded, Revision, RunRecord, Skip, TimerPage, TimerPlace, Want,
 };
 use punctual_core::command::Expect;
 use punctual_core::ids::{Epoch, JobId, RunId, SessionId, ShardId};
@@ -221,13 +221,21 @@ impl Store for Mysql {
         self.list_dead_letters(filter, after, limit).await
     }
 
-    async fn skips(
+    async fn outdated_jobs(&self, zone_data: &str, limit: usize) -> Result<Vec<Arc<Job>>> {
+        self.list_outdated_jobs(zone_data, limit).await
+    }
+
+    async fn deleted_jobs(
         &self,
-        job: Option<JobId>,
-        after: Option<(JobId, Timestamp)>,
+        named: Option<(&Namespace, &Name)>,
+        after: Option<JobId>,
         limit: usize,
-    ) -> Result<Vec<Skip>> {
-        self.list_skips(job, after, limit).await
+    ) -> Result<Vec<DeletedJob>> {
+        self.list_deleted_jobs(named, after, limit).await
+    }
+
+    async fn skips(&self, job: JobId, before: Option<(u32, Timestamp)>, limit: usize) -> Result<Vec<Skip>> {
+        self.list_skips(job, before, limit).await
     }
 
     async fn revision(&self, job: JobId, revision: u32) -> Result<Option<Arc<Revision>>> {

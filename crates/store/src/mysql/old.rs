@@ -17,7 +17,7 @@ pub(super) const VISITS_MAX: usize = 256;
 pub(super) struct Doomed {
     pub(super) history: Vec<RunId>,
     pub(super) uniques: Vec<(u16, Vec<u8>)>,
-    pub(super) skips: Vec<(i64, i64)>,
+    pub(super) skips: Vec<(i64, u32, i64)>,
     pub(super) revisions: Vec<(i64, u32)>,
     /// Jobs whose last revision goes with this.
     pub(super) deleted_jobs: Vec<i64>,
@@ -61,7 +61,7 @@ impl Mysql {
         held.finish(found, Moment::Reading).await
     }
 
-    /// Revisions of deleted jobs that no run needs, for the next few of them.
+    /// Revisions of deleted jobs that no run and no skip record needs, for the next few of them.
     pub(super) async fn old_revisions(&self, after: i64, limit: usize) -> Result<Found> {
         let mut held = self.door().await?;
         let found = revisions(&mut held, after, limit).await;
@@ -92,7 +92,7 @@ async fn at_hand(held: &mut Held<'_>, policy: &PrunePolicy, limit: usize) -> Res
         .await?;
     let skips = skips
         .iter()
-        .map(|row| Ok((rows::int(row, 0)?, rows::int(row, 1)?)))
+        .map(|row| Ok((rows::int(row, 0)?, rows::number(row, 1)?, rows::int(row, 2)?)))
         .collect::<Result<Vec<_>, Failure>>()?;
     Ok(Doomed { history, uniques, skips, ..Doomed::default() })
 }
@@ -180,5 +180,6 @@ async fn is_needed(held: &mut Held<'_>, job: JobId) -> Result<bool, Failure> {
     let (first, last) = place::span(job.shard());
     Ok(held.row(queries::jobs::EXISTS, (job.0,)).await?.is_some()
         || held.row(queries::history::ANY_OF_JOB, (job.0,)).await?.is_some()
+        || held.row(queries::skips::ANY_OF_JOB, (job.0,)).await?.is_some()
         || held.row(queries::runs::ANY_OF_JOB, (first, last, job.0)).await?.is_some())
 }

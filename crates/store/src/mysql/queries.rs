@@ -80,7 +80,7 @@ macro_rules! job_columns {
     () => {
         "id, namespace, name, revision, paused, created_at, updated_at, \
          fired_through, next_due, wake_at, fires, COALESCE(definition, (SELECT revisions.definition \
-         FROM revisions WHERE revisions.job = jobs.id AND revisions.revision = jobs.revision))"
+         FROM revisions WHERE revisions.job = jobs.id AND revisions.revision = jobs.revision)), zone_data"
     };
 }
 
@@ -103,6 +103,11 @@ pub(super) mod jobs {
         job_columns!(),
         " FROM jobs FORCE INDEX (jobs_with_calendar) WHERE namespace = ? AND with_calendar = 1 AND name > ? \
          AND INSTR(calendars, ?) > 0 ORDER BY name LIMIT ?"
+    );
+    pub(in crate::mysql) const OUTDATED: &str = concat!(
+        "SELECT ",
+        job_columns!(),
+        " FROM jobs FORCE INDEX (jobs_zone_data) WHERE zone_data < ? LIMIT ?"
     );
     /// Timers come in two parts, the rest of an instant and what is later: one comparison of the pair would read a herd
     /// that is due at one instant from its beginning for every page.
@@ -156,8 +161,8 @@ pub(super) mod calendars {
 
 pub(super) mod revisions {
     pub(in crate::mysql) const GET: &str =
-        "SELECT made_at, definition FROM revisions WHERE job = ? AND revision = ?";
-    pub(in crate::mysql) const NEWEST_FIRST: &str = "SELECT revision, made_at, definition FROM revisions \
+        "SELECT made_at, definition, state FROM revisions WHERE job = ? AND revision = ?";
+    pub(in crate::mysql) const NEWEST_FIRST: &str = "SELECT revision, made_at, definition, state FROM revisions \
          WHERE job = ? AND revision < ? ORDER BY revision DESC LIMIT ?";
     pub(in crate::mysql) const OF_JOB: &str = "SELECT revision FROM revisions WHERE job = ? LIMIT ?";
     pub(in crate::mysql) const DELETE: &str = "DELETE FROM revisions WHERE job = ? AND revision = ?";
@@ -167,6 +172,10 @@ pub(super) mod deleted_jobs {
     pub(in crate::mysql) const DELETE: &str = "DELETE FROM deleted_jobs WHERE job = ?";
     pub(in crate::mysql) const AFTER: &str =
         "SELECT job FROM deleted_jobs WHERE job > ? ORDER BY job LIMIT ?";
+    pub(in crate::mysql) const LIST: &str =
+        "SELECT job, namespace, name FROM deleted_jobs WHERE job > ? ORDER BY job LIMIT ?";
+    pub(in crate::mysql) const NAMED: &str = "SELECT job, namespace, name FROM deleted_jobs FORCE INDEX (deleted_jobs_name) \
+         WHERE namespace = ? AND name = ? AND job > ? ORDER BY job LIMIT ?";
 }
 
 pub(super) mod runs {
@@ -213,13 +222,16 @@ pub(super) mod uniques {
 }
 
 pub(super) mod skips {
-    pub(in crate::mysql) const DELETE: &str = "DELETE FROM skips WHERE job = ? AND from_due = ?";
-    pub(in crate::mysql) const LIST_BEYOND: &str = "SELECT job, from_due, to_due, revision, reason, made_at FROM skips \
-         WHERE job > ? ORDER BY job, from_due LIMIT ?";
-    pub(in crate::mysql) const LIST_OF_JOB: &str = "SELECT job, from_due, to_due, revision, reason, made_at FROM skips \
-         WHERE job = ? AND from_due > ? ORDER BY from_due LIMIT ?";
+    pub(in crate::mysql) const DELETE: &str =
+        "DELETE FROM skips WHERE job = ? AND revision = ? AND from_due = ?";
+    /// In two parts, the rest of a revision and those before it.
+    pub(in crate::mysql) const OF_REVISION: &str = "SELECT job, revision, from_due, to_due, reason, made_at FROM skips \
+         WHERE job = ? AND revision = ? AND from_due < ? ORDER BY from_due DESC LIMIT ?";
+    pub(in crate::mysql) const OF_EARLIER: &str = "SELECT job, revision, from_due, to_due, reason, made_at FROM skips \
+         WHERE job = ? AND revision < ? ORDER BY revision DESC, from_due DESC LIMIT ?";
+    pub(in crate::mysql) const ANY_OF_JOB: &str = "SELECT 1 FROM skips WHERE job = ? LIMIT 1";
     /// An instant that no kept record is older than, now, how long records without a job are kept, how many.
-    pub(in crate::mysql) const OLD: &str = "SELECT skips.job, skips.from_due FROM skips LEFT JOIN jobs ON jobs.id = skips.job \
+    pub(in crate::mysql) const OLD: &str = "SELECT skips.job, skips.revision, skips.from_due FROM skips LEFT JOIN jobs ON jobs.id = skips.job \
          WHERE skips.made_at < ? AND skips.made_at < ? - COALESCE(jobs.keep_days * 86400000, ?) LIMIT ?";
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use mysql_async::Row;
 use mysql_async::prelude::FromValue;
 use punctual_core::Timestamp;
-use punctual_core::change::{DeadLetter, Skip};
+use punctual_core::change::{DeadLetter, DeletedJob, Skip};
 use punctual_core::ids::{JobId, RunId, Token};
 use punctual_core::job::{Cursor, Job};
 use punctual_core::log::Chunk;
@@ -25,6 +25,7 @@ pub(super) fn job(row: &Row, definitions: &mut Definitions) -> Result<Arc<Job>> 
         next_due: instant_or_none(row, 8)?,
         wake_at: instant_or_none(row, 9)?,
         fires: codec::from_json(text(row, 10)?)?,
+        zone_data: text_or_none(row, 12)?.map(|text| text.to_owned().into()),
     };
     Ok(Arc::new(Job {
         id: JobId(int(row, 0)?),
@@ -48,12 +49,16 @@ pub(super) fn dead_letter(row: &Row) -> Result<DeadLetter> {
     Ok(DeadLetter { run: RunId(int(row, 0)?), namespace: name(text(row, 1)?)?, job, at: instant(row, 3)? })
 }
 
+pub(super) fn deleted_job(row: &Row) -> Result<DeletedJob> {
+    Ok(DeletedJob { id: JobId(int(row, 0)?), namespace: name(text(row, 1)?)?, name: name(text(row, 2)?)? })
+}
+
 pub(super) fn skip(row: &Row) -> Result<Skip> {
     Ok(Skip {
         job: JobId(int(row, 0)?),
-        from: instant(row, 1)?,
-        to: instant(row, 2)?,
-        revision: number(row, 3)?,
+        revision: number(row, 1)?,
+        from: instant(row, 2)?,
+        to: instant(row, 3)?,
         reason: codec::from_json(text(row, 4)?)?,
         at: instant(row, 5)?,
     })

@@ -58,7 +58,7 @@ pub(super) fn fences(script: &mut Script, batches: &[&Batch]) -> Result<()> {
 pub(super) fn insert_jobs(script: &mut Script, jobs: &[(&Batch, &Job)]) -> Result<()> {
     let shape = rows_come(
         "INSERT INTO jobs (id, shard, namespace, name, revision, paused, created_at, updated_at, fired_through, next_due, \
-         wake_at, fires, keep_runs, keep_days, with_calendar, calendars, definition) VALUES ",
+         wake_at, fires, zone_data, keep_runs, keep_days, with_calendar, calendars, definition) VALUES ",
     );
     script.many(shape, jobs, |sql, (batch, job)| {
         let (cursor, keep) = (&job.cursor, &job.definition.keep);
@@ -67,7 +67,11 @@ pub(super) fn insert_jobs(script: &mut Script, jobs: &[(&Batch, &Job)]) -> Resul
         row.int(job.id.0).int(batch.shard.0).hex(job.namespace.as_str()).hex(job.name.as_str());
         row.int(job.revision).int(job.paused).instant(job.created_at).instant(job.updated_at);
         row.instant(cursor.fired_through).instant_or_null(cursor.next_due).instant_or_null(cursor.wake_at);
-        row.hex(codec::json(&cursor.fires)?).int(keep.runs).int(keep.days).int(calendars.is_some());
+        row.hex(codec::json(&cursor.fires)?)
+            .hex_or_null(cursor.zone_data.as_deref())
+            .int(keep.runs)
+            .int(keep.days)
+            .int(calendars.is_some());
         row.hex_or_null(calendars.as_deref());
         row.hex_or_null(codec::definition_beside(batch, job)?.as_deref());
         row.end();
@@ -129,6 +133,8 @@ fn write_cursor(sql: &mut Vec<u8>, job: &Job) -> Result<()> {
     int_or_null(sql, job.cursor.wake_at.map(Timestamp::as_millis));
     put(sql, ", fires = ");
     hex(sql, codec::json(&job.cursor.fires)?.as_bytes());
+    put(sql, ", zone_data = ");
+    hex_or_null(sql, job.cursor.zone_data.as_deref().map(str::as_bytes));
     Ok(())
 }
 
@@ -139,20 +145,19 @@ fn not_back(sql: &mut Vec<u8>, job: &Job) {
 
 /// What they leave behind is pruned when no run needs it any more.
 pub(super) fn delete_jobs(script: &mut Script, jobs: &[i64]) -> Result<()> {
-    delete(script, rows_go(") AS f STRAIGHT_JOIN jobs AS t ON t.id = f.id"), jobs)?;
-    let shape = rows_come("INSERT IGNORE INTO deleted_jobs (job) VALUES ");
-    script.many_or_fewer(shape, jobs, |sql, job| {
-        Values::begin(sql).int(*job).end();
-        Ok(())
-    })
+    let tail = ") AS f STRAIGHT_JOIN jobs AS t ON t.id = f.id";
+    let head =
+        "INSERT IGNORE INTO deleted_jobs (job, namespace, name) SELECT t.id, t.namespace, t.name FROM (";
+    script.many_or_fewer(Shape { head, between: " UNION ALL ", tail }, jobs, write_id)?;
+    delete(script, rows_go(tail), jobs)
 }
 
 pub(super) fn insert_revisions(script: &mut Script, revisions: &[&Revision]) -> Result<()> {
-    let shape = rows_come("INSERT INTO revisions (job, revision, made_at, definition) VALUES ");
+    let shape = rows_come("INSERT INTO revisions (job, revision, made_at, state, definition) VALUES ");
     script.many(shape, revisions, |sql, revision| {
         let mut row = Values::begin(sql);
         row.int(revision.job.0).int(revision.revision).instant(revision.at);
-        row.hex(codec::json(&revision.definition)?).end();
+        row.hex(codec::json(&revision.state)?).hex(codec::json(&revision.definition)?).end();
         Ok(())
     })
 }
@@ -161,6 +166,8 @@ pub(super) fn update_revision(script: &mut Script, revision: &Revision) -> Resul
     script.one(1, |sql| {
         put(sql, "UPDATE revisions SET made_at = ");
         int(sql, revision.at.as_millis());
+        put(sql, ", state = ");
+        hex(sql, codec::json(&revision.state)?.as_bytes());
         put(sql, ", definition = ");
         hex(sql, codec::json(&revision.definition)?.as_bytes());
         put(sql, " WHERE job = ");
@@ -357,10 +364,10 @@ fn of_unique(sql: &mut Vec<u8>, shard: ShardId, key: &str) {
 }
 
 pub(super) fn insert_skips(script: &mut Script, skips: &[&Skip]) -> Result<()> {
-    let shape = rows_come("INSERT INTO skips (job, from_due, to_due, revision, reason, made_at) VALUES ");
+    let shape = rows_come("INSERT INTO skips (job, revision, from_due, to_due, reason, made_at) VALUES ");
     script.many(shape, skips, |sql, skip| {
         let mut row = Values::begin(sql);
-        row.int(skip.job.0).instant(skip.from).instant(skip.to).int(skip.revision);
+        row.int(skip.job.0).int(skip.revision).instant(skip.from).instant(skip.to);
         row.hex(codec::json(&skip.reason)?).instant(skip.at).end();
         Ok(())
     })
@@ -370,28 +377,28 @@ pub(super) fn update_skip(script: &mut Script, skip: &Skip) -> Result<()> {
     script.one(1, |sql| {
         put(sql, "UPDATE skips SET to_due = ");
         int(sql, skip.to.as_millis());
-        put(sql, ", revision = ");
-        int(sql, skip.revision);
         put(sql, ", reason = ");
         hex(sql, codec::json(&skip.reason)?.as_bytes());
         put(sql, ", made_at = ");
         int(sql, skip.at.as_millis());
-        of_skip(sql, skip.job.0, skip.from.as_millis());
+        of_skip(sql, skip.job.0, skip.revision, skip.from.as_millis());
         Ok(())
     })
 }
 
-pub(super) fn delete_skip(script: &mut Script, job: i64, from: i64) -> Result<()> {
+pub(super) fn delete_skip(script: &mut Script, job: i64, revision: u32, from: i64) -> Result<()> {
     script.one(1, |sql| {
         put(sql, "DELETE FROM skips");
-        of_skip(sql, job, from);
+        of_skip(sql, job, revision, from);
         Ok(())
     })
 }
 
-fn of_skip(sql: &mut Vec<u8>, job: i64, from: i64) {
+fn of_skip(sql: &mut Vec<u8>, job: i64, revision: u32, from: i64) {
     put(sql, " WHERE job = ");
     int(sql, job);
+    put(sql, " AND revision = ");
+    int(sql, revision);
     put(sql, " AND from_due = ");
     int(sql, from);
 }

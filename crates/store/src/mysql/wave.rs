@@ -25,7 +25,7 @@ pub(super) struct Wave<'a> {
     history: Sorted<i64, &'a Run>,
     letters: Sorted<i64, &'a DeadLetter>,
     uniques: Sorted<(ShardId, &'a str), (ShardId, &'a UniqueKey)>,
-    skips: Sorted<(i64, i64), &'a Skip>,
+    skips: Sorted<(i64, u32, i64), &'a Skip>,
     queues: Sorted<(ShardId, QueueNumber), (ShardId, &'a QueueRecord)>,
     messages: Sorted<(ShardId, QueueNumber, Place), &'a Message>,
 }
@@ -113,7 +113,7 @@ impl<'a> Wave<'a> {
             RowKey::History(id) => self.history.go.push(id.0),
             RowKey::DeadLetter(id) => self.letters.go.push(id.0),
             RowKey::Unique(key) => self.uniques.go.push((batch.shard, key)),
-            RowKey::Skip(id, from) => self.skips.go.push((id.0, from.as_millis())),
+            RowKey::Skip(id, revision, from) => self.skips.go.push((id.0, *revision, from.as_millis())),
             RowKey::Queue(number) => self.queues.go.push((batch.shard, *number)),
             RowKey::Message(queue, place) => self.messages.go.push((batch.shard, *queue, *place)),
         }
@@ -160,7 +160,7 @@ impl<'a> Wave<'a> {
         write::insert_uniques(script, come)?;
 
         let Sorted { go, change, come } = &self.skips;
-        go.iter().try_for_each(|(job, from)| write::delete_skip(script, *job, *from))?;
+        go.iter().try_for_each(|(job, revision, from)| write::delete_skip(script, *job, *revision, *from))?;
         change.iter().try_for_each(|skip| write::update_skip(script, skip))?;
         write::insert_skips(script, come)?;
 

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use punctual_core::Timestamp;
-use punctual_core::change::{DeadLetter, Revision, Skip};
+use punctual_core::change::{DeadLetter, DeletedJob, Revision, Skip};
 use punctual_core::ids::JobId;
 use punctual_core::ids::RunId;
 use punctual_core::job::Job;
@@ -76,22 +76,39 @@ impl Postgres {
         found.iter().map(rows::dead_letter).collect()
     }
 
-    pub(super) async fn list_skips(
+    pub(super) async fn list_outdated_jobs(&self, zone_data: &str, limit: usize) -> Result<Vec<Arc<Job>>> {
+        let ask = ask!(queries::jobs::OUTDATED, zone_data.to_owned(), rows_max(limit));
+        let found = self.doors.take().await?.read(ask).await?;
+        self.read_jobs(&found)
+    }
+
+    pub(super) async fn list_deleted_jobs(
         &self,
-        job: Option<JobId>,
-        after: Option<(JobId, Timestamp)>,
+        named: Option<(&Namespace, &Name)>,
+        after: Option<JobId>,
         limit: usize,
-    ) -> Result<Vec<Skip>> {
-        let limit = rows_max(limit);
-        let (after_job, after_from) = after.map_or((-1, i64::MIN), |(job, from)| (job.0, from.as_millis()));
-        let ask = match job {
-            None => ask!(queries::skips::LIST, after_job, after_from, limit),
-            Some(job) if job.0 < after_job => return Ok(Vec::new()),
-            Some(job) => {
-                let from = if job.0 == after_job { after_from } else { i64::MIN };
-                ask!(queries::skips::LIST_OF_JOB, job.0, from, limit)
+    ) -> Result<Vec<DeletedJob>> {
+        let (after, limit) = (after.map_or(-1, |job| job.0), rows_max(limit));
+        let ask = match named {
+            None => ask!(queries::deleted_jobs::LIST, after, limit),
+            Some((namespace, name)) => {
+                let (namespace, name) = (namespace.as_str().to_owned(), name.as_str().to_owned());
+                ask!(queries::deleted_jobs::NAMED, after, limit, namespace, name)
             }
         };
+        let found = self.doors.take().await?.read(ask).await?;
+        found.iter().map(rows::deleted_job).collect()
+    }
+
+    pub(super) async fn list_skips(
+        &self,
+        job: JobId,
+        before: Option<(u32, Timestamp)>,
+        limit: usize,
+    ) -> Result<Vec<Skip>> {
+        let (revision, from) =
+            before.map_or((i64::MAX, i64::MAX), |(revision, from)| (i64::from(revision), from.as_millis()));
+        let ask = ask!(queries::skips::NEWEST_FIRST, job.0, revision, from, rows_max(limit));
         let found = self.doors.take().await?.read(ask).await?;
         found.iter().map(rows::skip).collect()
     }
@@ -119,7 +136,8 @@ impl Postgres {
         let read = found.iter().map(|row| {
             let (job, revision) = (JobId(rows::get(row, 0)?), rows::number(row, 1)?);
             let definition = definitions.read(rows::get(row, 3)?)?;
-            Ok(Arc::new(Revision { job, revision, definition, at: rows::instant(row, 2)? }))
+            let (at, state) = (rows::instant(row, 2)?, codec::from_json(rows::get(row, 4)?)?);
+            Ok(Arc::new(Revision { job, revision, definition, at, state }))
         });
         read.collect()
     }

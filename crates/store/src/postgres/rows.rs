@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use punctual_core::Timestamp;
-use punctual_core::change::{DeadLetter, Skip};
+use punctual_core::change::{DeadLetter, DeletedJob, Skip};
 use punctual_core::ids::{JobId, RunId, Token};
 use punctual_core::job::{Cursor, Job};
 use punctual_core::log::Chunk;
@@ -26,6 +26,7 @@ pub(super) fn job(row: &Row, definitions: &mut Definitions) -> Result<Arc<Job>> 
         next_due: instant_or_none(row, 8)?,
         wake_at: instant_or_none(row, 9)?,
         fires: codec::from_json(get(row, 10)?)?,
+        zone_data: get::<Option<String>>(row, 12)?.map(Into::into),
     };
     Ok(Arc::new(Job {
         id: JobId(get(row, 0)?),
@@ -49,12 +50,16 @@ pub(super) fn dead_letter(row: &Row) -> Result<DeadLetter> {
     Ok(DeadLetter { run: RunId(get(row, 0)?), namespace: name(get(row, 1)?)?, job, at: instant(row, 3)? })
 }
 
+pub(super) fn deleted_job(row: &Row) -> Result<DeletedJob> {
+    Ok(DeletedJob { id: JobId(get(row, 0)?), namespace: name(get(row, 1)?)?, name: name(get(row, 2)?)? })
+}
+
 pub(super) fn skip(row: &Row) -> Result<Skip> {
     Ok(Skip {
         job: JobId(get(row, 0)?),
-        from: instant(row, 1)?,
-        to: instant(row, 2)?,
-        revision: number(row, 3)?,
+        revision: number(row, 1)?,
+        from: instant(row, 2)?,
+        to: instant(row, 3)?,
         reason: codec::from_json(get(row, 4)?)?,
         at: instant(row, 5)?,
     })

@@ -30,7 +30,7 @@ pub(super) struct Writes<'b> {
     history: Kind<&'b Run, i64>,
     letters: Kind<&'b DeadLetter, i64>,
     uniques: Kind<(ShardId, &'b UniqueKey), (i16, &'b str)>,
-    skips: Kind<&'b Skip, (i64, i64)>,
+    skips: Kind<&'b Skip, (i64, i64, i64)>,
     queues: Kind<(ShardId, &'b QueueRecord), (i16, i64)>,
     messages: Kind<&'b Message, MessageKey>,
 }
@@ -86,7 +86,9 @@ impl<'b> Writes<'b> {
             RowKey::History(id) => self.history.deletes.push(id.0),
             RowKey::DeadLetter(id) => self.letters.deletes.push(id.0),
             RowKey::Unique(key) => self.uniques.deletes.push((number(shard), key)),
-            RowKey::Skip(id, from) => self.skips.deletes.push((id.0, from.as_millis())),
+            RowKey::Skip(id, revision, from) => {
+                self.skips.deletes.push((id.0, i64::from(*revision), from.as_millis()));
+            }
             RowKey::Queue(queue) => self.queues.deletes.push((number(shard), i64::from(queue.0))),
             RowKey::Message(queue, place) => self.messages.deletes.push((shard, *queue, *place)),
         }
@@ -99,10 +101,10 @@ impl<'b> Writes<'b> {
 
     pub(super) fn asks(self) -> Result<Vec<Ask>> {
         let mut asks = Vec::new();
-        self.jobs.asks(&mut asks, write_jobs, move_jobs, |ids| ask!(jobs::DELETE, ids.to_vec()))?;
         if !self.jobs.deletes.is_empty() {
-            asks.push(ask!(deleted_jobs::INSERT, self.jobs.deletes));
+            asks.push(ask!(deleted_jobs::INSERT, self.jobs.deletes.clone()));
         }
+        self.jobs.asks(&mut asks, write_jobs, move_jobs, |ids| ask!(jobs::DELETE, ids.to_vec()))?;
         if !self.edited_jobs.is_empty() {
             asks.extend(edit_jobs(&self.edited_jobs)?);
         }
@@ -131,7 +133,7 @@ impl<'b> Writes<'b> {
             &mut asks,
             |rows| write_skips(skips::INSERT, rows),
             |rows| write_skips(skips::UPDATE, rows),
-            |keys| by_two(skips::DELETE, keys),
+            delete_skips,
         )?;
         self.queues.asks(
             &mut asks,
@@ -258,6 +260,7 @@ fn insert_jobs(rows: &[(&Batch, &Job)]) -> Result<Ask> {
         column(rows, |(_, job)| i64::from(job.definition.keep.days)),
         definitions(rows)?,
         calendars(rows)?,
+        column(rows, |(_, job)| zone_data(job)),
     ))
 }
 
@@ -289,7 +292,12 @@ fn moved(rows: &[(&Batch, &Job)]) -> Result<Vec<super::link::Param>> {
         Box::new(column(rows, |(_, job)| millis(job.cursor.next_due))),
         Box::new(column(rows, |(_, job)| millis(job.cursor.wake_at))),
         Box::new(texts(rows, |(_, job)| codec::json(&job.cursor.fires))?),
+        Box::new(column(rows, |(_, job)| zone_data(job))),
     ])
+}
+
+fn zone_data(job: &Job) -> Option<String> {
+    job.cursor.zone_data.as_deref().map(str::to_owned)
 }
 
 fn definitions(rows: &[(&Batch, &Job)]) -> Result<Vec<Option<String>>> {
@@ -311,6 +319,7 @@ fn some_revisions(sql: &'static str, rows: &[&Revision]) -> Result<Ask> {
         column(rows, |revision| i64::from(revision.revision)),
         column(rows, |revision| revision.at.as_millis()),
         texts(rows, |revision| codec::json(&revision.definition))?,
+        texts(rows, |revision| codec::json(&revision.state))?,
     ))
 }
 
@@ -404,12 +413,16 @@ fn write_skips(sql: &'static str, rows: &[&Skip]) -> Result<Vec<Ask>> {
     Ok(vec![ask!(
         sql,
         column(rows, |skip| skip.job.0),
+        column(rows, |skip| i64::from(skip.revision)),
         column(rows, |skip| skip.from.as_millis()),
         column(rows, |skip| skip.to.as_millis()),
-        column(rows, |skip| i64::from(skip.revision)),
         texts(rows, |skip| codec::json(&skip.reason))?,
         column(rows, |skip| skip.at.as_millis()),
     )])
+}
+
+fn delete_skips(keys: &[(i64, i64, i64)]) -> Ask {
+    ask!(skips::DELETE, column(keys, |key| key.0), column(keys, |key| key.1), column(keys, |key| key.2))
 }
 
 fn by_two(sql: &'static str, keys: &[(i64, i64)]) -> Ask {

@@ -12,7 +12,7 @@ use punctual_core::name::Name;
 use punctual_core::queue::QueueRecord;
 use punctual_core::run::Run;
 use punctual_failpoint::{Point, hit};
-use rusqlite::{CachedStatement, Connection, ErrorCode, Params, ffi};
+use rusqlite::{CachedStatement, Connection, ErrorCode, Params, ffi, params};
 
 use super::failure::Failure;
 use super::queries;
@@ -158,7 +158,9 @@ impl<'c> Statements<'c> {
             RowKey::Revision(id, revision) => self.execute(queries::revisions::DELETE, (id.0, revision)),
             RowKey::DeadLetter(id) => self.execute(queries::dead_letters::DELETE, [id.0]),
             RowKey::Unique(key) => self.execute(queries::uniques::DELETE, (shard.0, key.as_ref())),
-            RowKey::Skip(id, from) => self.execute(queries::skips::DELETE, (id.0, from.as_millis())),
+            RowKey::Skip(id, revision, from) => {
+                self.execute(queries::skips::DELETE, (id.0, revision, from.as_millis()))
+            }
             RowKey::Queue(number) => self.execute(queries::queues::DELETE, (shard.0, number.0)),
             RowKey::Message(queue, place) => self.delete_message(shard, *queue, *place),
         }
@@ -213,7 +215,7 @@ impl<'c> Statements<'c> {
 
     fn insert_job(&mut self, batch: &Batch, job: &Job) -> Result<bool> {
         let (cursor, keep) = (&job.cursor, &job.definition.keep);
-        let params = (
+        let params = params![
             job.id.0,
             batch.shard.0,
             job.namespace.as_str(),
@@ -230,7 +232,8 @@ impl<'c> Statements<'c> {
             keep.days,
             codec::definition_beside(batch, job)?,
             codec::calendar_names(&job.definition)?,
-        );
+            cursor.zone_data.as_deref(),
+        ];
         self.execute(queries::jobs::INSERT, params)
     }
 
@@ -247,11 +250,12 @@ impl<'c> Statements<'c> {
             cursor.next_due.map(Timestamp::as_millis),
             cursor.wake_at.map(Timestamp::as_millis),
             fires.as_str(),
+            cursor.zone_data.as_deref(),
         );
         if self.move_job.execute(self.connection, queries::jobs::MOVE, moved)? == 1 {
             return Ok(true);
         }
-        let (id, revision, paused, updated_at, fired_through, next_due, wake_at, fires) = moved;
+        let (id, revision, paused, updated_at, fired_through, next_due, wake_at, fires, zone_data) = moved;
         let definition = codec::definition_beside(batch, job)?;
         let edited = (
             id,
@@ -262,6 +266,7 @@ impl<'c> Statements<'c> {
             next_due,
             wake_at,
             fires,
+            zone_data,
             keep.runs,
             keep.days,
             definition,
@@ -272,16 +277,13 @@ impl<'c> Statements<'c> {
 
     /// What it leaves behind is pruned when no run needs it any more.
     fn delete_job(&mut self, id: JobId) -> Result<bool> {
-        let was_there = self.execute(queries::jobs::DELETE, [id.0])?;
-        if was_there {
-            self.execute(queries::deleted_jobs::INSERT, [id.0])?;
-        }
-        Ok(was_there)
+        self.execute(queries::deleted_jobs::INSERT, [id.0])?;
+        self.execute(queries::jobs::DELETE, [id.0])
     }
 
     fn write_revision(&mut self, sql: &str, revision: &Revision) -> Result<bool> {
-        let definition = codec::json(&revision.definition)?;
-        self.execute(sql, (revision.job.0, revision.revision, revision.at.as_millis(), definition))
+        let (definition, state) = (codec::json(&revision.definition)?, codec::json(&revision.state)?);
+        self.execute(sql, (revision.job.0, revision.revision, revision.at.as_millis(), definition, state))
     }
 
     fn write_dead_letter(&mut self, sql: &str, letter: &DeadLetter) -> Result<bool> {
@@ -296,7 +298,7 @@ impl<'c> Statements<'c> {
     fn write_skip(&mut self, sql: &str, skip: &Skip) -> Result<bool> {
         let (from, to) = (skip.from.as_millis(), skip.to.as_millis());
         let reason = codec::json(&skip.reason)?;
-        self.execute(sql, (skip.job.0, from, to, skip.revision, reason, skip.at.as_millis()))
+        self.execute(sql, (skip.job.0, skip.revision, from, to, reason, skip.at.as_millis()))
     }
 
     fn insert_queue(&mut self, shard: ShardId, queue: &QueueRecord) -> Result<bool> {

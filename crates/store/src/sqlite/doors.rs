@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use punctual_core::Timestamp;
-use punctual_core::change::{DeadLetter, Revision, Skip};
+use punctual_core::change::{DeadLetter, DeletedJob, Revision, Skip};
 use punctual_core::ids::{JobId, RunId};
 use punctual_core::job::Job;
 use punctual_core::name::{Name, Namespace};
@@ -96,22 +96,42 @@ impl Snapshot<'_> {
         self.all(queries::dead_letters::LIST, params, rows::dead_letter)
     }
 
-    pub(super) fn skips(
+    pub(super) fn outdated_jobs(&mut self, zone_data: &str, limit: usize) -> Result<Vec<Arc<Job>>> {
+        let connection = self.connection;
+        let mut statement = connection.prepare_cached(queries::jobs::OUTDATED)?;
+        let mut found = statement.query((zone_data, rows_max(limit)))?;
+        let mut jobs = Vec::new();
+        while let Some(row) = found.next()? {
+            jobs.push(rows::job(row, self.definitions)?);
+        }
+        Ok(jobs)
+    }
+
+    pub(super) fn deleted_jobs(
         &self,
-        job: Option<JobId>,
-        after: Option<(JobId, Timestamp)>,
+        named: Option<(&Namespace, &Name)>,
+        after: Option<JobId>,
         limit: usize,
-    ) -> Result<Vec<Skip>> {
-        let limit = rows_max(limit);
-        let (after_job, after_from) = after.map_or((-1, i64::MIN), |(job, from)| (job.0, from.as_millis()));
-        match job {
-            None => self.all(queries::skips::LIST, (after_job, after_from, limit), rows::skip),
-            Some(job) if job.0 < after_job => Ok(Vec::new()),
-            Some(job) => {
-                let from = if job.0 == after_job { after_from } else { i64::MIN };
-                self.all(queries::skips::LIST_OF_JOB, (job.0, from, limit), rows::skip)
+    ) -> Result<Vec<DeletedJob>> {
+        let (after, limit) = (after.map_or(-1, |job| job.0), rows_max(limit));
+        match named {
+            None => self.all(queries::deleted_jobs::LIST, (after, limit), rows::deleted_job),
+            Some((namespace, name)) => {
+                let params = (after, limit, namespace.as_str(), name.as_str());
+                self.all(queries::deleted_jobs::NAMED, params, rows::deleted_job)
             }
         }
+    }
+
+    pub(super) fn skips(
+        &self,
+        job: JobId,
+        before: Option<(u32, Timestamp)>,
+        limit: usize,
+    ) -> Result<Vec<Skip>> {
+        let (revision, from) =
+            before.map_or((i64::MAX, i64::MAX), |(revision, from)| (i64::from(revision), from.as_millis()));
+        self.all(queries::skips::NEWEST_FIRST, (job.0, revision, from, rows_max(limit)), rows::skip)
     }
 
     pub(super) fn revision(&mut self, job: JobId, revision: u32) -> Result<Option<Arc<Revision>>> {
@@ -120,7 +140,8 @@ impl Snapshot<'_> {
         let mut found = statement.query((job.0, revision))?;
         let Some(row) = found.next()? else { return Ok(None) };
         let definition = self.definitions.read(rows::text(row, 1)?)?;
-        Ok(Some(Arc::new(Revision { job, revision, definition, at: rows::instant(row, 0)? })))
+        let (at, state) = (rows::instant(row, 0)?, codec::from_json(rows::text(row, 2)?)?);
+        Ok(Some(Arc::new(Revision { job, revision, definition, at, state })))
     }
 
     pub(super) fn revisions(
@@ -137,7 +158,8 @@ impl Snapshot<'_> {
         while let Some(row) = found.next()? {
             let definition = self.definitions.read(rows::text(row, 2)?)?;
             let (revision, at) = (row.get(0)?, rows::instant(row, 1)?);
-            revisions.push(Arc::new(Revision { job, revision, definition, at }));
+            let state = codec::from_json(rows::text(row, 3)?)?;
+            revisions.push(Arc::new(Revision { job, revision, definition, at, state }));
         }
         Ok(revisions)
     }

@@ -51,7 +51,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use punctual_core::Timestamp;
 use punctual_core::change::{
-    Batch, DeadLetter, Found, Loaded, Revision, RunRecord, Skip, TimerPage, TimerPlace, Want,
+    Batch, DeadLetter, DeletedJob, Found, Loaded, Revision, RunRecord, Skip, TimerPage, TimerPlace, Want,
 };
 use punctual_core::command::Expect;
 use punctual_core::ids::{Epoch, JobId, RunId, SessionId, ShardId};
@@ -273,13 +273,27 @@ impl Store for Sqlite {
         self.doors.ask(read).await
     }
 
-    async fn skips(
+    async fn outdated_jobs(&self, zone_data: &str, limit: usize) -> Result<Vec<Arc<Job>>> {
+        let zone_data = zone_data.to_owned();
+        self.doors.ask(move |reader| reader.read(|snapshot| snapshot.outdated_jobs(&zone_data, limit))).await
+    }
+
+    async fn deleted_jobs(
         &self,
-        job: Option<JobId>,
-        after: Option<(JobId, Timestamp)>,
+        named: Option<(&Namespace, &Name)>,
+        after: Option<JobId>,
         limit: usize,
-    ) -> Result<Vec<Skip>> {
-        self.doors.ask(move |reader| reader.read(|snapshot| snapshot.skips(job, after, limit))).await
+    ) -> Result<Vec<DeletedJob>> {
+        let named = named.map(|(namespace, name)| (namespace.clone(), name.clone()));
+        let read = move |reader: &mut Reader| {
+            let named = named.as_ref().map(|(namespace, name)| (namespace, name));
+            reader.read(|snapshot| snapshot.deleted_jobs(named, after, limit))
+        };
+        self.doors.ask(read).await
+    }
+
+    async fn skips(&self, job: JobId, before: Option<(u32, Timestamp)>, limit: usize) -> Result<Vec<Skip>> {
+        self.doors.ask(move |reader| reader.read(|snapshot| snapshot.skips(job, before, limit))).await
     }
 
     async fn revision(&self, job: JobId, revision: u32) -> Result<Option<Arc<Revision>>> {

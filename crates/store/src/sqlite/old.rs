@@ -19,7 +19,7 @@ pub(super) const VISITS_MAX: usize = 256;
 pub(super) struct Doomed {
     pub(super) history: Vec<RunId>,
     pub(super) uniques: Vec<(u16, String)>,
-    pub(super) skips: Vec<(i64, i64)>,
+    pub(super) skips: Vec<(i64, u32, i64)>,
     pub(super) revisions: Vec<(i64, u32)>,
     /// Jobs whose last revision goes with this.
     pub(super) deleted_jobs: Vec<i64>,
@@ -90,12 +90,13 @@ impl Snapshot<'_> {
             Ok((row.get(0)?, rows::text(row, 1)?.to_owned()))
         })?;
         taken += uniques.len();
-        let skips = self
-            .all(queries::skips::OLD, old_skips(policy, rest(taken)), |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let skips = self.all(queries::skips::OLD, old_skips(policy, rest(taken)), |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })?;
         Ok(Doomed { history, uniques, skips, ..Doomed::default() })
     }
 
-    /// Revisions of deleted jobs that no run needs, for the next few of them.
+    /// Revisions of deleted jobs that no run and no skip record needs, for the next few of them.
     pub(super) fn old_revisions(&self, after: i64, limit: usize) -> Result<Found, Failure> {
         let mut doomed = Doomed::default();
         let jobs = self.all(queries::deleted_jobs::AFTER, (after, rows_max(VISITS_MAX)), |row| {
@@ -124,6 +125,7 @@ impl Snapshot<'_> {
         let (first, last) = place::span(job.shard());
         Ok(self.exists(queries::jobs::EXISTS, [job.0])?
             || self.exists(queries::history::ANY_OF_JOB, [job.0])?
+            || self.exists(queries::skips::ANY_OF_JOB, [job.0])?
             || self.exists(queries::runs::ANY_OF_JOB, (first, last, job.0))?)
     }
 

@@ -75,20 +75,20 @@ macro_rules! job_columns {
     () => {
         "id, namespace, name, revision, paused, created_at, updated_at, \
          fired_through, next_due, wake_at, fires, coalesce(definition, (SELECT revisions.definition \
-         FROM revisions WHERE revisions.job = jobs.id AND revisions.revision = jobs.revision))"
+         FROM revisions WHERE revisions.job = jobs.id AND revisions.revision = jobs.revision)), zone_data"
     };
 }
 
 pub(super) mod jobs {
     pub(in crate::sqlite) const INSERT: &str = "INSERT INTO jobs (id, shard, namespace, name, revision, paused, \
-         created_at, updated_at, fired_through, next_due, wake_at, fires, keep_runs, keep_days, definition, calendars) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
+         created_at, updated_at, fired_through, next_due, wake_at, fires, keep_runs, keep_days, definition, calendars, \
+         zone_data) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
     /// A fire: the definition of a revision never changes, so it is not written again.
     pub(in crate::sqlite) const MOVE: &str = "UPDATE jobs SET paused = ?3, updated_at = ?4, fired_through = ?5, \
-         next_due = ?6, wake_at = ?7, fires = ?8 WHERE id = ?1 AND revision = ?2 AND fired_through <= ?5";
+         next_due = ?6, wake_at = ?7, fires = ?8, zone_data = ?9 WHERE id = ?1 AND revision = ?2 AND fired_through <= ?5";
     pub(in crate::sqlite) const UPDATE: &str = "UPDATE jobs SET revision = ?2, paused = ?3, updated_at = ?4, \
-         fired_through = ?5, next_due = ?6, wake_at = ?7, fires = ?8, keep_runs = ?9, keep_days = ?10, \
-         definition = ?11, calendars = ?12 WHERE id = ?1 AND fired_through <= ?5";
+         fired_through = ?5, next_due = ?6, wake_at = ?7, fires = ?8, zone_data = ?9, keep_runs = ?10, \
+         keep_days = ?11, definition = ?12, calendars = ?13 WHERE id = ?1 AND fired_through <= ?5";
     pub(in crate::sqlite) const DELETE: &str = "DELETE FROM jobs WHERE id = ?1";
     pub(in crate::sqlite) const EXISTS: &str = "SELECT 1 FROM jobs WHERE id = ?1";
     pub(in crate::sqlite) const GET: &str = concat!("SELECT ", job_columns!(), " FROM jobs WHERE id = ?1");
@@ -110,6 +110,8 @@ pub(super) mod jobs {
         " FROM jobs WHERE calendars IS NOT NULL AND namespace = ?1 AND name > ?2 AND instr(calendars, ?4) > 0 \
          ORDER BY name LIMIT ?3"
     );
+    pub(in crate::sqlite) const OUTDATED: &str =
+        concat!("SELECT ", job_columns!(), " FROM jobs WHERE zone_data < ?1 LIMIT ?2");
     /// In two parts, the rest of the instant and what is later: one comparison of the pair would read a herd that is
     /// due at one instant from its beginning for every page.
     pub(in crate::sqlite) const DUE: &str = concat!(
@@ -157,20 +159,25 @@ pub(super) mod calendars {
 
 pub(super) mod revisions {
     pub(in crate::sqlite) const INSERT: &str =
-        "INSERT INTO revisions (job, revision, at, definition) VALUES (?1, ?2, ?3, ?4)";
+        "INSERT INTO revisions (job, revision, at, definition, state) VALUES (?1, ?2, ?3, ?4, ?5)";
     pub(in crate::sqlite) const UPDATE: &str =
-        "UPDATE revisions SET at = ?3, definition = ?4 WHERE job = ?1 AND revision = ?2";
+        "UPDATE revisions SET at = ?3, definition = ?4, state = ?5 WHERE job = ?1 AND revision = ?2";
     pub(in crate::sqlite) const DELETE: &str = "DELETE FROM revisions WHERE job = ?1 AND revision = ?2";
     pub(in crate::sqlite) const GET: &str =
-        "SELECT at, definition FROM revisions WHERE job = ?1 AND revision = ?2";
-    pub(in crate::sqlite) const NEWEST_FIRST: &str = "SELECT revision, at, definition FROM revisions \
+        "SELECT at, definition, state FROM revisions WHERE job = ?1 AND revision = ?2";
+    pub(in crate::sqlite) const NEWEST_FIRST: &str = "SELECT revision, at, definition, state FROM revisions \
          WHERE job = ?1 AND revision < ?2 ORDER BY revision DESC LIMIT ?3";
     pub(in crate::sqlite) const OF_JOB: &str = "SELECT revision FROM revisions WHERE job = ?1 LIMIT ?2";
 }
 
 pub(super) mod deleted_jobs {
-    pub(in crate::sqlite) const INSERT: &str =
-        "INSERT INTO deleted_jobs (job) VALUES (?1) ON CONFLICT DO NOTHING";
+    /// Before the job goes.
+    pub(in crate::sqlite) const INSERT: &str = "INSERT INTO deleted_jobs (job, namespace, name) \
+         SELECT id, namespace, name FROM jobs WHERE id = ?1 ON CONFLICT DO NOTHING";
+    pub(in crate::sqlite) const LIST: &str =
+        "SELECT job, namespace, name FROM deleted_jobs WHERE job > ?1 ORDER BY job LIMIT ?2";
+    pub(in crate::sqlite) const NAMED: &str = "SELECT job, namespace, name FROM deleted_jobs \
+         WHERE namespace = ?3 AND name = ?4 AND job > ?1 ORDER BY job LIMIT ?2";
     pub(in crate::sqlite) const DELETE: &str = "DELETE FROM deleted_jobs WHERE job = ?1";
     pub(in crate::sqlite) const AFTER: &str =
         "SELECT job FROM deleted_jobs WHERE job > ?1 ORDER BY job LIMIT ?2";
@@ -267,16 +274,15 @@ pub(super) mod uniques {
 
 pub(super) mod skips {
     pub(in crate::sqlite) const INSERT: &str =
-        "INSERT INTO skips (job, from_due, to_due, revision, reason, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-    pub(in crate::sqlite) const UPDATE: &str =
-        "UPDATE skips SET to_due = ?3, revision = ?4, reason = ?5, at = ?6 WHERE job = ?1 AND from_due = ?2";
-    pub(in crate::sqlite) const DELETE: &str = "DELETE FROM skips WHERE job = ?1 AND from_due = ?2";
-    pub(in crate::sqlite) const LIST: &str = "SELECT job, from_due, to_due, revision, reason, at FROM skips \
-         WHERE (job, from_due) > (?1, ?2) ORDER BY job, from_due LIMIT ?3";
-    pub(in crate::sqlite) const LIST_OF_JOB: &str = "SELECT job, from_due, to_due, revision, reason, at FROM skips \
-         WHERE job = ?1 AND from_due > ?2 ORDER BY from_due LIMIT ?3";
-    /// `?1` is now, `?2` how long records without a job are kept, `?3` an instant that no kept record is older than.
-    pub(in crate::sqlite) const OLD: &str = "SELECT skips.job, skips.from_due FROM skips \
+        "INSERT INTO skips (job, revision, from_due, to_due, reason, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    pub(in crate::sqlite) const UPDATE: &str = "UPDATE skips SET to_due = ?4, reason = ?5, at = ?6 WHERE job = ?1 AND revision = ?2 AND from_due = ?3";
+    pub(in crate::sqlite) const DELETE: &str =
+        "DELETE FROM skips WHERE job = ?1 AND revision = ?2 AND from_due = ?3";
+    pub(in crate::sqlite) const NEWEST_FIRST: &str = "SELECT job, revision, from_due, to_due, reason, at FROM skips \
+         WHERE job = ?1 AND (revision, from_due) < (?2, ?3) ORDER BY revision DESC, from_due DESC LIMIT ?4";
+    pub(in crate::sqlite) const ANY_OF_JOB: &str = "SELECT 1 FROM skips WHERE job = ?1 LIMIT 1";
+    /// Now, how long records without a job are kept, an instant that no kept record is older than, how many.
+    pub(in crate::sqlite) const OLD: &str = "SELECT skips.job, skips.revision, skips.from_due FROM skips \
          LEFT JOIN jobs ON jobs.id = skips.job \
          WHERE skips.at < ?3 AND skips.at < ?1 - coalesce(jobs.keep_days * 86400000, ?2) LIMIT ?4";
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use punctual_core::Timestamp;
-use punctual_core::change::{DeadLetter, Skip};
+use punctual_core::change::{DeadLetter, DeletedJob, Skip};
 use punctual_core::ids::{JobId, RunId, Token};
 use punctual_core::job::{Cursor, Job};
 use punctual_core::log::Chunk;
@@ -26,6 +26,7 @@ pub(super) fn job(row: &Row<'_>, definitions: &mut Definitions) -> Result<Arc<Jo
         next_due: instant_or_none(row, 8)?,
         wake_at: instant_or_none(row, 9)?,
         fires: codec::from_json(text(row, 10)?)?,
+        zone_data: row.get::<_, Option<String>>(12)?.map(Into::into),
     };
     Ok(Arc::new(Job {
         id: JobId(row.get(0)?),
@@ -52,12 +53,16 @@ pub(super) fn dead_letter(row: &Row<'_>) -> Result<DeadLetter> {
     Ok(DeadLetter { run: RunId(row.get(0)?), namespace: name(text(row, 1)?)?, job, at: instant(row, 3)? })
 }
 
+pub(super) fn deleted_job(row: &Row<'_>) -> Result<DeletedJob> {
+    Ok(DeletedJob { id: JobId(row.get(0)?), namespace: name(text(row, 1)?)?, name: name(text(row, 2)?)? })
+}
+
 pub(super) fn skip(row: &Row<'_>) -> Result<Skip> {
     Ok(Skip {
         job: JobId(row.get(0)?),
-        from: instant(row, 1)?,
-        to: instant(row, 2)?,
-        revision: row.get(3)?,
+        revision: row.get(1)?,
+        from: instant(row, 2)?,
+        to: instant(row, 3)?,
         reason: codec::from_json(text(row, 4)?)?,
         at: instant(row, 5)?,
     })

@@ -1,5 +1,5 @@
-//! P21, everything is accounted: every event belongs to a run, every run tells its events, and what is counted
-//! equals what is there.
+//! P21, everything is accounted: every event belongs to a run, every run tells its events, every job tells its
+//! revisions, and what is counted equals what is there.
 
 use std::collections::BTreeSet;
 
@@ -19,6 +19,16 @@ pub(super) fn check(sheet: &mut Sheet<'_>) {
     for run in history.runs.values() {
         sheet.saw(1);
         check_run(sheet, run);
+    }
+    for job in history.jobs.values() {
+        let first = history.revisions_of(job).first().map_or(job.revision, |first| first.revision);
+        if first > 1 {
+            let missing = first - 1;
+            sheet.broken_job(
+                job,
+                format!("revision {missing} is missing: nobody can say what was due under it"),
+            );
+        }
     }
     if sheet.options.still {
         check_cursors(sheet);
@@ -116,6 +126,15 @@ mod tests {
         let mut story = one_fire();
         story.runs[0].finished_at = None;
         story.breaks(Check::Accounted, "finished at never");
+    }
+
+    #[test]
+    fn a_missing_revision_is_found() {
+        let mut story = one_fire();
+        story.pause(12).resume(15);
+        story.holds();
+        story.revisions.remove(1);
+        story.breaks(Check::Accounted, "revision 2 is missing");
     }
 
     #[test]

@@ -1,20 +1,22 @@
 //! P2, no silent loss: every due time while a job is active has a run or is in a recorded skip.
 //!
-//! Asked of each job from its last edit on, because an edit, a pause or a resume may rightly pass over due
-//! times of the older schedule; up to its cursor, which says of itself that everything before it was carried
-//! out. What retention took away cannot be asked for either.
+//! Asked of each revision of a job, from its beginning to the next one, by its own schedules; of the last one up to the
+//! job's cursor, which says of itself that everything before it was carried out. While a job was paused the record says
+//! so, and what a calendar excludes has a record too. What retention took away cannot be asked for.
 
 use std::time::Duration;
 
 use punctual_core::Timestamp;
+use punctual_core::change::SkipReason;
 use punctual_core::ids::JobId;
-use punctual_core::schedule::Schedule;
+use punctual_core::job::State;
+use punctual_core::schedule::{self, Schedule};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Sheet, runs_with_jobs};
-use crate::history::{JobRecord, Lane, RunRecord};
+use crate::history::{JobRecord, Lane, RevisionRecord, RunRecord};
 
-/// Lost due times of one schedule that are looked for; a schedule that loses so many loses them all.
+/// Lost due times of one schedule under one revision that are looked for; one that loses so many loses them all.
 const LOST_MAX: usize = 1000;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -27,66 +29,93 @@ pub(super) fn check(sheet: &mut Sheet<'_>) {
     }
     let newest = history.runs.values().map(|run| run.created_at).max().unwrap_or_default();
     for job in history.jobs.values() {
-        let Some(owed) = Owed::of(sheet, job, runs.get(&job.id).map_or(&[], Vec::as_slice), newest) else {
-            continue;
-        };
-        for (index, schedule) in job.rules.schedules.iter().enumerate() {
-            owed.check_schedule(sheet, index, schedule);
-        }
+        Owed::of(sheet, job, runs.get(&job.id).map_or(&[], Vec::as_slice), newest).check(sheet);
         check_next(sheet, job);
     }
 }
 
-/// What a job owes: a run or a skip for each due time after `after`, up to `until`.
+/// What a job owes: a run or a skip for each due time, revision by revision.
 struct Owed<'a> {
     job: &'a JobRecord,
+    revisions: Vec<&'a RevisionRecord>,
+    /// The fires that were made: revision and due time.
+    made: FxHashSet<(u32, Timestamp)>,
+    /// Nothing that was due before is asked for. `None` means from the beginning.
+    from: Option<Timestamp>,
+}
+
+/// One revision, and the due times that it decided: those after `after`, up to `until`.
+struct Reign<'a> {
+    revision: &'a RevisionRecord,
     after: Timestamp,
     until: Timestamp,
-    made: FxHashSet<Timestamp>,
-    /// From here on nothing is missing by right: neither an edit nor retention shortens the story.
-    whole: bool,
+    /// How often each schedule had fired before; `None` means that nobody can say.
+    fired: Option<Vec<u32>>,
 }
 
 impl<'a> Owed<'a> {
-    /// None: nothing can be asked of this job.
-    fn of(sheet: &Sheet<'a>, job: &'a JobRecord, runs: &[&RunRecord], newest: Timestamp) -> Option<Owed<'a>> {
-        let edited = job.updated_at.max(job.created_at);
-        let kept_since = kept_since(job, runs, newest);
-        let from = [sheet.options.from, kept_since].into_iter().flatten().max();
-        let after = from.map_or(edited, |from| from.before(MILLISECOND).max(edited));
-        let asked = sheet.options.fired_through.filter(|_| !job.paused);
-        let until = asked.map_or(job.cursor.fired_through, |asked| asked.max(job.cursor.fired_through));
+    fn of(sheet: &Sheet<'a>, job: &'a JobRecord, runs: &[&RunRecord], newest: Timestamp) -> Owed<'a> {
+        let revisions = sheet.history.revisions_of(job);
+        let kept_since = kept_since(job, &revisions, runs, newest);
         let fires = runs.iter().filter(|run| run.lane == Lane::Schedule);
-        (after < until).then(|| Owed {
+        Owed {
             job,
-            after,
-            until,
-            made: fires.map(|run| run.due).collect(),
-            whole: after == job.created_at,
-        })
+            made: fires.map(|run| (run.revision, run.due)).collect(),
+            from: [sheet.options.from, kept_since].into_iter().flatten().max(),
+            revisions,
+        }
     }
 
-    fn check_schedule(&self, sheet: &mut Sheet<'_>, index: usize, schedule: &Schedule) {
-        let mut after = self.after;
-        let (mut made, mut lost) = (0, Vec::new());
-        let until = self.until_of(index, schedule);
-        while let Some(due) = schedule.next(after, self.job.created_at).filter(|due| *due <= until) {
-            let spent = u32::try_from(made + lost.len()).unwrap_or(u32::MAX);
-            if lost.len() == LOST_MAX || (self.whole && schedule.max_runs.is_some_and(|max| spent >= max)) {
-                break;
+    fn check(&self, sheet: &mut Sheet<'_>) {
+        let (mut decided, mut fired) = (self.job.created_at, Some(Vec::new()));
+        for (place, revision) in self.revisions.iter().enumerate() {
+            let before = place.checked_sub(1).map(|before| self.revisions[before]);
+            if before.is_none_or(|before| !before.rules.has_schedules_of(&revision.rules)) {
+                // New schedules count from nought. What an unknown revision counted nobody knows.
+                fired = (before.is_some() || revision.revision == 1)
+                    .then(|| vec![0; revision.rules.schedules.len()]);
             }
-            sheet.saw(1);
-            after = due;
-            if self.made.contains(&due) {
-                made += 1;
-            } else if let Some(skip) = sheet.history.skip_over(self.job.id, due) {
-                // However many due times a record covers, it is passed in one step.
-                after = skip.to.max(due);
-            } else {
-                lost.push(due);
+            let begins = revision.at.max(decided);
+            let after = self.from.map_or(begins, |from| begins.max(from.before(MILLISECOND)));
+            if after > begins {
+                fired = None;
+            }
+            let until = match self.revisions.get(place + 1) {
+                Some(next) => next.at,
+                None => self.until(sheet),
+            };
+            let mut reign = Reign { revision, after, until, fired };
+            if revision.state != State::Deleted {
+                self.check_reign(sheet, &mut reign);
+            }
+            fired = reign.fired;
+            decided = decided.max(self.decided_by(sheet, revision));
+            if let Some(next) = self.revisions.get(place + 1) {
+                self.check_dropped(sheet, revision, next, decided);
             }
         }
-        if let [first, ..] = lost[..] {
+    }
+
+    /// Up to when the last revision has to have decided.
+    fn until(&self, sheet: &Sheet<'_>) -> Timestamp {
+        let asked = sheet.options.fired_through.filter(|_| self.job.state == State::Active);
+        asked.map_or(self.job.cursor.fired_through, |asked| asked.max(self.job.cursor.fired_through))
+    }
+
+    /// The last due time that a revision decided: a clock may have been set back before the next one.
+    fn decided_by(&self, sheet: &Sheet<'_>, revision: &RevisionRecord) -> Timestamp {
+        let runs = self.made.iter().filter(|(number, _)| *number == revision.revision).map(|(_, due)| *due);
+        let skips = sheet.history.skips.get(&(self.job.id, revision.revision));
+        let skips = skips.into_iter().flatten().filter(|skip| skip.reason != SkipReason::Edited);
+        runs.chain(skips.map(|skip| skip.to)).max().unwrap_or(Timestamp::MIN)
+    }
+
+    fn check_reign(&self, sheet: &mut Sheet<'_>, reign: &mut Reign<'_>) {
+        let mut lost = Vec::new();
+        for (index, schedule) in reign.revision.rules.schedules.iter().enumerate() {
+            self.check_schedule(sheet, reign, (index, schedule), &mut lost);
+        }
+        if let Some(first) = lost.iter().min() {
             let count = lost.len();
             let message = format!(
                 "{count} due times have neither a run nor a recorded skip, the first {first}: the work \
@@ -94,37 +123,140 @@ impl<'a> Owed<'a> {
             );
             sheet.broken_job(self.job, message);
         }
+        if reign.revision.state == State::Active {
+            self.check_excluded(sheet, reign);
+        }
     }
 
-    /// A schedule that has used up its `max_runs` owes nothing more.
-    fn until_of(&self, index: usize, schedule: &Schedule) -> Timestamp {
-        let fires = self.job.cursor.fires.get(index).copied().unwrap_or(0);
-        let used_up = schedule.max_runs.is_some_and(|max| fires >= max);
-        if !used_up || self.whole {
-            return self.until;
+    fn check_schedule(
+        &self,
+        sheet: &mut Sheet<'_>,
+        reign: &mut Reign<'_>,
+        (index, schedule): (usize, &Schedule),
+        lost: &mut Vec<Timestamp>,
+    ) {
+        let (number, is_paused) = (reign.revision.revision, reign.revision.state == State::Paused);
+        let wanted = if is_paused { SkipReason::Paused } else { SkipReason::Misfire };
+        let mut fired = reign.fired.as_ref().map(|fired| fired[index]);
+        if schedule.max_runs.is_some_and(|max| fired.is_none() && self.may_be_used_up(number, index, max)) {
+            return;
         }
-        // Which fires used it up, an edit in between no longer tells: nothing is asked of it.
-        self.after
+        let (mut after, mut missing) = (reign.after, 0);
+        while let Some(due) = schedule.next(after, self.job.created_at).filter(|due| *due <= reign.until) {
+            let is_used_up = fired.is_some_and(|fired| schedule.max_runs.is_some_and(|max| fired >= max));
+            if missing == LOST_MAX || is_used_up {
+                break;
+            }
+            sheet.saw(1);
+            after = due;
+            if !is_paused && self.made.contains(&(number, due)) {
+                fired = fired.map(|fired| fired + 1);
+            } else if let Some(skip) =
+                sheet.history.skip_over((self.job.id, number), due, |reason| reason == wanted)
+            {
+                // However many due times a record covers, it is passed in one step.
+                after = skip.to.max(due);
+            } else {
+                // A lost fire counts too, or `max_runs` would ask for one more instead of it.
+                fired = fired.map(|fired| fired + 1);
+                missing += 1;
+                lost.push(due);
+            }
+        }
+        if let (Some(all), Some(fired)) = (&mut reign.fired, fired) {
+            all[index] = fired;
+        }
+    }
+
+    /// Whether a schedule may have used up its `max_runs`, for all that is known: then nothing can be asked of it.
+    fn may_be_used_up(&self, revision: u32, index: usize, max: u32) -> bool {
+        let fires = self.job.cursor.fires.get(index).copied().unwrap_or(0);
+        revision != self.job.revision || fires >= max
+    }
+
+    /// What a calendar excludes is on record up to the last due time: the next fire or edit records the rest.
+    fn check_excluded(&self, sheet: &mut Sheet<'_>, reign: &Reign<'_>) {
+        let (number, schedules) = (reign.revision.revision, &reign.revision.rules.schedules);
+        let is_last = number == self.job.revision;
+        let until = if is_last { self.job.cursor.fired_through } else { reign.until };
+        let mut after = reign.after;
+        while let Some(due) = schedule::next_excluded(schedules, self.job.created_at, after, until) {
+            sheet.saw(1);
+            let Some(skip) =
+                sheet.history.skip_over((self.job.id, number), due, |reason| reason == SkipReason::Calendar)
+            else {
+                let message = format!("its calendar excludes {due}, and no skip record says so");
+                return sheet.broken_job(self.job, message);
+            };
+            after = skip.to.max(due);
+        }
+    }
+
+    /// The due time that was planned when an edit came, and that the edit dropped, is on record.
+    fn check_dropped(
+        &self,
+        sheet: &mut Sheet<'_>,
+        old: &RevisionRecord,
+        new: &RevisionRecord,
+        decided: Timestamp,
+    ) {
+        let rules = &old.rules;
+        let is_counted = rules.schedules.iter().any(|schedule| schedule.max_runs.is_some());
+        let is_edit = (old.state, new.state) == (State::Active, State::Active);
+        let is_kept = self.from.is_none_or(|from| new.at >= from);
+        if !is_edit || !is_kept || is_counted || rules.follows_runs() || rules.has_schedules_of(&new.rules) {
+            return;
+        }
+        let (created, number) = (self.job.created_at, old.revision);
+        let after = new.at.max(decided);
+        let planned = rules.schedules.iter().filter_map(|schedule| schedule.next(after, created)).min();
+        let Some(planned) = planned.filter(|due| !schedule::any_names(&new.rules.schedules, created, *due))
+        else {
+            return;
+        };
+        sheet.saw(1);
+        let is_on_record = sheet
+            .history
+            .skip_over((self.job.id, number), planned, |reason| reason == SkipReason::Edited)
+            .is_some();
+        if !is_on_record {
+            let message = format!("an edit dropped the due time {planned}, and no skip record says so");
+            sheet.broken_job(self.job, message);
+        }
     }
 }
 
-/// Since when retention leaves a job's runs alone; none: it took nothing. It takes the oldest first.
-fn kept_since(job: &JobRecord, runs: &[&RunRecord], newest: Timestamp) -> Option<Timestamp> {
-    let keep = &job.rules.keep;
-    let by_age = newest.before(Duration::from_secs(u64::from(keep.days) * 24 * 3600));
-    let by_count = runs
-        .len()
-        .checked_sub(usize::try_from(keep.runs).unwrap_or(usize::MAX))
-        // Runs come in order of their ids, the oldest first.
-        .and_then(|gone| {
-            runs[gone..].iter().filter(|run| run.lane == Lane::Schedule).map(|run| run.due).min()
-        });
-    [Some(by_age).filter(|since| *since > job.created_at), by_count].into_iter().flatten().max()
+/// Since when retention leaves a job's runs alone; none: it took nothing. It takes the oldest first, by what the revision
+/// of that time keeps. The runs of a deleted job go by their age, and nobody can say which: it is held to what is left.
+fn kept_since(
+    job: &JobRecord,
+    revisions: &[&RevisionRecord],
+    runs: &[&RunRecord],
+    newest: Timestamp,
+) -> Option<Timestamp> {
+    // Runs come in order of their ids, the oldest first.
+    let oldest =
+        |runs: &[&RunRecord]| runs.iter().filter(|run| run.lane == Lane::Schedule).map(|run| run.due).min();
+    if job.state == State::Deleted {
+        return Some(oldest(runs).unwrap_or(Timestamp::MAX));
+    }
+    let kept = revisions.iter().enumerate().flat_map(|(place, revision)| {
+        let end = revisions.get(place + 1).map_or(newest, |next| next.at.min(newest));
+        let keep = &revision.rules.keep;
+        let by_age = end.before(Duration::from_secs(u64::from(keep.days) * 24 * 3600));
+        let then = &runs[..runs.partition_point(|run| run.created_at <= end)];
+        let by_count = then
+            .len()
+            .checked_sub(usize::try_from(keep.runs).unwrap_or(usize::MAX))
+            .and_then(|gone| oldest(&then[gone..]));
+        [Some(by_age).filter(|since| *since > job.created_at), by_count]
+    });
+    kept.flatten().max()
 }
 
 /// What comes next must not pass over a due time either: that would be tomorrow's silent loss.
 fn check_next(sheet: &mut Sheet<'_>, job: &JobRecord) {
-    if job.paused || job.rules.follows_runs() {
+    if job.state != State::Active || job.rules.follows_runs() {
         return;
     }
     let after = job.cursor.fired_through.max(job.updated_at).max(job.created_at);
@@ -178,14 +310,79 @@ mod tests {
         story.breaks(Check::NeverLost, "the first 1970-01-01T00:16:30.000Z");
     }
 
-    #[test]
-    fn what_was_due_before_an_edit_is_not_asked_for() {
+    /// Fires at 10 and 20, every seven seconds from 25 on, paused from 40 to 60, then on to 70.
+    fn edited_and_paused() -> Story {
         let mut story = Story::every_ten_seconds();
-        story.fire(10).fire(40);
-        story.job.updated_at = at(35);
+        story.fire(10).fire(20);
+        story.reschedule(25, When::Every(Duration::from_secs(7)));
+        story.fire(28).fire(35);
+        story.pause(40).skip_for(SkipReason::Paused, 42, 56).resume(60);
+        story.fire(63).fire(70);
+        story
+    }
+
+    #[test]
+    fn each_revision_is_asked_for_its_own_due_times() {
+        edited_and_paused().holds();
+        for (place, lost) in
+            [(0, "00:00:10"), (1, "00:00:20"), (2, "00:00:28"), (3, "00:00:35"), (4, "00:01:03")]
+        {
+            let mut story = edited_and_paused();
+            story.runs.remove(place);
+            story.breaks(Check::NeverLost, lost);
+        }
+    }
+
+    #[test]
+    fn a_pause_stands_for_its_own_due_times_only() {
+        let mut story = edited_and_paused();
+        story.skips[1].to = at(49);
+        story.breaks(Check::NeverLost, "00:00:56");
+        let mut story = edited_and_paused();
+        story.skips[1].from = at(35);
+        story.runs.remove(3);
+        story.breaks(Check::NeverLost, "00:00:35");
+        let mut story = edited_and_paused();
+        story.skips[1].reason = SkipReason::Misfire;
+        story.breaks(Check::NeverLost, "00:00:42");
+    }
+
+    #[test]
+    fn a_due_time_that_an_edit_dropped_is_on_record() {
+        let mut story = edited_and_paused();
+        assert_eq!((story.skips[0].from, story.skips[0].reason), (at(30), SkipReason::Edited));
+        story.skips.remove(0);
+        story.breaks(Check::NeverLost, "an edit dropped the due time 1970-01-01T00:00:30.000Z");
+    }
+
+    #[test]
+    fn a_deleted_job_is_held_to_what_is_left_of_it() {
+        let deleted = |story: &mut Story| {
+            story.revise(75, |job| job.unplan());
+            let mut history = story.history();
+            history.add_deleted_job(&story.job);
+            history.check(&Story::options()).of(Check::NeverLost).count()
+        };
+        assert_eq!(deleted(&mut edited_and_paused()), 0);
+        let mut story = edited_and_paused();
+        story.runs.remove(0);
+        assert_eq!(deleted(&mut story), 0, "the oldest may have been pruned");
+        let mut story = edited_and_paused();
+        story.runs.remove(2);
+        assert_eq!(deleted(&mut story), 1);
+    }
+
+    #[test]
+    fn what_an_earlier_revision_did_not_keep_is_not_asked_for() {
+        let mut story = Story::every_ten_seconds();
+        story.edit(|definition| definition.keep = Keep { runs: 2, days: 30 });
+        story.fire(10).fire(20).fire(30).fire(40);
+        story.revise(45, |job| Arc::make_mut(&mut job.definition).keep = Keep { runs: 100, days: 30 });
+        story.fire(50).fire(60);
+        story.runs.drain(..2);
         story.holds();
-        story.job.updated_at = at(25);
-        story.breaks(Check::NeverLost, "00:00:30");
+        story.runs.remove(2);
+        story.breaks(Check::NeverLost, "00:00:50");
     }
 
     #[test]
@@ -205,8 +402,7 @@ mod tests {
         story.breaks(Check::NeverLost, "passes over the due time");
         story.job.cursor.next_due = None;
         story.breaks(Check::NeverLost, "will not fire again");
-        story.job.paused = true;
-        story.holds();
+        story.pause(15).holds();
     }
 
     #[test]
@@ -246,8 +442,11 @@ mod tests {
             let keeping = Keeping::of(Arc::new(calendar), "UTC").unwrap();
             definition.schedules = vec![Schedule { calendar: Some(keeping), ..every }];
         });
-        story.fire(HALF).fire(4 * HALF).fire(5 * HALF);
+        story.fire(HALF).skip_for(SkipReason::Calendar, 2 * HALF, 3 * HALF).fire(4 * HALF).fire(5 * HALF);
         story.holds();
+        let record = story.skips.pop();
+        story.breaks(Check::NeverLost, "excludes 1970-01-02T00:00:00.000Z");
+        story.skips.extend(record);
         story.runs[1].due = at(2 * HALF);
         story.breaks(Check::NeverLost, "1970-01-03T00:00:00.000Z");
         story.breaks(Check::OnSchedule, "does not name");

@@ -4,6 +4,7 @@
 use std::collections::hash_map::Entry;
 
 use punctual_core::Timestamp;
+use punctual_core::change::SkipReason;
 use punctual_core::ids::{JobId, RunId};
 use punctual_core::name::{Name, Namespace};
 use rustc_hash::FxHashMap;
@@ -21,9 +22,10 @@ pub(super) fn check(sheet: &mut Sheet<'_>) {
             continue;
         };
         if let Owner::Job(job) = owner
-            && let Some(skip) = history.skip_over(job, run.due)
+            && let Some(skip) =
+                history.skip_over((job, run.revision), run.due, |reason| reason != SkipReason::Calendar)
         {
-            let (due, reason) = (run.due, &skip.reason);
+            let (due, reason) = (run.due, skip.reason.as_str());
             let message =
                 format!("the fire due {due} was recorded as skipped ({reason}), and yet it was made");
             sheet.broken_run(run, message);

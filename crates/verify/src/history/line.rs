@@ -8,8 +8,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use punctual_core::Timestamp;
+use punctual_core::change::SkipReason;
 use punctual_core::ids::{JobId, RunId, Token};
-use punctual_core::job::Cursor;
+use punctual_core::job::{Cursor, State};
 use punctual_core::name::{Name, Namespace};
 use punctual_core::run::Status;
 use serde::Deserialize;
@@ -17,7 +18,9 @@ use serde::de::{self, Deserializer};
 use serde_json::{Map, Value};
 
 use super::History;
-use super::record::{EventRecord, JobRecord, JobRef, Lane, RunRecord, SkipRecord, StatsRecord};
+use super::record::{
+    EventRecord, JobRecord, JobRef, Lane, RevisionRecord, RunRecord, SkipRecord, StatsRecord,
+};
 use super::rules::Rules;
 
 /// A line that is not part of a history.
@@ -35,6 +38,7 @@ pub(super) fn add(history: &mut History, text: &str) -> Result<(), String> {
         Line::Event(line) => history.add_event(line.into()),
         Line::Skip(line) => history.add_skip_record(line.into()),
         Line::Job(line) => history.add_job_record(line.read()?),
+        Line::Revision(line) => history.add_revision_record(line.read()?),
         Line::Stats(line) => history.stats = line.read(),
         Line::Other => {}
     }
@@ -48,6 +52,7 @@ enum Line {
     Event(EventLine),
     Skip(SkipLine),
     Job(JobLine),
+    Revision(RevisionLine),
     Stats(StatsLine),
     #[serde(other)]
     Other,
@@ -102,11 +107,13 @@ struct EventLine {
 struct SkipLine {
     #[serde(deserialize_with = "written")]
     job_id: JobId,
+    revision: u32,
     #[serde(deserialize_with = "written")]
     from: Timestamp,
     #[serde(deserialize_with = "written")]
     to: Timestamp,
-    reason: Box<str>,
+    #[serde(deserialize_with = "reason")]
+    reason: SkipReason,
 }
 
 #[derive(Deserialize)]
@@ -121,17 +128,45 @@ struct JobLine {
     created_at: Timestamp,
     #[serde(deserialize_with = "written")]
     updated_at: Timestamp,
+    #[serde(default, deserialize_with = "maybe_written")]
+    deleted_at: Option<Timestamp>,
     cursor: CursorLine,
     #[serde(flatten)]
     definition: Map<String, Value>,
 }
 
-#[derive(Deserialize, PartialEq)]
+#[derive(Deserialize)]
+struct RevisionLine {
+    #[serde(deserialize_with = "written")]
+    job_id: JobId,
+    namespace: Namespace,
+    name: Name,
+    revision: u32,
+    #[serde(deserialize_with = "written")]
+    at: Timestamp,
+    state: JobState,
+    #[serde(flatten)]
+    definition: Map<String, Value>,
+}
+
+#[derive(Deserialize, Clone, Copy, PartialEq)]
 #[serde(rename_all = "snake_case")]
 enum JobState {
     Active,
     Paused,
+    Deleted,
     Finished,
+}
+
+impl From<JobState> for State {
+    fn from(state: JobState) -> State {
+        match state {
+            // A job whose schedules are used up has no due times left to check.
+            JobState::Active | JobState::Finished => State::Active,
+            JobState::Paused => State::Paused,
+            JobState::Deleted => State::Deleted,
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -186,29 +221,46 @@ impl From<EventLine> for EventRecord {
 
 impl From<SkipLine> for SkipRecord {
     fn from(line: SkipLine) -> SkipRecord {
-        let SkipLine { job_id, from, to, reason } = line;
-        SkipRecord { job: job_id, from, to, reason }
+        let SkipLine { job_id, revision, from, to, reason } = line;
+        SkipRecord { job: job_id, revision, from, to, reason }
     }
 }
 
 impl JobLine {
     fn read(self) -> Result<JobRecord, String> {
-        let spread_key = format!("{}/{}", self.namespace, self.name);
-        let rules = Rules::from_json(Value::Object(self.definition), &spread_key)
-            .map_err(|what| format!("the definition of job {}: {what}", self.name))?;
+        let rules = read_rules(self.definition, &self.namespace, &self.name)?;
         let CursorLine { fired_through, next_due_at, wake_at, fires } = self.cursor;
         Ok(JobRecord {
             id: self.id,
             namespace: self.namespace,
             name: self.name,
             revision: self.revision,
-            paused: self.state == JobState::Paused,
+            state: self.deleted_at.map_or(self.state.into(), |_| State::Deleted),
             created_at: self.created_at,
             updated_at: self.updated_at,
-            cursor: Cursor { fired_through, next_due: next_due_at, wake_at, fires: fires.into() },
+            cursor: Cursor {
+                fired_through,
+                next_due: next_due_at,
+                wake_at,
+                fires: fires.into(),
+                ..Cursor::default()
+            },
             rules,
         })
     }
+}
+
+impl RevisionLine {
+    fn read(self) -> Result<RevisionRecord, String> {
+        let rules = read_rules(self.definition, &self.namespace, &self.name)?;
+        let (job, revision, at, state) = (self.job_id, self.revision, self.at, self.state.into());
+        Ok(RevisionRecord { job, revision, at, state, rules })
+    }
+}
+
+fn read_rules(definition: Map<String, Value>, namespace: &Namespace, name: &Name) -> Result<Rules, String> {
+    Rules::from_json(Value::Object(definition), &format!("{namespace}/{name}"))
+        .map_err(|what| format!("the definition of job {name}: {what}"))
 }
 
 impl StatsLine {
@@ -241,6 +293,11 @@ fn status<'de, D: Deserializer<'de>>(input: D) -> Result<Status, D::Error> {
 
 fn maybe_status<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Status>, D::Error> {
     Option::<String>::deserialize(input)?.map(|text| read_status(&text)).transpose()
+}
+
+fn reason<'de, D: Deserializer<'de>>(input: D) -> Result<SkipReason, D::Error> {
+    let text = String::deserialize(input)?;
+    SkipReason::parse(&text).ok_or_else(|| de::Error::custom(format!("`{text}` is no reason of a skip")))
 }
 
 fn read_status<E: de::Error>(text: &str) -> Result<Status, E> {
@@ -299,7 +356,7 @@ mod tests {
     #[test]
     fn a_skip_record_is_read() {
         let mut lines = export();
-        lines.push(json!({ "type": "skip", "job": "beat", "job_id": "5", "from": "2026-01-01T00:00:20Z",
+        lines.push(json!({ "type": "skip", "job": "beat", "job_id": "5", "revision": 1, "from": "2026-01-01T00:00:20Z",
             "to": "2026-01-01T00:01:00Z", "reason": "misfire", "count": 5 }));
         lines[0]["cursor"]["fired_through"] = json!("2026-01-01T00:01:00Z");
         lines[0]["cursor"]["next_due_at"] = json!("2026-01-01T00:01:10Z");

@@ -11,15 +11,15 @@ mod rules;
 use std::collections::BTreeMap;
 
 use punctual_core::Timestamp;
-use punctual_core::change::{Revision, Skip};
+use punctual_core::change::{Revision, Skip, SkipReason};
 use punctual_core::ids::{JobId, RunId};
-use punctual_core::job::Job;
+use punctual_core::job::{Job, State};
 use punctual_core::name::{Name, Namespace};
 use punctual_core::run::Run;
 use rustc_hash::FxHashMap;
 
 pub use line::BadLine;
-pub use record::{EventRecord, JobRecord, JobRef, Lane, RunRecord, SkipRecord, StatsRecord};
+pub use record::{EventRecord, JobRecord, JobRef, Lane, RevisionRecord, RunRecord, SkipRecord, StatsRecord};
 pub use rules::Rules;
 
 use crate::checks;
@@ -33,9 +33,9 @@ pub struct History {
     pub(crate) events: FxHashMap<RunId, Vec<EventRecord>>,
     pub(crate) jobs: BTreeMap<JobId, JobRecord>,
     named: FxHashMap<(Namespace, Name), JobId>,
-    pub(crate) skips: FxHashMap<JobId, Vec<SkipRecord>>,
-    /// Rules of revisions that are no longer the newest.
-    pub(crate) revisions: FxHashMap<(JobId, u32), Rules>,
+    /// By job and revision, in order of their first due times.
+    pub(crate) skips: BTreeMap<(JobId, u32), Vec<SkipRecord>>,
+    pub(crate) revisions: BTreeMap<(JobId, u32), RevisionRecord>,
     pub(crate) stats: Option<StatsRecord>,
     lines: u64,
 }
@@ -74,13 +74,18 @@ impl History {
         self.add_job_record(job.into());
     }
 
+    /// A job that was deleted, as it last was: see [`DeletedJob::as_job`](punctual_core::change::DeletedJob::as_job).
+    pub fn add_deleted_job(&mut self, job: &Job) {
+        self.add_job_record(JobRecord { state: State::Deleted, ..job.into() });
+    }
+
     pub fn add_skip(&mut self, skip: &Skip) {
         self.add_skip_record(skip.into());
     }
 
-    /// An earlier revision of a job, so that the runs made under it are held to its rules.
+    /// A revision of a job, so that what was due under it is held to its rules.
     pub fn add_revision(&mut self, revision: &Revision) {
-        self.revisions.insert((revision.job, revision.revision), (&*revision.definition).into());
+        self.add_revision_record(revision.into());
     }
 
     pub(crate) fn add_run_record(&mut self, run: RunRecord) {
@@ -91,12 +96,19 @@ impl History {
     }
 
     pub(crate) fn add_job_record(&mut self, job: JobRecord) {
-        self.named.insert((job.namespace.clone(), job.name.clone()), job.id);
+        if job.state != State::Deleted {
+            self.named.insert((job.namespace.clone(), job.name.clone()), job.id);
+        }
+        self.revisions.entry((job.id, job.revision)).or_insert_with(|| (&job).into());
         self.jobs.insert(job.id, job);
     }
 
+    pub(crate) fn add_revision_record(&mut self, revision: RevisionRecord) {
+        self.revisions.insert((revision.job, revision.revision), revision);
+    }
+
     pub(crate) fn add_skip_record(&mut self, skip: SkipRecord) {
-        let skips = self.skips.entry(skip.job).or_default();
+        let skips = self.skips.entry((skip.job, skip.revision)).or_default();
         let place = skips.partition_point(|other| other.from < skip.from);
         if skips.get(place) != Some(&skip) {
             skips.insert(place, skip);
@@ -124,7 +136,7 @@ impl History {
             events: self.events.values().map(Vec::len).sum(),
             starts: self.events.values().flatten().filter(|event| event.starts()).count(),
             skips: self.skips.values().map(Vec::len).sum(),
-            jobs: self.jobs.len(),
+            jobs: self.jobs.values().filter(|job| job.state != State::Deleted).count(),
         }
     }
 
@@ -132,12 +144,25 @@ impl History {
         self.events.get(&run).map_or(&[], Vec::as_slice)
     }
 
-    /// The record that passes over a due time of a job. Records do not overlap, so the last one to begin before
-    /// it is the one.
-    pub(crate) fn skip_over(&self, job: JobId, due: Timestamp) -> Option<&SkipRecord> {
-        let skips = self.skips.get(&job)?;
+    /// The record of a revision that passes over a due time, for a reason that fits.
+    pub(crate) fn skip_over(
+        &self,
+        (job, revision): (JobId, u32),
+        due: Timestamp,
+        fits: impl Fn(SkipReason) -> bool,
+    ) -> Option<&SkipRecord> {
+        let skips = self.skips.get(&(job, revision))?;
         let later = skips.partition_point(|skip| skip.from <= due);
-        skips[..later].last().filter(|skip| skip.covers(due))
+        // Records that fit do not overlap, so the last one to begin before it is the one.
+        skips[..later].iter().rev().find(|skip| fits(skip.reason)).filter(|skip| skip.covers(due))
+    }
+
+    /// The revisions of a job up to the one it is at, in order, from the first that is known together with all after it.
+    pub(crate) fn revisions_of(&self, job: &JobRecord) -> Vec<&RevisionRecord> {
+        let newest_first = (1..=job.revision).rev().map_while(|number| self.revisions.get(&(job.id, number)));
+        let mut revisions: Vec<_> = newest_first.collect();
+        revisions.reverse();
+        revisions
     }
 
     /// How many attempts of its job may run beside this run; none: any number, or not known. An edit counts
@@ -150,18 +175,18 @@ impl History {
         };
         let mut loosest = most(&job.rules)?;
         for revision in run.revision..job.revision {
-            loosest = loosest.max(most(self.revisions.get(&(job.id, revision))?)?);
+            loosest = loosest.max(most(&self.revisions.get(&(job.id, revision))?.rules)?);
         }
         Some(loosest)
     }
 
     /// The rules that a run was made under, where they are known.
     pub(crate) fn rules_of(&self, run: &RunRecord) -> Option<&Rules> {
-        let job = self.job_of(run)?;
-        if job.revision == run.revision {
-            return Some(&job.rules);
-        }
-        self.revisions.get(&(job.id, run.revision))
+        Some(&self.revision_of(run)?.rules)
+    }
+
+    pub(crate) fn revision_of(&self, run: &RunRecord) -> Option<&RevisionRecord> {
+        self.revisions.get(&(self.job_of(run)?.id, run.revision))
     }
 
     /// The job that a run belongs to; none: submitted by itself, or its job is gone. An export names jobs by

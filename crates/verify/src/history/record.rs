@@ -1,9 +1,9 @@
 //! The records of a history: what the checks need to know of a run, an event, a job and a skip.
 
 use punctual_core::Timestamp;
-use punctual_core::change::Skip;
+use punctual_core::change::{Revision, Skip, SkipReason};
 use punctual_core::ids::{JobId, RunId, Token};
-use punctual_core::job::{Cursor, Job};
+use punctual_core::job::{Cursor, Job, State};
 use punctual_core::name::{Name, Namespace};
 use punctual_core::run::{Origin, Run, Status, Trigger};
 
@@ -63,9 +63,21 @@ pub struct EventRecord {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkipRecord {
     pub job: JobId,
+    /// The revision whose schedule names them.
+    pub revision: u32,
     pub from: Timestamp,
     pub to: Timestamp,
-    pub reason: Box<str>,
+    pub reason: SkipReason,
+}
+
+/// A revision of a job: what it promised, and since when.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RevisionRecord {
+    pub job: JobId,
+    pub revision: u32,
+    pub at: Timestamp,
+    pub state: State,
+    pub rules: Rules,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -74,7 +86,7 @@ pub struct JobRecord {
     pub namespace: Namespace,
     pub name: Name,
     pub revision: u32,
-    pub paused: bool,
+    pub state: State,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     pub cursor: Cursor,
@@ -164,7 +176,7 @@ impl From<&Job> for JobRecord {
             namespace: job.namespace.clone(),
             name: job.name.clone(),
             revision: job.revision,
-            paused: job.paused,
+            state: job.state(),
             created_at: job.created_at,
             updated_at: job.updated_at,
             cursor: job.cursor.clone(),
@@ -175,6 +187,26 @@ impl From<&Job> for JobRecord {
 
 impl From<&Skip> for SkipRecord {
     fn from(skip: &Skip) -> SkipRecord {
-        SkipRecord { job: skip.job, from: skip.from, to: skip.to, reason: skip.reason.as_str().into() }
+        let Skip { job, revision, from, to, reason, .. } = *skip;
+        SkipRecord { job, revision, from, to, reason }
+    }
+}
+
+impl From<&Revision> for RevisionRecord {
+    fn from(revision: &Revision) -> RevisionRecord {
+        let Revision { job, revision: number, at, state, .. } = *revision;
+        RevisionRecord { job, revision: number, at, state, rules: (&*revision.definition).into() }
+    }
+}
+
+impl From<&JobRecord> for RevisionRecord {
+    fn from(job: &JobRecord) -> RevisionRecord {
+        RevisionRecord {
+            job: job.id,
+            revision: job.revision,
+            at: job.updated_at,
+            state: job.state,
+            rules: job.rules.clone(),
+        }
     }
 }

@@ -7,7 +7,7 @@ use punctual_core::Timestamp;
 use punctual_core::job::{Definition, Keep, Overlap};
 use punctual_core::name::Name;
 use punctual_core::schedule::calendar::{Calendar, Days};
-use punctual_core::schedule::{Keeping, Schedule, Weekdays, When, parse_duration};
+use punctual_core::schedule::{self, Keeping, Schedule, Weekdays, When, parse_duration};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -30,6 +30,11 @@ impl Rules {
             Overlap::Allow => self.running_max,
             Overlap::Skip | Overlap::Queue | Overlap::QueueOne | Overlap::Replace => Some(1),
         }
+    }
+
+    /// Whether the schedules are the same, whatever the versions of the calendars they keep to.
+    pub fn has_schedules_of(&self, other: &Rules) -> bool {
+        schedule::are_alike(&self.schedules, &other.schedules)
     }
 
     /// Whether a due time can come from the end of a run: then any instant may be one.

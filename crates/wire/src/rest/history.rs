@@ -2,12 +2,15 @@
 //!
 //! `punctual verify` reads them, so they say everything that the promises can be checked against.
 
-use punctual_core::change;
 use punctual_core::ids::JobId;
 use punctual_core::name::{Name, Namespace};
+use punctual_core::{Timestamp, change, job};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::{Carried, Cursor, Event, Job, Run};
+use crate::job_file::JobFile;
+use crate::schema;
 use crate::text::{Instant, Text};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -19,6 +22,21 @@ pub enum Line {
         job: Box<Job>,
         cursor: Cursor,
         /// The calendars that its due times come from.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        calendars: Vec<Carried>,
+        /// When the job was deleted; absent: it is there.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        deleted_at: Option<Instant>,
+    },
+    /// What a job promised, and since when: every edit, pause and resume made one, and so did the deletion.
+    Revision {
+        job_id: Text<JobId>,
+        #[serde(flatten)]
+        file: Box<JobFile>,
+        revision: u32,
+        at: Instant,
+        /// `active`, `paused` or `deleted`.
+        state: String,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         calendars: Vec<Carried>,
     },
@@ -33,18 +51,46 @@ pub enum Line {
     Stats(Stats),
 }
 
+impl Line {
+    pub fn job(job: &job::Job, deleted_at: Option<Timestamp>) -> Line {
+        Line::Job {
+            job: Box::new(job.into()),
+            cursor: (&job.cursor).into(),
+            calendars: Carried::of(&job.definition),
+            deleted_at: deleted_at.map(Text),
+        }
+    }
+
+    pub fn revision(job: &job::Job, revision: &change::Revision) -> Line {
+        Line::Revision {
+            job_id: Text(job.id),
+            file: Box::new(JobFile::of(&job.namespace, &job.name, &revision.definition)),
+            revision: revision.revision,
+            at: Text(revision.at),
+            state: revision.state.as_str().to_owned(),
+            calendars: Carried::of(&revision.definition),
+        }
+    }
+}
+
 /// Due times that were passed over.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Skip {
+    #[schema(value_type = schema::Namespace)]
     pub namespace: Namespace,
+    #[schema(value_type = schema::Name)]
     pub job: Name,
+    #[schema(value_type = schema::Id)]
     pub job_id: Text<JobId>,
+    /// The revision whose schedule names the due times.
     pub revision: u32,
     /// The first and the last due time of the range.
     pub from: Instant,
     pub to: Instant,
+    /// `misfire`: nobody could fire them in time. `paused`: the job was. `calendar`: a calendar excludes their days.
+    /// `edited`: it was planned, and an edit replaced the schedule before it came.
     pub reason: String,
-    /// How many due times the range holds; null: more than anyone counted.
+    /// How many due times the record stands for; null: more than anyone counted.
     pub count: Option<u64>,
     pub at: Instant,
 }

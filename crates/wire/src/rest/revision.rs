@@ -5,6 +5,7 @@ use punctual_core::job;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::JobState;
 use crate::diff::{self, Difference};
 use crate::job_file::JobFile;
 use crate::text::{Instant, Text};
@@ -13,6 +14,8 @@ use crate::text::{Instant, Text};
 pub struct Revision {
     pub revision: u32,
     pub at: Instant,
+    /// Whether the job fires under this revision: a pause and a resume are revisions too.
+    pub state: JobState,
     /// The parts of the job file that this edit changed; null: there is none before it to compare with.
     pub changed: Option<Vec<String>>,
 }
@@ -45,7 +48,8 @@ impl Revision {
             }
             parts
         });
-        Revision { revision: this.revision, at: Text(this.at), changed }
+        let state = if this.state == job::State::Paused { JobState::Paused } else { JobState::Active };
+        Revision { revision: this.revision, at: Text(this.at), state, changed }
     }
 }
 

@@ -63,20 +63,20 @@ impl Days {
         self.weekly != Weekly::NONE || !self.include.is_empty()
     }
 
-    /// The first day from `from` to `until` that is in.
-    pub fn first_from(&self, from: i64, until: i64) -> Option<i64> {
-        if !self.may_have_any() {
+    /// The first day from `from` to `until` that is in, or out, as `is_in` says.
+    pub fn first_from(&self, from: i64, until: i64, is_in: bool) -> Option<i64> {
+        if is_in && !self.may_have_any() {
             return None;
         }
-        (from..=until).find(|day| self.has(*day))
+        (from..=until).find(|day| self.has(*day) == is_in)
     }
 
-    /// The last day from `until` back to `from` that is in.
-    pub fn last_until(&self, until: i64, from: i64) -> Option<i64> {
-        if !self.may_have_any() {
+    /// The last day from `until` back to `from` that is in, or out, as `is_in` says.
+    pub fn last_until(&self, until: i64, from: i64, is_in: bool) -> Option<i64> {
+        if is_in && !self.may_have_any() {
             return None;
         }
-        (from..=until).rev().find(|day| self.has(*day))
+        (from..=until).rev().find(|day| self.has(*day) == is_in)
     }
 
     pub fn weekly(&self) -> Weekly {

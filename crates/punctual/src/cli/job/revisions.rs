@@ -3,6 +3,7 @@
 use clap::Args;
 use punctual_core::command::Expect;
 use punctual_core::name::Name;
+use punctual_wire::rest::JobState;
 
 use super::{next_due, plan};
 use crate::cli::Session;
@@ -46,6 +47,8 @@ async fn list(session: &Session, name: &Name, limit: usize) -> Result<(), Failur
             let changed = match &one.changed {
                 None if one.revision == 1 => "created".to_owned(),
                 None => "-".to_owned(),
+                Some(parts) if parts.is_empty() && one.state == JobState::Paused => "paused".to_owned(),
+                Some(parts) if parts.is_empty() => "resumed".to_owned(),
                 Some(parts) => parts.join(", "),
             };
             table.add_row([one.revision.to_string(), output.time(one.at.0, now), changed]);

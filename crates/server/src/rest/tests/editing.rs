@@ -164,7 +164,7 @@ async fn a_job_may_be_called_validate() {
     assert_eq!(scene.get(&path).await.read::<Job>(200).revision, 1);
     assert_eq!(scene.patch(&path, json!({ "priority": 1 })).await.read::<Job>(200).revision, 2);
     assert_eq!(scene.post(&format!("{path}/pause"), json!({})).await.status, 200);
-    assert_eq!(scene.get(&format!("{path}/revisions")).await.read::<Page<Revision>>(200).items.len(), 2);
+    assert_eq!(scene.get(&format!("{path}/revisions")).await.read::<Page<Revision>>(200).items.len(), 3);
     assert_eq!(scene.post(&path, json!({ "name": "b", "task": { "noop": {} } })).await.status, 200);
     assert_eq!(scene.send(Request::delete(&path).body(Body::empty()).unwrap()).await.status, 204);
 }

@@ -36,6 +36,7 @@ CREATE TABLE IF NOT EXISTS jobs (
     next_due      BIGINT,
     wake_at       BIGINT,
     fires         VARCHAR(512) NOT NULL,
+    zone_data     VARCHAR(32),
     keep_runs     BIGINT       NOT NULL,
     keep_days     BIGINT       NOT NULL,
     with_calendar TINYINT      NOT NULL,
@@ -43,6 +44,7 @@ CREATE TABLE IF NOT EXISTS jobs (
     definition    LONGTEXT,
     UNIQUE KEY jobs_name (namespace, name),
     KEY jobs_due (shard, wake_at),
+    KEY jobs_zone_data (zone_data),
     KEY jobs_with_calendar (namespace, with_calendar, name)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
@@ -50,13 +52,17 @@ CREATE TABLE IF NOT EXISTS revisions (
     job        BIGINT   NOT NULL,
     revision   BIGINT   NOT NULL,
     made_at    BIGINT   NOT NULL,
+    state      VARCHAR(64) NOT NULL,
     definition LONGTEXT NOT NULL,
     PRIMARY KEY (job, revision)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
--- Deleted jobs whose revisions may still be needed by a run.
+-- Deleted jobs whose revisions may still be needed by a run or a skip record.
 CREATE TABLE IF NOT EXISTS deleted_jobs (
-    job BIGINT NOT NULL PRIMARY KEY
+    job       BIGINT       NOT NULL PRIMARY KEY,
+    namespace VARCHAR(128) NOT NULL,
+    name      VARCHAR(128) NOT NULL,
+    KEY deleted_jobs_name (namespace, name, job)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 -- Runs that have not ended. `place` is the id with its shard in front, so that a shard is one span of the table.
@@ -118,12 +124,12 @@ CREATE TABLE IF NOT EXISTS uniques (
 
 CREATE TABLE IF NOT EXISTS skips (
     job      BIGINT      NOT NULL,
+    revision BIGINT      NOT NULL,
     from_due BIGINT      NOT NULL,
     to_due   BIGINT      NOT NULL,
-    revision BIGINT      NOT NULL,
     reason   VARCHAR(64) NOT NULL,
     made_at  BIGINT      NOT NULL,
-    PRIMARY KEY (job, from_due),
+    PRIMARY KEY (job, revision, from_due),
     KEY skips_by_time (made_at)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 

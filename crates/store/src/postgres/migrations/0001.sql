@@ -39,23 +39,29 @@ CREATE TABLE jobs (
     keep_days     int8 NOT NULL,
     definition    text,
     calendars     text,
+    zone_data     text COLLATE "C",
     CONSTRAINT jobs_name UNIQUE (namespace, name)
 ) WITH (fillfactor = 80);
 CREATE INDEX jobs_due ON jobs (shard, wake_at, id) WHERE wake_at IS NOT NULL;
+CREATE INDEX jobs_zone_data ON jobs (zone_data) WHERE zone_data IS NOT NULL;
 CREATE INDEX jobs_with_calendar ON jobs (namespace, name) WHERE calendars IS NOT NULL;
 
 CREATE TABLE revisions (
     job        int8 NOT NULL,
     revision   int8 NOT NULL,
     at         int8 NOT NULL,
+    state      text NOT NULL,
     definition text NOT NULL,
     PRIMARY KEY (job, revision)
 );
 
--- Deleted jobs whose revisions may still be needed by a run.
+-- Deleted jobs whose revisions may still be needed by a run or a skip record.
 CREATE TABLE deleted_jobs (
-    job int8 PRIMARY KEY
+    job       int8 PRIMARY KEY,
+    namespace text COLLATE "C" NOT NULL,
+    name      text COLLATE "C" NOT NULL
 );
+CREATE INDEX deleted_jobs_name ON deleted_jobs (namespace, name, job);
 
 -- Runs that have not ended. `place` is the id with its shard in front, so that a shard is one span of the table.
 -- `body` is the run; the columns are what queries ask. A key may be any text, and text here may not have a zero in it.
@@ -106,12 +112,12 @@ CREATE INDEX uniques_expiry ON uniques (expires_at);
 
 CREATE TABLE skips (
     job      int8 NOT NULL,
+    revision int8 NOT NULL,
     from_due int8 NOT NULL,
     to_due   int8 NOT NULL,
-    revision int8 NOT NULL,
     reason   text NOT NULL,
     at       int8 NOT NULL,
-    PRIMARY KEY (job, from_due)
+    PRIMARY KEY (job, revision, from_due)
 );
 CREATE INDEX skips_by_time ON skips (at);
 

@@ -5,29 +5,30 @@ macro_rules! job_columns {
     () => {
         "id, namespace, name, revision, paused, created_at, updated_at, \
          fired_through, next_due, wake_at, fires, coalesce(definition, (SELECT revisions.definition \
-         FROM revisions WHERE revisions.job = jobs.id AND revisions.revision = jobs.revision))"
+         FROM revisions WHERE revisions.job = jobs.id AND revisions.revision = jobs.revision)), zone_data"
     };
 }
 
 pub(in crate::postgres) const INSERT: &str = "INSERT INTO jobs (id, shard, namespace, name, revision, paused, \
-     created_at, updated_at, fired_through, next_due, wake_at, fires, keep_runs, keep_days, definition, calendars) \
-     SELECT * FROM unnest($1::int8[], $2::int2[], $3::text[], $4::text[], $5::int8[], $6::bool[], $7::int8[], \
-     $8::int8[], $9::int8[], $10::int8[], $11::int8[], $12::text[], $13::int8[], $14::int8[], $15::text[], $16::text[])";
+     created_at, updated_at, fired_through, next_due, wake_at, fires, keep_runs, keep_days, definition, calendars, \
+     zone_data) SELECT * FROM unnest($1::int8[], $2::int2[], $3::text[], $4::text[], $5::int8[], $6::bool[], $7::int8[], \
+     $8::int8[], $9::int8[], $10::int8[], $11::int8[], $12::text[], $13::int8[], $14::int8[], $15::text[], $16::text[], \
+     $17::text[])";
 /// A fire: the definition of a revision never changes, so it is not written again.
 pub(in crate::postgres) const MOVE: &str = must_hit!(
     "UPDATE jobs j SET paused = u.paused, updated_at = u.updated_at, fired_through = u.fired_through, \
-     next_due = u.next_due, wake_at = u.wake_at, fires = u.fires \
-     FROM unnest($1::int8[], $2::int8[], $3::bool[], $4::int8[], $5::int8[], $6::int8[], $7::int8[], $8::text[]) \
-     AS u (id, revision, paused, updated_at, fired_through, next_due, wake_at, fires) \
+     next_due = u.next_due, wake_at = u.wake_at, fires = u.fires, zone_data = u.zone_data \
+     FROM unnest($1::int8[], $2::int8[], $3::bool[], $4::int8[], $5::int8[], $6::int8[], $7::int8[], $8::text[], \
+     $9::text[]) AS u (id, revision, paused, updated_at, fired_through, next_due, wake_at, fires, zone_data) \
      WHERE j.id = u.id AND j.revision = u.revision AND j.fired_through <= u.fired_through"
 );
 pub(in crate::postgres) const EDIT: &str = must_hit!(
     "UPDATE jobs j SET revision = u.revision, paused = u.paused, updated_at = u.updated_at, \
-     fired_through = u.fired_through, next_due = u.next_due, wake_at = u.wake_at, fires = u.fires, \
+     fired_through = u.fired_through, next_due = u.next_due, wake_at = u.wake_at, fires = u.fires, zone_data = u.zone_data, \
      keep_runs = u.keep_runs, keep_days = u.keep_days, definition = u.definition, calendars = u.calendars \
      FROM unnest($1::int8[], $2::int8[], $3::bool[], $4::int8[], $5::int8[], $6::int8[], $7::int8[], $8::text[], \
-     $9::int8[], $10::int8[], $11::text[], $12::text[]) AS u (id, revision, paused, updated_at, fired_through, \
-     next_due, wake_at, fires, keep_runs, keep_days, definition, calendars) \
+     $9::text[], $10::int8[], $11::int8[], $12::text[], $13::text[]) AS u (id, revision, paused, updated_at, \
+     fired_through, next_due, wake_at, fires, zone_data, keep_runs, keep_days, definition, calendars) \
      WHERE j.id = u.id AND j.fired_through <= u.fired_through"
 );
 pub(in crate::postgres) const DELETE: &str = must_hit!("DELETE FROM jobs WHERE id = ANY($1::int8[])");
@@ -56,6 +57,8 @@ pub(in crate::postgres) const LIST_OF_CALENDAR: &str = concat!(
     " FROM jobs WHERE calendars IS NOT NULL AND namespace = $1::text AND name > $2::text \
      AND strpos(calendars, $4::text) > 0 ORDER BY name LIMIT $3::int8"
 );
+pub(in crate::postgres) const OUTDATED: &str =
+    concat!("SELECT ", job_columns!(), " FROM jobs WHERE zone_data < $1::text LIMIT $2::int8");
 pub(in crate::postgres) const DUE: &str = concat!(
     "SELECT ",
     job_columns!(),

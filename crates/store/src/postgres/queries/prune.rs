@@ -26,12 +26,13 @@ pub(in crate::postgres) const OLD_OF_JOBS: &str = "SELECT h.id FROM \
 pub(in crate::postgres) const UNIQUES: &str = "DELETE FROM uniques WHERE (shard, key) IN (SELECT shard, key FROM uniques \
      WHERE expires_at < $1::int8 ORDER BY expires_at LIMIT $2::int8 FOR UPDATE SKIP LOCKED)";
 /// `$1` is now, `$2` how long records without a job are kept, `$3` an instant that no kept record is older than.
-pub(in crate::postgres) const SKIPS: &str = "DELETE FROM skips WHERE (job, from_due) IN (SELECT s.job, s.from_due \
+pub(in crate::postgres) const SKIPS: &str = "DELETE FROM skips WHERE (job, revision, from_due) IN (SELECT s.job, s.revision, s.from_due \
      FROM skips s LEFT JOIN jobs j ON j.id = s.job WHERE s.at < $3::int8 \
      AND s.at < $1::int8 - coalesce(j.keep_days * 86400000, $2::int8) LIMIT $4::int8 FOR UPDATE OF s SKIP LOCKED)";
-/// The next deleted jobs, and whether no run needs their revisions any more.
+/// The next deleted jobs, and whether no run and no skip record needs their revisions any more.
 pub(in crate::postgres) const DELETED_JOBS: &str = "SELECT d.job, NOT EXISTS (SELECT 1 FROM jobs WHERE id = d.job) \
-     AND NOT EXISTS (SELECT 1 FROM history h WHERE h.job = d.job) AND NOT EXISTS (SELECT 1 FROM runs r \
+     AND NOT EXISTS (SELECT 1 FROM history h WHERE h.job = d.job) \
+     AND NOT EXISTS (SELECT 1 FROM skips s WHERE s.job = d.job) AND NOT EXISTS (SELECT 1 FROM runs r \
      WHERE r.job = d.job AND r.place BETWEEN ((d.job >> 12) & 1023) << 53 \
      AND (((d.job >> 12) & 1023) << 53) + 9007199254740991) \
      FROM (SELECT job FROM deleted_jobs WHERE job > $1::int8 ORDER BY job LIMIT $2::int8) d ORDER BY d.job";

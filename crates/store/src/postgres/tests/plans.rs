@@ -2,12 +2,12 @@
 
 use super::super::connect::ALWAYS;
 use super::super::queries::{
-    chunks, history, jobs, messages, prune, queues, revisions, runs, shards, skips, uniques,
+    chunks, deleted_jobs, history, jobs, messages, prune, queues, revisions, runs, shards, skips, uniques,
 };
 use super::*;
 
 /// Those that would hurt most: everything a leader or a commit sends, and every page of a listing.
-const HOT: [&str; 39] = [
+const HOT: [&str; 42] = [
     shards::FENCE,
     jobs::MOVE,
     jobs::EDIT,
@@ -18,6 +18,9 @@ const HOT: [&str; 39] = [
     history::UPDATE,
     uniques::UPDATE,
     skips::UPDATE,
+    skips::NEWEST_FIRST,
+    deleted_jobs::NAMED,
+    jobs::OUTDATED,
     runs::GET,
     runs::LOAD,
     runs::DUE,

@@ -25,25 +25,31 @@ CREATE TABLE jobs (
     next_due      INTEGER,
     wake_at       INTEGER,
     fires         TEXT    NOT NULL,
+    zone_data     TEXT,
     keep_runs     INTEGER NOT NULL,
     keep_days     INTEGER NOT NULL,
     definition    TEXT,
     UNIQUE (namespace, name)
 ) STRICT;
 CREATE INDEX jobs_due ON jobs (shard, wake_at) WHERE wake_at IS NOT NULL;
+CREATE INDEX jobs_zone_data ON jobs (zone_data) WHERE zone_data IS NOT NULL;
 
 CREATE TABLE revisions (
     job        INTEGER NOT NULL,
     revision   INTEGER NOT NULL,
     at         INTEGER NOT NULL,
+    state      TEXT    NOT NULL,
     definition TEXT    NOT NULL,
     PRIMARY KEY (job, revision)
 ) STRICT, WITHOUT ROWID;
 
--- Deleted jobs whose revisions may still be needed by a run.
+-- Deleted jobs whose revisions may still be needed by a run or a skip record.
 CREATE TABLE deleted_jobs (
-    job INTEGER PRIMARY KEY
+    job       INTEGER PRIMARY KEY,
+    namespace TEXT    NOT NULL,
+    name      TEXT    NOT NULL
 ) STRICT;
+CREATE INDEX deleted_jobs_name ON deleted_jobs (namespace, name);
 
 -- Runs that have not ended. `place` is the id with its shard in front, so that a shard is one span of the table and
 -- yet the key is the one integer that SQLite is fastest with. `body` is the run; the columns are what queries ask.
@@ -89,11 +95,11 @@ CREATE INDEX uniques_expiry ON uniques (expires_at);
 
 CREATE TABLE skips (
     job      INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
     from_due INTEGER NOT NULL,
     to_due   INTEGER NOT NULL,
-    revision INTEGER NOT NULL,
     reason   TEXT    NOT NULL,
     at       INTEGER NOT NULL,
-    PRIMARY KEY (job, from_due)
+    PRIMARY KEY (job, revision, from_due)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX skips_by_time ON skips (at);

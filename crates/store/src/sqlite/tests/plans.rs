@@ -91,6 +91,7 @@ fn jobs_are_found_by_id_or_name() {
     check(jobs::LIST, "INDEX sqlite_autoindex_jobs_1 ((namespace,name)>(?,?))");
     check(jobs::LIST_OF_NAMESPACE, "INDEX sqlite_autoindex_jobs_1 (namespace=? AND name>?)");
     check(jobs::LIST_OF_CALENDAR, "INDEX jobs_with_calendar (namespace=? AND name>?)");
+    check(jobs::OUTDATED, "INDEX jobs_zone_data (zone_data<?)");
     check(revisions::GET, "PRIMARY KEY (job=? AND revision=?)");
     check(revisions::NEWEST_FIRST, "PRIMARY KEY (job=? AND revision<?)");
 }
@@ -111,4 +112,8 @@ fn what_is_old_is_found_without_looking_at_what_is_not() {
     check(uniques::EXPIRED, "INDEX uniques_expiry (expires_at<?)");
     check(skips::OLD, "INDEX skips_by_time (at<?)");
     check(deleted_jobs::AFTER, "INTEGER PRIMARY KEY");
+    check(deleted_jobs::LIST, "INTEGER PRIMARY KEY");
+    check(deleted_jobs::NAMED, "INDEX deleted_jobs_name (namespace=? AND name=? AND rowid>?)");
+    check(skips::NEWEST_FIRST, "PRIMARY KEY (job=? AND (revision,from_due)<(?,?))");
+    check(skips::ANY_OF_JOB, "PRIMARY KEY (job=?)");
 }

@@ -130,7 +130,7 @@ fn commands() -> Vec<Command> {
     let puts = tasks().into_iter().zip(expects).map(|(task, expect)| put(task, expect));
     let params = Some(Params(r#"{"a":1}"#.into()));
     let others = [
-        Command::ReplanJob { namespace: namespace.clone(), name: name.clone(), calendar: calendar() },
+        Command::ReplanJob { namespace: namespace.clone(), name: name.clone(), calendar: Some(calendar()) },
         Command::DeleteJob { namespace: namespace.clone(), name: name.clone(), expect: Expect::Revision(1) },
         Command::PauseJob { namespace: namespace.clone(), name: name.clone() },
         Command::ResumeJob { namespace: namespace.clone(), name: name.clone() },
@@ -233,6 +233,7 @@ fn answers() -> Vec<Answer> {
             next_due: Some(NOW),
             wake_at: Some(NOW),
             fires: [1, 2, 3].into_iter().collect(),
+            zone_data: Some("2026a".into()),
         },
     };
     let jobs = [Made::Created, Made::Changed, Made::Unchanged]
