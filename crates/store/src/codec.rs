@@ -27,7 +27,9 @@ pub(crate) use self::message::{read_message, write_head};
 use crate::{Error, Result};
 
 /// The first byte of a run's body. A change of `core::run::Run` needs a new one, and a reader for the old.
-const RUN_VERSION: u8 = 4;
+const RUN_VERSION: u8 = 5;
+/// Before entries were signed by their nodes, which stands last: no signature is one byte more.
+const RUN_VERSION_4: u8 = 4;
 /// Before runs could be split: a route had no `shards`, which stands last in it, and a run no kin, which stands last.
 const RUN_VERSION_3: u8 = 3;
 /// Before definitions had a route, which stands last in them: it is put there.
@@ -46,6 +48,10 @@ pub(crate) fn read_run(body: &[u8]) -> Result<Arc<Run>> {
     match body.split_first() {
         Some((&RUN_VERSION, rest)) => {
             postcard::from_bytes(rest).map(Arc::new).map_err(|error| cannot_read(&error))
+        }
+        Some((&RUN_VERSION_4, rest)) => {
+            let body = [rest, &UNSIGNED].concat();
+            postcard::from_bytes(&body).map(Arc::new).map_err(|error| cannot_read(&error))
         }
         Some((&RUN_VERSION_3, rest)) => read_old::<Definition3>(rest, &None::<u32>),
         Some((&RUN_VERSION_2, rest)) => read_old::<Definition2>(rest, &Route::default()),
@@ -69,7 +75,9 @@ fn read_old<D: DeserializeOwned>(body: &[u8], since: &impl Serialize) -> Result<
     read(&[before, &since, rest, &NO_KIN].concat())
 }
 
-const NO_KIN: [u8; 1] = [0];
+/// No kin, and no signatures.
+const NO_KIN: [u8; 2] = [0, 0];
+const UNSIGNED: [u8; 1] = [0];
 
 /// [`punctual_core::run::Origin`] as earlier versions of a run have it: only its length matters.
 #[derive(Deserialize)]
@@ -238,7 +246,7 @@ mod tests {
         let mut whole = Vec::new();
         write_run(run, &mut whole).unwrap();
         whole[0] = version;
-        assert_eq!(whole.pop(), Some(0));
+        assert_eq!((whole.pop(), whole.pop()), (Some(0), Some(0)));
         if let Origin::AdHoc(definition) = &run.origin {
             let body = postcard::to_allocvec(definition).unwrap();
             let at = whole.windows(body.len()).position(|window| window == body).unwrap();
@@ -250,6 +258,24 @@ mod tests {
     /// A run as it was written before there were routes.
     fn of_version_2(run: &Run) -> Vec<u8> {
         of_version(RUN_VERSION_2, run, postcard::to_allocvec(&Route::default()).unwrap().len())
+    }
+
+    #[test]
+    fn a_signed_run_reads_back_as_it_was_written() {
+        let mut signed = run();
+        signed.sign(Some(&"n1".into()));
+        let mut buffer = Vec::new();
+        write_run(&signed, &mut buffer).unwrap();
+        assert_eq!(*read_run(&buffer).unwrap(), signed);
+    }
+
+    #[test]
+    fn a_run_of_the_fourth_version_is_not_signed() {
+        let mut buffer = Vec::new();
+        write_run(&run(), &mut buffer).unwrap();
+        assert_eq!(buffer.pop(), Some(0));
+        buffer[0] = RUN_VERSION_4;
+        assert_eq!(*read_run(&buffer).unwrap(), run());
     }
 
     #[test]
