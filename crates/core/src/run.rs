@@ -77,9 +77,13 @@ pub struct Run {
     pub entries: Vec<Entry>,
     /// What the attempts before the newest left behind, the first one first.
     pub earlier: Vec<Earlier>,
-    /// None: it is a run by itself. Last, because it came last.
+    /// None: it is a run by itself.
     #[serde(default)]
     pub kin: Option<Box<Kin>>,
+    /// Which nodes wrote its entries: each from the entry at this index on. Entries before the first of them are of a node that
+    /// is alone.
+    #[serde(default)]
+    pub signed: Vec<(u32, Arc<str>)>,
 }
 
 /// What is kept of an attempt when the next one begins; when it began and ended is in the entries.
@@ -169,10 +173,10 @@ impl Run {
                 to: Status::Waiting,
                 what: What::Created,
                 token: Token::default(),
-                node: None,
             }],
             earlier: Vec::new(),
             kin: None,
+            signed: Vec::new(),
         }
     }
 

@@ -142,6 +142,7 @@ impl People {
                 max_delay: Duration::from_secs(20),
                 jitter_percent: u8::try_from(dice.below(50)).unwrap_or(0),
                 priority: dice.one_in(3).then_some(7),
+                ..Retry::default()
             },
             timeout: dice.one_in(3).then(|| Duration::from_millis(500 + dice.below(20_000))),
             overlap: *dice.pick(&overlaps).unwrap_or(&Overlap::Skip),

@@ -146,7 +146,7 @@ impl Run {
         if to.is_terminal() {
             self.finished_at = Some(now);
         }
-        self.entries.push(Entry { at: now, to, what, token: self.token, node: None });
+        self.entries.push(Entry { at: now, to, what, token: self.token });
         Ok(())
     }
 
@@ -160,15 +160,17 @@ impl Run {
         self.started_at = Some(at.since.clamp(since.min(now), now));
         self.output = at.output(queue);
         let to = self.status();
-        self.entries.push(Entry { at: now, to, what: What::Delivered, token, node: None });
+        self.entries.push(Entry { at: now, to, what: What::Delivered, token });
         true
     }
 
     /// Notes which node wrote the newest entry.
     pub fn sign(&mut self, node: Option<&Arc<str>>) {
-        let Some((newest, before)) = self.entries.split_last_mut() else { return };
-        let known = before.iter().rev().find_map(|entry| entry.node.as_ref());
-        newest.node = node.filter(|node| known != Some(*node)).cloned();
+        let last = self.signed.last().map(|(_, last)| last);
+        if let Some(node) = node.filter(|node| last != Some(node)) {
+            let newest = u32::try_from(self.entries.len()).unwrap_or(u32::MAX).saturating_sub(1);
+            self.signed.push((newest, Arc::clone(node)));
+        }
     }
 
     fn begin_on(&mut self, worker: WorkerId) {

@@ -1,7 +1,5 @@
 //! What happened to a run, step by step.
 
-use std::sync::Arc;
-
 use serde::{Deserialize, Serialize};
 
 use super::Status;
@@ -15,8 +13,6 @@ pub struct Entry {
     pub to: Status,
     pub what: What,
     pub token: Token,
-    /// The node that wrote it. `None` means the node of the entry before; of the first entry, a node that is alone.
-    pub node: Option<Arc<str>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

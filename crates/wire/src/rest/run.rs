@@ -260,12 +260,9 @@ impl Event {
     pub fn all(run: &rule::Run) -> Vec<Event> {
         let mut from = None;
         let mut seq = 0;
-        let mut node: Option<String> = None;
         let event = |entry: &rule::Entry| {
             seq += 1;
-            if let Some(name) = &entry.node {
-                node = Some(name.to_string());
-            }
+            let node = run.signed.iter().rev().find(|(from, _)| u64::from(*from) < seq);
             Event {
                 run: Text(run.id),
                 seq,
@@ -273,7 +270,7 @@ impl Event {
                 to: State(entry.to),
                 what: entry.what.as_str().to_owned(),
                 at: Text(entry.at),
-                node: node.clone(),
+                node: node.map(|(_, name)| name.to_string()),
                 token: (entry.token != Token::default()).then_some(Text(entry.token.0)),
             }
         };
@@ -361,6 +358,21 @@ mod tests {
             rule::Event::Assigned { worker: WorkerId(Arc::from("w1")), token: run.token.next(Epoch(1)) };
         run.apply(event, &definition, at(1_800_000_000_002)).unwrap();
         run
+    }
+
+    #[test]
+    fn an_event_names_the_node_that_wrote_it() {
+        let mut run = running();
+        let nodes = |run: &rule::Run| -> Vec<Option<String>> {
+            Event::all(run).into_iter().map(|event| event.node).collect()
+        };
+        assert!(nodes(&run).iter().all(Option::is_none), "a node that is alone signs nothing");
+        let count = run.entries.len();
+        let (a, b): (Arc<str>, Arc<str>) = ("a".into(), "b".into());
+        run.signed = vec![(0, a), (u32::try_from(count).unwrap() - 1, b)];
+        let told = nodes(&run);
+        assert!(count > 1 && told[..count - 1].iter().all(|node| node.as_deref() == Some("a")), "{told:?}");
+        assert_eq!(told[count - 1].as_deref(), Some("b"));
     }
 
     #[test]
