@@ -92,7 +92,7 @@ async fn a_function_that_nobody_has_waits_and_says_why() {
     let id = node.submit(Submit::function("missing")).await.unwrap();
     let run = node.run(id).await.unwrap().unwrap();
     let missing = Lack::Function("missing".parse().unwrap());
-    assert_eq!((run.status(), run.reason), (Status::Ready, Some(Reason::NoWorkerFits(missing))));
+    assert_eq!((run.status(), run.reason.clone()), (Status::Ready, Some(Reason::NoWorkerFits(missing))));
     node.stop().await;
 }
 
@@ -100,7 +100,7 @@ async fn a_function_that_nobody_has_waits_and_says_why() {
 async fn a_program_is_not_for_an_embedded_node() {
     let node = Node::builder().store("memory:").start().await.unwrap();
     let id = node.submit(Submit::function("x").set("task", json!({ "shell": "true" }))).await.unwrap();
-    let reason = node.run(id).await.unwrap().unwrap().reason;
+    let reason = node.run(id).await.unwrap().unwrap().reason.clone();
     assert_eq!(reason, Some(Reason::NoWorkerFits(Lack::Kind("shell".into()))));
     node.stop().await;
 }
