@@ -227,18 +227,17 @@ fn with_a_certificate_it_is_reached_by_those_who_trust_its_authority() {
 
 #[test]
 fn a_certificate_of_an_authority_is_refused_with_the_command_that_makes_a_right_one() {
-    let scene = Scene::new();
-    let make = |more: &[&str]| {
+    // What a client hears of a server whose certificate `openssl` made with these words more.
+    let ask = |more: &[&str]| {
+        let scene = Scene::new();
         let mut openssl = Command::new("openssl");
         openssl.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]);
         openssl.args(["-days", "2", "-keyout", "key.pem", "-out", "cert.pem", "-subj", "/CN=localhost"]);
         openssl.args(["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]).args(more);
         let made = openssl.current_dir(scene.path("")).output().expect("openssl is installed");
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    };
-    let path = |name: &str| scene.path(name).display().to_string();
-    let (cert, key) = (path("cert.pem"), path("key.pem"));
-    let ask = || {
+        let path = |name: &str| scene.path(name).display().to_string();
+        let (cert, key) = (path("cert.pem"), path("key.pem"));
         let mut node = server(&scene, &["--tls-cert", &cert, "--tls-key", &key]);
         node.spawn();
         let address = format!("https://{}", address_over_tls(&node));
@@ -246,16 +245,14 @@ fn a_certificate_of_an_authority_is_refused_with_the_command_that_makes_a_right_
         assert!(node.stop().success());
         said
     };
-    make(&[]);
-    let said = ask();
+    let said = ask(&[]);
     assert_eq!(said.status.code(), Some(5), "{said:?}");
     let why = "its certificate is that of an authority (CA:TRUE)";
     let how = "-addext basicConstraints=critical,CA:FALSE";
     assert!(said.err.contains(why) && said.err.contains(how), "{said:?}");
     assert!(!said.err.contains("punctual dev"), "{said:?}");
     // What the hint says works: the server is reached, and asks for a token.
-    make(&["-addext", "basicConstraints=critical,CA:FALSE"]);
-    let said = ask();
+    let said = ask(&["-addext", "basicConstraints=critical,CA:FALSE"]);
     assert_eq!(said.status.code(), Some(4), "{said:?}");
 }
 

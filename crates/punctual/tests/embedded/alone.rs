@@ -86,23 +86,34 @@ async fn what_a_function_says_is_kept_with_its_run() {
     node.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_function_that_nobody_has_waits_and_says_why() {
-    let node = Node::builder().store("memory:").start().await.unwrap();
-    let id = node.submit(Submit::function("missing")).await.unwrap();
-    let run = node.run(id).await.unwrap().unwrap();
-    let missing = Lack::Function("missing".parse().unwrap());
-    assert_eq!((run.status(), run.reason.clone()), (Status::Ready, Some(Reason::NoWorkerFits(missing))));
+/// A node that has one function, and a run that it cannot start: it says why, once its worker has joined.
+async fn waits_for(submit: Submit, lack: Lack) {
+    let node = Node::builder().store("memory:").function("known", |_| async { Ok(().into()) });
+    let node = node.start().await.unwrap();
+    let id = node.submit(submit).await.unwrap();
+    let expected = (Status::Ready, Some(Reason::NoWorkerFits(lack)));
+    within("the run says why it waits", async {
+        loop {
+            let run = node.run(id).await.unwrap().unwrap();
+            if (run.status(), run.reason.clone()) == expected {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
     node.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_function_that_nobody_has_waits_and_says_why() {
+    waits_for(Submit::function("missing"), Lack::Function("missing".parse().unwrap())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_program_is_not_for_an_embedded_node() {
-    let node = Node::builder().store("memory:").start().await.unwrap();
-    let id = node.submit(Submit::function("x").set("task", json!({ "shell": "true" }))).await.unwrap();
-    let reason = node.run(id).await.unwrap().unwrap().reason.clone();
-    assert_eq!(reason, Some(Reason::NoWorkerFits(Lack::Kind("shell".into()))));
-    node.stop().await;
+    let shell = Submit::function("x").set("task", json!({ "shell": "true" }));
+    waits_for(shell, Lack::Kind("shell".into())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -79,7 +79,9 @@ impl Retry {
         }
     }
 
+    /// The usual `on` is left out: a list of six would drown the rest.
     pub(crate) fn of(retry: &retry::Retry) -> Retry {
+        let is_usual = retry.on == retry::Retry::default().on;
         Retry {
             attempts: Some(retry.attempts),
             delay: Some(Span(retry.delay)),
@@ -87,7 +89,7 @@ impl Retry {
             max_delay: Some(Span(retry.max_delay)),
             jitter: Some(Percent(retry.jitter_percent)),
             priority: retry.priority,
-            on: Some(retry.on.iter().copied().map(RetryOn).collect()),
+            on: (!is_usual).then(|| retry.on.iter().copied().map(RetryOn).collect()),
         }
     }
 }
