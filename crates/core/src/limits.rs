@@ -95,3 +95,5 @@ pub const LABEL_BYTES_MAX: usize = 128;
 pub const FUNCTIONS_MAX: usize = 1024;
 /// Attempts that a worker may name as its own, outcomes that wait for their acknowledgement included.
 pub const HOLDING_MAX: usize = 131_072;
+/// How long the runs without a job are kept, and the history of a deleted job.
+pub const AD_HOC_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);

@@ -20,8 +20,6 @@ const BEHIND: Duration = Duration::from_secs(3600);
 
 /// While something happens, and while nothing does.
 pub const PACE: Pace = Pace { busy: Duration::from_secs(60), idle: Duration::from_secs(3600) };
-/// How long runs without a job are kept.
-pub const AD_HOC_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// How often to prune.
 #[derive(Debug, Clone, Copy)]

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use punctual_core::Timestamp;
+use punctual_core::limits::AD_HOC_KEPT;
 
 /// The default suits an export taken from a node at work: nothing is asked for that may still be under way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// How far a clock may be off: a start this long before its due time is not yet early. Zero where one
     /// machine's clock is the store's.
@@ -20,4 +21,20 @@ pub struct Options {
     pub still: bool,
     /// A history without runs or without fires is what the caller expects.
     pub may_be_empty: bool,
+    /// How long the node kept the history of deleted jobs.
+    pub ad_hoc_kept: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            skew: Duration::ZERO,
+            from: None,
+            fired_through: None,
+            ended_through: None,
+            still: false,
+            may_be_empty: false,
+            ad_hoc_kept: AD_HOC_KEPT,
+        }
+    }
 }

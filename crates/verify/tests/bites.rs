@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
 use punctual_core::Timestamp;
 use punctual_core::attempt::{End, Outcome};
 use punctual_core::change::{Revision, Skip, SkipReason};
@@ -345,6 +347,9 @@ fn millisecond_before(at: Timestamp) -> Timestamp {
 /// The faults: each changes a story and says who must notice. None: this story has no place for it.
 type Fault = fn(&mut Story, Index) -> Option<Check>;
 
+/// Stories in which a fault is tried for each check: few are fit for all of them.
+const STORIES_MAX: usize = 1000;
+
 const FAULTS: [(&str, Fault); 26] = [
     ("a fire is lost", |story, place| {
         story.runs.remove(story.plain_run(place)?);
@@ -556,19 +561,20 @@ proptest! {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2))]
-
-    /// No check is there for nothing.
-    #[test]
-    fn every_check_has_a_fault_that_it_finds(stories in proptest::collection::vec(story(), 40), place: Index) {
-        let mut bitten = BTreeSet::new();
-        for story in stories {
-            for (_, fault) in FAULTS {
-                let mut story = story.clone();
-                bitten.extend(fault(&mut story, place).filter(|check| story.check().of(*check).next().is_some()));
-            }
+/// No check is there for nothing.
+#[test]
+fn every_check_has_a_fault_that_it_finds() {
+    let mut runner = TestRunner::deterministic();
+    let mut bitten = BTreeSet::new();
+    for _ in 0..STORIES_MAX {
+        let (story, place) = (story(), any::<Index>()).new_tree(&mut runner).unwrap().current();
+        for (_, fault) in FAULTS {
+            let mut story = story.clone();
+            bitten.extend(fault(&mut story, place).filter(|check| story.check().of(*check).next().is_some()));
         }
-        prop_assert_eq!(bitten, BTreeSet::from(Check::ALL));
+        if bitten.len() == Check::ALL.len() {
+            return;
+        }
     }
+    assert_eq!(bitten, BTreeSet::from(Check::ALL));
 }

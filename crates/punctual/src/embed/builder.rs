@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use punctual_core::command::{Command, Expect, PutJob};
 use punctual_core::ids::{SessionId, WorkerId};
-use punctual_core::limits::{FUNCTIONS_MAX, WORKER_SLOTS_MAX};
+use punctual_core::limits::{AD_HOC_KEPT, FUNCTIONS_MAX, WORKER_SLOTS_MAX};
 use punctual_core::name::{Name, Namespace};
 use punctual_core::task::Kind;
 use punctual_core::time::Clock;
 use punctual_core::worker::{Announcement, Kinds};
 use punctual_node::driver::Hot;
 use punctual_node::node::Config;
-use punctual_node::retention::{self, AD_HOC_KEPT, PACE};
+use punctual_node::retention::{self, PACE};
 use punctual_node::{Failure, cluster::Cluster};
 use punctual_server::grpc::peer::Trusted;
 use punctual_server::{Everyone, Nearby, Workers};

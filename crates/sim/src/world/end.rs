@@ -12,6 +12,7 @@ use punctual_node::Driver;
 use punctual_store::{JobFilter, LetterFilter, RunFilter, Store};
 use punctual_verify::{History, Options};
 
+use super::faults::AD_HOC_KEPT;
 use super::{World, at_once};
 use crate::witness::Verdict;
 use crate::workload;
@@ -45,7 +46,13 @@ impl World {
             ));
         }
         let fired_through = Some(now.before(FIRED_WITHIN));
-        self.verify(&Options { fired_through, still: true, may_be_empty: true, ..Options::default() })
+        self.verify(&Options {
+            fired_through,
+            still: true,
+            may_be_empty: true,
+            ad_hoc_kept: AD_HOC_KEPT,
+            ..Options::default()
+        })
     }
 
     /// Nothing fires any more, so that everything can come to its end.
@@ -74,6 +81,7 @@ impl World {
             ended_through: Some(self.engine_time()),
             still: true,
             may_be_empty: true,
+            ad_hoc_kept: AD_HOC_KEPT,
             ..Options::default()
         };
         self.verify(&options)?;

@@ -185,7 +185,7 @@ impl World {
         let behind = if self.is_alone() { Duration::ZERO } else { Duration::from_secs(5) };
         let now = self.drivers().map(Driver::now).min().unwrap_or_default().before(behind);
         if self.drivers().any(|driver| driver.shards_led() > 0) {
-            let policy = PrunePolicy { now, ad_hoc_kept: Duration::from_secs(3600) };
+            let policy = PrunePolicy { now, ad_hoc_kept: AD_HOC_KEPT };
             self.witness.seen.pruned += at_once(self.store.prune(&policy, 50)).unwrap_or(0) as u64;
         }
     }
@@ -300,6 +300,8 @@ impl World {
     }
 }
 
+/// How long the history of deleted jobs is kept in a simulated world.
+pub(super) const AD_HOC_KEPT: Duration = Duration::from_secs(3600);
 /// By then every leader has read a clock that was set: it renews within a lease, and a reading takes its time.
 const HEARD_OF_WITHIN: u64 = 10_000;
 /// After this long a cluster in which nothing goes wrong any more is as good as new.

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use punctual_core::Timestamp;
+use punctual_core::job::State;
 
 use super::{Sheet, runs_with_jobs};
 use crate::history::{EventRecord, Lane, RunRecord};
@@ -22,7 +23,9 @@ pub(super) fn check(sheet: &mut Sheet<'_>) {
     }
     for job in history.jobs.values() {
         let first = history.revisions_of(job).first().map_or(job.revision, |first| first.revision);
-        if first > 1 {
+        // Retention takes the revisions of a deleted job last, some at a time.
+        let is_pruned = job.state == State::Deleted && !history.has_records_of(job.id);
+        if first > 1 && !is_pruned {
             let missing = first - 1;
             sheet.broken_job(
                 job,

@@ -19,6 +19,7 @@ use crate::history::{JobRecord, Lane, RevisionRecord, RunRecord};
 /// Lost due times of one schedule under one revision that are looked for; one that loses so many loses them all.
 const LOST_MAX: usize = 1000;
 
+const DAY: Duration = Duration::from_secs(24 * 3600);
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 pub(super) fn check(sheet: &mut Sheet<'_>) {
@@ -56,7 +57,7 @@ struct Reign<'a> {
 impl<'a> Owed<'a> {
     fn of(sheet: &Sheet<'a>, job: &'a JobRecord, runs: &[&RunRecord], newest: Timestamp) -> Owed<'a> {
         let revisions = sheet.history.revisions_of(job);
-        let kept_since = kept_since(job, &revisions, runs, newest);
+        let kept_since = kept_since(job, &revisions, runs, (newest, sheet.options.ad_hoc_kept));
         let fires = runs.iter().filter(|run| run.lane == Lane::Schedule);
         Owed {
             job,
@@ -227,31 +228,28 @@ impl<'a> Owed<'a> {
 }
 
 /// Since when retention leaves a job's runs alone; none: it took nothing. It takes the oldest first, by what the revision
-/// of that time keeps. The runs of a deleted job go by their age, and nobody can say which: it is held to what is left.
+/// of that time keeps. After its deletion a job is held to what is left of it.
 fn kept_since(
     job: &JobRecord,
     revisions: &[&RevisionRecord],
     runs: &[&RunRecord],
-    newest: Timestamp,
+    (newest, ad_hoc_kept): (Timestamp, Duration),
 ) -> Option<Timestamp> {
     // Runs come in order of their ids, the oldest first.
     let oldest =
         |runs: &[&RunRecord]| runs.iter().filter(|run| run.lane == Lane::Schedule).map(|run| run.due).min();
-    if job.state == State::Deleted {
-        return Some(oldest(runs).unwrap_or(Timestamp::MAX));
-    }
+    let by_age =
+        |end: Timestamp, kept: Duration| Some(end.before(kept)).filter(|since| *since > job.created_at);
     let kept = revisions.iter().enumerate().flat_map(|(place, revision)| {
         let end = revisions.get(place + 1).map_or(newest, |next| next.at.min(newest));
         let keep = &revision.rules.keep;
-        let by_age = end.before(Duration::from_secs(u64::from(keep.days) * 24 * 3600));
         let then = &runs[..runs.partition_point(|run| run.created_at <= end)];
-        let by_count = then
-            .len()
-            .checked_sub(usize::try_from(keep.runs).unwrap_or(usize::MAX))
-            .and_then(|gone| oldest(&then[gone..]));
-        [Some(by_age).filter(|since| *since > job.created_at), by_count]
+        let gone = then.len().checked_sub(usize::try_from(keep.runs).unwrap_or(usize::MAX));
+        [by_age(end, DAY * keep.days), gone.and_then(|gone| oldest(&then[gone..]))]
     });
-    kept.flatten().max()
+    let after_deletion = (job.state == State::Deleted)
+        .then(|| [by_age(newest, ad_hoc_kept), Some(oldest(runs).unwrap_or(Timestamp::MAX))]);
+    kept.chain(after_deletion.into_iter().flatten()).flatten().max()
 }
 
 /// What comes next must not pass over a due time either: that would be tomorrow's silent loss.

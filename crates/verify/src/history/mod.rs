@@ -157,6 +157,12 @@ impl History {
         skips[..later].iter().rev().find(|skip| fits(skip.reason)).filter(|skip| skip.covers(due))
     }
 
+    /// Whether a run or a skip record of a job is left.
+    pub(crate) fn has_records_of(&self, job: JobId) -> bool {
+        let has_skips = self.skips.keys().any(|(of, _)| *of == job);
+        has_skips || self.runs.values().any(|run| self.job_of(run).is_some_and(|of| of.id == job))
+    }
+
     /// The revisions of a job up to the one it is at, in order, from the first that is known together with all after it.
     pub(crate) fn revisions_of(&self, job: &JobRecord) -> Vec<&RevisionRecord> {
         let newest_first = (1..=job.revision).rev().map_while(|number| self.revisions.get(&(job.id, number)));
