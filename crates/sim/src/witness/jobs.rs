@@ -91,10 +91,10 @@ impl Jobs {
     fn decided_until(&self, before: &Job, after: &Job) -> Timestamp {
         match self.revisions.get(&(before.id, before.revision + 1)) {
             Some(next) if after.revision > before.revision => {
-                let same_schedule = next.definition.schedules == before.definition.schedules;
-                if same_schedule { next.at.min(after.cursor.fired_through) } else { next.at }
+                let goes_on =
+                    next.definition.schedules == before.definition.schedules && next.state == before.state();
+                if goes_on { next.at.min(after.cursor.fired_through) } else { next.at }
             }
-            _ if before.paused != after.paused => after.cursor.fired_through.max(after.updated_at),
             _ => after.cursor.fired_through,
         }
     }

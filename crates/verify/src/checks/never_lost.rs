@@ -19,6 +19,9 @@ use crate::history::{JobRecord, Lane, RevisionRecord, RunRecord};
 /// Lost due times of one schedule under one revision that are looked for; one that loses so many loses them all.
 const LOST_MAX: usize = 1000;
 
+/// How long the runs of a deleted job are kept, whatever the job said.
+const DELETED_KEPT_DAYS: u32 = 30;
+
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 pub(super) fn check(sheet: &mut Sheet<'_>) {
@@ -227,7 +230,7 @@ impl<'a> Owed<'a> {
 }
 
 /// Since when retention leaves a job's runs alone; none: it took nothing. It takes the oldest first, by what the revision
-/// of that time keeps. The runs of a deleted job go by their age, and nobody can say which: it is held to what is left.
+/// of that time keeps. After its deletion a job is held to what is left of it.
 fn kept_since(
     job: &JobRecord,
     revisions: &[&RevisionRecord],
@@ -237,21 +240,20 @@ fn kept_since(
     // Runs come in order of their ids, the oldest first.
     let oldest =
         |runs: &[&RunRecord]| runs.iter().filter(|run| run.lane == Lane::Schedule).map(|run| run.due).min();
-    if job.state == State::Deleted {
-        return Some(oldest(runs).unwrap_or(Timestamp::MAX));
-    }
+    let by_age = |end: Timestamp, days: u32| {
+        let since = end.before(Duration::from_secs(u64::from(days) * 24 * 3600));
+        Some(since).filter(|since| *since > job.created_at)
+    };
     let kept = revisions.iter().enumerate().flat_map(|(place, revision)| {
         let end = revisions.get(place + 1).map_or(newest, |next| next.at.min(newest));
         let keep = &revision.rules.keep;
-        let by_age = end.before(Duration::from_secs(u64::from(keep.days) * 24 * 3600));
         let then = &runs[..runs.partition_point(|run| run.created_at <= end)];
-        let by_count = then
-            .len()
-            .checked_sub(usize::try_from(keep.runs).unwrap_or(usize::MAX))
-            .and_then(|gone| oldest(&then[gone..]));
-        [Some(by_age).filter(|since| *since > job.created_at), by_count]
+        let gone = then.len().checked_sub(usize::try_from(keep.runs).unwrap_or(usize::MAX));
+        [by_age(end, keep.days), gone.and_then(|gone| oldest(&then[gone..]))]
     });
-    kept.flatten().max()
+    let after_deletion = (job.state == State::Deleted)
+        .then(|| [by_age(newest, DELETED_KEPT_DAYS), Some(oldest(runs).unwrap_or(Timestamp::MAX))]);
+    kept.chain(after_deletion.into_iter().flatten()).flatten().max()
 }
 
 /// What comes next must not pass over a due time either: that would be tomorrow's silent loss.
