@@ -65,11 +65,21 @@ async fn a_worker_over_the_network_never_runs_more_than_its_slots() {
     worker.works_for(1).await;
     let folder = tempfile::tempdir().unwrap();
     let book = folder.path().join("book").display().to_string();
-    let text = format!("echo + >> {book}; sleep 0.05; echo - >> {book}");
+    let go = folder.path().join("go");
+    let wait = format!("until test -e {}; do sleep 0.01; done", go.display());
+    let text = format!("echo + >> {book}; {wait}; echo - >> {book}");
     let mut runs = Vec::new();
     for _ in 0..20 {
         runs.push(center.submit(shell(&text)).await);
     }
+    let begun = || std::fs::read_to_string(&book).is_ok_and(|book| book.lines().count() >= 3);
+    within("every slot is in use", async {
+        while !begun() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    std::fs::write(&go, "").unwrap();
     for run in runs {
         assert_eq!(center.ended(run).await.state.0, Status::Succeeded);
     }
