@@ -18,7 +18,7 @@ fn path(path: &Path) -> &str {
 /// Every node takes every command, whoever leads the shard.
 fn check(scene: &Scene, ca: &Path, words: &[&str]) {
     let store = Kept::Postgres.address();
-    let mut cluster = Cluster::new(scene, &store, &[&["--shard-lease", "1s"], words].concat());
+    let mut cluster = Cluster::new(scene, &store, &[&["--shard-lease", "5s"], words].concat());
     cluster.nodes = cluster.nodes.into_iter().map(|node| node.with_ca(ca)).collect();
     cluster.doors = cluster.doors.iter().map(|door| door.replace("http://", "https://")).collect();
     cluster.start_all();
