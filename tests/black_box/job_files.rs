@@ -117,7 +117,8 @@ fn what_no_file_names_is_deleted_only_when_someone_says_so() {
 
     let empty = scene.path("empty");
     fs::create_dir(&empty).expect("a folder can be made");
-    job(&node, "apply", &empty, &["--prune", "--yes"]).ok();
+    let refused = job(&node, "apply", &empty, &["--prune", "--yes"]);
+    assert!(refused.status.code() == Some(2) && refused.err.contains("there is no job in"), "{refused:?}");
     assert!(node.cli(["job", "show", "job-1"]).status.success(), "files that name nothing take nothing away");
 }
 

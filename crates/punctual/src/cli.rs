@@ -171,7 +171,7 @@ enum Noun {
     /// Start a node on this machine: it schedules, serves and works
     Dev(dev::Dev),
     /// Start a node that others depend on: it asks for tokens and speaks TLS
-    Server(server::Server),
+    Server(Box<server::Server>),
     /// Start a worker: it executes what the nodes of a cluster assign
     Worker(worker::Worker),
     /// Jobs: what someone asked for

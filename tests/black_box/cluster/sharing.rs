@@ -263,10 +263,10 @@ fn a_thousand_runs_of_which_a_third_lose_their_node_all_succeed() {
     let led = shared.led(&node_name(0));
     let theirs = ids.iter().filter(|id| led.contains(&shard_of(id))).count();
     assert!(theirs >= runs / 10, "node-0 leads the shards of {theirs} runs only");
-    shared.cluster.add_worker("a", &["--slots", "2"]);
+    shared.cluster.add_worker("a", &[]);
     wait::until_so("work has begun", SOON, || shared.cluster.api(1).run(&ids[0])["state"] == "succeeded");
     shared.cluster.nodes[0].kill();
-    let export = wait::until("all of them have ended", 2 * SOON, || {
+    let export = wait::until("all of them have ended", 10 * SOON, || {
         let export = Export::if_given(&shared.cluster.nodes[1])?;
         (export.runs().values().filter(|run| has_ended(run)).count() >= ids.len()).then_some(export)
     });
@@ -298,7 +298,7 @@ fn a_busy_node_gives_a_shard_to_another() {
             });
         }
         let moved = panic::catch_unwind(AssertUnwindSafe(|| {
-            wait::until_so("a shard of the busy node moves", 2 * SOON, || {
+            wait::until_so("a shard of the busy node moves", 10 * SOON, || {
                 shared.led(&node_name(0)).len() < before.len()
             });
         }));

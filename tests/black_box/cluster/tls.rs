@@ -58,7 +58,7 @@ fn a_certificate_of_another_authority_is_trusted_without_a_restart() {
     };
     install(&old);
     let words = ["--tls-cert", path(&cert), "--tls-key", path(&key), "--ca", path(&ca)];
-    let words = [&["--shard-lease", "1s"], &words[..]].concat();
+    let words = [&["--shard-lease", "5s"], &words[..]].concat();
     let mut cluster = Cluster::new(&scene, &Kept::Postgres.address(), &words);
     cluster.nodes = cluster.nodes.into_iter().map(|node| node.with_ca(&ca)).collect();
     cluster.doors = cluster.doors.iter().map(|door| door.replace("http://", "https://")).collect();

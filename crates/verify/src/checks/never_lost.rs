@@ -356,7 +356,7 @@ mod tests {
     #[test]
     fn a_deleted_job_is_held_to_what_is_left_of_it() {
         let deleted = |story: &mut Story| {
-            story.revise(75, |job| job.unplan());
+            story.revise(75, punctual_core::job::Job::unplan);
             let mut history = story.history();
             history.add_deleted_job(&story.job);
             history.check(&Story::options()).of(Check::NeverLost).count()
