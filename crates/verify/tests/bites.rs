@@ -43,7 +43,7 @@ enum Fate {
     /// It goes on in two child runs.
     Splits,
     /// Before it comes, the schedule is replaced.
-    Edit(Schedule),
+    Edit(Box<Schedule>),
     /// Before it comes, the job is paused, and so many due times go by.
     Pause(u8),
 }
@@ -55,7 +55,7 @@ fn fates() -> impl Strategy<Value = Vec<Fate>> {
         1 => Just(Fate::LosesItsWorkerOnce),
         1 => (1u8..20).prop_map(Fate::Outage),
         1 => Just(Fate::Splits),
-        1 => schedule().prop_map(Fate::Edit),
+        1 => schedule().prop_map(|schedule| Fate::Edit(Box::new(schedule))),
         1 => (0u8..20).prop_map(Fate::Pause),
     ];
     proptest::collection::vec(fate, 3..40)
@@ -133,7 +133,7 @@ impl Story {
                 self.skip(due, last, SkipReason::Misfire, last);
                 self.carried_out(last);
             }
-            Fate::Edit(schedule) => self.edit(schedule),
+            Fate::Edit(schedule) => self.edit(*schedule),
             Fate::Pause(missed) => self.pause(missed),
             fate => {
                 self.carried_out(due);
@@ -143,7 +143,7 @@ impl Story {
                 match fate {
                     Fate::Splits => self.split(run),
                     fate => {
-                        self.attempt(&mut run, fate);
+                        self.attempt(&mut run, &fate);
                         self.runs.push(run);
                     }
                 }
@@ -237,7 +237,7 @@ impl Story {
             let mut child = self.make_run(Trigger::Parent, due);
             child.kin = Some(Box::new(Kin::Child { parent, part: Part { index, total }, worker: None }));
             children.push(Child { run: child.id, worker: None, ended: Some(Status::Succeeded) });
-            self.attempt(&mut child, Fate::Succeeds);
+            self.attempt(&mut child, &Fate::Succeeds);
             self.runs.push(child);
         }
         run.apply(Event::Split(children), &Definition::of(Task::Noop), run.due.max(run.created_at))
@@ -265,7 +265,7 @@ impl Story {
         (!fitting.is_empty()).then(|| fitting[place.index(fitting.len())])
     }
 
-    fn attempt(&mut self, run: &mut Run, fate: Fate) {
+    fn attempt(&mut self, run: &mut Run, fate: &Fate) {
         self.tell(run, Event::Due);
         let token = run.token.next(Epoch(3));
         self.tell(run, Event::Assigned { worker: WorkerId(Arc::from("w")), token });
@@ -274,7 +274,7 @@ impl Story {
         match fate {
             Fate::LosesItsWorkerOnce => {
                 self.tell(run, Event::Lost { token });
-                self.attempt(run, Fate::Succeeds);
+                self.attempt(run, &Fate::Succeeds);
             }
             Fate::Fails => {
                 self.tell(run, Event::Reported { token, outcome: Outcome::failed(started_at, "it broke") });
