@@ -21,6 +21,8 @@ use serde_json::{Value, json};
 const LEASES: [&str; 4] = ["--shard-lease", "1s", "--attempt-lease", "2s"];
 /// Leases that do not end because the machine stands still for a moment.
 const CALM: [&str; 4] = ["--shard-lease", "5s", "--attempt-lease", "10s"];
+/// With the longest leases of these tests a shard moves about once a second while shards have to move.
+const SETTLED: Duration = Duration::from_secs(4);
 /// How often the locks are looked at.
 const LOOKS_MIN: usize = 10;
 /// A fire of a job is late by less than this.
@@ -86,7 +88,7 @@ impl Shared {
             if now != before {
                 (before, since) = (now, wait::now());
             }
-            since.elapsed() > Duration::from_secs(1)
+            since.elapsed() > SETTLED
         });
     }
 
