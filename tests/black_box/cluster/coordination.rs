@@ -30,8 +30,16 @@ fn cut_off(sessions: &str, port: u16) {
     cluster.wait_until_settled();
 
     let leaders = || server.sql(database, "SELECT shard, epoch, owner FROM punctual.shards ORDER BY shard");
-    let before = leaders();
     ways.iter().for_each(|way| way.hold(&Way::BOTH, Whose::Everyones));
+    // On a busy machine a shard may be on its way: it arrives.
+    let (mut before, mut since) = (leaders(), wait::now());
+    wait::until_so("no shard is on its way", SOON, || {
+        let now = leaders();
+        if now != before {
+            (before, since) = (now, wait::now());
+        }
+        since.elapsed() > SHARD_LEASE
+    });
     let since = wait::now();
     // They go on as if nothing were, for as long as it takes several leases to end.
     cluster.wait_for_fires(0, 3 * JOBS);

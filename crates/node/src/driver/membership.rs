@@ -223,6 +223,7 @@ impl Membership {
         let alive = alive(&members, &view.refusing);
         self.members = counting(&members, &alive);
         let before = std::mem::take(&mut self.known);
+        members.sort_by_key(|member| Reverse(member.age));
         self.known = members.into_iter().map(|member| member.session).collect();
         self.note_lost(&before, &alive, view.leases.now);
         let led: Vec<ShardId> =
@@ -387,9 +388,17 @@ impl Membership {
         self.leases.get(usize::from(shard.0))?.owner.filter(|owner| *owner != self.me.id)
     }
 
-    /// Everyone who lived at the last look.
+    /// Every session that lived at the last look, the oldest first.
     pub(super) fn known(&self) -> &[Session] {
         &self.known
+    }
+
+    /// The newest session of every node. A node that was started again has two until the earlier one ends.
+    pub(super) fn nodes(&self) -> Vec<Session> {
+        let is_newest = |(index, session): &(usize, &Session)| {
+            self.known[index + 1..].iter().all(|newer| newer.node != session.node)
+        };
+        self.known.iter().enumerate().filter(is_newest).map(|(_, session)| session.clone()).collect()
     }
 }
 

@@ -219,6 +219,11 @@ impl Driver {
         self.membership.as_ref().map_or(&[], Membership::known)
     }
 
+    /// The newest session of every node at the last look.
+    pub fn nodes(&self) -> Vec<Session> {
+        self.membership.as_ref().map(Membership::nodes).unwrap_or_default()
+    }
+
     /// Nodes that were lost within the last hour and have not come back.
     pub fn lost(&self) -> &[Lost] {
         self.membership.as_ref().map_or(&[], Membership::lost)

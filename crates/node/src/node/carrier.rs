@@ -426,7 +426,7 @@ impl Carrier {
             changes: counts.changes,
             stale_reports: pool.stale_reports,
             failed: self.failed.clone(),
-            members: self.driver.members().to_vec(),
+            members: self.driver.nodes(),
             lost: self.driver.lost().to_vec(),
             workers: pool.roster.workers(),
         };

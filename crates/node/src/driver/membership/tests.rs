@@ -403,3 +403,20 @@ fn a_node_that_stopped_is_not_lost() {
     membership.look(gone, &[], at(1000));
     assert!(names_lost(&membership).is_empty());
 }
+
+#[test]
+fn a_node_that_was_started_again_is_listed_once() {
+    let mut restarted = session(3);
+    restarted.node = session(2).node;
+    let restarted = Member { session: restarted, age: Duration::from_secs(1) };
+    let view = View {
+        members: Some([vec![restarted.clone()], members([1, 2])].concat()),
+        leases: leases(|_| Some(1)),
+        refusing: vec![],
+        is_time_known: true,
+    };
+    let mut membership = Membership::new(session(1), LEASE, SHARDS, at(0));
+    assert!(membership.takes_turn(at(0)));
+    membership.look(view, &[], at(0));
+    assert_eq!(membership.nodes(), [session(1), restarted.session]);
+}
