@@ -167,7 +167,7 @@ impl Cluster {
     }
 
     /// How many shards each node says that it leads.
-    fn shards_led(&self) -> Vec<usize> {
+    pub fn shards_led(&self) -> Vec<usize> {
         let led = |node| shards_led(self.api(node), |told| told["name"] == node_name(node));
         (0..NODES).map(led).collect()
     }
