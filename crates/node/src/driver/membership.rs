@@ -393,10 +393,12 @@ impl Membership {
         &self.known
     }
 
-    /// The newest session of every node. A node that was started again has two until the earlier one ends.
+    /// The newest session of every node. A node that was started again has two until the earlier one ends. Programs
+    /// with an embedded node may share a name.
     pub(super) fn nodes(&self) -> Vec<Session> {
         let is_newest = |(index, session): &(usize, &Session)| {
-            self.known[index + 1..].iter().all(|newer| newer.node != session.node)
+            let mut newer = self.known[index + 1..].iter();
+            session.embedded || newer.all(|newer| newer.embedded || newer.node != session.node)
         };
         self.known.iter().enumerate().filter(is_newest).map(|(_, session)| session.clone()).collect()
     }

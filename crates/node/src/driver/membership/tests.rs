@@ -420,3 +420,19 @@ fn a_node_that_was_started_again_is_listed_once() {
     membership.look(view, &[], at(0));
     assert_eq!(membership.nodes(), [session(1), restarted.session]);
 }
+
+#[test]
+fn embedded_nodes_of_one_name_are_all_listed() {
+    let embedded =
+        |id| steady(Session { node: session(1).node, address: None, embedded: true, ..session(id) });
+    let view = View {
+        members: Some(vec![embedded(1), embedded(2)]),
+        leases: leases(|_| Some(1)),
+        refusing: vec![],
+        is_time_known: true,
+    };
+    let mut membership = Membership::new(embedded(1).session, LEASE, SHARDS, at(0));
+    assert!(membership.takes_turn(at(0)));
+    membership.look(view, &[], at(0));
+    assert_eq!(membership.nodes().len(), 2);
+}
