@@ -151,6 +151,8 @@ fn what_a_worker_said_and_nobody_heard_makes_no_second_execution_and_is_caught_u
         assert_eq!(text.lines().filter(|line| *line == name).count(), 1, "it was executed once: {text}");
     };
 
+    // A run goes to a shard of the node that is asked, if that leads any: it passes no other way then.
+    cluster.wait_until_spread();
     // The assignment arrives, and the answer that it was begun does not.
     ways.iter().for_each(|way| way.hush_after("begun", Whose::Everyones));
     let begun = submit("begun");
