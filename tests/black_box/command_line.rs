@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use punctual_tests::wait::{self, SOON};
 use punctual_tests::{Cli, Node, Scene, binary};
 use serde_json::Value;
 
@@ -165,6 +166,11 @@ fn a_job_whose_schedule_is_used_up_is_finished() {
     );
     let shown = node.cli(["job", "show", "once"]).ok();
     assert!(shown.contains("finished") && shown.contains("never: its schedule is used up"), "{shown}");
+    let thrice = serde_json::json!({ "every": "1s", "max_runs": 3 });
+    node.api().put_job("thrice", &serde_json::json!({ "schedule": thrice, "task": { "noop": {} } }));
+    wait::until_so("its runs are used up", SOON, || {
+        node.cli(["job", "show", "thrice", "-o", "json"]).json()["state"] == "finished"
+    });
 }
 
 #[test]

@@ -107,7 +107,7 @@ fn a_program_that_is_not_there_fails_its_run_by_name_and_frees_its_slot() {
         Some(node.api().run(id)).filter(|run| run["state"] == "failed")
     });
     assert!(ended["error"].as_str().is_some_and(|error| error.contains("no-such-program")), "{ended}");
-    node.cli(["run", "submit", "--noop", "--wait"]).ok();
+    node.cli(["run", "submit", "--shell", "true", "--wait"]).ok();
 }
 
 #[test]

@@ -89,6 +89,7 @@ fn the_first_start_tells_its_tokens_once_and_keeps_only_their_hashes() {
         assert_eq!(status(&node, path, None), 401, "{path}");
         assert_eq!(status(&node, path, Some("pct_wrong")), 401, "{path}");
     }
+    assert_eq!(status(&node, &format!("{NODES}?token={admin}"), None), 401, "no token in an address");
     assert_eq!(status(&node, NODES, Some(admin)), 200);
     assert_eq!(status(&node, NODES, Some(worker)), 403);
     let submit = ["run", "submit", "--shell", "echo hi", "--wait"];
@@ -102,6 +103,31 @@ fn the_first_start_tells_its_tokens_once_and_keeps_only_their_hashes() {
     for token in &told {
         assert!(!holds(&scene.data(), &token["pct_".len()..]), "only a hash is kept");
     }
+}
+
+#[test]
+fn relaxed_durability_is_shown_by_every_look_at_the_node() {
+    let scene = Scene::new();
+    let mut node = server(&scene, &[]).with_env("PUNCTUAL_DURABILITY", "relaxed");
+    node.start();
+    let ready = node.api().get("/readyz").expect("the node answers");
+    assert!(ready.text.contains("durability relaxed"), "{ready:?}");
+    let admin = tokens(&node.printed()).remove(0);
+    let address = node.api().address();
+    let list = cli(address, Some(&admin), &["node", "list"]).ok();
+    assert!(list.contains("durability relaxed"), "{list}");
+    let doctor = cli(address, Some(&admin), &["doctor"]);
+    assert!(doctor.out.contains("--durability full"), "{doctor:?}");
+}
+
+#[test]
+fn a_worker_with_a_wrong_token_is_refused_and_ends() {
+    let scene = Scene::new();
+    let mut node = server(&scene, &[]);
+    node.start();
+    let data = scene.path("worker").display().to_string();
+    let said = cli(node.api().address(), Some("pct_wrong"), &["worker", "--data", &data]);
+    assert!(!said.status.success() && said.err.contains("not valid for workers"), "{said:?}");
 }
 
 #[test]

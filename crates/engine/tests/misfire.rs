@@ -63,6 +63,7 @@ fn nothing_older_than_the_window_is_made_up_for() {
     rig.put("job", job([once_at("10s")], MisfirePolicy::Once));
     rig.outage("2h");
     assert_eq!((rig.dues("job"), rig.skipped()), (vec![], vec![(10, 10)]));
+    assert!(rig.skips().iter().all(|skip| skip.reason == SkipReason::Misfire));
 }
 
 #[test]

@@ -323,6 +323,9 @@ $2\r\nid\r\n:{id}\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmast
     client
         .ask("CLIENT NOSUCH", "-ERR Unknown subcommand or wrong number of arguments for 'NOSUCH'\r\n")
         .await;
+    client.ask("CLUSTER SAVECONFIG", "+OK\r\n").await;
+    let id = client.add("fast x 0").await;
+    client.ask(&format!("FASTACK {id}"), ":1\r\n").await;
     client.ask("QUIT", "+OK\r\n").await;
     client.expect_end().await;
     scene.stop().await;

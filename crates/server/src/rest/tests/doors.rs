@@ -107,7 +107,7 @@ async fn a_stranger_does_not_learn_what_there_is() {
         (Method::HEAD, "/metrics"),
         (Method::GET, job),
         (Method::DELETE, job),
-        (Method::POST, "/punctual.v1.Workers/Session"),
+        (Method::POST, "/punctual.v1.Worker/Session"),
     ] {
         let answer = guarded.ask(&method, path, None, &json!({})).await;
         assert_eq!(answer.status, 401, "{method} {path}");

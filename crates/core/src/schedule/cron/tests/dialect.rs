@@ -39,6 +39,9 @@ fn six_fields_start_with_the_second() {
 fn seven_fields_end_with_the_year() {
     check("0 0 0 1 1 * 2032,2040", &["2032-01-01T00:00:00Z", "2040-01-01T00:00:00Z"]);
     check("0 0 0 1 1 * 2031-2035/2", &["2031-01-01T00:00:00Z", "2033-01-01T00:00:00Z"]);
+    let once = Cron::parse("0 0 0 1 1 * 2032", "UTC").unwrap();
+    assert_eq!(once.next(at(EVE)), Some(at("2032-01-01T00:00:00Z")));
+    assert_eq!(once.next(at("2032-01-01T00:00:00Z")), None);
     let over = Cron::parse("0 0 0 1 1 * 2020", "UTC").unwrap();
     assert_eq!(over.next(at(EVE)), None);
     assert_eq!(over.previous(at(EVE)), Some(at("2020-01-01T00:00:00Z")));
