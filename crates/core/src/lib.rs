@@ -22,5 +22,6 @@ pub mod run;
 pub mod queue;
 pub mod command;
 pub mod change;
+pub mod planted;
 
 pub use time::Timestamp;

@@ -4,7 +4,6 @@
 //! attempts), [`fire`] makes what is due into runs, [`overlap`] says whether they may start, [`family`] splits those
 //! that go on in child runs, [`assign`] gives them to workers, [`deliver`] into queues, [`report`] hears what became of them, [`settle`] ends them. [`shard`] holds it all together,
 //! [`wants`] says which rows it needs and [`seal`] turns what changed into one batch; [`queue`] is the life of messages; [`pool`] is what all shards of a node share.
-//! [`planted`] are mistakes that a test of the simulator switches on.
 //!
 //! **Invariant:** an uncommitted row is in memory or pinned, so no read can bring an older one back.
 
@@ -25,7 +24,6 @@ pub mod deliver;
 pub mod report;
 pub mod settle;
 pub mod queue;
-pub mod planted;
 
 pub use event::{Context, Effect, Event, Ticket};
 pub use pool::{Pool, Silence};

@@ -72,7 +72,7 @@ fn put(index: usize, period: Duration) -> Command {
             window: Duration::from_secs(3600),
             grace: Duration::from_secs(60),
         },
-        ..Definition::of(Task::Noop)
+        ..Definition::of(Task::Shell("true".to_owned()))
     };
     workload::put(workload::name(index), Arc::new(definition), Expect::Absent)
 }

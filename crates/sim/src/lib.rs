@@ -9,7 +9,7 @@
 //! becomes true and judges it. Three more in fair weather: [`outage`], a node that is away for hours, [`failover`],
 //! nodes that die or leave, one after the other, and [`busy_node`], a node that gives shards away because it is busy.
 //!
-//! [`Settings::planted`] plants a [`Fault`] in queues: `tests/planted.rs` shows that each of them is found.
+//! [`Settings::planted`] plants a [`Fault`]: `tests/planted.rs` shows that each of them is found.
 //!
 //! **Invariant:** the same seed gives the same world, so a failure is a number.
 
@@ -28,6 +28,6 @@ mod load;
 pub use failover::{Farewell, failover};
 pub use load::{Moved, busy_node};
 pub use outage::{Cost, outage};
-pub use punctual_engine::planted::Fault;
+pub use punctual_core::planted::Fault;
 pub use storm::{Failure, Settings, digest, run};
 pub use witness::Seen;

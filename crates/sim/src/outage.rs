@@ -72,7 +72,7 @@ fn put(index: usize) -> Command {
         overlap: Overlap::Allow,
         // Without a grace, so that nothing of the outage is merely late.
         misfire: Misfire { policy, window: Duration::from_secs(24 * 3600), grace: Duration::ZERO },
-        ..Definition::of(Task::Noop)
+        ..Definition::of(Task::Shell("true".to_owned()))
     };
     workload::put(workload::name(index), Arc::new(definition), Expect::Absent)
 }

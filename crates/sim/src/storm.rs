@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use punctual_engine::planted::{self, Fault};
+use punctual_core::planted::{self, Fault};
 
 use crate::dice::Dice;
 use crate::traffic::Traffic;

@@ -156,7 +156,7 @@ impl People {
             unique: dice.one_in(8).then(|| Unique { key: "unique".to_owned(), kept: kept(dice) }),
             dead_letter: !dice.one_in(4),
             route: route(dice),
-            ..Definition::of(Task::Noop)
+            ..Definition::of(Task::Shell("true".to_owned()))
         }
     }
 

@@ -1,4 +1,4 @@
-//! Faults that are planted one at a time, most of them in queues: the simulator must find each of them, and say what it
+//! Faults that are planted one at a time: the simulator must find each of them, and say what it
 //! means.
 
 use punctual_sim::{Fault, Settings, run};
@@ -67,4 +67,29 @@ fn a_deep_line_of_which_only_one_page_is_read_is_found() {
 #[test]
 fn a_command_that_is_dated_back_is_found() {
     check(Fault::TimeIsNotAwaited, "dated back");
+}
+
+#[test]
+fn a_worker_that_starts_an_attempt_again_is_found() {
+    check(Fault::AttemptStartsAgain, "starts again");
+}
+
+#[test]
+fn a_worker_that_forgets_an_outcome_is_found() {
+    check(Fault::OutcomeIsForgotten, "started twice");
+}
+
+#[test]
+fn a_worker_that_goes_on_after_its_lease_is_found() {
+    check(Fault::LeaseIsIgnored, "lease");
+}
+
+#[test]
+fn an_offer_that_uses_a_credit_is_found() {
+    check(Fault::OfferUsesCredit, "credits");
+}
+
+#[test]
+fn a_worker_that_lends_while_it_drains_is_found() {
+    check(Fault::DrainLends, "drain");
 }

@@ -16,7 +16,7 @@ use punctual_core::name::{Name, Namespace};
 use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, watch};
 
-use crate::attempts::Stop;
+use crate::driver::Stop;
 use crate::executor::Lines;
 use crate::log::Transcript;
 

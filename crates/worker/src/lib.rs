@@ -1,20 +1,19 @@
-//! The worker: it takes attempts in hand, executes them, and says what became of them.
+//! The worker: it takes assignments from nodes, executes them, and reports what became of them.
 //!
-//! It never sees a store. Orders come in batches and reports leave in batches, as they will over the network;
-//! what a process prints goes to a [`LogSink`]. The modules, in reading order: what a node may order, the loop,
-//! the book of attempts in hand, who may fill the next free slot, where output goes, where requests may go, which functions there are, how a task is
-//! executed, who watches over its processes; and how it works for nodes over the network.
+//! It never sees a store. The modules, in reading order: the [`driver`], which decides and does no I/O; the loop, which
+//! executes what the driver says; the two transports by which words reach nodes ([`in_process`](Worker) and [`session`]);
+//! where output goes, where requests may go, which functions there are, how a task is executed, and what guards its
+//! processes.
 //!
 //! ```text
-//! node ──Vec<Order>──▶ worker ──▶ attempts ──▶ executor/{noop,shell,process,http,function} ──▶ LogSink
-//!      ◀─Vec<Report>──                       └──▶ guardian ──▶ command
+//! node ──orders──▶ transport ──Input──▶ driver ──Output──▶ executor/{shell,process,http,function} ──▶ LogSink
+//!      ◀─reports──           ◀─Output──                  └──▶ guardian ──▶ command
 //! ```
 
 mod causes;
-mod order;
+pub mod driver;
 mod worker;
-mod attempts;
-mod lender;
+mod in_process;
 mod log;
 mod egress;
 pub mod function;
@@ -23,10 +22,10 @@ pub mod guardian;
 mod procfs;
 pub mod session;
 
+pub use driver::HEARTBEAT;
 pub use egress::{Egress, NotARule, Resolver, Rule};
-pub use lender::{Lender, STARVED_AFTER, UNUSED_MAX};
+pub use in_process::{Closed, Handle, Worker};
 pub use log::LogSink;
-pub use order::{Closed, Handle};
 pub use punctual_core::attempt::Order;
 pub use punctual_core::log::CUT_MARK;
-pub use worker::{Config, Error, GRACE, HEARTBEAT, Worker};
+pub use worker::{Config, Error, GRACE};

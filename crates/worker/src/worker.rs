@@ -1,44 +1,38 @@
-//! The worker's loop: orders in, reports out.
+//! The worker's loop: it feeds the [`Driver`] with what happens, and does what the driver says.
 //!
-//! It owns the book of attempts and one task per attempt that takes time. A noop takes none: it is over within the
-//! loop, and the outcomes of a batch of orders leave as one batch of reports.
+//! One loop serves both transports: the node in this process (`in_process`) and nodes over the network (`session`).
+//! Each attempt that takes time is a task of its own; a noop takes none.
 //!
-//! One with empty hands says nothing: nobody waits for it, and an idle machine is left alone.
-//!
-//! The surprise: it never waits for its reports to be read. They pile up, bounded by the attempts in hand,
-//! while orders are still obeyed, so that a node and its worker cannot wait for each other.
+//! The loop never waits for a node to read reports. They pile up at the transport, bounded by the attempts in hand, so a
+//! node and its worker cannot wait for each other.
 
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual_core::Timestamp;
-use punctual_core::attempt::{Assignment, Order, Outcome, Report};
+use async_trait::async_trait;
+use punctual_core::attempt::{Order, Report};
 use punctual_core::ids::{RunId, WorkerId};
-use punctual_core::task::Task;
 use punctual_core::time::Clock;
 use punctual_core::worker::Kinds;
 use punctual_failpoint::{Point, hit};
+use rustc_hash::FxHashMap;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::{Interval, MissedTickBehavior};
-use tracing::{debug, error, warn};
+use tokio::time::Instant;
+use tracing::error;
 
-use crate::attempts::{Attempts, Stop, Told};
+use crate::driver::{Driver, Input, LinkId, Now, Output, Stop};
 use crate::egress::Egress;
-use crate::executor::{self, Attempt, Clients, Ending, Groups, Host, noop};
+use crate::executor::{self, Attempt, Clients, Ending, Groups, Host};
 use crate::function::Functions;
-use crate::lender::Lender;
 use crate::log::LogSink;
-use crate::order::{Handle, ORDERS_MAX, Word};
+use crate::session::logs::Pending;
 
-/// A third of the attempt lease of 15 s: two heartbeats may be lost.
-pub const HEARTBEAT: Duration = Duration::from_secs(5);
 /// What a program has to tidy up between being asked to end and being killed.
 pub const GRACE: Duration = Duration::from_secs(10);
-/// How long the last reports wait to be taken when a worker shuts down.
-const PARTING_MAX: Duration = Duration::from_secs(1);
-/// What attempts say of themselves and the loop has not heard yet; more is not said.
+/// Reports of attempts about themselves that the loop has not read yet; more are dropped.
 const SAID_MAX: usize = 256;
 
 #[derive(Debug, Clone)]
@@ -46,11 +40,11 @@ pub struct Config {
     /// A new one each time the process starts: an attempt that was given to an earlier process is lost, and
     /// must not be mistaken for one that this worker has in hand.
     pub id: WorkerId,
-    /// Attempts under way at once; more of them wait in line. Noops need no slot.
+    /// Attempts that run at once; more of them wait in line. Noops need no slot.
     pub slots: usize,
     pub clock: Arc<dyn Clock>,
     pub logs: Arc<dyn LogSink>,
-    /// A folder for this worker alone, the same at every start: it records the processes to be cleared away
+    /// A folder for this worker alone, the same at every start: it records the processes to be killed
     /// after a crash.
     pub scratch: PathBuf,
     /// A binary that becomes a guardian when its first argument is [`crate::guardian::ARGUMENT`]. None: what a killed
@@ -60,7 +54,7 @@ pub struct Config {
     pub grace: Duration,
     /// Where tasks may go over HTTP.
     pub egress: Arc<Egress>,
-    /// What it takes: a task of another kind fails here.
+    /// The kinds of task that it takes: one of another kind fails here.
     pub kinds: Kinds,
     /// What tasks of the kind `function` may call.
     pub functions: Functions,
@@ -74,262 +68,195 @@ pub enum Error {
     Scratch { path: PathBuf, source: std::io::Error },
 }
 
-/// Executes attempts until it is shut down.
+/// How words reach the nodes and theirs reach the driver.
+///
+/// Of one node they come in order, and each order once. A connection that breaks is told as [`Input::Gone`].
+#[async_trait]
+pub(crate) trait Transport: Send {
+    /// What comes next. None: there is no node left to work for. Nothing is lost when the call is given up.
+    async fn next(&mut self) -> Option<Event>;
+
+    /// Output of attempts that is there now. It goes before the outcome of its attempt.
+    fn printed(&mut self) -> Option<Pending> {
+        None
+    }
+
+    /// Passes a chunk of output on to the node that its attempt belongs to, or to any other: each can keep it.
+    fn print(&mut self, pending: Pending, owner: Option<LinkId>);
+
+    /// Does what the driver says about nodes.
+    fn carry(&mut self, output: Output);
+
+    /// Sends what was said, as far as it can be sent now.
+    fn flush(&mut self) {}
+
+    /// No more orders are wanted.
+    fn close(&mut self) {}
+
+    /// Sends what is left to say, and hangs up.
+    async fn part(&mut self);
+}
+
 #[derive(Debug)]
-pub struct Worker {
-    id: WorkerId,
+pub(crate) enum Event {
+    Input(Input),
+    Printed(Pending),
+}
+
+/// Executes what the driver says until it is told to stop.
+pub(crate) struct Runner<T> {
+    pub(crate) transport: T,
+    pub(crate) driver: Driver,
     host: Arc<Host>,
-    attempts: Attempts,
-    kinds: Kinds,
-    /// One node orders, and it has all the slots.
-    lender: Lender<()>,
+    /// One task for each attempt that is executed, and the way to stop it.
     tasks: JoinSet<(RunId, Ending)>,
-    orders: mpsc::Receiver<Word>,
-    /// What attempts say of themselves.
+    stoppers: FxHashMap<RunId, watch::Sender<Option<Stop>>>,
     said: mpsc::Receiver<Report>,
-    reports: mpsc::Sender<Vec<Report>>,
-    /// Reports that have not left yet.
-    outbox: Vec<Report>,
-    heartbeat: Interval,
-    shutdown: watch::Receiver<bool>,
+    /// The driver counts its time from here.
+    began: Instant,
 }
 
-#[derive(Debug)]
-enum Event {
-    Told(Word),
-    Ended(Result<(RunId, Ending), JoinError>),
-    Said(Report),
-    Beat,
-    /// The node has read a batch of reports, so another fits.
-    Room(mpsc::OwnedPermit<Vec<Report>>),
-}
-
-impl Worker {
+impl<T: Transport> Runner<T> {
     /// Kills what an earlier worker of this folder left running, and makes ready to work.
-    pub async fn open(config: Config, reports: mpsc::Sender<Vec<Report>>) -> Result<(Handle, Worker), Error> {
-        let Config { id, slots, clock, logs, scratch, guardian, heartbeat, grace, egress, kinds, functions } =
-            config;
+    pub(crate) async fn open(config: Config, driver: Driver, transport: T) -> Result<Self, Error> {
+        let Config { clock, logs, scratch, guardian, grace, egress, functions, .. } = config;
         let opening = tokio::task::spawn_blocking(move || Groups::open(&scratch));
         let groups = opening.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
-        let (orders_in, orders) = mpsc::channel(ORDERS_MAX);
-        let (shutdown_in, shutdown) = watch::channel(false);
         let (said_in, said) = mpsc::channel(SAID_MAX);
         let clients = Clients::new(egress);
         let host = Host { clock, logs, grace, guardian, groups, clients, functions, reports: said_in };
-        let mut heartbeat = tokio::time::interval(heartbeat);
-        heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut lender = Lender::default();
-        lender.joined(());
-        let worker = Worker {
-            id,
-            host: Arc::new(host),
-            attempts: Attempts::new(slots),
-            kinds,
-            lender,
-            tasks: JoinSet::new(),
-            orders,
-            said,
-            reports,
-            outbox: Vec::new(),
-            heartbeat,
-            shutdown,
-        };
-        Ok((Handle { orders: orders_in, shutdown: Arc::new(shutdown_in) }, worker))
+        let (tasks, stoppers) = (JoinSet::new(), FxHashMap::default());
+        Ok(Runner { transport, driver, host: Arc::new(host), tasks, stoppers, said, began: Instant::now() })
     }
 
-    /// Returns when it was shut down, nobody reads its reports, or its last handle is gone. No process of its
-    /// attempts is left then: what was assigned and not reported as finished is lost.
-    pub async fn run(mut self) {
-        self.lend();
-        self.flush();
-        while let Some(event) = self.next_event().await {
+    /// Works until `stop` is over and, if `drain` is given, what runs has ended or that time is over. No process of its
+    /// attempts is left then: what was assigned and not reported is lost.
+    pub(crate) async fn run(mut self, stop: impl Future<Output = ()>, drain: Option<Duration>) -> T {
+        let mut stop = pin!(stop);
+        let mut is_asked = false;
+        self.step(Input::Clock);
+        while !self.driver.has_drained(self.began.elapsed()) {
+            let event = tokio::select! {
+                // Orders come last: however many there are, heartbeats and outcomes are not held up.
+                biased;
+                () = &mut stop, if !is_asked => {
+                    is_asked = true;
+                    let Some(time) = drain else { break };
+                    Event::Input(Input::Drain(time))
+                }
+                () = passed(self.began, self.driver.next_wake()) => Event::Input(Input::Clock),
+                Some(said) = self.said.recv() => Event::Input(Input::Progress(said)),
+                Some(ended) = self.tasks.join_next() => {
+                    self.ended(ended);
+                    continue;
+                }
+                event = self.transport.next() => match event {
+                    Some(event) => event,
+                    None => break,
+                },
+            };
             self.handle(event);
-            self.lend();
-            self.flush();
         }
-        self.shut_down().await;
-    }
-
-    async fn next_event(&mut self) -> Option<Event> {
-        if self.reports.is_closed() {
-            warn!(worker = %self.id, "nobody reads the reports, the worker shuts down");
-            return None;
-        }
-        let room = self.reports.clone().reserve_owned();
-        tokio::select! {
-            // Orders come last: however many there are, heartbeats and outcomes are not held up.
-            biased;
-            _ = self.shutdown.wait_for(|asked| *asked) => None,
-            _ = self.heartbeat.tick(), if !self.attempts.is_empty() => Some(Event::Beat),
-            Ok(permit) = room, if !self.outbox.is_empty() => Some(Event::Room(permit)),
-            Some(said) = self.said.recv() => Some(Event::Said(said)),
-            Some(ended) = self.tasks.join_next() => Some(Event::Ended(ended)),
-            word = self.orders.recv() => word.map(Event::Told),
-        }
+        self.shut_down().await
     }
 
     fn handle(&mut self, event: Event) {
         match event {
-            Event::Told(Word::Orders(orders)) => {
-                let now = self.host.clock.now();
-                let was_idle = self.attempts.is_empty();
-                for order in orders {
-                    self.obey(order, now);
+            Event::Input(input) => self.step(input),
+            Event::Printed(pending) => self.printed(pending),
+        }
+        self.transport.flush();
+    }
+
+    fn printed(&mut self, pending: Pending) {
+        let key = pending.key();
+        self.step(Input::Printed(key));
+        self.transport.print(pending, self.driver.owner(key));
+    }
+
+    fn ended(&mut self, ended: Result<(RunId, Ending), JoinError>) {
+        while let Some(pending) = self.transport.printed() {
+            self.printed(pending);
+        }
+        let mut next = Some(ended);
+        while let Some(ended) = next {
+            match ended {
+                Ok((run, Ending { outcome, stopped })) => {
+                    hit(Point::WorkerOutcomeBegun);
+                    self.stoppers.remove(&run);
+                    self.step(Input::Ended { run, outcome, stopped });
+                    hit(Point::WorkerOutcomeKept);
                 }
-                if was_idle {
-                    self.heartbeat.reset();
+                // Executors catch their panics and no task is aborted, so this is a bug of ours.
+                Err(error) => error!(%error, "an attempt vanished"),
+            }
+            next = self.tasks.try_join_next();
+        }
+        self.transport.flush();
+    }
+
+    fn step(&mut self, input: Input) {
+        let is_settling =
+            |orders: &[Order]| orders.iter().any(|order| matches!(order, Order::Acknowledge { .. }));
+        let settles = matches!(&input, Input::Orders { orders, .. } if is_settling(orders));
+        if settles {
+            hit(Point::WorkerAcknowledged);
+        }
+        let now = Now { wall: self.host.clock.now(), elapsed: self.began.elapsed() };
+        for output in self.driver.step(input, now) {
+            self.obey(output);
+        }
+        if settles {
+            hit(Point::WorkerForgotten);
+        }
+    }
+
+    fn obey(&mut self, output: Output) {
+        match output {
+            Output::Execute { assignment, started_at } => {
+                let (stopper, stop) = watch::channel(None);
+                let (run, host) = (assignment.run, Arc::clone(&self.host));
+                self.stoppers.insert(run, stopper);
+                let attempt = Attempt { assignment, started_at, stop };
+                self.tasks.spawn(async move { (run, executor::execute(attempt, &host).await) });
+            }
+            Output::Stop { run, why } => {
+                if let Some(stopper) = self.stoppers.get(&run) {
+                    stopper.send_replace(Some(why));
                 }
-                self.begin_ready(now);
             }
-            Event::Ended(ended) => {
-                self.report(ended);
-                while let Some(ended) = self.tasks.try_join_next() {
-                    self.report(ended);
-                }
-                self.begin_ready(self.host.clock.now());
-            }
-            Event::Told(Word::GiveUp(attempts)) => {
-                for (run, token) in attempts {
-                    self.attempts.give_up(run, token);
-                }
-            }
-            Event::Said(report) => self.outbox.push(report),
-            Event::Beat | Event::Told(Word::Beat) => self.beat(),
-            Event::Room(permit) => {
-                permit.send(std::mem::take(&mut self.outbox));
-            }
+            output => self.transport.carry(output),
         }
     }
 
-    fn obey(&mut self, order: Order, now: Timestamp) {
-        match order {
-            Order::Assign(assignment) => {
-                let uses_credit = !assignment.again && !self.attempts.knows(assignment.run, assignment.token);
-                match self.attempts.assign(assignment) {
-                    Told::Begin(assignment) => self.begin(assignment, now),
-                    Told::Again(report) => self.outbox.push(report),
-                    Told::Nothing => {}
-                }
-                if uses_credit {
-                    self.lender.used(&());
-                }
-            }
-            Order::Cancel { run, token, cause } => {
-                debug!(%run, %token, ?cause, "asked to stop an attempt");
-                self.outbox.extend(self.attempts.cancel(run, token, cause, now));
-            }
-            Order::Acknowledge { run, token } => {
-                hit(Point::WorkerAcknowledged);
-                self.attempts.acknowledge(run, token);
-                hit(Point::WorkerForgotten);
-            }
-            Order::Resend => {
-                self.outbox.extend(self.attempts.unacknowledged(0));
-                self.say_alive();
-            }
-            Order::GaveBack { total } => self.lender.gave_back(&(), total),
-            Order::Waiting { priority, runs } => self.lender.waits(&(), priority, runs, now),
-        }
-    }
-
-    /// What has become free is lent again, in the same batch as the outcome that freed it.
-    fn lend(&mut self) {
-        for ((), word) in self.lender.lend(self.attempts.room(), self.host.clock.now()) {
-            // It is a total: the newest is enough.
-            if matches!((&word, self.outbox.last()), (Report::Lent { .. }, Some(Report::Lent { .. }))) {
-                self.outbox.pop();
-            }
-            self.outbox.push(word);
-        }
-    }
-
-    fn begin_ready(&mut self, now: Timestamp) {
-        while let Some(assignment) = self.attempts.next_ready() {
-            self.begin(assignment, now);
-        }
-    }
-
-    fn begin(&mut self, assignment: Assignment, now: Timestamp) {
-        let (run, token, kind) = (assignment.run, assignment.token, assignment.definition.task.kind());
-        if !self.kinds.contains(kind) {
-            let why = format!("this worker takes no {} tasks", kind.as_str());
-            self.outbox.push(self.attempts.keep(run, token, Outcome::failed(now, why)));
-            return;
-        }
-        if matches!(assignment.definition.task, Task::Noop) {
-            self.outbox.push(self.attempts.keep(run, token, noop::execute(now)));
-            return;
-        }
-        let (stopper, stop) = watch::channel(None);
-        self.attempts.begun(run, token, stopper);
-        self.outbox.push(Report::Started { run, token, at: now });
-        let host = Arc::clone(&self.host);
-        let attempt = Attempt { assignment, started_at: now, stop };
-        self.tasks.spawn(async move { (run, executor::execute(attempt, &host).await) });
-    }
-
-    fn report(&mut self, ended: Result<(RunId, Ending), JoinError>) {
-        match ended {
-            Ok((run, ending)) => {
-                hit(Point::WorkerOutcomeBegun);
-                self.outbox.extend(self.attempts.ended(run, ending.outcome));
-                hit(Point::WorkerOutcomeKept);
-            }
-            // Executors catch their panics and nobody aborts them, so this is a bug of ours.
-            Err(error) => error!(worker = %self.id, %error, "an attempt vanished"),
-        }
-    }
-
-    fn beat(&mut self) {
-        let overdue = self.attempts.next_beat();
-        // Whatever has not even left yet need not be sent again.
-        if self.outbox.is_empty() {
-            self.outbox = overdue;
-        }
-        self.say_alive();
-    }
-
-    /// One sign of life in a batch is enough.
-    fn say_alive(&mut self) {
-        self.outbox.retain(|report| !matches!(report, Report::Alive { .. }));
-        self.outbox.push(Report::Alive { attempts: self.attempts.in_hand() });
-    }
-
-    /// Sends what there is if it can be sent now; otherwise it leaves when there is room.
-    fn flush(&mut self) {
-        if self.outbox.is_empty() {
-            return;
-        }
-        if let Err(mpsc::error::TrySendError::Full(reports)) =
-            self.reports.try_send(std::mem::take(&mut self.outbox))
-        {
-            self.outbox = reports;
-        }
-    }
-
-    async fn shut_down(mut self) {
-        self.orders.close();
-        self.lender.drain();
-        self.outbox.extend(self.attempts.decline_waiting());
-        self.attempts.stop_all();
-        loop {
+    async fn shut_down(mut self) -> T {
+        hit(Point::WorkerLeaveBegun);
+        self.transport.close();
+        self.step(Input::Stop);
+        self.transport.flush();
+        let mut is_heard = true;
+        while !self.tasks.is_empty() {
             tokio::select! {
-                _ = self.heartbeat.tick() => self.beat(),
-                ended = self.tasks.join_next() => match ended {
-                    // It did nothing wrong. Said to have failed, it would use up one of its attempts.
-                    Some(Ok((_, Ending { stopped: Some(Stop::Shutdown), .. }))) => {}
-                    Some(ended) => self.report(ended),
-                    None => break,
+                () = passed(self.began, self.driver.next_wake()) => self.handle(Event::Input(Input::Clock)),
+                Some(ended) = self.tasks.join_next() => self.ended(ended),
+                event = self.transport.next(), if is_heard => match event {
+                    Some(event) => self.handle(event),
+                    None => is_heard = false,
                 },
             }
-            self.flush();
         }
+        // There is no time left to wait until output is kept.
+        self.step(Input::Stop);
         self.host.groups.kill_all().await;
-        if !self.outbox.is_empty() {
-            let parting = self.reports.send(self.outbox);
-            if tokio::time::timeout(PARTING_MAX, parting).await.is_err() {
-                warn!(worker = %self.id, "the last reports were not taken");
-            }
-        }
+        self.transport.part().await;
+        self.transport
+    }
+}
+
+/// Waits until so much time has passed since the beginning; for ever if none is given.
+async fn passed(began: Instant, time: Option<Duration>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(began + time).await,
+        None => std::future::pending().await,
     }
 }

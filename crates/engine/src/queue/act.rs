@@ -2,12 +2,12 @@
 
 use punctual_core::Timestamp;
 use punctual_core::name::Namespace;
+use punctual_core::planted::{Fault, is_planted};
 use punctual_core::queue::{Act, Acted, Ending, Line, Message, MessageId, QueueRefusal, Said, Verb};
 
 use super::Mark;
 use crate::Shard;
 use crate::event::Context;
-use crate::planted::{Fault, is_planted};
 
 impl Shard {
     pub(super) fn act(&mut self, act: &Act, cx: &mut Context<'_>) -> Said {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use punctual_core::command::Key;
 use punctual_core::ids::RunId;
+use punctual_core::planted::{Fault, is_planted};
 use punctual_core::queue::{
     Add, Line, Message, MessageId, NewMessage, Notice, QueueKey, QueueNumber, QueueRefusal, Said, Sender,
 };
@@ -12,7 +13,6 @@ use punctual_core::{Timestamp, limits};
 use super::{Mark, Stored};
 use crate::Shard;
 use crate::event::Context;
-use crate::planted::{Fault, is_planted};
 
 /// Keys of different queues do not meet: neither a namespace nor a key can hold the sign that parts it from the name.
 pub(super) fn unique_key(queue: &QueueKey, key: &str) -> Arc<str> {

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use punctual_core::limits::PAGE_BYTES_MAX;
+use punctual_core::planted::{Fault, is_planted};
 use punctual_core::queue::{Letter, Message, Place, QueueNumber};
 
 use super::{Mark, Stored};
 use crate::Shard;
 use crate::event::Context;
-use crate::planted::{Fault, is_planted};
 
 impl Shard {
     /// The queue of which a page of its line is wanted, the place after which it begins, and how many. Asking commits the

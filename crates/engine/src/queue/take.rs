@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use punctual_core::command::Answer;
 use punctual_core::limits::{TAKE_BYTES_MAX, TAKE_MAX};
+use punctual_core::planted::{Fault, is_planted};
 use punctual_core::queue::{Acted, Delivered, Ending, Line, QueueKey, QueueNumber, QueueRefusal, Said, Take};
 
 use super::{Mark, Taker};
 use crate::Shard;
 use crate::event::{Context, Ticket};
-use crate::planted::{Fault, is_planted};
 
 /// Consumers that wait at one queue; a further one is told that there is nothing.
 const TAKERS_MAX: usize = 65_536;

@@ -1,13 +1,13 @@
 //! What happens to messages by itself: a delay is over, a consumer took too long, a life has ended; and queues that
 //! nobody uses are let go.
 
+use punctual_core::planted::{Fault, is_planted};
 use punctual_core::queue::{Acted, Ending, QueueKey, QueueNumber, Said};
 
 use super::act::PutBack;
 use super::{LOOK_EVERY, Mark, Queue, UNUSED_MAX};
 use crate::Shard;
 use crate::event::Context;
-use crate::planted::{Fault, is_planted};
 use crate::shard::{Deadline, LAZY_MAX};
 
 impl Shard {

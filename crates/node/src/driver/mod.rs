@@ -35,10 +35,10 @@ use punctual_core::change::{Batch, Found, Loaded, TimerPage, TimerPlace, Want};
 use punctual_core::command::{Answer, Command};
 use punctual_core::ids::{Epoch, RunId, SessionId, ShardId, Token, WorkerId};
 use punctual_core::limits::COMMIT_BATCH_MAX;
+use punctual_core::planted::{Fault, is_planted};
 use punctual_core::queue::{Errand, Message, Place, QueueNumber};
 use punctual_core::time::Moment;
 use punctual_core::worker::Announcement;
-use punctual_engine::planted::{Fault, is_planted};
 use punctual_engine::{Effect, Pool, Shard, Ticket};
 use punctual_store::{Claim, Error, Session};
 

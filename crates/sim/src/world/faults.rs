@@ -249,12 +249,14 @@ impl World {
         }
     }
 
-    /// A worker dies with all it has in hand, or stands still for less than a lease or for longer.
+    /// A worker dies with all it has in hand, drains and starts again, or stands still for less than a lease or for longer.
     fn hurt_worker(&mut self) {
         let index = usize::try_from(self.dice.below(self.workers.len() as u64)).unwrap_or(0);
         self.witness.seen.worker_deaths += 1;
-        if self.dice.one_in(2) {
-            return self.replace_worker(index);
+        match self.dice.below(4) {
+            0 | 1 => return self.replace_worker(index),
+            2 if self.held[index].is_none() => return self.drain_worker(index),
+            _ => {}
         }
         self.held[index].get_or_insert_default();
         let span = self.dice.below(30_000);

@@ -4,17 +4,17 @@
 
 use punctual_core::attempt::{End, Order, Outcome, Report};
 use punctual_core::ids::WorkerId;
-use punctual_node::Input;
+use punctual_node::{Driver, Input as NodeInput};
+use punctual_worker::driver::{Input, Key, Welcome};
 
 use super::node::{ATTEMPT_LEASE, Told};
 use super::work::Word;
 use super::{Happening, World, millis};
 use crate::witness::Life;
+use crate::worker::{HEARTBEAT, link_to};
 
 /// A worker that is not admitted by then dials again.
 const DIALLING_MAX: u64 = 3_000;
-/// A worker that was not heard for so long hangs up.
-const UNHEARD_MAX: u64 = 12_000;
 /// What a worker said may come again so much later: less than a lease, after which it would be a lie.
 const REPLAY_MAX: u64 = 10_000;
 
@@ -31,8 +31,6 @@ pub(super) struct Link {
     /// Until when each direction is cut.
     pub(super) cut_down: u64,
     pub(super) cut_up: u64,
-    /// When the newest sign of life was sent that the node has heard.
-    pub(super) heard: u64,
     pub(super) credits: Credits,
 }
 
@@ -81,37 +79,48 @@ impl World {
         let mut joined = self.nodes[index].joined.iter();
         let found = joined.find(|(worker, _)| self.worker_id(**worker) == *to);
         let Some((worker, link)) = found.map(|(worker, link)| (*worker, *link)) else { return };
-        self.send(worker, index, link, |link| Word::Order { node: index, link, order: order.clone() });
+        // A stream carries an order once at most. Those that may be repeated for other reasons come twice now and then.
+        let is_counted = matches!(order, Order::Assign(assignment) if !assignment.again);
+        let copies = if is_counted { 1 } else { u32::MAX };
+        self.send(worker, index, link, copies, |link| Word::Order {
+            node: index,
+            link,
+            order: order.clone(),
+        });
     }
 
     /// Down to a worker, in order.
-    fn send(&mut self, to: Life, node: usize, link: u64, word: impl Fn(u64) -> Word) {
+    fn send(&mut self, to: Life, node: usize, link: u64, copies: u32, word: impl Fn(u64) -> Word) {
         let delay = self.delay();
         let time = self.time;
         let known = &mut self.links[to.index][node];
         let at = known.down_at.max(time + delay);
         let cut = known.cut_down;
         known.down_at = at;
-        for _ in 0..self.copies(to.index, node, cut) {
+        for _ in 0..self.copies(to.index, node, cut).min(copies) {
             self.at(at, Happening::Worker(to, word(link)));
         }
     }
 
-    pub(super) fn admit(&mut self, worker: Life, node: usize, link: u64, sent: u64) {
-        self.send(worker, node, link, |link| Word::Admitted { node, link, sent });
+    pub(super) fn admit(&mut self, worker: Life, node: usize, link: u64) {
+        self.send(worker, node, link, u32::MAX, |link| Word::Admitted { node, link });
+    }
+
+    pub(super) fn is_up(&self, worker: usize, node: usize, link: u64) -> bool {
+        let known = &self.links[worker][node];
+        known.number == link && known.stage == Stage::Up
     }
 
     /// Up to a node, if the worker is linked to it.
-    pub(super) fn say(&mut self, worker: usize, node: usize, reports: &[Report]) {
+    pub(super) fn say(&mut self, worker: usize, node: usize, reports: &[Report], beat: Option<(u64, u64)>) {
         let known = &self.links[worker][node];
         if known.stage != Stage::Up || reports.is_empty() {
             return;
         }
         let (link, cut, before) = (known.number, known.cut_up, known.up_at);
-        let (to, sent) = (self.nodes[node].now(), self.time);
-        let by = self.life_of(worker);
+        let (to, by) = (self.nodes[node].now(), self.life_of(worker));
         let told =
-            || Happening::Node(to, Told::Reports { worker: by, link, reports: reports.to_vec(), sent });
+            || Happening::Node(to, Told::Reports { worker: by, link, reports: reports.to_vec(), beat });
         let mut at = self.time + self.delay();
         if at < before {
             let overtakes = self.stormy && self.dice.one_in(2);
@@ -129,18 +138,22 @@ impl World {
         }
     }
 
-    pub(super) fn say_all(&mut self, worker: usize, reports: &[Report]) {
-        for node in 0..self.nodes.len() {
-            self.say(worker, node, reports);
-        }
-    }
-
-    pub(super) fn hear(&mut self, index: usize, worker: Life, link: u64, reports: Vec<Report>, sent: u64) {
+    pub(super) fn hear(
+        &mut self,
+        index: usize,
+        worker: Life,
+        link: u64,
+        reports: Vec<Report>,
+        beat: Option<(u64, u64)>,
+    ) {
         if !self.is_newest(index, worker, link) {
             return;
         }
-        if reports.iter().any(|report| matches!(report, Report::Alive { .. })) {
-            self.send(worker, index, link, |link| Word::Heard { node: index, link, sent });
+        if let Some((beat, sent)) = beat {
+            self.workers[worker.index].heard = self.workers[worker.index].heard.max(sent);
+            let members = self.members_known_to(index);
+            let heard = |link| Word::Heard { node: index, link, beat, members: members.clone() };
+            self.send(worker, index, link, u32::MAX, heard);
         }
         let earliest = self.earliest();
         for report in &reports {
@@ -148,7 +161,7 @@ impl World {
                 self.witness.heard(*run, *token, earliest);
             }
         }
-        self.step(index, Input::Reports { worker: self.worker_id(worker), reports });
+        self.step(index, NodeInput::Reports { worker: self.worker_id(worker), reports });
     }
 
     /// A worker looks after its links: it hangs up where something was lost, and dials whom it is not linked to.
@@ -158,7 +171,7 @@ impl World {
             let is_late = match link.stage {
                 Stage::Down => false,
                 Stage::Dialling { since } => self.time > since + DIALLING_MAX,
-                Stage::Up => link.torn || self.time > link.heard + UNHEARD_MAX,
+                Stage::Up => link.torn,
             };
             if is_late {
                 self.hang_up(worker, node);
@@ -179,26 +192,38 @@ impl World {
         let link = &mut self.links[worker][node];
         (link.number, link.stage, link.torn) = (self.next_link, Stage::Dialling { since: time }, false);
         (link.down_at, link.up_at) = (time, time);
-        let (link, cut) = (link.number, link.cut_up);
-        let (to, holding) = (self.nodes[node].now(), self.workers[worker].holding());
-        let worker = self.life_of(worker);
+        let members = self.members_known_to(node);
+        let welcome = Welcome { node: format!("node-{node}"), heartbeat: HEARTBEAT, members };
+        self.drive(worker, Input::Welcomed { link: link_to(node), welcome });
+    }
+
+    /// The worker says who it is.
+    pub(super) fn announce(&mut self, worker: usize, node: usize, holding: Vec<Key>) {
+        let (link, cut) = (self.links[worker][node].number, self.links[worker][node].cut_up);
+        let (to, worker) = (self.nodes[node].now(), self.life_of(worker));
         let delay = self.delay();
         if self.copies(worker.index, node, cut) > 0 {
-            self.later(delay, Happening::Node(to, Told::Join { worker, link, holding, sent: time }));
+            self.later(delay, Happening::Node(to, Told::Join { worker, link, holding }));
         }
     }
 
-    /// A worker gives a link up; the node notices at once, or takes it for half open for a while.
-    pub(super) fn hang_up(&mut self, worker: usize, node: usize) {
-        self.hang_up_by(self.life_of(worker), node);
+    /// The addresses of the nodes that a node knows to live.
+    fn members_known_to(&self, node: usize) -> Vec<String> {
+        let members = self.nodes[node].driver.iter().flat_map(Driver::members);
+        members.filter_map(|member| member.address.as_deref().map(str::to_owned)).collect()
     }
 
-    pub(super) fn hang_up_by(&mut self, by: Life, node: usize) {
-        let worker = by.index;
-        let link = &mut self.links[worker][node];
+    /// A worker gives a link up, or finds it broken.
+    pub(super) fn hang_up(&mut self, worker: usize, node: usize) {
+        self.let_go(self.life_of(worker), node);
+        self.drive(worker, Input::Gone { link: link_to(node) });
+    }
+
+    /// A link ends at the worker's side. The node notices at once, or takes it for half open for a while.
+    pub(super) fn let_go(&mut self, by: Life, node: usize) {
+        let link = &mut self.links[by.index][node];
         link.stage = Stage::Down;
         let number = std::mem::replace(&mut link.number, 0);
-        self.workers[worker].lender.left(&node);
         if self.is_alone() {
             // In one process it is never gone.
             return;

@@ -1,6 +1,6 @@
 //! A cluster, its store and its workers in one thread, on virtual time, from one seed.
 //!
-//! The very engine, driver, store clock and lender that run in production are driven here; only what carries their inputs
+//! The engine, both drivers and the store clock of production are driven here; only what carries their inputs
 //! and outputs is made of dice. Commits are slow, fail, end unknown or land late; reads return late and see the past;
 //! messages are lost, doubled, late and overtaken; clocks drift and are set; nodes die, stand still past their lease and
 //! go on with what they had in flight, leave and come back; anybody can be cut off from anybody, in one direction or both.
@@ -51,6 +51,7 @@ use door::Doors;
 use faults::Fault;
 use link::Link;
 use look::Look;
+pub(crate) use node::address;
 use node::{Node, Told};
 use queues::Turn;
 use work::Word;
@@ -166,7 +167,9 @@ impl World {
             events: BTreeMap::new(),
             sequence: 0,
             links: (0..weather.workers).map(|_| nodes.iter().map(|_| Link::default()).collect()).collect(),
-            workers: (0..weather.workers).map(|index| Worker::new(name(index), 0, size.slots)).collect(),
+            workers: (0..weather.workers)
+                .map(|index| Worker::new(name(index), 0, size.slots, nodes.len()))
+                .collect(),
             held: (0..weather.workers).map(|_| None).collect(),
             nodes,
             next_link: 0,
@@ -212,6 +215,11 @@ impl World {
         } else {
             self.nodes[index].machine.moment(self.time)
         }
+    }
+
+    /// True time, as a monotonic clock shows it.
+    fn elapsed_time(&self) -> Duration {
+        Duration::from_millis(self.time)
     }
 
     /// As far as anybody's time has come.

@@ -79,13 +79,13 @@ pub(super) enum Told {
         worker: Life,
         link: u64,
         holding: Vec<(RunId, Token)>,
-        sent: u64,
     },
     Reports {
         worker: Life,
         link: u64,
         reports: Vec<Report>,
-        sent: u64,
+        /// The number of a heartbeat, and when it was sent.
+        beat: Option<(u64, u64)>,
     },
     Gone {
         worker: Life,
@@ -136,7 +136,6 @@ impl World {
         let begin = if self.is_alone() { 0 } else { self.workers.len() };
         for worker in 0..begin {
             self.pulse(worker);
-            self.heartbeat(worker);
         }
     }
 
@@ -263,14 +262,16 @@ impl World {
             Told::Asked(errand) => self.asked_at(index, errand),
             Told::Forwarded(errand) => self.forwarded_to(index, errand),
             Told::WaitedEnough(ticket, unwait) => self.waited_enough(index, ticket, unwait),
-            Told::Join { worker, link, holding, sent } => {
+            Told::Join { worker, link, holding } => {
                 self.nodes[index].joined.insert(worker, link);
-                self.admit(worker, index, link, sent);
-                let announced = Announcement::of(self.workers[worker.index].slots());
+                let joined = &mut self.workers[worker.index];
+                joined.heard = joined.heard.max(self.time);
+                self.admit(worker, index, link);
+                let announced = Announcement::of(self.workers[worker.index].slots);
                 self.step(index, Input::Joined { worker: self.worker_id(worker), announced, holding });
                 self.notice_gone(worker, index, link);
             }
-            Told::Reports { worker, link, reports, sent } => self.hear(index, worker, link, reports, sent),
+            Told::Reports { worker, link, reports, beat } => self.hear(index, worker, link, reports, beat),
             Told::Gone { worker, link } => {
                 if self.is_newest(index, worker, link) {
                     self.nodes[index].joined.remove(&worker);
@@ -397,7 +398,7 @@ impl World {
     }
 }
 
-pub(super) fn address(index: usize) -> String {
+pub(crate) fn address(index: usize) -> String {
     format!("node-{index}:7400")
 }
 

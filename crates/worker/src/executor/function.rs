@@ -16,8 +16,8 @@ use tokio::time::timeout;
 
 use super::output::cut_end;
 use super::{Attempt, Ending, Host, fail, message_of, stop_asked};
-use crate::attempts::Stop;
 use crate::causes::in_full;
+use crate::driver::Stop;
 use crate::function::{self, Context, Output};
 use crate::log::Transcript;
 

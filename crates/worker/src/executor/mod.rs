@@ -1,11 +1,10 @@
 //! How a task is executed: one file a kind.
 //!
-//! `noop` is over at once. `http` calls a URL, `function` one of this program's own. `shell` and `process` start a program (`launch`), below a guardian or at
+//! `http` calls a URL, `function` one of this program's own. `shell` and `process` start a program (`launch`), below a guardian or at
 //! least in a process group of its own (`program`, `group`), read what it prints (`output`), and end it when they are
 //! told to. Whatever happens in here, a panic included, becomes
 //! an outcome.
 
-pub(crate) mod noop;
 mod shell;
 mod process;
 mod http;
@@ -34,7 +33,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use tracing::error;
 
-use crate::attempts::Stop;
+use crate::driver::Stop;
 use crate::function::Functions;
 use crate::log::{LogSink, Transcript};
 pub(crate) use group::Groups;
@@ -111,7 +110,7 @@ async fn pass_on_stop(
 async fn dispatch(attempt: Attempt, host: &Host) -> Ending {
     let definition = Arc::clone(&attempt.assignment.definition);
     match &definition.task {
-        Task::Noop => Ending { outcome: noop::execute(attempt.started_at), stopped: None },
+        Task::Noop => Ending { outcome: Outcome::succeeded(attempt.started_at), stopped: None },
         Task::Shell(text) => shell::execute(text, attempt, host).await,
         Task::Process(process) => {
             let values = Values::of_attempt(&attempt.assignment, attempt.started_at);

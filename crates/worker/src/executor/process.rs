@@ -30,7 +30,7 @@ use super::launch::launch;
 use super::output::{self, Tail, cut_end};
 use super::program::{self, Pipes, Program};
 use super::{Attempt, Ending, Host, stop_asked};
-use crate::attempts::Stop;
+use crate::driver::Stop;
 use crate::log::Transcript;
 
 /// A program that has ended has left its last words in the pipe. Silence of this length means that there are no

@@ -8,9 +8,10 @@ use punctual_wire::grpc::{LOG_WINDOW_BYTES, v1};
 use rustc_hash::FxHasher;
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::Settings;
 use super::dial::{Dialled, Trouble, dial, trouble};
 use super::outbox::Outbox;
-use super::{LinkId, Settings};
+use crate::driver::LinkId;
 
 /// The pause before a node is dialled again, doubled up to the longest, less a random part: a thousand workers whose
 /// node came back do not come at once.

@@ -12,7 +12,7 @@ use punctual_wire::grpc::LOG_WINDOW_BYTES;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tracing::warn;
 
-use super::book::Key;
+use crate::driver::Key;
 use crate::log::LogSink;
 
 /// How long output waits for room. Longer than that, nobody is there to keep it.

@@ -1,13 +1,12 @@
-//! Working for nodes over the network.
+//! The transport to nodes over the network.
 //!
-//! The worker dials out, one long-lived stream to each scheduling node; it is given one address and hears of the others.
+//! The worker dials out: one long-lived stream to each scheduling node. It is given one address and hears of the others.
 //! The modules, in reading order: how a node is reached, the stream to it, what is to be said on it, output on its way,
-//! whom each attempt belongs to, which nodes there are, how busy the machine is, and the hub, which ties them to the
-//! worker's loop.
+//! how busy the machine is, and the transport, which connects them to the worker's loop.
 //!
 //! ```text
-//! worker ──Vec<Report>──▶ hub ──outbox──▶ link ──FromWorker──▶ node
-//!        ◀──Vec<Order>───     ◀──event───      ◀──FromNode────
+//! driver ──Output──▶ transport ──outbox──▶ link ──FromWorker──▶ node
+//!        ◀──Input───           ◀──event───      ◀──FromNode────
 //! ```
 //!
 //! A cut stream stops nothing by itself. What runs goes on until the node that assigned it has not heard the worker for
@@ -16,11 +15,9 @@
 mod dial;
 mod link;
 mod outbox;
-mod logs;
-mod book;
+pub(crate) mod logs;
 mod load;
-mod peers;
-mod hub;
+mod transport;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -32,24 +29,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use punctual_core::worker::Announcement;
 use punctual_wire::grpc::v1;
-use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
+use tokio::sync::watch;
 use tokio_stream::Stream;
 use tonic::{Status as Refusal, Streaming};
 
-use crate::worker::{Config, Error, Worker};
-use hub::Hub;
+use crate::driver::{Driver, HEARTBEAT};
+use crate::worker::{Config, Error, Runner};
 use logs::RemoteLogs;
 use outbox::Outgoing;
-
-/// The worker is asked to say that it lives by whoever speaks for it, not by its own clock.
-const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
-/// Batches of reports that wait to be taken.
-const REPORTS_MAX: usize = 64;
-
-/// Which stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct LinkId(pub(crate) u32);
+use transport::Session;
 
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -121,8 +109,8 @@ pub struct Status {
     pub trouble: Option<String>,
 }
 
-/// Works until it is asked to stop, or until the first node that answers refuses it. `config.logs` and
-/// `config.heartbeat` are the session's to choose.
+/// Works until it is asked to stop, or until the first node that answers refuses it. `config.logs` is replaced: output goes
+/// to the nodes.
 pub async fn run(
     settings: Settings,
     config: Config,
@@ -130,14 +118,11 @@ pub async fn run(
     stop: impl Future<Output = ()>,
 ) -> Result<(), Ended> {
     let (logs, chunks) = RemoteLogs::new();
-    let config = Config { logs: Arc::new(logs), heartbeat: NEVER, ..config };
-    let (reports_in, reports) = mpsc::channel(REPORTS_MAX);
-    let (handle, worker) = Worker::open(config, reports_in).await?;
-    let mut tasks = JoinSet::new();
-    tasks.spawn(worker.run());
-    let hub = Hub::new(Arc::new(settings), handle, reports, chunks, status);
-    let ended = hub.run(stop).await;
-    // Whatever the hub left of it ends with its last handle, which was the hub's.
-    while tasks.join_next().await.is_some() {}
-    Ok(ended?)
+    let config = Config { logs: Arc::new(logs), ..config };
+    let mut driver = Driver::new(settings.announcement.slots as usize, config.kinds, HEARTBEAT);
+    let drain = settings.drain;
+    let mut session = Session::new(Arc::new(settings), chunks, status);
+    session.dial_seeds(&mut driver);
+    let session = Runner::open(config, driver, session).await?.run(stop, Some(drain)).await;
+    Ok(session.refused.map_or(Ok(()), Err)?)
 }

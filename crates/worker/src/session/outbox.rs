@@ -75,7 +75,7 @@ impl Outbox {
     }
 
     /// A chunk is kept, or refused for good. Gives it back, if it was under way.
-    pub(crate) fn acknowledged(&self, attempt: super::book::Key, number: u32) -> Option<Pending> {
+    pub(crate) fn acknowledged(&self, attempt: crate::driver::Key, number: u32) -> Option<Pending> {
         let mut state = self.lock();
         let place = state.unacknowledged.iter().position(|sent| sent.is(attempt, number))?;
         let pending = state.unacknowledged.remove(place)?;

@@ -129,10 +129,10 @@ async fn a_slot_is_lent_again_with_the_outcome_that_frees_it_and_not_before() {
     let mut rig = Rig::start_with(|config| config.slots = 2).await;
     assert_eq!(rig.report().await, Report::Lent { total: 2 });
     let told = Order::Assign(assignment(1, shell("read line; echo $line")));
-    // Told twice it uses one credit up, and offered again none.
-    rig.order(vec![told.clone(), told]).await;
-    let again = Assignment { again: true, ..assignment(2, Task::Noop) };
-    rig.order(vec![Order::Assign(again)]).await;
+    // An assignment uses one credit, and an offer that is made again none.
+    let again = |assignment| Order::Assign(Assignment { again: true, ..assignment });
+    rig.order(vec![told, again(assignment(1, shell("read line; echo $line")))]).await;
+    rig.order(vec![again(assignment(2, Task::Noop))]).await;
     rig.finished(2).await;
     rig.order(vec![Order::Cancel { run: RunId(1), token: TOKEN, cause: Cause::User }]).await;
     let mut heard = Vec::new();
@@ -192,7 +192,7 @@ async fn a_worker_that_shut_down_takes_no_orders() {
     let handle = rig.handle.clone();
     rig.shut_down().await;
     assert_eq!(handle.send(vec![Order::Resend]).await, Err(Closed));
-    assert_eq!(handle.try_send(vec![Order::Resend]), Err(Closed));
+    assert_eq!(handle.send(vec![Order::Resend]).await, Err(Closed));
 }
 
 #[tokio::test]

@@ -14,8 +14,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use punctual_core::Timestamp;
 use punctual_core::attempt::Report;
+use punctual_core::planted::{Fault, is_planted};
 
 /// How long a credit may lie unused before it is called back for somebody who waits.
 pub const UNUSED_MAX: Duration = Duration::from_millis(50);
@@ -24,7 +24,7 @@ pub const STARVED_AFTER: Duration = Duration::from_millis(500);
 
 /// Lends the slots of one worker to the nodes that it is linked to.
 #[derive(Debug)]
-pub struct Lender<N> {
+pub(super) struct Lender<N> {
     nodes: BTreeMap<N, Node>,
     /// Who got the last slot: the turn is the next one's.
     last: Option<N>,
@@ -38,10 +38,10 @@ struct Node {
     used: u64,
     gave_back: u64,
     /// Up to which total was lent when, for what is not used yet; the oldest is used first.
-    lent_at: VecDeque<(u64, Timestamp)>,
+    lent_at: VecDeque<(u64, Duration)>,
     waits: Option<Waits>,
     /// When it was last asked to give back.
-    recalled: Option<Timestamp>,
+    recalled: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +49,7 @@ struct Waits {
     priority: u8,
     runs: u32,
     /// Since when it has got nothing.
-    since: Timestamp,
+    since: Duration,
 }
 
 impl Node {
@@ -57,7 +57,7 @@ impl Node {
         self.lent - self.used - self.gave_back
     }
 
-    fn lend(&mut self, credits: u64, now: Timestamp) {
+    fn lend(&mut self, credits: u64, now: Duration) {
         self.lent += credits;
         match self.lent_at.back_mut() {
             Some((total, at)) if *at == now => *total = self.lent,
@@ -76,7 +76,7 @@ impl Node {
     }
 
     /// Credits that have lain unused since `before`.
-    fn unused_since(&self, before: Timestamp) -> u64 {
+    fn unused_since(&self, before: Duration) -> u64 {
         let old = self.lent_at.iter().take_while(|(_, at)| *at <= before).last();
         old.map_or(0, |(total, _)| total - (self.used + self.gave_back))
     }
@@ -95,22 +95,22 @@ impl<N: Ord + Clone> Default for Lender<N> {
 
 impl<N: Ord + Clone> Lender<N> {
     /// A node is linked, or linked anew: it has nothing of ours.
-    pub fn joined(&mut self, node: N) {
+    pub(super) fn joined(&mut self, node: N) {
         self.nodes.insert(node, Node::default());
     }
 
     /// The link to a node is gone, and what was lent to it is ours again.
-    pub fn left(&mut self, node: &N) {
+    pub(super) fn left(&mut self, node: &N) {
         self.nodes.remove(node);
     }
 
     /// Nothing is lent any more, and all that is unused is called back.
-    pub fn drain(&mut self) {
-        self.draining = true;
+    pub(super) fn drain(&mut self) {
+        self.draining = !is_planted(Fault::DrainLends);
     }
 
     /// A node has used a credit up.
-    pub fn used(&mut self, node: &N) {
+    pub(super) fn used(&mut self, node: &N) {
         if let Some(known) = self.nodes.get_mut(node).filter(|known| known.unused() > 0) {
             known.used += 1;
             known.forget_used();
@@ -118,7 +118,7 @@ impl<N: Ord + Clone> Lender<N> {
     }
 
     /// All that a node has given back since it joined.
-    pub fn gave_back(&mut self, node: &N, total: u64) {
+    pub(super) fn gave_back(&mut self, node: &N, total: u64) {
         if let Some(known) = self.nodes.get_mut(node) {
             known.gave_back = total.clamp(known.gave_back, known.lent - known.used);
             known.recalled = None;
@@ -127,7 +127,7 @@ impl<N: Ord + Clone> Lender<N> {
     }
 
     /// What waits at a node for a slot of ours.
-    pub fn waits(&mut self, node: &N, priority: Option<u8>, runs: u32, now: Timestamp) {
+    pub(super) fn waits(&mut self, node: &N, priority: Option<u8>, runs: u32, now: Duration) {
         if let Some(known) = self.nodes.get_mut(node) {
             let since = known.waits.map_or(now, |waits| waits.since);
             known.waits = priority.map(|priority| Waits { priority, runs, since });
@@ -135,7 +135,7 @@ impl<N: Ord + Clone> Lender<N> {
     }
 
     /// Lends what can be lent while so many slots have no attempt in them, and calls back what others wait for.
-    pub fn lend(&mut self, room: usize, now: Timestamp) -> Vec<(N, Report)> {
+    pub(super) fn lend(&mut self, room: usize, now: Duration) -> Vec<(N, Report)> {
         let before: Vec<u64> = self.nodes.values().map(|node| node.lent).collect();
         if !self.draining {
             let unused: u64 = self.nodes.values().map(Node::unused).sum();
@@ -148,7 +148,7 @@ impl<N: Ord + Clone> Lender<N> {
         words
     }
 
-    fn share_out(&mut self, mut free: u64, now: Timestamp) {
+    fn share_out(&mut self, mut free: u64, now: Duration) {
         // The usual case on one machine, in one step.
         if self.nodes.len() == 1
             && free > 0
@@ -167,9 +167,9 @@ impl<N: Ord + Clone> Lender<N> {
     }
 
     /// Whose turn it is: who waits before who does not, the starved first, then by priority; without a wait, who has least.
-    fn next(&self, now: Timestamp) -> Option<N> {
+    fn next(&self, now: Duration) -> Option<N> {
         let rank = |node: &Node| match node.waits.filter(|_| node.lacks() > 0) {
-            Some(waits) if now.since(waits.since) >= STARVED_AFTER => (3, 0, 0),
+            Some(waits) if now.saturating_sub(waits.since) >= STARVED_AFTER => (3, 0, 0),
             Some(waits) => (2, u64::from(waits.priority), 0),
             None => (1, 0, u64::MAX - node.unused()),
         };
@@ -180,9 +180,9 @@ impl<N: Ord + Clone> Lender<N> {
     }
 
     /// Whoever has waited for an answer that long is asked again.
-    fn recall(&mut self, now: Timestamp, words: &mut Vec<(N, Report)>) {
+    fn recall(&mut self, now: Duration, words: &mut Vec<(N, Report)>) {
         let mut wanted = if self.draining { u64::MAX } else { self.lacking() };
-        let (old, draining) = (now.before(UNUSED_MAX), self.draining);
+        let (old, draining) = (now.saturating_sub(UNUSED_MAX), self.draining);
         for (id, node) in &mut self.nodes {
             let unused = if draining { node.unused() } else { node.unused_since(old) };
             let credits = unused.min(wanted);
@@ -203,7 +203,7 @@ impl<N: Ord + Clone> Lender<N> {
     }
 
     /// When to look again if nothing happens before: when a credit that somebody waits for has lain long enough.
-    pub fn next_wake(&self) -> Option<Timestamp> {
+    pub(super) fn next_wake(&self) -> Option<Duration> {
         if self.lacking() == 0 && !self.draining {
             return None;
         }
@@ -215,7 +215,7 @@ impl<N: Ord + Clone> Lender<N> {
     }
 
     /// Credits that nobody has used yet.
-    pub fn unused(&self) -> u64 {
+    pub(super) fn unused(&self) -> u64 {
         self.nodes.values().map(Node::unused).sum()
     }
 }

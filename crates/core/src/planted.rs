@@ -1,4 +1,4 @@
-//! Faults that a test plants, most of them in queues, to show that the simulator finds each of them.
+//! Faults that a test plants to show that the simulator finds each of them.
 //!
 //! Without the feature `planted`, which only the simulator asks for, there are none and nothing of this is compiled in.
 
@@ -27,6 +27,16 @@ pub enum Fault {
     PageIsTheLast,
     /// A node whose lease has run out goes on applying, although its time stands still.
     TimeIsNotAwaited,
+    /// A worker starts an attempt that it has settled.
+    AttemptStartsAgain,
+    /// A worker says an outcome once, and forgets it.
+    OutcomeIsForgotten,
+    /// A worker goes on with an attempt that its node has given up.
+    LeaseIsIgnored,
+    /// An assignment that is offered again uses a credit.
+    OfferUsesCredit,
+    /// A worker that drains lends its slots.
+    DrainLends,
 }
 
 #[cfg(feature = "planted")]
@@ -34,7 +44,7 @@ thread_local! {
     static PLANTED: std::cell::Cell<Option<Fault>> = const { std::cell::Cell::new(None) };
 }
 
-/// Plants a fault for all shards of this thread. None: they are without fault again.
+/// Plants a fault for everything that runs on this thread. None: they are without fault again.
 #[cfg(feature = "planted")]
 pub fn plant(fault: Option<Fault>) {
     PLANTED.set(fault);

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn at(millis: i64) -> Timestamp {
-    Timestamp::from_millis(millis)
+fn at(millis: i64) -> Duration {
+    Duration::from_millis(1_000 + u64::try_from(millis).unwrap())
 }
 
 fn lender(nodes: &[u8]) -> Lender<u8> {
