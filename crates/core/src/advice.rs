@@ -1,22 +1,22 @@
-//! A job before anyone saves it: what it would be, and what its author probably did not mean.
+//! The preview of a put: the resulting job, and warnings about probable mistakes.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Timestamp;
 use crate::ids::JobId;
-use crate::job::{Cursor, Definition, Job, MisfirePolicy, Overlap};
+use crate::job::{Definition, Job, MisfirePolicy, Overlap};
 use crate::name::{Name, Namespace};
 use crate::schedule::When;
 
-/// Nothing that is refused, but probably not meant.
+/// A warning about a valid definition that is probably a mistake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Advice {
     pub field: &'static str,
     pub message: String,
 }
 
-/// The job that a put would leave behind; nothing is decided by it, so its jitter is a guess while it has no id.
+/// The job that a put would result in. Without an id its jitter is only a guess.
 pub fn as_if_put(
     known: Option<&Job>,
     namespace: Namespace,
@@ -24,37 +24,12 @@ pub fn as_if_put(
     definition: Arc<Definition>,
     now: Timestamp,
 ) -> Job {
-    let mut job = match known {
-        Some(known) if known.definition == definition => return known.clone(),
-        Some(known) => Job { definition, revision: known.revision + 1, updated_at: now, ..known.clone() },
-        None => Job {
-            id: JobId(0),
-            namespace,
-            name,
-            revision: 1,
-            definition,
-            paused: false,
-            created_at: now,
-            updated_at: now,
-            cursor: Cursor::default(),
-        },
-    };
-    if known.is_none_or(|known| known.definition.schedules != job.definition.schedules) && !job.paused {
-        job.cursor.fires.clear();
-        job.plan_after(now.max(job.cursor.fired_through));
-        begin_at_once(&mut job, now);
+    let Some(known) = known else { return Job::new(JobId(0), namespace, name, definition, now) };
+    let mut job = known.clone();
+    if known.definition != definition {
+        job.revise(definition, false, now);
     }
     job
-}
-
-/// What counts from the end of the run before has its first one now.
-fn begin_at_once(job: &mut Job, now: Timestamp) {
-    let begins = job.definition.schedules.iter().filter(|one| matches!(one.when, When::AfterFinish(_)));
-    let first = begins.map(|one| one.start.unwrap_or(now).max(now)).min();
-    if let Some(first) = first.filter(|first| job.cursor.next_due.is_none_or(|next| *first < next)) {
-        job.cursor.next_due = Some(first);
-        job.cursor.wake_at = Some(first);
-    }
 }
 
 pub fn of(job: &Job) -> Vec<Advice> {
@@ -90,7 +65,7 @@ pub fn of(job: &Job) -> Vec<Advice> {
     advice
 }
 
-/// How long it is from the next fire to the one after it.
+/// The time from the next due time to the one after it.
 fn gap(job: &Job) -> Option<Duration> {
     let first = job.cursor.next_due?;
     let mut later = job.clone();
@@ -130,6 +105,9 @@ mod tests {
         assert_eq!(put(None, on(When::AfterFinish(MINUTE))).cursor.next_due, Some(NOW));
         let known = put(None, on(When::Every(MINUTE)));
         assert_eq!(put(Some(&known), on(When::Every(MINUTE))), known);
+        let ended = Schedule { end: Some(NOW.before(MINUTE)), ..Schedule::new(When::AfterFinish(MINUTE)) };
+        let ended = Definition { schedules: vec![ended], ..Definition::of(Task::Noop) };
+        assert_eq!(put(None, ended).cursor.next_due, None, "its end has passed");
         let paused = Job { paused: true, ..known };
         let edited = put(Some(&paused), on(When::Every(2 * MINUTE)));
         assert_eq!((edited.revision, edited.paused), (2, true));

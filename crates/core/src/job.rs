@@ -1,5 +1,6 @@
-//! A job: what someone asked for, in all its revisions, and how far its schedule has been carried out.
+//! A job: its definition, its revisions, and how far its schedule has been carried out.
 
+mod planning;
 pub mod route;
 
 use std::borrow::Cow;
@@ -54,23 +55,23 @@ impl State {
     }
 }
 
-/// How far a job's schedule has been carried out. It keeps "one run per fire" when the runs are long pruned.
+/// How far a job's schedule has been carried out. It prevents a second run of a due time after runs were pruned.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Cursor {
-    /// Every due time up to here has had its run or its recorded skip. It only grows.
+    /// Every due time up to here has its run or its skip record. It never goes back.
     pub fired_through: Timestamp,
-    /// The next due time; none: paused, finished, or waiting for a run to finish.
+    /// The next due time. `None` means paused, finished, or waiting for the end of a run.
     pub next_due: Option<Timestamp>,
     /// When to act on `next_due`: later than it by the jitter.
     pub wake_at: Option<Timestamp>,
-    /// Fires made so far, schedule by schedule, for `max_runs`.
+    /// Fires so far, by schedule, for `max_runs`.
     pub fires: SmallVec<[u32; 2]>,
-    /// The version of the time zone data that `next_due` was calculated with. `None` means that there is no next due
-    /// time, or that no time zone matters to it.
+    /// The version of the time zone data that `next_due` was computed with. `None` means that there is no next due
+    /// time, or that it does not depend on a time zone.
     pub zone_data: Option<Cow<'static, str>>,
 }
 
-/// One revision of what someone asked for. An ad-hoc run has one too, without schedules.
+/// One revision of a job's settings. An ad-hoc run has one too, without schedules.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Definition {
     pub schedules: Vec<Schedule>,
@@ -78,24 +79,24 @@ pub struct Definition {
     pub params: Params,
     pub timeout: Option<Duration>,
     pub retry: Retry,
-    /// Rather not at all than twice: a lost attempt is not tried again.
+    /// A lost attempt is not retried.
     pub at_most_once: bool,
     pub overlap: Overlap,
     pub misfire: Misfire,
     pub priority: u8,
-    /// Attempts of this job that may run at once; none: as many as there are slots.
+    /// Attempts of this job that may run at once. `None` means no limit.
     pub running_max: Option<u32>,
     pub unique: Option<Unique>,
     pub dead_letter: bool,
     pub keep: Keep,
     pub description: String,
-    /// Last, because it came last: a definition without it is one of an earlier version.
+    /// The last field, because it was added last: definitions of earlier versions lack it.
     #[serde(default)]
     pub route: Route,
 }
 
 impl Definition {
-    /// A definition with every default, for a task.
+    /// A definition of a task with all defaults.
     pub fn of(task: Task) -> Self {
         Definition {
             schedules: Vec::new(),
@@ -118,8 +119,8 @@ impl Definition {
 }
 
 impl Definition {
-    /// How many runs of the job may be ready or running at one moment; none: any number. A run that is split counts as
-    /// one, and has no attempt of its own: `limits.running` is for its child runs.
+    /// How many runs of the job may be ready or running at the same time; `None` means any number. A split run counts
+    /// as one: `limits.running` applies to its child runs.
     pub fn at_once_max(&self) -> Option<u32> {
         match self.overlap {
             Overlap::Allow if self.route.splits() => None,
@@ -130,13 +131,12 @@ impl Definition {
 }
 
 impl Definition {
-    /// The calendars that its schedules keep to.
+    /// The calendars that its schedules use.
     pub fn calendars(&self) -> impl Iterator<Item = &Keeping> {
         self.schedules.iter().filter_map(|schedule| schedule.calendar.as_ref())
     }
 
-    /// The same with every calendar that `find` gives in the place of the one that its schedules have; none: all of them
-    /// are what `find` gives already.
+    /// A copy with the calendars that `find` gives. `None` means that its schedules already use these.
     pub fn with_calendars(&self, find: impl Fn(&Keeping) -> Option<Arc<Calendar>>) -> Option<Definition> {
         let is_behind = |keeping: &Keeping| {
             find(keeping).is_some_and(|found| keeping.calendar.as_deref() != Some(found.as_ref()))
@@ -153,43 +153,43 @@ impl Definition {
         Some(definition)
     }
 
-    /// Whether the schedules are the same, whatever the versions of the calendars they keep to.
+    /// Whether the schedules are equal, ignoring the versions of their calendars.
     pub fn has_schedules_of(&self, other: &Definition) -> bool {
         schedule::are_alike(&self.schedules, &other.schedules)
     }
 }
 
-/// What happens when a run is due while an earlier one of the same job is still active.
+/// What happens when a run is due while an earlier run of the same job is active.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Overlap {
     /// The new run is recorded as skipped.
     Skip,
-    /// The new run waits its turn.
+    /// The new run is held.
     Queue,
     /// One run may wait; a further one is skipped.
     QueueOne,
     /// The active run is cancelled; the new one starts when it has ended.
     Replace,
-    /// They run side by side.
+    /// The runs overlap.
     Allow,
 }
 
-/// What happens to fires that were missed while nobody could make them.
+/// What happens to due times that were missed, for example in an outage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Misfire {
     pub policy: MisfirePolicy,
-    /// A fire missed by more than this is skipped whatever the policy.
+    /// A due time missed by more than this is skipped whatever the policy.
     pub window: Duration,
-    /// A fire this late is only late, not missed.
+    /// A fire up to this late counts as late, not as missed.
     pub grace: Duration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MisfirePolicy {
     Skip,
-    /// The newest missed fire, under its own due time.
+    /// The newest missed due time.
     Once,
-    /// Every missed fire, the newest hundred at most.
+    /// Every missed due time, at most the newest hundred.
     All,
 }
 
@@ -203,7 +203,7 @@ impl Default for Misfire {
     }
 }
 
-/// A key that only one run may bear for a while. It may be a template of the run's parameters.
+/// A key that only one run may hold for a while. It may be a template of the run's parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unique {
     pub key: String,
@@ -247,7 +247,7 @@ impl Default for Keep {
     }
 }
 
-/// A definition that cannot be taken: which field, and what to do about it.
+/// Why a definition is refused: the field, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{field}: {message}")]
 pub struct Invalid {
@@ -262,7 +262,7 @@ impl Invalid {
     }
 }
 
-/// What a job or a calendar says about itself to people.
+/// Checks the description of a job or a calendar.
 pub fn check_description(text: &str) -> Result<(), Invalid> {
     if text.len() > limits::DESCRIPTION_BYTES_MAX {
         let message = format!("at most {} bytes", limits::DESCRIPTION_BYTES_MAX);
@@ -271,7 +271,7 @@ pub fn check_description(text: &str) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// The shard that a job of this name belongs to.
+/// The shard of a job.
 pub fn shard_of(namespace: &Namespace, name: &Name, shards: u16) -> ShardId {
     ShardId::of(&[namespace.as_str().as_bytes(), name.as_str().as_bytes()], shards)
 }
@@ -285,17 +285,17 @@ impl Job {
         if self.paused { State::Paused } else { State::Active }
     }
 
-    /// The first and the last instant after `after`, up to `through`, at which a calendar keeps the job from firing.
+    /// The first and last due time after `after`, up to `through`, that a calendar excludes.
     pub fn excluded(&self, after: Timestamp, through: Timestamp) -> Option<(Timestamp, Timestamp)> {
         schedule::excluded(&self.definition.schedules, self.created_at, after, through)
     }
 
-    /// Whether a schedule names this instant.
+    /// Whether a schedule has this instant as a due time.
     pub fn is_due_at(&self, instant: Timestamp) -> bool {
         schedule::any_names(&self.definition.schedules, self.created_at, instant)
     }
 
-    /// Moves the cursor to the first due time after `after`; none is left when no schedule goes on.
+    /// Moves the cursor to the first due time after `after`, or to none if all schedules have ended.
     pub fn plan_after(&mut self, after: Timestamp) {
         let next = self.next_due(after);
         self.cursor.next_due = next.map(|(due, _)| due);
@@ -304,12 +304,12 @@ impl Job {
         self.cursor.zone_data = depends.then_some(Cow::Borrowed(schedule::ZONE_DATA));
     }
 
-    /// Whether the next due time was calculated with older time zone data than ours.
+    /// Whether the next due time was computed with older time zone data than this program's.
     pub fn is_outdated(&self) -> bool {
         self.cursor.zone_data.as_deref().is_some_and(|data| data < schedule::ZONE_DATA)
     }
 
-    /// Nothing is planned any more.
+    /// Removes the next due time.
     pub fn unplan(&mut self) {
         self.cursor.next_due = None;
         self.cursor.wake_at = None;
@@ -329,7 +329,7 @@ impl Job {
         self.open_schedules().filter_map(|(_, schedule)| schedule.previous(until, self.created_at)).max()
     }
 
-    /// The next due time if it hangs on the end of a run: no schedule names it, so nobody could find it again.
+    /// The next due time if the end of a run set it: no schedule can compute it again.
     pub fn hanging_due(&self) -> Option<Timestamp> {
         let due = self.cursor.next_due?;
         let hangs = self.open_schedules().any(|(_, schedule)| matches!(schedule.when, When::AfterFinish(_)));
@@ -339,7 +339,7 @@ impl Job {
         (hangs && !is_named()).then_some(due)
     }
 
-    /// A due time by the clocks of the schedule that names it.
+    /// A due time in the time zone of its schedule.
     pub fn local(&self, due: Timestamp) -> String {
         let index = self.naming(due).next();
         match index.and_then(|index| self.definition.schedules.get(index)) {
@@ -348,7 +348,7 @@ impl Job {
         }
     }
 
-    /// Counts a fire for every schedule that names this instant: several that meet make one run.
+    /// Counts a fire for every schedule with this due time: several schedules at one instant make one run.
     pub fn count_fire(&mut self, due: Timestamp) {
         let named: SmallVec<[usize; 2]> = self.naming(due).collect();
         self.cursor.fires.resize(self.definition.schedules.len(), 0);
@@ -357,12 +357,12 @@ impl Job {
         }
     }
 
-    /// Whether the schedules that name this instant have all used up their `max_runs`.
+    /// Whether all schedules with this due time have used up their `max_runs`.
     pub fn is_used_up(&self, due: Timestamp) -> bool {
         self.is_due_at(due) && self.naming(due).next().is_none()
     }
 
-    /// The open schedules that name an instant. `after_finish` names what no other does: its instants hang on runs.
+    /// The open schedules with this due time. If no other schedule has it, `after_finish` set it.
     fn naming(&self, due: Timestamp) -> impl Iterator<Item = usize> {
         let names = move |schedule: &Schedule| schedule.previous(due, self.created_at) == Some(due);
         let is_named = self.open_schedules().any(|(_, schedule)| names(schedule));
@@ -373,8 +373,8 @@ impl Job {
         naming.map(|(index, _)| index)
     }
 
-    /// Whether it had schedules and none of them names another due time. What counts from the end of a run is still open
-    /// while its `end` lies ahead of the last fire.
+    /// Whether it has schedules and none of them has another due time. An `after_finish` schedule is open while its
+    /// `end` is after the last fire.
     pub fn is_finished(&self) -> bool {
         let mut schedules = self.definition.schedules.iter().filter(|one| !matches!(one.when, When::Manual));
         let waits_for_an_end = |schedule: &Schedule| {
@@ -396,7 +396,7 @@ impl Job {
 }
 
 impl Definition {
-    /// Refuses what no run could make sense of; every door calls it before anything is stored.
+    /// Refuses an invalid definition. Every endpoint calls it before anything is stored.
     pub fn check(&self) -> Result<(), Invalid> {
         check_description(&self.description)?;
         if self.schedules.len() > limits::SCHEDULES_MAX {
@@ -420,7 +420,7 @@ impl Definition {
         self.check_numbers()
     }
 
-    /// Refuses what a run without a job cannot pass on to its child runs.
+    /// Refuses a task that is too large to be copied into the child runs of a run without a job.
     pub fn check_alone(&self) -> Result<(), Invalid> {
         let bytes = || serde_json::to_vec(&self.task).map_or(usize::MAX, |task| task.len());
         if self.route.splits() && bytes() > limits::SPLIT_TASK_BYTES_MAX {
@@ -542,7 +542,7 @@ impl Definition {
     }
 }
 
-/// Names that would change how the program is loaded, or pretend to be us.
+/// Variables that would change how the program is loaded, or that Punctual sets itself.
 const ENV_REFUSED: [&str; 4] = ["LD_", "DYLD_", "PUNCTUAL_", "GLIBC_TUNABLES"];
 
 fn check_env<'a>(entries: impl Iterator<Item = (&'a String, &'a String)>) -> Result<(), Invalid> {

@@ -1,17 +1,16 @@
-//! Makes jobs, edits, pauses and removes them.
+//! Creates, edits, pauses and deletes jobs.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use punctual_core::Timestamp;
 use punctual_core::change::{Revision, SkipReason};
 use punctual_core::command::{Answer, Expect, Made, PutJob, Refusal};
 use punctual_core::ids::{JobId, RunId};
-use punctual_core::job::{Cursor, Definition, Invalid, Job, State};
+use punctual_core::job::{Definition, Invalid, Job, State};
 use punctual_core::name::{Name, Namespace};
 use punctual_core::run::Cause;
+use punctual_core::schedule::Keeping;
 use punctual_core::schedule::calendar::Calendar;
-use punctual_core::schedule::{Keeping, When};
 
 use super::Reply;
 use crate::Shard;
@@ -21,7 +20,7 @@ impl Shard {
     pub(super) fn put_job(&mut self, put: PutJob, cx: &mut Context<'_>) -> Reply {
         put.definition.check()?;
         if put.definition.calendars().any(|keeping| keeping.calendar.is_none()) {
-            // Whoever hands us a command looks calendars up; a job without its days would never fire.
+            // The caller must look calendars up first; a job without its days would never fire.
             return Err(Invalid::new("schedule.calendar", "the calendar was not looked up").into());
         }
         match self.find_job(&put.namespace, &put.name) {
@@ -35,19 +34,7 @@ impl Shard {
             return Err(Refusal::NoSuchJob { namespace: put.namespace, name: put.name });
         }
         let id = JobId(self.ids.next(cx.now));
-        let mut job = Job {
-            id,
-            namespace: put.namespace,
-            name: put.name,
-            revision: 1,
-            definition: put.definition,
-            paused: false,
-            created_at: cx.now,
-            updated_at: cx.now,
-            // One millisecond ago, so that a job may fire in the instant of its creation.
-            cursor: Cursor { fired_through: cx.now.before(Duration::from_millis(1)), ..Cursor::default() },
-        };
-        plan_from(&mut job, false, cx.now);
+        let job = Job::new(id, put.namespace, put.name, put.definition, cx.now);
         self.revise(&job, job.state());
         let job = Arc::new(job);
         self.remember_job(Arc::clone(&job), false);
@@ -63,8 +50,8 @@ impl Shard {
         self.revise_job(id, put.definition, cx)
     }
 
-    /// A calendar has changed. It goes the way of an edit: what the job owes up to now the old days decide, and all that
-    /// comes later the new ones. Without a calendar it is the time zone data that is newer.
+    /// Re-plans a job after its calendar has changed, like an edit: the old days decide the due times up to now, the
+    /// new days all later ones. `None` means that the time zone data is newer, not a calendar.
     pub(super) fn replan_job(
         &mut self,
         namespace: &Namespace,
@@ -75,7 +62,7 @@ impl Shard {
         let id = self.known_job(namespace, name)?;
         let Some(calendar) = calendar else { return self.follow_zone_data(id, cx) };
         let newer = |keeping: &Keeping| {
-            // One that is newer still came with an edit of the job.
+            // A newer version may already have come with an edit of the job.
             let is_behind = keeping.version().is_none_or(|version| version < calendar.version);
             (keeping.name == calendar.name && is_behind).then(|| Arc::clone(calendar))
         };
@@ -86,46 +73,26 @@ impl Shard {
         }
     }
 
-    /// What was planned up to now is fired as it was planned; what comes later is planned with the newer data. The
-    /// definition stays what it is, so this is no revision.
+    /// Fires the due times up to now as planned, and plans later ones with the newer zone data. The definition does not
+    /// change, so this is no revision.
     fn follow_zone_data(&mut self, id: JobId, cx: &mut Context<'_>) -> Reply {
         self.fire_owed(id, cx);
         if !self.jobs.get(&id).is_some_and(|live| live.job.is_outdated()) {
             return self.job_answer(id, Made::Unchanged);
         }
-        self.edit_job(id, |job| replan(job, job.hanging_due(), cx.now));
+        self.edit_job(id, |job| job.replan(job.hanging_due(), cx.now));
         self.job_answer(id, Made::Changed)
     }
 
-    /// The old definition decides every due time up to now, the new one every later one.
+    /// Replaces the definition: the old one decides every due time up to now, the new one every later one.
     fn revise_job(&mut self, id: JobId, definition: Arc<Definition>, cx: &mut Context<'_>) -> Reply {
         self.decide_due(id, cx);
         let before = self.jobs.get(&id).map(|live| Arc::clone(&live.job));
         let has_fires = self.has_fires(id);
         let mut forgotten = false;
-        self.edit_job(id, |job| {
-            let same_schedule = job.definition.schedules == definition.schedules;
-            // Other days of the same schedule: it goes on counting, and what hangs on a run still does.
-            let only_days = !same_schedule && job.definition.has_schedules_of(&definition);
-            let hanging = if only_days { job.hanging_due() } else { None };
-            job.revision += 1;
-            job.definition = definition;
-            job.updated_at = cx.now;
-            if !same_schedule && !only_days {
-                job.cursor.fires.clear();
-            }
-            if job.paused || same_schedule {
-                return;
-            }
-            if only_days {
-                replan(job, hanging, cx.now);
-                forgotten = hanging.is_none() && !has_fires;
-            } else {
-                plan_from(job, has_fires, cx.now);
-            }
-        });
+        self.edit_job(id, |job| forgotten = job.revise(definition, has_fires, cx.now));
         if forgotten {
-            // An earlier due time had stood before that of `after_finish`, and may be gone.
+            // An earlier due time may have replaced that of `after_finish`, and may be excluded now.
             self.plan_after_finish(id, cx);
         }
         let after = self.jobs.get(&id).map(|live| Arc::clone(&live.job));
@@ -137,7 +104,7 @@ impl Shard {
         self.job_answer(id, Made::Changed)
     }
 
-    /// Decides every due time up to now by the revision that is about to end: it fires, or its skip is recorded.
+    /// Decides every due time up to now by the revision that is about to end: it is fired or recorded as skipped.
     fn decide_due(&mut self, id: JobId, cx: &mut Context<'_>) {
         self.fire_owed(id, cx);
         self.skip_paused(id, cx.now);
@@ -146,8 +113,8 @@ impl Shard {
         }
     }
 
-    /// The due time that was planned and that the new schedule does not name is on record: people were told of it. Other
-    /// days of the same schedule need no such record: what is excluded is recorded when its time has come.
+    /// Records the planned due time as skipped if the new schedule does not contain it, because it was already shown to
+    /// users. Other days of the same schedule need no such record: an excluded due time is recorded when it passes.
     fn skip_dropped(&mut self, before: &Job, after: &Job) {
         if let Some(due) = before.cursor.next_due
             && after.cursor.next_due != Some(due)
@@ -191,7 +158,7 @@ impl Shard {
             .ok_or_else(|| Refusal::NoSuchJob { namespace: namespace.clone(), name: name.clone() })
     }
 
-    /// What the job has waiting ends with it; what runs is told to stop and ends by itself.
+    /// Deletes a job. Its waiting runs end with it; running ones are told to stop and end by themselves.
     pub(super) fn delete_job(
         &mut self,
         namespace: &Namespace,
@@ -207,7 +174,7 @@ impl Shard {
         let mut theirs: Vec<RunId> =
             self.runs.values().filter(|live| live.run.job() == Some(id)).map(|live| live.run.id).collect();
         theirs.sort_unstable();
-        // Out of sight first: a run that ends now must not let the next one in.
+        // The job is removed first, so that a run which ends now does not release the next one.
         if let Some(gone) = self.forget_job(id) {
             let last = Job { revision: gone.job.revision + 1, updated_at: cx.now, ..(*gone.job).clone() };
             self.revise(&last, State::Deleted);
@@ -240,11 +207,11 @@ impl Shard {
         let (has_fires, now) = (self.has_fires(id), cx.now);
         self.turn(id, cx, |job| {
             job.paused = false;
-            plan_from(job, has_fires, now);
+            job.plan_from(has_fires, now);
         })
     }
 
-    /// A pause or a resume: a revision with the same definition.
+    /// Pauses or resumes a job: a revision with the same definition.
     fn turn(&mut self, id: JobId, cx: &mut Context<'_>, turn: impl FnOnce(&mut Job)) -> Reply {
         self.decide_due(id, cx);
         self.edit_job(id, |job| {
@@ -258,7 +225,7 @@ impl Shard {
         self.job_answer(id, Made::Changed)
     }
 
-    /// What fell into a pause is on record, under the definition it fell under: people ask why nothing ran.
+    /// Records the due times that fell into a pause, under the revision of that time.
     fn skip_paused(&mut self, id: JobId, now: Timestamp) {
         let Some(live) = self.jobs.get(&id).filter(|live| live.job.paused) else { return };
         let mut job = (*live.job).clone();
@@ -269,38 +236,5 @@ impl Shard {
             self.skip(&job, first, last, SkipReason::Paused, now);
             self.edit_job(id, |job| job.cursor.fired_through = last);
         }
-    }
-}
-
-/// The first due time after now by other days; `hanging` hangs on the end of a run and stays where it is.
-fn replan(job: &mut Job, hanging: Option<Timestamp>, now: Timestamp) {
-    job.plan_after(now.max(job.cursor.fired_through));
-    if let Some(due) = hanging
-        && job.cursor.next_due.is_none_or(|next| due < next)
-    {
-        job.cursor.next_due = Some(due);
-        job.cursor.wake_at = Some(due);
-    }
-}
-
-/// The first due time after now. A job that counts from the end of its last run begins at once, unless it has one
-/// under way: then the end of that one plans the next.
-fn plan_from(job: &mut Job, has_fires: bool, now: Timestamp) {
-    let after = now.max(job.cursor.fired_through);
-    job.plan_after(after);
-    if has_fires {
-        return;
-    }
-    // A due time is used once: one that fell on this very instant was fired before the edit.
-    let earliest = if after == job.cursor.fired_through { after + Duration::from_millis(1) } else { after };
-    let begins = job.open_schedules().filter(|(_, schedule)| matches!(schedule.when, When::AfterFinish(_)));
-    let firsts = begins.map(|(_, schedule)| (schedule.start.unwrap_or(earliest).max(earliest), schedule.end));
-    let first =
-        firsts.filter(|(first, end)| end.is_none_or(|end| *first <= end)).map(|(first, _)| first).min();
-    if let Some(first) = first
-        && job.cursor.next_due.is_none_or(|next| first < next)
-    {
-        job.cursor.next_due = Some(first);
-        job.cursor.wake_at = Some(first);
     }
 }
