@@ -1,9 +1,9 @@
-//! Queues: named lines of messages that consumers pull from.
+//! Queues: named queues of messages that consumers pull from.
 //!
-//! A queue belongs to the shard of its name, and its messages with it. A message is *queued* (in the line) or *active*
-//! (out of it: delayed, delivered and not yet acknowledged, or taken out by hand); an active one comes back into the line
-//! at its `wake_at`, if it has one. It is gone when it is acknowledged, deleted, or its time to live is over. One that an
-//! attempt has delivered leaves a letter for it behind (`delivery`).
+//! A queue belongs to the shard of its name, and its messages with it. A message is *queued* or *active* (delayed,
+//! delivered and not yet acknowledged, or taken out by a user); an active message is queued again at its `wake_at`, if
+//! it has one. A message ends when it is acknowledged, deleted, or its time to live is over. A message that an attempt
+//! delivered then leaves a letter for that attempt (`delivery`).
 //!
 //! ```text
 //!  add ──▶ (active until its delay is over) ──▶ queued ──take──▶ active ──ack──▶ gone
@@ -19,7 +19,7 @@ mod delivery;
 
 pub use ask::{
     Act, Acted, Add, Ask, Delivered, MessageView, NewMessage, Notice, Pause, QueueRefusal, QueueStat, Said,
-    Take, Verb,
+    Take, Verb, Wait,
 };
 pub use body::Body;
 pub use delivery::{Deliver, Ending, Errand, LETTERS, Letter, News, Sender, Whereabouts};

@@ -1,11 +1,11 @@
-//! Queues, as doors ask for them: wherever the leader of a queue is, and however many queues a consumer waits at.
+//! Queue operations for endpoints, whichever node leads the queue, including consumers that wait on several queues.
 //!
-//! A consumer that finds nothing waits at every queue at once, and the first message wins. What was taken for it
-//! elsewhere meanwhile, or for one that has gone, goes back to where it was: here by the loop, which sees that nobody
-//! listens any more, and from another node by a task that outlives whoever asked.
+//! A consumer that finds no message waits on all its queues at once, and the first message wins. Messages taken for it
+//! from other queues meanwhile, or for a consumer that has gone, are returned: locally by the loop, which sees the
+//! closed channel, and from another node by a task that outlives the caller.
 //!
 //! ```text
-//!  take ──▶ one ask a queue, in turn ──nothing──▶ a waiter a queue ──first──▶ the others are taken out
+//!  take ──▶ one ask per queue, round robin ──nothing──▶ one waiter per queue ──first──▶ the others are removed
 //! ```
 
 mod there;
@@ -20,7 +20,7 @@ use std::time::Duration;
 use punctual_core::command::{Answer, Command};
 use punctual_core::ids::ShardId;
 use punctual_core::name::Namespace;
-use punctual_core::queue::{Act, Ask, Delivered, MessageId, QueueKey, Said, Take, Verb};
+use punctual_core::queue::{Act, Ask, Delivered, MessageId, QueueKey, Said, Take, Verb, Wait};
 use punctual_store::End;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -30,26 +30,26 @@ use crate::handle::{self, Failure, Handle};
 use crate::leaders::Leader;
 use there::There;
 
-/// How long a consumer waits at another node before it asks again. Whoever hangs up, a leader that dies and a queue that moves
-/// are noticed sooner; this is for what nobody notices.
+/// How long a consumer waits on another node before it asks again. A closed connection, a dead leader and a moved queue
+/// are noticed sooner; this timeout covers failures that are not noticed otherwise.
 const POLL: Duration = Duration::from_secs(30);
-/// The pause before a queue whose leader could not be asked is tried again.
+/// The pause before retrying a queue whose leader could not be asked.
 const AGAIN: Duration = Duration::from_millis(200);
-/// Messages that one ask does something to: a batch is bounded.
+/// Maximum number of messages in one ask.
 const ACT_MAX: usize = 1000;
 
-/// Bodies that one look at a deep line shows: an answer with them still fits every door.
+/// Maximum size of the message bodies in one peek, so that the answer fits every endpoint.
 const LOOK_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 type Taken = Vec<(QueueKey, Delivered)>;
 
 impl Handle {
-    /// Asks the leader of a queue.
+    /// Sends an ask to the leader of its queue.
     pub async fn queue(&self, ask: Ask) -> Result<Said, Failure> {
         said(self.command(Command::Queue(ask)).await?)
     }
 
-    /// Does the same to several messages, whatever queues they are of; returns to how many it was done.
+    /// Applies a verb to messages of any queues; returns the number of messages it applied to.
     pub async fn act(&self, namespace: &Namespace, verb: Verb, ids: Vec<MessageId>) -> Result<u64, Failure> {
         let mut shards: BTreeMap<ShardId, Vec<MessageId>> = BTreeMap::new();
         for id in ids {
@@ -70,8 +70,8 @@ impl Handle {
         Ok(count)
     }
 
-    /// The next messages in a line, or the last ones, beginning with the very last. Of a line that is not in memory so far
-    /// the rows are read, which are as they were when its leader was asked or newer; there may be fewer if they are heavy.
+    /// The first waiting messages of a queue, or the last ones, newest first. If they are not in memory, they are read
+    /// from the store, which is at least as new as the leader's answer. Large messages may reduce their number.
     pub async fn peek(&self, queue: &QueueKey, count: u32, newest: bool) -> Result<Vec<Delivered>, Failure> {
         match self.queue(Ask::Peek { queue: queue.clone(), count, newest }).await? {
             Said::Peeked(Some(seen)) => Ok(seen),
@@ -89,15 +89,13 @@ impl Handle {
         }
     }
 
-    /// Takes messages from the queues in turn, one of each at a time. `wait`: none, not at all; else so long, or for
-    /// ever. Whoever waited gets one message.
-    pub async fn take(
-        &self,
-        queues: &[QueueKey],
-        count: u32,
-        wait: Option<Option<Duration>>,
-    ) -> Result<Taken, Failure> {
-        let until = wait.map(|span| span.map(|span| Instant::now() + span));
+    /// Takes messages from the queues, round robin. A consumer that has to wait gets one message.
+    pub async fn take(&self, queues: &[QueueKey], count: u32, wait: Wait) -> Result<Taken, Failure> {
+        let until = match wait {
+            Wait::No => None,
+            Wait::For(span) => Some(Some(Instant::now() + span)),
+            Wait::Forever => Some(None),
+        };
         let mut unique: Vec<QueueKey> = Vec::with_capacity(queues.len());
         for queue in queues {
             if !unique.contains(queue) {
@@ -114,7 +112,8 @@ impl Handle {
         }
     }
 
-    /// What is there now: the queues share what is asked for as if each had been asked for one message at a time.
+    /// Takes messages that are available now. The result is as if the queues were asked for one message each, round
+    /// robin.
     async fn take_now(&self, queues: &[QueueKey], count: u32) -> Result<Taken, Failure> {
         let mut hands: Vec<Hand> = queues.iter().map(|_| Hand::new(self)).collect();
         let mut open: Vec<usize> = (0..queues.len()).collect();
@@ -147,13 +146,12 @@ impl Handle {
         Ok(in_turn(hands))
     }
 
-    /// Waits at one queue.
     async fn wait_at(&self, queue: QueueKey, count: u32, until: Option<Instant>) -> Result<Hand, Failure> {
         loop {
             let asked = Instant::now();
             let left = until.map(|until| until.saturating_duration_since(asked));
             let shard = queue.shard(self.store.shards());
-            // What is said from here on counts as a change, and nothing before.
+            // Only changes of the leader after this point count as changes.
             let mut leaders = self.leaders.clone();
             let leader = leaders.borrow_and_update().of(shard).clone();
             let result = match leader {
@@ -167,7 +165,7 @@ impl Handle {
             let is_over = until.is_some_and(|until| Instant::now() >= until);
             match result {
                 Ok(hand) if !hand.taken.is_empty() || is_over => return Ok(hand),
-                // Told at once that there is nothing: as many as may wait there already.
+                // An immediate empty answer means the maximum number of consumers already waits there.
                 Ok(_) if asked.elapsed() < AGAIN => sleep(AGAIN).await,
                 Ok(_) => {}
                 Err(failure @ (Failure::Refused(_) | Failure::Full(_))) => return Err(failure),
@@ -178,14 +176,13 @@ impl Handle {
                     if is_over {
                         return Ok(Hand::new(self));
                     }
-                    // Changed or not, it is time to try again.
                     drop(timeout(AGAIN, crate::leaders::changed(&mut leaders)).await);
                 }
             }
         }
     }
 
-    /// Waits at several queues; the first that has a message wins.
+    /// Waits on several queues; the first message wins.
     async fn wait_at_all(&self, queues: &[QueueKey], until: Option<Instant>) -> Result<Taken, Failure> {
         let mut waits = JoinSet::new();
         for queue in queues {
@@ -193,7 +190,7 @@ impl Handle {
             waits.spawn(async move { handle.wait_at(queue, 1, until).await });
         }
         let mut failure = None;
-        // Those that are left are ended with the set, and what they hold goes back.
+        // Dropping the set aborts the remaining waits and returns their messages.
         while let Some(ended) = waits.join_next().await {
             match ended.unwrap_or_else(|_| Err(handle::stopped())) {
                 Ok(hand) if hand.taken.is_empty() => {}
@@ -204,7 +201,7 @@ impl Handle {
         failure.map_or(Ok(Vec::new()), Err)
     }
 
-    /// Waits at a queue that this node leads. If this is given up, the waiter is taken out.
+    /// Waits on a queue that this node leads. If the future is dropped, the waiter is removed.
     async fn wait_here(&self, take: Take, span: Duration) -> Result<Hand, Failure> {
         let Some(waiter) = take.waiter else { return self.take_from(take).await };
         let queue = take.queue.clone();
@@ -213,7 +210,7 @@ impl Handle {
         let answer = match timeout(span, taking.as_mut()).await {
             Ok(answer) => answer,
             Err(_) => {
-                // The answer to the take comes before the one to this.
+                // The answer to the take comes before the answer to this.
                 self.carry_out(Command::Queue(Ask::Unwait { queue: queue.clone(), waiter })).await?;
                 taking.await
             }
@@ -222,7 +219,7 @@ impl Handle {
         self.hand(&queue, said(answer?)?)
     }
 
-    /// Waits at a queue that another node leads, until there is something, the time is over, or another leads it.
+    /// Waits on a queue that another node leads, until a message arrives, the time is over, or the leader changes.
     async fn wait_there(
         &self,
         queue: QueueKey,
@@ -236,14 +233,14 @@ impl Handle {
             return Err(Failure::NotLed("as many consumers wait as may; try again".to_owned()));
         }
         let answer = match left {
-            // A leader that says nothing does not keep anybody longer than they wanted to wait.
+            // If the leader does not answer, the consumer still waits no longer than it asked for.
             Some(left) => timeout(left + AGAIN, answer).await.unwrap_or_else(|_| Ok(Ok(Hand::new(self)))),
             None => answer.await,
         };
         answer.map_err(|_| handle::stopped())?
     }
 
-    /// For a command that another node has passed on: a consumer waits only for so long, and asks again.
+    /// Carries out a forwarded command. A consumer's wait is limited to [`POLL`]; its node then asks again.
     pub(crate) async fn carry_out_for_peer(&self, command: Command) -> Result<Answer, Failure> {
         match command {
             Command::Queue(Ask::Take(take)) if take.waiter.is_some() => {
@@ -260,8 +257,9 @@ impl Handle {
         self.hand(&queue, self.queue(Ask::Take(take)).await?)
     }
 
-    /// What was taken for a consumer. A message whose retry is over is left out: it may have been given to another consumer
-    /// meanwhile, and acknowledged. So it is after a node was stopped, or the network was slow, while a consumer waited.
+    /// The messages taken for a consumer. A message whose retry time has passed is left out: it may have been
+    /// redelivered to another consumer and acknowledged. This happens if a node was paused or the network was slow
+    /// during the wait.
     fn hand(&self, queue: &QueueKey, said: Said) -> Result<Hand, Failure> {
         match said {
             Said::Taken(taken) => {
@@ -276,7 +274,7 @@ impl Handle {
         }
     }
 
-    /// What was taken for somebody who has gone goes back.
+    /// Returns messages that were taken for a consumer that has gone.
     pub fn return_taken(&self, namespace: &Namespace, taken: &[Delivered]) {
         let ids: Vec<MessageId> = taken.iter().map(|delivered| delivered.id).collect();
         if ids.is_empty() {
@@ -294,7 +292,7 @@ impl Handle {
         }
     }
 
-    /// A number that no other waiter has: it begins somewhere else on every node.
+    /// A waiter number that is unique in the cluster: every node starts at a different one.
     fn waiter(&self) -> u64 {
         self.waiters.fetch_add(1, Relaxed)
     }
@@ -318,7 +316,7 @@ impl Handle {
     }
 }
 
-/// A place among those who wait at a queue: given up when nobody waits any more.
+/// A waiter's place at a queue; dropping it removes the waiter.
 struct Place<'a> {
     handle: &'a Handle,
     queue: QueueKey,
@@ -331,13 +329,13 @@ impl Drop for Place<'_> {
         if self.is_taken {
             let command = Command::Queue(Ask::Unwait { queue: self.queue.clone(), waiter: self.waiter });
             let (reply, _) = oneshot::channel();
-            // If there is no room, it is given one message, which is returned at once.
+            // If the channel is full, the waiter is given one message, which the loop returns at once.
             drop(self.handle.asks.try_send(handle::Ask { command, reply, held: None }));
         }
     }
 }
 
-/// Messages that were taken and have not reached whoever wants them: if they never do, they go back.
+/// Messages that were taken but not yet handed to the consumer; dropping it returns them.
 struct Hand {
     handle: Handle,
     taken: Taken,
@@ -363,7 +361,7 @@ impl Drop for Hand {
     }
 }
 
-/// One of each, then one of each again.
+/// Interleaves the messages, round robin.
 fn in_turn(hands: Vec<Hand>) -> Taken {
     let mut lines: Vec<_> = hands.into_iter().map(|hand| hand.give().into_iter()).collect();
     let mut given = Vec::new();
@@ -389,7 +387,7 @@ fn unexpected(said: &Said) -> Failure {
     Failure::Unknown(format!("a queue does not answer like this: {said:?}"))
 }
 
-/// Waits for all of them at once; the answers are in the order of the asks.
+/// Runs all futures at once; the answers are in the order of the asks.
 async fn all<T>(asks: Vec<impl Future<Output = T>>) -> Vec<T> {
     let mut asks: Vec<Pin<Box<_>>> = asks.into_iter().map(Box::pin).collect();
     let mut answers: Vec<Option<T>> = asks.iter().map(|_| None).collect();

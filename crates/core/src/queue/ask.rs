@@ -1,6 +1,6 @@
-//! What may be asked of a queue's leader, and what it says.
+//! The commands on queues, and their answers.
 //!
-//! Most asks are of many messages at once: whatever a client sends in one go is one command, and one commit.
+//! Most commands take many messages: everything that a client sends at once is one command and one commit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,13 +17,13 @@ use crate::name::Namespace;
 pub enum Ask {
     Add(Add),
     Take(Take),
-    /// Whoever waited has gone, or was served elsewhere. What was delivered to it meanwhile is the answer.
+    /// A consumer is gone or was served by another queue. Its take is answered without messages, unless it was served.
     Unwait {
         queue: QueueKey,
         waiter: u64,
     },
     Act(Act),
-    /// A consumer needs more time: the message stays out of the line for as long as its retry once more.
+    /// A consumer needs more time: the message is not delivered again for one more retry interval.
     Working {
         namespace: Namespace,
         id: MessageId,
@@ -32,7 +32,7 @@ pub enum Ask {
         namespace: Namespace,
         id: MessageId,
     },
-    /// The first messages in the line, if they are in memory; the last ones if `newest`.
+    /// The first queued messages, if they are in memory; the last ones if `newest`.
     Peek {
         queue: QueueKey,
         count: u32,
@@ -41,31 +41,31 @@ pub enum Ask {
     Stat {
         queue: QueueKey,
     },
-    /// None: only say how it is.
+    /// Sets the pause. `None` only reads it.
     Pause {
         queue: QueueKey,
         pause: Option<Pause>,
     },
-    /// Deletes what is in the line, at most `limit`; whoever wants all of it asks again until nothing was deleted.
+    /// Deletes at most `limit` queued messages. To delete all, a client repeats it until nothing was deleted.
     Flush {
         queue: QueueKey,
         limit: u32,
     },
-    /// Lets a queue go, paused or not, that has no messages and at which no consumer waits. Others stay, and
-    /// [`Said::Acted`] of none is the answer.
+    /// Removes a queue, paused or not, that has no messages and no waiting consumer. For others nothing happens, and
+    /// [`Said::Acted`] has the count 0.
     Forget {
         queue: QueueKey,
     },
-    /// Adds the message of an attempt, once however often it is asked. [`Said::Added`] with nothing in it: it was there,
-    /// and has ended.
+    /// Adds the message of an attempt, once however often it is sent. An empty [`Said::Added`] means that the message
+    /// was added before and has ended.
     Deliver(Deliver),
-    /// Takes the message of an attempt away. From now on none is added for it. [`Said::Acted`] of none: there was no
-    /// message, and so there will be no letter of it.
+    /// Deletes the message of an attempt; none is added for it later. [`Said::Acted`] with the count 0 means that there
+    /// was no message, and so there will be no letter.
     Withdraw {
         queue: QueueKey,
         sender: Sender,
     },
-    /// The sender has heard what the letter of this number says.
+    /// The sender has confirmed the letter with this number.
     Told {
         letter: i64,
     },
@@ -84,22 +84,30 @@ pub struct NewMessage {
     pub retry: Duration,
     pub ttl: Duration,
     pub priority: u8,
-    /// Refused if the line has so many already.
+    /// Refused if this many messages are already queued. `None` means no limit.
     pub max_len: Option<u64>,
-    /// While a message with this key lives, its id is the answer and nothing is added.
+    /// If a message with this key exists, its id is the answer and nothing is added.
     pub key: Option<Arc<str>>,
 }
 
-/// Takes messages out of the line for a consumer.
+/// How long a consumer waits for a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    No,
+    For(Duration),
+    Forever,
+}
+
+/// Takes messages from a queue for a consumer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Take {
     pub queue: QueueKey,
     pub count: u32,
-    /// If there is none: wait for one, under this number, which its door gives to nobody else.
+    /// If the queue is empty, wait under this number, which the endpoint uses only once. `None` means do not wait.
     pub waiter: Option<u64>,
 }
 
-/// The same done to several messages of one shard; what is not there is passed over.
+/// One action on several messages of one shard. Ids without a message are skipped.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Act {
     pub namespace: Namespace,
@@ -110,42 +118,42 @@ pub struct Act {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verb {
-    /// It is done: the message goes.
+    /// The message is done and deleted.
     Ack,
     Delete,
-    /// It failed: back into the line, at once or after a delay.
+    /// The consumer failed: queue the message again, at once or after a delay.
     Nack {
         delay: Duration,
     },
-    /// Back into the line at once.
+    /// Queue it again at once.
     Enqueue,
-    /// Out of the line, as if it had been delivered.
+    /// Take it out of the queue, as if it had been delivered.
     Dequeue,
-    /// It was taken and never reached anyone: back to where it was, and not counted.
+    /// The message was taken and reached no consumer: put it back without counting.
     Return,
 }
 
-/// What a queue lets through.
+/// Which directions of a queue are paused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Pause {
-    /// Nothing is added.
+    /// No message is added.
     pub input: bool,
-    /// Nothing is taken.
+    /// No message is taken.
     pub output: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Said {
-    /// One for each message that was to be added.
+    /// One result for each message of the command.
     Added(Vec<Result<Notice, QueueRefusal>>),
-    /// What was taken, in the order of the line; empty: there is nothing.
+    /// The messages taken, in order. Empty means that the queue is empty.
     Taken(Vec<Delivered>),
     Acted(Acted),
-    /// How long the message stays out of the line now.
+    /// The time until the message is delivered again.
     Postponed(Duration),
     Shown(Option<MessageView>),
-    /// None: too little of the line is in memory to say; its rows do.
+    /// `None` means that too few messages are in memory; the caller reads the rows.
     Peeked(Option<Vec<Delivered>>),
     Stat(Option<QueueStat>),
     Paused(Pause),
@@ -153,7 +161,7 @@ pub enum Said {
     Refused(QueueRefusal),
 }
 
-/// Which message it is now, whether made by this or found under its key.
+/// The message that was added, or found under its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notice {
     pub id: MessageId,
@@ -170,12 +178,12 @@ pub struct Delivered {
     pub body: Body,
     pub nacks: u32,
     pub redeliveries: u32,
-    /// When it goes back to the line unless it is acknowledged. None: never, or nobody has taken it.
+    /// When it is queued again unless it is acknowledged. `None` means never, or that it was not taken.
     pub until: Option<Timestamp>,
 }
 
 impl Delivered {
-    /// A message, as whoever takes it or looks at it sees it.
+    /// A message as a take or a peek shows it.
     pub fn of(message: &Message) -> Delivered {
         Delivered {
             id: message.id,
@@ -189,13 +197,13 @@ impl Delivered {
     }
 }
 
-/// To how many of the messages it was done.
+/// How many messages the action changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Acted {
     pub count: u64,
 }
 
-/// Everything there is to know of a message.
+/// All fields of a message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MessageView {
     pub queue: QueueKey,
@@ -210,7 +218,7 @@ pub struct MessageView {
     pub nacks: u32,
     pub redeliveries: u32,
     pub key: Option<Arc<str>>,
-    /// The leader's time: what the instants are compared with.
+    /// The leader's time, to compare the instants with.
     pub now: Timestamp,
 }
 
@@ -236,23 +244,23 @@ impl MessageView {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct QueueStat {
-    /// Messages in the line.
+    /// Queued messages.
     pub len: u64,
-    /// Messages that it has, in the line or not.
+    /// All messages.
     pub messages: u64,
     pub created_at: Timestamp,
     pub used_at: Timestamp,
     /// The leader's time.
     pub now: Timestamp,
-    /// Consumers that wait.
+    /// Waiting consumers.
     pub waiting: u64,
-    /// Since its leader leads it.
+    /// Counted since its leader took over.
     pub added: u64,
     pub taken: u64,
     pub pause: Pause,
 }
 
-/// Why a queue did not do it. Nothing happened.
+/// Why a command on a queue was refused. A refused command changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum QueueRefusal {
@@ -269,7 +277,7 @@ pub enum QueueRefusal {
 }
 
 impl Ask {
-    /// The shard whose leader decides this; none: it names no message at all.
+    /// The shard whose leader decides the command. `None` means that it names no message.
     pub fn shard(&self, shards: u16) -> Option<ShardId> {
         match self {
             Ask::Add(Add { queue, .. })
@@ -288,7 +296,7 @@ impl Ask {
         }
     }
 
-    /// Whether carrying it out twice comes to the same as once.
+    /// Whether the command is idempotent.
     pub fn is_repeatable(&self) -> bool {
         match self {
             Ask::Add(_) | Ask::Take(_) => false,

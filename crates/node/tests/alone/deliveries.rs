@@ -8,7 +8,7 @@ use punctual_core::ids::{RunId, ShardId, Token};
 use punctual_core::job::{self, Definition};
 use punctual_core::name::{Name, Namespace};
 use punctual_core::queue::{
-    Acted, Ask, Body, Deliver, Delivered, NewMessage, QueueKey, QueueName, Said, Sender, Verb,
+    Acted, Ask, Body, Deliver, Delivered, NewMessage, QueueKey, QueueName, Said, Sender, Verb, Wait,
 };
 use punctual_core::retry::Retry;
 use punctual_core::run::{Run, Status};
@@ -58,7 +58,7 @@ async fn start(handle: &Handle) -> RunId {
 }
 
 async fn consume(handle: &Handle) -> Delivered {
-    let mut taken = handle.take(&[queue()], 1, Some(Some(LONG))).await.expect("a take is answered");
+    let mut taken = handle.take(&[queue()], 1, Wait::For(LONG)).await.expect("a take is answered");
     taken.remove(0).1
 }
 
@@ -108,7 +108,7 @@ async fn a_cancelled_run_leaves_nothing_in_the_queue() {
             .await
             .expect("it is there");
         assert_eq!(end_of(&handle, run).await.status(), Status::Cancelled);
-        assert!(handle.take(&[queue()], 1, None).await.expect("a take is answered").is_empty());
+        assert!(handle.take(&[queue()], 1, Wait::No).await.expect("a take is answered").is_empty());
     }
     node.shut_down().await;
 }
@@ -123,7 +123,7 @@ async fn what_one_node_delivered_another_may_hear_the_end_of() {
     let second = node(&store).await;
     act(&second.handle(), Verb::Ack, &taken).await;
     assert_eq!(end_of(&second.handle(), run).await.status(), Status::Succeeded);
-    assert!(second.handle().take(&[queue()], 1, None).await.expect("a take is answered").is_empty());
+    assert!(second.handle().take(&[queue()], 1, Wait::No).await.expect("a take is answered").is_empty());
     second.shut_down().await;
 }
 

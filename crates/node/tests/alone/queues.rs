@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use punctual_core::name::Namespace;
-use punctual_core::queue::{Add, Ask, Body, NewMessage, QueueKey, Said, Verb};
+use punctual_core::queue::{Add, Ask, Body, NewMessage, QueueKey, Said, Verb, Wait};
 use punctual_core::time::Clock;
 use punctual_node::Handle;
 use punctual_store::memory::Memory;
@@ -40,7 +40,8 @@ async fn add_with(handle: &Handle, queue: &str, bodies: &[&str], retry: Duration
 
 async fn take(handle: &Handle, queues: &[&str], count: u32, wait: Option<Duration>) -> Vec<String> {
     let queues: Vec<QueueKey> = queues.iter().map(|name| key(name)).collect();
-    let taken = handle.take(&queues, count, wait.map(Some)).await.expect("a take is answered");
+    let taken =
+        handle.take(&queues, count, wait.map_or(Wait::No, Wait::For)).await.expect("a take is answered");
     taken.iter().map(|(_, one)| String::from_utf8_lossy(&one.body).into_owned()).collect()
 }
 
@@ -66,7 +67,7 @@ async fn several_queues_give_in_turn_and_an_ack_ends_it() {
     add(&handle, "b", &["b1"]).await;
     add(&handle, "c", &["c1", "c2"]).await;
     assert_eq!(take(&handle, &["a", "b", "a", "c"], 6, None).await, ["a1", "b1", "c1", "a2", "c2", "a3"]);
-    let rest = handle.take(&[key("a")], 9, None).await.unwrap();
+    let rest = handle.take(&[key("a")], 9, Wait::No).await.unwrap();
     let ids = rest.iter().map(|(_, one)| one.id).collect::<Vec<_>>();
     assert_eq!(handle.act(&Namespace::default(), Verb::Ack, ids.clone()).await, Ok(1));
     assert_eq!(handle.act(&Namespace::default(), Verb::Ack, ids).await, Ok(0));
@@ -111,7 +112,7 @@ async fn a_message_is_not_handed_over_after_its_retry() {
     until_waiting(&handle, "a", 0).await;
     clock.pass(retry + Duration::from_secs(1));
     node.nudge().clock_was_set();
-    let other = handle.take(&[key("a")], 1, Some(Some(LONG))).await.unwrap();
+    let other = handle.take(&[key("a")], 1, Wait::For(LONG)).await.unwrap();
     assert_eq!(handle.act(&Namespace::default(), Verb::Ack, vec![other[0].1.id]).await, Ok(1));
     assert_eq!(poll_once(stopped.as_mut()).await, None, "it was acknowledged by another");
     add_with(&handle, "a", &["a2"], retry).await;
@@ -190,7 +191,7 @@ async fn a_look_goes_as_deep_as_it_is_asked_to_and_shows_nothing_that_is_gone() 
     let handle = node.handle();
     assert_eq!(peek(&handle, "a", 2, false).await, ["0", "1"]);
     assert_eq!(peek(&handle, "a", 2, true).await, ["4999", "4998"]);
-    let taken = handle.take(&[key("a")], 3, None).await.unwrap();
+    let taken = handle.take(&[key("a")], 3, Wait::No).await.unwrap();
     let ids = taken.iter().map(|(_, one)| one.id).take(2).collect::<Vec<_>>();
     assert_eq!(handle.act(&Namespace::default(), Verb::Ack, ids).await, Ok(2));
     assert_eq!(peek(&handle, "a", 1, false).await, ["3"]);

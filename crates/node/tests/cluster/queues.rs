@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_core::name::Namespace;
-use punctual_core::queue::{Add, Ask, Body, NewMessage, QueueKey, Said, Verb};
+use punctual_core::queue::{Add, Ask, Body, NewMessage, QueueKey, Said, Verb, Wait};
 
 use punctual_node::Handle;
 
@@ -46,7 +46,7 @@ async fn a_consumer_waits_at_another_node_and_one_that_goes_away_takes_nothing_w
     let there = passing.handle();
     for round in 0..10 {
         let handle = there.clone();
-        let consumer = tokio::spawn(async move { handle.take(&[key()], 5, Some(Some(LONG))).await });
+        let consumer = tokio::spawn(async move { handle.take(&[key()], 5, Wait::For(LONG)).await });
         wait_until_waited_for(&there, 1).await;
         if round % 2 == 0 {
             consumer.abort();
@@ -54,7 +54,7 @@ async fn a_consumer_waits_at_another_node_and_one_that_goes_away_takes_nothing_w
         there.queue(Ask::Add(Add { queue: key(), messages: vec![once()] })).await.unwrap();
         let taken = match consumer.await {
             Ok(taken) => taken.unwrap(),
-            Err(_) => there.take(&[key()], 1, Some(Some(LONG))).await.unwrap(),
+            Err(_) => there.take(&[key()], 1, Wait::For(LONG)).await.unwrap(),
         };
         let ids = taken.iter().map(|(_, one)| one.id).collect();
         assert_eq!(there.act(&Namespace::default(), Verb::Ack, ids).await, Ok(1));
@@ -69,7 +69,7 @@ async fn a_consumer_asks_for_a_leader_that_cannot_be_reached_a_few_times_a_secon
     let peers = Arc::new(Told::default());
     let (passing, lead) = passing_on(&store, peers.clone(), LONG);
     lead.send_replace(at(GONE));
-    let taken = passing.handle().take(&[key()], 1, Some(Some(Duration::from_secs(1)))).await.unwrap();
+    let taken = passing.handle().take(&[key()], 1, Wait::For(Duration::from_secs(1))).await.unwrap();
     assert!(taken.is_empty());
     let asked = peers.asked().len();
     // Each time for a place, and to give it back.
@@ -86,7 +86,7 @@ async fn a_consumer_waits_on_at_whoever_leads_next_and_what_the_former_gave_goes
     lead.send_replace(at("former:1"));
     let there = passing.handle();
     let handle = there.clone();
-    let consumer = tokio::spawn(async move { handle.take(&[key()], 1, Some(Some(LONG))).await });
+    let consumer = tokio::spawn(async move { handle.take(&[key()], 1, Wait::For(LONG)).await });
     wait_until_waited_for(&leader.handle(), 1).await;
     lead.send_replace(at("newer:2"));
     while !peers.asked().iter().any(|address| address == "newer:2") {

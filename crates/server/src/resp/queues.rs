@@ -1,34 +1,34 @@
-//! What this door asks of the node behind it.
+//! The requests of this endpoint to the node.
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use punctual_core::name::Namespace;
-use punctual_core::queue::{Ask, Delivered, Message, MessageId, Place, QueueKey, QueueRecord, Said, Verb};
+use punctual_core::queue::{
+    Ask, Delivered, Message, MessageId, Place, QueueKey, QueueRecord, Said, Verb, Wait,
+};
 use punctual_node::Handle;
 use punctual_node::handle::Failure;
 use punctual_store::Session;
 
-/// The node, or in tests something that says what a node would.
+/// The node, or a fake of it in tests.
 #[async_trait]
 pub(super) trait Queues: Send + Sync + fmt::Debug {
     async fn queue(&self, ask: Ask) -> Result<Said, Failure>;
 
-    /// Does the same to several messages, and says to how many it was done.
+    /// Applies a verb to several messages, and returns to how many it applied.
     async fn act(&self, namespace: &Namespace, verb: Verb, ids: Vec<MessageId>) -> Result<u64, Failure>;
 
-    /// Takes messages, one of each queue in turn; `wait`: not at all, for ever, or so long. Whoever drops this takes
-    /// nothing.
+    /// Takes messages, one of each queue in turn. A caller that drops the future takes nothing.
     async fn take(
         &self,
         queues: &[QueueKey],
         count: u32,
-        wait: Option<Option<Duration>>,
+        wait: Wait,
     ) -> Result<Vec<(QueueKey, Delivered)>, Failure>;
 
-    /// Looks at the first messages in a line, or at the last ones, beginning with the very last.
+    /// Reads the first messages of a queue, or the last ones, newest first.
     async fn peek(&self, queue: &QueueKey, count: u32, newest: bool) -> Result<Vec<Delivered>, Failure>;
 
     /// Queues of a namespace, by name.
@@ -39,7 +39,7 @@ pub(super) trait Queues: Send + Sync + fmt::Debug {
         limit: usize,
     ) -> Result<Vec<QueueRecord>, Failure>;
 
-    /// Messages of a queue, whether in the line or not.
+    /// Messages of a queue, queued or not.
     async fn messages(
         &self,
         queue: &QueueKey,
@@ -47,10 +47,10 @@ pub(super) trait Queues: Send + Sync + fmt::Debug {
         limit: usize,
     ) -> Result<Vec<Arc<Message>>, Failure>;
 
-    /// The nodes that live; none: this one is alone.
+    /// The live nodes. Empty means that this node is alone.
     fn members(&self) -> Vec<Session>;
 
-    /// What the node is called that leads what this message belongs to; none: it is this one.
+    /// The name of the node that leads this message's shard. `None` means this node.
     fn leader_of(&self, message: MessageId) -> Option<Arc<str>>;
 }
 
@@ -68,7 +68,7 @@ impl Queues for Handle {
         &self,
         queues: &[QueueKey],
         count: u32,
-        wait: Option<Option<Duration>>,
+        wait: Wait,
     ) -> Result<Vec<(QueueKey, Delivered)>, Failure> {
         Handle::take(self, queues, count, wait).await
     }

@@ -1,4 +1,4 @@
-//! Queues: how they are, what is put into them and taken out, and what they let through.
+//! Queues: list, show, pause, flush, and add or take messages.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use punctual_core::limits::TAKE_MAX;
 use punctual_core::queue::{
-    Add, Ask, Delivered, Notice, Pause, QueueKey, QueueName, QueueRefusal, QueueStat, Said,
+    Add, Ask, Delivered, Notice, Pause, QueueKey, QueueName, QueueRefusal, QueueStat, Said, Wait,
 };
 use punctual_wire::Text;
 use punctual_wire::rest::{
@@ -55,7 +55,7 @@ pub(crate) async fn stat(State(doors): State<Doors>, QueueAt(queue): QueueAt) ->
     Ok(Json(Queue::of_stat(&queue, &stat)))
 }
 
-/// 201 with the message that was added, or 200 with the one that bears its key already.
+/// 201 with the new message, or 200 with the existing message that has the same key.
 pub(crate) async fn add(
     State(doors): State<Doors>,
     QueueAt(queue): QueueAt,
@@ -68,7 +68,7 @@ pub(crate) async fn add(
     Ok((status, Json(Added::of(notice))).into_response())
 }
 
-/// Each by itself: some may be added and others refused.
+/// Adds each message independently: some may be added and others refused.
 pub(crate) async fn add_many(
     State(doors): State<Doors>,
     QueueAt(queue): QueueAt,
@@ -86,7 +86,7 @@ pub(crate) async fn add_many(
     Ok(Json(AddedMessages { items: items.collect() }))
 }
 
-/// Whoever hangs up while it waits takes nothing.
+/// A client that disconnects while it waits takes nothing.
 pub(crate) async fn take(
     State(doors): State<Doors>,
     QueueAt(queue): QueueAt,
@@ -139,7 +139,7 @@ pub(crate) async fn resume(
     doors.let_through(&queue, |before| way.set(before, false)).await
 }
 
-/// Deletes piece by piece, so that nobody else has to wait for all of it.
+/// Deletes in small steps, so that other commands do not wait for the whole flush.
 pub(crate) async fn flush(
     State(doors): State<Doors>,
     QueueAt(queue): QueueAt,
@@ -163,20 +163,22 @@ impl Doors {
         }
     }
 
-    /// Takes piece by piece, as much as one answer may weigh: fewer than asked for may come. Only the first is waited for.
+    /// Takes in small steps, up to the size limit of an answer, so fewer than `count` may come. Only the
+    /// first step waits.
     async fn take(
         &self,
         queues: &[QueueKey],
         count: u32,
         wait: Option<Duration>,
     ) -> Result<Vec<(QueueKey, Delivered)>, Failed> {
-        let (mut taken, mut bytes, mut wait) = (Vec::new(), 0, wait.map(Some));
+        let (mut taken, mut bytes) = (Vec::new(), 0);
+        let mut wait = wait.map_or(Wait::No, Wait::For);
         let mut left = count;
         while left > 0 && bytes < TAKEN_BYTES_MAX {
             let some = left.min(TAKEN_AT_ONCE);
-            let piece = match self.handle.take(queues, some, wait.take()).await {
+            let piece = match self.handle.take(queues, some, std::mem::replace(&mut wait, Wait::No)).await {
                 Ok(piece) => piece,
-                // What was taken before is in nobody's hands but ours.
+                // The messages taken so far must still be delivered.
                 Err(_) if !taken.is_empty() => break,
                 Err(failure) => return Err(failure.into()),
             };
@@ -226,7 +228,7 @@ fn no_such_queue(queue: &QueueKey) -> Failed {
     Problem::new(Code::NoSuchQueue, format!("no queue `{name}` in namespace `{namespace}`")).into()
 }
 
-/// A refusal, or an answer that does not belong to its question, which is a bug of ours.
+/// A refusal, or an answer that does not fit its request, which is a bug in this program.
 pub(crate) fn unexpected(said: Said) -> Failed {
     if let Said::Refused(refusal) = said {
         return Failed(refusal.into());

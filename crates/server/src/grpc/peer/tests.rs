@@ -13,7 +13,7 @@ use punctual_core::Timestamp;
 use punctual_core::command::{Command, Key as Idempotency, Submit};
 use punctual_core::job::Definition;
 use punctual_core::name::Namespace;
-use punctual_core::queue::{Add, Ask, Body as MessageBody, NewMessage, QueueKey, Said};
+use punctual_core::queue::{Add, Ask, Body as MessageBody, NewMessage, QueueKey, Said, Wait};
 use punctual_core::task::Task;
 use punctual_core::time::Clock;
 use punctual_node::{Config, Forwarding, Leader, Leaders, Node, Peers};
@@ -375,7 +375,7 @@ async fn however_many_wait_at_the_leader_other_commands_get_through_and_everyone
     let mut waiting = tokio::task::JoinSet::new();
     for number in 0..QUEUES * EACH {
         let handle = scene.node.handle();
-        waiting.spawn(async move { handle.take(&[queue(number % QUEUES)], 1, Some(None)).await.unwrap() });
+        waiting.spawn(async move { handle.take(&[queue(number % QUEUES)], 1, Wait::Forever).await.unwrap() });
     }
     wait_until_waited_for(&scene.leader, QUEUES, EACH as u64).await;
     let command = scene.node.handle();
@@ -398,7 +398,7 @@ async fn whoever_goes_away_as_soon_as_it_came_leaves_no_place_behind() {
     let mut hasty = tokio::task::JoinSet::new();
     for number in 0..HASTY {
         let (handle, patience) = (scene.node.handle(), Duration::from_micros(20 * number));
-        hasty.spawn(async move { handle.take(&[queue(0)], 1, Some(Some(patience))).await.unwrap() });
+        hasty.spawn(async move { handle.take(&[queue(0)], 1, Wait::For(patience)).await.unwrap() });
     }
     assert!(hasty.join_all().await.iter().all(Vec::is_empty));
     // Long before anybody would be asked to leave.
@@ -406,7 +406,7 @@ async fn whoever_goes_away_as_soon_as_it_came_leaves_no_place_behind() {
     nobody.await.expect("nobody is left");
     let handle = scene.node.handle();
     handle.queue(add(queue(0), vec![MessageBody::from(&b"x"[..])])).await.unwrap();
-    assert_eq!(handle.take(&[queue(0)], 1, None).await.unwrap().len(), 1, "nobody who is gone has it");
+    assert_eq!(handle.take(&[queue(0)], 1, Wait::No).await.unwrap().len(), 1, "nobody who is gone has it");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -418,11 +418,11 @@ async fn whoever_is_gone_before_its_place_was_asked_for_leaves_none_behind() {
     for _ in 0..HASTY {
         let handle = scene.node.handle();
         let queues = [queue(0)];
-        let mut taking = Box::pin(handle.take(&queues, 1, Some(None)));
+        let mut taking = Box::pin(handle.take(&queues, 1, Wait::Forever));
         assert!(futures_util::poll!(taking.as_mut()).is_pending());
     }
     let handle = scene.node.handle();
-    let stays = tokio::spawn(async move { handle.take(&[queue(0)], 1, Some(None)).await });
+    let stays = tokio::spawn(async move { handle.take(&[queue(0)], 1, Wait::Forever).await });
     let alone = tokio::time::timeout(LONG, wait_until_waited_for(&scene.leader, 1, 1));
     alone.await.expect("only the one that stays waits");
     scene.leader.handle().queue(add(queue(0), vec![MessageBody::from(&b"x"[..])])).await.unwrap();
@@ -436,7 +436,7 @@ async fn whoever_waits_goes_on_waiting_when_the_leader_has_come_back() {
     let served = Served::new(scene.service()).await;
     scene.lead.send_replace(served.leads());
     let handle = scene.node.handle();
-    let waiting = tokio::spawn(async move { handle.take(&[queue(0)], 1, Some(None)).await });
+    let waiting = tokio::spawn(async move { handle.take(&[queue(0)], 1, Wait::Forever).await });
     wait_until_waited_for(&scene.leader, 1, 1).await;
     let address = served.address;
     drop(served);
@@ -466,7 +466,7 @@ async fn the_largest_messages_come_from_another_node_as_many_as_fit() {
     assert!(seen.is_none_or(|seen| seen.len() == 2));
     let mut taken = 0;
     while taken < COUNT {
-        let some = here.take(&[queue(0)], 100, Some(Some(LONG))).await.unwrap();
+        let some = here.take(&[queue(0)], 100, Wait::For(LONG)).await.unwrap();
         assert!(!some.is_empty());
         taken += some.len();
     }

@@ -1,12 +1,10 @@
 //! GETJOB [NOHANG] [TIMEOUT ms] [COUNT n] [WITHCOUNTERS] FROM queue...
 //!
-//! Takes one of each queue in turn, up to the count; if there is none it waits, and then gets one. Whoever hangs up while
-//! waiting is noticed, and what would have been theirs is somebody else's.
-
-use std::time::Duration;
+//! Takes one job of each queue in turn, up to the count; if all queues are empty it waits for one job. If the client
+//! disconnects while it waits, the job goes to another consumer.
 
 use punctual_core::limits::TAKE_MAX;
-use punctual_core::queue::{Delivered, QueueKey};
+use punctual_core::queue::{Delivered, QueueKey, Wait};
 use punctual_wire::resp::{JobId, Replies, Request};
 
 use crate::resp::args::{self, Words, is, number};
@@ -14,14 +12,13 @@ use crate::resp::fault::{Fault, LEAVING, SYNTAX};
 use crate::resp::session::Session;
 use crate::resp::settings::{FLUSH_BYTES, OUTPUT_BYTES_MAX, QUEUES_MAX};
 
-/// Jobs that are taken together: what has a body of the greatest length each is still held in memory.
+/// Jobs taken together: few enough to hold in memory when every body has the maximum size.
 const SLICE: u32 = 100;
 
 struct Wanted {
     queues: Vec<QueueKey>,
     count: u32,
-    /// None: not at all. Some of none: for ever.
-    wait: Option<Option<Duration>>,
+    wait: Wait,
     with_counters: bool,
 }
 
@@ -35,18 +32,18 @@ pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Re
         let taken = take(session, &wanted.queues, slice, wait).await;
         let taken = match taken {
             Ok(taken) => taken,
-            // What was taken before is theirs all the same.
+            // The jobs taken so far must still be delivered.
             Err(Fault::Said(_)) if !jobs.is_empty() => break,
             Err(fault) => return Err(fault),
         };
         let count = u32::try_from(taken.len()).unwrap_or(u32::MAX);
         bytes += taken.iter().map(|(_, job)| job.body.len()).sum::<usize>();
         jobs.extend(taken);
-        // There was no more, and nobody waits twice.
+        // The queues are empty now, and only the first slice waits.
         if count < slice {
             break;
         }
-        (left, wait) = (left.saturating_sub(count), None);
+        (left, wait) = (left.saturating_sub(count), Wait::No);
     }
     if jobs.is_empty() {
         session.out.nil_array();
@@ -66,12 +63,12 @@ async fn take(
     session: &mut Session,
     queues: &[QueueKey],
     count: u32,
-    wait: Option<Option<Duration>>,
+    wait: Wait,
 ) -> Result<Vec<(QueueKey, Delivered)>, Fault> {
-    if wait.is_none() {
-        return Ok(session.door.queues.take(queues, count, None).await?);
+    if wait == Wait::No {
+        return Ok(session.door.queues.take(queues, count, wait).await?);
     }
-    // What was asked for before is not kept from them while this waits.
+    // Send earlier replies before waiting.
     if !session.out.is_empty() {
         session.send().await?;
     }
@@ -101,7 +98,7 @@ pub(super) fn write(out: &mut Replies, queue: &QueueKey, job: &Delivered, with_c
 }
 
 fn read(session: &Session, request: &Request) -> Result<Wanted, Fault> {
-    let mut wanted = Wanted { queues: Vec::new(), count: 1, wait: Some(None), with_counters: false };
+    let mut wanted = Wanted { queues: Vec::new(), count: 1, wait: Wait::Forever, with_counters: false };
     let (mut timeout, mut nohang) = (None, false);
     let mut words = Words::of(request, 1);
     while let Some(word) = words.next() {
@@ -134,6 +131,10 @@ fn read(session: &Session, request: &Request) -> Result<Wanted, Fault> {
     if wanted.queues.is_empty() {
         return Err(SYNTAX);
     }
-    wanted.wait = if nohang || session.transaction.is_running() { None } else { Some(timeout) };
+    wanted.wait = match timeout {
+        _ if nohang || session.transaction.is_running() => Wait::No,
+        Some(span) => Wait::For(span),
+        None => Wait::Forever,
+    };
     Ok(wanted)
 }

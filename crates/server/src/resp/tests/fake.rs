@@ -11,7 +11,7 @@ use punctual_core::Timestamp;
 use punctual_core::name::Namespace;
 use punctual_core::queue::{
     Act, Acted, Ask, Delivered, Line, Message, MessageId, MessageView, Notice, Pause, Place, QueueKey,
-    QueueNumber, QueueRecord, QueueRefusal, QueueStat, Said, Take, Verb,
+    QueueNumber, QueueRecord, QueueRefusal, QueueStat, Said, Take, Verb, Wait,
 };
 use punctual_node::handle::Failure;
 use punctual_store::Session;
@@ -225,11 +225,13 @@ impl Queues for Fake {
         &self,
         queues: &[QueueKey],
         count: u32,
-        wait: Option<Option<Duration>>,
+        wait: Wait,
     ) -> Result<Vec<(QueueKey, Delivered)>, Failure> {
         self.log("Take".to_owned())?;
         let taken = self.take_now(queues, count);
-        let Some(wait) = wait.filter(|_| taken.is_empty()) else { return Ok(taken) };
+        if wait == Wait::No || !taken.is_empty() {
+            return Ok(taken);
+        }
         self.waiting.fetch_add(1, SeqCst);
         let _waiting = Waiting(&self.waiting);
         let one = async {
@@ -245,8 +247,8 @@ impl Queues for Fake {
             }
         };
         Ok(match wait {
-            None => one.await,
-            Some(wait) => timeout(wait, one).await.unwrap_or_default(),
+            Wait::For(span) => timeout(span, one).await.unwrap_or_default(),
+            Wait::No | Wait::Forever => one.await,
         })
     }
 
