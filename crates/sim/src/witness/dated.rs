@@ -51,6 +51,15 @@ impl Dated {
         }
     }
 
+    /// The store's clock was set: any time may be recorded for what a leader has taken up before.
+    pub(super) fn forget_times(&mut self) {
+        let Dated { commands, changes, messages, ends } = self;
+        commands.values_mut().for_each(|time| *time = Timestamp::MIN);
+        changes.values_mut().for_each(|time| *time = Timestamp::MIN);
+        messages.values_mut().for_each(|time| *time = Timestamp::MIN);
+        ends.values_mut().for_each(|time| *time = Timestamp::MIN);
+    }
+
     /// A node hears that an attempt has succeeded.
     pub(super) fn heard(&mut self, run: RunId, token: Token, earliest: Timestamp) {
         self.ends.entry((run, token)).or_insert(earliest);

@@ -104,7 +104,7 @@ impl Witness {
 
     /// The store's clock was set back: whoever leads next may record earlier times than those before it.
     pub(crate) fn clock_went_back(&mut self) {
-        self.dated = Dated::default();
+        self.dated.forget_times();
     }
 
     /// A node hears of an attempt that has succeeded.
