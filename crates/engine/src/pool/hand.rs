@@ -1,24 +1,24 @@
-//! What a worker has in its hand, counted: whether it was given anything is asked at every turn of the loop, and it may
-//! have thousands of attempts that still wait for their commit.
+//! The attempts a worker holds, with a count of those sent to it: the loop asks at every turn whether there are any,
+//! and thousands may still wait for their commit.
 
 use punctual_core::Timestamp;
 use punctual_core::ids::{RunId, Token};
 use rustc_hash::FxHashMap;
 
-/// An attempt that is in a worker's hand.
+/// An attempt that a worker holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Held {
     pub token: Token,
-    /// When it was given out; none: its order still waits for its commit, and cannot have been missed.
+    /// When its order was sent. `None` means that the order still waits for its commit, so the worker cannot know it.
     pub given: Option<Timestamp>,
-    /// It used a credit up.
+    /// Whether it used a credit.
     pub(super) credit: bool,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Hand {
     held: FxHashMap<RunId, Held>,
-    /// How many of them were given out.
+    /// How many of them were sent.
     given: usize,
 }
 
@@ -31,7 +31,7 @@ impl Hand {
         self.held.is_empty()
     }
 
-    /// Whether the worker was given something and has not handed it back.
+    /// Whether the worker holds an attempt that was sent to it.
     pub(super) fn has_been_given(&self) -> bool {
         self.given > 0
     }
@@ -47,14 +47,14 @@ impl Hand {
         }
     }
 
-    /// The order of an attempt has left, if that is the one in hand.
-    pub(super) fn give(&mut self, run: RunId, token: Token, now: Timestamp) {
-        if let Some(held) = self.held.get_mut(&run).filter(|held| held.token == token) {
-            self.given += usize::from(held.given.replace(now).is_none());
-        }
+    /// The order of an attempt is sent, if its token is the one held. Returns whether it uses a credit.
+    pub(super) fn give(&mut self, run: RunId, token: Token, now: Timestamp) -> bool {
+        let Some(held) = self.held.get_mut(&run).filter(|held| held.token == token) else { return false };
+        self.given += usize::from(held.given.replace(now).is_none());
+        held.credit
     }
 
-    /// Of each attempt: does the credit still count? True: it is used up.
+    /// Asks for each attempt whether its credit still counts.
     pub(super) fn judge_credits(&mut self, mut counts: impl FnMut(RunId, Held) -> bool) {
         for (run, held) in &mut self.held {
             let counts = counts(*run, *held);
@@ -77,7 +77,7 @@ impl Hand {
         });
     }
 
-    /// All that was in it; it is empty now.
+    /// Takes all attempts out.
     pub(super) fn take(&mut self) -> impl Iterator<Item = (RunId, Held)> + use<> {
         self.given = 0;
         std::mem::take(&mut self.held).into_iter()
@@ -104,7 +104,9 @@ mod tests {
         }
         hand.give(RunId(1), Token(9), now);
         assert!(!hand.has_been_given(), "another attempt was meant");
-        (1..=4).for_each(|run| hand.give(RunId(run), TOKEN, now));
+        for run in 1..=4 {
+            assert!(hand.give(RunId(run), TOKEN, now));
+        }
         hand.give(RunId(1), TOKEN, now);
         hand.remove(RunId(1));
         hand.remove(RunId(1));

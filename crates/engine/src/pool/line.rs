@@ -1,7 +1,8 @@
-//! The lines of ready runs: in each of them priority first, then who was ready first, then the older id.
+//! The queues of ready runs, each ordered by priority, then by the time the run became ready, then by id.
 //!
-//! Runs that the same workers fit stand in one line, so that one which nobody here takes holds up nobody else. There are
-//! as many lines as there are different needs, not as there are runs: a million runs of the default route stand in one.
+//! Runs with the same requirements on a worker share a queue, so that a run which no worker takes does not block
+//! others. There are as many queues as different requirements, not as runs: a million runs of the default route share
+//! one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,7 +23,7 @@ pub(super) type Place = (u8, Timestamp, RunId);
 #[derive(Debug, Default)]
 pub struct Lines {
     lines: BTreeMap<Class, Line>,
-    /// Of the runs that want more than any worker that fits.
+    /// The wishes of runs whose route is more than "the least loaded worker that fits".
     wishes: FxHashMap<RunId, Wish>,
     len: usize,
 }
@@ -30,33 +31,33 @@ pub struct Lines {
 #[derive(Debug, Default)]
 pub(super) struct Line {
     pub(super) runs: BTreeSet<Place>,
-    /// Why no worker that is here fits, as far as was told. None: one does.
+    /// Why no present worker fits, as last told to the runs. `None` means that one fits.
     pub(super) lack: Option<Lack>,
 }
 
-/// What makes workers fit.
+/// The requirements that a worker must meet to fit a run.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Class {
     pub kind: Kind,
-    /// The function that it calls; none: the kind is enough.
+    /// The function that the run calls. `None` means that the kind is enough.
     pub function: Option<Name>,
-    /// None: no label is asked for.
+    /// The labels required. `None` means no labels.
     pub selector: Option<Arc<Labels>>,
-    /// The name of the one worker that it must be.
+    /// The name of the only worker that may take the run. `None` means any worker.
     pub pin: Option<Arc<str>>,
 }
 
-/// What a run wants of the choice between workers that fit.
+/// How a run's worker is chosen among those that fit.
 #[derive(Debug, Clone)]
 pub struct Wish {
     pub strategy: Strategy,
-    /// Whose routing memory counts; none: that of all runs without a job.
+    /// The job whose routing memory applies. `None`: the one shared by all runs without a job.
     pub job: Option<JobId>,
-    /// What it belongs to, as a hash.
+    /// The hash of the route key, for keyed strategies.
     pub key: u64,
-    /// The names of the workers on which attempts of it have ended badly.
+    /// The names of the workers on which attempts of this run failed.
     pub avoid: Vec<Arc<str>>,
-    /// Whose child it is: it goes to where few of the others are.
+    /// The parent of a child run: children are spread over workers. `None`: not a child, or pinned to one worker.
     pub parent: Option<RunId>,
     pub(super) place: Place,
     pub(super) pin: Option<Arc<str>>,
@@ -69,14 +70,14 @@ impl Wish {
     }
 }
 
-/// A ready run on its way into the line.
+/// A ready run that is put into its queue.
 #[derive(Debug)]
 pub struct Joining {
     pub run: RunId,
     pub priority: u8,
     pub since: Timestamp,
     pub class: Class,
-    /// None: the least loaded will do.
+    /// `None` means that the least loaded worker takes it.
     pub wish: Option<Wish>,
 }
 
@@ -84,10 +85,10 @@ pub(super) fn place(priority: u8, since: Timestamp, run: RunId) -> Place {
     (PRIORITY_MAX.saturating_sub(priority), since, run)
 }
 
-/// The condition that a worker fails, the nearest miss first.
+/// A requirement that a worker does not meet; the closest to fitting comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Unmet {
-    /// So many labels are missing.
+    /// This many labels are missing.
     Labels(usize),
     Function,
     Kind,
@@ -99,7 +100,7 @@ impl Class {
         self.unmet(worker, announced).is_none()
     }
 
-    /// None: the worker fits.
+    /// The first requirement that the worker does not meet. `None` means that it fits.
     pub(super) fn unmet(&self, worker: &WorkerId, announced: &Announcement) -> Option<Unmet> {
         if self.pin.as_ref().is_some_and(|pin| **pin != *worker.name()) {
             return Some(Unmet::Pin);
@@ -119,7 +120,7 @@ impl Class {
         labels.filter(|(name, value)| announced.labels.get(*name) != Some(value))
     }
 
-    /// In words for people: what the nearest worker lacks. None: no worker is here.
+    /// What the closest worker lacks, for users. `nearest` is `None` if no worker is present.
     pub(super) fn lack(&self, nearest: Option<(Unmet, &WorkerId, &Announcement)>) -> Lack {
         let words = |(name, value): (&String, &String)| format!("{name}={value}").into_boxed_str();
         match nearest {
@@ -138,7 +139,7 @@ impl Class {
 }
 
 impl Lines {
-    /// Takes a run in; `lack` says of a new line why no worker that is here fits it.
+    /// Adds a run. `lack` is asked for a new queue: why no present worker fits it.
     pub(super) fn join(
         &mut self,
         joining: Joining,
@@ -186,7 +187,7 @@ impl Lines {
         }
     }
 
-    /// The line whose first run goes before those of all others that `may` lets through.
+    /// The queue whose first run comes before those of all other queues that `may` accepts.
     pub(super) fn first(&self, mut may: impl FnMut(&Class) -> bool) -> Option<(&Class, RunId)> {
         let firsts = || {
             let fitting = self.lines.iter().filter(|(_, line)| line.lack.is_none());
@@ -196,13 +197,13 @@ impl Lines {
         if may(class) {
             return Some((class, run));
         }
-        // Its workers are busy, which others' need not be.
+        // Its workers are busy; those of other queues may be free.
         let mut others: Vec<(Place, &Class)> = firsts().filter(|(place, _)| place.2 != run).collect();
         others.sort_unstable();
         others.into_iter().find(|(_, class)| may(class)).map(|((_, _, run), class)| (class, run))
     }
 
-    /// The first of a line is no longer in it, whatever comes of it.
+    /// Removes the first run of a queue.
     pub(super) fn pop_first(&mut self, class: &Class) {
         if let Some(first) = self.lines.get(class).and_then(|line| line.runs.first().copied()) {
             self.wishes.remove(&first.2);
@@ -214,7 +215,7 @@ impl Lines {
         self.wishes.get(&run)
     }
 
-    /// Puts every run that belongs to one worker into the line of the one that it belongs to now.
+    /// Moves every sticky run to the queue of the worker that its key now belongs to.
     pub(super) fn pin_again(&mut self, pin: impl Fn(&Class, &Wish) -> Option<Arc<str>>) {
         let sticky = self.wishes.iter().filter(|(_, wish)| wish.strategy == Strategy::Sticky);
         let mut runs: Vec<RunId> = sticky.map(|(run, _)| *run).collect();
@@ -234,7 +235,7 @@ impl Lines {
             let new = pin(&free, &wish);
             if new != wish.pin {
                 self.remove(old, wish.place);
-                // A pin is to a worker that fits; without one nobody does. `fit_again` says why.
+                // A run is pinned to a worker that fits; no pin means that none fits. `fit_again` finds the reason.
                 let lack = new.is_none().then_some(Lack::Workers);
                 self.insert(Class { pin: new.clone(), ..free }, wish.place, |_| lack);
                 self.wishes.insert(run, Wish { pin: new, ..wish });
@@ -242,8 +243,7 @@ impl Lines {
         }
     }
 
-    /// Looks again at which lines have a worker that fits, and why others have none; the first runs of those where that has
-    /// changed.
+    /// Checks again which queues have a worker that fits. Returns the first runs of the queues whose reason changed.
     pub(super) fn fit_again(
         &mut self,
         lack: impl Fn(&Class) -> Option<Lack>,
@@ -254,7 +254,7 @@ impl Lines {
             let now = lack(class);
             if line.lack != now {
                 line.lack.clone_from(&now);
-                // One that may go to no other worker has to know whether that one is here.
+                // A pinned run fails when its worker stays absent, so all of them must be told.
                 let limit = if class.pin.is_some() { line.runs.len() } else { limit };
                 changed.extend(line.runs.iter().take(limit).map(|(_, _, run)| (*run, now.clone())));
             }
@@ -262,7 +262,7 @@ impl Lines {
         changed
     }
 
-    /// Takes the runs of a shard out: nothing of it is assigned until it is led again.
+    /// Removes the runs of a shard: none is assigned until the shard is led again.
     pub fn forget(&mut self, shard: ShardId) {
         for line in self.lines.values_mut() {
             line.runs.retain(|(_, _, run)| run.shard() != shard);
@@ -280,12 +280,12 @@ impl Lines {
         self.len == 0
     }
 
-    /// How many wait for a worker that is here.
+    /// How many runs wait for which a present worker fits.
     pub(super) fn fitting(&self) -> usize {
         self.lines.values().filter(|line| line.lack.is_none()).map(|line| line.runs.len()).sum()
     }
 
-    /// The highest priority that waits for a worker, and how many runs do.
+    /// The highest priority among the runs that this worker fits, and the number of these runs.
     pub(super) fn waits_for(&self, worker: &WorkerId, announced: &Announcement) -> (Option<u8>, u32) {
         let lines = self.lines.iter().filter(|(class, _)| class.fits(worker, announced));
         lines.fold((None, 0), |(highest, runs), (_, line)| {

@@ -1,7 +1,7 @@
-//! What all shards of a node share: the workers and the lines of runs that wait for one.
+//! What all shards of a node share: the workers, and the queues of ready runs that wait for one.
 //!
-//! One thread applies all shards over one pool, so slots, priorities and routes between shards are exact. A pool decides
-//! who is next and where it goes; the shard of that run carries the assignment out.
+//! One thread applies all shards to one pool, so slots, priorities and routes are exact across shards. The pool chooses
+//! the next run and its worker; the shard of that run makes the assignment.
 
 mod line;
 mod hand;
@@ -24,30 +24,30 @@ pub use roster::{Load, Present, Roster, Silence};
 use route::{Choice, Memories};
 pub use spread::Spread;
 
-/// Runs of one line that are told when no worker fits them any more, or one does again. Those behind them are told when
-/// they come to be first: nobody reads the reasons of a million.
+/// How many runs of one queue are told at most when the reason why no worker fits them changes. Later ones are told
+/// when they reach the front: a reason on a million runs would not be read.
 const NOTED_MAX: usize = 1024;
 
 #[derive(Debug, Default)]
 pub struct Pool {
-    /// The name of the node. `None`: it is alone.
+    /// The name of the node. `None` means that there is no cluster.
     pub node: Option<Arc<str>>,
     pub line: Lines,
     pub roster: Roster,
     memories: Memories,
     pub spread: Spread,
-    /// The change of the roster that the lines were last looked at for.
+    /// The roster's change counter when the queues were last checked.
     seen: u64,
     /// Live runs in the memory of all shards.
     pub live: usize,
-    /// Reports that came under an outdated token.
+    /// Reports with an outdated token.
     pub stale_reports: u64,
     pub messages: MessageCounts,
-    /// Attempts that wait in queues, shard by shard.
+    /// Attempts whose message is in a queue, by shard.
     in_queues: FxHashMap<ShardId, usize>,
 }
 
-/// What happened to messages so far, in all shards.
+/// Totals of messages so far, over all shards.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MessageCounts {
     pub added: u64,
@@ -55,22 +55,22 @@ pub struct MessageCounts {
     pub acked: u64,
 }
 
-/// A ready run and the worker that it goes to.
+/// A ready run and the worker chosen for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Match {
     pub run: RunId,
     pub worker: WorkerId,
-    /// The worker that its route names first had no free slot.
+    /// The worker preferred by its route had no free slot.
     pub passed_over: bool,
 }
 
 impl Pool {
-    /// The pool of the node of this name. `None`: it is alone.
+    /// The pool of a node. `None` means that there is no cluster.
     pub fn of(node: Option<Arc<str>>) -> Pool {
         Pool { node, ..Pool::default() }
     }
 
-    /// A run waits for a worker from now on. Returns why none that is here fits it.
+    /// Puts a run into its queue of waiting runs. Returns why no present worker fits it; `None` means that one fits.
     pub fn join_line(&mut self, mut joining: Joining) -> Option<Lack> {
         if let Some(wish) = joining.wish.as_mut().filter(|wish| wish.strategy == Strategy::Sticky) {
             wish.pin = pin(&self.roster, &joining.class, wish);
@@ -83,8 +83,8 @@ impl Pool {
         self.line.leave(class, priority, since, run);
     }
 
-    /// Workers have come or gone: looks again at who fits whom. Returns runs that a worker fits again, and runs that none
-    /// fits, or for another reason than before.
+    /// Checks again which runs have a worker that fits, after workers came or left. Returns the runs whose reason
+    /// changed; `None` means that a worker fits now.
     pub fn notice(&mut self) -> Vec<(RunId, Option<Lack>)> {
         if self.seen == self.roster.changes() {
             return Vec::new();
@@ -95,8 +95,8 @@ impl Pool {
         self.line.fit_again(|class| roster.lack(class), NOTED_MAX)
     }
 
-    /// The next run to assign and the worker for it; none: nobody waits, nothing is lent to us for those who do, or the
-    /// shard of the first has no room now.
+    /// The next run to assign and its worker. `None` means that no run waits, that no worker has a free slot for the
+    /// waiting ones, or that the shard of the first run has no room now.
     pub fn next_match(&mut self, has_room: impl Fn(ShardId) -> bool) -> Option<Match> {
         if self.line.is_empty() {
             return None;
@@ -104,7 +104,7 @@ impl Pool {
         let roster = &self.roster;
         let mut open = None;
         let (class, run) = self.line.first(|class| match &class.pin {
-            // Without a walk for each: a broadcast makes as many lines as there are workers.
+            // Looked up in one set: a broadcast makes as many queues as there are workers.
             Some(pin) => {
                 open.get_or_insert_with(|| roster.names_open()).contains(&**pin) && roster.has_free(class)
             }
@@ -117,7 +117,7 @@ impl Pool {
             None => Choice { worker: roster.least_loaded(class)?, passed_over: false },
             Some(wish) => {
                 let mut fit = roster.fitting(class);
-                // One that looks for another worker than those it failed on has to have its choice.
+                // A retry that avoids workers it failed on needs the full choice.
                 if let Some(parent) = wish.parent.filter(|_| wish.avoid.is_empty()) {
                     self.spread.thin_out(parent, &mut fit);
                 }
@@ -137,18 +137,18 @@ impl Pool {
         names
     }
 
-    /// Whether more runs wait than there are free slots: then some wait for an attempt to end.
+    /// Whether more runs wait than slots are free.
     pub fn is_behind(&self) -> bool {
         !self.line.is_empty() && self.line.fitting() > self.roster.free()
     }
 
-    /// What the workers are to be told about who waits here for their slots.
+    /// Orders that tell workers how many runs wait here for their slots.
     pub fn tell_waiting(&mut self) -> Vec<(WorkerId, Order)> {
         let line = &self.line;
         self.roster.tell_waiting(|worker, announced| line.waits_for(worker, announced))
     }
 
-    /// Drops everything a shard has put here, because its memory is thrown away.
+    /// Drops everything of a shard whose memory is discarded.
     pub fn forget(&mut self, shard: ShardId) {
         self.line.forget(shard);
         self.roster.forget(shard);
@@ -157,35 +157,35 @@ impl Pool {
         self.in_queues.remove(&shard);
     }
 
-    /// An attempt of this shard waits in a queue from now on.
+    /// Counts an attempt of this shard whose message went into a queue.
     pub(crate) fn sent(&mut self, shard: ShardId) {
         *self.in_queues.entry(shard).or_default() += 1;
     }
 
-    /// Its message has ended.
+    /// Reverses `sent` when the message has ended.
     pub(crate) fn came_back(&mut self, shard: ShardId) {
         if let Some(count) = self.in_queues.get_mut(&shard) {
             *count = count.saturating_sub(1);
         }
     }
 
-    /// Attempts under way: in the hands of workers, and in queues.
+    /// Attempts that are running: on workers, and as messages in queues.
     pub fn running(&self) -> usize {
         self.roster.in_hand() + self.in_queues()
     }
 
-    /// Attempts that wait in queues: they need no slot, and may for days.
+    /// Attempts whose message is in a queue: they need no slot and may stay for days.
     pub fn in_queues(&self) -> usize {
         self.in_queues.values().sum()
     }
 
-    /// An attempt found running when its shard was loaded: it is in the hand of its worker, known or not.
+    /// Counts an attempt found running at load as held by its worker, which may not have joined yet.
     pub fn adopt(&mut self, worker: &WorkerId, run: RunId, token: Token, elapsed: Timestamp) {
         self.roster.adopt(worker, run, token, elapsed);
     }
 }
 
-/// The worker that a sticky run belongs to, of those that fit.
+/// The worker of a sticky run, among those that fit.
 fn pin(roster: &Roster, class: &Class, wish: &Wish) -> Option<Arc<str>> {
     let fit = roster.fitting(class);
     route::belongs(wish.key, fit.iter()).map(|worker| Arc::from(worker.id.name()))

@@ -1,13 +1,13 @@
-//! The roster: who works here, what each has in hand, what it has lent to us, and when we last heard of it.
+//! The roster: the workers, the attempts each holds, the credits it lent to us, and its last heartbeat.
 //!
-//! A lease is the worker's, not the attempt's: one sign of life names all it has in hand, and one silence gives
-//! them all up. An attempt that a living worker no longer names, a lease after it was given out, never reached it.
-//! Whoever has nothing in hand has nothing to say, and nothing to lose: only then may a worker be silent for long.
-//! All times here are elapsed time: a clock that was set makes nobody silent.
+//! A lease belongs to the worker, not to the attempt: one heartbeat names all attempts it holds, and a missed lease
+//! loses all of them. An attempt that a live worker does not name, a lease after it was sent, never reached the worker.
+//! A worker without attempts need not send heartbeats. All times here are elapsed time, so a change of the wall clock
+//! never makes a worker silent.
 //!
-//! The surprise: what is free is not reckoned from what is in hand. A worker lends its free slots as credits and an
-//! assignment uses one up; the slot comes back only by being lent again. So an attempt that was given up while its worker
-//! still runs it is never counted as room.
+//! The surprise: free slots are not computed from the attempts held. A worker lends its free slots as credits, an
+//! assignment uses one, and the slot comes back only when it is lent again. So an attempt that was given up while its
+//! worker still runs it never counts as a free slot.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use super::hand::{Hand, Held};
 use super::line::Class;
 use super::route;
 
-/// How long a worker that was lost is remembered, and how many of them are.
+/// How long a lost worker is remembered, and how many are.
 const LOST_KEPT: Duration = Duration::from_secs(3600);
 const LOST_MAX: usize = 1000;
 
@@ -32,22 +32,22 @@ pub struct Roster {
     workers: FxHashMap<WorkerId, Worker>,
     /// Workers whose connection broke without a good-bye, and when.
     lost: FxHashMap<WorkerId, (Arc<Announcement>, Timestamp)>,
-    /// How often a worker has come or gone.
+    /// How often a worker came or left.
     changes: u64,
 }
 
 #[derive(Debug)]
 struct Worker {
-    /// None: it has not joined, or has left; what it has in hand is kept until its lease ends.
+    /// `None` means that it has not joined or has left; its attempts are kept until its lease ends.
     announced: Option<Arc<Announcement>>,
-    /// It fell silent: it gets nothing more until it is heard again.
+    /// It missed its lease: it gets no assignment until its next heartbeat.
     silent: bool,
     in_hand: Hand,
-    /// Its last sign of life, or since when it owes one; of a silent one, when it was last asked for one.
+    /// The last heartbeat, or since when one is expected; for a silent worker, when it was last asked for one.
     heard: Timestamp,
     credits: Credits,
     load: Option<Load>,
-    /// What it was last told to wait here.
+    /// What the last `Order::Waiting` told it: the highest priority, and about how many runs.
     told: (Option<u8>, u32),
 }
 
@@ -65,30 +65,30 @@ impl Credits {
     }
 }
 
-/// How busy a worker's machine was when it last said so.
+/// The load of a worker's machine, as last reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Load {
     pub cpu_percent: u8,
     pub memory_percent: u8,
 }
 
-/// A worker that takes orders.
+/// A worker that takes assignments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Present<'a> {
     pub id: &'a WorkerId,
     pub announced: &'a Arc<Announcement>,
-    /// How many attempts of ours it has in hand.
+    /// How many attempts of this node it holds.
     pub busy: usize,
-    /// How many more it takes from us now.
+    /// How many more assignments it takes from this node now.
     pub free: usize,
     pub load: Option<Load>,
 }
 
-/// What comes of workers that were not heard for a lease.
+/// The result of workers missing their lease.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Silence {
     pub lost: Vec<(RunId, Token)>,
-    /// Whom to ask for a sign of life.
+    /// The workers to ask for a heartbeat.
     pub ask: Vec<WorkerId>,
 }
 
@@ -109,9 +109,9 @@ impl Worker {
         self.announced.is_some() && !self.silent
     }
 
-    /// From now on it owes a sign of life, if it does not already.
+    /// Expects a heartbeat from now on, if none was expected before.
     fn owes_a_sign(&mut self, now: Timestamp) {
-        // Whoever was given something and has not handed it back is to be heard of.
+        // A worker that holds attempts already owes a heartbeat, and a new attempt does not extend its lease.
         if !self.in_hand.has_been_given() {
             self.heard = self.heard.max(now);
         }
@@ -125,7 +125,7 @@ impl Worker {
         if self.is_present() { self.credits.free() } else { 0 }
     }
 
-    /// An attempt leaves its hand. One that never left us has used nothing up.
+    /// Releases an attempt. If it was never sent, its credit is free again.
     fn let_go(credits: &mut Credits, held: Held) {
         if held.credit && held.given.is_none() {
             credits.used -= 1;
@@ -134,8 +134,8 @@ impl Worker {
 }
 
 impl Roster {
-    /// A worker joins and says what it has in hand; everything else that was given to it, or to an earlier life of
-    /// it, is lost at once. It has lent nothing yet.
+    /// A worker joins and names the attempts it holds. Returns all other attempts given to it or to an earlier process
+    /// of the same name: they are lost. It has lent no credits yet.
     pub fn join(
         &mut self,
         worker: &WorkerId,
@@ -155,13 +155,13 @@ impl Roster {
         sorted(theirs.filter(|attempt| !named.contains(attempt)))
     }
 
-    /// Whether a later life of this worker is here: then nobody will ever report for it.
+    /// Whether a later process of this worker has joined: then no report will come from this one.
     pub(crate) fn is_outlived(&self, worker: &WorkerId) -> bool {
         !self.is_present(worker)
             && self.workers.iter().any(|(id, known)| known.is_present() && id.name() == worker.name())
     }
 
-    /// A worker says good-bye, or its connection broke: it gets nothing more, and keeps what it has until its lease ends.
+    /// A worker left or its connection broke: it gets no more assignments, and keeps its attempts until its lease ends.
     pub fn leave(&mut self, worker: &WorkerId) {
         if let Some(known) = self.workers.get_mut(worker) {
             self.changes += 1;
@@ -172,7 +172,7 @@ impl Roster {
         }
     }
 
-    /// The connection of a worker broke. It is remembered as lost until a worker of its name joins, for an hour at most.
+    /// The connection of a worker broke. It is listed as lost until a worker of its name joins, for an hour at most.
     pub fn lose(&mut self, worker: &WorkerId, now: Timestamp) {
         if let Some(announced) = self.workers.get(worker).and_then(|known| known.announced.clone()) {
             self.lost.retain(|_, (_, at)| now.since(*at) < LOST_KEPT);
@@ -183,7 +183,7 @@ impl Roster {
         self.leave(worker);
     }
 
-    /// A worker leaves and finishes nothing more. Returns what it had in hand.
+    /// A worker leaves and will finish nothing. Returns the attempts it held.
     pub fn part(&mut self, worker: &WorkerId) -> Vec<(RunId, Token)> {
         let known = self.workers.get(worker);
         let had = known.into_iter().flat_map(|known| known.in_hand.iter());
@@ -192,14 +192,14 @@ impl Roster {
         had
     }
 
-    /// What a worker has lent to us since it joined. Told late or twice it changes nothing.
+    /// The total of credits a worker has lent since it joined. A late or repeated report changes nothing.
     pub fn lent(&mut self, worker: &WorkerId, total: u64) {
         if let Some(known) = self.workers.get_mut(worker) {
             known.credits.lent = known.credits.lent.max(total);
         }
     }
 
-    /// Gives unused credits back; the answer is due even where there are none.
+    /// Gives unused credits back. The worker gets an answer even if there are none.
     pub fn recall(&mut self, worker: &WorkerId, credits: u32) -> Option<Order> {
         let known = self.workers.get_mut(worker)?;
         known.credits.gave_back += u64::from(credits).min(known.credits.free() as u64);
@@ -212,7 +212,7 @@ impl Roster {
         }
     }
 
-    /// Tells every worker that has no credit left here what waits for one, where it does not know.
+    /// Tells every worker without free credits how many runs wait for it, if that changed.
     pub(super) fn tell_waiting(
         &mut self,
         waits: impl Fn(&WorkerId, &Announcement) -> (Option<u8>, u32),
@@ -221,7 +221,7 @@ impl Roster {
         for (id, known) in &mut self.workers {
             let Some(announced) = known.announced.as_ref().filter(|_| !known.silent) else { continue };
             let (priority, runs) = if known.credits.free() == 0 { waits(id, announced) } else { (None, 0) };
-            // About how many is enough: a message a run would be too many.
+            // Rounded to a power of two: an order for every new run would be too many.
             let about = if runs == 0 { 0 } else { runs.next_power_of_two() };
             if known.told != (priority, about) {
                 known.told = (priority, about);
@@ -232,7 +232,7 @@ impl Roster {
         words
     }
 
-    /// A sign of life, with all that the worker has in hand. Returns the attempts that never reached it.
+    /// Handles a heartbeat, which names all attempts the worker holds. Returns the attempts that never reached it.
     pub fn heard(
         &mut self,
         worker: &WorkerId,
@@ -249,7 +249,7 @@ impl Roster {
             let is_missing =
                 !named.contains(&(run, held.token)) && held.given.is_some_and(|at| now.since(at) > lease);
             if is_missing {
-                // What never reached it has used nothing up either.
+                // An attempt that never reached the worker has used no credit.
                 credits.used -= u64::from(held.credit);
                 missing.push((run, held.token));
             }
@@ -258,8 +258,8 @@ impl Roster {
         sorted(missing.into_iter())
     }
 
-    /// Gives up what workers have in hand that have been silent for a lease, and asks them whether they are there:
-    /// one with empty hands would not say so by itself.
+    /// Gives up the attempts of workers that missed their lease, and asks these workers for a heartbeat: without
+    /// attempts they would not send one.
     pub fn silent(&mut self, lease: Duration, now: Timestamp) -> Silence {
         let (mut lost, mut ask) = (Vec::new(), Vec::new());
         self.workers.retain(|id, worker| {
@@ -281,7 +281,7 @@ impl Roster {
         Silence { lost: sorted(lost.into_iter()), ask }
     }
 
-    /// When the next worker falls silent, or is to be asked again, if it is not heard before.
+    /// When the next worker misses its lease or must be asked again.
     pub fn next_silence(&self, lease: Duration) -> Option<Timestamp> {
         self.workers.values().filter_map(|worker| worker.falls_silent(lease)).min()
     }
@@ -291,12 +291,12 @@ impl Roster {
         self.changes
     }
 
-    /// Why no worker that is here fits. None: one does.
+    /// Why no present worker fits. `None` means that one fits.
     pub(super) fn lack(&self, class: &Class) -> Option<Lack> {
         let mut nearest = None;
         for Present { id, announced, .. } in self.each_present() {
             let unmet = class.unmet(id, announced)?;
-            // By name among equals, so that a history replays the same.
+            // Ties go by name, so that a replay is the same.
             if nearest.is_none_or(|(known, name, _)| (unmet, id) < (known, name)) {
                 nearest = Some((unmet, id, &**announced));
             }
@@ -304,7 +304,7 @@ impl Roster {
         Some(class.lack(nearest))
     }
 
-    /// Whether one of them has a free slot.
+    /// Whether a worker that fits has a free slot.
     pub(super) fn has_free(&self, class: &Class) -> bool {
         self.each_present().any(|worker| worker.free > 0 && class.fits(worker.id, worker.announced))
     }
@@ -321,10 +321,10 @@ impl Roster {
         list
     }
 
-    /// Of those that fit and have a free slot, the one with the smallest share of its slots in use.
+    /// Among the workers that fit and have a free slot, the one with the smallest share of its slots in use.
     pub(super) fn least_loaded(&self, class: &Class) -> Option<WorkerId> {
         let is_open = |worker: &Present<'_>| worker.free > 0 && class.fits(worker.id, worker.announced);
-        // The usual case on one machine, without a walk.
+        // The usual case on one machine, without a scan.
         if self.workers.len() == 1 {
             return self.each_present().find(is_open).map(|worker| worker.id.clone());
         }
@@ -332,7 +332,7 @@ impl Roster {
         route::least_loaded(open.iter()).map(|worker| worker.id.clone())
     }
 
-    /// An assignment uses a credit up.
+    /// Gives an attempt to a worker, using a credit.
     pub(crate) fn take(&mut self, worker: &WorkerId, run: RunId, token: Token) {
         if let Some(known) = self.workers.get_mut(worker) {
             known.in_hand.put(run, Held { token, given: None, credit: true });
@@ -340,18 +340,19 @@ impl Roster {
         }
     }
 
-    /// An offer made again uses none: whoever decided it first did.
+    /// Offers an attempt again. It uses no credit: the first assignment used it.
     pub(crate) fn take_again(&mut self, worker: &WorkerId, run: RunId, token: Token) {
         if let Some(known) = self.workers.get_mut(worker) {
             known.in_hand.put(run, Held { token, given: None, credit: false });
         }
     }
 
-    /// The order has left: from now on the worker may be asked about it.
-    pub fn give(&mut self, worker: &WorkerId, run: RunId, token: Token, now: Timestamp) {
-        let Some(known) = self.workers.get_mut(worker) else { return };
+    /// The order is sent: from now on a heartbeat must name the attempt. Returns whether it uses a credit of the worker's
+    /// present connection.
+    pub fn give(&mut self, worker: &WorkerId, run: RunId, token: Token, now: Timestamp) -> bool {
+        let Some(known) = self.workers.get_mut(worker) else { return false };
         known.owes_a_sign(now);
-        known.in_hand.give(run, token, now);
+        known.in_hand.give(run, token, now)
     }
 
     pub(super) fn adopt(&mut self, worker: &WorkerId, run: RunId, token: Token, now: Timestamp) {
@@ -371,17 +372,17 @@ impl Roster {
         }
     }
 
-    /// Credits that no run uses, of all workers together.
+    /// Unused credits of all workers together.
     pub fn free(&self) -> usize {
         self.workers.values().map(Worker::free).sum()
     }
 
-    /// Whether a worker takes orders now.
+    /// Whether a worker takes assignments now.
     pub fn is_present(&self, worker: &WorkerId) -> bool {
         self.workers.get(worker).is_some_and(Worker::is_present)
     }
 
-    /// The shards of all that workers have in hand.
+    /// The shards of all attempts that workers hold.
     pub fn shards_in_hand(&self) -> FxHashSet<ShardId> {
         let in_hand = self.workers.values().flat_map(|worker| worker.in_hand.iter());
         in_hand.map(|(run, _)| run.shard()).collect()
@@ -400,14 +401,14 @@ impl Roster {
         });
     }
 
-    /// Every worker that takes orders, by name.
+    /// Every worker that takes assignments, by name.
     pub fn present(&self) -> Vec<Present<'_>> {
         let mut list: Vec<_> = self.each_present().collect();
         list.sort_by_key(|worker| worker.id);
         list
     }
 
-    /// Workers that take no orders because nothing was heard of them, or because their connection broke, by name.
+    /// Workers that take no assignments because they missed their lease or their connection broke, by name.
     pub fn lost(&self, now: Timestamp) -> Vec<(&WorkerId, &Arc<Announcement>)> {
         let silent = self.workers.iter().filter(|(_, worker)| worker.silent);
         let silent = silent.filter_map(|(id, worker)| Some((id, worker.announced.as_ref()?)));
@@ -417,7 +418,7 @@ impl Roster {
         list
     }
 
-    /// How many workers take orders.
+    /// How many workers take assignments.
     pub fn workers(&self) -> usize {
         self.workers.values().filter(|worker| worker.is_present()).count()
     }
@@ -619,6 +620,18 @@ mod tests {
         roster.adopt(&worker("a"), RunId(2), Token(1), at(1));
         roster.take_again(&worker("a"), RunId(2), Token(1));
         assert_eq!(roster.free(), 3, "what is offered again uses none");
+    }
+
+    #[test]
+    fn an_assignment_that_is_sent_after_its_worker_joined_anew_uses_no_credit() {
+        let mut roster = lent("a", 2);
+        roster.take(&worker("a"), RunId(1), Token(1));
+        roster.take(&worker("a"), RunId(2), Token(1));
+        assert!(roster.give(&worker("a"), RunId(1), Token(1), at(1)));
+        roster.join(&worker("a"), Announcement::of(2), &[], at(2));
+        assert!(!roster.give(&worker("a"), RunId(2), Token(1), at(2)));
+        roster.lent(&worker("a"), 2);
+        assert_eq!(roster.free(), 2);
     }
 
     #[test]

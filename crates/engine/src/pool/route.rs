@@ -1,7 +1,7 @@
-//! Which worker: the strategies, as pure functions over the workers that fit and the job's routing memory.
+//! The routing strategies: pure functions over the workers that fit and the job's routing memory.
 //!
-//! A strategy says in which order it would take them; the first with a free slot gets the run. Where the very first was
-//! full the choice says so, because people ask why a run did not go where its route names.
+//! A strategy orders the workers; the first one with a free slot gets the run. If the preferred worker was full, the
+//! choice says so, because users ask why a run did not go where its route points.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -14,19 +14,19 @@ use rustc_hash::FxHashMap;
 use super::line::Wish;
 use super::roster::Present;
 
-/// Jobs whose routing memory is kept; beyond it all begin anew.
+/// How many jobs have a routing memory; at this number all memories are cleared.
 const MEMORIES_MAX: usize = 65_536;
 
-/// Workers that one memory knows; beyond it their counts begin anew.
+/// How many workers one memory counts; at this number its counts are cleared.
 const USES_MAX: usize = 4096;
 
-/// What the strategies remember, job by job. It is memory only: a node that starts again begins anew.
+/// The routing memory of each job. In memory only: it is empty after a restart.
 #[derive(Debug, Default)]
 pub(super) struct Memories {
     jobs: FxHashMap<Option<JobId>, Memory>,
 }
 
-/// How the runs of one job were spread so far, by the names of workers.
+/// How the runs of one job were spread so far, by worker name.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     last: Option<Arc<str>>,
@@ -37,16 +37,16 @@ pub(super) struct Memory {
 #[derive(Debug, Default)]
 struct Used {
     times: u64,
-    /// The count of the job's runs when it was last chosen; 0: never.
+    /// The job's run count when this worker was last chosen. 0 means never.
     last: u64,
-    /// How far it is behind its share, for `weighted`.
+    /// The current balance of smooth weighted round-robin.
     owed: i64,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Choice {
     pub(super) worker: WorkerId,
-    /// The worker that goes first by the strategy had no free slot.
+    /// The worker that the strategy prefers had no free slot.
     pub(super) passed_over: bool,
 }
 
@@ -63,7 +63,7 @@ impl Memories {
     }
 }
 
-/// Chooses among the workers that fit, given by name; none: none of them has a free slot.
+/// Chooses among the workers that fit, sorted by name. `None` means that none of them has a free slot.
 pub(super) fn choose(
     strategy: Strategy,
     run: RunId,
@@ -75,7 +75,7 @@ pub(super) fn choose(
     let free = || fit.iter().filter(is_free);
     let all = || fit.iter();
     let (chosen, first) = match strategy {
-        // A broadcast has made its choice when it was split.
+        // The children of a broadcast were pinned when the run was split.
         Strategy::LeastLoaded | Strategy::Broadcast => (least_loaded(free()), None),
         Strategy::LeastUtilised => (free().min_by_key(|worker| (utilisation(worker), worker.id)), None),
         Strategy::Local => {
@@ -117,7 +117,7 @@ fn remembers(strategy: Strategy) -> bool {
     matches!(strategy, Strategy::RoundRobin | Strategy::LeastRecentlyUsed | Strategy::LeastFrequentlyUsed)
 }
 
-/// The one with the smallest share of its slots in use; ties go by name, so that a history replays the same.
+/// The worker with the smallest share of its slots in use; ties go by name, so that a replay is the same.
 pub(super) fn least_loaded<'a, 'p: 'a>(
     workers: impl Iterator<Item = &'a Present<'p>>,
 ) -> Option<&'a Present<'p>> {
@@ -127,7 +127,7 @@ pub(super) fn least_loaded<'a, 'p: 'a>(
     })
 }
 
-/// The one that a key belongs to, by rendezvous: when a worker comes or goes, only the keys of that one move.
+/// The worker of a key, by rendezvous hashing: when a worker joins or leaves, only its own keys move.
 pub(super) fn belongs<'a, 'p: 'a>(
     key: u64,
     workers: impl Iterator<Item = &'a Present<'p>>,
@@ -136,7 +136,7 @@ pub(super) fn belongs<'a, 'p: 'a>(
     workers.max_by_key(|worker| (score(worker), Reverse(worker.id)))
 }
 
-/// How busy its machine is; one that does not say is taken for as busy as its slots are.
+/// The load of the worker's machine; if it reports none, the share of its slots in use.
 fn utilisation(worker: &Present<'_>) -> u64 {
     match worker.load {
         Some(load) => u64::from(load.cpu_percent.max(load.memory_percent)),
@@ -168,7 +168,7 @@ impl Memory {
         self.uses.entry(Arc::from(name)).or_default()
     }
 
-    /// The next one by name after the last.
+    /// The next worker by name after the last one chosen.
     fn next_after<'a, 'p: 'a>(
         &self,
         workers: impl Iterator<Item = &'a Present<'p>>,
@@ -178,7 +178,7 @@ impl Memory {
         workers.min_by_key(is_over)
     }
 
-    /// Everybody is owed its weight at every choice, and who is owed most pays for all: so the turns are interleaved.
+    /// Smooth weighted round-robin: add each weight, pick the highest balance, then subtract the total weight from it.
     fn weighted<'a, 'p: 'a>(
         &mut self,
         workers: impl Iterator<Item = &'a Present<'p>>,

@@ -1,6 +1,6 @@
-//! Where the children of a run are, so that the next one goes to a worker that has few of them.
+//! Which workers have the children of a run, so that the next child goes to a worker with few of them.
 //!
-//! It is memory only, told by the shards: a shard that is loaded again tells it anew.
+//! In memory only: a shard that is loaded again counts its children again.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::roster::Present;
 
 #[derive(Debug, Default)]
 pub struct Spread {
-    /// The children of a parent that are in the hand of a worker, with its name.
+    /// By parent: the children held by workers, with the worker's name.
     in_hand: FxHashMap<RunId, FxHashMap<RunId, Arc<str>>>,
 }
 
@@ -33,7 +33,7 @@ impl Spread {
         self.in_hand.retain(|parent, _| parent.shard() != shard);
     }
 
-    /// Of the workers with a free slot, leaves those that have the fewest children of this parent.
+    /// Keeps the workers with a free slot that have the fewest children of this parent.
     pub(super) fn thin_out(&self, parent: RunId, workers: &mut Vec<Present<'_>>) {
         workers.retain(|worker| worker.free > 0);
         let Some(children) = self.in_hand.get(&parent) else { return };

@@ -1,7 +1,7 @@
-//! Applying: everything that can be done now, in the order in which it matters.
+//! Applies all waiting input in order of priority.
 //!
-//! Commands before timers, what is due before what has ended, and then the free slots to whoever is first in the line. All
-//! of it only while engine time is current: nothing is recorded with a time that is over.
+//! Commands go before timers, due timers before reports; then free slots are given to the first runs of the ready
+//! queue. Events are applied only while engine time is current, so that no outdated time is recorded.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,16 +17,16 @@ use super::slot::{self, Slot, Standing};
 use super::{Driver, Joining, Output, UNHEARD_BYTES_MAX, Waiting};
 use crate::handle::Failure;
 
-/// Rows that timers may bring into one commit while there are slots for what they fire: two or three commits rather
-/// than a large one, so that the first start while the last are still being written.
+/// Maximum number of rows from timers in one commit while there are free slots for the runs they fire. Two or three
+/// small commits instead of a large one let the first runs start while the last are still being written.
 const TIMER_ROWS: usize = 720;
-/// The same when what they fire has to wait for a slot anyway: then they are only to be made.
+/// The same when no slot is free: the runs have to wait anyway, so larger commits are better.
 const TIMER_ROWS_BEHIND: usize = 2048;
-/// How long a command waits for a shard that nobody leads before it is answered "not now".
+/// How long a command waits for a shard without a leader before it is answered `Unavailable`.
 pub(super) const COMMAND_WAIT: Duration = Duration::from_secs(5);
 
-/// How long ago a former leader may have given an attempt of which its worker, when it spoke to us, knew nothing: the times
-/// of two nodes differ by up to a second, and words take their time.
+/// How old an assignment of a former leader may be if its worker did not know it yet when it joined. The clocks of two
+/// nodes differ by up to a second, and messages take time.
 const ON_ITS_WAY: Duration = Duration::from_secs(2);
 
 impl Driver {
@@ -36,7 +36,7 @@ impl Driver {
         if self.may_apply() {
             self.apply_all();
         } else {
-            // Those for other leaders are turned away; the rest waits.
+            // Refuse commands for shards led elsewhere; the rest waits.
             self.take_commands();
         }
         for lane in 0..self.lanes.len() {
@@ -52,7 +52,7 @@ impl Driver {
         self.notice_silence();
         self.take_commands();
         self.take_timers();
-        // What is due goes before what has ended, unless somebody waits for the slot that an end gives back.
+        // Due timers go before reports, unless runs wait for the slots that finished attempts free.
         if self.pool.is_behind() || !self.owes_timers() {
             self.take_reports();
         }
@@ -64,7 +64,7 @@ impl Driver {
         self.ask_for_backlogs();
     }
 
-    /// Applies an event to a shard that is led here, and keeps the counts around it.
+    /// Applies an event to a shard led by this node, and updates the counts of its lane.
     pub(super) fn apply(&mut self, id: ShardId, event: Event) {
         let lane = self.lane_of(id);
         let Some(slot) = self.slots.get_mut(usize::from(id.0)) else { return };
@@ -95,7 +95,7 @@ impl Driver {
         self.lanes[self.lane_of(id)].rows < self.settings.commit_batch
     }
 
-    /// Timers have room of their own: a flood of commands must not make them late.
+    /// Timers have their own room, so that many commands do not make them late.
     pub(super) fn lane_takes_timers(&self, id: ShardId) -> bool {
         let lane = &self.lanes[self.lane_of(id)];
         let most = if self.pool.is_behind() { TIMER_ROWS_BEHIND } else { TIMER_ROWS };
@@ -106,8 +106,8 @@ impl Driver {
         self.slots.get_mut(usize::from(id.0))
     }
 
-    /// Workers join when every shard is in memory: what a worker does not name is lost, and that must be known to
-    /// the shard before it offers the attempt again.
+    /// Admits workers when every shard is loaded. An attempt that a joining worker does not name is lost, and the shard
+    /// must know that before it offers the attempt again.
     fn admit_workers(&mut self) {
         if self.joining.is_empty() || !self.is_settled() {
             return;
@@ -122,7 +122,8 @@ impl Driver {
             for (run, token) in lost {
                 let is_young =
                     |shard: &Shard| shard.was_just_given_elsewhere((run, token), &worker, age, self.now);
-                // Whoever led the shard before may have given it after the worker spoke. Told twice, it is started once.
+                // The former leader may have assigned it after the worker joined. A repeated offer is started only
+                // once.
                 let event = if self.shard(run.shard()).is_some_and(is_young) {
                     Event::OfferAgain { run }
                 } else {
@@ -134,7 +135,7 @@ impl Driver {
         }
     }
 
-    /// What a worker says of itself counts at once; what it says of attempts waits for its turn.
+    /// A worker's reports about itself take effect at once; its reports about attempts wait to be applied.
     pub(super) fn hear(&mut self, worker: &WorkerId, reports: Vec<Report>) {
         let lease = self.settings.engine.attempt_lease;
         for report in reports {
@@ -179,7 +180,7 @@ impl Driver {
                 continue;
             };
             if slot.is_elsewhere() || slot.leaving.is_some() {
-                // Whoever leads the shard asks the worker for it.
+                // The leader of the shard asks the worker for it.
                 self.unheard_bytes -= weight_of(&report);
             } else if !slot.is_leading() {
                 slot.backlog.push(Event::Report { worker, report });
@@ -193,7 +194,7 @@ impl Driver {
         self.reports = later;
     }
 
-    /// Applies what workers said while a shard had no leader, or the time was not known.
+    /// Applies reports that arrived while a shard had no leader or the time was unknown.
     fn take_backlogs(&mut self) {
         for index in 0..self.slots.len() {
             if self.slots[index].is_leading() && !self.slots[index].backlog.is_empty() {
@@ -210,7 +211,7 @@ impl Driver {
         }
     }
 
-    /// What a worker had in hand when it said good-bye is given elsewhere, once its last outcomes are taken.
+    /// Gives the attempts of workers that are shutting down to others, after their last outcomes are applied.
     fn part_workers(&mut self) {
         let parting = std::mem::take(&mut self.parting);
         for worker in parting {
@@ -245,7 +246,7 @@ impl Driver {
         }
     }
 
-    /// Commands before timers. One that needs rows waits for them, and later ones of its shard wait behind it.
+    /// Applies commands. A command that needs rows waits for them, and later commands of its shard wait behind it.
     fn take_commands(&mut self) {
         let may_apply = self.may_apply();
         let mut later = VecDeque::new();
@@ -280,7 +281,7 @@ impl Driver {
         self.intake = later;
     }
 
-    /// Timers of all shards that are due, a little of each at a time so that none starves.
+    /// Fires the due timers of all shards, a limited number per shard and turn so that no shard starves.
     fn take_timers(&mut self) {
         const TURN: usize = 256;
         loop {
@@ -307,12 +308,12 @@ impl Driver {
                 || slot.deadline.is_some_and(|at| at <= self.elapsed))
     }
 
-    /// Whether something is due that found no room.
+    /// Whether a due timer found no room in its lane.
     fn owes_timers(&self) -> bool {
         self.slots.iter().any(|slot| self.is_due(slot))
     }
 
-    /// Gives free slots to whoever is first in the line, whatever shard it belongs to.
+    /// Gives free slots to the first runs of the ready queue, across all shards.
     fn dispatch(&mut self) {
         for (run, lack) in self.pool.notice() {
             self.apply(run.shard(), Event::Fits { run, lack });
@@ -327,7 +328,7 @@ impl Driver {
         self.pool.next_match(|shard| lanes[usize::from(shard.0) % lanes.len()].rows < most)
     }
 
-    /// Whoever has nothing left to give hears what waits for it.
+    /// Tells workers without free slots how many runs wait for them.
     fn tell_waiting(&mut self) {
         let words = self.pool.tell_waiting().into_iter();
         self.outputs.extend(words.map(|(worker, order)| Output::Order { worker, order }));
@@ -361,8 +362,8 @@ impl Driver {
         if self.membership.as_ref().is_some_and(|members| !members.holds(self.lived())) {
             return self.withheld.extend(effects);
         }
-        for (_, effect) in effects {
-            if let Effect::Order { worker, order: Order::Assign(assignment) } = &effect
+        for (_, mut effect) in effects {
+            if let Effect::Order { worker, order: Order::Assign(assignment) } = &mut effect
                 && !self.may_leave(worker, assignment)
             {
                 continue;
@@ -387,19 +388,22 @@ impl Driver {
         self.shard(run.shard()).is_some_and(|shard| shard.runs_under(run, token))
     }
 
-    /// Whether an assignment whose commit is there may still go out: it may be given up, or its worker gone, since it was
-    /// decided. A shard that was thrown away offers it again.
-    fn may_leave(&mut self, worker: &WorkerId, assignment: &Assignment) -> bool {
+    /// Whether an assignment may still be sent after its commit: meanwhile the attempt may have been given up, or its
+    /// worker may have left. A shard that was reloaded offers the assignment again.
+    ///
+    /// A worker that has joined anew meanwhile does not count the credit of its earlier connection, so the assignment is
+    /// sent as one that uses none.
+    fn may_leave(&mut self, worker: &WorkerId, assignment: &mut Assignment) -> bool {
         let Assignment { run, token, again, .. } = *assignment;
         if !self.is_under_way(assignment) {
             return false;
         }
         let is_present = self.pool.roster.is_present(worker);
         if is_present || again {
-            // Whoever was offered it again may have it since before, and may come back with it: its lease runs from now.
-            self.pool.roster.give(worker, run, token, self.elapsed);
+            // A worker that gets an assignment again may already have it and come back with it: the lease starts now.
+            assignment.again |= !self.pool.roster.give(worker, run, token, self.elapsed);
         } else if self.slot(run.shard()).is_some_and(|slot| slot.leaving.is_none()) {
-            // It never left us: nobody has it, and nobody would ever say so.
+            // The assignment was never sent, so no worker would ever report on it.
             let (worker, report) = (worker.clone(), Report::Declined { run, token });
             self.apply(run.shard(), Event::Report { worker, report });
         }
@@ -408,7 +412,7 @@ impl Driver {
 }
 
 impl Joining {
-    /// Keeps what a worker says of itself: of each kind the newest is enough.
+    /// Keeps a joining worker's reports about itself, the newest of each kind.
     fn hear(&mut self, report: Report) {
         let kind = std::mem::discriminant(&report);
         self.said.retain(|said| std::mem::discriminant(said) != kind);
@@ -416,7 +420,7 @@ impl Joining {
     }
 }
 
-/// What a shard's backlog gives back when it is worked off or let go.
+/// The size to subtract when an event leaves a shard's backlog.
 pub(super) fn weight_of_event(event: &Event) -> usize {
     match event {
         Event::Report { report, .. } => weight_of(report),
@@ -424,7 +428,7 @@ pub(super) fn weight_of_event(event: &Event) -> usize {
     }
 }
 
-/// What a report takes up while it waits.
+/// The size of a waiting report.
 fn weight_of(report: &Report) -> usize {
     match report {
         Report::Finished { outcome, .. } => size_of::<Report>() + outcome.output.len() + outcome.error.len(),
@@ -432,7 +436,8 @@ fn weight_of(report: &Report) -> usize {
     }
 }
 
-/// Only an id can lead to a shard that is not there, and then nobody ever made the run or message that it names.
+/// The answer to a command for a shard that does not exist. Only an invalid id leads here, so its run or message does
+/// not exist either.
 fn no_such_shard(command: &Command) -> Result<Answer, Failure> {
     let failure = match command {
         Command::Queue(Ask::Act(_)) => return Ok(Answer::Queue(Said::Acted(Acted::default()))),
