@@ -9,7 +9,7 @@ use reqwest::header::{IF_MATCH, IF_NONE_MATCH};
 
 use crate::{ANSWER_MAX, Client, Result};
 
-/// What a put did, and the calendar as it now is.
+/// What a put did, and the resulting calendar.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PutCalendar {
     pub made: Made,
@@ -55,7 +55,7 @@ impl Client {
         self.send(request.timeout(ANSWER_MAX)).await.map(drop)
     }
 
-    /// How a calendar judges the days from one to another, both included, written like 2026-10-01.
+    /// How a calendar rates the days from one to another, both included, written like 2026-10-01.
     pub async fn calendar_days(
         &self,
         namespace: &Namespace,

@@ -1,4 +1,4 @@
-//! Cron expressions in words.
+//! Explains cron expressions.
 
 use punctual_core::Timestamp;
 use punctual_core::schedule::Weekdays;
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::{Client, Result};
 
-/// What is to be explained, and how. What is left out is the server's to choose.
+/// What to explain, and how. `None` means that the server chooses.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct CronQuery {
     pub expression: String,
@@ -19,7 +19,7 @@ pub struct CronQuery {
     /// `en` or `zh`.
     pub lang: Option<String>,
     pub from: Option<Text<Timestamp>>,
-    /// What `H` is picked by: the namespace and name of a job.
+    /// The value that `H` is hashed from: namespace and name of a job.
     pub spread_key: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What can go wrong on the way to a server, by what the caller can do about it.
+//! Errors of requests, grouped by what the caller can do about them.
 
 use punctual_wire::rest::Problem;
 
@@ -7,13 +7,13 @@ pub enum Error {
     /// The server answered and says what is wrong.
     #[error("{0}")]
     Problem(Box<Problem>),
-    /// No answer, or half of one: whether a change happened is unknown.
+    /// No answer, or a part of one: whether a change happened is unknown.
     #[error("no answer from {server}")]
     Unreachable { server: String, source: reqwest::Error },
-    /// An answer that was still arriving broke off.
+    /// A streamed answer ended too early.
     #[error("{server} broke off in the middle of its answer")]
     BrokenOff { server: String },
-    /// Something answers there, but it does not speak Punctual.
+    /// Something answers at this address, but it is not Punctual.
     #[error("{server} answered {status}, but not as Punctual does")]
     Strange { server: String, status: u16 },
 }

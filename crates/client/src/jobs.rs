@@ -13,7 +13,7 @@ use reqwest::{Method, RequestBuilder};
 
 use crate::{ANSWER_MAX, Client, Result, keyed};
 
-/// What a put did, and the job as it now is.
+/// What a put did, and the resulting job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Put {
     pub made: Made,
@@ -32,7 +32,7 @@ impl Client {
         self.edit(expecting(request, expect)).await
     }
 
-    /// Changes what a JSON merge patch names: null takes away, what it does not name stays.
+    /// Applies a JSON merge patch: null removes a field, a field that is not named stays.
     pub async fn patch_job(
         &self,
         namespace: &Namespace,
@@ -52,7 +52,7 @@ impl Client {
         Ok(Put { made, job: self.read(response).await? })
     }
 
-    /// What a put would do, without doing it.
+    /// Says what a put would do, without doing it.
     pub async fn validate_job(&self, namespace: &Namespace, file: &JobFile) -> Result<Checked> {
         self.post(self.in_namespace(Method::POST, namespace, "/jobs/validate"), file).await
     }
@@ -84,7 +84,7 @@ impl Client {
         self.get(self.in_namespace(Method::POST, namespace, &format!("/jobs/{name}/resume"))).await
     }
 
-    /// The next fires; `from` asks for those at an instant or later, instead of now.
+    /// The next fires, from `from` on. `None` means from now on.
     pub async fn next_fires(
         &self,
         namespace: &Namespace,
@@ -112,7 +112,7 @@ impl Client {
         self.get(self.in_namespace(Method::GET, namespace, &format!("/jobs/{name}/revisions/{number}"))).await
     }
 
-    /// What changed from one revision to another; none: from the one before.
+    /// What changed between two revisions. `from: None` means the revision before `to`.
     pub async fn revision_diff(
         &self,
         namespace: &Namespace,
@@ -125,7 +125,7 @@ impl Client {
         self.get(request.query(&from.map(|from| [("from", from)]))).await
     }
 
-    /// Due times that were passed over, newest first; also of a deleted job.
+    /// Skipped due times, newest first; also of a deleted job.
     pub async fn skips(
         &self,
         namespace: &Namespace,
@@ -137,7 +137,7 @@ impl Client {
         self.get(request.query(&[("limit", limit)]).query(&after.map(|after| [("after", after)]))).await
     }
 
-    /// A line a run, newest first.
+    /// One line per run, newest first.
     pub async fn job_log(
         &self,
         namespace: &Namespace,

@@ -1,7 +1,7 @@
-//! Rust client of the doors: REST, typed.
+//! Rust client of the REST API, typed.
 //!
-//! A method is a route; what goes in and comes out are the objects of `wire`. A refusal arrives as the [`Problem`]
-//! that the server sent, so a caller can decide by its code.
+//! Each method is one route; arguments and results are the objects of `wire`. A refusal arrives as the
+//! server's [`Problem`], so a caller can decide by its code.
 
 mod error;
 mod cron;
@@ -34,22 +34,22 @@ pub use runs::{LetterQuery, RunQuery};
 
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// How long a server may take to answer a question that is not a stream.
+/// How long a server may take to answer a request that is not a stream.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
-/// A client of one server or of the nodes of one cluster, which it tries in turn.
+/// A client of one server, or of the nodes of one cluster, which it tries in turn.
 #[derive(Clone)]
 pub struct Client {
     servers: Arc<[String]>,
-    /// The place of the server that answered last: the next request goes there first.
+    /// The index of the server that answered last: the next request goes there first.
     current: Arc<AtomicUsize>,
     token: Option<String>,
     http: reqwest::Client,
 }
 
-/// A body that is still arriving: output, or an exported history.
+/// A body that is still arriving, such as an exported history.
 #[derive(Debug)]
 pub struct Chunks {
     server: String,
@@ -57,13 +57,13 @@ pub struct Chunks {
 }
 
 impl Client {
-    /// A client of the server at an address such as `http://127.0.0.1:7400`, or only `127.0.0.1:7400`; of several with
-    /// commas between, each is tried in turn while those before it cannot be reached.
+    /// A client of the server at an address such as `http://127.0.0.1:7400`, or only `127.0.0.1:7400`.
+    /// Several addresses are separated by commas; the next is tried when one cannot be reached.
     pub fn new(server: &str, token: Option<String>) -> Result<Client> {
         Client::trusting(server, token, None)
     }
 
-    /// A client that trusts the authorities of a PEM file beside those that the system trusts.
+    /// Like [`Client::new`], and also trusts the authorities of a PEM file.
     pub fn trusting(server: &str, token: Option<String>, authorities: Option<&[u8]>) -> Result<Client> {
         let servers: Arc<[String]> = server.split(',').map(with_scheme).collect();
         let failed = |source| Error::Unreachable { server: servers.join(", "), source };
@@ -106,7 +106,7 @@ impl Client {
         Ok(Chunks { server: self.server().to_owned(), response })
     }
 
-    /// Sends a request and turns every answer but a 2xx into an error.
+    /// Sends a request; every status but 2xx becomes an error.
     async fn send(&self, request: RequestBuilder) -> Result<Response> {
         let response = self.answer(request).await?;
         let status = response.status();
@@ -120,13 +120,13 @@ impl Client {
         }
     }
 
-    /// Asks the servers in turn. The next one is asked if a connection could not be made, so nothing was sent, and after any
-    /// other failure only if the request may be carried out twice.
+    /// Tries the servers in turn. The next is tried if no connection could be made (so nothing was sent), and
+    /// after any other failure only if the request may be repeated.
     async fn answer(&self, request: RequestBuilder) -> Result<Response> {
         let (http, request) = request.build_split();
         let mut request = request.map_err(|source| self.unreachable(source))?;
         let may_repeat = request.method().is_safe() || request.headers().contains_key(IDEMPOTENCY_KEY);
-        // Another request may have moved on to the next server since this one was made.
+        // Another request may have changed `current` since this one was made.
         let is_for =
             |server: &String| base(server).is_some_and(|base| request.url().as_str().starts_with(&base));
         let mut at = self.servers.iter().position(is_for).unwrap_or_default();
@@ -151,7 +151,7 @@ impl Client {
         }
     }
 
-    /// Lets a request for one server go to another.
+    /// Changes the URL of a request from one server to another.
     fn move_to(&self, request: &mut reqwest::Request, from: usize, to: usize) {
         let (Some(from), Some(to)) = (base(&self.servers[from]), base(&self.servers[to])) else { return };
         let path = request.url().as_str().strip_prefix(&from).unwrap_or_default();
@@ -175,7 +175,7 @@ impl Client {
     }
 }
 
-/// How the addresses of a server begin.
+/// The base URL of a server.
 fn base(server: &str) -> Option<String> {
     Url::parse(server).ok().map(|url| url.as_str().trim_end_matches('/').to_owned())
 }
@@ -185,7 +185,7 @@ fn with_scheme(server: &str) -> String {
     if server.contains("://") { server.to_owned() } else { format!("http://{server}") }
 }
 
-/// A key also stands in a header, where it says that the request may be sent twice.
+/// Also sends the key as a header, which marks the request as repeatable.
 fn keyed(request: RequestBuilder, key: Option<&str>) -> RequestBuilder {
     match key.and_then(|key| HeaderValue::from_str(key).ok()) {
         Some(key) => request.header(IDEMPOTENCY_KEY, key),
@@ -193,7 +193,7 @@ fn keyed(request: RequestBuilder, key: Option<&str>) -> RequestBuilder {
     }
 }
 
-/// Without the token: what is printed for debugging ends up in logs.
+/// Hides the token, because debug output ends up in logs.
 impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Client").field("servers", &self.servers).finish_non_exhaustive()
@@ -201,7 +201,7 @@ impl std::fmt::Debug for Client {
 }
 
 impl Chunks {
-    /// The next piece; none: that was all.
+    /// The next chunk. `None` means the end.
     pub async fn next(&mut self) -> Result<Option<Vec<u8>>> {
         match self.response.chunk().await {
             Ok(chunk) => Ok(chunk.map(|bytes| bytes.to_vec())),

@@ -1,4 +1,4 @@
-//! The output of a run, live: a connection that breaks is made again, from the place that was reached.
+//! The output of a run, live: after a broken connection it reconnects and continues from its cursor.
 
 use std::time::Duration;
 
@@ -13,25 +13,25 @@ use serde::de::DeserializeOwned;
 use crate::sse::Parser;
 use crate::{Client, Error, Result};
 
-/// Three signs of life of a server that has nothing to tell.
+/// The longest silence: three keep-alives of the server.
 const SILENCE_MAX: Duration = Duration::from_secs(45);
-/// Between two tries to reach a server again.
+/// The pause between two tries to reconnect.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Tries in a row that may fail: half a minute, the time in which a server is started again.
+/// Failed tries in a row: half a minute, enough for a server to restart.
 const TRIES_MAX: u32 = 30;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LogQuery {
-    /// Go on until the run has ended.
+    /// Continue until the run has ended.
     pub follow: bool,
-    /// Of this attempt only, counted from 1.
+    /// Only the output of this attempt, counted from 1. `None` means all attempts.
     pub attempt: Option<u32>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogEvent {
     Output(LogChunk),
-    /// There is no more.
+    /// There is no more output.
     End(LogEnd),
 }
 
@@ -42,14 +42,14 @@ pub struct Logs {
     namespace: Namespace,
     run: RunId,
     query: LogQuery,
-    /// The last place that was given out: nothing before it is asked for again.
+    /// The cursor: the place of the last output that was returned. `None` means none yet.
     reached: Option<Place>,
     connection: Option<(Response, Parser)>,
     failures: u32,
 }
 
 impl Client {
-    /// What the attempts of a run printed and, if asked, what they still print.
+    /// The output of a run's attempts; with `follow`, also the output still to come.
     pub async fn logs(&self, namespace: &Namespace, run: RunId, query: LogQuery) -> Result<Logs> {
         let mut logs = Logs {
             client: self.clone(),
@@ -66,7 +66,7 @@ impl Client {
 }
 
 impl Logs {
-    /// The next piece of output, or the end. It must not be called after the end.
+    /// The next output, or the end. Must not be called after the end.
     pub async fn next(&mut self) -> Result<LogEvent> {
         loop {
             match self.try_next().await {
@@ -98,7 +98,7 @@ impl Logs {
                 match event.kind.as_str() {
                     "output" => return client.decode(&event.data).map(LogEvent::Output),
                     "end" => return client.decode(&event.data).map(LogEvent::End),
-                    // Of a newer server.
+                    // An event type of a newer server.
                     _ => continue,
                 }
             }
@@ -124,7 +124,7 @@ impl Logs {
     }
 }
 
-/// Whether the same question may find an answer in a moment.
+/// Whether the same request may succeed a moment later.
 fn is_passing(error: &Error) -> bool {
     match error {
         Error::Unreachable { .. } | Error::BrokenOff { .. } => true,

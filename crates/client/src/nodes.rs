@@ -1,4 +1,4 @@
-//! Nodes, workers, and the history that they leave.
+//! Nodes, workers and the exported history.
 
 use punctual_core::Timestamp;
 use punctual_wire::Text;
@@ -23,7 +23,7 @@ impl Client {
         self.stream(self.request(Method::GET, "/api/v1/export/history").query(&query)).await
     }
 
-    /// Whether the server takes work now.
+    /// Whether the server is ready.
     pub async fn is_ready(&self) -> Result<bool> {
         match self.send(self.request(Method::GET, "/readyz").timeout(ANSWER_MAX)).await {
             Ok(_) => Ok(true),

@@ -1,6 +1,6 @@
 //! Queues and their messages.
 //!
-//! A queue may have any name and an id may have a slash in it: both are percent-encoded on their way.
+//! Queue names may contain any character and ids may contain a slash, so both are percent-encoded.
 
 use std::fmt::Write;
 
@@ -14,7 +14,7 @@ use reqwest::Method;
 use crate::{ANSWER_MAX, Client, Result};
 
 impl Client {
-    /// By name.
+    /// Queues ordered by name.
     pub async fn queues(
         &self,
         namespace: &Namespace,
@@ -29,7 +29,7 @@ impl Client {
         self.get(self.in_namespace(Method::GET, namespace, &path(queue, ""))).await
     }
 
-    /// Adds a message; one that bears its key already is the answer, and nothing is added.
+    /// Adds a message. If a message with the same key exists, it is the answer, and nothing is added.
     pub async fn add_message(
         &self,
         namespace: &Namespace,
@@ -39,7 +39,7 @@ impl Client {
         self.post(self.in_namespace(Method::POST, namespace, &path(queue, "/messages")), message).await
     }
 
-    /// Adds several, each by itself.
+    /// Adds several messages, each independently.
     pub async fn add_messages(
         &self,
         namespace: &Namespace,
@@ -50,7 +50,7 @@ impl Client {
         self.post(self.in_namespace(Method::POST, namespace, &path(queue, "/batch")), &body).await
     }
 
-    /// Takes messages out of the line; whoever waits is answered when there is one, or with none.
+    /// Takes messages from a queue. With `wait`, answers when a message arrives, or with none when the time is over.
     pub async fn take_messages(&self, namespace: &Namespace, queue: &str, take: Take) -> Result<Messages> {
         let request = self.in_namespace(Method::POST, namespace, &path(queue, "/take")).json(&take);
         let wait = take.wait.map(|wait| wait.0).unwrap_or_default();
@@ -58,7 +58,7 @@ impl Client {
         self.read(response).await
     }
 
-    /// The first messages in the line, or the last, without taking them.
+    /// The first messages of the queue, or the last, without taking them.
     pub async fn peek_messages(
         &self,
         namespace: &Namespace,
@@ -78,7 +78,7 @@ impl Client {
         self.post(self.in_namespace(Method::POST, namespace, &path(queue, "/resume")), &way).await
     }
 
-    /// Deletes what is in the line, or a part of it: the answer says whether there is more.
+    /// Deletes queued messages; the answer says whether more are left.
     pub async fn flush_queue(&self, namespace: &Namespace, queue: &str) -> Result<Flushed> {
         self.get(self.in_namespace(Method::POST, namespace, &path(queue, "/flush"))).await
     }
@@ -95,7 +95,7 @@ impl Client {
         self.post(self.in_namespace(Method::POST, namespace, "/messages"), act).await
     }
 
-    /// A consumer needs more time: the message stays out of the line for as long as its retry once more.
+    /// A consumer needs more time: the message is redelivered only after another retry time.
     pub async fn working(&self, namespace: &Namespace, id: &str) -> Result<Postponed> {
         let path = format!("/messages/{}/working", encoded(id));
         self.get(self.in_namespace(Method::POST, namespace, &path)).await
@@ -106,14 +106,14 @@ fn path(queue: &str, rest: &str) -> String {
     format!("/queues/{}{rest}", encoded(queue))
 }
 
-/// A segment of an address. A name of dots alone would be taken for a folder, so dots are encoded, too.
+/// Percent-encodes a path segment. Dots are encoded too, because `.` and `..` have a meaning in paths.
 fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_' {
             encoded.push(char::from(byte));
         } else {
-            // Writing into a string does not fail.
+            // Writing into a string cannot fail.
             let _ = write!(encoded, "%{byte:02X}");
         }
     }

@@ -14,19 +14,19 @@ use crate::{ANSWER_MAX, Client, Result, keyed};
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct RunQuery {
     pub job: Option<Name>,
-    /// One state or several, with commas between.
+    /// One or several states, separated by commas.
     pub state: Option<String>,
-    /// One trigger or several, with commas between.
+    /// One or several triggers, separated by commas.
     pub trigger: Option<String>,
-    /// The key they were asked for under.
+    /// The key that the runs were submitted with.
     pub key: Option<String>,
     pub since: Option<Text<Timestamp>>,
     pub until: Option<Text<Timestamp>>,
     pub limit: Option<usize>,
     pub after: Option<String>,
-    /// With every attempt of each.
+    /// Include every attempt of each run.
     pub attempts: Option<bool>,
-    /// The child runs of this one, in the order of their indices.
+    /// Only the child runs of this run, by index.
     pub parent: Option<Text<RunId>>,
 }
 
@@ -34,7 +34,7 @@ pub struct RunQuery {
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct LetterQuery {
     pub job: Option<Name>,
-    /// Dead since then or later.
+    /// Only letters that became dead at this time or later.
     pub since: Option<Text<Timestamp>>,
     pub limit: Option<usize>,
     pub after: Option<String>,
@@ -59,7 +59,7 @@ impl Client {
         self.get(self.in_namespace(Method::POST, namespace, &format!("/runs/{run}/cancel"))).await
     }
 
-    /// How far an attempt is, in its own words; refused if a newer one has taken over.
+    /// Reports the progress of an attempt; refused if a newer attempt exists.
     pub async fn progress(&self, namespace: &Namespace, run: RunId, progress: &Progress) -> Result<()> {
         let request = self.in_namespace(Method::POST, namespace, &format!("/runs/{run}/progress"));
         self.send(request.json(progress).timeout(ANSWER_MAX)).await.map(drop)
@@ -78,7 +78,7 @@ impl Client {
         self.get(self.in_namespace(Method::GET, namespace, &format!("/dead-letters/{letter}"))).await
     }
 
-    /// Many at once, each decided about and answered by itself.
+    /// Replays or discards many letters, and answers for each.
     pub async fn decide(&self, namespace: &Namespace, decide: &Decide) -> Result<Decisions> {
         self.post(self.in_namespace(Method::POST, namespace, "/dead-letters"), decide).await
     }

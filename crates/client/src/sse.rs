@@ -1,6 +1,6 @@
-//! Server-sent events, taken apart as they arrive.
+//! Parses server-sent events as they arrive.
 
-/// More than any event of ours: a stream that goes on without an end to one is no event stream.
+/// Larger than any event of this server: a longer block is not an event stream.
 const EVENT_BYTES_MAX: usize = 1024 * 1024;
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub(crate) struct Event {
 #[derive(Debug)]
 pub(crate) struct TooLong;
 
-/// What has arrived and is no event yet.
+/// Bytes that are not a whole event yet.
 #[derive(Debug, Default)]
 pub(crate) struct Parser {
     bytes: Vec<u8>,
@@ -23,7 +23,7 @@ impl Parser {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next whole event; comments and hints are passed over.
+    /// The next whole event; comments and `retry` hints are skipped.
     pub(crate) fn next(&mut self) -> Result<Option<Event>, TooLong> {
         while let Some(end) = self.bytes.windows(2).position(|pair| pair == b"\n\n") {
             let block: Vec<u8> = self.bytes.drain(..end + 2).collect();
@@ -44,7 +44,7 @@ fn parse(block: &str) -> Event {
         match field {
             "event" => value.clone_into(&mut event.kind),
             "data" => event.data.push_str(value),
-            // The place is in the data too; the rest is for browsers.
+            // The id is in the data too; other fields are for browsers.
             _ => {}
         }
     }

@@ -7,7 +7,7 @@ use reqwest::Method;
 use crate::{ANSWER_MAX, Client, Result};
 
 impl Client {
-    /// Makes a token. Its text is in this answer and nowhere else.
+    /// Makes a token. Only this answer contains its text.
     pub async fn add_token(&self, token: &AddToken) -> Result<NewToken> {
         self.post(self.request(Method::POST, "/api/v1/tokens"), token).await
     }

@@ -1,10 +1,10 @@
-//! What a scheduling node and a worker say to each other about one attempt.
+//! The messages between a scheduling node and a worker about attempts.
 //!
-//! The same words travel inside a process and over the network: a worker never sees a store.
+//! They are the same inside a process and over the network: a worker never sees a store.
 //!
 //! **Slots are lent.** A node assigns only against a credit, a free slot that the worker has lent to it; the slot comes
-//! back when the worker lends it again. What was lent and what was given back are told as totals since the worker joined,
-//! so that a message told twice lends nothing twice; at every join both begin at nothing.
+//! back when the worker lends it again. Credits lent and given back are sent as totals since the worker joined, so a
+//! repeated message has no effect; at every join both start at zero.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::retry::Failed;
 use crate::run::{Cause, Part, Trigger};
 use crate::task::Params;
 
-/// What a worker needs to know to execute one attempt.
+/// Everything a worker needs to execute one attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Assignment {
     pub run: RunId,
@@ -27,7 +27,7 @@ pub struct Assignment {
     pub attempt: u32,
     pub namespace: Namespace,
     pub job: Option<Name>,
-    /// Of the job, where there is one.
+    /// The job's revision. `None` means a run without a job.
     pub revision: Option<u32>,
     pub trigger: Trigger,
     pub key: Option<Arc<str>>,
@@ -36,37 +36,37 @@ pub struct Assignment {
     pub late_from: Timestamp,
     pub definition: Arc<Definition>,
     pub params: Params,
-    /// Which part of a split run it is.
+    /// The part of a split run that it is.
     pub part: Part,
-    /// How long the node waits for a sign of life before it gives the attempt up.
+    /// How long the node waits for a heartbeat before it gives the attempt up.
     pub lease: Duration,
-    /// It was decided before its shard was loaded, and the worker may have it already: it uses no credit up.
+    /// Offered again after its shard was loaded: the worker may already have it, and it uses no credit.
     pub again: bool,
 }
 
 /// Node to worker.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Order {
-    /// Execute this. Told twice, it is started once; an outcome that is there already is sent again.
+    /// Execute this. A repeated order starts nothing; if the outcome is known, it is sent again.
     Assign(Assignment),
-    /// Stop this attempt. One that has not come yet will never start.
+    /// Stop this attempt. If its assignment arrives later, it is not started.
     Cancel { run: RunId, token: Token, cause: Cause },
-    /// The outcome is durable, or refused for good: it need not be kept any longer.
+    /// The outcome is committed, or refused for good: the worker may forget it.
     Acknowledge { run: RunId, token: Token },
-    /// Say what is in hand, and send every unacknowledged outcome again: somebody new is listening, or nothing was heard
-    /// for too long.
+    /// Send a heartbeat and every unacknowledged outcome again: the leader is new, or it heard nothing for too long.
     Resend,
-    /// All the credits that this node has given back unused since the worker joined. It answers every recall, with the
-    /// same number if there was nothing to give.
+    /// The total of credits that this node has given back unused since the worker joined. It answers every recall, also
+    /// if there was nothing to give back.
     GaveBack { total: u64 },
-    /// What waits here for a slot of this worker: the highest priority among them, and about how many. None: nobody waits.
+    /// The highest priority of the runs that wait here for a slot of this worker, and about how many there are. `None`
+    /// means that no run waits.
     Waiting { priority: Option<u8>, runs: u32 },
 }
 
 /// Worker to node.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Report {
-    /// The attempt has begun. It may be missing: the outcome tells the start too.
+    /// The attempt has started. This report may be missing: the outcome carries the start too.
     Started {
         run: RunId,
         token: Token,
@@ -78,7 +78,7 @@ pub enum Report {
         token: Token,
         percent: u8,
     },
-    /// The attempts that this worker still has in hand.
+    /// Heartbeat: the attempts that this worker still holds.
     Alive {
         attempts: Vec<(RunId, Token)>,
     },
@@ -87,20 +87,20 @@ pub enum Report {
         token: Token,
         outcome: Outcome,
     },
-    /// The worker takes nothing more, and has not begun this: another may.
+    /// The worker takes no more attempts and has not started this one: it may go to another worker.
     Declined {
         run: RunId,
         token: Token,
     },
-    /// All the slots that the worker has lent to this node since it joined.
+    /// The total of slots that the worker has lent to this node since it joined.
     Lent {
         total: u64,
     },
-    /// Somebody else needs them: give back up to that many credits that no run uses.
+    /// Asks for up to this many unused credits back, because another node needs them.
     Recall {
         credits: u32,
     },
-    /// How busy the worker's machine is.
+    /// The load of the worker's machine.
     Load {
         cpu_percent: u8,
         memory_percent: u8,
@@ -108,7 +108,7 @@ pub enum Report {
 }
 
 impl Report {
-    /// The run that it is about; none: the worker speaks of itself.
+    /// The run that the report is about. `None` means that it is about the worker itself.
     pub fn run(&self) -> Option<RunId> {
         match self {
             Report::Started { run, .. }
@@ -128,17 +128,17 @@ pub struct Outcome {
     /// The result, cut to its limit by the worker and again by the node.
     pub output: Box<str>,
     pub error: Box<str>,
-    /// How it failed, if it did.
+    /// How the attempt failed; not used if it succeeded.
     pub failed: Failed,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum End {
     Succeeded,
-    /// It ended badly, or it was stopped because we asked.
+    /// It failed, or was stopped because the node asked.
     Failed,
-    /// Its worker stopped it at its timeout. A worker counts the time itself, because its node may be cut off from the
-    /// store and unable to say anything.
+    /// The worker stopped it at its timeout. The worker measures the timeout itself, because its node may be cut off
+    /// from the store and unable to send an order.
     TimedOut,
 }
 

@@ -1,7 +1,7 @@
-//! What the store must remember: the one language that engine and store share.
+//! The changes that the engine asks the store to write.
 //!
-//! A batch holds at most one change a row. Several changes of a row in one batch are folded, so a run that
-//! is born, assigned and not yet committed is one insert, and a row that came and went is nothing.
+//! A batch has at most one change per row. Several changes of a row are folded: a run that is created and assigned in
+//! one batch is one insert, and a row that is created and deleted in it is no change.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -21,7 +21,7 @@ use crate::run::Run;
 pub enum RowKey {
     Job(JobId),
     Revision(JobId, u32),
-    /// A run that is still moving.
+    /// A run that has not ended.
     Run(RunId),
     /// A run that has ended.
     History(RunId),
@@ -46,8 +46,8 @@ pub enum Row {
     Message(Arc<Message>),
 }
 
-/// One revision of a job: every edit, pause and resume makes one, and so does the deletion. Together they say what was
-/// due at any time. They are kept as long as the job, and after its deletion as long as its runs and skip records.
+/// One revision of a job: every edit, pause, resume and the deletion makes one. Together they tell what was due at any
+/// time. They are kept as long as the job, and after its deletion as long as its runs and skip records.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Revision {
     pub job: JobId,
@@ -58,7 +58,7 @@ pub struct Revision {
     pub state: State,
 }
 
-/// A job that was deleted and whose runs or skip records are still kept.
+/// A deleted job whose runs or skip records are still kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeletedJob {
     pub id: JobId,
@@ -83,7 +83,7 @@ impl DeletedJob {
     }
 }
 
-/// A run that used up its attempts and waits for someone to decide.
+/// A run that failed for good and waits to be replayed or discarded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeadLetter {
     pub run: RunId,
@@ -92,7 +92,7 @@ pub struct DeadLetter {
     pub at: Timestamp,
 }
 
-/// A key and the run that bears it. It expires by itself: pruning the run does not free it.
+/// A unique or idempotency key and its run. It has its own expiry: pruning the run does not free it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UniqueKey {
     pub key: Arc<str>,
@@ -100,11 +100,11 @@ pub struct UniqueKey {
     pub expires_at: Timestamp,
 }
 
-/// Due times that were passed over, as one record whatever their number; `to` is the last of them.
+/// A range of skipped due times, from `from` to `to`, both included.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skip {
     pub job: JobId,
-    /// The revision whose schedule names the due times: what counts them when the record is read.
+    /// The revision whose schedule gives the due times in the range.
     pub revision: u32,
     pub from: Timestamp,
     pub to: Timestamp,
@@ -114,13 +114,13 @@ pub struct Skip {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SkipReason {
-    /// Nobody could fire them in time, and the misfire policy let them go.
+    /// They were missed, and the misfire policy does not make up for them.
     Misfire,
     /// The job was paused.
     Paused,
-    /// A calendar excludes their days. The range may hold due times on other days too: they are not meant.
+    /// A calendar excludes their days. Due times in the range on other days are not skipped.
     Calendar,
-    /// The due time was planned, and an edit replaced the schedule before it came.
+    /// The due time was planned, and an edit replaced the schedule before it.
     Edited,
 }
 
@@ -159,11 +159,11 @@ impl Row {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change {
-    /// The row is not there yet; if it is, the batch is refused.
+    /// The row must not exist, else the batch is refused.
     Insert(Row),
-    /// The row is there; if it is not, or a job's cursor would go back, the batch is refused.
+    /// The row must exist and a job's cursor must not go back, else the batch is refused.
     Update(Row),
-    /// The row is there; if it is not, the batch is refused.
+    /// The row must exist, else the batch is refused.
     Delete,
 }
 
@@ -234,19 +234,19 @@ impl Changes {
     }
 }
 
-/// What one shard asks a commit to write: all of it or nothing, and only under its (epoch, commit).
+/// The changes of one shard for one commit: all or nothing, and only under its (epoch, commit).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Batch {
     pub shard: ShardId,
     pub epoch: Epoch,
-    /// How many commits this epoch's shard row has seen: the other half of the fence.
+    /// How many commits the shard row has seen in this epoch: the second part of the fence.
     pub commit: u64,
-    /// The last id the shard has made.
+    /// The last id that the shard has made.
     pub last_id: i64,
     pub changes: Changes,
 }
 
-/// A row that an event needs and memory may lack.
+/// A row that a command needs and that may not be in memory.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Want {
     Job(Namespace, Name),
@@ -255,19 +255,19 @@ pub enum Want {
     Message(MessageId),
 }
 
-/// A run as read from the store, with what the engine needs beside it.
+/// A run as read from the store, with its definition and job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunRecord {
     pub run: Arc<Run>,
-    /// The revision it was made under.
+    /// The definition of the revision it was made under.
     pub definition: Arc<Definition>,
-    /// The job as it is now; none: ad hoc, or deleted since.
+    /// The job as it is now. `None` means that the run has no job, or that the job was deleted.
     pub job: Option<Arc<Job>>,
-    /// Someone still has to decide about it.
+    /// Whether it is a dead letter that was neither replayed nor discarded.
     pub dead_letter: bool,
 }
 
-/// The answer to a fetch: what was found. What is not here does not exist.
+/// The answer to a fetch. A wanted row that is not here does not exist.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Found {
     pub jobs: Vec<Arc<Job>>,
@@ -276,7 +276,7 @@ pub struct Found {
     pub messages: Vec<Arc<Message>>,
 }
 
-/// A shard as committed: everything that does not merely wait for its due time.
+/// A shard as committed, without the runs that only wait for their due time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loaded {
     pub shard: ShardId,
@@ -284,7 +284,7 @@ pub struct Loaded {
     pub commit: u64,
     pub last_id: i64,
     pub runs: Vec<RunRecord>,
-    /// Every queue; its messages come by pages.
+    /// Every queue, without its messages: these are read in pages.
     pub queues: Vec<QueueRecord>,
 }
 
@@ -299,13 +299,13 @@ impl TimerPlace {
     pub const START: TimerPlace = TimerPlace { at: Timestamp::MIN, id: -1 };
 }
 
-/// The next timers of a shard, jobs, waiting runs and messages together, in order.
+/// The next timers of a shard: jobs, waiting runs and messages together, in order.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TimerPage {
     pub jobs: Vec<Arc<Job>>,
     pub runs: Vec<RunRecord>,
     pub messages: Vec<Arc<Message>>,
-    /// The last place on this page; none: there are no more timers.
+    /// The last place on this page. `None` means that there are no more timers.
     pub end: Option<TimerPlace>,
 }
 

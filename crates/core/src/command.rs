@@ -1,7 +1,7 @@
-//! What a door may ask of a shard, and what it may hear back.
+//! The commands that an endpoint sends to a shard, and the answers.
 //!
-//! A command may travel to the node that leads its shard, and its answer back: both are written down by the names of
-//! their fields, so that nodes of two versions understand each other.
+//! A command may be forwarded to the node that leads its shard. Commands and answers are serialized with field names,
+//! so that nodes of two versions understand each other.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -22,8 +22,8 @@ use crate::task::Params;
 #[serde(rename_all = "snake_case")]
 pub enum Command {
     PutJob(PutJob),
-    /// A calendar has changed: a job that names it follows the new one. Without a calendar the time zone data is newer:
-    /// a job whose next due time was calculated with older data gets a new one.
+    /// A calendar has changed: a job that uses it follows the new version. `None` means newer time zone data: a next
+    /// due time computed with older data is computed again.
     ReplanJob {
         namespace: Namespace,
         name: Name,
@@ -53,20 +53,19 @@ pub enum Command {
         namespace: Namespace,
         run: RunId,
     },
-    /// An attempt tells how far it is. Only the newest one is believed.
+    /// Progress of an attempt. Only the newest token is accepted.
     Progress {
         namespace: Namespace,
         run: RunId,
         token: Token,
         percent: u8,
     },
-    /// An attempt hears what became of the message that it delivered. If there is no such attempt any more, there is
-    /// nobody who would have to know.
+    /// Tells an attempt about the message that it delivered. Ignored if the attempt has ended.
     Tell {
         sender: queue::Sender,
         news: queue::News,
     },
-    /// Something about a queue or its messages.
+    /// A command on a queue or its messages.
     Queue(queue::Ask),
 }
 
@@ -78,7 +77,7 @@ pub struct PutJob {
     pub expect: Expect,
 }
 
-/// What must be true of a job for an edit to go through.
+/// The precondition of an edit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Expect {
@@ -93,7 +92,7 @@ pub struct RunJob {
     pub namespace: Namespace,
     pub name: Name,
     pub params: Option<Params>,
-    /// None: now.
+    /// `None` means now.
     pub due: Option<Timestamp>,
     pub key: Option<Key>,
 }
@@ -103,36 +102,36 @@ pub struct RunJob {
 pub struct Submit {
     pub namespace: Namespace,
     pub definition: Arc<Definition>,
-    /// None: now.
+    /// `None` means now.
     pub due: Option<Timestamp>,
     pub key: Option<Key>,
-    /// Decides the shard when there is no key; the caller counts it up so that submits spread.
+    /// Decides the shard if there is no key; the caller increments it, so that submits spread over shards.
     pub spread: u64,
 }
 
 impl Submit {
-    /// Where a run without a key belongs.
+    /// The shard of a submit without a key.
     pub fn shard_of(spread: u64, shards: u16) -> ShardId {
         ShardId::of(&[&spread.to_le_bytes()], shards)
     }
 }
 
-/// A finished run, tried again as a new run under the job's newest revision.
+/// Runs a finished run again, as a new run under the job's newest revision.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RetryRun {
     pub namespace: Namespace,
     pub run: RunId,
-    /// None: those it had.
+    /// `None` means the parameters of the finished run.
     pub params: Option<Params>,
-    /// None: the due time that it had.
+    /// `None` means the due time of the finished run.
     pub due: Option<Timestamp>,
     pub key: Option<Key>,
-    /// Only if it is a dead letter by now. Whoever replays one asks for this very run to be made up for: it waits
-    /// its turn where another would be skipped.
+    /// Only if the run is a dead letter now. The replay is held where the overlap policy would skip it, because a user
+    /// asked for it.
     pub dead_letter: bool,
 }
 
-/// A key that makes a repeated ask have one effect.
+/// An idempotency key: repeated commands with the same key have one effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Key {
     pub text: Arc<str>,
@@ -140,7 +139,7 @@ pub struct Key {
 }
 
 impl Command {
-    /// The shard whose leader decides this.
+    /// The shard whose leader decides the command.
     pub fn shard(&self, shards: u16) -> ShardId {
         match self {
             Command::PutJob(PutJob { namespace, name, .. })
@@ -162,13 +161,13 @@ impl Command {
         }
     }
 
-    /// Whether carrying it out twice comes to the same as once, so that it may be sent again when nobody knows what
-    /// became of it. The second answer may be a refusal that the first one brought about.
+    /// Whether the command is idempotent, so that it may be sent again when its outcome is unknown. The second answer
+    /// may be a refusal caused by the first.
     pub fn is_repeatable(&self) -> bool {
         match self {
-            // On top of whatever is there it would undo what somebody else did in between, an end of the job included.
+            // Without an expected revision it could undo edits made in between, even a deletion of the job.
             Command::PutJob(PutJob { expect, .. }) => matches!(expect, Expect::Revision(_)),
-            // A job made meanwhile under the old name has the old revisions too.
+            // A job created meanwhile under the old name may have the same revision.
             Command::DeleteJob { .. } => false,
             Command::RunJob(RunJob { key, .. })
             | Command::Submit(Submit { key, .. })
@@ -188,17 +187,17 @@ impl Command {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// The job as it now is, and whether this made it, changed it or found it the same.
+    /// The job as it is now, and whether the command created, changed or did not change it.
     Job {
         job: Arc<Job>,
         made: Made,
     },
     Deleted,
     Run(Arc<Run>),
-    /// The key was given before: this run bears it.
+    /// The key was used before, by this run.
     Existing(RunId),
     Discarded,
-    /// Heard, and written with whatever is written next.
+    /// Accepted; written with the next batch.
     Noted,
     Queue(queue::Said),
 }
@@ -211,7 +210,7 @@ pub enum Made {
     Unchanged,
 }
 
-/// Why a command was not carried out. Nothing happened.
+/// Why a command was refused. A refused command changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum Refusal {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 const MARK: &str = "[…] ";
 
-/// Keeps the end, where the result of a program usually stands, and marks the cut.
+/// Keeps the end, which usually holds the result of a program, and marks the cut.
 pub fn keep_end(text: &str, max: usize) -> Cow<'_, str> {
     if text.len() <= max {
         return Cow::Borrowed(text);

@@ -1,10 +1,10 @@
-//! The stable hash: what decides shards, jitter and spread must come out the same in every version.
+//! The stable hash: shards, jitter and spread depend on it, so it must be the same in every version.
 //!
 //! FNV-1a over 64 bits, then the 64-bit finaliser of MurmurHash3, because FNV alone leaves the high bits of
 //! short keys poorly mixed. The vectors below are part of the storage format: changing one moves jobs
 //! to shards that do not hold them.
 
-/// Hashes the parts in order, with a separator no name can contain, so that ("ab","c") is not ("a","bc").
+/// Hashes the parts in order, with a separator that no name contains, so that ("ab","c") differs from ("a","bc").
 pub fn stable(parts: &[&[u8]]) -> u64 {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     for part in parts {

@@ -1,8 +1,8 @@
-//! Ids: who is who, and which shard leads it.
+//! Ids of shards, epochs, nodes, runs, jobs and workers.
 //!
-//! A run's or a job's id is 63 bits, 41 of milliseconds + 10 of shard + 12 of count. It is made by the shard,
-//! whose row keeps the last one, so any door finds the leader from the id alone and ids walk in time order.
-//! Ids are not secrets.
+//! The id of a run or a job has 63 bits: 41 of milliseconds, 10 of shard, 12 of count. The shard makes it and keeps the
+//! last one in its row, so any endpoint finds the leader from the id alone, and ids are in time order. Ids are not
+//! secrets.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Timestamp, hash};
 
-/// The most shards a store may have: what ten bits can name.
+/// The most shards a store may have: ten bits of an id.
 pub const SHARDS_MAX: u16 = 1024;
 
 /// 2025-01-01T00:00:00Z. Forty-one bits of milliseconds from here reach into 2094.
@@ -24,7 +24,7 @@ const COUNT_BITS: u32 = 12;
 pub struct ShardId(pub u16);
 
 impl ShardId {
-    /// The shard of a name: the same in every version, on every node.
+    /// The shard of a name, the same in every version and on every node.
     pub fn of(parts: &[&[u8]], shards: u16) -> ShardId {
         let slot = hash::stable(parts) % u64::from(shards.max(1));
         ShardId(u16::try_from(slot).unwrap_or(0))
@@ -37,14 +37,15 @@ impl fmt::Display for ShardId {
     }
 }
 
-/// The number that outdates an old leader of a shard.
+/// The fencing number of a shard's leader: a higher one outdates all earlier leaders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Epoch(pub u32);
 
 impl Epoch {
-    /// The epoch of a shard whose store is restored from a backup now: higher than any that was led since the backup.
+    /// The epoch after a restore from a backup: higher than any epoch since the backup.
     ///
-    /// It counts the seconds since 2025, which epochs do not catch up with: a shard changes hands less than once a second.
+    /// It counts the seconds since 2025. Epochs do not reach that count, because a shard changes its leader less than
+    /// once a second.
     #[must_use]
     pub fn after_restore(self, now: Timestamp) -> Epoch {
         let seconds = u32::try_from((now.as_millis() - ID_EPOCH_MS) / 1000).unwrap_or(0);
@@ -58,7 +59,7 @@ impl fmt::Display for Epoch {
     }
 }
 
-/// One life of a node: a random number, so that a node that starts again is somebody else.
+/// One process of a node: a random number, so that a restarted node has a new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SessionId(pub i64);
 
@@ -68,8 +69,8 @@ impl fmt::Display for SessionId {
     }
 }
 
-/// Outdates every earlier attempt of its run. The shard's epoch stands in front, so that a token handed out
-/// after a backup cannot be mistaken for one handed out after its restore.
+/// The fencing token of an attempt: it outdates every earlier attempt of its run. The shard's epoch is in the high
+/// bits, so that a token made after a backup differs from one made after its restore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Token(pub u64);
 
@@ -93,7 +94,7 @@ impl fmt::Display for Token {
     }
 }
 
-/// An id as text: the digits of 63 bits.
+/// Digits of an id of 63 bits.
 pub const ID_BYTES_MAX: usize = 19;
 
 #[derive(Debug, thiserror::Error)]
@@ -137,12 +138,12 @@ id!(
     RunId
 );
 id!(
-    /// A job, whatever its revision. A job deleted and made again under its old name has a new id.
+    /// A job, whatever its revision. A job deleted and created again under its old name has a new id.
     JobId
 );
 
 impl RunId {
-    /// An id of this shard that no run or message was ever given: it stands for none.
+    /// An id of this shard that no run or message ever gets. It stands for "none".
     pub fn of_nobody(shard: ShardId) -> RunId {
         RunId(i64::from(shard.0) << COUNT_BITS)
     }
@@ -153,7 +154,7 @@ fn shard_of(id: i64) -> ShardId {
     ShardId(u16::try_from(bits).unwrap_or(0))
 }
 
-/// The smallest id made at or after an instant: where a listing by time begins.
+/// The smallest id made at or after an instant: the start of a listing by time.
 pub fn first_id_at(instant: Timestamp) -> i64 {
     (instant.as_millis() - ID_EPOCH_MS).max(0) << (SHARD_BITS + COUNT_BITS)
 }
@@ -163,7 +164,7 @@ pub fn made_at(id: i64) -> Timestamp {
     Timestamp::from_millis((id >> (SHARD_BITS + COUNT_BITS)) + ID_EPOCH_MS)
 }
 
-/// Makes the ids of one shard: each larger than the last, whatever the clock does.
+/// Makes the ids of one shard: each is larger than the last, whatever the clock does.
 #[derive(Debug, Clone)]
 pub struct IdMaker {
     shard: ShardId,
@@ -179,8 +180,8 @@ impl IdMaker {
         self.last
     }
 
-    /// Uses up every id of the past. The last id is kept with each commit, so it also tells the next leader what
-    /// time it was: engine time never runs back, not even over a restart under a clock that was set back.
+    /// Skips every id of the past. The last id is stored with each commit, so the next leader also learns the time from
+    /// it: engine time never runs back, not even over a restart with a clock that was set back.
     pub fn pass(&mut self, now: Timestamp) {
         self.last = self.last.max(first_id_at(now) | (i64::from(self.shard.0) << COUNT_BITS));
     }
@@ -193,15 +194,15 @@ impl IdMaker {
         } else if self.last & ((1 << COUNT_BITS) - 1) < (1 << COUNT_BITS) - 1 {
             self.last + 1
         } else {
-            // This millisecond's count is used up: borrow from the next one rather than wait for it.
+            // The count of this millisecond is used up: take the next millisecond instead of waiting for it.
             (((self.last >> (SHARD_BITS + COUNT_BITS)) + 1) << (SHARD_BITS + COUNT_BITS)) | shard
         };
         self.last
     }
 }
 
-/// A worker: its name and, behind an `@`, which life of it. A worker that starts again is another worker: what was
-/// given to its earlier life is lost, and is never offered to this one under the same token.
+/// A worker: its name and, after an `@`, the number of its process. A restarted worker is another worker: attempts of
+/// its earlier process are lost, and are never offered to it under the same token.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct WorkerId(pub Arc<str>);
 
@@ -210,23 +211,23 @@ impl WorkerId {
         WorkerId(Arc::from(format!("{name}@{life}")))
     }
 
-    /// Who has an attempt in hand that waits in a queue: whoever consumes from it. No worker may bear such a name.
+    /// Stands for the worker of an attempt whose message is in a queue. No worker may have such a name.
     pub fn queue(name: &str) -> Self {
         WorkerId(Arc::from(format!("{QUEUE}{name}")))
     }
 
-    /// Whether it is no worker at all, but a queue.
+    /// Whether it stands for a queue.
     pub fn is_queue(&self) -> bool {
         self.0.starts_with(QUEUE)
     }
 
-    /// The name without the life.
+    /// The name without the process number.
     pub fn name(&self) -> &str {
         self.0.split_once('@').map_or(&*self.0, |(name, _)| name)
     }
 }
 
-/// What stands before the name of a queue: the names of workers have no blanks in them.
+/// The prefix of a queue's name: names of workers have no blanks.
 const QUEUE: &str = "queue ";
 
 impl fmt::Display for WorkerId {

@@ -1,5 +1,5 @@
-//! The words and the rules of Punctual, in reading order: names and ids, when a job is due, what it does, what
-//! became of it, and what the store must remember of that.
+//! The terms and rules of Punctual, in reading order: names and ids, when a job is due, what it does, what
+//! became of it, and the changes that the store must keep.
 //!
 //! **Invariant:** nothing here reads a clock, does I/O or awaits.
 

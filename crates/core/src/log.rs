@@ -1,4 +1,4 @@
-//! The output of attempts, in chunks: what a worker reads, a store keeps and a door shows.
+//! The output of attempts, in chunks: a worker reads it, a store keeps it, an endpoint shows it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,16 +6,16 @@ use std::str::FromStr;
 use crate::Timestamp;
 use crate::ids::{RunId, Token};
 
-/// What one chunk holds at most: it is one row of a store and one event of a live log.
+/// The size of one chunk at most: it is one row of a store and one event of a live log.
 pub const CHUNK_BYTES_MAX: usize = 64 * 1024;
 
 /// Output kept of one run, all attempts and both streams together; more is cut with a mark.
 pub const RUN_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// How the note begins that marks where output was cut.
+/// The first words of the note that marks where output was cut.
 pub const CUT_MARK: &str = "output cut here";
 
-/// Some output of one attempt. Chunks end where the program paused, not where a line or a character does.
+/// Some output of one attempt. Chunks end where the program paused, not at the end of a line or a character.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk {
     pub run: RunId,
@@ -31,12 +31,12 @@ pub struct Chunk {
 pub enum Stream {
     Out,
     Err,
-    /// A remark of Punctual's own, such as where output was cut.
+    /// A remark by Punctual, such as where output was cut.
     Note,
 }
 
-/// Where a chunk stands in the output of its run, all attempts together. As text `token-number`: what a reader
-/// that was cut off shows to read on.
+/// The position of a chunk in the output of its run, over all attempts. As text `token-number`: the cursor with which a
+/// reader continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     pub token: Token,
@@ -63,7 +63,7 @@ impl FromStr for Place {
     type Err = NotAPlace;
 
     fn from_str(text: &str) -> Result<Self, NotAPlace> {
-        // Stores keep tokens as signed numbers: what they cannot hold was never given out.
+        // Stores keep tokens as signed numbers, so a larger one was never given out.
         let number =
             |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok());
         let place = text.split_once('-').and_then(|(token, within)| {

@@ -1,4 +1,4 @@
-//! Names: what people call a department and a job.
+//! Names of namespaces and jobs.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,7 +22,7 @@ pub enum Error {
     Dots(String),
 }
 
-/// A department. `payments/clearing` is inside `payments`; in a URL the slash is written as a dot.
+/// A namespace. `payments/clearing` is inside `payments`; in a URL the slash is written as a dot.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Namespace(Arc<str>);
@@ -32,7 +32,7 @@ impl Namespace {
         &self.0
     }
 
-    /// As it stands in a URL.
+    /// As written in a URL.
     pub fn dotted(&self) -> String {
         self.0.replace('/', ".")
     }
@@ -89,7 +89,7 @@ impl FromStr for Name {
     }
 }
 
-/// Whether a text names this folder or the one above it: a client takes it out of the address that it stands in.
+/// Whether a text is `.` or `..`: HTTP clients remove these from the path of a URL.
 pub(crate) fn is_dots(text: &str) -> bool {
     matches!(text, "." | "..")
 }

@@ -1,41 +1,41 @@
 //! Faults that a test plants to show that the simulator finds each of them.
 //!
-//! Without the feature `planted`, which only the simulator asks for, there are none and nothing of this is compiled in.
+//! Only compiled with the feature `planted`, which only the simulator enables.
 
-/// One small mistake, as somebody could make it.
+/// One small, plausible mistake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// An add puts a message with a delay into the line at once.
+    /// An add queues a message with a delay at once.
     AddIgnoresDelay,
-    /// An add does not look whether its unique key is taken.
+    /// An add does not check whether its unique key is taken.
     AddIgnoresKey,
-    /// An add does not wake the consumers that wait.
+    /// An add does not wake waiting consumers.
     AddForgetsWaiters,
-    /// A take gives away what has expired.
+    /// A take delivers expired messages.
     TakeIgnoresExpiry,
-    /// A take of a message with `retry` zero is written a second later, as others are.
+    /// The take of a message with `retry` zero is written up to a second later, like other takes.
     TakeOnceIsWrittenLate,
-    /// A message with `retry` zero goes back to the line after a second.
+    /// A message with `retry` zero is queued again after a second.
     TakeOnceIsRetried,
-    /// A message that nobody acknowledged does not go back to the line.
+    /// A message that was not acknowledged is not queued again.
     RetryIsForgotten,
-    /// An acknowledged message stays.
+    /// An acknowledged message is not deleted.
     AckKeepsMessage,
-    /// A message that is put back with a delay is in the line at once.
+    /// A message that is put back with a delay is queued at once.
     NackIgnoresDelay,
-    /// A page of a deep line is taken for the last one.
+    /// A page of a long queue is treated as the last one.
     PageIsTheLast,
-    /// A node whose lease has run out goes on applying, although its time stands still.
+    /// A node whose lease has run out goes on applying events, although its time stands still.
     TimeIsNotAwaited,
-    /// A worker starts an attempt that it has settled.
+    /// A worker starts an attempt again after it has ended.
     AttemptStartsAgain,
-    /// A worker says an outcome once, and forgets it.
+    /// A worker sends an outcome once and does not repeat it.
     OutcomeIsForgotten,
-    /// A worker goes on with an attempt that its node has given up.
+    /// A worker continues an attempt that its node has given up.
     LeaseIsIgnored,
     /// An assignment that is offered again uses a credit.
     OfferUsesCredit,
-    /// A worker that drains lends its slots.
+    /// A draining worker still lends its slots.
     DrainLends,
 }
 
@@ -44,7 +44,7 @@ thread_local! {
     static PLANTED: std::cell::Cell<Option<Fault>> = const { std::cell::Cell::new(None) };
 }
 
-/// Plants a fault for everything that runs on this thread. None: they are without fault again.
+/// Plants a fault for all code that runs on this thread. `None` removes it.
 #[cfg(feature = "planted")]
 pub fn plant(fault: Option<Fault>) {
     PLANTED.set(fault);

@@ -13,44 +13,43 @@ use crate::task::StatusRange;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retry {
-    /// Attempts in all, the first included. A lost worker does not use one up.
+    /// Attempts in all, including the first. A lost worker does not count.
     pub attempts: u32,
     pub delay: Duration,
     pub backoff: Backoff,
     pub max_delay: Duration,
-    /// How far the delay may move either way, in percent of itself.
+    /// How far the delay may vary up or down, in percent of itself.
     pub jitter_percent: u8,
-    /// The priority of every attempt after the first; none: the job's own.
+    /// The priority of every attempt after the first. `None` means the job's priority.
     pub priority: Option<u8>,
-    /// The failures after which there is another attempt. A lost worker is none of them.
+    /// The failures that are retried. A lost worker is not one of them.
     #[serde(default = "On::defaults")]
     pub on: Vec<On>,
 }
 
-/// A failure that is tried again.
+/// A kind of failure that is retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum On {
-    /// Every failure that is neither of the others: an exit code, a connection that failed, a response whose body is not
-    /// as expected.
+    /// Every failure not covered by the other variants: an exit code, a failed connection, an unexpected body.
     Error,
     Timeout,
-    /// A response with such a status, where the task expects another.
+    /// A response with a status in this range that the task does not expect.
     Status(StatusRange),
 }
 
-/// How an attempt failed, as far as it decides whether there is another one.
+/// How an attempt failed, as far as it matters for a retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Failed {
     #[default]
     Error,
     /// The attempt was stopped at the job's timeout, or its request had no response in time.
     Timeout,
-    /// The status of a response that the task does not expect.
+    /// The response had this status, which the task does not expect.
     Status(u16),
 }
 
 impl On {
-    /// What a server says of itself or of the moment, not of the request: the same request may succeed later.
+    /// Failures that may be temporary: the same request may succeed later.
     fn defaults() -> Vec<On> {
         let one = |status| On::Status(StatusRange { first: status, last: status });
         let server = On::Status(StatusRange { first: 500, last: 599 });
@@ -98,7 +97,7 @@ impl Default for Retry {
 }
 
 impl Retry {
-    /// How long to wait after the `failures`-th failure; none: the attempts are used up.
+    /// How long to wait after the `failures`-th failure. `None` means that all attempts are used up.
     pub fn delay_after(&self, failures: u32, run: RunId) -> Option<Duration> {
         if failures >= self.attempts {
             return None;
@@ -114,7 +113,7 @@ impl Retry {
         Some(self.spread(plain, run, failures))
     }
 
-    /// Whether a failure of this kind is tried again while attempts are left.
+    /// Whether a failure of this kind is retried while attempts are left.
     pub fn includes(&self, failed: Failed) -> bool {
         self.on.iter().any(|on| on.includes(failed))
     }
@@ -131,7 +130,7 @@ impl Retry {
         Ok(())
     }
 
-    /// Moves the delay by a hash of run and failure, not by a throw: the same history replays the same.
+    /// Varies the delay by a hash of run and failure, not by a random number, so that a replay is the same.
     fn spread(&self, plain: Duration, run: RunId, failures: u32) -> Duration {
         if self.jitter_percent == 0 {
             return plain;

@@ -1,4 +1,4 @@
-//! A run: one occurrence of a job, with one due time, and the only table of what may happen to it.
+//! A run: one occurrence of a job with one due time, and the only table of its state changes.
 //!
 //! ```text
 //!              due                 assigned             succeeded
@@ -15,8 +15,8 @@
 //!    └─ its only worker is gone ─▶ failed
 //! ```
 //!
-//! The second picture is of a run that is split ([`kin`]): it has no attempts, its children have. The last arrow is of a
-//! child that may go to one worker only. The arrows are in [`Run::apply`].
+//! The second diagram is of a split run ([`kin`]): its children have the attempts. The last arrow is of a child that is
+//! pinned to one worker. All arrows are in [`Run::apply`].
 
 mod apply;
 mod entry;
@@ -49,23 +49,23 @@ pub struct Run {
     pub namespace: Namespace,
     pub origin: Origin,
     pub trigger: Trigger,
-    /// The schedule's instant, or the submitter's. It never changes; waiting moves only the state.
+    /// The instant given by the schedule or the submitter. It never changes; retries and jitter change only the state.
     pub due: Timestamp,
     pub created_at: Timestamp,
     pub started_at: Option<Timestamp>,
     pub finished_at: Option<Timestamp>,
     pub state: State,
-    /// Attempts begun so far.
+    /// Attempts made so far.
     pub attempt: u32,
-    /// Attempts that ended badly: these use up `retry.attempts`.
+    /// Failed attempts: these count against `retry.attempts`.
     pub failures: u32,
-    /// Attempts whose worker vanished: counted apart, see [`LOSSES_MAX`].
+    /// Attempts whose worker was lost: counted separately, see [`LOSSES_MAX`].
     pub losses: u32,
-    /// The newest token given out.
+    /// The newest fencing token.
     pub token: Token,
     pub worker: Option<WorkerId>,
     pub priority: u8,
-    /// Parameters of this run alone; none: the definition's.
+    /// Parameters of this run alone. `None` means those of the definition.
     pub params: Option<Params>,
     pub key: Option<Arc<str>>,
     pub retry_of: Option<RunId>,
@@ -75,18 +75,18 @@ pub struct Run {
     pub error: Box<str>,
     pub reason: Option<Reason>,
     pub entries: Vec<Entry>,
-    /// What the attempts before the newest left behind, the first one first.
+    /// What is kept of the attempts before the newest, oldest first.
     pub earlier: Vec<Earlier>,
-    /// None: it is a run by itself.
+    /// `None` means that it is neither a parent nor a child.
     #[serde(default)]
     pub kin: Option<Box<Kin>>,
-    /// Which nodes wrote its entries: each from the entry at this index on. Entries before the first of them are of a node that
-    /// is alone.
+    /// The nodes that wrote the entries: each from the entry at this index on. Entries before the first index were
+    /// written without a cluster.
     #[serde(default)]
     pub signed: Vec<(u32, Arc<str>)>,
 }
 
-/// What is kept of an attempt when the next one begins; when it began and ended is in the entries.
+/// What is kept of an attempt when the next one starts. Its start and end are in the entries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Earlier {
     pub worker: WorkerId,
@@ -103,25 +103,25 @@ pub enum Origin {
         name: Name,
         revision: u32,
     },
-    /// Submitted by itself: it carries its own definition.
+    /// Submitted without a job: it carries its own definition.
     AdHoc(Arc<Definition>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Trigger {
     Schedule,
-    /// A fire that was missed and is made up for.
+    /// A missed due time, made up for.
     Misfire,
     Manual,
     Submit,
-    /// A finished run, or a dead letter, tried again by hand.
+    /// A finished run or a dead letter, run again by a user.
     Retry,
-    /// A run that was split into this one and others.
+    /// A split run, of which this is a child.
     Parent,
 }
 
 impl Trigger {
-    /// The word that doors and templates have for it.
+    /// Its name at endpoints and in templates.
     pub fn word(self) -> &'static str {
         match self {
             Trigger::Schedule => "schedule",
@@ -135,7 +135,7 @@ impl Trigger {
 }
 
 impl Run {
-    /// A run that waits for its due time; whoever makes it fills in what is special about it.
+    /// A run that waits for its due time, with default values in all other fields.
     pub fn new(
         id: RunId,
         namespace: Namespace,
@@ -195,7 +195,7 @@ impl Run {
         }
     }
 
-    /// When a page of timers has to bring this run into memory; none: it is there already.
+    /// When a page of timers must bring this run into memory. `None` means that it is always in memory.
     pub fn wake_at(&self) -> Option<Timestamp> {
         match self.state {
             State::Waiting { wait: Wait::Due(at) } => Some(at),
@@ -203,8 +203,8 @@ impl Run {
         }
     }
 
-    /// The moment from which lateness is counted: the due time of a fire. A run that was asked for by hand may have an
-    /// earlier due time than the moment it was asked for, and is not late because of that.
+    /// The moment from which lateness is measured: the due time of a scheduled run. A run asked for by a user may have
+    /// a due time in the past and is not late because of that.
     pub fn late_from(&self) -> Timestamp {
         match self.trigger {
             Trigger::Schedule | Trigger::Misfire => self.due,
@@ -221,14 +221,14 @@ impl Run {
         }
     }
 
-    /// Keeps the end of a long result, as a listing shows it. True: something was cut.
+    /// Keeps only the end of a long output, as listings show it. Returns whether it was cut.
     pub fn abridge(&mut self) -> bool {
         let Cow::Owned(end) = cut::keep_end(&self.output, LISTED_OUTPUT_BYTES_MAX) else { return false };
         self.output = end.into();
         true
     }
 
-    /// Whether the result may be longer than what is here.
+    /// Whether the full output may be longer than the one here.
     pub fn may_be_abridged(&self) -> bool {
         cut::is_cut(&self.output) && self.output.len() + 4 > LISTED_OUTPUT_BYTES_MAX
     }

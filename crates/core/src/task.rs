@@ -17,13 +17,13 @@ pub use queue::{Enqueue, RETRY_DEFAULT, TTL_DEFAULT};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Task {
-    /// Nothing, at once: for measuring and for placeholders in a workflow.
+    /// Does nothing: for measuring and for placeholders in a workflow.
     Noop,
     /// A text for `/bin/sh -c`.
     Shell(String),
     Process(Process),
     Http(Box<Http>),
-    /// A function that somebody's program registered under this name.
+    /// A function registered under this name by a user's program.
     Function(Name),
     /// A message for a queue; the run ends when a consumer has acknowledged it.
     Queue(Box<Enqueue>),
@@ -37,7 +37,7 @@ pub struct Process {
     pub dir: Option<String>,
 }
 
-/// What kind of thing a task is: a worker may take some and not others.
+/// The kind of a task: a worker may execute some kinds and not others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     Noop,
@@ -45,12 +45,12 @@ pub enum Kind {
     Process,
     Http,
     Function,
-    /// What no worker executes: consumers of the queue do.
+    /// Not executed by workers: consumers of the queue take the message.
     Queue,
 }
 
 impl Kind {
-    /// Those that a worker may take.
+    /// The kinds that a worker may execute.
     pub const ALL: [Kind; 5] = [Kind::Noop, Kind::Shell, Kind::Process, Kind::Http, Kind::Function];
 
     pub fn as_str(self) -> &'static str {
@@ -81,7 +81,7 @@ impl Task {
         }
     }
 
-    /// The function that it calls, if it calls one.
+    /// The function that the task calls, if it is one.
     pub fn function(&self) -> Option<&Name> {
         match self {
             Task::Function(name) => Some(name),
@@ -90,7 +90,7 @@ impl Task {
     }
 }
 
-/// Parameters: a JSON object as text. They reach a process as values, never spliced into a command.
+/// Parameters: a JSON object as text. They reach a process as values and are never inserted into a command line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Params(pub Arc<str>);
 

@@ -1,7 +1,7 @@
 //! An instant, as Punctual counts it: milliseconds since the Unix epoch, in store time.
 //!
-//! A millisecond is what a schedule can name and what a store keeps, so it is the only resolution the
-//! rules know. Zones and calendars are `schedule`'s business; here time is a line.
+//! Schedules and stores have a resolution of one millisecond, so the rules have the same. Zones and calendars are
+//! handled in `schedule`.
 
 use std::fmt;
 use std::ops::{Add, Sub};
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// The last instant a schedule may name: the end of the year 9998, which every zone can still write.
+    /// The last instant a schedule may name: the end of the year 9998, valid in every zone.
     pub const MAX: Timestamp = Timestamp(253_370_764_799_999);
     pub const MIN: Timestamp = Timestamp(0);
 
@@ -26,12 +26,12 @@ impl Timestamp {
         self.0
     }
 
-    /// How long ago `earlier` was; zero if it is still to come.
+    /// How long ago `earlier` was; zero if it is in the future.
     pub fn since(self, earlier: Timestamp) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
-    /// The earlier instant, or the beginning of time: subtraction never wraps.
+    /// The instant that lies `span` earlier. Saturates instead of wrapping.
     pub fn before(self, span: Duration) -> Timestamp {
         Timestamp(self.0.saturating_sub(millis(span)))
     }
@@ -44,7 +44,7 @@ fn millis(span: Duration) -> i64 {
 impl Add<Duration> for Timestamp {
     type Output = Timestamp;
 
-    /// Saturates at [`Timestamp::MAX`]: "in a million years" is "never", not a wrapped past.
+    /// Saturates at [`Timestamp::MAX`]: "in a million years" means never, not a wrapped past.
     fn add(self, span: Duration) -> Timestamp {
         Timestamp(self.0.saturating_add(millis(span)).min(Timestamp::MAX.0))
     }
@@ -72,7 +72,7 @@ impl From<Timestamp> for jiff::Timestamp {
 }
 
 impl fmt::Display for Timestamp {
-    /// RFC 3339, UTC, always three decimals: the form every door speaks.
+    /// RFC 3339, UTC, always three decimals: the form of every endpoint.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.3}", jiff::Timestamp::from(*self))
     }
@@ -91,19 +91,19 @@ impl FromStr for Timestamp {
     }
 }
 
-/// One look at a clock: what it shows, and how long it has been going.
+/// One reading of a clock: the time of day and the monotonic time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
     pub now: Timestamp,
     pub elapsed: Duration,
 }
 
-/// Who tells the time. The rules take `now`; loops hold one of these, and only the wiring names the real one.
+/// A source of time. Rules take `now`; loops hold a clock, and only the wiring names the real one.
 pub trait Clock: Send + Sync + fmt::Debug {
     fn now(&self) -> Timestamp;
 
-    /// How long it has been going, from whenever on: it tells how much time lies between two looks, whatever was done to
-    /// what the clock shows meanwhile. A clock that nobody sets need not tell them apart.
+    /// Monotonic time from an arbitrary start: it measures spans even if `now` is set meanwhile. A clock that is never
+    /// set may derive it from `now`.
     fn elapsed(&self) -> Duration {
         self.now().since(Timestamp::MIN)
     }
@@ -112,7 +112,7 @@ pub trait Clock: Send + Sync + fmt::Debug {
         Moment { now: self.now(), elapsed: self.elapsed() }
     }
 
-    /// How long to sleep for `now` to reach an instant; finer than a millisecond where the clock is.
+    /// How long to sleep until `now` reaches an instant; finer than a millisecond if the clock is.
     fn until(&self, instant: Timestamp) -> Duration {
         instant.since(self.now())
     }

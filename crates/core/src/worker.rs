@@ -1,4 +1,4 @@
-//! What a worker says of itself when it joins: how much it takes at once, what it is, and what it may do.
+//! What a worker announces when it joins: its slots, labels and the tasks it executes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -6,26 +6,26 @@ use std::fmt;
 use crate::name::Name;
 use crate::task::Kind;
 
-/// A worker introduces itself to a scheduling node. It says nothing about what is free: that comes as
+/// Sent by a worker when it joins a scheduling node. It does not tell how many slots are free: that is
 /// [`crate::attempt::Report::Lent`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Announcement {
-    /// Attempts under way at once.
+    /// Attempts that run at the same time.
     pub slots: u32,
-    /// What a job's `route.selector` looks at.
+    /// Matched by a job's `route.selector`.
     pub labels: BTreeMap<String, String>,
-    /// The tasks it executes; a run of another kind never goes there.
+    /// The kinds of tasks it executes; a run of another kind never goes there.
     pub kinds: Kinds,
-    /// The functions that are registered with it; a run of another function never goes there.
+    /// The functions registered with it; a run of another function never goes there.
     pub functions: BTreeSet<Name>,
-    /// Its share under `route.strategy: weighted`, beside the other workers'.
+    /// Its weight under `route.strategy: weighted`, relative to other workers.
     pub weight: u32,
-    /// It runs in the process, or at least on the machine, of the node that it joins.
+    /// It runs in the process, or on the machine, of the node that it joins.
     pub node_local: bool,
 }
 
 impl Announcement {
-    /// A plain worker: every kind of task, but no functions and no labels, as heavy as any other.
+    /// A plain worker: every kind of task, no functions, no labels, weight 1.
     pub fn of(slots: usize) -> Self {
         Announcement {
             slots: u32::try_from(slots).unwrap_or(u32::MAX),

@@ -1,7 +1,7 @@
 //! Gives ready runs to workers.
 //!
-//! The pool says which run and which worker; here the run gets its token. A run that is born while a slot is free
-//! is assigned in the same batch: its row is written once, as running.
+//! The pool chooses the run and the worker; here the run gets its token. A run created while a slot is free is
+//! assigned in the same batch: its row is written once, as running.
 //!
 //! overlap ──ready──▶ assign ──assignment──▶ worker
 
@@ -31,11 +31,11 @@ pub(crate) fn class_of(live: &LiveRun) -> Class {
     Class { kind: task.kind(), function: task.function().cloned(), selector, pin }
 }
 
-/// None: any worker that fits will do, and the least loaded is the best.
+/// The wish of a run's route. `None` means that the least loaded worker that fits takes the run.
 fn wish_of(live: &LiveRun) -> Option<Wish> {
     let (run, route) = (&live.run, &live.definition.route);
     let is_plain = matches!(route.strategy, Strategy::LeastLoaded | Strategy::Broadcast);
-    // A broadcast's children are each meant for one worker: there is nothing to spread.
+    // The children of a broadcast are pinned to one worker each, so they are not spread.
     let parent = run.parent().filter(|_| run.pinned_to().is_none());
     if is_plain && parent.is_none() {
         return None;
@@ -52,7 +52,7 @@ fn wish_of(live: &LiveRun) -> Option<Wish> {
     Some(wish)
 }
 
-/// What a run belongs to; without a key of its own, to its job, and without a job to nothing else.
+/// The hash that a keyed route uses: of the run's route key, else of its job, else of its own id.
 fn key_of(live: &LiveRun) -> u64 {
     let run = &live.run;
     let params = run.params.as_ref().unwrap_or(&live.definition.params);
@@ -67,12 +67,13 @@ fn key_of(live: &LiveRun) -> u64 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Offer {
     New,
-    /// Its worker may have it since before the shard was loaded.
+    /// The worker may have received it before this shard was loaded.
     Again,
 }
 
 impl Shard {
-    /// From now on the run waits for a worker. One that no worker fits says so; one that needs none goes its way.
+    /// Puts a ready run into the queue of waiting runs and records why, if no worker fits it. A delivery needs no
+    /// worker and is sent at once.
     pub(crate) fn join_line(&mut self, run: RunId, since: Timestamp, cx: &mut Context<'_>) {
         if self.runs.get(&run).is_some_and(deliver::is_delivery) {
             return self.send_off(run, cx);
@@ -95,7 +96,7 @@ impl Shard {
         }
     }
 
-    /// Workers have come or gone, and a run that waits has now one that fits it, or none and this is why.
+    /// Workers came or left: `lack` says why no worker fits a waiting run; `None` means that one fits.
     pub(crate) fn note_fit(&mut self, run: RunId, lack: Option<Lack>, cx: &mut Context<'_>) {
         let Some(live) = self.runs.get_mut(&run) else { return };
         let (fits, said_so) = (lack.is_none(), matches!(live.run.reason, Some(Reason::NoWorkerFits(_))));
@@ -133,13 +134,13 @@ impl Shard {
         self.send(run, worker, token, Offer::New, cx);
     }
 
-    /// Whether an attempt is still the run's own.
+    /// Whether this token is the run's newest and its attempt is running.
     pub fn runs_under(&self, run: RunId, token: Token) -> bool {
         let state = self.runs.get(&run).map(|live| &live.run.state);
         matches!(state, Some(State::Running { token: newest, .. }) if *newest == token)
     }
 
-    /// Whether an attempt is younger than so much, and a former leader of the shard gave it to this worker.
+    /// Whether a former leader of the shard gave this attempt to this worker less than `age` ago.
     pub fn was_just_given_elsewhere(
         &self,
         attempt: (RunId, Token),
@@ -159,7 +160,8 @@ impl Shard {
         }
     }
 
-    /// An attempt found running, given by a former leader: its worker may never have been told. Telling it twice starts it once.
+    /// Offers a running attempt of a former leader to its worker again, which may never have received it. A worker that
+    /// gets it twice starts it once.
     pub(crate) fn offer_again(&mut self, run: RunId, cx: &mut Context<'_>) {
         let Some(live) = self.runs.get(&run) else { return };
         let State::Running { worker, token, cancelling, .. } = live.run.state.clone() else { return };
@@ -207,7 +209,7 @@ impl Shard {
         })
     }
 
-    /// Stops a run: at once if nobody works on it, else its worker is told and the run stays until it has ended.
+    /// Stops a run: at once if no attempt is running, else its worker is told and the run ends with the attempt.
     pub(crate) fn stop(&mut self, run: RunId, cause: Cause, cx: &mut Context<'_>) {
         let Some(live) = self.runs.get(&run) else { return };
         let worker = match &live.run.state {

@@ -1,10 +1,10 @@
-//! Delivers the messages of runs into queues, and hears what becomes of them.
+//! Delivers the messages of runs into queues, and takes the news of those messages.
 //!
-//! A run whose task is a message waits for no slot: it is assigned at once, to its queue, and stays `running` until its
-//! message ends. The queue belongs to another shard, so the word between them goes by errands, which a node runs after the
-//! commit and may run twice: a message is added once for an attempt, and only the newest token is believed.
+//! A run whose task is a message needs no slot: it is assigned to its queue at once and stays `running` until its
+//! message ends. The queue may belong to another shard, so both sides communicate by errands. A node carries an errand
+//! out after the commit, perhaps twice: an attempt adds its message only once, and only the newest token is accepted.
 //!
-//! overlap ──ready──▶ deliver ──errand──▶ queue ──letter──▶ deliver ──▶ settle
+//! overlap ──ready──▶ deliver ──errand──▶ queue ──news──▶ deliver ──▶ settle
 
 use punctual_core::attempt::Outcome;
 use punctual_core::ids::{RunId, Token, WorkerId};
@@ -17,7 +17,7 @@ use crate::assign::Offer;
 use crate::event::Context;
 use crate::memory::LiveRun;
 
-/// The queue that a run delivers into; none: it is not one of those.
+/// The queue that a run delivers into. `None` means that its task is not a message.
 fn queue_of(live: &LiveRun) -> Option<&QueueName> {
     match &live.definition.task {
         Task::Queue(queue) => Some(&queue.name),
@@ -25,13 +25,13 @@ fn queue_of(live: &LiveRun) -> Option<&QueueName> {
     }
 }
 
-/// Whether a run needs no worker.
+/// Whether the run delivers a message and needs no worker.
 pub(crate) fn is_delivery(live: &LiveRun) -> bool {
     queue_of(live).is_some()
 }
 
 impl Shard {
-    /// A ready run sends its message on its way.
+    /// Assigns a ready run to its queue and sends its message.
     pub(crate) fn send_off(&mut self, run: RunId, cx: &mut Context<'_>) {
         let Some(live) = self.runs.get(&run) else { return };
         let Some(queue) = queue_of(live) else { return };
@@ -43,7 +43,7 @@ impl Shard {
         }
     }
 
-    /// An attempt found running after a load: its message may never have left.
+    /// Sends the message of a running attempt again after a load: it may never have been sent.
     pub(crate) fn deliver_again(&self, run: RunId, token: Token, is_stopped: bool, cx: &mut Context<'_>) {
         cx.pool.sent(self.id);
         if is_stopped {
@@ -59,7 +59,7 @@ impl Shard {
         }
     }
 
-    /// The attempt is being stopped: it ends when its message has.
+    /// Asks the queue to withdraw the message of a stopped attempt. The attempt ends when its message has ended.
     pub(crate) fn withdraw(&self, run: RunId, token: Token, cx: &mut Context<'_>) {
         let Some(live) = self.runs.get(&run) else { return };
         let Some(name) = queue_of(live).cloned() else { return };
@@ -67,7 +67,7 @@ impl Shard {
         cx.errand(Errand::Withdraw { sender: Sender { run, token }, queue });
     }
 
-    /// An attempt hears of its message. One that is over has nothing to hear.
+    /// Takes the news of an attempt's message. News for an attempt that has ended is ignored.
     pub(crate) fn hear(&mut self, sender: Sender, news: &News, cx: &mut Context<'_>) {
         let Sender { run, token } = sender;
         let Some(queue) = self.runs.get(&run).and_then(queue_of).cloned() else { return };
@@ -87,7 +87,7 @@ impl Shard {
             }
             News::Ended { whereabouts, ending } => {
                 if *ending == Ending::Expired && self.runs_under(run, token) {
-                    // Its time was over, as that of a run at its timeout is. Refused if it is being stopped already.
+                    // An expired message counts as a timeout. Refused if the run is already being stopped.
                     self.transition(run, Event::CancelAsked(Cause::Timeout), cx);
                 }
                 Outcome { output: at(whereabouts), ..Outcome::failed(whereabouts.since, ending.error()) }

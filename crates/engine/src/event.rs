@@ -1,4 +1,4 @@
-//! What reaches a shard, and what leaves it.
+//! The events applied to a shard, and the effects it emits.
 
 use punctual_core::Timestamp;
 use punctual_core::attempt::{Order, Report};
@@ -10,7 +10,7 @@ use punctual_core::run::Lack;
 use crate::Pool;
 use crate::pool::Match;
 
-/// Whom an answer goes to. The shard only hands it back.
+/// Identifies the caller that an answer goes to. The shard only passes it on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
@@ -24,36 +24,36 @@ pub enum Event {
         worker: WorkerId,
         report: Report,
     },
-    /// The worker of an attempt is given up.
+    /// The worker of an attempt is considered dead.
     Lost {
         run: RunId,
         token: Token,
     },
-    /// The worker of an attempt is here, and may not have heard of it.
+    /// The worker of an attempt is connected, and may not have received the assignment.
     OfferAgain {
         run: RunId,
     },
     /// A slot is free for this ready run.
     Assign(Match),
-    /// A worker that fits this ready run has come, or none fits it, and this is why.
+    /// Workers came or left. `lack` says why no worker fits this ready run; `None` means that one fits.
     Fits {
         run: RunId,
         lack: Option<Lack>,
     },
-    /// Time has passed: at most `limit` timers are acted upon.
+    /// Time has passed: handles at most `limit` timers.
     Tick {
         limit: usize,
     },
 }
 
 impl Event {
-    /// Whether somebody asks something of a queue.
+    /// Whether this is a command on a queue.
     pub fn is_of_queue(&self) -> bool {
         matches!(self, Event::Command { command: Command::Queue(_), .. })
     }
 }
 
-/// What the world may see, once the commit of everything before it is durable.
+/// A visible result. It is released once every batch applied before it is committed.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
     Answer {
@@ -64,18 +64,17 @@ pub enum Effect {
         worker: WorkerId,
         order: Order,
     },
-    /// Something to be done between a run and a queue.
+    /// A request between a run and a queue, which may belong to different shards.
     Errand(Errand),
 }
 
-/// What an event is applied with. An effect is noted under the shard that it belongs to: if that shard's batch is
-/// refused, its effects are never seen.
+/// What an event is applied with. An effect is kept with its shard: if that shard's batch is refused, it is dropped.
 #[derive(Debug)]
 pub struct Context<'a> {
-    /// What is due is due by this. It never runs back, and stands still while a clock that was set back catches up.
+    /// Decides what is due. It never runs back: while a clock that was set back catches up, it stands still.
     pub now: Timestamp,
-    /// What lasts (a timeout, a retry's delay, a silence) lasts by this: it goes on at its own pace whatever is done
-    /// to the clock.
+    /// Measures durations (timeouts, retry delays, missed heartbeats). It follows the monotonic clock, so a change of
+    /// the wall clock does not affect it.
     pub elapsed: Timestamp,
     pub shard: ShardId,
     pub pool: &'a mut Pool,
@@ -83,7 +82,7 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// When as much time has passed as lies between now and an instant.
+    /// Converts an instant of `now` to elapsed time.
     pub(crate) fn elapsed_at(&self, instant: Timestamp) -> Timestamp {
         self.elapsed + instant.since(self.now)
     }

@@ -1,14 +1,14 @@
-//! Splits a run into child runs, and joins what became of them into one result.
+//! Splits a run into child runs, and joins their results into one.
 //!
-//! A run of a job that names `route.shards` or `broadcast` has no attempt of its own. When its turn has come its children
-//! are made in the very change that makes it `running`, so a crash leaves all of them or none; from then on each goes its
-//! own way, with its own attempts and retries, and the parent's row notes how each ended, in the batch of that end. The
-//! last one ends the parent too.
+//! A run of a job with `route.shards` or `broadcast` has no attempt of its own. Its children are made in the same
+//! change that makes the run `running`, so a crash leaves all of them or none. Each child has its own attempts and
+//! retries; the parent's row records how each child ended, in the batch of that end. The parent ends with its last
+//! child.
 //!
-//! The surprise: who gets a broadcast is settled here, not at the creation of the run, because a run may wait long for
-//! its turn. While nobody is here to get it, it stands in the line like any other.
+//! The surprise: the workers of a broadcast are chosen here and not when the run is created, because a run may wait
+//! long before it may start. While no worker fits, it waits like any other ready run.
 //!
-//! overlap ──ready──▶ family ──children──▶ assign … settle ──the last has ended──▶ family
+//! overlap ──ready──▶ family ──children──▶ assign … settle ──last child ended──▶ family
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,22 +25,22 @@ use crate::event::Context;
 use crate::memory::LiveRun;
 use crate::shard::Deadline;
 
-/// How long a broadcast that found nobody waits for others when the first worker comes: after a node has started, all of
-/// them come within moments of each other.
+/// How long a broadcast that found no worker waits for more after the first one joins: after a node starts, its workers
+/// join within moments of each other.
 const GATHER: Duration = Duration::from_secs(1);
 
-/// With so many changed runs in the next batch, whoever is to be split waits for the one after: a batch holds about two
-/// families of the largest size.
+/// With this many changed runs in the next batch, a split waits for the batch after it: so one batch holds at most
+/// about two families of the largest size.
 const CHANGED_MAX: usize = CHILDREN_MAX as usize;
 const NEXT_BATCH: Duration = Duration::from_millis(1);
 
-/// Whether a run is one that goes on in its children.
+/// Whether a run must be split into children and has none yet.
 pub(crate) fn is_to_split(live: &LiveRun) -> bool {
     live.definition.route.splits() && live.run.kin.is_none()
 }
 
 impl Shard {
-    /// Splits a ready run; one that cannot be split yet stays where it is.
+    /// Splits a ready run. A run that cannot be split yet stays ready.
     pub(crate) fn split(&mut self, run: RunId, cx: &mut Context<'_>) {
         let Some(live) = self.runs.get(&run) else { return };
         let State::Ready { since } = live.run.state else { return };
@@ -55,13 +55,13 @@ impl Shard {
             return;
         };
         if meant_for.is_empty() {
-            // It may have been taken out of the line to be split.
+            // It may have been taken out of the queue of waiting runs to be split.
             return self.join_line(run, since, cx);
         }
         self.make_children(run, meant_for, cx);
     }
 
-    /// A worker for it has come or is free.
+    /// A worker that fits the run has joined or become free: splits the run soon.
     pub(crate) fn split_soon(&mut self, run: RunId, cx: &Context<'_>) {
         let Some(live) = self.runs.get(&run).filter(|live| is_to_split(live)) else { return };
         let is_broadcast = live.definition.route.strategy == Strategy::Broadcast;
@@ -97,7 +97,7 @@ impl Shard {
         }
     }
 
-    /// A child has left memory with its result: its parent notes it, and ends with the last one.
+    /// Records the result of a child in its parent, which ends with its last child.
     pub(crate) fn child_ended(&mut self, parent: RunId, child: &Run, cx: &mut Context<'_>) {
         let Some(live) = self.runs.get_mut(&parent) else { return };
         Arc::make_mut(&mut live.run).child_ended(child);
@@ -108,7 +108,7 @@ impl Shard {
         }
     }
 
-    /// What stops a parent stops its children; it ends when they have.
+    /// Stops the children of a run; the parent ends when they have ended.
     pub(crate) fn stop_children(&mut self, parent: RunId, cause: Cause, cx: &mut Context<'_>) {
         let Some(live) = self.runs.get(&parent) else { return };
         let under_way = live.run.children().iter().filter(|child| child.ended.is_none());
@@ -118,18 +118,18 @@ impl Shard {
         }
     }
 
-    /// The parameters of a run; a child has those of its parent, which outlives it.
+    /// The parameters of a run; a child has those of its parent, which is in memory as long as the child.
     pub(crate) fn params_of(&self, live: &LiveRun) -> Params {
         let of = self.whole_of(live);
         of.run.params.clone().unwrap_or_else(|| of.definition.params.clone())
     }
 
-    /// The parent of a child, which outlives it; any other run itself.
+    /// The parent of a child run; for any other run, the run itself.
     pub(crate) fn whole_of<'a>(&'a self, live: &'a LiveRun) -> &'a LiveRun {
         live.run.parent().and_then(|parent| self.runs.get(&parent)).unwrap_or(live)
     }
 
-    /// The only worker that a ready child may go to is here, or it is not: then it has a lease's time to come back.
+    /// Notes whether the only worker that a ready child may go to is here. If not, it may come back within a lease.
     pub(crate) fn note_presence(&mut self, run: RunId, is_here: bool, cx: &Context<'_>) {
         if is_here {
             self.absent.remove(&run);
@@ -139,7 +139,7 @@ impl Shard {
         }
     }
 
-    /// Nobody else may have it: better a failure that is seen than a run that waits for ever.
+    /// Fails a child whose only worker has been absent for a lease: a visible failure is better than waiting forever.
     pub(crate) fn give_up_absent(&mut self, run: RunId, cx: &mut Context<'_>) {
         let lease = self.settings.attempt_lease;
         if self.absent.get(&run).is_some_and(|since| *since + lease <= cx.elapsed) {
@@ -148,8 +148,8 @@ impl Shard {
     }
 }
 
-/// The workers that the children are meant for, one a child: none of them where it may go to any. None: there would be
-/// too many.
+/// One entry per child: the worker that it is pinned to, or `None` if any worker may take it. The outer `None` means
+/// that there would be too many children.
 fn meant_for(live: &LiveRun, cx: &Context<'_>) -> Option<Vec<Option<Arc<str>>>> {
     let most = usize::try_from(CHILDREN_MAX).unwrap_or(usize::MAX);
     let list: Vec<Option<Arc<str>>> = match live.definition.route.shards {
@@ -159,8 +159,8 @@ fn meant_for(live: &LiveRun, cx: &Context<'_>) -> Option<Vec<Option<Arc<str>>>> 
     (list.len() <= most).then_some(list)
 }
 
-/// What a child has of its parent's definition. One without a job carries a copy: it need not hold what only the parent
-/// is asked for.
+/// The origin and definition of a child. Without a job, the child carries a copy of the definition without the parts
+/// that only the parent needs.
 fn passed_on(origin: &Origin, definition: Arc<Definition>) -> (Origin, Arc<Definition>) {
     match origin {
         Origin::Job { .. } => (origin.clone(), definition),

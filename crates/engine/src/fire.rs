@@ -1,8 +1,8 @@
 //! Fires due jobs.
 //!
-//! Takes what the plan says is due, makes the run and moves the job's cursor in one change, and hands the run to
-//! `overlap`, which says whether it may start. What was missed by more than the grace meets the misfire policy:
-//! whatever the outage, that is one look at the schedule, at most a hundred runs, and one range record.
+//! Takes the timers that the plan says are due, makes the run and moves the job's cursor in one change, and hands the
+//! run to `overlap`, which decides whether it may start. Due times missed by more than the grace follow the misfire
+//! policy: one look at the schedule, at most a hundred runs and one range record, however long the outage was.
 //!
 //! plan ──due──▶ fire ──run──▶ overlap ──ready──▶ assign
 
@@ -21,7 +21,7 @@ use crate::memory::LiveRun;
 use crate::shard::Deadline;
 
 impl Shard {
-    /// Acts on what is due, at most `limit` timers.
+    /// Handles at most `limit` timers that are due.
     pub(crate) fn tick(&mut self, limit: usize, cx: &mut Context<'_>) {
         let mut left = limit;
         while left > 0
@@ -54,7 +54,7 @@ impl Shard {
                 }
             }
             Deadline::Timeout(run, token) => {
-                // Not by the token alone: a run that backs off still bears that of the attempt before.
+                // The token alone is not enough: a run in backoff still has the token of its last attempt.
                 if self.runs_under(run, token) {
                     self.stop(run, Cause::Timeout, cx);
                 }
@@ -67,13 +67,13 @@ impl Shard {
         }
     }
 
-    /// Fires everything whose time to act has come.
+    /// Fires every due time whose wake-up time has passed.
     pub(crate) fn fire_due(&mut self, id: JobId, cx: &mut Context<'_>) {
         self.fire_while(id, |cursor| cursor.wake_at, cx);
     }
 
-    /// Fires everything a job owes up to now, before an edit changes what it owes. What jitter still puts off is
-    /// owed too: after the edit nobody would know of it.
+    /// Fires every due time up to now, also those delayed by jitter, before an edit replaces the schedule: after the
+    /// edit they could not be computed any more.
     pub(crate) fn fire_owed(&mut self, id: JobId, cx: &mut Context<'_>) {
         self.fire_while(id, |cursor| cursor.next_due, cx);
     }
@@ -87,12 +87,12 @@ impl Shard {
         }
     }
 
-    /// Fires the due time at a job's cursor; the plan no longer holds it.
+    /// Fires the due time at a job's cursor. The timer has already been removed from the plan.
     fn fire(&mut self, id: JobId, cx: &mut Context<'_>) {
         let Some(live) = self.jobs.get(&id) else { return };
         let mut job = (*live.job).clone();
         let (Some(due), Some(wake)) = (job.cursor.next_due, job.cursor.wake_at) else { return };
-        // What a misfire does not make up for, it records: either way it is behind us.
+        // The cursor moves past all missed due times; those without a run are recorded as skipped.
         let (made, through) = if cx.now.since(wake) <= job.definition.misfire.grace {
             (vec![(due, Trigger::Schedule)], due)
         } else {
@@ -103,16 +103,16 @@ impl Shard {
         job.cursor.fired_through = through;
         let mut runs = Vec::with_capacity(made.len());
         for (due, trigger) in made {
-            // The fires before it may have used up the `max_runs` of its schedule.
+            // The fires before this one may have used up the `max_runs` of the schedule.
             if !job.is_used_up(due) {
                 job.count_fire(due);
                 runs.push((due, trigger));
             }
         }
         job.plan_after(through);
-        // In the order of due times: one whose jitter is shorter than this one's waited for it, and is not late.
+        // Keep the order of due times: a later due time with a shorter jitter must not overtake this one.
         job.cursor.wake_at = job.cursor.wake_at.map(|next| next.max(wake));
-        // The old place was popped already; `edit_job` arms the new one.
+        // The old timer was already popped; `edit_job` arms the new one.
         self.edit_job(id, |stored| *stored = job);
         if runs.is_empty() && !self.has_fires(id) {
             // No run will end, so the next due time of `after_finish` counts from here.
@@ -125,7 +125,7 @@ impl Shard {
         }
     }
 
-    /// The missed fires that are made up for, oldest first; the others become one range record.
+    /// The missed due times that get a run, oldest first; the others become one range record.
     fn catch_up(
         &mut self,
         job: &Job,
@@ -160,8 +160,7 @@ impl Shard {
         made
     }
 
-    /// Records what a calendar excluded since the job's last due time or revision, up to `through`: one record, however
-    /// many they are.
+    /// Records the due times up to `through` excluded by a calendar since the last due time or revision, in one range.
     pub(crate) fn skip_excluded(&mut self, job: &Job, through: Timestamp, now: Timestamp) {
         let after = job.cursor.fired_through.max(job.updated_at);
         if !job.paused
@@ -171,7 +170,7 @@ impl Shard {
         }
     }
 
-    /// Records due times that were passed over.
+    /// Records a range of skipped due times.
     pub(crate) fn skip(
         &mut self,
         job: &Job,
@@ -183,7 +182,7 @@ impl Shard {
         self.dirty.skips.push(Skip { job: job.id, revision: job.revision, from, to, reason, at: now });
     }
 
-    /// A new run of a job that is in memory.
+    /// Makes a new run of a job that is in memory.
     pub(crate) fn make_run(
         &mut self,
         id: JobId,
@@ -199,7 +198,7 @@ impl Shard {
         made.sign(cx.pool.node.as_ref());
         made.priority = definition.priority;
         if due <= cx.now {
-            // It does not wait for its time: it is already here.
+            // Its due time has passed, so it arms no timer.
             made.state = State::Waiting { wait: Wait::Overlap };
         }
         self.remember_run(LiveRun { run: Arc::new(made), definition, stored: false }, cx);
@@ -207,7 +206,7 @@ impl Shard {
     }
 }
 
-/// The newest due time that is missed and not merely late; jitter makes every fire later by its own right.
+/// The newest due time that counts as missed. Jitter delays every fire, so it is added to the grace.
 fn last_missed(job: &Job, first: Timestamp, now: Timestamp) -> Timestamp {
     let jitter = job.definition.schedules.iter().map(|schedule| schedule.jitter).max().unwrap_or_default();
     job.previous_due(now.before(job.definition.misfire.grace).before(jitter)).unwrap_or(first).max(first)

@@ -1,10 +1,10 @@
-//! Takes commands: each is carried out whole or refused whole, and answered after its commit.
+//! Takes commands: each is carried out completely or refused completely, and answered after its commit.
 //!
-//! An edit, a pause or a delete first fires what the job owes up to now: the old definition decides every due time up
-//! to the edit and the new one every due time after it, never both and never neither.
+//! An edit, a pause or a delete first fires every due time up to now: the old definition decides the due times before
+//! the edit, the new one those after it, so that no due time is fired twice or lost.
 //!
-//! door ──command──▶ intake ──job──▶ plan
-//!                        └──run───▶ overlap
+//! endpoint ──command──▶ intake ──job──▶ plan
+//!                            └──run───▶ overlap
 
 mod jobs;
 pub(crate) mod keys;
@@ -19,7 +19,7 @@ use crate::event::{Context, Ticket};
 type Reply = Result<Answer, Refusal>;
 
 impl Shard {
-    /// Carries a command out. All are answered at once, but for those of queues: a take may be answered later.
+    /// Carries out a command and answers it at once. Only a take or a flush of a queue may be answered later.
     pub(crate) fn intake(&mut self, ticket: Ticket, command: Command, cx: &mut Context<'_>) {
         let reply = match command {
             Command::PutJob(put) => self.put_job(put, cx),

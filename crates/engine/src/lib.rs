@@ -1,11 +1,13 @@
-//! One shard's life, pure: no clock, no I/O, nothing awaited.
+//! The state machine of one shard, pure: it reads no clock, does no I/O and awaits nothing.
 //!
-//! The files follow a run: [`intake`] takes commands, [`plan`] knows what is due next ([`wheel`] the deadlines of
-//! attempts), [`fire`] makes what is due into runs, [`overlap`] says whether they may start, [`family`] splits those
-//! that go on in child runs, [`assign`] gives them to workers, [`deliver`] into queues, [`report`] hears what became of them, [`settle`] ends them. [`shard`] holds it all together,
-//! [`wants`] says which rows it needs and [`seal`] turns what changed into one batch; [`queue`] is the life of messages; [`pool`] is what all shards of a node share.
+//! The files follow the life of a run: [`intake`] takes commands; [`plan`] holds the timers of jobs and runs, and
+//! [`wheel`] the deadlines of attempts; [`fire`] makes runs of due jobs; [`overlap`] decides whether a run may start;
+//! [`family`] splits a run into child runs; [`assign`] gives runs to workers and [`deliver`] into queues; [`report`]
+//! takes the reports of workers; [`settle`] ends runs. [`shard`] holds the state, [`memory`] the rows in memory,
+//! [`wants`] names the rows to read, [`seal`] turns the changes into one batch. [`queue`] is the life of messages;
+//! [`pool`] is shared by all shards of a node.
 //!
-//! **Invariant:** an uncommitted row is in memory or pinned, so no read can bring an older one back.
+//! **Invariant:** an uncommitted row is in memory or pinned, so no read can bring an older version back.
 
 pub mod event;
 pub mod pool;

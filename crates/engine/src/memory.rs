@@ -1,8 +1,8 @@
-//! What a shard holds in memory: the jobs and runs that something will happen to soon, and the pins.
+//! The rows a shard keeps in memory: jobs and runs with something to do soon, and the pins.
 //!
-//! A row leaves memory when its batch is sealed, before that batch is committed. Until it is, and until every
-//! read that began before has returned, the row stays pinned here: a read that brings an older version, or none,
-//! is not believed.
+//! A row leaves memory when its batch is sealed, before that batch is committed. The row stays pinned until the batch
+//! is committed and every read that began before has returned: such a read may bring an older version or no row, and
+//! the pin wins.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -21,20 +21,20 @@ pub(crate) type JobKey = (Namespace, Name);
 #[derive(Debug)]
 pub(crate) struct LiveJob {
     pub(crate) job: Arc<Job>,
-    /// The store has a row of it.
+    /// Whether the store has a row of it.
     pub(crate) stored: bool,
-    /// Runs that have fired and not ended, held ones apart.
+    /// Runs that were due and have not ended, without the held ones.
     pub(crate) active: BTreeSet<RunId>,
-    /// How many of those are ready or running, for `limits.running`.
+    /// How many of these are ready, running or split, for `limits.running`.
     pub(crate) placed: u32,
-    /// Runs whose time has come and that wait for an earlier one: the earliest due goes first, the same after a reload.
+    /// Due runs that wait for an earlier one, ordered by due time, also after a reload.
     pub(crate) held: BTreeSet<(Timestamp, RunId)>,
     /// Runs in memory that wait for their due time.
     pub(crate) waiting: u32,
     pub(crate) children: Children,
 }
 
-/// The child runs of a job. Their parents are what overlaps; `limits.running` is theirs.
+/// The child runs of a job. The overlap policy applies to their parents, `limits.running` to the children.
 #[derive(Debug, Default)]
 pub(crate) struct Children {
     placed: u32,
@@ -58,7 +58,7 @@ impl LiveJob {
         self.active.is_empty() && self.held.is_empty() && self.waiting == 0
     }
 
-    /// Puts a live run of the job back where it was.
+    /// Counts a live run of the job as its state requires.
     pub(crate) fn take_up(&mut self, run: &Run) {
         let is_held = matches!(run.state, State::Waiting { wait: Wait::Overlap | Wait::Limit });
         if is_held {
@@ -71,12 +71,12 @@ impl LiveJob {
         }
     }
 
-    /// Counts a run that is ready or running from now on.
+    /// Counts a run that became ready, running or split.
     pub(crate) fn place(&mut self, run: &Run) {
         *self.placed_beside(run) += 1;
     }
 
-    /// Counts it no longer.
+    /// Reverses `place`.
     pub(crate) fn displace(&mut self, run: &Run) {
         *self.placed_beside(run) -= 1;
     }
@@ -85,12 +85,12 @@ impl LiveJob {
         if run.parent().is_some() { &mut self.children.placed } else { &mut self.placed }
     }
 
-    /// The runs among which it waits for a place.
+    /// The held runs of the same kind: child runs, or all others.
     pub(crate) fn held_beside(&mut self, run: &Run) -> &mut BTreeSet<(Timestamp, RunId)> {
         if run.parent().is_some() { &mut self.children.held } else { &mut self.held }
     }
 
-    /// Whether no run may be placed beside those that are.
+    /// Whether the job's limit allows no further run of this kind.
     pub(crate) fn is_full_for(&self, run: &Run) -> bool {
         let definition = &self.job.definition;
         match run.parent() {
@@ -107,14 +107,14 @@ pub(crate) struct LiveRun {
     pub(crate) stored: bool,
 }
 
-/// Rows that left memory and that a read under way may not have seen, by the batch that carries them.
+/// Rows that left memory and that a read in progress may not have seen, by the batch that carries them.
 #[derive(Debug, Default)]
 pub(crate) struct Pins {
     pub(crate) jobs: FxHashMap<JobKey, Pinned<Option<Arc<Job>>>>,
     pub(crate) runs: FxHashMap<RunId, Pinned<RunRecord>>,
-    /// None: the key is free.
+    /// `None` means that the key is free.
     pub(crate) uniques: FxHashMap<Arc<str>, Pinned<Option<UniqueKey>>>,
-    /// By number; none: the message is gone.
+    /// By message number. `None` means that the message was deleted.
     pub(crate) messages: FxHashMap<i64, Pinned<Option<Arc<Message>>>>,
     by_batch: VecDeque<(u64, Vec<PinKey>)>,
 }
@@ -134,7 +134,7 @@ enum PinKey {
 }
 
 impl Pins {
-    /// `row`: the job as it is now, or none if it is gone.
+    /// Pins a job. `None` means that it was deleted.
     pub(crate) fn job(&mut self, batch: u64, key: JobKey, row: Option<Arc<Job>>) {
         self.note(batch, PinKey::Job(key.clone()));
         self.jobs.insert(key, Pinned { batch, row });
@@ -162,7 +162,7 @@ impl Pins {
         }
     }
 
-    /// Lets go of every row carried by this batch or an earlier one.
+    /// Releases every row carried by this batch or an earlier one.
     pub(crate) fn release(&mut self, through: u64) {
         while self.by_batch.front().is_some_and(|(batch, _)| *batch <= through) {
             let Some((batch, keys)) = self.by_batch.pop_front() else { return };
@@ -185,12 +185,12 @@ fn remove_if<K: Eq + std::hash::Hash, T>(map: &mut FxHashMap<K, Pinned<T>>, key:
     }
 }
 
-/// Rows read for the commands at hand, good until the next batch of reads.
+/// Rows read for the next commands, valid until the next read.
 #[derive(Debug, Default)]
 pub(crate) struct Fetched {
     pub(crate) runs: FxHashMap<RunId, RunRecord>,
     pub(crate) uniques: FxHashMap<Arc<str>, UniqueKey>,
-    /// Jobs brought into memory by this read: they leave again when nothing keeps them.
+    /// Jobs that this read brought into memory: they leave it again when nothing keeps them.
     pub(crate) jobs: FxHashSet<JobId>,
 }
 

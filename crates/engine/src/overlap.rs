@@ -1,6 +1,6 @@
-//! Whether a run whose time has come may start, by its job's overlap policy and its limit.
+//! Decides whether a due run may start, by its job's overlap policy and its limit.
 //!
-//! Decided in memory, exactly, by the one owner of the job: no row is locked and nothing is polled.
+//! Exact and in memory, because one shard owns the job: no row lock and no polling.
 
 use punctual_core::ids::{JobId, RunId};
 use punctual_core::job::Overlap;
@@ -31,13 +31,13 @@ fn judge(policy: Overlap, active: usize, held: usize) -> Verdict {
 }
 
 impl Shard {
-    /// A run's time has come: it starts, waits its turn, takes another's place, or is recorded as skipped.
+    /// A run is due: it starts, is held, replaces the running one, or is recorded as skipped.
     pub(crate) fn arrive(&mut self, run: RunId, cx: &mut Context<'_>) {
         self.arrive_under(run, |policy| policy, cx);
     }
 
-    /// Like `arrive`, but it waits where another would be skipped or would take a running one's place: someone asked
-    /// for this very run.
+    /// Like `arrive`, but the run is held where the policy would skip it or replace a running one, because a client
+    /// asked for this run.
     pub(crate) fn line_up(&mut self, run: RunId, cx: &mut Context<'_>) {
         let patient = |policy| if policy == Overlap::Allow { policy } else { Overlap::Queue };
         self.arrive_under(run, patient, cx);
@@ -46,7 +46,7 @@ impl Shard {
     fn arrive_under(&mut self, run: RunId, policy: impl Fn(Overlap) -> Overlap, cx: &mut Context<'_>) {
         let Some(job) = self.runs.get(&run).map(|live| live.run.job()) else { return };
         let Some(job) = job else { return self.place(run, cx) };
-        // Its job is gone, and nothing says any more how it may overlap.
+        // Its job was deleted, so no overlap policy applies any more.
         let Some(live) = self.jobs.get_mut(&job) else { return self.stop(run, Cause::JobDeleted, cx) };
         match judge(policy(live.job.definition.overlap), live.active.len(), live.held.len()) {
             Verdict::Start => {
@@ -63,7 +63,7 @@ impl Shard {
         }
     }
 
-    /// The new run is held before the old ones are stopped: whoever ends last lets it in.
+    /// Holds the new run before it stops the older ones: when the last of them ends, the new one is released.
     fn replace(&mut self, job: JobId, run: RunId, cx: &mut Context<'_>) {
         let Some(live) = self.jobs.get(&job) else { return };
         let older: Vec<RunId> = live.held.iter().map(|(_, run)| run).chain(&live.active).copied().collect();
@@ -73,7 +73,7 @@ impl Shard {
         }
     }
 
-    /// Puts a run into the line, or holds it when its job has as many placed as it may.
+    /// Makes a run ready, or holds it when its job has reached its limit.
     pub(crate) fn place(&mut self, run: RunId, cx: &mut Context<'_>) {
         let Some(live) = self.runs.get(&run) else { return };
         let job = live.run.job().and_then(|job| self.jobs.get(&job));
@@ -82,7 +82,7 @@ impl Shard {
         self.split(run, cx);
     }
 
-    /// Lets in whoever is next, now that a run of the job has ended or stepped back.
+    /// Releases the next held runs, after a run of the job has ended or is no longer placed.
     pub(crate) fn release(&mut self, job: JobId, cx: &mut Context<'_>) {
         self.release_runs(job, cx);
         self.release_children(job, cx);
@@ -102,7 +102,7 @@ impl Shard {
         while let Some(live) = self.jobs.get_mut(&job)
             && let Some((_, next)) = live.held.first().copied()
         {
-            // By the definition of now, whatever it was held for: an edit may have drawn the line elsewhere.
+            // By the current definition: an edit may have changed the policy or the limit since the run was held.
             let definition = &live.job.definition;
             let below = definition.at_once_max().is_none_or(|max| live.placed < max);
             if !(below && (live.active.is_empty() || definition.overlap == Overlap::Allow)) {

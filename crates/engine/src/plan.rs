@@ -1,12 +1,12 @@
-//! What is due next: the near timers of jobs and waiting runs, and how far they reach.
+//! The timers of jobs, waiting runs and messages, as far as they are in memory.
 //!
-//! All timers up to the horizon are in memory; those beyond it are rows. A page moves the horizon, and it moves it
-//! when it is *asked for*: from then on everything new is armed directly, so that nothing falls between a page
-//! that was read a moment ago and a row that was written a moment later. In order at both ends (the next to fire,
-//! the farthest to let go), hence a tree; the deadlines of attempts, which only ever expire, are in the wheel.
+//! All timers up to the horizon are in memory; those beyond it are rows of the store, read page by page. The horizon
+//! moves when a page is *asked for*: from then on every new timer is armed directly, so that none is lost between the
+//! read of the page and a row written a moment later. A tree, because both ends are used: the first timer fires, the
+//! last ones leave memory. The deadlines of attempts, which only expire, are in the wheel.
 //!
-//! Of a message only the near timer is armed, for there are many and most are gone before theirs comes: a page looks
-//! through those in memory.
+//! A message is armed only if its timer is near, because there are many messages and most end before their timer. When
+//! a page arrives, the messages in memory are checked again.
 //!
 //! intake ──job, run──▶ plan ──due──▶ fire
 
@@ -21,8 +21,8 @@ use crate::Shard;
 use crate::event::Context;
 use crate::memory::LiveRun;
 
-/// How long before the horizon is reached the next page is asked for: a horizon that is far off needs none, however
-/// little there is before it.
+/// How long before the horizon the next page is asked for. A horizon farther off needs no page, however few timers are
+/// armed before it.
 const AHEAD: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
@@ -30,12 +30,12 @@ pub(crate) struct Plan {
     armed: BTreeSet<TimerPlace>,
     horizon: Horizon,
     paging: bool,
-    /// Timers on one page. With fewer than a quarter of it near, the next page is asked for; with more than
+    /// Timers on one page. With fewer than a quarter of it armed, the next page is asked for; with more than
     /// twice as many armed, the farthest leave memory.
     page: usize,
-    /// The last page was not full: the next one is likely to tell that there is nothing beyond.
+    /// The last page was not full, so the next one is likely to be the last.
     was_short: bool,
-    /// The last look at the clock.
+    /// The latest time seen by `look`.
     seen: Timestamp,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Plan {
 enum Horizon {
     /// Every timer up to here is in memory.
     Through(TimerPlace),
-    /// Every timer there is, is in memory.
+    /// All timers of the shard are in memory.
     Everything,
 }
 
@@ -80,7 +80,7 @@ impl Plan {
         self.armed.pop_first().map(|place| place.id)
     }
 
-    /// When something is due, or a page is to be asked for.
+    /// When the next timer is due or the next page must be asked for.
     pub(crate) fn next(&self) -> Option<Timestamp> {
         let page = match self.horizon {
             Horizon::Through(end) if !self.paging => Some(end.at.before(AHEAD)).filter(|at| *at > self.seen),
@@ -93,7 +93,7 @@ impl Plan {
         self.seen = self.seen.max(now);
     }
 
-    /// Draws the horizon nearer when too much is armed; returns the ids that are now beyond it.
+    /// Moves the horizon nearer when too many timers are armed; returns the ids that are now beyond it.
     pub(crate) fn shrink(&mut self) -> Vec<i64> {
         if self.paging || self.armed.len() <= 2 * self.page {
             return Vec::new();
@@ -118,8 +118,8 @@ impl Plan {
 }
 
 impl Shard {
-    /// The place after which the next page of timers is wanted, and how many; none: enough is in memory. Asking
-    /// commits the caller to bring the page.
+    /// The place after which the next page of timers starts, and its size. `None` means that enough timers are in
+    /// memory. After `Some`, the caller must call `page` or `page_failed`.
     pub fn ask_page(&mut self, cx: &mut Context<'_>) -> Option<(TimerPlace, usize)> {
         let after = self.plan.wants_page(cx.now)?;
         self.plan.paging = true;
@@ -127,7 +127,7 @@ impl Shard {
         Some((after, self.plan.page))
     }
 
-    /// Brings back into memory what was sent away but may not be committed when the page is read.
+    /// Puts rows back into memory that left it and may not be committed when the page is read.
     fn revive_pinned(&mut self, cx: &mut Context<'_>) {
         let jobs: Vec<_> = self.pins.jobs.values().filter_map(|pin| pin.row.clone()).collect();
         for job in jobs.into_iter().filter(|job| job.cursor.wake_at.is_some()) {
@@ -145,7 +145,7 @@ impl Shard {
         self.revive_messages(|_| true);
     }
 
-    /// A page has come. Where page and memory name the same row, memory wins.
+    /// Takes the page that was asked for. Where page and memory have the same row, memory wins.
     pub fn page(&mut self, page: TimerPage, cx: &mut Context<'_>) {
         self.plan.was_short = page.jobs.len() + page.runs.len() + page.messages.len() < self.plan.page;
         for job in page.jobs {
@@ -168,7 +168,7 @@ impl Shard {
         self.arm_messages();
     }
 
-    /// The page could not be read: what was armed meanwhile stays armed, and it is asked for again.
+    /// The page could not be read: timers armed meanwhile stay armed, and the page is asked for again.
     pub fn page_failed(&mut self) {
         self.plan.paging = false;
     }
@@ -189,12 +189,12 @@ impl Shard {
         self.remember_run(LiveRun { run, definition, stored: true }, cx);
     }
 
-    /// When something will be due, if nothing happens before.
+    /// When the next timer is due.
     pub fn next_due(&self) -> Option<Timestamp> {
         self.plan.next()
     }
 
-    /// When something will have lasted too long, by the time that has elapsed.
+    /// When the next deadline passes, in elapsed time.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         self.deadlines.next()
     }

@@ -1,7 +1,7 @@
-//! Hears what became of attempts.
+//! Takes the reports of workers about their attempts.
 //!
-//! A worker's word is hostile input: only the newest token is believed, sizes are cut, times are bounded. A start or
-//! a progress is written with whatever is written next; only an outcome is worth a commit of its own.
+//! A report is untrusted input: only the newest token is accepted, sizes are cut, times are clamped. A start or a
+//! progress is written with the next batch; only an outcome causes a commit of its own.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ impl Shard {
         if self.is_of_another(worker, &report) {
             cx.pool.stale_reports += 1;
             if let Report::Finished { run, token, .. } = report {
-                // It need not say so again.
+                // Acknowledged, so that the worker stops sending it.
                 cx.order(worker.clone(), Order::Acknowledge { run, token });
             }
             return;
@@ -47,18 +47,18 @@ impl Shard {
                     cx.pool.stale_reports += 1;
                 }
             }
-            // The roster heard it: what a worker says of itself is no shard's.
+            // The roster handles these: they concern the worker, not a shard.
             Report::Alive { .. } | Report::Lent { .. } | Report::Recall { .. } | Report::Load { .. } => {}
         }
     }
 
-    /// Whether somebody speaks of a run that is in another worker's hand.
+    /// Whether the report names a run that another worker has.
     fn is_of_another(&self, worker: &WorkerId, report: &Report) -> bool {
         let live = report.run().and_then(|run| self.runs.get(&run));
         live.is_some_and(|live| live.run.worker.as_ref().is_some_and(|theirs| theirs != worker))
     }
 
-    /// The worker of an attempt is given up. If it still lives it is told to stop: its result is outdated.
+    /// The worker of an attempt is considered dead. If it is connected, it is told to stop: its result is outdated.
     pub(crate) fn lost(&mut self, run: RunId, token: Token, cx: &mut Context<'_>) {
         let worker = self.runs.get(&run).and_then(|live| live.run.worker.clone());
         if self.transition(run, Event::Lost { token }, cx)
@@ -86,7 +86,7 @@ impl Shard {
     }
 }
 
-/// What is too long is cut to its end; what is not, which is nearly everything, is left where it is.
+/// Cuts output and error that are too long, keeping their end.
 fn cut(mut outcome: Outcome) -> Outcome {
     if let Cow::Owned(end) = keep_end(&outcome.output, OUTPUT_BYTES_MAX) {
         outcome.output = end.into();

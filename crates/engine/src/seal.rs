@@ -1,4 +1,4 @@
-//! Seals what is dirty into one batch, and lets go of what need not stay in memory.
+//! Seals the dirty rows into one batch, and removes from memory what need not stay there.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::memory::LiveJob;
 use crate::shard::{Dirty, Settled, Stored};
 
 impl Shard {
-    /// Everything that changed since the last seal, as one batch; what need not stay in memory leaves it.
+    /// Everything that changed since the last seal, as one batch. Rows with nothing to do soon leave memory.
     pub fn seal(&mut self, cx: &mut Context<'_>) -> Batch {
         self.batch += 1;
         self.ids.pass(cx.now);
@@ -70,7 +70,7 @@ impl Shard {
         self.batch
     }
 
-    /// Batches up to this one are committed, and every read that began before that has returned.
+    /// To be called when the batches up to `through` are committed and every read that began before has returned.
     pub fn release_pins(&mut self, through: u64) {
         self.pins.release(through);
     }
@@ -106,7 +106,8 @@ impl Shard {
         }
     }
 
-    /// Takes a job out of memory if nothing will happen to it soon. `batch` pins it: the one that carries it.
+    /// Removes a job from memory if it has nothing to do soon, and pins it under `batch`. `None`: the job is unchanged
+    /// and needs no pin.
     pub(crate) fn drop_if_far(&mut self, id: JobId, batch: Option<u64>) {
         let Some(live) = self.jobs.get(&id) else { return };
         if !live.is_idle() || live.job.cursor.wake_at.is_some_and(|at| self.plan.is_near(at, id.0)) {
@@ -153,7 +154,7 @@ impl Shard {
         }
     }
 
-    /// Keeps the number of armed timers bounded: the farthest leave memory, and a page brings them back in time.
+    /// Bounds the number of armed timers: the farthest leave memory, and a page brings them back in time.
     fn shrink(&mut self, cx: &mut Context<'_>) {
         for id in self.plan.shrink() {
             if self.is_message(id) {

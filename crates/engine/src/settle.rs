@@ -1,9 +1,9 @@
-//! Keeps every count in step with a run's state, and ends it.
+//! Moves runs between states, keeps every count in step, and ends runs.
 //!
-//! All verbs move a run through `transition`: what a state holds (a place in the line, a slot, a place under a limit,
-//! a timer) is given back where the state is left and taken where it is entered, in this file and nowhere else.
-//! Ending a run makes its history row, its dead letter, its job's next due time and the start of whoever waited
-//! for it, all in the batch of their cause.
+//! Every change of state goes through `transition`. What a state holds (a place in the queue of waiting runs, a slot, a
+//! place under a limit, a timer) is released where the state is left and taken where it is entered, only in this file.
+//! The end of a run writes its history row, its dead letter and its job's next due time, and starts the runs that
+//! waited for it, all in the same batch.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::memory::LiveRun;
 use crate::shard::{Deadline, Settled};
 
 impl Shard {
-    /// Moves a run along one arrow; false: there is no such arrow, and nothing happened.
+    /// Applies an event to a run. Returns false if the run's state does not allow it; then nothing changed.
     pub(crate) fn transition(&mut self, run: RunId, event: Event, cx: &mut Context<'_>) -> bool {
         let Some(live) = self.runs.get_mut(&run) else { return false };
         let (before, priority) = (live.run.state.clone(), live.run.priority);
@@ -118,13 +118,13 @@ impl Shard {
         }
     }
 
-    /// The run has ended: it leaves memory, and what depends on its end happens in the same batch.
+    /// Ends a run: it leaves memory, and everything that depends on its end happens in the same batch.
     fn settle(&mut self, run: RunId, cx: &mut Context<'_>) {
         let Some(live) = self.runs.remove(&run) else { return };
         cx.pool.live -= 1;
         self.dirty.runs.remove(&run);
         self.dirty.lazy.remove(&run);
-        // Of a family the parent is the letter: who replays it has all its children made again.
+        // For child runs, the parent is the dead letter: a replay of it makes all its children again.
         let dead = matches!(live.run.status(), Status::Failed | Status::TimedOut)
             && live.definition.dead_letter
             && live.run.parent().is_none();
@@ -153,7 +153,7 @@ impl Shard {
         Some(id)
     }
 
-    /// Whether a run that the schedule made is under way.
+    /// Whether a run made by the schedule has not ended yet.
     pub(crate) fn has_fires(&self, id: JobId) -> bool {
         let Some(live) = self.jobs.get(&id) else { return false };
         let held = live.held.iter().map(|(_, run)| run);
@@ -161,7 +161,7 @@ impl Shard {
         runs.any(|live| is_fire(live.run.trigger))
     }
 
-    /// The next due time of a job that counts from the end of its last run.
+    /// Plans the next due time of an `after_finish` schedule, which counts from the end of the last run.
     pub(crate) fn plan_after_finish(&mut self, id: JobId, cx: &mut Context<'_>) {
         let Some(live) = self.jobs.get(&id) else { return };
         if live.job.paused {
@@ -184,7 +184,7 @@ impl Shard {
     }
 }
 
-/// Whether the schedule made a run: `after_finish` counts from the end of these alone.
+/// Whether the schedule made the run. `after_finish` counts only from the end of such runs.
 fn is_fire(trigger: Trigger) -> bool {
     matches!(trigger, Trigger::Schedule | Trigger::Misfire)
 }

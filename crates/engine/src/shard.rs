@@ -1,8 +1,8 @@
-//! One shard: the only place where what happens to its jobs and runs is decided.
+//! One shard: the only place that decides about its jobs and runs.
 //!
-//! `apply` changes memory and notes what is dirty; [`crate::seal`] turns all that became dirty since the last seal into one
-//! batch, a row at most once. Nothing here waits: the driver commits the batch while the next one is applied on
-//! top of it, and throws the whole value away if the store says no.
+//! `apply` changes memory and marks rows as dirty; [`crate::seal`] turns all rows that became dirty since the last seal
+//! into one batch, each row at most once. Nothing here waits: the driver commits the batch while it applies the next
+//! one on top of it, and discards the whole value if the store refuses the batch.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,13 +21,13 @@ use crate::plan::Plan;
 use crate::queue::Queues;
 use crate::wheel::Wheel;
 
-/// How long a start or a progress may stay unwritten when nothing else is.
+/// How long a start or a progress may stay unwritten when no other change causes a commit.
 pub(crate) const LAZY_MAX: Duration = Duration::from_secs(1);
 
-/// What a node decides for all its shards.
+/// Settings that all shards of a node share.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// How long a worker may be silent before what it has in hand is given up.
+    /// How long a worker may miss heartbeats before its attempts are considered lost.
     pub attempt_lease: Duration,
     /// Timers on one page: about how many a shard keeps in memory.
     pub page: usize,
@@ -54,33 +54,33 @@ pub struct Shard {
     pub(crate) deadlines: Wheel<Deadline>,
     pub(crate) pins: Pins,
     pub(crate) fetched: Fetched,
-    /// Ready runs whose only worker is not here, and since when by elapsed time.
+    /// Ready runs whose only permitted worker is absent, and since when (elapsed time).
     pub(crate) absent: FxHashMap<RunId, Timestamp>,
     pub(crate) queues: Queues,
 
     pub(crate) dirty: Dirty,
-    /// Seals so far: the number a pin is released by.
+    /// Number of batches sealed so far. Pins are released by this number.
     pub(crate) batch: u64,
 }
 
-/// What an attempt or a backing-off run must not outlast.
+/// A timer of the wheel, in elapsed time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Deadline {
     Backoff(RunId),
     Timeout(RunId, Token),
-    /// A run that could not be split at once may be now.
+    /// Try again to split a run that could not be split at once.
     Split(RunId),
-    /// The only worker that a run may go to has had its time to come back.
+    /// The only worker that may take a run has been absent for too long.
     Gone(RunId),
-    /// Something lazy has waited long enough to be written.
+    /// The lazy changes of runs must be written now.
     Lazy,
-    /// The same of a message that was delivered.
+    /// The lazy changes of delivered messages must be written now.
     Delivered,
-    /// Queues that nobody uses may be let go.
+    /// Unused queues may leave memory.
     Unused,
 }
 
-/// What the next batch must carry.
+/// The rows that the next batch must carry.
 #[derive(Debug, Default)]
 pub(crate) struct Dirty {
     pub(crate) jobs: FxHashSet<JobId>,
@@ -89,14 +89,14 @@ pub(crate) struct Dirty {
     pub(crate) settled: Vec<Settled>,
     pub(crate) deleted_jobs: Vec<LiveJob>,
     pub(crate) revisions: Vec<Arc<Revision>>,
-    /// None: the key is free again.
+    /// By key. `None` means that the key is free again.
     pub(crate) uniques: FxHashMap<Arc<str>, (Option<UniqueKey>, Stored)>,
     pub(crate) skips: Vec<Skip>,
-    /// Dead letters that someone has decided about.
+    /// Dead letters that were replayed or discarded.
     pub(crate) decided: Vec<RunId>,
-    /// Jobs that lost a run: they leave memory if nothing else keeps them.
+    /// Jobs of which a run ended: they leave memory if nothing else keeps them.
     pub(crate) quieter: FxHashSet<JobId>,
-    /// Runs whose start or progress is written with the next batch, whatever causes it.
+    /// Runs whose start or progress is written with the next batch, whatever causes that batch.
     pub(crate) lazy: FxHashSet<RunId>,
     lazy_due: bool,
 }
@@ -111,13 +111,13 @@ pub(crate) enum Stored {
 #[derive(Debug)]
 pub(crate) struct Settled {
     pub(crate) run: Arc<Run>,
-    /// The store has a live row of it.
+    /// Whether the store has a live row of it.
     pub(crate) stored: bool,
     pub(crate) dead: bool,
 }
 
 impl Shard {
-    /// A shard as the store has it. Attempts found running are offered to their workers again.
+    /// Builds a shard from its stored rows. Running attempts are offered to their workers again.
     pub fn load(loaded: Loaded, settings: Settings, cx: &mut Context<'_>) -> Shard {
         let mut shard = Shard {
             id: loaded.shard,
@@ -139,7 +139,7 @@ impl Shard {
         };
         cx.pool.forget(loaded.shard);
         let mut records = loaded.runs;
-        // In one order, whatever the store's, so that a history replays the same.
+        // Sorted, so that a replay is the same whatever the order of the store.
         records.sort_by_key(|record| record.run.id);
         for record in records {
             shard.take_up(record, cx);
@@ -149,7 +149,7 @@ impl Shard {
         shard
     }
 
-    /// Attempts of workers that have started again since: nobody will ever report them.
+    /// Gives up the attempts of workers that have restarted since: no report will ever come for them.
     fn give_up_outlived(&mut self, cx: &mut Context<'_>) {
         let running = self.runs.values().filter_map(|live| match &live.run.state {
             State::Running { worker, token, .. } if cx.pool.roster.is_outlived(worker) => {
@@ -184,7 +184,7 @@ impl Shard {
         }
     }
 
-    /// The job of that name in memory, brought back from its pin if need be.
+    /// Finds a job by name in memory or among the pins; a pinned job is put back into memory.
     pub(crate) fn find_job(&mut self, namespace: &Namespace, name: &Name) -> Option<JobId> {
         let key = (namespace.clone(), name.clone());
         if let Some(id) = self.names.get(&key) {
@@ -203,19 +203,19 @@ impl Shard {
         id
     }
 
-    /// Changes a job in memory; its place in the plan follows its cursor.
+    /// Changes a job in memory and re-arms its timer by its cursor.
     pub(crate) fn edit_job(&mut self, id: JobId, edit: impl FnOnce(&mut Job)) {
         let Some(live) = self.jobs.get_mut(&id) else { return };
         let before = live.job.cursor.wake_at;
         edit(Arc::make_mut(&mut live.job));
-        // Armed even where the two are equal: the place was popped if it was due, and jitter can give two due times
-        // one place.
+        // Re-armed even where the two are equal: a due timer was already popped, and with jitter two due times can have
+        // the same wake-up time.
         self.plan.disarm(before, id.0);
         self.plan.arm(live.job.cursor.wake_at, id.0);
         self.dirty.jobs.insert(id);
     }
 
-    /// A run that nobody knew before.
+    /// Puts a run into memory and arms its timer.
     pub(crate) fn remember_run(&mut self, live: LiveRun, cx: &mut Context<'_>) {
         let id = live.run.id;
         if !live.stored {
@@ -232,7 +232,7 @@ impl Shard {
         }
     }
 
-    /// A live run as the store has it, put back where it was.
+    /// Puts a stored live run back into memory, as its state requires.
     pub(crate) fn take_up(&mut self, record: RunRecord, cx: &mut Context<'_>) {
         let RunRecord { run, definition, job, .. } = record;
         if let Some(job) = job

@@ -1,6 +1,6 @@
-//! Which rows a command needs, and how they come into memory for it.
+//! The rows that a command needs, and how they get into memory.
 //!
-//! `wants` names what neither memory nor a pin has, `supply` brings what was found, `supplied` lets it go again.
+//! `wants` names the rows that neither memory nor a pin has, `supply` takes the rows read, `supplied` drops them again.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::Shard;
 use crate::intake::keys;
 
 impl Shard {
-    /// The rows that a command needs and that neither memory nor a pin has. What was read may tell that more is
-    /// needed: the caller asks again after a supply, and leaves out what it has asked for already.
+    /// The rows that a command needs and that neither memory nor a pin has. A row that was read may make another one
+    /// necessary: the caller asks again after `supply`, and leaves out the rows it has already asked for.
     pub fn wants(&self, command: &Command) -> Vec<Want> {
         let mut wants = Vec::new();
         match command {
@@ -26,9 +26,9 @@ impl Shard {
             | Command::ResumeJob { namespace, name } => self.want_job(namespace, name, &mut wants),
             Command::RunJob(RunJob { namespace, name, key, params, .. }) => {
                 self.want_job(namespace, name, &mut wants);
-                // Without a key of its own, the job's `unique` is its key: known once the job is.
+                // Without a key in the command, the job's `unique` is the key, known once the job is in memory.
                 let unique = self.peek_job(namespace, name).and_then(|job| {
-                    // One that cannot be worked out is refused by intake.
+                    // A template that cannot be evaluated is refused by intake.
                     keys::unique_of(&job.definition, params.as_ref()).ok().flatten()
                 });
                 if let Some(key) = key.clone().or(unique) {
@@ -51,7 +51,7 @@ impl Shard {
                     self.want_unique(&keys::retry_key(namespace, *run, &key.text), &mut wants);
                 }
             }
-            // An attempt under way is in memory.
+            // A running attempt is always in memory.
             Command::Tell { .. } => {}
             Command::Queue(ask) => self.want_messages(ask, &mut wants),
         }
@@ -83,7 +83,7 @@ impl Shard {
         }
     }
 
-    /// Takes rows read for the commands that come next. What memory or a pin knows better is not believed.
+    /// Takes rows read for the next commands. Where memory or a pin has the row, the read one is ignored.
     pub fn supply(&mut self, mut found: Found) {
         self.supply_messages(std::mem::take(&mut found.messages));
         for job in self.fetched.take(found) {
@@ -96,13 +96,13 @@ impl Shard {
         }
     }
 
-    /// Lets go of rows that were read for commands and that nothing keeps.
+    /// Drops rows that were read for commands and that nothing keeps in memory.
     pub fn supplied(&mut self) {
         self.forget_messages();
         self.fetched.runs.clear();
         self.fetched.uniques.clear();
         for id in std::mem::take(&mut self.fetched.jobs) {
-            // A dirty one leaves when its batch is sealed.
+            // A dirty job leaves memory when its batch is sealed.
             if !self.dirty.jobs.contains(&id) {
                 self.drop_if_far(id, None);
             }

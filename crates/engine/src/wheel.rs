@@ -1,19 +1,19 @@
-//! Keeps what is due later, in the order in which it falls due.
+//! Timers in the order of their time.
 //!
 //! A hierarchical timing wheel of 1 ms ticks: seven levels of 64 slots, each level 64 times coarser than the
-//! one below (64 ms, 4 s, 4 min, 4.7 h, 12 days, 2.2 years, 139 years), and one list for what lies beyond. A
+//! one below (64 ms, 4 s, 4 min, 4.7 h, 12 days, 2.2 years, 139 years), and one list for timers beyond. A
 //! timer goes to the level of the highest digit (base 64) in which its time differs from the wheel's
-//! position, and moves down as the position comes nearer: at most once a level, so a timer costs a constant
-//! however long it waits. `plan` arms it, the shard pops it; it reads no clock.
+//! position, and moves down as the position comes nearer: at most once per level, so the cost of a timer is
+//! constant however long it waits. The wheel reads no clock.
 //!
-//! The surprise: the position never walks. It jumps to the earliest timer or to `now`, and the slots in
-//! between are known to be empty. A jump of years costs what the timers on the way cost, not the ticks.
+//! The surprise: the position does not step tick by tick. It jumps to the earliest timer or to `now`; the slots in
+//! between are known to be empty. A jump of years costs only the timers on the way, not the ticks.
 //!
-//! There is no `remove`. Cancellation is lazy: the owner of a timer looks, when its key is popped, whether it
-//! still wants it. A timer that was moved leaves its old entry behind until the old time comes, and
-//! [`Wheel::next`] may name such an entry; the cost is one wake-up that finds nothing to do.
+//! There is no `remove`. Cancellation is lazy: when a key is popped, its owner checks whether the timer still
+//! applies. A moved timer leaves its old entry until the old time comes, and [`Wheel::next`] may return that
+//! entry; the cost is one wake-up with nothing to do.
 //!
-//! plan ──insert──▶ wheel ──pop──▶ fire
+//! shard ──insert──▶ wheel ──pop──▶ fire
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -24,31 +24,31 @@ use punctual_core::Timestamp;
 const SLOT_BITS: u32 = 6;
 const SLOTS: usize = 1 << SLOT_BITS;
 const LEVELS: usize = 7;
-/// The one slot behind the levels: what differs from the position above the digits of the last level.
+/// The slot behind all levels, for timers more than 139 years from the position.
 const FAR: usize = LEVELS * SLOTS;
 
-/// Entries whose memory an empty wheel keeps: enough for a quiet shard never to allocate, little enough that
-/// a herd gives its megabytes back when it is over.
+/// Entries whose memory an empty wheel keeps: enough that a quiet shard never allocates, few enough that the memory of
+/// a burst is freed afterwards.
 const CAPACITY_KEPT: usize = 4096;
 
-/// No entry: the end of a list.
+/// The end of a list.
 const NONE: u32 = u32::MAX;
 
-/// Timers by time; `K` says whose they are. A timer takes 16 bytes with a key of 4, 24 with a key of 8.
+/// Timers by time; `K` identifies the owner. A timer takes 16 bytes with a key of 4, 24 with a key of 8.
 pub struct Wheel<K> {
-    /// Every timer in `slots` is at this instant or later. Never runs back.
+    /// Every timer in `slots` is at this instant or later. It never runs back.
     position: i64,
     /// `LEVELS` rows of `SLOTS`, then `FAR`.
     slots: Box<[Slot]>,
-    /// One bit a slot, set while it holds something.
+    /// One bit per slot, set while the slot is not empty.
     occupied: [u64; LEVELS],
-    /// All entries of all slots; those not in use are chained from `free`.
+    /// All entries of all slots; unused ones are chained from `free`.
     entries: Vec<Entry<K>>,
     free: u32,
     len: usize,
-    /// What was already in the past when it came: few as a rule, and behind the position, where no slot is.
+    /// Timers that were already in the past when inserted: usually few, and before the position, where no slot is.
     late: BinaryHeap<Reverse<Late<K>>>,
-    /// Numbers the late ones, so that equal times keep their order.
+    /// Numbers the late timers, so that equal times keep their order.
     late_count: u64,
 }
 
@@ -57,7 +57,7 @@ pub struct Wheel<K> {
 struct Slot {
     head: u32,
     tail: u32,
-    /// The earliest time in the list. A slot only grows until it is taken whole, so it is always exact.
+    /// The earliest time in the list. Always exact, because a slot only grows until it is emptied as a whole.
     earliest: i64,
 }
 
@@ -87,7 +87,7 @@ impl<K: Copy> Wheel<K> {
         }
     }
 
-    /// Arms a timer. One that lies in the past is due at once.
+    /// Arms a timer. A timer in the past is due at once.
     pub fn insert(&mut self, at: Timestamp, key: K) {
         let at = at.as_millis();
         self.len += 1;
@@ -100,8 +100,8 @@ impl<K: Copy> Wheel<K> {
         }
     }
 
-    /// Takes the earliest timer that is due at `now`: by time, equal times in order of insertion. `None` says
-    /// that everything up to `now` has been taken. A `now` that runs back makes nothing due that was not.
+    /// Takes the earliest timer that is due at `now`; equal times in order of insertion. `None` means that no timer
+    /// up to `now` is left. A `now` that runs back makes nothing due.
     pub fn pop(&mut self, now: Timestamp) -> Option<(Timestamp, K)> {
         let now = now.as_millis();
         let popped = if self.late.is_empty() { self.pop_slot(now) } else { self.pop_late(now) };
@@ -114,8 +114,8 @@ impl<K: Copy> Wheel<K> {
         popped.map(|(at, key)| (Timestamp::from_millis(at), key))
     }
 
-    /// The time of the earliest timer, however far off. Once `pop(now)` gave `None` it is later than that
-    /// `now`, so a caller who sleeps until then never spins.
+    /// The time of the earliest timer, however far off. After `pop(now)` returned `None` it is later than that
+    /// `now`, so a caller that sleeps until then never spins.
     pub fn next(&self) -> Option<Timestamp> {
         let late = self.late.peek().map(|Reverse(late)| late.at);
         late.or_else(|| self.earliest()).map(Timestamp::from_millis)
@@ -129,7 +129,7 @@ impl<K: Copy> Wheel<K> {
         self.len == 0
     }
 
-    /// Forgets every timer; the position stays.
+    /// Removes every timer; the position stays.
     pub fn clear(&mut self) {
         self.slots.fill(Slot::EMPTY);
         self.occupied = [0; LEVELS];
@@ -138,7 +138,7 @@ impl<K: Copy> Wheel<K> {
     }
 
     fn pop_late(&mut self, now: i64) -> Option<(i64, K)> {
-        // Late ones lie before the position, and with it before everything in a slot.
+        // Late timers are before the position, and so before every timer in a slot.
         if self.late.peek().is_some_and(|Reverse(late)| late.at > now) {
             return None;
         }
@@ -152,14 +152,14 @@ impl<K: Copy> Wheel<K> {
                 Some((at, self.take_first(at)))
             }
             _ => {
-                // Being near `now` lets later inserts land on a low level.
+                // A position near `now` lets later inserts land on a low level.
                 self.advance(now.max(self.position));
                 None
             }
         }
     }
 
-    /// The earliest time in a slot: a lower level is wholly before a higher one, a lower slot before the next.
+    /// The earliest time in a slot: all of a lower level is before a higher level, a lower slot before the next one.
     fn earliest(&self) -> Option<i64> {
         for (level, bits) in self.occupied.iter().enumerate() {
             if *bits != 0 {
@@ -170,13 +170,13 @@ impl<K: Copy> Wheel<K> {
         (far.head != NONE).then_some(far.earliest)
     }
 
-    /// Moves the position to `to`, at or before the earliest timer. All slots before it are empty, and of the
-    /// rest only the one that the position enters may hold timers that now belong on a lower level.
+    /// Moves the position to `to`, at or before the earliest timer. All slots before it are empty; of the others, only
+    /// the slot that the position enters may hold timers that now belong on a lower level.
     fn advance(&mut self, to: i64) {
         let entered = slot_of(self.position, to);
         self.position = to;
         if entered < SLOTS {
-            return; // Within the lowest level a slot is one tick and is already where it belongs.
+            return; // On the lowest level a slot is one tick, so nothing moves down.
         }
         let mut entry = self.take(entered).head;
         while entry != NONE {
@@ -186,8 +186,8 @@ impl<K: Copy> Wheel<K> {
         }
     }
 
-    /// Timers of one instant are always in one slot, whenever they came, and lists keep their order when
-    /// they move down: that is why ties leave in order of insertion.
+    /// Timers of the same time are always in the same slot, and lists keep their order when they move down, so equal
+    /// times are popped in order of insertion.
     fn append(&mut self, entry: u32, at: i64) {
         let index = slot_of(self.position, at);
         let slot = &mut self.slots[index];
@@ -211,7 +211,7 @@ impl<K: Copy> Wheel<K> {
         std::mem::replace(&mut self.slots[index], Slot::EMPTY)
     }
 
-    /// The first timer of the tick `at`, which is the position and holds one.
+    /// Takes the first timer of the tick `at`, which must be the position and hold one.
     fn take_first(&mut self, at: i64) -> K {
         let index = slot_of(self.position, at);
         let first = self.slots[index].head;
@@ -239,7 +239,7 @@ impl<K: Copy> Wheel<K> {
         index
     }
 
-    /// An empty wheel starts its entries over, in order and in little memory.
+    /// Resets the storage of an empty wheel and frees most of its memory.
     fn release(&mut self) {
         self.free = NONE;
         self.entries.clear();
@@ -249,7 +249,7 @@ impl<K: Copy> Wheel<K> {
     }
 }
 
-/// Where a timer belongs: by the highest digit in which it differs from the position.
+/// The slot of a timer: by the highest digit in which its time differs from the position.
 fn slot_of(position: i64, at: i64) -> usize {
     let differing = (position ^ at).cast_unsigned();
     let level = ((differing | 1).ilog2() / SLOT_BITS) as usize;
@@ -373,7 +373,7 @@ mod tests {
         wheel.insert(ts(NOW + 30), 4);
         assert_eq!(wheel.pop(ts(NOW + 50)), Some((ts(NOW + 10), 1)));
         wheel.insert(ts(NOW + 20), 3); // between the two, and already due
-        wheel.insert(ts(NOW + 10), 9); // behind its equal that still waits
+        wheel.insert(ts(NOW + 10), 9); // after the timer of the same time that is still armed
         wheel.insert(ts(NOW + 5), 0); // before everything
         let order: Vec<u32> = pop_all(&mut wheel, NOW + 50).into_iter().map(|(_, key)| key).collect();
         assert_eq!(order, [0, 2, 9, 3, 4]);
@@ -383,7 +383,7 @@ mod tests {
     fn a_clock_that_runs_back_makes_nothing_due_early() {
         let mut wheel = wheel();
         assert_eq!(wheel.pop(ts(NOW + 1000)), None);
-        wheel.insert(ts(NOW + 500), 1); // behind the position, but the clock will be before it
+        wheel.insert(ts(NOW + 500), 1); // before the position, but not yet due at the next pop
         wheel.insert(ts(NOW + 2000), 2);
         assert_eq!(wheel.pop(ts(NOW + 400)), None);
         assert_eq!(wheel.next(), Some(ts(NOW + 500)));
@@ -428,7 +428,7 @@ mod tests {
         let mut wheel = wheel();
         let mut random = 42_u64;
         for key in 0..COUNT {
-            // Xorshift: most within the hour, some within the year, a crowd on each full second.
+            // Xorshift: most within the hour, some within the year, many on each full second.
             random ^= random << 13;
             random ^= random >> 7;
             random ^= random << 17;
@@ -453,7 +453,7 @@ mod tests {
         assert!(seen.into_iter().all(|seen| seen) && wheel.is_empty());
     }
 
-    /// The meaning of the wheel: a sorted map by time and order of insertion.
+    /// The reference model: a map sorted by time and order of insertion.
     #[derive(Default)]
     struct Model {
         timers: BTreeMap<(i64, u32), u32>,
@@ -465,21 +465,21 @@ mod tests {
         Insert {
             ahead: i64,
         },
-        /// Several on one instant, which an earlier insert may have named.
+        /// Several timers of one instant, which an earlier insert may have used.
         InsertAtRound {
             ahead: i64,
             count: u32,
         },
-        /// Moves the clock (back, too) and takes a few.
+        /// Moves the clock, also backwards, and pops a few timers.
         Pop {
             ahead: i64,
             count: usize,
         },
-        /// Moves the clock and takes all.
+        /// Moves the clock and pops all due timers.
         Drain {
             ahead: i64,
         },
-        /// Moves the clock to what `next` says and takes all.
+        /// Moves the clock to `next` and pops all due timers.
         Sleep,
         Clear,
     }

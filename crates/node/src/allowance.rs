@@ -1,5 +1,5 @@
-//! How much a run may print, all its attempts together (P19). A worker knows its own attempt only and may lie; the node
-//! that takes the output asks the store what the earlier attempts left there, and counts on from it.
+//! Limits the output of a run over all its attempts (P19). A worker knows only its own attempt and may not be trusted,
+//! so the node reads from the store how much earlier attempts have printed, and continues the count.
 
 use parking_lot::Mutex;
 use punctual_core::ids::{RunId, Token};
@@ -7,9 +7,9 @@ use punctual_core::log::{CUT_MARK, Chunk, RUN_BYTES_MAX, Stream};
 use punctual_store::Store;
 use rustc_hash::FxHashMap;
 
-/// Runs whose output is remembered; of the others the store is asked again.
+/// Maximum number of runs whose count is cached; for others the store is asked again.
 const KNOWN_MAX: usize = 4096;
-/// Remarks of one attempt, such as where its output was cut.
+/// Maximum size of the notes of one attempt, such as the mark where its output was cut.
 const NOTES_BYTES_MAX: u64 = 64 * 1024;
 
 #[derive(Debug)]
@@ -18,12 +18,12 @@ pub(crate) struct Allowance {
     known: Mutex<FxHashMap<RunId, Printed>>,
 }
 
-/// What a run has printed so far, and which attempt it is at.
+/// How much a run has printed so far, and its current attempt.
 #[derive(Debug, Clone, Copy)]
 struct Printed {
     bytes: u64,
     token: Token,
-    /// The newest chunk that was counted: what a worker sends again is not counted again.
+    /// The newest chunk that was counted: chunks that a worker sends again are not counted again.
     last: Option<u32>,
     notes: u64,
     is_cut: bool,
@@ -40,7 +40,7 @@ impl Allowance {
         Allowance { bytes_max, known: Mutex::default() }
     }
 
-    /// Leaves out what is beyond the limit, with a mark where that begins.
+    /// Drops output beyond the limit and marks where it was cut.
     pub(crate) async fn cut(&self, store: &dyn Store, chunks: Vec<Chunk>) -> Vec<Chunk> {
         let mut kept = Vec::with_capacity(chunks.len());
         for chunk in chunks {
@@ -48,7 +48,7 @@ impl Allowance {
             let mut printed = match known.filter(|printed| printed.token == chunk.token) {
                 Some(printed) => printed,
                 None => {
-                    // What is not known is not held against the run: the attempt alone is bounded, too.
+                    // If the store does not answer, count from zero: the output of a single attempt is bounded, too.
                     let before = store.log_bytes(chunk.run).await.unwrap_or(0);
                     let here: u64 = kept.iter().filter(|other| is_of(other, chunk.run)).map(length).sum();
                     Printed { bytes: before + here, token: chunk.token, last: None, notes: 0, is_cut: false }
@@ -81,7 +81,7 @@ impl Printed {
             self.bytes += length;
             return Some(chunk);
         }
-        // From here on nothing is kept of this attempt, so that no later line hides that something is missing.
+        // Drop the rest of this attempt's output, so that no later line hides the gap.
         self.bytes = bytes_max;
         if std::mem::replace(&mut self.is_cut, true) {
             return None;
@@ -139,7 +139,7 @@ mod tests {
         let store = Memory::new(1);
         let [first, second] = tokens();
         keep(&Allowance::of(LIMIT), &store, vec![chunk(first, 0, 60), chunk(first, 1, 20)]).await;
-        // Another node leads by now: it knows what the store knows.
+        // A new leader starts from the count in the store.
         let allowance = Allowance::of(LIMIT);
         let more = vec![chunk(second, 0, 20), chunk(second, 1, 1), chunk(second, 2, 1)];
         keep(&allowance, &store, more).await;

@@ -1,13 +1,13 @@
-//! How busy the scheduling thread is: the share of time in which it does not wait for anything to arrive.
+//! Load of the scheduling thread: the share of time in which it does not wait for input.
 
 use std::time::Duration;
 
-/// Counts by elapsed time; starts awake.
+/// Measured in elapsed time; starts awake.
 #[derive(Debug, Default)]
 pub(crate) struct Busy {
-    /// Since when it has been awake.
+    /// When it last woke up.
     awake_since: Duration,
-    /// Awake since the last time anybody asked.
+    /// Time awake since `percent` was last called.
     spent: Duration,
     asked: Duration,
     percent: u32,
@@ -22,7 +22,7 @@ impl Busy {
         self.awake_since = elapsed;
     }
 
-    /// The share of late, in percent; one short burst does not make a busy thread. Asked while awake.
+    /// A moving average in percent, so that a short burst does not count as busy. Call it while awake.
     pub(crate) fn percent(&mut self, elapsed: Duration) -> u8 {
         let awake = self.spent + elapsed.saturating_sub(self.awake_since);
         let whole = elapsed.saturating_sub(self.asked).as_micros();
@@ -37,7 +37,7 @@ impl Busy {
 mod tests {
     use super::*;
 
-    /// A second, of which so many milliseconds are spent awake.
+    /// Passes one second, of which the given milliseconds are spent awake.
     fn a_second(busy: &mut Busy, second: u64, awake: u64) -> u8 {
         let at = |millis| Duration::from_millis(second * 1000 + millis);
         busy.wakes(at(0));

@@ -1,24 +1,24 @@
-//! Keeps the calendars: stores an edit, and sees to it that every job follows.
+//! Stores calendar edits and re-plans the jobs that use the calendar.
 //!
-//! A job carries the calendars it keeps to, so a shard decides without looking anything up and a fire never meets half
-//! an edit. What is left is to bring an edit to the jobs: the keeper stores it, then walks the jobs that name the
-//! calendar, page by page, and asks each one's shard to re-plan it. The calendar is marked as settled when the walk is
-//! through; a node that starts walks on where a mark is missing.
+//! A job carries a copy of its calendars, so a shard decides without a lookup, and a fire never sees half an edit. The
+//! keeper stores an edit, then walks the jobs that name the calendar, page by page, and asks each job's shard to
+//! re-plan it. After the walk the calendar is marked as settled. A node that starts continues the walks of unsettled
+//! calendars.
 //!
-//! A job that is being saved holds the gate open from the moment its calendar is read until its commit is known, and an
-//! edit waits for the gate: so the walk that follows an edit sees every job that was saved with the older version.
+//! Saving a job holds a read lock (the gate) from the moment its calendar is read until its commit is known; an edit
+//! takes the write lock. So the walk after an edit sees every job that was saved with the older version.
 //!
-//! In a cluster every node has a keeper. It brings its own edits to the jobs, wherever those are led; the one that leads
-//! the first shard also finishes what others left undone. Two that walk the same calendar do no harm: a job never goes
-//! back to an older version, and the store decides which version is the newest. A gate holds only on its own node, so
-//! there a job is looked at once more after its commit, see `saved`; and when leaders have changed, which may be because
-//! one died before it looked, the calendars that were edited lately are walked again.
+//! In a cluster every node has a keeper. It walks the jobs for its own edits, whichever node leads them; the leader of
+//! the first shard also finishes the walks of other nodes. Two walks of one calendar do no harm: a job never goes back
+//! to an older version, and the store decides which version is the newest. The gate is local to a node. Therefore a job
+//! is checked once more after its commit, see `saved`. When leaders change, a node may have died before that check, so
+//! recently edited calendars are walked again.
 //!
-//! Newer time zone data is brought to the jobs likewise: every stored due time says which data it was calculated with,
-//! and the keeper of the first shard's leader has those re-planned, page by page, that are older than its own.
+//! Newer time zone data is handled likewise: every stored due time names the data it was computed with, and the keeper
+//! of the first shard's leader re-plans those with older data, page by page.
 //!
-//! door ──edit──▶ keeper ──replan──▶ shards
-//!                  └──▶ store
+//! endpoint ──edit──▶ keeper ──replan──▶ shards
+//!                      └──▶ store
 
 mod saved;
 
@@ -45,24 +45,24 @@ use crate::leaders::{self, Leaders};
 
 pub(crate) use saved::Held;
 
-/// Edits that wait their turn; people make them, so there are few.
+/// Maximum number of waiting edits; people make them, so there are few.
 const EDITS_MAX: usize = 64;
-/// Jobs that are re-planned in one go: enough to share their commits, few enough for the next edit not to wait.
+/// Jobs re-planned at once: enough to share commits, few enough not to delay the next edit.
 const PAGE: usize = PAGE_MAX / 2;
-/// How long whoever edits a calendar waits for the jobs to follow. A million of them take longer; then the answer says so.
+/// How long an edit waits until all jobs are re-planned. A million jobs take longer; then the answer says so.
 const FOLLOW_WAIT: Duration = Duration::from_secs(10);
-/// The pause before a walk that failed goes on.
+/// The pause before a failed walk continues.
 const REST: Duration = Duration::from_secs(1);
-/// How often the keeper of a cluster looks for what others left undone.
+/// How often the keeper in a cluster looks for unfinished walks of other nodes.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// The shard whose leader does so.
+/// The shard whose leader does that.
 const FIRST: ShardId = ShardId(0);
-/// An edit that is older than this is older than every job that was being saved when a node died.
+/// Edits older than this need not be walked again: every job being saved when a node died is younger.
 const LATELY: Duration = Duration::from_secs(600);
-/// Calendars looked at in one go. They can be large.
+/// Calendars read at once. They can be large.
 const CALENDARS: usize = 16;
 
-/// An edit of a calendar, as a door asks for it.
+/// An edit of a calendar, as requested by an endpoint.
 #[derive(Debug, Clone)]
 pub struct EditCalendar {
     pub namespace: Namespace,
@@ -77,9 +77,9 @@ pub struct EditCalendar {
 pub(crate) struct Calendars {
     edits: mpsc::Sender<Edit>,
     gate: Arc<RwLock<()>>,
-    /// None: there are no other nodes.
+    /// `None` means a single node.
     saved: Option<Arc<Saved>>,
-    /// Every job follows every calendar up to this version.
+    /// Every job uses the newest calendars up to this version.
     settled: watch::Receiver<u32>,
 }
 
@@ -99,7 +99,7 @@ impl Calendars {
 }
 
 impl Handle {
-    /// Puts a calendar; the answer comes when every job follows it, or after ten seconds with `settled` still false.
+    /// Puts a calendar. The answer comes when every job is re-planned, or after ten seconds with `settled` still false.
     pub async fn put_calendar(&self, edit: EditCalendar) -> Result<(Arc<Record>, Made), Failure> {
         let (reply, answer) = oneshot::channel();
         self.calendars.edits.send(Edit::Put { edit, reply }).await.map_err(|_| stopped())?;
@@ -115,7 +115,7 @@ impl Handle {
         Ok((record, made))
     }
 
-    /// Removes a calendar that no job keeps to.
+    /// Removes a calendar that no job uses.
     pub async fn delete_calendar(
         &self,
         namespace: Namespace,
@@ -128,7 +128,8 @@ impl Handle {
         answer.await.map_err(|_| stopped())?
     }
 
-    /// A command with the calendars of its job looked up, and what keeps them as they are until it is carried out.
+    /// Adds the current calendars to a command that puts a job, and returns the lock that keeps them unchanged until
+    /// its commit.
     pub(crate) async fn look_up(&self, command: Command) -> Result<(Command, Option<Held>), Failure> {
         let Command::PutJob(put) = command else { return Ok((command, None)) };
         if put.definition.calendars().next().is_none() {
@@ -170,7 +171,7 @@ fn missing(namespace: &Namespace, name: &Name) -> Failure {
     Failure::Refused(Invalid::new("schedule.calendar", message).into())
 }
 
-/// The one that edits calendars and brings every edit to the jobs.
+/// Stores calendar edits and re-plans the jobs.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     handle: Handle,
@@ -179,11 +180,12 @@ pub(crate) struct Keeper {
     settled: watch::Sender<u32>,
     stop: watch::Receiver<bool>,
     leaders: watch::Receiver<Leaders>,
-    /// The newest version that was stored here.
+    /// The newest version that this node has stored.
     newest: u32,
-    /// An edit of this node is still to be brought to the jobs.
+    /// An edit of this node has not reached all jobs yet.
     owes: bool,
-    /// Which of the calendars that were edited lately are still to be walked again: those after this one.
+    /// The cursor of the walk over recently edited calendars: those after this name are left. `None` means no such walk
+    /// is needed.
     again: Option<Option<(Namespace, Name)>>,
     /// The calendar whose jobs are being walked.
     walk: Option<Walk>,
@@ -192,7 +194,7 @@ pub(crate) struct Keeper {
 #[derive(Debug)]
 struct Walk {
     record: Arc<Record>,
-    /// The last job that follows; none: the walk begins.
+    /// The last job that was re-planned. `None` means the walk begins.
     after: Option<(Namespace, Name)>,
 }
 
@@ -209,9 +211,10 @@ impl Keeper {
         Keeper { handle, clock, edits, settled, stop, leaders, newest, owes, again, walk }
     }
 
-    /// Edits first, then a page of jobs, until every job follows; then it waits for the next edit.
+    /// Handles edits first, then one page of jobs at a time, until every job is re-planned; then waits for the next
+    /// edit.
     pub(crate) async fn run(mut self) {
-        // After a start: whatever an earlier process stored and did not bring to every job.
+        // After a start: finish the walks of earlier processes.
         let mut step = self.follow().await;
         while let Some(edit) = self.next_edit(step).await {
             if let Some(edit) = edit {
@@ -221,7 +224,7 @@ impl Keeper {
         }
     }
 
-    /// What to do before the next page: an edit, or nothing. None: the node stops.
+    /// The next edit, or `Some(None)` to continue with the next page. `None` means the node stops.
     async fn next_edit(&mut self, step: Result<Step, Failure>) -> Option<Option<Edit>> {
         let rest = match step {
             Ok(Step::More) if *self.stop.borrow() => return None,
@@ -234,7 +237,7 @@ impl Keeper {
         };
         tokio::select! {
             edit = self.edits.recv() => Some(edit),
-            // Nobody is left to say it: that is a stop too.
+            // A dropped sender means stop, too.
             changed = self.stop.changed() => (changed.is_ok() && !*self.stop.borrow()).then_some(None),
             () = tokio::time::sleep(rest.unwrap_or_default()), if rest.is_some() => Some(None),
             () = news(self.handle.calendars.saved.as_deref()) => Some(None),
@@ -254,7 +257,7 @@ impl Keeper {
     }
 
     async fn carry_out(&mut self, edit: Edit) {
-        // Whoever asked may have gone: what was decided stands all the same.
+        // The caller may have gone; the decision stands.
         match edit {
             Edit::Put { edit, reply } => drop(reply.send(self.put(edit).await)),
             Edit::Delete { namespace, name, expect, reply } => {
@@ -277,7 +280,7 @@ impl Keeper {
             self.owes = true;
             return Ok((Arc::clone(record), Made::Unchanged));
         }
-        // What was looked at is what is swapped: another node may have been here in between.
+        // Compare and set with the version just read: another node may have edited it in between.
         let expect = actual.map_or(Expect::Absent, Expect::Revision);
         let at = self.clock.now();
         let put =
@@ -286,7 +289,7 @@ impl Keeper {
             Swap::Done(record) => {
                 self.newest = self.newest.max(record.calendar.version);
                 self.owes = true;
-                // An older version of it need not be brought to anyone any more.
+                // A walk for the older version is no longer needed.
                 self.walk
                     .take_if(|walk| walk.record.namespace == namespace && walk.record.calendar.name == name);
                 Ok((record, if actual.is_some() { Made::Changed } else { Made::Created }))
@@ -314,7 +317,7 @@ impl Keeper {
         }
     }
 
-    /// Brings the next page of jobs to follow their calendar.
+    /// Re-plans the next page of jobs.
     async fn follow(&mut self) -> Result<Step, Failure> {
         self.look_again().await?;
         if self.follow_zone_data().await? {
@@ -346,8 +349,8 @@ impl Keeper {
         Ok(Step::More)
     }
 
-    /// Re-plans a page of the jobs whose due times were calculated with older time zone data. False means that there are
-    /// none, or that those who lead them have older data too: then it is tried again later.
+    /// Re-plans a page of the jobs whose due times were computed with older time zone data. False means there are none,
+    /// or the nodes that lead them have older data too: then it is retried later.
     async fn follow_zone_data(&self) -> Result<bool, Failure> {
         if !self.finishes_for_others() {
             return Ok(false);
@@ -358,7 +361,7 @@ impl Keeper {
         Ok(answers.iter().any(is_current))
     }
 
-    /// The next calendar whose jobs are to be walked: one that is not settled, else one that was edited lately.
+    /// The next calendar whose jobs are to be walked: an unsettled one, else a recently edited one.
     async fn next_record(&mut self) -> Result<Option<Arc<Record>>, Failure> {
         let store = self.handle.store();
         if self.owes || self.finishes_for_others() {
@@ -380,7 +383,7 @@ impl Keeper {
         Ok(None)
     }
 
-    /// Looks at the jobs that were saved here since the last time: their calendars may have moved on elsewhere.
+    /// Checks the jobs saved on this node since the last call: another node may have edited their calendars.
     async fn look_again(&mut self) -> Result<(), Failure> {
         let Some(saved) = self.handle.calendars.saved.clone() else { return Ok(()) };
         let noted = saved.take();
@@ -401,7 +404,7 @@ impl Keeper {
         let store = self.handle.store();
         let Some(job) = store.job(namespace, name).await? else { return Ok(()) };
         for keeping in job.definition.calendars() {
-            // One that was deleted meanwhile leaves the job the days that it was saved with.
+            // If the calendar was deleted meanwhile, the job keeps the days it was saved with.
             if let Some(record) = store.calendar(namespace, &keeping.name).await? {
                 self.replan(std::slice::from_ref(&job), &record.calendar).await?;
             }
@@ -414,7 +417,7 @@ impl Keeper {
         self.replan_all(behind.map(|job| (job, Some(Arc::clone(calendar))))).await.map(drop)
     }
 
-    /// All of a page at once, so that they share their commits.
+    /// Re-plans a page at once, so that the jobs share commits.
     async fn replan_all(
         &self,
         jobs: impl Iterator<Item = (&Arc<Job>, Option<Arc<Calendar>>)>,
@@ -430,7 +433,7 @@ impl Keeper {
         while let Some(answer) = asks.join_next().await {
             match answer.unwrap_or_else(|_| Err(stopped())) {
                 Ok(answer) => answers.push(answer),
-                // It was deleted meanwhile.
+                // The job was deleted meanwhile.
                 Err(Failure::Refused(Refusal::NoSuchJob { .. })) => {}
                 Err(failure) => return Err(failure),
             }
@@ -439,7 +442,7 @@ impl Keeper {
     }
 }
 
-/// Alone, there never is any.
+/// Waits for saved jobs; for ever on a single node.
 async fn news(saved: Option<&Saved>) {
     match saved {
         Some(saved) => saved.news().await,
@@ -450,7 +453,7 @@ async fn news(saved: Option<&Saved>) {
 enum Step {
     /// There may be more to do.
     More,
-    /// Every job follows every calendar.
+    /// Every job uses the newest calendars.
     Done,
 }
 

@@ -1,4 +1,4 @@
-//! What a node of a cluster has beside a store: whoever keeps the sessions, its peers, and store time.
+//! What a node of a cluster needs besides the store: the session service, its peers, and the store's clock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::driver::{Hot, View};
 use crate::peers::{self, Peers};
 use crate::store_clock::StoreClock;
 
-/// How many tenths of a lease whoever keeps the sessions may take to answer. What we lead is ours for a lease from when we
-/// asked: a keeper that is there and says nothing, as an etcd without its majority, must not use it up.
+/// The session service (for example etcd) must answer within this many tenths of a lease. Our lease counts from the
+/// moment the renewal was sent, so an etcd that hangs without a majority must not use it up.
 const KEEPER_TENTHS: u32 = 3;
-/// How long a neighbour has to say that it is there.
+/// How long to wait for a peer to accept or refuse a connection.
 const KNOCK_MAX: Duration = Duration::from_millis(300);
 
 #[derive(Debug, Clone)]
@@ -26,12 +26,12 @@ pub struct Cluster {
     pub clock: Arc<StoreClock>,
     /// How long a command may take to find its leader and be answered.
     pub patience: Duration,
-    /// From when on this node is too busy, and gives shards away.
+    /// The load above which this node gives shards away.
     pub hot: Hot,
 }
 
 impl Cluster {
-    /// Says that we live, and looks who else does, who leads what, and what time it is.
+    /// Renews our session and reads the members, the leader of each shard, and the store's time.
     pub(crate) async fn look(
         &self,
         store: &dyn Store,
@@ -59,7 +59,7 @@ impl Cluster {
         Ok(View { members, leases, refusing, is_time_known: self.clock.is_trusted() })
     }
 
-    /// Who leads what; on the way the store's clock is read.
+    /// Reads the leases, and with them the store's clock.
     pub async fn leases(&self, store: &dyn Store) -> Result<Leases, Error> {
         let asked = Instant::now();
         let leases = store.leases().await?;
@@ -67,8 +67,9 @@ impl Cluster {
         Ok(leases)
     }
 
-    /// Tells the node that shards were left to. If it does not hear us it may have gone meanwhile, and its successor does
-    /// not know yet that it is the next: then everyone is told, and we had better look ourselves (false).
+    /// Wakes the node that shards were released to. If it cannot be reached it may be gone, and the next node in rank
+    /// does not know that it is next: then every other member is woken and the result is false, so that we look at the
+    /// cluster too.
     pub(crate) async fn wake_heir(&self, heir: &Session, members: &[Session]) -> bool {
         let is_awake = self.peers.wake(&peers::address_of(heir)).await;
         if !is_awake {
@@ -77,7 +78,7 @@ impl Cluster {
         is_awake
     }
 
-    /// Ends our session, and has everyone see it: what somebody was about to leave to us goes to another.
+    /// Ends our session and wakes every member, so that a node about to hand a shard over to us picks another heir.
     pub(crate) async fn leave(&self, members: &[Session]) -> Result<(), Error> {
         self.sessions.leave(self.session.id).await?;
         self.wake_all(members.iter()).await;
@@ -93,7 +94,7 @@ impl Cluster {
         wakes.join_all().await;
     }
 
-    /// Knocks at the doors of those who lead something.
+    /// Connects to every other member that owns a lease; returns those whose address refuses connections.
     async fn knock(&self, members: &[Member], leases: &Leases) -> Vec<SessionId> {
         let mut knocks = JoinSet::new();
         for member in members {
@@ -122,7 +123,7 @@ mod tests {
 
     const TTL: Duration = Duration::from_secs(3);
 
-    /// Peers of which some cannot be reached.
+    /// Peers that record calls to `wake`; those listed in `broken` cannot be reached.
     #[derive(Debug, Default)]
     struct Bells {
         broken: Vec<&'static str>,
@@ -152,7 +153,7 @@ mod tests {
         }
     }
 
-    /// The first of three nodes, the bells of the others, and everyone there is.
+    /// The first of three nodes, its peers, and all members.
     async fn cluster(broken: Vec<&'static str>) -> (Cluster, Arc<Bells>, Vec<Session>) {
         let sessions = Arc::new(Memory::new(1));
         let members: Vec<Session> = (1..=3).map(session).collect();

@@ -1,16 +1,16 @@
-//! The courier: brings word between runs and queues, wherever each is led.
+//! The courier: carries notices between runs and queues, which may be led by different nodes.
 //!
-//! It puts the messages of attempts into their queues, takes them out again when an attempt is stopped, and tells attempts
-//! what became of theirs. Each errand may be run twice and is tried until it has succeeded, or until this node no longer
-//! leads the shard that it came from: then whoever does has it run anew.
+//! It puts the messages of attempts into their queues, withdraws them when an attempt is stopped, and tells attempts
+//! what became of their message. Errands are idempotent. Each is retried until it succeeds or until this node no longer
+//! leads the shard it came from: then the new leader starts it again.
 //!
-//! What belongs to one attempt is done one after the other, and a withdrawal outranks a delivery: nothing is put into a
-//! queue for a run that has heard of its end.
+//! Errands of one attempt run one after the other, and a withdrawal replaces a waiting delivery: no message is added
+//! for a run that has ended.
 //!
 //! ```text
-//!  errand ──▶ line ──▶ under way ──done──▶ forgotten
+//!  errand ──▶ line ──▶ under way ──done──▶ removed
 //!              ▲           │
-//!              └── later ◀─┘ could not be
+//!              └── later ◀─┘ failed
 //! ```
 
 use std::collections::VecDeque;
@@ -31,9 +31,9 @@ use tracing::{debug, warn};
 
 use crate::handle::{Failure, Handle};
 
-/// Errands under way at once: as many as share a commit well.
+/// Maximum number of errands running at once, enough to share commits.
 const UNDER_WAY_MAX: usize = 512;
-/// The pause before an errand that could not be run is tried again.
+/// The pause before a failed errand is retried.
 const AGAIN: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
@@ -41,17 +41,17 @@ pub(crate) struct Courier {
     handle: Handle,
     clock: Arc<dyn Clock>,
     errands: mpsc::UnboundedReceiver<Errand>,
-    /// What has not succeeded yet.
+    /// Errands that have not succeeded yet.
     open: FxHashMap<About, Open>,
     line: VecDeque<About>,
-    /// In the order of their time.
+    /// Failed errands in order of their retry time.
     later: VecDeque<(Instant, About)>,
     under_way: JoinSet<Outcome>,
-    /// What those under way are about.
+    /// The subject of each running errand.
     abouts: FxHashMap<Id, About>,
 }
 
-/// What an errand is about: of each there is one at a time.
+/// The subject of an errand: at most one errand per subject runs at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum About {
     Message(Sender),
@@ -62,14 +62,14 @@ enum About {
 struct Open {
     errand: Errand,
     is_under_way: bool,
-    /// What came while it was under way.
+    /// The errand to run after the current one.
     next: Option<Errand>,
 }
 
 #[derive(Debug)]
 enum Outcome {
     Done,
-    /// Nobody knows, or nothing happened.
+    /// It failed, or its outcome is unknown.
     Again(String),
 }
 
@@ -91,7 +91,6 @@ impl Courier {
         }
     }
 
-    /// Runs errands until the node stops.
     pub(crate) async fn run(mut self, mut stop: watch::Receiver<bool>) {
         loop {
             self.begin();
@@ -118,7 +117,7 @@ impl Courier {
                 self.open.insert(about, Open { errand, is_under_way: false, next: None });
                 self.line.push_back(about);
             }
-            // It is under way as it is: this comes behind it, if it says anything else.
+            // The current errand is running: this one follows it, unless it adds nothing.
             Some(open) if open.is_under_way => {
                 if !is_withdrawal(&open.errand) && (open.next.is_none() || is_withdrawal(&errand)) {
                     open.next = Some(errand);
@@ -171,7 +170,7 @@ impl Courier {
 }
 
 impl About {
-    /// The shard that wants it done.
+    /// The shard that the errand came from.
     fn shard(self) -> ShardId {
         match self {
             About::Message(sender) => sender.run.shard(),
@@ -194,7 +193,7 @@ fn is_withdrawal(errand: &Errand) -> bool {
     matches!(errand, Errand::Withdraw { .. })
 }
 
-/// Waits until then, or for ever.
+/// Waits until then; `None` means for ever.
 async fn at(instant: Option<Instant>) {
     match instant {
         Some(instant) => sleep_until(instant).await,
@@ -211,7 +210,8 @@ async fn run(handle: &Handle, clock: &dyn Clock, errand: Errand) -> Outcome {
     result.map_or_else(|failure| Outcome::Again(failure.to_string()), |()| Outcome::Done)
 }
 
-/// Puts the message of an attempt into its queue. What its queue refuses fails the attempt, and its run decides.
+/// Puts the message of an attempt into its queue. If the queue refuses it, the attempt fails and its run's retry policy
+/// decides.
 async fn deliver(handle: &Handle, clock: &dyn Clock, assignment: &Assignment) -> Result<(), Failure> {
     let Task::Queue(task) = &assignment.definition.task else { return Ok(()) };
     let sender = Sender { run: assignment.run, token: assignment.token };
@@ -223,7 +223,7 @@ async fn deliver(handle: &Handle, clock: &dyn Clock, assignment: &Assignment) ->
                     News::Delivered(Whereabouts::of(notice.id, notice.ttl, notice.at_most_once))
                 }
                 Some(Err(refusal)) => News::Undelivered { why: refusal.to_string().into() },
-                // It was there and has ended: a letter tells how.
+                // The message existed and has already ended: its letter tells the attempt.
                 None => return Ok(()),
             },
             other => return Err(unexpected(&other)),
@@ -232,7 +232,8 @@ async fn deliver(handle: &Handle, clock: &dyn Clock, assignment: &Assignment) ->
     inform(handle, sender, news).await
 }
 
-/// Takes the message of an attempt out of its queue. Its letter tells the attempt; where there is none, we do.
+/// Withdraws the message of an attempt from its queue. The message's letter informs the attempt; without a message we
+/// do it.
 async fn withdraw(handle: &Handle, sender: Sender, queue: QueueKey) -> Result<(), Failure> {
     match handle.queue(Ask::Withdraw { queue, sender }).await? {
         Said::Acted(acted) if acted.count > 0 => Ok(()),
@@ -244,7 +245,7 @@ async fn withdraw(handle: &Handle, sender: Sender, queue: QueueKey) -> Result<()
     }
 }
 
-/// Tells an attempt what its letter says, and when that is durable lets the letter go.
+/// Tells an attempt what its letter says, and deletes the letter once that is committed.
 async fn tell(handle: &Handle, letter: Letter) -> Result<(), Failure> {
     inform(handle, letter.sender, letter.news).await?;
     handle.queue(Ask::Told { letter: letter.number }).await?;

@@ -1,5 +1,4 @@
-//! Errands: what has to be brought to its end though whoever began it has gone. The node runs them, and ends them with
-//! itself.
+//! Tasks that must finish even if their caller has gone. The node runs them and ends them when it stops.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,7 +6,7 @@ use std::pin::Pin;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-/// Errands under way at once, and as many that wait to be begun.
+/// Maximum number of tasks running at once, and of tasks waiting to start.
 const ERRANDS_MAX: usize = 16 * 1024;
 
 type Errand = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -21,7 +20,7 @@ impl Errands {
         (Errands(send), Runner { errands, under_way: JoinSet::new() })
     }
 
-    /// False: there are too many, or the node has stopped.
+    /// False means too many tasks are waiting, or the node has stopped.
     pub(crate) fn run(&self, errand: impl Future<Output = ()> + Send + 'static) -> bool {
         self.0.try_send(Box::pin(errand)).is_ok()
     }
@@ -34,7 +33,7 @@ pub(crate) struct Runner {
 }
 
 impl Runner {
-    /// Runs them until the node stops.
+    /// Runs tasks until the node stops.
     pub(crate) async fn run(mut self, mut stop: watch::Receiver<bool>) {
         loop {
             let has_room = self.under_way.len() < ERRANDS_MAX;

@@ -1,10 +1,9 @@
-//! Who follows a run: woken when it prints and when it changes, so that nobody has to ask again and again.
+//! Followers of runs: woken when a run prints or changes, so that clients need not poll.
 //!
-//! A wake says only that there is something new; what it is, the follower reads from the store. So nothing is kept for
-//! a follower that is slow, and none is missed by one that was away.
+//! A wake-up says only that there is something new; the follower reads it from the store. So nothing is buffered for
+//! slow followers, and a follower that was away misses nothing.
 //!
-//! What happens on another node wakes nobody here. So a follower of a run that is led elsewhere looks by itself, often
-//! enough that nobody minds.
+//! Events on another node wake no follower here. Therefore a follower of a run that another node leads polls.
 //!
 //! ```text
 //!  append_logs ──┐
@@ -23,18 +22,18 @@ use tokio::sync::watch;
 
 use crate::leaders::{self, Leaders};
 
-/// How often whoever follows a run that is led elsewhere looks for news.
+/// Poll interval for a run that another node leads.
 pub const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// The same for a run that is led here while others lead other shards: its output may come in by them.
+/// The same for a run led here while other nodes lead other shards: its output may arrive through them.
 const LOOK_EVERY_HERE: Duration = Duration::from_secs(1);
 
-/// Followers of one node at a time, all runs together. Each holds a connection and up to a mebibyte of output.
+/// Maximum number of followers on one node. Each holds a connection and up to a mebibyte of output.
 pub const FOLLOWERS_MAX: usize = 256;
 
 #[derive(Debug)]
 pub struct Followers {
     leaders: watch::Receiver<Leaders>,
-    /// Kept beside the map, so that a node without followers pays nothing for them.
+    /// Kept outside the lock, so that a node without followers takes no lock.
     count: AtomicUsize,
     followed: Mutex<Followed>,
 }
@@ -51,7 +50,7 @@ struct Line {
     followers: usize,
 }
 
-/// Why nobody more can follow.
+/// Why a run cannot be followed now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotNow {
     #[error("{FOLLOWERS_MAX} already follow runs of this node, which is the most")]
@@ -81,7 +80,7 @@ impl Followers {
         Ok(Follower { followers: Arc::clone(self), run, news: line.news.subscribe(), leaders })
     }
 
-    /// There is news of a run: call it after the store has it.
+    /// Wakes the followers of a run. Call it after the store has the change.
     pub fn wake(&self, run: RunId) {
         if self.count.load(Ordering::Relaxed) > 0
             && let Some(line) = self.lock().runs.get(&run)
@@ -90,7 +89,7 @@ impl Followers {
         }
     }
 
-    /// Wakes whoever follows a run that was changed by a commit.
+    /// Wakes the followers of the runs that a commit changed.
     pub(crate) fn wake_changed(&self, batches: &[Batch]) {
         if self.count.load(Ordering::Relaxed) == 0 {
             return;
@@ -105,7 +104,7 @@ impl Followers {
         }
     }
 
-    /// Sends everyone home, for the node stops: they may come back to the next one.
+    /// Ends all followers because the node stops; they may reconnect to another node.
     pub fn close(&self) {
         let mut followed = self.lock();
         followed.is_closed = true;
@@ -117,7 +116,6 @@ impl Followers {
     }
 }
 
-/// Follows one run until it is dropped.
 #[derive(Debug)]
 pub struct Follower {
     followers: Arc<Followers>,
@@ -127,8 +125,8 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Waits for what came since the last call, or since following began; of a run that is led elsewhere, for the time
-    /// to look. False: the node stops.
+    /// Waits for news since the last call, or for the poll interval if another node leads the run. False means the node
+    /// stops.
     pub async fn news(&mut self) -> bool {
         loop {
             let every = look_every(&self.leaders.borrow_and_update(), self.run);
@@ -141,7 +139,7 @@ impl Follower {
     }
 }
 
-/// None: whatever happens to the run wakes us.
+/// The poll interval. `None` means every change of the run wakes its followers.
 fn look_every(leaders: &Leaders, run: RunId) -> Option<Duration> {
     if !leaders.is_here(run.shard()) {
         Some(LOOK_EVERY)

@@ -1,14 +1,14 @@
-//! Brings a command to the node that leads its shard, wherever that is, within the caller's patience.
+//! Sends a command to the node that leads its shard, within the caller's patience.
 //!
 //! ```text
-//!  door ──command──▶ who leads its shard? ──here──▶ the loop
-//!                      │       ▲          ──at──▶ peers ──▶ that node's loop; it never passes it on
-//!                   nobody     │
-//!                      └─ wait ┘
+//!  endpoint ──command──▶ leader of its shard? ──here──▶ the loop
+//!                          │       ▲          ──at──▶ peers ──▶ that node's loop, which never forwards
+//!                       unknown    │
+//!                          └─ wait ┘
 //! ```
 //!
-//! **Unknown is not failed.** A command that was sent and never answered is sent again only if doing it twice comes to
-//! the same; and then a refusal says nothing, for it may be our own first try that it speaks of.
+//! **Unknown is not failed.** A command whose answer was lost is sent again only if it is idempotent. After that a
+//! refusal proves nothing, because it may be caused by our own first try.
 
 use std::time::Duration;
 
@@ -20,11 +20,12 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::handle::{Failure, Handle};
 use crate::leaders::{self, Leader, Leaders};
 
-/// After this long a peer is asked again, even if nobody said that anything has changed: it may know better.
+/// After this time a peer is asked again even if the leaders have not changed here: the peer may have newer
+/// information.
 const AGAIN: Duration = Duration::from_millis(200);
 
 impl Handle {
-    /// Asks the leader of the command's shard; the answer comes after its commit.
+    /// Sends a command to the leader of its shard; the answer comes after the commit.
     pub async fn command(&self, command: Command) -> Result<Answer, Failure> {
         let shard = command.shard(self.store.shards());
         let mut leaders = self.leaders.clone();
@@ -42,14 +43,14 @@ impl Handle {
                 Err(Failure::Refused(refusal)) if is_lost => return Err(unknown(&refusal.to_string())),
                 answer => return answer,
             };
-            // A node that has stopped will not hear of another leader.
+            // A node that has stopped gets no news about leaders.
             if self.asks.is_closed() || !wait(&mut leaders, is_led, until).await {
                 return Err(if is_lost { unknown(&why) } else { Failure::Unavailable(why) });
             }
         }
     }
 
-    /// Asks this node, and no other: for commands that were passed on to it.
+    /// Carries out a command only on this node: for commands that another node forwarded.
     pub async fn command_here(&self, command: Command) -> Result<Answer, Failure> {
         let shard = command.shard(self.store.shards());
         if !self.leaders.borrow().is_here(shard) {
@@ -73,12 +74,11 @@ impl Handle {
     }
 }
 
-/// Waits for another leader, or for the same to be worth asking again; false: there is no time left for it.
+/// Waits for another leader, or until it is time to ask the same one again. False means the deadline has passed.
 async fn wait(leaders: &mut watch::Receiver<Leaders>, is_led: bool, until: Instant) -> bool {
     let changed = leaders::changed(leaders);
     let waited = async {
         if is_led {
-            // Changed or not, it is time to ask again.
             drop(timeout(AGAIN, changed).await);
         } else {
             changed.await;

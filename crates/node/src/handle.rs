@@ -1,4 +1,4 @@
-//! How everyone else talks to a node: a cheap handle that asks and waits for the committed answer.
+//! A cheap handle to a node: it sends commands to the loop and waits for the committed answer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,81 +25,79 @@ use crate::leaders::{Leader, Leaders};
 use crate::metrics::Metrics;
 use crate::peers::{self, Peers};
 
-/// Commands that wait to be taken by the loop. Beyond it, an asker waits for its turn: this is what slows a
-/// flood down to the speed of the commits.
+/// Maximum number of commands waiting for the loop. Beyond it, callers wait: this backpressure slows them down to the
+/// speed of the commits.
 pub const ASKS_MAX: usize = 16 * 1024;
 
-/// Shards that a run without a key may come to, before it is passed on to another node: of two nodes that lead half
-/// each, one passes on one run in 256.
+/// How many shards to try for a run without a key before it goes to another node. With two nodes that lead half of the
+/// shards each, one run in 256 is forwarded.
 const SPREAD_TRIES: usize = 8;
 
-/// One command with the place its answer goes to.
+/// A command and the channel for its answer.
 #[derive(Debug)]
 pub(crate) struct Ask {
     pub(crate) command: Command,
     pub(crate) reply: oneshot::Sender<Result<Answer, Failure>>,
-    /// Held until the answer, even if whoever asked has gone: what the command rests on stays as it is.
+    /// Locks that the command needs; held until the answer, even if the caller has gone.
     pub(crate) held: Option<Held>,
 }
 
-/// Somebody wants to see the workers and the queues. There may be thousands: nobody makes a list of them unless it is asked
-/// for.
+/// A request to list workers and queues. The list may be long, so it is built only on request.
 pub(crate) type Look = oneshot::Sender<Looked>;
 
-/// Queues whose length is told, the longest first: their number has no bound.
+/// Maximum number of queues whose length is reported, longest first: a node may lead any number of queues.
 pub const QUEUES_TOLD_MAX: usize = 100;
 
-/// What a look at a node shows.
+/// The workers and queues of a node.
 #[derive(Debug, Default)]
 pub struct Looked {
-    /// The workers of this node, by name, those that were lost within the last hour included.
+    /// The workers of this node by name, including those lost within the last hour.
     pub workers: Vec<WorkerStatus>,
-    /// The longest queues that are led here.
+    /// The longest queues led by this node.
     pub queues: Vec<QueueLength>,
 }
 
-/// How long a queue is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueLength {
     pub queue: QueueKey,
-    /// Messages that wait for a consumer.
+    /// Messages waiting for a consumer.
     pub waiting: u64,
-    /// All its messages, those included that are delayed or delivered.
+    /// All messages of the queue, including delayed and delivered ones.
     pub messages: u64,
 }
 
-/// Looks that wait to be taken by the loop; whoever comes then waits for its turn.
+/// Maximum number of looks waiting for the loop; further callers wait.
 pub(crate) const LOOKS_MAX: usize = 16;
 
-/// Why a command has no answer that says what it wanted.
+/// Why a command did not succeed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// Nothing happened, and asking again gives the same.
+    /// Nothing happened; the same command would be refused again.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The shard cannot decide now. Whether it happened is unknown; asking again with the same key is safe.
+    /// The shard cannot decide now. Whether the command took effect is unknown; repeating it with the same key is safe.
     #[error("{0}")]
     Unavailable(String),
-    /// Whoever was asked does not lead the shard, or could not be reached: nothing happened there.
+    /// The node that was asked does not lead the shard or could not be reached: nothing happened there.
     #[error("{0}")]
     NotLed(String),
-    /// It was sent to the leader, and the answer was lost. Whether it happened is unknown; asking again with the same
-    /// key is safe.
+    /// The command was sent to the leader and its answer was lost. Whether it took effect is unknown; repeating it with
+    /// the same key is safe.
     #[error("{0}")]
     Unknown(String),
-    /// There is no room to write: nothing happened.
+    /// The store has no space left: nothing happened.
     #[error("{0}")]
     Full(String),
 }
 
-/// What a node can say of itself at any moment.
+/// A snapshot of a node's state.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Status {
-    /// Every shard is loaded and the store takes commits.
+    /// Every shard is loaded and the store accepts commits.
     pub ready: bool,
     pub shards_led: usize,
     pub live_runs: usize,
-    /// Messages added, taken and acknowledged here so far.
+    /// Messages added, taken and acknowledged on this node since it started.
     pub messages: MessageCounts,
     pub ready_runs: usize,
     pub running_runs: usize,
@@ -107,18 +105,18 @@ pub struct Status {
     pub changes: u64,
     /// Reports refused because their token was outdated.
     pub stale_reports: u64,
-    /// Set when the node cannot go on: what happened, and what to do.
+    /// Why the node cannot continue, and what to do. `None` means it is running.
     pub failed: Option<String>,
-    /// How many workers take orders; [`Handle::workers`] says which.
+    /// Number of connected workers; [`Handle::workers`] lists them.
     pub workers: usize,
-    /// Every node of the cluster, as it was last seen; none: this one is alone.
+    /// Every node of the cluster as last seen. Empty means a single node.
     pub members: Vec<Session>,
-    /// Nodes that were lost within the last hour and have not come back.
+    /// Nodes lost within the last hour that have not come back.
     pub lost: Vec<Lost>,
 }
 
 impl Status {
-    /// Whether more has changed than what is counted all the time.
+    /// Whether anything besides the frequently changing counts has changed.
     pub(crate) fn is_news(&self, newer: &Status) -> bool {
         let rare = |status: &Status| (status.ready, status.shards_led, status.workers);
         rare(self) != rare(newer)
@@ -128,16 +126,16 @@ impl Status {
     }
 }
 
-/// A worker that takes orders.
+/// A worker known to this node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerStatus {
     pub id: String,
-    /// Nothing was heard of it for a lease, or its connection broke: it gets no work.
+    /// No heartbeat for the length of a lease, or its connection broke: it gets no work.
     pub lost: bool,
     pub slots: usize,
     pub busy: usize,
     pub announced: Arc<Announcement>,
-    /// How busy its machine is; none: it did not say.
+    /// Load of its machine. `None` means the worker has not reported it.
     pub load: Option<Load>,
 }
 
@@ -156,15 +154,15 @@ pub struct Handle {
     pub(crate) cluster_news: Arc<Notify>,
     pub(crate) leaders: watch::Receiver<Leaders>,
     pub(crate) peers: Arc<dyn Peers>,
-    /// How long a command may take to find its leader and be answered.
+    /// How long a command may take to find its leader and get an answer.
     pub(crate) patience: Duration,
     pub(crate) errands: Errands,
-    /// The number of the next consumer that waits.
+    /// The number of the next waiting consumer.
     pub(crate) waiters: Arc<AtomicU64>,
 }
 
 impl Handle {
-    /// Hands a command to the loop of this node, which leads its shard; the answer comes after its commit.
+    /// Sends a command to the loop of this node, which leads the command's shard; the answer comes after the commit.
     pub(crate) async fn carry_out(&self, command: Command) -> Result<Answer, Failure> {
         let (command, held) = self.look_up(command).await?;
         let taker = match &command {
@@ -180,13 +178,13 @@ impl Handle {
         answer.map_err(|_| stopped())?
     }
 
-    /// Reads go to the store directly: they need no leader and see only what is committed.
+    /// For reads. They go to the store directly, need no leader, and see only committed rows.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
 
-    /// Keeps output up to the limit of its run, wakes whoever follows it, and counts. What cannot be kept is lost, and
-    /// said to be.
+    /// Stores output up to the limit of its run, wakes the run's followers and updates the metrics. Output that cannot
+    /// be stored is lost; this is logged and counted.
     pub async fn keep_output(&self, chunks: Vec<Chunk>) {
         let chunks = self.allowance.cut(self.store.as_ref(), chunks).await;
         if chunks.is_empty() {
@@ -217,8 +215,8 @@ impl Handle {
         &self.followers
     }
 
-    /// A number for [`punctual_core::command::Submit::spread`]: rather one that leads to a shard of this node's, for such
-    /// a run need not be passed on. A node that leads little keeps little, so that it does not bear everything.
+    /// A number for [`punctual_core::command::Submit::spread`]. Prefers a shard led by this node, so that the run need
+    /// not be forwarded. The number of tries is limited, so that a node that leads few shards does not take every run.
     pub fn spread(&self) -> u64 {
         let shards = self.store.shards();
         let leaders = self.leaders.borrow();
@@ -237,12 +235,12 @@ impl Handle {
         &self.metrics
     }
 
-    /// Commands that wait to be taken by the loop.
+    /// Number of commands waiting for the loop.
     pub fn asks(&self) -> usize {
         self.asks.max_capacity() - self.asks.capacity()
     }
 
-    /// There is something to look at in the cluster.
+    /// Makes the node read the state of the cluster now.
     pub fn look_at_cluster(&self) {
         self.cluster_news.notify_one();
     }
@@ -252,7 +250,8 @@ impl Handle {
         self.leaders.borrow().is_here(shard)
     }
 
-    /// What the node is called that leads a shard, as far as this one knows; none: it is this one, or nobody.
+    /// The name of the node that leads a shard, as far as this one knows. `None` means this node leads it, or its
+    /// leader is unknown.
     pub fn led_by(&self, shard: ShardId) -> Option<Arc<str>> {
         let Leader::At(address) = self.leaders.borrow().of(shard).clone() else { return None };
         let status = self.status.borrow();
@@ -264,39 +263,39 @@ impl Handle {
         self.status.borrow().clone()
     }
 
-    /// The workers of this node, by name, those that were lost within the last hour included; a node that has stopped has
-    /// none.
+    /// The workers of this node by name, including those lost within the last hour. Empty if the node has stopped.
     pub async fn workers(&self) -> Vec<WorkerStatus> {
         self.look().await.workers
     }
 
-    /// Workers and queues as they are now; a node that has stopped has none.
+    /// The workers and queues as they are now. Empty if the node has stopped.
     pub async fn look(&self) -> Looked {
         let (look, seen) = oneshot::channel();
-        // The loop may have ended: then nobody answers.
+        // If the loop has ended, the sender is dropped and the default is returned.
         drop(self.looks.send(look).await);
         seen.await.unwrap_or_default()
     }
 
-    /// Waits until the status satisfies the caller, for counts until nothing is being written; false: the node stopped
-    /// first.
+    /// Waits until the status satisfies the caller. Changes that concern only counts are seen when no commit is in
+    /// flight. False means the node stopped first.
     pub async fn wait_until(&self, satisfied: impl FnMut(&Status) -> bool) -> bool {
         self.status.clone().wait_for(satisfied).await.is_ok()
     }
 }
 
-/// Waits for an answer. If it is given up when the answer is already there, the messages in it go back.
+/// Waits for an answer. If it is dropped when the answer has already arrived, the messages in it are returned to their
+/// queue.
 struct Listening<'a> {
     handle: &'a Handle,
     answer: oneshot::Receiver<Result<Answer, Failure>>,
-    /// The namespace of the messages that are taken; none: none are, or they have arrived.
+    /// The namespace of the messages being taken. `None` means the command takes no messages, or they have arrived.
     taker: Option<Namespace>,
 }
 
 impl Drop for Listening<'_> {
     fn drop(&mut self) {
         let Some(namespace) = &self.taker else { return };
-        // What comes later is returned by the loop, which sees that nobody listens.
+        // If the answer comes later, the loop finds the channel closed and returns the messages.
         self.answer.close();
         if let Ok(Ok(Answer::Queue(Said::Taken(taken)))) = self.answer.try_recv() {
             self.handle.return_taken(namespace, &taken);
@@ -308,7 +307,6 @@ pub(crate) fn stopped() -> Failure {
     Failure::Unavailable("the node is stopping".to_owned())
 }
 
-/// A store that could not be asked, or would not take it.
 impl From<punctual_store::Error> for Failure {
     fn from(error: punctual_store::Error) -> Self {
         tracing::warn!(%error, "the store could not be asked");

@@ -1,7 +1,7 @@
-//! Who leads each shard, as far as this node knows.
+//! The leader of each shard, as far as this node knows.
 //!
-//! Whoever keeps the membership says it; `forward`, `followers` and the keeper of the calendars look. What they see may
-//! be out of date by the time they act on it, and they must be right all the same: the epoch decides, not this.
+//! The driver's membership publishes it; `forward`, `followers` and the calendar keeper read it. The value may be
+//! outdated when they act on it. They must be correct all the same, because the epoch decides who leads.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,26 +11,26 @@ use tokio::sync::watch;
 
 use crate::peers::Peers;
 
-/// How long a door waits for a command to find its leader and be answered, unless it is told otherwise.
+/// Default time for a command from an endpoint to find its leader and get an answer.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Leader {
     Here,
-    /// The peer at this `host:port`, or wherever else [`crate::peers::address_of`] says.
+    /// The peer at this `host:port`, or at the mail address of [`crate::peers::address_of`].
     At(Arc<str>),
-    /// None that is known.
+    /// No leader is known.
     Nobody,
 }
 
-/// Every shard, in order.
+/// The leaders of all shards, indexed by shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leaders {
     pub shards: Vec<Leader>,
 }
 
 impl Leaders {
-    /// A node that is alone leads them all.
+    /// For a single node, which leads every shard.
     pub fn alone(shards: u16) -> Leaders {
         Leaders::all(shards, &Leader::Here)
     }
@@ -39,7 +39,8 @@ impl Leaders {
         Leaders { shards: vec![leader.clone(); usize::from(shards)] }
     }
 
-    /// Only an id can name a shard that is not there; any node may say that nobody ever made it.
+    /// The leader of a shard. For a shard that does not exist (from an invalid id) this node answers "not found"
+    /// itself.
     pub fn of(&self, shard: ShardId) -> &Leader {
         self.shards.get(usize::from(shard.0)).unwrap_or(&Leader::Here)
     }
@@ -53,27 +54,27 @@ impl Leaders {
     }
 }
 
-/// What a node knows of the others.
+/// What a node needs to forward commands to other nodes.
 #[derive(Debug)]
 pub struct Forwarding {
     pub leaders: watch::Receiver<Leaders>,
     pub peers: Arc<dyn Peers>,
-    /// How long a command may take to find its leader and be answered.
+    /// How long a command may take to find its leader and get an answer.
     pub patience: Duration,
-    /// False: it leads nothing itself.
+    /// False means this node leads no shards.
     pub schedules: bool,
 }
 
 impl Forwarding {
-    /// Of one.
+    /// For a single node.
     pub(crate) fn alone(shards: u16) -> Forwarding {
-        // Nobody will ever say otherwise, so nobody keeps the other end.
+        // The leaders of a single node never change, so the sender is dropped.
         let (_, leaders) = watch::channel(Leaders::alone(shards));
         Forwarding { leaders, peers: Arc::new(crate::peers::None), patience: PATIENCE, schedules: true }
     }
 }
 
-/// Waits until something else was said. Nobody left to say it: it stays as it is.
+/// Waits until the leaders change. Without a sender they never change, and this waits for ever.
 pub(crate) async fn changed(leaders: &mut watch::Receiver<Leaders>) {
     if leaders.changed().await.is_err() {
         std::future::pending::<()>().await;

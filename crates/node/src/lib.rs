@@ -1,4 +1,5 @@
-//! Drives shards: a sans-IO [`Driver`], the loop that carries its inputs and outputs, and what tidies up behind them.
+//! A scheduling node: a sans-IO [`Driver`], the loop that carries out its inputs and outputs, and background tasks such
+//! as retention.
 
 pub mod handle;
 pub mod leaders;

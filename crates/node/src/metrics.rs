@@ -1,8 +1,8 @@
-//! What a node counts while it works, for whoever draws curves.
+//! Metrics of a node.
 //!
-//! Plain atomics: recording takes no lock and waits for nobody. What a commit brought is counted when it is durable,
-//! in the task that carried it, so the driver's own thread spends nothing on it and a counter never tells of what was
-//! rolled back. There is no figure by job or namespace: their number has no bound.
+//! They are plain atomics, so recording takes no lock. Changes are counted after their commit, in the task that carried
+//! it: this costs the driver's thread nothing, and rolled-back changes are never counted. There are no metrics per job
+//! or namespace, because their number is unbounded.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -12,27 +12,27 @@ use punctual_core::attempt::{Assignment, Order};
 use punctual_core::change::{Batch, Change, Row, RowKey};
 use punctual_core::run::{Run, Status, What};
 
-/// Upper bounds of times, in microseconds: from a fast commit to a minute.
+/// Bucket bounds for times in microseconds: from a fast commit to a minute.
 const TIMES: &[u64] = &[
     500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000,
     5_000_000, 10_000_000, 60_000_000,
 ];
-/// Upper bounds of changes in one commit.
+/// Bucket bounds for the number of changes in one commit.
 const SIZES: &[u64] = &[1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000];
 
-/// How often a figure fell below each of its bounds.
+/// Counts values per bucket.
 #[derive(Debug)]
 pub struct Histogram {
     bounds: &'static [u64],
-    /// One more than bounds: the last holds what is above them all.
+    /// One more than `bounds`: the last holds values above all bounds.
     buckets: Box<[AtomicU64]>,
     sum: AtomicU64,
 }
 
-/// A histogram at one moment.
+/// A snapshot of a histogram.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Each bound with what fell between it and the one before; the last bound is `u64::MAX`.
+    /// Each bound and the number of values between it and the bound before; the last bound is `u64::MAX`.
     pub buckets: Vec<(u64, u64)>,
     pub count: u64,
     pub sum: u64,
@@ -57,7 +57,7 @@ impl Histogram {
         self.observe_times(time, 1);
     }
 
-    /// The same time, so many times.
+    /// Records the same time `count` times.
     pub fn observe_times(&self, time: Duration, count: u64) {
         self.observe_often(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), count);
     }
@@ -68,7 +68,7 @@ impl Histogram {
         self.sum.fetch_add(value.saturating_mul(count), Relaxed);
     }
 
-    /// Begins at zero again.
+    /// Resets all buckets to zero.
     pub fn reset(&self) {
         self.buckets.iter().chain([&self.sum]).for_each(|count| count.store(0, Relaxed));
     }
@@ -82,14 +82,13 @@ impl Histogram {
     }
 }
 
-/// How an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     Succeeded,
     Failed,
     TimedOut,
     Cancelled,
-    /// Its worker vanished.
+    /// Its worker was lost.
     Lost,
 }
 
@@ -110,15 +109,15 @@ impl Ending {
 
 #[derive(Debug)]
 pub struct Metrics {
-    /// From the due time of a run, or the moment it was asked for if that is later, to the moment its first attempt was
-    /// handed to a worker.
+    /// From the due time of a run, or its submission if that is later, to the moment its first attempt was sent to a
+    /// worker.
     pub lateness: Histogram,
     pub commit_time: Histogram,
     pub commit_changes: Histogram,
     runs_created: AtomicU64,
-    /// By `Status`, of which only the terminal ones count up.
+    /// Indexed by `Status`; only terminal states are counted.
     runs_ended: [AtomicU64; Status::ALL.len()],
-    /// Counted when the run of an attempt has ended.
+    /// Counted when the run of the attempt has ended.
     attempts: [AtomicU64; Ending::ALL.len()],
     log_bytes: AtomicU64,
     logs_cut: AtomicU64,
@@ -142,21 +141,21 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// An order leaves for its worker.
+    /// An order is sent to its worker.
     pub(crate) fn ordered(&self, order: &Order, now: Timestamp) {
         if let Order::Assign(assignment) = order {
             self.began(assignment, now);
         }
     }
 
-    /// An attempt leaves for whoever has it from now on.
+    /// An attempt is sent to its worker or queue.
     pub(crate) fn began(&self, assignment: &Assignment, now: Timestamp) {
         if assignment.attempt == 1 && !assignment.again {
             self.lateness.observe_time(now.since(assignment.late_from));
         }
     }
 
-    /// Batches are durable.
+    /// Batches were committed.
     pub(crate) fn committed(&self, batches: &[Batch], time: Duration) {
         self.commit_time.observe_time(time);
         self.commit_changes.observe(batches.iter().map(|batch| batch.changes.len() as u64).sum());
@@ -169,7 +168,7 @@ impl Metrics {
                     self.runs_created.fetch_add(1, Relaxed);
                     self.ended(run);
                 }
-                // It moves to history in the same batch, where it was just counted as if it were new.
+                // The run moves to history in the same batch, where it was just counted as new.
                 Change::Delete if matches!(key, RowKey::Run(_)) => {
                     self.runs_created.fetch_sub(1, Relaxed);
                 }
@@ -181,7 +180,7 @@ impl Metrics {
     fn ended(&self, run: &Run) {
         self.runs_ended[place_of(run.status())].fetch_add(1, Relaxed);
         if !run.children().is_empty() {
-            // It ran in its children, and their attempts are counted with them.
+            // It has child runs, and their attempts are counted with them.
             return;
         }
         let mut before = None;
@@ -202,17 +201,16 @@ impl Metrics {
         }
     }
 
-    /// Some output of an attempt was kept.
+    /// Output of an attempt was stored.
     pub fn logged(&self, bytes: usize) {
         self.log_bytes.fetch_add(bytes as u64, Relaxed);
     }
 
-    /// The output of an attempt reached its limit.
     pub fn log_cut(&self) {
         self.logs_cut.fetch_add(1, Relaxed);
     }
 
-    /// Some output could not be kept.
+    /// Output could not be stored.
     pub fn log_lost(&self) {
         self.logs_lost.fetch_add(1, Relaxed);
     }
@@ -230,7 +228,7 @@ impl Metrics {
         Ending::ALL.into_iter().zip(&self.attempts).map(|(ending, count)| (ending, count.load(Relaxed)))
     }
 
-    /// Bytes of output kept, outputs that were cut, and pieces that were lost.
+    /// Bytes of output stored, number of outputs cut, and number of chunks lost.
     pub fn logs(&self) -> (u64, u64, u64) {
         (self.log_bytes.load(Relaxed), self.logs_cut.load(Relaxed), self.logs_lost.load(Relaxed))
     }

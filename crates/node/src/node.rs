@@ -1,7 +1,8 @@
-//! A node that leads shards: the loop that carries the driver, on a thread of its own, and what runs beside it.
+//! A scheduling node: the event loop that runs the driver on its own thread, and the background tasks beside it.
 //!
-//! One thread applies, tokio does the waiting. The loop sleeps until something is due, for a day if need be. A clock that is set
-//! meanwhile makes that wrong, so whoever learns of it says so through a [`Nudge`].
+//! The loop's thread applies events; store calls and background tasks run on tokio. The loop sleeps until the next due
+//! time, which may be a day away. If the wall clock is set meanwhile, that sleep is wrong: call
+//! [`Nudge::clock_was_set`].
 //!
 //! links ──▶ carrier ──▶ driver
 //!              └──▶ calls ──▶ store
@@ -34,7 +35,7 @@ use crate::handle::{ASKS_MAX, Handle, LOOKS_MAX, Status};
 use crate::leaders::{Forwarding, Leader, Leaders};
 use crate::metrics::Metrics;
 
-/// Batches of reports that wait to be taken, from all workers together.
+/// Maximum number of worker messages (joins, batches of reports) waiting for the loop, over all workers.
 const REPORTS_MAX: usize = 256;
 
 #[derive(Debug)]
@@ -44,11 +45,11 @@ pub struct Config {
     pub lanes: usize,
     pub attempt_lease: Duration,
     pub shard_lease: Duration,
-    /// None: this node is alone with its store, and leads every shard.
+    /// `None` means a single node that leads every shard.
     pub cluster: Option<Cluster>,
 }
 
-/// A node that leads shards of a store: all of them when it is alone.
+/// A scheduling node. Without a cluster it leads every shard of the store.
 #[derive(Debug)]
 pub struct Node {
     handle: Handle,
@@ -56,15 +57,15 @@ pub struct Node {
     nudge: Nudge,
     stop: watch::Sender<bool>,
     thread: Option<std::thread::JoinHandle<()>>,
-    /// Keeps the calendars.
+    /// Applies calendar edits to the jobs that use them.
     keeper: tokio::task::JoinHandle<()>,
-    /// Runs what outlives whoever began it.
+    /// Runs tasks that must finish even if their caller has gone.
     errands: tokio::task::JoinHandle<()>,
-    /// Brings word between runs and queues.
+    /// Carries notices between runs and queues.
     courier: tokio::task::JoinHandle<()>,
 }
 
-/// How a node is told that it had better look at its clock.
+/// Tells a node that the wall clock was set, so that it evaluates its due times again.
 #[derive(Debug, Clone, Default)]
 pub struct Nudge(Arc<Notify>);
 
@@ -75,7 +76,7 @@ impl Nudge {
 }
 
 impl Node {
-    /// Starts a node that is alone, or one of a cluster that finds its place in it by itself.
+    /// Starts a single node, or a node of a cluster that learns by itself which node leads each shard.
     pub fn start(config: Config) -> std::io::Result<Node> {
         let shards = config.store.shards();
         let Some(cluster) = &config.cluster else {
@@ -87,12 +88,12 @@ impl Node {
         Node::start_with(forwarding, Some(say), config)
     }
 
-    /// Starts a node that is told by someone else who leads what.
+    /// Starts a node whose caller supplies the leader of each shard.
     pub fn start_in(forwarding: Forwarding, config: Config) -> std::io::Result<Node> {
         Node::start_with(forwarding, None, config)
     }
 
-    /// Starts the loop on a thread of its own; store calls run on the caller's runtime.
+    /// Starts the loop on its own thread; store calls run on the caller's runtime.
     fn start_with(
         forwarding: Forwarding,
         leaders: Option<watch::Sender<Leaders>>,
@@ -105,7 +106,7 @@ impl Node {
         let (stop_in, stop) = watch::channel(false);
         let (results_in, results) = mpsc::unbounded_channel();
         let news = Arc::new(Notify::new());
-        // Alone: nobody is left who could name another leader.
+        // The sender has been dropped, so the leaders never change: this is a single node.
         let is_alone = forwarding.leaders.has_changed().is_err();
         let (calendars, edits, settled) = Calendars::new(is_alone);
         let metrics = Arc::new(Metrics::default());
@@ -208,12 +209,12 @@ impl Node {
         self.links.link(link).await
     }
 
-    /// For doors that let workers in.
+    /// For endpoints that accept worker connections.
     pub fn links(&self) -> Links {
         self.links.clone()
     }
 
-    /// Takes nothing more, waits for the commit that is under way, and ends.
+    /// Stops accepting input, waits for the commit in flight, and ends.
     pub async fn shut_down(mut self) {
         self.stop.send_replace(true);
         if let Some(thread) = self.thread.take()
@@ -233,7 +234,7 @@ impl Node {
     }
 }
 
-/// Where the numbers of the consumers that wait begin: nodes that ask the same leader must not use the same.
+/// The first waiter number of this node. Nodes that ask the same leader must not share numbers.
 fn first_waiter(cluster: Option<&Cluster>) -> u64 {
     cluster.map_or(0, |cluster| cluster.session.id.0.cast_unsigned() << 20)
 }

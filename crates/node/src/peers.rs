@@ -1,4 +1,4 @@
-//! The other nodes of the cluster, as this one talks to them. Doors know how: they bring the network.
+//! Calls from this node to the other nodes of the cluster. The endpoints implement them over the network.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,40 +13,41 @@ use crate::handle::Failure;
 
 #[async_trait]
 pub trait Peers: Send + Sync + fmt::Debug {
-    /// Has the node at an address carry out a command, if it leads the command's shard: it never passes one on.
+    /// Asks the node at an address to carry out a command. It does so only if it leads the command's shard, and never
+    /// forwards.
     ///
-    /// `NotLed`: nothing happened, because it does not, or because nobody was reached. `Unknown`: it was sent, and no
-    /// answer came within the deadline. Everything else is what the leader said.
+    /// `NotLed`: nothing happened, because the node does not lead the shard or could not be reached. `Unknown`: the
+    /// command was sent, and no answer came within the deadline. Any other result is the leader's answer.
     async fn ask(&self, address: &str, command: &Command, deadline: Duration) -> Result<Answer, Failure>;
 
-    /// Whether the address refuses connections: nobody listens there any more. One that does not answer at all does
-    /// not refuse.
+    /// Whether the address refuses connections, so no process listens there. An address that does not answer is not
+    /// refusing.
     async fn refuses(&self, address: &str) -> bool {
         let _ = address;
         false
     }
 
-    /// Has a node look at the cluster now. False: nobody there has heard it, as far as we know.
+    /// Makes a node read the state of the cluster now. False means the node was probably not reached.
     async fn wake(&self, address: &str) -> bool {
         let _ = address;
         false
     }
 }
 
-/// How the address of a node that cannot be dialled begins; its session follows. No `host:port` looks like it.
+/// Prefix of the address of a node that cannot be dialled; its session id follows. No `host:port` looks like it.
 const BY_MAIL: &str = "by mail to ";
 
-/// Where a node is reached: at its address, or through the store.
+/// The address of a node: its network address, or its mail address in the store.
 pub fn address_of(session: &Session) -> Arc<str> {
     session.address.clone().unwrap_or_else(|| format!("{BY_MAIL}{}", session.id.0).into())
 }
 
-/// Whose address this is, if it is one that mail goes to.
+/// The session id in a mail address. `None` means it is a network address.
 pub fn by_mail(address: &str) -> Option<SessionId> {
     address.strip_prefix(BY_MAIL)?.parse().ok().map(SessionId)
 }
 
-/// There are none.
+/// The peers of a single node.
 #[derive(Debug)]
 pub(crate) struct None;
 

@@ -1,4 +1,4 @@
-//! The pruner: lets go of finished things that nobody keeps, a little at a time.
+//! The pruner: deletes finished runs and other expired rows in small steps.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,26 +11,25 @@ use tracing::warn;
 
 use crate::handle::Handle;
 
-/// Rows removed in one transaction: small enough not to be felt by the commit behind it.
+/// Maximum number of rows deleted in one transaction: small enough not to delay the next commit noticeably.
 const STEP: usize = 500;
 
-/// Pruning goes by a clock this much behind: nothing is taken from under a command that has just read it, nor freed by
-/// a clock that was ahead for a moment.
+/// Pruning uses a time this far in the past, so that it deletes no row that a command has just read, and none because a
+/// clock was ahead for a moment.
 const BEHIND: Duration = Duration::from_secs(3600);
 
-/// While something happens, and while nothing does.
+/// The default intervals.
 pub const PACE: Pace = Pace { busy: Duration::from_secs(60), idle: Duration::from_secs(3600) };
 
-/// How often to prune.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
-    /// While runs come and go.
+    /// While runs are written.
     pub busy: Duration,
-    /// While nothing is written: then only time makes things old enough.
+    /// While nothing is written: then rows only expire by age.
     pub idle: Duration,
 }
 
-/// Prunes at this pace until `stop` says so.
+/// Prunes at this pace until `stop` changes.
 pub async fn run(
     node: Handle,
     clock: Arc<dyn Clock>,
@@ -40,7 +39,7 @@ pub async fn run(
 ) {
     loop {
         let written = node.status().commits;
-        // One node of a cluster is enough.
+        // One pruning node per cluster is enough.
         if node.leads(ShardId(0)) {
             prune(node.store(), &clock, ad_hoc_kept).await;
         }
@@ -52,12 +51,12 @@ pub async fn run(
     }
 }
 
-/// Waits until something has been written, and then for so long.
+/// Waits for the next write, then for `span`.
 async fn busy(node: &Handle, written: u64, span: Duration) {
     if node.wait_until(|status| status.commits != written).await {
         tokio::time::sleep(span).await;
     } else {
-        // The node is gone: whoever waits for us says so.
+        // The node is gone; the caller's `stop` ends this task.
         std::future::pending::<()>().await;
     }
 }
@@ -110,7 +109,7 @@ mod tests {
 
     struct Rig {
         node: Node,
-        /// The pruner's own: that of the node stands still, so every run ends at `NOW`.
+        /// The pruner's own clock: the node's clock stands still, so every run ends at `NOW`.
         clock: Arc<ByHand>,
         stop: watch::Sender<bool>,
         pruner: tokio::task::JoinHandle<()>,
@@ -132,7 +131,7 @@ mod tests {
             Rig { node, clock, stop, pruner }
         }
 
-        /// A run without a job that has ended.
+        /// An ended run without a job.
         async fn end_a_run(&self) {
             let submit = Submit {
                 namespace: Namespace::default(),

@@ -1,7 +1,7 @@
-//! Store time: this machine's monotonic clock, and how far the store's is from it.
+//! Store time: this machine's monotonic clock plus the measured offset of the store's clock.
 //!
-//! Every look at the cluster brings a reading of the store's clock, which was taken somewhere between the question and
-//! the answer. A wall clock decides nothing: one that is set, or runs ahead, moves no fire.
+//! Every reading of the cluster includes the store's clock, read at some moment between request and answer. This
+//! machine's wall clock is not used: if it is set or runs ahead, no fire moves.
 
 use std::time::Duration;
 
@@ -10,27 +10,27 @@ use punctual_core::Timestamp;
 use punctual_core::time::Clock;
 use tokio::time::Instant;
 
-/// A node whose reading may be further off than this does not lead.
+/// A node whose store time may be wrong by more than this does not lead.
 const ERROR_MAX: Duration = Duration::from_millis(500);
-/// How fast two clocks drift apart at worst, in parts of a million: what an old reading loses in worth.
+/// Maximum drift between two clocks in parts per million; it makes an old reading less precise.
 const DRIFT_PPM: u64 = 500;
-/// A store tells the time in milliseconds: what it cut off.
+/// Stores report milliseconds: the part that was cut off.
 const GRAIN: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
 pub struct StoreClock {
-    /// What the monotonic clock is counted from.
+    /// The origin of the monotonic clock.
     base: Instant,
     readings: Mutex<Readings>,
 }
 
-/// What the store's clock was seen to say, told by how long a monotonic clock has been going: it reads none itself.
+/// Readings of the store's clock, related to a monotonic clock that the caller supplies.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Readings {
     best: Option<Reading>,
 }
 
-/// What the store's clock would have said when the monotonic one began, in microseconds, and how wrong that may be.
+/// The store's time at the origin of the monotonic clock, in microseconds, and the maximum error.
 #[derive(Debug, Clone, Copy)]
 struct Reading {
     offset: i64,
@@ -50,8 +50,8 @@ impl Reading {
 }
 
 impl Readings {
-    /// Takes in what the store said between two moments. The better reading stays, unless the two contradict each
-    /// other: then the store's clock was set.
+    /// Takes in a reading made between `asked` and `answered`. The more precise reading is kept, unless the two
+    /// contradict each other: then the store's clock was set.
     pub fn measured(&mut self, asked: Duration, answered: Duration, store: Timestamp) {
         let spread = answered.saturating_sub(asked) / 2;
         let offset = store.as_millis() * 1000 + micros(GRAIN / 2) - micros(asked + spread);
@@ -65,13 +65,13 @@ impl Readings {
         }
     }
 
-    /// Whether the store's time is known well enough to lead.
+    /// Whether the store's time is precise enough to lead.
     pub fn is_trusted(&self, elapsed: Duration) -> bool {
         self.best.is_some_and(|reading| reading.is_trusted(elapsed))
     }
 
-    /// Store time in microseconds. By a reading that is not trusted it is the earliest that it can be: whoever has seen a
-    /// later time does not go back from it, and would lead with it as soon as there is a good one.
+    /// Store time in microseconds. If the reading is not trusted, this is the earliest possible time: a node that has
+    /// seen a later time would not go back, and would lead with it once it has a good reading.
     pub fn micros_at(&self, elapsed: Duration) -> i64 {
         let Some(best) = &self.best else { return micros(elapsed) };
         let doubt = if best.is_trusted(elapsed) { Duration::ZERO } else { best.error_at(elapsed) };
@@ -84,13 +84,13 @@ impl StoreClock {
         StoreClock { base: Instant::now(), readings: Mutex::default() }
     }
 
-    /// Takes in what the store said between two moments.
+    /// Takes in a reading made between `asked` and `answered`.
     pub fn measured(&self, asked: Instant, answered: Instant, store: Timestamp) {
         let since_base = |moment: Instant| moment.saturating_duration_since(self.base);
         self.readings.lock().measured(since_base(asked), since_base(answered), store);
     }
 
-    /// Whether the store's time is known well enough to lead.
+    /// Whether the store's time is precise enough to lead.
     pub fn is_trusted(&self) -> bool {
         let elapsed = self.base.elapsed();
         self.readings.lock().is_trusted(elapsed)
@@ -135,7 +135,7 @@ mod tests {
         Timestamp::from_millis(millis)
     }
 
-    /// Asks at one moment and hears the answer some milliseconds later.
+    /// Asks at one moment and gets the answer some milliseconds later.
     async fn measure(clock: &StoreClock, store: i64, round_trip: u64) {
         let asked = Instant::now();
         tokio::time::advance(Duration::from_millis(round_trip)).await;

@@ -1,7 +1,7 @@
 //! The command line: `punctual noun verb`.
 //!
-//! One file a noun. A verb asks the server through `client`, and prints data on stdout; everything else goes to
-//! stderr. What went wrong becomes one sentence, a hint and an exit code.
+//! One file per noun. A verb asks the server through `client` and prints data on stdout; everything else goes
+//! to stderr. An error becomes one sentence, a hint and an exit code.
 
 pub(crate) mod confirm;
 pub(crate) mod failure;
@@ -107,7 +107,7 @@ Examples:
   punctual config template > punctual.toml   every setting, explained
   punctual config check punctual.toml        before a node depends on it";
 
-/// Where `punctual dev` listens.
+/// The default address of `punctual dev`.
 pub(crate) const DEFAULT_SERVER: &str = "http://127.0.0.1:7400";
 
 /// Starts work at the right moment, follows it to its end, and keeps the record.
@@ -152,7 +152,7 @@ struct Global {
     color: Colour,
 }
 
-/// Without the token: what is printed for debugging ends up in logs.
+/// Hides the token, because debug output ends up in logs.
 impl std::fmt::Debug for Global {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Global").field("server", &self.server).finish_non_exhaustive()
@@ -228,19 +228,19 @@ pub(crate) fn main() -> ExitCode {
     finish(start(parse()))
 }
 
-/// An environment variable that is empty counts as not set.
+/// An empty environment variable counts as not set.
 fn parse() -> Cli {
     let is_empty = |name: &OsStr| std::env::var_os(name).is_some_and(|value| value.is_empty());
     let command = with_args(Cli::command(), &|arg| {
         if arg.get_env().is_some_and(is_empty) { arg.env(Resettable::Reset) } else { arg }
     });
     let parsed = command.try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
-    // clap prints its own complaints, with exit code 2.
+    // clap prints its own errors, with exit code 2.
     parsed.unwrap_or_else(|error| complaint(error).exit())
 }
 
-/// The usage that a complaint shows names every option that has a value, those of the environment too. If the mistake is
-/// on the command line, it is shown without them.
+/// In an error, clap's usage line lists every option with a value, including those from the environment. If
+/// the mistake is on the command line, the error is shown without them.
 fn complaint(error: clap::Error) -> clap::Error {
     let plain = with_args(Cli::command(), &|arg| arg.env(Resettable::Reset));
     match plain.try_get_matches() {
@@ -267,7 +267,7 @@ fn start(cli: Cli) -> Result<(), Failure> {
 fn on_runtime(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::io)?;
     let done = runtime.block_on(work);
-    // A blocking read that nobody waits for any more must not hold up the end.
+    // A blocking read that is no longer needed must not delay the exit.
     runtime.shutdown_background();
     done
 }
@@ -312,14 +312,14 @@ impl Noun {
     }
 }
 
-/// A release has none.
+/// Lists the failpoints; a release build has none.
 fn failpoints() -> Result<(), Failure> {
     use punctual_failpoint::{IS_BUILT_IN, Point};
     let points = if IS_BUILT_IN { Point::ALL } else { &[] };
     points.iter().try_for_each(|point| output::print(point.name()))
 }
 
-/// What every verb needs: whom to ask, about which namespace, and how to print.
+/// What every verb needs: the server, the namespace and the output format.
 #[derive(Debug)]
 struct Session {
     client: Client,
@@ -335,13 +335,14 @@ impl Global {
         }
     }
 
-    /// The file of the authorities, which can be read: a process that goes on reads it again when it changes.
+    /// The file of authorities, after checking that it can be read: a long-running process reads it again
+    /// when it changes.
     fn authorities_file(&self) -> Result<Option<PathBuf>, Failure> {
         self.authorities()?;
         Ok(self.ca.clone())
     }
 
-    /// The authorities to trust beside the machine's own.
+    /// The authorities to trust besides those of the system.
     fn authorities(&self) -> Result<Option<Vec<u8>>, Failure> {
         self.ca.as_deref().map(secret_file::read_public).transpose()
     }

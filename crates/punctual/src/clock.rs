@@ -1,9 +1,9 @@
-//! The machine's clock, and who notices that it was set.
+//! The system clock, and a watcher that notices when it is set.
 //!
-//! A node sleeps until something is due, perhaps for a day. If somebody sets the clock meanwhile it has to look again:
-//! the system tells a timer on the wall clock that the clock was set under it, and that is all this timer is for. It
-//! also tells after the machine was suspended. Where it cannot tell (a clock that is faked for one process), looking now
-//! and then has to do.
+//! A node sleeps until something is due, perhaps for a day. If the clock is set meanwhile, the node has to
+//! evaluate its timers again. A timer on the wall clock is cancelled by the kernel when the clock is set,
+//! also after a suspend; that is the only use of this timer. Where this does not work (a clock faked for one
+//! process), the clock is read at intervals.
 
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::OwnedFd;
@@ -20,14 +20,14 @@ use rustix::time::{
 };
 use tracing::{debug, warn};
 
-/// Later than anything a schedule may name.
+/// Later than any due time.
 const NEVER: Timespec = Timespec { tv_sec: Timestamp::MAX.as_millis() / 1000, tv_nsec: 0 };
-/// How often to look where the system does not tell.
+/// The interval of clock checks without such a timer.
 const UNTOLD: Duration = Duration::from_secs(1);
-/// What a read of a timer brings: how often it has run out.
+/// The bytes of a timer read: how often it has expired.
 const COUNT_BYTES: usize = 8;
 
-/// The machine's clock.
+/// The system clock.
 #[derive(Debug, Clone, Copy)]
 pub struct SystemClock {
     began: Instant,
@@ -51,7 +51,7 @@ impl Clock for SystemClock {
         now()
     }
 
-    /// Stands while the machine is suspended: then nobody works, and nobody is silent.
+    /// Does not advance while the machine is suspended, so that a suspend does not count as silence.
     fn elapsed(&self) -> Duration {
         self.began.elapsed()
     }
@@ -62,7 +62,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// The time as this machine tells it: for what the command line says, never for what a node decides.
+/// The system time, for the command line only, never for a node's decisions.
 pub fn now() -> Timestamp {
     Timestamp::from_millis(i64::try_from(since_epoch().as_millis()).unwrap_or(i64::MAX))
 }
@@ -72,10 +72,10 @@ fn since_epoch() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// Nudges a node whenever the clock was set, and every so often besides, until it is dropped.
+/// Wakes a node whenever the clock was set, and at intervals, until it is dropped.
 #[derive(Debug)]
 pub struct Watcher {
-    /// None: it is closing. The thread sees it close.
+    /// Closing this pipe stops the thread. `None` means that it is closing.
     alive: Option<PipeWriter>,
     thread: Option<JoinHandle<()>>,
 }
@@ -105,20 +105,20 @@ impl Drop for Watcher {
     fn drop(&mut self) {
         self.alive = None;
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has said so already.
+            // A panic of the thread was reported already.
             let _ = thread.join();
         }
     }
 }
 
-/// Why to look at the clock.
+/// Why to read the clock.
 #[derive(Debug, PartialEq, Eq)]
 enum Told {
     WasSet,
     ItIsTime,
 }
 
-/// Blocks until there is a reason to look at the clock; none: it is over.
+/// Blocks until there is a reason to read the clock. `None` means that the watcher closes.
 fn wait(timer: Option<&OwnedFd>, closing: &PipeReader, look: Duration) -> Option<Told> {
     let look = Timespec::try_from(look).ok();
     loop {
@@ -127,7 +127,7 @@ fn wait(timer: Option<&OwnedFd>, closing: &PipeReader, look: Duration) -> Option
         match poll(&mut watched, look.as_ref()) {
             Ok(0) => return Some(Told::ItIsTime),
             Ok(_) if !watched[0].revents().is_empty() => return None,
-            // A read takes the news, however it comes: "cancelled", or one more that has run out.
+            // A read clears the event, whether the timer was cancelled or has expired.
             Ok(_) => match timer.map(|timer| read(timer, &mut [0; COUNT_BYTES])) {
                 Some(Err(Errno::AGAIN | Errno::INTR)) | None => {}
                 Some(_) => return Some(Told::WasSet),

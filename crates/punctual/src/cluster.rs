@@ -1,4 +1,4 @@
-//! A node that is one of several.
+//! Joins a node to its cluster.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,39 +17,39 @@ use punctual_store::{Session, Sessions, Store};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-/// Between two looks at whether another node of our name lives.
+/// How often a start checks whether another node has the same name.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// How long a session that nobody renews may be listed after its lease: by then a look has removed it.
+/// How long an expired session may still be listed: within this time a check removes it.
 const EXPIRY_MAX: Duration = Duration::from_secs(1);
-/// A node's share of the shards, beside others that say nothing else.
+/// The default weight of a node, which decides its share of the shards.
 const WEIGHT: u32 = 10_000;
 
-/// How a node finds its place among others.
+/// What a node needs to join a cluster.
 #[derive(Debug)]
 pub struct Joining {
     pub session: SessionId,
     pub sessions: Arc<dyn Sessions>,
-    /// Where the others reach it, `host:port`; none: it is embedded in an application, and cannot be dialled.
+    /// Where other nodes reach it, `host:port`. `None` means that it is embedded and cannot be dialled.
     pub address: Option<String>,
-    /// Nodes speak TLS among each other, and trust these certificates. `None` means in the clear.
+    /// The certificates that nodes trust among each other. `None` means without TLS.
     pub trusted: Option<Trusted>,
-    /// From when on it is too busy, and gives shards away.
+    /// From what load on the node gives shards away.
     pub hot: Hot,
 }
 
-/// A place among others.
+/// The result of joining.
 #[derive(Debug)]
 pub struct Joined {
     pub cluster: Cluster,
-    /// What the nodes of the cluster prove themselves with.
+    /// The key that the nodes of the cluster authenticate with.
     pub key: Key,
-    /// It is to be carried for as long as the node lives.
+    /// The mail, to be carried as long as the node lives.
     pub post: Post,
 }
 
 impl Joining {
-    /// Agrees with the others on a key, refuses to go on while another node of this name lives, and reads the store's
-    /// clock for the first time. `lease` is how long a node that says nothing counts as alive.
+    /// Agrees with the cluster on a key, fails while another live node has this name, and reads the store's
+    /// clock for the first time. `lease` is how long a silent node counts as alive.
     pub async fn join(self, store: &Arc<dyn Store>, name: &str, lease: Duration) -> anyhow::Result<Joined> {
         let mut offer = [0; OFFER_BYTES];
         getrandom::fill(&mut offer)?;
@@ -80,19 +80,19 @@ impl Joining {
     }
 }
 
-/// Returns once no other node of our name lives.
+/// Returns once no other live node has this node's name.
 ///
-/// An earlier life of this node may still be listed for a lease after it was killed. Its address then refuses connections,
-/// or is ours: nothing answers there yet.
+/// After a kill, the session of this node's earlier process may stay listed for a lease. Its address then
+/// refuses connections, or is our own, where nothing answers yet.
 async fn wait_for_name(
     me: &Session,
     sessions: &dyn Sessions,
     post: &Post,
     lease: Duration,
 ) -> anyhow::Result<()> {
-    // Nodes that cannot be dialled may share a name: nothing of theirs goes by it.
+    // Nodes that cannot be dialled may share a name, because nothing depends on it.
     let Some(own) = &me.address else { return Ok(()) };
-    // A node of weight 0 leads nothing, so nothing is left to a node that may be refused.
+    // With weight 0 this node gets no shards, because it may still be refused.
     let visitor = Session { weight: 0, ..me.clone() };
     let began = Instant::now();
     loop {
@@ -118,12 +118,12 @@ async fn wait_for_name(
     }
 }
 
-/// A life of a node: nobody else has this number.
+/// A new random session id, unique for each start.
 pub fn session() -> anyhow::Result<SessionId> {
     Ok(SessionId((getrandom::u64()? >> 1).cast_signed()))
 }
 
-/// Tells workers where the nodes of the cluster are, whenever that changes.
+/// Sends workers the addresses of the cluster's nodes whenever they change.
 pub async fn tell_workers(
     node: Handle,
     nodes: Arc<watch::Sender<Vec<String>>>,

@@ -1,10 +1,10 @@
-//! A node inside an application: the same engine, without a process and a door of its own.
+//! A node inside an application: the same engine, without its own process and endpoints.
 //!
-//! `builder` gathers what a node is to be and starts it, `wanted` is how jobs and runs are asked for in code, `near` ties
-//! the worker to the scheduler in this process.
+//! `builder` configures and starts a node, `wanted` describes jobs and runs in code, `near` connects the
+//! worker to the scheduler in this process.
 //!
-//! A node that is embedded cannot be dialled. Beside others of its kind it leads its share of the shards; while a
-//! `punctual server` lives on the same store it leads nothing, and works for it.
+//! An embedded node cannot be dialled. Among other embedded nodes it leads its share of the shards; while a
+//! `punctual server` lives on the same store, it leads nothing and works for it.
 
 mod builder;
 mod near;
@@ -32,26 +32,26 @@ use crate::clock::Watcher;
 pub use builder::Builder;
 pub use wanted::{Job, Submit};
 
-/// How long what is still being read may hold a store open, and how often that is looked at.
+/// How long unfinished reads may keep a store open at shutdown, and how often that is checked.
 const CLOSING_MAX: Duration = Duration::from_secs(5);
 const CLOSING_LOOK: Duration = Duration::from_millis(5);
 
-/// What went wrong with a node, by what can be done about it.
+/// An error of a node, by what can be done about it.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
-    /// The builder was told something that cannot be: correct it.
+    /// A setting of the builder is invalid: correct it.
     #[error("{0}")]
     Invalid(String),
     /// The store cannot be opened or used.
     #[error("the store cannot be used: {0}")]
     Store(#[from] punctual_store::Error),
-    /// Nothing happened, and asking again gives the same.
+    /// Nothing happened, and a retry gives the same result.
     #[error(transparent)]
     Refused(#[from] punctual_core::command::Refusal),
-    /// The leader of the shard cannot be asked now: ask again, with the same key if it must happen once.
+    /// The leader of the shard cannot be reached now: retry, with the same key if it must happen once.
     #[error("{0}")]
     Unavailable(String),
-    /// The machine does not let the node start.
+    /// The system does not let the node start.
     #[error("the node cannot start: {0}")]
     Start(String),
 }
@@ -71,8 +71,8 @@ impl From<punctual_wire::Error> for NodeError {
     }
 }
 
-/// A node that runs. Dropped, it ends at once, and what it was doing is tried again elsewhere or at the next start;
-/// [`Node::stop`] ends it in peace.
+/// A running node. If dropped, it ends at once, and its running attempts are retried elsewhere or at the next
+/// start; [`Node::stop`] ends it gracefully.
 #[derive(Debug)]
 pub struct Node {
     namespace: Namespace,
@@ -81,13 +81,13 @@ pub struct Node {
     node: punctual_node::Node,
     near: Nearby,
     stop_working: watch::Sender<bool>,
-    /// One, which ends with this.
+    /// The one worker task; aborted on drop.
     worker: JoinSet<Result<(), Ended>>,
     stop: watch::Sender<bool>,
-    /// The pruner and what tells the worker of other nodes.
+    /// The pruner, and the task that tells the worker about other nodes.
     tasks: JoinSet<()>,
     scratch: Scratch,
-    /// Ends with this.
+    /// Stops on drop.
     _watcher: Watcher,
 }
 
@@ -96,7 +96,7 @@ impl Node {
         Builder::default()
     }
 
-    /// Asks for a run without a job. It is durable when this returns.
+    /// Submits a run without a job. It is durable when this returns.
     pub async fn submit(&self, submit: Submit) -> Result<RunId, NodeError> {
         let started = submit.read(self.clock.now())?;
         let command = Command::Submit(punctual_core::command::Submit {
@@ -109,26 +109,26 @@ impl Node {
         self.ask(command).await
     }
 
-    /// Starts a job by hand, with its own parameters.
+    /// Starts a job manually, with its own parameters.
     pub async fn run_job(&self, name: &str) -> Result<RunId, NodeError> {
         let name: Name = name.parse().map_err(|error| NodeError::Invalid(format!("{error}")))?;
         let namespace = self.namespace.clone();
         self.ask(Command::RunJob(RunJob { namespace, name, params: None, due: None, key: None })).await
     }
 
-    /// Asks for the end of a run. It stays as it is until its function has ended.
+    /// Requests the cancellation of a run. Its state changes when its function has ended.
     pub async fn cancel(&self, run: RunId) -> Result<(), NodeError> {
         let command = Command::CancelRun { namespace: self.namespace.clone(), run };
         Ok(self.handle.command(command).await.map(drop)?)
     }
 
-    /// A run as it is now; none: there is none of that id in the node's namespace.
+    /// The current state of a run. `None` means that the node's namespace has no run with this id.
     pub async fn run(&self, run: RunId) -> Result<Option<Arc<Run>>, NodeError> {
         let found = self.handle.store().run(&self.namespace, run).await?;
         Ok(found.map(|RunRecord { run, .. }| run))
     }
 
-    /// Waits until a run has ended, on whichever node.
+    /// Waits until a run has ended, on any node.
     pub async fn finished(&self, id: RunId) -> Result<Arc<Run>, NodeError> {
         let follower = self.handle.followers().follow(id);
         let mut follower = follower.map_err(|error| NodeError::Unavailable(error.to_string()))?;
@@ -144,13 +144,13 @@ impl Node {
         }
     }
 
-    /// Everything else that a node can be asked: its status, its store, every command.
+    /// The full interface of the node: its status, its store, every command.
     pub fn handle(&self) -> &punctual_node::Handle {
         &self.handle
     }
 
-    /// Takes nothing more, lets what runs finish within the time that [`Builder::drain`] gives it, hands its shards on, and
-    /// ends. What had to be stopped is tried again elsewhere, or at the next start.
+    /// Takes no more runs, lets running functions finish within the time of [`Builder::drain`], hands its
+    /// shards over, and ends. Stopped runs are retried elsewhere or at the next start.
     pub async fn stop(self) {
         let Node { handle, node, near, stop_working, mut worker, stop, mut tasks, scratch, .. } = self;
         stop_working.send_replace(true);
@@ -181,25 +181,25 @@ impl Node {
     }
 }
 
-/// Closes a store when the last read that nobody waits for any more has returned: whoever comes next finds it free.
+/// Closes a store after its last pending read, so that the next user finds it unlocked.
 async fn close(store: Arc<dyn Store>) {
     let until = tokio::time::Instant::now() + CLOSING_MAX;
     while Arc::strong_count(&store) > 1 && tokio::time::Instant::now() < until {
         tokio::time::sleep(CLOSING_LOOK).await;
     }
-    // It may wait for its threads and for the disk.
+    // Dropping may wait for threads and for the disk.
     if tokio::task::spawn_blocking(move || drop(store)).await.is_err() {
         tracing::warn!("the store was not closed in peace");
     }
 }
 
-/// A folder that goes with the node.
+/// A folder that is removed with the node.
 #[derive(Debug)]
 struct Scratch(PathBuf);
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // It may never have been made.
+        // The folder may not exist.
         drop(std::fs::remove_dir_all(&self.0));
     }
 }

@@ -1,9 +1,9 @@
-//! Punctual inside a program: a scheduler that is a library.
+//! Punctual as a library: a scheduler inside a program.
 //!
-//! A [`Node`] plans, fires and follows jobs in the process that starts it. There is no server to run and no port to
-//! open: what it knows is in a store, an SQLite folder for one process, PostgreSQL or MariaDB for several. Every instance of
-//! a program that shares a store is a node of the same cluster, none of them is special, and each fire happens once.
-//!
+//! A [`Node`] plans, fires and follows jobs in the process that starts it. There is no server to run and no
+//! port to open. Its data is in a store: an SQLite folder for one process, PostgreSQL or MariaDB for several.
+//! Every instance of a program on the same store is a node of one cluster; all nodes are equal, and each fire
+//! happens once.
 //! ```
 //! use std::time::Duration;
 //!
@@ -34,10 +34,10 @@
 //! # }
 //! ```
 //!
-//! The modules: [`embed`], the node and what it is built from; [`client`], for programs that talk to a server instead;
-//! [`core`] and [`wire`], the words and the forms that both are made of.
+//! The modules: [`embed`], the node and its builder; [`client`], for programs that talk to a server instead;
+//! [`core`] and [`wire`], the types that both use.
 
-/// The guide is tried, too.
+/// Runs the examples of the guide as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guides/embedded.md")]
 struct Guide;

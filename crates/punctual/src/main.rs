@@ -14,11 +14,11 @@ use punctual_worker::guardian;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // Before anything else: there is one of them for every attempt that runs.
+    // First of all, because every running attempt starts one guardian.
     if std::env::args_os().nth(1).is_some_and(|first| first == guardian::ARGUMENT) {
         return guardian::main();
     }
-    // Before anyone speaks TLS. An error means that there is one already, which is as good.
+    // Before any TLS. An error means that a provider is installed already, which is fine.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     cli::main()
 }

@@ -1,7 +1,7 @@
-//! Settings: the embedded defaults, a file over them, the environment and the command line over both.
+//! Settings: the built-in defaults, overridden by a file, then by the environment and the command line.
 //!
-//! `punctual.toml` at the root of the repository is documentation, default and template in one: it is read first, so
-//! a setting that is not explained there does not exist.
+//! `punctual.toml` at the root of the repository is documentation, defaults and template in one: it is read
+//! first, so a setting that is not explained there does not exist.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use punctual_wire::tree;
 use punctual_worker::{NotARule, Rule};
 use serde::Deserialize;
 
-/// Looking at the clock more often than this would be all that an idle process does.
+/// The shortest interval of clock checks; a shorter one would keep an idle process busy.
 const LOOK_MIN: Duration = Duration::from_millis(100);
 
 pub(crate) const DEFAULTS: &str = include_str!("../../../punctual.toml");
@@ -25,17 +25,17 @@ pub(crate) struct Settings {
     /// HOST:PORT.
     pub(crate) http: String,
     pub(crate) slots: usize,
-    /// Where the store is: `sqlite`, or an address with a scheme.
+    /// The store: `sqlite`, or a URL.
     pub(crate) store: String,
     pub(crate) durability: Durability,
     pub(crate) shards: u16,
     pub(crate) attempt_lease: Duration,
     pub(crate) shard_lease: Duration,
-    /// The longest that nobody looks at the clock.
+    /// The longest interval between clock checks.
     pub(crate) look: Duration,
     pub(crate) egress: Vec<Rule>,
     pub(crate) server: punctual_server::Settings,
-    /// May listen beyond this machine without TLS.
+    /// Whether to listen beyond this machine without TLS.
     pub(crate) insecure: bool,
     pub(crate) bootstrap_token_file: Option<PathBuf>,
     pub(crate) tls: Option<punctual_server::Files>,
@@ -43,20 +43,20 @@ pub(crate) struct Settings {
     pub(crate) log_level: String,
 }
 
-/// The door that speaks the Redis protocol.
+/// The Redis-protocol endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Resp {
-    /// HOST:PORT; none: there is no such door.
+    /// HOST:PORT. `None` means that the endpoint is closed.
     pub(crate) listen: Option<String>,
-    /// It was asked for here: then a port that is taken is an error.
+    /// Whether a user configured the endpoint: then a taken port is an error.
     pub(crate) is_asked_for: bool,
     pub(crate) password_file: Option<PathBuf>,
-    /// Clients on this machine are asked for nothing, though REST asks for a token.
+    /// Clients on this machine need no authentication, even if REST does.
     pub(crate) open: bool,
     pub(crate) connections: usize,
-    /// How long a client may rest; none: for ever.
+    /// How long a client may be idle. `None` means forever.
     pub(crate) idle_time: Option<Duration>,
-    /// DEBUG FLUSHALL and SHUTDOWN are done.
+    /// Whether DEBUG FLUSHALL and SHUTDOWN are allowed.
     pub(crate) flush: bool,
     pub(crate) shutdown: bool,
 }
@@ -68,7 +68,7 @@ pub(crate) enum Durability {
     Relaxed,
 }
 
-/// What one source says; the next one may say otherwise.
+/// The settings of one source; a later source may override them.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Said {
@@ -93,7 +93,7 @@ pub(crate) struct Said {
     pub(crate) log: Log,
 }
 
-/// An empty address is none.
+/// An empty address counts as absent.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SaidResp {
@@ -144,7 +144,7 @@ pub(crate) struct Server {
     pub(crate) bootstrap_token_file: Option<PathBuf>,
 }
 
-/// An empty path is none.
+/// An empty path counts as absent.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Tls {
@@ -160,26 +160,26 @@ pub(crate) struct Log {
 }
 
 impl Settings {
-    /// Later sources win: the defaults, the file, then what was said on the command line or in the environment.
+    /// Later sources win: the defaults, the file, then the command line and the environment.
     pub(crate) fn read(file: Option<&Path>, said: Said) -> Result<Settings, String> {
         let said = said.over(read_file(file)?);
         let is_asked_for = said.resp.listen.is_some();
         Ok(said.over(defaults()?).complete()?.asked_for(is_asked_for))
     }
 
-    /// The same for `punctual server`: what nobody said is what is safe where others write the jobs.
+    /// The same for `punctual server`, with safe defaults, because others write the jobs.
     pub(crate) fn read_for_server(file: Option<&Path>, said: Said) -> Result<Settings, String> {
         let said = said.over(read_file(file)?);
-        // Whoever names a folder for the store does not want another one here.
+        // If the store has a folder, use it as the data folder.
         let data = said.store.url.as_deref().and_then(punctual_store::folder);
         let egress = Egress { allow: Some(Vec::new()) };
-        // Another port is open only if somebody says so.
+        // By default the second port is closed.
         let resp = SaidResp { listen: Some(String::new()), ..SaidResp::default() };
         let safe = Said { data, slots: Some(0), egress, resp, ..Said::default() };
         Ok(said.over(safe).over(defaults()?).complete()?.asked_for(true))
     }
 
-    /// The same for `punctual worker`: where tasks may go over HTTP is what is safe where others write the jobs.
+    /// The same for `punctual worker`: HTTP targets have safe defaults, because others write the jobs.
     pub(crate) fn read_for_worker(file: Option<&Path>, said: Said) -> Result<Settings, String> {
         let safe = Said { egress: Egress { allow: Some(Vec::new()) }, ..Said::default() };
         said.over(read_file(file)?).over(safe).over(defaults()?).complete()
@@ -206,7 +206,7 @@ fn parse(text: &str) -> Result<Said, String> {
     toml::from_str(text).map_err(|error| explain(text, &error))
 }
 
-/// Where the mistake is, and what someone may have meant: the form of a job file knows that, so it is asked too.
+/// The line of an error, and a suggestion from the parser of job files, which suggests the intended field.
 fn explain(text: &str, error: &toml::de::Error) -> String {
     let meant = toml::from_str::<toml::Table>(text).ok();
     let meant = meant.and_then(|table| serde_json::to_vec(&table).ok());

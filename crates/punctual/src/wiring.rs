@@ -1,4 +1,4 @@
-//! The wiring: the only place that names a real clock, a real store and a real worker, and ties them together.
+//! The wiring: the only place that creates the real clock, store and worker, and connects them.
 
 mod remote;
 
@@ -29,30 +29,30 @@ use crate::settings::{Durability, Settings};
 use punctual::cluster::{self, Joined, Joining};
 pub(crate) use remote::{Remote, work};
 
-/// Transactions under way at once on a store that takes several writers.
+/// Concurrent transactions on a store with several writers.
 pub(crate) const LANES_SHARED: usize = 2;
 
-/// The binary that runs, even if its file was replaced meanwhile: as a guardian it speaks with its own kind.
+/// The running binary, even if its file was replaced: the guardian must be of the same version.
 pub(crate) const OURSELVES: &str = "/proc/self/exe";
-/// File descriptors of the store, the runtime and the listener, with room to spare.
+/// File descriptors of the store, the runtime and the listener, with some reserve.
 const FILES_OF_OUR_OWN: usize = 64;
-/// What an attempt holds open: its pipes and its process.
+/// File descriptors of an attempt: its pipes and its process.
 const FILES_PER_SLOT: usize = 6;
 
-/// A node that schedules, serves and works, in this process.
+/// A running node in this process, with its endpoints and its worker.
 #[derive(Debug)]
 pub(crate) struct Running {
     node: Node,
-    /// None: the work is left to others.
+    /// `None` means that this node does not have the role `work`.
     worker: Option<punctual_worker::Handle>,
     egress: Arc<Egress>,
     doors: Doors,
     stop: watch::Sender<bool>,
-    /// Where workers hear that nodes can be dialled.
+    /// Sends workers the addresses of nodes.
     nodes: Arc<watch::Sender<Vec<String>>>,
-    /// The worker, the two ends of its link, and the pruner.
+    /// The worker, the two directions of its link, and the pruner.
     tasks: JoinSet<()>,
-    /// Ends with this.
+    /// Stops on drop.
     _watcher: Watcher,
 }
 
@@ -61,18 +61,18 @@ impl Running {
         self.doors.clone()
     }
 
-    /// Workers may dial it, and no task may call where we listen ourselves.
+    /// Tells workers the address, and forbids tasks to call it.
     pub(crate) fn listens_on(&self, place: SocketAddr) {
         self.egress.listens_on(place);
         self.nodes.send_replace(vec![place.to_string()]);
     }
 
-    /// Nor where clients of queues are let in.
+    /// Also forbids tasks to call the endpoint for queues.
     pub(crate) fn also_listens_on(&self, place: SocketAddr) {
         self.egress.listens_on(place);
     }
 
-    /// Waits until the node cannot go on, and says why.
+    /// Waits until the node fails, and returns why.
     pub(crate) async fn failed(&self) -> String {
         let handle = self.node.handle();
         if handle.wait_until(|status| status.failed.is_some()).await {
@@ -82,27 +82,27 @@ impl Running {
         }
     }
 
-    /// What runs is stopped; it is not a failure of theirs, so the next start tries them again.
+    /// Stops running attempts. This does not count as their failure: the next start tries them again.
     pub(crate) async fn shut_down(self) {
         let Running { node, worker, stop, mut tasks, .. } = self;
         if let Some(worker) = &worker {
             worker.shut_down();
         }
         stop.send_replace(true);
-        // The link to the worker ends when the last of these is gone.
+        // The link to the worker ends when its last handle is dropped.
         drop(worker);
         node.shut_down().await;
         while tasks.join_next().await.is_some() {}
     }
 }
 
-/// A node as `dev` has it: everyone who reaches it may do everything.
+/// A node as `dev` starts it: without access control.
 pub(crate) async fn start(settings: &Settings) -> anyhow::Result<Running> {
     let store = open_store(settings, SessionId(0)).await?.store;
     start_on(store, settings, "dev", None, |doors| doors).await
 }
 
-/// A node on a store that is open, with its doors as they are wanted; one of several if it is told how.
+/// Starts a node on an open store, with customised endpoints; as a member of a cluster if `joining` is given.
 pub(crate) async fn start_on(
     store: Arc<dyn Store>,
     settings: &Settings,
@@ -171,13 +171,13 @@ pub(crate) async fn start_on(
     Ok(Running { node, worker, egress, doors, stop, nodes, tasks, _watcher: watcher })
 }
 
-/// As many connections as the system has file descriptors for, beside what the store and the attempts need.
+/// Limits connections to the available file descriptors, after those for the store and the attempts.
 fn doors_settings(settings: &Settings) -> punctual_server::Settings {
     let mut server = settings.server.clone();
     let needed = FILES_OF_OUR_OWN + settings.slots * FILES_PER_SLOT;
     let queues = if settings.resp.listen.is_some() { settings.resp.connections } else { 0 };
     let files = files_up_to(needed + server.connections + queues);
-    // Half of them at least, for someone must be able to ask why attempts fail.
+    // Keep at least half for connections, so that a client can still ask why attempts fail.
     let fitting = files - needed.min(files / 2);
     if fitting < server.connections {
         warn!(files, connections = fitting, "few file descriptors: fewer connections than were asked for");
@@ -186,7 +186,7 @@ fn doors_settings(settings: &Settings) -> punctual_server::Settings {
     server
 }
 
-/// How many files this process may have open, after asking the system for as many as are wanted.
+/// The number of files this process may open, after raising the limit as far as needed.
 fn files_up_to(wanted: usize) -> usize {
     let limit = getrlimit(Resource::Nofile);
     let within =
@@ -205,7 +205,7 @@ pub(crate) async fn open_store(settings: &Settings, session: SessionId) -> anyho
     Ok(punctual_store::open(&settings.store, &settings.data, options, session).await?)
 }
 
-/// Starts a worker in this process and carries its orders and reports, as the network will.
+/// Starts a worker in this process and passes its orders and reports on.
 async fn start_worker(
     settings: &Settings,
     node: &Node,
@@ -236,7 +236,7 @@ async fn start_worker(
     let ordering = handle.clone();
     tasks.spawn(async move {
         let mut batches = Vec::new();
-        // All that has piled up meanwhile goes as one batch.
+        // Send all waiting batches as one.
         while orders.recv_many(&mut batches, 64).await > 0 {
             let batch = batches.drain(..).flatten().collect();
             if ordering.send(batch).await.is_err() {
@@ -256,7 +256,7 @@ async fn start_worker(
     Ok(handle)
 }
 
-/// Output goes to the store, apart from the hot rows.
+/// Writes output to the store, apart from the runs.
 #[derive(Debug)]
 struct StoredLogs(punctual_node::Handle);
 

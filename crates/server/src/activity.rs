@@ -1,7 +1,7 @@
-//! Whether a connection is used.
+//! Tracks whether a connection is in use.
 //!
-//! HTTP/1 closes a connection that is idle by itself; HTTP/2 would keep one for ever that only answers pings. A request
-//! is under way until the last byte of its answer was taken.
+//! hyper closes an idle HTTP/1 connection by itself; an HTTP/2 connection that only answers pings would stay
+//! open forever. A request is in progress until the client has taken the last byte of its answer.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(crate) struct Activity {
     under_way: AtomicUsize,
 }
 
-/// A request, until it is dropped.
+/// A request in progress; it ends on drop.
 #[derive(Debug)]
 pub(crate) struct UnderWay {
     activity: Arc<Activity>,
@@ -31,7 +31,7 @@ impl Activity {
         UnderWay { activity: Arc::clone(self), number: self.begun.fetch_add(1, Relaxed) + 1 }
     }
 
-    /// Returns when nothing was under way for so long.
+    /// Returns when no request was in progress for this long.
     pub(crate) async fn idle_for(&self, time: Duration) {
         loop {
             let before = self.begun.load(Relaxed);
@@ -44,7 +44,7 @@ impl Activity {
 }
 
 impl UnderWay {
-    /// Which request of its connection it is, from 1.
+    /// The number of this request on its connection, from 1.
     pub(crate) fn number(&self) -> usize {
         self.number
     }

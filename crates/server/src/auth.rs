@@ -1,7 +1,7 @@
-//! Who may come in: every door asks the [`Gate`] before it does anything.
+//! Access control: every endpoint asks the [`Gate`] before it does anything.
 //!
-//! `secret` is the text that someone bears, `known` what the store says of it, `failures` counts the wrong ones, and
-//! `gate` decides. `first_start` makes the tokens that a new server begins with; `door` stands before REST.
+//! `secret` is the text of a token, `known` caches the tokens of the store, `failures` counts wrong tokens,
+//! and `gate` decides. `first_start` makes the first tokens of a new server; `door` checks REST requests.
 
 mod secret;
 mod known;

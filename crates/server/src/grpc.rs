@@ -1,4 +1,4 @@
-//! gRPC: what programs say to each other.
+//! gRPC: the protocol of workers and of other nodes.
 
 pub mod peer;
 pub mod worker;

@@ -1,9 +1,10 @@
-//! The doors: how people and programs get in.
+//! The endpoints: the protocols through which clients, workers and other nodes reach this node.
 //!
-//! A door translates, authorises and delegates to one `Handle`; it holds no rules, so doors cannot differ. There are two
-//! on one port: REST for people and programs, gRPC for workers and other nodes; `resp`, on a port of its own, is for queues. `listen` lets connections in, through
-//! `tls` if there is a certificate; `mail` is the way to nodes that have no door; `auth` asks who comes; `routes` is the table of what is served (nothing is served that
-//! has no row there), `openapi` describes it and `metrics` counts it.
+//! An endpoint translates, authorises and delegates to one `Handle`; it holds no rules, so all endpoints
+//! behave alike. REST (clients) and gRPC (workers and other nodes) share one port; `resp`, the Redis protocol
+//! for queues, has its own. `listen` accepts connections, with `tls` if there is a certificate; `mail`
+//! reaches nodes that accept no connections; `auth` checks tokens; `routes` is the table of all REST routes;
+//! `openapi` describes it and `metrics` counts it.
 
 pub mod limits;
 mod linger;
@@ -43,7 +44,7 @@ pub use routes::{Right, Route, table};
 pub use settings::Settings;
 pub use tls::{Files, Tls};
 
-/// What every door needs: the node behind it, the time, the name it goes by, and how it is set.
+/// What every endpoint needs: the node behind it, the clock, the node's name and the settings.
 #[derive(Debug, Clone)]
 pub struct Doors {
     pub handle: Handle,
@@ -52,24 +53,24 @@ pub struct Doors {
     settings: Arc<Settings>,
     places: Arc<Places>,
     requests: Arc<Requests>,
-    /// What the door of queues counts.
+    /// The counters of the Redis-protocol endpoint.
     queue_door: resp::Seen,
-    /// Who may come in.
+    /// Decides which caller may do what.
     pub gate: Arc<Gate>,
     tls: Option<Arc<Tls>>,
-    /// Whether this node works, too.
+    /// Whether this node also has the role `work`.
     works: bool,
-    /// None: no worker comes in over the network.
+    /// The endpoint for workers. `None` means that no worker connects over the network.
     workers: Option<Workers>,
     sessions: Arc<Sessions>,
-    /// What peers prove themselves with, and the way to them; none: there are no peers.
+    /// The key that peers authenticate with, and the connections to them. `None` means that there are no peers.
     peers: Option<(grpc::peer::Key, mail::Post)>,
-    /// Where the door for queues is open; none: there is none.
+    /// The address of the Redis-protocol endpoint. `None` means that it is closed.
     queues_at: Option<SocketAddr>,
 }
 
 impl Doors {
-    /// Doors that let everyone in, in the clear, of a node that works: as `dev` has them.
+    /// Endpoints without access control and without TLS, of a node that also works: the setup of `dev`.
     pub fn new(handle: Handle, clock: Arc<dyn Clock>, node: &str, settings: Settings) -> Doors {
         Doors {
             handle,
@@ -89,51 +90,51 @@ impl Doors {
         }
     }
 
-    /// Tells where the door for queues is.
+    /// Sets the address of the Redis-protocol endpoint.
     #[must_use]
     pub fn with_queues_at(self, place: Option<SocketAddr>) -> Doors {
         Doors { queues_at: place, ..self }
     }
 
-    /// What the node is called that leads a shard.
+    /// The name of the node that leads a shard.
     pub(crate) fn leader_of(&self, shard: ShardId) -> Arc<str> {
         self.handle.led_by(shard).unwrap_or_else(|| Arc::clone(&self.node))
     }
 
-    /// Opens the door for the other nodes of a cluster, and knows the way to theirs.
+    /// Opens the endpoint for the other nodes of the cluster, and sets the way to reach them.
     #[must_use]
     pub fn with_peers(mut self, key: grpc::peer::Key, post: mail::Post) -> Doors {
         self.peers = Some((key, post));
         self
     }
 
-    /// Opens the door for workers.
+    /// Opens the endpoint for workers.
     #[must_use]
     pub fn with_workers(mut self, workers: Workers) -> Doors {
         self.workers = Some(workers);
         self
     }
 
-    /// Doors that a gate stands before.
+    /// Puts the endpoints behind a gate.
     #[must_use]
     pub fn behind(self, gate: Gate) -> Doors {
         Doors { gate: Arc::new(gate), ..self }
     }
 
-    /// Doors that speak TLS only.
+    /// Makes the endpoints accept TLS only.
     #[must_use]
     pub fn over(self, tls: Tls) -> Doors {
         Doors { tls: Some(Arc::new(tls)), ..self }
     }
 
-    /// Doors of a node that leaves the work to others.
+    /// The endpoints of a node without the role `work`.
     #[must_use]
     pub fn without_work(self) -> Doors {
         Doors { works: false, ..self }
     }
 }
 
-/// Every door on one router.
+/// Every endpoint on one router.
 pub fn router(doors: Doors) -> Router {
     let guard = rest::guard::Guard::of(&doors);
     let workers = doors.workers.clone();
@@ -144,6 +145,6 @@ pub fn router(doors: Doors) -> Router {
         Router::new().route_service("/punctual.v1.Peer/{*method}", service)
     });
     let rest = rest::guard::around(routes::router(), guard).with_state(doors);
-    // What holds for requests of people and browsers does not hold for a stream that stays open.
+    // The guard is for short REST requests; its limits do not fit gRPC streams, which stay open.
     workers.unwrap_or_default().merge(peers.unwrap_or_default()).merge(rest)
 }

@@ -1,8 +1,9 @@
-//! Reads on after an early answer.
+//! Reads the rest of a body after an early answer.
 //!
-//! A request may be refused before its body has arrived: no token, no such route, too large. If the body were dropped then,
-//! the rest of it would meet a closed connection (HTTP/1) or a reset stream (HTTP/2), and many clients report that instead
-//! of the answer. So a body that was not read to its end is read in the background and thrown away, up to a bound.
+//! A request may be refused before its body has arrived: no token, no such route, too large. If the body were
+//! dropped then, the client would write to a closed connection (HTTP/1) or a reset stream (HTTP/2), and many
+//! clients report that instead of the answer. So the rest of the body is read in the background and
+//! discarded, up to a maximum.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -20,11 +21,11 @@ use tokio::time::{Instant, timeout_at};
 use crate::limits::BODY_BYTES_MAX;
 use crate::rest::request::Deadline;
 
-/// Bytes of a refused body that are read all the same.
+/// Bytes of a refused body that are still read.
 const DRAINED_BYTES_MAX: usize = 8 * BODY_BYTES_MAX;
 
 pub(crate) async fn linger(request: Request, next: Next) -> Response {
-    // A client that waits for `100 Continue` sends nothing more once it has the answer, and reading would ask for the body.
+    // A client that waits for `100 Continue` sends no body once it has the answer; reading would request the body.
     if request.body().is_end_stream() || request.headers().contains_key(header::EXPECT) {
         return next.run(request).await;
     }
@@ -32,7 +33,7 @@ pub(crate) async fn linger(request: Request, next: Next) -> Response {
     next.run(request.map(|body| Body::new(Lingering { body, until }))).await
 }
 
-/// A body that is read to its end even if nobody wants the rest.
+/// A body that is read to its end even if the handler drops it early.
 struct Lingering {
     body: Body,
     until: Instant,
@@ -64,7 +65,7 @@ impl Drop for Lingering {
         if body.is_end_stream() {
             return;
         }
-        // Without a runtime the server is gone, and the connection with it.
+        // Without a runtime the server has stopped, and the connection is closed anyway.
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(timeout_at(self.until, drain(body)));
         }

@@ -1,10 +1,9 @@
-//! The accept loop: who gets a connection, for how long, and how it ends.
+//! The accept loop: which connections are accepted, how long they may last, and how they end.
 //!
-//! Our own, because what protects a server sits here: how many connections there are, in all and from one address;
-//! how long a head, a body or an answer may take; how many requests a connection carries; what happens when the
-//! process has no file descriptor left. Every connection is a task that is joined. It speaks HTTP/1 and HTTP/2, whichever
-//! the other side begins with, over whatever reads and writes, so that TLS comes between where there is a certificate; a
-//! handshake takes a connection's place like a request does.
+//! We wrote it ourselves because the limits that protect a server belong here: connections in total and per
+//! address; time for a head, a body and an answer; requests per connection; what happens when the process
+//! runs out of file descriptors. Every connection is a task that is joined. HTTP/1 and HTTP/2 are told apart
+//! by the client's first bytes, with or without TLS below. A TLS handshake counts as a connection.
 
 use std::future::Future;
 use std::io;
@@ -39,26 +38,26 @@ use crate::settings::Settings;
 use crate::tls::Tls;
 use crate::{Doors, router};
 
-/// Bytes of a head that are read at all. What is somewhat over our own limits is answered by its name; what is far
-/// over them is not worth the memory.
+/// The largest request head that is read. A head a little over our own limits gets a proper error answer; one
+/// far over them is not worth the memory.
 const HEAD_BYTES_READ: usize = 64 * 1024;
-/// Headers that are read at all, likewise: hyper turns more of them away by itself, without a word.
+/// The most headers that are read, for the same reason: hyper rejects more by itself, without an explanation.
 const HEADERS_READ: usize = 512;
-/// How long requests under way may take once someone asked for the end.
+/// How long running requests may take once shutdown was requested.
 const PARTING_MAX: Duration = Duration::from_secs(5);
-/// How often an HTTP/2 connection is looked after, and how long the other side may take to answer: one that was cut
-/// without being closed is noticed within their sum.
+/// The interval of HTTP/2 pings and the time limit for their answer. A connection that broke without being
+/// closed is noticed within their sum.
 const PING_EVERY: Duration = Duration::from_secs(5);
 const PING_MAX: Duration = Duration::from_secs(15);
-/// The pause after the system refused to give us a connection, doubled up to the longest.
+/// The pause after `accept` failed, doubled up to the maximum.
 const BACKOFF_MIN: Duration = Duration::from_millis(10);
 const BACKOFF_MAX: Duration = Duration::from_secs(1);
-/// Connections that are being told that there are too many; more are dropped without a word.
+/// Connections that are being sent the "too many connections" answer; further ones are dropped without an answer.
 const TURNED_AWAY_MAX: usize = 64;
-/// How long someone who is turned away may take to listen.
+/// How long a refused client may take to read that answer.
 const TURNED_AWAY_TIME: Duration = Duration::from_secs(1);
 
-/// Serves until `shutdown` is over, then lets the requests under way finish, within bounds.
+/// Serves until `shutdown` completes, then lets running requests finish, for at most five seconds.
 pub async fn serve(
     listener: TcpListener,
     doors: Doors,
@@ -104,10 +103,10 @@ pub async fn serve(
             },
         }
     }
-    // Nobody new is let in while the others leave.
+    // Accept no new connection while the open ones finish.
     drop(listener);
     stop_in.send_replace(true);
-    // They would not end by themselves, and a stop waits for the requests under way.
+    // Streams do not end by themselves, and shutdown waits for open requests.
     followers.close();
     sessions.close();
     sessions.closed().await;
@@ -119,7 +118,7 @@ pub async fn serve(
     Ok(())
 }
 
-/// The other side went away; the next one may be fine.
+/// Whether the client caused the error; the next `accept` may succeed.
 fn is_theirs(error: &io::Error) -> bool {
     use io::ErrorKind as Kind;
     matches!(error.kind(), Kind::ConnectionAborted | Kind::ConnectionReset | Kind::ConnectionRefused)
@@ -136,7 +135,7 @@ struct Frame {
 
 impl Frame {
     fn take(&self, stream: TcpStream, peer: SocketAddr, tasks: &mut JoinSet<()>) {
-        // Answers are small and someone waits for each: none is held back to fill a packet.
+        // Answers are small and a client waits for each: disable Nagle's algorithm.
         let _ = stream.set_nodelay(true);
         let address = address_of(peer);
         match self.places.take(address) {
@@ -157,13 +156,13 @@ impl Frame {
                     }
                 });
             }
-            // What is said in the clear would not be understood.
+            // A TLS client would not understand an answer in plain text.
             None if self.tls.is_some() => {}
             None => {
                 if let Ok(turn) = Arc::clone(&self.turning_away).try_acquire_owned() {
                     tasks.spawn(async move {
                         let _turn = turn;
-                        // They may hang up first: then there is nobody to tell.
+                        // The client may hang up first; then there is no one left to answer.
                         drop(tokio::time::timeout(TURNED_AWAY_TIME, turn_away(stream)).await);
                     });
                 }
@@ -172,7 +171,7 @@ impl Frame {
     }
 }
 
-/// One address is one machine. An IPv6 network of /64 is, too: whoever has one has all its addresses.
+/// One address counts as one client. So does an IPv6 /64 network: its owner has all its addresses.
 pub(crate) fn address_of(peer: SocketAddr) -> IpAddr {
     match peer.ip().to_canonical() {
         IpAddr::V6(address) => IpAddr::V6((address.to_bits() & !u128::from(u64::MAX)).into()),
@@ -180,7 +179,7 @@ pub(crate) fn address_of(peer: SocketAddr) -> IpAddr {
     }
 }
 
-/// One connection, from its first request to its last.
+/// Serves one connection, from its first request to its last.
 async fn speak<S>(stream: S, peer: Peer, router: Router, time: Duration, mut stop: watch::Receiver<bool>)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -189,10 +188,11 @@ where
     let activity = Arc::new(Activity::default());
     let answer = |request: Request<Incoming>| {
         let under_way = activity.begin();
-        // HTTP/2 has no such header; there a connection that is not used is closed.
+        // HTTP/2 has no `Connection` header; there an idle connection is closed instead.
         let last = under_way.number() >= REQUESTS_MAX && request.version() < Version::HTTP_2;
         let router = router.clone();
-        // The head and the body share one time: it began with the first byte of the head. Over HTTP/2 a head comes whole.
+        // Head and body share one time limit, from the first byte of the head. Over HTTP/2 a head arrives in
+        // one piece.
         let began = reading.began();
         let until = if request.version() < Version::HTTP_2 { began } else { Instant::now() } + time;
         async move {
@@ -211,7 +211,7 @@ where
     let connection = http.serve_connection(TokioIo::new(stream), service_fn(answer));
     let mut connection = pin!(connection);
     let stopped = async {
-        // An error means that nobody is left to stop us, which comes to the same.
+        // An error means that the sender is gone; that counts as a stop too.
         drop(stop.wait_for(|stop| *stop).await);
     };
     let done = tokio::select! {
@@ -230,7 +230,7 @@ where
     }
 }
 
-/// Both protocols, with what one connection may ask of us.
+/// HTTP/1 and HTTP/2 with the limits of one connection.
 fn http(time: Duration) -> auto::Builder<TokioExecutor> {
     let mut http = auto::Builder::new(TokioExecutor::new());
     http.http1()
@@ -251,7 +251,8 @@ fn http(time: Duration) -> auto::Builder<TokioExecutor> {
     http
 }
 
-/// Says that there is no room, and waits until it was heard: closing at once would tear the answer up.
+/// Answers that there are too many connections, and waits until the client has read it: closing at once could
+/// discard the answer.
 async fn turn_away(mut stream: TcpStream) -> io::Result<()> {
     let code = Code::TooManyConnections;
     let problem =

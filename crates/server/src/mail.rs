@@ -1,13 +1,13 @@
-//! Peers by mail: a node that cannot be dialled is asked through the store.
+//! Mail to peers: a node that cannot be dialled is asked through the store.
 //!
 //! ```text
 //!  ask ──letter──▶ store ──▶ their `carry` ──▶ command_here
 //!      ◀─letter─── store ◀──────── answer ◀────────┘
 //! ```
 //!
-//! A letter is taken once. Whoever asked waits within its patience; a letter that nobody answers may have been carried out
-//! or not. The store is looked at only while there is something to wait for: an answer, or, for a node that cannot be
-//! dialled, somebody else who might ask.
+//! Each mail is received once. The asker waits until its deadline; a mail without an answer may or may not
+//! have been carried out. The store is polled only while something can arrive: an answer or, on a node that
+//! cannot be dialled, a request from another node.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
@@ -32,34 +32,34 @@ use tracing::{debug, warn};
 
 use crate::grpc::peer::{Dialled, heard, told};
 
-/// How often the store is looked at while something is open.
+/// How often the store is polled while something can arrive.
 pub const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Letters that are read at once.
+/// Mails read in one poll.
 const PAGE: usize = 64;
-/// Questions that wait for their answer. Beyond it, whoever asks is turned away.
+/// Requests waiting for their answer. Further ones are refused.
 const WAITING_MAX: usize = 1024;
-/// Questions of others that are being answered. Beyond it, the next ones wait in the store.
+/// Requests of other nodes that are being answered. Further ones wait in the store.
 const ANSWERING_MAX: usize = 256;
-/// A letter that nobody took for so long was for somebody who is gone.
+/// A mail not received for this long is deleted: its receiver is gone.
 const KEPT: Duration = Duration::from_secs(600);
-/// How long the last answers may take to leave.
+/// How long sending the last answers may take at shutdown.
 const PARTING_MAX: Duration = Duration::from_secs(1);
 
-/// The way to peers: those with an address are dialled, the others get mail.
+/// Reaches peers: those with an address are dialled, the others get mail.
 #[derive(Debug, Clone)]
 pub struct Post(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     me: SessionId,
-    /// Nobody dials us: whatever others want of us comes by mail.
+    /// Whether this node announces no address, so that all requests to it come by mail.
     is_undialled: bool,
     store: Arc<dyn Store>,
     dialled: Dialled,
     last: AtomicI64,
-    /// By the number of the letter that asked.
+    /// Where each answer goes, by the number of the mail that asked.
     waiting: Mutex<HashMap<i64, oneshot::Sender<AskResponse>>>,
-    /// There is something to wait for.
+    /// Wakes the polling loop when something can arrive.
     news: Notify,
 }
 
@@ -76,12 +76,12 @@ impl Post {
         }))
     }
 
-    /// How a node that can be dialled and the workers that it knows are; none: it does not say so in time.
+    /// The state of a node that can be dialled, and of its workers. `None` means that it did not answer in time.
     pub async fn look(&self, address: &str) -> Option<(Node, Vec<Worker>)> {
         self.0.dialled.look(address).await
     }
 
-    /// Takes letters and answers them until the node has stopped.
+    /// Receives and answers mail until the node has stopped.
     pub async fn carry(self, handle: Handle) {
         let mut answering = JoinSet::new();
         let mut taken = Vec::new();
@@ -107,12 +107,12 @@ impl Post {
 }
 
 impl Inner {
-    /// Whether somebody may have written to us.
+    /// Whether mail for this node may be in the store.
     fn expects(&self, handle: &Handle) -> bool {
         !self.lock().is_empty() || (self.is_undialled && handle.status().members.len() > 1)
     }
 
-    /// Until the next look.
+    /// Waits until the next poll.
     async fn rest(&self, handle: &Handle, is_full: bool) {
         if is_full {
             return;
@@ -126,7 +126,7 @@ impl Inner {
         tokio::time::sleep(LOOK_EVERY).await;
     }
 
-    /// Takes what there is. True: there may be more.
+    /// Receives mail. `true` means that there may be more.
     async fn take(&self, taken: &mut Vec<Place>, handle: &Handle, answering: &mut JoinSet<()>) -> bool {
         let room = ANSWERING_MAX.saturating_sub(answering.len()).min(PAGE);
         if room == 0 || (taken.is_empty() && !self.expects(handle)) {
@@ -139,7 +139,7 @@ impl Inner {
                 return false;
             }
         };
-        // Removed they are with the next look; until then it is we who know that we have them.
+        // The next poll deletes these mails from the store; until then `taken` remembers that we have them.
         *taken = letters.iter().map(Mail::place).collect();
         let is_full = letters.len() == room;
         for Mail { from, number, body, .. } in letters {
@@ -149,7 +149,7 @@ impl Inner {
                 }
                 Ok(Some(Said::Answered(Answered { number, response: Some(response) }))) => {
                     if let Some(asker) = self.lock().remove(&number) {
-                        // Its patience may just have ended.
+                        // The asker may have reached its deadline just now.
                         drop(asker.send(response));
                     }
                 }
@@ -200,12 +200,12 @@ impl Inner {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<i64, oneshot::Sender<AskResponse>>> {
-        // Nothing in here panics half-way.
+        // No code panics while it holds this lock.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A letter on its way.
+/// A mail to be sent.
 struct Sending {
     store: Arc<dyn Store>,
     me: SessionId,
@@ -221,7 +221,7 @@ impl Sending {
     }
 }
 
-/// Whoever asked may go away before the answer comes.
+/// A request waiting for its answer. Removed on drop, because the caller may give up first.
 struct Asking<'a> {
     waiting: &'a Mutex<HashMap<i64, oneshot::Sender<AskResponse>>>,
     number: i64,

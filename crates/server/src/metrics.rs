@@ -1,7 +1,7 @@
-//! `/metrics`: what the node and the doors count, in the text form of OpenMetrics.
+//! `/metrics`: what the node and the endpoints count, in the OpenMetrics text format.
 //!
-//! Nothing is kept here but the figures of HTTP (those of queues are in `resp::counts`), one set for each row of the table of routes: the set is fixed, so
-//! counting takes no lock and no address that someone makes up becomes a label.
+//! Only the HTTP metrics are stored here (those of queues are in `resp::counts`), one set for each row of the
+//! route table. The set is fixed, so counting takes no lock, and a made-up path never becomes a label.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -30,15 +30,15 @@ use crate::routes::table;
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const MICROS: f64 = 1_000_000.0;
-/// How long the node and the store may take to say how they are.
+/// How long the node and the store may take to answer.
 const LOOK_MAX: Duration = Duration::from_secs(1);
-/// What no route took.
+/// The label of requests that matched no route.
 const NO_ROUTE: &str = "none";
-/// Commands that are in no table.
+/// The label of commands that are not in the table.
 const NO_COMMAND: &str = "unknown";
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
-/// The figures of one route.
+/// The metrics of one route.
 #[derive(Debug)]
 struct Figures {
     method: String,
@@ -79,7 +79,7 @@ impl Requests {
     }
 
     pub(crate) fn answered(&self, method: &Method, route: Option<&str>, status: StatusCode, time: Duration) {
-        // HEAD is answered by whoever answers GET.
+        // HEAD is answered by the GET route.
         let method = if method == Method::HEAD { Method::GET.as_str() } else { method.as_str() };
         let of_route = route.and_then(|route| self.routes.get(route)).into_iter().flatten();
         let figures = of_route.into_iter().find(|figures| figures.method == method).unwrap_or(&self.others);
@@ -95,7 +95,7 @@ impl Requests {
 
 pub(crate) async fn metrics(State(doors): State<Doors>) -> Result<Response, Failed> {
     let mut registry = Registry::with_prefix("punctual");
-    // A loop or a store that stands still must not keep the other figures back.
+    // A blocked loop or store must not hold back the other metrics.
     let looked = timeout(LOOK_MAX, doors.handle.look()).await.ok();
     let stored = timeout(LOOK_MAX, doors.handle.store().stats()).await.ok().and_then(Result::ok);
     registry.register_collector(Box::new(Page { doors, looked, stored }));
@@ -161,7 +161,7 @@ impl Page {
     fn cluster(&self, page: &mut Writer<'_>) -> fmt::Result {
         let status = self.doors.handle.status();
         let is_lost = |session: &Session| status.lost.iter().any(|lost| lost.session.id == session.id);
-        // A node that is alone has no members.
+        // A single node has no members.
         let alive = status.members.iter().filter(|session| !is_lost(session)).count().max(1);
         page.gauges(
             "nodes",
@@ -272,7 +272,7 @@ impl Page {
     }
 }
 
-/// The door of queues.
+/// The metrics of the Redis-protocol endpoint.
 impl Page {
     fn resp(&self, page: &mut Writer<'_>) -> fmt::Result {
         let (door, counts) = (&self.doors.queue_door, &self.doors.queue_door.counts);
@@ -321,7 +321,7 @@ impl Page {
     }
 }
 
-/// Writes one kind of figure after the other.
+/// Writes metrics one after the other.
 struct Writer<'a>(DescriptorEncoder<'a>);
 
 impl Writer<'_> {

@@ -1,7 +1,7 @@
-//! `/api/v1/openapi.json`: what this server understands, for programs.
+//! `/api/v1/openapi.json`: the machine-readable description of the REST API.
 //!
-//! `operations` describes every row of the table of routes, once; the schemas come from the types that are read and
-//! written. A test names the routes that are not described and the descriptions that nothing serves.
+//! `operations` describes every row of the route table, once; the schemas come from the types that are read
+//! and written. A test lists routes without a description and descriptions without a route.
 
 mod operation;
 mod operations;
@@ -21,7 +21,7 @@ use operations::operations;
 use crate::Doors;
 use crate::routes::{Right, table};
 
-/// With and without a gate: where everyone is let in, the document must not say that a token is needed.
+/// Two documents: where no token is needed, the document must not ask for one.
 pub(crate) async fn openapi(State(doors): State<Doors>) -> Response {
     static OPEN: OnceLock<Bytes> = OnceLock::new();
     static GUARDED: OnceLock<Bytes> = OnceLock::new();

@@ -1,8 +1,9 @@
-//! A connection that gives up when nobody takes what it writes, and knows since when a request is coming in.
+//! A connection that times out when the client does not read, and records when a request began to arrive.
 //!
-//! A client that asks for much and reads nothing would hold a connection and its buffers for ever. Waiting for the
-//! client to *send* is bounded elsewhere, by one time for the head and the body; it begins with the first byte, which
-//! only this place sees. Only the first bytes of all, which tell HTTP/1 from HTTP/2, are waited for here.
+//! A client that asks for much and reads nothing would hold a connection and its buffers forever. Waiting for
+//! the client to *send* is limited elsewhere, by one time for head and body. That time starts with the first
+//! byte, which is visible only here. The first bytes of a connection, which tell HTTP/1 from HTTP/2, are also
+//! limited here.
 
 use std::future::Future;
 use std::io;
@@ -15,12 +16,12 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
-/// When the first byte came of the request that is being read.
+/// When the first byte of the current request arrived.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reading(Arc<Mutex<Option<Instant>>>);
 
 impl Reading {
-    /// A request that came in one piece with the one before it begins when it is looked at.
+    /// A request that arrived together with the one before it begins now, when it is parsed.
     pub(crate) fn began(&self) -> Instant {
         self.0.lock().unwrap_or_else(Instant::now)
     }
@@ -31,14 +32,14 @@ pub(crate) struct Patient<S> {
     stream: S,
     time: Duration,
     reading: Reading,
-    /// Runs while a write waits.
+    /// The timer of a blocked write. `None` means that no write is blocked.
     waiting: Option<Pin<Box<Sleep>>>,
-    /// Runs until it is known which protocol this is.
+    /// The timer for the first bytes. `None` means that the protocol is known.
     beginning: Option<Pin<Box<Sleep>>>,
     begun: usize,
 }
 
-/// What HTTP/2 begins with: so many bytes tell it from HTTP/1.
+/// The length of the HTTP/2 preface, which tells HTTP/2 from HTTP/1.
 const PREFACE_BYTES: usize = 24;
 
 impl<S> Patient<S> {
@@ -84,7 +85,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        // What was read so far is being answered: what comes next is another request.
+        // The answer to the current request has begun: the next byte read belongs to another request.
         *self.reading.0.lock() = None;
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.within(cx, written)

@@ -1,4 +1,4 @@
-//! How many connections there are, in all and by address.
+//! Counts connections, in total and by address.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -21,7 +21,7 @@ struct Taken {
     by_address: HashMap<IpAddr, usize>,
 }
 
-/// A connection's place, free again when it is dropped.
+/// One counted connection; released on drop.
 #[derive(Debug)]
 pub(crate) struct Place {
     places: Arc<Places>,
@@ -38,7 +38,7 @@ impl Places {
         })
     }
 
-    /// A place for a connection from this address; none: there is no room.
+    /// Counts a connection from this address. `None` means that a limit is reached.
     pub(crate) fn take(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let here = taken.by_address.get(&address).copied().unwrap_or(0);
@@ -66,7 +66,7 @@ impl Drop for Place {
         taken.all -= 1;
         if let Some(here) = taken.by_address.get_mut(&self.address) {
             *here -= 1;
-            // Addresses come and go without end; only those that are here are remembered.
+            // Keep only addresses with open connections, or the map would grow forever.
             if *here == 0 {
                 taken.by_address.remove(&self.address);
             }

@@ -1,9 +1,9 @@
-//! The door that speaks the Redis protocol: the Disque commands, for `redis-cli` and every client of either.
+//! The Redis-protocol endpoint: the Disque commands, for `redis-cli` and every Redis or Disque client.
 //!
-//! `listen` lets connections in; a `session` takes what a client has sent so far, in order, and answers all of it in one
-//! write; `table` is the list of commands, each with the right that it takes (nothing is done that has no row there),
-//! and `commands` has a file for each. What they ask of the node is `queues`. The bytes themselves are
-//! `punctual_wire::resp`'s.
+//! `listen` accepts connections; a `session` takes all commands a client has sent so far, in order, and
+//! answers them in one write; `table` lists the commands, each with the right that it needs (a command
+//! without a row is refused); `commands` has a file for each. They reach the node through `queues`.
+//! `punctual_wire::resp` parses and writes the bytes.
 //!
 //! ```text
 //!  listen ──connection──▶ session ──row──▶ commands ──▶ queues ──▶ the node

@@ -1,6 +1,7 @@
-//! The one table of REST: which address, which method, which right.
+//! The table of REST routes: path, method and the right that each needs.
 //!
-//! The router is made from the table, so a route without a row cannot exist and a row without a right does not compile.
+//! The router is built from the table, so a route without a row cannot exist and a row without a right does
+//! not compile.
 
 use axum::Router;
 use axum::handler::Handler;
@@ -13,18 +14,18 @@ use crate::rest::{
 };
 use crate::{Doors, metrics, openapi};
 
-/// What someone must be allowed to do; whether they are, the gate says.
+/// What a request needs permission for; the gate decides whether the caller has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Right {
-    /// Nothing: it says only that we are there.
+    /// No token is needed: the answer only says that the server is up.
     Anyone,
-    /// See what is in a namespace.
+    /// Read the contents of a namespace.
     Read,
     /// Start, stop and repeat runs.
     Run,
     /// Change jobs.
     Edit,
-    /// See and change what belongs to no namespace: who may come in.
+    /// Read and change what belongs to no namespace, such as tokens.
     Admin,
     /// Take work and report on it.
     Worker,
@@ -39,7 +40,7 @@ pub struct Route {
 }
 
 const JOB: &str = "/api/v1/namespaces/{namespace}/jobs/{name}";
-/// A job may be called `validate` too: see `router`.
+/// A job may also be named `validate`: see `served`.
 pub(crate) const VALIDATE: &str = "/api/v1/namespaces/{namespace}/jobs/validate";
 
 pub fn table() -> Vec<Route> {
@@ -141,10 +142,10 @@ fn row<H: Handler<T, Doors>, T: 'static>(
     Route { method, path, right, handler: on(filter, handler) }
 }
 
-/// Every row with an address that it is served at.
+/// Every route with each path it is served at.
 pub(crate) fn served() -> impl Iterator<Item = Route> {
-    // An address without a parameter hides the same one with: what is done to a job is served there as well, so that
-    // a job may bear the name.
+    // The literal path `…/jobs/validate` shadows `…/jobs/{name}`. Serve the job's methods there too, so that
+    // a job may be named `validate`.
     let of_job = table().into_iter().filter(|route| route.path == JOB);
     let hidden = of_job.map(|route| Route { path: VALIDATE, ..route });
     table().into_iter().chain(hidden)

@@ -1,16 +1,16 @@
-//! What an operator tunes about the doors.
+//! The endpoint settings that an operator can tune.
 
 use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Connections held at once, in all and from one address. Beyond them: 503, and closed.
+    /// Maximum open connections, in total and from one address. Further ones get 503 and are closed.
     pub connections: usize,
     pub connections_per_address: usize,
-    /// How long a request may take to arrive, its head and its body together; how long an answer may wait to be
-    /// taken; how long a connection may be idle.
+    /// The time limit for a request to arrive (head and body together), for a client to read the answer, and
+    /// for a connection to be idle.
     pub request_time: Duration,
-    /// Names by which this server may be asked, besides IP addresses and localhost.
+    /// Host names accepted in requests, besides IP addresses and localhost.
     pub hosts: Vec<String>,
 }
 

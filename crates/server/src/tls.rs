@@ -1,7 +1,8 @@
-//! TLS: the certificate that we show, and whose certificates we take from workers.
+//! TLS: the server's certificate, and the authorities whose worker certificates are accepted.
 //!
-//! Certificates are renewed under a running server, so the files are looked at again when a connection comes, at most
-//! once a second. What cannot be used (half of a pair is written, a file is gone) leaves the old ones in force.
+//! Certificates are renewed while the server runs, so the files are checked again when a connection comes, at
+//! most once a second. Files that cannot be used (only half of a pair is written, a file is missing) leave
+//! the old certificates in force.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -21,16 +22,16 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::{debug, info, warn};
 
-/// How long a handshake may take: two round trips, and patience for a slow line.
+/// How long a handshake may take: two round trips, also over a slow network.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(5);
-/// How often the files are looked at.
+/// How often the files are checked for changes.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// What we speak over it, the best first: exactly what `listen` can serve.
+/// The ALPN protocols, preferred first: exactly what `listen` can serve.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
-/// Whoever may read the key can be us.
+/// The permission bits that make a key file readable by other users, who could then impersonate this server.
 const OTHERS_MAY: u32 = 0o007;
 
-/// Where the certificate and its key are and, if workers have to show one, whose certificates are taken.
+/// The paths of the certificate, its key and, if workers need certificates, the authority that signs those.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Files {
     pub cert: PathBuf,
@@ -46,14 +47,14 @@ pub struct Tls {
 
 struct State {
     config: Arc<ServerConfig>,
-    /// What the files looked like when they were read.
+    /// The file stamps at the last successful read.
     read: Vec<Stamp>,
-    /// What they looked like when they could not be used: it is said once.
+    /// The file stamps at the last failed read, so that each failure is logged once.
     unusable: Vec<Stamp>,
     looked: Instant,
 }
 
-/// What changes when a file is written anew or replaced.
+/// File metadata that changes when a file is rewritten or replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stamp {
     inode: u64,
@@ -62,7 +63,7 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    /// `None` means that there is no such file.
+    /// `None` means that the file does not exist.
     pub(crate) fn of(path: &Path) -> Option<Stamp> {
         let found = fs::metadata(path).ok()?;
         let modified = (found.mtime(), found.mtime_nsec());
@@ -74,12 +75,12 @@ impl Stamp {
 #[derive(Debug)]
 pub(crate) struct Shaken {
     pub(crate) stream: TlsStream<TcpStream>,
-    /// It showed a certificate that was signed by whom we trust.
+    /// Whether the client showed a certificate signed by the authority in `client_ca`.
     pub(crate) certified: bool,
 }
 
 impl Tls {
-    /// Reads the files; what cannot be used is told by its name.
+    /// Reads the files; the error names what cannot be used.
     pub fn open(files: Files) -> Result<Tls, String> {
         let read = files.stamps();
         let config = files.read()?;
@@ -92,7 +93,7 @@ impl Tls {
         self.files.client_ca.is_some()
     }
 
-    /// None: it came to nothing, and there is nobody to tell.
+    /// The TLS stream. `None` means that the handshake failed; a client without TLS cannot be answered.
     pub(crate) async fn shake(&self, stream: TcpStream) -> Option<Shaken> {
         let acceptor = TlsAcceptor::from(self.config());
         match timeout(HANDSHAKE_MAX, acceptor.accept(stream)).await {
@@ -153,7 +154,7 @@ impl Files {
         [&self.cert, &self.key].into_iter().chain(&self.client_ca).map(PathBuf::as_path)
     }
 
-    /// A file that is not there has no stamp, which differs from any.
+    /// A missing file has no stamp, so the list differs from one where the file exists.
     fn stamps(&self) -> Vec<Stamp> {
         self.paths().filter_map(Stamp::of).collect()
     }
@@ -172,7 +173,7 @@ impl Files {
                 for certificate in certificates(path)? {
                     roots.add(certificate).map_err(|error| about(path, &error))?;
                 }
-                // People come with a token only; who needs a certificate is the gate's to say.
+                // Clients with only a token connect without a certificate; the gate decides which callers need one.
                 let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
                 verifier.allow_unauthenticated().build().map_err(|error| about(path, &error))?
             }

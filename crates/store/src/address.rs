@@ -1,18 +1,18 @@
-//! The address of a store, and what of it is for us rather than for the database's driver.
+//! The address of a store: separates Punctual's parameters from those of the database driver.
 //!
-//! `postgres://user@host/name?sslmode=require&durability=relaxed&shards=16`: the last two are ours and are taken out.
+//! `postgres://user@host/name?sslmode=require&durability=relaxed&shards=16`: the last two are ours and are removed.
 
 use punctual_core::ids::SHARDS_MAX;
 
 use crate::{Error, Result};
 
-/// What a commit means. Anything weaker than `Full` has to be asked for by name.
+/// What an acknowledged commit survives. Anything weaker than `Full` has to be asked for by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
     /// A commit is on the disk when it returns.
     #[default]
     Full,
-    /// A commit survives the process, but the last ones may be gone after a power loss. For fast tests.
+    /// A commit survives a crash of the process; a power loss may lose the last ones. For fast tests.
     Relaxed,
 }
 
@@ -25,11 +25,11 @@ impl Durability {
     }
 }
 
-/// An address without what was for us.
+/// An address without Punctual's own parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(crate) url: String,
-    /// None: nothing was said about it.
+    /// `None` means the address does not set it.
     pub(crate) durability: Option<Durability>,
     pub(crate) shards: Option<u16>,
 }

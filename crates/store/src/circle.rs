@@ -1,13 +1,13 @@
-//! A walk round all keys that may stop anywhere and goes on from there the next time.
+//! A circular walk over all keys that may stop anywhere and later resumes from there.
 
-/// Before every key.
+/// Smaller than every key.
 pub(crate) const START: i64 = -1;
 
 #[derive(Debug)]
 pub(crate) struct Circle {
     from: i64,
     at: i64,
-    /// The end was passed: what is left lies between the beginning and `from`.
+    /// The walk has passed the last key: only the keys up to `from` are left.
     passed_end: bool,
 }
 
@@ -16,16 +16,16 @@ impl Circle {
         Circle { from: at, at, passed_end: false }
     }
 
-    /// The key to go on after.
+    /// The key after which the walk continues.
     pub(crate) fn at(&self) -> i64 {
         self.at
     }
 
-    /// Goes on after `next`; none: there are no more keys. False: every key has been passed.
+    /// Continues after `next`; `None` means there are no more keys. Returns false when every key has been visited.
     pub(crate) fn go_on(&mut self, next: Option<i64>) -> bool {
         self.at = next.unwrap_or(START);
         if next.is_none() {
-            // One that set out at the beginning has seen everything when it meets the end.
+            // A walk that began at the start has visited every key when it reaches the end.
             return !std::mem::replace(&mut self.passed_end, true) && self.from != START;
         }
         !self.passed_end || self.at < self.from

@@ -1,7 +1,8 @@
-//! How rows are written as bytes and read back: the same in every database.
+//! How rows are encoded as bytes: the same in every database.
 //!
-//! A run is postcard with a leading version: it is written twice and read seldom, so it has to be small and cheap.
-//! A message is its body as it came, beside a head of a few bytes. A definition is JSON: it lives for years and grows fields meanwhile.
+//! A run is postcard with a leading version byte: it is written twice and seldom read, so it has to be small and cheap.
+//! A message is its unmodified body and a head of a few bytes. A definition is JSON: it lives for years and gains
+//! fields.
 
 mod message;
 
@@ -20,10 +21,10 @@ use serde::de::DeserializeOwned;
 pub(crate) use self::message::{read_message, write_head};
 use crate::{Error, Result};
 
-/// The first byte of a run's body. A change of `core::run::Run` needs a new one.
+/// The first byte of a run's body. A change of `core::run::Run` needs a new version.
 const RUN_VERSION: u8 = 5;
 
-/// Writes a run over what the buffer held.
+/// Writes a run into the buffer, replacing its contents.
 pub(crate) fn write_run(run: &Run, buffer: &mut Vec<u8>) -> Result<()> {
     buffer.clear();
     buffer.push(RUN_VERSION);
@@ -52,7 +53,7 @@ pub(crate) fn definition(text: &str) -> Result<Arc<Definition>> {
     from_json(text).map(Arc::new)
 }
 
-/// What the job's own row has to hold of its definition: nothing, if its revision comes with the same batch.
+/// The definition for the job's own row. `None` means the same batch writes it in a revision row.
 pub(crate) fn definition_beside(batch: &Batch, job: &Job) -> Result<Option<String>> {
     match batch.changes.get(&RowKey::Revision(job.id, job.revision)) {
         Some(Change::Insert(_) | Change::Update(_)) => Ok(None),
@@ -60,13 +61,13 @@ pub(crate) fn definition_beside(batch: &Batch, job: &Job) -> Result<Option<Strin
     }
 }
 
-/// The names of calendars in a job's row, so that the jobs of a calendar are found without reading every definition.
+/// The calendar names for a job's row, so that the jobs of a calendar are found without reading every definition.
 pub(crate) fn calendar_names(definition: &Definition) -> Result<Option<String>> {
     let names: BTreeSet<&str> = definition.calendars().map(|keeping| keeping.name.as_str()).collect();
     if names.is_empty() { Ok(None) } else { Ok(Some(json(&names)?)) }
 }
 
-/// What the list of names contains if it has this one: a name has no quotes in it.
+/// The text to search for in the JSON list of calendar names. A name contains no quotes.
 pub(crate) fn quoted(calendar: &Name) -> String {
     format!("\"{calendar}\"")
 }
@@ -111,7 +112,7 @@ pub(crate) fn cannot_write(error: &dyn std::fmt::Display) -> Error {
     Error::Unusable(format!("a row cannot be written as bytes: {error}"))
 }
 
-/// Appends to a buffer that is used again for the next row.
+/// Appends to a buffer that is reused for the next row.
 struct Appended<'a>(&'a mut Vec<u8>);
 
 impl Flavor for Appended<'_> {

@@ -1,7 +1,7 @@
-//! Definitions, read once for all jobs that share the text.
+//! A cache of parsed definitions, shared by all jobs with the same text.
 //!
-//! A herd is often one definition under many names. Reading its JSON, with the cron expression in it, costs more than
-//! all the rest of the row.
+//! Many jobs often share one definition text. Parsing its JSON and its cron expression costs more than reading all the
+//! rest of the row.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use rustc_hash::FxHashMap;
 
 use crate::{Result, codec};
 
-/// Beyond this the texts are plainly not shared, and remembering them would only cost memory.
+/// With more texts than this the jobs do not share them, and caching would only cost memory.
 const REMEMBERED_MAX: usize = 256;
-/// A longer text is read each time.
+/// A longer text is not cached.
 const TEXT_MAX: usize = 4096;
 
 #[derive(Debug, Default)]

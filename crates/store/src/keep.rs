@@ -1,4 +1,4 @@
-//! How much history is kept: the one rule that every backend prunes by.
+//! How much history is kept: one rule for every backend.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// By the runs and days that a job keeps; none: an ad-hoc run, or a job that was deleted since.
+    /// From the runs and days that a job keeps. `None` means an ad-hoc run, or a job that has been deleted.
     pub(crate) fn of(keep: Option<(u32, u32)>, policy: &PrunePolicy) -> Kept {
         match keep {
             Some((runs, days)) => Kept { runs, since: policy.now.before(DAY * days) },

@@ -1,7 +1,7 @@
-//! The store: few verbs, each with a promise.
+//! The store: few methods, each with a promise.
 //!
-//! `memory` is the meaning in plain Rust; every other backend is whatever passes `conformance`. A backend may be
-//! slower, never different. The store does not know the engine: they share `core::change`.
+//! `memory` defines the meaning in plain Rust; every other backend has to pass the same tests (`conformance`). A
+//! backend may be slower, never different. The store does not depend on the engine: both use `core::change`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -57,8 +57,8 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// How many shards this store was created with. It never changes.
     fn shards(&self) -> u16;
 
-    /// Whether its calls wait for threads of its own and for nothing else: then they may be awaited where there are no
-    /// sockets to wait for, and whoever awaits them is woken without a detour.
+    /// Whether its calls wait only for the store's own threads, never for sockets. If true, they may be awaited on a
+    /// thread without an I/O driver, and the waiting thread is woken directly.
     fn is_local(&self) -> bool {
         false
     }
@@ -68,35 +68,35 @@ pub trait Store: Send + Sync + fmt::Debug {
         Durability::Full
     }
 
-    /// The time by the store's clock, and who leads what.
+    /// The time by the store's clock, and the leader of each shard.
     async fn leases(&self) -> Result<Leases>;
 
-    /// Makes a new epoch, led by `by`, of every claimed shard that is still in the epoch its claim names; the others
-    /// are left alone and are not in the answer. What a former owner has under way is ended where the store can, and
-    /// else waited for, so that what it wrote is seen by the load that follows. Durable when it returns.
+    /// Makes a new epoch, led by `by`, for every claimed shard whose epoch is still the one in its claim. The other
+    /// shards stay as they are and are not in the answer. A transaction of the former owner that is still open is ended
+    /// where the store can do so, else waited for: the load that follows sees what it wrote. Durable when it returns.
     async fn acquire(&self, by: Option<SessionId>, claims: &[Claim]) -> Result<Vec<(ShardId, Epoch)>>;
 
-    /// Gives up shards that are still in the epoch named with them, and names who should lead them next.
+    /// Releases shards whose epoch is still the one given, and names the session that should lead them next.
     async fn release(&self, shards: &[(ShardId, Epoch)], heir: Option<SessionId>) -> Result<()>;
 
-    /// The live set of a shard, exactly as committed: every run that has not ended and does not merely wait for
-    /// its due time. Refused with `Fenced` if the epoch is not the newest.
+    /// The live set of a shard, exactly as committed: all runs that have not ended, except those that only wait for
+    /// their due time. Refused with `Fenced` if the epoch is not the newest.
     async fn load(&self, shard: ShardId, epoch: Epoch) -> Result<Loaded>;
 
-    /// All batches in one transaction, each only under its (epoch, commit), which the commit counts up by one.
-    /// Durable when it returns. After an error other than `Unknown` nothing of any batch is stored; `Fenced` and
-    /// `Refused` name the shard to leave out.
+    /// Writes all batches in one transaction, each only under its (epoch, commit); the commit number grows by one.
+    /// Durable when it returns. After an error other than `Unknown` no batch is stored; `Fenced` and `Refused` name the
+    /// shard to leave out.
     async fn commit(&self, batches: Arc<Vec<Batch>>) -> Result<()>;
 
-    /// Rows by key, as committed. What is not found is not in the answer.
+    /// Rows by key, as committed. The answer leaves out rows that do not exist.
     async fn fetch(&self, wants: Vec<(ShardId, Want)>) -> Result<Found>;
 
-    /// The next timers of a shard after a place, jobs, waiting runs and messages together, however far off. A page ends
-    /// early when its messages are heavy (`limits::PAGE_BYTES_MAX`): only a page without an end is the last.
+    /// The next timers of a shard after a place: jobs, waiting runs and messages together, however far off. A page ends
+    /// early when its messages reach `limits::PAGE_BYTES_MAX`: only a page without an end is the last.
     async fn due(&self, shard: ShardId, after: TimerPlace, limit: usize) -> Result<TimerPage>;
 
-    /// The next messages in the line of a queue after a place. A page ends early when it is heavy
-    /// (`limits::PAGE_BYTES_MAX`): one that is shorter than its limit and lighter than that is the last.
+    /// The next queued messages of a queue after a place. A page ends early when it reaches `limits::PAGE_BYTES_MAX`
+    /// bytes: a page with fewer messages than `limit` and fewer bytes than that is the last.
     async fn backlog(
         &self,
         shard: ShardId,
@@ -105,7 +105,7 @@ pub trait Store: Send + Sync + fmt::Debug {
         limit: usize,
     ) -> Result<Vec<Arc<Message>>>;
 
-    /// Queues that match, in order of (namespace, name), after the one named.
+    /// Queues of a namespace (`None`: of all), in order of (namespace, name), after the given one.
     async fn queues(
         &self,
         namespace: Option<&Namespace>,
@@ -113,8 +113,8 @@ pub trait Store: Send + Sync + fmt::Debug {
         limit: usize,
     ) -> Result<Vec<QueueRecord>>;
 
-    /// Messages of one queue, in the line or not, in the order of their places, after the one named. A page ends early
-    /// when it is heavy, like one of `backlog`.
+    /// Messages of one queue, queued or not, in order of their places, after the given one. A page ends early as in
+    /// `backlog`.
     async fn messages(
         &self,
         queue: &QueueKey,
@@ -122,13 +122,12 @@ pub trait Store: Send + Sync + fmt::Debug {
         limit: usize,
     ) -> Result<Vec<Arc<Message>>>;
 
-    /// Messages in the line of one queue, from one of its ends on. It ends early when it is heavy, like a page of
-    /// `backlog`.
+    /// Queued messages of one queue, starting at the given end. The answer ends early as in `backlog`.
     async fn line(&self, queue: &QueueKey, from: End, limit: usize) -> Result<Vec<Arc<Message>>>;
 
     async fn job(&self, namespace: &Namespace, name: &Name) -> Result<Option<Arc<Job>>>;
 
-    /// Jobs in order of (namespace, name), after the one named.
+    /// Jobs in order of (namespace, name), after the given one.
     async fn jobs(
         &self,
         filter: &JobFilter,
@@ -138,11 +137,11 @@ pub trait Store: Send + Sync + fmt::Debug {
 
     async fn run(&self, namespace: &Namespace, run: RunId) -> Result<Option<RunRecord>>;
 
-    /// Runs that match, newest id first unless the filter says otherwise, beyond the one named. A long result comes
-    /// cut to its end ([`Run::abridge`]): a page of them whole would not fit into memory.
+    /// Runs that match, newest id first unless the filter says otherwise, after the given one in that order. A long
+    /// result is cut to its end ([`Run::abridge`]): a page of whole results would not fit into memory.
     async fn runs(&self, filter: &RunFilter, after: Option<RunId>, limit: usize) -> Result<Vec<Arc<Run>>>;
 
-    /// Dead letters that match, oldest first, after the one named.
+    /// Dead letters that match, oldest first, after the given one.
     async fn dead_letters(
         &self,
         filter: &LetterFilter,
@@ -153,8 +152,8 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Jobs whose next due time was calculated with older time zone data than this version, in any order.
     async fn outdated_jobs(&self, zone_data: &str, limit: usize) -> Result<Vec<Arc<Job>>>;
 
-    /// Deleted jobs whose runs or skip records may still be kept, in order of id, after the one named. With `named` only
-    /// those of that name, of which there may be several.
+    /// Deleted jobs whose runs or skip records may still be kept, in order of id, after the given one. With `named`,
+    /// only the jobs with that name; there may be several.
     async fn deleted_jobs(
         &self,
         named: Option<(&Namespace, &Name)>,
@@ -162,8 +161,8 @@ pub trait Store: Send + Sync + fmt::Debug {
         limit: usize,
     ) -> Result<Vec<DeletedJob>>;
 
-    /// Records of due times of a job that were passed over, newest revision and newest due time first, before the
-    /// (revision, from) named.
+    /// Records of due times of a job that were skipped, newest revision and newest due time first, before the given
+    /// (revision, from).
     async fn skips(&self, job: JobId, before: Option<(u32, Timestamp)>, limit: usize) -> Result<Vec<Skip>>;
 
     /// One revision of a job.
@@ -173,7 +172,7 @@ pub trait Store: Send + Sync + fmt::Debug {
         revision: u32,
     ) -> Result<Option<Arc<punctual_core::change::Revision>>>;
 
-    /// Revisions of a job, newest first, before the one named.
+    /// Revisions of a job, newest first, before the given one.
     async fn revisions(
         &self,
         job: JobId,
@@ -183,7 +182,7 @@ pub trait Store: Send + Sync + fmt::Debug {
 
     async fn calendar(&self, namespace: &Namespace, name: &Name) -> Result<Option<Arc<calendar::Record>>>;
 
-    /// Calendars in order of (namespace, name), after the one named.
+    /// Calendars in order of (namespace, name), after the given one.
     async fn calendars(
         &self,
         filter: &CalendarFilter,
@@ -191,77 +190,79 @@ pub trait Store: Send + Sync + fmt::Debug {
         limit: usize,
     ) -> Result<Vec<Arc<calendar::Record>>>;
 
-    /// Puts a calendar under a version that no calendar of this store ever had, if `expect` holds of the one that is
-    /// there; it is not settled. Durable when it returns.
+    /// Puts a calendar if `expect` holds for the stored one. It gets a version that no calendar of this store ever had,
+    /// and is not settled. Durable when it returns.
     async fn put_calendar(&self, put: PutCalendar) -> Result<Swap>;
 
-    /// Removes a calendar if `expect` holds of it. Durable when it returns.
+    /// Removes a calendar if `expect` holds for it. Durable when it returns.
     async fn delete_calendar(&self, namespace: &Namespace, name: &Name, expect: Expect) -> Result<Swap>;
 
-    /// Notes that every job follows this version of a calendar; one that has another version by now is left alone.
+    /// Records that every job follows this version of a calendar. Does nothing if the calendar has another version by
+    /// now.
     async fn settle_calendar(&self, namespace: &Namespace, name: &Name, version: u32) -> Result<()>;
 
-    /// What the cluster agreed on once under this name: the first who offers a value decides, and everybody gets that
-    /// one. Durable when it returns.
+    /// The value that the cluster has agreed on under this name. The first offer decides, and every caller gets that
+    /// value. Durable when it returns.
     async fn agree(&self, name: &str, offer: &[u8]) -> Result<Vec<u8>>;
 
-    /// Leaves mail for others; what is there already is left as it is. What has lain there for longer than `kept`
-    /// is thrown away: whom it was for is gone.
+    /// Stores mail for other sessions; mail that is stored already stays as it is. Also deletes mail older than `kept`:
+    /// its recipient is gone.
     async fn send_mail(&self, mail: &[Mail], kept: std::time::Duration) -> Result<()>;
 
-    /// Removes the mail of a session that it has taken, and gives what else there is for it, in order of sender and
-    /// number. It is given again until it was taken.
+    /// Deletes the mail that a session has taken and returns its other mail, in order of sender and number. Mail is
+    /// returned again until it is taken.
     async fn receive_mail(&self, to: SessionId, taken: &[mail::Place], limit: usize) -> Result<Vec<Mail>>;
 
-    /// Every token, by name.
+    /// Every token, in order of name.
     async fn tokens(&self) -> Result<Vec<token::Record>>;
 
-    /// Adds a token; false: the name is taken, and nothing happened. Durable when it returns.
+    /// Adds a token. Returns false and changes nothing if the name is taken. Durable when it returns.
     async fn add_token(&self, record: &token::Record) -> Result<bool>;
 
-    /// Removes a token; false: there is none. Durable when it returns.
+    /// Removes a token. Returns false if it does not exist. Durable when it returns.
     async fn remove_token(&self, name: &str) -> Result<bool>;
 
     async fn stats(&self) -> Result<Stats>;
 
-    /// Adds output of attempts, apart from the hot rows: it does not wait for a commit nor a commit for it. A crash
-    /// may lose the last second of output, never a state. A chunk that is there already is left as it is.
+    /// Adds output of attempts, apart from the hot rows: output and commits do not wait for each other. A crash may
+    /// lose the last second of output, never a state. A chunk that is stored already stays as it is.
     async fn append_logs(&self, chunks: Vec<log::Chunk>) -> Result<()>;
 
-    /// Output of a run in order of its places, after the one named.
+    /// Output of a run in order of its places, after the given one.
     async fn read_logs(&self, run: RunId, after: Option<log::Place>, limit: usize)
     -> Result<Vec<log::Chunk>>;
 
-    /// How many bytes of output a run has here, all attempts together and our own remarks left out.
+    /// How many bytes of output a run has, over all attempts and without Punctual's own remarks.
     async fn log_bytes(&self, run: RunId) -> Result<u64>;
 
-    /// Removes at most `limit` rows of finished things that nobody keeps: history beyond a job's `keep`, ad-hoc
-    /// history beyond `ad_hoc_kept`, output whose run is gone, expired keys, old skip records, revisions of
-    /// deleted jobs that have neither runs nor skip records left. Never a dead letter, never a live run. Returns how many rows went; 0: there is nothing left to do. To
-    /// know that, every job with history is looked at: whoever calls again should rest in proportion.
+    /// Removes at most `limit` rows of finished things that are past their retention: history beyond a job's `keep`,
+    /// ad-hoc history beyond `ad_hoc_kept`, output whose run is gone, expired keys, old skip records, revisions of
+    /// deleted jobs that have neither runs nor skip records left. Never a dead letter, never a live run. Returns how
+    /// many rows were removed. It returns 0 only after a look at every job with history, so callers should pause
+    /// between calls.
     async fn prune(&self, policy: &PrunePolicy, limit: usize) -> Result<usize>;
 }
 
-/// An end of a line.
+/// An end of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// What is taken next comes first.
+    /// The message that is taken next comes first.
     First,
-    /// What is taken last comes first.
+    /// The message that is taken last comes first.
     Last,
 }
 
 #[derive(Debug, Clone, Default)]
 pub struct JobFilter {
     pub namespace: Option<Namespace>,
-    /// Only jobs that name this calendar; goes with a namespace, because a calendar is of one.
+    /// Only jobs that name this calendar. Needs `namespace`, because a calendar belongs to one.
     pub calendar: Option<Name>,
 }
 
 #[derive(Debug, Clone, Default)]
 pub struct CalendarFilter {
     pub namespace: Option<Namespace>,
-    /// Only those that some job may still follow an older version of.
+    /// Only calendars of which a job may still follow an older version.
     pub unsettled: bool,
 }
 
@@ -275,12 +276,12 @@ pub struct PutCalendar {
     pub expect: Expect,
 }
 
-/// What became of a change that goes through only if something is still so.
+/// The outcome of a compare-and-swap on a calendar.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Swap {
-    /// The calendar as it now is, or as it last was.
+    /// The calendar after the change; for a delete, as it was before.
     Done(Arc<calendar::Record>),
-    /// Nothing happened: this is the version that is there; none: there is no such calendar.
+    /// Nothing changed: `actual` is the stored version. `None` means there is no such calendar.
     Refused { actual: Option<u32> },
 }
 
@@ -288,15 +289,15 @@ pub enum Swap {
 pub struct RunFilter {
     pub namespace: Option<Namespace>,
     pub job: Option<JobId>,
-    /// Empty: any.
+    /// Empty means any status.
     pub statuses: Vec<Status>,
     /// Runs created in [since, until).
     pub since: Option<Timestamp>,
     pub until: Option<Timestamp>,
     pub oldest_first: bool,
-    /// Empty: any.
+    /// Empty means any trigger.
     pub triggers: Vec<Trigger>,
-    /// Runs that bear this key, whether or not it still lives.
+    /// Only runs with this key, whether or not the key has expired.
     pub key: Option<Arc<str>>,
 }
 
@@ -304,7 +305,7 @@ pub struct RunFilter {
 pub struct LetterFilter {
     pub namespace: Option<Namespace>,
     pub job: Option<Name>,
-    /// Dead since then or later.
+    /// Only dead letters from this instant on.
     pub since: Option<Timestamp>,
 }
 
@@ -315,7 +316,7 @@ pub struct Stats {
     pub history_runs: u64,
     pub dead_letters: u64,
     pub queues: u64,
-    /// Messages of all queues, in the line or not, by the counts of their queues.
+    /// Messages of all queues, queued or not, summed from the counts in the queue rows.
     pub messages: u64,
 }
 

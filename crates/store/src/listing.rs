@@ -1,4 +1,4 @@
-//! What a listing takes, worked out once for every backend.
+//! What a listing includes, decided once for every backend.
 
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ use punctual_core::schedule::calendar;
 
 use crate::{CalendarFilter, JobFilter, LetterFilter, RunFilter};
 
-/// The ids a listing may show, both ends included: ids are in the order of creation, so time is a span of them.
+/// The range of ids a listing may show, both ends included. Ids are in order of creation, so a time range is an id
+/// range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) first: i64,
@@ -22,7 +23,7 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// None: no id is in it.
+    /// `None` means the range is empty.
     pub(crate) fn of(filter: &RunFilter, after: Option<RunId>) -> Option<Span> {
         let mut span = Span {
             first: filter.since.map_or(0, first_id_at),
@@ -37,18 +38,18 @@ impl Span {
     }
 }
 
-/// Where a listing of queues goes on, which is in the order of (namespace, name).
+/// Where a listing of queues, which is in order of (namespace, name), continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct QueueSpan<'a> {
     pub(crate) namespace: &'a str,
-    /// The name in that namespace after which it goes on; an empty one is before all, for no name is empty.
+    /// The name in that namespace after which it continues. Empty means from the first, because no name is empty.
     pub(crate) after: &'a str,
-    /// It goes on through the namespaces behind that one.
+    /// The listing continues into the namespaces after that one.
     pub(crate) goes_beyond: bool,
 }
 
 impl<'a> QueueSpan<'a> {
-    /// None: nothing is in it.
+    /// `None` means no queue can match.
     pub(crate) fn of(namespace: Option<&'a Namespace>, after: Option<&'a QueueKey>) -> Option<QueueSpan<'a>> {
         let (last, name) = after.map_or(("", ""), |key| (key.namespace.as_str(), key.name.as_str()));
         match namespace.map(Namespace::as_str) {
@@ -74,7 +75,7 @@ impl RunFilter {
     }
 }
 
-/// A run as a listing has it: a page of whole results would weigh a gigabyte.
+/// A run as a listing shows it, with a long result cut: a page of whole results could take a gigabyte.
 pub(crate) fn listed(mut run: Arc<Run>) -> Arc<Run> {
     if run.output.len() > LISTED_OUTPUT_BYTES_MAX {
         Arc::make_mut(&mut run).abridge();
@@ -82,7 +83,7 @@ pub(crate) fn listed(mut run: Arc<Run>) -> Arc<Run> {
     run
 }
 
-/// A run as a command needs it, which asks after its state and never after its result.
+/// A run as a command needs it: commands use its state, never its result.
 pub(crate) fn looked_up(record: RunRecord) -> RunRecord {
     RunRecord { run: listed(record.run), ..record }
 }
@@ -112,7 +113,7 @@ impl CalendarFilter {
     }
 }
 
-/// Whether an edit that expects something of a calendar may go through.
+/// Whether an edit with this expectation may change a calendar.
 pub(crate) fn holds(expect: Expect, actual: Option<u32>) -> bool {
     match expect {
         Expect::Anything => true,

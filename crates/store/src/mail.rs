@@ -1,8 +1,8 @@
-//! Mail: what nodes say to each other through the store, because one of them cannot be dialled.
+//! Mail: messages between nodes through the store, for nodes that cannot be dialled.
 //!
-//! It lies there until its recipient says that it was taken, so none is lost on the way; and it is told apart by its sender
-//! and a number, so that none is taken twice. It is no state: a crash of the store may lose it, and whoever waits for an
-//! answer in vain asks again.
+//! Mail stays until its recipient confirms that it was taken, so none is lost on the way; (sender, number) identifies
+//! it, so none is taken twice. Mail is not state: a crash of the store may lose it, and a node that gets no answer asks
+//! again.
 
 use punctual_core::ids::SessionId;
 
@@ -10,7 +10,7 @@ use punctual_core::ids::SessionId;
 pub struct Mail {
     pub to: SessionId,
     pub from: SessionId,
-    /// Counted by the sender, over all recipients.
+    /// A counter of the sender, over all recipients.
     pub number: i64,
     pub body: Vec<u8>,
 }
@@ -21,7 +21,7 @@ impl Mail {
     }
 }
 
-/// Which mail of a recipient's: the order in which it is given out.
+/// Identifies one mail of a recipient; mail is delivered in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     pub from: SessionId,

@@ -1,8 +1,8 @@
-//! Who is there, and who leads what.
+//! Membership and leadership: which nodes live, and which node leads which shard.
 //!
-//! Two things that look like one. A **session** says that a node lives; it is liveness only, and may be kept outside
-//! the store. A **lease** says which session a shard belongs to; it is a row of the store, because the epoch beside
-//! it is what keeps a run from being made twice. Losing every session costs a pause, never a double run.
+//! A **session** says that a node lives; it is liveness only, and may be kept outside the store. A **lease** says which
+//! session a shard belongs to; it is a row of the store, because the epoch in it is the fencing token that keeps a run
+//! from being made twice. Losing every session costs a pause, never a double run.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,68 +14,67 @@ use punctual_core::ids::{Epoch, SessionId, ShardId};
 
 use crate::Result;
 
-/// Keeps the sessions of a cluster.
+/// Stores the sessions of a cluster.
 #[async_trait]
 pub trait Sessions: Send + Sync + fmt::Debug {
-    /// Says that this node lives for `ttl` from now, by the clock of whoever keeps the sessions, and answers with
-    /// everyone who lives, this node among them, in order of their ids. It need not be durable: a renewal that is
-    /// lost is made again a second later.
+    /// Renews this node's session for `ttl` from now, by the session store's clock, and returns every live session,
+    /// this one included, in order of their ids. It need not be durable: a lost renewal is made again a second later.
     async fn renew(&self, session: &Session, ttl: Duration) -> Result<Vec<Member>>;
 
-    /// Ends a session at once. One that is not there is left alone.
+    /// Ends a session at once. Does nothing if it does not exist.
     async fn leave(&self, session: SessionId) -> Result<()>;
 }
 
-/// One life of one node, as the others see it.
+/// One life of one node: a restart begins a new session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
     pub id: SessionId,
-    /// What people call the node.
+    /// The node's name, for people.
     pub node: Arc<str>,
-    /// Where peers and workers reach it, `host:port`; none: it cannot be dialled.
+    /// Where peers and workers reach the node, `host:port`. `None` means it cannot be dialled.
     pub address: Option<Arc<str>>,
-    /// Its share of the shards beside the others'; zero: it leads nothing.
+    /// The node's share of the shards, relative to the other weights. Zero means it leads none.
     pub weight: u32,
-    /// It lives inside an application, and leads nothing while a node of a center lives.
+    /// The node is embedded in an application: it leads nothing while a center node lives.
     pub embedded: bool,
     /// How busy its scheduling thread is, in percent.
     pub load: u8,
 }
 
-/// A session that lives.
+/// A live session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
     pub session: Session,
-    /// How long it has lived without a break, by the keeper's clock.
+    /// How long it has lived without a break, by the session store's clock.
     pub age: Duration,
 }
 
-/// Who leads a shard.
+/// The leadership of one shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lease {
     pub shard: ShardId,
     /// The newest epoch.
     pub epoch: Epoch,
-    /// Who acquired it; none: nobody ever did, or it was released. Whether the owner lives is the sessions' to say.
+    /// The session that acquired the shard; it may have expired since. `None` means never acquired, or released.
     pub owner: Option<SessionId>,
-    /// To whom it was left.
+    /// The session that should lead the shard next, named by the last release.
     pub heir: Option<SessionId>,
 }
 
-/// Every shard in order, read in one instant.
+/// The leases of all shards in order, read in one snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leases {
-    /// The instant, by the store's clock, which is everybody's.
+    /// When they were read, by the store's clock, which all nodes share.
     pub now: Timestamp,
     pub shards: Vec<Lease>,
 }
 
-/// A shard that someone wants to lead.
+/// A request to lead a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Claim {
     pub shard: ShardId,
-    /// Only if this is still the newest epoch: whoever saw an owner die must not outdate the one that came after it.
-    /// None: whatever it is.
+    /// The claim holds only while this is the newest epoch: a node that saw an owner die must not outdate the owner
+    /// that came after it. `None` means any epoch.
     pub than: Option<Epoch>,
 }
 

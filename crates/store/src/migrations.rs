@@ -1,13 +1,14 @@
-//! Whether a database has had the migrations that this version knows, and no others.
+//! Checks that a database has had the migrations that this version knows, and no others.
 //!
-//! They are numbered and never change once released; each is kept with a checksum, so that a database made by a stranger
-//! version is noticed instead of half understood.
+//! Migrations are numbered and never change once released. Each is recorded with a checksum, so that a database made by
+//! an unknown version is detected.
 
 use punctual_core::hash;
 
 use crate::{Error, Result};
 
-/// How many of the migrations the database has had, by (version, checksum) in order; refused if it had others.
+/// How many of the known migrations the database has had, from its (version, checksum) rows in order. An unknown
+/// migration is an error.
 pub(crate) fn check(known: &[&str], had: &[(i64, String)]) -> Result<usize> {
     if had.len() > known.len() {
         let (newest, known) = (had.len(), known.len());

@@ -11,19 +11,19 @@ use crate::sqlite::{Options, Sqlite};
 use crate::{Error, Result, Sessions, Store};
 
 const SQLITE: &str = "sqlite";
-/// What the backends of this binary are asked for with.
+/// The addresses that this binary can open, for error messages.
 const KNOWN: &str = "`sqlite:DIR`, `postgres://…` and `mysql://…`";
 
-/// A store, and what is shared through it.
+/// An open store, with its session store.
 #[derive(Debug)]
 pub struct Opened {
     pub store: Arc<dyn Store>,
-    /// Whoever keeps the sessions of a cluster by default; none: one process has this store for itself.
+    /// The default session store of a cluster. `None` means one process has this store for itself.
     pub sessions: Option<Arc<dyn Sessions>>,
 }
 
-/// Opens the store at an address, and makes it if there is none; `sqlite` alone is the one in `data`. What an address
-/// has in it beside its scheme is not repeated in an error: it may hold a password.
+/// Opens the store at an address, and creates it if it does not exist; `sqlite` alone means the one in `data`. Errors
+/// repeat only the scheme of an address: the rest may contain a password.
 pub async fn open(url: &str, data: &Path, options: Options, session: SessionId) -> Result<Opened> {
     let Options { shards, durability } = options;
     match scheme(url) {
@@ -47,8 +47,8 @@ pub async fn open(url: &str, data: &Path, options: Options, session: SessionId) 
     }
 }
 
-/// The folder of a store that can be backed up and restored here: one on SQLite. Others have tools of their own, which
-/// are named.
+/// The folder of a SQLite store, the only kind that Punctual backs up and restores itself. For other databases, the
+/// error names their own tools.
 pub fn folder_of(url: &str, data: &Path) -> Result<PathBuf> {
     let other = |tools: &str| {
         Err(Error::Unusable(format!("{tools}; `punctual backup` and `restore` are for SQLite")))
@@ -71,10 +71,10 @@ fn unknown(kind: &str) -> Error {
     Error::Unusable(format!("this binary has no store of the kind `{kind}`: it has {KNOWN}"))
 }
 
-/// The folder that an address of SQLite names, if it names one.
+/// The folder in a SQLite address. `None` means the address names no folder.
 pub fn folder(url: &str) -> Option<PathBuf> {
     let path = url.strip_prefix(SQLITE)?.strip_prefix(':')?;
-    // `sqlite:///var/lib/x` is how other programs write it.
+    // Other programs write `sqlite:///var/lib/x`.
     let path = path.strip_prefix("//").unwrap_or(path);
     (!path.is_empty()).then(|| path.into())
 }

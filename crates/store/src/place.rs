@@ -1,8 +1,8 @@
-//! Where a live run lies: its id with the shard in front.
+//! The place of a live run: its id with the shard in front, used as the primary key.
 //!
-//! An id is milliseconds, shard, count; walking ids walks time. A place is shard, milliseconds, count: the same 63
-//! bits in another order, so that a shard is one span of the table and the key still one integer. Within a shard
-//! both orders are the same.
+//! A run id is (milliseconds, shard, count), so ids are in time order. A place is (shard, milliseconds, count): the
+//! same 63 bits in another order, so that a shard is one key range of the table and the key is still one integer.
+//! Within a shard both orders are the same.
 
 use punctual_core::ids::{RunId, ShardId};
 
@@ -24,7 +24,7 @@ pub(crate) fn run(place: i64) -> RunId {
     RunId((millis << (SHARD_BITS + COUNT_BITS)) | (shard << COUNT_BITS) | count)
 }
 
-/// The last place of a shard whose id is not beyond `id`, which may be any number, of this shard or not.
+/// The last place of a shard whose run id is at most `id`, which may belong to another shard.
 pub(crate) fn through(shard: ShardId, id: i64) -> i64 {
     let own = i64::from(shard.0);
     if id < 0 {
@@ -38,7 +38,7 @@ pub(crate) fn through(shard: ShardId, id: i64) -> i64 {
     }
 }
 
-/// All places of a shard, both ends included.
+/// The key range of a shard, both ends included.
 pub(crate) fn span(shard: ShardId) -> (i64, i64) {
     (through(shard, -1) + 1, through(shard, i64::MAX))
 }

@@ -1,4 +1,4 @@
-//! The refusals that every backend gives in the same words.
+//! The refusals that every backend words in the same way.
 
 use punctual_core::change::{Change, Row, RowKey};
 use punctual_core::ids::{JobId, RunId, ShardId};
@@ -29,7 +29,7 @@ pub(crate) fn no_such_shard(shard: ShardId) -> Error {
     refused(shard, "the store has no such shard".to_owned())
 }
 
-/// A row written by a shard that does not lead it could be changed by two leaders at once.
+/// Refuses a row that belongs to another shard: two leaders could change it at once.
 pub(crate) fn check_shard(shard: ShardId, shards: u16, key: &RowKey, change: &Change) -> Result<()> {
     let of = match key {
         RowKey::Job(id) | RowKey::Revision(id, _) | RowKey::Skip(id, ..) => id.shard(),
@@ -44,14 +44,14 @@ pub(crate) fn check_shard(shard: ShardId, shards: u16, key: &RowKey, change: &Ch
     if of == shard { Ok(()) } else { Err(refused(shard, format!("{} belongs to shard {of}", Named(key)))) }
 }
 
-/// A run cannot be carried out without knowing what was asked for.
+/// A run cannot be executed without its definition.
 pub(crate) fn no_revision(run: RunId, job: JobId, revision: u32) -> Error {
     Error::Unusable(format!(
         "run {run} needs revision {revision} of job {job}, which the store does not have"
     ))
 }
 
-/// A row as a message names it.
+/// Displays a row's key in an error message.
 struct Named<'a>(&'a RowKey);
 
 impl std::fmt::Display for Named<'_> {

@@ -1,9 +1,9 @@
-//! How many rows a batch brings and takes.
+//! How many rows a batch adds and removes.
 
 use punctual_core::change::{Change, Changes, RowKey};
 
-/// How many rows come (or, below zero, go) with a batch: the counts in the shard's row keep step in the same
-/// statement as the fence, so that nobody ever has to count.
+/// How many rows a batch adds (below zero: removes). The statement of the fence also updates these counts in the
+/// shard's row, so that rows never have to be counted.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) jobs: i64,

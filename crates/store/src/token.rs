@@ -1,4 +1,4 @@
-//! Tokens: what a program proves itself with. Only the hash is kept.
+//! Access tokens of programs. Only the hash is stored.
 
 use punctual_core::Timestamp;
 
@@ -7,23 +7,23 @@ pub type Hash = [u8; 32];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// What people call it; unique.
+    /// Its name, for people; unique.
     pub name: String,
     pub hash: Hash,
     pub role: Role,
     pub created_at: Timestamp,
-    /// From then on it is refused; none: never.
+    /// From this instant on the token is refused. `None` means never.
     pub expires_at: Option<Timestamp>,
 }
 
-/// What the bearer may do.
+/// What the bearer of a token may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Everything that a person may do through the doors.
+    /// Everything that a person may do through the endpoints.
     Admin,
-    /// To look at everything and change nothing.
+    /// Read everything, change nothing.
     Reader,
-    /// To enrol as a worker, and nothing else.
+    /// Enrol as a worker, and nothing else.
     Worker,
 }
 

@@ -1,11 +1,11 @@
-//! How heavy a page of messages may be: they may be a mebibyte each, and a page has a thousand.
+//! Limits the bytes of a page of messages: a message may have 1 MiB, and a page a thousand messages.
 
 use std::sync::Arc;
 
 use punctual_core::limits::PAGE_BYTES_MAX;
 use punctual_core::queue::Message;
 
-/// What the bodies on a page weigh so far.
+/// The total body size of the messages on a page so far.
 #[derive(Debug, Default)]
 pub(crate) struct Weight(usize);
 
@@ -14,7 +14,7 @@ impl Weight {
         self.0 += message.body.len();
     }
 
-    /// Nothing more goes onto the page.
+    /// Whether the page must end here.
     pub(crate) fn is_full(&self) -> bool {
         self.0 >= PAGE_BYTES_MAX
     }

@@ -1,15 +1,15 @@
-//! The checks over a history: did Punctual keep its promises?
+//! Checks whether a history shows that Punctual kept its promises.
 //!
-//! A [`History`] is what a node exports (`GET /api/v1/export/history`, one JSON object a line) or what the
-//! simulator holds in memory; the checks are the same. `punctual verify` runs them for a user on their own
-//! production history, so a finding says what broke for them, not which field differed.
+//! A [`History`] comes from a node's export (`GET /api/v1/export/history`, one JSON object per line) or from the
+//! simulator's memory; the checks are the same. `punctual verify` runs them on a user's own production history, so a
+//! finding says what broke for the user, not which field differed.
 //!
 //! ```text
 //! lines of an export ─▶ History ─▶ checks ─▶ Report
 //! core's Run, Job, … ─▶
 //! ```
 //!
-//! The one surprise: an empty history is a finding. Checks that had nothing to look at prove nothing.
+//! An empty history is a finding too, because checks without data prove nothing.
 //!
 //! **Invariant:** nothing here reads a clock, does I/O or awaits.
 

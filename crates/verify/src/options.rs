@@ -1,25 +1,25 @@
-//! What a check is told besides the history.
+//! The options of a check run.
 
 use std::time::Duration;
 
 use punctual_core::Timestamp;
 use punctual_core::limits::AD_HOC_KEPT;
 
-/// The default suits an export taken from a node at work: nothing is asked for that may still be under way.
+/// The default suits an export from a running node: nothing is expected that may still be in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// How far a clock may be off: a start this long before its due time is not yet early. Zero where one
-    /// machine's clock is the store's.
+    /// Maximum clock skew: a start is early only if it is more than this before its due time. Zero if the store uses
+    /// the same machine's clock.
     pub skew: Duration,
-    /// The history begins here: fires due earlier are not asked for.
+    /// The start of the history: earlier fires are not expected. `None` means the beginning.
     pub from: Option<Timestamp>,
-    /// Every fire due up to here must have happened; none: up to each job's own cursor.
+    /// Every fire due up to here must have happened. `None` means up to each job's own cursor.
     pub fired_through: Option<Timestamp>,
-    /// Every run due up to here must have ended; none: runs may still be moving.
+    /// Every run due up to here must have ended. `None` means runs may still be in progress.
     pub ended_through: Option<Timestamp>,
-    /// Nothing moved while the history was taken, so its parts must agree with each other to the last run.
+    /// Nothing changed while the history was exported, so its parts must agree exactly.
     pub still: bool,
-    /// A history without runs or without fires is what the caller expects.
+    /// The caller accepts a history without runs or fires.
     pub may_be_empty: bool,
     /// How long the node kept the history of deleted jobs.
     pub ad_hoc_kept: Duration,

@@ -1,4 +1,4 @@
-//! What the checks found, and how much they looked at.
+//! The findings of the checks, and how much they checked.
 
 use std::fmt;
 
@@ -8,19 +8,19 @@ use serde::{Serialize, Serializer};
 
 use crate::checks::Check;
 
-/// Findings of one check that are written out; the rest is a number.
+/// Maximum number of findings shown per check; the rest is only counted.
 const FINDINGS_SHOWN_MAX: usize = 20;
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Report {
-    /// Empty: every promise held.
+    /// Empty means every promise was kept.
     pub findings: Vec<Finding>,
     pub counted: Counted,
-    /// One for each check that was made, in order.
+    /// One entry per check, in order.
     pub checked: Vec<Checked>,
 }
 
-/// A promise that was broken.
+/// A broken promise.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
     pub check: Check,
@@ -37,16 +37,16 @@ pub enum About {
     History,
 }
 
-/// Ids are texts wherever they leave the house.
+/// Ids are written as text in every external format.
 fn as_text<S: Serializer>(id: &RunId, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(id)
 }
 
-/// What the history holds.
+/// Counts of what the history contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Counted {
     pub runs: usize,
-    /// Runs that a schedule made.
+    /// Runs made by a schedule.
     pub fires: usize,
     pub events: usize,
     /// Attempts that started.
@@ -55,7 +55,7 @@ pub struct Counted {
     pub jobs: usize,
 }
 
-/// How much one check had to look at: a check that saw nothing proves nothing.
+/// How much one check looked at: a check without data proves nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Checked {
     pub check: Check,

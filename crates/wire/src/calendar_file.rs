@@ -1,4 +1,4 @@
-//! Calendars, as people write them: the form of a calendar file, which is also the body of a calendar in REST.
+//! The calendar file, which is also the body of a calendar in REST.
 
 use punctual_core::job::check_description;
 use punctual_core::name::{Name, Namespace};
@@ -11,7 +11,7 @@ use crate::schema;
 use crate::text::Text;
 use crate::tree::Node;
 
-/// What a calendar shows beside its days: no mistakes in a file that was read from us, only not ours to set.
+/// Fields that the server adds to a calendar. They are accepted in a file and ignored.
 pub const SAID_BY_THE_SERVER: [&str; 3] = ["version", "updated_at", "settled"];
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -40,7 +40,7 @@ pub struct CalendarFile {
     pub exclude: Option<Vec<Text<Entry>>>,
 }
 
-/// A calendar that was read and may be put.
+/// A parsed calendar, ready to be put.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Draft {
     pub namespace: Namespace,
@@ -49,8 +49,7 @@ pub struct Draft {
     pub description: String,
 }
 
-/// Every calendar of a YAML or JSON file, in the namespace given where it does not name one; or what is wrong with it,
-/// one error a document.
+/// Parses every calendar of a YAML or JSON file; `namespace` is the default. The errors have one entry per document.
 pub fn read_all(text: &str, namespace: &Namespace) -> Result<Vec<Draft>, Vec<Error>> {
     let documents = Node::from_yaml(text).map_err(|error| vec![error])?;
     let (mut drafts, mut errors) = (Vec::new(), Vec::new());
@@ -67,7 +66,7 @@ pub fn read_all(text: &str, namespace: &Namespace) -> Result<Vec<Draft>, Vec<Err
     if errors.is_empty() { Ok(drafts) } else { Err(errors) }
 }
 
-/// The calendar that a request puts under a name; the body may repeat the name, not contradict it.
+/// The calendar of a put request; the body may repeat the name of the URL, but not differ from it.
 pub fn read_for(document: Node, namespace: &Namespace, name: &Name) -> Result<Draft, Error> {
     read(document, |file| {
         let differs = |field: &str, given: &str| {
@@ -117,7 +116,7 @@ impl CalendarFile {
         Ok(Draft { namespace: self.namespace.unwrap_or_default(), name, days, description })
     }
 
-    /// The form of a calendar, with every default spelt out.
+    /// A calendar as a file, with every default written out.
     pub fn of(record: &Record) -> CalendarFile {
         CalendarFile {
             namespace: Some(record.namespace.clone()),
@@ -126,7 +125,7 @@ impl CalendarFile {
         }
     }
 
-    /// Only what decides about days.
+    /// Only the fields that decide about days.
     pub fn of_days(calendar: &Calendar) -> CalendarFile {
         let days = &calendar.days;
         CalendarFile {

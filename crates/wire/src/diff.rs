@@ -1,8 +1,7 @@
-//! What differs between two documents, part by part: one function for REST, for `punctual job diff` and for whoever
-//! asks what an edit changed.
+//! The differences between two documents, for REST, `punctual job diff` and the list of revisions.
 //!
-//! Maps are compared key by key and lists place by place, so a difference is named by the path of what was really
-//! edited. A part that one side lacks is not the same as one that is null there.
+//! Maps are compared by key and lists by index, so a difference names the path of the edited part. A part
+//! that is missing on one side differs from a part that is null there.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -22,14 +21,14 @@ pub struct Difference {
     pub after: Option<Value>,
 }
 
-/// A null that was said is a value too.
+/// An explicit null is a value, too.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
 
-/// Every difference between two jobs, in the order of their paths.
+/// Every difference between two jobs, ordered by path.
 pub fn of_files(before: &JobFile, after: &JobFile) -> Vec<Difference> {
-    // The form of a job is plain data: writing it as a value cannot fail.
+    // A job file is plain data, so serializing it cannot fail.
     let value = |file: &JobFile| serde_json::to_value(file).unwrap_or_default();
     of(&value(before), &value(after))
 }
@@ -60,7 +59,7 @@ fn compare(path: &str, before: Option<&Value>, after: Option<&Value>, found: &mu
     }
 }
 
-/// Keys of parameters are anyone's choice: one that would be mistaken for a path stands in quotes.
+/// Parameters may have any key: a key that could be mistaken for a path is quoted.
 fn child(path: &str, key: &str) -> String {
     let plain = !key.is_empty() && key.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-');
     match (path.is_empty(), plain) {
@@ -71,7 +70,7 @@ fn child(path: &str, key: &str) -> String {
 }
 
 impl Difference {
-    /// `+` for what came, `-` for what went, `~` for what changed.
+    /// `+` for added, `-` for removed, `~` for changed.
     pub fn sign(&self) -> char {
         match (&self.before, &self.after) {
             (None, _) => '+',
@@ -80,7 +79,7 @@ impl Difference {
         }
     }
 
-    /// The part of the document it is in: `schedule` for `schedule.cron`.
+    /// The top-level field of the path: `schedule` for `schedule.cron`.
     pub fn part(&self) -> &str {
         self.path.split(['.', '[']).next().unwrap_or_default()
     }

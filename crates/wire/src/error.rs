@@ -1,4 +1,4 @@
-//! What is wrong with a text that someone wrote: which field, what to do about it, and where it stands.
+//! An error in a text that a user wrote: which field, what to do about it, and its position.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,18 +6,18 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     pub kind: Kind,
-    /// The path of the field, such as `schedule[1].cron`; empty: the document as a whole.
+    /// The path of the field, such as `schedule[1].cron`. Empty means the whole document.
     pub field: String,
     pub message: String,
-    /// Where it stands, in a text that has lines.
+    /// The position. `None` means that the text has no lines.
     pub place: Option<Place>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// The text is no JSON or YAML at all, or too much of it.
+    /// The text is not JSON or YAML, or it exceeds a limit.
     Malformed,
-    /// It can be read, but a field says something that cannot be.
+    /// The text can be parsed, but a field has an invalid value.
     Invalid,
 }
 
@@ -67,8 +67,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// A text that repeats what someone wrote, fit to be shown: what would move a cursor or turn the reading direction is
-/// spelt out.
+/// Makes user text safe to show: characters that move the cursor or change the text direction are escaped.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     let tricks = |c: char| {
         c.is_control()

@@ -1,6 +1,6 @@
-//! gRPC: the types made from `proto/`, and how they become `core` and back.
+//! gRPC: the types generated from `proto/`, and their conversion to and from `core`.
 //!
-//! What comes in was written by somebody else. Reading it gives a word of `core` or says which field is wrong; it
+//! Incoming messages are untrusted. Reading one gives a value of `core` or says which field is wrong; it
 //! never guesses.
 
 mod malformed;
@@ -24,13 +24,13 @@ pub use malformed::Malformed;
 pub use order::{OrderReader, OrderWriter};
 pub use report::{read_report, report};
 
-/// Which form of the messages between workers and nodes this version speaks.
+/// The version of the protocol between workers and nodes.
 pub const WORKER_PROTOCOL: u32 = 1;
-/// Bytes of output that may wait for their acknowledgement on one stream.
+/// Bytes of output on one stream that may be unacknowledged.
 pub const LOG_WINDOW_BYTES: usize = 1024 * 1024;
-/// A message, on its way in or out.
+/// The largest message, incoming or outgoing.
 pub const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// What is put into one message before the next is begun: the last thing put in may be as large as a job.
+/// The size at which a message is sent; its last part may still be as large as a job.
 pub const MESSAGE_BYTES_FULL: usize = 1024 * 1024;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Jobs, as people write them: the form of a job file, which is also the body of a job in REST.
+//! The job file, which is also the body of a job in REST.
 //!
-//! Every field of the form is optional to the eye of serde; what is missing and what does not go together is said
-//! here, with the name of the field. `core` then has the last word about what a definition may be.
+//! Every field is optional for serde; missing fields and fields that do not go together are reported here,
+//! with the name of the field. `core` then checks the whole definition.
 
 mod policy;
 mod route;
@@ -28,8 +28,8 @@ pub use schedule::{Schedule, Schedules, read_cron};
 pub(crate) use task::NEEDED;
 pub use task::{Body, Enqueue, Expect, Http, Method, Noop, Process, Status, Task, Tls};
 
-/// What a job shows beside its definition. A job that was read may be written back as it is, so these are no
-/// mistakes in a file; they are only not ours to set.
+/// Fields that the server adds to a job. They are accepted in a file and ignored, so that a job that was read
+/// can be put back unchanged.
 pub const SAID_BY_THE_SERVER: [&str; 7] =
     ["id", "revision", "state", "created_at", "updated_at", "next_due_at", "fired_through"];
 
@@ -75,10 +75,10 @@ pub struct JobFile {
     pub keep: Option<Keep>,
 }
 
-/// Parameters as JSON. Their text has its keys in order, so that the same parameters are the same text.
+/// Parameters as JSON. Keys are sorted, so equal parameters have equal text.
 pub type JsonObject = serde_json::Map<String, serde_json::Value>;
 
-/// A job that was read and may be put.
+/// A parsed job, ready to be put.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Draft {
     pub namespace: Namespace,
@@ -86,8 +86,7 @@ pub struct Draft {
     pub definition: Arc<Definition>,
 }
 
-/// Every job of a YAML or JSON file, in the namespace given where it does not name one; or what is wrong with it,
-/// one error a document.
+/// Parses every job of a YAML or JSON file; `namespace` is the default. The errors have one entry per document.
 pub fn read_all(text: &str, namespace: &Namespace) -> Result<Vec<Draft>, Vec<Error>> {
     let documents = Node::from_yaml(text).map_err(|error| vec![error])?;
     let read = |document: Node| {
@@ -104,22 +103,22 @@ pub fn read_all(text: &str, namespace: &Namespace) -> Result<Vec<Draft>, Vec<Err
     }
 }
 
-/// The job that a request is about by its body alone; it may repeat the namespace, not contradict it.
+/// The job of a request whose URL has no name; the body may repeat the namespace, but not differ from it.
 pub fn read_in(document: Node, namespace: &Namespace) -> Result<Draft, Error> {
     read(document, |file| file.within(namespace))
 }
 
-/// The job that a merge patch makes of another, checked as a whole.
+/// Applies a merge patch to a job, and checks the result as a whole.
 pub fn patched(current: &JobFile, patch: Node) -> Result<Draft, Error> {
     let Value::Map(entries) = &patch.value else {
         return Err(Error::invalid("", "expected a map of what is to change"));
     };
-    // Written back with a whole job they do no harm; in a patch they would look as if they had been heeded.
+    // In a whole job these fields are ignored; in a patch that would look as if they had been changed.
     let said = entries.iter().map(|(key, _)| key.text.as_str()).find(|key| SAID_BY_THE_SERVER.contains(key));
     if let Some(field) = said {
         return Err(Error::invalid(field, "is not for a patch to change: the server says it"));
     }
-    // The form of a job is plain data: writing it cannot fail.
+    // A job file is plain data, so serializing it cannot fail.
     let mut document = Node::from_json(&serde_json::to_vec(current).unwrap_or_default())?;
     merge_patch::apply(&mut document, patch);
     let same = |file: &mut JobFile| match (&current.namespace, &current.name) {
@@ -129,7 +128,7 @@ pub fn patched(current: &JobFile, patch: Node) -> Result<Draft, Error> {
     read(document, same)
 }
 
-/// The job that a request puts under a name; the body may repeat the name, not contradict it.
+/// The job of a put request; the body may repeat the name of the URL, but not differ from it.
 pub fn read_for(document: Node, namespace: &Namespace, name: &Name) -> Result<Draft, Error> {
     read(document, |file| file.address(namespace, name))
 }
@@ -181,7 +180,7 @@ impl JobFile {
         Ok(Draft { namespace, name, definition: Arc::new(definition) })
     }
 
-    /// The form of a job, with every default spelt out.
+    /// A job as a file, with every default written out.
     pub fn of(namespace: &Namespace, name: &Name, definition: &Definition) -> JobFile {
         JobFile {
             namespace: Some(namespace.clone()),

@@ -1,8 +1,8 @@
-//! What the doors say, in JSON and YAML: the only crate that knows field names.
+//! The wire formats, JSON, YAML, gRPC and the Redis protocol: the only crate that knows field names.
 //!
-//! In reading order: what can be wrong with a text, a text as a tree whose parts know where they stand, the small
-//! words that fields are made of, what they look like to a program, the job file, how it is patched and compared, the
-//! calendar file, the objects of REST, gRPC, and the Redis protocol.
+//! In reading order: errors in a text, a text as a tree whose nodes know their position, the text forms of
+//! field values, their JSON Schema, the job file, how it is patched and compared, the calendar file, the
+//! objects of REST, gRPC, and the Redis protocol.
 //!
 //! **Invariant:** nothing here decides. Text becomes `core`, and `core` becomes text.
 

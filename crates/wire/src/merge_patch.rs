@@ -1,4 +1,4 @@
-//! JSON merge patch (RFC 7396): a document that says only what becomes different. Null takes a part away.
+//! JSON merge patch (RFC 7396): a document with the changed fields only. Null removes a field.
 
 use crate::tree::{Node, Value};
 
@@ -18,7 +18,7 @@ pub fn apply(target: &mut Node, patch: Node) {
             (None, true) => {}
             (Some(place), false) => apply(&mut entries[place].1, change),
             (None, false) => {
-                // Also what is new may hold nulls, and they say the same there: not to be.
+                // A new map may contain nulls too; they also mean that the field is absent.
                 let mut fresh = Node { place: change.place, value: Value::Null };
                 apply(&mut fresh, change);
                 entries.push((key, fresh));

@@ -1,9 +1,8 @@
-//! The Redis protocol as bytes: what a client sends becomes words, what we say becomes bytes. No I/O.
+//! The Redis protocol: parses requests and writes replies. No I/O.
 //!
-//! `request` takes requests out of whatever has arrived, in the form that libraries send (an array of bulk strings) and
-//! in the form that people type (a line of words, which `inline` splits); `reply` writes both versions of the protocol.
-//! Every maximum is a constant here: what is over one is refused before it is
-//! kept.
+//! `request` parses both forms of a request: an array of bulk strings, as libraries send it, and a typed
+//! line, which `inline` splits; `reply` writes both versions of the protocol. Every maximum is a constant
+//! here: larger input is refused before it is stored.
 
 mod inline;
 mod reply;
@@ -13,20 +12,20 @@ pub use punctual_core::queue::{BadId, ID_BYTES, IdText as JobId, parse_id};
 pub use reply::{Protocol, Replies};
 pub use request::{Decoded, Decoder, Limits, Malformed, Request};
 
-/// A request typed as a line.
+/// A typed request line.
 pub const INLINE_BYTES_MAX: usize = 64 * 1024;
-/// Words of one request.
+/// Arguments of one request.
 pub const ITEMS_MAX: usize = 1024 * 1024;
-/// One word that is taken: the body of a message may be this long.
+/// The longest argument that is accepted: the body of a message may be this long.
 pub const BULK_BYTES_MAX: usize = punctual_core::limits::MESSAGE_BYTES_MAX;
-/// One word that is even passed over: whoever announces more does not speak this protocol.
+/// The longest argument that is skipped; a client that announces more does not speak this protocol.
 pub const BULK_BYTES_READ: usize = 512 * 1024 * 1024;
-/// All of one request, as it came. It holds a body and every id that a sensible client acknowledges at once.
+/// The largest request. It has room for a body, and for all ids that a reasonable client acknowledges at once.
 pub const REQUEST_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// What somebody may send who has not said who they are.
+/// The limits before authentication.
 pub const STRANGER_ITEMS_MAX: usize = 10;
 pub const STRANGER_BULK_BYTES_MAX: usize = 16 * 1024;
-/// A line that tells a length: a sign, the digits of 64 bits, and the end of the line.
+/// A line with a length: a sign, the digits of 64 bits, and the line end.
 const COUNT_BYTES_MAX: usize = 32;
 
 #[cfg(test)]

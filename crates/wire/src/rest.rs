@@ -1,6 +1,6 @@
-//! The objects of REST: what goes in, what comes out, and what is said when something is wrong.
+//! The objects of REST: requests, answers and problems.
 //!
-//! Every object can be written and read: the server writes them, the client, the CLI and `verify` read them back.
+//! Every object can be written and read: the server writes answers; the client, the CLI and `verify` read them.
 
 mod attempt;
 mod checked;

@@ -1,7 +1,7 @@
-//! What the objects of the wire look like to a program: JSON Schema, for the OpenAPI document.
+//! JSON Schema of the wire objects, for the OpenAPI document.
 //!
-//! Most of it is derived from the types themselves. Here is what derive cannot know: the words of `core`, which knows
-//! no wire; types that are read by hand; and, in [`components`], the rules between fields that one field cannot tell.
+//! Most of it is derived from the types. This module has the rest: the types of `core`, which does not know
+//! the wire; types with hand-written parsers; and, in [`components`], rules that involve several fields.
 
 mod components;
 
@@ -18,33 +18,33 @@ use crate::resp::ID_BYTES;
 
 pub use components::Components;
 
-/// The number of a run, a job or a token, as text: 63 bits do not survive the numbers of JavaScript.
+/// The id of a run or a job, or a token number, as text: JavaScript numbers cannot hold 63 bits.
 #[derive(Debug)]
 pub struct Id;
 /// The name of a job or a calendar.
 #[derive(Debug)]
 pub struct Name;
-/// A namespace, as it stands in a body.
+/// A namespace in a body.
 #[derive(Debug)]
 pub struct Namespace;
-/// How an expression numbers weekdays.
+/// How a cron expression numbers weekdays.
 #[derive(Debug)]
 pub struct Weekdays;
 /// A day of the week.
 #[derive(Debug)]
 pub struct Weekday;
-/// A line of a calendar.
+/// An entry of a calendar.
 #[derive(Debug)]
 pub struct Days;
 
 /// The name of a queue.
 #[derive(Debug)]
 pub struct QueueName;
-/// The id of a message, the same over every door.
+/// The id of a message, the same for every endpoint.
 #[derive(Debug)]
 pub struct MessageId;
 
-/// Gives a type a schema that was written by hand, and says which others that one refers to.
+/// Gives a type a hand-written schema, and names the schemas that it refers to.
 macro_rules! by_hand {
     ($type:ty as $name:literal: $schema:expr $(; $($other:ty),+)?) => {
         impl utoipa::PartialSchema for $type {
@@ -70,21 +70,21 @@ macro_rules! by_hand {
 }
 pub(crate) use by_hand;
 
-/// A namespace's segments, with what may stand between them.
+/// The segments of a namespace, with the allowed separators.
 macro_rules! segments {
     ($between:literal) => {
         concat!("^[a-z0-9-]+(", $between, "[a-z0-9-]+)*$")
     };
 }
 
-/// A day of every year, as a pattern.
+/// A pattern for a day of every year.
 macro_rules! day {
     () => {
         "(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
     };
 }
 
-/// A date, as a pattern.
+/// A pattern for a date.
 macro_rules! date {
     () => {
         concat!("(19[7-9][0-9]|[2-9][0-9]{3})-", day!())
@@ -121,18 +121,18 @@ by_hand!(Days as "Days": text(
     "2026-10-01",
 ));
 
-/// One day, in a query.
+/// A date in a query.
 pub fn date() -> RefOr<Schema> {
     text("A day.", concat!("^", date!(), "$"), "2026-10-01".len(), "2026-10-01")
 }
 
-/// A namespace in an address, where a dot stands for the slash.
+/// A namespace in a URL, where a dot stands for the slash.
 pub fn dotted_namespace() -> RefOr<Schema> {
     let description = "A namespace; the slash is written as a dot, `payments.clearing`.";
     text(description, segments!("[./]"), limits::NAME_BYTES_MAX, "default")
 }
 
-/// A text of a certain form.
+/// A text with a pattern.
 pub fn text(description: &str, pattern: &str, bytes_max: usize, example: &str) -> RefOr<Schema> {
     ObjectBuilder::new()
         .schema_type(Type::String)
@@ -143,7 +143,7 @@ pub fn text(description: &str, pattern: &str, bytes_max: usize, example: &str) -
         .into()
 }
 
-/// Whatever somebody writes, as long as it is something. No pattern: the dialects disagree about how to say so.
+/// Any text that is not empty. Without a pattern, because regex dialects differ here.
 fn any_text(description: &str, bytes_max: usize, example: &str) -> RefOr<Schema> {
     ObjectBuilder::new()
         .schema_type(Type::String)
@@ -187,7 +187,7 @@ pub(crate) fn list_of<T: ToSchema>() -> RefOr<Schema> {
 
 /// A type's schema as JSON.
 fn json_of<T: PartialSchema>() -> serde_json::Value {
-    // A schema is made of strings, numbers and maps: it always has a JSON form.
+    // A schema consists of strings, numbers and maps, so it always has a JSON form.
     serde_json::to_value(T::schema()).unwrap_or_default()
 }
 

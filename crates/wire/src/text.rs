@@ -1,5 +1,5 @@
-//! The small words that fields are made of: ids, instants, durations, percentages. All are strings on the wire,
-//! because a 63-bit id does not survive the numbers of JavaScript and a bare `30` does not say of what.
+//! The text forms of field values: ids, instants, durations, percentages. All are strings on the wire,
+//! because JavaScript numbers cannot hold a 63-bit id and a bare `30` has no unit.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -13,14 +13,14 @@ use serde::ser::{Serialize, Serializer};
 
 use crate::schema;
 
-/// Bytes of an id or an instant: far more than any real one, few enough to echo in an error.
+/// Bytes of an id or an instant: far more than needed, but few enough to repeat in an error.
 const TEXT_BYTES_MAX: usize = 64;
 
-/// A value that travels as the text it prints.
+/// A value whose wire form is its `Display` text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Text<T>(pub T);
 
-/// RFC 3339, in UTC with milliseconds when written.
+/// RFC 3339; written in UTC with milliseconds.
 pub type Instant = Text<Timestamp>;
 
 schema::by_hand!(Instant as "Instant": schema::instant(TEXT_BYTES_MAX));
@@ -62,7 +62,7 @@ impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Text<T> {
     }
 }
 
-/// A length of time, such as `1h30m`.
+/// A duration, such as `1h30m`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span(pub Duration);
 
@@ -98,8 +98,8 @@ impl<'de> Deserialize<'de> for Span {
     }
 }
 
-/// Reads a small number whose limit is checked later: one that is too large for its type is read as the largest, so that the
-/// error names the real limit.
+/// Parses a small number whose limit is checked later. A number too large for its type becomes the maximum,
+/// so that the error names the real limit.
 pub(crate) mod small {
     use super::{Deserializer, Visitor, de, fmt};
 
@@ -138,7 +138,7 @@ pub(crate) mod small {
     }
 }
 
-/// A share, such as `20%`.
+/// A percentage, such as `20%`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Percent(pub u8);
 

@@ -1,9 +1,9 @@
-//! A document as a tree whose parts know where they stand.
+//! A document as a tree whose nodes know their position.
 //!
-//! Reading goes in two steps, text to tree and tree to type, because an error must name its field: the second step
-//! knows the path it took, and every node of YAML knows its line. JSON and YAML meet here, so that one job form
-//! has one set of messages. JSON in a file is read as YAML, which it is; JSON in a request has no lines to
-//! speak of and goes the faster way.
+//! Reading has two steps, text to tree and tree to type, because an error must name its field: the second
+//! step knows its path, and every YAML node knows its line. JSON and YAML share the tree, so a job has the
+//! same error messages in both. JSON in a file is read as YAML, of which it is a subset; JSON in a request
+//! needs no lines and uses a faster parser.
 
 mod from;
 mod read;
@@ -12,12 +12,12 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Place};
 
-/// Levels of a document, as promised for every surface.
+/// The nesting depth of a document, the same for every endpoint.
 pub const DEPTH_MAX: usize = 64;
-/// Bytes of a file with jobs.
+/// The size of a job file.
 pub const FILE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// One value of a document, and where it begins.
+/// One value of a document, and its position.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
     pub place: Option<Place>,
@@ -36,7 +36,7 @@ pub enum Value {
     Map(Vec<(Key, Node)>),
 }
 
-/// A key of a map, and where it stands.
+/// A key of a map, and its position.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Key {
     pub place: Option<Place>,
@@ -49,12 +49,12 @@ impl Node {
         read::json(bytes)
     }
 
-    /// Every document of a YAML or JSON file; empty ones are left out.
+    /// Every document of a YAML or JSON file; empty documents are left out.
     pub fn from_yaml(text: &str) -> Result<Vec<Node>, Error> {
         read::yaml(text)
     }
 
-    /// The words of a query: every value is text.
+    /// The parameters of a query: every value is text.
     pub fn from_pairs(pairs: Vec<(String, String)>) -> Result<Node, Error> {
         read::pairs(pairs)
     }
@@ -64,14 +64,14 @@ impl Node {
         T::deserialize(self)
     }
 
-    /// Removes keys of a map and says nothing if they are not there.
+    /// Removes keys of a map; missing keys are ignored.
     pub fn remove(&mut self, keys: &[&str]) {
         if let Value::Map(entries) = &mut self.value {
             entries.retain(|(key, _)| !keys.contains(&key.text.as_str()));
         }
     }
 
-    /// Where a field stands; if it is missing, where its nearest parent does.
+    /// The position of a field; if it is missing, that of its nearest parent.
     pub fn place_of(&self, field: &str) -> Option<Place> {
         let mut node = self;
         for segment in field.split(['.', '[']).filter(|segment| !segment.is_empty()) {
@@ -101,7 +101,7 @@ impl Node {
     }
 }
 
-/// Reads one JSON document as a type: what every request body goes through.
+/// Reads one JSON document as a type; used for every request body.
 pub fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
     Node::from_json(bytes)?.to()
 }

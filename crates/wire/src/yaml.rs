@@ -1,4 +1,4 @@
-//! YAML for people to read: how `-o yaml` prints.
+//! Writes YAML for people, for `-o yaml`.
 
 use serde::Serialize;
 

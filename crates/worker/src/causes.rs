@@ -1,6 +1,5 @@
-//! What went wrong, in full: the outermost error often says only that something failed.
+//! Error texts with all causes: the outermost error often says only that something failed.
 
-/// An error with its causes.
 pub(crate) fn in_full(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,7 +1,7 @@
 //! Functions of the program that this worker is linked into.
 //!
-//! They are registered by name; the worker announces the names and is given only runs of those. A function gets a
-//! [`Context`]: who it is, what it was asked for, and how it is heard while it works.
+//! They are registered by name. The worker announces the names and gets only runs of those functions. A function gets a
+//! [`Context`] with its run, its parameters, and ways to report while it works.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -20,14 +20,14 @@ use crate::driver::Stop;
 use crate::executor::Lines;
 use crate::log::Transcript;
 
-/// Why a function failed. Every error of the standard library, of `anyhow` and a plain text becomes one with `?` or
-/// `into()`; what it says is kept with the run.
+/// Why a function failed. Every standard error, an `anyhow` error and a plain text convert into it with `?` or
+/// `into()`. The text is stored with the run.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
 
 type Calling = Pin<Box<dyn Future<Output = Result<Output, Error>> + Send>>;
 pub(crate) type Function = Arc<dyn Fn(Context) -> Calling + Send + Sync>;
 
-/// What a function leaves as the result of its run: a text, or a value as JSON.
+/// The result of a function: a text, or a value as JSON.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Output(String);
 
@@ -66,7 +66,7 @@ impl From<serde_json::Value> for Output {
 pub struct Functions(BTreeMap<Name, Function>);
 
 impl Functions {
-    /// Registers a function. False: another one has that name already, and keeps it.
+    /// Registers a function. False means the name is already taken; the earlier function stays.
     pub fn add<F, Fut>(&mut self, name: Name, function: F) -> bool
     where
         F: Fn(Context) -> Fut + Send + Sync + 'static,
@@ -74,7 +74,7 @@ impl Functions {
     {
         let is_new = !self.0.contains_key(&name);
         if is_new {
-            // What the function does before its first await is part of the attempt too, a panic included.
+            // Code before the function's first await is part of the attempt too, including a panic.
             let function = Arc::new(function);
             let call = move |context| -> Calling {
                 let function = Arc::clone(&function);
@@ -100,7 +100,7 @@ impl fmt::Debug for Functions {
     }
 }
 
-/// One attempt, as the function sees it. It may be cloned and handed on.
+/// One attempt, as the function sees it. It may be cloned.
 #[derive(Debug, Clone)]
 pub struct Context {
     pub(crate) assignment: Arc<Assignment>,
@@ -114,13 +114,13 @@ impl Context {
         self.assignment.run
     }
 
-    /// Which try this is, from 1.
+    /// The number of this attempt, from 1.
     pub fn attempt(&self) -> u32 {
         self.assignment.attempt
     }
 
-    /// The number that outdates every earlier attempt of the run. A system that remembers the highest one it has seen can
-    /// turn away an attempt that was given up and does not know it yet.
+    /// The fencing token: it outdates every earlier attempt of the run. A system that remembers the highest token it
+    /// has seen can refuse an attempt that was given up and does not know it yet.
     pub fn token(&self) -> Token {
         self.assignment.token
     }
@@ -129,47 +129,47 @@ impl Context {
         &self.assignment.namespace
     }
 
-    /// None: the run was submitted without a job.
+    /// `None` means the run was submitted without a job.
     pub fn job(&self) -> Option<&Name> {
         self.assignment.job.as_ref()
     }
 
-    /// The instant that the run stands for, however late it is now.
+    /// The scheduled time of the run, even if it starts late.
     pub fn due(&self) -> Timestamp {
         self.assignment.due
     }
 
-    /// The key that it was submitted under.
+    /// The key that the run was submitted with. `None` means it has no key.
     pub fn key(&self) -> Option<&str> {
         self.assignment.key.as_deref()
     }
 
-    /// The parameters, read as whatever the function wants them to be.
+    /// The parameters, deserialized into a type of the function's choice.
     pub fn params<T: DeserializeOwned>(&self) -> Result<T, Error> {
         serde_json::from_str(&self.assignment.params.0)
             .map_err(|error| format!("the parameters are not what this function takes: {error}").into())
     }
 
-    /// Whether somebody wants the attempt to end: a cancel, a timeout, a replacement, a shutdown.
+    /// Whether the attempt should end because of a cancel, a timeout, a replacement or a shutdown.
     pub fn is_cancelled(&self) -> bool {
         self.stop.borrow().is_some()
     }
 
-    /// Waits until somebody wants the attempt to end. A function that goes on regardless is dropped at its next `await`
-    /// when its grace is over.
+    /// Waits until the attempt should end. A function that does not end is dropped at its next `await` after the grace
+    /// period.
     pub async fn cancelled(&self) {
-        // A worker that is gone wants it to end, too.
+        // An error means the worker is gone: end, too.
         drop(self.stop.clone().wait_for(Option::is_some).await);
     }
 
-    /// Says how far it is, from 0 to 100. Of what is said faster than it can be told, only some is told.
+    /// Reports progress from 0 to 100. If the function reports faster than the network sends, some values are dropped.
     pub fn progress(&self, percent: u8) {
         let Assignment { run, token, .. } = *self.assignment;
-        // No room: there will be more to say.
+        // The channel is full: drop this value, a newer one follows.
         let _ = self.reports.try_send(Report::Progress { run, token, percent: percent.min(100) });
     }
 
-    /// Adds to the log of the run. Waits while the log cannot take more.
+    /// Adds to the log of the run. Waits while the log accepts no more.
     pub async fn log(&self, text: impl AsRef<str>) {
         let text = text.as_ref();
         let mut kept = Vec::with_capacity(text.len() + 1);

@@ -1,16 +1,16 @@
-//! The guardian: a tiny process between a worker and a command, so that nothing outlives the worker.
+//! The guardian: a small process between a worker and a command, so that no process outlives the worker.
 //!
-//! A worker that is killed with SIGKILL cannot tidy up behind itself, and a grandchild that made itself a daemon has
-//! left every process group we know. So the binary starts itself again as a guardian (`process`), which starts the
-//! command, adopts whatever loses its parent below it (it is a child subreaper), and holds one end of a socket.
-//! The worker's end closes when the worker dies, however it dies; then the guardian kills everyone below and goes.
+//! A worker killed with SIGKILL cannot clean up, and a grandchild that became a daemon has left all known process
+//! groups. So the binary starts itself again as a guardian (`process`), which starts the command, adopts its orphaned
+//! descendants (it is a child subreaper), and holds one end of a socket. The worker's end closes when the worker dies
+//! for any reason; then the guardian kills all its descendants and exits.
 //!
 //! ```text
 //!  worker ──Command, then END or KILL, or its death──▶ guardian ──▶ command ──▶ …
 //!         ◀──────── Started or Refused, then Ended ───
 //! ```
 //!
-//! The guardian ends after everyone below it: its own end says that nobody is left.
+//! The guardian exits after all its descendants: its exit means that none is left.
 
 mod link;
 mod process;
@@ -24,33 +24,33 @@ use serde::{Deserialize, Serialize};
 pub use link::{Link, NotStarted, Printing};
 pub use process::main;
 
-/// The first argument of a binary that is to be a guardian.
+/// The first argument that makes the binary a guardian.
 pub const ARGUMENT: &str = "__guardian";
 
 /// Asks the command to end: SIGTERM to its process group.
 const END: u8 = b'E';
-/// Kills everyone below the guardian.
+/// Kills all descendants of the guardian.
 const KILL: u8 = b'K';
 
-/// What a guardian starts. It comes over the socket, so that the guardian's own environment and arguments stay empty.
+/// What a guardian starts. It is sent over the socket, so that the guardian's own environment and arguments stay empty.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Command {
     program: Vec<u8>,
     arguments: Vec<Vec<u8>>,
     environment: Vec<(Vec<u8>, Vec<u8>)>,
     dir: Option<Vec<u8>>,
-    /// What it reads on standard input.
+    /// The bytes on its standard input.
     input: Vec<u8>,
 }
 
-/// A command as whoever wants it has it.
+/// A command as the caller describes it.
 #[derive(Debug)]
 pub struct Wanted<'a> {
-    /// A path, or a name that is looked for along the `PATH` of its environment.
+    /// A path, or a name that is searched in the `PATH` of its environment.
     pub program: &'a OsStr,
-    /// The first is the name that the program is called by.
+    /// The first argument is the program's name.
     pub arguments: &'a [String],
-    /// All of it: nothing is inherited.
+    /// The whole environment: nothing is inherited.
     pub environment: &'a [(OsString, OsString)],
     pub dir: Option<&'a str>,
     pub input: &'a [u8],
@@ -68,7 +68,7 @@ impl Command {
         }
     }
 
-    /// Its length, then itself.
+    /// Its length, then its body.
     fn to_bytes(&self) -> io::Result<Vec<u8>> {
         let body = postcard::to_stdvec(self).map_err(io::Error::other)?;
         let length = u32::try_from(body.len()).map_err(io::Error::other)?;
@@ -88,14 +88,14 @@ fn os_string(bytes: Vec<u8>) -> OsString {
     OsString::from_vec(bytes)
 }
 
-/// What a guardian says, in five bytes: which, and a number.
+/// A message of the guardian in five bytes: its kind and a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Said {
-    /// The command runs, as this process and the leader of a group of its own.
+    /// The command runs with this pid and leads its own process group.
     Started { pid: i32 },
-    /// It could not be started: the error's number.
+    /// It could not be started, with this error number.
     Refused { errno: i32 },
-    /// The command has ended: the status exactly as Linux gave it, exit code or signal.
+    /// The command has ended: the raw wait status of Linux, exit code or signal.
     Ended { status: i32 },
 }
 

@@ -1,8 +1,8 @@
-//! The worker: it takes assignments from nodes, executes them, and reports what became of them.
+//! The worker: it takes assignments from nodes, executes them, and reports their outcomes.
 //!
-//! It never sees a store. The modules, in reading order: the [`driver`], which decides and does no I/O; the loop, which
-//! executes what the driver says; the two transports by which words reach nodes ([`in_process`](Worker) and [`session`]);
-//! where output goes, where requests may go, which functions there are, how a task is executed, and what guards its
+//! It has no access to a store. The modules, in reading order: the [`driver`], which decides and does no I/O; the loop,
+//! which executes what the driver decides; the two transports to nodes ([`in_process`](Worker) and [`session`]); the
+//! log of attempts, the egress rules for HTTP calls, registered functions, executors, and the guardian of child
 //! processes.
 //!
 //! ```text

@@ -1,8 +1,8 @@
-//! Where the output of attempts goes, and how much of it.
+//! The output of attempts on its way to the log, and its limit.
 //!
-//! A [`Transcript`] numbers the chunks of one attempt and keeps the limit of its run, as far as one attempt can know it;
-//! the node that takes the output counts all attempts. What comes after the limit is still
-//! read, so that the program does not stall on a full pipe, and a note marks where it was cut.
+//! A [`Transcript`] numbers the chunks of one attempt and enforces the run's limit for this attempt; the node counts
+//! all attempts. Output beyond the limit is still read, so that the program does not block on a full pipe, and a note
+//! marks where it was cut.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use punctual_core::ids::{RunId, Token};
 use punctual_core::log::{CUT_MARK, Chunk, RUN_BYTES_MAX, Stream};
 use punctual_core::time::Clock;
 
-/// Takes output. Waiting inside `append` holds up the program that prints, and nothing else; it must not wait
-/// for ever, because the attempt does not end before its output is taken.
+/// Takes output. Waiting in `append` blocks only the program that prints. It must not wait for ever, because the
+/// attempt ends only after its output is taken.
 #[async_trait]
 pub trait LogSink: Send + Sync + fmt::Debug {
     async fn append(&self, chunk: Chunk);
 }
 
-/// The output of one attempt on its way to the sink. Both streams share it.
+/// The output of one attempt on its way to the sink, shared by both streams.
 #[derive(Debug)]
 pub(crate) struct Transcript {
     run: RunId,
@@ -31,12 +31,12 @@ pub(crate) struct Transcript {
     next: AtomicU32,
     /// Bytes of output given to the sink.
     kept: AtomicU64,
-    /// Bytes of output beyond the limit, of a line too.
+    /// Bytes of output beyond the limit of the run or of a line.
     dropped: AtomicU64,
     cut: AtomicBool,
-    /// Bytes read from the program, kept or not.
+    /// Bytes read from the program, whether kept or not.
     read: AtomicU64,
-    /// Appends that wait for the sink now.
+    /// Number of appends waiting for the sink.
     appending: AtomicUsize,
 }
 
@@ -56,7 +56,7 @@ impl Transcript {
         }
     }
 
-    /// Takes output up to the limit, says once that it was reached, and drops the rest.
+    /// Takes output up to the limit, notes once that it was reached, and drops the rest.
     pub(crate) async fn output(&self, stream: Stream, mut bytes: Vec<u8>) {
         let room = usize::try_from(RUN_BYTES_MAX - self.kept.load(Relaxed)).unwrap_or(usize::MAX);
         let dropped = bytes.len().saturating_sub(room);
@@ -74,7 +74,7 @@ impl Transcript {
         }
     }
 
-    /// So much was left out on the way here.
+    /// Counts bytes that were dropped earlier.
     pub(crate) fn left_out(&self, bytes: usize) {
         self.dropped.fetch_add(bytes as u64, Relaxed);
     }
@@ -83,7 +83,7 @@ impl Transcript {
         self.append(Stream::Note, text.as_bytes().to_vec()).await;
     }
 
-    /// Says how much is missing, if anything is.
+    /// Notes how many bytes are missing, if any.
     pub(crate) async fn close(&self) {
         let dropped = self.dropped.load(Relaxed);
         if dropped > 0 {
@@ -99,7 +99,7 @@ impl Transcript {
         self.read.load(Relaxed)
     }
 
-    /// Output is waiting for the sink, so silence does not mean that the program has nothing more to say.
+    /// Whether output waits for the sink: then silence does not mean that the program prints nothing more.
     pub(crate) fn is_held_up(&self) -> bool {
         self.appending.load(Relaxed) > 0
     }

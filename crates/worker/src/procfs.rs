@@ -1,4 +1,4 @@
-//! What Linux tells about processes, read from `/proc`.
+//! Reads processes from Linux's `/proc`.
 
 use std::fs;
 
@@ -10,10 +10,9 @@ pub(crate) struct Process {
     pub(crate) parent: i32,
     /// The id of its process group.
     pub(crate) group: i32,
-    /// When it started, in clock ticks since the machine did. With the pid it names a process for good; a pid
-    /// alone is given out again.
+    /// Start time in clock ticks since boot. Together with the pid it identifies a process; a pid alone may be reused.
     pub(crate) start: u64,
-    /// It has ended, and only its parent has not noticed yet.
+    /// It has ended, but its parent has not collected it yet.
     pub(crate) is_zombie: bool,
 }
 
@@ -23,25 +22,25 @@ impl Process {
         parse(pid, &stat)
     }
 
-    /// Whether an entry of the environment it was started with begins like this.
+    /// Whether an entry of its initial environment starts with these bytes.
     pub(crate) fn was_started_with(&self, entry_start: &[u8]) -> bool {
         let environ = fs::read(format!("/proc/{}/environ", self.pid.as_raw_nonzero()));
         environ
             .is_ok_and(|entries| entries.split(|byte| *byte == 0).any(|entry| entry.starts_with(entry_start)))
     }
 
-    /// Kills this very process: between the look and the signal its pid cannot become another's.
+    /// Kills exactly this process: the pidfd prevents killing another process that reuses the pid.
     pub(crate) fn kill(&self) {
         if let Ok(handle) = pidfd_open(self.pid, PidfdFlags::empty())
             && Process::read(self.pid).is_some_and(|now| now.start == self.start)
         {
-            // It may end by itself meanwhile, which is all we want.
+            // It may have ended by itself meanwhile.
             let _ = pidfd_send_signal(handle, Signal::KILL);
         }
     }
 }
 
-/// All processes that we may see.
+/// All processes visible to us.
 pub(crate) fn all() -> impl Iterator<Item = Process> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| {
@@ -50,7 +49,7 @@ pub(crate) fn all() -> impl Iterator<Item = Process> {
     })
 }
 
-/// The name, in brackets, may hold anything; the fields that we want are behind it.
+/// The name, in brackets, may contain any characters; the wanted fields follow it.
 fn parse(pid: Pid, stat: &[u8]) -> Option<Process> {
     let name_end = stat.iter().rposition(|byte| *byte == b')')?;
     let mut fields = std::str::from_utf8(&stat[name_end + 1..]).ok()?.split_ascii_whitespace();

@@ -1,4 +1,4 @@
-//! Where a run goes: which workers fit it, and how one of them is chosen.
+//! The route of a run: which workers fit, and how one of them is chosen.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,53 +11,53 @@ use crate::limits;
 use crate::task::Params;
 use crate::template::{Scope, Template, Values};
 
-/// Names and values that workers bear and selectors ask for.
+/// Labels of workers and selectors: names and values.
 pub type Labels = BTreeMap<String, String>;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Route {
     pub strategy: Strategy,
-    /// Every label that a worker must bear.
+    /// The labels that a worker must have.
     pub selector: Arc<Labels>,
-    /// What belongs together, for the strategies that go by a key. It may be a template of the parameters and the due time.
+    /// The key of the keyed strategies. It may be a template of the parameters and the due time.
     pub key: Option<String>,
-    /// Into how many child runs a run is split, each of them told which part it is. Last, because it came last: a route
-    /// without it is one of an earlier version.
+    /// The number of child runs that a run is split into. The last field, because it was added last: routes of earlier
+    /// versions lack it.
     #[serde(default)]
     pub shards: Option<u32>,
 }
 
-/// How one is chosen from the workers that fit and have a free slot. The order of the variants is part of the stored form.
+/// How a worker is chosen among those that fit and have a free slot. The order of variants is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Strategy {
-    /// The one with the smallest share of its slots in use.
+    /// The worker with the smallest share of its slots in use.
     #[default]
     LeastLoaded,
-    /// One after the other, by name.
+    /// Round robin by name.
     RoundRobin,
     /// By a hash of the run's id.
     Random,
-    /// The one whose machine is least busy.
+    /// The worker with the least loaded machine.
     LeastUtilised,
-    /// In turn, as often as their weights say.
+    /// Smooth weighted round-robin.
     Weighted,
-    /// The one that the key belongs to; the next one while that one is full.
+    /// The worker of the key; while that is full, the next one.
     ConsistentHash,
-    /// The one that the key belongs to, and no other while that one is here.
+    /// The worker of the key, and no other while that one is present.
     Sticky,
     /// The first by name.
     First,
     /// The last by name.
     Last,
-    /// The one that has gone longest without a run of the job.
+    /// The worker that has gone longest without a run of the job.
     LeastRecentlyUsed,
-    /// The one that has had the fewest runs of the job.
+    /// The worker that has had the fewest runs of the job.
     LeastFrequentlyUsed,
     /// The first by name on which no attempt of the run has failed.
     Failover,
-    /// One on the scheduling node itself; without one, the least loaded.
+    /// A worker on the scheduling node; if there is none, the least loaded.
     Local,
-    /// Every one: a run is split into one child run for each worker that fits when it starts.
+    /// All workers: the run is split into one child run for each worker that fits when it starts.
     Broadcast,
 }
 
@@ -79,12 +79,12 @@ impl Strategy {
         Strategy::Broadcast,
     ];
 
-    /// Whether it asks what belongs together.
+    /// Whether it uses `route.key`.
     pub fn goes_by_key(self) -> bool {
         matches!(self, Strategy::ConsistentHash | Strategy::Sticky)
     }
 
-    /// Whether it would send the parts of one run to different workers. The others name one worker for all of them.
+    /// Whether it may send the parts of one run to different workers. Other strategies choose one for all parts.
     fn spreads(self) -> bool {
         !self.goes_by_key()
             && !matches!(self, Strategy::First | Strategy::Last | Strategy::Local | Strategy::Broadcast)
@@ -92,7 +92,7 @@ impl Strategy {
 }
 
 impl Route {
-    /// Whether any worker of the right kind will do, and the least loaded is the best.
+    /// Whether the least loaded worker of the right kind takes the run.
     pub fn is_plain(&self) -> bool {
         self.strategy == Strategy::LeastLoaded && self.selector.is_empty()
     }
@@ -134,7 +134,7 @@ impl Route {
         Ok(())
     }
 
-    /// What a run belongs to. None: it has no key, or it cannot be worked out from these parameters.
+    /// The evaluated key of a run. `None` means that it has no key, or that the template fails with these parameters.
     pub fn key_for(&self, params: &Params, due: Timestamp) -> Option<String> {
         let key = self.key.as_ref()?;
         let template = template(key).ok()?;
@@ -149,7 +149,7 @@ fn template(key: &str) -> Result<Template, Invalid> {
     Template::parse_in(key, &Scope::ROUTE).map_err(|error| Invalid::new("route.key", error.in_text(key)))
 }
 
-/// Refuses labels that no worker could bear.
+/// Refuses labels that no worker could have.
 pub fn check_labels(field: &'static str, labels: &Labels) -> Result<(), Invalid> {
     if labels.len() > limits::LABELS_MAX {
         return Err(Invalid::new(field, format!("at most {} labels", limits::LABELS_MAX)));

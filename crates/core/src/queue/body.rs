@@ -1,4 +1,4 @@
-//! What a message carries: any bytes, which travel between nodes as base64.
+//! The body of a message: any bytes, sent between nodes as base64.
 
 use std::fmt;
 use std::ops::Deref;
@@ -32,7 +32,7 @@ impl From<Vec<u8>> for Body {
     }
 }
 
-/// Bodies are other people's, and long: a log shows how long.
+/// Shows only the length: bodies are long and belong to users.
 impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} bytes", self.0.len())

@@ -1,8 +1,8 @@
-//! Messages that attempts deliver, and how an attempt hears what became of its own.
+//! Messages that attempts deliver, and the notice to the attempt when its message ends.
 //!
-//! A run and the queue that it delivers into belong to different shards, and may be led by different nodes. So a message
-//! names its sender; and when it ends, a letter is written in the commit that takes it away, and stays until the shard of
-//! the run has heard what it says. Between the two a node runs errands, each of which may be run twice.
+//! A run and its queue may belong to different shards, led by different nodes. So a message names its sender. When it
+//! ends, a letter is written in the commit that deletes it; the letter stays until the shard of the run has confirmed
+//! it. A node carries errands between the two, each perhaps twice.
 //!
 //! ```text
 //!  run ──deliver──▶ message ──ends──▶ letter ──tell──▶ run
@@ -18,30 +18,30 @@ use crate::Timestamp;
 use crate::attempt::Assignment;
 use crate::ids::{RunId, ShardId, Token, made_at};
 
-/// The attempt that a message was delivered for: one that is tried again delivers another.
+/// The attempt that a message was delivered for. A retry delivers a new message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Sender {
     pub run: RunId,
     pub token: Token,
 }
 
-/// How a message ended that had a sender.
+/// How a message with a sender ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
     Acked,
-    /// Its consumer said that it failed.
+    /// Its consumer reported a failure.
     Refused,
     /// Its time to live was over.
     Expired,
-    /// Somebody deleted it, or emptied its queue.
+    /// A user deleted it or flushed its queue.
     Deleted,
-    /// Its sender was stopped.
+    /// Its run was stopped.
     Withdrawn,
 }
 
 impl Ending {
-    /// What the run says of it; empty: nothing is wrong.
+    /// The error of the run. Empty means success.
     pub fn error(self) -> &'static str {
         match self {
             Ending::Acked => "",
@@ -53,7 +53,7 @@ impl Ending {
     }
 }
 
-/// What an attempt hears of its message.
+/// What an attempt is told about its message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum News {
@@ -63,18 +63,18 @@ pub enum News {
         whereabouts: Whereabouts,
         ending: Ending,
     },
-    /// There is none, and there will be none.
+    /// It was not added, and never will be.
     Undelivered {
         why: Box<str>,
     },
 }
 
-/// Which message an attempt delivered, as its run shows it.
+/// The message of an attempt, as its run shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Whereabouts {
     /// The id of the message.
     pub message: Box<str>,
-    /// When it was made.
+    /// When it was created.
     pub since: Timestamp,
 }
 
@@ -90,16 +90,16 @@ impl Whereabouts {
     }
 }
 
-/// What is left of a message that had a sender, until its sender has heard of it.
+/// The notice of a message's end, kept until the sender has confirmed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Letter {
-    /// Made by the shard of the queue, which it tells.
+    /// Made by the shard of the queue, and contains that shard.
     pub number: i64,
     pub sender: Sender,
     pub news: News,
 }
 
-/// Where letters are kept: among the messages, in a queue that is nobody's. No queue is given this number.
+/// The number under which letters are stored among the messages. No queue gets this number.
 pub const LETTERS: QueueNumber = QueueNumber(0);
 
 impl Letter {
@@ -107,9 +107,9 @@ impl Letter {
         RunId(self.number).shard()
     }
 
-    /// As it is kept. Its time has come as soon as it is written, so whoever loads the shard finds it first.
+    /// The row of the letter. It is due at once, so a load of the shard finds it on the first page of timers.
     pub fn row(&self, now: Timestamp) -> Message {
-        // Plain data: writing it cannot fail.
+        // Serializing plain data cannot fail.
         let body = serde_json::to_vec(&(self.sender, &self.news)).unwrap_or_default();
         Message {
             id: MessageId { queue: LETTERS, number: self.number },
@@ -127,7 +127,7 @@ impl Letter {
         }
     }
 
-    /// None: it is a message like any other, or a letter of a later version.
+    /// Reads a letter from its row. `None` means an ordinary message, or a letter of a later version.
     pub fn of(row: &Message) -> Option<Letter> {
         if row.id.queue != LETTERS {
             return None;
@@ -137,19 +137,19 @@ impl Letter {
     }
 }
 
-/// What a node has to do between a run and a queue. It is done until it has succeeded, or until another node leads the
-/// shard that it comes from, and has it done again.
+/// What a node must do between a run and a queue. It retries until it succeeds, or until another node leads the shard
+/// and starts the errand again.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Errand {
-    /// Put the message of this attempt into its queue.
+    /// Add the message of this attempt to its queue.
     Deliver(Box<Assignment>),
-    /// Take it out again: its run is being stopped.
+    /// Delete it again, because its run is being stopped.
     Withdraw { sender: Sender, queue: QueueKey },
-    /// Tell a sender what became of its message, and then the shard of the queue that it knows.
+    /// Tell a sender how its message ended, and then confirm that to the shard of the queue.
     Tell(Letter),
 }
 
-/// A message for a sender.
+/// The message of an attempt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Deliver {
     pub queue: QueueKey,

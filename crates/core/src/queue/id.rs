@@ -8,10 +8,10 @@
 //!    └ shard again, in hexadecimal
 //! ```
 //!
-//! Disque puts the first digits of a node id after `D-`, and some clients connect to the node with these digits. A message
-//! here may move to another node, so the digits name its shard: no node has them, and clients then have no preference
-//! (decision 015). Only the 24 characters are read back. The check tells our ids from ids that were made elsewhere: those
-//! are well-formed and unknown.
+//! Disque puts the first digits of a node id after `D-`, and some clients connect to the node with these digits. Here a
+//! message may move to another node, so the digits name its shard: no node has them, and clients then prefer no node
+//! (decision 015). Only the 24 characters are read back. The check tells our ids from those made elsewhere, which are
+//! well-formed and unknown.
 
 use std::fmt;
 use std::time::Duration;
@@ -28,11 +28,11 @@ const MIDDLE: std::ops::Range<usize> = 11..35;
 const CHECK_BITS: u32 = 37;
 const NUMBER_BITS: u32 = 63;
 
-/// An id, ready to be written.
+/// The text of an id.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct IdText([u8; ID_BYTES]);
 
-/// What was given is not an id at all.
+/// The text is not an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("Invalid Job ID format.")]
 pub struct BadId;
@@ -73,14 +73,14 @@ impl fmt::Display for IdText {
     }
 }
 
-/// Fills the place with the last digits of a number.
+/// Fills `place` with the last hexadecimal digits of a number.
 fn write_hex(place: &mut [u8], number: u32) {
     for (digit, at) in place.iter_mut().rev().zip(0..) {
         *digit = HEX[(number >> (4 * at) & 15) as usize];
     }
 }
 
-/// The message with this id. `None`: no message of ours ever had it.
+/// The message with this id. `None` means that this store never gave it out.
 pub fn parse_id(text: &[u8]) -> Result<Option<MessageId>, BadId> {
     let is_id = text.len() == ID_BYTES
         && text.first() == Some(&b'D')
@@ -99,7 +99,7 @@ struct Bits {
 }
 
 impl Bits {
-    /// Six bits from this place on.
+    /// Six bits from `shift` on.
     fn sextet(self, shift: u32) -> usize {
         let low = if shift < 128 { self.low >> shift } else { 0 };
         let high = match shift {
@@ -111,12 +111,12 @@ impl Bits {
     }
 }
 
-/// From above: shard 12, queue 32, number 63, check 37.
+/// From the highest bit: shard 12, queue 32, number 63, check 37.
 fn packed(message: MessageId) -> Bits {
     let number = message.number.unsigned_abs() & (u64::MAX >> 1);
     let (queue, shard) = (u128::from(message.queue.0), u128::from(message.shard().0));
     let low = queue << (NUMBER_BITS + CHECK_BITS) | u128::from(number) << CHECK_BITS | check(message);
-    // The shard is above the 132 bits of the rest: four of its bits still fit below.
+    // The shard is above the 132 bits of the rest, of which four are in `high`.
     Bits { high: u16::try_from(queue >> 28 | shard << 4).unwrap_or(0), low }
 }
 

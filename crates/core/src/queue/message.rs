@@ -1,4 +1,4 @@
-//! A message, its place in its queue, and what is kept of a queue itself.
+//! A message, its place in its queue, and the record of a queue.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ use crate::ids::{RunId, ShardId};
 use crate::limits::{PRIORITY_MAX, QUEUE_NAME_BYTES_MAX};
 use crate::name::{self, Namespace};
 
-/// The name of a queue, unique in its namespace: any text, for people have named theirs as they liked.
+/// The name of a queue, unique in its namespace: any text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(try_from = "String")]
 pub struct QueueName(Arc<str>);
@@ -74,19 +74,19 @@ pub struct QueueKey {
 }
 
 impl QueueKey {
-    /// The shard that the queue and all its messages belong to: the same in every version, on every node.
+    /// The shard of the queue and all its messages, the same in every version and on every node.
     pub fn shard(&self, shards: u16) -> ShardId {
-        // A prefix, so that a queue and a job of the same name are no more likely to meet than any two.
+        // With a prefix, so that a queue and a job of the same name are not always in the same shard.
         ShardId::of(&[b"queue", self.namespace.as_str().as_bytes(), self.name.as_str().as_bytes()], shards)
     }
 }
 
-/// What a queue is called inside its shard. A number is free again when its queue is gone: a message's own number is
-/// never given twice, so an old id finds nothing in a new queue.
+/// The number of a queue inside its shard. It is used again after its queue is gone. The number of a message is never
+/// used twice, so an old id finds nothing in a new queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct QueueNumber(pub u32);
 
-/// Which message: its queue and a number that its shard made, which also tells the shard.
+/// The id of a message: its queue and a number made by its shard, which contains the shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct MessageId {
     pub queue: QueueNumber,
@@ -99,7 +99,7 @@ impl MessageId {
     }
 }
 
-/// Where a message stands in its queue: a higher priority first, then in the order of creation.
+/// The order of messages in a queue: the highest priority first, then by creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Place {
     pub rank: u8,
@@ -111,7 +111,7 @@ impl Place {
     pub const START: Place = Place { rank: 0, number: -1 };
 }
 
-/// The rank of a priority: the highest priority is first in the line.
+/// The rank of a priority: the highest priority has the lowest rank.
 pub fn rank(priority: u8) -> u8 {
     PRIORITY_MAX - priority.min(PRIORITY_MAX)
 }
@@ -124,35 +124,35 @@ pub struct Message {
     pub created_at: Timestamp,
     pub expires_at: Timestamp,
     pub delay: Duration,
-    /// How long a consumer may take before it is delivered again; zero: it is delivered once at most.
+    /// How long a consumer may take before the message is delivered again. Zero means at-most-once delivery.
     pub retry: Duration,
     pub line: Line,
     pub nacks: u32,
-    /// Deliveries that were not the first, nacks apart.
+    /// Deliveries after the first, without those after a nack.
     pub redeliveries: u32,
-    /// While it lives no other message of its queue is added under this key.
+    /// While the message exists, no other message of its queue is added under this key.
     pub key: Option<Arc<str>>,
-    /// The attempt that delivered it, and hears of its end.
+    /// The attempt that delivered it and is told of its end.
     pub sender: Option<Sender>,
 }
 
-/// Whether a message is in the line.
+/// Whether a message is queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Line {
     Queued,
-    /// Out of it until then; none: until somebody puts it back.
+    /// Not queued until then. `None` means until a client puts it back.
     Active {
         until: Option<Timestamp>,
     },
-    /// Out of it, and in nobody's hands: it comes into the line then, and that is no redelivery.
+    /// Delayed and not delivered: queued then, which does not count as a redelivery.
     Delayed {
         until: Timestamp,
     },
 }
 
 impl Line {
-    /// When it comes back into the line by itself; none: it is there, or somebody has to put it back.
+    /// When it is queued again by itself. `None` means that it is queued, or that a client must put it back.
     pub fn back_at(self) -> Option<Timestamp> {
         match self {
             Line::Queued => None,
@@ -167,7 +167,7 @@ impl Message {
         Place { rank: rank(self.priority), number: self.id.number }
     }
 
-    /// When something happens to it by itself: it comes back into the line, or its life is over.
+    /// The time of its next timer: it is queued again, or it expires.
     pub fn wake_at(&self) -> Timestamp {
         self.line.back_at().map_or(self.expires_at, |at| at.min(self.expires_at))
     }
@@ -181,15 +181,15 @@ impl Message {
     }
 }
 
-/// A queue as it is kept.
+/// A queue as the store keeps it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueRecord {
     pub key: QueueKey,
     pub number: QueueNumber,
     pub created_at: Timestamp,
     pub pause: Pause,
-    /// Messages in its line, by their rows.
+    /// The number of its queued messages, by their rows.
     pub queued: u64,
-    /// Messages that it has, in the line or not, by their rows.
+    /// The number of all its messages, by their rows.
     pub messages: u64,
 }

@@ -1,7 +1,7 @@
-//! The arrows: what an event makes of a run.
+//! The state changes of a run.
 //!
-//! `apply` decides and touches nothing but the run itself. Every change it makes leaves an entry; the place of an entry in the
-//! list is its number, so the numbers have no gaps.
+//! `apply` changes only the run itself. Every change appends an entry; the number of an entry is its index in the list,
+//! so the numbers have no gaps.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::retry::Failed;
 /// What can happen to a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// Nothing keeps it from a worker any more.
+    /// It may go to a worker now.
     Due,
     Held(Wait),
     Assigned {
@@ -31,18 +31,18 @@ pub enum Event {
         token: Token,
         outcome: Outcome,
     },
-    /// The worker vanished, or its lease ended without a word.
+    /// The worker is gone, or its lease ended without a heartbeat.
     Lost {
         token: Token,
     },
     Skipped(Reason),
-    /// Its first choice of a worker is full.
+    /// The worker preferred by its route has no free slot.
     PassedOver,
-    /// Its worker gives it back, and has not begun.
+    /// Its worker returns it without having started it.
     Declined {
         token: Token,
     },
-    /// It goes on in these.
+    /// It is split into these children.
     Split(Vec<Child>),
     /// All its children have ended.
     Joined,
@@ -50,7 +50,7 @@ pub enum Event {
     WorkerGone,
 }
 
-/// An event that the table has no arrow for: an outdated token, or a run that has moved on.
+/// The run's state does not accept the event: the token is outdated, or the run has moved on.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("run {run} is {from}: it cannot take this event")]
 pub struct Refused {
@@ -59,7 +59,7 @@ pub struct Refused {
 }
 
 impl Run {
-    /// Moves the run along one arrow of the diagram, and leaves an entry of it.
+    /// Applies an event to the run and appends an entry.
     pub fn apply(&mut self, event: Event, definition: &Definition, now: Timestamp) -> Result<(), Refused> {
         let is_unfit = |reason: &Option<Reason>| matches!(reason, Some(Reason::NoWorkerFits(_)));
         let was_unfit = is_unfit(&self.reason);
@@ -79,13 +79,13 @@ impl Run {
             (State::Ready { .. }, Event::Assigned { worker, token }) if token > self.token => {
                 self.attempt += 1;
                 self.token = token;
-                // It told of the attempt before.
+                // The reason was about the attempt before.
                 self.reason = None;
                 self.begin_on(worker.clone());
                 (State::Running { worker, token, since: now, cancelling: None }, What::Assigned)
             }
-            // The first cause to stop an attempt is the one that is kept, but a user's word outranks a timeout:
-            // it forbids the retry that a timeout would allow.
+            // The first cause is kept, except that any other cause replaces a timeout: it forbids the retry that a
+            // timeout would allow.
             (State::Running { worker, token, since, cancelling }, Event::CancelAsked(cause))
                 if cancelling.is_none()
                     || (*cancelling == Some(Cause::Timeout) && cause != Cause::Timeout) =>
@@ -150,7 +150,7 @@ impl Run {
         Ok(())
     }
 
-    /// The message of its attempt is in its queue. Heard twice, it is noted once: false means that nothing was noted.
+    /// Notes that the message of the attempt is in its queue. Returns false if that was already noted.
     pub fn delivered(&mut self, queue: &QueueName, at: &Whereabouts, now: Timestamp) -> bool {
         let State::Running { since, token, .. } = self.state else { return false };
         let is_noted = |entry: &Entry| entry.what == What::Delivered && entry.token == token;
@@ -164,7 +164,7 @@ impl Run {
         true
     }
 
-    /// Notes which node wrote the newest entry.
+    /// Records the node that wrote the newest entry.
     pub fn sign(&mut self, node: Option<&Arc<str>>) {
         let last = self.signed.last().map(|(_, last)| last);
         if let Some(node) = node.filter(|node| last != Some(node)) {
@@ -184,8 +184,8 @@ impl Run {
         }
     }
 
-    /// Keeps what an attempt left behind. A worker's clock is not believed: it started between its
-    /// assignment and now, whatever it says.
+    /// Keeps the outcome of an attempt. The worker's clock is not trusted: its start is clamped between the
+    /// assignment and now.
     fn take(&mut self, outcome: Outcome, now: Timestamp) {
         let earliest = match &self.state {
             State::Running { since, .. } => *since,
@@ -248,7 +248,7 @@ impl Run {
                 self.reason = Some(Reason::LostTooOften);
                 (State::Failed, What::Lost)
             }
-            // The run itself did nothing wrong: it goes on at once, on another worker if there is one.
+            // The run itself did not fail: it retries at once, if possible on another worker.
             None => (self.back_off(Duration::ZERO, definition, now), What::Lost),
         }
     }
@@ -258,7 +258,7 @@ impl Run {
             self.priority = priority;
         }
         self.progress = None;
-        // A node remembers many runs that wait, and the next attempt leaves a result of its own.
+        // Many runs may wait in memory, and the next attempt brings its own output.
         self.abridge();
         State::Waiting { wait: Wait::Backoff(now + delay) }
     }

@@ -1,4 +1,4 @@
-//! What happened to a run, step by step.
+//! The history of a run, entry by entry.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use super::Status;
 use crate::Timestamp;
 use crate::ids::Token;
 
-/// One change of a run, as it is kept with it.
+/// One change of a run, stored with it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     pub at: Timestamp,
@@ -26,11 +26,11 @@ pub enum What {
     Failed,
     Lost,
     Skipped,
-    /// The worker that its route names first had no free slot, so it goes to another.
+    /// The worker preferred by its route had no free slot, so it goes to another.
     PassedOver,
-    /// Its worker takes nothing more and had not begun: it goes to another.
+    /// Its worker returned it without having started it, so it goes to another.
     Moved,
-    /// It goes on in its children.
+    /// It was split into child runs.
     Split,
     /// The only worker that it may go to is gone.
     WorkerGone,

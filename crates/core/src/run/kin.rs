@@ -1,7 +1,7 @@
-//! Parents and children: a run that is split into child runs, and what becomes of it when they have ended.
+//! Parent and child runs: a run that is split into child runs, and its result when they have ended.
 //!
-//! A parent has no attempts: it is `running` as long as one of its children is under way, and its row remembers each of
-//! them and how it ended. So a reload finds the family as it was, and nobody walks a table to list the children.
+//! A parent has no attempts: it is `running` until its last child has ended. Its row lists every child and how it
+//! ended, so that a reload restores all of it and a listing of the children needs no search.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use super::{Cause, Reason, Run, State, Status, What};
 use crate::Timestamp;
 use crate::ids::RunId;
 
-/// Children that the error of a parent names; the rest is a number. All of them are in its output.
+/// How many children the error of a parent names; the others are only counted. All of them are in its output.
 const NAMED_MAX: usize = 20;
 
-/// What a run is to the runs that were made with it.
+/// The relation of a run to its parent or children.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kin {
     /// Its children, in the order of their indices.
@@ -23,25 +23,25 @@ pub enum Kin {
     Child {
         parent: RunId,
         part: Part,
-        /// The name of the only worker that it may go to.
+        /// The name of the only worker that may take it. `None` means any worker.
         worker: Option<Arc<str>>,
     },
 }
 
-/// What a parent knows of a child.
+/// What a parent records of a child.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Child {
     pub run: RunId,
-    /// The name of the worker that it is meant for or, once it has ended, that had it last.
+    /// The name of the worker that it is pinned to or, after its end, of its last worker.
     pub worker: Option<Arc<str>>,
-    /// How it ended; none: it has not yet.
+    /// How it ended. `None` means that it has not ended.
     pub ended: Option<Status>,
 }
 
-/// Which part of the whole a run is. One that was not split is the whole.
+/// The part of a split run. A run that was not split is part 0 of 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
-    /// From 0.
+    /// Counted from 0.
     pub index: u32,
     pub total: u32,
 }
@@ -53,7 +53,7 @@ impl Default for Part {
 }
 
 impl Run {
-    /// The run that it is a child of.
+    /// The parent, if it is a child run.
     pub fn parent(&self) -> Option<RunId> {
         match self.kin.as_deref() {
             Some(Kin::Child { parent, .. }) => Some(*parent),
@@ -68,7 +68,7 @@ impl Run {
         }
     }
 
-    /// The name of the only worker that it may go to.
+    /// The name of the only worker that may take it. `None` means any worker.
     pub fn pinned_to(&self) -> Option<&Arc<str>> {
         match self.kin.as_deref() {
             Some(Kin::Child { worker, .. }) => worker.as_ref(),
@@ -76,7 +76,7 @@ impl Run {
         }
     }
 
-    /// The runs that it was split into, in the order of their indices.
+    /// Its child runs, in the order of their indices.
     pub fn children(&self) -> &[Child] {
         match self.kin.as_deref() {
             Some(Kin::Parent(children)) => children,
@@ -88,7 +88,7 @@ impl Run {
         self.children().iter().any(|child| child.ended.is_none())
     }
 
-    /// Notes that a child has ended. What is noted already stays.
+    /// Records the end of a child, once.
     pub fn child_ended(&mut self, child: &Run) {
         let Some(Kin::Parent(children)) = self.kin.as_deref_mut() else { return };
         let index = usize::try_from(child.part().index).unwrap_or(usize::MAX);
@@ -111,7 +111,7 @@ impl Run {
         (State::Split { since: now, cancelling: None }, What::Split)
     }
 
-    /// All children have ended: theirs together is the result.
+    /// Combines the results of the children, all of which have ended.
     pub(super) fn join(&mut self, cancelling: Option<Cause>) -> (State, What) {
         let children = self.children();
         let bad = |(_, child): &(usize, &Child)| child.ended != Some(Status::Succeeded);

@@ -1,4 +1,4 @@
-//! Why a run is where it is, in words for people.
+//! Why a run is in its state, in words for users.
 
 use std::fmt;
 
@@ -8,40 +8,40 @@ use super::Cause;
 use crate::name::Name;
 use crate::retry::Failed;
 
-/// Why a run ended as it did, where its state alone does not say.
+/// Why a run is in its state, where the state alone does not say.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reason {
     /// An earlier run of the job was still active.
     Overlap,
-    /// Too many runs of the job were waiting already.
+    /// Too many runs of the job were already waiting.
     HeldTooMany,
     Cancelled(Cause),
-    /// Its worker vanished, and the job asks for at most once.
+    /// Its worker was lost, and the job demands at-most-once execution.
     LostAtMostOnce,
-    /// Its worker vanished too often: the run may be what kills it.
+    /// Its worker was lost too often: the run itself may kill its workers.
     LostTooOften,
-    /// It is ready, and no worker that is here takes it: this is what the nearest one lacks.
+    /// It is ready, and no present worker fits: this is what the closest one lacks.
     NoWorkerFits(Lack),
-    /// The only worker that it may go to has been gone for a lease.
+    /// The only worker that it may go to has been absent for a lease.
     WorkerGone,
     /// It is a broadcast, and more workers fit than it may have child runs.
     TooManyWorkers,
-    /// Of its child runs so many did not succeed.
+    /// Some of its child runs did not succeed; `first` is the index of the first of them.
     Children {
         failed: u32,
         total: u32,
         first: u32,
     },
-    /// Attempts were left, and `retry.on` does not name this failure.
+    /// Attempts were left, but `retry.on` does not list this failure.
     NotRetried(Failed),
 }
 
-/// Why no worker fits: the condition that the nearest worker fails.
+/// Why no worker fits: the requirement that the closest worker does not meet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Lack {
     /// No worker is connected.
     Workers,
-    /// None executes tasks of this kind, given by its word.
+    /// No worker executes tasks of this kind.
     Kind(Box<str>),
     Function(Name),
     /// The labels that a worker lacks, in the form `disk=ssd`.
@@ -54,7 +54,7 @@ pub enum Lack {
 }
 
 impl Reason {
-    /// How the words for [`Reason::NoWorkerFits`] begin.
+    /// The first words of the text of [`Reason::NoWorkerFits`].
     pub const NO_WORKER_FITS: &'static str = "no worker fits";
 }
 

@@ -1,4 +1,4 @@
-//! Where a run stands, and the word for it.
+//! The states of a run and their names.
 
 use std::fmt;
 
@@ -26,7 +26,7 @@ pub enum State {
     TimedOut,
     Cancelled,
     Skipped,
-    /// It runs in its children, and has no slot of its own.
+    /// Running as child runs, without a slot of its own.
     Split {
         since: Timestamp,
         cancelling: Option<Cause>,
@@ -36,7 +36,7 @@ pub enum State {
 /// What a waiting run waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Wait {
-    /// Its due time. Only these are paged from the store; all others stay in memory.
+    /// Its due time. Only these runs are paged from the store; all others stay in memory.
     Due(Timestamp),
     /// The end of a retry's delay.
     Backoff(Timestamp),
@@ -53,7 +53,7 @@ pub enum Cause {
     Timeout,
     Replaced,
     JobDeleted,
-    /// The attempt was given up; another may be under way.
+    /// The attempt was given up, and a newer one may be running.
     Outdated,
 }
 
@@ -72,7 +72,7 @@ impl State {
     }
 }
 
-/// The name of a state, without what is true in it.
+/// The name of a state, without its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Status {
     Waiting,

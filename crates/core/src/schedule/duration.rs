@@ -1,14 +1,14 @@
-//! Durations as people write them: `1h30m`, `90s`, `500ms`.
+//! Durations as users write them: `1h30m`, `90s`, `500ms`.
 //!
-//! Largest unit first, each at most once, whole numbers only: one way to write a thing, and `1.5h` or a
-//! bare `90` is refused rather than guessed at.
+//! Largest unit first, each at most once, whole numbers only: there is one way to write a duration, and `1.5h` or
+//! a bare `90` is refused.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::Error;
 
-/// Bytes of a duration: far more than any real one, few enough to echo in an error.
+/// Bytes of a duration: far more than any real one, few enough to repeat in an error.
 pub const DURATION_MAX: usize = 64;
 
 /// Name and milliseconds of each unit, the largest first.
@@ -49,8 +49,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, Error> {
     Ok(Duration::from_millis(total))
 }
 
-/// The form `parse_duration` reads back to the same value, to the millisecond: parts that are zero are left
-/// out, and weeks are used only where they come out even.
+/// The text that `parse_duration` reads back to the same value, to the millisecond: zero parts are left
+/// out, and weeks are used only if the duration is a whole number of weeks.
 pub fn format_duration(duration: Duration) -> String {
     let mut rest = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let mut text = String::new();

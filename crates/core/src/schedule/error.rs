@@ -1,4 +1,4 @@
-//! Why a schedule is refused. The text goes to whoever wrote it, so it names the place and the way out.
+//! Why a schedule is refused. The texts are for its author, so they name the place and the fix.
 
 use crate::time::Timestamp;
 

@@ -1,14 +1,14 @@
-//! Fires at a steady beat.
+//! Fires at a fixed interval.
 //!
-//! The instants are `origin + k * period`, worked out by division: a late fire does not move the next one,
-//! and an outage of years costs as much as one of a second.
+//! The instants are `origin + k * period`, computed by division: a late fire does not move the next one,
+//! and an outage of years costs no more than one of a second.
 
 use std::time::Duration;
 
 use crate::time::Timestamp;
 
-/// Where the beat is counted from. `start` is an instant someone asked for, so it fires itself (k = 0);
-/// the creation of a job is not, so its first beat is one period later (k = 1).
+/// The instant that the interval counts from. `start` was asked for, so it is itself an occurrence (k = 0);
+/// after the creation of a job the first occurrence is one period later (k = 1).
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Origin {
     Start(Timestamp),
@@ -23,13 +23,13 @@ pub(super) fn next(origin: Origin, period: Duration, after: Timestamp) -> Option
 
 pub(super) fn previous(origin: Origin, period: Duration, until: Timestamp) -> Option<Timestamp> {
     let beat = Beat::new(origin, period)?;
-    // Nothing is named after the end of time, so the last beat before it answers for all later questions.
+    // There are no occurrences after `MAX`, so the last one before it is the answer for all later instants.
     let until = until.min(Timestamp::MAX);
     let count = (i128::from(until.as_millis()) - beat.origin).div_euclid(beat.period);
     if count < beat.first { None } else { beat.at(count) }
 }
 
-/// In 128 bits, because an absurd period times a count must not wrap.
+/// In 128 bits, because a very long period times a count must not wrap.
 struct Beat {
     origin: i128,
     period: i128,
@@ -37,7 +37,7 @@ struct Beat {
 }
 
 impl Beat {
-    /// `None` for a period of less than a millisecond, which `Schedule::check` refuses.
+    /// `None` for a period below a millisecond, which `Schedule::check` refuses.
     fn new(origin: Origin, period: Duration) -> Option<Beat> {
         let (origin, first) = match origin {
             Origin::Start(start) => (start, 0),

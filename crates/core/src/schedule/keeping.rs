@@ -1,11 +1,11 @@
-//! A schedule that keeps to a calendar: it fires only at instants whose date, in its zone, is a day that is in.
+//! A schedule with a calendar: it fires only at instants whose date, in its zone, is an included day.
 //!
-//! The search leaps: the schedule says its next instant, the calendar the next day that is in, and whichever is later
-//! goes on from there. So the cost is that of the candidates, not of the seconds, and both together give up after
-//! fifty years, as a cron expression alone does.
+//! The search leaps: the schedule gives its next instant, the calendar its next included day, and the search goes on
+//! from the later one. So the cost depends on the candidates, not on the seconds. It ends after fifty years, like the
+//! search of a cron expression.
 //!
-//! The one surprise is a clock that is put back over midnight: a date that is over comes again. So no leap goes over a
-//! change of the zone that is near.
+//! The surprise is a clock that is set back over midnight: a past date comes again. So no leap crosses a change of the
+//! zone that is near.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -22,37 +22,37 @@ use crate::time::Timestamp;
 
 /// How far a search goes, in days: as far as that of a cron expression.
 const SEARCH_DAYS: i64 = 50 * 366;
-/// Candidates that a search tries: every Sunday of those years. A calendar that lets none of so many pass is one that the
-/// schedule can never meet.
+/// Candidates that a search tries: every Sunday of fifty years. If none of them is included, the schedule and the
+/// calendar have no common day.
 const LEAPS_MAX: usize = 2_700;
 
-/// The calendar that a schedule keeps to, and whose midnight begins a day.
+/// The calendar of a schedule, and the zone in which its days begin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Keeping {
     pub name: Name,
     zone: TimeZone,
-    /// None: only named, as in a file. Nothing fires until it is looked up.
+    /// `None` means that only its name is known, as in a file. The schedule does not fire until it is looked up.
     pub calendar: Option<Arc<Calendar>>,
 }
 
 impl Keeping {
-    /// A calendar that is still to be looked up.
+    /// A calendar that must still be looked up.
     pub fn named(name: Name, zone: &str) -> Result<Keeping, Error> {
         Ok(Keeping { name, zone: zone::find(zone)?, calendar: None })
     }
 
-    /// A calendar that is known.
+    /// A calendar that was looked up.
     pub fn of(calendar: Arc<Calendar>, zone: &str) -> Result<Keeping, Error> {
         let named = Keeping::named(calendar.name.clone(), zone)?;
         Ok(Keeping { calendar: Some(calendar), ..named })
     }
 
-    /// The name of the zone, spelt as the time zone database spells it.
+    /// The name of the zone as spelt in the time zone database.
     pub fn zone(&self) -> &str {
         self.zone.iana_name().unwrap_or("UTC")
     }
 
-    /// An instant as the clocks of the zone show it.
+    /// An instant in the local time of the zone.
     pub(super) fn local(&self, instant: Timestamp) -> String {
         zone::local(&self.zone, instant)
     }
@@ -61,7 +61,7 @@ impl Keeping {
         self.calendar.as_ref().map(|calendar| calendar.version)
     }
 
-    /// Whether the date of an instant is a day that is in.
+    /// Whether the date of an instant is an included day.
     pub fn has(&self, instant: Timestamp) -> bool {
         self.calendar.as_ref().is_some_and(|calendar| calendar.days.has(self.day_of(instant)))
     }
@@ -72,7 +72,7 @@ impl Keeping {
         (second + zone::offset(&self.zone, second)).div_euclid(DAY)
     }
 
-    /// The first instant after `after` that `next` names on a day that is in.
+    /// The first instant after `after` that `next` gives on an included day.
     pub(super) fn next(
         &self,
         after: Timestamp,
@@ -81,7 +81,7 @@ impl Keeping {
         self.find_next(after, self.day_of(after) + SEARCH_DAYS, true, next)
     }
 
-    /// The last instant at or before `until` that `previous` names on a day that is in.
+    /// The last instant at or before `until` that `previous` gives on an included day.
     pub(super) fn previous(
         &self,
         until: Timestamp,
@@ -90,19 +90,19 @@ impl Keeping {
         self.find_previous(until, self.day_of(until) - SEARCH_DAYS, true, previous)
     }
 
-    /// The first instant after `after`, up to `through`, that `next` names on a day that is out.
+    /// The first instant after `after`, up to `through`, that `next` gives on an excluded day.
     pub(super) fn next_excluded(
         &self,
         after: Timestamp,
         through: Timestamp,
         next: impl Fn(Timestamp) -> Option<Timestamp>,
     ) -> Option<Timestamp> {
-        // A day more: over a change of the zone a date may come again.
+        // One day more, because a date may come again at a change of the zone.
         let next = |after| next(after).filter(|due| *due <= through);
         self.find_next(after, self.day_of(through) + 1, false, next)
     }
 
-    /// The last instant at or before `until`, after `after`, that `previous` names on a day that is out.
+    /// The last instant at or before `until`, after `after`, that `previous` gives on an excluded day.
     pub(super) fn previous_excluded(
         &self,
         until: Timestamp,
@@ -113,7 +113,7 @@ impl Keeping {
         self.find_previous(until, self.day_of(after) - 1, false, previous)
     }
 
-    /// Looks for an instant on a day that is in, or out, as `is_in` says; no day after `last` is looked at.
+    /// Finds an instant on an included day, or an excluded one if `is_in` is false; no day after `last` is searched.
     fn find_next(
         &self,
         after: Timestamp,
@@ -131,14 +131,14 @@ impl Keeping {
             }
             let wanted = days.first_from(day + 1, last, is_in);
             let begin = wanted.map(|day| self.begin_after(day, due));
-            // Over a change that is near, the clock may fall back to a date that is in.
+            // At a change that is near, the clock may fall back to a wanted date.
             let change = self.change_near(due).filter(|change| begin.is_none_or(|begin| *change < begin));
             after = one_before(change.or(begin)?).max(due);
         }
         None
     }
 
-    /// The same backwards; no day before `first` is looked at.
+    /// The same backwards; no day before `first` is searched.
     fn find_previous(
         &self,
         until: Timestamp,
@@ -181,7 +181,7 @@ impl Keeping {
         (change - second <= zone::OFFSETS_APART_MAX).then(|| from_second(change))
     }
 
-    /// The last instant before the newest change, if that is near.
+    /// The last instant before the latest change of the zone, if that is near.
     fn changed_near(&self, due: Timestamp) -> Option<Timestamp> {
         let second = due.as_millis().div_euclid(1000);
         let change = zone::change_until(&self.zone, second)?;

@@ -1,11 +1,11 @@
 //! When a job is due.
 //!
-//! A [`Schedule`] turns "what people wrote" into instants: `next` and `previous` are pure, take every
-//! instant they need, and never look at a clock. `plan` asks `next` for the due time it arms; the misfire
-//! policy asks `previous` for the newest fire that was missed.
+//! A [`Schedule`] turns what users wrote into instants: `next` and `previous` are pure, take every
+//! instant they need, and never read a clock. `plan` asks `next` for the due time it arms; the misfire
+//! policy asks `previous` for the newest missed due time.
 //!
-//! The one surprise: `after_finish` has no occurrences of its own. Its due time hangs on the end of a run,
-//! which only `settle` knows, so both questions answer `None` here.
+//! The surprise: `after_finish` has no occurrences of its own. Its due time depends on the end of a run,
+//! which only `settle` knows, so both functions return `None` for it.
 
 pub mod calendar;
 mod cron;
@@ -32,15 +32,15 @@ pub use keeping::Keeping;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schedule {
     pub when: When,
-    /// No occurrence before this instant; itself allowed. `every` counts from here.
+    /// No occurrence before this instant, which is itself allowed. `every` counts from here.
     pub start: Option<Timestamp>,
-    /// No occurrence after this instant; itself allowed.
+    /// No occurrence after this instant, which is itself allowed.
     pub end: Option<Timestamp>,
-    /// A run may start up to this much (exclusive) after it is due; see [`jitter`].
+    /// A run may start up to this much (exclusive) after its due time; see [`jitter`].
     pub jitter: Duration,
-    /// How often this schedule may fire in all. The caller counts; nothing here does.
+    /// How often this schedule may fire in all. The caller counts.
     pub max_runs: Option<u32>,
-    /// Only on the days of this calendar.
+    /// If set, fires only on the days of this calendar.
     #[serde(default)]
     pub calendar: Option<Keeping>,
 }
@@ -49,16 +49,16 @@ pub struct Schedule {
 pub enum When {
     Cron(Cron),
     Every(Duration),
-    /// So long after the last run ended.
+    /// This long after the end of the last run.
     AfterFinish(Duration),
     /// Once.
     At(Timestamp),
-    /// Only when someone asks.
+    /// Only when a client asks.
     Manual,
 }
 
 impl Schedule {
-    /// An instant as the clocks of its zone show it; UTC if it has no zone.
+    /// An instant in the schedule's time zone; UTC if it has none.
     pub fn local(&self, instant: Timestamp) -> String {
         match (&self.when, &self.calendar) {
             (When::Cron(cron), _) => cron.local(instant),
@@ -67,13 +67,13 @@ impl Schedule {
         }
     }
 
-    /// The schedule without bounds or jitter.
+    /// A schedule without bounds, jitter or calendar.
     pub fn new(when: When) -> Schedule {
         Schedule { when, start: None, end: None, jitter: Duration::ZERO, max_runs: None, calendar: None }
     }
 
-    /// Refuses what could never fire, or would fire without end. Public fields make it possible to build
-    /// such a value, so whoever takes one from outside calls this once.
+    /// Refuses a schedule that would never fire or fire without pause. The fields are public, so every schedule
+    /// from outside must be checked once.
     pub fn check(&self) -> Result<(), Error> {
         if let When::Every(period) | When::AfterFinish(period) = &self.when
             && period.as_millis() == 0
@@ -97,7 +97,7 @@ impl Schedule {
         self.check_calendar()
     }
 
-    /// An instant on a day that is out would never come; said at once, it can still be mended.
+    /// Refuses a single instant on an excluded day: it would never fire, and the user can still fix it.
     fn check_calendar(&self) -> Result<(), Error> {
         match (&self.calendar, &self.when) {
             (Some(_), When::AfterFinish(_) | When::Manual) => Err(Error::NoDaysToKeep),
@@ -109,10 +109,10 @@ impl Schedule {
         }
     }
 
-    /// The first occurrence strictly after `after`; `None`: never again. `every` counts from `start`, else
-    /// from `created`. `max_runs` is not looked at.
+    /// The first occurrence after `after`; `None` means never again. `every` counts from `start`, else
+    /// from `created`. `max_runs` is ignored.
     pub fn next(&self, after: Timestamp, created: Timestamp) -> Option<Timestamp> {
-        // One millisecond before `start`, so that `start` itself is still to come.
+        // One millisecond before `start`, so that `start` itself can be found.
         let after = match self.start {
             Some(start) if start > after => Timestamp::from_millis(start.as_millis().saturating_sub(1)),
             _ => after,
@@ -134,7 +134,7 @@ impl Schedule {
         (self.start.is_none_or(|start| due >= start)).then_some(due)
     }
 
-    /// The first instant after `after`, up to `through`, that the calendar takes out of the schedule.
+    /// The first instant after `after`, up to `through`, that the calendar excludes.
     fn next_excluded(&self, after: Timestamp, through: Timestamp, created: Timestamp) -> Option<Timestamp> {
         let keeping = self.calendar.as_ref()?;
         let after = self.start.map_or(after, |start| after.max(keeping::one_before(start)));
@@ -142,7 +142,7 @@ impl Schedule {
         keeping.next_excluded(after, through, |after| self.when_next(after, created))
     }
 
-    /// The last instant at or before `until`, after `after`, that the calendar takes out of the schedule.
+    /// The last instant at or before `until`, after `after`, that the calendar excludes.
     fn previous_excluded(&self, until: Timestamp, after: Timestamp, created: Timestamp) -> Option<Timestamp> {
         let keeping = self.calendar.as_ref()?;
         let after = self.start.map_or(after, |start| after.max(keeping::one_before(start)));
@@ -150,14 +150,14 @@ impl Schedule {
         keeping.previous_excluded(until, after, |until| self.when_previous(until, created))
     }
 
-    /// Whether newer time zone data may move its due times.
+    /// Whether newer time zone data may change its due times.
     pub fn depends_on_zone(&self) -> bool {
         let is_local = |zone: &str| zone != "UTC";
         let by_cron = matches!(&self.when, When::Cron(cron) if is_local(cron.zone()));
         by_cron || self.calendar.as_ref().is_some_and(|keeping| is_local(keeping.zone()))
     }
 
-    /// Whatever the day.
+    /// The next occurrence, ignoring the calendar.
     fn when_next(&self, after: Timestamp, created: Timestamp) -> Option<Timestamp> {
         match &self.when {
             When::Cron(cron) => cron.next(after),
@@ -182,8 +182,8 @@ impl Schedule {
 }
 
 impl When {
-    /// Reads what people write under `cron:`. That includes `@every 90s`, which is no cron expression but
-    /// is written in the same place by those who come from Go's cron; it becomes [`When::Every`].
+    /// Parses the value of `cron:`. That includes `@every 90s` of Go's cron, which is no cron expression; it becomes
+    /// [`When::Every`].
     pub fn parse_cron(
         expression: &str,
         zone: &str,
@@ -201,7 +201,7 @@ impl When {
     }
 }
 
-/// Whether the schedules are the same, whatever the versions of the calendars they keep to.
+/// Whether the schedules are equal, ignoring the versions of their calendars.
 pub fn are_alike(some: &[Schedule], others: &[Schedule]) -> bool {
     let plain = |schedule: &Schedule| {
         let mut plain = schedule.clone();
@@ -213,16 +213,16 @@ pub fn are_alike(some: &[Schedule], others: &[Schedule]) -> bool {
     some.len() == others.len() && some.iter().zip(others).all(|(a, b)| a == b || plain(a) == plain(b))
 }
 
-/// Whether one of the schedules names this instant.
+/// Whether one of the schedules has this instant as an occurrence.
 pub fn any_names(schedules: &[Schedule], created: Timestamp, instant: Timestamp) -> bool {
     schedules.iter().any(|schedule| schedule.previous(instant, created) == Some(instant))
 }
 
-/// Excluded instants that are looked at because another schedule names them too.
+/// How many excluded instants that another schedule has too are skipped at most.
 const MEETINGS_MAX: usize = 100;
 
-/// The first instant after `after`, up to `through`, that a calendar takes out of one of the schedules and that no other
-/// one names. `None` also if other schedules name the first hundred of them.
+/// The first instant after `after`, up to `through`, that a calendar excludes from one schedule and that no other
+/// schedule has. `None` also if other schedules have the first hundred of them.
 pub fn next_excluded(
     schedules: &[Schedule],
     created: Timestamp,
@@ -241,7 +241,7 @@ pub fn next_excluded(
     None
 }
 
-/// The first and the last instant after `after`, up to `through`, that calendars take out of the schedules.
+/// The first and last instant after `after`, up to `through`, that calendars exclude.
 pub fn excluded(
     schedules: &[Schedule],
     created: Timestamp,
@@ -256,8 +256,8 @@ pub fn excluded(
     Some((first, last.max().unwrap_or(first)))
 }
 
-/// How long after `due` the run starts: the same answer on every node and after every restart, because it
-/// is a hash of the job and the due time. Below `span`, in whole milliseconds.
+/// How long after `due` the run starts. A hash of the job and the due time, so it is the same on every node and after
+/// every restart. Less than `span`, in whole milliseconds.
 pub fn jitter(span: Duration, job: i64, due: Timestamp) -> Duration {
     let span = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
     if span == 0 {

@@ -1,8 +1,8 @@
-//! A request over HTTP, as a job asks for it, and what has to come back.
+//! The HTTP request of a job, and the response it expects.
 //!
-//! The scheme, the host and the port are written out: whoever starts a job chooses its parameters, and must not
-//! choose where its headers and its body go. What an expression gives in the rest of the URL is percent-encoded, so
-//! that it stays one part of it. Whether the address may be called at all is the worker's to decide.
+//! The scheme, the host and the port cannot be templates: a user who starts a job chooses its parameters, and must not
+//! choose where its headers and body go. In the rest of the URL the result of an expression is percent-encoded, so that
+//! it stays one part. Whether the address may be called at all is decided by the worker.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::limits::{
 };
 use crate::template::{Condition, Template, Value, Values};
 
-/// Redirects that are followed, unless the task says fewer.
+/// Redirects followed at most, and by default.
 pub const HTTP_REDIRECTS_MAX: u8 = 5;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,11 +27,11 @@ pub struct Http {
     pub method: Method,
     pub headers: BTreeMap<String, String>,
     pub body: Option<Body>,
-    /// For the whole of it, redirects and body included.
+    /// For the whole request, including redirects and the body.
     pub timeout: Duration,
     pub redirects: u8,
     pub expect: Expect,
-    /// A file on the worker with the certificates, in PEM, that are trusted besides the system's own.
+    /// A PEM file on the worker with certificates that are trusted besides the system's.
     pub ca: Option<String>,
 }
 
@@ -49,16 +49,16 @@ pub enum Method {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Body {
     Text(String),
-    /// JSON as text. The strings in it are templates, each by itself.
+    /// JSON as text. Each string in it is a template.
     Json(String),
 }
 
-/// What has to come back.
+/// What the response must have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expect {
-    /// One of these.
+    /// The status must be in one of these ranges.
     pub status: Vec<StatusRange>,
-    /// A part of the body.
+    /// A text that the body must contain.
     pub body: Option<String>,
     pub condition: Option<String>,
 }
@@ -70,7 +70,7 @@ pub struct StatusRange {
     pub last: u16,
 }
 
-/// A request with every expression worked out.
+/// A request with every expression evaluated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     pub url: String,
@@ -91,7 +91,7 @@ impl StatusRange {
 }
 
 impl fmt::Display for StatusRange {
-    /// As people write it: `204`, `2xx`, `200-204`.
+    /// As users write it: `204`, `2xx`, `200-204`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let StatusRange { first, last } = self;
         if first == last {
@@ -124,7 +124,7 @@ impl Method {
     }
 }
 
-/// Headers that the connection itself is made of, and those that say who we are.
+/// Headers that belong to the connection. Those with the prefix `HEADERS_OURS` identify Punctual.
 const HEADERS_REFUSED: [&str; 11] = [
     "connection",
     "content-length",
@@ -174,7 +174,7 @@ impl Http {
 
     fn check_url(&self) -> Result<(), Invalid> {
         let refuse = |message: &str| Err(Invalid::new("task.http.url", message));
-        // Clients leave line breaks and tabs out, and would call another address than the one written here.
+        // HTTP clients drop line breaks and tabs, and would call another address than the one written here.
         if self.url.chars().any(char::is_control) {
             return refuse("has a line break or another control character in it; write it on one line");
         }
@@ -196,7 +196,7 @@ impl Http {
         if authority.contains('@') {
             return refuse("has a user or a password in it; send the header Authorization instead");
         }
-        // What stands in brackets is an address of IPv6, colons included.
+        // In brackets is an IPv6 address, colons included.
         let port = authority.rsplit_once(']').map_or(authority, |(_, port)| port);
         let (host, port) = port.split_once(':').map_or((authority, None), |(host, port)| (host, Some(port)));
         if authority.starts_with(':') || (host.is_empty() && !authority.starts_with('[')) {
@@ -287,7 +287,7 @@ impl Http {
         condition.map(Some).map_err(|error| Invalid::new("task.http.expect.condition", error.in_text(text)))
     }
 
-    /// The request as it is sent, with every expression worked out.
+    /// The request with every expression evaluated.
     pub fn render(&self, values: &Values) -> Result<Request, Invalid> {
         let url = self.render_url(values)?;
         let headers = self.headers.iter().map(|(name, value)| {
@@ -330,7 +330,7 @@ impl Http {
         if url.len() > URL_BYTES_MAX {
             return Err(Invalid::new("task.http.url", format!("gives more than {URL_BYTES_MAX} bytes")));
         }
-        // A value of `..` would climb out of the path that the job wrote.
+        // A value of `..` would leave the path that the job gives.
         let path = url.split(['?', '#']).next().unwrap_or_default();
         if path.split('/').any(|segment| segment == "." || segment == "..") {
             return Err(Invalid::new("task.http.url", "gives a path with `.` or `..` in it"));
@@ -357,7 +357,7 @@ fn parsed(text: &str) -> Result<serde_json::Value, Invalid> {
     serde_json::from_str(text).map_err(|_| Invalid::new("task.http.body", "is no JSON"))
 }
 
-/// Puts another value for each string of a JSON, and leaves the keys alone.
+/// Replaces each string of a JSON value; the keys stay.
 fn each_string(
     json: serde_json::Value,
     field: &str,

@@ -1,7 +1,7 @@
-//! Templates of a program: its arguments, its environment and its folder.
+//! Templates of a process: its arguments, its environment and its directory.
 //!
-//! What an expression gives stays one word and one value. Who may start a job chooses its parameters, so they never
-//! choose the program, and never become an option of it unnoticed.
+//! The result of an expression stays one argument or one value. A user who may start a job chooses its parameters, so
+//! these must never choose the program or silently become an option of it.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::Process;
 use crate::job::Invalid;
 use crate::template::{Scope, Template, Values};
 
-/// Reads a template, or says which field it is that cannot be one.
+/// Parses a template; the error names the field.
 pub(super) fn template(field: &str, text: &str) -> Result<Template, Invalid> {
     Template::parse_in(text, &Scope::TASK)
         .map_err(|error| Invalid::new(field.to_owned(), error.in_text(text)))
@@ -24,7 +24,7 @@ pub(super) fn render(field: &str, text: &str, values: &Values) -> Result<String,
     Ok(rendered)
 }
 
-/// A shell would run what is spliced into its text, so nothing is: whoever expects it is told.
+/// Refuses template expressions in a shell text: the shell would execute the inserted values.
 pub(crate) fn check_shell(text: &str) -> Result<(), Invalid> {
     let names_ours = |rest: &str| {
         let rest = rest.trim_start_matches(['{', ' ']);
@@ -70,7 +70,7 @@ impl Process {
         Ok(())
     }
 
-    /// The program as it is started, with every expression worked out.
+    /// The process with every expression evaluated.
     pub fn render(&self, values: &Values) -> Result<Process, Invalid> {
         let mut command = Vec::with_capacity(self.command.len());
         let mut options_over = false;

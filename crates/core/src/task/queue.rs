@@ -1,4 +1,4 @@
-//! `task.queue`: a message for a queue, in the namespace of its job.
+//! `task.queue`: a message for a queue in the namespace of its job.
 
 use std::time::Duration;
 
@@ -12,28 +12,29 @@ use crate::limits::{DURATION_MAX, MESSAGE_BYTES_MAX, PRIORITY_MAX};
 use crate::queue::{Body, Deliver, NewMessage, QueueKey, QueueName, Sender};
 use crate::template::Values;
 
-/// How long a message lives if neither the task nor a timeout says it.
+/// The time to live of a message if neither the task nor a timeout sets it.
 pub const TTL_DEFAULT: Duration = Duration::from_secs(24 * 3600);
-/// How long a consumer may take if nobody says it: a tenth of the message's life, at least a second and at most this.
+/// The longest default retry interval. The default is a tenth of the time to live, at least a second.
 pub const RETRY_DEFAULT: Duration = Duration::from_secs(300);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Enqueue {
     pub name: QueueName,
-    /// A template; none: the parameters of the run, as JSON.
+    /// A template. `None` means the parameters of the run, as JSON.
     pub body: Option<String>,
-    /// How long it stays out of the line.
+    /// How long after its creation it is queued.
     pub delay: Duration,
-    /// How long a consumer may take before it is delivered again; zero: it is delivered once at most.
+    /// How long a consumer may take before the message is delivered again. Zero means at-most-once delivery. `None`
+    /// means the default.
     pub retry: Option<Duration>,
-    /// None: as long as the run may take.
+    /// `None` means as long as the run may take.
     pub ttl: Option<Duration>,
-    /// None: that of the job.
+    /// `None` means the priority of the job.
     pub priority: Option<u8>,
 }
 
 impl Enqueue {
-    /// A message of a run's parameters.
+    /// A message with the run's parameters.
     pub fn of(name: QueueName) -> Self {
         Enqueue { name, body: None, delay: Duration::ZERO, retry: None, ttl: None, priority: None }
     }
@@ -88,7 +89,7 @@ impl Enqueue {
         self.retry.unwrap_or(default)
     }
 
-    /// The message of one attempt, with every expression worked out.
+    /// The message of one attempt, with every expression evaluated.
     pub fn render(&self, given: &Assignment, now: Timestamp) -> Result<Deliver, Invalid> {
         let body = match &self.body {
             None => given.params.0.as_ref().to_owned(),

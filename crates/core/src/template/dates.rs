@@ -1,4 +1,4 @@
-//! Filters of instants: how they are written, in which zone, and others near them.
+//! Filters for instants: format, zone, and adding or subtracting a span.
 
 use jiff::fmt::strtime;
 use jiff::tz::TimeZone;
@@ -43,7 +43,7 @@ pub(super) fn unix(value: &Value, _: &[Value], _: &mut Work) -> Made {
     Ok(Value::Int(instant(value)?.timestamp().as_second().into()))
 }
 
-/// An instant, or a text that names one.
+/// An instant, or a text that is parsed as one.
 fn instant(value: &Value) -> Result<Zoned, String> {
     match value {
         Value::Instant(instant) => Ok((**instant).clone()),
@@ -70,7 +70,7 @@ fn written(instant: &Zoned, format: &str) -> Made {
     text.map(Value::text).map_err(|_| format!("`{format}` is no format; write it like %Y-%m-%d %H:%M"))
 }
 
-/// Days, weeks, months and years go by the calendar of the zone, anything shorter by elapsed time.
+/// Days, weeks, months and years follow the calendar of the zone; shorter units are elapsed time.
 fn span(args: &[Value]) -> Result<Span, String> {
     let text = argument(args)?;
     let plain = text.starts_with(|first: char| first.is_ascii_digit())

@@ -1,7 +1,7 @@
-//! How deep an expression nests, told from its tokens alone.
+//! How deep an expression nests, computed from its tokens.
 //!
-//! It has to be known before the text is parsed: a tree is built, walked and dropped by functions that call
-//! themselves, and a thousand `not` would use up the stack. A row of operators nests as deep as brackets do.
+//! It must be known before the text is parsed: recursive functions build, walk and drop the tree, and a thousand `not`
+//! would overflow the stack. A row of operators nests as deep as brackets do.
 
 use minijinja::machinery::{Token, Tokenizer};
 use minijinja::syntax::SyntaxConfig;
@@ -10,14 +10,14 @@ use super::Error;
 use super::expr::in_words;
 use crate::limits::EXPRESSION_DEPTH_MAX;
 
-/// What stands between two brackets.
+/// The tokens between two brackets.
 #[derive(Default)]
 struct Level {
     /// Operators since the last comma.
     operators: usize,
     /// The deepest bracket since the last comma.
     inner: usize,
-    /// The deepest of what stands before a comma.
+    /// The greatest depth before a comma.
     before: usize,
 }
 
@@ -40,7 +40,7 @@ pub(super) fn check(source: &str, begin: usize) -> Result<(), Error> {
         let Some(level) = levels.last_mut() else { return Ok(()) };
         match token {
             Token::ParenOpen | Token::BracketOpen | Token::BraceOpen => levels.push(Level::default()),
-            // A bracket that was never opened is the parser's to refuse.
+            // A closing bracket without an opening one is refused by the parser.
             Token::ParenClose | Token::BracketClose | Token::BraceClose if outside > 1 => {
                 let depth = level.depth() + 1;
                 levels.pop();

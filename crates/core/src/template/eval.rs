@@ -1,4 +1,4 @@
-//! Walks the tree of an expression. It touches nothing but its values and its work.
+//! Evaluates the tree of an expression. It uses only its values and its step budget.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use super::scope::Values;
 use super::value::Value;
 use super::work::Work;
 
-/// Why there is no value.
+/// Why an expression has no value.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// Something that was named is not there; `default` and `is defined` take it in.
+    /// A name or item does not exist; `default` and `is defined` handle it.
     Undefined(Error),
     Other(Error),
 }
@@ -134,7 +134,7 @@ fn attribute(of: &Value, name: &str, expr: &Expr) -> Evaluated {
     }
 }
 
-/// The way to a value as it is written, where it is a way of names.
+/// The path to a value as written, if it consists of names only.
 fn path_of(expr: &Expr) -> Option<String> {
     match &expr.kind {
         Kind::Variable(name) => Some((*name).to_owned()),
@@ -143,7 +143,7 @@ fn path_of(expr: &Expr) -> Option<String> {
     }
 }
 
-/// A name as long as an error may repeat it.
+/// A name, shortened for an error.
 fn cut(name: &str) -> &str {
     &name[..name.floor_char_boundary(60)]
 }
@@ -163,7 +163,7 @@ fn item(of: &Value, key: &Value, expr: &Expr) -> Evaluated {
     }
 }
 
-/// Where an index points to; a negative one counts from the end. None: before the beginning.
+/// The position of an index; a negative one counts from the end. `None` means before the start.
 fn place(index: i128, len: usize) -> Option<usize> {
     let index = if index < 0 { index + i128::try_from(len).unwrap_or(i128::MAX) } else { index };
     usize::try_from(index).ok()
@@ -277,7 +277,7 @@ fn holds(comparison: Comparison, left: &Value, right: &Value, work: &mut Work) -
     })
 }
 
-/// Numbers are the same by their value, instants whatever their zone.
+/// Numbers are equal by value, instants in any zone.
 fn is_same(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Int(_) | Value::Float(_), Value::Int(_) | Value::Float(_))

@@ -1,8 +1,8 @@
 //! The tree of an expression, with every name resolved.
 //!
-//! minijinja reads the text; its tree is turned into ours at once, and whatever is not known here is refused with its
-//! place, when the job is saved and not when it runs. We walk our own tree rather than let minijinja do it because a
-//! step must be bounded in bytes too: there, `"x" * 100000000` is one step.
+//! minijinja parses the text. Its tree is converted into ours at once, and everything unknown here is refused with its
+//! place when the job is saved, not when it runs. We evaluate our own tree and not minijinja's because each step must
+//! also be bounded in bytes: there, `"x" * 100000000` is one step.
 
 use minijinja::machinery::{Span, ast, parse_expr};
 
@@ -14,7 +14,7 @@ use super::{Error, depth};
 
 #[derive(Debug, Clone)]
 pub(super) struct Expr {
-    /// The byte of the whole text that it begins at.
+    /// Its byte offset in the whole text.
     pub(super) at: usize,
     pub(super) kind: Kind,
 }
@@ -35,7 +35,7 @@ pub(super) enum Kind {
     And(Box<Expr>, Box<Expr>),
     Or(Box<Expr>, Box<Expr>),
     Binary(Binary, Box<Expr>, Box<Expr>),
-    /// `a < b < c`: each holds.
+    /// `a < b < c`: all comparisons must be true.
     Compare(Box<Expr>, Vec<(Comparison, Expr)>),
     If {
         test: Box<Expr>,
@@ -43,7 +43,7 @@ pub(super) enum Kind {
         otherwise: Box<Expr>,
     },
     Filter(&'static Filter, Box<Expr>, Vec<Expr>),
-    /// What to take where there is nothing.
+    /// The value, or a default if it is undefined.
     Default(Box<Expr>, Box<Expr>),
     Defined(Box<Expr>),
     Test(&'static IsTest, Box<Expr>, Vec<Expr>),
@@ -75,7 +75,7 @@ pub(super) enum Comparison {
     NotIn,
 }
 
-/// Reads an expression that begins at a byte of a text.
+/// Parses an expression that begins at byte `begin` of the text.
 pub(super) fn read(source: &str, begin: usize, scope: &Scope) -> Result<Expr, Error> {
     if source.trim().is_empty() {
         return Err(Error { at: begin, message: "the expression is empty".to_owned() });
@@ -180,7 +180,7 @@ impl Reader<'_> {
                 Kind::Map(entries.collect::<Read<_>>()?)
             }
         };
-        // What has a left side begins where that does.
+        // An expression with a left side begins where the left side begins.
         let at = match &kind {
             Kind::Attribute(left, _) | Kind::Item(left, _) | Kind::Slice { of: left, .. } => left.at,
             Kind::And(left, _) | Kind::Or(left, _) | Kind::Binary(_, left, _) | Kind::Compare(left, _) => {

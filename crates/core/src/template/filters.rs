@@ -1,4 +1,4 @@
-//! What may stand after `|`: a list of our own, each bounded in what it makes. None reads a clock or a file.
+//! The filters: what may follow `|`. Each is bounded in its result. None reads a clock or a file.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ pub(super) fn names() -> String {
     FILTERS.iter().map(|filter| filter.name).collect::<Vec<_>>().join(", ")
 }
 
-/// Finds a bad zone, format or span when the job is saved, if it is written out.
+/// Finds an invalid zone, format or span when the job is saved, if it is a constant.
 pub(super) fn try_out(filter: &Filter, args: &[Expr]) -> Result<(), String> {
     if !["format", "in_zone", "plus", "minus"].contains(&filter.name) {
         return Ok(());
@@ -79,7 +79,7 @@ pub(super) fn try_out(filter: &Filter, args: &[Expr]) -> Result<(), String> {
     }
 }
 
-/// A value as it stands in a text.
+/// The text of a value in a template.
 pub(super) fn written(value: &Value, work: &mut Work) -> Result<Arc<str>, String> {
     work.items(value.weight())?;
     let text = value.to_text().ok_or("is null, which has no text; give it a value by `| default(…)`")?;
@@ -122,7 +122,7 @@ fn parse_json(value: &Value, _: &[Value], work: &mut Work) -> Made {
     Value::from_json(text).ok_or_else(|| "the text is no JSON".to_owned())
 }
 
-/// What is not a letter, a digit or one of `-._~` as `%` and two digits, so that it stays one part of a URL.
+/// Percent-encodes everything but letters, digits and `-._~`, so that the text stays one part of a URL.
 fn urlencode(value: &Value, _: &[Value], work: &mut Work) -> Made {
     let text = written(value, work)?;
     work.bytes(text.len() * 3)?;
@@ -227,7 +227,7 @@ fn int(value: &Value, _: &[Value], _: &mut Work) -> Made {
 }
 
 fn whole(number: f64) -> Made {
-    // Beyond this a float has no digits left for whole numbers.
+    // Above this a float cannot hold every integer.
     if number.abs() <= 9_007_199_254_740_992.0 {
         return Ok(Value::Int(number as i128));
     }

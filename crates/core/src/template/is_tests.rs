@@ -1,4 +1,4 @@
-//! What may stand after `is`.
+//! The tests that may follow `is`.
 
 use super::value::Value;
 

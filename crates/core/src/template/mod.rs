@@ -1,10 +1,10 @@
-//! Templates: a text with expressions in it, `--day {{ due | date }}`; and conditions, an expression that is true or
+//! Templates: a text with expressions, `--day {{ due | date }}`; and conditions, an expression that is true or
 //! false.
 //!
-//! The syntax of the expressions is Jinja's, without its statements. They are read and checked when a job is saved,
-//! so that a misspelt name is an answer and not a failed run; they are evaluated by the worker just before the task is
-//! executed. Nothing in here reads a clock or a file, and every text, step and result has its limit: whoever may start
-//! a job chooses its parameters, and must not choose how much memory they cost.
+//! The syntax of expressions is Jinja's, without its statements. They are parsed and checked when a job is saved, so
+//! that a misspelt name is refused then and not in a failed run. The worker evaluates them just before it executes the
+//! task. Nothing here reads a clock or a file, and every text, step and result has a limit: a user who may start a job
+//! chooses its parameters, and must not choose how much memory they cost.
 //!
 //! ```text
 //!  text ──scan──▶ pieces ──depth, expr──▶ Template ──eval, with Values──▶ text
@@ -31,7 +31,7 @@ use crate::limits::{EXPRESSION_BYTES_MAX, EXPRESSION_RESULT_BYTES_MAX, EXPRESSIO
 pub use scope::{Scope, Values};
 pub use value::Value;
 
-/// What is wrong with a text, and at which byte of it.
+/// An error in a text, and its byte offset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     pub at: usize,
@@ -39,7 +39,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// In words, with the place as people count it.
+    /// The message with line and column.
     pub fn in_text(&self, text: &str) -> String {
         let before = &text[..text.floor_char_boundary(self.at)];
         let line = before.matches('\n').count() + 1;
@@ -60,7 +60,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// A text with expressions in it.
+/// A text with expressions.
 #[derive(Debug, Clone)]
 pub struct Template {
     parts: Vec<Part>,
@@ -73,7 +73,7 @@ enum Part {
 }
 
 impl Template {
-    /// Reads a template of a task.
+    /// Parses a template of a task.
     pub fn parse(text: &str) -> Result<Template, Error> {
         Template::parse_in(text, &Scope::TASK)
     }
@@ -92,12 +92,12 @@ impl Template {
         Ok(Template { parts: parts.collect::<Result<_, Error>>()? })
     }
 
-    /// Whether anything in it is worked out.
+    /// Whether it has no expression.
     pub fn is_literal(&self) -> bool {
         self.parts.iter().all(|part| matches!(part, Part::Literal(_)))
     }
 
-    /// Whether its first character is worked out.
+    /// Whether it begins with an expression.
     pub fn begins_with_expression(&self) -> bool {
         matches!(self.parts.first(), Some(Part::Expression(_)))
     }
@@ -106,7 +106,7 @@ impl Template {
         self.render_with(values, |text, out| out.push_str(text))
     }
 
-    /// Like [`Template::render`], but what expressions give is percent-encoded: it stays one part of a URL.
+    /// Like [`Template::render`], but percent-encodes the results of expressions, so that each stays one part of a URL.
     pub fn render_url(&self, values: &Values) -> Result<String, Error> {
         self.render_with(values, |text, out| out.push_str(&filters::percent_encoded(text)))
     }
@@ -135,7 +135,7 @@ impl Template {
         Ok(out)
     }
 
-    /// What it gives as a value: a text that is one expression and nothing else keeps the kind of its value.
+    /// The result as a value: a template of a single expression keeps the type of its value.
     pub fn evaluate(&self, values: &Values) -> Result<Value, Error> {
         match self.parts.as_slice() {
             [Part::Expression(expr)] => Ok(eval::eval(expr, values, &mut Work::new())?),
@@ -151,7 +151,7 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// Reads a condition about a response.
+    /// Parses a condition on a response.
     pub fn parse(text: &str) -> Result<Condition, Error> {
         Condition::parse_in(text, &Scope::RESPONSE)
     }

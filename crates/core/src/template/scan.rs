@@ -1,7 +1,7 @@
-//! Finds the expressions in a text: where each `{{` begins and its `}}` ends.
+//! Finds the expressions in a text: each `{{` and its `}}`.
 //!
-//! Everything else stands for itself, `}}` too, because JSON ends that way. What Jinja means by `{%` and `{#` is refused
-//! rather than passed on: whoever writes it expects it to do something.
+//! Everything else is literal text, also `}}`, because JSON may end with it. Jinja's `{%` and `{#` are refused, because
+//! an author who writes them expects them to work.
 
 use super::Error;
 use crate::limits::EXPRESSION_BYTES_MAX;
@@ -10,7 +10,7 @@ use crate::limits::EXPRESSION_BYTES_MAX;
 #[derive(Debug, PartialEq)]
 pub(super) enum Piece<'a> {
     Literal(&'a str),
-    /// An expression without its braces, and the byte of the text it begins at.
+    /// An expression without its braces, and its byte offset in the text.
     Expression(&'a str, usize),
 }
 
@@ -46,7 +46,7 @@ fn next_mark(text: &str, from: usize) -> Option<(usize, &'static str)> {
     marks.filter_map(|mark| text[from..].find(mark).map(|at| (from + at, mark))).min()
 }
 
-/// The first `}}` outside of quotes and of braces of the expression's own.
+/// The first `}}` outside of quotes and of the expression's own braces.
 fn end_of(text: &str, begin: usize) -> Option<usize> {
     let mut quote = None;
     let mut open = 0_usize;

@@ -1,4 +1,4 @@
-//! Which values an expression may name, and the values themselves.
+//! The variables of an expression, and their values.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use crate::Timestamp;
 use crate::attempt::Assignment;
 use crate::task::Params;
 
-/// The names that are known in one place. What `run` and `job` hold is known too, so that a slip is found when the
-/// job is saved.
+/// The variables that are available in one place. The attributes of `run` and `job` are known too, so that a typo is
+/// found when the job is saved.
 #[derive(Debug)]
 pub struct Scope {
     variables: &'static [(&'static str, Holds)],
@@ -16,9 +16,9 @@ pub struct Scope {
 
 #[derive(Debug)]
 enum Holds {
-    /// Only a run can tell.
+    /// Any attribute: only the run has the value.
     Anything,
-    /// It is no map.
+    /// No attributes: it is not a map.
     One,
     These(&'static [&'static str]),
 }
@@ -32,13 +32,13 @@ const JOB: (&str, Holds) = ("job", Holds::These(&["name", "namespace", "revision
 const SHARD: (&str, Holds) = ("shard", Holds::These(&["index", "total"]));
 
 impl Scope {
-    /// What a task is made of, just before it is executed.
+    /// Available for a task, just before it is executed.
     pub const TASK: Scope = Scope { variables: &[PARAMS, DUE, STARTED, RUN, JOB, SHARD] };
-    /// What is known before there is a run.
+    /// Available before a run exists.
     pub const KEY: Scope = Scope { variables: &[PARAMS] };
-    /// What is known when a run looks for a worker.
+    /// Available when a run's worker is chosen.
     pub const ROUTE: Scope = Scope { variables: &[PARAMS, DUE] };
-    /// What is known when a response has come.
+    /// Available when a response has arrived.
     pub const RESPONSE: Scope = Scope {
         variables: &[
             PARAMS,
@@ -54,7 +54,7 @@ impl Scope {
         ],
     };
 
-    /// Whether a name is known.
+    /// Whether a variable is available.
     pub fn has(&self, name: &str) -> bool {
         self.variable(name).is_some()
     }
@@ -80,7 +80,7 @@ impl Scope {
     }
 }
 
-/// The values that expressions are evaluated with, by name.
+/// The values of the variables, by name.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Values(BTreeMap<&'static str, Value>);
 

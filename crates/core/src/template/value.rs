@@ -1,4 +1,4 @@
-//! What an expression works with: the values of JSON, and instants.
+//! The values of expressions: those of JSON, and instants.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,18 +9,18 @@ use jiff::tz::TimeZone;
 
 use crate::Timestamp;
 
-/// Cheap to clone: whatever can be large is shared.
+/// Cheap to clone: large values are shared.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     Null,
     Bool(bool),
-    /// Wide enough for every whole number of JSON.
+    /// Wide enough for every integer of JSON.
     Int(i128),
     Float(f64),
     Text(Arc<str>),
     List(Arc<[Value]>),
     Map(Arc<BTreeMap<String, Value>>),
-    /// An instant, and the zone it is told in.
+    /// An instant with its time zone.
     Instant(Box<Zoned>),
 }
 
@@ -29,7 +29,7 @@ impl Value {
         Value::Text(text.into())
     }
 
-    /// An instant, told in UTC.
+    /// An instant in UTC.
     pub fn instant(instant: Timestamp) -> Value {
         Value::Instant(Box::new(jiff::Timestamp::from(instant).to_zoned(TimeZone::UTC)))
     }
@@ -38,12 +38,12 @@ impl Value {
         Value::Map(Arc::new(entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()))
     }
 
-    /// Reads JSON. None: it is none, or nested too deep to be followed.
+    /// Parses JSON. `None` means that the text is not JSON, or nested too deep.
     pub fn from_json(text: &str) -> Option<Value> {
         serde_json::from_str::<serde_json::Value>(text).ok().map(Value::from)
     }
 
-    /// What it is, for an error.
+    /// The kind of the value, for an error.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Value::Null => "null",
@@ -56,7 +56,7 @@ impl Value {
         }
     }
 
-    /// How much there is of it, for what goes over all of it: its values, and sixteen bytes of text as one more.
+    /// The cost of walking the whole value: the number of its values, plus one for every sixteen bytes of text.
     pub(super) fn weight(&self) -> usize {
         match self {
             Value::Text(text) => 1 + text.len() / 16,
@@ -66,7 +66,7 @@ impl Value {
         }
     }
 
-    /// What `if`, `and`, `or` and `not` make of it: nothing and empty things are false.
+    /// Its truth for `if`, `and`, `or` and `not`: null, zero and empty values are false.
     pub(super) fn is_true(&self) -> bool {
         match self {
             Value::Null => false,
@@ -80,7 +80,7 @@ impl Value {
         }
     }
 
-    /// As it stands in a text: a text as it is, lists and maps as JSON. Null has no text.
+    /// Its text in a template: texts unmodified, lists and maps as JSON. `None` for null.
     pub(super) fn to_text(&self) -> Option<Arc<str>> {
         Some(match self {
             Value::Null => return None,
@@ -111,13 +111,13 @@ impl Value {
     }
 }
 
-/// In UTC as every door tells it; elsewhere with the offset of its zone.
+/// In UTC in the form of every endpoint; else with the offset of its zone.
 fn told(instant: &Zoned) -> String {
     if instant.time_zone() == &TimeZone::UTC {
         return Timestamp::from(instant.timestamp()).to_string();
     }
     let mut text = String::new();
-    // Writing to a String cannot fail, and these directives are known.
+    // Writing to a String cannot fail, and these directives are valid.
     let _ = write!(text, "{}", instant.strftime("%Y-%m-%dT%H:%M:%S%:z"));
     text
 }

@@ -1,4 +1,4 @@
-//! How much an evaluation may do: steps, and the size of whatever comes of them.
+//! Limits of an evaluation: its steps and the size of its results.
 
 use crate::limits::{EXPRESSION_RESULT_BYTES_MAX, EXPRESSION_STEPS_MAX};
 
@@ -19,7 +19,7 @@ impl Work {
         Ok(())
     }
 
-    /// Before so many bytes are made or read.
+    /// To be called before this many bytes are made or read.
     pub(super) fn bytes(&mut self, bytes: usize) -> Result<(), String> {
         if bytes > EXPRESSION_RESULT_BYTES_MAX {
             return Err(format!("gives more than {EXPRESSION_RESULT_BYTES_MAX} bytes"));
@@ -27,7 +27,7 @@ impl Work {
         self.spend(bytes / 1024)
     }
 
-    /// Before so many items are made or looked at.
+    /// To be called before this many items are made or visited.
     pub(super) fn items(&mut self, items: usize) -> Result<(), String> {
         self.spend(items / 64)
     }

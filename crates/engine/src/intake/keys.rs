@@ -1,4 +1,4 @@
-//! Keys that make an ask happen once, and the rows that remember them.
+//! Idempotency keys of commands, and the rows that store them.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use punctual_core::task::Params;
 use crate::Shard;
 use crate::shard::Stored;
 
-/// A key as it was given, and the row that remembers it.
+/// A key as it was given, and the row that stores it.
 pub(super) struct Claim {
     pub(super) given: Arc<str>,
     pub(super) row: Key,
@@ -25,7 +25,7 @@ impl Claim {
     }
 }
 
-/// Keys of different kinds of asks do not meet: each is kept under what it was given for.
+/// Keys of different kinds of commands have different prefixes, so that they never collide.
 pub(crate) fn job_run_key(namespace: &Namespace, name: &Name, key: &str) -> Arc<str> {
     Arc::from(format!("job/{namespace}/{name}/{key}"))
 }
@@ -38,7 +38,7 @@ pub(crate) fn submit_key(namespace: &Namespace, key: &str) -> Arc<str> {
     Arc::from(format!("submit/{namespace}/{key}"))
 }
 
-/// The key of a submit: its own, else the one its definition asks for.
+/// The key of a submit: its own, else the `unique` of its definition.
 pub(crate) fn given_key(submit: &Submit) -> Result<Option<Key>, Invalid> {
     match &submit.key {
         Some(key) => Ok(Some(key.clone())),
@@ -46,7 +46,7 @@ pub(crate) fn given_key(submit: &Submit) -> Result<Option<Key>, Invalid> {
     }
 }
 
-/// The key that a definition asks for, of a run with its own parameters or the definition's.
+/// The `unique` key of a definition, evaluated with the run's own parameters or the definition's.
 pub(crate) fn unique_of(definition: &Definition, own: Option<&Params>) -> Result<Option<Key>, Invalid> {
     let Some(unique) = &definition.unique else { return Ok(None) };
     let text = unique.key_for(own.unwrap_or(&definition.params))?;
@@ -54,7 +54,7 @@ pub(crate) fn unique_of(definition: &Definition, own: Option<&Params>) -> Result
 }
 
 impl Shard {
-    /// The run that bears a key, while the key lives.
+    /// The run that holds an unexpired key.
     pub(super) fn bearer(&self, key: Option<&Claim>, now: Timestamp) -> Option<RunId> {
         self.unique_row(&key?.row.text).filter(|row| row.expires_at > now).map(|row| row.run)
     }
@@ -72,7 +72,7 @@ impl Shard {
     pub(crate) fn give_key(&mut self, key: Key, run: RunId, now: Timestamp) {
         let stored = match self.dirty.uniques.get(&key.text) {
             Some((_, stored)) => *stored,
-            // An expired row may still be there: it is taken over, not added.
+            // An expired row may still exist: it is updated, not inserted.
             None if self.unique_row(&key.text).is_some() => Stored::Yes,
             None => Stored::No,
         };

@@ -1,4 +1,4 @@
-//! Makes runs: of a job, of what is submitted, and of one that has ended and is tried again.
+//! Makes runs for commands: of a job, of a submit, and as a retry of a run that has ended.
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ use crate::Shard;
 use crate::event::Context;
 use crate::memory::LiveRun;
 
-/// What is special about a run that a command makes.
+/// What a command sets on the run it makes.
 #[derive(Default)]
 struct Launch {
     params: Option<Params>,
     key: Option<Claim>,
     retry_of: Option<RunId>,
-    /// It waits its turn, whatever its job's overlap policy says of others.
+    /// The run is held instead of skipped, whatever the overlap policy of its job.
     patient: bool,
 }
 
@@ -79,7 +79,7 @@ impl Shard {
         id
     }
 
-    /// Sends a run made by a command on its way, and answers with it.
+    /// Starts a run made by a command, and answers with it.
     fn launch(&mut self, run: RunId, launch: Launch, cx: &mut Context<'_>) -> Reply {
         let Launch { params, key, retry_of, patient } = launch;
         let live = self.runs.get_mut(&run).expect("the run at hand is in memory");
@@ -124,11 +124,11 @@ impl Shard {
         if let Some(existing) = self.bearer(key.as_ref(), cx.now) {
             return Ok(Answer::Existing(existing));
         }
-        // After the key: whoever asks again with it gets the first answer, though the letter is gone by then.
+        // Checked after the key: a repeated command gets the first answer, though its dead letter is gone by then.
         if retry.dead_letter && !record.dead_letter {
             return Err(Refusal::NotADeadLetter(retry.run));
         }
-        // A run that waits for its due time could be skipped when the time comes, and its dead letter is gone by then.
+        // A run that waits for its due time could still be skipped then, and its dead letter would already be gone.
         if retry.dead_letter && retry.due.is_some_and(|due| due > cx.now) {
             return Err(Invalid::new("due_at", "lies in the future; a replay starts at once").into());
         }
@@ -137,14 +137,14 @@ impl Shard {
         let run = self.make_retry(&record, retry.due.unwrap_or(record.run.due), cx);
         let patient = retry.dead_letter;
         let reply = self.launch(run, Launch { params, key, retry_of: Some(retry.run), patient }, cx);
-        // One that was skipped at once has tried nothing: the dead letter still waits for someone.
+        // A run that was skipped at once tried nothing, so the dead letter stays.
         if self.runs.contains_key(&run) {
             self.decide(record);
         }
         reply
     }
 
-    /// Under the job's newest revision; a run without a job, or whose job is gone, carries its own definition.
+    /// Uses the job's newest revision. A run without a job, or of a deleted job, carries its own definition.
     fn make_retry(&mut self, record: &RunRecord, due: Timestamp, cx: &mut Context<'_>) -> RunId {
         let job = record.job.as_ref().and_then(|job| {
             let known = self.find_job(&job.namespace, &job.name).filter(|id| *id == job.id);

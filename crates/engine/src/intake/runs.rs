@@ -1,4 +1,4 @@
-//! What is asked of a run that is there: to stop, to be forgotten, to have come so far.
+//! Commands on an existing run: cancel it, discard its dead letter, note its progress.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::Shard;
 use crate::event::Context;
 
 impl Shard {
-    /// A run that is not in memory: pinned, or read for this command.
+    /// The record of a run that is pinned or was read for this command.
     pub(super) fn record(&self, namespace: &Namespace, run: RunId) -> Option<RunRecord> {
         let pinned = self.pins.runs.get(&run).map(|pin| &pin.row);
         let record = pinned.or_else(|| self.fetched.runs.get(&run))?;
@@ -29,8 +29,8 @@ impl Shard {
             if record.run.wake_at().is_some() {
                 self.take_waiting(record, cx);
             } else {
-                // Under way, and not by us: a later leader's, and we do not know yet that there is one. What is decided
-                // here will not be written, and so not be said.
+                // Running, but not in our memory: a later leader started it, and we have not noticed the takeover yet.
+                // The commit of this batch will be refused, so its answer is never sent.
                 self.take_up(record, cx);
             }
         }
@@ -64,7 +64,7 @@ impl Shard {
         }
     }
 
-    /// The word of an attempt, through a door: believed as little as a worker's.
+    /// Progress sent by an attempt through an endpoint, checked like a worker's report.
     pub(super) fn progress(
         &mut self,
         namespace: &Namespace,
@@ -86,7 +86,7 @@ impl Shard {
         }
     }
 
-    /// Someone has decided about a dead letter: it is only history now.
+    /// Clears the dead letter of a run that was replayed or discarded.
     pub(super) fn decide(&mut self, record: RunRecord) {
         if !record.dead_letter {
             return;

@@ -1,4 +1,4 @@
-//! What is done to messages by their ids: acknowledged, put back, taken out.
+//! Actions on messages by their ids: acknowledge, put back, take out of the queue.
 
 use punctual_core::Timestamp;
 use punctual_core::name::Namespace;
@@ -40,7 +40,7 @@ impl Shard {
                 self.drop_message(id.number, ending, cx.now);
                 true
             }
-            // Whoever delivered it decides whether it is tried again.
+            // The run that delivered the message decides whether to retry it.
             Verb::Nack { .. } if message.sender.is_some() && !is_queued => {
                 self.drop_message(id.number, Ending::Refused, cx.now);
                 true
@@ -57,7 +57,7 @@ impl Shard {
                 }
                 !is_queued
             }
-            // What is delivered once at most is not put back by anyone.
+            // A message with at-most-once delivery is never put back.
             Verb::Nack { .. } | Verb::Enqueue
                 if is_queued || message.line == (Line::Active { until: None }) =>
             {
@@ -71,7 +71,8 @@ impl Shard {
         }
     }
 
-    /// A message comes back into the line, or is to after a delay. One of a queue that takes nothing in waits once more.
+    /// Queues a message again, at once or after a delay. If the queue's input is paused, the message waits one more
+    /// retry interval.
     pub(super) fn put_back(
         &mut self,
         id: MessageId,
@@ -81,7 +82,7 @@ impl Shard {
     ) -> bool {
         let Some(message) = self.queues.held.get(&id.number).map(|live| &live.message) else { return false };
         let (retry, is_delayed) = (message.retry, matches!(message.line, Line::Delayed { .. }));
-        // What was in nobody's hands was neither refused nor given up.
+        // Counted only for a message that was delivered to a consumer.
         let is_uncounted = is_delayed || retry.is_zero();
         let is_closed = self.queues.all.get(&id.queue).is_some_and(|queue| queue.record.pause.input);
         if is_closed && !retry.is_zero() {
@@ -115,7 +116,7 @@ impl Shard {
         }
     }
 
-    /// A consumer needs more time.
+    /// A consumer asks for more time.
     pub(super) fn working(&mut self, namespace: &Namespace, id: MessageId, cx: &mut Context<'_>) -> Said {
         if !self.is_of(namespace, id) || !self.find_message(id, cx.now) {
             return Said::Refused(QueueRefusal::NoSuchMessage);
@@ -138,14 +139,14 @@ impl Shard {
     }
 }
 
-/// Why a message goes back into the line: how it is counted.
+/// Why a message is queued again: which counter it raises.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum PutBack {
     Nack,
     Again,
 }
 
-/// Until when a message that is taken out of the line stays out; none: for good.
+/// Until when a message stays out of the queue. `None` means forever.
 fn out_until(retry: std::time::Duration, now: Timestamp) -> Option<Timestamp> {
     (!retry.is_zero()).then(|| now + retry)
 }

@@ -1,4 +1,4 @@
-//! Adds messages: each is in the line at once, or when its delay is over.
+//! Adds messages: each is queued at once, or after its delay.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use super::{Mark, Stored};
 use crate::Shard;
 use crate::event::Context;
 
-/// Keys of different queues do not meet: neither a namespace nor a key can hold the sign that parts it from the name.
+/// The row key of a message's unique key: the queue and a line break, which no key contains, come first.
 pub(super) fn unique_key(queue: &QueueKey, key: &str) -> Arc<str> {
     Arc::from(format!("queue/{}/{}\n{key}", queue.namespace, queue.name))
 }
 
-/// The longest of them is kept by every store.
+/// The longest of these keys fits into every store.
 const _: () = {
     let signs = "queue///\n".len();
     let parts = limits::NAME_BYTES_MAX + limits::QUEUE_NAME_BYTES_MAX + limits::KEY_BYTES_MAX;
@@ -88,7 +88,7 @@ impl Shard {
         Ok(notice)
     }
 
-    /// A new message takes its place.
+    /// Puts a new message into its queue and serves waiting consumers.
     fn welcome(&mut self, message: Message, cx: &mut Context<'_>) {
         let (of, number, is_queued) = (message.id.queue, message.id.number, message.is_queued());
         cx.pool.messages.added += 1;
@@ -104,7 +104,7 @@ impl Shard {
         }
     }
 
-    /// The message that bears a key, while it lives.
+    /// The message that holds a key, unless it has expired.
     pub(super) fn bearing(
         &mut self,
         of: QueueNumber,
@@ -121,7 +121,7 @@ impl Shard {
         found
     }
 
-    /// The key of a message that is gone may be given again. One that is over expires by itself.
+    /// Frees the key of a deleted message. The key of an expired message expires by itself.
     pub(super) fn free_key(&mut self, message: &Message, now: Timestamp) {
         let Some(text) = message.key.as_ref().filter(|_| message.expires_at > now) else { return };
         let Some(queue) = self.queues.all.get(&message.id.queue) else { return };

@@ -1,8 +1,8 @@
-//! Letters: what is left of messages that attempts have delivered, until those have heard how they ended.
+//! Letters: notices for attempts that tell how their delivered message ended.
 //!
-//! A letter is written in the batch that takes its message away and told when that is durable; it goes when the sender has
-//! heard it, which may be on another node. All of them are in memory, for each belongs to a run that is in somebody's memory
-//! too. After a load the first page of timers brings them, and they are told again.
+//! A letter is written in the batch that deletes its message, sent when that batch is committed, and deleted when the
+//! sender, which may be on another node, has confirmed it. All letters are in memory: each belongs to a live run, so
+//! they are few. After a load, the first page of timers brings them, and they are sent again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,21 +20,21 @@ use rustc_hash::FxHashMap;
 use crate::Shard;
 use crate::event::Context;
 
-/// How long it is remembered, beyond the life of a message, that it was delivered for its sender: longer than any node may
-/// go on trying to deliver it.
+/// How long after a message's TTL it is remembered that the message was added for its sender: longer than any node
+/// retries the delivery.
 const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
 
 #[derive(Debug, Default)]
 pub(super) struct Letters {
     all: FxHashMap<i64, Kept>,
-    /// The letters of senders that have not heard them.
+    /// The letter of each sender that has not confirmed it.
     of: FxHashMap<Sender, i64>,
 }
 
 #[derive(Debug)]
 struct Kept {
     letter: Letter,
-    /// The store has a row of it once all that is sealed is committed.
+    /// Whether the store has a row of it once every sealed batch is committed.
     stored: bool,
 }
 
@@ -51,13 +51,13 @@ impl Letters {
     }
 }
 
-/// Under what it is remembered that a sender has had its message. No key of a queue begins like this.
+/// The key that records that a sender's message was added. No key of a queue has this prefix.
 pub(super) fn delivery_key(sender: Sender) -> Arc<str> {
     Arc::from(format!("delivery/{}/{}", sender.run, sender.token))
 }
 
 impl Shard {
-    /// Adds the message of an attempt, unless it has had one.
+    /// Adds the message of an attempt, unless it was added before.
     pub(super) fn take_delivery(&mut self, deliver: Deliver, cx: &mut Context<'_>) -> Said {
         let Deliver { queue, sender, message } = deliver;
         let text = delivery_key(sender);
@@ -78,7 +78,7 @@ impl Shard {
         Said::Added(vec![added])
     }
 
-    /// None: the attempt never had a message. None inside: it had one, which has ended.
+    /// Whether the attempt's message was added before. `Some(None)` means that it was, and has ended.
     fn delivered_before(
         &mut self,
         queue: &QueueKey,
@@ -92,7 +92,7 @@ impl Shard {
         (is_remembered || is_told).then_some(alive)
     }
 
-    /// Takes the message of an attempt away; if there never was one, there never will be.
+    /// Deletes the message of an attempt. If it was not added yet, it is marked so that it never will be.
     pub(super) fn withdraw_message(
         &mut self,
         queue: &QueueKey,
@@ -104,7 +104,7 @@ impl Shard {
                 self.withdraw_one(notice.id, cx);
                 1
             }
-            // It had one, whose letter is on its way, in memory yet or not, or was heard; or it was stopped before.
+            // The message has ended, and its letter was or will be sent; or it was withdrawn before.
             Some(None) => {
                 let row = self.unique_row(&delivery_key(sender));
                 u64::from(row.is_none_or(|row| row.run != RunId::of_nobody(self.id)))
@@ -124,7 +124,7 @@ impl Shard {
         }
     }
 
-    /// A message has ended: its sender, if it has one, will hear of it.
+    /// Writes the letter to the sender of a message that has ended, if it has one.
     pub(super) fn post(&mut self, message: &Message, ending: Ending, now: Timestamp) {
         let Some(sender) = message.sender else { return };
         let whereabouts = Whereabouts::of(message.id, message.ttl(), message.retry.is_zero());
@@ -133,7 +133,7 @@ impl Shard {
         self.queues.unwritten.letters.push(number);
     }
 
-    /// A letter as the store has it, unless memory knows better.
+    /// Takes a stored letter and sends it, unless memory or a pin has it.
     pub(super) fn take_letter(&mut self, letter: Letter, cx: &mut Context<'_>) {
         let number = letter.number;
         if !self.queues.letters.all.contains_key(&number) && !self.pins.messages.contains_key(&number) {
@@ -142,7 +142,7 @@ impl Shard {
         }
     }
 
-    /// Writes new letters, and has them told when that is done.
+    /// Writes new letters; they are sent after the commit.
     pub(super) fn seal_letters(&mut self, changes: &mut Changes, cx: &mut Context<'_>) {
         for number in std::mem::take(&mut self.queues.unwritten.letters) {
             if let Some(kept) = self.queues.letters.all.get_mut(&number) {
@@ -153,7 +153,7 @@ impl Shard {
         }
     }
 
-    /// A sender has heard its letter.
+    /// A sender has confirmed its letter, which is deleted.
     pub(super) fn told(&mut self, number: i64) -> Said {
         let Some(kept) = self.queues.letters.remove(number) else { return Said::Acted(Acted::default()) };
         if kept.stored {

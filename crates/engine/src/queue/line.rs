@@ -1,27 +1,27 @@
-//! The part of a queue's line that is in memory, and how far it reaches.
+//! The front of a queue: the queued messages that are in memory.
 //!
-//! As with timers: every message in the line up to the horizon is in memory, those beyond it are rows; a page moves the
-//! horizon, and from the moment it is asked for everything that joins the line stays in memory until it has come. Only
-//! what stands before the horizon may be taken, for only of that is it known that nothing stands before it.
+//! As with timers: all queued messages up to the horizon are in memory, those beyond it are rows. A page moves the
+//! horizon; from the moment it is asked for until it arrives, every newly queued message stays in memory. Only messages
+//! before the horizon may be taken, because only for these is it known that no other message comes first.
 
 use std::collections::BTreeMap;
 
 use punctual_core::queue::Place;
 
-/// Bodies of one queue in memory: a large message takes the room of many.
+/// Bytes of bodies of one queue in memory, so that large messages count more.
 const WINDOW_BYTES_MAX: usize = 1024 * 1024;
-/// Messages on one page, once it is known how large they are.
+/// Messages on one page at most, once their size is known.
 const PAGE_MAX: usize = 512;
-/// Messages on the first page of a queue whose messages may be of any size.
+/// Messages on the first page of a queue, whose messages may have any size.
 const PAGE_FIRST: usize = 16;
 
 #[derive(Debug)]
 pub(crate) struct Window {
-    /// Messages in the line up to the horizon, with the bytes of their bodies.
+    /// Queued messages up to the horizon, with the bytes of their bodies.
     near: BTreeMap<Place, usize>,
-    /// Messages in the line beyond it that are in memory for another reason.
+    /// Queued messages beyond the horizon that are in memory for another reason.
     far: BTreeMap<Place, usize>,
-    /// Bodies of the near ones.
+    /// The bytes of the near bodies.
     bytes: usize,
     horizon: Horizon,
     paging: bool,
@@ -35,7 +35,7 @@ enum Horizon {
 }
 
 impl Window {
-    /// Of a queue with so many messages in its line.
+    /// The window of a queue with this many queued messages.
     pub(crate) fn before(queued: u64) -> Window {
         let horizon = if queued == 0 { Horizon::Everything } else { Horizon::Through(Place::START) };
         let (near, far) = (BTreeMap::new(), BTreeMap::new());
@@ -49,7 +49,7 @@ impl Window {
         }
     }
 
-    /// Whether a message in the line at this place has to stay in memory.
+    /// Whether a queued message at this place must stay in memory.
     pub(crate) fn keeps(&self, place: Place) -> bool {
         self.paging || self.is_within(place)
     }
@@ -70,7 +70,7 @@ impl Window {
         }
     }
 
-    /// The first message in the line; none: there is none, or a page has to tell.
+    /// The first queued message. `None` means that there is none, or that a page must be read to know.
     pub(crate) fn first(&self) -> Option<Place> {
         self.near.first_key_value().map(|(place, _)| *place)
     }
@@ -87,17 +87,17 @@ impl Window {
         self.near.len()
     }
 
-    /// Messages in the line that are in memory, before the horizon or not.
+    /// Queued messages in memory, before the horizon or beyond it.
     pub(crate) fn in_memory(&self) -> u64 {
         (self.near.len() + self.far.len()) as u64
     }
 
-    /// What stands before the horizon, in order.
+    /// The places before the horizon, in order.
     pub(crate) fn places(&self) -> impl DoubleEndedIterator<Item = Place> {
         self.near.keys().copied()
     }
 
-    /// The place after which the next page is wanted by a queue that reaches so far, and how many.
+    /// The place after which the next page starts, and its size, for a queue that keeps `reach` messages in memory.
     pub(crate) fn wants_page(&self, reach: usize) -> Option<(Place, usize)> {
         match self.horizon {
             Horizon::Through(end)
@@ -109,7 +109,7 @@ impl Window {
         }
     }
 
-    /// From now on everything that joins the line stays in memory.
+    /// From now on every newly queued message stays in memory until the page arrives.
     pub(crate) fn page_is_asked(&mut self) {
         self.paging = true;
     }
@@ -118,8 +118,8 @@ impl Window {
         self.paging = false;
     }
 
-    /// A page of so many messages and bytes has come that ends there; none: nothing is beyond it. What it brought has
-    /// been put. Returns what is in memory beyond the new horizon.
+    /// Moves the horizon to the end of a page whose messages have been put; `None` means that no row is beyond it.
+    /// Returns the places in memory beyond the new horizon.
     pub(crate) fn page_came(&mut self, end: Option<Place>, count: usize, bytes: usize) -> Vec<Place> {
         self.paging = false;
         self.horizon = end.map_or(Horizon::Everything, Horizon::Through);
@@ -136,7 +136,7 @@ impl Window {
         self.far.keys().copied().collect()
     }
 
-    /// Draws the horizon nearer when there is more than twice of what the queue reaches for; returns what is now beyond.
+    /// Moves the horizon nearer when more than twice `reach` is in memory; returns the places that are now beyond it.
     pub(crate) fn shrink(&mut self, reach: usize) -> Vec<Place> {
         if self.paging || (self.near.len() <= 2 * reach && self.bytes <= 2 * WINDOW_BYTES_MAX) {
             return Vec::new();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     proptest! {
-        /// With rows for what memory lets go, the line gives its messages in order and loses none.
+        /// With rows for the messages that left memory, the queue gives all messages in order.
         #[test]
         fn whatever_is_paged_the_first_of_the_line_is_taken_first(
             steps in proptest::collection::vec(step(), 1..300),

@@ -1,4 +1,4 @@
-//! What people see of a queue, and what they do to it as a whole.
+//! Reads of a queue and its messages, and actions on a whole queue.
 
 use punctual_core::limits::TAKE_BYTES_MAX;
 use punctual_core::name::Namespace;
@@ -10,7 +10,7 @@ use super::take::answer;
 use crate::Shard;
 use crate::event::{Context, Ticket};
 
-/// Messages that one ask deletes, however many it wants gone: a batch is bounded.
+/// Messages that one flush deletes at most, so that its batch stays bounded.
 const FLUSH_MAX: u32 = 2048;
 
 impl Shard {
@@ -31,7 +31,7 @@ impl Shard {
         };
         let (count, window) = (count as usize, &queue.window);
         if !window.is_everything() && (newest || window.len() < count) {
-            // Whoever asked reads the rows: those of what was delivered a moment ago must not say that it waits.
+            // The caller reads the rows: recent deliveries must be written first, or they would look queued.
             self.hurry();
             return Said::Peeked(None);
         }
@@ -96,7 +96,7 @@ impl Shard {
         self.serve(number, cx);
     }
 
-    /// Deletes what is in the line for those who asked for it, once enough of it is in memory to begin with.
+    /// Serves waiting flushes once messages are in memory or the queue is known to be empty.
     pub(super) fn serve_flushes(&mut self, of: QueueNumber, cx: &mut Context<'_>) {
         while let Some(queue) = self.queues.all.get_mut(&of)
             && (queue.window.first().is_some() || queue.window.is_everything())

@@ -1,17 +1,17 @@
-//! The queues of a shard and the messages of theirs that are in memory.
+//! The queues of a shard and those of their messages that are in memory.
 //!
 //! ```text
-//!  add ──▶ line ──take──▶ delivered ──act──▶ gone
+//!  add ──▶ queued ─take──▶ delivered ──act──▶ gone
 //!            ▲                 │
 //!            └──── timers ─────┘
 //! ```
 //!
-//! A message is in memory while it stands in the near part of its line ([`line`]), while its timer is near, while it was
-//! delivered a moment ago, and until what changed of it is written; all else are rows. That a message was delivered is
-//! written a second later, for most are acknowledged before: then it is one row that came and went. A message that an
-//! attempt delivered leaves a letter behind ([`letters`]).
+//! A message is in memory while it is near the front of its queue ([`line`]), while its timer is near, for a moment
+//! after its delivery, and until its changes are written; all others are only rows. A delivery is written up to a
+//! second later, because most messages are acknowledged before: then the row is inserted and deleted once. The end of a
+//! message that an attempt delivered leaves a letter for that attempt ([`letters`]).
 //!
-//! **Invariant:** a queue's row counts its messages as the rows of the same batch have them.
+//! **Invariant:** the counts in a queue's row match the message rows of the same batch.
 
 mod line;
 mod add;
@@ -43,16 +43,16 @@ use crate::shard::Deadline;
 use letters::Letters;
 use line::Window;
 
-/// Messages of a queue that consumers take from, kept at hand.
+/// How many messages of a queue with active consumers stay in memory.
 const REACH_WARM: usize = 1024;
-/// The same of one that nobody has taken from for a while.
+/// How many messages stay in memory if no consumer has taken any for a while.
 const REACH_COLD: usize = 64;
-/// With so many messages in memory, or so much of bodies, every queue of the shard keeps few.
+/// Above this number of messages, or bytes of bodies, in memory, every queue of the shard keeps `REACH_COLD` messages.
 const HELD_MAX: usize = 16 * 1024;
 const HELD_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// How often queues that nobody uses are looked for.
+/// How often the shard looks for unused queues.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
-/// An empty queue that nobody used for so long is let go.
+/// An empty queue is removed when it was unused for this long.
 const UNUSED_MAX: Duration = Duration::from_secs(5 * 60);
 
 #[derive(Debug, Default)]
@@ -63,57 +63,57 @@ pub(crate) struct Queues {
     last: u32,
     /// Messages in memory, by number.
     held: FxHashMap<i64, Live>,
-    /// Their bodies.
+    /// The bytes of their bodies.
     bytes: usize,
-    /// Read for the commands at hand.
+    /// Messages read for the next commands.
     fetched: FxHashMap<i64, Arc<Message>>,
     unwritten: Unwritten,
-    /// Queues that may want a page of their line.
+    /// Queues that may need their next page of messages.
     hungry: VecDeque<QueueNumber>,
-    /// Delivered messages that stay in memory for a while, because they are soon spoken of.
+    /// Delivered messages kept in memory for a while, because an acknowledgement is likely to come soon.
     spoken_of: VecDeque<i64>,
-    /// Somebody will look for queues that nobody uses.
+    /// Whether a look for unused queues is scheduled.
     looks: bool,
     letters: Letters,
 }
 
-/// What the next batch must carry of queues.
+/// The changes of queues that the next batch must carry.
 #[derive(Debug, Default)]
 struct Unwritten {
-    /// Messages; some may be gone since.
+    /// Changed messages; some may have been deleted since.
     messages: Vec<i64>,
-    /// Rows of messages that are gone.
+    /// Rows of deleted messages.
     gone: Vec<(QueueNumber, Place)>,
     queues: Vec<QueueNumber>,
     gone_queues: Vec<QueueNumber>,
-    /// Letters that are new.
+    /// New letters.
     letters: Vec<i64>,
-    /// Messages that were delivered, and when by elapsed time.
+    /// Delivered messages that are not written yet, and when they were delivered (elapsed time).
     delivered: VecDeque<(Timestamp, i64)>,
-    /// Those have waited long enough.
+    /// Whether these must be written with the next batch.
     delivered_due: bool,
 }
 
 #[derive(Debug)]
 struct Queue {
-    /// Its counts are those of the rows once all that is sealed is committed.
+    /// Its counts are those of the rows once every sealed batch is committed.
     record: QueueRecord,
-    /// The store has a row of it.
+    /// Whether the store has a row of it.
     stored: bool,
     dirty: bool,
     window: Window,
-    /// Messages in the line, as they are.
+    /// The current number of queued messages.
     len: u64,
-    /// Messages in the line or not, as they are.
+    /// The current number of messages in all states.
     alive: u64,
-    /// Those in memory.
+    /// How many of these are in memory.
     held: u64,
     takers: VecDeque<Taker>,
-    /// Takers that wait for a page, not for a message.
+    /// How many takers wait for a page, not for a new message.
     parked: usize,
     flushes: Vec<(Ticket, u32)>,
     used_at: Timestamp,
-    /// Somebody takes from it.
+    /// The last take. `None` means that no consumer has taken from it for a while.
     taken_at: Option<Timestamp>,
     hungry: bool,
     added: u64,
@@ -121,7 +121,7 @@ struct Queue {
 }
 
 impl Shard {
-    /// Every queue in memory, with the messages in its line and those that it has, in the line or not.
+    /// Every queue in memory, with the number of its queued messages and of all its messages.
     pub fn queue_lengths(&self) -> impl Iterator<Item = (&QueueKey, u64, u64)> {
         let queues = self.queues.names.iter();
         queues.filter_map(|(key, number)| {
@@ -130,21 +130,21 @@ impl Shard {
     }
 }
 
-/// Who waits to be given a message.
+/// A consumer that waits for messages.
 #[derive(Debug)]
 struct Taker {
     ticket: Ticket,
-    /// None: it goes when there is none.
+    /// The id under which the wait can be cancelled. `None` means that the caller did not ask to wait.
     waiter: Option<u64>,
     count: u32,
-    /// It came when the line was not empty, and waits only for the page: it gets what it came for.
+    /// The queue was not empty when it asked, so it waits only for the page and then gets its full count.
     parked: bool,
 }
 
 #[derive(Debug)]
 struct Live {
     message: Arc<Message>,
-    /// What the store has of it once all that is sealed is committed.
+    /// The state of its row once every sealed batch is committed.
     row: Stored,
     mark: Mark,
 }
@@ -158,11 +158,11 @@ enum Stored {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mark {
-    /// It is as its row.
+    /// Equal to its row.
     Clean,
-    /// It is written within a second.
+    /// Written within a second.
     Lazy,
-    /// It is written with the next batch.
+    /// Written with the next batch.
     Dirty,
 }
 
@@ -193,8 +193,8 @@ impl Queue {
         }
     }
 
-    /// Whether there is a message more than those in memory. One beyond what was counted is a successor's: this shard is
-    /// outdated and does not know it yet.
+    /// Whether the queue's counts allow one more message in memory. A message beyond them was added by a later leader:
+    /// this shard is outdated and has not noticed it yet.
     fn has_room_for(&self, message: &Message) -> bool {
         self.held < self.alive && (!message.is_queued() || self.window.in_memory() < self.len)
     }
@@ -203,7 +203,7 @@ impl Queue {
         self.is_empty() && self.record.pause == Pause::default()
     }
 
-    /// It has no messages, and no consumer waits for one.
+    /// It has no messages, and no consumer waits.
     fn is_empty(&self) -> bool {
         self.alive == 0
             && self.record.messages == 0
@@ -229,7 +229,7 @@ impl Queues {
         unwritten.messages.len() + unwritten.gone.len() + unwritten.queues.len() + unwritten.letters.len()
     }
 
-    /// How many messages of a queue are kept at hand.
+    /// How many messages of a queue stay in memory.
     fn reach(&self, queue: &Queue) -> usize {
         let is_crowded = self.held.len() > HELD_MAX || self.bytes > HELD_BYTES_MAX;
         if queue.taken_at.is_none() || is_crowded { REACH_COLD } else { REACH_WARM }
@@ -266,7 +266,7 @@ impl Shard {
         }
     }
 
-    /// Carries out what was asked of a queue. A take may be answered later.
+    /// Carries out a command on a queue. A take or a flush may be answered later.
     pub(crate) fn queue(&mut self, ticket: Ticket, ask: Ask, cx: &mut Context<'_>) {
         let said = match ask {
             Ask::Add(add) => self.add_messages(add, cx),
@@ -287,7 +287,7 @@ impl Shard {
         cx.answer(ticket, Ok(Answer::Queue(said)));
     }
 
-    /// The rows that an ask needs.
+    /// The rows that a command on a queue needs.
     pub(crate) fn want_messages(&self, ask: &Ask, wants: &mut Vec<Want>) {
         match ask {
             Ask::Act(Act { ids, .. }) => ids.iter().for_each(|id| self.want_message(*id, wants)),
@@ -304,7 +304,7 @@ impl Shard {
         }
     }
 
-    /// The row of a key, and then the message that bears it.
+    /// The row of a key, and the message that holds it.
     fn want_bearer(&self, queue: &QueueKey, key: &Arc<str>, wants: &mut Vec<Want>) {
         self.want_unique(key, wants);
         if let (Some(row), Some(number)) = (self.unique_row(key), self.queues.names.get(queue)) {
@@ -339,7 +339,7 @@ impl Shard {
         self.queues.held.len()
     }
 
-    /// Everyone who waits for a message, or for a page of a line: nobody here will serve them any more.
+    /// Removes and returns all waiting takes and flushes: this shard will not answer them any more.
     pub fn dismiss(&mut self) -> Vec<Ticket> {
         let mut tickets = Vec::new();
         for queue in self.queues.all.values_mut() {
@@ -355,7 +355,7 @@ impl Shard {
         self.queues.names.get(key).copied()
     }
 
-    /// The queue of that name, made if need be; none: there are too many.
+    /// The queue of that name, created if it does not exist. `None` means that the shard has too many queues.
     fn make_queue(&mut self, key: &QueueKey, cx: &mut Context<'_>) -> Option<QueueNumber> {
         if let Some(number) = self.find_queue(key) {
             return Some(number);
@@ -378,7 +378,7 @@ impl Shard {
         }
     }
 
-    /// Puts a message into memory that is as its row.
+    /// Puts a message into memory and arms its timer if it is near.
     fn hold(&mut self, message: Arc<Message>, row: Stored, mark: Mark) {
         let (number, wake) = (message.id.number, message.wake_at());
         let Some(queue) = self.queues.all.get_mut(&message.id.queue) else { return };
@@ -396,7 +396,7 @@ impl Shard {
         self.queues.held.insert(number, Live { message, row, mark });
     }
 
-    /// Changes a message in memory; its places in the line and in the plan follow.
+    /// Changes a message in memory, and updates its place in the queue and in the plan.
     fn change_message(
         &mut self,
         number: i64,
@@ -413,7 +413,7 @@ impl Shard {
         if wake != before {
             self.plan.disarm(Some(before), number);
         }
-        // Even where the two are equal: the place was popped if it was due.
+        // Re-armed even where the two are equal: a due timer was already popped.
         if self.plan.is_near(wake, number) {
             self.plan.arm(Some(wake), number);
         }
@@ -446,7 +446,7 @@ impl Shard {
         }
     }
 
-    /// A message is gone, and the key that it bore is free. Its sender is told how it ended.
+    /// Deletes a message and frees its key. Its sender is told how it ended.
     fn drop_message(&mut self, number: i64, ending: Ending, now: Timestamp) {
         let Some(Live { message, row, .. }) = self.queues.held.remove(&number) else { return };
         self.queues.bytes -= message.body.len();
@@ -473,7 +473,7 @@ impl Shard {
         self.post(&message, ending, now);
     }
 
-    /// Brings a message into memory that is spoken of; false: there is none, or its life is over.
+    /// Puts the message of a command into memory. Returns false if it does not exist or has expired.
     fn find_message(&mut self, id: MessageId, now: Timestamp) -> bool {
         if !self.queues.held.contains_key(&id.number) {
             let row = match self.pins.messages.get(&id.number) {

@@ -1,4 +1,4 @@
-//! Pages of a deep line: asked for when a consumer is about to come to the end of what is in memory.
+//! Pages of a long queue, asked for when the messages in memory run low.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::Shard;
 use crate::event::Context;
 
 impl Shard {
-    /// The queue of which a page of its line is wanted, the place after which it begins, and how many. Asking commits the
-    /// caller to bring the page.
+    /// The queue that needs a page of messages, the place after which it starts, and its size. After `Some`, the caller
+    /// must call `backlog_page` or `backlog_failed`.
     pub fn ask_backlog(&mut self) -> Option<(QueueNumber, Place, usize)> {
         while let Some(number) = self.queues.hungry.pop_front() {
             let Some(queue) = self.queues.all.get(&number) else { continue };
@@ -27,7 +27,7 @@ impl Shard {
         None
     }
 
-    /// The page has come: at most `limit` messages that were in the line when it was read. Memory wins over it.
+    /// Takes a page: at most `limit` messages that were queued when it was read. Memory wins over it.
     pub fn backlog_page(
         &mut self,
         of: QueueNumber,
@@ -48,7 +48,7 @@ impl Shard {
         self.feed(of);
     }
 
-    /// The page could not be read: it is asked for again.
+    /// The page could not be read: asks for it again.
     pub fn backlog_failed(&mut self, of: QueueNumber) {
         if let Some(queue) = self.queues.all.get_mut(&of) {
             queue.window.page_failed();
@@ -56,7 +56,7 @@ impl Shard {
         self.feed(of);
     }
 
-    /// Notes that a queue may want a page. One that nobody takes from wants none.
+    /// Marks a queue that needs a page. A queue without consumers needs none.
     pub(super) fn feed(&mut self, of: QueueNumber) {
         let Some(queue) = self.queues.all.get(&of) else { return };
         let is_wanted = queue.taken_at.is_some() && !queue.hungry;
@@ -68,7 +68,7 @@ impl Shard {
         }
     }
 
-    /// Messages of a page of timers.
+    /// Takes the messages of a page of timers.
     pub(crate) fn page_of_messages(&mut self, page: Vec<Arc<Message>>, cx: &mut Context<'_>) {
         for message in page {
             match Letter::of(&message) {
@@ -78,7 +78,7 @@ impl Shard {
         }
     }
 
-    /// A message as the store has it, unless memory knows better.
+    /// Takes a stored message, unless memory or a pin has it.
     fn take_row(&mut self, message: Arc<Message>) {
         let number = message.id.number;
         if !self.queues.held.contains_key(&number) && !self.pins.messages.contains_key(&number) {
@@ -87,7 +87,7 @@ impl Shard {
         }
     }
 
-    /// Brings back into memory what was sent away but may not be committed when a page is read.
+    /// Puts messages back into memory that left it and may not be committed when a page is read.
     pub(crate) fn revive_messages(&mut self, is_wanted: impl Fn(&Message) -> bool) {
         let held = &self.queues.held;
         let pinned = self.pins.messages.iter().filter(|(number, _)| !held.contains_key(number));
@@ -99,7 +99,7 @@ impl Shard {
         }
     }
 
-    /// The horizon of the timers has moved: what is in memory and near is armed.
+    /// Arms the messages in memory whose timer is now before the horizon of the plan.
     pub(crate) fn arm_messages(&mut self) {
         for (number, live) in &self.queues.held {
             let wake = live.message.wake_at();
@@ -110,7 +110,7 @@ impl Shard {
     }
 }
 
-/// Whether there may be more of a line beyond a page of it: a store ends a page early when its bodies are heavy.
+/// Whether more messages may follow a page: the store ends a page early when its bodies are large.
 fn goes_on(count: usize, bytes: usize, limit: usize) -> bool {
     count >= limit || bytes >= PAGE_BYTES_MAX
 }

@@ -1,4 +1,4 @@
-//! Writes what changed of queues into the batch, and lets go of what need not stay in memory.
+//! Writes the changes of queues into the batch, and removes from memory what need not stay there.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use crate::Shard;
 use crate::event::Context;
 use crate::shard::{Deadline, LAZY_MAX};
 
-/// Delivered messages that stay in memory after they are written: a consumer that takes its time speaks of them soon.
+/// Delivered messages kept in memory after they are written: a slow consumer will acknowledge them soon.
 const SPOKEN_OF_MAX: usize = 1024;
-/// Larger ones do not.
+/// Messages with larger bodies are not kept.
 const SPOKEN_OF_BYTES_MAX: usize = 4 * 1024;
 
 impl Shard {
@@ -50,7 +50,7 @@ impl Shard {
         }
     }
 
-    /// Those that were delivered half a second ago are written along with those whose time has come.
+    /// Marks deliveries as dirty, also those that are only half a second old, so that they share one batch.
     fn seal_delivered(&mut self, cx: &mut Context<'_>) {
         let unwritten = &mut self.queues.unwritten;
         unwritten.delivered_due = false;
@@ -88,7 +88,7 @@ impl Shard {
         }
     }
 
-    /// Takes a message out of memory if nothing keeps it there.
+    /// Removes a message from memory if nothing keeps it there.
     pub(crate) fn message_is_far(&mut self, number: i64) {
         let Some(live) = self.queues.held.get(&number) else { return };
         let (message, is_clean) = (&live.message, live.mark == Mark::Clean);
@@ -133,7 +133,7 @@ impl Shard {
         self.pins.message(self.batch, number, Some(live.message));
     }
 
-    /// Keeps what is in memory of a line bounded.
+    /// Bounds the number of a queue's messages in memory.
     pub(super) fn shrink_line(&mut self, of: QueueNumber) {
         let Some(queue) = self.queues.all.get(&of) else { return };
         let reach = self.queues.reach(queue);

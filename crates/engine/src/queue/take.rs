@@ -1,4 +1,4 @@
-//! Takes messages out of the line, for whoever asks now or has waited longest.
+//! Takes messages from queues, for the consumers that ask or have waited longest.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{Mark, Taker};
 use crate::Shard;
 use crate::event::{Context, Ticket};
 
-/// Consumers that wait at one queue; a further one is told that there is nothing.
+/// Consumers that may wait at one queue; further ones get an empty answer at once.
 const TAKERS_MAX: usize = 65_536;
 
 impl Shard {
@@ -61,7 +61,7 @@ impl Shard {
         Said::Acted(Acted { count: u64::from(place.is_some()) })
     }
 
-    /// Takes the first messages of the line, as far as they are in memory and one answer may bring them.
+    /// Takes the first queued messages, as far as they are in memory and fit into one answer.
     fn deliver(&mut self, of: QueueNumber, count: u32, cx: &mut Context<'_>) -> Vec<Delivered> {
         let (mut taken, mut bytes) = (Vec::new(), 0);
         while taken.len() < count as usize
@@ -75,7 +75,7 @@ impl Shard {
                 continue;
             }
             bytes += message.body.len();
-            // Once at most: that it was given away is known before it is.
+            // A message with at-most-once delivery is written before it is handed out.
             let (until, mark) = match message.retry {
                 retry if retry.is_zero() && is_planted(Fault::TakeOnceIsWrittenLate) => (None, Mark::Lazy),
                 retry if retry.is_zero() && is_planted(Fault::TakeOnceIsRetried) => {
@@ -97,7 +97,7 @@ impl Shard {
         taken
     }
 
-    /// Gives what is in the line to those who wait, in the order in which they came.
+    /// Gives queued messages to the waiting consumers, in the order in which they came.
     pub(super) fn serve(&mut self, of: QueueNumber, cx: &mut Context<'_>) {
         self.serve_flushes(of, cx);
         while let Some(queue) = self.queues.all.get_mut(&of)
@@ -108,7 +108,7 @@ impl Shard {
             queue.parked -= usize::from(taker.parked);
             let taken = self.deliver(of, if taker.parked { taker.count } else { 1 }, cx);
             if taken.is_empty() {
-                // All that was left was over.
+                // All messages left had expired.
                 let Some(queue) = self.queues.all.get_mut(&of) else { return };
                 queue.parked += usize::from(taker.parked);
                 queue.takers.push_front(taker);
@@ -120,7 +120,7 @@ impl Shard {
         self.feed(of);
     }
 
-    /// Whoever waited for a page hears that there is nothing, or goes on waiting for a message.
+    /// Ends the wait for a page: the taker gets an empty answer, or goes on waiting for a message if it asked to.
     fn unpark(&mut self, of: QueueNumber, cx: &mut Context<'_>) {
         let Some(queue) = self.queues.all.get_mut(&of).filter(|queue| queue.parked > 0) else { return };
         let is_empty = queue.window.first().is_none() && queue.window.is_everything();

@@ -1,5 +1,4 @@
-//! What happens to messages by itself: a delay is over, a consumer took too long, a life has ended; and queues that
-//! nobody uses are let go.
+//! Timers of messages: a delay is over, a consumer took too long, a message expires. Also removes unused queues.
 
 use punctual_core::planted::{Fault, is_planted};
 use punctual_core::queue::{Acted, Ending, QueueKey, QueueNumber, Said};
@@ -11,7 +10,7 @@ use crate::event::Context;
 use crate::shard::{Deadline, LAZY_MAX};
 
 impl Shard {
-    /// The timer of a message in memory has come; the plan no longer holds it.
+    /// The timer of a message in memory is due. It has already been removed from the plan.
     pub(crate) fn message_is_due(&mut self, number: i64, cx: &mut Context<'_>) {
         let Some(live) = self.queues.held.get(&number) else { return };
         let (id, wake) = (live.message.id, live.message.wake_at());
@@ -26,13 +25,13 @@ impl Shard {
             Some(until) if until <= cx.now => {
                 self.put_back(id, PutBack::Again, None, cx);
             }
-            // It was armed for a moment that has been put off since.
+            // It was armed for an earlier time than its current one.
             _ if self.plan.is_near(wake, number) => self.plan.arm(Some(wake), number),
             _ => {}
         }
     }
 
-    /// Deliveries may have waited long enough to be written.
+    /// Checks whether the oldest unwritten delivery must be written now.
     pub(crate) fn delivered_is_due(&mut self, cx: &mut Context<'_>) {
         self.pass_over_written();
         let Some((at, _)) = self.queues.unwritten.delivered.front() else { return };
@@ -43,18 +42,18 @@ impl Shard {
         }
     }
 
-    /// Writes every delivery with the next batch: this shard's memory is going to end, or somebody reads its rows.
+    /// Writes every delivery with the next batch, because this shard's memory ends or its rows are read.
     pub fn hurry(&mut self) {
         self.pass_over_written();
         let unwritten = &mut self.queues.unwritten;
         unwritten.delivered_due = !unwritten.delivered.is_empty();
         for (at, _) in &mut unwritten.delivered {
-            // As old as they need be, whatever the time of the seal.
+            // Makes them old enough for any seal.
             *at = at.before(LAZY_MAX);
         }
     }
 
-    /// Most were acknowledged, and are gone.
+    /// Skips deliveries that are already written or whose message is gone: most were acknowledged.
     fn pass_over_written(&mut self) {
         let queues = &mut self.queues;
         while let Some((_, number)) = queues.unwritten.delivered.front() {
@@ -65,7 +64,7 @@ impl Shard {
         }
     }
 
-    /// Looks for queues that nobody uses: empty ones go, of others few messages stay at hand.
+    /// Removes unused empty queues, and keeps fewer messages in memory of those without consumers.
     pub(crate) fn let_unused_go(&mut self, cx: &mut Context<'_>) {
         self.queues.looks = false;
         let (mut gone, mut cold): (Vec<QueueNumber>, Vec<QueueNumber>) = (Vec::new(), Vec::new());

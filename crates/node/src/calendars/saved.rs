@@ -1,7 +1,7 @@
-//! Jobs that were saved with a calendar on this node, until the keeper has looked at them once more.
+//! Jobs saved with a calendar on this node that the keeper has not checked again yet.
 //!
-//! The gate holds an edit of a calendar back only where it stands. An edit that another node made between the moment a
-//! job's calendar was read and its commit may have walked past the job; whoever looks after the commit sees it.
+//! The gate holds back only edits of its own node. An edit by another node between reading a job's calendar and the
+//! job's commit may have missed the job; a check after the commit finds it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,7 +9,7 @@ use punctual_core::name::{Name, Namespace};
 use rustc_hash::FxHashSet;
 use tokio::sync::{Notify, OwnedRwLockReadGuard};
 
-/// Jobs kept by name; of more it is only known that there were more.
+/// Maximum number of jobs kept by name; beyond it only the fact that there were more is kept.
 const SAVED_MAX: usize = 4096;
 
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ pub(super) struct Saved {
 #[derive(Debug, Default)]
 pub(super) struct Noted {
     pub(super) jobs: FxHashSet<(Namespace, Name)>,
-    /// There were more than could be kept.
+    /// More jobs were saved than could be kept.
     pub(super) more: bool,
 }
 
@@ -31,7 +31,7 @@ impl Saved {
         self.news.notify_one();
     }
 
-    /// Keeps jobs for the next time, without hurry.
+    /// Keeps jobs for the next check, without waking the keeper.
     pub(super) fn keep(&self, jobs: impl IntoIterator<Item = (Namespace, Name)>) {
         let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
         for job in jobs {
@@ -47,18 +47,18 @@ impl Saved {
         std::mem::take(&mut *self.noted.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Waits until there is something to take.
+    /// Waits until a job was noted.
     pub(super) async fn news(&self) {
         self.news.notified().await;
     }
 }
 
-/// What a job that is being saved rests on: the calendars of this node stay as they are until its commit is known, and
-/// those of the others are looked at then.
+/// Held while a job is being saved: blocks calendar edits on this node until the commit is known, then has the keeper
+/// check the job for edits by other nodes.
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(super) _gate: OwnedRwLockReadGuard<()>,
-    /// None: there are no others.
+    /// `None` means a single node.
     pub(super) saved: Option<Arc<Saved>>,
     pub(super) job: (Namespace, Name),
 }

@@ -1,4 +1,4 @@
-//! Pages of the lines of queues, and those who wait at them.
+//! Reads pages of waiting messages, and refuses consumers whose queue moves to another node.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use punctual_store::Error;
 use super::slot::{self, Standing};
 use super::{Driver, Output, REST};
 
-/// Pages of lines that are read for one shard at once.
+/// Maximum number of pages read at once for one shard.
 const BACKLOGS_MAX: usize = 8;
 
 impl Driver {
-    /// Pages for queues whose consumers are about to come to the end of what is in memory.
+    /// Requests pages for queues whose messages in memory are about to run out.
     pub(super) fn ask_for_backlogs(&mut self) {
         let elapsed = self.elapsed;
         for slot in &mut self.slots {
@@ -46,7 +46,7 @@ impl Driver {
                 match result {
                     Ok(page) if may_apply => shard.backlog_page(queue, page, limit, &mut cx),
                     Err(Error::Unusable(why)) => self.outputs.push(Output::Fail { why }),
-                    // Without the time nothing is given to consumers: the page is read again.
+                    // Without a known time no message is delivered: the page is read again.
                     Ok(_) | Err(_) => {
                         slot.page_again_at = Some(elapsed + REST);
                         shard.backlog_failed(queue);
@@ -58,14 +58,14 @@ impl Driver {
         self.release_pins();
     }
 
-    /// Whoever waited for a message has to wait elsewhere.
+    /// Refuses consumers that wait for a message; they ask the new leader.
     pub(super) fn turn_away_waiting(&mut self, waiting: Vec<Ticket>) {
         for ticket in waiting {
             self.refuse(ticket, slot::not_led());
         }
     }
 
-    /// Has every delivery written that is not yet.
+    /// Makes every shard write its deliveries that are not yet written.
     pub(super) fn hurry(&mut self) {
         for slot in &mut self.slots {
             if let Standing::Leading(shard) = &mut slot.standing {

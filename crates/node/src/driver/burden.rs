@@ -1,6 +1,5 @@
-//! A node that is too busy gives shards away, one at a time, by weighing less: its weight is in its session for all to
-//! see, so everyone still draws the same conclusion about who leads what. When it has been idle for long, it takes them
-//! back the same way.
+//! Balances load: a node that is too busy gives shards away one at a time by lowering its weight. The weight is part of
+//! its session, so all nodes compute the same leaders. After a long idle time the node raises its weight again.
 
 use std::time::Duration;
 
@@ -10,21 +9,21 @@ use punctual_store::Session;
 
 use super::rank::{score, unit};
 
-/// And below which it may take more.
+/// The load in percent below which a node may take shards back, if it lasts for [`COOL_FOR`].
 const COOL: u8 = 50;
 const COOL_FOR: Duration = Duration::from_secs(60);
-/// The smallest part of its own weight that a node comes down to.
+/// The weight never drops below this fraction (1/10) of the node's own weight.
 const LIGHTEST: u32 = 10;
-/// What it takes back at once is a part of its weight.
+/// The weight is raised by this fraction (1/20) of the node's own weight at a time.
 const STEP: u32 = 20;
 
-/// From when on a node is too busy. Another node has to be less busy by a quarter of it: a cluster that is busy everywhere gains
-/// nothing by moving.
+/// When a node counts as too busy. It gives a shard away only if another node's load is lower by a quarter of
+/// `percent`: moving shards does not help when all nodes are busy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hot {
-    /// Percent of the scheduling thread's time.
+    /// Load in percent of the scheduling thread's time.
     pub percent: u8,
-    /// For so long.
+    /// How long the load has to last.
     pub span: Duration,
 }
 
@@ -36,7 +35,7 @@ impl Default for Hot {
 
 #[derive(Debug)]
 pub(super) struct Burden {
-    /// What this node weighs when it is not busy.
+    /// This node's weight when it is not busy.
     own: u32,
     pub(super) hot: Hot,
     hot_since: Option<Timestamp>,
@@ -48,7 +47,7 @@ impl Burden {
         Burden { own, hot: Hot::default(), hot_since: None, cool_since: None }
     }
 
-    /// What this node is to weigh from now on. `members` are those who may lead, `led` what this one leads.
+    /// This node's new weight. `members` are the nodes that may lead, `led` the shards that this node leads.
     pub(super) fn weigh(
         &mut self,
         me: &Session,
@@ -71,7 +70,7 @@ impl Burden {
     }
 }
 
-/// Whether it has been so for so long; if so, the count begins again.
+/// Whether a condition has lasted for `span`; if so, the count starts again.
 fn lasted(since: &mut Option<Timestamp>, is_so: bool, span: Duration, lived: Timestamp) -> bool {
     if !is_so {
         *since = None;
@@ -84,8 +83,7 @@ fn lasted(since: &mut Option<Timestamp>, is_so: bool, span: Duration, lived: Tim
     has_lasted
 }
 
-/// The weight with which exactly one of the shards that this node leads goes to somebody else: the first to go is the
-/// one whose next in the rank is nearest.
+/// The highest weight at which this node loses exactly one of its shards: the one where the second in rank is closest.
 fn without_one(me: &Session, members: &[Session], led: &[ShardId]) -> Option<u32> {
     let others = || members.iter().filter(|other| other.id != me.id);
     let goes_below = led.iter().filter_map(|shard| {
@@ -122,7 +120,7 @@ mod tests {
         (0..64).map(ShardId).filter(|shard| first(*shard)).collect()
     }
 
-    /// Looks once a second for so long, and moves as the others would see it.
+    /// Evaluates the weight once a second and updates the session as other nodes would see it.
     fn pass(burden: &mut Burden, members: &mut [Session], from: i64, seconds: i64) {
         for second in from..from + seconds {
             let led = leads(members, 1);

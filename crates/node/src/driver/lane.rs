@@ -1,4 +1,4 @@
-//! A lane: one transaction under way, and what is said when it is durable.
+//! A commit lane: one transaction in flight, and the effects to release when it is committed.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use crate::handle::Failure;
 
 #[derive(Debug, Default)]
 pub(super) struct Lane {
-    /// Effects of what was applied since the last batch was sealed.
+    /// Effects applied since the last batch was sealed.
     pub(super) effects: Vec<(ShardId, Effect)>,
-    /// About how many rows that is.
+    /// Approximate number of rows changed since then.
     pub(super) rows: usize,
-    /// How many of them timers brought.
+    /// How many of these rows come from timers.
     pub(super) timer_rows: usize,
-    /// And how many queues did: whoever adds or acknowledges waits for the commit and for nothing else.
+    /// How many of these rows come from queue commands, whose callers wait only for the commit.
     pub(super) queue_rows: usize,
     in_flight: Option<InFlight>,
 }
@@ -28,14 +28,14 @@ pub(super) struct Lane {
 struct InFlight {
     batches: Arc<Vec<Batch>>,
     effects: Vec<(ShardId, Effect)>,
-    /// Which seal of each shard this carries: what its pins are released by.
+    /// The seal number of each shard in this commit, used to release its pins.
     seals: Vec<(ShardId, u64)>,
     resends: u32,
 }
 
 impl Lane {
-    /// Takes out what a shard has to say and has only its memory for: what the next batch would carry, and what waits for one
-    /// under way that has no row of the shard.
+    /// Takes out the effects that are backed only by the shard's memory: those of the next batch, and those that wait
+    /// for a commit in flight without rows of this shard.
     pub(super) fn withdraw(&mut self, id: ShardId) -> Vec<(ShardId, Effect)> {
         let under_way = self.in_flight.as_mut();
         let under_way = under_way.filter(|flight| flight.batches.iter().all(|batch| batch.shard != id));
@@ -48,7 +48,7 @@ impl Lane {
 }
 
 impl Driver {
-    /// Seals what is dirty and sends it off, if the lane is free.
+    /// Seals the changed shards and sends their batches, if the lane is free.
     pub(super) fn send_batch(&mut self, index: usize) {
         if self.lanes[index].in_flight.is_some() {
             return;
@@ -69,7 +69,7 @@ impl Driver {
         (lane.rows, lane.timer_rows, lane.queue_rows) = (0, 0, 0);
         let effects = std::mem::take(&mut lane.effects);
         if batches.is_empty() {
-            // Nothing is under way in this lane, so all they rest on is durable.
+            // No commit is in flight in this lane, so everything that these effects depend on is committed.
             return self.release(effects);
         }
         let batches = Arc::new(batches);
@@ -112,7 +112,7 @@ impl Driver {
                 );
             }
             Err(Error::Refused { shard, what }) => {
-                // It may be our memory that is wrong: the store's rows decide.
+                // Our memory may be wrong: discard it and load the store's rows.
                 let why = format!("the store refused a change: {what}");
                 let standing = Standing::Resting { until: self.elapsed, next: Next::Acquire, full: false };
                 self.leave_out(index, flight, shard, standing, &why);
@@ -130,13 +130,14 @@ impl Driver {
         let lane = &self.lanes[index];
         let is_due = lane.timer_rows > 0 && !self.pool.is_behind();
         if (is_due || lane.queue_rows > 0) && self.is_dirty(index) {
-            // What is due or queued, and already applied, is written while we speak, and before what has ended joins it.
+            // Send due timers and queue changes now: the commit runs while effects are released, and before reports
+            // join it.
             self.send_batch(index);
         }
         self.release(flight.effects);
     }
 
-    /// Whether a shard has something under way in its lane.
+    /// Whether a shard has rows or effects that are not yet committed in its lane.
     pub(super) fn is_in_flight(&self, id: ShardId) -> bool {
         let lane = &self.lanes[self.lane_of(id)];
         let flight = lane.in_flight.as_ref();
@@ -157,7 +158,7 @@ impl Driver {
         self.lanes[index].in_flight = Some(flight);
     }
 
-    /// One shard's batch cannot go: the rest is sent again without it.
+    /// Discards one shard whose batch cannot be committed, and sends the rest again.
     fn leave_out(
         &mut self,
         index: usize,
@@ -181,7 +182,7 @@ impl Driver {
         }
     }
 
-    /// Nothing of it may be believed: the shards are loaded again, after a new epoch if the outcome is unknown.
+    /// Discards every shard of the failed commit. Each is loaded again, under a new epoch if the outcome is unknown.
     fn lose_flight(&mut self, flight: InFlight, error: &Error) {
         let full = matches!(error, Error::Full(_));
         let failure = if full { slot::full() } else { Failure::Unavailable(error.to_string()) };
@@ -191,7 +192,7 @@ impl Driver {
             let next = if unknown { Next::Acquire } else { Next::Load(batch.epoch) };
             self.throw_away(batch.shard, Standing::Resting { until, next, full }, &failure);
         }
-        // A shard that had nothing to write lives on, and so does what it had to say.
+        // A shard without rows in this commit keeps its memory and its effects.
         let is_lost = |shard: ShardId| flight.batches.iter().any(|batch| batch.shard == shard);
         let (theirs, others) = flight.effects.into_iter().partition(|(of, _)| is_lost(*of));
         self.unsay(theirs, &failure);

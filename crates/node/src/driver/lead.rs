@@ -1,4 +1,4 @@
-//! Leading: how a shard is acquired and loaded, and how its memory is thrown away.
+//! Acquires and loads shards, and discards their memory.
 
 use punctual_core::Timestamp;
 use punctual_core::change::Loaded;
@@ -11,7 +11,7 @@ use super::{Driver, Output, REST};
 use crate::handle::Failure;
 
 impl Driver {
-    /// Starts what every shard that is not led needs next.
+    /// Starts the next step (acquire or load) of every shard whose pause has ended.
     pub(super) fn rise(&mut self) {
         let now = self.elapsed;
         let mut claims = Vec::new();
@@ -24,7 +24,7 @@ impl Driver {
                 }
                 Standing::Resting { until, next: Next::Acquire, .. } if until <= now => {
                     slot.standing = Standing::Acquiring;
-                    // Not if someone else has it by now.
+                    // In a cluster, do not take the shard from a node that has acquired it meanwhile.
                     let than = if is_alone { None } else { slot.epoch };
                     claims.push(Claim { shard: slot.id, than });
                 }
@@ -55,7 +55,7 @@ impl Driver {
                     let Some(slot) = self.slot(claim.shard) else { continue };
                     let is_awaited = matches!(slot.standing, Standing::Acquiring);
                     let Some(epoch) = epoch else {
-                        // Somebody was faster, or we were ourselves, by a later claim.
+                        // Another node acquired it first, or a later claim of ours did.
                         if is_awaited {
                             self.step_down(claim.shard, now);
                         }
@@ -67,7 +67,7 @@ impl Driver {
                     }
                     let Some(slot) = self.slot(claim.shard) else { continue };
                     if slot.is_leading() {
-                        // Two claims of ours were under way: what is led under the first is outdated by the second.
+                        // Two claims of ours were in flight: the second epoch fences what is led under the first.
                         self.throw_away(claim.shard, Standing::Acquiring, &slot::not_led());
                     }
                     let Some(slot) = self.slot(claim.shard) else { continue };
@@ -97,10 +97,10 @@ impl Driver {
         let Some(slot) = self.slot(shard) else { return };
         let (is_awaited, epoch) = (matches!(slot.standing, Standing::Loading), slot.epoch);
         match result {
-            // What was read for an epoch that we have lost since is for nobody.
+            // Ignore rows read for an epoch that we have lost since.
             Ok(loaded) if !is_awaited || epoch != Some(loaded.epoch) => {}
             Ok(loaded) if self.may_apply() => self.lead(shard, loaded),
-            // Without the time nobody can tell how long its runs have waited: it is loaded again.
+            // Without a known time, the waiting times of its runs cannot be evaluated: load it again.
             Ok(loaded) => {
                 let (until, next) = (self.elapsed + REST, Next::Load(loaded.epoch));
                 if let Some(slot) = self.slot(shard) {
@@ -122,8 +122,8 @@ impl Driver {
     }
 
     fn lead(&mut self, id: ShardId, loaded: Loaded) {
-        // Engine time does not run back over a restart either: what fired under a clock that was then ahead must
-        // not look early to us.
+        // Engine time must not go backwards over a restart either: runs fired by a clock that was ahead must not look
+        // early.
         self.now = self.now.max(ids::made_at(loaded.last_id));
         let (now, elapsed, lane) = (self.now, self.elapsed, self.lane_of(id));
         let effects = &mut self.lanes[lane].effects;
@@ -137,13 +137,13 @@ impl Driver {
         slot.paging = None;
         slot.backlogs.clear();
         self.take_backlog(id);
-        // They go first again: whatever they asked for before the load is asked for anew.
+        // Rows requested before the load are no longer in memory: the waiting commands request them again.
         if let Some(slot) = self.slot(id) {
             slot.commands.iter_mut().for_each(|waiting| waiting.asked.clear());
         }
     }
 
-    /// Throws a shard's memory away, with all that was going to be said of it.
+    /// Discards a shard's memory and its unreleased effects.
     pub(super) fn throw_away(&mut self, id: ShardId, standing: Standing, failure: &Failure) {
         self.counts.reloads += 1;
         let lane = self.lane_of(id);
@@ -164,15 +164,16 @@ impl Driver {
         self.unsay(theirs, failure);
         let (theirs, others) = std::mem::take(&mut self.withheld).into_iter().partition(|(of, _)| *of == id);
         self.withheld = others;
-        // It is durable and was not said in time: whoever waits must not take it for undone and ask another node.
+        // These effects are committed but were not released in time: callers must not think the command failed and ask
+        // another node.
         self.unsay(theirs, &slot::unsaid());
     }
 
-    /// Effects that will never be seen: whoever waits for an answer hears that it did not come.
+    /// Drops effects that will never be released: callers get the failure instead of their answer.
     pub(super) fn unsay(&mut self, effects: Vec<(ShardId, Effect)>, failure: &Failure) {
         for (_, effect) in effects {
             if let Effect::Answer { ticket, answer } = effect {
-                // A refusal needs no commit to be true, but it may rest on something that was never committed.
+                // Even a refusal is dropped: it may be based on a change that was never committed.
                 drop(answer);
                 self.refuse(ticket, failure.clone());
             }

@@ -1,16 +1,16 @@
-//! Which shards this node should lead, seen from one node of a cluster.
+//! Decides which shards this node should lead.
 //!
-//! Everyone looks at the same two lists, who lives and who leads what, and draws the same conclusion without asking
-//! anybody: the nodes that count are ranked for every shard, and the first one leads it. Two nodes that disagree for
-//! a moment cost a hand-over, never a double run: that is the epoch's business.
+//! Every node reads the same two lists, the members and the leases, and reaches the same result without asking the
+//! others: the eligible nodes are ranked for every shard, and the first one leads it. If two nodes disagree for a
+//! moment, that costs a hand-over but never a double run, because the epoch fences the older leader.
 //!
 //! ```text
-//!  Renew ─▶ View ─▶ moves ─▶ Claim    nobody leads it, and it is ours
-//!                        ├─▶ Release  somebody else should lead it: one at a time, to a named heir
-//!                        └─▶ Lost     there is a newer epoch than ours
+//!  Renew ─▶ View ─▶ moves ─▶ Claim    the shard has no leader, and this node is next in rank
+//!                        ├─▶ Release  another node should lead it: one at a time, to a named heir
+//!                        └─▶ Lost     the store has a newer epoch than ours
 //! ```
 //!
-//! Times here are of a clock that goes on while the process is stopped: a lease ends whether or not we look.
+//! Times here come from the monotonic clock, which also runs while the process is paused: so do leases.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -24,49 +24,49 @@ use punctual_store::{Claim, Lease, Leases, Member, Session};
 use super::burden::{Burden, Hot};
 use super::rank::{Score, score};
 
-/// How long a node has to live before the others make room for it: one that comes and goes moves nothing.
+/// How long a node has to be alive before shards move to it. A node that joins and leaves quickly moves nothing.
 const STEADY: Duration = Duration::from_secs(5);
-/// How long an embedded node keeps a shard that another should lead because its own calls are under way. The other cannot
-/// ask for what becomes of them, and would make them again.
+/// How long an embedded node keeps a shard that another node should lead while its own attempts are running. The other
+/// node could not ask for their outcomes and would run them again.
 const PUT_OFF_MAX: Duration = Duration::from_secs(60);
-/// Sessions that a node ends because they have its address: it had fewer lives in the time of a lease.
+/// Maximum number of sessions that a node ends because they have its address.
 const ENDED_MAX: usize = 16;
-/// How long a node that was lost is remembered.
+/// How long a lost node is remembered.
 const LOST_KEPT: Duration = Duration::from_secs(3600);
-/// Renewals in the time of one lease: so many may be late or lost but one, and so soon is a death noticed.
+/// Renewals per lease: all but one may be late or lost. More renewals also mean that a dead node is noticed sooner.
 const RENEWALS_PER_LEASE: u32 = 5;
 
-/// What one look at the cluster showed.
+/// The state of the cluster as read with one renewal.
 #[derive(Debug, Clone)]
 pub struct View {
-    /// None: whoever keeps the sessions could not be asked. Then everyone keeps what it has.
+    /// `None` means the session service could not be reached. Then every node keeps its shards.
     pub members: Option<Vec<Member>>,
     pub leases: Leases,
-    /// Members whose address refuses connections: their process is gone, whatever their session says.
+    /// Members whose address refuses connections: their process is gone even if their session still lives.
     pub refusing: Vec<SessionId>,
     /// Whether this node knows the store's time well enough to lead.
     pub is_time_known: bool,
 }
 
-/// A node that was gone while it led shards.
+/// A node that disappeared while it led shards.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lost {
     pub session: Session,
-    /// When this was noticed, by the store's clock.
+    /// When the loss was noticed, by the store's clock.
     pub at: Timestamp,
 }
 
-/// A shard that is led here, or about to be.
+/// A shard that this node leads or is about to lead.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ours {
     pub(super) shard: ShardId,
-    /// The one in which it is led; none: it is about to be.
+    /// The epoch in which this node leads it. `None` means it does not lead it yet.
     pub(super) epoch: Option<Epoch>,
-    /// Whether workers have attempts of it in hand.
+    /// Whether workers have attempts of this shard.
     pub(super) is_under_way: bool,
 }
 
-/// What is to be done about a shard.
+/// A decision about a shard or a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Move {
     Claim(Claim),
@@ -75,7 +75,7 @@ pub(super) enum Move {
         heir: SessionId,
     },
     Lost(ShardId),
-    /// A session that was ours in an earlier life stands in the way.
+    /// End the session of an earlier process of this node.
     End(SessionId),
 }
 
@@ -84,24 +84,24 @@ pub(super) struct Membership {
     me: Session,
     burden: Burden,
     lease: Duration,
-    /// Those who may lead, at the last look.
+    /// Members eligible to lead, at the last reading.
     members: Vec<Session>,
-    /// Everyone who lived then.
+    /// All members at the last reading.
     known: Vec<Session>,
-    /// Nodes that were lost within the last hour and have not come back.
+    /// Nodes lost within the last hour that have not come back.
     lost: Vec<Lost>,
     leases: Vec<Lease>,
-    /// since when a shard has nobody who leads it.
+    /// Since when each shard has had no leader. `None` means it has one.
     orphaned: Vec<Option<Timestamp>>,
-    /// until then nobody else takes our shards for dead. Counted from when the renewal was sent.
+    /// Our lease ends then: no other node takes our shards before. Counted from when the renewal was sent.
     held_until: Option<Timestamp>,
-    /// when the last renewal that came back was sent.
+    /// When the last successful renewal was sent.
     looked: Option<Timestamp>,
     renewal: Renewal,
     parting: bool,
-    /// since when shards are kept that another should lead.
+    /// Since when the release of a shard has been delayed.
     put_off: Option<Timestamp>,
-    /// Earlier lives of ours that were ended.
+    /// Sessions of earlier processes of this node that were ended.
     ended: Vec<SessionId>,
 }
 
@@ -110,7 +110,7 @@ enum Renewal {
     Due {
         at: Timestamp,
     },
-    /// `again`: meanwhile somebody said that there is something to see, which this look may have missed.
+    /// `again`: a change was announced that this reading may have missed, so read again at once.
     UnderWay {
         sent: Timestamp,
         again: bool,
@@ -141,7 +141,7 @@ impl Membership {
         &self.me
     }
 
-    /// Claims nothing more: the node is stopping.
+    /// The node is stopping: claim nothing more.
     pub(super) fn part(&mut self) {
         self.parting = true;
     }
@@ -162,7 +162,7 @@ impl Membership {
         self.lease
     }
 
-    /// Whether it is time to renew; if so, it counts as sent now.
+    /// Whether a renewal is due; if so, it is marked as sent now.
     pub(super) fn takes_turn(&mut self, lived: Timestamp) -> bool {
         let is_due = matches!(self.renewal, Renewal::Due { at } if at <= lived);
         if is_due {
@@ -171,7 +171,7 @@ impl Membership {
         is_due
     }
 
-    /// When to look again; none: a look is under way.
+    /// When the next renewal is due. `None` means one is in flight.
     pub(super) fn next_renewal(&self) -> Option<Timestamp> {
         match self.renewal {
             Renewal::Due { at } => Some(at),
@@ -179,7 +179,7 @@ impl Membership {
         }
     }
 
-    /// Somebody says that there is something to see.
+    /// A change was announced: renew as soon as possible.
     pub(super) fn look_now(&mut self, lived: Timestamp) {
         match &mut self.renewal {
             Renewal::Due { at } => *at = lived.min(*at),
@@ -187,17 +187,18 @@ impl Membership {
         }
     }
 
-    /// Whether what was decided may still be said: nobody can have taken our shards for dead.
+    /// Whether effects may still be released: our lease is valid, so no other node can have taken our shards.
     pub(super) fn holds(&self, lived: Timestamp) -> bool {
         self.held_until.is_some_and(|until| lived < until)
     }
 
-    /// Whether the last look is recent enough to be called healthy: a node that is cut off says so before it lapses.
+    /// Whether the last reading is recent enough to report healthy. A node that is cut off reports that before its
+    /// lease ends.
     pub(super) fn is_fresh(&self, lived: Timestamp) -> bool {
         self.fresh_until().is_some_and(|until| lived < until)
     }
 
-    /// When it no longer is, unless another look comes back before.
+    /// When [`Membership::is_fresh`] becomes false unless another renewal returns before.
     pub(super) fn fresh_until(&self) -> Option<Timestamp> {
         Some(self.looked? + self.lease * 3 / 5)
     }
@@ -206,7 +207,7 @@ impl Membership {
         self.renewal = Renewal::Due { at: lived + self.lease / RENEWALS_PER_LEASE };
     }
 
-    /// Takes in a look, and says what follows for the shards, given those that are led or about to be led here.
+    /// Takes in a view and decides what to do. `ours` are the shards that this node leads or is about to lead.
     pub(super) fn look(&mut self, view: View, ours: &[Ours], lived: Timestamp) -> Vec<Move> {
         if let Renewal::UnderWay { sent, again } = self.renewal {
             self.held_until = Some(sent + self.lease);
@@ -260,7 +261,8 @@ impl Membership {
         moves
     }
 
-    /// A node that is gone and still owns shards was lost: one that stops gives its shards up first.
+    /// Notes lost nodes: a node that is gone but still owns shards. A node that stops properly releases its shards
+    /// first.
     fn note_lost(&mut self, before: &[Session], alive: &BTreeSet<SessionId>, now: Timestamp) {
         let is_new = |session: &&Session| {
             session.id != self.me.id
@@ -271,8 +273,8 @@ impl Membership {
         let mut gone: Vec<Session> = self.known.iter().chain(before).filter(is_new).cloned().collect();
         gone.dedup_by_key(|session| session.id);
         self.lost.extend(gone.into_iter().map(|session| Lost { session, at: now }));
-        // A dead node that owns nothing any more is not looked after, and its session is listed until its lease ends. One that is
-        // listed after that was renewed.
+        // Once a dead node owns no shards, its address is no longer probed, and its session stays listed until it
+        // expires. If it is listed for longer, it was renewed.
         let has_come_back = |lost: &Lost| {
             let is_over = now.since(lost.at) > 2 * self.lease;
             let known = self.known.iter().filter(|session| session.node == lost.session.node);
@@ -283,12 +285,11 @@ impl Membership {
         self.lost.retain(|lost| now.since(lost.at) < LOST_KEPT && !has_come_back(lost));
     }
 
-    /// Nodes that were lost within the last hour and have not come back.
     pub(super) fn lost(&self) -> &[Lost] {
         &self.lost
     }
 
-    /// The lost node that a shard is taken from, and since when nobody leads it.
+    /// The lost node that a shard is taken over from, and since when the shard has had no leader.
     pub(super) fn taken_from(&self, shard: ShardId) -> Option<(Arc<str>, Timestamp)> {
         let index = usize::from(shard.0);
         let owner = self.leases.get(index)?.owner.filter(|owner| *owner != self.me.id)?;
@@ -296,13 +297,14 @@ impl Membership {
         Some((Arc::clone(&lost.session.node), (*self.orphaned.get(index)?)?))
     }
 
-    /// Whether another cannot ask our workers what became of something: they dial nodes of a center, and no embedded one.
+    /// Whether the heir cannot ask our workers for outcomes: workers connect to nodes of a center, not to embedded
+    /// nodes.
     fn is_unreachable(&self, heir: SessionId) -> bool {
         let theirs = self.members.iter().find(|session| session.id == heir);
         self.me.embedded && theirs.is_some_and(|session| session.embedded)
     }
 
-    /// A shard is kept while its calls are under way, but not for ever.
+    /// Delays the release of a shard while its attempts are running, for at most [`PUT_OFF_MAX`].
     fn put_off(&mut self, release: Option<Move>, lived: Timestamp) -> Option<Move> {
         if release.is_none() {
             self.put_off = None;
@@ -312,9 +314,10 @@ impl Membership {
         release.filter(|_| lived.since(since) >= PUT_OFF_MAX)
     }
 
-    /// Whoever else has our address was there before us, and is gone. Its session ends by itself, but not soon if the
-    /// store's clock was set back meanwhile: until then it would be left what nobody takes. One that comes back after we
-    /// ended it lives, and was given our address by mistake.
+    /// Finds sessions with our address: they belong to earlier processes of this node, which are gone. They would
+    /// expire by themselves, but late if the store's clock was set back, and until then shards would be assigned to
+    /// them. A session that returns after we ended it is alive: another node was configured with our address by
+    /// mistake.
     fn earlier_lives(&mut self, members: &[Member]) -> Vec<Move> {
         let is_ours = |session: &Session| session.address == self.me.address && session.id != self.me.id;
         let theirs = members.iter().map(|member| &member.session).filter(|session| is_ours(session));
@@ -325,7 +328,7 @@ impl Membership {
         earlier.into_iter().map(Move::End).collect()
     }
 
-    /// Shards that someone else has acquired since.
+    /// Our shards that another node has acquired since.
     fn outdated(&self, ours: &[Ours]) -> Vec<Move> {
         let newest = |shard: ShardId| self.leases.get(usize::from(shard.0)).map(|lease| lease.epoch);
         let outdated =
@@ -333,7 +336,7 @@ impl Membership {
         outdated.map(|ours| Move::Lost(ours.shard)).collect()
     }
 
-    /// What was left to us by name is ours to take, even while nobody can say who lives.
+    /// Claims shards that were released to this node by name, even while the membership is unknown.
     fn inherited(&self, ours: &[Ours]) -> Vec<Move> {
         let is_ours = |lease: &&Lease| {
             let is_left = lease.owner.is_none() && lease.heir == Some(self.me.id);
@@ -343,7 +346,8 @@ impl Membership {
         self.leases.iter().filter(is_ours).map(claim).collect()
     }
 
-    /// A shard that nobody leads goes to whoever ranks first, and to the next one a second later if it does not come.
+    /// Claims a shard without a leader if this node ranks first. Each following node waits two renewal intervals
+    /// longer.
     fn claim(
         &mut self,
         index: usize,
@@ -370,7 +374,7 @@ impl Membership {
             .then_some(Move::Claim(Claim { shard: lease.shard, than: Some(lease.epoch) }))
     }
 
-    /// Who should lead a shard, the first first.
+    /// The eligible nodes for a shard, best first.
     fn ranked(&self, shard: ShardId) -> Vec<SessionId> {
         let mut ranked: Vec<_> =
             self.members.iter().map(|session| (Score(score(shard, session)), session.id)).collect();
@@ -378,23 +382,23 @@ impl Membership {
         ranked.into_iter().map(|(_, id)| id).collect()
     }
 
-    /// Who should lead a shard when we are gone.
+    /// The node that should lead a shard when this one is gone.
     pub(super) fn heir(&self, shard: ShardId) -> Option<SessionId> {
         self.ranked(shard).into_iter().find(|session| *session != self.me.id)
     }
 
-    /// Who leads a shard, as far as we know.
+    /// The other node that leads a shard, as far as we know.
     pub(super) fn leader(&self, shard: ShardId) -> Option<SessionId> {
         self.leases.get(usize::from(shard.0))?.owner.filter(|owner| *owner != self.me.id)
     }
 
-    /// Every session that lived at the last look, the oldest first.
+    /// All sessions at the last reading, oldest first.
     pub(super) fn known(&self) -> &[Session] {
         &self.known
     }
 
-    /// The newest session of every node. A node that was started again has two until the earlier one ends. Programs
-    /// with an embedded node may share a name.
+    /// The newest session of every node. A restarted node has two sessions until the older one ends. Embedded nodes may
+    /// share a name, so each of their sessions is listed.
     pub(super) fn nodes(&self) -> Vec<Session> {
         let is_newest = |(index, session): &(usize, &Session)| {
             let mut newer = self.known[index + 1..].iter();
@@ -404,8 +408,8 @@ impl Membership {
     }
 }
 
-/// Members that live. One whose address refuses connections does not, nor one whose address somebody younger has: its
-/// process was started again, and nobody refuses any more.
+/// Members that are alive. A member is dead if its address refuses connections, or if a younger member has the same
+/// address: then its process was restarted, and the new process accepts the connections.
 fn alive(members: &[Member], refusing: &[SessionId]) -> BTreeSet<SessionId> {
     let is_outlived = |member: &Member| {
         let address = &member.session.address;
@@ -419,7 +423,7 @@ fn alive(members: &[Member], refusing: &[SessionId]) -> BTreeSet<SessionId> {
     alive.collect()
 }
 
-/// Members that may lead. Nodes of a center go before embedded ones, and steady nodes before newcomers.
+/// Members eligible to lead: center nodes before embedded ones, and steady nodes before new ones.
 fn counting(members: &[Member], alive: &BTreeSet<SessionId>) -> Vec<Session> {
     let may_lead = |member: &&Member| member.session.weight > 0 && alive.contains(&member.session.id);
     let leading: Vec<&Member> = members.iter().filter(may_lead).collect();

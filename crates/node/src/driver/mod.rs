@@ -1,7 +1,8 @@
-//! The driver: everything a scheduling node does, without doing any I/O.
+//! The driver: all decisions of a scheduling node, without I/O.
 //!
-//! `step(input, moment)` takes what arrived and leaves what is to be done in `outputs`; whoever carries them (the node's
-//! loop on tokio, the simulator in one thread) brings the results back as further inputs. Inside:
+//! `step(input, moment)` takes an input and appends to `outputs` what is to be done. The caller (the node's loop on
+//! tokio, or the simulator in one thread) carries the outputs out and brings the results back as further inputs.
+//! Inside:
 //!
 //! ```text
 //!  commands ─▶ slots ─▶ shard.apply ─▶ lane: sealed into a batch ─▶ Commit ─▶ committed ─▶ effects
@@ -11,7 +12,7 @@
 //! ```
 //!
 //! **Invariant:** no effect leaves before the commit of every batch applied before it in its lane. While one commit is
-//! under way the next batch is applied on top of it; an idle node commits a lone change at once.
+//! in flight, the next batch is applied on top of it; an idle node commits a single change at once.
 
 mod slot;
 mod rank;
@@ -53,36 +54,39 @@ use slot::{Slot, Standing};
 pub use spread::Leader;
 use takeover::Takeovers;
 
-/// The pause before a store that was full or out of reach is tried again.
+/// The pause before retrying a store that was full or unreachable.
 const REST: Duration = Duration::from_millis(500);
-/// The pause before a shard whose rows somebody else held is tried again: whenever it is, the others of its lane wait.
+/// The pause before retrying a shard whose rows another transaction has locked. Each retry delays the other shards of
+/// its lane.
 const BLOCKED_REST: Duration = Duration::from_secs(2);
-/// How often whoever carries the driver looks at the clock while attempts are under way: a process that was stopped
-/// finds out within it. With nothing under way it sleeps until something is due.
+/// How often the driver wants to be called while attempts are running, so that a paused process is noticed within this
+/// time. With no attempts running it is called when the next timer is due.
 const LOOK: Duration = Duration::from_secs(1);
-/// Whoever comes back this much later than was asked for has been stopped. Nobody is silent or too slow for that.
+/// If a call comes this much later than planned, the process was paused. The surplus does not count as elapsed time, so
+/// no worker is called silent or too slow because of it.
 const LATE: Duration = Duration::from_millis(200);
-/// Bytes of reports that wait for their turn. Beyond it an outcome is let go: its worker sends it again until it is
-/// acknowledged, and would fill our memory with it while the store does not answer.
+/// Maximum size of the reports waiting to be applied. Beyond it, reports are dropped: the worker sends an outcome again
+/// until it is acknowledged, and would fill our memory while the store does not answer.
 const UNHEARD_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Times a transaction that is known to be rolled back is sent again as it is.
+/// How often a transaction that was certainly rolled back is sent again unmodified.
 const RESENDS_MAX: u32 = 3;
 
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub shards: u16,
-    /// Transactions under way at once: one where the store has one writer, two elsewhere.
+    /// Number of concurrent transactions: one if the store has a single writer, otherwise two.
     pub lanes: usize,
-    /// How long a fenced shard is left alone before it is acquired again, and a node of a cluster counts as alive.
+    /// How long a fenced shard is left alone before it is acquired again, and how long a node counts as alive after its
+    /// last renewal.
     pub shard_lease: Duration,
-    /// What this node tells the others of itself; none: it is alone, and leads every shard.
+    /// This node's session in the cluster. `None` means a single node that leads every shard.
     pub session: Option<Session>,
-    /// About how many rows a lane takes into one commit.
+    /// Approximate maximum of rows that a lane puts into one commit.
     pub commit_batch: usize,
     pub engine: punctual_engine::Settings,
 }
 
-/// What has happened.
+/// An event for the driver.
 #[derive(Debug)]
 pub enum Input {
     Command {
@@ -97,7 +101,7 @@ pub enum Input {
     Left {
         worker: WorkerId,
     },
-    /// It left and will not finish what it has in hand.
+    /// The worker left and will not finish its attempts.
     Parted {
         worker: WorkerId,
     },
@@ -105,17 +109,17 @@ pub enum Input {
         worker: WorkerId,
         reports: Vec<Report>,
     },
-    /// What a look at the cluster showed.
+    /// The members and leases that were read with a renewal.
     Renewed {
         result: Result<View, Error>,
     },
-    /// Shards were given up, or could not be.
+    /// The release of shards ended, successfully or not.
     Released,
-    /// Something changed in the cluster that should be looked at: a shard was left to us.
+    /// The cluster changed and should be read again, for example because a shard was released to this node.
     ClusterChanged,
-    /// How busy this node is, in percent.
+    /// Load of this node in percent.
     Load(u8),
-    /// Hand every shard over: the node is stopping.
+    /// The node is stopping: hand every shard over.
     Stop,
     Acquired {
         claims: Vec<Claim>,
@@ -138,30 +142,30 @@ pub enum Input {
         shard: ShardId,
         result: Result<TimerPage, Error>,
     },
-    /// A page of a queue's line was read.
+    /// A page of a queue's waiting messages was read.
     Backlogged {
         read: u64,
         shard: ShardId,
         result: Result<Vec<Arc<Message>>, Error>,
     },
-    /// Time has passed.
+    /// Only time has passed.
     Wake,
 }
 
-/// What is to be done.
+/// An action for the caller of the driver.
 #[derive(Debug)]
 pub enum Output {
-    /// Say that we live, and look who else does and who leads what.
+    /// Renew our session; read the members and the leases.
     Renew {
         session: Session,
         ttl: Duration,
     },
-    /// Give these shards up, and tell the heir.
+    /// Release these shards and wake the heir.
     Release {
         shards: Vec<(ShardId, Epoch)>,
         heir: Option<SessionId>,
     },
-    /// End the session of an earlier life of this node. Nobody waits for it.
+    /// End the session of an earlier process of this node. Its result is not awaited.
     EndSession {
         session: SessionId,
     },
@@ -187,7 +191,7 @@ pub enum Output {
         after: TimerPlace,
         limit: usize,
     },
-    /// Read a page of a queue's line.
+    /// Read a page of a queue's waiting messages.
     Backlog {
         read: u64,
         shard: ShardId,
@@ -203,9 +207,9 @@ pub enum Output {
         worker: WorkerId,
         order: Order,
     },
-    /// Bring word between a run and a queue, until it has arrived.
+    /// Deliver a notice between a run and a queue; repeat until it has arrived.
     Errand(Errand),
-    /// The store cannot be used any more: the process must not go on as if nothing had happened.
+    /// The store cannot be used any more, so the node must stop.
     Fail {
         why: String,
     },
@@ -218,38 +222,38 @@ pub struct Driver {
     pool: Pool,
     lanes: Vec<Lane>,
     reads: Reads,
-    /// None: alone.
+    /// `None` means a single node.
     membership: Option<Membership>,
     takeovers: Takeovers,
-    /// What was decided and is durable, but must not be said before the lease is renewed.
+    /// Effects that are committed but must not leave before the lease is renewed.
     withheld: Vec<(ShardId, Effect)>,
-    /// Commands in the order of their arrival, until their shard takes them.
+    /// Commands in order of arrival that their shard has not taken yet.
     intake: VecDeque<Waiting>,
     reports: VecDeque<(WorkerId, Report)>,
-    /// What the reports that wait weigh, those for shards without a leader included.
+    /// Total size of the waiting reports, including those for shards that are not loaded.
     unheard_bytes: usize,
     joining: VecDeque<Joining>,
-    /// Workers that said good-bye, until their last words are taken.
+    /// Workers that are shutting down, until their last reports are applied.
     parting: Vec<WorkerId>,
-    /// Engine time: it never runs back.
+    /// Engine time: it never goes backwards.
     now: Timestamp,
-    /// Elapsed time: it goes on whatever is done to the clock.
+    /// Elapsed time: independent of changes to the wall clock.
     elapsed: Timestamp,
     lasted: Lasted,
     outputs: Vec<Output>,
     counts: Counts,
 }
 
-/// How elapsed time is counted.
+/// Measures elapsed time.
 #[derive(Debug)]
 struct Lasted {
-    /// What it began with.
+    /// The starting point.
     since: Timestamp,
-    /// What has passed since, to the last bit: looks that are less than a millisecond apart add up too.
+    /// Time since then, without rounding, so that steps below a millisecond add up.
     total: Duration,
-    /// How long the clock had been going at the last look.
+    /// The monotonic clock at the last call.
     seen: Duration,
-    /// When we wanted to look again at the latest.
+    /// The monotonic time by which the next call was planned.
     look: Option<Duration>,
 }
 
@@ -259,30 +263,30 @@ impl Lasted {
     }
 }
 
-/// When to call a driver again if nothing happens before.
+/// When to call the driver again if no input arrives before.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Wake {
-    /// When the clock shows this.
+    /// At this wall-clock time.
     pub due: Option<Timestamp>,
-    /// When it has been going for so long, whatever it shows.
+    /// At this monotonic time.
     pub elapsed: Option<Duration>,
 }
 
 impl Wake {
-    /// How long to sleep, with how long it is until a clock shows something and how long it has been going; none: there
-    /// is nothing to wait for.
+    /// How long to sleep. `until` gives the time until a wall-clock time; `elapsed` is the monotonic time now. `None`
+    /// means there is nothing to wait for.
     pub fn sleep(self, until: impl FnOnce(Timestamp) -> Duration, elapsed: Duration) -> Option<Duration> {
         let lasting = self.elapsed.map(|at| at.saturating_sub(elapsed));
         self.due.map(until).into_iter().chain(lasting).min()
     }
 }
 
-/// What a driver has done so far.
+/// What a driver has done since it started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     pub commits: u64,
     pub changes: u64,
-    /// Times a shard's memory was thrown away.
+    /// How often a shard's memory was discarded.
     pub reloads: u64,
 }
 
@@ -292,21 +296,21 @@ struct Joining {
     worker: WorkerId,
     announced: Announcement,
     holding: Vec<(RunId, Token)>,
-    /// When it said so.
+    /// When it joined.
     since: Timestamp,
-    /// What it has said since.
+    /// Reports about itself that it has sent since.
     said: Vec<Report>,
 }
 
-/// A command that waits for rows, or for its shard.
+/// A command that waits for rows, or for its shard to be loaded.
 #[derive(Debug)]
 struct Waiting {
     ticket: Ticket,
     command: Command,
     since: Timestamp,
-    /// Rows already asked for: what was not found does not exist.
+    /// Rows already requested: a row that was requested and not found does not exist.
     asked: Vec<Want>,
-    /// Rows that what was read showed to be needed too.
+    /// Further rows that turned out to be needed after the first read.
     more: Vec<Want>,
 }
 
@@ -349,7 +353,7 @@ impl Driver {
         driver
     }
 
-    /// Takes one input. Call [`Driver::settle_down`] when no more is at hand, then carry the outputs out.
+    /// Takes one input. When no more input is available, call [`Driver::settle_down`] and carry the outputs out.
     pub fn step(&mut self, input: Input, moment: Moment) {
         self.advance(moment);
         match input {
@@ -365,7 +369,7 @@ impl Driver {
             Input::Joined { worker, announced, holding } => {
                 self.joining.retain(|joining| joining.worker != worker);
                 self.parting.retain(|parting| *parting != worker);
-                // Whatever it lent before it came anew is no longer ours.
+                // Credits of the worker's earlier connection are void.
                 self.pool.roster.leave(&worker);
                 let (since, said) = (self.lived(), Vec::new());
                 self.joining.push_back(Joining { worker, announced, holding, since, said });
@@ -394,19 +398,19 @@ impl Driver {
         }
     }
 
-    /// Applies all that can be applied now, and sends off what can be sent.
+    /// Applies everything that can be applied now, and sends the batches that can be sent.
     pub fn settle_down(&mut self, moment: Moment) {
         self.advance(moment);
         self.pump();
         self.plan_look(moment);
     }
 
-    /// Due times go by the clock, but never back. What lasts goes by the time between two looks at it, however it was
-    /// set in between; and if the second look came late, only by what was meant to lie between them.
+    /// Advances both clocks. Engine time follows the wall clock but never goes backwards. Elapsed time adds the
+    /// monotonic time since the last call; if this call comes late, it adds only the planned span.
     ///
-    /// A node of a cluster whose lease has run out has not read the store's clock for so long that its own may be anywhere:
-    /// engine time stands still until the next renewal. Meanwhile nothing is applied to a shard: what is early cannot be
-    /// taken back, and neither can what is recorded with a time that is over. See [`Driver::may_apply`].
+    /// Without a valid lease, a node of a cluster has not read the store's clock for so long that its own clock may be
+    /// wrong: engine time stops until the next renewal. Until then nothing is applied to a shard, because an early fire
+    /// or a record with an outdated time cannot be undone. See [`Driver::may_apply`].
     fn advance(&mut self, moment: Moment) {
         let lasted = &mut self.lasted;
         let passed = moment.elapsed.saturating_sub(lasted.seen);
@@ -419,24 +423,24 @@ impl Driver {
         }
     }
 
-    /// Whether anything may be applied to a shard. While the time is not known, commands, reports, timers, rows and loaded
+    /// Whether events may be applied to a shard. While the time is unknown, commands, reports, timers, rows and loaded
     /// shards wait for the next renewal.
     fn may_apply(&self) -> bool {
         self.knows_time() || is_planted(Fault::TimeIsNotAwaited)
     }
 
-    /// Whether the store's clock was read a moment ago; a node that is alone has its store's clock.
+    /// Whether the store's clock was read recently. A single node uses its store's clock.
     fn knows_time(&self) -> bool {
         self.membership.as_ref().is_none_or(|members| members.holds(self.lived()))
     }
 
-    /// Until then nobody need look: so much time may pass for everything that lasts.
+    /// Notes when the next call is planned: [`Driver::advance`] counts at most that span.
     fn plan_look(&mut self, moment: Moment) {
         let sleep = self.next_wake().sleep(|due| due.since(moment.now), moment.elapsed);
         self.lasted.look = sleep.map(|sleep| moment.elapsed + sleep);
     }
 
-    /// Time that passed, whether or not we were there to see it: a lease ends while its holder is stopped.
+    /// Monotonic time, including time in which the process was paused: a lease also ends while its holder is paused.
     fn lived(&self) -> Timestamp {
         Timestamp::MIN + self.lasted.seen
     }
@@ -445,17 +449,17 @@ impl Driver {
         std::mem::take(&mut self.outputs)
     }
 
-    /// Whether more commands may be handed in: else the caller lets them wait where they are bounded.
+    /// Whether more commands may be handed in. If not, they wait in the caller's bounded channel.
     pub fn has_room(&self) -> bool {
         self.intake.len() < COMMIT_BATCH_MAX
     }
 
-    /// When to call again if nothing happens before.
+    /// When to call again if no input arrives before.
     pub fn next_wake(&self) -> Wake {
         let may_apply = self.may_apply();
         let knows_time = self.knows_time();
         let leading = |slot: &&Slot| knows_time && slot.is_leading();
-        // Timers that are due but had no room go on with the commit that is under way.
+        // Due timers without room in their lane need no wake-up: they continue when the commit in flight ends.
         let due = self
             .slots
             .iter()
@@ -481,7 +485,7 @@ impl Driver {
         let lasting = lasting.map(|at| self.lasted.until(at));
         let look = (self.pool.roster.in_hand() > 0).then_some(LOOK);
         let renewal = self.membership.as_ref().and_then(Membership::next_renewal);
-        // A look that does not come back makes us say so: nothing else may happen before it is given up.
+        // Wake up when the membership becomes stale, so that the status says so even if no other input arrives.
         let stale = self.membership.as_ref().and_then(Membership::fresh_until);
         let stale = stale.filter(|at| *at > self.lived());
         let looks = renewal.into_iter().chain(stale).map(|at| at.since(self.lived()));
@@ -499,17 +503,17 @@ impl Driver {
         self.elapsed
     }
 
-    /// Whether everything that should be led here is, and the cluster was seen a moment ago.
+    /// Whether every shard that this node should lead is loaded, and the cluster was read recently.
     pub fn is_ready(&self) -> bool {
         self.is_settled() && self.membership.as_ref().is_none_or(|members| members.is_fresh(self.lived()))
     }
 
-    /// Whether no shard is on its way into memory.
+    /// Whether no shard is being acquired or loaded.
     fn is_settled(&self) -> bool {
         self.slots.iter().all(|slot| slot.is_leading() || slot.is_elsewhere())
     }
 
-    /// Whether nothing is led here, and nothing is about to be.
+    /// Whether this node leads no shard and is not about to lead one.
     pub fn leads_nothing(&self) -> bool {
         self.slots.iter().all(Slot::is_elsewhere)
     }
@@ -526,7 +530,7 @@ impl Driver {
         &self.pool
     }
 
-    /// A shard as it is in memory, for looking into it.
+    /// A shard's state in memory, for inspection.
     pub fn shard(&self, id: ShardId) -> Option<&Shard> {
         match &self.slots.get(usize::from(id.0))?.standing {
             Standing::Leading(shard) => Some(shard),

@@ -1,18 +1,18 @@
-//! How the nodes of a cluster rank for a shard, the same for everyone who looks.
+//! Ranks the nodes of a cluster for a shard. Every node computes the same ranking.
 
 use punctual_core::hash;
 use punctual_core::ids::ShardId;
 use punctual_store::Session;
 
-/// Weighted rendezvous: every pair of shard and node throws a die that never changes, loaded by the node's weight.
+/// Weighted rendezvous hashing: the node with the highest score leads the shard.
 pub(super) fn score(shard: ShardId, session: &Session) -> f64 {
     -f64::from(session.weight) / unit(shard, session).ln()
 }
 
-/// What the die of a shard and a node shows, between 0 and 1.
+/// A hash of shard and node, mapped to a number between 0 and 1.
 pub(super) fn unit(shard: ShardId, session: &Session) -> f64 {
     let thrown = hash::stable(&[&shard.0.to_le_bytes(), &session.id.0.to_le_bytes()]);
-    // 53 bits, moved off zero, so that the logarithm is finite and below zero.
+    // 53 bits, shifted off zero so that the logarithm is finite and negative.
     #[expect(clippy::cast_precision_loss, reason = "53 bits are what a double holds exactly")]
     let unit = ((thrown >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
     unit

@@ -1,7 +1,7 @@
-//! Reads under way: rows for commands, and pages of timers.
+//! Reads in progress: rows for commands, and pages of timers.
 //!
-//! A read that began before a commit was known may not have seen it. Every read has a number; the pins of a commit
-//! are released only when every read with a smaller number than the next one at that moment has returned.
+//! A read that began before a commit was confirmed may not have seen its rows. Therefore the pins of a commit are
+//! released only when every read that began before its confirmation has returned. Reads are numbered for this.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -16,7 +16,7 @@ use super::slot::Standing;
 use super::{Driver, Output, Waiting};
 use crate::handle::Failure;
 
-/// Rows asked for in one fetch.
+/// Maximum number of rows in one fetch.
 const WANTS_MAX: usize = 4096;
 
 #[derive(Debug, Default)]
@@ -24,14 +24,14 @@ pub(super) struct Reads {
     next: u64,
     pub(super) under_way: BTreeSet<u64>,
     fetching: Option<Fetching>,
-    /// Seals that are committed, with the number of the first read that began after that.
+    /// Committed seals, with the number of the first read that begins after the commit.
     releases: VecDeque<(u64, Vec<(ShardId, u64)>)>,
 }
 
 #[derive(Debug)]
 struct Fetching {
     read: u64,
-    /// How many commands at the head of each shard's queue this read is for.
+    /// The number of commands, from the head of each shard's queue, that this read serves.
     commands: Vec<(ShardId, usize)>,
 }
 
@@ -52,7 +52,7 @@ impl Reads {
         self.releases.pop_front().map(|(_, seals)| seals)
     }
 
-    /// A shard's memory was thrown away: what is still being read for it is for nobody.
+    /// A shard's memory was discarded: ignore what is still being read for it.
     pub(super) fn forget(&mut self, shard: ShardId) {
         if let Some(fetching) = &mut self.fetching {
             fetching.commands.retain(|(of, _)| *of != shard);
@@ -74,7 +74,7 @@ impl Driver {
         }
     }
 
-    /// One fetch at a time, for everything that waits for rows.
+    /// Fetches the rows that commands wait for; one fetch at a time.
     pub(super) fn ask_for_rows(&mut self) {
         if self.reads.fetching.is_some() {
             return;
@@ -97,7 +97,7 @@ impl Driver {
                         waiting.asked.push(want);
                     }
                 }
-                // All of them each time: what an earlier read brought has left memory since.
+                // Request all of them again: rows of an earlier read have left memory since.
                 for want in &waiting.asked {
                     if seen.insert((slot.id, want.clone())) {
                         wants.push((slot.id, want.clone()));
@@ -112,7 +112,7 @@ impl Driver {
         let read = self.reads.begin();
         self.reads.fetching = Some(Fetching { read, commands });
         if wants.is_empty() {
-            // All they need has come into memory meanwhile.
+            // The rows are in memory by now.
             return self.fetched(read, Ok(Found::default()));
         }
         self.outputs.push(Output::Fetch { read, wants });
@@ -123,7 +123,7 @@ impl Driver {
         let Some(fetching) = self.reads.fetching.take_if(|fetching| fetching.read == read) else { return };
         match result {
             Ok(found) if self.may_apply() => self.serve(found, &fetching.commands),
-            // The commands wait for the time, and their rows are read again.
+            // The commands wait until the time is known, then their rows are read again.
             Ok(_) => {}
             Err(Error::Unusable(why)) => self.outputs.push(Output::Fail { why }),
             Err(error) => self.fail_fetch(&fetching.commands, &error),
@@ -131,7 +131,7 @@ impl Driver {
         self.release_pins();
     }
 
-    /// Applies the commands that waited for these rows; one that turns out to need more waits for another read.
+    /// Applies the commands that waited for these rows. A command that turns out to need more waits for another read.
     fn serve(&mut self, found: Found, commands: &[(ShardId, usize)]) {
         let mut parts = split(found, commands);
         for (id, count) in commands {
@@ -153,7 +153,7 @@ impl Driver {
         }
     }
 
-    /// False: the next command of this shard needs rows that have not been asked for.
+    /// False means the next command of this shard needs rows that were not requested.
     fn serve_next(&mut self, id: ShardId) -> bool {
         let Some(slot) = self.slots.get_mut(usize::from(id.0)) else { return false };
         let Standing::Leading(shard) = &slot.standing else { return false };
@@ -161,7 +161,7 @@ impl Driver {
         let mut more = shard.wants(&first.command);
         more.retain(|want| !first.asked.contains(want));
         if !more.is_empty() {
-            // Noted, because the row that showed it leaves memory until the next read.
+            // Remember them: the row that led to them leaves memory before the next read.
             first.more = more;
             return false;
         }
@@ -170,7 +170,7 @@ impl Driver {
         true
     }
 
-    /// Commands whose rows could not be read are refused. Those that only waited behind them need no rows, and go on.
+    /// Refuses the commands whose rows could not be read. Commands that need no rows stay in the queue.
     fn fail_fetch(&mut self, commands: &[(ShardId, usize)], error: &Error) {
         let mut tickets = Vec::new();
         for (id, count) in commands {
@@ -188,9 +188,9 @@ impl Driver {
         }
     }
 
-    /// Pages for shards that run low, while there is room for what they will fire.
+    /// Requests timer pages for shards that run low, while there is room for the runs they will fire.
     pub(super) fn ask_for_pages(&mut self) {
-        // Those in queues wait for messages, which a page may bring to their end.
+        // Runs in queues do not count: they wait for messages, and a page may contain timers that end them.
         if self.pool.live.saturating_sub(self.pool.in_queues()) > LIVE_RUNS_MAX / 2 {
             return;
         }
@@ -240,7 +240,7 @@ impl Driver {
     }
 }
 
-/// What was found, shard by shard.
+/// Splits the found rows by shard.
 fn split(found: Found, commands: &[(ShardId, usize)]) -> Vec<(ShardId, Found)> {
     let mut parts: Vec<(ShardId, Found)> =
         commands.iter().map(|(shard, _)| (*shard, Found::default())).collect();

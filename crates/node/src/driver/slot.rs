@@ -1,4 +1,4 @@
-//! A shard's place in a node: whether it is led here, and what waits for it.
+//! The state of one shard in a node: whether this node leads it, and the commands and reports that wait for it.
 
 use std::collections::VecDeque;
 
@@ -14,38 +14,39 @@ use crate::handle::Failure;
 pub(super) struct Slot {
     pub(super) id: ShardId,
     pub(super) standing: Standing,
-    /// The epoch in which it was last led, here or, as far as we saw, elsewhere.
+    /// The last known epoch of the shard, led by this node or another. `None` means no epoch is known yet.
     pub(super) epoch: Option<Epoch>,
-    /// It is being handed over: nothing more is applied, and it goes when what was applied is durable.
+    /// Set while the shard is being handed over: no more events are applied, and it is released once the applied ones
+    /// are committed.
     pub(super) leaving: Option<Leaving>,
-    /// When the shard has something due, known without asking it.
+    /// The shard's next due time, cached. `None` means no timer is in memory.
     pub(super) wake: Option<Timestamp>,
-    /// When something in it has lasted too long, by elapsed time.
+    /// The shard's next deadline in elapsed time, cached.
     pub(super) deadline: Option<Timestamp>,
-    /// Commands that wait for rows or for a leader, in order.
+    /// Commands that wait for rows or for the shard to be loaded, in order.
     pub(super) commands: VecDeque<Waiting>,
-    /// What workers said while nobody led the shard, or while the time was not known.
+    /// Reports that arrived while the shard was not loaded or the time was unknown.
     pub(super) backlog: Vec<Event>,
-    /// The page that is being read.
+    /// The read of a timer page in progress.
     pub(super) paging: Option<u64>,
-    /// Pages of lines that are being read: the read, the queue, and how many were asked for.
+    /// Reads of queue pages in progress: the read, the queue, and the limit.
     pub(super) backlogs: Vec<(u64, QueueNumber, usize)>,
-    /// A page could not be read: when to ask for it again.
+    /// When to retry a page that could not be read.
     pub(super) page_again_at: Option<Timestamp>,
 }
 
 #[derive(Debug)]
 pub(super) enum Standing {
-    /// Not yet asked for.
+    /// Not requested yet.
     Away,
-    /// Led by another node or by nobody, and not claimed before then.
+    /// Not led by this node, and not to be claimed before `until`.
     Elsewhere {
         until: Timestamp,
     },
     Acquiring,
     Loading,
     Leading(Box<Shard>),
-    /// Tried again later, because the store was full, out of reach, or had another leader.
+    /// To be retried later, because the store was full or unreachable, or the shard had another leader.
     Resting {
         until: Timestamp,
         next: Next,
@@ -59,7 +60,7 @@ pub(super) enum Next {
     Load(Epoch),
 }
 
-/// To whom a shard is left; none: to whoever comes.
+/// The node to hand the shard over to. `None` means any node may claim it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Leaving {
     pub(super) heir: Option<SessionId>,
@@ -82,7 +83,7 @@ impl Slot {
         }
     }
 
-    /// Notes when the shard wants to be looked at next.
+    /// Caches when the shard wants to be called next.
     pub(super) fn note_wake(&mut self) {
         (self.wake, self.deadline) = match &self.standing {
             Standing::Leading(shard) => (shard.next_due(), shard.next_deadline()),
@@ -94,7 +95,7 @@ impl Slot {
         matches!(self.standing, Standing::Leading(_)) && self.leaving.is_none()
     }
 
-    /// Whether it may be claimed.
+    /// Whether the shard may be claimed.
     pub(super) fn is_free(&self, elapsed: Timestamp) -> bool {
         matches!(self.standing, Standing::Elsewhere { until } if until <= elapsed)
     }

@@ -1,4 +1,4 @@
-//! A node of a cluster takes up, gives away and loses shards.
+//! Acquires, hands over and loses shards as the membership of the cluster changes.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::slot::{self, Leaving, Slot, Standing};
 use super::{Driver, Output};
 
 impl Driver {
-    /// Says that we live when it is time to.
+    /// Renews our session when it is due.
     pub(super) fn renew(&mut self) {
         let lived = self.lived();
         if let Some(members) = self.membership.as_mut().filter(|members| !members.is_parting())
@@ -33,7 +33,7 @@ impl Driver {
         }
     }
 
-    /// From when on this node is too busy, and gives shards away.
+    /// Sets the load above which this node gives shards away.
     pub fn set_hot(&mut self, hot: Hot) {
         if let Some(members) = &mut self.membership {
             members.set_hot(hot);
@@ -49,7 +49,7 @@ impl Driver {
     pub(super) fn renewed(&mut self, result: Result<View, Error>, moment: Moment) {
         let (elapsed, lived) = (self.elapsed, self.lived());
         let standing = self.slots.iter().filter(|slot| !slot.is_free(elapsed));
-        // It makes a difference to embedded nodes alone, and others may have very many attempts in hand.
+        // Only embedded nodes need this, and collecting it is costly on nodes with many attempts.
         let is_embedded = self.membership.as_ref().is_some_and(|members| members.me().embedded);
         let under_way = if is_embedded { self.pool.roster.shards_in_hand() } else { FxHashSet::default() };
         let ours: Vec<Ours> = standing
@@ -69,7 +69,7 @@ impl Driver {
                 return members.failed(lived);
             }
         };
-        // The lease holds again, and with it goes engine time: before anything is applied or said.
+        // The lease is valid again, so engine time advances before anything is applied or released.
         self.advance(moment);
         if !is_time_known {
             tracing::warn!("the store's time is not known within half a second: this node leads nothing");
@@ -114,7 +114,7 @@ impl Driver {
         self.acquire(claims);
     }
 
-    /// Begins to hand a shard over: what was applied is made durable first.
+    /// Begins the hand-over of a shard: its applied changes are committed first.
     fn leave(&mut self, id: ShardId, heir: Option<SessionId>) {
         let Some(slot) = self.slot(id) else { return };
         slot.leaving = Some(Leaving { heir });
@@ -129,7 +129,7 @@ impl Driver {
         self.turn_away(id);
     }
 
-    /// Hands over what is ready to go.
+    /// Releases the shards whose hand-over is ready.
     pub(super) fn part(&mut self) {
         if self.membership.is_none() {
             return;
@@ -151,7 +151,7 @@ impl Driver {
         self.outputs.extend(left.into_iter().map(|(heir, shards)| Output::Release { shards, heir }));
     }
 
-    /// Leads a shard no longer, and claims it again no sooner than then.
+    /// Stops leading a shard; it is not claimed again before `until`.
     pub(super) fn step_down(&mut self, id: ShardId, until: Timestamp) {
         self.throw_away(id, Standing::Elsewhere { until }, &slot::not_led());
         self.let_go(id);
@@ -159,7 +159,7 @@ impl Driver {
         self.takeovers.lost(id, lived);
     }
 
-    /// Nothing of a shard that is led elsewhere stays here: neither what workers have in hand nor who waits.
+    /// Drops everything kept for a shard that this node no longer leads: attempts, waiting commands and reports.
     pub(super) fn let_go(&mut self, id: ShardId) {
         self.pool.forget(id);
         self.turn_away(id);
@@ -169,7 +169,7 @@ impl Driver {
         self.unheard_bytes -= unheard.iter().map(weight_of_event).sum::<usize>();
     }
 
-    /// Whoever waits for this shard has to ask elsewhere.
+    /// Refuses the commands that wait for this shard; callers ask its new leader.
     fn turn_away(&mut self, id: ShardId) {
         let Some(slot) = self.slot(id) else { return };
         let waiting = std::mem::take(&mut slot.commands);
@@ -178,7 +178,7 @@ impl Driver {
         }
     }
 
-    /// Hands every shard over, each to the node that ranks next.
+    /// Hands every shard over, each to the next node in rank.
     pub(super) fn hand_over(&mut self) {
         let Some(members) = &mut self.membership else { return self.hurry() };
         members.part();
@@ -188,13 +188,13 @@ impl Driver {
             match (standing, epoch) {
                 (Standing::Loading, Some(epoch)) => self.pass_on(id, epoch),
                 (Standing::Loading | Standing::Resting { .. }, _) => self.step_down(id, self.elapsed),
-                // One that is being acquired is passed on when it is ours.
+                // A shard that is being acquired is passed on once the claim returns.
                 _ => {}
             }
         }
     }
 
-    /// What comes to a node that is stopping goes on to the next one at once.
+    /// Passes a shard that a stopping node has acquired on to the next node.
     pub(super) fn pass_on(&mut self, id: ShardId, epoch: Epoch) {
         let heir = self.membership.as_ref().and_then(|members| members.heir(id));
         self.step_down(id, self.elapsed);
@@ -214,22 +214,22 @@ impl Driver {
         }
     }
 
-    /// Everyone who lived at the last look at the cluster.
+    /// All members at the last reading of the cluster.
     pub fn members(&self) -> &[Session] {
         self.membership.as_ref().map_or(&[], Membership::known)
     }
 
-    /// The newest session of every node at the last look.
+    /// The newest session of every node at the last reading.
     pub fn nodes(&self) -> Vec<Session> {
         self.membership.as_ref().map(Membership::nodes).unwrap_or_default()
     }
 
-    /// Nodes that were lost within the last hour and have not come back.
+    /// Nodes lost within the last hour that have not come back.
     pub fn lost(&self) -> &[Lost] {
         self.membership.as_ref().map_or(&[], Membership::lost)
     }
 
-    /// Who leads a shard, as far as this node knows.
+    /// The leader of a shard, as far as this node knows.
     pub fn leader(&self, id: ShardId) -> Leader {
         let Some(slot) = self.slots.get(usize::from(id.0)) else { return Leader::Nobody };
         if !slot.is_elsewhere() && slot.leaving.is_none() {
@@ -242,7 +242,7 @@ impl Driver {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leader {
-    /// This node, now or in a moment.
+    /// This node leads the shard or is about to.
     Here,
     Session(SessionId),
     Nobody,

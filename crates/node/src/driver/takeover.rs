@@ -1,4 +1,4 @@
-//! What is taken over from lost nodes, for the log: one line each, when the last shard of it is led here.
+//! Logs takeovers from lost nodes: one log line per node, when this node leads the last shard that it claimed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,16 +13,15 @@ pub(super) struct Takeovers(Vec<Takeover>);
 struct Takeover {
     /// The name of the lost node.
     node: Arc<str>,
-    /// Since when nobody led its shards.
+    /// Since when its shards have had no leader.
     since: Timestamp,
-    /// Shards that were claimed and are not led yet.
+    /// Shards that are claimed but not led yet.
     pending: BTreeSet<ShardId>,
-    /// Shards that are led here now.
+    /// Number of shards that this node leads now.
     led: usize,
 }
 
 impl Takeovers {
-    /// A shard of a lost node is claimed.
     pub(super) fn claim(&mut self, node: Arc<str>, shard: ShardId, since: Timestamp) {
         match self.0.iter_mut().find(|takeover| takeover.node == node) {
             Some(takeover) => {
@@ -33,12 +32,12 @@ impl Takeovers {
         }
     }
 
-    /// A shard is led here.
+    /// This node leads the shard now.
     pub(super) fn led(&mut self, shard: ShardId, lived: Timestamp) {
         self.ended(shard, true, lived);
     }
 
-    /// A shard went to another node.
+    /// Another node leads the shard now.
     pub(super) fn lost(&mut self, shard: ShardId, lived: Timestamp) {
         self.ended(shard, false, lived);
     }

@@ -1,4 +1,4 @@
-//! The store calls of the loop: each begins here, and its result comes back as an input.
+//! Runs the store calls of the loop. The result of each call comes back to the loop as an input.
 
 use std::sync::Arc;
 use std::task::{Context, Waker};
@@ -23,7 +23,6 @@ impl Carrier {
         });
     }
 
-    /// Starts a store call; its result comes back as an input.
     pub(super) fn call(&mut self, output: Output) {
         let (store, results) = (Arc::clone(&self.store), self.results_in.clone());
         let followers = Arc::clone(&self.followers);
@@ -83,7 +82,7 @@ impl Carrier {
                 | Output::Fail { .. } => return,
             };
             hit(done);
-            // The loop may have ended: then nobody wants to know.
+            // If the loop has ended, the result is no longer needed.
             drop(results.send(input));
         };
         if is_local {
@@ -93,7 +92,7 @@ impl Carrier {
         }
     }
 
-    /// The node that shards are left to, and everyone who might have to take them in its stead.
+    /// The node that the shards are released to, and all members, to be woken if that node cannot be reached.
     fn heir(&self, output: &Output) -> Option<(Session, Vec<Session>)> {
         let Output::Release { heir: Some(heir), .. } = output else { return None };
         let members = self.driver.members();
@@ -102,7 +101,7 @@ impl Carrier {
     }
 }
 
-/// Where it may matter that we die: before a store call, and before its result is known here. None: it is no call.
+/// The failpoints before a store call and before its result is received. `None` means the output is not a store call.
 fn ends_of(output: &Output) -> Option<(Point, Point)> {
     match output {
         Output::Acquire { .. } => Some((Point::NodeAcquireBegun, Point::NodeAcquireDone)),
@@ -120,8 +119,8 @@ fn ends_of(output: &Output) -> Option<(Point, Point)> {
     }
 }
 
-/// Begins a call at once and waits for its end on the loop's own thread, which its answer wakes directly: a commit that is
-/// passed through other threads takes as long to be passed as to be made durable.
+/// Polls a call at once and finishes it on the loop's own thread. Passing a local commit through other threads would
+/// take as long as making it durable.
 fn begin_here(call: impl Future<Output = ()> + Send + 'static) {
     let mut call = Box::pin(call);
     if call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
@@ -129,7 +128,7 @@ fn begin_here(call: impl Future<Output = ()> + Send + 'static) {
     }
 }
 
-/// Commits, and counts what became durable.
+/// Commits, and updates the metrics on success.
 async fn commit(store: &dyn Store, batches: Arc<Vec<Batch>>, metrics: &Metrics) -> Result<(), Error> {
     let sent = tokio::time::Instant::now();
     let result = store.commit(Arc::clone(&batches)).await;

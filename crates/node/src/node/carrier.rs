@@ -1,6 +1,5 @@
-//! The loop: it selects, then handles: everything that has arrived is handed to the driver, which settles down once, and its
-//! outputs are carried out. It has a thread of its own, and nothing here blocks it, but for less than a millisecond before
-//! something is due.
+//! The event loop. Each turn hands all arrived input to the driver, lets it settle once, and carries out its outputs.
+//! The loop has its own thread; nothing blocks it except a sleep of less than a millisecond before a due time.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -34,25 +33,25 @@ use crate::leaders::{Leader, Leaders};
 use crate::metrics::Metrics;
 use crate::peers;
 
-/// Asks and reports handed to the driver before it settles down.
+/// Maximum number of asks and reports handed to the driver before it settles.
 const TURN_MAX: usize = 4096;
-/// A timer of tokio's is late by up to this much.
+/// Tokio's timers may fire this much late.
 const TICK: Duration = Duration::from_millis(1);
-/// A clock that went further than this since the last look is looked at again before it is believed.
+/// If the wall clock moved further than this since the last reading, it is read again before the value is used.
 const LEAP: Duration = Duration::from_secs(60);
-/// How long a stopping node waits for the commit that is under way.
+/// How long a stopping node waits for the commit in flight.
 const PARTING_MAX: Duration = Duration::from_secs(10);
 
 pub(super) struct Carrier {
     pub(super) driver: Driver,
     pub(super) cluster: Option<Cluster>,
-    /// Where it is said who leads what; none: it never changes, or someone else says it.
+    /// Publishes the leader of each shard. `None` means the leaders never change, or the caller publishes them.
     pub(super) leaders: Option<watch::Sender<Leaders>>,
     pub(super) cluster_news: Arc<Notify>,
     pub(super) followers: Arc<Followers>,
     pub(super) store: Arc<dyn Store>,
     pub(super) clock: Arc<dyn Clock>,
-    /// What the clock said at the last look.
+    /// The wall clock at the last reading.
     pub(super) seen: Timestamp,
     pub(super) nudge: Nudge,
     pub(super) runtime: tokio::runtime::Handle,
@@ -65,29 +64,29 @@ pub(super) struct Carrier {
     pub(super) status: watch::Sender<Status>,
     pub(super) stop: watch::Receiver<bool>,
     pub(super) stopping: bool,
-    /// Until when, by elapsed time, it waits for the commit that is under way.
+    /// The elapsed time until which a stopping node waits for the commit in flight. `None` means it is not stopping.
     pub(super) parting: Option<Duration>,
     pub(super) tickets: FxHashMap<Ticket, Asker>,
     pub(super) next_ticket: u64,
     /// The newest link of each worker.
     pub(super) workers: FxHashMap<WorkerId, (u64, mpsc::UnboundedSender<Vec<Order>>)>,
-    /// Never more than the runs and the letters in memory.
+    /// Its length is bounded by the runs and undelivered notices in memory.
     pub(super) courier: mpsc::UnboundedSender<Errand>,
-    /// Commits under way.
+    /// Commits and releases in flight.
     pub(super) in_flight: usize,
     pub(super) busy: Busy,
     pub(super) failed: Option<String>,
-    /// The driver was given something while its outputs were carried out.
+    /// The driver got new input while its outputs were carried out, so it must settle again.
     pub(super) stirred: bool,
-    /// Something of the status has changed since whoever waits for it was last woken.
+    /// The status has changed since its watchers were last woken.
     pub(super) untold: bool,
 }
 
-/// Who waits for an answer, and what stays as it is until then.
+/// A caller that waits for an answer, and the locks held until then.
 pub(super) struct Asker {
     reply: oneshot::Sender<Result<Answer, Failure>>,
     _held: Option<Held>,
-    /// Of what namespace it takes messages; none: it takes none.
+    /// The namespace from which it takes messages. `None` means it takes no messages.
     taker: Option<Namespace>,
 }
 
@@ -131,12 +130,12 @@ impl Carrier {
         }
     }
 
-    /// Whether no shard is led here any more; a node that is alone keeps its own.
+    /// Whether this node no longer leads any shard. A single node keeps its shards.
     fn has_parted(&self) -> bool {
         self.cluster.is_none() || self.driver.leads_nothing()
     }
 
-    /// Tells the others at once that this node is gone.
+    /// Ends the session, so that the other nodes learn at once that this node is gone.
     async fn leave(&self) {
         let Some(cluster) = self.cluster.clone() else { return };
         let members = self.driver.members().to_vec();
@@ -151,7 +150,7 @@ impl Carrier {
         drop(leaving.await);
     }
 
-    /// One wrong reading would fire everything up to it; a clock that was really set says so twice.
+    /// Reads the clock. A big jump is read a second time, because one wrong reading would fire every timer before it.
     fn look(&mut self) -> Moment {
         let mut moment = self.clock.moment();
         if moment.now.since(self.seen) > LEAP {
@@ -161,7 +160,7 @@ impl Carrier {
         moment
     }
 
-    /// How long nothing is to be done; none: until something arrives.
+    /// Time until the driver has something to do. `None` means it waits for input.
     fn rest(&self) -> Option<Duration> {
         let elapsed = self.clock.elapsed();
         let rest = self.driver.next_wake().sleep(|due| self.clock.until(due), elapsed);
@@ -175,9 +174,10 @@ impl Carrier {
         if let Some(rest) = rest.filter(|rest| *rest < TICK)
             && (rest.is_zero() || self.in_flight == 0)
         {
-            // Nobody waits for us, and something is due within the tick: the thread itself wakes on time.
+            // No commit is in flight and something is due within one tick: a thread sleep is more precise than tokio's
+            // timer.
             std::thread::sleep(rest);
-            // Calls that were begun on this thread go on only while we wait.
+            // Calls begun on this thread make progress only when it yields.
             tokio::task::yield_now().await;
             return Arrived::Time;
         }
@@ -198,7 +198,7 @@ impl Carrier {
         }
     }
 
-    /// Takes along what else has arrived, so that it shares the next batch.
+    /// Handles everything else that has arrived, so that it shares the next batch.
     fn drain(&mut self) {
         while let Ok(result) = self.results.try_recv() {
             self.handle(Arrived::Result(result));
@@ -233,7 +233,8 @@ impl Carrier {
                     self.step(Input::Load(load));
                 }
                 self.step(result);
-                // What a commit sets free leaves before the next batch is applied: workers and callers wait for it.
+                // Carry out the effects of a commit before the next batch is applied: workers and callers wait for
+                // them.
                 self.carry_out();
             }
             Arrived::Time => {
@@ -241,7 +242,7 @@ impl Carrier {
                 self.step(Input::Wake);
                 hit(Point::NodeTimerApplied);
             }
-            // Whoever looked may have gone.
+            // The caller may have gone.
             Arrived::Look(look) => drop(look.send(Looked { workers: self.workers(), queues: self.queues() })),
             Arrived::News => self.step(Input::ClusterChanged),
             Arrived::Stop => {
@@ -251,7 +252,7 @@ impl Carrier {
         }
     }
 
-    /// Only the newest link of a worker counts: what an older one still says is out of date.
+    /// Only the newest link of a worker counts; messages from older links are ignored.
     fn linked(&mut self, linked: Linked) {
         match linked {
             Linked::Joined(number, link) => {
@@ -293,7 +294,7 @@ impl Carrier {
         hit(Point::NodeCommandApplied);
     }
 
-    /// Messages that were taken for somebody who is no longer there go back to where they were.
+    /// Returns messages to their queue when the consumer that took them has gone.
     fn give_back(&mut self, namespace: Namespace, taken: &[Delivered]) {
         if taken.is_empty() {
             return;
@@ -301,7 +302,7 @@ impl Carrier {
         self.next_ticket += 1;
         let ids = taken.iter().map(|delivered| delivered.id).collect();
         let act = Act { namespace, verb: Verb::Return, ids };
-        // Nobody waits for what becomes of it.
+        // This ticket has no caller: the answer is dropped.
         let (ticket, command) = (Ticket(self.next_ticket), Command::Queue(queue::Ask::Act(act)));
         self.step(Input::Command { ticket, command });
         self.stirred = true;
@@ -318,7 +319,7 @@ impl Carrier {
             match output {
                 Output::Answer { ticket, answer } => {
                     if let Some(asker) = self.tickets.remove(&ticket) {
-                        // Whoever asked may have gone: what was decided stands all the same.
+                        // The caller may have gone; the decision stands.
                         hit(Point::NodeAnswerBegun);
                         let unheard = asker.reply.send(answer).err();
                         hit(Point::NodeAnswerDone);
@@ -337,7 +338,7 @@ impl Carrier {
                     if let Errand::Deliver(assignment) = &errand {
                         self.metrics.began(assignment, self.clock.now());
                     }
-                    // A courier that has ended did so with the node: whoever leads the shard next has it done again.
+                    // If the courier has ended, the node is stopping: the next leader of the shard repeats the errand.
                     drop(self.courier.send(errand));
                 }
                 Output::Fail { why } => {
@@ -350,7 +351,7 @@ impl Carrier {
         }
         for (worker, orders) in orders {
             if let Some((_, link)) = self.workers.get(&worker) {
-                // A closed link is a worker that left: its attempts are given up when its lease ends.
+                // A closed link means that the worker left: its attempts are given up when their lease ends.
                 hit(Point::NodeOrderBegun);
                 drop(link.send(orders));
                 hit(Point::NodeOrderDone);
@@ -376,7 +377,6 @@ impl Carrier {
         });
     }
 
-    /// The longest queues that are led here.
     fn queues(&self) -> Vec<QueueLength> {
         let shards = (0..self.store.shards()).filter_map(|shard| self.driver.shard(ShardId(shard)));
         let mut all: Vec<_> = shards.flat_map(Shard::queue_lengths).collect();
@@ -430,7 +430,7 @@ impl Carrier {
             lost: self.driver.lost().to_vec(),
             workers: pool.roster.workers(),
         };
-        // Counts move with every commit: whoever waits for them hears of it when none is under way.
+        // Counts change with every commit: watchers are woken for them only when no commit is in flight.
         let is_quiet = self.in_flight == 0;
         let untold = &mut self.untold;
         self.status.send_if_modified(|old| {
@@ -443,7 +443,7 @@ impl Carrier {
     }
 }
 
-/// Waits so long, or for ever.
+/// Sleeps for the given time; `None` means for ever.
 async fn pass(span: Option<Duration>) {
     match span {
         Some(span) => tokio::time::sleep(span).await,

@@ -1,4 +1,4 @@
-//! How workers are linked to a node, and speak.
+//! Connections between workers and a node.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -13,13 +13,13 @@ use tokio::sync::mpsc;
 pub struct Link {
     pub worker: WorkerId,
     pub announced: Announcement,
-    /// What it still has in hand from before; all else that was given to it is lost.
+    /// Attempts that the worker still runs from before; all other attempts assigned to it are lost.
     pub holding: Vec<(RunId, Token)>,
-    /// Never more than what the worker's slots and its unacknowledged outcomes amount to.
+    /// Its length is bounded by the worker's slots and unacknowledged outcomes.
     pub orders: mpsc::UnboundedSender<Vec<Order>>,
 }
 
-/// Where workers are linked to a node.
+/// Accepts worker connections for a node.
 #[derive(Debug, Clone)]
 pub struct Links {
     links: mpsc::Sender<Linked>,
@@ -31,7 +31,7 @@ impl Links {
         Links { links, count: Arc::default() }
     }
 
-    /// A worker that was linked already is linked anew: its older link hears and says nothing more.
+    /// Links a worker. If the worker was linked before, the older link is no longer used.
     pub async fn link(&self, link: Link) -> Reporter {
         let number = self.count.fetch_add(1, Relaxed);
         let reporter = Reporter { worker: link.worker.clone(), number, reports: self.links.clone() };
@@ -40,33 +40,33 @@ impl Links {
     }
 }
 
-/// How a linked worker speaks.
+/// The sending side of a linked worker.
 #[derive(Debug, Clone)]
 pub struct Reporter {
     worker: WorkerId,
-    /// Which link of it this is.
+    /// The number of this link.
     number: u64,
     reports: mpsc::Sender<Linked>,
 }
 
 impl Reporter {
-    /// Waits for its turn; false: the node has stopped.
+    /// Waits for room in the channel. False means the node has stopped.
     pub async fn send(&self, reports: Vec<Report>) -> bool {
         self.reports.send(Linked::Reports(self.number, self.worker.clone(), reports)).await.is_ok()
     }
 
-    /// The worker takes no more orders. What it has in hand it keeps until its lease ends.
+    /// The worker takes no more orders. It keeps its attempts until their lease ends.
     pub async fn leave(&self) {
         drop(self.reports.send(Linked::Left(self.number, self.worker.clone())).await);
     }
 
-    /// The worker says good-bye: what it still has in hand will not be finished, and is given elsewhere at once.
+    /// The worker is shutting down and will not finish its attempts: they are assigned elsewhere at once.
     pub async fn part(&self) {
         drop(self.reports.send(Linked::Parted(self.number, self.worker.clone())).await);
     }
 }
 
-/// What arrives of the workers. Each link of a worker has a number of its own.
+/// A message from a worker. The number identifies the worker's link.
 #[derive(Debug)]
 pub(super) enum Linked {
     Joined(u64, Link),

@@ -1,6 +1,7 @@
-//! A consumer that waits at a queue of another node.
+//! A consumer that waits on a queue of another node.
 //!
-//! It is an errand: whoever asked may go away at any moment, and then what the leader gave meanwhile has to go back.
+//! It runs as a task of the node: the caller may go at any moment, and then messages that the leader already gave must
+//! be returned.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -37,23 +38,23 @@ impl There {
         let take = Take { queue: self.queue.clone(), count, waiter: Some(self.waiter) };
         let mut taking = pin!(self.ask(Ask::Take(take), POLL + self.handle.patience));
         let said = tokio::select! {
-            // The take first: what gives a place back must not overtake what asks for it.
+            // Poll the take first: its removal must not overtake it.
             biased;
             said = &mut taking => said,
             () = sleep(left.unwrap_or(POLL + AGAIN)) => self.give_up(taking).await,
             () = reply.closed() => self.give_up(taking).await,
             () = self.moved() => {
-                // Nobody is kept waiting by the leader of yesterday; what it gave meanwhile goes back.
+                // The leader has changed: release the caller; messages that the former leader gave are returned.
                 drop(reply.send(Err(Failure::NotLed("another node leads the queue now".to_owned()))));
                 drop(self.hand(self.give_up(taking).await));
                 return;
             }
         };
-        // If nobody listens any more, what was taken goes back.
+        // If the caller has gone, the messages are returned.
         drop(reply.send(self.hand(said)));
     }
 
-    /// Takes the place back. What was given before is the answer all the same.
+    /// Removes the waiter. Messages given before that are still the answer.
     async fn give_up(
         &self,
         mut taking: Pin<&mut impl Future<Output = Result<Said, Failure>>>,
@@ -62,8 +63,7 @@ impl There {
         let unwait = Ask::Unwait { queue: self.queue.clone(), waiter: self.waiter };
         let mut unwait = pin!(self.ask(unwait, patience));
         let mut is_told = false;
-        // The take may still wait to be sent: it is looked at first, so that it goes first. That its end is told need
-        // not arrive: the other side does not wait for ever either.
+        // Poll the take first, so that it is sent first. The removal may get lost: the other node limits the wait, too.
         let said = poll_fn(|cx| {
             if let Poll::Ready(said) = taking.as_mut().poll(cx) {
                 return Poll::Ready(said);
@@ -83,7 +83,7 @@ impl There {
         self.handle.hand(&self.queue, said?)
     }
 
-    /// Returns when somebody else leads the queue.
+    /// Returns when another node leads the queue.
     async fn moved(&self) {
         let shard = self.queue.shard(self.handle.store.shards());
         let mut leaders = self.handle.leaders.clone();

@@ -1,4 +1,4 @@
-//! What runs stand beside: a bare writer of the same rows, and a server's own rate of single-row commits.
+//! Baselines for the run benchmark: a bare writer of the same rows, and single-row commits on a database server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,13 +21,13 @@ use crate::wiring;
 
 /// Runs in one batch.
 const BATCH: usize = 1000;
-/// How long single rows are committed.
+/// How long single-row commits are measured.
 const SINGLE_ROWS: Duration = Duration::from_secs(2);
-/// Bytes of a single row, about what a run has.
+/// Bytes of a single row, about the size of a run.
 const ROW_BYTES: usize = 100;
 
-/// Runs a second when all that happens is that their rows are written, each born running, then moved into the history.
-/// They are made beforehand; every lane writes a shard of its own.
+/// Runs per second when their rows are only written: first the running run, then its history row. The rows
+/// are made beforehand; every lane writes its own shard.
 #[expect(clippy::cast_precision_loss, reason = "a number of runs fits")]
 pub(super) async fn writer(store: Arc<dyn Store>, lanes: u16, count: usize) -> anyhow::Result<f64> {
     let claims: Vec<Claim> = (0..lanes).map(ShardId).map(Claim::whatever).collect();
@@ -79,7 +79,7 @@ fn batches(loaded: &Loaded, count: usize) -> Vec<Batch> {
     batches
 }
 
-/// A run as the engine writes it, running and ended.
+/// A run as the engine writes it: running, and ended.
 fn life(id: RunId, definition: &Arc<Definition>, epoch: Epoch, now: Timestamp) -> (Run, Run) {
     let origin = Origin::AdHoc(Arc::clone(definition));
     let mut run = Run::new(id, Namespace::default(), origin, Trigger::Submit, now, now);
@@ -93,11 +93,10 @@ fn life(id: RunId, definition: &Arc<Definition>, epoch: Epoch, now: Timestamp) -
     (running, run)
 }
 
-/// Commits a second of clients that insert a row each, again and again: what `pgbench` measures with a script of one
-/// insert.
+/// Commits per second of clients that repeatedly insert one row, like `pgbench` with a script of one insert.
 #[expect(clippy::cast_precision_loss, reason = "a number of rows fits")]
 pub(super) async fn single_rows(url: &str, clients: usize) -> anyhow::Result<f64> {
-    // What we ourselves read in an address means nothing to the driver.
+    // Cut off Punctual's own parameters, which the driver does not know.
     let url = url.split('?').next().unwrap_or(url);
     let mut inserting = JoinSet::new();
     for client in 0..clients {

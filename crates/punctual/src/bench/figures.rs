@@ -8,7 +8,7 @@ pub(super) struct Late {
     pub(super) p50_ms: f64,
     pub(super) p99_ms: f64,
     pub(super) max_ms: f64,
-    /// Starts before their due time: there must be none.
+    /// Starts before their due time: must be 0.
     pub(super) early: usize,
 }
 
@@ -38,7 +38,7 @@ pub(super) fn percentile(sorted: &[i64], percent: usize) -> f64 {
     sorted[place - 1] as f64
 }
 
-/// The middle one; the lower of two.
+/// The median; of an even number, the lower middle.
 pub(super) fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     figures.get(figures.len().saturating_sub(1) / 2).copied().unwrap_or(0.0)

@@ -1,4 +1,4 @@
-//! How many fires a second a node makes in time: `created_at` minus `due`, of every run (P3).
+//! How many fires per second a node makes in time: `created_at` minus `due`, of every run (P3).
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use super::lateness::{fired, have_ended, put_jobs};
 use super::place::{Place, node};
 use crate::wiring;
 
-/// A run is made within this time of its due time.
+/// A run made within this time of its due time counts as in time.
 const IN_TIME: Duration = Duration::from_secs(1);
-/// Jobs created at once.
+/// Jobs created concurrently.
 const CREATORS: usize = 512;
-/// Every job is due once in it.
+/// The period of every job.
 const PERIOD: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
@@ -39,15 +39,15 @@ pub(crate) struct Fires {
 pub(crate) struct Measured {
     rate: usize,
     seconds: u64,
-    /// Due times that fell into the time that was looked at.
+    /// Due times during the measurement.
     due: usize,
-    /// Of those, the runs that were made within a second.
+    /// Runs made within a second of their due time.
     in_time: usize,
-    /// Of those, the runs that were never made.
+    /// Due times without a run.
     missing: usize,
-    /// From due to made.
+    /// From due time to creation.
     made: Late,
-    /// From due to started.
+    /// From due time to start.
     started: Late,
 }
 
@@ -67,7 +67,7 @@ impl Fires {
         anyhow::ensure!(self.rate > 0 && self.seconds > 0, "--rate and --seconds are at least 1");
         let folder = self.place.folder("fires")?;
         let (running, handle) = node(&folder, self.slots).await?;
-        // All jobs are created well before the first is due, on a whole second.
+        // Create all jobs well before the first due time, which is a whole second.
         let lead = Duration::from_secs(5) + Duration::from_millis(self.rate as u64 / 4);
         let begin = Timestamp::from_millis(((wiring::now() + lead).as_millis() / 1000) * 1000);
         let rate = self.rate;
@@ -85,7 +85,7 @@ impl Fires {
         );
         tokio::time::sleep(end.since(wiring::now())).await;
         let due = rate * usize::try_from(self.seconds)?;
-        // Those that are not made by then are missing.
+        // Runs not made by then count as missing.
         have_ended(&handle, due).await?;
         let fires = fired(&handle).await?;
         running.shut_down().await;

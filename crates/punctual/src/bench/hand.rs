@@ -1,4 +1,4 @@
-//! A worker with the network between it and its nodes: the way that assignments take in a cluster.
+//! A worker that is connected over the network, as in a cluster.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub(super) struct Hand {
 }
 
 impl Hand {
-    /// Starts a worker that dials every one of these nodes, and waits until all know it.
+    /// Starts a worker that dials all these nodes, and waits until each knows it.
     pub(super) async fn start(members: &[Member], folder: &Folder, slots: usize) -> anyhow::Result<Hand> {
         let remote = Remote {
             servers: members.iter().map(|member| format!("http://{}", member.place)).collect(),
@@ -40,7 +40,7 @@ impl Hand {
     }
 
     pub(super) async fn shut_down(self) -> anyhow::Result<()> {
-        // Whoever has ended already need not be told.
+        // The worker may have ended already.
         let _ = self.stop.send(());
         self.worked.await??;
         Ok(())

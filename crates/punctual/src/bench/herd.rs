@@ -1,4 +1,4 @@
-//! A herd: many jobs due in one instant, while REST goes on being asked.
+//! A thundering herd: many jobs due at one instant, while REST requests go on.
 
 use std::time::Duration;
 
@@ -19,9 +19,9 @@ use super::lateness::{Fired, fired, have_ended, job_name, put_jobs};
 use super::place::{Place, Stopwatch, node};
 use crate::wiring;
 
-/// How often REST is asked meanwhile: a read and a submit, in turn.
+/// The interval of REST requests: a read and a submit, in turn.
 const ASK_EVERY: Duration = Duration::from_millis(10);
-/// Jobs created at once.
+/// Jobs created concurrently.
 const CREATORS: usize = 512;
 
 #[derive(Debug, Args)]
@@ -102,9 +102,9 @@ impl Herd {
         })
     }
 
-    /// Creates the jobs, all due in one instant that lies after the last creation.
+    /// Creates the jobs, all due at one instant after the last creation.
     async fn create(&self, handle: &Handle) -> anyhow::Result<Timestamp> {
-        // Twice as long as creating took where it was slowest.
+        // Twice the slowest creation time measured so far.
         let lead = Duration::from_secs(5) + Duration::from_millis(self.jobs as u64 / 4);
         let due = Timestamp::from_millis(((wiring::now() + lead).as_millis() / 1000) * 1000);
         put_jobs(handle, self.jobs, CREATORS, move |_| Ok(Schedule::new(When::At(due)))).await?;
@@ -122,7 +122,7 @@ impl Herd {
     }
 }
 
-/// Asks REST again and again; returns how long each took, in microseconds.
+/// Sends REST requests until stopped; returns the time of each in microseconds.
 async fn ask_meanwhile(client: Client, stopped: watch::Receiver<bool>) -> anyhow::Result<Vec<i64>> {
     let namespace = Namespace::default();
     let name = job_name(0).parse()?;

@@ -1,4 +1,4 @@
-//! Many stored cron jobs: rows, not memory. The restart is measured on a process of its own.
+//! Many stored cron jobs, which are rows, not memory. The restart is measured in a separate process.
 
 use std::path::Path;
 use std::process::{Child, Command as Process, Stdio};
@@ -14,9 +14,9 @@ use super::Found;
 use super::lateness::put_jobs;
 use super::place::{Place, Stopwatch, node};
 
-/// Askers at once: enough that one batch is read for while another is written.
+/// Concurrent creators: enough to read for one batch while another is written.
 const CREATORS: usize = 8192;
-/// How long an idle node is watched.
+/// How long an idle node is measured.
 const IDLE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Args)]
@@ -63,7 +63,7 @@ impl Jobs {
         let mut server = Server::start(folder.path())?;
         server.wait_until_ready().await?;
         let ready_seconds = watch.seconds();
-        // The first pages are read after it is ready: memory is looked at when that is over.
+        // The node reads its first pages after it is ready; measure memory after that.
         tokio::time::sleep(Duration::from_secs(3)).await;
         let before = server.cpu_ticks()?;
         tokio::time::sleep(IDLE).await;
@@ -79,7 +79,7 @@ impl Jobs {
     }
 }
 
-/// Once a year, spread over it: a million of them leave an idle node idle.
+/// Once a year, at random times: a million such jobs leave a node idle.
 fn yearly(index: usize) -> anyhow::Result<Schedule> {
     let dice = hash::mix(index as u64 + 1);
     let (minute, hour, day, month) =
@@ -88,10 +88,10 @@ fn yearly(index: usize) -> anyhow::Result<Schedule> {
     Ok(Schedule::new(When::Cron(cron)))
 }
 
-/// The unit of /proc/PID/stat, the same on every Linux that people run.
+/// The unit of /proc/PID/stat on Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// `punctual dev` in a process of its own, ended with the benchmark.
+/// `punctual dev` in a separate process, which ends with the benchmark.
 struct Server {
     child: Child,
     address_file: std::path::PathBuf,
@@ -137,7 +137,7 @@ impl Server {
 
     fn cpu_ticks(&self) -> anyhow::Result<u64> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        // The name in brackets may hold spaces; user and system time are the 12th and 13th field after it.
+        // The name in brackets may contain spaces; user and system time are the 12th and 13th field after it.
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
         let field = |index: usize| fields.get(index).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
         Ok(field(11) + field(12))

@@ -42,7 +42,7 @@ pub(crate) struct Lateness {
 pub(crate) struct Measured {
     /// Due times spread evenly over the period.
     spread: Late,
-    /// All due in the same instant.
+    /// All due at the same instant.
     aligned: Late,
     fires: usize,
 }
@@ -67,7 +67,7 @@ impl Lateness {
     async fn measure(&self, name: &str, spread: bool) -> anyhow::Result<(Late, usize)> {
         let folder = self.place.folder(name)?;
         let (running, handle) = node(&folder, self.jobs.max(16)).await?;
-        // Everything is created well before the first is due, on a whole second.
+        // Create all jobs well before the first due time, which is a whole second.
         let begin = Timestamp::from_millis((wiring::now().as_millis() / 1000 + 4) * 1000);
         let period = i64::try_from(self.every.as_millis()).unwrap_or(1000);
         for index in 0..self.jobs {
@@ -90,7 +90,7 @@ impl Lateness {
     }
 }
 
-/// Creates jobs, so many at once, and says how far it is.
+/// Creates jobs, `at_once` of them concurrently, with a progress bar.
 pub(super) async fn put_jobs(
     handle: &Handle,
     count: usize,
@@ -138,7 +138,7 @@ async fn collect(handle: &Handle) -> anyhow::Result<Vec<i64>> {
     Ok(fired(handle).await?.iter().filter_map(late).collect())
 }
 
-/// Waits until so many runs have ended and no other is under way. False: they have not after two minutes.
+/// Waits until this many runs have ended and none is live. `false` means not within two minutes.
 pub(super) async fn have_ended(handle: &Handle, count: usize) -> anyhow::Result<bool> {
     let watch = Stopwatch::start();
     while watch.elapsed() < ENDING_MAX {
@@ -151,7 +151,7 @@ pub(super) async fn have_ended(handle: &Handle, count: usize) -> anyhow::Result<
     Ok(false)
 }
 
-/// When a run of a job was due, made and started.
+/// When a job's run was due, created and started.
 pub(super) struct Fired {
     pub(super) due: Timestamp,
     pub(super) created: Timestamp,

@@ -1,4 +1,4 @@
-//! The load: no-op runs, submitted and waited for.
+//! The load: submits no-op runs and waits for them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use tokio::task::JoinSet;
 use super::place::{Stopwatch, UNDER_WAY};
 use crate::cli::progress;
 
-/// Nothing that is measured stands still for so long.
+/// Without progress for this long, the benchmark fails.
 const STUCK: Duration = Duration::from_secs(30);
 
-/// Seconds from the first submit to the last row of history, the runs shared out among nodes on one store.
+/// Seconds from the first submit to the last history row, with the runs spread over nodes on one store.
 pub(super) async fn through(nodes: &[Handle], count: usize) -> anyhow::Result<f64> {
     let Some(first) = nodes.first() else { anyhow::bail!("there is no node to submit to") };
     let before = first.store().stats().await?.history_runs;
@@ -26,7 +26,7 @@ pub(super) async fn through(nodes: &[Handle], count: usize) -> anyhow::Result<f6
     Ok(watch.seconds())
 }
 
-/// Waits until the store has so many runs in its history: memory is ahead of the disk.
+/// Waits until the store has this many runs in its history. Reads the store, because memory is ahead of the disk.
 pub(super) async fn ended(node: &Handle, runs: u64) -> anyhow::Result<()> {
     let mut watch = Stopwatch::start();
     let mut before = 0;
@@ -44,7 +44,7 @@ pub(super) async fn ended(node: &Handle, runs: u64) -> anyhow::Result<()> {
     }
 }
 
-/// Submits through as many askers as keep the commits full.
+/// Submits with enough concurrency to keep the commits full.
 async fn submit_all(nodes: &[Handle], count: usize) -> anyhow::Result<()> {
     let definition = Arc::new(Definition::of(Task::Noop));
     let bar = progress::bar("submitting", count);
@@ -73,7 +73,7 @@ pub(super) async fn submit(node: &Handle, definition: &Arc<Definition>) -> anyho
     submit_as(node, definition, node.spread()).await
 }
 
-/// The same, to the shard that this number leads to.
+/// Submits a run to the shard that `spread` selects.
 pub(super) async fn submit_as(
     node: &Handle,
     definition: &Arc<Definition>,

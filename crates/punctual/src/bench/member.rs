@@ -1,4 +1,4 @@
-//! A node with its door open, as `punctual server` has it: on a store of its own, or on one that it shares.
+//! A node with open endpoints, like `punctual server`: on its own store, or on a shared one.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -15,11 +15,11 @@ use crate::settings::{Said, Settings, Store};
 use crate::wiring::{self, Running};
 use punctual::cluster::{Joining, session};
 
-/// A node counts after five seconds, and shards move one at a time, one in 600 ms at the slowest.
+/// How long shards may take to settle: a node counts after five seconds, and a shard moves at least every 600 ms.
 const SETTLES_MAX: Duration = Duration::from_secs(90);
-/// So long without a move: there is none left to make.
+/// After this long without a move, the shards count as settled.
 const STEADY: Duration = Duration::from_secs(7);
-/// How often it is looked whether shards move.
+/// How often shard moves are checked.
 const LOOK: Duration = Duration::from_millis(100);
 
 pub(super) struct Member {
@@ -31,7 +31,7 @@ pub(super) struct Member {
 }
 
 impl Member {
-    /// Starts a node on the store at an address; none: on one of its own in the folder.
+    /// Starts a node on a store. `None` means its own store in the folder.
     pub(super) async fn start(store: Option<&str>, folder: &Folder, slots: usize) -> anyhow::Result<Member> {
         let url = Store { url: store.map(str::to_owned), ..Store::default() };
         let data = folder.path().to_owned();
@@ -60,7 +60,7 @@ impl Member {
     }
 
     pub(super) async fn shut_down(self) -> anyhow::Result<()> {
-        // Whoever has ended already need not be told.
+        // The server may have ended already.
         let _ = self.stop.send(());
         self.served.await??;
         self.running.shut_down().await;
@@ -73,7 +73,7 @@ pub(super) async fn settle(members: &[Member]) -> anyhow::Result<()> {
     let watch = Stopwatch::start();
     let led = || members.iter().map(|member| member.handle.status().shards_led).collect::<Vec<_>>();
     let shards = members.iter().map(|member| usize::from(member.handle.store().shards())).max();
-    // Alone, whoever is first in the rank takes all there is at once.
+    // A single node takes all shards at once.
     let steady = if members.len() > 1 { STEADY } else { Duration::ZERO };
     let (mut before, mut since) = (led(), watch.elapsed());
     loop {

@@ -1,7 +1,7 @@
-//! `punctual bench`: how fast this machine is with Punctual on it.
+//! `punctual bench`: measures the speed of Punctual on this machine.
 //!
-//! Every figure comes from durable commits on a real disk, with the load generator on the same cores, and stands
-//! beside something measured in the same run that tells the machine's mood.
+//! Every measurement uses durable commits on a real disk, with the load generator on the same cores. Each
+//! stands beside a baseline measured in the same run, because a machine's speed varies.
 
 mod place;
 mod member;
@@ -63,7 +63,7 @@ impl Verb {
     }
 }
 
-/// What a benchmark found: an object for programs, and the same as lines for people.
+/// The result of a benchmark: an object for programs, and lines for people.
 trait Found: Serialize {
     fn lines(&self) -> Vec<(&'static str, String)>;
 }

@@ -1,4 +1,4 @@
-//! Where a benchmark keeps its data, and the node it measures.
+//! Where a benchmark keeps its data, and the node that it measures.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use punctual_node::Handle;
 use crate::settings::{Said, Settings};
 use crate::wiring::{self, Running};
 
-/// Submits under way at once: enough that no commit goes out half empty.
+/// Concurrent submits: enough to fill every commit.
 pub(super) const UNDER_WAY: usize = 4096;
 
 #[derive(Debug, Args)]
@@ -20,7 +20,7 @@ pub(super) struct Place {
     data: Option<PathBuf>,
 }
 
-/// A folder that goes when the benchmark does.
+/// A folder that is removed with the benchmark.
 #[derive(Debug)]
 pub(super) struct Folder(PathBuf);
 
@@ -50,7 +50,7 @@ impl Drop for Folder {
     }
 }
 
-/// A node with everything on, ready to be measured. Without slots it waits for no worker.
+/// A ready node with all roles. With 0 slots it does not wait for a worker.
 pub(super) async fn node(folder: &Folder, slots: usize) -> anyhow::Result<(Running, Handle)> {
     let said = Said { data: Some(folder.path().to_owned()), slots: Some(slots), ..Said::default() };
     let settings = Settings::read(None, said).map_err(anyhow::Error::msg)?;
@@ -63,7 +63,7 @@ pub(super) async fn node(folder: &Folder, slots: usize) -> anyhow::Result<(Runni
     Ok((running, handle))
 }
 
-/// A clock for measuring, not for deciding.
+/// A clock for measurements, not for decisions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stopwatch(Instant);
 

@@ -1,5 +1,5 @@
-//! Through a worker over the network: how many no-op runs, how soon an assignment starts, and how few slots are shared
-//! by several nodes.
+//! Through a worker over the network: the rate of no-op runs, the time from assignment to start, and a few
+//! slots shared by several nodes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,7 +51,7 @@ pub(crate) struct Measured {
     runs_per_second: f64,
     runs_each: Vec<f64>,
     count: usize,
-    /// From the decision that a worker gets a run to its start there, its commit included.
+    /// From the decision to assign a run until its start, including the commit.
     assigned_to_started: Late,
     rate: u32,
     shared: slots::Shared,
@@ -124,7 +124,7 @@ impl Remote {
         Ok(Late::of(took))
     }
 
-    /// One after the other at its time, however long those before it take.
+    /// Submits each run at its time, without waiting for earlier ones.
     async fn submit_at_rate(&self, handle: &Handle) -> anyhow::Result<()> {
         let definition = Arc::new(Definition::of(Task::Noop));
         let mut pace = tokio::time::interval(Duration::from_secs(1) / self.rate.max(1));
@@ -150,7 +150,7 @@ fn assigned_to_started(run: &Run) -> Option<i64> {
     Some(run.started_at?.as_millis() - assigned.at.as_millis())
 }
 
-/// Every run that matches, the oldest first.
+/// Every run that matches, oldest first.
 pub(super) async fn history(handle: &Handle, filter: &RunFilter) -> anyhow::Result<Vec<Arc<Run>>> {
     let (mut all, mut after) = (Vec::new(), None);
     loop {

@@ -1,7 +1,8 @@
 //! No-op runs, end to end: submitted, assigned, executed, reported, settled into history, every step durable.
 //!
-//! Beside it stands what the schema and the disk would allow, a bare writer of the same rows; and on a server how many
-//! single rows it commits, so that one machine's figure says something about another's.
+//! The baseline is a bare writer of the same rows, which shows what the schema and the disk allow; on a
+//! database server also its rate of single-row commits, so that results of different machines can be
+//! compared.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +22,7 @@ use super::place::{Place, Stopwatch, node};
 use crate::settings::{Said, Settings, Store};
 use crate::wiring;
 
-/// Clients that commit single rows, beside one alone.
+/// Concurrent clients in the second measurement of single-row commits.
 const CLIENTS: usize = 8;
 /// Rows pruned in one call.
 const PRUNE_STEP: usize = 5000;
@@ -67,29 +68,29 @@ pub(crate) struct Measured {
     pruned: Option<Pruned>,
 }
 
-/// The same on a store whose history was pruned.
+/// The results on a store whose history was pruned.
 #[derive(Debug, Serialize)]
 struct Pruned {
     pruned_rows_per_second: f64,
     runs_per_second_after_pruning: f64,
-    /// Beside the store that had no history: 1 means that the speed stays.
+    /// Relative to the store without history: 1 means equal speed.
     ratio_after_pruning: f64,
     runs_each_after_pruning: Vec<f64>,
 }
 
-/// Beside a server: commits of single rows, by one client and by several.
+/// Single-row commits of the database server, by one client and by several.
 #[derive(Debug, Serialize)]
 struct Server {
     single_row_commits_per_second: f64,
     single_row_commits_per_second_of_eight: f64,
 }
 
-/// Several nodes on the store, measured in turn with one.
+/// Several nodes on the store, measured in turn with one node.
 #[derive(Debug, Serialize)]
 struct Several {
     nodes: usize,
     runs_per_second_of_several: f64,
-    /// Beside one node.
+    /// Relative to one node.
     ratio_of_several: f64,
     runs_each_of_several: Vec<f64>,
 }
@@ -122,7 +123,7 @@ impl Found for Measured {
     }
 }
 
-/// One measurement of the whole way, each figure a second.
+/// One measurement; each value is per second.
 #[derive(Debug, Default)]
 struct Whole {
     runs: f64,
@@ -222,7 +223,7 @@ impl Runs {
         let mut whole = Whole { runs: count / through(nodes, self.count).await?, ..Whole::default() };
         if let Some(node) = nodes.first().filter(|_| self.prune) {
             let watch = Stopwatch::start();
-            // Nothing is kept, however young it is.
+            // A time in the future makes every run old enough to prune.
             let now = wiring::now() + Duration::from_secs(24 * 3600);
             let policy = PrunePolicy { now, ad_hoc_kept: Duration::ZERO };
             let mut rows = 0;

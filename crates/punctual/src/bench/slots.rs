@@ -1,5 +1,5 @@
-//! Four slots of one worker, and three nodes that want more: never a fifth attempt at once, the highest priority first,
-//! and nobody left out.
+//! One worker with four slots, and three nodes that need more: never a fifth concurrent attempt, the highest
+//! priority first, and every node gets a share.
 
 use std::sync::Arc;
 
@@ -20,11 +20,11 @@ use super::remote::history;
 use crate::wiring;
 
 const SLOTS: usize = 4;
-/// What waits at each node, the first before the others.
+/// The priority of the runs of each node.
 const PRIORITIES: [u8; 3] = [9, 5, 1];
 /// Runs of each node.
 const RUNS: usize = 150;
-/// How long one takes, in seconds.
+/// The duration of a run, in seconds.
 const TAKES: &str = "0.02";
 
 #[derive(Debug, Serialize)]
@@ -33,9 +33,9 @@ pub(super) struct Shared {
     nodes: usize,
     runs: usize,
     most_at_once: usize,
-    /// While a run of the highest priority waited: its node's share of the starts.
+    /// While runs of the highest priority wait: their share of all starts.
     first_priority_share: f64,
-    /// The longest that a node with something to do started nothing.
+    /// The longest time without a start on a node with waiting runs.
     longest_wait_ms: i64,
 }
 
@@ -50,7 +50,7 @@ impl Shared {
     }
 }
 
-/// Three nodes on one store, or each on its own, and one worker for all of them.
+/// Three nodes, on one store or each on its own, and one worker for all of them.
 pub(super) async fn share(store: Option<&str>, place: &Place) -> anyhow::Result<Shared> {
     let names = (0..PRIORITIES.len()).map(|number| format!("slots-{number}"));
     let folders = names.map(|name| place.folder(&name)).collect::<Result<Vec<_>, _>>()?;
@@ -63,7 +63,7 @@ pub(super) async fn share(store: Option<&str>, place: &Place) -> anyhow::Result<
     }
     let hand = Hand::start(&members, &folders[0], SLOTS).await?;
     let begin = wiring::now();
-    // On one store, any of them tells of all.
+    // On a shared store, one node reports the runs of all.
     let tell = if store.is_some() { 1 } else { members.len() };
     let mut before = Vec::new();
     for member in &members[..tell] {
@@ -107,7 +107,7 @@ async fn submit_all(members: &[Member], on_one_store: bool) -> anyhow::Result<()
     let mut submitting = JoinSet::new();
     for (number, (member, priority)) in members.iter().zip(PRIORITIES).enumerate() {
         let definition = Arc::new(Definition { priority, ..Definition::of(task.clone()) });
-        // Stores that know nothing of each other give the same ids, unless each has shards of its own.
+        // Separate stores would give equal ids, so each uses its own shards.
         let shards = member.handle.store().shards();
         let is_own =
             |spread: &u64| usize::from(Submit::shard_of(*spread, shards).0) % members.len() == number;
@@ -124,7 +124,7 @@ async fn submit_all(members: &[Member], on_one_store: bool) -> anyhow::Result<()
     Ok(())
 }
 
-/// A run's life.
+/// The lifetime of a run.
 #[derive(Debug, Clone, Copy)]
 struct Span {
     priority: u8,
@@ -140,7 +140,7 @@ impl Span {
     }
 }
 
-/// In one millisecond, what ends makes room for what starts.
+/// Within one millisecond, ends count before starts.
 fn most_at_once(spans: &[Span]) -> usize {
     let mut steps: Vec<(Timestamp, i32)> =
         spans.iter().flat_map(|span| [(span.started, 1), (span.ended, -1)]).collect();
@@ -153,7 +153,7 @@ fn most_at_once(spans: &[Span]) -> usize {
     usize::try_from(most).unwrap_or(0)
 }
 
-/// Up to the last start of this priority, which of the starts were its own.
+/// The share of this priority in all starts up to its last start.
 #[expect(clippy::cast_precision_loss, reason = "a number of runs fits")]
 fn share_of(priority: u8, spans: &[Span]) -> f64 {
     let own = || spans.iter().filter(|span| span.priority == priority);
@@ -162,7 +162,7 @@ fn share_of(priority: u8, spans: &[Span]) -> f64 {
     own().count() as f64 / all as f64
 }
 
-/// The longest from one start to the next, or from the first wish to the first start.
+/// The longest time between two starts, or from the first submit to the first start.
 fn longest_wait(priority: u8, spans: &[Span]) -> i64 {
     let own = || spans.iter().filter(|span| span.priority == priority);
     let mut starts: Vec<i64> = own().map(|span| span.started.as_millis()).collect();

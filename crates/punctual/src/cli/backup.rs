@@ -1,6 +1,6 @@
-//! `punctual backup` and `punctual restore`: a store on SQLite, copied while a node uses it and made again elsewhere.
+//! `punctual backup` and `punctual restore`: copies an SQLite store while a node uses it, and restores it elsewhere.
 //!
-//! Both work on folders and ask no server, so they also serve where none can start.
+//! Both work on folders without a server, so they also work when no server can start.
 
 use std::path::{Path, PathBuf};
 
@@ -82,7 +82,7 @@ impl Place {
     }
 }
 
-/// A large store takes its time.
+/// Runs on a blocking thread, because copying a large store takes long.
 async fn blocking(
     work: impl FnOnce() -> punctual_store::Result<Copied> + Send + 'static,
 ) -> Result<Copied, Failure> {

@@ -80,7 +80,7 @@ pub(crate) struct Apply {
     dry_run: bool,
 }
 
-/// One day, as the server takes it.
+/// Parses one day.
 fn day(text: &str) -> Result<String, String> {
     match text.parse::<Entry>() {
         Ok(Entry::Span { first, last }) if first == last => Ok(text.to_owned()),
@@ -117,7 +117,7 @@ impl Apply {
             let put = match session.client.put_calendar(namespace, name, &file, Expect::Anything).await {
                 Ok(put) => put,
                 Err(error) => {
-                    // What was applied before stays applied, and whoever asked should know.
+                    // Earlier calendars stay applied, so say which.
                     print(&said.join("\n"))?;
                     return Err(error.into());
                 }
@@ -128,7 +128,7 @@ impl Apply {
         session.output.show(&calendars, |_| said.join("\n"))
     }
 
-    /// Every calendar of every file, or everything that is wrong with them.
+    /// Every calendar of every file, or all errors in them.
     fn read(&self, session: &Session) -> Result<Vec<Draft>, Failure> {
         let (mut drafts, mut mistakes) = (Vec::new(), Vec::new());
         let mut names = BTreeSet::new();

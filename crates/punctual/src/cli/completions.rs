@@ -1,4 +1,4 @@
-//! `punctual completions`: what a shell needs to finish our words.
+//! `punctual completions`: completion scripts for shells.
 
 use clap::{Args, Command};
 use clap_complete::Shell;

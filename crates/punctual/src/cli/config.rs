@@ -1,4 +1,4 @@
-//! `punctual config`: the settings file, before a node depends on it.
+//! `punctual config`: checks and prints settings files.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use super::failure::{Exit, Failure};
 use super::output::print;
 use crate::settings::{DEFAULTS, Said, Settings};
 
-/// Whoever may write the settings decides where the data is and who can reach it.
+/// The permission bits that let other users change the settings, and with them the data folder and the access.
 const OTHERS_MAY_WRITE: u32 = 0o022;
 
 #[derive(Debug, Subcommand)]

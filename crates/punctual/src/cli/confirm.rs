@@ -1,11 +1,10 @@
-//! Asking before something is lost.
+//! Asks before data is lost.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use super::failure::{Exit, Failure};
 
-/// Goes on if someone said yes: on the command line or, at a terminal, now. A script is never asked, and never taken
-/// at a word that it did not say.
+/// Continues after `--yes` or a yes at a terminal. A script is not asked, and without `--yes` it is refused.
 pub(crate) fn confirm(question: &str, yes: bool) -> Result<(), Failure> {
     if yes {
         return Ok(());

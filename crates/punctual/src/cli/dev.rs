@@ -1,4 +1,4 @@
-//! `punctual dev`: one node on this machine, for everything.
+//! `punctual dev`: one node with all roles on this machine.
 
 use std::io;
 use std::net::SocketAddr;
@@ -97,12 +97,12 @@ impl Dev {
     }
 }
 
-/// The door for queues. If its usual port is taken, perhaps by a Disque, there is no such door, and someone is told.
+/// Opens the endpoint for queues. If its default port is taken, perhaps by Disque, warns and continues without it.
 async fn queues(settings: &Settings) -> Result<Option<Queues>, Failure> {
     let Some(listen) = &settings.resp.listen else { return Ok(None) };
     let place = loopback(listen).await?;
     match Queues::open(settings, place).await {
-        // Whoever names a password wants the door.
+        // A configured password means that the endpoint is wanted.
         Err(_) if !settings.resp.is_asked_for && settings.resp.password_file.is_none() => {
             warn!(%place, "the port for queues is taken: going on without; --resp 127.0.0.1:0 picks a free one");
             Ok(None)
@@ -111,7 +111,7 @@ async fn queues(settings: &Settings) -> Result<Option<Queues>, Failure> {
     }
 }
 
-/// Whoever can reach `dev` may do everything, so only this machine can.
+/// `dev` has no access control, so it listens on this machine only.
 async fn loopback(http: &str) -> Result<SocketAddr, Failure> {
     let cannot = |error: io::Error| Failure::new(Exit::Usage, format!("cannot listen on {http}: {error}"));
     let mut places = lookup_host(http).await.map_err(cannot)?;

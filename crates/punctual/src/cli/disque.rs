@@ -1,7 +1,7 @@
-//! Called by an old name, `disque` or `disque-server` (a link): the words of old notes, as they stand.
+//! Started through a link named `disque` or `disque-server`: accepts the command lines of Disque.
 //!
-//! They become what `punctual queue` and `punctual dev` or `server` do: there is one way to do a thing, and two ways to
-//! say it. The client asks over REST, as `punctual queue` does.
+//! They are translated into `punctual queue` and `punctual dev` or `server`. The client uses REST, as
+//! `punctual queue` does.
 
 mod addjob;
 mod config;
@@ -32,7 +32,7 @@ Examples:
 
 `punctual queue --help` has more.";
 
-/// By which name we were called.
+/// The Disque name that the program was started with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Name {
     Disque,
@@ -40,7 +40,7 @@ pub(super) enum Name {
 }
 
 impl Name {
-    /// None: it is our own.
+    /// `None` means that it was started as `punctual`.
     pub(super) fn of(called: Option<&OsString>) -> Option<Name> {
         match Path::new(called?).file_name()?.to_str()? {
             "disque" => Some(Name::Disque),
@@ -105,7 +105,7 @@ struct Worker {
     command: Vec<String>,
 }
 
-/// The whole of `disque` and `disque-server`.
+/// The main function of `disque` and `disque-server`.
 pub(super) fn main(name: Name) -> ExitCode {
     match name {
         Name::Disque => super::finish(super::on_runtime(Disque::parse().run())),
@@ -174,7 +174,7 @@ impl Worker {
     }
 }
 
-/// A word that does not belong there.
+/// An argument that is not allowed there.
 fn wrong(message: String) -> Failure {
     Failure::new(Exit::Usage, message).hint("`disque --help` shows the words")
 }

@@ -1,4 +1,4 @@
-//! `punctual dlq`: runs that used up their attempts and wait for someone to decide.
+//! `punctual dlq`: dead letters, runs that used up their attempts and wait for a replay or a discard.
 
 use clap::{Args, Subcommand};
 use punctual_client::LetterQuery;
@@ -117,7 +117,7 @@ impl Verb {
 }
 
 impl Which {
-    /// All that there are now: a replay that fails makes a new one, and that is for another time.
+    /// The dead letters that exist now; a replay that fails makes a new one, which is not included.
     async fn find(&self, session: &Session) -> Result<Vec<RunId>, Failure> {
         if !self.all {
             return Ok(self.ids.clone());
@@ -140,7 +140,7 @@ async fn list(
     .await
 }
 
-/// Decides about many, a request's worth at a time, and says what became of each.
+/// Replays or discards many letters, in several requests, and reports each result.
 async fn decide(session: &Session, ids: &[RunId], ask: Decide) -> Result<(), Failure> {
     let action = ask.action;
     let mut decisions: Vec<Decision> = Vec::new();

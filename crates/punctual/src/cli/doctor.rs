@@ -1,8 +1,8 @@
-//! `punctual doctor`: is everything in order here, and if not, what to do?
+//! `punctual doctor`: checks whether everything is in order, and says what to do if not.
 //!
-//! It looks at this machine and, if one answers, at the server. Without a server it still tells whether one could
-//! start. It changes nothing, with one exception that a start would make too: a store that nobody uses is opened, so
-//! what a crash left behind is finished.
+//! It checks this machine and, if one answers, the server. Without a server it still says whether one could
+//! start. It changes nothing, with one exception: a store that is not in use is opened, which recovers it
+//! after a crash, as a start would.
 
 mod folder;
 mod machine;
@@ -49,7 +49,7 @@ pub(crate) struct Doctor {
     no_open: bool,
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Check {
     what: &'static str,
@@ -106,7 +106,7 @@ impl Doctor {
         Ok(checks)
     }
 
-    /// Settings that cannot be read are a finding; the rest is then checked with the defaults.
+    /// Invalid settings are a finding; the other checks then use the defaults.
     fn settings(&self) -> Result<(Settings, Vec<Check>), Failure> {
         let said = || Said {
             data: self.data.clone(),
@@ -129,7 +129,7 @@ impl Doctor {
     }
 }
 
-/// Line by line, each finding with what to do about it below.
+/// One line per check, with its hint below.
 fn report(output: Output, checks: &[Check]) -> String {
     let width = checks.iter().map(|check| check.what.len()).max().unwrap_or(0);
     let mut lines = Vec::new();

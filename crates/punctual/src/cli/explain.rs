@@ -58,7 +58,7 @@ impl Explain {
         session.output.show(&explained, |_| {
             let now = wiring::now();
             let line = |at: &Occurrence| match query.from {
-                // How far it is from now says nothing about another instant.
+                // Relative to now is useless when another instant was asked for.
                 Some(_) => at.local.clone(),
                 None => format!("{}  ({})", at.local, time::relative(at.due_at.0, now)),
             };

@@ -1,4 +1,4 @@
-//! What went wrong, for a person: one sentence, a hint, and an exit code for scripts.
+//! Errors for the command line: one sentence, a hint, and an exit code for scripts.
 
 use std::fmt::Display;
 use std::io;
@@ -16,10 +16,10 @@ pub(crate) struct Failure {
     hint: Option<String>,
 }
 
-/// A promise to scripts; `punctual --help` lists them.
+/// Exit codes, which scripts rely on; `punctual --help` lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Someone stopped listening to what we print: nothing is wrong.
+    /// The reader of our output closed it: not an error.
     Quiet = 0,
     Failed = 1,
     Usage = 2,
@@ -33,17 +33,17 @@ impl Failure {
         Failure { exit, messages: vec![message.to_string()], hint: None }
     }
 
-    /// Several mistakes at once, as a file can have them.
+    /// Several errors at once, as a file can have them.
     pub(crate) fn all(exit: Exit, messages: Vec<String>) -> Self {
         Failure { exit, messages, hint: None }
     }
 
-    /// An exit code that says it all.
+    /// Only an exit code, without a message.
     pub(crate) fn silent(exit: Exit) -> Self {
         Failure { exit, messages: Vec::new(), hint: None }
     }
 
-    /// For a comparison, where 1 means that something differs: what went wrong is something else.
+    /// For `diff`, where exit code 1 means a difference: an error gets another code.
     #[must_use]
     pub(crate) fn unlike_a_difference(mut self) -> Self {
         if self.exit == Exit::Failed {
@@ -52,7 +52,7 @@ impl Failure {
         self
     }
 
-    /// What was being done when it happened.
+    /// Adds what was being done when the error happened.
     #[must_use]
     pub(crate) fn about(mut self, what: impl Display) -> Self {
         for message in &mut self.messages {
@@ -101,7 +101,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// What to do about servers that do not answer.
+/// A hint for servers that do not answer.
 pub(crate) fn hint_for(server: &str, cause: &str) -> String {
     if cause == tls::AUTHORITY_AS_SERVER {
         return format!("make one for a server: `{}`", tls::OPENSSL);
@@ -152,13 +152,13 @@ fn of_problem(problem: &Problem) -> Failure {
     }
 }
 
-/// Why there was no answer, in words for people.
+/// Why there was no answer, in plain words.
 pub(crate) fn cause_of(error: &dyn std::error::Error) -> String {
     let cause = innermost(error);
     tls::explain(&cause).unwrap_or(cause)
 }
 
-/// The end of the chain says what happened; the rest says where we were.
+/// The innermost error says what happened; the outer ones only say where.
 fn innermost(error: &dyn std::error::Error) -> String {
     let mut error = error;
     while let Some(source) = error.source() {

@@ -1,4 +1,4 @@
-//! `punctual job`: what someone asked for.
+//! `punctual job`: jobs.
 
 mod apply;
 mod diff;
@@ -197,7 +197,7 @@ impl Verb {
             Verb::Apply(apply) => apply.run(session).await,
             Verb::Diff(diff) => {
                 let differs = diff.run(session).await.map_err(Failure::unlike_a_difference)?;
-                // It was printed: the code alone says so.
+                // The differences were printed; only the exit code is left.
                 if differs { Err(Failure::silent(Exit::Failed)) } else { Ok(()) }
             }
             Verb::List { limit } => list(session, limit).await,
@@ -393,7 +393,7 @@ fn tone(job: &Job) -> Tone {
     }
 }
 
-/// A schedule in a few words.
+/// A short description of a schedule.
 fn schedules(schedules: Option<&Schedules>) -> String {
     match schedules {
         None => "by hand".to_owned(),

@@ -1,4 +1,4 @@
-//! `punctual run logs`: what a run printed, each stream where it belongs, as it is printed if someone follows.
+//! `punctual run logs`: the output of a run, on stdout and stderr as the task wrote it, live with `--follow`.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -50,13 +50,13 @@ impl Logs {
     }
 }
 
-/// One of our own streams. A program that reads it gets the bytes; a person at a terminal what is safe to show.
+/// Our stdout or stderr. A program that reads it gets the bytes; a terminal gets only what is safe to show.
 struct Sink<W> {
     writer: W,
     plain: Option<Plain>,
-    /// The bytes go out as they are, and nothing is added.
+    /// Pass the bytes through unchanged, and add nothing.
     raw: bool,
-    /// The last line has no line break yet.
+    /// Whether the last line has no line break yet.
     in_line: bool,
 }
 
@@ -66,7 +66,7 @@ impl<W: Write + IsTerminal> Sink<W> {
         Sink { writer, plain, raw, in_line: false }
     }
 
-    /// At once: someone may be watching.
+    /// Writes and flushes at once, because a user may be watching.
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.plain {
             Some(plain) => self.writer.write_all(plain.show(bytes).as_bytes())?,
@@ -76,7 +76,7 @@ impl<W: Write + IsTerminal> Sink<W> {
         self.writer.flush()
     }
 
-    /// Ends a line that the task left open, so that what comes next begins a line of its own.
+    /// Ends a line that the task left open, so that the next output begins on a new line.
     fn end_line(&mut self) -> io::Result<()> {
         if !self.in_line || self.raw {
             return Ok(());

@@ -1,4 +1,4 @@
-//! `punctual man`: manual pages, one a command.
+//! `punctual man`: manual pages, one per command.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! `punctual node`: who is there, and how busy.
+//! `punctual node`: nodes and workers, and how busy they are.
 
 use clap::Subcommand;
 

@@ -1,4 +1,4 @@
-//! How things are printed: a table for people, the objects of REST for programs.
+//! Prints results: a table for people, the objects of REST for programs.
 
 use std::env;
 use std::io::{self, IsTerminal, Write};
@@ -19,12 +19,12 @@ pub(crate) struct Output {
     format: Format,
     colour: bool,
     terminal: bool,
-    /// Of the terminal; none: nobody cuts lines for a program.
+    /// The width of the terminal. `None` means no terminal: lines are not cut.
     width: Option<u16>,
 }
 
 /// When to colour what is printed; `Auto` is on a terminal, unless NO_COLOR is set.
-// Said here and not beside it: a word of help for one value would spread the whole of --help over three screens.
+// The values have no doc comments of their own: help for one value would spread --help over three screens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Colour {
     Auto,
@@ -32,7 +32,7 @@ pub(crate) enum Colour {
     Never,
 }
 
-/// How something looks, whatever the colours of the terminal are called.
+/// How a word looks, independent of the terminal's colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tone {
     Good,
@@ -42,7 +42,7 @@ pub(crate) enum Tone {
     Plain,
 }
 
-/// Columns that a whole listing needs.
+/// The columns that a full listing needs.
 const WIDE: u16 = 110;
 
 impl Output {
@@ -56,7 +56,7 @@ impl Output {
         self.terminal
     }
 
-    /// Only what matters most fits beside each other.
+    /// Whether only the most important columns fit.
     pub(crate) fn is_narrow(self) -> bool {
         self.width.is_some_and(|width| width < WIDE)
     }
@@ -65,12 +65,12 @@ impl Output {
         self.format
     }
 
-    /// A time in a table: exact and relative or, where there is little room, relative only.
+    /// A time in a table: exact and relative or, on a narrow terminal, relative only.
     pub(crate) fn time(self, at: Timestamp, now: Timestamp) -> String {
         if self.is_narrow() { time::relative(at, now) } else { time::short(at, now) }
     }
 
-    /// Prints objects as they are, or else what `table` makes of them.
+    /// Prints the objects as JSON or YAML, or else the text from `table`.
     pub(crate) fn show<T: Serialize + ?Sized>(
         self,
         objects: &T,
@@ -90,12 +90,12 @@ impl Output {
         Table::new(titles, self.width, self.colour)
     }
 
-    /// A state in its colour. Only the word tells it; the colour helps.
+    /// A state in its colour. The word is enough; the colour only helps.
     pub(crate) fn state(self, status: Status) -> Cell {
         self.word(status, tone(status))
     }
 
-    /// A word in a line by itself, in its colour.
+    /// A word outside a table, in its colour.
     pub(crate) fn paint(self, word: &str, tone: Tone) -> String {
         let code = match tone {
             Tone::Good => 32,
@@ -123,7 +123,7 @@ impl Output {
 }
 
 impl Colour {
-    /// Whether to colour what goes to a stream that is a terminal, or is not.
+    /// Whether to colour a stream; `terminal` says whether it is a terminal.
     pub(crate) fn is_wanted(self, terminal: bool) -> bool {
         let declined = || env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let dumb = || env::var_os("TERM").is_some_and(|term| term == "dumb");
@@ -135,7 +135,7 @@ impl Colour {
     }
 }
 
-/// The one place that decides how a state looks.
+/// The only place that decides how a state looks.
 pub(crate) fn tone(status: Status) -> Tone {
     match status {
         Status::Succeeded => Tone::Good,
@@ -156,17 +156,17 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     writeln!(out, "{text}").and_then(|()| out.flush()).map_err(Failure::io)
 }
 
-/// The lines of a table, one a row: what does not fit is cut, `show` and `-o json` have it whole.
+/// A table with one line per row. Long values are cut; `show` and `-o json` have them whole.
 pub(crate) fn text(table: Table) -> String {
     table.text()
 }
 
-/// One thing, field by field; what it does not have is left out.
+/// One object, field by field; absent fields are left out.
 pub(crate) fn fields(rows: &[(&str, Option<String>)]) -> String {
     fields_with(rows, |_, value| value)
 }
 
-/// The same, where `state` has its colour: values come from elsewhere, so colours are put on when they are plain.
+/// The same, with `state` in its colour. Values are cleaned first, so that they cannot bring their own colours.
 pub(crate) fn fields_with_state(rows: &[(&str, Option<String>)], output: Output, tone: Tone) -> String {
     fields_with(rows, |name, value| if name == "state" { output.paint(&value, tone) } else { value })
 }
@@ -178,7 +178,7 @@ fn fields_with(rows: &[(&str, Option<String>)], finish: impl Fn(&str, String) ->
         let Some(value) = value else { continue };
         let plain: String =
             value.trim_end().chars().filter(|c| !c.is_control() || "\n\t".contains(*c)).collect();
-        // Further lines of a value stand below its first one.
+        // Indent the further lines of a value.
         let value = plain.replace('\n', &format!("\n{:width$}  ", ""));
         lines.push(format!("{name:width$}  {}", finish(name, value)));
     }

@@ -1,4 +1,4 @@
-//! Listings that are longer than a page.
+//! Listings longer than a page.
 
 use punctual_client::Error;
 use punctual_core::limits::PAGE_MAX;
@@ -6,8 +6,8 @@ use punctual_wire::rest::Page;
 
 use super::failure::Failure;
 
-/// Reads pages, each after the last, until there are as many as were asked for; says too whether there are more. `read`
-/// is told after what, and at most how many.
+/// Reads pages until there are `limit` items, and says whether there are more. `read` gets the cursor and the
+/// size of the next page.
 pub(crate) async fn gather<T>(
     limit: usize,
     mut read: impl AsyncFnMut(Option<String>, usize) -> Result<Page<T>, Error>,

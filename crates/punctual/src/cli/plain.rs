@@ -1,27 +1,27 @@
-//! Output of a program made safe for a terminal.
+//! Makes the output of a program safe for a terminal.
 //!
-//! A terminal obeys what it is shown: a program can set its title, move what was written, or answer in the place of
-//! whoever sits there. So only text, line ends, tabs and colours get through; of all else a harmless picture is shown.
-//! Output comes in pieces that end anywhere, so a character or a sequence may begin in one and end in the next.
+//! A terminal obeys control sequences: a program could set its title, move the cursor, or type input for the
+//! user. So only text, line ends, tabs and colours pass; everything else is replaced by a harmless character.
+//! Output arrives in pieces that end anywhere, so a character or a sequence may continue in the next piece.
 
 /// Longer than any sequence that only sets colours.
 const SEQUENCE_MAX: usize = 32;
 const UNREADABLE: char = char::REPLACEMENT_CHARACTER;
-/// Stands for an escape that is not obeyed.
+/// Shown instead of an escape character.
 const ESCAPE_PICTURE: char = '␛';
 const COLOURS_OFF: &str = "\u{1b}[0m";
 
 #[derive(Debug, Default)]
 pub(crate) struct Plain {
-    /// The beginning of a character.
+    /// The beginning of an incomplete character.
     bytes: Vec<u8>,
-    /// The beginning of a sequence, its escape included.
+    /// The beginning of an incomplete sequence, with its escape.
     sequence: String,
     has_colours: bool,
 }
 
 impl Plain {
-    /// What of it may be shown, as far as that is clear.
+    /// The safe text, up to the last complete character or sequence.
     pub(crate) fn show(&mut self, bytes: &[u8]) -> String {
         self.bytes.extend_from_slice(bytes);
         let bytes = std::mem::take(&mut self.bytes);
@@ -52,7 +52,7 @@ impl Plain {
         shown
     }
 
-    /// What was still unclear, and the colours as they were before.
+    /// The incomplete rest, and a reset of the colours.
     pub(crate) fn finish(mut self) -> String {
         let mut shown = String::new();
         self.give_up_sequence(&mut shown);
@@ -87,10 +87,10 @@ impl Plain {
         match c {
             '\u{1b}' => self.sequence.push(c),
             '\n' | '\r' | '\t' => shown.push(c),
-            // ^A for what Ctrl-A types, as terminals have always shown it.
+            // Show control characters as ^A, as terminals do.
             '\0'..='\u{1f}' => shown.extend(['^', char::from(c as u8 + b'@')]),
             '\u{7f}'..='\u{9f}' => shown.push(UNREADABLE),
-            // These turn the text around, so that it reads as what it is not.
+            // These change the text direction, so that the text looks different from what it is.
             '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
                 shown.push(UNREADABLE);
             }
@@ -98,7 +98,7 @@ impl Plain {
         }
     }
 
-    /// It is none that we know: it is shown, not obeyed.
+    /// Shows an unknown sequence as text instead of passing it on.
     fn give_up_sequence(&mut self, shown: &mut String) {
         if let Some(rest) = self.sequence.strip_prefix('\u{1b}') {
             shown.push(ESCAPE_PICTURE);

@@ -1,10 +1,10 @@
-//! Progress of what takes long: on stderr, and only where a person watches.
+//! Progress of long operations: on stderr, and only on a terminal.
 
 use std::sync::Arc;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Of a known number of things.
+/// For a known number of items.
 pub(crate) fn bar(what: &'static str, total: usize) -> Arc<ProgressBar> {
     let bar = ProgressBar::new(u64::try_from(total).unwrap_or(u64::MAX));
     styled(&bar, "{msg:>18} {wide_bar} {human_pos}/{human_len} {eta}");
@@ -12,7 +12,7 @@ pub(crate) fn bar(what: &'static str, total: usize) -> Arc<ProgressBar> {
     Arc::new(bar)
 }
 
-/// Of bytes that come until they end.
+/// For bytes of unknown number.
 pub(crate) fn bytes(what: &'static str) -> ProgressBar {
     let bar = ProgressBar::new_spinner();
     styled(&bar, "{msg:>18} {spinner} {bytes} {bytes_per_sec}");
@@ -21,7 +21,7 @@ pub(crate) fn bytes(what: &'static str) -> ProgressBar {
 }
 
 fn styled(bar: &ProgressBar, template: &str) {
-    // A template that cannot be read leaves the plain bar, which is good enough.
+    // With an invalid template the default bar is good enough.
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }

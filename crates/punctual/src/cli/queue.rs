@@ -1,6 +1,6 @@
-//! `punctual queue`: lines of messages that consumers pull from.
+//! `punctual queue`: queues of messages that consumers pull from.
 //!
-//! `add` puts messages in, `get` takes them out, `work` runs a command for each; the rest looks and tidies up.
+//! `add` adds messages, `get` takes them, `work` runs a command for each; the other verbs show and clean up.
 
 mod act;
 mod add;

@@ -1,4 +1,4 @@
-//! `punctual run`: what became of it.
+//! `punctual run`: runs.
 
 use std::collections::BTreeMap;
 use std::slice;
@@ -27,7 +27,7 @@ use super::worker::label;
 use super::{Format, Session};
 use crate::wiring;
 
-/// How often someone who waits or watches looks again.
+/// How often `--wait` reads the run again.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 const REDRAW: Duration = Duration::from_secs(1);
 
@@ -250,21 +250,21 @@ pub(crate) async fn list(session: &Session, listing: &Listing) -> Result<(), Fai
     Ok(())
 }
 
-/// On a terminal the picture is drawn anew; a program gets one line, or one object, for every run that changed.
+/// On a terminal the table is drawn again; a program gets one line or one object for every changed run.
 async fn watch(session: &Session, listing: &Listing) -> Result<(), Failure> {
     let mut seen = BTreeMap::new();
     loop {
         let (runs, _) = listing.read(session).await?;
         if session.output.is_terminal() {
             session.output.show(&runs, |output| {
-                // Home and clear, so that the newest picture stands where the last one did.
+                // Move the cursor home and clear the screen, so that the new table replaces the old one.
                 format!("\u{1b}[H\u{1b}[2J{}\n", table(output, &runs, wiring::now()))
             })?;
         } else {
             for run in runs.iter().rev().filter(|run| is_news(&mut seen, run)) {
                 print(&line(session.output.format(), run)?)?;
             }
-            // What has left the listing is not asked after any more.
+            // Forget runs that have left the listing.
             let oldest = runs.last().map(|run| run.id.0);
             seen.retain(|run, _| oldest.is_some_and(|oldest| *run >= oldest));
         }
@@ -272,7 +272,7 @@ async fn watch(session: &Session, listing: &Listing) -> Result<(), Failure> {
     }
 }
 
-/// Whether a run is new, or another than when it was last seen.
+/// Whether a run is new or has changed since it was last seen.
 fn is_news(seen: &mut BTreeMap<RunId, (Status, u32)>, run: &Run) -> bool {
     let now = (run.state.0, run.attempt);
     seen.insert(run.id.0, now) != Some(now)
@@ -313,7 +313,7 @@ fn table(output: Output, runs: &[Run], now: Timestamp) -> String {
     text(table)
 }
 
-/// Every attempt of the runs, those of the newest run first.
+/// Every attempt of the runs, newest run first.
 fn attempts_table(output: Output, runs: &[Run]) -> String {
     let mut table = output.table(&["RUN", "ATTEMPT", "WORKER", "ASSIGNED (UTC)", "TOOK", "RESULT", "ERROR"]);
     for run in runs {
@@ -343,12 +343,12 @@ fn attempt_row(run: &Run, attempt: &Attempt) -> [String; 7] {
     ]
 }
 
-/// How late a run was begun.
+/// How late a run started.
 fn late(run: &Run) -> Option<String> {
     run.lateness_ms.map(|millis| time::span(Duration::from_millis(millis)))
 }
 
-/// The job of a run; a child run says which part of it.
+/// The job of a run; for a child run also its part.
 fn job(run: &Run) -> String {
     let name = run.job.as_ref().map_or("-".to_owned(), ToString::to_string);
     match run.shard {
@@ -371,7 +371,7 @@ fn trigger(run: &Run) -> String {
     run.trigger.as_str().to_owned()
 }
 
-/// What a run left behind, on one line: why it ended, what went wrong, else what it said.
+/// The result of a run on one line: the reason, else the error, else the output.
 fn result(run: &Run) -> String {
     let said = run.reason.as_ref().or(run.error.as_ref()).or(run.output.as_ref());
     match (said, run.exit_code) {
@@ -388,7 +388,7 @@ async fn show(session: &Session, id: RunId, events: bool) -> Result<(), Failure>
     session.output.show(&bare, |output| describe(output, &run))
 }
 
-/// A parent knows how its children ended; where the others are is asked for.
+/// A parent knows how its children ended; the states of live children are read from the server.
 async fn with_states(session: &Session, mut run: Run) -> Result<Run, Failure> {
     let is_live = |child: &Child| child.state.is_none();
     if run.children.iter().flatten().any(is_live) {
@@ -443,7 +443,7 @@ pub(crate) fn describe(output: Output, run: &Run) -> String {
     [Some(facts), children, attempts, story].into_iter().flatten().collect::<Vec<_>>().join("\n\n")
 }
 
-/// The strategy of a route, and the labels that it asks for.
+/// The strategy of a route, and its selector.
 fn route(route: &Route) -> String {
     let strategy = route.strategy.map(word).unwrap_or_default();
     let labels = route.selector.iter().flatten().map(|(name, value)| format!("{name}={value}"));
@@ -492,11 +492,11 @@ fn story(output: Output, events: &[Event]) -> String {
     text(table)
 }
 
-/// Prints a run that was just made or, if asked, waits for its end and prints that.
+/// Prints a new run or, with `wait`, waits for its end and prints that.
 pub(crate) async fn follow(session: &Session, run: Run, wait: bool) -> Result<(), Failure> {
     if !wait || run.state.0 == Status::Skipped {
         session.output.show(&run, |_| made(&run))?;
-        // It was printed: the code alone says so.
+        // The skip was printed; only the exit code is left.
         return if run.state.0 == Status::Skipped { Err(Failure::silent(Exit::Failed)) } else { Ok(()) };
     }
     let mut run = run;
@@ -511,7 +511,7 @@ pub(crate) async fn follow(session: &Session, run: Run, wait: bool) -> Result<()
     }
 }
 
-/// One sentence about a run that was just made.
+/// One sentence about a new run.
 pub(crate) fn made(run: &Run) -> String {
     let what = match &run.job {
         Some(job) => format!("run {} of {}/{job}", run.id, run.namespace),

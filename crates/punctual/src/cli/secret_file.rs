@@ -1,4 +1,4 @@
-//! A secret in a file: one line, and for nobody else to read.
+//! Reads a secret from a file: one line, readable by its owner only.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -7,16 +7,16 @@ use std::path::Path;
 
 use super::failure::{Exit, Failure};
 
-/// What nobody needs to be allowed to do with it: its owner reads it and writes it.
+/// The permission bits that are refused: only the owner may read and write.
 const TOO_OPEN: u32 = 0o777 & !0o600;
-/// No secret is longer, and no file that is holds one.
+/// Bytes read; no secret is longer.
 const BYTES_MAX: u64 = 4096;
 
 pub(super) fn read(path: &Path) -> Result<String, Failure> {
     let shown = path.display();
     let cannot = |error: std::io::Error| Failure::new(Exit::Usage, format!("{shown}: {error}"));
     let mut file = File::open(path).map_err(cannot)?;
-    // Of the file that is open: what the name leads to may change in between.
+    // Check the open file, because the path may point to another file a moment later.
     let mode = file.metadata().map_err(cannot)?.permissions().mode() & 0o777;
     if mode & TOO_OPEN != 0 {
         let message = format!("{shown}: others may read this secret (mode {mode:o})");

@@ -1,7 +1,7 @@
-//! `punctual server`: a node that others depend on, safe from its first start.
+//! `punctual server`: a node for a cluster or for clients on other machines, secure from its first start.
 //!
-//! It asks everyone for a token, makes the first ones itself, and does not listen beyond this machine in the clear
-//! unless it is told to. It schedules and serves; the work is for workers, or for itself with `--slots`.
+//! It requires tokens, makes the first ones itself, and listens beyond this machine only with TLS or
+//! `--insecure`. It has the roles `schedule` and `serve`; attempts run on workers, or here with `--slots`.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -109,7 +109,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// `authorities`, a file in PEM, may have signed the certificates of other nodes.
+    /// `authorities` is a PEM file of authorities that signed other nodes' certificates.
     pub(crate) async fn run(self, authorities: Option<PathBuf>, colour: Colour) -> Result<(), Failure> {
         let config = self.config.clone();
         let usual = Hot::default();
@@ -122,7 +122,7 @@ impl Server {
         let settings = Settings::read_for_server(config.as_deref(), self.said())
             .map_err(|error| Failure::new(Exit::Usage, error))?;
         log_to_stderr(&settings, colour)?;
-        // What can be refused is refused before anything is made.
+        // Check everything that can be refused before anything is created.
         let place = safe_place(&settings, &settings.http).await?;
         let queues = match &settings.resp.listen {
             Some(listen) => {
@@ -151,7 +151,8 @@ impl Server {
                     Some(url) => sessions::open(&url).map_err(|error| Failure::new(Exit::Usage, error))?,
                     None => sessions,
                 };
-                // Nodes may share one certificate, or have one authority, which stands in its chain or is named.
+                // Nodes may share one certificate, or one authority, which is in the certificate chain or
+                // named by --ca.
                 let trusted = settings.tls.as_ref().map(|files| {
                     Trusted::Files(std::iter::once(files.cert.clone()).chain(authorities).collect())
                 });
@@ -204,7 +205,7 @@ impl Server {
     }
 }
 
-/// Where to listen, if that is safe enough.
+/// Resolves the address to listen on, and refuses an insecure one.
 async fn safe_place(settings: &Settings, http: &str) -> Result<SocketAddr, Failure> {
     let cannot =
         |error: std::io::Error| Failure::new(Exit::Usage, format!("cannot listen on {http}: {error}"));
@@ -225,7 +226,7 @@ async fn safe_place(settings: &Settings, http: &str) -> Result<SocketAddr, Failu
     Ok(place)
 }
 
-/// Whoever reaches an open endpoint may use every queue, so only this machine may reach it.
+/// Every client of an open endpoint may use every queue, so it must be on this machine only.
 fn check_open(settings: &Settings, place: SocketAddr) -> Result<(), Failure> {
     if !settings.resp.open || place.ip().is_loopback() {
         return Ok(());
@@ -240,7 +241,7 @@ fn alone() -> Failure {
         .hint("leave it out, or give the nodes a store on PostgreSQL or MariaDB")
 }
 
-/// Other nodes cannot dial "everywhere".
+/// Other nodes cannot dial an unspecified address such as 0.0.0.0.
 fn check_reachable(address: &str) -> Result<(), Failure> {
     let is_everywhere = address.parse::<SocketAddr>().is_ok_and(|place| place.ip().is_unspecified());
     if !is_everywhere {
@@ -258,7 +259,7 @@ fn chosen(file: &Path) -> Result<Secret, Failure> {
     })
 }
 
-/// Says once what was made. It is for the person who reads this now: it goes to stderr, and to no log of ours.
+/// Prints the new tokens once, to stderr and not to the log.
 fn tell(made: &Bootstrap) {
     let Bootstrap { admin, worker, made_before } = made;
     if let Some(at) = made_before {

@@ -1,4 +1,4 @@
-//! What every node that serves does: log, listen, say where, and stop when it is asked to.
+//! What `dev` and `server` share: logging, listening, announcing the address, and stopping.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, IsTerminal};
@@ -20,12 +20,12 @@ use super::secret_file;
 use crate::settings::Settings;
 use crate::wiring;
 
-/// Held by the node of a data folder for as long as it lives.
+/// Locked by the node of a data folder while it runs.
 const LOCK_FILE: &str = "node.lock";
-/// Where the data folder says how to reach the node.
+/// The file in the data folder with the address of the node.
 const ADDRESS_FILE: &str = "punctual.json";
 
-/// HOST:PORT, as an option takes it.
+/// Parses HOST:PORT.
 pub(super) fn address(text: &str) -> Result<String, String> {
     match text.rsplit_once(':') {
         Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(text.to_owned()),
@@ -41,7 +41,7 @@ pub(super) fn log_to_stderr(settings: &Settings, colour: Colour) -> Result<(), F
     Ok(())
 }
 
-/// Makes a data folder, for this node alone: two nodes would write one address file, and end each other's attempts.
+/// Creates and locks a data folder: two nodes in one would overwrite the address file and end each other's attempts.
 pub(super) fn own_data_folder(data: &Path) -> Result<File, Failure> {
     fs::create_dir_all(data).map_err(Failure::io)?;
     let lock = File::create(data.join(LOCK_FILE)).map_err(Failure::io)?;
@@ -55,7 +55,7 @@ pub(super) fn own_data_folder(data: &Path) -> Result<File, Failure> {
     }
 }
 
-/// Takes the place to listen at; nobody is answered yet.
+/// Binds the address; connections are not answered yet.
 pub(super) async fn listen(place: SocketAddr) -> Result<TcpListener, Failure> {
     TcpListener::bind(place).await.map_err(|error| {
         Failure::new(Exit::Failed, format!("cannot listen on {place}: {error}"))
@@ -63,7 +63,7 @@ pub(super) async fn listen(place: SocketAddr) -> Result<TcpListener, Failure> {
     })
 }
 
-/// The place for the door of queues; nobody is answered yet.
+/// The bound endpoint for queues; connections are not answered yet.
 pub(super) struct Queues {
     listener: TcpListener,
     settings: resp::Settings,
@@ -92,7 +92,7 @@ impl Queues {
     }
 }
 
-/// Says where, and serves until someone asks for the end or the node cannot go on.
+/// Announces the address, and serves until a stop is requested or the node fails.
 pub(super) async fn serve(
     settings: &Settings,
     listener: TcpListener,
@@ -137,7 +137,7 @@ pub(super) async fn serve(
     done
 }
 
-/// Tells when someone asks for the end; returns when they ask again, for then they mean it.
+/// Sends `true` at the first SIGTERM or SIGINT; returns at the second, which means stop at once.
 pub(super) async fn asked_to_stop(stop: watch::Sender<bool>) -> io::Result<()> {
     let (mut term, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     for _ in 0..2 {
@@ -151,15 +151,15 @@ pub(super) async fn asked_to_stop(stop: watch::Sender<bool>) -> io::Result<()> {
 }
 
 pub(super) async fn stopped(mut stop: watch::Receiver<bool>) {
-    // An error means that nobody is left to ask, which comes to the same.
+    // An error means that the sender is gone; that counts as a stop too.
     drop(stop.wait_for(|stop| *stop).await);
 }
 
-/// Says where the node listens. A process that was killed leaves it behind; the next start writes it anew.
+/// The address file. A killed process leaves it behind; the next start overwrites it.
 struct AddressFile(PathBuf);
 
 impl AddressFile {
-    /// Written aside and renamed: whoever reads it finds all of it or nothing.
+    /// Writes a temporary file and renames it, so that a reader never sees a part of it.
     fn write(
         data: &Path,
         scheme: &str,
@@ -179,7 +179,7 @@ impl AddressFile {
     }
 
     fn remove(self) {
-        // It misleads nobody for long: its pid is gone.
+        // If this fails, the stale file does little harm: its process id no longer exists.
         let _ = fs::remove_file(self.0);
     }
 }

@@ -1,4 +1,4 @@
-//! Where the text of a command comes from: files, folders, stdin.
+//! The inputs of a command: files, folders, stdin.
 
 use std::fs;
 use std::io::{self, Read};
@@ -8,7 +8,7 @@ use punctual_wire::tree;
 
 use super::failure::{Exit, Failure};
 
-/// The files that someone names, those of a folder one by one.
+/// The named files, with folders expanded.
 pub(super) fn sources<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> Result<Vec<Source>, Failure> {
     let mut sources = Vec::new();
     for path in paths {
@@ -31,7 +31,7 @@ pub(super) enum Source {
 impl Source {
     pub(super) fn text(&self) -> Result<String, Failure> {
         let mut bytes = Vec::new();
-        // One byte more than may be: that is how we know there is more.
+        // Read one byte more than allowed, to notice a file that is too long.
         let max = u64::try_from(tree::FILE_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
         match self {
             Source::Stdin => io::stdin().lock().take(max).read_to_end(&mut bytes).map_err(Failure::io)?,
@@ -57,7 +57,7 @@ fn unreadable(path: &Path, error: &io::Error) -> Failure {
     Failure::new(Exit::Failed, format!("{}: {error}", path.display()))
 }
 
-/// The YAML and JSON files of a folder, in order of their names.
+/// The YAML and JSON files of a folder, by name.
 fn folder(path: &Path) -> io::Result<Vec<Source>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(path)? {

@@ -1,29 +1,29 @@
-//! Tables that fit the terminal they are printed on.
+//! Tables that fit the terminal.
 //!
-//! A row is a line and never breaks. Where room is short, the last column is cut first, then whatever is very wide,
-//! then the columns that matter least are left out, and at the very end everything is cut. Widths are counted as the
-//! terminal counts them, so Chinese lines up too. What is printed for a program is not cut at all.
+//! A row is one line and never wraps. If space is short, first the last column is cut, then very wide
+//! columns, then the least important columns are left out, and at last every column is cut. Widths are
+//! counted in terminal cells, so that Chinese text lines up too. Output for a program is not cut.
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Row, Width, presets};
 
 /// Cells between two columns.
 const GAP: u16 = 2;
-/// What is left of the last column, at least, before another one is left out for it.
+/// The least width of the last column before another column is left out.
 const LAST_MIN: u16 = 16;
-/// Wider columns are cut to this before another one is left out for them: a time with its day still fits.
+/// Wider columns are cut to this before a column is left out: a time with its day still fits.
 const WIDE: u16 = 32;
-/// What is left of a column when nothing else helps.
+/// The least width of a column when every column is cut.
 const LEAST: u16 = 8;
-/// One wide letter; a column that has not even this is left out.
+/// One wide character; a narrower column is left out.
 const MIN: u16 = 2;
 
 #[derive(Debug)]
 pub(crate) struct Table {
     titles: Vec<String>,
-    /// Columns that may be left out, the least important first.
+    /// Columns that may be left out, least important first.
     spare: Vec<usize>,
     rows: comfy_table::Table,
-    /// None: as wide as it has to be.
+    /// `None` means no limit.
     width: Option<u16>,
 }
 
@@ -42,12 +42,12 @@ impl Table {
         for column in rows.column_iter_mut() {
             column.set_padding((0, GAP));
         }
-        // Unless someone says otherwise, what stands farther to the right matters less.
+        // By default, columns further to the right matter less.
         let spare = (2..titles.len()).rev().collect();
         Table { titles: titles.iter().map(ToString::to_string).collect(), spare, rows, width }
     }
 
-    /// Names the columns that may be left out where room is short, the least important first.
+    /// Names the columns that may be left out, least important first.
     #[must_use]
     pub(crate) fn sparing(mut self, titles: &[&str]) -> Table {
         let place = |title: &&str| self.titles.iter().position(|known| known == title);
@@ -96,7 +96,7 @@ impl Table {
     }
 }
 
-/// The widths of columns that fit beside each other without hurting any of them.
+/// Widths that fit without cutting any column much. `None` means that this is not possible.
 fn cut_gently(mut widths: Vec<u16>, room: u16) -> Option<Vec<u16>> {
     let excess = excess_of(&widths, room);
     if let Some(last) = widths.last_mut() {
@@ -106,7 +106,7 @@ fn cut_gently(mut widths: Vec<u16>, room: u16) -> Option<Vec<u16>> {
     (excess_of(&widths, room) == 0).then_some(widths)
 }
 
-/// The same when there is no gentle way: the first column, which names the thing, goes last.
+/// Widths that fit by cutting every column; the first column, which identifies the row, is cut last.
 fn cut(mut widths: Vec<u16>, room: u16) -> Option<Vec<u16>> {
     cut_all_but_first(&mut widths, LEAST, room);
     cut_widest(&mut widths, MIN, room);
@@ -119,7 +119,7 @@ fn cut_all_but_first(widths: &mut [u16], min: u16, room: u16) {
     }
 }
 
-/// Takes one cell after the other from whichever column is the widest.
+/// Takes cells from the widest column, one at a time.
 fn cut_widest(widths: &mut [u16], min: u16, room: u16) {
     while excess_of(widths, room) > 0 {
         match widths.iter_mut().max_by_key(|width| **width).filter(|width| **width > min) {

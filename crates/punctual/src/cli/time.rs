@@ -1,4 +1,4 @@
-//! Times, as people say and read them.
+//! Parses and prints times for people.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -32,7 +32,7 @@ impl FromStr for Since {
     }
 }
 
-/// For an option that takes a duration.
+/// Parses the duration of an option.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     parse_duration(text).map_err(|error| error.to_string())
 }
@@ -42,7 +42,7 @@ pub(crate) fn both(at: Timestamp, now: Timestamp) -> String {
     format!("{}, {}", exact(at), relative(at, now))
 }
 
-/// As in a table: the day only where it is not today.
+/// For a table: with the day only if it is not today.
 pub(crate) fn short(at: Timestamp, now: Timestamp) -> String {
     let (text, today) = (exact(at), exact(now));
     let (day, clock) = text.split_once(' ').unwrap_or(("", &text));
@@ -70,7 +70,7 @@ pub(crate) fn relative(at: Timestamp, now: Timestamp) -> String {
     }
 }
 
-/// The largest unit and, below ten of it, the next: nobody needs the seconds of last week.
+/// The largest unit and, if there are fewer than ten of it, the next smaller one.
 fn rough(span: Duration) -> String {
     let seconds = span.as_secs();
     let (size, next) = match seconds {

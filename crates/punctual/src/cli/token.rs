@@ -1,4 +1,4 @@
-//! `punctual token`: who may come in.
+//! `punctual token`: tokens, which give access to a server.
 
 use std::time::Duration;
 

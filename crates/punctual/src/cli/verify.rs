@@ -1,4 +1,4 @@
-//! `punctual verify`: did the promises hold, over an exported history?
+//! `punctual verify`: checks the promises over an exported history.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -52,7 +52,7 @@ fn of_lines(lines: impl BufRead) -> Result<History, Failure> {
     Ok(history)
 }
 
-/// Lines come in chunks that end where the network paused, not where a line does.
+/// Reads lines from chunks, which do not end at line ends.
 async fn of_server(mut chunks: Chunks) -> Result<History, Failure> {
     let mut history = History::new();
     let mut rest: Vec<u8> = Vec::new();

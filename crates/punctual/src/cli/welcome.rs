@@ -1,4 +1,4 @@
-//! `punctual` and nothing else: what someone who has just installed it wants to know.
+//! `punctual` without arguments: first steps after the installation.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::Session;
 use super::failure::Failure;
 use super::output::print;
 
-/// Nobody waits longer for a greeting.
+/// How long to wait for a server.
 const LOOK_MAX: Duration = Duration::from_secs(1);
 
 pub(crate) async fn greet(session: &Session) -> Result<(), Failure> {

@@ -1,4 +1,4 @@
-//! `punctual worker`: executes what scheduling nodes assign, on a machine of its own.
+//! `punctual worker`: executes what scheduling nodes assign.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -20,7 +20,7 @@ use super::time::duration;
 use crate::settings::{Log, Said, Settings};
 use crate::wiring::{Remote, work};
 
-/// What a machine is called when nobody says.
+/// The file with the host name, the default name of a worker.
 const HOSTNAME: &str = "/proc/sys/kernel/hostname";
 
 #[derive(Debug, Args)]
@@ -89,7 +89,7 @@ fn kind(text: &str) -> Result<Kind, String> {
     Kind::parse(text).ok_or_else(|| format!("one of {}", Kind::ALL.map(Kind::as_str).join(", ")))
 }
 
-/// The name of this machine, as far as it can be a name.
+/// The host name, without characters that a worker's name may not have.
 fn hostname() -> String {
     let host = fs::read_to_string(HOSTNAME).unwrap_or_default();
     let plain: String = host.trim().chars().filter(|c| u8::try_from(*c).is_ok_and(is_plain)).collect();
@@ -119,7 +119,7 @@ impl Worker {
             failure = say_when_ready(status, &told) => return Err(failure),
         };
         ended.map_err(|ended| match ended {
-            // The node says what is wrong, and which option mends it.
+            // The node's message says what is wrong and which option fixes it.
             Ended::Refused(refused) => Failure::new(Exit::Refused, refused),
             Ended::Worker(error) => Failure::new(Exit::Failed, error)
                 .hint("give every worker of a machine a --data folder of its own"),
@@ -159,7 +159,8 @@ impl Worker {
     }
 }
 
-/// Says for whom it works when it does for the first time, and why it does not before. It ends when nobody reads it.
+/// Prints the nodes once the first has accepted this worker; before that, logs why none has. Ends if stdout
+/// is closed.
 async fn say_when_ready(mut status: watch::Receiver<Status>, told: &str) -> Failure {
     let mut told_trouble: Option<String> = None;
     loop {

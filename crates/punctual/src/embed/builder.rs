@@ -1,4 +1,4 @@
-//! Gathers what a node is to be, and starts it.
+//! Configures and starts a node.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,29 +30,29 @@ use super::{Job, Node, NodeError, Scratch};
 use crate::clock::{SystemClock, Watcher};
 use crate::cluster::{self, Joined, Joining};
 
-/// A store that is gone when the process is: for tests and first steps.
+/// A store in memory, for tests and first steps.
 const MEMORY: &str = "memory:";
-/// Where `sqlite` alone keeps its files.
+/// The folder of a store given as just `sqlite`.
 const FOLDER: &str = "punctual-data";
-/// What a node is called if nobody says otherwise.
+/// The default name of a node.
 const NAME: &str = "embedded";
-/// Room for what tells two nodes of one name apart.
+/// Leaves room for the session id that makes worker names unique.
 const NAME_BYTES_MAX: usize = 64;
 const SLOTS: u32 = 16;
 const SHARD_LEASE: Duration = Duration::from_secs(3);
 const ATTEMPT_LEASE: Duration = Duration::from_secs(15);
 const LEASE_MIN: Duration = Duration::from_secs(1);
 const DRAIN: Duration = Duration::from_secs(10);
-/// How long a start may take until somebody leads the shards of its jobs.
+/// How long a start may take until the shards of its jobs are led.
 const START_MAX: Duration = Duration::from_secs(60);
 /// The pause before a job is put again.
 const AGAIN: Duration = Duration::from_millis(100);
-/// The longest that nobody looks at the clock.
+/// The longest interval between clock checks.
 const LOOK: Duration = Duration::from_secs(3600);
-/// Transactions under way at once on a store that takes several writers.
+/// Concurrent transactions on a store with several writers.
 const LANES_SHARED: usize = 2;
 
-/// What a node is to be; see [`Node::builder`].
+/// The configuration of a node; see [`Node::builder`].
 #[derive(Debug, Clone)]
 #[must_use = "it is a node when it was started"]
 pub struct Builder {
@@ -66,7 +66,7 @@ pub struct Builder {
     attempt_lease: Duration,
     drain: Duration,
     trusted: Option<Vec<u8>>,
-    /// The first thing that cannot be: it is said at the start, where errors are.
+    /// The first invalid setting; `start` returns it as an error.
     wrong: Option<String>,
 }
 
@@ -89,7 +89,7 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Where jobs and runs are kept: `sqlite:DIR` for one process, `postgres://…` or `mysql://…` for any number of them,
+    /// The store of jobs and runs: `sqlite:DIR` for one process, `postgres://…` or `mysql://…` for several,
     /// `memory:` for tests.
     pub fn store(mut self, url: impl Into<String>) -> Builder {
         self.store = Some(url.into());
@@ -112,20 +112,19 @@ impl Builder {
         self
     }
 
-    /// A job that is to be there when the node has started. One of the same name is changed to be like this; one that is
-    /// the same already is left alone.
+    /// A job that must exist when the node has started. An existing job of the same name is changed if it differs.
     pub fn job(mut self, job: Job) -> Builder {
         self.jobs.push(job);
         self
     }
 
-    /// What people call this node, in listings and logs.
+    /// The name of this node in listings and logs.
     pub fn name(mut self, name: impl Into<String>) -> Builder {
         self.name = name.into();
         self
     }
 
-    /// Where its jobs and runs live, unless a job says otherwise.
+    /// The namespace of its jobs and runs, unless a job names another.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Builder {
         self.namespace = namespace.into();
         self
@@ -137,39 +136,40 @@ impl Builder {
         self
     }
 
-    /// How long other nodes wait for a sign of life before they take over; the same for all that share a store.
+    /// How long other nodes wait for a silent node before they take over its shards; the same for all nodes
+    /// on a store.
     pub fn shard_lease(mut self, lease: Duration) -> Builder {
         self.shard_lease = lease;
         self
     }
 
-    /// How long what runs here is waited for when nothing is heard of it, before it is tried again elsewhere.
+    /// How long an attempt of a silent node is waited for before it is retried elsewhere.
     pub fn attempt_lease(mut self, lease: Duration) -> Builder {
         self.attempt_lease = lease;
         self
     }
 
-    /// How long [`Node::stop`] lets what runs finish.
+    /// How long [`Node::stop`] lets running functions finish.
     pub fn drain(mut self, drain: Duration) -> Builder {
         self.drain = drain;
         self
     }
 
-    /// The servers on the same store speak TLS: trust these certificates, in PEM, beside the system's own.
+    /// Trusts these certificates in PEM, besides those of the system, for servers on the same store that use TLS.
     pub fn trust(mut self, certificates: impl Into<Vec<u8>>) -> Builder {
         self.trusted = Some(certificates.into());
         self
     }
 
-    /// Opens the store, joins whoever else is on it, and puts the jobs. It needs a runtime of several threads, for a function
-    /// that blocks would hold up everything else.
+    /// Opens the store, joins the cluster on it, and puts the jobs. Needs a multi-threaded runtime, because a
+    /// function that blocks would stop everything else.
     pub async fn start(self) -> Result<Node, NodeError> {
         let namespace = self.check()?;
         let mut drafts = Vec::new();
         for job in &self.jobs {
             drafts.extend(job.read(&namespace)?);
         }
-        // An error means that there is one already, which is as good.
+        // An error means that a provider is installed already, which is fine.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let session = cluster::session().map_err(start)?;
         let Opened { store, sessions } = self.open(session).await?;
@@ -285,7 +285,8 @@ impl Builder {
         Ok(punctual_store::open(url, FOLDER.as_ref(), options, session).await?)
     }
 
-    /// The worker runs functions, and nothing that a stranger could have written: no programs and no requests.
+    /// The worker runs registered functions only: no programs and no HTTP requests, which any writer of jobs
+    /// could choose.
     fn worker(
         &self,
         session: SessionId,
@@ -300,7 +301,7 @@ impl Builder {
             functions: self.functions.names(),
             ..Announcement::of(self.slots as usize)
         };
-        // Two nodes of one program are two workers, whatever they are called.
+        // Two nodes of one program are two workers, even if they have the same name.
         let (name, life) = (format!("{}-{session}", self.name), session.0.unsigned_abs());
         let config = punctual_worker::Config {
             id: WorkerId::new(&name, life),
@@ -331,7 +332,7 @@ impl Builder {
 }
 
 impl Node {
-    /// Asks again while nobody leads the shard: right after a start, somebody soon will.
+    /// Retries while the shard has no leader: after a start it soon gets one.
     async fn insist(&self, command: Command, until: Instant) -> Result<(), NodeError> {
         loop {
             match self.handle.command(command.clone()).await {
@@ -352,6 +353,6 @@ fn start(error: impl std::fmt::Display) -> NodeError {
 }
 
 async fn asked(mut stop: watch::Receiver<bool>) {
-    // An error means that nobody is left to ask, which comes to the same.
+    // An error means that the sender is gone; that counts as a stop too.
     drop(stop.wait_for(|stop| *stop).await);
 }

@@ -1,4 +1,4 @@
-//! The worker of an embedded node reaches its scheduler without a network.
+//! Connects the worker of an embedded node to its scheduler without a network.
 
 use async_trait::async_trait;
 use punctual_core::log::Chunk;
@@ -11,7 +11,7 @@ use tonic::{Status, Streaming};
 #[derive(Debug)]
 pub(super) struct InProcess {
     pub(super) door: Nearby,
-    /// Whether nodes that can be dialled speak TLS.
+    /// Whether nodes that can be dialled use TLS.
     pub(super) over_tls: bool,
 }
 
@@ -26,7 +26,7 @@ impl Near for InProcess {
     }
 }
 
-/// The session has a place of its own for output.
+/// Discards output here: the session sends it to the node itself.
 #[derive(Debug)]
 pub(super) struct Nowhere;
 

@@ -1,7 +1,7 @@
-//! What a program asks for in code: jobs and runs, in the words of a job file.
+//! Jobs and runs in code, with the fields of a job file.
 //!
-//! They are read when they are used, so that whatever is wrong with them is said once, with the name of the field. A run of
-//! a program's own stays in its process if it can: where nobody says otherwise, the route is `local`.
+//! They are parsed when they are used, so that every error is reported in one place, with the name of the
+//! field. A program's own run stays in its process if possible: the default route is `local`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use super::NodeError;
 
 const ROUTE: &str = "route";
 
-/// A job, as a job file would say it.
+/// A job, with the fields of a job file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job(Said);
 
@@ -30,7 +30,7 @@ enum Said {
 }
 
 impl Job {
-    /// A job of this name; it still needs a task, and a schedule if it is to run by itself.
+    /// A job of this name; it needs a task, and a schedule to fire by itself.
     pub fn new(name: impl Into<String>) -> Job {
         Job(Said::Fields(Map::from_iter([("name".to_owned(), Value::String(name.into()))])))
     }
@@ -46,25 +46,25 @@ impl Job {
         self.set("task", json!({ "function": name.into() }))
     }
 
-    /// When it is due: five, six or seven fields, or a word such as `@daily`.
+    /// The cron expression: five, six or seven fields, or a word such as `@daily`.
     #[must_use]
     pub fn cron(self, expression: impl Into<String>) -> Job {
         self.schedule("cron", Value::String(expression.into()))
     }
 
-    /// Whose clocks `cron` goes by, such as `Asia/Shanghai`; UTC if it is left out.
+    /// The time zone of `cron`, such as `Asia/Shanghai`; UTC by default.
     #[must_use]
     pub fn timezone(self, zone: impl Into<String>) -> Job {
         self.schedule("timezone", Value::String(zone.into()))
     }
 
-    /// Due again and again, this long apart.
+    /// Fires repeatedly with this period.
     #[must_use]
     pub fn every(self, span: Duration) -> Job {
         self.schedule("every", Value::String(format_duration(span)))
     }
 
-    /// What the function gets; a map.
+    /// The parameters of the function; a map.
     #[must_use]
     pub fn params(self, params: Value) -> Job {
         self.set("params", params)
@@ -128,25 +128,25 @@ impl Submit {
         Submit(Map::from_iter([("task".to_owned(), json!({ "function": name.into() }))]))
     }
 
-    /// What the function gets; a map.
+    /// The parameters of the function; a map.
     #[must_use]
     pub fn params(self, params: Value) -> Submit {
         self.set("params", params)
     }
 
-    /// Due this long from now; at once if it is left out.
+    /// Due this long from now; at once by default.
     #[must_use]
     pub fn delay(self, span: Duration) -> Submit {
         self.set("delay", Value::String(format_duration(span)))
     }
 
-    /// Submitted again under the same key, it is the same run.
+    /// The idempotency key: submitted again with the same key, it is the same run.
     #[must_use]
     pub fn key(self, key: impl Into<String>) -> Submit {
         self.set("key", Value::String(key.into()))
     }
 
-    /// Any other field that a submit may have, such as `retry`, `timeout` or `priority`.
+    /// Any other field of a submit, such as `retry`, `timeout` or `priority`.
     #[must_use]
     pub fn set(mut self, field: &str, value: Value) -> Submit {
         self.0.insert(field.to_owned(), value);

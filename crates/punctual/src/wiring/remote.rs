@@ -1,4 +1,4 @@
-//! A worker that works for nodes over the network.
+//! A worker that is connected to nodes over the network.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use super::{OURSELVES, SystemClock};
 
-/// What someone wants of a worker.
+/// The configuration of a worker.
 #[derive(Debug, Clone)]
 pub(crate) struct Remote {
     pub(crate) servers: Vec<String>,
@@ -29,7 +29,7 @@ pub(crate) struct Remote {
     pub(crate) egress: Vec<Rule>,
 }
 
-/// Works until `stop` is over and what runs has ended, or until it is refused.
+/// Works until `stop` completes and running attempts have ended, or until it is refused.
 pub(crate) async fn work(
     remote: Remote,
     status: watch::Sender<Status>,
@@ -63,13 +63,13 @@ pub(crate) async fn work(
     session::run(settings, config, status, stop).await
 }
 
-/// Another number at every start, which nobody guesses: whoever knows it can speak for this worker.
+/// A random number for each start. It must be hard to guess: with it, another process could act as this worker.
 pub(super) fn life() -> u64 {
-    // Without a source of randomness, the time will do.
+    // Without random numbers, use the time.
     getrandom::u64().unwrap_or_else(|_| u64::try_from(super::now().as_millis()).unwrap_or(0)) >> 1
 }
 
-/// The session has a place of its own for output.
+/// Discards output here: the session sends it to the node itself.
 #[derive(Debug)]
 struct Nowhere;
 

@@ -1,4 +1,4 @@
-//! REST's own check: the right that a route's row names is asked for before anything of the request is read.
+//! The access check of REST: the right in the route's row is checked before the request body is read.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use super::{Caller, Gate, Peer, Refused};
 use crate::rest::problem::Failed;
 use crate::routes::{Right, served};
 
-/// Says that a token is wanted; the second form, that the one shown is no good.
+/// The challenge to a request without a token; the second form is for a token that is not accepted.
 const CHALLENGE: &str = "Bearer realm=\"punctual\"";
 const CHALLENGE_AGAIN: &str = "Bearer realm=\"punctual\", error=\"invalid_token\"";
 
-/// How often the bearer of an open stream is looked at. With what the gate holds in memory it is below the five seconds
-/// in which a removed token has to stop working.
+/// How often the token of an open stream is checked again. Together with the gate's cache this stays below
+/// the five seconds after which a removed token must stop working.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone)]
@@ -39,9 +39,9 @@ impl Door {
         Door { gate, rights: Arc::new(rights) }
     }
 
-    /// None: nothing of ours is there.
+    /// `None` means that no route matches.
     fn right_of(&self, method: &Method, path: Option<&MatchedPath>) -> Option<Right> {
-        // HEAD is answered by whoever answers GET.
+        // HEAD is answered by the GET route.
         let method = if method == Method::HEAD { &Method::GET } else { method };
         let rows = self.rights.get(path?.as_str())?;
         rows.iter().find(|(of, _)| of == method).map(|(_, right)| *right)
@@ -53,7 +53,7 @@ pub(crate) async fn check(State(door): State<Door>, request: Request, next: Next
     let caller = Caller::of(request.headers(), request.extensions());
     let checked = match right {
         Some(right) => door.gate.check(&caller, right).await,
-        // A stranger does not even learn what there is.
+        // A caller without a valid token must not even learn which routes exist.
         None => door.gate.knows(&caller).await,
     };
     if let Err(refused) = checked {
@@ -71,18 +71,18 @@ pub(crate) async fn check(State(door): State<Door>, request: Request, next: Next
     }
 }
 
-/// What goes on for as long as someone listens.
+/// Whether the response is an event stream, which stays open.
 fn is_live(response: &Response) -> bool {
     let kind = response.headers().get(header::CONTENT_TYPE);
     kind.is_some_and(|kind| kind.as_bytes().starts_with(EVENT_STREAM.as_bytes()))
 }
 
-/// Waits until the bearer may no longer: a token that was removed opens nothing and keeps nothing open.
+/// Waits until the token loses its right: a removed token must not keep a stream open.
 async fn ended(gate: Arc<Gate>, bearer: String, peer: Option<Peer>, right: Right) {
     loop {
         tokio::time::sleep(LOOK_AGAIN).await;
         match gate.check(&Caller { bearer: Some(&bearer), peer }, right).await {
-            // Whoever was let in is not sent away because the store is silent for a while.
+            // A store that is unavailable for a while does not end open streams.
             Ok(()) | Err(Refused::Unavailable) => {}
             Err(_) => return,
         }

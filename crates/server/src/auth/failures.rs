@@ -1,4 +1,4 @@
-//! Wrong tokens, counted by address: whoever tries is slowed down, and our memory of them has an end.
+//! Counts wrong tokens by address, in bounded memory: an address with too many has to wait.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -9,8 +9,8 @@ use tokio::time::Instant;
 
 use crate::limits::{FAILURES_MAX, FAILURES_WINDOW as WINDOW};
 
-/// Addresses remembered at once. Beyond it an address that is new has to wait with its wrong tokens; good ones are
-/// let in whatever stands here.
+/// Addresses remembered at once. When they are all in use, a wrong token from a new address has to wait;
+/// valid tokens are always accepted.
 const ADDRESSES_MAX: usize = 4096;
 
 #[derive(Debug, Default)]
@@ -22,18 +22,18 @@ struct Window {
     count: u32,
 }
 
-/// What a wrong token comes to.
+/// What follows from a wrong token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Wrong,
-    /// The one after which there are too many.
+    /// The last wrong token before the address has to wait.
     LastOfMany,
-    /// Not before so long.
+    /// The address has to wait for this long.
     TooMany(Duration),
 }
 
 impl Failures {
-    /// Whether this address has had its wrong tokens and has to wait with the next one.
+    /// Whether this address sent too many wrong tokens and has to wait.
     pub(crate) fn has_to_wait(&self, address: IpAddr, now: Instant) -> bool {
         let windows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let window = windows.get(&address).filter(|window| now.duration_since(window.since) < WINDOW);

@@ -1,9 +1,9 @@
-//! The tokens that a server begins with.
+//! The first tokens of a server.
 //!
-//! A store without any token gets two: one for the person who set it up, one for workers to enrol with. Nodes that
-//! start at once on one store cannot both make one, because a name is given once: each tells only what it made. A
-//! scripted install brings its own instead, which is put in at every start: so it is also the way back in for someone
-//! who lost theirs.
+//! A store without any token gets two: one for the administrator, one for workers. Token names are unique, so
+//! nodes that start at the same time on one store cannot both make one; each prints only the token it made. A
+//! scripted install brings its own token instead. It is written at every start, so it is also the way back in
+//! for an administrator who lost theirs.
 
 use punctual_core::Timestamp;
 use punctual_failpoint::{Point, hit};
@@ -14,21 +14,22 @@ use super::Secret;
 
 const ADMIN: &str = "admin";
 const WORKER: &str = "worker";
-/// The token that a file gave.
+/// The name of the token that came from a file.
 const BOOTSTRAP: &str = "bootstrap";
-/// Nodes that put in their file at once can find each other's half done.
+/// How often `put` is tried: nodes that write their tokens at the same time can see each other's half-done change.
 const TRIES: usize = 10;
 
-/// What was made, to be told once.
+/// The tokens that were made, to be printed once.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Bootstrap {
     pub admin: Option<Secret>,
     pub worker: Option<Secret>,
-    /// When another node, or an earlier start, made the administrator's token. `None`: it was made now, brought, or removed.
+    /// When another node or an earlier start made the administrator's token. `None` means made now, chosen,
+    /// or removed.
     pub made_before: Option<Timestamp>,
 }
 
-/// Sees to it that someone can get in; `chosen` is the administrator's token if they brought one.
+/// Makes sure that a token exists; `chosen` is the administrator's token if they brought one.
 pub async fn begin(
     store: &dyn Store,
     chosen: Option<&Secret>,
@@ -55,7 +56,7 @@ async fn made_at(store: &dyn Store) -> punctual_store::Result<Option<Timestamp>>
     Ok(tokens.into_iter().find(|token| token.name == ADMIN).map(|token| token.created_at))
 }
 
-/// None: someone else was first, and tells it.
+/// Makes a token. `None` means that another node made it first and prints it.
 async fn make(
     store: &dyn Store,
     name: &str,

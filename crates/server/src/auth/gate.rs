@@ -1,4 +1,4 @@
-//! The gate: one answer to "may they?", for every door.
+//! The gate: decides for every endpoint whether a caller has a right.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub struct Gate(Kind);
 
 #[derive(Debug)]
 enum Kind {
-    /// Whoever gets here may do everything: `dev`, which listens on this machine only.
+    /// Every caller may do everything: `dev`, which listens on this machine only.
     Open,
     Guarded(Box<Guarded>),
 }
@@ -32,26 +32,26 @@ struct Guarded {
     known: Known,
     failures: Failures,
     clock: Arc<dyn Clock>,
-    /// A worker needs a certificate of ours beside its token.
+    /// Whether a worker needs a client certificate as well as a token.
     certified_workers: bool,
 }
 
-/// Where a request comes from, as the connection tells it. It goes with each request as an extension.
+/// Where a request comes from, as seen on the connection. Attached to each request as an extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer {
     pub address: IpAddr,
-    /// It showed a certificate that the authority for workers signed.
+    /// Whether the client showed a certificate signed by the authority for workers.
     pub certified: bool,
 }
 
-/// Who asks, as far as they tell.
+/// Who sends the request: its token and its connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Caller<'a> {
     pub bearer: Option<&'a str>,
     pub peer: Option<Peer>,
 }
 
-/// Why someone may not.
+/// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     #[error("a token is needed: send `Authorization: Bearer TOKEN`")]
@@ -84,12 +84,12 @@ impl<'a> Caller<'a> {
 }
 
 impl Gate {
-    /// Lets everyone in.
+    /// Accepts every caller.
     pub fn open() -> Gate {
         Gate(Kind::Open)
     }
 
-    /// Lets in who bears a token of this store.
+    /// Accepts callers with a token of this store.
     pub fn guarded(store: Arc<dyn Store>, clock: Arc<dyn Clock>, certified_workers: bool) -> Gate {
         let (known, failures) = (Known::new(store), Failures::default());
         Gate(Kind::Guarded(Box::new(Guarded { known, failures, clock, certified_workers })))
@@ -99,7 +99,7 @@ impl Gate {
         matches!(self.0, Kind::Open)
     }
 
-    /// Whether this caller may do what needs this right.
+    /// Checks whether this caller has the right `need`.
     pub async fn check(&self, caller: &Caller<'_>, need: Right) -> Result<(), Refused> {
         let Kind::Guarded(guarded) = &self.0 else { return Ok(()) };
         if need == Right::Anyone {
@@ -117,7 +117,7 @@ impl Gate {
         Ok(())
     }
 
-    /// Whether this caller is anyone we know, whatever they may do.
+    /// Checks whether this caller has a valid token, whatever its role.
     pub async fn knows(&self, caller: &Caller<'_>) -> Result<(), Refused> {
         match &self.0 {
             Kind::Open => Ok(()),
@@ -125,14 +125,14 @@ impl Gate {
         }
     }
 
-    /// Tokens were added or removed here: the next who comes meets them as they are now.
+    /// Call after tokens were added or removed here: the next check reads them again.
     pub(crate) fn changed(&self) {
         if let Kind::Guarded(guarded) = &self.0 {
             guarded.known.forget();
         }
     }
 
-    /// When a token was last let in by this node.
+    /// When this node last accepted a token. `None` means not since this node started.
     pub(crate) fn last_used(&self, hash: &Hash) -> Option<Timestamp> {
         match &self.0 {
             Kind::Open => None,
@@ -141,7 +141,7 @@ impl Gate {
     }
 }
 
-/// The role that a right takes; of several the one that the caller has.
+/// The role that a right needs; if several roles have it, the caller's own.
 fn takes(need: Right, has: Role) -> Role {
     match (need, has) {
         (Right::Worker, _) => Role::Worker,
@@ -156,7 +156,7 @@ impl Guarded {
         let bearer = caller.bearer.ok_or(Refused::NoToken)?;
         let (came, address, hash) = (Instant::now(), caller.address(), hash(bearer));
         let mut entries = self.known.all().await.map_err(|_| Refused::Unavailable)?;
-        // Whoever tries has few tries, so they cost the store few reads.
+        // Read the store again only for addresses with few wrong tokens, so that guessing costs the store few reads.
         if find(&entries, &hash).is_none() && !self.failures.has_to_wait(address, came) {
             entries = self.known.all_since(came).await.map_err(|_| Refused::Unavailable)?;
         }
@@ -164,7 +164,7 @@ impl Guarded {
             return Err(self.wrong(address));
         };
         let now = self.clock.now();
-        // Whoever bears it once had a good one: they are told, and not counted.
+        // An expired token was valid once: say so, and do not count it as wrong.
         if entry.record.expires_at.is_some_and(|end| now >= end) {
             return Err(Refused::Expired);
         }

@@ -1,8 +1,8 @@
-//! The tokens of the store, as this node last read them.
+//! A cache of the store's tokens.
 //!
-//! Every request asks, so they are held in memory; but not for long, so that a token which was removed through another
-//! node stops working here too. They are read when someone comes and they are older than a second, and when someone
-//! brings one that is not among them: it may have been added through another node a moment ago.
+//! Every request needs them, so they are held in memory, but only for a second, so that a token removed
+//! through another node stops working here too. A token that is not in the cache makes the node read again:
+//! it may have been added through another node a moment ago.
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,21 +15,22 @@ use subtle::ConstantTimeEq;
 use tokio::time::{Instant, timeout};
 use tracing::warn;
 
-/// How old what we know may be before it is read again.
+/// The age after which the cache is read again.
 const FRESH: Duration = Duration::from_secs(1);
 /// How long a read may take.
 const READ_MAX: Duration = Duration::from_secs(1);
-/// How old it may be when the store cannot be read: then nobody is let in. With the read that fails this is below the
-/// five seconds in which a removed token has to stop working.
+/// The age up to which the cache is used while the store cannot be read; after that every token is refused.
+/// Together with the failed read this stays below the five seconds after which a removed token must stop
+/// working.
 const OLD: Duration = Duration::from_secs(4);
-/// No token was let in yet.
+/// The token was not used yet.
 const NEVER: i64 = i64::MIN;
 
 #[derive(Debug)]
 pub(super) struct Known {
     store: Arc<dyn Store>,
     last: Mutex<Last>,
-    /// One reads, the others wait for what it finds.
+    /// Lets one task read; the others wait for its result.
     reading: tokio::sync::Mutex<()>,
 }
 
@@ -46,7 +47,7 @@ pub(super) struct Entry {
     used: Arc<AtomicI64>,
 }
 
-/// The store cannot be asked, and what it said last is too old.
+/// The store cannot be read, and the cache is older than [`OLD`].
 #[derive(Debug)]
 pub(super) struct TooOld;
 
@@ -66,7 +67,7 @@ impl Known {
         self.read().await
     }
 
-    /// As they are at `since` or later, for someone whose token was not among those at hand.
+    /// The tokens as of `since` or later, for a token that was not in the cache.
     pub(super) async fn all_since(&self, since: Instant) -> Result<Arc<Vec<Entry>>, TooOld> {
         let _turn = self.reading.lock().await;
         if let Some((at, entries)) = &self.last().seen
@@ -83,7 +84,7 @@ impl Known {
         self.note(asked, read.unwrap_or_else(|_| Err(punctual_store::Error::Unreachable("no answer".into()))))
     }
 
-    /// What can be said without asking the store; none: it is time to ask.
+    /// The cached answer. `None` means that the store has to be read.
     fn at_hand(&self) -> Option<Result<Arc<Vec<Entry>>, TooOld>> {
         let last = self.last();
         last.tried.filter(|tried| tried.elapsed() < FRESH).map(|_| last.answer())
@@ -112,12 +113,12 @@ impl Known {
         last.answer()
     }
 
-    /// The next who comes reads anew: we have just changed something ourselves.
+    /// Makes the next request read the store: this node has just changed the tokens.
     pub(super) fn forget(&self) {
         self.last().tried = None;
     }
 
-    /// When a token was last let in here.
+    /// When this node last accepted the token. `None` means not since this node started.
     pub(super) fn last_used(&self, hash: &Hash) -> Option<Timestamp> {
         let last = self.last();
         let (_, entries) = last.seen.as_ref()?;
@@ -145,7 +146,7 @@ impl Entry {
     }
 }
 
-/// The entry with this hash. All are looked at, each in the same time, so that how long it takes tells nothing.
+/// The entry with this hash. Compares with all entries in constant time, so that timing reveals nothing.
 pub(super) fn find<'a>(entries: &'a [Entry], hash: &Hash) -> Option<&'a Entry> {
     entries.iter().fold(None, |found, entry| {
         if bool::from(entry.record.hash[..].ct_eq(&hash[..])) { Some(entry) } else { found }

@@ -1,4 +1,4 @@
-//! The text of a token: made here or chosen by an operator, told once, kept by nobody but its bearer.
+//! The text of a token: made here or chosen by an operator, shown once and never stored.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};
@@ -6,16 +6,16 @@ use std::fmt::{self, Write};
 use punctual_store::token::Hash;
 use sha2::{Digest, Sha256};
 
-/// So that people, and programs that look for leaked secrets, know one when they see it.
+/// A prefix by which people and leak scanners recognise a token.
 const PREFIX: &str = "pct_";
 /// 256 bits.
 const RANDOM_BYTES: usize = 32;
-/// What an operator chooses has to be as long as a hash in hex of 128 bits.
+/// The minimum for a chosen token: as long as 128 bits in hexadecimal.
 pub const SECRET_BYTES_MIN: usize = 32;
 pub const SECRET_BYTES_MAX: usize = 256;
-/// A long text of few characters is a short one.
+/// The minimum of different characters: a long text of few characters is easy to guess.
 const DISTINCT_MIN: usize = 10;
-/// What stands in other people's examples and in the lists of those who try them.
+/// Words from public examples and from attackers' word lists.
 const KNOWN: [&str; 10] = [
     "default_token",
     "admin",
@@ -32,7 +32,7 @@ const KNOWN: [&str; 10] = [
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
-/// Why a text is no good as a token.
+/// Why a text is not accepted as a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Weak {
     #[error("this value stands in examples and in the lists of those who try them")]
@@ -48,7 +48,7 @@ pub enum Weak {
 }
 
 impl Secret {
-    /// A new one, from the system's randomness.
+    /// A new token from the system's random numbers.
     pub fn new() -> Result<Secret, getrandom::Error> {
         let mut random = [0; RANDOM_BYTES];
         getrandom::fill(&mut random)?;
@@ -60,7 +60,7 @@ impl Secret {
         Ok(Secret(text))
     }
 
-    /// One that an operator chose.
+    /// A token that an operator chose.
     pub fn chosen(text: &str) -> Result<Secret, Weak> {
         let lower = text.to_ascii_lowercase();
         if KNOWN.iter().any(|known| is_made_of(&lower, known)) {
@@ -91,7 +91,7 @@ impl Secret {
     }
 }
 
-/// Whether a text is a word, once or again and again.
+/// Whether a text is one word, once or repeated.
 fn is_made_of(text: &str, word: &str) -> bool {
     !text.is_empty() && text.split(word).all(str::is_empty)
 }
@@ -100,7 +100,7 @@ pub(super) fn hash(text: &str) -> Hash {
     Sha256::digest(text.as_bytes()).into()
 }
 
-/// Without the text: what is printed for debugging ends up in logs.
+/// Hides the text, because debug output ends up in logs.
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(…)")

@@ -1,7 +1,7 @@
-//! What scheduling nodes ask each other: the service that a node offers to its peers, and the way to theirs.
+//! The service that scheduling nodes offer each other, and the connections to their peers.
 //!
-//! A command that comes in here is carried out by this very node or not at all: it is never passed on, so nothing can
-//! go round in circles. Who asks proves itself by a key that is kept in the store, which only nodes can read.
+//! A command that arrives here is carried out by this node or refused: it is never passed on, so it cannot
+//! loop. A peer authenticates with a key kept in the store, which only nodes can read.
 
 mod dial;
 mod key;
@@ -25,7 +25,7 @@ pub use dial::Dialled;
 pub use key::{Key, OFFER_BYTES};
 pub use trust::Trusted;
 
-/// The service as it is mounted: nothing of a request is read before its key was looked at.
+/// The service as mounted: the key is checked before the request is read.
 pub type Service = InterceptedService<PeerServer<Answering>, Key>;
 
 pub(crate) fn service(doors: Doors, key: Key) -> Service {

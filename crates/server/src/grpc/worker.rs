@@ -1,8 +1,9 @@
-//! The door for workers: gRPC on the port of REST.
+//! The endpoint for workers: gRPC on the port of REST.
 //!
-//! A worker dials and keeps one stream open. `admission` decides who may, `names` that no two have one name, `session` carries what is said in both directions
-//! to the node, `ledger` holds it against what the worker was given, `output` keeps what attempts print. A worker's word
-//! is hostile input: what cannot be true ends the stream with a status that says why.
+//! A worker dials and keeps one stream open. `admission` decides which workers may connect, `names` keeps
+//! their names unique, `session` carries messages between worker and node, `ledger` checks reports against
+//! what the worker was assigned, and `output` stores what attempts print. A worker's message is untrusted
+//! input: an impossible one ends the stream with a status that says why.
 
 mod admission;
 mod ledger;
@@ -33,18 +34,17 @@ pub(crate) use sessions::Sessions;
 /// Messages to a worker that wait for the network.
 const MESSAGES_MAX: usize = 4;
 
-/// What the door for workers needs beside the node.
+/// What the endpoint for workers needs besides the node.
 #[derive(Debug, Clone)]
 pub struct Workers {
     pub links: Links,
-    /// Who may work here.
+    /// Decides which workers may connect.
     pub admission: Arc<dyn Admission>,
-    /// One life of this node: a worker that reaches it by two addresses keeps one stream.
+    /// The id of this node since its start: a worker that reaches it by two addresses keeps one stream.
     pub node: Arc<str>,
-    /// How long a worker may be silent before its attempts are given up; it is asked for a sign of life three times as
-    /// often.
+    /// How long a worker may be silent before its attempts are given up. The heartbeat interval is a third of it.
     pub lease: Duration,
-    /// Where the scheduling nodes of the cluster can be dialled, `host:port`, as they are now.
+    /// The addresses (`host:port`) of the scheduling nodes of the cluster, kept up to date.
     pub nodes: watch::Receiver<Vec<String>>,
 }
 
@@ -53,7 +53,7 @@ struct Door {
     workers: Workers,
     handle: Handle,
     sessions: Arc<Sessions>,
-    /// The worker is in this process.
+    /// Whether the worker is in this process.
     is_near: bool,
 }
 

@@ -1,4 +1,4 @@
-//! One operation of the document: what it takes and what it answers.
+//! One operation of the document: its parameters, its body and its answers.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use punctual_wire::schema::{self, Components};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
-/// What any request can meet, whatever it asks for.
+/// Problems that any request can get.
 const ANYWHERE: [Code; 10] = [
     Code::Unauthenticated,
     Code::Forbidden,
@@ -21,13 +21,13 @@ const ANYWHERE: [Code; 10] = [
     Code::TooManyConnections,
     Code::BadParameter,
 ];
-/// What a body can meet.
+/// Problems that a request with a body can get.
 const WITH_A_BODY: [Code; 5] =
     [Code::Malformed, Code::TooSlow, Code::BodyTooLarge, Code::UnsupportedMediaType, Code::Invalid];
-/// What a change can meet: the disk is full.
+/// Problems that a change can get: the disk is full.
 const FOR_A_CHANGE: [Code; 1] = [Code::Full];
 
-/// Describes a part of the document, taking in the schemas that it needs.
+/// Describes a part of the document, and adds the schemas that it needs.
 type Describe = Box<dyn Fn(&mut Components) -> Value>;
 
 pub(super) struct Operation {
@@ -36,7 +36,7 @@ pub(super) struct Operation {
     id: &'static str,
     summary: &'static str,
     parameters: Vec<Parameter>,
-    /// Media types, the schema, and whether it may not be left out.
+    /// Media types, the schema, and whether the body is required.
     body: Option<(&'static [&'static str], Describe, bool)>,
     answers: Vec<Answer>,
     problems: Vec<Code>,
@@ -46,7 +46,7 @@ struct Parameter {
     place: &'static str,
     name: &'static str,
     schema: Describe,
-    /// Whether it may not be left out.
+    /// Whether the parameter is required.
     required: bool,
 }
 
@@ -69,7 +69,7 @@ pub(super) fn operation(
     Operation { method, path, id, summary, parameters, body: None, answers: Vec::new(), problems: Vec::new() }
 }
 
-/// The parts of an address that have a name.
+/// The schema of a path parameter, by its name.
 fn segment(name: &'static str) -> Describe {
     match name {
         "namespace" => plain(&schema::dotted_namespace()),
@@ -91,7 +91,7 @@ fn of<T: ToSchema + 'static>() -> Describe {
 }
 
 impl Operation {
-    /// A word of the query.
+    /// Adds a query parameter.
     pub(super) fn query(self, name: &'static str, schema: &impl serde::Serialize) -> Self {
         self.parameter("query", name, plain(schema))
     }
@@ -113,7 +113,7 @@ impl Operation {
         self
     }
 
-    /// The parameter that was described last may not be left out.
+    /// Makes the last parameter required.
     pub(super) fn needed(mut self) -> Self {
         if let Some(parameter) = self.parameters.last_mut() {
             parameter.required = true;
@@ -126,7 +126,7 @@ impl Operation {
         self
     }
 
-    /// A body that may be left out.
+    /// An optional body.
     pub(super) fn may_take<T: ToSchema + 'static>(mut self) -> Self {
         self.body = Some((&["application/json"], of::<T>(), false));
         self
@@ -137,7 +137,7 @@ impl Operation {
         self
     }
 
-    /// What of a job is to change.
+    /// A body with the fields of a job to change.
     pub(super) fn takes_a_patch(mut self) -> Self {
         const KINDS: &[&str] = &["application/merge-patch+json", "application/json"];
         self.body = Some((KINDS, Box::new(Components::job_patch), true));
@@ -154,7 +154,7 @@ impl Operation {
         self.answers_as(status, about, "application/json", of::<T>())
     }
 
-    /// A page of a listing.
+    /// Answers with one page of a listing.
     pub(super) fn answers_a_page_of<T: ToSchema + 'static>(self) -> Self {
         let page = |components: &mut Components| {
             json!({
@@ -190,7 +190,7 @@ impl Operation {
         self
     }
 
-    /// Headers of the answer that was described last.
+    /// Sets the headers of the last answer.
     pub(super) fn with(mut self, headers: &'static [(&'static str, &'static str)]) -> Self {
         if let Some(answer) = self.answers.last_mut() {
             answer.headers = headers;
@@ -198,7 +198,7 @@ impl Operation {
         self
     }
 
-    /// What can be wrong, beside what can be wrong with any request.
+    /// Adds problems, besides those that any request can get.
     pub(super) fn refuses(mut self, codes: &[Code]) -> Self {
         self.problems.extend(codes);
         self
@@ -226,7 +226,7 @@ impl Operation {
         for answer in &self.answers {
             let described = answer.describe(components);
             match responses.get_mut(&answer.status.to_string()) {
-                // The same answer in another form; a problem of that status is one, too.
+                // The same status with another media type; a problem of that status is added the same way.
                 Some(known) => {
                     for (kind, content) in described["content"].as_object().into_iter().flatten() {
                         known["content"][kind] = content.clone();

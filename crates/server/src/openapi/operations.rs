@@ -1,7 +1,7 @@
-//! Every row of the table of routes, described.
+//! A description of every row of the route table.
 //!
-//! To add one: a row in `routes`, an entry here. Parts of the address in braces are described by their names;
-//! what any request, any body or any change can meet need not be said.
+//! To add a route: a row in `routes`, an entry here. Path parameters are described by their names; problems
+//! that any request, any body or any change can get are added automatically.
 
 use axum::http::Method;
 use punctual_core::limits::{KEY_BYTES_MAX, PAGE_MAX, TAKE_MAX};
@@ -212,7 +212,7 @@ fn runs() -> Vec<Operation> {
     ]
 }
 
-/// What goes on until a run has ended, if one asks to follow it or accepts events.
+/// Routes that can stream events until a run has ended.
 fn live() -> Vec<Operation> {
     const LIVE: &str = "Server-sent events, and `end` as the last";
     let follow = json!({ "type": "boolean", "description": "Go on until the run has ended, as events." });
@@ -420,17 +420,17 @@ fn delete(path: &'static str, id: &'static str, summary: &'static str) -> Operat
     operation(Method::DELETE, path, id, summary)
 }
 
-/// A listing goes by pages; what `after` is differs.
+/// A paged listing; what `after` holds differs.
 fn listing(operation: Operation) -> Operation {
     operation.query("limit", &number(1, PAGE_MAX))
 }
 
-/// An edit may say which revision it is for.
+/// An edit may say which revision it expects.
 fn expecting(operation: Operation) -> Operation {
     operation.header("If-Match", &tag()).header("If-None-Match", &json!({ "type": "string", "const": "*" }))
 }
 
-/// What makes a run bears a key, and answers with the run.
+/// A request that makes a run takes an idempotency key and answers with the run.
 fn starting(operation: Operation) -> Operation {
     operation
         .header("Idempotency-Key", &key())

@@ -1,4 +1,4 @@
-//! Reads words as what commands take: numbers, times, names, ids.
+//! Parses arguments of commands: numbers, times, names, ids.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use punctual_wire::resp::{Request, parse_id};
 
 use super::fault::{Fault, NOT_A_NUMBER};
 
-/// Whether a word is this one, however it is spelled.
+/// Compares without regard to case.
 pub(super) fn is(word: &[u8], other: &str) -> bool {
     word.eq_ignore_ascii_case(other.as_bytes())
 }
 
 pub(super) fn number(word: &[u8]) -> Option<i64> {
-    // As Redis reads them: no `+5`, no ` 5`.
+    // As in Redis: no `+5`, no ` 5`.
     let text = std::str::from_utf8(word).ok().filter(|text| !text.starts_with('+'))?;
     text.parse().ok()
 }
@@ -24,7 +24,7 @@ pub(super) fn number_or_say(word: &[u8]) -> Result<i64, Fault> {
     number(word).ok_or(NOT_A_NUMBER)
 }
 
-/// Milliseconds; zero: for ever.
+/// Milliseconds. Zero gives `None`, which means without a limit.
 pub(super) fn timeout(word: &[u8]) -> Result<Option<Duration>, Fault> {
     let millis = number(word).ok_or(Fault::new("ERR timeout is not an integer or out of range"))?;
     match u64::try_from(millis) {
@@ -42,7 +42,7 @@ pub(super) fn queue(namespace: &Namespace, word: &[u8]) -> Result<QueueKey, Faul
     Ok(QueueKey { namespace: namespace.clone(), name })
 }
 
-/// The ids from a word on, all or none: those that we never made are left out, for nothing is known of them.
+/// Parses all ids, or fails. Ids that no node here made are left out: they name no message.
 pub(super) fn ids<'a>(words: impl Iterator<Item = &'a [u8]>) -> Result<Vec<MessageId>, Fault> {
     let mut ids = Vec::with_capacity(words.size_hint().0);
     for word in words {
@@ -51,7 +51,7 @@ pub(super) fn ids<'a>(words: impl Iterator<Item = &'a [u8]>) -> Result<Vec<Messa
     Ok(ids)
 }
 
-/// Words one behind the other, some of which bring a value.
+/// Iterates over the arguments, some of which are followed by a value.
 pub(super) struct Words<'a> {
     request: &'a Request,
     at: usize,
@@ -62,7 +62,7 @@ impl<'a> Words<'a> {
         Words { request, at: from }
     }
 
-    /// The number of the word that comes next.
+    /// The index of the next argument.
     pub(super) fn place(&self) -> usize {
         self.at
     }

@@ -1,4 +1,4 @@
-//! Everyone who is connected: what CLIENT LIST tells, and the way to end a connection from outside.
+//! The connected clients: for CLIENT LIST, and for ending connections from outside.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 pub(super) struct Clients {
     last: AtomicU64,
     here: Mutex<BTreeMap<u64, Arc<Client>>>,
-    /// Nobody is let in any more.
+    /// Whether new clients are refused.
     closed: std::sync::atomic::AtomicBool,
 }
 
@@ -57,7 +57,7 @@ impl Clients {
             ending: watch::Sender::new(false),
         });
         self.here.lock().insert(client.id, Arc::clone(&client));
-        // Asked after it entered: either `close` sees it, or it sees that the door is closed.
+        // Check after the insert: either `close` sees this client, or this client sees `closed`.
         if self.is_closed() {
             client.end();
         }
@@ -80,7 +80,7 @@ impl Clients {
         self.here.lock().values().filter(|client| client.about.lock().is_waiting).count()
     }
 
-    /// Everyone is asked to leave when what they asked for is answered.
+    /// Asks every client's connection to end after the current commands are answered.
     pub(super) fn close(&self) {
         self.closed.store(true, std::sync::atomic::Ordering::SeqCst);
         for client in self.all() {

@@ -1,4 +1,4 @@
-//! The commands, one a file: each reads its words, asks the node, and writes its answer.
+//! The commands, one per file: each parses its arguments, asks the node, and writes its reply.
 
 pub(super) mod ackjob;
 pub(super) mod addjob;

@@ -1,7 +1,7 @@
-//! What this door counts: for INFO, which may set it back, and for `/metrics`.
+//! The counters of this endpoint, for INFO (which may reset them) and for `/metrics`.
 //!
-//! Plain atomics, found by the row of the command in the table: counting takes no lock, and no word that somebody makes up
-//! becomes a label.
+//! Plain atomics, found by the command's row in the table: counting takes no lock, and a made-up command
+//! never becomes a label.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::clients::Clients;
 use super::table;
 
-/// What can be seen of this door from beside it.
+/// The clients and counters of this endpoint, for other modules.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Seen {
     pub(super) clients: Arc<Clients>,
@@ -26,7 +26,7 @@ impl Seen {
         self.clients.len()
     }
 
-    /// Clients that wait in a command for something to happen.
+    /// Clients that wait inside a command.
     pub(crate) fn blocked(&self) -> usize {
         self.clients.waiting()
     }
@@ -38,33 +38,33 @@ pub(crate) struct Counts {
     pub(crate) rejected: AtomicU64,
     pub(crate) bytes_in: AtomicU64,
     pub(crate) bytes_out: AtomicU64,
-    /// What nobody could make sense of.
+    /// Input that could not be parsed, by kind.
     malformed: [AtomicU64; Nonsense::ALL.len()],
     /// Commands that are not in the table.
     unknown: AtomicU64,
     all: AtomicU64,
     by_command: Vec<Command>,
-    /// When somebody last asked how many there are a second, and how many there were in all.
+    /// The time of the last rate reading, and the number of commands then.
     last_look: Mutex<Option<(Instant, u64)>>,
 }
 
-/// The figures of one row of the table.
+/// The counters of one command.
 #[derive(Debug)]
 pub(crate) struct Command {
     pub(crate) name: &'static str,
     by_outcome: [AtomicU64; Outcome::ALL.len()],
-    /// For which it kept us busy: those that were done together count once.
+    /// Processing time; commands that ran together count once.
     micros: AtomicU64,
-    /// How long each took to be answered: those that were done together took equally long.
+    /// The time until each reply; commands that ran together took equally long.
     pub(crate) time: Histogram,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Ok,
-    /// It was answered with an error.
+    /// The reply was an error.
     Error,
-    /// Whoever asked had gone before the answer.
+    /// The client disconnected before the reply.
     Gone,
 }
 
@@ -80,14 +80,14 @@ impl Outcome {
     }
 }
 
-/// Why something was not even a request.
+/// Why input was not a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Nonsense {
-    /// It is not this protocol.
+    /// Not the Redis protocol.
     Malformed,
-    /// It is longer than may be, and was passed over.
+    /// Longer than allowed, and skipped.
     TooLong,
-    /// It is HTTP.
+    /// HTTP.
     Http,
 }
 
@@ -103,11 +103,11 @@ impl Nonsense {
     }
 }
 
-/// Commands that were done together.
+/// Commands that ran together.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Done {
     pub(super) calls: usize,
-    /// So many of them were answered with an error.
+    /// How many of them had an error as their reply.
     pub(super) errors: u64,
     pub(super) is_gone: bool,
 }
@@ -189,12 +189,12 @@ impl Counts {
         Nonsense::ALL.into_iter().zip(&self.malformed).map(|(why, count)| (why, count.load(Relaxed)))
     }
 
-    /// Commands of the table that were done.
+    /// Known commands that have run.
     pub(super) fn all(&self) -> u64 {
         self.all.load(Relaxed)
     }
 
-    /// Commands a second since somebody asked last.
+    /// Commands per second since the last reading.
     pub(super) fn per_second(&self, started: Instant) -> u64 {
         let (now, all) = (Instant::now(), self.all());
         let (since, before) = self.last_look.lock().replace((now, all)).unwrap_or((started, 0));
@@ -202,7 +202,7 @@ impl Counts {
         all.saturating_sub(before).saturating_mul(1000) / millis
     }
 
-    /// All begins at zero again, as after a restart.
+    /// Sets all counters to zero, as after a restart.
     pub(super) fn reset(&self) {
         let own =
             [&self.connections, &self.rejected, &self.bytes_in, &self.bytes_out, &self.unknown, &self.all];

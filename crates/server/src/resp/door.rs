@@ -1,4 +1,4 @@
-//! What all connections of this door share.
+//! What all connections of this endpoint share.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,10 +24,10 @@ pub(super) struct Door {
     pub(super) queues: Arc<dyn Queues>,
     pub(super) gate: Arc<Gate>,
     pub(super) clock: Arc<dyn Clock>,
-    /// The name of this node, and what it is called over this protocol.
+    /// The name of this node, and its id in this protocol.
     pub(super) name: Arc<str>,
     pub(super) node: NodeId,
-    /// Where it listens.
+    /// The address it listens on.
     pub(super) address: SocketAddr,
     pub(super) others: Others,
     pub(super) password: Option<Password>,
@@ -37,7 +37,7 @@ pub(super) struct Door {
     pub(super) slowlog: Slowlog,
     pub(super) monitors: broadcast::Sender<Arc<str>>,
     pub(super) counts: Arc<Counts>,
-    /// Nobody's command is looked at before.
+    /// No command runs before this time. `None` means no pause.
     pub(super) paused_until: Mutex<Option<Instant>>,
     pub(super) started: Instant,
 }
@@ -74,12 +74,12 @@ impl Door {
         }
     }
 
-    /// Whether anyone may do anything without a word.
+    /// Whether every client may do everything without authentication.
     pub(super) fn is_open(&self) -> bool {
         self.password.is_none() && self.gate.is_open()
     }
 
-    /// Nodes that live, this one included.
+    /// The number of live nodes, including this one.
     pub(super) fn nodes(&self) -> usize {
         self.queues.members().len().max(1)
     }

@@ -1,4 +1,4 @@
-//! Why a command was not done, in the words that clients look for: a code, then a sentence.
+//! Errors of commands, in the form that clients expect: a code, then a sentence.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use punctual_wire::resp::BadId;
 #[derive(Debug)]
 pub(super) enum Fault {
     Said(Cow<'static, str>),
-    /// There is nobody left to say it to.
+    /// The client is gone, so no reply can be sent.
     Gone,
 }
 
@@ -23,7 +23,7 @@ pub(super) const LEAVING: Fault =
     Fault::Said(Cow::Borrowed("LEAVING This node is leaving the cluster, please connect to a different one"));
 pub(super) const TOO_LONG: &str =
     "ERR this request is too long and was passed over: a word has at most 1048576 bytes, all of it 8388608";
-/// What a node says that was not asked the right thing. It is a bug of ours, and nothing is lost by saying so.
+/// The node's answer does not fit the question, which is a bug in this program.
 pub(super) const UNEXPECTED: Fault = Fault::Said(Cow::Borrowed("ERR the queue answered something else"));
 
 impl Fault {
@@ -62,9 +62,9 @@ impl From<Failure> for Fault {
     fn from(failure: Failure) -> Fault {
         match failure {
             Failure::Refused(refusal) => Fault::of(format!("ERR {refusal}")),
-            // Nothing happened: another try may go well.
+            // Nothing happened: the client may try again.
             Failure::NotLed(why) => Fault::of(format!("TRYAGAIN {why}")),
-            // It may have happened.
+            // The change may have happened.
             Failure::Unavailable(why) | Failure::Unknown(why) => Fault::of(format!("IOERR {why}")),
             Failure::Full(why) => Fault::of(format!("MISCONF Errors writing to the AOF file: {why}")),
         }

@@ -1,4 +1,4 @@
-//! The socket of one client, and what has been read of it and not yet been looked at.
+//! The socket of one client, and a buffer of bytes not parsed yet.
 
 use std::io;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::settings::AHEAD_BYTES_MAX;
 
-/// Room for one read.
+/// Buffer space for one read.
 const READ_BYTES: usize = 16 * 1024;
 
 pub(super) trait Duplex: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
@@ -20,9 +20,9 @@ impl<S: AsyncRead + AsyncWrite + Send + Sync + Unpin> Duplex for S {}
 pub(super) struct Link {
     stream: Box<dyn Duplex>,
     pub(super) buffer: BytesMut,
-    /// How long an answer may wait to be taken.
+    /// How long a client may take to read a reply.
     time: Duration,
-    /// Bytes read and written since somebody asked.
+    /// Bytes read and written since the last call of `moved`.
     moved: (u64, u64),
 }
 
@@ -37,7 +37,7 @@ impl Link {
         Link { stream, buffer: BytesMut::new(), time, moved: (0, 0) }
     }
 
-    /// Reads what there is; false: the other side has hung up.
+    /// Reads once. `false` means that the client has closed the connection.
     pub(super) async fn read(&mut self) -> io::Result<bool> {
         self.buffer.reserve(READ_BYTES);
         let read = self.stream.read_buf(&mut self.buffer).await?;
@@ -45,8 +45,8 @@ impl Link {
         Ok(read > 0)
     }
 
-    /// Returns when the other side has hung up. What it still sends meanwhile is kept, within bounds; beyond them it
-    /// has to wait, and so does the news that it is gone.
+    /// Returns when the client has closed the connection. What it sends meanwhile is buffered up to a limit;
+    /// after that a close is not noticed.
     pub(super) async fn hung_up(&mut self) {
         while self.buffer.len() < AHEAD_BYTES_MAX {
             if !matches!(self.read().await, Ok(true)) {
@@ -56,7 +56,7 @@ impl Link {
         std::future::pending::<()>().await;
     }
 
-    /// Sends the answers. Whoever takes none of them for too long has gone.
+    /// Sends the replies. A client that reads nothing for too long counts as gone.
     pub(super) async fn send(&mut self, replies: &mut Replies) -> io::Result<()> {
         let mut rest = replies.bytes();
         while !rest.is_empty() {
@@ -77,7 +77,7 @@ impl Link {
     }
 
     pub(super) async fn close(mut self) {
-        // Whoever does not listen any more need not be told.
+        // The client may be gone already; then the close need not succeed.
         drop(timeout(self.time, self.stream.shutdown()).await);
     }
 }

@@ -1,4 +1,4 @@
-//! The accept loop of this door: who gets a connection, and how all of them end.
+//! The accept loop of this endpoint: which connections are accepted, and how all of them end.
 
 use std::future::Future;
 use std::io;
@@ -25,21 +25,20 @@ use crate::listen::address_of;
 use crate::places::Places;
 use crate::tls::Tls;
 
-/// How long what is under way may take once somebody asked for the end.
+/// How long running commands may take once shutdown was requested.
 const PARTING_MAX: Duration = Duration::from_secs(5);
-/// The pause after the system refused to give us a connection, doubled up to the longest.
+/// The pause after `accept` failed, doubled up to the maximum.
 const BACKOFF_MIN: Duration = Duration::from_millis(10);
 const BACKOFF_MAX: Duration = Duration::from_secs(1);
-/// How long somebody who is turned away may take to listen.
+/// How long a refused client may take to read the refusal.
 const TURNED_AWAY_TIME: Duration = Duration::from_millis(100);
-/// How long a connection rests before the system asks whether the other side is still there.
+/// How long a connection is quiet before TCP keep-alive starts.
 pub(super) const KEEPALIVE: Duration = Duration::from_secs(300);
-/// How long it waits for an answer before it asks again. Linux asks nine times: so a dead peer is noticed after eight
-/// minutes, and not after sixteen.
+/// The interval of keep-alive probes. Linux sends nine, so a dead peer is noticed after eight minutes.
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(20);
 const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
 
-/// Serves until `shutdown` is over, then lets what is under way finish, within bounds.
+/// Serves until `shutdown` completes, then lets running commands finish, for at most five seconds.
 pub async fn serve(
     listener: TcpListener,
     doors: Doors,
@@ -107,7 +106,7 @@ pub(super) async fn accept(
             },
         }
     }
-    // Nobody new is let in while the others leave.
+    // Accept no new connection while the open ones finish.
     drop(listener);
     door.clients.close();
     if timeout(PARTING_MAX, async { while tasks.join_next().await.is_some() {} }).await.is_err() {
@@ -117,11 +116,11 @@ pub(super) async fn accept(
     Ok(())
 }
 
-/// In the clear, or with TLS where there is a certificate; none: they could not agree on it.
+/// The stream, with TLS if there is a certificate. `None` means that the handshake failed.
 async fn open(stream: TcpStream, tls: Option<Arc<Tls>>) -> Option<Box<dyn Duplex>> {
-    // Answers are small and someone waits for each: none is held back to fill a packet.
+    // Replies are small and a client waits for each: disable Nagle's algorithm.
     let _ = stream.set_nodelay(true);
-    // One that is cut off without a word would hold its place for ever: clients may rest as long as they like.
+    // Clients may be idle forever, so only keep-alive finds a connection that broke without being closed.
     let keepalive = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE_EVERY);
     let _ = SockRef::from(&stream).set_tcp_keepalive(&keepalive);
     match tls {
@@ -131,7 +130,7 @@ async fn open(stream: TcpStream, tls: Option<Arc<Tls>>) -> Option<Box<dyn Duplex
 }
 
 async fn turn_away(mut stream: TcpStream, over_tls: bool) {
-    // What is said in the clear would not be understood.
+    // A TLS client would not understand a reply in plain text.
     if !over_tls && timeout(TURNED_AWAY_TIME, stream.write_all(TOO_MANY)).await.is_err() {
         debug!("somebody who was turned away did not listen");
     }

@@ -1,5 +1,5 @@
-//! What a node is called over this protocol: forty hexadecimal digits that come from its name, so that they are the same
-//! in every life of it and on every node that speaks of it.
+//! The id of a node in this protocol: forty hexadecimal digits derived from its name, so that it stays the
+//! same across restarts and on every node.
 
 use std::fmt::Write;
 
@@ -14,7 +14,7 @@ impl NodeId {
     pub(crate) fn of(name: &str) -> NodeId {
         let mut text = String::with_capacity(DIGITS);
         for byte in Sha256::digest(name.as_bytes()).iter().take(DIGITS / 2) {
-            // Writing into a string does not fail.
+            // Writing into a string cannot fail.
             let _ = write!(text, "{byte:02x}");
         }
         NodeId(text)

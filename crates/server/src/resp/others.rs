@@ -1,6 +1,6 @@
-//! Where the other nodes have this door.
+//! The addresses of the Redis-protocol endpoints of the other nodes.
 //!
-//! A node that is asked how it is tells it. It is asked once in its life: a door does not move while its process lives.
+//! Each node is asked once per session: its endpoint does not move while its process lives.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use punctual_store::Session;
 
 use crate::mail::Post;
 
-/// Where clients reach a door that is open here: if it is open everywhere, on the host at which the node is reached.
+/// Where clients reach an endpoint of a node: if it listens on all addresses, on the host of the node's address.
 pub(crate) fn reached_at(door: SocketAddr, node: Option<&Session>) -> (String, u16) {
     let host = node.and_then(|node| host_of(node.address.as_deref()?));
     match host.filter(|_| door.ip().is_unspecified()) {
@@ -21,7 +21,7 @@ pub(crate) fn reached_at(door: SocketAddr, node: Option<&Session>) -> (String, u
     }
 }
 
-/// `host:port` as a host without the brackets of IPv6, and a port.
+/// Splits `host:port`, without the brackets of IPv6.
 pub(super) fn parts_of(address: &str) -> Option<(String, u16)> {
     let (_, port) = address.rsplit_once(':')?;
     Some((host_of(address)?.to_owned(), port.parse().ok()?))
@@ -34,9 +34,9 @@ fn host_of(address: &str) -> Option<&str> {
 
 #[derive(Debug, Default)]
 pub(crate) struct Others {
-    /// None: there are no others.
+    /// `None` means that there are no other nodes.
     post: Option<Post>,
-    /// Those that have answered; none: one that has no such door.
+    /// The answers of nodes. `None` means that the node has no such endpoint.
     known: Mutex<HashMap<SessionId, Option<(String, u16)>>>,
 }
 
@@ -45,7 +45,7 @@ impl Others {
         Others { post, known: Mutex::default() }
     }
 
-    /// The doors of these nodes, which are all there are; none: it has none, or does not say so now.
+    /// The endpoints of these nodes, which must be all others. `None` means no endpoint, or no answer now.
     pub(super) async fn doors_of(&self, nodes: &[Session]) -> Vec<Option<(String, u16)>> {
         self.known.lock().retain(|id, _| nodes.iter().any(|node| node.id == *id));
         join_all(nodes.iter().map(|node| self.door_of(node))).await
@@ -56,7 +56,7 @@ impl Others {
             return known.clone();
         }
         let (told, _) = self.post.as_ref()?.look(node.address.as_deref()?).await?;
-        // Another life of it may have answered at its address: then this one is over, and forgotten with its session.
+        // If the node has restarted, its new process answers here; the entry goes when the old session ends.
         let door = told.resp.as_deref().and_then(parts_of);
         self.known.lock().insert(node.id, door.clone());
         door

@@ -1,4 +1,4 @@
-//! The one password of this door, for clients that know nothing of tokens.
+//! The password of this endpoint, for clients that do not support tokens.
 
 use std::net::IpAddr;
 
@@ -19,7 +19,7 @@ pub(super) struct Password {
 pub(super) enum Checked {
     Right,
     Wrong,
-    /// So many came from this address that it has to wait.
+    /// Too many wrong passwords came from this address; it has to wait.
     TooMany,
 }
 
@@ -28,7 +28,7 @@ impl Password {
         Password { hash: Sha256::digest(text.as_bytes()).into(), failures: Failures::default() }
     }
 
-    /// The same time for every wrong one; whoever tries has few tries a minute.
+    /// Compares in constant time; each address has few tries a minute.
     pub(super) fn check(&self, text: &[u8], from: IpAddr) -> Checked {
         let now = Instant::now();
         let hash: [u8; 32] = Sha256::digest(text).into();

@@ -1,11 +1,11 @@
-//! What the system says of this process, for INFO. Where it does not say, it is zero.
+//! What the system reports of this process, for INFO; zero where it reports nothing.
 
 use std::fs;
 
-/// Linux tells times in hundredths of a second, whatever the machine.
+/// Linux reports CPU times in hundredths of a second.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Bytes of memory that the process holds.
+/// The resident memory in bytes.
 pub(super) fn resident() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -13,10 +13,10 @@ pub(super) fn resident() -> u64 {
     kib.unwrap_or(0) * 1024
 }
 
-/// Seconds of the processor, for the system and for us.
+/// CPU seconds, in the system and in this process.
 pub(super) fn processor() -> (f64, f64) {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name of the program, in brackets, may have spaces.
+    // The program name, in brackets, may contain spaces.
     let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
     let field =
         |number: usize| after.split_whitespace().nth(number).and_then(|text| text.parse::<f64>().ok());

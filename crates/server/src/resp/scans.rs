@@ -1,8 +1,8 @@
-//! Where scans are: a client gets a number and brings it back for the next page.
+//! The cursors of scans: a client gets a number and sends it back for the next page.
 //!
-//! Clients take a cursor for a number, and a place in a list of names is none, so the door remembers what each number
-//! stands for. A scan goes on after a place rather than at a position: what was there all the time is seen, whatever comes
-//! and goes meanwhile.
+//! Clients expect a cursor to be a number, but a scan continues after a name, so this module remembers the
+//! name for each number. Because a scan continues after a name and not at an index, it sees everything that
+//! existed throughout, whatever is added or deleted meanwhile.
 
 use std::collections::VecDeque;
 
@@ -29,7 +29,7 @@ struct Known {
 }
 
 impl Scans {
-    /// `first`: larger than what an earlier process gave out, so that its numbers are not mistaken for ours.
+    /// `first` must be larger than any cursor of an earlier process, so that old cursors are not found.
     pub(super) fn new(first: u64) -> Scans {
         Scans(Mutex::new(Known { last: first, spots: VecDeque::new() }))
     }
@@ -45,7 +45,7 @@ impl Scans {
         cursor
     }
 
-    /// It is kept: whoever lost the answer asks again.
+    /// The entry is kept, so that a client that lost the reply can ask again.
     pub(super) fn find(&self, cursor: u64) -> Option<Spot> {
         let known = self.0.lock();
         known.spots.iter().rev().find(|(number, _)| *number == cursor).map(|(_, spot)| spot.clone())

@@ -1,7 +1,7 @@
-//! One connection: takes what has been sent so far, does it in order, and answers all of it in one write.
+//! One connection: runs the commands sent so far in order, and sends all replies in one write.
 //!
-//! Commands that come one behind the other and add jobs, or are done with jobs, are asked of the node together, so that a
-//! pipeline costs about as much as its longest command. Everything else is one after the other, as it was sent.
+//! Consecutive commands that add or acknowledge jobs are sent to the node together, so that a pipeline takes
+//! about as long as its slowest command. All other commands run one after the other.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use super::link::Link;
 use super::settings::{BATCH_MAX, FLUSH_BYTES, OUTPUT_BYTES_MAX};
 use super::table::{self, Kind, Row};
 
-/// What of the name of an unknown command is said back.
+/// Bytes of an unknown command's name in the error.
 const SHOWN_BYTES_MAX: usize = 128;
 
 #[derive(Debug)]
@@ -35,22 +35,22 @@ pub(super) struct Session {
     pub(super) namespace: Namespace,
     pub(super) mode: Mode,
     pub(super) transaction: Transaction,
-    /// The connection ends when this is answered.
+    /// Whether the connection ends after the current reply.
     pub(super) ends: bool,
     pub(super) monitor: Option<broadcast::Receiver<Arc<str>>>,
     decoder: Decoder,
-    /// When the request that is coming in began to.
+    /// When the incomplete request began to arrive. `None` means that none is incomplete.
     begun: Option<Instant>,
-    /// When somebody came who has not said who they are.
+    /// When the client connected.
     came: Instant,
 }
 
-/// Whether a client wants to hear anything.
+/// Whether a client wants replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
     On,
     Off,
-    /// Not the next answer; this one is its own.
+    /// Skip the next reply, but not this one.
     SkipNext,
     Skip,
 }
@@ -78,14 +78,14 @@ impl Session {
 
     pub(super) async fn run(mut self) {
         let is_heard = self.serve().await;
-        // What came and was never answered has been read all the same.
+        // Count the bytes of requests that were never answered, too.
         self.door.counts.moved(self.link.moved());
         if is_heard {
             self.link.close().await;
         }
     }
 
-    /// Serves to the end; false: nobody would hear that it is.
+    /// Serves until the end. `false` means that the client is gone.
     async fn serve(&mut self) -> bool {
         while !self.ends {
             let (batch, malformed) = self.decode();
@@ -113,16 +113,16 @@ impl Session {
         true
     }
 
-    /// Whoever has said who they are may send longer requests.
+    /// Records who the client is; an authenticated client may send longer requests.
     pub(super) fn known_as(&mut self, who: Who) {
         self.who = who;
         self.decoder.limit(Limits::KNOWN);
     }
 
-    /// All requests that are here, within bounds.
+    /// Parses the buffered requests, up to a limit.
     fn decode(&mut self) -> (Vec<Decoded>, Option<Malformed>) {
         let mut batch = Vec::new();
-        // A stranger's next word may be that they are none: what follows it is read by other limits.
+        // Parse one request at a time before authentication: AUTH changes the limits for the next one.
         let most = if self.who == Who::Stranger { 1 } else { BATCH_MAX };
         while batch.len() < most {
             match self.decoder.decode(&mut self.link.buffer) {
@@ -134,7 +134,7 @@ impl Session {
         (batch, None)
     }
 
-    /// Waits for more to come; false: nothing more does.
+    /// Waits for more input. `false` means that the connection ends.
     async fn wait(&mut self) -> bool {
         let is_begun = self.decoder.is_begun() || !self.link.buffer.is_empty();
         self.begun = is_begun.then(|| self.begun.unwrap_or_else(Instant::now));
@@ -172,12 +172,12 @@ impl Session {
                 self.out.simple(&line);
                 self.send().await.is_ok()
             }
-            // It did not keep up, or there is nothing more to tell.
+            // The client was too slow, or the endpoint closes.
             Err(RecvError::Lagged(_) | RecvError::Closed) => false,
         }
     }
 
-    /// Until when it may rest from now on; none: for ever. Whoever watches what others do has nothing to say.
+    /// Until when the client may be idle. `None` means forever, as for a monitoring client.
     fn rests_until(&self) -> Option<Instant> {
         let idle_time = self.door.settings.idle_time.filter(|_| self.monitor.is_none())?;
         Some(Instant::now() + idle_time)
@@ -225,7 +225,7 @@ impl Session {
         Ok(())
     }
 
-    /// Does the first request, and as many behind it as can be done with it; says how many those are.
+    /// Runs the first request, together with the following ones of the same kind, and returns how many.
     pub(super) async fn requests(&mut self, first: &Request, rest: &[Decoded]) -> Result<usize, Fault> {
         let Some((number, row)) = table::find(first.word(0)) else {
             self.unknown(first.word(0));
@@ -243,7 +243,7 @@ impl Session {
             Err(fault) => Err(fault),
             Ok(()) => match row.kind {
                 Kind::One(run) => run(self, first).await,
-                // Answers that nobody wants are not worth a special way.
+                // Grouping is not worth it for replies that are skipped.
                 Kind::Many(many) => {
                     let alike = if self.mode == Mode::On { self.alike(row, rest) } else { vec![first] };
                     count = alike.len();
@@ -270,7 +270,7 @@ impl Session {
         Ok(count)
     }
 
-    /// Keeps a request until EXEC, or says why it will not run.
+    /// Queues a request until EXEC, or replies why it will not run.
     async fn queue(&mut self, number: usize, row: &Row, request: &Request) -> Result<(), Fault> {
         let began = Instant::now();
         let queued = match self.admit(row, request).await {
@@ -290,7 +290,7 @@ impl Session {
         }
     }
 
-    /// The requests that come one behind the other with the same command.
+    /// The consecutive requests with the same command.
     fn alike<'a>(&self, row: &Row, rest: &'a [Decoded]) -> Vec<&'a Request> {
         let same = |decoded: &'a Decoded| match decoded {
             Decoded::Request(request)
@@ -316,7 +316,7 @@ impl Session {
     }
 
     fn unknown(&mut self, word: &[u8]) {
-        // A web page can make a browser send this here, with commands in the body of its request.
+        // A web page can make a browser send HTTP here, with commands in the request body.
         if word.eq_ignore_ascii_case(b"POST") || word.eq_ignore_ascii_case(b"HOST:") {
             debug!("a client speaks HTTP");
             self.door.counts.is_nonsense(Nonsense::Http);
@@ -335,7 +335,7 @@ impl Session {
     fn tell_monitors(&self, row: &Row, request: &Request) {
         if self.door.monitors.receiver_count() > 0 && !row.is_secret {
             let line = commands::monitor::line(self.door.clock.now(), self.client.address, request);
-            // Nobody may be left to hear it.
+            // All monitoring clients may be gone.
             let _ = self.door.monitors.send(line.into());
         }
     }
@@ -349,7 +349,7 @@ impl Session {
         }
     }
 
-    /// Sends what there is to say.
+    /// Sends the collected replies.
     pub(super) async fn send(&mut self) -> Result<(), Fault> {
         let sent = self.link.send(&mut self.out).await;
         self.door.counts.moved(self.link.moved());

@@ -1,48 +1,48 @@
-//! What an operator tunes about this door, and what nobody does: its limits.
+//! The settings of this endpoint that an operator can tune, and its fixed limits.
 
 use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// Answers that wait to be taken. A client that asks for more than this at once loses its connection.
+/// Replies not yet read by the client. A client that requests more at once loses its connection.
 pub const OUTPUT_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Requests that are looked at together.
+/// Requests handled together.
 pub const BATCH_MAX: usize = 1024;
-/// What is read of a client that waits for a job: enough to notice that it has gone, or what else it wants.
+/// Bytes read ahead while a client waits for a job: needed to notice that it disconnects.
 pub const AHEAD_BYTES_MAX: usize = 1024 * 1024;
 /// Queues that one GETJOB may name.
 pub const QUEUES_MAX: usize = 1024;
 /// Jobs that one WAITJOB may name.
 pub const WAITED_MAX: usize = 1000;
-/// Commands between MULTI and EXEC, and how large they are together: as large as one request may be.
+/// Commands between MULTI and EXEC, and their total size: as large as one request may be.
 pub const TRANSACTION_MAX: usize = 10_000;
 pub const TRANSACTION_BYTES_MAX: usize = punctual_wire::resp::REQUEST_BYTES_MAX;
-/// Scans that are under way at once; the oldest is forgotten.
+/// Concurrent scans; with more, the oldest is forgotten.
 pub const SCANS_MAX: usize = 1024;
-/// Commands that somebody who monitors may be behind.
+/// Commands that a monitoring client may lag behind.
 pub const MONITORED_MAX: usize = 1024;
 
-/// Answers are sent before there are more of them than this.
+/// Replies are sent when they reach this size.
 pub(super) const FLUSH_BYTES: usize = 1024 * 1024;
 
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// What clients have to say first; none: a token of ours, or nothing where everyone may come in.
+    /// The password of clients. `None` means that they need a token, or nothing if the gate is open.
     pub password: Option<String>,
-    /// Clients are asked for nothing, though REST asks for a token. `listen` must be on this machine only.
+    /// Clients need no authentication, even if REST does. `listen` must then be on this machine only.
     pub open: bool,
-    /// Connections held at once, in all and from one address.
+    /// Maximum open connections, in total and from one address.
     pub connections: usize,
     pub connections_per_address: usize,
-    /// How long a request may take to arrive, an answer to be taken, and a stranger to say who they are.
+    /// The time limit for a request to arrive, for a client to read a reply, and for authentication.
     pub request_time: Duration,
-    /// How long a client may rest that waits for nothing; none: for ever.
+    /// How long a client may be idle. `None` means forever.
     pub idle_time: Option<Duration>,
-    /// DEBUG FLUSHALL deletes everything.
+    /// Whether DEBUG FLUSHALL is allowed, which deletes everything.
     pub flush: bool,
-    /// Where REST of this node is, for INFO to tell; none: there is no REST.
+    /// The REST address of this node, for INFO. `None` means that there is no REST.
     pub rest_url: Option<String>,
-    /// SHUTDOWN says so here; none: it is refused.
+    /// SHUTDOWN sends `true` here. `None` means that SHUTDOWN is refused.
     pub shutdown: Option<watch::Sender<bool>>,
 }
 

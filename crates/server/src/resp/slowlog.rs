@@ -1,4 +1,4 @@
-//! Commands that took long, the newest of them.
+//! The newest slow commands.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed};
@@ -7,10 +7,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use punctual_core::Timestamp;
 
-/// Words of a command that are kept, and bytes of a word.
+/// Arguments kept of a command, and bytes kept of an argument.
 const WORDS_MAX: usize = 32;
 const WORD_BYTES_MAX: usize = 128;
-/// The most that somebody may ask to be kept.
+/// The maximum that a client may set for the length of the log.
 const ENTRIES_MAX: usize = 10_000;
 
 #[derive(Debug, Clone)]
@@ -25,7 +25,7 @@ pub(super) struct Entry {
 
 #[derive(Debug)]
 pub(super) struct Slowlog {
-    /// Microseconds; below zero: nothing is slow.
+    /// Microseconds. Negative means that nothing is logged.
     threshold: AtomicI64,
     most: AtomicUsize,
     kept: Mutex<(u64, VecDeque<Entry>)>,

@@ -1,6 +1,7 @@
-//! The one table of this door: which command, how many words, which right.
+//! The table of commands: name, arity and the right that each needs.
 //!
-//! Commands are found through the table, so one without a row cannot exist and a row without a right does not compile.
+//! Commands are found through the table, so a command without a row cannot exist and a row without a right
+//! does not compile.
 
 use std::pin::Pin;
 
@@ -16,20 +17,20 @@ pub(super) type Done<'a> = Pin<Box<dyn Future<Output = Result<(), Fault>> + Send
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Kind {
     One(for<'a> fn(&'a mut Session, &'a Request) -> Done<'a>),
-    /// All that come one behind the other at once; it answers each.
+    /// Runs consecutive requests together; it replies to each.
     Many(for<'a> fn(&'a mut Session, &'a [&'a Request]) -> Done<'a>),
 }
 
 #[derive(Debug, Clone, Copy)]
 pub struct Row {
     pub name: &'static str,
-    /// Words, its name included; below zero: at least so many.
+    /// The number of arguments including the name; negative means at least that many.
     pub arity: i64,
     pub right: Right,
     pub summary: &'static str,
-    /// It may wait for something to happen.
+    /// Whether the command may block.
     pub(super) waits: bool,
-    /// What stands in it is nobody else's business.
+    /// Whether its arguments are secret, and hidden from MONITOR and the slow log.
     pub(super) is_secret: bool,
     pub(super) kind: Kind,
 }
@@ -40,7 +41,7 @@ impl Row {
         if self.arity < 0 { words >= -self.arity } else { words == self.arity }
     }
 
-    /// It changes something.
+    /// Whether the command changes something.
     pub(super) fn writes(&self) -> bool {
         matches!(self.right, Right::Run | Right::Edit)
     }
@@ -70,7 +71,7 @@ macro_rules! many {
     };
 }
 
-/// The busiest first: that is the order in which they are looked for.
+/// The most frequent first, because they are searched in this order.
 static COMMANDS: [Row; 44] = [
     row("ADDJOB", -4, Right::Run, many!(c::addjob::many), "Adds a job to a queue"),
     waiting(row(

@@ -1,4 +1,4 @@
-//! Asking the node: one command, and the answer in REST's words.
+//! Sends one command to the node and turns its answer into a REST answer.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::problem::{Failed, internal};
 use crate::Doors;
 
 impl Doors {
-    /// A command that answers with a job.
+    /// Sends a command that answers with a job.
     pub(crate) async fn ask_job(&self, command: Command) -> Result<(Arc<Job>, Made), Failed> {
         match self.handle.command(command).await? {
             Answer::Job { job, made } => Ok((job, made)),
@@ -24,7 +24,7 @@ impl Doors {
         }
     }
 
-    /// A command that makes a run: 201 with the new one, or 200 with the one that its key was given to before.
+    /// Sends a command that makes a run: 201 with the new run, or 200 with the run that its key made before.
     pub(crate) async fn ask_new_run(
         &self,
         namespace: &Namespace,
@@ -53,8 +53,8 @@ impl Doors {
         job.ok_or_else(|| no_such_job(namespace, name))
     }
 
-    /// Every job that has this name or had it before it was deleted, the newest first. History is kept after a
-    /// deletion, and a name may be used again.
+    /// Every job that has or had this name, newest first. A deleted job keeps its history, and its name may
+    /// be used again.
     pub(crate) async fn jobs_named(&self, namespace: &Namespace, name: &Name) -> Result<Vec<JobId>, Failed> {
         let store = self.handle.store();
         let live = store.job(namespace, name).await?.map(|job| job.id);
@@ -66,7 +66,7 @@ impl Doors {
                 break;
             }
         }
-        // A job that was deleted in between is in both answers.
+        // A job deleted between the two reads is in both.
         ids.extend(live.filter(|live| !ids.contains(live)));
         ids.reverse();
         if ids.is_empty() { Err(no_such_job(namespace, name)) } else { Ok(ids) }
@@ -78,7 +78,7 @@ fn no_such_job(namespace: &Namespace, name: &Name) -> Failed {
     Failed(Refusal::NoSuchJob { namespace, name }.into())
 }
 
-/// An answer that does not belong to its question is a bug of ours.
+/// An answer that does not fit its command is a bug in this program.
 pub(crate) fn unexpected(answer: &Answer) -> Failed {
     error!(?answer, "an answer does not fit its command");
     Failed(internal())

@@ -1,4 +1,4 @@
-//! Calendars: put, show, list, delete, and how they judge days.
+//! Calendars: put, show, list, delete, and which days they include.
 
 use axum::Json;
 use axum::extract::State;
@@ -18,7 +18,7 @@ use crate::Doors;
 
 /// Days shown in one answer: almost three years.
 const DAYS_MAX: i64 = 1_000;
-/// Days shown when the asker does not say until when.
+/// Days shown when the request names no end.
 const DAYS_DEFAULT: i64 = 31;
 const DAY_MILLIS: i64 = 86_400_000;
 
@@ -106,7 +106,7 @@ async fn find(doors: &Doors, at: Named) -> Result<std::sync::Arc<Record>, Failed
     })
 }
 
-/// A calendar with its version as the tag that `If-Match` takes back.
+/// A calendar with its version as the ETag that `If-Match` accepts.
 fn tagged(record: &Record) -> Response {
     let tag = format!("\"{}\"", record.calendar.version);
     ([(header::ETAG, tag)], Json(Calendar::from(record))).into_response()

@@ -1,4 +1,4 @@
-//! Cron expressions in words. It is arithmetic only, so anyone may ask.
+//! Explains cron expressions. It reads no data, so no token is needed.
 
 use axum::Json;
 use axum::extract::State;
@@ -12,7 +12,7 @@ use super::problem::Failed;
 use super::request::Asked;
 use crate::Doors;
 
-/// Occurrences shown when the asker does not say how many, and at most: a page of a calendar, not the calendar.
+/// The default number of occurrences, and the maximum.
 const COUNT_DEFAULT: usize = 5;
 pub(crate) const COUNT_MAX: usize = 100;
 
@@ -25,7 +25,7 @@ pub(crate) struct Question {
     count: Option<Text<usize>>,
     lang: Option<Text<Language>>,
     from: Option<Text<Timestamp>>,
-    /// What `H` is picked by: the namespace and name of the job, as in `payments/nightly`.
+    /// The value that `H` is hashed from: namespace and name of the job, as in `payments/nightly`.
     spread_key: Option<String>,
 }
 

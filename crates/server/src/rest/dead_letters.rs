@@ -24,7 +24,7 @@ use super::problem::Failed;
 use super::request::{self, Asked, IdempotencyKey, In, MaybeJson, RunAt, page_limit};
 use crate::Doors;
 
-/// Letters decided about at a time: they share commits, and leave room for others.
+/// Letters handled concurrently: they share commits, and leave room for other commands.
 const AT_ONCE: usize = 64;
 
 #[derive(Debug, Deserialize)]
@@ -91,8 +91,8 @@ pub(crate) async fn discard(State(doors): State<Doors>, at: RunAt) -> Result<Sta
     }
 }
 
-/// Each letter is decided about by itself and answered by itself. Asked again, those that are done say that they are
-/// no dead letters any more; under an `Idempotency-Key` a replay is answered with the run it made.
+/// Replays or discards each letter and answers for each. If repeated, a handled letter is reported as no dead
+/// letter any more; with an `Idempotency-Key`, a replay is answered with the run it made.
 pub(crate) async fn decide(
     State(doors): State<Doors>,
     In(namespace): In,
@@ -111,7 +111,7 @@ pub(crate) async fn decide(
     Ok(Json(Decisions { items, more }))
 }
 
-/// The letters meant, and whether there are more of them.
+/// The chosen letters, and whether there are more of them.
 async fn choose(doors: &Doors, namespace: &Namespace, chosen: Chosen) -> Result<(Vec<RunId>, bool), Failed> {
     match chosen {
         Chosen::These(ids) => Ok((ids, false)),
@@ -128,7 +128,7 @@ async fn choose(doors: &Doors, namespace: &Namespace, chosen: Chosen) -> Result<
 async fn decided(doors: &Doors, letter: RunId, command: Command) -> Decision {
     let nothing = Decision { id: Text(letter), done: false, run: None, state: None, problem: None };
     match doors.handle.command(command).await.map_err(Failed::from) {
-        // One that was skipped at once has tried nothing, and the letter still waits.
+        // A run that was skipped at once did no work, so its letter stays.
         Ok(Answer::Run(run)) => Decision {
             done: run.status() != Status::Skipped,
             run: Some(Text(run.id)),

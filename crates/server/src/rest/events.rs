@@ -1,4 +1,4 @@
-//! Server-sent events: how a door tells of what happens while someone listens.
+//! Server-sent events: how REST reports what happens to a run while a client listens.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -22,15 +22,15 @@ use super::problem::Failed;
 use super::request::{Asked, RunAt};
 use crate::Doors;
 
-/// A connection without a word for this long may be taken for dead by whatever stands in between. A follower also
-/// looks again by itself then, in case that someone else's news did not reach this node.
+/// The longest silence on an open stream: proxies close quiet connections. A follower then also reads again,
+/// in case a notification from another node did not arrive.
 const QUIET_MAX: Duration = Duration::from_secs(15);
-/// A comment, which readers pass over.
+/// A comment line, which clients ignore.
 pub(crate) const STILL_THERE: Bytes = Bytes::from_static(b": still there\n\n");
-/// How soon a reader that was cut off should come back, in milliseconds.
+/// Tells the client how soon to reconnect, in milliseconds.
 const GREETING: Bytes = Bytes::from_static(b"retry: 1000\n\n");
 
-/// Whether the asker wants events rather than a document.
+/// Whether the client accepts events rather than a document.
 pub(crate) fn are_wanted(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     accepted
@@ -38,7 +38,7 @@ pub(crate) fn are_wanted(headers: &HeaderMap) -> bool {
         .any(|kind| kind.split(';').next().map(str::trim) == Some(EVENT_STREAM))
 }
 
-/// The last event that the asker has seen before it was cut off.
+/// The last event that the client received before it reconnected.
 pub(crate) fn last_event_id<T: FromStr<Err: Display>>(headers: &HeaderMap) -> Result<Option<T>, Failed> {
     let Some(value) = headers.get("last-event-id") else { return Ok(None) };
     let wrong = |message: String| Failed::from(Problem::parameter("Last-Event-ID", message));
@@ -50,20 +50,20 @@ pub(crate) fn last_event_id<T: FromStr<Err: Display>>(headers: &HeaderMap) -> Re
 #[derive(Debug)]
 pub(crate) struct Waiting {
     follower: Follower,
-    /// When a sign of life is due. News is not one: it may be that there is time to look, and nothing is found.
+    /// When a keep-alive is due. News does not move it: a read after news may find nothing to send.
     quiet_at: Instant,
 }
 
 pub(crate) enum News {
     Some,
-    /// None for so long that a sign of life is due.
+    /// No news until a keep-alive was due.
     Quiet,
     /// The node stops.
     Over,
 }
 
 impl Waiting {
-    /// From now on: whoever reads after this misses nothing.
+    /// Follows the run from now on: a read after this call misses no change.
     pub(crate) fn on(doors: &Doors, run: RunId) -> Result<Waiting, Failed> {
         let waiting = |follower| Waiting { follower, quiet_at: Instant::now() + QUIET_MAX };
         doors.handle.followers().follow(run).map(waiting).map_err(|not_now| {
@@ -87,12 +87,12 @@ impl Waiting {
     }
 }
 
-/// Events on their way out.
+/// Encoded events to be sent.
 #[derive(Debug, Default)]
 pub(crate) struct Frames(Vec<u8>);
 
 impl Frames {
-    /// JSON has no line ends of its own, so an event is a line of each kind.
+    /// JSON contains no line breaks, so each event needs one `data` line.
     pub(crate) fn add(&mut self, event: &str, id: Option<&dyn Display>, data: &impl Serialize) {
         if let Some(id) = id {
             self.0.extend_from_slice(format!("id: {id}\n").as_bytes());
@@ -113,7 +113,7 @@ pub(crate) fn answer(events: impl Stream<Item = Result<Bytes, Error>> + Send + '
     let mut response = Body::from_stream(greeting.chain(events)).into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM));
-    // A proxy that collects an answer before it passes it on would make live events late.
+    // Tell proxies not to buffer, which would delay live events.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
 }
@@ -124,7 +124,7 @@ pub(crate) struct Query {
     follow: Option<Text<bool>>,
 }
 
-/// What has happened to a run, as a page, or as events that go on until it has ended.
+/// The events of a run, as a page or as a stream until the run has ended.
 pub(crate) async fn show(
     State(doors): State<Doors>,
     at: RunAt,
@@ -148,7 +148,7 @@ pub(crate) async fn show(
 struct Story {
     doors: Doors,
     at: RunAt,
-    /// The number of the last event that was told.
+    /// The number of the last event that was sent.
     seen: u64,
     waiting: Option<Waiting>,
     is_done: bool,

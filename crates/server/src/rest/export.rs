@@ -1,7 +1,7 @@
-//! The exported history: everything the promises can be checked against, one line each, a page at a time.
+//! Exports the history that the promises are checked against: one line per record, page by page.
 //!
-//! Jobs come before runs. So every fire that a job's cursor tells of is there when the runs are read; the other way
-//! round, one made in between would look lost.
+//! Jobs come before runs, so that every fire up to a job's cursor is among the runs read later. In the
+//! reverse order, a fire made between the two reads would look lost.
 
 use std::sync::Arc;
 
@@ -26,9 +26,9 @@ use super::request::Asked;
 use super::skips::{self, Owner};
 use crate::Doors;
 
-/// Rows read at a time.
+/// Rows read together.
 const PAGE: usize = 500;
-/// A piece of the export is sent when it has grown to this.
+/// The export is sent in pieces of about this size.
 const PIECE_BYTES: usize = 1024 * 1024;
 
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -38,12 +38,12 @@ pub(crate) struct Range {
     to: Option<Text<Timestamp>>,
 }
 
-/// Where an export has got to.
+/// How far an export has got.
 enum Stage {
     Jobs(Option<(Namespace, Name)>),
     DeletedJobs(Option<JobId>),
     Runs(Option<RunId>),
-    /// Runs that were read, and what comes after them.
+    /// Runs that were read, and the stage after them.
     Read(std::vec::IntoIter<Arc<Run>>, Box<Stage>),
     Stats,
     Done,
@@ -96,7 +96,7 @@ async fn jobs(
     }
 }
 
-/// Deleted jobs come after those that are there: one that is deleted in between is in both, and the later line counts.
+/// Deleted jobs come after existing jobs: a job deleted between the reads is in both, and its later line counts.
 async fn deleted_jobs(
     doors: &Doors,
     range: Range,
@@ -117,7 +117,7 @@ async fn deleted_jobs(
     }
 }
 
-/// What the job promised at any time, so that what was due under each revision can be checked.
+/// Every revision of the job, so that the due times of each can be checked.
 async fn revisions(doors: &Doors, job: &Job, lines: &mut Lines) -> Result<(), Error> {
     let mut before = None;
     loop {
@@ -167,7 +167,7 @@ async fn runs(doors: &Doors, range: Range, after: Option<RunId>) -> Result<Stage
     Ok(Stage::Read(runs.into_iter(), Box::new(then)))
 }
 
-/// A page may hold many large results: each is read when its turn has come, and what is written is sent in between.
+/// A page may hold many large results: each is read when it is written, and a full piece is sent first.
 async fn write_runs(
     doors: &Doors,
     mut runs: std::vec::IntoIter<Arc<Run>>,
@@ -208,7 +208,7 @@ struct Lines(Vec<u8>);
 
 impl Lines {
     fn add(&mut self, line: &Line) {
-        // Writing to memory cannot fail, and every key of a line is a string.
+        // Writing to memory cannot fail, and every key is a string.
         if serde_json::to_writer(&mut self.0, line).is_ok() {
             self.0.push(b'\n');
         }

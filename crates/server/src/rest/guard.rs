@@ -1,4 +1,4 @@
-//! What holds for every request, before it is looked at and after it was answered.
+//! Checks and headers that apply to every request.
 
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
@@ -24,7 +24,7 @@ use crate::linger::linger;
 use crate::metrics::Requests;
 use crate::settings::Settings;
 
-/// What a browser may do with an answer: nothing but show it.
+/// Browsers may load nothing from an answer and may not frame it.
 const CONTENT_POLICY: &str = "default-src 'none'; frame-ancestors 'none'";
 
 #[derive(Debug, Clone)]
@@ -68,7 +68,7 @@ async fn count(State(requests): State<Arc<Requests>>, request: Request, next: Ne
     response
 }
 
-/// A panic is a bug and costs its request, not the server.
+/// A panic is a bug; it fails its request, not the server.
 async fn catch_panic(request: Request, next: Next) -> Response {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     match AssertUnwindSafe(next.run(request)).catch_unwind().await {
@@ -104,7 +104,7 @@ fn refusal(request: &Request, hosts: &[String]) -> Option<Problem> {
         let message = format!("at most {HEADERS_MAX} headers of {HEADERS_BYTES_MAX} bytes together");
         return Some(Problem::new(Code::HeadersTooLarge, message));
     }
-    // RFC 9112, section 3.2. Two of them would let a proxy and this server read one request differently.
+    // RFC 9112, section 3.2. With two Host headers, a proxy and this server could read one request differently.
     let named = headers.get_all(header::HOST).iter().count();
     if named > 1 || named == 0 && request.version() == Version::HTTP_11 {
         return Some(Problem::parameter("Host", "an HTTP/1.1 request has exactly one Host header"));
@@ -113,10 +113,10 @@ fn refusal(request: &Request, hosts: &[String]) -> Option<Problem> {
     foreign(request.method(), headers, authority, hosts)
 }
 
-/// A page of another web site must not reach a server on this machine through the browser of whoever sits at it:
-/// neither by asking across (`Origin`) nor by a name that was made to point here (`Host`).
+/// Refuses requests that a foreign web page makes through a user's browser: cross-origin requests (`Origin`),
+/// and DNS rebinding, where the page's own name points to this server (`Host`).
 ///
-/// HTTP/2 says in the address what HTTP/1 says in `Host`.
+/// HTTP/2 sends the host in `:authority` instead of `Host`.
 fn foreign(
     method: &Method,
     headers: &HeaderMap,

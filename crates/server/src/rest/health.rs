@@ -1,4 +1,4 @@
-//! Whether we live and whether we are ready, and nothing else: anyone may ask.
+//! Health and readiness only, so no token is needed.
 
 use axum::extract::State;
 use axum::http::StatusCode;

@@ -1,4 +1,4 @@
-//! The log of a job: a line a run, newest first, each with the command and what it said.
+//! The log of a job: one line per run, newest first, each with its command and its output.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::Doors;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Listing {
-    /// One state or several, with commas between.
+    /// One or several states, separated by commas.
     state: Option<String>,
     since: Option<Text<Timestamp>>,
     until: Option<Text<Timestamp>>,
@@ -57,7 +57,7 @@ pub(crate) async fn list(
     Ok(Json(Page { items, next: page.next }))
 }
 
-/// Most runs of a page were made under few revisions: each is read once.
+/// Most runs of a page share few revisions: each is read once.
 async fn definition_of(
     doors: &Doors,
     job: &Job,

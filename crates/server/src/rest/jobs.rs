@@ -1,4 +1,4 @@
-//! Jobs: put, patch, check, show, list, delete, run, pause, resume, and when they are due next.
+//! Jobs: put, patch, validate, show, list, delete, run, pause, resume, and their next due times.
 
 use axum::Json;
 use axum::extract::State;
@@ -22,16 +22,16 @@ use super::request::{
 };
 use crate::Doors;
 
-/// How often a patch is made anew when the job was edited meanwhile: each time somebody else got on.
+/// How often a patch is retried when another edit came first.
 const PATCH_TRIES: usize = 8;
-/// Fires shown when the asker does not say how many.
+/// Fires shown when the request does not say how many.
 const NEXT_DEFAULT: usize = 5;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Preview {
     count: Option<Text<usize>>,
-    /// Fires at this instant or later, instead of now.
+    /// Show fires from this instant on. `None` means from now on.
     from: Option<Text<Timestamp>>,
 }
 
@@ -61,7 +61,8 @@ pub(crate) async fn put(
     Ok((status, said_made(made), tagged(&job)).into_response())
 }
 
-/// A patch is made of the job as it is and put on condition that it still is: of two patches at once neither is lost.
+/// Applies the patch to the current revision and puts the result if the revision is still current, so that of
+/// two concurrent patches neither is lost.
 pub(crate) async fn patch(
     State(doors): State<Doors>,
     at: Named,
@@ -101,7 +102,7 @@ pub(crate) async fn patch(
     }
 }
 
-/// What a put would do, without doing it.
+/// Says what a put would do, without doing it.
 pub(crate) async fn validate(
     State(doors): State<Doors>,
     In(namespace): In,
@@ -177,7 +178,7 @@ fn said_made(made: Made) -> [(&'static str, &'static str); 1] {
     [(rest::MADE_HEADER, rest::Made::from(made).as_str())]
 }
 
-/// A job with its revision as the tag that `If-Match` takes back.
+/// A job with its revision as the ETag that `If-Match` accepts.
 fn tagged(job: &job::Job) -> Response {
     ([(header::ETAG, format!("\"{}\"", job.revision))], Json(Job::from(job))).into_response()
 }

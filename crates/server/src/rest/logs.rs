@@ -1,8 +1,8 @@
-//! The output of a run: as text, or as events that go on while it runs.
+//! The output of a run: as text, or as events while it runs.
 //!
-//! A follower is woken, reads on from its place in the store, and writes what it found: one page at a time, so that a
-//! slow reader costs one page and loses nothing. The place is the id of each event, and a reader that was cut off
-//! shows it as `Last-Event-ID`.
+//! A follower is woken, reads from its cursor in the store, and sends one page at a time, so that a slow
+//! client costs one page and misses nothing. The cursor is the id of each event; a client that reconnects
+//! sends it as `Last-Event-ID`.
 
 use axum::body::{Body, Bytes};
 use axum::extract::State;
@@ -22,15 +22,15 @@ use super::problem::Failed;
 use super::request::{Asked, RunAt};
 use crate::Doors;
 
-/// Chunks read at a time: half a mebibyte at most.
+/// Chunks read together: at most half a mebibyte.
 const PAGE: usize = 8;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Query {
-    /// Go on until the run has ended, as events.
+    /// Stream events until the run has ended.
     follow: Option<Text<bool>>,
-    /// Of this attempt only, counted from 1.
+    /// Only the output of this attempt, counted from 1. `None` means all attempts.
     attempt: Option<Text<u32>>,
 }
 
@@ -67,7 +67,7 @@ fn token_of(run: &Run, attempt: u32) -> Result<Token, Failed> {
     })
 }
 
-/// How far a reader has got.
+/// How far a client has read.
 #[derive(Debug, Clone, Copy)]
 struct Reading {
     only: Option<Token>,
@@ -76,12 +76,12 @@ struct Reading {
 
 impl Reading {
     fn new(only: Option<Token>) -> Reading {
-        // Everything of earlier attempts stands before this.
+        // Start after the output of all earlier attempts.
         let before = only.map(|token| Place { token: Token(token.0.saturating_sub(1)), number: u32::MAX });
         Reading { only, after: before }
     }
 
-    /// Empty: that is all for now.
+    /// The next page. Empty means that there is no more output for now.
     async fn next(&mut self, doors: &Doors, at: &RunAt) -> Result<Vec<Chunk>, Error> {
         let mut page = doors.handle.store().read_logs(at.run, self.after, PAGE).await?;
         if let Some(only) = self.only {
@@ -91,7 +91,7 @@ impl Reading {
         Ok(page)
     }
 
-    /// The state in which there is nothing more to come; none: there may be.
+    /// The state once no more output can come. `None` means that more may come.
     fn end(&self, run: &Run) -> Option<Status> {
         let attempt_is_over =
             self.only.is_some_and(|only| run.token != only || run.status() != Status::Running);
@@ -111,9 +111,9 @@ struct Live {
     doors: Doors,
     at: RunAt,
     reading: Reading,
-    /// None: what is there now is all that was asked for.
+    /// `None` means that only the present output is asked for.
     waiting: Option<Waiting>,
-    /// The run has ended, so that the next page without output is the last.
+    /// The state of the run once it has ended; the next page without output is then the last.
     end: Option<Status>,
     is_done: bool,
 }
@@ -134,13 +134,13 @@ impl Live {
                 return Ok(Some(self.last_frame(state)));
             }
             let record = self.doors.handle.store().run(&self.at.namespace, self.at.run).await?;
-            // A run that is no longer kept has nothing more to say, and nobody to say how it ended.
+            // The run was pruned: no output and no end state are left.
             let Some(record) = record else { break };
             self.end = match (&self.waiting, self.reading.end(&record.run)) {
                 (None, _) => Some(record.run.status()),
                 (Some(_), end) => end,
             };
-            // What a run prints is in the log before it ends: after a look at the run comes one more at the log.
+            // The output of a run is stored before the run ends, so read the log once more after the run has ended.
             if self.end.is_none()
                 && let Some(waiting) = &mut self.waiting
             {

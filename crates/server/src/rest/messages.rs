@@ -1,4 +1,4 @@
-//! Messages by their ids: looked at, acknowledged, given back.
+//! Messages by id: show, acknowledge, return to the queue.
 
 use axum::Json;
 use axum::extract::State;
@@ -22,7 +22,7 @@ pub(crate) async fn show(State(doors): State<Doors>, at: MessageAt) -> Result<Js
     }
 }
 
-/// What is not there is passed over and not counted, so that it is safe to repeat.
+/// Unknown ids are ignored and not counted, so a request can be repeated safely.
 pub(crate) async fn act(
     State(doors): State<Doors>,
     In(namespace): In,

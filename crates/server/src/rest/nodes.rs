@@ -1,4 +1,4 @@
-//! Nodes and workers of the whole cluster, whichever node is asked: every other one is asked how it is.
+//! Nodes and workers of the whole cluster; the node that answers asks all others.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ pub(crate) async fn workers(State(doors): State<Doors>) -> Json<Page<Worker>> {
 }
 
 impl Doors {
-    /// How this node is.
+    /// The state of this node.
     pub(crate) fn this_node(&self) -> Node {
         let status = self.handle.status();
         let session = status.members.iter().find(|member| *member.node == *self.node);
@@ -53,7 +53,7 @@ impl Doors {
         }
     }
 
-    /// The workers that this node knows.
+    /// The workers connected to this node.
     pub(crate) async fn its_workers(&self) -> Vec<Worker> {
         let worker = |worker: punctual_node::handle::WorkerStatus| Worker {
             name: worker.id,
@@ -71,7 +71,7 @@ impl Doors {
         self.handle.workers().await.into_iter().map(worker).collect()
     }
 
-    /// The other nodes that live, with the workers that they know. One that does not answer is there all the same.
+    /// The other live nodes, with their workers. A node that does not answer is listed too.
     async fn others(&self) -> Vec<(Node, Vec<Worker>)> {
         let Some((_, post)) = &self.peers else { return Vec::new() };
         let mut asked = JoinSet::new();
@@ -107,12 +107,12 @@ impl Doors {
     }
 }
 
-/// `host:port`, an IPv6 address in its brackets.
+/// `host:port`, with an IPv6 address in brackets.
 fn written((host, port): (String, u16)) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-/// All that is known of a node which says nothing itself: that its session lives.
+/// What the session says about a node that does not answer.
 fn silent(session: &Session, now: punctual_wire::text::Instant) -> Node {
     let failed = session.address.as_ref().map(|address| format!("it does not answer at {address}"));
     let roles: &[&str] = if session.embedded { &["schedule", "work"] } else { &["schedule", "serve"] };
@@ -138,7 +138,7 @@ fn silent(session: &Session, now: punctual_wire::text::Instant) -> Node {
     }
 }
 
-/// A worker is linked to every node, and each of them knows of its own work there.
+/// Merges the entries of each worker: it is connected to every node, and each node knows only its own attempts.
 fn joined(workers: impl Iterator<Item = Worker>) -> Vec<Worker> {
     let mut by_name: BTreeMap<String, Worker> = BTreeMap::new();
     for worker in workers {

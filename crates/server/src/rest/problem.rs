@@ -1,4 +1,4 @@
-//! What went wrong, on its way out as problem+json.
+//! Turns errors into problem+json answers.
 
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
@@ -17,7 +17,7 @@ impl IntoResponse for Failed {
         let mut response = (status, body).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        // What is left of such a request is not read: the connection is of no more use.
+        // The rest of the request is not read, so the connection cannot be used again.
         if matches!(self.0.code, Code::BodyTooLarge | Code::TooSlow) {
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
@@ -52,7 +52,7 @@ impl From<Failure> for Failed {
     }
 }
 
-/// A read that failed. What a store says of itself (paths, statements) is for the log, not for the asker.
+/// A failed read. The store's message (paths, statements) goes to the log, not to the client.
 impl From<punctual_store::Error> for Failed {
     fn from(error: punctual_store::Error) -> Self {
         error!(%error, "a read failed");

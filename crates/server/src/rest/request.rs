@@ -1,4 +1,4 @@
-//! The parts of a request, read: each extractor either gives a typed value or says which part is wrong.
+//! Extractors for the parts of a request: each gives a typed value or says which part is wrong.
 
 use std::time::Duration;
 
@@ -25,15 +25,15 @@ use crate::limits::{BODY_BYTES_MAX, MESSAGES_BODY_BYTES_MAX};
 use crate::routes::VALIDATE;
 use crate::settings::Settings;
 
-/// Rows on a page when the asker does not say.
+/// Rows on a page when the request names no limit.
 const PAGE_DEFAULT: usize = 100;
 
-/// Until when a request has to be there, head and body: one that trickles in holds a connection for nothing. Whoever
-/// let the connection in says it with each request.
+/// The deadline for a request to arrive, head and body, so that a slow sender cannot hold a connection. The
+/// accept loop attaches it to each request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deadline {
     pub(crate) until: Instant,
-    /// All the time it had, for the answer to say.
+    /// The whole time limit, for the error message.
     pub(crate) time: Duration,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Named {
     pub(crate) name: Name,
 }
 
-/// A page of what goes by name.
+/// A page of a listing ordered by name.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ByName {
@@ -86,7 +86,7 @@ pub(crate) struct QueueAt(pub(crate) QueueKey);
 #[derive(Debug)]
 pub(crate) struct MessageAt {
     pub(crate) namespace: Namespace,
-    /// None: it looks like an id, and nobody here made it.
+    /// `None` means that the text has the form of an id, but no node here made it.
     pub(crate) message: Option<MessageId>,
 }
 
@@ -94,7 +94,7 @@ pub(crate) struct MessageAt {
 #[derive(Debug)]
 pub(crate) struct TokenAt(pub(crate) Name);
 
-/// The segments of an address by name.
+/// Path parameters by name.
 struct Segments(Vec<(String, String)>);
 
 impl Segments {
@@ -105,7 +105,7 @@ impl Segments {
         }
     }
 
-    /// The job whose name is part of the table: its address has no parameter to tell it.
+    /// Adds the name of the job `validate`: its path is a literal without a name parameter.
     fn completed(mut self, parts: &Parts) -> Segments {
         let matched = parts.extensions.get::<MatchedPath>().map(MatchedPath::as_str);
         if matched == Some(VALIDATE) {
@@ -192,7 +192,7 @@ impl<S: Send + Sync> FromRequestParts<S> for MessageAt {
     }
 }
 
-/// The words after the question mark. An unknown one is refused: a filter with a slip in it would list everything.
+/// The query. An unknown parameter is refused: with a misspelt filter the request would list everything.
 #[derive(Debug)]
 pub(crate) struct Asked<T>(pub(crate) T);
 
@@ -209,7 +209,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
     }
 }
 
-/// How many rows a page may have.
+/// The number of rows of a page.
 pub(crate) fn page_limit(limit: Option<Text<usize>>) -> Result<usize, Failed> {
     match limit {
         None => Ok(PAGE_DEFAULT),
@@ -218,7 +218,7 @@ pub(crate) fn page_limit(limit: Option<Text<usize>>) -> Result<usize, Failed> {
     }
 }
 
-/// What must be true of a job or a calendar for an edit to go through, from `If-None-Match` and `If-Match`.
+/// What must be true of a job or a calendar for an edit, from `If-None-Match` and `If-Match`.
 #[derive(Debug)]
 pub(crate) struct Expected(pub(crate) Expect);
 
@@ -239,7 +239,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Expected {
                 )
                 .into()),
             },
-            // Nothing can be new and at a revision.
+            // A job cannot be absent and have a revision.
             _ => {
                 let message = "If-Match and If-None-Match cannot both hold; say one of them";
                 let path = parts.extensions.get::<MatchedPath>();
@@ -251,7 +251,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Expected {
     }
 }
 
-/// The header that makes a repeated request have one effect.
+/// The idempotency key of a request.
 #[derive(Debug)]
 pub(crate) struct IdempotencyKey(pub(crate) Option<String>);
 
@@ -274,7 +274,7 @@ fn header_text<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> Result<
     }
 }
 
-/// A body in JSON.
+/// A JSON body.
 #[derive(Debug)]
 pub(crate) struct Json<T>(pub(crate) T);
 
@@ -290,7 +290,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
     }
 }
 
-/// A body in JSON that has messages in it, and may be longer for it.
+/// A JSON body with messages, which may be larger.
 #[derive(Debug)]
 pub(crate) struct LongJson<T>(pub(crate) T);
 
@@ -306,7 +306,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for LongJson<T> {
     }
 }
 
-/// A body in JSON that may be left out.
+/// An optional JSON body.
 #[derive(Debug)]
 pub(crate) struct MaybeJson<T>(pub(crate) T);
 
@@ -322,7 +322,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for MaybeJson
     }
 }
 
-/// A job or a calendar as a body: JSON or, as in a file, YAML.
+/// A job or a calendar as a body: JSON or YAML.
 #[derive(Debug)]
 pub(crate) struct FileBody(pub(crate) tree::Node);
 
@@ -345,7 +345,7 @@ impl<S: Send + Sync> FromRequest<S> for FileBody {
     }
 }
 
-/// What of a job is to change.
+/// A body with the fields of a job to change.
 #[derive(Debug)]
 pub(crate) struct PatchBody(pub(crate) tree::Node);
 
@@ -369,7 +369,7 @@ enum Document {
     Yaml(Bytes),
 }
 
-/// Reads a body whole, within its limits; none: it is empty.
+/// Reads a body within its limits. `None` means that it is empty.
 async fn read(request: Request) -> Result<Option<Document>, Failed> {
     read_up_to(request, BODY_BYTES_MAX).await
 }
@@ -377,7 +377,7 @@ async fn read(request: Request) -> Result<Option<Document>, Failed> {
 async fn read_up_to(request: Request, max: usize) -> Result<Option<Document>, Failed> {
     let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let kind = kind.map(|kind| kind.split(';').next().unwrap_or("").trim().to_ascii_lowercase());
-    // Its length is known before it comes: nobody has to wait for the rest of it.
+    // Refuse by the announced length, without waiting for the body.
     if request.body().size_hint().lower() > max as u64 {
         return Err(too_large(max));
     }

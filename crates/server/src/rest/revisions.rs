@@ -1,4 +1,4 @@
-//! Revisions of a job: when it was edited, what it said, and what an edit changed.
+//! Revisions of a job: when it was edited, its definition then, and what an edit changed.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ pub(crate) async fn list(
     let limit = page_limit(listing.limit)?;
     let job = doors.find_job(&at.namespace, &at.name).await?;
     let before = listing.after.map(|after| after.0);
-    // The extra one is also what the last of the page is compared with.
+    // The extra revision is also the one that the last of the page is compared with.
     let revisions = doors.handle.store().revisions(job.id, before, limit + 1).await?;
     let items = revisions.iter().enumerate().map(|(index, this)| {
         let before = revisions.get(index + 1).filter(|before| before.revision + 1 == this.revision);

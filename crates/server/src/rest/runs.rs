@@ -26,19 +26,19 @@ use crate::Doors;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Listing {
     job: Option<Name>,
-    /// One state or several, with commas between.
+    /// One or several states, separated by commas.
     state: Option<String>,
-    /// One trigger or several, with commas between.
+    /// One or several triggers, separated by commas.
     trigger: Option<String>,
-    /// The key they were asked for under.
+    /// The key that the runs were submitted with.
     key: Option<String>,
     since: Option<Text<Timestamp>>,
     until: Option<Text<Timestamp>>,
     limit: Option<Text<usize>>,
     after: Option<Text<RunId>>,
-    /// With every attempt of each.
+    /// Include every attempt of each run.
     attempts: Option<Text<bool>>,
-    /// The child runs of this one, in the order of their indices.
+    /// Only the child runs of this run, by index.
     parent: Option<Text<RunId>>,
 }
 
@@ -61,7 +61,7 @@ pub(crate) async fn list(
         None => None,
     };
     let filter = filter(namespace.clone(), listing)?;
-    // One more than the page holds: the extra run is how we know that there is a next page.
+    // One more than the page holds: the extra run shows that there is a next page.
     let mut runs = match (parent, &jobs) {
         (Some(run), _) => children(&doors, &RunAt { namespace, run }, &filter, after, limit + 1).await?,
         (None, None) => doors.handle.store().runs(&filter, after, limit + 1).await?,
@@ -76,8 +76,8 @@ pub(crate) async fn list(
     Ok(Json(Page { items: page.items.iter().map(item).collect(), next: page.next }))
 }
 
-/// Runs of several jobs of one name, newest first. They are of one shard, so every run of a newer job has a greater id
-/// than those of an older one, and one job after the other is in order.
+/// Runs of several jobs of one name, newest first. The jobs share a shard, so every run of a newer job has a
+/// greater id than those of an older job, and reading one job after the other keeps the order.
 async fn runs_of(
     doors: &Doors,
     jobs: &[JobId],
@@ -109,7 +109,7 @@ fn filter(namespace: Namespace, listing: Listing) -> Result<RunFilter, Failed> {
     })
 }
 
-/// The children of a run in the order of their indices. Its own row names them, so they are read by their ids.
+/// The children of a run by index. The parent's row lists their ids.
 async fn children(
     doors: &Doors,
     parent: &RunAt,

@@ -1,4 +1,4 @@
-//! Skip records of a job: due times that were passed over, as ranges, with the reason.
+//! Skip records of a job: ranges of skipped due times, with the reason.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,7 +22,7 @@ use super::problem::Failed;
 use super::request::{Asked, Named, page_limit};
 use crate::Doors;
 
-/// Due times that are counted for one skip record; beyond it nobody cares for the number.
+/// Due times counted for one skip record; more are not worth counting.
 const COUNT_MAX: u64 = 1_000_000;
 
 #[derive(Debug, Deserialize)]
@@ -32,7 +32,7 @@ pub(crate) struct Listing {
     after: Option<Text<Place>>,
 }
 
-/// The place of a record in a listing: its job, revision and first due time, newest first.
+/// The cursor of the listing: job, revision and first due time of a record, newest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place {
     job: JobId,
@@ -66,7 +66,7 @@ pub(crate) async fn list(
     Ok(Json(Page { items: page.items.into_iter().map(|(_, skip)| skip).collect(), next: page.next }))
 }
 
-/// The job whose skip records are told, with the definitions that count them.
+/// The job of the skip records, with the definitions needed to count them.
 pub(super) struct Owner<'a> {
     id: JobId,
     namespace: &'a Namespace,
@@ -82,7 +82,7 @@ impl<'a> Owner<'a> {
         Owner { id: *id, namespace, name, created_at: *created_at, definitions }
     }
 
-    /// A job that may have been deleted: it was created with its first revision.
+    /// A job that may have been deleted; its first revision has the time of its creation.
     async fn find(
         doors: &Doors,
         id: JobId,
@@ -99,8 +99,8 @@ impl<'a> Owner<'a> {
         Ok(Skip::of(skip, self.namespace, self.name, count))
     }
 
-    /// How many due times a record stands for. They were never made, so they are counted by the schedule that named
-    /// them.
+    /// The number of due times in a record. They are not stored, so they are counted by the schedule of that
+    /// revision.
     async fn count(&mut self, doors: &Doors, skip: &change::Skip) -> Result<Option<u64>, Error> {
         if !self.definitions.contains_key(&skip.revision) {
             let found = doors.handle.store().revision(self.id, skip.revision).await?;
@@ -108,7 +108,7 @@ impl<'a> Owner<'a> {
         }
         let Some(Some(definition)) = self.definitions.get(&skip.revision).cloned() else { return Ok(None) };
         let (created, skip) = (self.created_at, skip.clone());
-        // A million steps through a calendar take a moment, and other requests should not wait for it.
+        // A million steps through a calendar take a while; other requests should not wait for it.
         let counting = tokio::task::spawn_blocking(move || count(&definition, created, &skip));
         Ok(counting.await.unwrap_or(None))
     }
@@ -128,7 +128,7 @@ fn count(definition: &Definition, created: Timestamp, skip: &change::Skip) -> Op
         let beats = to.since(from).as_millis() / period.as_millis();
         return u64::try_from(beats).ok().map(|beats| beats + 1);
     }
-    // Several schedules that meet in one instant are one fire.
+    // Several schedules with the same due time make one fire.
     count_by(from, to, |after| schedules.iter().filter_map(|schedule| schedule.next(after, created)).min())
 }
 
@@ -142,7 +142,7 @@ fn count_by(from: Timestamp, to: Timestamp, next: impl Fn(Timestamp) -> Option<T
                 after = due;
             }
             Some(due) if due <= to => return None,
-            // A due time that hangs on the end of a run has no occurrence of its own, but it was one.
+            // A due time that depends on the end of a run has no occurrence in the schedule, but counts as one.
             _ => return Some(count.max(1)),
         }
     }
@@ -174,7 +174,7 @@ impl FromStr for Place {
     }
 }
 
-/// A deleted job as it last was; none: its revisions are gone by now.
+/// The last state of a deleted job. `None` means that its revisions were pruned.
 pub(super) async fn last_of(doors: &Doors, gone: &DeletedJob) -> Result<Option<Job>, Error> {
     let store = doors.handle.store();
     let (first, last) = (store.revision(gone.id, 1).await?, store.revisions(gone.id, None, 1).await?.pop());

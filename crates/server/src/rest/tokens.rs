@@ -1,4 +1,4 @@
-//! Tokens: add, list, remove. Only the answer to `add` has a text in it.
+//! Tokens: add, list, remove. Only the answer to `add` contains the text of a token.
 
 use axum::Json;
 use axum::extract::State;
@@ -38,7 +38,7 @@ pub(crate) async fn add(
     request::Json(asked): request::Json<AddToken>,
 ) -> Result<(StatusCode, Json<NewToken>), Failed> {
     let store = doors.handle.store();
-    // Two at once may both find room for one: the limit is for order, not for safety.
+    // Two concurrent requests may exceed the limit by one; that does no harm.
     if store.tokens().await?.len() >= TOKENS_MAX {
         return Err(Problem::new(Code::TooManyTokens, format!("at most {TOKENS_MAX}")).into());
     }

@@ -1,7 +1,7 @@
-//! A message as it is kept: its body as it came, and beside it a head with what its key does not tell.
+//! A message as it is stored: its unmodified body, and a head with the fields that its key does not contain.
 //!
-//! Most messages live for a moment and are written once: a head has about fifteen bytes. Instants in it are counted from
-//! the one at which the message's number was made. Few messages have a sender: only those say so.
+//! Most messages are short-lived and written once, so a head has only about fifteen bytes. Its instants are relative to
+//! the creation time of the message's number. Few messages have a sender: only those use `VERSION_SENT`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,12 +15,12 @@ use serde::{Deserialize, Serialize};
 use super::{Appended, cannot_read, cannot_write};
 use crate::Result;
 
-/// The first byte of a head. A change of [`Head`] needs a new one, and a reader for the old.
+/// The first byte of a head. A change of [`Head`] needs a new version, and a reader for the old one.
 const VERSION: u8 = 2;
-/// The same, and behind it the sender.
+/// Like `VERSION`, followed by the sender.
 const VERSION_SENT: u8 = 3;
-/// Before it was said of a message that it is delayed: it came into the line at the end of its delay, and so did one that
-/// was refused for a while.
+/// Before heads marked a message as delayed: a delayed message and a message that was refused for a while were both
+/// stored as `ActiveUntil`.
 const VERSION_1: u8 = 1;
 
 #[derive(Serialize, Deserialize)]
@@ -43,7 +43,7 @@ enum HeadLine {
     DelayedUntil(i64),
 }
 
-/// Writes the head of a message over what the buffer held.
+/// Writes the head of a message into the buffer, replacing its contents.
 pub(crate) fn write_head(message: &Message, buffer: &mut Vec<u8>) -> Result<()> {
     let made = made_at(message.id.number).as_millis();
     let since = |instant: Timestamp| instant.as_millis().wrapping_sub(made);
@@ -122,7 +122,7 @@ fn parsed<'h, T: Deserialize<'h>>(head: &'h [u8]) -> Result<T> {
     postcard::from_bytes(head).map_err(|error| cannot_read(&error))
 }
 
-/// Whether a message comes into the line when its first delay is over.
+/// Whether `until` is the end of the message's first delay.
 fn is_delay(head: &Head<'_>, until: i64) -> bool {
     let delay = i64::try_from(head.delay.as_millis()).unwrap_or(i64::MAX);
     !head.delay.is_zero() && head.created.wrapping_add(delay) == until

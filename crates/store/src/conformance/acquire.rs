@@ -1,4 +1,4 @@
-//! Who leads a shard, and what it starts from.
+//! Acquiring a shard, and what its new leader starts from.
 
 use punctual_core::change::Changes;
 use punctual_core::ids::{Epoch, ShardId};
@@ -6,7 +6,6 @@ use punctual_core::ids::{Epoch, ShardId};
 use super::given::*;
 use crate::{Claim, Error, Result, Store};
 
-/// Every acquisition outdates the one before, whoever made it.
 pub async fn every_acquisition_makes_a_larger_epoch(store: &dyn Store) -> Result<()> {
     let mut last = Epoch(0);
     for _ in 0..5 {
@@ -18,7 +17,7 @@ pub async fn every_acquisition_makes_a_larger_epoch(store: &dyn Store) -> Result
     Ok(())
 }
 
-/// A node takes all its shards at once, and each gets its own epoch.
+/// A node acquires several shards at once, and each gets its own epoch.
 pub async fn several_shards_are_acquired_at_once(store: &dyn Store) -> Result<()> {
     store.acquire(None, &[Claim::whatever(OTHER)]).await?;
     let all: Vec<ShardId> = (0..store.shards()).map(ShardId).collect();
@@ -31,14 +30,14 @@ pub async fn several_shards_are_acquired_at_once(store: &dyn Store) -> Result<()
     Ok(())
 }
 
-/// If one of the shards cannot be had, none was touched.
+/// If one of the shards does not exist, none is changed.
 pub async fn an_acquisition_that_fails_outdates_nobody(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     assert!(store.acquire(None, &[SHARD, ShardId(store.shards())].map(Claim::whatever)).await.is_err());
     leader.commit(store, Changes::default()).await
 }
 
-/// A load under an outdated epoch is refused, and so is one under an epoch nobody made.
+/// A load under an outdated epoch is refused, and so is one under an epoch that was never made.
 pub async fn only_the_newest_epoch_loads(store: &dyn Store) -> Result<()> {
     let old = Leader::of(store, SHARD).await?;
     let new = Leader::of(store, SHARD).await?;
@@ -50,7 +49,7 @@ pub async fn only_the_newest_epoch_loads(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// The next leader goes on with the ids where the last one stopped, so that no id is ever given twice.
+/// The next leader continues the ids of the last one, so that no id is used twice.
 pub async fn the_last_id_outlives_its_leader(store: &dyn Store) -> Result<()> {
     let mut old = Leader::of(store, SHARD).await?;
     let id = old.ids.next(NOW);
@@ -61,7 +60,7 @@ pub async fn the_last_id_outlives_its_leader(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// A new epoch does not bring an old commit number back.
+/// A new epoch does not reuse commit numbers.
 pub async fn commit_numbers_go_on_through_epochs(store: &dyn Store) -> Result<()> {
     let mut old = Leader::of(store, SHARD).await?;
     for _ in 0..3 {

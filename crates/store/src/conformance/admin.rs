@@ -1,4 +1,4 @@
-//! What a cluster agrees on, and the tokens its users bear.
+//! Values that the cluster agrees on, and access tokens.
 
 use crate::token::{Record, Role};
 use crate::{Result, Store};
@@ -10,7 +10,7 @@ fn token(name: &str, role: Role) -> Record {
     Record { name: name.to_owned(), hash, role, created_at: at(0), expires_at: None }
 }
 
-/// Whoever comes second gets what the first one offered.
+/// A second offer gets the value of the first.
 pub async fn the_first_offer_is_agreed_on(store: &dyn Store) -> Result<()> {
     assert_eq!(store.agree("key", b"\x00first\xff").await?, b"\x00first\xff");
     assert_eq!(store.agree("key", b"second").await?, b"\x00first\xff");
@@ -18,7 +18,7 @@ pub async fn the_first_offer_is_agreed_on(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// Of many at once one wins, and all hear the same.
+/// Of several offers at once one wins, and all callers get the same value.
 pub async fn those_who_offer_at_once_agree(store: &dyn Store) -> Result<()> {
     let (a, b, c) =
         tokio::join!(store.agree("key", b"a"), store.agree("key", b"b"), store.agree("key", b"c"));
@@ -27,7 +27,7 @@ pub async fn those_who_offer_at_once_agree(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// Tokens read back as they were added, by name.
+/// Tokens read back as they were added, in order of name.
 pub async fn tokens_read_back_as_they_were_added(store: &dyn Store) -> Result<()> {
     let expiring = Record { expires_at: Some(at(60)), ..token("b", Role::Worker) };
     let all = [token("a", Role::Admin), expiring, token("c", Role::Reader)];

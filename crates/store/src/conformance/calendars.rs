@@ -1,4 +1,4 @@
-//! Calendars: compare-and-swap on a version, and the jobs that keep to them.
+//! Calendars: compare-and-swap on a version, and the jobs that use them.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ fn put(space: &str, calendar: &str, out: &str, expect: Expect) -> PutCalendar {
     }
 }
 
-/// The record that a swap left, or panics.
+/// The record of a successful swap; panics if it was refused.
 fn done(swap: Swap) -> Arc<Record> {
     match swap {
         Swap::Done(record) => record,
@@ -35,7 +35,7 @@ fn done(swap: Swap) -> Arc<Record> {
     }
 }
 
-/// A calendar reads back as it was put, and is not settled until someone says so of this very version.
+/// A calendar reads back as it was put, and is not settled until this version is settled.
 pub async fn a_calendar_reads_back_as_it_was_put(store: &dyn Store) -> Result<()> {
     let (space, work) = (namespace("payments/clearing"), name("work"));
     assert_eq!(store.calendar(&space, &work).await?, None);
@@ -53,7 +53,7 @@ pub async fn a_calendar_reads_back_as_it_was_put(store: &dyn Store) -> Result<()
     Ok(())
 }
 
-/// Who edits a version that is no longer there changes nothing, and hears which one is.
+/// An edit that expects an outdated version changes nothing, and gets the current one.
 pub async fn an_edit_of_an_outdated_version_is_refused(store: &dyn Store) -> Result<()> {
     let first = done(store.put_calendar(put("a", "work", "01-01", Expect::Absent)).await?).calendar.version;
     let refused = |actual| Swap::Refused { actual };
@@ -72,8 +72,8 @@ pub async fn an_edit_of_an_outdated_version_is_refused(store: &dyn Store) -> Res
     Ok(())
 }
 
-/// No version comes twice, not of another calendar and not after a delete: what was edited once is never mistaken for
-/// what is there now.
+/// No version is used twice, not by another calendar and not after a delete, so that an old version is never mistaken
+/// for the current one.
 pub async fn no_version_of_a_calendar_comes_twice(store: &dyn Store) -> Result<()> {
     let mut versions = Vec::new();
     for round in 0..3 {
@@ -92,7 +92,7 @@ pub async fn no_version_of_a_calendar_comes_twice(store: &dyn Store) -> Result<(
     Ok(())
 }
 
-/// Calendars are listed by namespace, then name, and those of other namespaces are not among them.
+/// Calendars are listed in order of namespace, then name; a filter leaves out other namespaces.
 pub async fn calendars_are_listed_by_namespace_and_name(store: &dyn Store) -> Result<()> {
     let mut expected: Vec<(Namespace, Name)> = Vec::new();
     for space in ["b", "a", "a/b"] {
@@ -139,7 +139,7 @@ fn keeps(mut job: Job, calendars: &[&str]) -> Job {
     job
 }
 
-/// The jobs of a calendar are found, page by page, also when an edit has changed which calendars a job keeps to.
+/// The jobs of a calendar are found in pages, also after an edit changed the calendars of a job.
 pub async fn the_jobs_that_keep_to_a_calendar_are_found(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let (none, work) = (leader.job("none"), keeps(leader.job("work"), &["work"]));

@@ -1,4 +1,4 @@
-//! Only the newest leader writes, once, and all or nothing.
+//! Fencing: only the newest leader writes, each commit once, all or nothing.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ fn one_run(leader: &mut Leader) -> Changes {
     inserts([run_row(&leader.ad_hoc(at(0)))])
 }
 
-/// Two leaders of one shard commit; only the newer epoch gets through, and nothing of the older is seen.
+/// Two leaders of one shard commit: only the newer epoch succeeds, and no row of the older is stored.
 pub async fn an_outdated_epoch_cannot_commit(store: &dyn Store) -> Result<()> {
     let mut old = Leader::of(store, SHARD).await?;
     let mut new = Leader::of(store, SHARD).await?;
@@ -28,7 +28,7 @@ pub async fn an_outdated_epoch_cannot_commit(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// A leader looks, sees that it still leads, and is outrun before it commits: the look does not help it.
+/// A leader checks that it still leads, and another acquires the shard before it commits: the check does not help.
 pub async fn an_epoch_taken_between_check_and_commit_wins(store: &dyn Store) -> Result<()> {
     let mut old = Leader::of(store, SHARD).await?;
     assert_eq!(old.load(store).await?.epoch, old.epoch);
@@ -40,8 +40,8 @@ pub async fn an_epoch_taken_between_check_and_commit_wins(store: &dyn Store) -> 
     Ok(())
 }
 
-/// A commit is sent, and before its answer comes the shard is acquired again. Whichever of the two the store takes
-/// first, the load that follows tells the truth: the rows are there, or the commit was fenced.
+/// A commit is sent, and the shard is acquired again before its answer comes. Whichever the store executes first, the
+/// load that follows agrees with the answer: the rows are stored, or the commit was fenced.
 pub async fn a_lost_commit_that_lands_later_is_seen_after_acquire(store: &dyn Store) -> Result<()> {
     for _ in 0..20 {
         let before = runs(store).await?;
@@ -61,7 +61,7 @@ pub async fn a_lost_commit_that_lands_later_is_seen_after_acquire(store: &dyn St
     Ok(())
 }
 
-/// The second sending of one batch finds the commit number used.
+/// When a batch is sent a second time, its commit number is already used.
 pub async fn a_commit_sent_twice_is_fenced_the_second_time(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let changes = one_run(&mut leader);
@@ -72,7 +72,7 @@ pub async fn a_commit_sent_twice_is_fenced_the_second_time(store: &dyn Store) ->
     Ok(())
 }
 
-/// A commit number from the future is as wrong as one from the past.
+/// A commit number that is too high is refused like one that is too low.
 pub async fn a_commit_out_of_turn_is_fenced(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let changes = one_run(&mut leader);
@@ -83,7 +83,7 @@ pub async fn a_commit_out_of_turn_is_fenced(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// Three shards in one transaction; the middle one is refused, and nothing of the others is stored either.
+/// Three shards in one transaction: the second is refused, and nothing of the others is stored.
 pub async fn one_refused_batch_leaves_nothing_of_the_others(store: &dyn Store) -> Result<()> {
     let mut leaders = vec![];
     for shard in [ShardId(1), SHARD, OTHER] {
@@ -103,14 +103,13 @@ pub async fn one_refused_batch_leaves_nothing_of_the_others(store: &dyn Store) -
         assert_eq!(leader.load(store).await?.commit, leader.commit, "a refused commit was counted");
     }
 
-    // Left out, the rest goes through as it is.
+    // Without the refused batch, the rest is committed unmodified.
     batches.remove(1);
     store.commit(Arc::new(batches)).await?;
     assert_eq!(runs(store).await?, 2);
     Ok(())
 }
 
-/// The same when the last of them is outdated.
 pub async fn one_fenced_batch_leaves_nothing_of_the_others(store: &dyn Store) -> Result<()> {
     let mut good = Leader::of(store, SHARD).await?;
     let mut outdated = Leader::of(store, OTHER).await?;
@@ -123,7 +122,6 @@ pub async fn one_fenced_batch_leaves_nothing_of_the_others(store: &dyn Store) ->
     Ok(())
 }
 
-/// A new leader of one shard does not disturb the leader of another.
 pub async fn shards_do_not_fence_each_other(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     Leader::of(store, OTHER).await?;
@@ -133,7 +131,7 @@ pub async fn shards_do_not_fence_each_other(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// Two batches of one shard in one commit are two steps of its number.
+/// Two batches of one shard in one commit raise its commit number by two.
 pub async fn two_batches_of_a_shard_follow_each_other(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let run = leader.ad_hoc(at(0));
@@ -147,7 +145,7 @@ pub async fn two_batches_of_a_shard_follow_each_other(store: &dyn Store) -> Resu
     Ok(())
 }
 
-/// Even a commit without changes moves the number and the last id.
+/// A commit without changes still updates the commit number and the last id.
 pub async fn an_empty_batch_is_a_commit(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let id = leader.ids.next(NOW);
@@ -157,7 +155,7 @@ pub async fn an_empty_batch_is_a_commit(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// Nobody leads a shard that the store does not have.
+/// A shard that the store does not have cannot be acquired.
 pub async fn a_shard_beyond_the_last_cannot_be_led(store: &dyn Store) -> Result<()> {
     let beyond = ShardId(store.shards());
     assert!(matches!(store.acquire(None, &[Claim::whatever(beyond)]).await, Err(Error::Refused { .. })));
@@ -165,7 +163,7 @@ pub async fn a_shard_beyond_the_last_cannot_be_led(store: &dyn Store) -> Result<
     Ok(())
 }
 
-/// A shard writes its own rows only: a row with two writers could be changed by two leaders at once.
+/// A shard writes only its own rows: otherwise two leaders could change a row at once.
 pub async fn a_row_of_another_shard_is_refused(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let mut other = Leader::of(store, OTHER).await?;

@@ -1,4 +1,4 @@
-//! What the cases are told with: a leader of a shard, and rows with something in every field.
+//! Helpers of the cases: a leader of a shard, and rows with a value in every field.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::{Claim, Result, Store};
 
 pub const SHARD: ShardId = ShardId(3);
 pub const OTHER: ShardId = ShardId(5);
-/// 2027-01-15T08:00:00Z: when the cases play.
+/// 2027-01-15T08:00:00Z: the present of the cases.
 pub const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 pub const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -29,7 +29,7 @@ pub fn at(millis: i64) -> Timestamp {
     Timestamp::from_millis(NOW.as_millis() + millis)
 }
 
-/// Leads a shard as a node would: it keeps its half of the fence and makes the ids.
+/// Leads a shard as a node does: keeps its epoch and commit number, and makes ids.
 #[derive(Debug, Clone)]
 pub struct Leader {
     pub shard: ShardId,
@@ -39,7 +39,7 @@ pub struct Leader {
 }
 
 impl Leader {
-    /// Acquires and loads.
+    /// Acquires and loads the shard.
     pub async fn of(store: &dyn Store, shard: ShardId) -> Result<Leader> {
         let acquired = store.acquire(None, &[Claim::whatever(shard)]).await?;
         assert_eq!(acquired.len(), 1);
@@ -75,7 +75,7 @@ impl Leader {
         self.commit(store, deletes(keys)).await
     }
 
-    /// The live row goes and a history row comes.
+    /// Deletes the live row and inserts a history row.
     pub async fn settle(&mut self, store: &dyn Store, run: &Run) -> Result<()> {
         let mut changes = deletes([RowKey::Run(run.id)]);
         changes.insert(Row::History(Arc::new(run.clone())));
@@ -129,7 +129,7 @@ impl Leader {
         Run::new(RunId(self.ids.next(now)), job.namespace.clone(), origin, Trigger::Schedule, due, now)
     }
 
-    /// A queue of this shard in a namespace, whose name begins so: names are tried until one belongs here.
+    /// A queue of this shard in a namespace; tries names that begin with `name` until one belongs to this shard.
     pub fn queue_in(&self, store: &dyn Store, namespace: &str, name: &str, number: u32) -> QueueRecord {
         let key = |n: u32| QueueKey {
             namespace: self::namespace(namespace),
@@ -150,7 +150,7 @@ impl Leader {
         self.queue_in(store, "default", "queue", number)
     }
 
-    /// A message that stands in the line.
+    /// A queued message.
     pub fn message(&mut self, queue: u32, priority: u8) -> Message {
         Message {
             id: MessageId { queue: QueueNumber(queue), number: self.ids.next(NOW) },
@@ -211,7 +211,7 @@ pub fn message_row(message: &Message) -> Row {
     Row::Message(Arc::new(message.clone()))
 }
 
-/// Out of the line until then.
+/// The message as active, until the given instant.
 pub fn active(message: &Message, until: Option<Timestamp>) -> Message {
     Message { line: Line::Active { until }, ..message.clone() }
 }
@@ -285,7 +285,7 @@ pub fn failed(run: &Run, when: Timestamp) -> Run {
     happens(&run, Event::Reported { token: run.token, outcome }, when)
 }
 
-/// Looks again and again, because a clock that is not ours has to move.
+/// Polls until the condition holds, because the store's clock has to move.
 pub async fn wait_until(what: &str, mut is_so: impl AsyncFnMut() -> Result<bool>) -> Result<()> {
     for _ in 0..500 {
         if is_so().await? {

@@ -1,4 +1,4 @@
-//! Rows by key: jobs, runs, and the keys that make a repeated ask have one effect.
+//! Rows by key: jobs, runs, and unique and idempotency keys.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ async fn key(store: &dyn Store, shard: ShardId, text: &str) -> Result<Option<Uni
     Ok(found.uniques.into_iter().next())
 }
 
-/// A batch of wants has one answer, and what does not exist is simply not in it.
+/// A batch of wants has one answer, which leaves out rows that do not exist.
 pub async fn what_is_not_found_is_not_in_the_answer(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let (job, run) = (leader.job("there"), leader.ad_hoc(at(0)));
@@ -36,7 +36,7 @@ pub async fn what_is_not_found_is_not_in_the_answer(store: &dyn Store) -> Result
     Ok(())
 }
 
-/// One key of a run, whether it moves or has ended.
+/// A run is found by its id, live or finished.
 pub async fn a_run_is_found_wherever_it_is(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let run = leader.ad_hoc(at(0));
@@ -53,7 +53,7 @@ pub async fn a_run_is_found_wherever_it_is(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// Whoever reads a run learns that someone still has to decide about it.
+/// A run that is read says whether it is a dead letter.
 pub async fn a_dead_letter_is_marked_until_it_is_discarded(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let run = failed(&leader.ad_hoc(at(0)), at(1));
@@ -69,7 +69,7 @@ pub async fn a_dead_letter_is_marked_until_it_is_discarded(store: &dyn Store) ->
     Ok(())
 }
 
-/// A key is a promise for a time: it goes by its own clock, not with its run.
+/// A key has its own expiry and does not go with its run.
 pub async fn a_key_expires_by_itself_and_survives_the_pruning_of_its_run(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let run = succeeded(&leader.ad_hoc(at(0)), at(1));
@@ -87,7 +87,7 @@ pub async fn a_key_expires_by_itself_and_survives_the_pruning_of_its_run(store: 
     Ok(())
 }
 
-/// An expired key that was not pruned yet goes to the next run.
+/// An expired key that is not pruned yet can be taken by another run.
 pub async fn an_expired_key_can_be_taken_over(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let (first, second) = (leader.ad_hoc(at(0)), leader.ad_hoc(at(0)));
@@ -98,10 +98,10 @@ pub async fn an_expired_key_can_be_taken_over(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// However long a key may be, all of it counts: two that differ in their last byte are two keys.
+/// A key of the maximum length is stored whole: two keys that differ in their last byte are different.
 pub async fn the_longest_key_is_kept_whole(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
-    // In letters of two bytes, for a store that counted letters would take too much, or too little.
+    // Characters of two bytes, to catch a store that counts characters instead of bytes.
     let long = "é".repeat(UNIQUE_BYTES_MAX / 2 - 1);
     for end in ["ab", "ac"] {
         let run = leader.ad_hoc(at(0));
@@ -116,7 +116,7 @@ pub async fn the_longest_key_is_kept_whole(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// A key belongs to the shard that decides by it.
+/// A key belongs to one shard.
 pub async fn the_same_key_in_two_shards_is_two_keys(store: &dyn Store) -> Result<()> {
     let mut bearers = Vec::new();
     for shard in [SHARD, OTHER] {

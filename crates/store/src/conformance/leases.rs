@@ -1,4 +1,4 @@
-//! Whose a shard is, and what time it is.
+//! Leases, and the store's clock.
 
 use punctual_core::change::Changes;
 use punctual_core::ids::{SessionId, ShardId};
@@ -11,7 +11,6 @@ async fn lease(store: &dyn Store, shard: ShardId) -> Result<Lease> {
     lease.ok_or_else(|| Error::Unusable(format!("shard {shard} has no lease")))
 }
 
-/// The lease names whoever acquired the shard last.
 pub async fn a_lease_names_its_owner(store: &dyn Store) -> Result<()> {
     let fresh = lease(store, SHARD).await?;
     assert_eq!((fresh.epoch.0, fresh.owner, fresh.heir), (0, None, None));
@@ -25,7 +24,7 @@ pub async fn a_lease_names_its_owner(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// Two nodes see one owner die; the second of them must not outdate the first.
+/// Two nodes see the same owner die; the second one must not outdate the first.
 pub async fn of_two_who_claim_one_epoch_the_first_has_it(store: &dyn Store) -> Result<()> {
     let seen = lease(store, SHARD).await?.epoch;
     let claims = [Claim { shard: SHARD, than: Some(seen) }, Claim { shard: OTHER, than: Some(seen) }];
@@ -36,7 +35,7 @@ pub async fn of_two_who_claim_one_epoch_the_first_has_it(store: &dyn Store) -> R
     Ok(())
 }
 
-/// A shard that is given up has no owner, and says who comes next until someone takes it.
+/// A released shard has no owner, and names its heir until it is acquired.
 pub async fn a_released_shard_names_its_heir(store: &dyn Store) -> Result<()> {
     let acquired = store.acquire(Some(SessionId(1)), &[Claim::whatever(SHARD)]).await?;
     store.release(&acquired, Some(SessionId(2))).await?;
@@ -48,7 +47,6 @@ pub async fn a_released_shard_names_its_heir(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// An outdated leader gives nothing up.
 pub async fn an_outdated_release_changes_nothing(store: &dyn Store) -> Result<()> {
     let old = store.acquire(Some(SessionId(1)), &[Claim::whatever(SHARD)]).await?;
     store.acquire(Some(SessionId(2)), &[Claim::whatever(SHARD)]).await?;
@@ -57,14 +55,13 @@ pub async fn an_outdated_release_changes_nothing(store: &dyn Store) -> Result<()
     Ok(())
 }
 
-/// A lease is no fence: a leader whose lease row was emptied by hand goes on until there is a newer epoch.
+/// A lease is not a fence: a leader whose lease was released can commit until there is a newer epoch.
 pub async fn the_epoch_fences_and_the_lease_does_not(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     store.release(&[(SHARD, leader.epoch)], None).await?;
     leader.commit(store, Changes::default()).await
 }
 
-/// The store's clock goes on.
 pub async fn the_clock_of_the_store_goes_on(store: &dyn Store) -> Result<()> {
     let first = store.leases().await?.now;
     wait_until("the clock has moved", async || Ok(store.leases().await?.now > first)).await

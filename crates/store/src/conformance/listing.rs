@@ -1,4 +1,4 @@
-//! What else the doors list and count.
+//! Other listings and counts for the endpoints.
 
 use punctual_core::Timestamp;
 use punctual_core::change::{DeadLetter, Row, RowKey, Skip, SkipReason};
@@ -10,7 +10,7 @@ use punctual_core::run::Run;
 use super::given::*;
 use crate::{JobFilter, LetterFilter, PrunePolicy, Result, Stats, Store};
 
-/// Jobs are listed by namespace, then name, whatever their shard and age.
+/// Jobs are listed in order of namespace, then name, over all shards.
 pub async fn jobs_are_listed_by_namespace_and_name(store: &dyn Store) -> Result<()> {
     let mut expected: Vec<(Namespace, Name)> = Vec::new();
     for (shard, space) in [(SHARD, "b"), (OTHER, "a/b"), (ShardId(0), "a")] {
@@ -45,7 +45,7 @@ async fn paged_jobs(store: &dyn Store, filter: &JobFilter, limit: usize) -> Resu
     }
 }
 
-/// Dead letters wait for someone, the oldest first, each in its namespace.
+/// Dead letters are listed oldest first, by namespace.
 pub async fn dead_letters_are_listed_oldest_first(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let mut ids = Vec::new();
@@ -68,7 +68,7 @@ pub async fn dead_letters_are_listed_oldest_first(store: &dyn Store) -> Result<(
     Ok(())
 }
 
-/// A filter takes the letters of one job, or those since an instant, or both.
+/// A filter takes the dead letters of one job, those since an instant, or both.
 pub async fn dead_letters_are_listed_by_job_and_time(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let mut letters = Vec::new();
@@ -95,7 +95,7 @@ pub async fn dead_letters_are_listed_by_job_and_time(store: &dyn Store) -> Resul
     check(Some("nobody"), None, &[]).await
 }
 
-/// Every revision of a job and of no other, newest first, in pages.
+/// All revisions of one job, newest first, in pages.
 pub async fn revisions_are_listed_newest_first(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let (job, other) = (leader.job("wanted"), leader.job("other"));
@@ -118,7 +118,7 @@ pub async fn revisions_are_listed_newest_first(store: &dyn Store) -> Result<()> 
     Ok(())
 }
 
-/// Skip records of one job, the newest revision and the newest due time first, in pages. One instant may be skipped under
+/// Skip records of one job, newest revision and newest due time first, in pages. One instant may be skipped under
 /// several revisions.
 pub async fn skips_are_listed_newest_first(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
@@ -143,13 +143,13 @@ pub async fn skips_are_listed_newest_first(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// A deleted job is found by its name, and each of several that had it.
+/// All deleted jobs of a name are found by it.
 pub async fn deleted_jobs_are_listed_by_name(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let jobs = [leader.job("again"), leader.job("other"), leader.job("again"), leader.job("again")];
     for job in &jobs {
         leader.insert(store, [job_row(job), revision_of(job)]).await?;
-        // The last one stays.
+        // The last one is not deleted.
         if job.id != jobs[3].id {
             leader.delete(store, [RowKey::Job(job.id)]).await?;
         }
@@ -173,7 +173,7 @@ pub async fn deleted_jobs_are_listed_by_name(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// Jobs that were planned with older time zone data are found; one that needs none, and one that is re-planned, are not.
+/// Jobs planned with older time zone data are found; a job that needs none, or is re-planned, is not.
 pub async fn jobs_of_older_zone_data_are_found(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let mut planned = |name: &str, zone_data: Option<&'static str>| {
@@ -201,7 +201,7 @@ pub async fn jobs_of_older_zone_data_are_found(store: &dyn Store) -> Result<()> 
     Ok(())
 }
 
-/// The counts are of what is there, after everything that came and went.
+/// The counts are right after inserts and deletes.
 pub async fn stats_count_what_is_there(store: &dyn Store) -> Result<()> {
     assert_eq!(store.stats().await?, Stats::default());
     let mut leader = Leader::of(store, SHARD).await?;

@@ -1,4 +1,4 @@
-//! What a leader finds when it takes over a shard.
+//! What a new leader of a shard loads.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ fn ids(loaded: &punctual_core::change::Loaded) -> Vec<RunId> {
     ids
 }
 
-/// Runs that merely wait for their due time stay in the store, however many; all others are the live set.
+/// Runs that only wait for their due time stay in the store, however many; all other unfinished runs are the live set.
 pub async fn held_and_backing_off_runs_are_loaded_and_waiting_ones_are_not(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let waiting = leader.ad_hoc(at(0));
@@ -35,7 +35,7 @@ pub async fn held_and_backing_off_runs_are_loaded_and_waiting_ones_are_not(store
     Ok(())
 }
 
-/// A run goes in and out of the live set with its state.
+/// A run enters and leaves the live set with its state.
 pub async fn a_run_is_live_from_its_due_time_to_its_end(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let run = leader.ad_hoc(at(0));
@@ -49,7 +49,6 @@ pub async fn a_run_is_live_from_its_due_time_to_its_end(store: &dyn Store) -> Re
     Ok(())
 }
 
-/// A shard loads its own runs and nobody else's.
 pub async fn a_load_has_only_the_runs_of_its_shard(store: &dyn Store) -> Result<()> {
     let mut own = Vec::new();
     for shard in [SHARD, OTHER] {
@@ -64,7 +63,7 @@ pub async fn a_load_has_only_the_runs_of_its_shard(store: &dyn Store) -> Result<
     Ok(())
 }
 
-/// An edit does not reach back: a run is carried out as it was asked for.
+/// An edit does not change earlier runs: a run keeps the definition it was created with.
 pub async fn a_run_keeps_the_revision_it_was_made_under(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let job = leader.job("edited");
@@ -86,7 +85,7 @@ pub async fn a_run_keeps_the_revision_it_was_made_under(store: &dyn Store) -> Re
     Ok(())
 }
 
-/// A job may be deleted while a run of it is under way.
+/// A job may be deleted while one of its runs is live.
 pub async fn a_run_of_a_deleted_job_keeps_its_definition(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let job = leader.job("deleted");
@@ -98,7 +97,6 @@ pub async fn a_run_of_a_deleted_job_keeps_its_definition(store: &dyn Store) -> R
     Ok(())
 }
 
-/// A new store is empty and says so.
 pub async fn a_new_shard_loads_empty(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let loaded = leader.load(store).await?;

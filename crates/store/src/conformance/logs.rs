@@ -19,7 +19,7 @@ fn six_chunks(run: RunId) -> Vec<Chunk> {
     tokens.iter().flat_map(|token| (0..3).map(|number| chunk(run, *token, number, "line\n"))).collect()
 }
 
-/// However the chunks arrive, they are read attempt by attempt and in the order they were written.
+/// Chunks may arrive in any order; they are read by attempt, in the order of their numbers.
 pub async fn logs_read_back_in_order(store: &dyn Store) -> Result<()> {
     let run = RunId(77);
     let chunks = six_chunks(run);
@@ -30,7 +30,7 @@ pub async fn logs_read_back_in_order(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// A worker sends a chunk again when it heard no answer; the first stands.
+/// A worker that got no answer sends a chunk again; the first one stays.
 pub async fn a_doubled_chunk_changes_nothing(store: &dyn Store) -> Result<()> {
     let run = RunId(77);
     let chunks = six_chunks(run);
@@ -41,7 +41,7 @@ pub async fn a_doubled_chunk_changes_nothing(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// Whoever follows a run asks for what comes after the last place.
+/// A client that follows a run reads what comes after the last place.
 pub async fn logs_are_read_on_from_any_place(store: &dyn Store) -> Result<()> {
     let run = RunId(77);
     let chunks = six_chunks(run);
@@ -59,7 +59,6 @@ pub async fn logs_are_read_on_from_any_place(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// Runs do not read each other's output.
 pub async fn runs_have_their_own_logs(store: &dyn Store) -> Result<()> {
     let (one, two) = (RunId(77), RunId(78));
     store.append_logs([six_chunks(two), six_chunks(one)].concat()).await?;
@@ -69,7 +68,6 @@ pub async fn runs_have_their_own_logs(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// Output is bytes: whatever a program writes comes back.
 pub async fn any_bytes_are_output(store: &dyn Store) -> Result<()> {
     let run = RunId(77);
     let bytes: Vec<u8> = (0..64 * 1024u32).map(|n| n.to_le_bytes()[0]).collect();
@@ -82,7 +80,7 @@ pub async fn any_bytes_are_output(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// The limit of a run counts what its programs printed, in every attempt.
+/// The limit of a run counts the output of its programs, over all attempts.
 pub async fn the_output_of_a_run_is_counted_without_remarks(store: &dyn Store) -> Result<()> {
     let run = RunId(77);
     assert_eq!(store.log_bytes(run).await?, 0);

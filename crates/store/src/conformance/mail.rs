@@ -1,4 +1,4 @@
-//! Mail: given until it was taken, to its recipient and nobody else.
+//! Mail: delivered until it is taken, and only to its recipient.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn mail(from: SessionId, to: SessionId, number: i64) -> Mail {
     Mail { to, from, number, body: format!("\0\u{fe}{number} from {from}").into_bytes() }
 }
 
-/// It is given again and again, until its recipient says that it has it.
+/// Mail is delivered again until its recipient confirms it.
 pub async fn mail_is_given_until_it_was_taken(store: &dyn Store) -> Result<()> {
     let all = [mail(A, B, 1), mail(A, B, 2), mail(B, A, 1)];
     store.send_mail(&all, KEPT).await?;
@@ -28,7 +28,7 @@ pub async fn mail_is_given_until_it_was_taken(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// Whoever does not know whether it was sent sends it again.
+/// A sender that does not know whether its mail was stored sends it again.
 pub async fn mail_that_is_sent_twice_is_there_once(store: &dyn Store) -> Result<()> {
     store.send_mail(&[mail(A, B, 1)], KEPT).await?;
     store.send_mail(&[mail(A, B, 1), mail(A, B, 2)], KEPT).await?;
@@ -36,7 +36,7 @@ pub async fn mail_that_is_sent_twice_is_there_once(store: &dyn Store) -> Result<
     Ok(())
 }
 
-/// A sender's mail comes in the order of its numbers, a page at a time.
+/// The mail of one sender comes in the order of its numbers, in pages.
 pub async fn mail_comes_in_order_and_by_pages(store: &dyn Store) -> Result<()> {
     let all: Vec<Mail> = (1..=20).map(|number| mail(A, B, number)).collect();
     let shuffled: Vec<Mail> = all.iter().rev().cloned().collect();
@@ -55,10 +55,10 @@ pub async fn mail_comes_in_order_and_by_pages(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// What nobody takes does not pile up.
+/// Mail that is never taken is deleted after a while.
 pub async fn mail_that_nobody_takes_goes_with_time(store: &dyn Store) -> Result<()> {
     store.send_mail(&[mail(A, B, 1)], KEPT).await?;
-    // Its instant has to pass, by the store's clock.
+    // Let time pass by the store's clock.
     tokio::time::sleep(Duration::from_millis(50)).await;
     store.send_mail(&[mail(A, B, 2)], Duration::from_millis(10)).await?;
     assert_eq!(store.receive_mail(B, &[], 10).await?, [mail(A, B, 2)]);

@@ -1,8 +1,7 @@
-//! What a store is: whatever passes these cases.
+//! The conformance suite: a backend is a store if it passes these cases.
 //!
-//! A case is a plain function over a store that is new and has at least eight shards. A backend names itself and how
-//! such a store is opened, and gets one test for each case. Those of `sessions` are for whatever keeps them, a store or
-//! not:
+//! A case is a plain function over a new store with at least eight shards. A backend passes its name and a function
+//! that opens such a store, and gets one test for each case. The cases of `sessions` are for any session store:
 //!
 //! ```ignore
 //! async fn open() -> (Memory, ()) { (Memory::new(8), ()) } // and what must outlive the store
@@ -30,7 +29,7 @@ pub mod queues;
 pub mod logs;
 pub mod prune;
 
-/// One named test for each case.
+/// Makes one named test for each case.
 #[macro_export]
 macro_rules! conformance {
     ($backend:ident, $open:path) => {
@@ -188,7 +187,7 @@ macro_rules! conformance {
     };
 }
 
-/// One named test for each case of whatever keeps sessions.
+/// Makes one named test for each case of a session store.
 #[macro_export]
 macro_rules! sessions_conformance {
     ($backend:ident, $open:path) => {

@@ -1,4 +1,4 @@
-//! What goes, what stays, and that it comes to an end.
+//! Pruning: what is removed, what is kept, and that it ends.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ fn policy(now: Timestamp) -> PrunePolicy {
     PrunePolicy { now, ad_hoc_kept: 7 * DAY }
 }
 
-/// Prunes until there is nothing left to do; how many rows went.
+/// Prunes until nothing is left to remove; returns how many rows were removed.
 async fn prune(store: &dyn Store, now: Timestamp) -> Result<usize> {
     let mut gone = 0;
     loop {
@@ -32,14 +32,14 @@ async fn history(store: &dyn Store) -> Result<Vec<i64>> {
     Ok(store.runs(&filter, None, 10_000).await?.iter().map(|run| run.id.0).collect())
 }
 
-/// A job made long ago, so that runs of long ago can have larger ids.
+/// A job created long ago, so that old runs can have larger ids.
 fn keeping(leader: &mut Leader, name: &str, runs: u32, days: u32) -> Job {
     let job = leader.job_made_at(name, NOW.before(100 * DAY));
     let definition = Arc::new(Definition { keep: Keep { runs, days }, ..(*job.definition).clone() });
     Job { definition, ..job }
 }
 
-/// A job with ended runs, made and finished a day apart, the last of them now.
+/// Adds finished runs of a job, each created and finished a day after the one before, the last one now.
 async fn job_with_history(store: &dyn Store, leader: &mut Leader, job: &Job, runs: u32) -> Result<Vec<Run>> {
     let mut ended = Vec::new();
     for n in (0..runs).rev() {
@@ -56,7 +56,6 @@ fn ids(runs: &[Run]) -> Vec<i64> {
     runs.iter().map(|run| run.id.0).collect()
 }
 
-/// The newest runs of a job stay, as many as it says.
 pub async fn a_job_keeps_its_newest_runs(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let few = keeping(&mut leader, "few", 3, 1000);
@@ -71,19 +70,19 @@ pub async fn a_job_keeps_its_newest_runs(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// What finished longer ago than a job keeps it goes, however few there are.
+/// Runs that finished longer ago than the job keeps are removed, however few there are.
 pub async fn a_job_keeps_its_last_days(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let job = keeping(&mut leader, "daily", 1000, 4);
     let runs = job_with_history(store, &mut leader, &job, 10).await?;
-    // The one of exactly four days ago is still kept.
+    // The run of exactly four days ago is still kept.
     assert_eq!(prune(store, NOW).await?, 5);
     assert_eq!(history(store).await?, ids(&runs[5..]));
     assert_eq!(prune(store, NOW + DAY).await?, 1);
     Ok(())
 }
 
-/// A run asked for long ahead has an old id and a young end; it is the end that counts.
+/// A run that was submitted long ahead has an old id and a recent end; the end decides.
 pub async fn a_run_is_as_old_as_its_end(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let job = keeping(&mut leader, "ahead", 1000, 4);
@@ -97,7 +96,6 @@ pub async fn a_run_is_as_old_as_its_end(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// Runs without a job are kept as long as the policy says.
 pub async fn ad_hoc_history_goes_by_the_policy(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let old = succeeded(&leader.ad_hoc(at(0)), NOW.before(8 * DAY));
@@ -108,7 +106,7 @@ pub async fn ad_hoc_history_goes_by_the_policy(store: &dyn Store) -> Result<()> 
     Ok(())
 }
 
-/// A deleted job's runs are then runs without a job.
+/// Runs of a deleted job are kept like runs without a job.
 pub async fn history_of_a_deleted_job_goes_by_the_policy(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let job = keeping(&mut leader, "deleted", 1, 1000);
@@ -119,7 +117,7 @@ pub async fn history_of_a_deleted_job_goes_by_the_policy(store: &dyn Store) -> R
     Ok(())
 }
 
-/// Someone still has to decide about it: neither age nor number takes it away.
+/// A dead letter still needs a decision: neither age nor number removes it.
 pub async fn prune_never_takes_a_dead_letter(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let job = keeping(&mut leader, "fails", 1, 1);
@@ -139,14 +137,13 @@ pub async fn prune_never_takes_a_dead_letter(store: &dyn Store) -> Result<()> {
     assert_eq!(history(store).await?, expected);
     assert_eq!(store.dead_letters(&LetterFilter::default(), None, 10).await?.len(), 3);
 
-    // Once it is decided, it is history like any other.
+    // After the decision it is ordinary history.
     leader.delete(store, dead.map(|run| RowKey::DeadLetter(run.id))).await?;
     prune(store, far).await?;
     assert!(history(store).await?.is_empty());
     Ok(())
 }
 
-/// A live run is no history, however old it is.
 pub async fn prune_never_takes_a_live_run(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let job = keeping(&mut leader, "slow", 1, 1);
@@ -158,7 +155,7 @@ pub async fn prune_never_takes_a_live_run(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// Pruning is done beside the real work: no call takes more than it was allowed, and together they take all.
+/// Pruning runs beside the real work: no call removes more than its limit, and together they remove everything.
 pub async fn prune_takes_no_more_than_its_limit_and_comes_to_an_end(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     for n in 0..5 {
@@ -180,7 +177,6 @@ pub async fn prune_takes_no_more_than_its_limit_and_comes_to_an_end(store: &dyn 
     Ok(())
 }
 
-/// Output goes when its run has gone, and not before.
 pub async fn output_goes_after_its_run(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let old = succeeded(&leader.ad_hoc(at(0)), NOW.before(8 * DAY));
@@ -206,7 +202,7 @@ pub async fn output_goes_after_its_run(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// A skip record is part of a job's history and is kept as many days.
+/// A skip record is part of a job's history and is kept for the same number of days.
 pub async fn old_skip_records_go(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let (short, long) = (keeping(&mut leader, "short", 10, 2), keeping(&mut leader, "long", 10, 20));
@@ -225,7 +221,7 @@ pub async fn old_skip_records_go(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// A skip record is read with the name and the revisions of its job.
+/// A skip record needs the name and the revisions of its job.
 pub async fn a_deleted_job_is_known_as_long_as_its_skip_records(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let deleted = leader.job("deleted");
@@ -243,7 +239,7 @@ pub async fn a_deleted_job_is_known_as_long_as_its_skip_records(store: &dyn Stor
     Ok(())
 }
 
-/// A revision is kept as long as a run of it may need it.
+/// A revision is kept as long as a run may need it.
 pub async fn revisions_go_after_the_last_run_of_a_deleted_job(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let (kept, deleted) = (leader.job("kept"), leader.job("deleted"));

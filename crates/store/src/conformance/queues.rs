@@ -1,4 +1,4 @@
-//! Queues and their messages: the line of each, and what of it wakes by itself.
+//! Queues and their messages: their order, and their timers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +35,7 @@ async fn fetched(store: &dyn Store, ids: &[MessageId]) -> Result<Vec<Message>> {
     Ok(in_line(plain(&store.fetch(wants.collect()).await?.messages)))
 }
 
-/// The whole line of a queue, read in pages.
+/// All queued messages of a queue, read in pages.
 async fn line(store: &dyn Store, queue: u32, limit: usize) -> Result<Vec<Message>> {
     let (mut after, mut all) = (Place::START, Vec::new());
     loop {
@@ -61,7 +61,7 @@ async fn timers(store: &dyn Store, limit: usize) -> Result<Vec<MessageId>> {
     Ok(all)
 }
 
-/// Whatever a message may say of itself is kept, from one end of every field to the other.
+/// Every field of a message is stored, from its smallest to its largest value.
 pub async fn messages_read_back_as_they_were_written(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let short = leader.message(0, PRIORITY_MAX);
@@ -99,7 +99,7 @@ pub async fn messages_read_back_as_they_were_written(store: &dyn Store) -> Resul
     Ok(())
 }
 
-/// A letter stands among the timers as soon as it is written, and beside its queues it is in no line and no list.
+/// A notice to a sender (`Letter`) is among the timers at once, and is not listed with the messages of a queue.
 pub async fn a_letter_is_found_by_its_time_and_in_no_queue(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let message = leader.message(1, 5);
@@ -119,7 +119,7 @@ pub async fn a_letter_is_found_by_its_time_and_in_no_queue(store: &dyn Store) ->
     Ok(())
 }
 
-/// An update changes what may change: where it stands, and how often it was given.
+/// An update changes the fields that may change: the state of the message, and how often it was delivered.
 pub async fn an_updated_message_reads_back_as_it_is_now(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let message = leader.message(1, 5);
@@ -130,7 +130,6 @@ pub async fn an_updated_message_reads_back_as_it_is_now(store: &dyn Store) -> Re
     Ok(())
 }
 
-/// A body is bytes, of which none means anything to a database.
 pub async fn any_bytes_are_a_body(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let body = Body::from((0..=255).cycle().take(1000).collect::<Vec<u8>>());
@@ -140,7 +139,7 @@ pub async fn any_bytes_are_a_body(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// The largest message there may be, and beside it small ones.
+/// The largest allowed message, together with small ones.
 pub async fn a_large_message_reads_back_whole(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let large = Body::from((0..=255).cycle().take(MESSAGE_BYTES_MAX).collect::<Vec<u8>>());
@@ -191,7 +190,7 @@ pub async fn a_heavy_page_ends_early_and_loses_nothing(store: &dyn Store) -> Res
     Ok(())
 }
 
-/// A higher priority is first, and within one the older message.
+/// A higher priority comes first, and within a priority the older message.
 pub async fn a_line_goes_by_priority_and_then_by_age(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let mut messages: Vec<Message> =
@@ -204,7 +203,7 @@ pub async fn a_line_goes_by_priority_and_then_by_age(store: &dyn Store) -> Resul
     Ok(())
 }
 
-/// A line is of one queue in one shard, though another shard has a queue of the same number.
+/// The messages of a queue are apart from those of a queue with the same number in another shard.
 pub async fn queues_have_lines_of_their_own(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let mut other = Leader::of(store, OTHER).await?;
@@ -219,7 +218,7 @@ pub async fn queues_have_lines_of_their_own(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// What was taken or is delayed stands in no line, until it comes back.
+/// A message that is active or delayed is not queued, until it comes back.
 pub async fn a_line_leaves_out_what_is_active(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let mut messages: Vec<Message> = (0..20).map(|n| leader.message(1, n % 2)).collect();
@@ -240,7 +239,7 @@ pub async fn a_line_leaves_out_what_is_active(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// Messages come and go between two pages; what stands still is seen once.
+/// Messages are added and removed between two pages; every message that stays is seen once.
 pub async fn pages_of_a_line_neither_skip_nor_repeat(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let messages: Vec<Message> = (0..10).map(|_| leader.message(1, 5)).collect();
@@ -256,12 +255,12 @@ pub async fn pages_of_a_line_neither_skip_nor_repeat(store: &dyn Store) -> Resul
     Ok(())
 }
 
-/// Jobs, runs and messages wake in one order, however they are paged.
+/// Timers of jobs, runs and messages are in one order, with any page size.
 pub async fn messages_are_timers_among_jobs_and_runs(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let mut expected = Vec::new();
     for n in 0..12 {
-        // The same instant for three of a kind, and of each kind.
+        // Three of each kind share one instant.
         let when = at(n / 3 * 100);
         let mut job = leader.job(&format!("job-{n}"));
         job.cursor.wake_at = Some(when);
@@ -294,7 +293,7 @@ pub async fn messages_are_timers_among_jobs_and_runs(store: &dyn Store) -> Resul
     Ok(())
 }
 
-/// A message that is put off stands elsewhere among the timers, and only there.
+/// A message that is postponed is only at its new place among the timers.
 pub async fn a_message_that_is_put_off_moves_among_the_timers(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let (first, second) = (leader.message(1, 5), leader.message(1, 5));
@@ -303,7 +302,7 @@ pub async fn a_message_that_is_put_off_moves_among_the_timers(store: &dyn Store)
     assert_eq!(timers(store, 1).await?, [first.id, second.id]);
     leader.update(store, rows([&active(&first, Some(at(30)))])).await?;
     assert_eq!(timers(store, 1).await?, [second.id, first.id]);
-    // In the line it wakes only to expire.
+    // A queued message wakes only to expire.
     leader.update(store, rows([&Message { line: Line::Queued, ..second.clone() }])).await?;
     assert_eq!(timers(store, 1).await?, [first.id, second.id]);
     leader.delete(store, [message_row(&first).key()]).await?;
@@ -311,7 +310,7 @@ pub async fn a_message_that_is_put_off_moves_among_the_timers(store: &dyn Store)
     Ok(())
 }
 
-/// An id names the queue and the number; nobody who asks knows the priority.
+/// An id has the queue and the number, not the priority.
 pub async fn a_message_is_found_whatever_its_priority(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let messages: Vec<Message> =
@@ -332,7 +331,7 @@ pub async fn a_message_is_found_whatever_its_priority(store: &dyn Store) -> Resu
     Ok(())
 }
 
-/// A message comes once and goes once; a second time is a mistake of whoever leads.
+/// A message can be inserted once and deleted once; a second time is refused.
 pub async fn a_message_comes_once_and_goes_once(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let (message, missing) = (leader.message(1, 5), leader.message(1, 5));
@@ -352,7 +351,6 @@ pub async fn a_message_comes_once_and_goes_once(store: &dyn Store) -> Result<()>
     Ok(())
 }
 
-/// An outdated leader adds nothing and takes nothing away.
 pub async fn an_outdated_leader_writes_no_message(store: &dyn Store) -> Result<()> {
     let mut old = Leader::of(store, SHARD).await?;
     let message = old.message(1, 5);
@@ -374,7 +372,7 @@ pub async fn an_outdated_leader_writes_no_message(store: &dyn Store) -> Result<(
     Ok(())
 }
 
-/// A leader begins with all its queues and none of their messages.
+/// A load has all queues of the shard and none of their messages.
 pub async fn a_load_brings_every_queue_with_its_counts(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let mut other = Leader::of(store, OTHER).await?;
@@ -399,7 +397,7 @@ pub async fn a_load_brings_every_queue_with_its_counts(store: &dyn Store) -> Res
     Ok(())
 }
 
-/// Numbers are given again: in one batch two queues go and two come under each other's numbers.
+/// Numbers are reused: one batch deletes two queues and adds them with each other's numbers.
 pub async fn queues_may_exchange_their_numbers(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let (first, second) = (leader.queue(store, 1), leader.queue_in(store, "default", "other", 2));
@@ -414,7 +412,7 @@ pub async fn queues_may_exchange_their_numbers(store: &dyn Store) -> Result<()> 
     Ok(())
 }
 
-/// A name is any text, and compared byte by byte.
+/// A name may be any text, and is compared byte by byte.
 pub async fn any_text_is_the_name_of_a_queue(store: &dyn Store) -> Result<()> {
     let texts = ["a", "a ", "A", "ä", "\0", "a\0b", "', --", "%_", "очередь", "🦀"];
     let mut names: Vec<QueueName> = texts.iter().filter_map(|text| text.parse().ok()).collect();
@@ -437,7 +435,7 @@ pub async fn any_text_is_the_name_of_a_queue(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// Queues of all shards, by namespace and name.
+/// Queues of all shards, in order of namespace and name.
 pub async fn queues_are_listed_by_namespace_and_name(store: &dyn Store) -> Result<()> {
     let mut expected = Vec::new();
     for shard in [SHARD, OTHER] {
@@ -467,7 +465,7 @@ pub async fn queues_are_listed_by_namespace_and_name(store: &dyn Store) -> Resul
     Ok(())
 }
 
-/// All messages of a queue by its name, in the line or not.
+/// All messages of a queue by its name, queued or not.
 pub async fn messages_are_listed_in_the_order_of_their_places(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let queue = leader.queue(store, 6);
@@ -491,7 +489,7 @@ pub async fn messages_are_listed_in_the_order_of_their_places(store: &dyn Store)
     Ok(())
 }
 
-/// A look at a line from either end shows what stands in it, as it was last committed.
+/// The queued messages are listed from either end, as last committed.
 pub async fn a_line_is_seen_from_both_ends(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let queue = leader.queue(store, 6);
@@ -518,7 +516,7 @@ pub async fn a_line_is_seen_from_both_ends(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// One batch brings a thousand messages, the next changes half of them and takes the rest away.
+/// One batch inserts a thousand messages, the next updates half of them and deletes the rest.
 pub async fn a_thousand_messages_come_and_go_in_a_batch(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let messages: Vec<Message> = (0..1000).map(|_| leader.message(1, 5)).collect();

@@ -1,4 +1,4 @@
-//! Rows come, change and go by their key, and read back as they were written.
+//! Rows are inserted, updated and deleted by key, and read back as they were written.
 
 use std::sync::Arc;
 
@@ -29,7 +29,6 @@ fn one_of_each(store: &dyn Store, leader: &mut Leader) -> Vec<Row> {
     ]
 }
 
-/// An insert says that the row is not there yet.
 pub async fn an_insert_of_a_row_that_is_there_is_refused(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let rows = one_of_each(store, &mut leader);
@@ -41,7 +40,7 @@ pub async fn an_insert_of_a_row_that_is_there_is_refused(store: &dyn Store) -> R
     Ok(())
 }
 
-/// An update says that the row is there: a backend that quietly makes it would hide a lost row.
+/// An update of a missing row is refused: a backend that inserts it would hide a lost row.
 pub async fn an_update_of_a_row_that_is_not_there_is_refused(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     for row in one_of_each(store, &mut leader) {
@@ -51,7 +50,6 @@ pub async fn an_update_of_a_row_that_is_not_there_is_refused(store: &dyn Store) 
     Ok(())
 }
 
-/// A delete says that the row is there.
 pub async fn a_delete_of_a_row_that_is_not_there_is_refused(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     for row in one_of_each(store, &mut leader) {
@@ -61,7 +59,6 @@ pub async fn a_delete_of_a_row_that_is_not_there_is_refused(store: &dyn Store) -
     Ok(())
 }
 
-/// Every kind of row can come, change and go, and come again.
 pub async fn every_kind_of_row_comes_changes_and_goes(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let rows = one_of_each(store, &mut leader);
@@ -73,7 +70,6 @@ pub async fn every_kind_of_row_comes_changes_and_goes(store: &dyn Store) -> Resu
     Ok(())
 }
 
-/// Every field of every kind of row survives.
 pub async fn rows_read_back_as_they_were_written(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let rows = one_of_each(store, &mut leader);
@@ -106,7 +102,7 @@ pub async fn rows_read_back_as_they_were_written(store: &dyn Store) -> Result<()
     Ok(())
 }
 
-/// "One run per fire" rests on it: what has been fired cannot become unfired.
+/// "One run per fire" depends on it: a fired due time must not fire again.
 pub async fn a_cursor_never_goes_back(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let job = leader.job("fires");
@@ -123,7 +119,7 @@ pub async fn a_cursor_never_goes_back(store: &dyn Store) -> Result<()> {
             "{back:?}"
         );
     }
-    // Standing still is no step back: a pause or an edit leaves it where it is.
+    // An equal cursor is allowed: a pause or an edit does not move it.
     leader.update(store, [with_cursor(500, 1)]).await?;
     leader.update(store, [with_cursor(500, 2)]).await?;
     let stored = store.job(&job.namespace, &job.name).await?.map(|job| job.cursor.fired_through);
@@ -131,7 +127,7 @@ pub async fn a_cursor_never_goes_back(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// A name is a job's own, in its namespace.
+/// The name of a job is unique in its namespace.
 pub async fn two_jobs_cannot_bear_one_name(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let (first, second) = (leader.job("same"), leader.job("same"));
@@ -146,7 +142,7 @@ pub async fn two_jobs_cannot_bear_one_name(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// A job deleted and made again under its old name, even in one commit, is a new job.
+/// A job that is deleted and created again under its old name, even in one commit, is a new job.
 pub async fn a_deleted_job_frees_its_name(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let (old, new) = (leader.job("again"), leader.job("again"));
@@ -158,7 +154,7 @@ pub async fn a_deleted_job_frees_its_name(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// An edit is a new revision, and all of it is stored.
+/// An edit is a new revision, and all of its definition is stored.
 pub async fn an_edit_replaces_the_definition(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let job = leader.job("edited");
@@ -172,7 +168,7 @@ pub async fn an_edit_replaces_the_definition(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// A fire moves the cursor, the next due time and the counts, and takes the timer away when there is no next.
+/// A fire moves the cursor, the next due time and the counts, and removes the timer when there is no next due time.
 pub async fn a_fire_moves_the_cursor(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let job = leader.job("fires");
@@ -192,7 +188,7 @@ pub async fn a_fire_moves_the_cursor(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// The largest that a user may send, and what a worker may leave, come back whole.
+/// The largest parameters and the largest output are read back whole.
 pub async fn a_large_run_reads_back_whole(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let params = format!("{{\"all\":\"{}\"}}", "x".repeat(PARAMS_BYTES_MAX - 10));
@@ -205,8 +201,8 @@ pub async fn a_large_run_reads_back_whole(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// A page of runs, and the runs that commands ask for, carry the end of a long result: all of them whole would not fit
-/// into memory.
+/// Listed runs, and runs that commands fetch, have only the end of a long result: whole results would not fit into
+/// memory.
 pub async fn a_listing_carries_the_end_of_a_long_result(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let (short, long) = (leader.ad_hoc(at(0)), leader.ad_hoc(at(0)));
@@ -226,7 +222,7 @@ pub async fn a_listing_carries_the_end_of_a_long_result(store: &dyn Store) -> Re
     Ok(())
 }
 
-/// Values are bound, so no text means anything to the database.
+/// Values are never read as SQL.
 pub async fn no_text_is_read_as_a_command(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     for (index, text) in

@@ -1,4 +1,4 @@
-//! Runs as the doors list them: stable pages in the order of ids, whichever shard a run is in.
+//! Listings of runs: stable pages in id order, over all shards.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ async fn paged(store: &dyn Store, filter: &RunFilter, limit: usize) -> Result<Ve
     }
 }
 
-/// Ten runs in each of three shards, every third of them ended, made a millisecond apart.
+/// Ten runs in each of three shards, every third of them finished, created a millisecond apart.
 async fn thirty_runs(store: &dyn Store) -> Result<Vec<i64>> {
     let mut ids = Vec::new();
     for shard in [ShardId(0), SHARD, OTHER] {
@@ -53,7 +53,6 @@ pub async fn runs_are_listed_newest_first(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// The other way round on request.
 pub async fn runs_are_listed_oldest_first_on_request(store: &dyn Store) -> Result<()> {
     let expected = thirty_runs(store).await?;
     let filter = RunFilter { oldest_first: true, ..RunFilter::default() };
@@ -64,7 +63,7 @@ pub async fn runs_are_listed_oldest_first_on_request(store: &dyn Store) -> Resul
     Ok(())
 }
 
-/// Runs come, and runs end, between two pages: no run is shown twice and none that was there is missed.
+/// Runs are created and end between two pages: no run is listed twice, and no earlier run is missed.
 pub async fn pages_of_runs_are_stable_while_runs_come_and_end(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let runs: Vec<Run> = (0..9).map(|n| leader.ad_hoc_made_at(at(n), at(n))).collect();
@@ -87,7 +86,7 @@ pub async fn pages_of_runs_are_stable_while_runs_come_and_end(store: &dyn Store)
     Ok(())
 }
 
-/// A time is a span of ids: from its first millisecond up to, but not including, its last.
+/// A time range is an id range: its first millisecond is included, its last is not.
 pub async fn runs_are_listed_by_time(store: &dyn Store) -> Result<()> {
     let all = thirty_runs(store).await?;
     let made_in =
@@ -108,7 +107,7 @@ fn made_at(id: i64) -> i64 {
     (id - first_id_at(NOW)) >> 22
 }
 
-/// One job's runs, the live ones and those that have ended.
+/// The runs of one job, live and finished.
 pub async fn runs_are_listed_by_job(store: &dyn Store) -> Result<()> {
     thirty_runs(store).await?;
     let mut leader = Leader::of(store, SHARD).await?;
@@ -131,7 +130,7 @@ pub async fn runs_are_listed_by_job(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// Any set of statuses, of live runs, of ended ones, or of both.
+/// Any set of statuses: of live runs, of finished runs, or of both.
 pub async fn runs_are_listed_by_status(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let mut made: Vec<(Status, i64)> = Vec::new();
@@ -164,7 +163,7 @@ pub async fn runs_are_listed_by_status(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// What made a run is known only to the run itself, live or ended.
+/// The trigger is only in the run's body; live and finished runs are found.
 pub async fn runs_are_listed_by_trigger(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let mut made: Vec<(Trigger, i64)> = Vec::new();
@@ -185,7 +184,7 @@ pub async fn runs_are_listed_by_trigger(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// Every run that bears a key, in every shard, while it lives and after it ended.
+/// All runs with a key, in every shard, live and finished.
 pub async fn runs_are_listed_by_key(store: &dyn Store) -> Result<()> {
     thirty_runs(store).await?;
     let mut expected = Vec::new();
@@ -217,7 +216,7 @@ pub async fn runs_are_listed_by_key(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// A namespace is a wall: neither a listing nor an id leads across it.
+/// A run of another namespace is found neither by a listing nor by its id.
 pub async fn a_run_of_another_namespace_is_not_there(store: &dyn Store) -> Result<()> {
     thirty_runs(store).await?;
     let mut leader = Leader::of(store, SHARD).await?;
@@ -235,7 +234,7 @@ pub async fn a_run_of_another_namespace_is_not_there(store: &dyn Store) -> Resul
     Ok(())
 }
 
-/// One run among thousands that do not match: however far the store has to look, it finds it.
+/// One matching run among thousands is found.
 pub async fn a_rare_run_is_found_among_many(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let rare = namespace("rare");

@@ -1,4 +1,4 @@
-//! Who lives: whatever passes these cases can keep the sessions of a cluster.
+//! Sessions: a session store has to pass these cases.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::given::wait_until;
 use crate::{Result, Session, Sessions};
 
 const LONG: Duration = Duration::from_secs(60);
-/// No shorter than the shortest that every keeper can count.
+/// Not shorter than the shortest ttl that every session store supports.
 const SHORT: Duration = Duration::from_secs(1);
 
 fn session(id: i64) -> Session {
@@ -28,7 +28,7 @@ async fn ids(sessions: &dyn Sessions, me: i64) -> Result<Vec<i64>> {
     Ok(members.iter().map(|member| member.session.id.0).collect())
 }
 
-/// Everyone who renews sees everyone who lives, as they said they are.
+/// Every node that renews sees all live sessions, as they were last renewed.
 pub async fn those_who_renew_see_each_other(sessions: &dyn Sessions) -> Result<()> {
     for id in [6, i64::MAX, 3] {
         sessions.renew(&session(id), LONG).await?;
@@ -39,7 +39,7 @@ pub async fn those_who_renew_see_each_other(sessions: &dyn Sessions) -> Result<(
     Ok(())
 }
 
-/// What a node says of itself may change; it is the same life.
+/// A renewal may change the fields of a session; its age continues.
 pub async fn a_renewal_says_what_is_so_now(sessions: &dyn Sessions) -> Result<()> {
     sessions.renew(&session(1), LONG).await?;
     let busy = Session { load: 93, weight: 0, address: None, ..session(1) };
@@ -49,7 +49,7 @@ pub async fn a_renewal_says_what_is_so_now(sessions: &dyn Sessions) -> Result<()
     Ok(())
 }
 
-/// A node that is silent for its ttl is gone for the others, and begins a new life when it is heard again.
+/// A session that is not renewed within its ttl expires, and its age restarts with the next renewal.
 pub async fn a_session_that_is_not_renewed_ends(sessions: &dyn Sessions) -> Result<()> {
     sessions.renew(&session(1), SHORT).await?;
     assert_eq!(ids(sessions, 2).await?, [1, 2]);
@@ -59,7 +59,6 @@ pub async fn a_session_that_is_not_renewed_ends(sessions: &dyn Sessions) -> Resu
     Ok(())
 }
 
-/// One that is renewed in time lives on, and gets older.
 pub async fn a_session_that_is_renewed_gets_older(sessions: &dyn Sessions) -> Result<()> {
     sessions.renew(&session(1), LONG).await?;
     wait_until("it is older than its first ttl", async || {
@@ -69,7 +68,6 @@ pub async fn a_session_that_is_renewed_gets_older(sessions: &dyn Sessions) -> Re
     .await
 }
 
-/// Whoever leaves is gone at once.
 pub async fn a_session_ends_when_its_node_leaves(sessions: &dyn Sessions) -> Result<()> {
     sessions.renew(&session(1), LONG).await?;
     sessions.leave(SessionId(1)).await?;

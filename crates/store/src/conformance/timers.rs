@@ -37,7 +37,6 @@ async fn paged(store: &dyn Store, limit: usize) -> Result<Vec<TimerPlace>> {
     }
 }
 
-/// A leader must not see the second timer before the first, whichever kind they are.
 pub async fn timers_of_jobs_and_runs_come_in_one_order(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let mut expected = Vec::new();
@@ -56,7 +55,7 @@ pub async fn timers_of_jobs_and_runs_come_in_one_order(store: &dyn Store) -> Res
     Ok(())
 }
 
-/// A herd is due at one instant; no page may lose or repeat one of it.
+/// Many timers at one instant: no page may lose or repeat one of them.
 pub async fn pages_of_timers_are_complete_under_ties(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let mut expected = Vec::new();
@@ -73,7 +72,7 @@ pub async fn pages_of_timers_are_complete_under_ties(store: &dyn Store) -> Resul
     Ok(())
 }
 
-/// A place need not be a row's: a leader may ask from any instant on.
+/// A page may begin after any place, even if no row has it.
 pub async fn a_page_begins_after_any_place(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let runs = [leader.ad_hoc(at(0)), leader.ad_hoc(at(10)), leader.ad_hoc(at(10)), leader.ad_hoc(at(20))];
@@ -95,7 +94,6 @@ pub async fn a_page_begins_after_any_place(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// A timer that moved is at its new place only.
 pub async fn a_moved_timer_is_listed_once(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let job = leader.job("moves");
@@ -107,7 +105,7 @@ pub async fn a_moved_timer_is_listed_once(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// Paused, started, deleted, cancelled: what is not waiting for an instant has no timer.
+/// Paused, started, deleted or cancelled: what does not wait for an instant has no timer.
 pub async fn what_waits_for_no_instant_has_no_timer(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let (paused, deleted) = (leader.job("paused"), leader.job("deleted"));
@@ -125,7 +123,6 @@ pub async fn what_waits_for_no_instant_has_no_timer(store: &dyn Store) -> Result
     Ok(())
 }
 
-/// A leader wakes for its own shard.
 pub async fn timers_of_other_shards_are_not_listed(store: &dyn Store) -> Result<()> {
     let mut other = Leader::of(store, OTHER).await?;
     let (job, run) = (other.job("theirs"), other.ad_hoc(at(0)));
@@ -134,7 +131,7 @@ pub async fn timers_of_other_shards_are_not_listed(store: &dyn Store) -> Result<
     Ok(())
 }
 
-/// An idle shard has to know when to wake, be it at the end of time.
+/// An idle shard has to know when to wake, however far off.
 pub async fn a_timer_is_listed_however_far_off(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let (past, far) = (leader.ad_hoc(Timestamp::MIN), leader.ad_hoc(Timestamp::MAX));
@@ -145,7 +142,7 @@ pub async fn a_timer_is_listed_however_far_off(store: &dyn Store) -> Result<()> 
     Ok(())
 }
 
-/// A timer brings what is needed to act on it.
+/// A timer comes with all that is needed to act on it.
 pub async fn a_waiting_run_comes_with_its_job_and_definition(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let job = woken_at(leader.job("its-job"), None);

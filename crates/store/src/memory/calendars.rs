@@ -1,4 +1,4 @@
-//! Calendars: changed only if they are still what whoever changes them believes.
+//! Calendars: changed by compare-and-swap on their version.
 
 use std::sync::Arc;
 

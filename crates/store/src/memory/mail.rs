@@ -1,4 +1,4 @@
-//! Mail that waits to be taken.
+//! Mail that has not been taken yet.
 
 use std::time::Duration;
 

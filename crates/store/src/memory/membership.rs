@@ -8,7 +8,7 @@ use punctual_core::ids::{Epoch, SessionId, ShardId};
 use super::tables::Tables;
 use crate::{Claim, Lease, Member, Result, Session, refusal};
 
-/// A session, and how long it stands.
+/// A session, with its beginning and its expiry.
 #[derive(Debug)]
 pub(super) struct Standing {
     session: Session,
@@ -33,7 +33,7 @@ impl Tables {
         rows.map(|(shard, row)| Lease { shard, epoch: row.epoch, owner: row.owner, heir: row.heir }).collect()
     }
 
-    /// An acquisition counts as a commit, so that a shard's commit number never comes twice.
+    /// An acquisition counts as a commit, so that a commit number of a shard is never used twice.
     pub(super) fn acquire(
         &mut self,
         by: Option<SessionId>,

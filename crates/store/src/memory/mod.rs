@@ -1,10 +1,10 @@
-//! The meaning of the store, in plain Rust.
+//! The reference implementation of the store, in plain Rust.
 //!
-//! One ordered map of rows behind a mutex: what a verb does here is what every backend has to do. Nothing in it
-//! waits, so a future of it is ready the first time it is polled; the simulator counts on that.
+//! One ordered map of rows behind a mutex: every backend has to behave as this one does. No call waits, so a future is
+//! ready the first time it is polled; the simulator depends on that.
 //!
-//! The one surprise: a batch is applied in place and taken back row by row when it is refused, because a copy of
-//! all rows a commit would make the simulator slow.
+//! The one surprise: a batch is applied in place and undone row by row when it is refused, because copying all rows for
+//! each commit would make the simulator slow.
 
 mod tables;
 mod reads;
@@ -54,7 +54,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// An empty store that goes by the machine's clock.
+    /// An empty store that uses the machine's clock.
     pub fn new(shards: u16) -> Self {
         Memory::with_clock(shards, Arc::new(Machine))
     }
@@ -65,7 +65,7 @@ impl Memory {
         Memory { shards, clock, tables, written }
     }
 
-    /// Changes with every commit and every calendar that is settled: for whoever waits to see what others write.
+    /// Changes with every commit and every settled calendar: wakes tasks that wait for new writes.
     pub fn written(&self) -> watch::Receiver<u64> {
         self.written.subscribe()
     }

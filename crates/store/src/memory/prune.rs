@@ -1,4 +1,4 @@
-//! What nobody keeps any more.
+//! Removes rows that are past their retention.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl Tables {
         rows + self.prune_logs(limit - rows)
     }
 
-    /// History beyond what its job keeps, the newest runs of a job first; a dead letter stays, however old.
+    /// History beyond what its job keeps, counted from the newest run of a job. A dead letter stays, however old.
     fn old_history(&self, policy: &PrunePolicy) -> Vec<(RowKey, ShardId)> {
         let mut newer: BTreeMap<JobId, u32> = BTreeMap::new();
         let newest_first = self.history(0, i64::MAX).rev();

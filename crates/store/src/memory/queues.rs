@@ -1,4 +1,4 @@
-//! What the tables answer about queues and their messages.
+//! Reads of queues and their messages.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ impl Tables {
         rows.filter_map(record).take(limit).cloned().collect()
     }
 
-    /// Whatever its priority, which its id does not tell.
+    /// Tries every priority, because the id does not contain it.
     pub(super) fn message(&self, id: MessageId) -> Option<Arc<Message>> {
         let places = (0..=PRIORITY_MAX).map(|rank| Place { rank, number: id.number });
         let mut rows = places.filter_map(|place| self.row(id.shard(), &RowKey::Message(id.queue, place)));
@@ -80,7 +80,7 @@ impl Tables {
         Some((*shard, *number))
     }
 
-    /// The messages of a queue beyond a place.
+    /// The messages of a queue after a place, queued or not.
     fn line(
         &self,
         shard: ShardId,

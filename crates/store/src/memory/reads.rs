@@ -1,4 +1,4 @@
-//! What the tables answer.
+//! Reads.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -88,7 +88,7 @@ impl Tables {
         Ok(RunRecord { run: Arc::clone(run), definition, job, dead_letter })
     }
 
-    /// The definition a run was made under: its own, its job's, or an earlier revision of that.
+    /// The definition of a run: its own if it is ad hoc, else its job's current one or an earlier revision.
     fn definition(&self, run: &Run, job: Option<&Arc<Job>>) -> Result<Arc<Definition>> {
         let (id, revision) = match &run.origin {
             Origin::AdHoc(definition) => return Ok(Arc::clone(definition)),
@@ -183,7 +183,7 @@ impl Tables {
     }
 }
 
-/// Beyond every other key of a row.
+/// Greater than every key of a row.
 fn last_key() -> RowKey {
     RowKey::Message(QueueNumber(u32::MAX), Place { rank: u8::MAX, number: i64::MAX })
 }

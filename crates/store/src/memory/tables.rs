@@ -1,4 +1,4 @@
-//! The rows, and what a commit does to them.
+//! The rows, and how a commit changes them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use punctual_core::schedule::calendar;
 use super::membership::Standing;
 use crate::{Error, Result, mail, refusal, token};
 
-/// A row's key with its shard: the text of a unique key alone does not tell it.
+/// A row's key and its shard: the text of a unique key does not contain the shard.
 type Place = (RowKey, ShardId);
 
 #[derive(Debug)]
@@ -22,17 +22,18 @@ pub(super) struct Tables {
     pub(super) shards: Vec<Shard>,
     pub(super) rows: BTreeMap<Place, Row>,
     pub(super) names: BTreeMap<(Namespace, Name), JobId>,
-    /// Jobs that were deleted, until nothing of them is kept. One that is in `rows` too was not: its commit was refused.
+    /// Deleted jobs, until nothing of them is kept. A job that is also in `rows` was not deleted: its commit was
+    /// refused.
     pub(super) deleted: BTreeMap<JobId, DeletedJob>,
-    /// By name; that each has its own is the leader's affair.
+    /// By name. The leader, not the store, makes sure that names are unique.
     pub(super) queues: BTreeSet<(QueueKey, ShardId, QueueNumber)>,
     pub(super) timers: BTreeSet<(ShardId, TimerPlace, RowKey)>,
     pub(super) logs: BTreeMap<(RunId, log::Place), log::Chunk>,
     pub(super) calendars: BTreeMap<(Namespace, Name), Arc<calendar::Record>>,
-    /// The last version that any calendar was given.
+    /// The last version given to any calendar.
     pub(super) calendar_version: u32,
     pub(super) sessions: BTreeMap<SessionId, Standing>,
-    /// By recipient and place: when it was sent, and what it says.
+    /// By recipient and place: when it was sent, and its body.
     pub(super) mail: BTreeMap<(SessionId, mail::Place), (Timestamp, Vec<u8>)>,
     pub(super) agreed: BTreeMap<String, Vec<u8>>,
     pub(super) tokens: BTreeMap<String, token::Record>,
@@ -48,7 +49,7 @@ pub(super) struct Shard {
     pub(super) heir: Option<SessionId>,
 }
 
-/// What a refused commit has to take back.
+/// What has to be undone when a commit is refused.
 enum Undo {
     Shard(ShardId, Shard),
     Row(Place, Option<Row>),
@@ -116,7 +117,7 @@ impl Tables {
         Ok(())
     }
 
-    /// What the store refuses, however often it is sent.
+    /// Refuses changes that can never be stored.
     fn check(&self, shard: ShardId, key: &RowKey, change: &Change) -> Result<()> {
         match (change, self.row(shard, key)) {
             (Change::Insert(_), Some(_)) => Err(refusal::exists(shard, key)),
@@ -133,7 +134,8 @@ impl Tables {
         }
     }
 
-    /// The one way a row comes, changes or goes: it keeps names and timers in step.
+    /// Inserts, replaces or (`None`) removes a row, and updates the indexes of names, queues and timers. Every change
+    /// of a row goes through here.
     pub(super) fn put(&mut self, place: Place, row: Option<Row>) -> Option<Row> {
         let shard = place.1;
         let old = self.rows.remove(&place);

@@ -1,4 +1,4 @@
-//! What the cluster agreed on, and its tokens.
+//! The values that the cluster agreed on, and its tokens.
 
 use mysql_async::Row;
 use punctual_core::Timestamp;

@@ -32,7 +32,7 @@ impl Mysql {
         after: Option<&(Namespace, Name)>,
         limit: usize,
     ) -> Result<Vec<Arc<Record>>> {
-        // No name is empty, so an empty one is before all.
+        // No name is empty, so an empty name sorts before all.
         let (after_namespace, after_name) = match after {
             Some((namespace, name)) => (namespace.as_str(), name.as_str()),
             None => ("", ""),
@@ -72,7 +72,7 @@ impl Mysql {
     }
 }
 
-/// The row of versions is locked first: whoever changes a calendar stands in line.
+/// Locks the row of versions, so that calendars are changed one at a time. Returns the last version.
 async fn lock(held: &mut Held<'_>) -> Result<u32, Failure> {
     held.step("START TRANSACTION").await?;
     let last = held.row(queries::LAST_VERSION, ()).await?;
@@ -135,7 +135,7 @@ async fn get(
     found.as_ref().map(record).transpose()
 }
 
-/// The columns of `queries::calendar_columns`.
+/// Reads the columns of `queries::calendar_columns`.
 fn record(row: &Row) -> Result<Arc<Record>, Failure> {
     let calendar = Calendar {
         name: rows::name(rows::text(row, 1)?)?,

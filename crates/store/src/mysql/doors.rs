@@ -1,4 +1,4 @@
-//! What the doors read: one row, or a page of them.
+//! Reads of the endpoints: one row, or a page of rows.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl Mysql {
     }
 
     async fn find_run(&self, held: &mut Held<'_>, id: RunId) -> Result<Option<RunRecord>, Failure> {
-        // A run goes only one way, so one that ends in between is found the second time.
+        // A run never becomes live again, so a run that ends between the two reads is found by the second.
         if let Some(row) = held.row(queries::runs::GET, (place::of(id),)).await? {
             return self.record(held, (rows::run(&row, 0)?, false)).await.map(Some);
         }
@@ -154,7 +154,7 @@ async fn job_rows(
     after: Option<&(Namespace, Name)>,
     limit: usize,
 ) -> Result<Vec<Row>, Failure> {
-    // No name is empty, so an empty one is before all.
+    // No name is empty, so an empty name sorts before all.
     let (after_namespace, after_name) = match after {
         Some((namespace, name)) => (namespace.as_str(), name.as_str()),
         None => ("", ""),

@@ -1,11 +1,11 @@
-//! What the server and the way to it say, in the store's words.
+//! Translates errors of the server and the connection into the store's.
 //!
-//! What counts is what may have been stored. Until COMMIT is sent nothing can have been: whatever goes wrong, the
-//! transaction is known to be rolled back. From then on only the server's own word is believed.
+//! The question is what may have been stored. Until COMMIT is sent, nothing: the transaction is known to be rolled
+//! back, whatever the error. After that, only an answer of the server decides.
 
 use crate::Error;
 
-/// An error on its way out: the driver's, one that is in our words already, or no answer in time.
+/// An error of the driver, a translated error, or a timeout.
 #[derive(Debug)]
 pub(super) enum Failure {
     Driver(mysql_async::Error),
@@ -25,7 +25,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// What was under way when it failed.
+/// The phase in which it failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moment {
     Connecting,
@@ -34,26 +34,26 @@ pub(super) enum Moment {
     Committing,
 }
 
-/// What a server's error number is about.
+/// What an error number of the server means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum About {
-    /// Another transaction was in the way, and this one was rolled back or can be.
+    /// Another transaction was in the way; this one was rolled back or can be.
     Contention,
-    /// A row is there already.
+    /// The row exists already.
     Duplicate,
     /// The values do not fit the columns.
     Value,
     Room,
     /// The connection was ended, or the server is going down.
     Ended,
-    /// The address, the rights or the tables are not as they must be.
+    /// The address, the rights or the tables are wrong.
     Setup,
     Other,
 }
 
 fn about(code: u16, message: &str) -> About {
     match code {
-        // Deadlock; lock wait timeout; record changed since last read; Galera could not certify.
+        // Deadlock; lock wait timeout; record changed since last read; Galera certification failed.
         1213 | 1205 | 1020 | 1047 => About::Contention,
         1062 | 1586 => About::Duplicate,
         // Out of range, wrong value, null, too long, packet too large.
@@ -61,7 +61,7 @@ fn about(code: u16, message: &str) -> About {
         1021 | 1114 | 28 => About::Room,
         1030 | 1026 | 3 if message.contains("28") || message.contains("No space left") => About::Room,
         1053 | 1077 | 1079 | 1152 | 1158..=1161 | 1184 | 1317 | 1927 | 4031 => About::Ended,
-        // Access denied, no such database, column or table, no right to.
+        // Access denied, no such database, column or table, missing privilege.
         1044 | 1045 | 1049 | 1054 | 1142 | 1143 | 1146 | 1227 | 1698 => About::Setup,
         _ => About::Other,
     }
@@ -71,7 +71,7 @@ fn about(code: u16, message: &str) -> About {
 const LOCK_WAIT_TIMEOUT: u16 = 1205;
 
 impl Failure {
-    /// Whether the connection is of no more use.
+    /// Whether the connection cannot be used any more.
     pub(super) fn ends_connection(&self) -> bool {
         match self {
             Failure::Driver(mysql_async::Error::Server(error)) => {
@@ -82,7 +82,7 @@ impl Failure {
         }
     }
 
-    /// Whether it is about the rows that were sent, so that sending them one by one tells which.
+    /// Whether a row was refused, so that sending the rows one by one finds it.
     pub(super) fn is_about_rows(&self) -> bool {
         match self {
             Failure::Driver(mysql_async::Error::Server(error)) => {
@@ -93,12 +93,12 @@ impl Failure {
         }
     }
 
-    /// Whether somebody else held a row for longer than we wait. The transaction is still open.
+    /// Whether a row stayed locked for longer than we wait. The transaction is still open.
     pub(super) fn is_lock_timeout(&self) -> bool {
         matches!(self, Failure::Driver(mysql_async::Error::Server(error)) if error.code == LOCK_WAIT_TIMEOUT)
     }
 
-    /// The name of the unique index that a row met, if that is what happened.
+    /// The server's message about a duplicate key, which names the index. `None` means another error.
     pub(super) fn duplicate_of(&self) -> Option<&str> {
         match self {
             Failure::Driver(mysql_async::Error::Server(error))
@@ -124,7 +124,7 @@ impl Failure {
             (Moment::Connecting, About::Setup) => Error::Unusable(explained(&why)),
             (Moment::Connecting | Moment::Reading, _) => Error::Unreachable(why),
             (Moment::Committing, About::Contention) => Error::RolledBack(why),
-            // The server's word that a statement was not carried out.
+            // The server says that the statement was not executed.
             (Moment::Committing, About::Value | About::Duplicate | About::Setup) => Error::Unreachable(why),
             (Moment::Committing, _) => Error::Unknown(why),
             (Moment::Writing, About::Contention | About::Ended) => Error::RolledBack(why),

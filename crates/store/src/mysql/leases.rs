@@ -1,4 +1,4 @@
-//! Who leads what: shards are taken, given up and looked at.
+//! Leases: acquires, releases and lists shards.
 
 use std::collections::BTreeSet;
 
@@ -13,10 +13,11 @@ use super::script::{int, list, put};
 use super::{Mysql, queries, rows};
 use crate::{Claim, Lease, Leases, Result, refusal};
 
-/// What the connections that can lock a shard are called.
+/// The names of the connections that can lock a shard's row.
 pub(super) const HOLDERS: [&str; 4] = ["lane-0", "lane-1", "changes", "prune"];
 
-/// The named lock of a connection: whose it is, and what for. Such names are the whole server's, so the database is in it.
+/// The named lock of a connection: its session and its purpose. Lock names are shared by the whole server, so the name
+/// contains the database.
 pub(super) fn hold_name(database: &str, session: SessionId, holder: &str) -> String {
     let database = hash::stable(&[database.as_bytes()]);
     format!("punctual:{database:016x}:{:016x}:{holder}", session.0)
@@ -29,8 +30,8 @@ impl Mysql {
         held.finish(leases, Moment::Reading).await
     }
 
-    /// What a former owner has under way is ended first; what cannot be ended is waited for, because it has locked the
-    /// shard's row.
+    /// First ends the connections of former owners. If one cannot be ended, this waits for its transaction, which has
+    /// locked the shard's row.
     pub(super) async fn acquire_claims(
         &self,
         by: Option<SessionId>,
@@ -69,7 +70,7 @@ impl Mysql {
         }
 
         held.step("START TRANSACTION").await?;
-        // In the order of the rows, as every transaction locks them.
+        // Every transaction locks shard rows in this order, so there is no deadlock.
         let mut in_order: Vec<&Claim> = claims.iter().collect();
         in_order.sort_by_key(|claim| claim.shard);
         let mut taken = BTreeSet::new();
@@ -95,7 +96,7 @@ impl Mysql {
         Ok(claims.iter().filter_map(|claim| Some((claim.shard, *epochs.get(&claim.shard)?))).collect())
     }
 
-    /// It may have lost its machine, or only be stopped: either way it must not hold a lock.
+    /// The former owner may be dead or only stopped: either way it must not hold a lock.
     async fn end_connections(&self, held: &mut Held<'_>, owner: SessionId) -> Result<(), Failure> {
         for holder in HOLDERS {
             let name = hold_name(&self.database, owner, holder);
@@ -106,7 +107,7 @@ impl Mysql {
                 Ok(false) => {}
                 Err(failure) if failure.ends_connection() => return Err(failure),
                 Err(failure) => {
-                    // Without the right to do so, its locks are waited for instead.
+                    // Without the right to end it, the acquisition waits for its locks.
                     let error = failure.judge(Moment::Writing);
                     tracing::warn!(%owner, holder, %error, "could not end a connection of a former owner");
                 }

@@ -1,12 +1,11 @@
-//! One connection, for one purpose, that comes back by itself.
+//! One connection for one purpose, reopened when it is lost.
 //!
-//! Whoever needs it takes it, and gives it back when it is clean. A connection that is not given back (its user went
-//! away in the middle, or it failed) is closed, which makes the server roll back what was open on it; the next user
-//! gets a new one.
+//! A user takes the connection and returns it when it is clean. A connection that is not returned (its user was
+//! cancelled, or it failed) is closed, so that the server rolls back what was open on it; the next user gets a new one.
 //!
-//! The one surprise: a connection that can write holds a named lock of the server for as long as it lives. Whoever takes
-//! a shard from its owner learns from the lock which connections are the owner's, and ends them. A number written down in
-//! a table would outlive a restart of the server and then name a stranger's.
+//! The one surprise: a connection that can write holds a named lock of the server while it lives. A node that takes
+//! over a shard finds the former owner's connections by these locks, and ends them. A connection id stored in a table
+//! would outlive a restart of the server and could then name the connection of another program.
 
 use std::future::Future;
 use std::time::Duration;
@@ -20,38 +19,39 @@ use super::failure::{Failure, Moment};
 use super::rows;
 use crate::{Error, Result};
 
-/// How long a connection may take to come.
+/// How long connecting may take.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
-/// Longest answer to anything that is asked: far beyond the longest wait for a lock.
+/// How long any answer may take: far longer than the longest wait for a lock.
 pub(super) const ANSWER_MAX: Duration = Duration::from_secs(30);
-/// What waits longer than this for a row's lock is rolled back. A former owner's transaction is ended before that.
+/// A transaction that waits longer for a row lock is rolled back. A takeover ends a former owner's transaction before
+/// that.
 const LOCK_WAIT_MAX_SECONDS: u32 = 5;
-/// In a commit: all shards of a lane wait with the one whose rows somebody holds.
+/// Shorter in a commit: all shards of a lane wait together with the one whose rows are locked.
 const LOCK_WAIT_IN_COMMIT_MAX_SECONDS: u32 = 1;
-/// A transaction in which nothing is asked for so long is ended by the server, where it knows how: a stopped leader
-/// holds nothing.
+/// The server ends a transaction that is idle for this long, if it supports that, so that a stopped leader holds no
+/// locks.
 const IDLE_IN_TRANSACTION_MAX_SECONDS: u32 = 2;
-/// A connection that rested longer is asked whether it lives before something depends on it.
+/// A connection that was idle for longer is pinged before it is used.
 const PING_AFTER: Duration = Duration::from_secs(1);
 const PING_MAX: Duration = Duration::from_secs(1);
-/// Between two attempts to connect.
+/// The pause between two attempts to connect.
 const BACKOFF_MIN: Duration = Duration::from_millis(20);
 const BACKOFF_MAX: Duration = Duration::from_secs(1);
 /// How long the lock of a connection that was just ended may still be held.
 const HOLD_WAIT_SECONDS: u32 = 2;
-/// A farewell is polite, not necessary.
+/// How long a clean disconnect may take; it is optional.
 const QUIT_MAX: Duration = Duration::from_millis(100);
-/// ER_NO_SUCH_THREAD: it has ended by itself.
+/// ER_NO_SUCH_THREAD: the connection has already ended.
 const NO_SUCH_CONNECTION: u16 = 1094;
 
-/// What a connection is for: it decides what it may see and how long it may rest in a transaction.
+/// What a connection is for: it decides its isolation level and its lock timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
-    /// READ COMMITTED, as all writing is.
+    /// READ COMMITTED, as for all writes.
     Write,
-    /// The same, for a lane: it waits no longer for a lock than others can wait for it.
+    /// Like `Write`, for a commit lane, with a shorter lock timeout.
     Commit,
-    /// A read of several statements sees one snapshot, which takes no locks.
+    /// Several statements read one snapshot, without locks.
     Read,
 }
 
@@ -59,7 +59,7 @@ pub(super) enum Use {
 pub(super) struct Link {
     opts: Opts,
     what_for: Use,
-    /// The named lock that says whose connection it is; none: nobody will ever ask.
+    /// The named lock that identifies the owner of the connection. `None` means the connection takes no lock.
     hold: Option<String>,
     state: Mutex<State>,
 }
@@ -67,7 +67,7 @@ pub(super) struct Link {
 #[derive(Debug, Default)]
 struct State {
     idle: Option<(Conn, Instant)>,
-    /// When the next attempt to connect may be made, and how long to wait after that one.
+    /// When the next attempt to connect may be made, and the pause before it.
     retry: Option<(Instant, Duration)>,
 }
 
@@ -94,7 +94,7 @@ impl Link {
         self.turn().await.connected().await
     }
 
-    /// Waits until nobody else uses it.
+    /// Waits until the link is free.
     pub(super) async fn turn(&self) -> Turn<'_> {
         Turn { link: self, state: self.state.lock().await }
     }
@@ -168,8 +168,8 @@ async fn is_mariadb(conn: &mut Conn) -> Result<bool, Failure> {
     Ok(version.is_some_and(|version| version.contains("MariaDB")))
 }
 
-/// Takes the named lock. Only an earlier connection of this very purpose can have it: one that was lost here and that the
-/// server does not know to be lost, with all it locked.
+/// Takes the named lock. Only an earlier connection for the same purpose can hold it: it was lost here, but the server
+/// has not noticed and keeps its locks.
 async fn hold(conn: &mut Conn, name: &str) -> Result<(), Failure> {
     if get_lock(conn, name, 0).await? {
         return Ok(());
@@ -190,7 +190,7 @@ async fn get_lock(conn: &mut Conn, name: &str, seconds: u32) -> Result<bool, Fai
     }
 }
 
-/// Ends the connection that holds a named lock. True: there was one.
+/// Ends the connection that holds a named lock. Returns false if there is none.
 pub(super) async fn end_holder(conn: &mut Conn, name: &str) -> Result<bool, Failure> {
     let holder: Option<Row> = conn.exec_first("SELECT IS_USED_LOCK(?)", (name,)).await?;
     let Some(id) = holder.map(|row| rows::int_or_none(&row, 0)).transpose()?.flatten() else {
@@ -208,7 +208,7 @@ impl Held<'_> {
         &mut self.conn
     }
 
-    /// What follows sees one instant of the store.
+    /// Opens a snapshot for the reads that follow.
     pub(super) async fn snapshot(&mut self) -> Result<(), Failure> {
         self.in_snapshot = true;
         let begin = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY";
@@ -231,12 +231,12 @@ impl Held<'_> {
         Ok(self.rows(sql, params).await?.into_iter().next())
     }
 
-    /// A query that was put together, with its values in it as numbers and hex.
+    /// Runs a composed query that contains its values as numbers and hex.
     pub(super) async fn text(&mut self, sql: Vec<u8>) -> Result<Vec<Row>, Failure> {
         answered(self.conn.query(sql)).await
     }
 
-    /// How many rows it found.
+    /// Returns how many rows it found.
     pub(super) async fn execute<S: StatementLike, P: Into<Params> + Send>(
         &mut self,
         sql: S,
@@ -246,12 +246,12 @@ impl Held<'_> {
         Ok(self.conn.affected_rows())
     }
 
-    /// A statement without values.
+    /// Executes a statement without parameters.
     pub(super) async fn step(&mut self, sql: &str) -> Result<(), Failure> {
         answered(self.conn.query_drop(sql)).await
     }
 
-    /// Commits what was written, or rolls it back, and gives the connection back.
+    /// Commits or rolls back, and returns the connection.
     pub(super) async fn commit<T>(mut self, written: Result<T, Failure>) -> Result<T> {
         match written {
             Ok(value) => {
@@ -263,16 +263,16 @@ impl Held<'_> {
                 let told = rolled_back.and(Err(Failure::Told(error)));
                 self.finish(told, Moment::Writing).await
             }
-            // `finish` rolls back what is left of it.
+            // `finish` rolls back.
             Err(failure) => self.finish(Err(failure), Moment::Writing).await,
         }
     }
 
-    /// Gives the connection back if it is clean, and says what became of what it was taken for.
+    /// Returns the connection if it is clean, else closes it, and translates the result.
     pub(super) async fn finish<T>(mut self, result: Result<T, Failure>, moment: Moment) -> Result<T> {
         let clean = match &result {
             Ok(_) => !self.in_snapshot || self.step("COMMIT").await.is_ok(),
-            // Known words of ours come after a rollback, or out of a snapshot, which is then closed.
+            // An error of our own comes after a rollback, or from a snapshot, which is closed here.
             Err(Failure::Told(_)) => !self.in_snapshot || self.step("ROLLBACK").await.is_ok(),
             Err(failure) => !failure.ends_connection() && self.step("ROLLBACK").await.is_ok(),
         };
@@ -292,7 +292,7 @@ impl std::fmt::Debug for Held<'_> {
     }
 }
 
-/// An answer, or that it did not come in time.
+/// Waits for an answer, or fails after `ANSWER_MAX`.
 pub(super) async fn answered<T>(answer: impl Future<Output = mysql_async::Result<T>>) -> Result<T, Failure> {
     match timeout(ANSWER_MAX, answer).await {
         Ok(answer) => Ok(answer?),
@@ -300,8 +300,8 @@ pub(super) async fn answered<T>(answer: impl Future<Output = mysql_async::Result
     }
 }
 
-/// Says farewell without waiting for what may still be on its way.
+/// Closes a connection without waiting for pending answers.
 async fn close(conn: Conn) {
-    // Whatever it says, the connection is closed when this returns.
+    // The connection is closed when this returns, whatever the result.
     let _ = timeout(QUIT_MAX, conn.disconnect()).await;
 }

@@ -1,4 +1,4 @@
-//! The output of attempts, on a connection of its own: no state ever waits for output.
+//! The output of attempts, on its own connection: state never waits for output.
 
 use punctual_core::ids::RunId;
 use punctual_core::log::{Chunk, Place};
@@ -9,7 +9,7 @@ use super::script::{Script, Shape, hex, int, put};
 use super::{Mysql, queries, rows};
 use crate::{Result, codec};
 
-/// A chunk that is there already is left as it is.
+/// A chunk that is stored already stays as it is.
 const INSERT: Shape = Shape {
     head: "INSERT IGNORE INTO chunks (run, token, number, made_at, stream, bytes) VALUES ",
     between: ", ",
@@ -41,7 +41,7 @@ impl Mysql {
         })?;
         let mut held = self.logs.take().await?;
         let written = script.play(&mut held).await.map(|_| ());
-        // A chunk that is sent twice changes nothing, so a lost answer means no more than: send it again.
+        // Sending a chunk twice changes nothing, so after a lost answer the caller may simply send it again.
         held.finish(written, Moment::Reading).await
     }
 
@@ -67,7 +67,7 @@ impl Mysql {
         Ok(u64::try_from(bytes.unwrap_or(0)).unwrap_or(0))
     }
 
-    /// The next runs that have output, after the one named.
+    /// The next runs that have output, after the given one.
     pub(super) async fn logged_runs(&self, after: RunId, limit: usize) -> Result<Vec<RunId>> {
         let mut held = self.door().await?;
         let mut runs = Vec::new();
@@ -85,7 +85,7 @@ impl Mysql {
         Ok(runs)
     }
 
-    /// Removes the output of runs, at most so many chunks.
+    /// Removes the output of runs, at most `limit` chunks.
     pub(super) async fn remove_chunks(&self, runs: &[RunId], limit: usize) -> Result<usize> {
         let mut held = self.logs.take().await?;
         let mut gone = 0;

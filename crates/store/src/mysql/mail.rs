@@ -1,4 +1,4 @@
-//! Mail, by the clock of the server.
+//! Mail, by the server's clock.
 
 use std::time::Duration;
 

@@ -21,7 +21,7 @@ pub(super) fn insert_queues(script: &mut Script, queues: &[(ShardId, &QueueRecor
     })
 }
 
-/// All of it: the number of a queue that went may be another's in the same batch.
+/// Writes all columns: the same batch may delete a queue and reuse its number for another.
 pub(super) fn update_queue(script: &mut Script, shard: ShardId, queue: &QueueRecord) -> Result<()> {
     script.one(1, |sql| {
         put(sql, "UPDATE queues SET namespace = ");
@@ -74,7 +74,7 @@ pub(super) fn insert(script: &mut Script, messages: &[&Message]) -> Result<()> {
     })
 }
 
-/// What a message carries never changes.
+/// The body of a message never changes.
 pub(super) fn update(script: &mut Script, messages: &[&Message]) -> Result<()> {
     let mut head = Vec::new();
     messages.iter().try_for_each(|message| {

@@ -1,21 +1,21 @@
 //! The store of a cluster on MySQL 8 or MariaDB 10.6 and later.
 //!
-//! A few connections, each for its purpose, so that nobody waits for what is not their business:
+//! It has a few connections, each for one purpose, so that unrelated work does not wait:
 //!
 //! ```text
 //! lane-0, lane-1   commits
-//! leader           what a leader reads
-//! doors            a few, for listings
+//! leader           reads of leaders
+//! doors            a few, for the endpoints
 //! sessions         renewals and the clock
 //! changes          acquisitions, calendars, tokens
 //! prune, logs
 //! ```
 //!
-//! The common subset of both families is spoken: no RETURNING, no row aliases, no partial indexes. There are no upserts of
-//! state; what a statement hit tells whether the store is as the leader believes.
+//! It uses the common subset of both databases: no RETURNING, no row aliases, no partial indexes. State is never
+//! upserted: the number of rows a statement hits tells whether the store is as the leader expects.
 //!
-//! In reading order: the connections (`link`, `open`, `schema`, `failure`), what is written (`script`, `statements`,
-//! `messages`, `wave`, `writer`), what is read (`reader`, `shard`, `doors`, `queues`, `walk`), and the rest.
+//! In reading order: the connections (`link`, `open`, `schema`, `failure`), writes (`script`, `statements`,
+//! `messages`, `wave`, `writer`), reads (`reader`, `shard`, `doors`, `queues`, `walk`), and the rest.
 
 mod failure;
 mod link;
@@ -74,10 +74,11 @@ use crate::{
 
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// How many shards a new store gets. A store that is there keeps what it was made with.
+    /// How many shards a new store gets. An existing store keeps its number.
     pub shards: u16,
     pub durability: Durability,
-    /// The node whose connections these are: whoever takes a shard from it ends them. None: nobody does.
+    /// The session that owns these connections: a node that takes over its shards ends them. `None` means they
+    /// cannot be ended this way.
     pub session: Option<SessionId>,
 }
 
@@ -103,7 +104,7 @@ pub struct Mysql {
 }
 
 impl Mysql {
-    /// Whichever connection for the doors is free first.
+    /// The first free connection for the endpoints.
     async fn door(&self) -> Result<Held<'_>> {
         let (link, _, _) =
             futures_util::future::select_all(self.doors.iter().map(|link| Box::pin(link.turn()))).await;

@@ -1,4 +1,4 @@
-//! What is old, as it is found: by reads that take no locks.
+//! Finds rows past their retention, with reads that take no locks.
 
 use punctual_core::ids::{JobId, RunId, first_id_at};
 
@@ -9,21 +9,21 @@ use super::{Mysql, queries, rows};
 use crate::keep::Kept;
 use crate::{PrunePolicy, Result, place};
 
-/// Jobs, or runs, that are looked at in one part of a circle.
+/// Jobs, or runs, that one step of a walk examines.
 pub(super) const VISITS_MAX: usize = 256;
 
-/// Rows to be removed.
+/// Rows to remove.
 #[derive(Debug, Default)]
 pub(super) struct Doomed {
     pub(super) history: Vec<RunId>,
     pub(super) uniques: Vec<(u16, Vec<u8>)>,
     pub(super) skips: Vec<(i64, u32, i64)>,
     pub(super) revisions: Vec<(i64, u32)>,
-    /// Jobs whose last revision goes with this.
+    /// Deleted jobs whose last revision is removed with these rows.
     pub(super) deleted_jobs: Vec<i64>,
 }
 
-/// A part of a circle: what was found, and where the next part begins.
+/// One step of a circular walk: the rows found, and the key to continue after. `None` means there are no more keys.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) doomed: Doomed,
@@ -47,21 +47,21 @@ impl Doomed {
 }
 
 impl Mysql {
-    /// What needs no circle, because an index leads straight to it.
+    /// Old rows that an index finds directly, without a walk.
     pub(super) async fn old_at_hand(&self, policy: &PrunePolicy, limit: usize) -> Result<Doomed> {
         let mut held = self.door().await?;
         let found = at_hand(&mut held, policy, limit).await;
         held.finish(found, Moment::Reading).await
     }
 
-    /// History beyond what its jobs keep, for the next few jobs that have any.
+    /// History beyond what jobs keep, for the next few jobs that have history.
     pub(super) async fn old_history(&self, after: i64, policy: &PrunePolicy, limit: usize) -> Result<Found> {
         let mut held = self.door().await?;
         let found = history(&mut held, after, policy, limit).await;
         held.finish(found, Moment::Reading).await
     }
 
-    /// Revisions of deleted jobs that no run and no skip record needs, for the next few of them.
+    /// Revisions of deleted jobs that no run or skip record needs, for the next few deleted jobs.
     pub(super) async fn old_revisions(&self, after: i64, limit: usize) -> Result<Found> {
         let mut held = self.door().await?;
         let found = revisions(&mut held, after, limit).await;
@@ -100,7 +100,7 @@ async fn at_hand(held: &mut Held<'_>, policy: &PrunePolicy, limit: usize) -> Res
 fn old_skips(policy: &PrunePolicy, limit: i64) -> (i64, i64, i64, i64) {
     const DAY_MILLIS: i64 = 24 * 3600 * 1000;
     let ad_hoc = i64::try_from(policy.ad_hoc_kept.as_millis()).unwrap_or(i64::MAX);
-    // Nobody keeps anything for less than a day, or than `ad_hoc_kept`.
+    // Every record is kept for at least a day or `ad_hoc_kept`, whichever is shorter.
     let newest = policy.now.as_millis().saturating_sub(ad_hoc.min(DAY_MILLIS));
     (newest, policy.now.as_millis(), ad_hoc, limit)
 }
@@ -119,7 +119,7 @@ async fn history(
         }
         history_of(held, JobId(job), policy, limit, &mut old).await?;
         if old.len() == limit {
-            // There may be more of this very job.
+            // This job may have more.
             job -= 1;
             break;
         }
@@ -144,7 +144,7 @@ async fn history_of(
         None => None,
     };
     let beyond = beyond.map_or(Ok(-1), |row| rows::int(&row, 0))?;
-    // A run that was made after the oldest kept instant cannot have finished before it.
+    // A run created after `kept.since` cannot have finished before it.
     let newest = beyond.max(first_id_at(kept.since));
     let params = (job.0, newest, beyond, kept.since.as_millis(), rows_max(limit - old.len()));
     for row in held.rows(queries::history::OLD_OF_JOB, params).await? {

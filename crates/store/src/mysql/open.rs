@@ -1,4 +1,4 @@
-//! How a store is opened: reached, checked, brought up to date, and given its connections.
+//! Opens a store: connects, checks the server, migrates the tables, and sets up the connections.
 
 use std::time::Duration;
 
@@ -15,19 +15,19 @@ use crate::address::Address;
 use crate::definitions::Definitions;
 use crate::{Durability, Error, Result};
 
-/// Connections for the doors: one may be in the middle of a long listing.
+/// Connections for the endpoints: several, because one may be busy with a long listing.
 const DOORS: usize = 4;
-/// Statements that a connection keeps prepared: more than there are.
+/// Prepared statements that a connection keeps: more than there are.
 const STATEMENTS_MAX: usize = 128;
-/// How long a silent connection is left before the network is asked whether the other end is there.
+/// After this long without traffic, TCP keepalive checks the connection.
 const KEEPALIVE: Duration = Duration::from_secs(10);
-/// The largest row, in hex, has to go through.
+/// The largest row, in hex, has to fit into a packet.
 const PACKET_MIN: i64 = 16 * 1024 * 1024;
 const MARIADB_MIN: (u32, u32) = (10, 6);
 const MYSQL_MIN: (u32, u32) = (8, 0);
 
 impl Mysql {
-    /// Opens the store at `mysql://user:password@host:port/database`, and makes its tables if there are none.
+    /// Opens the store at `mysql://user:password@host:port/database`, and makes its tables if they do not exist.
     pub async fn open(url: &str, options: Options) -> Result<Mysql> {
         let address = Address::parse(url)?;
         let shards = address.shards.unwrap_or(options.shards);
@@ -82,7 +82,7 @@ fn explain(error: Error) -> Error {
     }
 }
 
-/// How to connect, and to which database.
+/// Parses an address into connection options and the name of the database.
 fn connection(url: &str, session: Option<SessionId>) -> Result<(Opts, String)> {
     let wrong = |why: &dyn std::fmt::Display| {
         Error::Unusable(format!(
@@ -98,9 +98,9 @@ fn connection(url: &str, session: Option<SessionId>) -> Result<(Opts, String)> {
     let database = database.ok_or_else(|| wrong(&"it names no database"))?.to_owned();
     let node = session.map_or_else(|| "punctual".to_owned(), |session| format!("punctual {session}"));
     let opts = OptsBuilder::from_opts(opts)
-        // A row that is found counts, whether or not it changes.
+        // Count the rows that were found, whether or not they change.
         .client_found_rows(true)
-        // What the address says is where we connect: there may be a proxy on purpose.
+        // Always connect to the address, never to a local socket: it may be a proxy.
         .prefer_socket(false)
         .tcp_nodelay(true)
         .tcp_keepalive(Some(KEEPALIVE))
@@ -126,7 +126,7 @@ async fn check(held: &mut Held<'_>, durability: Durability) -> Result<(), Failur
 }
 
 fn check_version(version: &str) -> Result<()> {
-    // Some servers put a version before their own, for old replicas' sake.
+    // Some servers prefix their version with this one, for old replicas.
     let own = version.strip_prefix("5.5.5-").unwrap_or(version);
     let mut parts = own.split(|c: char| !c.is_ascii_digit()).map(str::parse);
     let (Some(Ok(major)), Some(Ok(minor))) = (parts.next(), parts.next()) else {
@@ -143,10 +143,10 @@ fn check_version(version: &str) -> Result<()> {
     Ok(())
 }
 
-/// What a commit needs to be on the disk when it returns.
+/// Checks the settings that put a commit on the disk before it returns.
 async fn check_durability(held: &mut Held<'_>) -> Result<(), Failure> {
     let flush = number(held, "innodb_flush_log_at_trx_commit").await?;
-    // MariaDB's 3 syncs even more than 1.
+    // MariaDB's 3 syncs even more often than 1.
     if !matches!(flush, Some(1 | 3)) {
         return Err(weak("innodb_flush_log_at_trx_commit", flush, "1").into());
     }
@@ -171,7 +171,7 @@ fn weak(setting: &str, actual: Option<i64>, needed: &str) -> Error {
     ))
 }
 
-/// A setting of the server; what is switched on or off is 1 or 0.
+/// A setting of the server; ON and OFF are 1 and 0.
 async fn number(held: &mut Held<'_>, setting: &str) -> Result<Option<i64>, Failure> {
     let found = held.text(format!("SHOW GLOBAL VARIABLES LIKE '{setting}'").into_bytes()).await?;
     let Some(row) = found.first() else { return Ok(None) };

@@ -1,9 +1,9 @@
-//! What nobody keeps any more, found by reads and removed in small bites.
+//! Prunes rows past their retention, in small transactions.
 //!
-//! Jobs are visited in a circle, a few at a time, and the place is remembered between calls: a limit reached at one
-//! job does not keep the later ones waiting for ever. Only a full circle that found nothing answers 0.
+//! Jobs are visited in a circular walk, a few at a time, and the position is kept between calls: a limit reached at one
+//! job does not starve the later ones. The result is 0 only after a full walk that found nothing.
 //!
-//! Several nodes may prune at once. They bite the same rows then, and each counts only what it took.
+//! Several nodes may prune at once. They may find the same rows; each counts only the rows that it deleted.
 
 use std::collections::BTreeMap;
 
@@ -18,10 +18,10 @@ use super::{Mysql, queries, statements};
 use crate::circle::{self, Circle};
 use crate::{PrunePolicy, Result};
 
-/// Rows that go in one transaction: few enough not to delay the next commit.
+/// Rows removed in one transaction: few enough not to delay the next commit.
 const BITE_MAX: usize = 200;
 
-/// How far the circles have come.
+/// The positions of the circular walks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Places {
     history: i64,
@@ -36,7 +36,7 @@ impl Default for Places {
     }
 }
 
-/// The circles that remove rows of the state.
+/// The walks that remove rows of the state.
 #[derive(Debug, Clone, Copy)]
 enum Round {
     History,
@@ -94,7 +94,7 @@ impl Mysql {
         Ok(gone)
     }
 
-    /// Output whose run is gone.
+    /// Prunes output whose run is gone.
     async fn prune_logs(&self, limit: usize) -> Result<usize> {
         let mut circle = Circle::from(self.pruned.lock().logs);
         let mut gone = 0;
@@ -107,7 +107,7 @@ impl Mysql {
                 let removed = self.remove_chunks(&doomed, bite).await?;
                 gone += removed;
                 if removed == bite {
-                    // There may be more of the same runs.
+                    // These runs may have more output.
                     continue;
                 }
             }
@@ -120,7 +120,7 @@ impl Mysql {
         Ok(gone)
     }
 
-    /// Removes what was found; what has gone or come back since is left alone.
+    /// Removes the rows that were found. Rows that changed since are left alone.
     async fn remove(&self, doomed: &Doomed, now: Timestamp) -> Result<usize> {
         if doomed.is_empty() {
             return Ok(0);

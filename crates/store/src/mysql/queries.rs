@@ -1,7 +1,7 @@
-//! Statements that stand as they are, by table; their values are bound. Those that are put together for many rows stand in
-//! `statements`, and reads of many keys where they are made.
+//! Fixed SQL statements, by table, with bound parameters. Statements composed for many rows are in `statements`, reads
+//! of many keys next to their use.
 
-/// The server's clock in milliseconds; not by `UNIX_TIMESTAMP`, which ends in 2038 on some servers.
+/// The server's clock in milliseconds. Not `UNIX_TIMESTAMP`, which ends in 2038 on some servers.
 macro_rules! now {
     () => {
         "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(3)) DIV 1000)"
@@ -24,7 +24,8 @@ pub(super) mod shards {
 }
 
 pub(super) mod sessions {
-    /// In this order: assignments are made from left to right, and a life that ended begins anew.
+    /// The order matters: MySQL assigns from left to right, and `since` of an expired session is set by its old
+    /// `until`.
     pub(in crate::mysql) const RENEW: &str = concat!(
         "UPDATE sessions SET node = ?, address = ?, weight = ?, embedded = ?, busy = ?, since = IF(until <= ",
         now!(),
@@ -109,8 +110,8 @@ pub(super) mod jobs {
         job_columns!(),
         " FROM jobs FORCE INDEX (jobs_zone_data) WHERE zone_data < ? LIMIT ?"
     );
-    /// Timers come in two parts, the rest of an instant and what is later: one comparison of the pair would read a herd
-    /// that is due at one instant from its beginning for every page.
+    /// In two parts, the rest of the same instant and the later ones: a single comparison of (wake_at, id) would read
+    /// all jobs that are due at one instant from the beginning for every page.
     pub(in crate::mysql) const DUE_AT: &str = concat!(
         "SELECT ",
         job_columns!(),
@@ -182,7 +183,7 @@ pub(super) mod runs {
     pub(in crate::mysql) const GET: &str = "SELECT body FROM runs WHERE place = ?";
     pub(in crate::mysql) const LOAD: &str = "SELECT body FROM runs FORCE INDEX (runs_due) \
          WHERE shard = ? AND wake_at IS NULL ORDER BY place";
-    /// In two parts like those of jobs.
+    /// In two parts like `jobs::DUE_AT`.
     pub(in crate::mysql) const DUE_AT: &str = "SELECT wake_at, place, body FROM runs FORCE INDEX (runs_due) \
          WHERE shard = ? AND wake_at = ? AND place > ? ORDER BY place LIMIT ?";
     pub(in crate::mysql) const DUE_AFTER: &str = "SELECT wake_at, place, body FROM runs FORCE INDEX (runs_due) \
@@ -198,7 +199,7 @@ pub(super) mod history {
     /// The next job that has history.
     pub(in crate::mysql) const NEXT_JOB: &str =
         "SELECT job FROM history FORCE INDEX (history_of_job) WHERE job > ? ORDER BY job LIMIT 1";
-    /// The newest run of a job that has as many newer ones as the job keeps.
+    /// The newest run of a job that is beyond the number of runs it keeps.
     pub(in crate::mysql) const BEYOND: &str = "SELECT id FROM history FORCE INDEX (history_of_job) WHERE job = ? ORDER BY place DESC LIMIT 1 OFFSET ?";
     pub(in crate::mysql) const OLD_OF_JOB: &str = "SELECT id FROM history FORCE INDEX (history_of_job) \
          WHERE job = ? AND place <= ? AND (place <= ? OR finished_at < ?) \
@@ -224,13 +225,14 @@ pub(super) mod uniques {
 pub(super) mod skips {
     pub(in crate::mysql) const DELETE: &str =
         "DELETE FROM skips WHERE job = ? AND revision = ? AND from_due = ?";
-    /// In two parts, the rest of a revision and those before it.
+    /// In two parts: the rest of a revision, and the revisions before it.
     pub(in crate::mysql) const OF_REVISION: &str = "SELECT job, revision, from_due, to_due, reason, made_at FROM skips \
          WHERE job = ? AND revision = ? AND from_due < ? ORDER BY from_due DESC LIMIT ?";
     pub(in crate::mysql) const OF_EARLIER: &str = "SELECT job, revision, from_due, to_due, reason, made_at FROM skips \
          WHERE job = ? AND revision < ? ORDER BY revision DESC, from_due DESC LIMIT ?";
     pub(in crate::mysql) const ANY_OF_JOB: &str = "SELECT 1 FROM skips WHERE job = ? LIMIT 1";
-    /// An instant that no kept record is older than, now, how long records without a job are kept, how many.
+    /// Parameters: an instant that every old record is older than, now, how long records without a job are kept, the
+    /// limit.
     pub(in crate::mysql) const OLD: &str = "SELECT skips.job, skips.revision, skips.from_due FROM skips LEFT JOIN jobs ON jobs.id = skips.job \
          WHERE skips.made_at < ? AND skips.made_at < ? - COALESCE(jobs.keep_days * 86400000, ?) LIMIT ?";
 }
@@ -266,7 +268,7 @@ pub(super) mod queues {
         "SELECT COUNT(*), CAST(COALESCE(SUM(messages), 0) AS SIGNED) FROM queues";
 }
 
-/// One part of a page of messages: what their bodies weigh, and the messages themselves.
+/// One part of a page of messages: a query for the sizes of their bodies, and one for the messages.
 macro_rules! message_part {
     ($index:literal, $wanted:literal) => {
         [
@@ -282,7 +284,7 @@ macro_rules! message_part {
 }
 
 pub(super) mod messages {
-    /// Pages come in two parts, like those of `jobs`: the rest of a rank, and the ranks after it.
+    /// Pages come in two parts, as for `jobs`: the rest of a rank, and the ranks after it.
     pub(in crate::mysql) const LINE_AT: [&str; 2] = message_part!(
         "PRIMARY",
         "shard = ? AND queue = ? AND rank_no = ? AND number > ? ORDER BY number LIMIT ?"
@@ -297,7 +299,7 @@ pub(super) mod messages {
         "PRIMARY",
         "shard = ? AND queue = ? AND rank_no > ? AND queued = 1 ORDER BY rank_no, number LIMIT ?"
     );
-    /// The same line, walked from its end.
+    /// The queued messages from the end.
     pub(in crate::mysql) const LAST_IN_LINE: [&str; 2] = message_part!(
         "PRIMARY",
         "shard = ? AND queue = ? AND queued = 1 ORDER BY rank_no DESC, number DESC LIMIT ?"
@@ -316,7 +318,7 @@ pub(super) mod pruned {
 pub(super) mod chunks {
     pub(in crate::mysql) const LIST: &str = "SELECT token, number, made_at, stream, bytes FROM chunks \
          WHERE run = ? AND (token > ? OR (token = ? AND number > ?)) ORDER BY token, number LIMIT ?";
-    /// Of what programs printed; our own remarks (3) are not theirs.
+    /// Only the output of programs: stream 3 has Punctual's own remarks.
     pub(in crate::mysql) const BYTES: &str =
         "SELECT CAST(COALESCE(SUM(LENGTH(bytes)), 0) AS SIGNED) FROM chunks WHERE run = ? AND stream <> 3";
     pub(in crate::mysql) const NEXT_RUN: &str = "SELECT run FROM chunks WHERE run > ? ORDER BY run LIMIT 1";

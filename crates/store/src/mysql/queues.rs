@@ -1,6 +1,6 @@
-//! What is read of queues: the line of one for its leader, and pages for the doors.
+//! Reads of queues: queued messages for the leader, and pages for the endpoints.
 //!
-//! Bodies may be large, so a page of messages is weighed before it is read.
+//! Bodies may be large, so a page first reads the sizes of the messages, then the messages that fit.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -108,7 +108,7 @@ async fn number_of(held: &mut Held<'_>, queue: &QueueKey) -> Result<Option<(u16,
     row.map(|row| Ok((rows::number(&row, 0)?, rows::number(&row, 1)?))).transpose()
 }
 
-/// The rest of a rank, and the ranks after it.
+/// A page in two parts: the rest of a rank, then the ranks after it.
 async fn line(
     held: &mut Held<'_>,
     (at, beyond): ([&str; 2], [&str; 2]),
@@ -123,7 +123,7 @@ async fn line(
     Ok(page.messages)
 }
 
-/// The next messages among the timers: the rest of an instant, and what is later. The caller holds a snapshot.
+/// The next messages by wake time: the rest of an instant, then the later ones. The caller holds a snapshot.
 pub(super) async fn due(
     held: &mut Held<'_>,
     shard: ShardId,
@@ -147,7 +147,7 @@ impl Page {
         Page { limit, messages: Vec::new() }
     }
 
-    /// As many messages of this part as there is room for.
+    /// Adds the messages of one part that fit on the page.
     async fn extend(
         &mut self,
         held: &mut Held<'_>,
@@ -175,7 +175,7 @@ impl Page {
     }
 }
 
-/// Messages by id, each looked for in every rank: an id does not tell it.
+/// Messages by id. Tries every rank, because an id does not contain it.
 pub(super) async fn find(held: &mut Held<'_>, ids: &[MessageId]) -> Result<Vec<Arc<Message>>> {
     let mut messages = Vec::new();
     for ids in ids.chunks(KEYS_MAX / (usize::from(PRIORITY_MAX) + 1)) {

@@ -1,4 +1,4 @@
-//! What every read needs: rows by many keys at once, and runs with what they were made of.
+//! Shared by all reads: rows by many keys at once, and runs with their jobs and definitions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use crate::{place, refusal};
 
 type Result<T, E = Failure> = std::result::Result<T, E>;
 
-/// Keys in one query: beyond it an optimizer begins to think about other ways than the primary key.
+/// Keys in one query: with more, the optimizer may choose another plan than the primary key.
 pub(super) const KEYS_MAX: usize = 500;
 
-/// A run as it was read, and whether someone still has to decide about it.
+/// A run, and whether it is a dead letter.
 pub(super) type Read = (Arc<Run>, bool);
 
 impl Mysql {
-    /// Runs that are still moving, and those that have ended; in the order of the ids. One that moved in between is read
-    /// once: they go only one way, and live ones are read first.
+    /// Live and finished runs, in id order. Live runs are read first and a run never becomes live again, so a run that
+    /// ends between the two reads is found once.
     pub(super) async fn runs_by_id(&self, held: &mut Held<'_>, ids: &[RunId]) -> Result<Vec<Read>> {
         let mut found: BTreeMap<RunId, Read> = BTreeMap::new();
         for ids in ids.chunks(KEYS_MAX) {
@@ -62,7 +62,7 @@ impl Mysql {
         records.pop().ok_or_else(|| refusal::no_revision(id, JobId(0), 0).into())
     }
 
-    /// Runs with their jobs and definitions; what many of them share is read once.
+    /// Adds the job and the definition to each run; those that several runs share are read once.
     pub(super) async fn records(&self, held: &mut Held<'_>, runs: Vec<Read>) -> Result<Vec<RunRecord>> {
         let jobs = self.jobs_of(held, &runs).await?;
         let earlier = self.earlier_definitions(held, &runs, &jobs).await?;
@@ -98,7 +98,7 @@ impl Mysql {
         Ok(jobs)
     }
 
-    /// Of revisions that are no longer, or never were, those of a job that is there.
+    /// The definitions of runs whose revision is not their job's current one.
     async fn earlier_definitions(
         &self,
         held: &mut Held<'_>,
@@ -133,7 +133,7 @@ impl Mysql {
         Ok(definitions)
     }
 
-    /// Rows with the columns of `queries::job_columns`.
+    /// Reads jobs from rows with the columns of `queries::job_columns`.
     pub(super) fn read_jobs(&self, found: &[mysql_async::Row]) -> Result<Vec<Arc<Job>>> {
         let mut definitions = self.definitions.lock();
         found.iter().map(|row| rows::job(row, &mut definitions)).collect()

@@ -1,4 +1,4 @@
-//! Rows as they come out of the database.
+//! Decodes rows of the database.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::definitions::Definitions;
 
 type Result<T, E = Failure> = std::result::Result<T, E>;
 
-/// The columns of `queries::job_columns`.
+/// Reads the columns of `queries::job_columns`.
 pub(super) fn job(row: &Row, definitions: &mut Definitions) -> Result<Arc<Job>> {
     let cursor = Cursor {
         fired_through: instant(row, 7)?,
@@ -64,7 +64,7 @@ pub(super) fn skip(row: &Row) -> Result<Skip> {
     })
 }
 
-/// The columns of `queries::queue_columns`.
+/// Reads the columns of `queries::queue_columns`.
 pub(super) fn queue(row: &Row) -> Result<QueueRecord> {
     Ok(QueueRecord {
         key: QueueKey { namespace: name(text(row, 1)?)?, name: name(text(row, 2)?)? },
@@ -76,7 +76,7 @@ pub(super) fn queue(row: &Row) -> Result<QueueRecord> {
     })
 }
 
-/// A message whose queue, rank, number, head and body come first.
+/// Reads a message from a row that begins with queue, rank, number, head and body.
 pub(super) fn message(row: &Row) -> Result<Arc<Message>> {
     let place = Place { rank: number(row, 1)?, number: int(row, 2)? };
     Ok(codec::read_message(QueueNumber(number(row, 0)?), place, bytes(row, 3)?, bytes(row, 4)?)?)
@@ -109,7 +109,7 @@ pub(super) fn int_or_none(row: &Row, column: usize) -> Result<Option<i64>> {
     get(row, column)
 }
 
-/// A number that is never negative and not large.
+/// A number that is an `i64` in the database and narrower here.
 pub(super) fn number<T: TryFrom<i64, Error: std::fmt::Display>>(row: &Row, column: usize) -> Result<T> {
     int(row, column)?.try_into().map_err(|error| codec::cannot_read(&error).into())
 }

@@ -1,7 +1,7 @@
-//! The tables, and how an older database gets them.
+//! The tables, and the migrations of older databases.
 //!
-//! DDL is not transactional here: a migration may break off in the middle. So one node at a time migrates, under a named
-//! lock, and every statement of a migration may be sent again.
+//! DDL is not transactional here: a migration may stop in the middle. So nodes migrate one at a time, under a named
+//! lock, and every statement of a migration can be repeated.
 
 use punctual_core::hash;
 use punctual_failpoint::{Point, hit};
@@ -28,7 +28,7 @@ const CLAIM: &str = "CREATE TABLE IF NOT EXISTS punctual_schema (version BIGINT 
 const ALL: &str = "SELECT version, checksum FROM punctual_schema ORDER BY version";
 const ADD: &str = "INSERT INTO punctual_schema (version, checksum) VALUES (?, ?)";
 
-/// Brings a database up to date, and gives it its shards if it is new. How many it has.
+/// Applies missing migrations, makes the shards of a new database, and returns their number.
 pub(super) async fn migrate(held: &mut Held<'_>, database: &str, shards: u16) -> Result<u16, Failure> {
     let lock = format!("punctual:{:016x}:schema", hash::stable(&[database.as_bytes()]));
     let locked = held.row("SELECT GET_LOCK(?, ?)", (&lock, LOCK_MAX_SECONDS)).await?;
@@ -37,7 +37,7 @@ pub(super) async fn migrate(held: &mut Held<'_>, database: &str, shards: u16) ->
         return Err(Error::Unusable(why.to_owned()).into());
     }
     let migrated = migrate_alone(held, shards).await;
-    // A connection that fails gives the lock up by itself.
+    // When the connection ends, the server releases the lock.
     if !matches!(&migrated, Err(failure) if failure.ends_connection()) {
         held.row("SELECT RELEASE_LOCK(?)", (&lock,)).await?;
     }
@@ -71,7 +71,7 @@ async fn migrate_alone(held: &mut Held<'_>, shards: u16) -> Result<u16, Failure>
     }
 }
 
-/// A database is ours, or is empty and becomes ours; a stranger's is left alone.
+/// Claims an empty database; refuses one that has only the tables of other programs.
 async fn claim(held: &mut Held<'_>) -> Result<(), Failure> {
     let tables = held.row(TABLES, ()).await?;
     let (tables, ours) = match &tables {
@@ -85,7 +85,7 @@ async fn claim(held: &mut Held<'_>) -> Result<(), Failure> {
     held.step(CLAIM).await
 }
 
-/// All of them or none: each is one statement, and the one that counts comes last.
+/// All shards or none: each table is one statement, and the rows of `shards`, which decide, come last.
 async fn make_shards(held: &mut Held<'_>, shards: u16) -> Result<(), Failure> {
     let mut pruned = b"INSERT IGNORE INTO pruned (shard, history_runs) VALUES ".to_vec();
     list(&mut pruned, 0..shards, |sql, shard| {

@@ -1,10 +1,10 @@
-//! Many statements in few packets.
+//! Sends many statements in few packets.
 //!
-//! A commit is a handful of statements of many rows each, and what it waits for is the way to the server and back. So
-//! they are sent together, and each is held against the number of rows it must hit.
+//! A commit is a few statements of many rows each, and its time is mostly round trips. So the statements are sent
+//! together, and each is checked for the number of rows it must hit.
 //!
-//! The one surprise: values stand in the text. They are numbers or hex, so no value can ever mean anything but itself,
-//! whatever the server's modes are.
+//! The one surprise: values are part of the SQL text. They are numbers or hex, so no value can be read as SQL, whatever
+//! the server's modes are.
 
 use std::io::Write as _;
 
@@ -14,9 +14,9 @@ use super::failure::Failure;
 use super::link::{Held, answered};
 use crate::Result;
 
-/// Rows in one statement: beyond it an optimizer begins to think about other ways than the primary key.
+/// Rows in one statement: with more, the optimizer may choose another plan than the primary key.
 const ROWS_MAX: usize = 500;
-/// Bytes in one packet, unless a single row is larger: a server takes 16 MiB at least.
+/// Bytes in one packet, unless a single row is larger: the server accepts at least 16 MiB.
 const PACKET_BYTES_MAX: usize = 1024 * 1024;
 
 #[derive(Debug, Default)]
@@ -27,19 +27,19 @@ pub(super) struct Script {
 #[derive(Debug, Default)]
 struct Packet {
     sql: Vec<u8>,
-    /// How many rows each statement must hit; none: any number.
+    /// How many rows each statement must hit. `None` means any number.
     expected: Vec<Option<u64>>,
 }
 
-/// What a script came to.
+/// The result of a script.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Played {
     AsExpected,
-    /// Some statement hit another number of rows.
+    /// A statement hit an unexpected number of rows.
     Otherwise,
 }
 
-/// How a statement of many rows is put together.
+/// The parts from which a statement of many rows is composed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
     pub(super) head: &'static str,
@@ -48,7 +48,7 @@ pub(super) struct Shape {
 }
 
 impl Script {
-    /// A statement of its own.
+    /// Adds one statement that must hit `expected` rows.
     pub(super) fn one(
         &mut self,
         expected: u64,
@@ -60,14 +60,14 @@ impl Script {
         Ok(())
     }
 
-    /// A statement of its own that hits what it hits.
+    /// Adds one statement that may hit any number of rows.
     pub(super) fn any(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let packet = self.open();
         write(&mut packet.sql);
         packet.close(None);
     }
 
-    /// Rows of one kind, in as few statements as fit; each must hit.
+    /// Adds statements for rows of one kind, as few as possible. Every row must be hit.
     pub(super) fn many<T>(
         &mut self,
         shape: Shape,
@@ -77,7 +77,7 @@ impl Script {
         self.in_few(shape, rows, Some, write)
     }
 
-    /// The same, and it is no matter how many of them hit.
+    /// Like `many`, but the statements may hit any number of rows.
     pub(super) fn many_or_fewer<T>(
         &mut self,
         shape: Shape,
@@ -115,7 +115,7 @@ impl Script {
         Ok(())
     }
 
-    /// The packet that the next statement goes into.
+    /// The packet for the next statement.
     fn open(&mut self) -> &mut Packet {
         let is_full = |packet: &Packet| packet.sql.len() >= PACKET_BYTES_MAX;
         if self.packets.last().is_none_or(is_full) {
@@ -125,7 +125,7 @@ impl Script {
         &mut self.packets[last]
     }
 
-    /// Sends it all; stops at the first error.
+    /// Sends all packets; stops at the first error or unexpected number of rows.
     pub(super) async fn play(self, held: &mut Held<'_>) -> Result<Played, Failure> {
         for packet in self.packets {
             if !answered(packet.play(held)).await? {
@@ -159,7 +159,7 @@ pub(super) fn put(sql: &mut Vec<u8>, text: &str) {
 }
 
 pub(super) fn int(sql: &mut Vec<u8>, number: impl Into<i64>) {
-    // Writing into memory does not fail.
+    // Writing to memory does not fail.
     let _ = write!(sql, "{}", number.into());
 }
 
@@ -187,13 +187,13 @@ pub(super) fn hex_or_null(sql: &mut Vec<u8>, bytes: Option<&[u8]>) {
     }
 }
 
-/// A name, to be compared with a column: as text, so that the column's index is of use.
+/// A name to compare with a column: as text, so that the column's index can be used.
 pub(super) fn name(sql: &mut Vec<u8>, text: &str) {
     put(sql, "_utf8mb4 ");
     hex(sql, text.as_bytes());
 }
 
-/// What `each` writes of the items, with commas between.
+/// Writes the items with `each`, separated by commas.
 pub(super) fn list<T>(
     sql: &mut Vec<u8>,
     items: impl IntoIterator<Item = T>,

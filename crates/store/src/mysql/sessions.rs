@@ -1,6 +1,6 @@
-//! Who lives: one row a node, renewed every second.
+//! Sessions: one row per node, renewed every second.
 //!
-//! A row whose time is over stays for a while; it counts for nothing, and whoever renews it begins a new life.
+//! An expired row stays for a while; it does not count, and a renewal restarts its age.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::link::Held;
 use super::{Mysql, queries, rows};
 use crate::{Member, Result, Session};
 
-/// A row that ended so long ago is removed.
+/// A row that expired this long ago is deleted.
 const SWEPT_AFTER: Duration = Duration::from_secs(60);
 
 impl Mysql {

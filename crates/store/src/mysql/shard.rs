@@ -1,4 +1,4 @@
-//! What the leader of a shard reads: its live set, rows by key, its next timers.
+//! Reads of a shard's leader: its live set, rows by key, its next timers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -99,7 +99,7 @@ impl Mysql {
         held.finish(page, Moment::Reading).await
     }
 
-    /// Jobs, waiting runs and messages lie in three indexes of one order: a page of each is read, and merged.
+    /// Jobs, waiting runs and messages have three indexes in the same order: this reads a page of each and merges them.
     async fn timers(
         &self,
         held: &mut Held<'_>,
@@ -136,7 +136,7 @@ impl Mysql {
         if let Some(last) = messages.last()
             && Weight::of(&messages).is_full()
         {
-            // What comes after it was not read.
+            // The page of messages ended early: drop what comes after its last message.
             let last = message_place(last);
             places.retain(|place| *place <= last);
         }

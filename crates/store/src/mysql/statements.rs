@@ -1,8 +1,8 @@
-//! The statements that write rows, table by table: many rows each where the database can, always by primary key.
+//! The statements that write rows, table by table: many rows each where possible, always by primary key.
 //!
-//! Where several rows go or change at once, their keys are joined with the table, and drive the join (`STRAIGHT_JOIN`).
-//! Given a list of keys, an optimizer scans a small table instead, whatever it is told, and a scan waits for the rows of
-//! the other lane.
+//! To delete or change several rows, a derived table of their keys is joined with the table and drives the join
+//! (`STRAIGHT_JOIN`). With a list of keys, the optimizer scans a small table instead, whatever the hint, and a scan
+//! waits for row locks of the other lane.
 
 use punctual_core::Timestamp;
 use punctual_core::change::{Batch, DeadLetter, Revision, Skip, UniqueKey};
@@ -32,7 +32,7 @@ const FENCES: Shape = Shape {
            s.dead_letters = s.dead_letters + f.dead_letters",
 };
 
-/// The fence: it must hit one row for every batch, or one of them is outdated.
+/// The fence: unless it hits one row for every batch, one of them is outdated.
 pub(super) fn fences(script: &mut Script, batches: &[&Batch]) -> Result<()> {
     script.many(FENCES, batches, |sql, batch| {
         let Tally { jobs, live_runs, history_runs, dead_letters } = Tally::of(&batch.changes);
@@ -79,7 +79,7 @@ pub(super) fn insert_jobs(script: &mut Script, jobs: &[(&Batch, &Job)]) -> Resul
     })
 }
 
-/// A fire: it misses a job of another revision, and one whose cursor would go back.
+/// A fire. It misses a job with another revision, and a job whose cursor would go back.
 pub(super) fn move_jobs(script: &mut Script, jobs: &[&Job]) -> Result<()> {
     jobs.iter().try_for_each(|job| {
         script.one(1, |sql| {
@@ -95,7 +95,7 @@ pub(super) fn move_jobs(script: &mut Script, jobs: &[&Job]) -> Result<()> {
     })
 }
 
-/// It misses a job whose cursor would go back.
+/// Writes all columns. It misses a job whose cursor would go back.
 pub(super) fn edit_job(script: &mut Script, batch: &Batch, job: &Job) -> Result<()> {
     script.one(1, |sql| {
         let (keep, calendars) = (&job.definition.keep, codec::calendar_names(&job.definition)?);
@@ -143,7 +143,7 @@ fn not_back(sql: &mut Vec<u8>, job: &Job) {
     int(sql, job.cursor.fired_through.as_millis());
 }
 
-/// What they leave behind is pruned when no run needs it any more.
+/// The revisions of these jobs are pruned later, when no run needs them any more.
 pub(super) fn delete_jobs(script: &mut Script, jobs: &[i64]) -> Result<()> {
     let tail = ") AS f STRAIGHT_JOIN jobs AS t ON t.id = f.id";
     let head =
@@ -257,7 +257,7 @@ pub(super) fn update_history(script: &mut Script, run: &Run) -> Result<()> {
     })
 }
 
-/// What few runs have, and what is looked for by it: a key, or an end that is not a success.
+/// Adds runs to the side tables for rare properties: a key, or an end other than success.
 pub(super) fn insert_marks(script: &mut Script, runs: &[&Run]) -> Result<()> {
     let keyed: Vec<&&Run> = runs.iter().filter(|run| run.key.is_some()).collect();
     let shape = rows_come("INSERT IGNORE INTO keyed (run, place, run_key) VALUES ");
@@ -275,7 +275,7 @@ pub(super) fn insert_marks(script: &mut Script, runs: &[&Run]) -> Result<()> {
     })
 }
 
-/// Whatever stood apart of runs that are gone.
+/// Removes deleted runs from the side tables.
 pub(super) fn delete_marks(script: &mut Script, runs: &[i64]) -> Result<()> {
     for tail in [
         ") AS f STRAIGHT_JOIN keyed AS t ON t.run = f.id",
@@ -286,7 +286,7 @@ pub(super) fn delete_marks(script: &mut Script, runs: &[i64]) -> Result<()> {
     Ok(())
 }
 
-/// Where the run lies among those of its job, or among those without.
+/// The sort key of a run among the runs of its job (its id), or among the ad-hoc runs (its end).
 fn history_place(run: &Run) -> i64 {
     if run.job().is_some() { run.id.0 } else { finished_at(run).as_millis() }
 }

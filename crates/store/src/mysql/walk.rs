@@ -1,8 +1,8 @@
-//! A listing of runs: a walk along ids, over the live runs of every shard and the history together.
+//! A listing of runs: walks run ids over the live runs of every shard and the history together.
 //!
-//! Rows that match may lie far apart, so a walk is made in steps, each with its own snapshot and a bound on the rows
-//! it looks at: a rare filter takes more steps, not a longer one. A step covers one span of ids in all its sources,
-//! so a run that ends between two steps is still listed once.
+//! Matching rows may be far apart, so the walk is made in steps, each with its own snapshot and a limit on the rows it
+//! reads: a rare filter takes more steps, not a longer one. A step covers one range of ids in all its sources, so a run
+//! that ends between two steps is still listed once.
 
 use std::sync::Arc;
 
@@ -20,25 +20,25 @@ use crate::{RunFilter, codec, place};
 
 type Result<T, E = Failure> = std::result::Result<T, E>;
 
-/// Rows that a step looks at in one source: a few milliseconds' work.
+/// Rows that a step reads from one source: a few milliseconds of work.
 const VISITS_MAX: usize = 2_000;
-/// Runs by their key, in the order of their ids.
+/// Runs by key, in id order.
 const OF_KEY: &str = " FROM keyed AS k FORCE INDEX (keyed_key) STRAIGHT_JOIN ";
-/// Shards that are looked into by one query.
+/// Shards that one query reads.
 const SHARDS_AT_ONCE: usize = 64;
 
 struct Walk<'a> {
     filter: &'a RunFilter,
-    /// One bit a status; see `codec::status_number`.
+    /// One bit per status; see `codec::status_number`.
     statuses: u8,
     sources: Vec<Source>,
-    /// What is still to be walked; none: it has come to its end.
+    /// The id range that is left. `None` means the walk is done.
     span: Option<Span>,
     limit: usize,
     runs: Vec<Arc<Run>>,
 }
 
-/// Where runs lie in the order of their ids.
+/// An index or table with runs in id order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Source {
     History,
@@ -84,7 +84,7 @@ impl<'a> Walk<'a> {
         held.snapshot().await?;
         let (mut covered, mut ids) = (span, Vec::new());
         for source in &self.sources {
-            // A source that stops early narrows what the ones after it have to look at.
+            // A source that stops early narrows the range for the sources after it.
             covered = self.look_into(source, covered, held, &mut ids).await?;
         }
         ids.retain(|id| (covered.first..=covered.last).contains(id));
@@ -101,7 +101,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Adds what matches, and says which part of the span was looked at.
+    /// Adds the ids of matching runs, and returns the part of the range that was read.
     async fn look_into(
         &self,
         source: &Source,
@@ -137,13 +137,13 @@ impl<'a> Walk<'a> {
         self.limit - self.runs.len()
     }
 
-    /// Whether every row of the history matches.
+    /// Whether the filter takes every row of the history.
     fn is_plain(&self) -> bool {
         let RunFilter { namespace, job, statuses, triggers, key, .. } = self.filter;
         namespace.is_none() && job.is_none() && statuses.is_empty() && triggers.is_empty() && key.is_none()
     }
 
-    /// The columns that `takes` reads; what made a run is known only to the run itself.
+    /// The columns that `takes` reads; the trigger of a run is only in its body.
     fn columns(&self) -> &'static str {
         if self.filter.triggers.is_empty() {
             ", t.namespace, t.job, t.status"
@@ -197,7 +197,7 @@ impl<'a> Walk<'a> {
         sql
     }
 
-    /// The end of a query: `column`, with what comes before it, is within the span and gives the order.
+    /// The end of a query: limits `column`, the last word of that text, to the range and sorts by it.
     fn between(&self, sql: &mut Vec<u8>, column: &str, Span { first, last }: Span, most: usize) {
         put(sql, column);
         put(sql, " BETWEEN ");
@@ -210,7 +210,7 @@ impl<'a> Walk<'a> {
         int(sql, rows_max(most));
     }
 
-    /// Shard by shard, each in its own order, in one query.
+    /// One query for several shards, each in its own order.
     fn live_query(&self, shards: &[ShardId], Span { first, last }: Span, most: usize) -> Vec<u8> {
         let mut sql = Vec::new();
         for (index, shard) in shards.iter().enumerate() {
@@ -281,7 +281,7 @@ fn shard_of(row: &Row) -> Option<ShardId> {
     rows::int(row, 0).ok().map(|place| place::run(place).shard())
 }
 
-/// The fewest places in which the wanted runs can lie, the history first: it is mostly what stops a step.
+/// The smallest set of sources that contains the wanted runs. History comes first: it usually ends a step.
 fn sources(filter: &RunFilter, wanted: &[Status], shards: u16) -> Vec<Source> {
     let job = filter.job;
     let ended = wanted.iter().copied().filter(|status| status.is_terminal());

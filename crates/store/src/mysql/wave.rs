@@ -1,8 +1,8 @@
-//! The changes of several shards, sorted by what the database does with them.
+//! The changes of several shards, grouped by table and kind of change.
 //!
-//! A wave has at most one batch of a shard. Its rows are written table by table in the order of their keys; within a
-//! table those that go first, then those that change, then those that come. Only jobs stay in the order of their batches,
-//! because a name is free only after its job is gone.
+//! A wave has at most one batch of each shard. Its rows are written table by table in key order: first deletes, then
+//! updates, then inserts. Only jobs stay in the order of their batches, because a name becomes free when its job is
+//! deleted.
 
 use std::collections::BTreeSet;
 
@@ -59,7 +59,7 @@ impl JobChange<'_> {
 }
 
 impl<'a> Wave<'a> {
-    /// A job that is updated is taken to have been fired, unless its revision comes with it.
+    /// An updated job counts as fired, unless the batch has its revision.
     pub(super) fn add(&mut self, batch: &'a Batch, key: &'a RowKey, change: &'a Change) {
         match change {
             Change::Insert(row) => self.come(batch, row),
@@ -72,7 +72,7 @@ impl<'a> Wave<'a> {
         }
     }
 
-    /// All of a job is written anew.
+    /// Adds a job of which all columns are written.
     pub(super) fn edit(&mut self, batch: &'a Batch, job: &'a Job) {
         self.jobs.push(JobChange::Edit(batch, job));
     }
@@ -119,7 +119,7 @@ impl<'a> Wave<'a> {
         }
     }
 
-    /// Live runs that go and do not come into the history with the same wave.
+    /// Deleted live runs that do not become history in the same wave.
     fn gone_for_good(&self) -> Vec<i64> {
         let ended: BTreeSet<i64> = self.history.come.iter().map(|run| run.id.0).collect();
         let gone = self.runs.go.iter().map(|place| place::run(*place).0);
@@ -176,7 +176,7 @@ impl<'a> Wave<'a> {
     }
 }
 
-/// Changes of one kind.
+/// Writes job changes of one kind.
 fn write_jobs(script: &mut Script, alike: &[JobChange<'_>]) -> Result<()> {
     let mut come = Vec::new();
     let mut moves = Vec::new();

@@ -1,8 +1,8 @@
-//! Commits: everything in one or two packets, then COMMIT, and only if the fences hit their rows.
+//! Commits: everything in one or two packets, then COMMIT, if every statement hit the rows it must.
 //!
-//! The fast way takes all rows for what they are said to be. Whatever turns out otherwise (a fence that misses, a row
-//! that is there already or is not) rolls it back, and the careful way sends the same changes one by one, which
-//! tells whose it was. The careful way is a commit like any other: should it meet no surprise, it stands.
+//! The fast way assumes that every statement hits its rows. If not (a fence misses, a row exists already or is
+//! missing), it is rolled back, and the careful way sends the same changes one by one, which finds the shard and the
+//! row. If the careful way succeeds, it is committed.
 
 use std::collections::BTreeSet;
 
@@ -37,7 +37,7 @@ async fn write(held: &mut Held<'_>, batches: &[Batch], shards: u16) -> Result<()
             Ok(Played::AsExpected) => return Ok(()),
             Ok(Played::Otherwise) => {}
             Err(failure) if failure.is_about_rows() => {}
-            // The rest must not wait with it.
+            // Find the blocked shard, so that the others need not wait with it.
             Err(failure) if failure.is_lock_timeout() && batches.len() > 1 => {}
             Err(failure) => return Err(blocked(&batches[0], failure)),
         }
@@ -50,7 +50,7 @@ async fn write(held: &mut Held<'_>, batches: &[Batch], shards: u16) -> Result<()
     Ok(())
 }
 
-/// Whose rows are held by somebody else, if that is what happened.
+/// Turns a lock timeout into `Blocked` with the batch's shard.
 fn blocked(batch: &Batch, failure: Failure) -> Failure {
     if failure.is_lock_timeout() { Error::Blocked { shard: batch.shard }.into() } else { failure }
 }
@@ -63,7 +63,7 @@ fn is_at_home(batches: &[Batch], shards: u16) -> bool {
     })
 }
 
-/// All batches, as few statements as possible.
+/// All batches in as few statements as possible.
 fn fast(batches: &[Batch]) -> Result<Script> {
     let mut script = Script::default();
     script.any(|sql| sql.extend_from_slice(b"START TRANSACTION"));
@@ -84,7 +84,7 @@ fn fast(batches: &[Batch]) -> Result<Script> {
     Ok(script)
 }
 
-/// How many batches come before one whose shard was there already.
+/// How many of the first batches have different shards.
 fn apart(batches: &[Batch]) -> usize {
     let mut shards = BTreeSet::new();
     batches.iter().take_while(|batch| shards.insert(batch.shard)).count()
@@ -128,7 +128,8 @@ fn refused(batch: &Batch, key: &RowKey, failure: Failure) -> Failure {
     }
 }
 
-/// An update or a delete hit no row. A job may have come to another revision; the others are not there.
+/// Called when an update or delete hit no row. A job may have another revision: then all its columns are written.
+/// Anything else is refused.
 async fn missed(held: &mut Held<'_>, batch: &Batch, key: &RowKey, change: &Change) -> Result<(), Failure> {
     if let Change::Update(Row::Job(job)) = change {
         let mut wave = Wave::default();

@@ -1,4 +1,4 @@
-//! What the cluster agreed on, and its tokens.
+//! The values that the cluster agreed on, and its tokens.
 
 use punctual_core::Timestamp;
 use tokio_postgres::Row;
@@ -13,7 +13,7 @@ impl Postgres {
     pub(super) async fn settle_on(&self, name: &str, offer: &[u8]) -> Result<Vec<u8>> {
         let mut link = self.lease.take().await?;
         link.write(vec![ask!(admin::OFFER, name.to_owned(), offer.to_vec())]).await?;
-        // Its own transaction, because one that waited for somebody else's offer has to see it.
+        // In a new transaction, which sees another node's offer that the insert waited for.
         let agreed = link.read(ask!(admin::AGREED, name.to_owned())).await?;
         let row = agreed.first().ok_or_else(|| Error::RolledBack(format!("`{name}` is not agreed on")))?;
         rows::get(row, 0)

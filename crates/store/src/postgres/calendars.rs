@@ -1,7 +1,7 @@
 //! Calendars: few rows, changed by compare-and-swap on their version.
 //!
-//! Whoever changes one holds the row of the last version meanwhile, so that of two who make the same calendar at once
-//! the second sees the first.
+//! Each change locks the row with the last version, so that when two nodes create the same calendar at once, the second
+//! sees the first.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ impl Postgres {
         after: Option<(Namespace, Name)>,
         limit: usize,
     ) -> Result<Vec<Arc<Record>>> {
-        // No name is empty, so an empty one is before all.
+        // No name is empty, so an empty name sorts before all.
         let (after_namespace, after_name) = match after {
             Some((namespace, name)) => (namespace.as_str().to_owned(), name.as_str().to_owned()),
             None => (String::new(), String::new()),
@@ -101,7 +101,7 @@ impl Postgres {
 }
 
 impl Link {
-    /// Begins to change a calendar, when nobody else does.
+    /// Begins a change of a calendar, and locks out other changes.
     async fn alone_with(&mut self, namespace: &Namespace, name: &Name) -> Result<Option<Arc<Record>>> {
         self.is_busy = true;
         self.step_alone(ask!(queries::BEGIN)).await?;
@@ -129,7 +129,7 @@ fn get(namespace: &Namespace, name: &Name) -> Ask {
     ask!(queries::calendars::GET, namespace.as_str().to_owned(), name.as_str().to_owned())
 }
 
-/// The columns of `queries::calendar_columns`.
+/// Reads the columns of `queries::calendar_columns`.
 fn record(row: &Row) -> Result<Arc<Record>> {
     let calendar = Calendar {
         name: rows::name(rows::get(row, 1)?)?,

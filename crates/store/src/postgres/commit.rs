@@ -1,8 +1,8 @@
-//! Commits: fences, changes and `COMMIT` in one go, and once more with care if they were refused.
+//! Commits: fences, changes and `COMMIT` in one round trip; if that is refused, again one change at a time.
 //!
-//! The fast way sends everything without waiting and learns only that something did not fit. Which row of which shard
-//! it was is found by sending the same changes one by one, which also stores them if they fit after all: a job's new
-//! definition that came without its revision is told apart from a fire only there.
+//! The fast way sends everything without waiting and learns only that something was refused. To find the row and the
+//! shard, the same changes are sent one by one. They may succeed that way: only there is a job's new definition that
+//! came without its revision told apart from a fire.
 
 use punctual_core::change::{Batch, Change, Row, RowKey};
 use punctual_failpoint::{Point, hit, midway};
@@ -13,7 +13,7 @@ use super::writes::{Writes, fence};
 use super::{queries, rows};
 use crate::{Error, Result, refusal};
 
-/// The constraint that gives a job its name for itself.
+/// The constraint that makes the name of a job unique.
 const JOB_NAME: &str = "jobs_name";
 
 impl Link {
@@ -32,7 +32,7 @@ impl Link {
             Err((Moment::Writing, failure)) if failure.is_refusal() => {
                 self.commit_with_care(batches, None).await
             }
-            // The rest must not wait with it.
+            // Find the blocked shard, so that the others need not wait with it.
             Err((Moment::Writing, failure)) if failure.is_lock_timeout() => match batches {
                 [batch] => Err(Error::Blocked { shard: batch.shard }),
                 _ => self.commit_with_care(batches, Some(queries::WAIT_BRIEFLY)).await,
@@ -42,7 +42,7 @@ impl Link {
     }
 
     async fn commit_with_care(&mut self, batches: &[Batch], setting: Option<&'static str>) -> Result<()> {
-        // Until it ends, the link is in the middle of something, and of no use to anybody else.
+        // Busy until the transaction ends: if this future is dropped, the link must not be used again.
         self.is_busy = true;
         self.step(ask!(queries::BEGIN)).await?;
         if let Some(setting) = setting {
@@ -102,7 +102,7 @@ impl Link {
     }
 }
 
-/// Batches of one shard follow each other; between shards there is no order to keep.
+/// Batches of one shard are written in order; batches of different shards are merged into waves.
 fn all_at_once(batches: &[Batch]) -> Result<Vec<Ask>> {
     let mut asks = Vec::new();
     let mut left: Vec<&Batch> = batches.iter().collect();
@@ -112,7 +112,7 @@ fn all_at_once(batches: &[Batch]) -> Result<Vec<Ask>> {
             let is_taken = wave.iter().any(|other| other.shard == batch.shard);
             if is_taken { later.push(batch) } else { wave.push(batch) }
         }
-        // Locks are taken in the order of the shards by everyone, so nobody waits in a circle.
+        // Every node takes locks in shard order, so there is no deadlock.
         wave.sort_unstable_by_key(|batch| batch.shard);
         asks.push(fence(&wave));
         let mut writes = Writes::default();

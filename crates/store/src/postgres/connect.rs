@@ -1,4 +1,4 @@
-//! How a connection is made: where to, how it is kept private, and what it may cost the others.
+//! How a connection is opened: its address, its encryption, and its limits.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,38 +18,39 @@ use super::{durability, queries};
 use crate::{Durability, Error, Result};
 
 const CONNECT_MAX: Duration = Duration::from_secs(5);
-/// A peer that acknowledges nothing for so long is taken for cut off.
+/// A connection whose peer acknowledges nothing for this long counts as lost.
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(5);
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
 
-/// What a connection is for: it decides its limits and what it promises.
+/// What a connection is for: it decides its limits and its durability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     /// Commits of shards.
     Commit,
-    /// Acquisitions, and what people change by compare-and-swap: durable, seldom.
+    /// Acquisitions, and compare-and-swap changes such as calendars: durable, seldom.
     Lease,
-    /// Renewals: losing one is harmless, waiting for a disk is not.
+    /// Renewals: losing one is harmless, so they do not wait for a disk.
     Session,
     Read,
     /// Output, and pruning.
     Log,
 }
 
-/// For every connection. `jit` costs more than it brings for statements of a few rows. The plans of prepared statements
-/// live as long as the connection: one made while a table was small must not read all of it when it is large.
+/// Settings of every connection. `jit` costs more than it saves for statements of a few rows. The plan of a prepared
+/// statement lives as long as the connection: a plan made while a table was small must not scan it when it is large.
 pub(super) const ALWAYS: &str = "SET search_path = punctual; SET client_min_messages = warning; SET jit = off; \
      SET default_transaction_isolation = 'read committed'; SET plan_cache_mode = force_generic_plan; \
      SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; \
      SET idle_in_transaction_session_timeout = '2s'; ";
 
 impl Role {
-    /// A lock that is not had within this is given up; the transaction is known to be rolled back.
+    /// A lock that is not granted within `lock_timeout` is given up; the transaction is then known to be rolled back.
     fn settings(self) -> &'static str {
         match self {
-            // All shards of a lane wait with the one whose rows somebody holds.
+            // Short: all shards of a lane wait together with the one whose rows are locked.
             Role::Commit => "SET lock_timeout = '1s'; SET statement_timeout = '10s'",
-            // Short: whoever waits too long behind a former owner ends its session and tries again.
+            // Short: an acquisition that waits too long for a former owner ends that owner's connections and tries
+            // again.
             Role::Lease => "SET lock_timeout = '300ms'; SET statement_timeout = '10s'",
             Role::Session => {
                 "SET synchronous_commit = off; SET lock_timeout = '500ms'; SET statement_timeout = '2s'"
@@ -66,7 +67,7 @@ impl Role {
     }
 }
 
-/// Knows the way to the database.
+/// Opens connections to the database.
 pub(super) struct Connector {
     config: Config,
     tls: Option<MakeRustlsConnect>,
@@ -74,7 +75,7 @@ pub(super) struct Connector {
 }
 
 impl std::fmt::Debug for Connector {
-    /// Without the password.
+    /// Leaves out the password.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (hosts, database) = (self.config.get_hosts(), self.config.get_dbname());
         f.debug_struct("Connector")
@@ -91,7 +92,7 @@ impl Connector {
             Error::Unusable(format!("the address of the store cannot be read: {error}"))
         })?;
         config.application_name(application_name(session));
-        // After a failover the old primary may come back as a standby, which cannot be written.
+        // After a failover the old primary may come back as a read-only standby.
         config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         config.tcp_user_timeout(UNACKNOWLEDGED_MAX).keepalives_idle(KEEPALIVE_IDLE);
         if config.get_connect_timeout().is_none() {
@@ -115,7 +116,7 @@ impl Connector {
         Ok(link)
     }
 
-    /// Without anything set: before the schema is there.
+    /// A connection without settings, for use before the schema exists.
     pub(super) async fn bare(&self) -> Result<Link> {
         let (client, carrier) = match &self.tls {
             Some(tls) => {
@@ -131,32 +132,33 @@ impl Connector {
     }
 }
 
-/// Every connection bears its node's name, so that whoever takes a shard from it finds and ends what it has under way.
+/// Every connection carries its session's id, so that a node that takes over a shard can find and end its open
+/// transactions.
 fn application_name(session: Option<SessionId>) -> String {
     session.map_or_else(|| "punctual".to_owned(), |session| format!("punctual/{session}"))
 }
 
-/// What goes wrong is told to whoever asked; a connection that ends while it is idle is nobody's trouble.
+/// Drives the connection. The caller of a request gets its error; the end of an idle connection is only logged.
 async fn carry(connection: impl Future<Output = std::result::Result<(), tokio_postgres::Error>>) {
     if let Err(error) = connection.await {
         tracing::debug!(%error, "a connection to the database has ended");
     }
 }
 
-/// Even a password that is refused may be right again tomorrow: a node that runs goes on trying.
+/// Even a refused password may be accepted later: a running node keeps trying.
 fn cannot_connect(error: tokio_postgres::Error) -> Error {
     Error::Unreachable(Failure::from(error).to_string())
 }
 
-/// How the connection is kept from others: always by a certificate that is checked.
+/// TLS settings: the server's certificate is always checked.
 #[derive(Debug, PartialEq, Eq)]
 struct Private {
-    /// A file of certificates to trust; none: those that the system trusts.
+    /// A file of certificates to trust. `None` means those that the system trusts.
     roots: Option<String>,
 }
 
 impl Private {
-    /// Takes `sslmode` and `sslrootcert` out of an address.
+    /// Removes `sslmode` and `sslrootcert` from an address.
     fn parse(url: &str) -> Result<(String, Option<Private>)> {
         let Some((before, query)) = url.split_once('?') else { return Ok((url.to_owned(), None)) };
         let (mut rest, mut is_private, mut roots) = (Vec::new(), false, None);

@@ -1,4 +1,4 @@
-//! What the doors read: one row, or a page of them.
+//! Reads of the endpoints: one row, or a page of rows.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl Postgres {
         after: Option<(Namespace, Name)>,
         limit: usize,
     ) -> Result<Vec<Arc<Job>>> {
-        // No name is empty, so an empty one is before all.
+        // No name is empty, so an empty name sorts before all.
         let (after_namespace, after_name) = match after {
             Some((namespace, name)) => (namespace.as_str().to_owned(), name.as_str().to_owned()),
             None => (String::new(), String::new()),

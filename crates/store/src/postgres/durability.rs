@@ -1,11 +1,11 @@
-//! Whether the server keeps what it promises: asked by every connection that commits.
+//! Checks the server's durability settings, on every connection that commits.
 
 use super::failure::Failure;
 use super::link::{Link, ask};
 use super::rows;
 use crate::{Durability, Error, Result};
 
-/// PostgreSQL 13, the oldest that its makers still looked after when this was written.
+/// PostgreSQL 13, the oldest version that was still maintained when this was written.
 const VERSION_MIN: i32 = 130_000;
 
 const SETTINGS: &str = "SELECT current_setting('server_version_num')::int4, current_setting('server_version'), \

@@ -1,4 +1,4 @@
-//! What PostgreSQL says, in the store's words.
+//! Translates PostgreSQL's errors into the store's.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use tokio_postgres::error::SqlState;
 
 use crate::Error;
 
-/// An error on its way out.
+/// An error that is not translated yet.
 #[derive(Debug)]
 pub(super) enum Failure {
     Postgres(tokio_postgres::Error),
-    /// No answer for so long.
+    /// There was no answer for this long.
     Silent(Duration),
 }
 
@@ -20,18 +20,18 @@ impl From<tokio_postgres::Error> for Failure {
     }
 }
 
-/// What was under way when it failed: it decides what may have been stored.
+/// The phase in which it failed: it decides what may have been stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moment {
     Reading,
-    /// `COMMIT` has not been sent, or the server has said no before it came to it.
+    /// `COMMIT` was not sent, or the server refused a statement before it.
     Writing,
     /// `COMMIT` may have been sent.
     Committing,
 }
 
 impl Failure {
-    /// None: it is the connection that failed.
+    /// `None` means the connection failed.
     fn state(&self) -> Option<&SqlState> {
         match self {
             Failure::Postgres(error) => error.code(),
@@ -39,24 +39,24 @@ impl Failure {
         }
     }
 
-    /// The server may still be where it was, or may be gone.
+    /// The connection is lost; the server may still be running.
     pub(super) fn is_lost(&self) -> bool {
         self.state().is_none()
     }
 
-    /// Nothing good can come of this connection any more: it is lost, or it leads to a server that became a standby.
+    /// The connection must be closed: it is lost, or its server became a standby.
     pub(super) fn ends_link(&self) -> bool {
         self.is_lost() || self.state() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION)
     }
 
-    /// A statement did not hit what it names.
+    /// A statement did not hit every row it names (see `queries`).
     pub(super) fn is_miss(&self) -> bool {
         self.state() == Some(&SqlState::DIVISION_BY_ZERO)
     }
 
-    /// It was the rows: sending them again would change nothing.
+    /// The rows themselves were refused: sending them again would not help.
     pub(super) fn is_refusal(&self) -> bool {
-        // Class 22 is data that cannot be stored, class 23 a broken constraint, class 54 more than fits.
+        // Class 22 is data that cannot be stored, class 23 a violated constraint, class 54 an exceeded limit.
         self.state()
             .is_some_and(|state| ["22", "23", "54"].iter().any(|class| state.code().starts_with(class)))
     }
@@ -65,7 +65,7 @@ impl Failure {
         self.state() == Some(&SqlState::LOCK_NOT_AVAILABLE)
     }
 
-    /// The constraint that was broken.
+    /// The constraint that was violated.
     pub(super) fn constraint(&self) -> Option<&str> {
         match self {
             Failure::Postgres(error) => error.as_db_error()?.constraint(),
@@ -89,13 +89,13 @@ impl Failure {
         let why = self.to_string();
         let state = self.state().map_or("", SqlState::code);
         match (moment, state) {
-            // Whatever it is: it may have been stored before.
+            // Whatever the error, the transaction may have been committed.
             (Moment::Committing, _) => Error::Unknown(why),
             (_, DISK_FULL) => Error::Full(why),
             (_, DATA_CORRUPTED | INDEX_CORRUPTED) => {
                 Error::Unusable(format!("the database is damaged ({why}): restore a backup"))
             }
-            // What we may do, or what is there, is not as it has to be.
+            // Missing rights, or tables that are not as expected.
             (_, state) if state.starts_with("42") || state.starts_with("3F") => {
                 Error::Unusable(format!("the database cannot be used as it is: {why}"))
             }

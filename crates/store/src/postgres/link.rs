@@ -1,7 +1,7 @@
-//! One connection: statements prepared once, asks sent without waiting for each other's answer.
+//! One connection: statements are prepared once, requests are pipelined.
 //!
-//! The one surprise: a link that was left in the middle of something, by an error or by a caller who went away, is
-//! never used again. Closing it is the rollback.
+//! The one surprise: a link that was left in the middle of a request or a transaction, by an error or a cancelled
+//! caller, is never used again. Closing it is the rollback.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -20,12 +20,12 @@ use super::failure::{Failure, Moment};
 use super::queries;
 use crate::Result;
 
-/// No answer for so long: the connection is given up. Longer than any limit that the server itself keeps.
+/// After this long without an answer the connection is given up. Longer than any timeout of the server.
 const ANSWER_MAX: Duration = Duration::from_secs(40);
 
 pub(super) type Param = Box<dyn ToSql + Sync + Send>;
 
-/// A statement and what is bound in it.
+/// A statement and its parameters.
 #[derive(Debug)]
 pub(super) struct Ask {
     pub(super) sql: &'static str,
@@ -42,7 +42,7 @@ pub(super) use ask;
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) rows: Vec<Row>,
-    /// Rows that were written.
+    /// How many rows were written.
     pub(super) hits: u64,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Link {
     client: Client,
     statements: FxHashMap<&'static str, Statement>,
     carrier: JoinHandle<()>,
-    /// Something was asked and not all of it answered, or a transaction is open.
+    /// A request has not been fully answered, or a transaction is open.
     pub(super) is_busy: bool,
 }
 
@@ -64,7 +64,7 @@ impl Link {
         !self.is_busy && !self.client.is_closed()
     }
 
-    /// Several statements without parameters.
+    /// Executes several statements without parameters.
     pub(super) async fn batch(&mut self, sql: &str) -> Result<(), Failure> {
         self.is_busy = true;
         limited(async { Ok(self.client.batch_execute(sql).await?) }).await?;
@@ -93,8 +93,8 @@ impl Link {
         Ok(())
     }
 
-    /// Sends all asks at once. The answers come in the same order, the first failure among them; what follows a failure
-    /// says nothing of its own.
+    /// Sends all asks at once. The answers come in the same order; those after the first failure only repeat that the
+    /// transaction failed.
     pub(super) async fn ask_all(&mut self, asks: Vec<Ask>) -> Result<Vec<Result<Answer, Failure>>, Failure> {
         self.prepare(asks.iter().map(|ask| ask.sql)).await?;
         let was_busy = std::mem::replace(&mut self.is_busy, true);
@@ -123,13 +123,13 @@ impl Link {
         }
     }
 
-    /// A read of one statement, which is its own snapshot.
+    /// Reads with one statement, which has its own snapshot.
     pub(super) async fn read(&mut self, ask: Ask) -> Result<Vec<Row>> {
         let answer = self.ask(ask).await.map_err(Failure::reading)?;
         Ok(answer.rows)
     }
 
-    /// One transaction, sent at once with its `COMMIT`. The answers are those of the asks.
+    /// Sends one transaction with its `COMMIT` at once. Returns the answers of the asks.
     pub(super) async fn transact(&mut self, asks: Vec<Ask>) -> Result<Vec<Answer>, (Moment, Failure)> {
         self.prepare(asks.iter().map(|ask| ask.sql)).await.map_err(|failure| (Moment::Writing, failure))?;
         let mut all = Vec::with_capacity(asks.len() + 2);
@@ -140,7 +140,8 @@ impl Link {
         let answers = self.ask_all(all).await.map_err(|failure| (Moment::Committing, failure))?;
         let mut answered = Vec::with_capacity(answers.len());
         for (index, answer) in answers.into_iter().enumerate() {
-            // A server that said no before it came to the `COMMIT` has rolled back; one that is lost may have come to it.
+            // If the server refused a statement before the `COMMIT`, it has rolled back; if it is lost, it may have
+            // committed.
             answered.push(answer.map_err(|failure| match failure.is_lost() || index == commit {
                 true => (Moment::Committing, failure),
                 false => (Moment::Writing, failure),
@@ -150,7 +151,7 @@ impl Link {
         Ok(answered.into_iter().skip(1).collect())
     }
 
-    /// The same for writes whose caller can only try again.
+    /// Like `transact`, for callers that need not know the phase of a failure.
     pub(super) async fn write(&mut self, asks: Vec<Ask>) -> Result<Vec<Answer>> {
         self.transact(asks).await.map_err(|(moment, failure)| failure.judge(moment))
     }
@@ -166,7 +167,7 @@ async fn limited<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T,
     timeout(ANSWER_MAX, work).await.unwrap_or(Err(Failure::Silent(ANSWER_MAX)))
 }
 
-/// Begins all in order, which is the order in which they are sent, and waits for all.
+/// Starts all futures in order, which is the order of sending, and waits for all.
 async fn in_order<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
     let mut all: Vec<_> = futures.into_iter().map(|future| Box::pin(maybe_done(future))).collect();
     let mut has_begun = false;
@@ -174,7 +175,7 @@ async fn in_order<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Out
         let mut is_done = true;
         for future in &mut all {
             is_done &= future.as_mut().poll(cx).is_ready();
-            // Answers come in the order of the asks: the next one has none before this one has.
+            // Answers come in the order of the asks: none after this one can be ready.
             if has_begun && !is_done {
                 break;
             }

@@ -1,4 +1,4 @@
-//! The output of attempts, on a connection of its own that waits for no disk: no state ever waits for output.
+//! The output of attempts, on its own connection without waiting for a disk: state never waits for output.
 
 use punctual_core::ids::RunId;
 use punctual_core::log::{Chunk, Place};
@@ -8,7 +8,7 @@ use super::link::{Ask, ask};
 use super::{Postgres, queries, rows};
 use crate::{Result, codec};
 
-/// Chunks in one statement: 8 MiB of output at most.
+/// Chunks in one statement: at most 8 MiB of output.
 const STATEMENT_CHUNKS_MAX: usize = 128;
 
 impl Postgres {

@@ -1,4 +1,4 @@
-//! Mail, by the clock of the server. Nobody waits for a disk: what a crash loses is asked for again.
+//! Mail, by the server's clock. It does not wait for a disk: mail that a crash loses is asked for again.
 
 use std::time::Duration;
 

@@ -15,8 +15,8 @@ use super::writes::number;
 use super::{Postgres, rows};
 use crate::{Claim, Error, Lease, Leases, Member, Result, Session, refusal};
 
-/// How often an acquisition that waited too long behind a former owner ends its sessions and tries again. With the
-/// time it waits for a lock that is longer than a server keeps an idle transaction whose owner is lost.
+/// How often an acquisition that waited too long ends the former owner's connections and tries again. Together with its
+/// lock timeout, that is longer than the server keeps an idle transaction whose owner is lost.
 const TRIES_MAX: usize = 10;
 
 impl Postgres {
@@ -42,7 +42,7 @@ impl Postgres {
         if let Some(claim) = claims.iter().find(|claim| claim.shard.0 >= self.shards) {
             return Err(refusal::no_such_shard(claim.shard));
         }
-        // Locks are taken in the order of the shards by everyone, so nobody waits in a circle.
+        // Every node takes locks in shard order, so there is no deadlock.
         let mut sorted: Vec<(usize, &Claim)> = claims.iter().enumerate().collect();
         sorted.sort_by_key(|(_, claim)| claim.shard);
         let mut tries = 0;
@@ -111,8 +111,8 @@ impl Postgres {
 }
 
 impl Link {
-    /// What former owners have under way would hold us up, perhaps because they are stopped in the midst of it. Where
-    /// we may not end it, the server does so after a while.
+    /// Ends open transactions of former owners, which would block this one, for example if their process is stopped.
+    /// Without the right to do so, the server ends them after a while.
     async fn end_former_owners(&mut self, by: Option<SessionId>, claims: &[Claim]) {
         let of: Vec<i16> = claims.iter().map(|claim| number(claim.shard)).collect();
         let than: Vec<Option<i64>> =

@@ -1,4 +1,4 @@
-//! Queues and messages as columns, like the rows of `writes`.
+//! Queues and messages as column arrays, like the rows of `writes`.
 
 use punctual_core::ids::ShardId;
 use punctual_core::queue::{Message, Place, QueueNumber, QueueRecord};
@@ -10,7 +10,7 @@ use crate::{Result, codec};
 
 pub(super) type MessageKey = (ShardId, QueueNumber, Place);
 
-/// What most heads fit into.
+/// Initial buffer size; most heads fit.
 const HEAD_BYTES: usize = 32;
 
 pub(super) fn write_queues(sql: &'static str, rows: &[(ShardId, &QueueRecord)]) -> Ask {
@@ -32,7 +32,7 @@ pub(super) fn delete_queues(keys: &[(i16, i64)]) -> Ask {
     ask!(queues::DELETE, column(keys, |key| key.0), column(keys, |key| key.1))
 }
 
-/// Bodies may be large; statements are not.
+/// Inserts messages, split into statements of limited size.
 pub(super) fn insert(rows: &[&Message]) -> Result<Vec<Ask>> {
     let (mut asks, mut rest) = (Vec::new(), rows);
     while !rest.is_empty() {
@@ -76,7 +76,7 @@ pub(super) fn delete(keys: &[MessageKey]) -> Ask {
     )
 }
 
-/// How many of the first messages go into one statement; one that is alone may be larger.
+/// How many of the first messages fit into one statement; a single larger message is allowed.
 fn fitting(rows: &[&Message]) -> usize {
     let mut bytes = 0;
     let fit = rows.iter().take_while(|message| {

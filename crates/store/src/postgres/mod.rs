@@ -1,14 +1,15 @@
-//! A cluster's store: PostgreSQL 13 or newer.
+//! The store of a cluster on PostgreSQL 13 or newer.
 //!
-//! A node needs few connections, each for one purpose, so that none waits for what it has nothing to do with: two lanes
-//! that commit, two for what leaders read, a few for the doors, and one each for renewals, acquisitions and output.
-//! They are made when they are needed, and made again when they are lost.
+//! A node needs few connections, each for one purpose, so that unrelated work does not wait: two lanes for commits, two
+//! for reads of leaders, a few for the endpoints, and one each for renewals, acquisitions and output. They are opened
+//! on first use, and again after they are lost.
 //!
-//! A commit is one round trip: fences, changes and `COMMIT` are sent together, and whatever misses its row turns the
-//! `COMMIT` into a rollback (see `queries` and `commit`). History is a plain table, trimmed by small deletes.
+//! A commit is one round trip: fences, changes and `COMMIT` are sent together, and a statement that misses a row turns
+//! the `COMMIT` into a rollback (see `queries` and `commit`). History is a plain table, trimmed by small deletes.
 //!
-//! In reading order: connections (`connect`, `durability`, `link`, `pool`, `schema`, `open`), what is written (`writes`,
-//! `messages`, `commit`, `membership`), what is read (`snapshot`, `shard`, `doors`, `queues`, `walk`), and the rest (`logs`, `prune`).
+//! In reading order: connections (`connect`, `durability`, `link`, `pool`, `schema`, `open`), writes (`writes`,
+//! `messages`, `commit`, `membership`), reads (`snapshot`, `shard`, `doors`, `queues`, `walk`), and the rest (`logs`,
+//! `prune`).
 
 mod failure;
 mod connect;
@@ -68,10 +69,10 @@ use crate::{
 
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// How many shards a new store gets. A store that is there keeps what it was made with.
+    /// How many shards a new store gets. An existing store keeps its number.
     pub shards: u16,
     pub durability: Durability,
-    /// Whose connections these are: whoever takes a shard from this session ends what it has under way.
+    /// The session that owns these connections: a node that takes over its shards ends its open transactions.
     pub session: Option<SessionId>,
 }
 
@@ -125,7 +126,7 @@ impl Store for Postgres {
     }
 
     async fn commit(&self, batches: Arc<Vec<Batch>>) -> Result<()> {
-        // A shard always commits in the same lane, and a lane in turn.
+        // A shard always commits in the same lane, and a lane commits one batch list at a time.
         let Some(first) = batches.first() else { return Ok(()) };
         let mut link = self.lanes[usize::from(first.shard.0) % LANES].take().await?;
         link.commit(&batches, self.shards).await

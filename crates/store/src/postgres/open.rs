@@ -1,4 +1,4 @@
-//! Opening: the way to the database, what it promises, and its tables.
+//! Opens the store: connects, checks durability, migrates the tables.
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ use crate::address::Address;
 use crate::definitions::Definitions;
 use crate::{Error, Result};
 
-/// A lane commits while the other one's batch is being made.
+/// One lane commits while the next batch is made for the other.
 pub(super) const LANES: usize = 2;
-/// A shard is loaded while timers of another are read.
+/// A shard can be loaded while the timers of another are read.
 const LEADER_CONNECTIONS: usize = 2;
-/// A long listing must not keep the next one waiting; more of them would only take from the commits.
+/// A long listing must not delay the next one; more connections would only slow down the commits.
 const DOOR_CONNECTIONS: usize = 4;
 
 impl Postgres {
-    /// Opens `postgres://user:password@host/database`, and makes the tables if it has none. What the address says about
-    /// shards and durability (`?shards=16&durability=relaxed`) goes before the options.
+    /// Opens `postgres://user:password@host/database`, and makes the tables if they do not exist. Shards and durability
+    /// in the address (`?shards=16&durability=relaxed`) override the options.
     pub async fn open(url: &str, options: Options) -> Result<Postgres> {
         let address = Address::parse(url)?;
         let shards = address.shards.unwrap_or(options.shards);
@@ -47,7 +47,7 @@ impl Postgres {
             definitions: Mutex::new(Definitions::default()),
             pruned: Mutex::new(Places::default()),
         };
-        // What a node cannot do without is there, or the store is not open.
+        // Fail now if the connections that a node cannot do without cannot be opened.
         store.lanes[0].take().await?;
         store.session.take().await?;
         Ok(store)

@@ -1,4 +1,4 @@
-//! A few connections of one kind, made when they are needed and made again when they are lost.
+//! A few connections of one role, opened on first use, and again after they are lost.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use super::connect::{Connector, Role};
 use super::link::Link;
 use crate::{Error, Result};
 
-/// After a connection could not be made: the first rest, and the longest. Whoever asks meanwhile hears the reason again, so a
-/// database that is back may be called unreachable for so long.
+/// After a failed connect: the first and the longest pause. Requests in that time get the same error again, so a
+/// database that is back may be reported unreachable for that long.
 const REST_MIN: Duration = Duration::from_millis(50);
 const REST_MAX: Duration = Duration::from_millis(250);
 
@@ -21,13 +21,13 @@ const REST_MAX: Duration = Duration::from_millis(250);
 pub(super) struct Pool {
     connector: Arc<Connector>,
     role: Role,
-    /// One for each connection that may be in use.
+    /// One permit for each connection that may be in use.
     places: Semaphore,
     idle: Mutex<Vec<Link>>,
     trouble: Mutex<Option<Trouble>>,
 }
 
-/// Why there is no connection, and until when nobody tries again.
+/// Why the last connect failed, and when the next may be tried.
 #[derive(Debug)]
 struct Trouble {
     why: String,
@@ -46,7 +46,7 @@ impl Pool {
         }
     }
 
-    /// A connection, as soon as one is free. It comes back by itself.
+    /// Waits for a free connection. It returns to the pool when dropped.
     pub(super) async fn take(&self) -> Result<Taken<'_>> {
         let place = self.places.acquire().await;
         let place = place.map_err(|_| Error::Unusable("the store is closed".to_owned()))?;
@@ -81,7 +81,7 @@ impl Pool {
     }
 }
 
-/// How long nobody tries again, given the rest before.
+/// The next pause, given the one before.
 fn rest_after(before: Option<Duration>) -> Duration {
     before.map_or(REST_MIN, |before| (before * 2).min(REST_MAX))
 }

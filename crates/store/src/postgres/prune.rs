@@ -1,8 +1,8 @@
-//! What nobody keeps any more, found by a reader and removed in small bites.
+//! Prunes rows past their retention, in small transactions.
 //!
-//! Jobs are visited in a circle, a few at a time, and the place is remembered between calls: a limit reached at one
-//! job does not keep the later ones waiting for ever. Only a full circle that found nothing answers 0. What is removed
-//! needs no disk to be waited for: a crash only means that it is removed again.
+//! Jobs are visited in a circular walk, a few at a time, and the position is kept between calls: a limit reached at one
+//! job does not starve the later ones. The result is 0 only after a full walk that found nothing. Deletes do not wait
+//! for a disk: rows that come back after a crash are removed again.
 
 use punctual_core::ids::first_id_at;
 use tokio_postgres::Row;
@@ -15,13 +15,13 @@ use crate::circle::{self, Circle};
 use crate::keep::Kept;
 use crate::{PrunePolicy, Result};
 
-/// Rows that go in one transaction.
+/// Rows removed in one transaction.
 const BITE_MAX: usize = 500;
-/// Jobs, or runs with output, that are looked at by one statement.
+/// Jobs, or runs with output, that one statement examines.
 const VISITS_MAX: usize = 256;
 const DAY_MILLIS: i64 = 24 * 3600 * 1000;
 
-/// How far the circles have come.
+/// The positions of the circular walks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Places {
     history: i64,
@@ -44,7 +44,7 @@ impl Postgres {
         Ok(gone)
     }
 
-    /// What needs no circle, because an index leads straight to it.
+    /// Prunes old rows that an index finds directly, without a walk.
     async fn prune_at_hand(&self, policy: &PrunePolicy, limit: usize) -> Result<usize> {
         let mut gone = 0;
         while gone < limit {
@@ -74,7 +74,7 @@ impl Postgres {
             let removed = self.remove_history(&old).await?;
             gone += removed;
             if old.len() == bite && removed > 0 {
-                // There may be more of the same jobs.
+                // These jobs may have more.
                 continue;
             }
             let goes_on = circle.go_on(next(&jobs)?);
@@ -86,7 +86,7 @@ impl Postgres {
         Ok(gone)
     }
 
-    /// Revisions of deleted jobs that no run needs.
+    /// Prunes revisions of deleted jobs that no run needs.
     async fn prune_revisions(&self, limit: usize) -> Result<usize> {
         let mut circle = Circle::from(self.pruned.lock().revisions);
         let mut gone = 0;
@@ -98,7 +98,7 @@ impl Postgres {
                 let removed = self.remove(ask!(prune::REVISIONS, doomed.clone(), rows_max(bite))).await?;
                 gone += removed;
                 if removed == bite {
-                    // There may be more of the same jobs.
+                    // These jobs may have more.
                     continue;
                 }
                 self.remove(ask!(prune::FORGET_JOBS, doomed)).await?;
@@ -112,7 +112,7 @@ impl Postgres {
         Ok(gone)
     }
 
-    /// Output whose run is gone.
+    /// Prunes output whose run is gone.
     async fn prune_logs(&self, limit: usize) -> Result<usize> {
         let mut circle = Circle::from(self.pruned.lock().logs);
         let mut gone = 0;
@@ -124,7 +124,7 @@ impl Postgres {
                 let removed = self.remove(ask!(prune::CHUNKS, doomed, rows_max(bite))).await?;
                 gone += removed;
                 if removed == bite {
-                    // There may be more of the same runs.
+                    // These runs may have more output.
                     continue;
                 }
             }
@@ -175,12 +175,12 @@ fn old_of_jobs(jobs: &[Row], policy: &PrunePolicy, limit: usize) -> Result<Ask> 
 
 fn old_skips(policy: &PrunePolicy, limit: usize) -> Ask {
     let ad_hoc = i64::try_from(policy.ad_hoc_kept.as_millis()).unwrap_or(i64::MAX);
-    // Nobody keeps anything for less than a day, or than `ad_hoc_kept`.
+    // Every record is kept for at least a day or `ad_hoc_kept`, whichever is shorter.
     let newest = policy.now.as_millis().saturating_sub(ad_hoc.min(DAY_MILLIS));
     ask!(prune::SKIPS, policy.now.as_millis(), ad_hoc, newest, rows_max(limit))
 }
 
-/// Where the next part of a circle begins; none: these were the last.
+/// The key after which the walk continues. `None` means these were the last.
 fn next(visited: &[Row]) -> Result<Option<i64>> {
     let last = visited.last().filter(|_| visited.len() == VISITS_MAX);
     last.map(|row| rows::get(row, 0)).transpose()

@@ -1,17 +1,17 @@
-//! Every statement, by table. Values are bound, never written into the text.
+//! Every SQL statement, by table. Values are always bound as parameters.
 //!
-//! What a commit writes takes arrays, one a column: a batch is a few statements, however many rows it has. An update
-//! or delete that does not hit every row it names divides by zero, and with that ends its transaction: so the `COMMIT`
-//! may be sent along with the rest, and is a rollback if anything missed.
+//! The writes of a commit take arrays, one per column: a batch is a few statements, for any number of rows. An update
+//! or delete that does not hit every row it names divides by zero, which fails its transaction: so `COMMIT` can be sent
+//! along with the writes, and becomes a rollback if any of them missed.
 
 pub(super) const BEGIN: &str = "BEGIN";
 pub(super) const BEGIN_READING: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
 pub(super) const COMMIT: &str = "COMMIT";
-/// Within a transaction: what somebody else holds is to be named, not waited for.
+/// Within a transaction: fail quickly on a locked row, to find out which shard is blocked.
 pub(super) const WAIT_BRIEFLY: &str = "SET LOCAL lock_timeout = '100ms'";
 pub(super) const ROLLBACK: &str = "ROLLBACK";
 
-/// A statement that must hit as many rows as its first array names.
+/// A statement that must hit as many rows as its first array has elements.
 macro_rules! must_hit {
     ($($sql:expr),+) => {
         concat!("WITH hit AS (", $($sql),+, " RETURNING 1) SELECT 1 / (count(*) = cardinality($1))::int FROM hit")
@@ -25,7 +25,7 @@ macro_rules! now {
     };
 }
 
-/// A page of a walk along ids: the key of every row it passes, whether it is wanted, and its body if that is asked for.
+/// A page of a walk along ids: the key of every row it passes, whether it matches, and its body if requested.
 macro_rules! walked {
     ($page:expr) => {
         concat!(
@@ -56,7 +56,8 @@ pub(super) mod messages;
 pub(super) mod chunks;
 pub(super) mod prune;
 
-/// All that a commit may send: prepared when the connection is made, so that none of it waits for an answer.
+/// All statements that a commit may send: prepared when the connection is opened, so that a commit need not wait for
+/// that.
 pub(super) const WRITES: [&str; 33] = [
     BEGIN,
     COMMIT,

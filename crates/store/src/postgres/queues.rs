@@ -1,4 +1,4 @@
-//! What is read of queues: the line of one for its leader, and pages for the doors.
+//! Reads of queues: queued messages for the leader, and pages for the endpoints.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Rows as they come out of PostgreSQL.
+//! Decodes rows of PostgreSQL.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(super) fn get<'r, T: FromSql<'r>>(row: &'r Row, column: usize) -> Result<T> 
     row.try_get(column).map_err(|error| codec::cannot_read(&error))
 }
 
-/// The columns of `queries::job_columns`.
+/// Reads the columns of `queries::job_columns`.
 pub(super) fn job(row: &Row, definitions: &mut Definitions) -> Result<Arc<Job>> {
     let cursor = Cursor {
         fired_through: instant(row, 7)?,
@@ -65,7 +65,7 @@ pub(super) fn skip(row: &Row) -> Result<Skip> {
     })
 }
 
-/// The columns of `queries::queue_columns`.
+/// Reads the columns of `queries::queue_columns`.
 pub(super) fn queue(row: &Row) -> Result<QueueRecord> {
     Ok(QueueRecord {
         key: QueueKey { namespace: name(get(row, 1)?)?, name: name(text(row, 2)?)? },
@@ -77,7 +77,7 @@ pub(super) fn queue(row: &Row) -> Result<QueueRecord> {
     })
 }
 
-/// A message whose queue, rank, number, head and body come first.
+/// Reads a message from a row that begins with queue, rank, number, head and body.
 pub(super) fn message(row: &Row) -> Result<Arc<Message>> {
     let rank = u8::try_from(get::<i16>(row, 1)?).map_err(|error| codec::cannot_read(&error))?;
     let place = Place { rank, number: get(row, 2)? };
@@ -95,7 +95,7 @@ pub(super) fn chunk(run: RunId, row: &Row) -> Result<Chunk> {
     })
 }
 
-/// A text that may be any, and so is kept as bytes.
+/// Text that may contain any character, and so is stored as bytes.
 pub(super) fn text(row: &Row, column: usize) -> Result<&str> {
     std::str::from_utf8(get(row, column)?).map_err(|error| codec::cannot_read(&error))
 }
@@ -108,7 +108,7 @@ fn instant_or_none(row: &Row, column: usize) -> Result<Option<Timestamp>> {
     Ok(get::<Option<i64>>(row, column)?.map(Timestamp::from_millis))
 }
 
-/// A number that is wider in the database than here.
+/// A number that is an `int8` in the database and narrower here.
 pub(super) fn number<T: TryFrom<i64, Error: std::fmt::Display>>(row: &Row, column: usize) -> Result<T> {
     T::try_from(get::<i64>(row, column)?).map_err(|error| codec::cannot_read(&error))
 }

@@ -1,7 +1,7 @@
-//! The tables, and how an older database gets them.
+//! The tables, and the migrations of older databases.
 //!
-//! They stand in a schema of their own, so that a database may be shared with others. Nodes that start at once take
-//! turns.
+//! The tables are in a schema of their own, so that the database may be shared with other programs. An advisory lock
+//! serialises nodes that start at the same time.
 
 use punctual_failpoint::{Point, hit};
 
@@ -17,7 +17,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0003.sql"),
 ];
 
-/// "PUNCTUAL": whoever migrates holds this lock.
+/// "PUNCTUAL": the advisory lock that is held during a migration.
 const TURN: i64 = 0x50_55_4e_43_54_55_41_4c;
 
 const TAKE_TURN: &str = "SELECT pg_advisory_xact_lock($1::int8)";
@@ -30,7 +30,7 @@ const MAKE_SHARDS: &str = "INSERT INTO punctual.shards (shard) SELECT generate_s
 const MAKE_PRUNED: &str = "INSERT INTO punctual.pruned (shard) SELECT generate_series(0, $1::int8 - 1)";
 const COUNT: &str = "SELECT count(*) FROM punctual.shards";
 
-/// Brings a database up to date, all of it or nothing, and says how many shards it has.
+/// Applies missing migrations in one transaction, and returns the number of shards.
 pub(super) async fn migrate(link: &mut Link, shards: u16) -> Result<u16> {
     link.batch("BEGIN").await.map_err(Failure::writing)?;
     link.is_busy = true;
@@ -63,7 +63,7 @@ pub(super) async fn migrate(link: &mut Link, shards: u16) -> Result<u16> {
     u16::try_from(shards).map_err(|_| Error::Unusable(format!("the store has {shards} shards")))
 }
 
-/// How many migrations the database has had; refused if it had others than we know.
+/// How many migrations the database has had. An unknown migration is an error.
 async fn had(link: &mut Link) -> Result<usize> {
     let answer = link.ask(ask!(ALL)).await.map_err(Failure::writing)?;
     let had = answer.rows.iter().map(|row| Ok((rows::get(row, 0)?, rows::get(row, 1)?)));

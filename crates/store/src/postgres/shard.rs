@@ -1,4 +1,4 @@
-//! What the leader of a shard reads: its live set, rows by key, its next timers.
+//! Reads of a shard's leader: its live set, rows by key, its next timers.
 
 use std::sync::Arc;
 
@@ -65,7 +65,8 @@ impl Snapshot<'_> {
         Ok(Found { jobs, runs, uniques, messages })
     }
 
-    /// Jobs, waiting runs and messages lie in three indexes of one order; a page is the beginning of all together.
+    /// Jobs, waiting runs and messages have three indexes in the same order; a page is the first `limit` rows of all
+    /// three.
     pub(super) async fn due(&mut self, shard: ShardId, after: TimerPlace, limit: usize) -> Result<TimerPage> {
         let (at, most) = (after.at.as_millis(), rows_max(limit));
         let through = place::through(shard, after.id);
@@ -83,7 +84,7 @@ impl Snapshot<'_> {
         if let Some(last) = messages.last()
             && Weight::of(&messages).is_full()
         {
-            // What comes after it was not read.
+            // The page of messages ended early: drop what comes after its last message.
             let last = message_place(last);
             places.retain(|place| *place <= last);
         }

@@ -1,4 +1,4 @@
-//! Reads of several statements, all out of one snapshot.
+//! Reads of several statements from one snapshot.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::{queries, rows};
 use crate::definitions::Definitions;
 use crate::{Result, place, refusal};
 
-/// The store as it was at one commit.
+/// The store as of one commit.
 pub(super) struct Snapshot<'l> {
     link: &'l mut Link,
     definitions: &'l Mutex<Definitions>,
@@ -28,7 +28,7 @@ impl<'l> Snapshot<'l> {
         Snapshot { link, definitions, has_begun: false }
     }
 
-    /// Sends all asks at once; the answers are in their order.
+    /// Sends all asks at once and returns their answers in order.
     pub(super) async fn all(&mut self, mut asks: Vec<Ask>) -> Result<Vec<Vec<Row>>> {
         let begins = !std::mem::replace(&mut self.has_begun, true);
         if begins {
@@ -48,7 +48,7 @@ impl<'l> Snapshot<'l> {
         Ok(self.all(vec![ask]).await?.pop().unwrap_or_default())
     }
 
-    /// Lets the snapshot go and passes on what came of it. One that is dropped instead takes its connection with it.
+    /// Ends the snapshot and passes on its result. A snapshot that is dropped instead closes its connection.
     pub(super) async fn end<T>(self, result: Result<T>) -> Result<T> {
         if self.has_begun {
             let ended = self.link.ask(ask!(queries::COMMIT)).await;
@@ -62,7 +62,7 @@ impl<'l> Snapshot<'l> {
         found.iter().map(|row| rows::job(row, &mut definitions)).collect()
     }
 
-    /// Runs by id, whether they are still moving or have ended; those that are not there are left out.
+    /// Runs by id, live or finished; missing ones are left out. The flag says whether a run is a dead letter.
     pub(super) async fn runs(&mut self, ids: &[RunId]) -> Result<Vec<(Arc<Run>, bool)>> {
         if ids.is_empty() {
             return Ok(Vec::new());
@@ -81,13 +81,13 @@ impl<'l> Snapshot<'l> {
         Ok(runs)
     }
 
-    /// A run that is still moving, or one that has ended.
+    /// A live run or a finished one.
     pub(super) async fn record(&mut self, run: RunId) -> Result<Option<RunRecord>> {
         let runs = self.runs(&[run]).await?;
         Ok(self.records(runs).await?.pop())
     }
 
-    /// Runs with what the engine needs beside them; what many of them share is read once.
+    /// Adds the job and the definition to each run; those that several runs share are read once.
     pub(super) async fn records(&mut self, runs: Vec<(Arc<Run>, bool)>) -> Result<Vec<RunRecord>> {
         let jobs = self.jobs_of(&runs).await?;
         let definitions = self.earlier_definitions(&runs, &jobs).await?;
@@ -118,7 +118,7 @@ impl<'l> Snapshot<'l> {
         Ok(self.jobs(&found)?.into_iter().map(|job| (job.id, job)).collect())
     }
 
-    /// The definitions of runs that were made under another revision than their job has now.
+    /// The definitions of runs whose revision is not their job's current one.
     async fn earlier_definitions(
         &mut self,
         runs: &[(Arc<Run>, bool)],

@@ -1,9 +1,9 @@
-//! A listing of runs: a walk along ids, over the live runs of every shard and the history together.
+//! A listing of runs: walks run ids over the live runs of every shard and the history together.
 //!
-//! Rows that match may lie far apart, so a walk is made in steps, each with its own snapshot and a bound on the rows
-//! it passes: a rare filter takes more steps, not a longer statement. A step covers one span of ids in all its sources,
-//! so a run that ends between two steps is still listed once. The first step looks at few rows, because mostly the
-//! first ones are wanted; the next ones at more and more.
+//! Matching rows may be far apart, so the walk is made in steps, each with its own snapshot and a limit on the rows it
+//! reads: a rare filter takes more steps, not a longer statement. A step covers one range of ids in all its sources, so
+//! a run that ends between two steps is still listed once. The first step reads few rows, because usually the first
+//! matches are enough; each later step reads more.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,26 +19,26 @@ use super::{queries, rows};
 use crate::listing::{Span, listed};
 use crate::{Result, RunFilter, codec, place};
 
-/// Rows that the first step passes in one source, beyond those it is asked for, and that any step passes at most.
+/// Rows that the first step reads from one source beyond its limit, and the most that any step reads.
 const VISITS_MIN: usize = 64;
 const VISITS_MAX: usize = 2_000;
-/// How much further each step looks than the one before.
+/// Each step reads this many times as many rows as the one before.
 const STRIDE: usize = 4;
-/// Rows of one shard that are worth the way, however many shards there are.
+/// The fewest rows to read of each shard, however many shards there are.
 const VISITS_OF_SHARD_MIN: usize = 16;
 
 pub(super) struct Walk {
     filter: RunFilter,
     wanted: Vec<Status>,
     sources: Vec<Source>,
-    /// What is still to be walked; none: it has come to its end.
+    /// The id range that is left. `None` means the walk is done.
     span: Option<Span>,
     limit: usize,
     visits: usize,
     pub(super) runs: Vec<Arc<Run>>,
 }
 
-/// Where runs lie in the order of their ids.
+/// An index or table with runs in id order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Source {
     History,
@@ -138,10 +138,10 @@ impl Walk {
         }
     }
 
-    /// Adds what matches, and says which part of the span was looked at.
+    /// Adds the matching runs, and returns the part of the range that was read.
     fn look_into(&self, source: &Source, page: &[Row], span: Span, matches: &mut Vec<i64>) -> Result<Span> {
         let is_live = matches!(source, Source::Live(_));
-        // How many rows of each shard were passed, and the last of them.
+        // How many rows of each shard were read, and the last of them.
         let mut passed: BTreeMap<Option<ShardId>, (usize, i64)> = BTreeMap::new();
         for row in page {
             let at: i64 = rows::get(row, 0)?;
@@ -163,7 +163,7 @@ impl Walk {
         }))
     }
 
-    /// What only the run itself knows.
+    /// Checks the triggers, which are only in the run's body.
     fn takes(&self, row: &Row) -> Result<bool> {
         Ok(self.filter.triggers.is_empty() || self.filter.takes(&*rows::run(row, 2)?))
     }
@@ -177,7 +177,7 @@ impl Walk {
     }
 }
 
-/// The fewest places in which the wanted runs can lie.
+/// The smallest set of sources that contains the wanted runs.
 fn sources(filter: &RunFilter, wanted: &[Status], shards: u16) -> Vec<Source> {
     let ended: Vec<Status> = wanted.iter().copied().filter(|status| status.is_terminal()).collect();
     let mut sources = match filter.job {

@@ -1,7 +1,7 @@
-//! Changes as columns: one statement a kind and table, however many rows it has.
+//! Changes as column arrays: one statement per table and kind of change, for any number of rows.
 //!
-//! Rows go in key order: those of one shard come so, and the shards are put in order before. Deletes come before
-//! inserts, so that a name is free again for whoever takes it in the same batch.
+//! Rows are written in key order: the batch of one shard has that order, and shards are sorted before. Deletes come
+//! before inserts, so that a name is free again for another job in the same batch.
 
 use punctual_core::Timestamp;
 use punctual_core::change::{Batch, Change, DeadLetter, Revision, Row, RowKey, Skip, UniqueKey};
@@ -19,11 +19,11 @@ use super::queries::{
 use crate::tally::Tally;
 use crate::{Result, codec, place};
 
-/// What is written of batches that have nothing to do with each other: of several shards, one of each.
+/// The writes of several batches, at most one of each shard.
 #[derive(Debug, Default)]
 pub(super) struct Writes<'b> {
     jobs: Kind<(&'b Batch, &'b Job), i64>,
-    /// Jobs whose revision comes with the batch; the others only move.
+    /// Jobs whose revision is in the batch. The other updated jobs only move their cursor.
     edited_jobs: Vec<(&'b Batch, &'b Job)>,
     revisions: Kind<&'b Revision, (i64, i64)>,
     runs: Kind<&'b Run, i64>,
@@ -94,7 +94,7 @@ impl<'b> Writes<'b> {
         }
     }
 
-    /// A job whose revision changes although none comes with the batch.
+    /// Adds a job whose revision changes although the batch has no revision row.
     pub(super) fn edit(&mut self, batch: &'b Batch, job: &'b Job) {
         self.edited_jobs.push((batch, job));
     }
@@ -167,7 +167,7 @@ impl<R, K> Kind<R, K> {
     }
 }
 
-/// The fences of batches, of which no two are of one shard.
+/// The fences of batches, at most one of each shard.
 pub(super) fn fence(batches: &[&Batch]) -> Ask {
     let tallies: Vec<Tally> = batches.iter().map(|batch| Tally::of(&batch.changes)).collect();
     ask!(
@@ -183,7 +183,7 @@ pub(super) fn fence(batches: &[&Batch]) -> Ask {
     )
 }
 
-/// A shard as the database numbers it; there are never more than 1,024.
+/// The shard's number as the database stores it; there are at most 1,024.
 pub(super) fn number(shard: ShardId) -> i16 {
     i16::try_from(shard.0).unwrap_or(i16::MAX)
 }
@@ -213,14 +213,14 @@ fn key(run: &Run) -> Option<Vec<u8>> {
     run.key.as_ref().map(|key| key.as_bytes().to_vec())
 }
 
-/// What most runs fit into.
+/// Initial buffer size; most runs fit.
 const BODY_BYTES: usize = 256;
-/// Bodies in one statement: one that is alone may be larger. The server takes a message of 1 GiB at most.
+/// Bytes of bodies in one statement; a single larger body is allowed. The server accepts a message of 1 GiB at most.
 pub(super) const STATEMENT_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Definitions in one statement: each is below 2 MiB, and mostly far below.
+/// Definitions in one statement: each is below 2 MiB, and usually far below.
 const STATEMENT_DEFINITIONS_MAX: usize = 256;
 
-/// Runs that may be large, in statements that are not.
+/// Splits runs into statements of limited size.
 fn in_pieces<'r>(rows: &[&'r Run], write: impl Fn(&[&'r Run], Vec<Vec<u8>>) -> Ask) -> Result<Vec<Ask>> {
     let (mut asks, mut first, mut bytes, mut bodies) = (Vec::new(), 0, 0, Vec::new());
     for (index, run) in rows.iter().enumerate() {
@@ -281,7 +281,7 @@ fn update_jobs(rows: &[(&Batch, &Job)]) -> Result<Ask> {
     Ok(Ask { sql: jobs::EDIT, params })
 }
 
-/// The columns that a fire moves.
+/// The columns that a fire changes.
 fn moved(rows: &[(&Batch, &Job)]) -> Result<Vec<super::link::Param>> {
     Ok(vec![
         Box::new(column(rows, |(_, job)| job.id.0)),
@@ -351,7 +351,7 @@ fn update_runs(rows: &[&Run]) -> Result<Vec<Ask>> {
     })
 }
 
-/// The index ends where the newest ids are: in order, a batch touches few of its pages.
+/// In id order: new ids go to the end of the index, so a batch touches few of its pages.
 fn insert_history(rows: &[&Run]) -> Result<Vec<Ask>> {
     let mut rows = rows.to_vec();
     rows.sort_unstable_by_key(|run| run.id);

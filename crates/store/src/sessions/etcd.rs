@@ -1,6 +1,6 @@
-//! Sessions in etcd: a key for each, bound to a lease of etcd's that ends with it.
+//! Sessions in etcd: a key for each, bound to an etcd lease that ends with it.
 //!
-//! etcd has no clock that it tells, so a node writes down how long it has lived, by its own.
+//! etcd does not expose its clock, so each node writes the age of its session by its own clock.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,18 +22,18 @@ use super::{ANSWER_MAX, Written, strange};
 use crate::{Error, Member, Result, Session, Sessions};
 
 const PREFIX: &str = "punctual/sessions/";
-/// The first key behind the prefix.
+/// The first key after the prefix.
 const PREFIX_END: &str = "punctual/sessions0";
 
 pub(super) struct Etcd {
-    /// One for each endpoint; dialled when it is asked, and again when it broke.
+    /// One for each endpoint; connects on the first request, and again after a failure.
     channels: Vec<Channel>,
     /// The endpoint that answered last.
     chosen: AtomicUsize,
     lives: Mutex<BTreeMap<SessionId, Life>>,
 }
 
-/// One life of a session of ours.
+/// The etcd lease of one of this node's sessions, and when it began.
 #[derive(Debug, Clone, Copy)]
 struct Life {
     lease: i64,
@@ -71,7 +71,7 @@ impl Etcd {
         Ok(Etcd { channels, chosen: AtomicUsize::new(0), lives: Mutex::default() })
     }
 
-    /// Asks the endpoint that answered last, and the others if it does not.
+    /// Sends a request to the endpoint that answered last, and to the others if it fails.
     async fn ask<Q, A>(&self, path: &'static str, question: Q) -> Result<A>
     where
         Q: Message + Clone + 'static,
@@ -100,7 +100,7 @@ impl Etcd {
         Err(Error::Unreachable(format!("etcd, which keeps the sessions: {why}")))
     }
 
-    /// Keeps a life going, or begins a new one.
+    /// Renews the session's lease, or grants a new one.
     async fn live_on(&self, session: SessionId, ttl: Duration) -> Result<Life> {
         let known = self.lives.lock().get(&session).copied();
         let seconds = i64::try_from(ttl.as_secs()).unwrap_or(i64::MAX) + i64::from(ttl.subsec_nanos() > 0);
@@ -116,7 +116,7 @@ impl Etcd {
         Ok(life)
     }
 
-    /// A stream that is used once: one question, one answer.
+    /// Uses the keep-alive stream for one request and one response.
     async fn is_kept_alive(&self, lease: i64) -> Result<bool> {
         let answer: Result<LeaseKeepAliveResponse> =
             self.ask("/etcdserverpb.Lease/LeaseKeepAlive", LeaseKeepAliveRequest { id: lease }).await;
@@ -133,7 +133,7 @@ impl Sessions for Etcd {
         let put = PutRequest { key: key(session.id), value, lease: life.lease };
         let put: Result<PutResponse> = self.ask("/etcdserverpb.KV/Put", put).await;
         if put.is_err() {
-            // Its lease may have ended in between: the next renewal begins a new life.
+            // The lease may have expired: the next renewal grants a new one.
             self.lives.lock().remove(&session.id);
         }
         put?;
@@ -165,7 +165,7 @@ fn member(pair: &KeyValue) -> Result<Member> {
     Ok(Member { session: value.session.into(), age: Duration::from_millis(value.age_ms) })
 }
 
-// What we say to etcd and understand of its answers: a part of its protocol, by its field numbers.
+// The part of etcd's protocol that is used here, with its field numbers.
 
 #[derive(Clone, PartialEq, Message)]
 struct RangeRequest {

@@ -1,5 +1,5 @@
-//! Sessions kept outside the store, for whoever runs etcd or Redis anyway. Liveness only: the store's epochs keep the
-//! promises, so the worst that either can do by forgetting everything is a pause.
+//! Sessions stored outside the store, in etcd or Redis. They are liveness only: the store's epochs do the fencing, so
+//! if etcd or Redis lose everything, the worst effect is a pause.
 
 mod etcd;
 mod redis;
@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result, Session, Sessions};
 
-/// How long a keeper of sessions may take to answer before it is taken for gone.
+/// How long a session store may take to answer before it counts as unreachable.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
 
-/// Opens the keeper that an address names: `etcd://host:2379[,host:2379…]` or `redis://host:6379`; `etcds://` and
-/// `rediss://` with TLS. Nothing is dialled yet.
+/// Opens the session store at an address: `etcd://host:2379[,host:2379…]` or `redis://host:6379`; `etcds://` and
+/// `rediss://` with TLS. It does not connect yet.
 pub fn open(address: &str) -> Result<Arc<dyn Sessions>> {
     match address.split_once("://") {
         Some(("etcd" | "etcds", _)) => Ok(Arc::new(etcd::Etcd::new(address)?)),
@@ -27,7 +27,7 @@ pub fn open(address: &str) -> Result<Arc<dyn Sessions>> {
     }
 }
 
-/// A session as it stands there.
+/// A session as it is stored, in JSON.
 #[derive(Debug, Serialize, Deserialize)]
 struct Written {
     id: i64,

@@ -1,4 +1,4 @@
-//! Sessions in Redis: a hash that expires for each, and a set of their names.
+//! Sessions in Redis: an expiring hash for each, and a set of their names.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::{ANSWER_MAX, Written, strange};
 use crate::{Error, Member, Result, Session, Sessions};
 
 const NAMES: &str = "punctual:sessions";
-/// One round trip, by one clock: the server's.
+/// One round trip; all instants are by the clock of the Redis server.
 const RENEW: &str = r"
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -46,7 +46,7 @@ impl fmt::Debug for Redis {
 
 impl Redis {
     pub(super) fn new(address: &str) -> Result<Self> {
-        // It says what is wrong with the address, and never repeats the password in it.
+        // The error says what is wrong with the address, and never repeats the password in it.
         let unusable = |error: RedisError| Error::Unusable(format!("the address of Redis: {error}"));
         let config = ConnectionManagerConfig::new()
             .set_connection_timeout(Some(ANSWER_MAX))

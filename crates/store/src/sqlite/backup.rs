@@ -1,11 +1,12 @@
-//! A copy of the store, taken while a node uses it or while none does, and a store made from such a copy.
+//! Backup of a store, in use or not, and restore from a backup.
 //!
-//! Each file is copied out of one snapshot, so the writer goes on meanwhile; only the write-ahead log cannot begin anew
-//! until the copy is done. A copy is checked before it gets its name: every page, the version of its tables, and that it has
-//! every commit that was acknowledged before it was begun. It has no mark of what was acknowledged later, on purpose.
+//! Each file is copied from one snapshot, so the writer goes on meanwhile; only the write-ahead log cannot restart
+//! until the copy is done. A copy is checked before it gets its final name: every page, its schema version, and that it
+//! has every commit that was acknowledged before the backup began. A backup deliberately has no mark of acknowledged
+//! commits.
 //!
-//! The one surprise: a restore moves the epoch of every shard far ahead. The lost store may have handed out tokens after
-//! the backup, and none of them may be taken for one of the restored store.
+//! The one surprise: a restore raises the epoch of every shard far ahead. The lost store may have issued fencing tokens
+//! after the backup, and none of them may equal a token of the restored store.
 
 use std::fs;
 use std::path::Path;
@@ -25,17 +26,17 @@ use super::queries;
 use super::schema::{self, Schema};
 use crate::{Error, Result};
 
-/// What a copy has in it.
+/// What a copy contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Copied {
     pub jobs: u64,
     pub bytes: u64,
 }
 
-/// Copies the store in a folder into another folder, which is made or empty.
+/// Copies the store in a folder into another folder, which must be new or empty.
 pub fn backup(from: &Path, to: &Path) -> Result<Copied> {
     let from = Folder::find(from)?;
-    // Read before the copy begins: what is acknowledged meanwhile may be missing in it.
+    // Read before the copy begins: commits acknowledged during the copy may be missing in it.
     let marked = Marked::read(&from).unwrap_or_default();
     copy(&from, to, |connection, path| {
         let had = commits(connection).map_err(|failure| explain(path, failure))?;
@@ -43,7 +44,7 @@ pub fn backup(from: &Path, to: &Path) -> Result<Copied> {
     })
 }
 
-/// Makes a store out of a backup, in a folder that is made or empty.
+/// Makes a store from a backup, in a folder that must be new or empty.
 pub fn restore(from: &Path, to: &Path, now: Timestamp) -> Result<Copied> {
     copy(&Folder::find(from)?, to, |connection, path| {
         outdate_tokens(connection, now).map_err(|failure| explain(path, failure))
@@ -60,7 +61,7 @@ fn outdate_tokens(connection: &Connection, now: Timestamp) -> Result<(), Failure
     Ok(())
 }
 
-/// Copies both files; `finish` looks at the copy of the state, or changes it, before it gets its name.
+/// Copies both files; `finish` checks or changes the copy of the state before it gets its final name.
 fn copy(from: &Folder, to: &Path, finish: impl FnOnce(&Connection, &Path) -> Result<()>) -> Result<Copied> {
     let made = !to.exists();
     let to = Folder::make(to)?;
@@ -83,7 +84,7 @@ fn copy_files(
     if from.logs().exists() {
         copy_file(&from.logs(), &to.logs(), &schema::LOGS, |_, _| Ok(()))?;
     }
-    // The state last: a folder without it is plainly no store.
+    // The state comes last: a folder without it is not taken for a store.
     let mut jobs = 0;
     copy_file(&from.state(), &to.state(), &schema::STATE, |connection, path| {
         let counted = connection.query_row(queries::shards::JOBS, [], |row| row.get::<_, i64>(0));
@@ -105,10 +106,10 @@ fn check_empty(folder: &Path) -> Result<()> {
     }
 }
 
-/// What a copy that failed has left behind; the folder was empty before.
+/// Removes what a failed copy has left; the folder was empty before.
 fn clear(to: &Folder, made: bool) {
     for file in [to.logs(), to.state()] {
-        // Some were not made yet.
+        // Some files do not exist yet.
         let _ = fs::remove_file(file.with_extension("unfinished"));
         let _ = fs::remove_file(file);
     }
@@ -134,10 +135,10 @@ fn copy_file(
         .map_err(|error| unusable(to, "cannot be written", &error))
 }
 
-/// All pages in one step: a copy in several would begin again with every commit between them.
+/// Copies all pages in one step: a copy in several steps would restart with every commit between them.
 fn copy_pages(from: &Path, to: &Path) -> Result<(), Failure> {
     let source = open(from)?;
-    // The store is left as it was found, with its log: a node may use it, or it may be all that is left.
+    // Leave the write-ahead log of the source in place: a node may use it, or it may hold the last commits.
     source.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     let mut target = Connection::open(to)?;
     let copied = Backup::new(&source, &mut target)?.step(-1)?;
@@ -149,7 +150,7 @@ fn copy_pages(from: &Path, to: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Opens a copy, as one file without a log beside it, and checks all of it.
+/// Opens a copy as one file without a log, and checks all of it.
 fn checked(copy: &Path, schema: &Schema) -> Result<Connection, Failure> {
     let connection = open(copy)?;
     connection.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))?;

@@ -28,7 +28,7 @@ impl Snapshot<'_> {
         after: Option<&(Namespace, Name)>,
         limit: usize,
     ) -> Result<Vec<Arc<Record>>> {
-        // No name is empty, so an empty one is before all.
+        // No name is empty, so an empty name sorts before all.
         let (after_namespace, after_name) = match after {
             Some((namespace, name)) => (namespace.as_str(), name.as_str()),
             None => ("", ""),
@@ -106,7 +106,7 @@ fn get(connection: &Connection, namespace: &Namespace, name: &Name) -> Result<Op
     statement.query_row(key, |row| Ok(record(row))).optional()?.transpose()
 }
 
-/// The columns of `queries::calendar_columns`.
+/// Reads the columns of `queries::calendar_columns`.
 fn record(row: &Row<'_>) -> Result<Arc<Record>> {
     let calendar = Calendar {
         name: rows::name(rows::text(row, 1)?)?,

@@ -1,6 +1,6 @@
-//! Writes batches: the fence first, then every change by its primary key, in key order.
+//! Writes batches: the fence first, then every change by primary key, in key order.
 //!
-//! Statements are taken from the cache once a transaction, not once a row.
+//! Statements are taken from the cache once per transaction, not once per row.
 
 mod messages;
 
@@ -237,7 +237,7 @@ impl<'c> Statements<'c> {
         self.execute(queries::jobs::INSERT, params)
     }
 
-    /// Mostly a fire, which leaves the definition as it is; if the revision is another, all of it is written.
+    /// Usually a fire, which leaves the definition unchanged. If the revision changed, the whole row is written.
     fn update_job(&mut self, batch: &Batch, job: &Job) -> Result<bool> {
         let (cursor, keep) = (&job.cursor, &job.definition.keep);
         let fires = codec::json(&cursor.fires)?;
@@ -275,7 +275,7 @@ impl<'c> Statements<'c> {
         self.execute(queries::jobs::UPDATE, edited)
     }
 
-    /// What it leaves behind is pruned when no run needs it any more.
+    /// The job's revisions are pruned later, when no run needs them any more.
     fn delete_job(&mut self, id: JobId) -> Result<bool> {
         self.execute(queries::deleted_jobs::INSERT, [id.0])?;
         self.execute(queries::jobs::DELETE, [id.0])
@@ -346,7 +346,7 @@ fn queue_params(shard: ShardId, queue: &QueueRecord) -> impl Params {
     )
 }
 
-/// An insert that met a row: which one says the extended code.
+/// The refusal for an insert that conflicts: the extended code says with which index.
 fn taken(shard: ShardId, key: &RowKey, failure: Failure) -> Failure {
     let Failure::Sqlite(error) = &failure else { return failure };
     match error.sqlite_error() {

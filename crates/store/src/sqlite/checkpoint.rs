@@ -1,9 +1,9 @@
 //! Keeps the write-ahead log short without stopping the writer.
 //!
-//! Carrying a log's pages into the database means writing and syncing a second file; done by the writer it is a pause
-//! of tens of milliseconds. So a helper with a connection of its own carries them while the writer writes on. A
-//! log only begins anew when all of it has been carried over, and under load the helper never quite gets there: so
-//! when the log has become long, the writer carries the few pages that came meanwhile, right after the helper is done.
+//! A checkpoint copies the log's pages into the database, which means writing and syncing a second file: done by the
+//! writer, a pause of tens of milliseconds. So a helper with its own connection copies them while the writer goes on.
+//! The log restarts only when all of it has been copied, and under load the helper never quite gets there: when the log
+//! has become long, the writer copies the few remaining pages itself, right after the helper is done.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,31 +18,31 @@ use super::failure::{Failure, Health, Moment};
 use super::mark::{Mark, size_of};
 use crate::{Error, Result};
 
-/// Pages in the log that wake the helper: 16 MiB, so that a page that changes often is carried once for many changes.
+/// Pages in the log that wake the helper: 16 MiB, so that a page that changes often is copied once for many changes.
 const HELP_PAGES: u32 = 4_000;
-/// Pages from which the writer finishes what the helper left over: 48 MiB.
+/// Pages from which the writer copies what the helper left: 48 MiB.
 const FINISH_PAGES: u32 = 12_000;
 
-/// What a writer needs to change a header, and far more.
+/// Far longer than the writer needs to change the log's header.
 const MOMENT: Duration = Duration::from_millis(1);
-/// A writer that lost its processor in that moment has it back by then.
+/// Enough tries for a writer that was descheduled while it changed the header.
 const TRIES_MAX: u32 = 200;
 
-/// The writer's end. The helper ends with it.
+/// The writer's handle. The helper thread ends when it is dropped.
 pub(super) struct Checkpoints {
-    /// None: it is closing.
+    /// `None` means it is closing.
     wake: Option<SyncSender<()>>,
     helper: Option<JoinHandle<()>>,
-    /// How many pages of the log are in the database, said by the helper after each round.
+    /// The helper sends, after each round, how many pages of the log are in the database.
     rounds: Receiver<u32>,
     health: Arc<Health>,
     helper_works: bool,
-    /// Pages of this log that need not be carried any more.
+    /// Pages of the current log that are already in the database.
     carried: u32,
     pages_before: u32,
 }
 
-/// What the helper works on.
+/// What the helper needs.
 pub(super) struct Carried {
     pub(super) connection: Connection,
     pub(super) path: PathBuf,
@@ -70,10 +70,10 @@ pub(super) fn start(carried: Carried) -> Result<Checkpoints> {
 }
 
 impl Checkpoints {
-    /// `pages` is the length of the log after the commit.
+    /// Called after each commit; `pages` is the length of the log.
     pub(super) fn after_commit(&mut self, writer: &Connection, pages: u32) {
         if pages < self.pages_before {
-            // The log began anew.
+            // The log restarted.
             self.carried = 0;
         }
         self.pages_before = pages;
@@ -89,7 +89,7 @@ impl Checkpoints {
         }
     }
 
-    /// While the helper rests and the writer does not write, what is left over is little.
+    /// Called while the helper is idle and the writer is not writing, so few pages are left.
     fn finish(&mut self, writer: &Connection) {
         match carry_over(writer) {
             Ok(carried) => self.carried = carried,
@@ -116,9 +116,9 @@ fn help(carried: &Carried, woken: &Receiver<()>, report: &SyncSender<u32>) {
     }
 }
 
-/// Carries over what can be carried while others read and write, and gives how many pages of the log are in the
-/// database. To know how far the log goes it reads a header that the writer may be changing this very moment; SQLite
-/// then calls the database locked, without waiting, though the next moment it is not.
+/// Runs a passive checkpoint, which does not block readers or the writer, and returns how many pages of the log are in
+/// the database. It reads a header that the writer may be changing at that moment; SQLite then reports the database as
+/// locked without waiting, so it is tried again.
 pub(super) fn carry_over(connection: &Connection) -> rusqlite::Result<u32> {
     let mut tries = 0;
     loop {
@@ -133,7 +133,7 @@ pub(super) fn carry_over(connection: &Connection) -> rusqlite::Result<u32> {
     }
 }
 
-/// A checkpoint that found no room or a lock is tried again; one that met an I/O error has failed the store.
+/// A checkpoint that failed for lack of room or because of a lock is tried again later; an I/O error fails the store.
 fn note(health: &Health, error: rusqlite::Error) {
     let error = health.judge(Failure::Sqlite(error), Moment::Writing);
     tracing::warn!(%error, "the write-ahead log could not be carried over");
@@ -143,7 +143,7 @@ impl Drop for Checkpoints {
     fn drop(&mut self) {
         self.wake = None;
         if let Some(helper) = self.helper.take() {
-            // A thread that panicked has said so already.
+            // A panic has been reported already.
             let _ = helper.join();
         }
     }

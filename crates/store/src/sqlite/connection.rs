@@ -1,4 +1,4 @@
-//! How a connection is opened: what it may cost, and that it keeps what it promises.
+//! Opens a connection: sets its limits and checks its durability.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use rusqlite::{Connection, OpenFlags};
 use super::failure::{Failure, Health, Moment};
 use crate::{Durability, Error, Result};
 
-/// The first SQLite whose write-ahead log loses nothing when two connections meet at a checkpoint.
+/// The first SQLite version whose write-ahead log loses nothing when two connections checkpoint at once.
 const VERSION_MIN: i32 = 3_051_003;
-/// Another program that looks into the file may hold a lock for a moment.
+/// How long to wait for a lock that another program may hold for a moment.
 pub(super) const BUSY_MAX: Duration = Duration::from_secs(5);
-/// More than the number of our queries: none is ever compiled twice.
+/// More than the number of our queries, so that each is compiled only once.
 const STATEMENTS_MAX: usize = 128;
-/// A write-ahead log that once grew large is cut back to this.
+/// A write-ahead log that grew larger is truncated to this.
 const WAL_BYTES_KEPT: i64 = 64 * 1024 * 1024;
 
 /// SQLite's name and number for `PRAGMA synchronous`.
@@ -25,7 +25,7 @@ fn level(durability: Durability) -> (&'static str, i64) {
     }
 }
 
-/// What a connection is for: it decides how much memory its pages may take.
+/// What a connection is for: it decides the size of its page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
     Write,
@@ -35,7 +35,8 @@ pub(super) enum Use {
 }
 
 impl Use {
-    /// In KiB. The writer's covers the inner pages of a store of ten million rows; a reader leans on the system's.
+    /// In KiB. The writer's holds the inner pages of a store of ten million rows; a reader relies on the system's page
+    /// cache.
     fn cache(self) -> i64 {
         match self {
             Use::Write => 32 * 1024,
@@ -67,7 +68,7 @@ fn prepare(path: &Path, what_for: Use, durability: Durability) -> Result<Connect
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
     connection.pragma_update(None, "synchronous", level(durability).0)?;
-    // Negative: in KiB rather than pages.
+    // A negative size is in KiB rather than pages.
     connection.pragma_update(None, "cache_size", -what_for.cache())?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     connection.pragma_update_and_check(None, "journal_size_limit", WAL_BYTES_KEPT, |_| Ok(()))?;
@@ -77,7 +78,7 @@ fn prepare(path: &Path, what_for: Use, durability: Durability) -> Result<Connect
     Ok(connection)
 }
 
-/// Reads back what was set: a file system that cannot share memory, say, turns the log off without an error.
+/// Reads the settings back: a file system without shared memory, for example, turns the log off without an error.
 pub(super) fn check_durability(connection: &Connection, wanted: Durability) -> Result<(), Failure> {
     let journal: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
     if !journal.eq_ignore_ascii_case("wal") {
@@ -93,7 +94,7 @@ pub(super) fn check_durability(connection: &Connection, wanted: Durability) -> R
     Ok(())
 }
 
-/// Says which file it was.
+/// Adds the file name to an error.
 pub(super) fn explain(path: &Path, failure: Failure) -> Error {
     match Health::default().judge(failure, Moment::Reading) {
         Error::Full(why) => Error::Full(format!("there is no room to open `{}`: {why}", path.display())),

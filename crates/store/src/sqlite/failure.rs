@@ -1,8 +1,8 @@
-//! What SQLite says, in the store's words.
+//! Translates SQLite's errors into the store's.
 //!
-//! The one surprise: after an I/O error the store writes no more, even if the next write would work. An fsync that
-//! failed may have dropped the pages it could not write, and a second fsync would call them safe. What the disk
-//! really holds is found out by a new start, which reads it.
+//! The one surprise: after an I/O error the store writes no more, even if the next write would succeed. A failed fsync
+//! may have dropped the pages it could not write, and a second fsync would report success. Only a restart reads what
+//! the disk really holds.
 
 use std::sync::OnceLock;
 
@@ -11,7 +11,7 @@ use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 
 use crate::{Error, Result};
 
-/// An error on its way out: SQLite's, or one that is in our words already.
+/// An error of SQLite, or a translated error.
 #[derive(Debug)]
 pub(super) enum Failure {
     Sqlite(rusqlite::Error),
@@ -30,7 +30,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// What was under way when it failed: it decides what may have been stored.
+/// The phase in which it failed: it decides what may have been stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moment {
     Reading,
@@ -50,7 +50,7 @@ impl Health {
         }
     }
 
-    /// The first reason is the one that is kept.
+    /// Keeps only the first reason.
     pub(super) fn fail(&self, why: &str) {
         if self.0.set(why.to_owned()).is_ok() {
             tracing::error!(why, "the store has failed, nothing more is written");
@@ -68,7 +68,7 @@ impl Health {
         };
         match code.code {
             ErrorCode::DiskFull => Error::Full(why),
-            // The shared-memory file could not grow: only a full disk does that.
+            // The shared-memory file could not grow, which only a full disk causes.
             ErrorCode::SystemIoFailure if code.extended_code == SQLITE_IOERR_SHMSIZE => Error::Full(why),
             ErrorCode::SystemIoFailure => self.after_io_error(why, moment),
             ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => {

@@ -1,4 +1,4 @@
-//! The data folder: its files, and the lock that keeps it to one process.
+//! The data folder: its files, and the lock that lets only one process use it.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{Read, Seek, Write};
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use crate::{Error, Result};
 
-/// Only the owner may look into the store: payloads and outputs are in it.
+/// Only the owner may read the store: it contains payloads and output.
 const FOLDER_MODE: u32 = 0o700;
 pub(super) const FILE_MODE: u32 = 0o600;
 
@@ -28,7 +28,7 @@ impl Folder {
         Ok(Folder(path.to_owned()))
     }
 
-    /// A folder with a store in it.
+    /// Finds an existing store.
     pub(super) fn find(path: &Path) -> Result<Folder> {
         let folder = Folder(path.to_owned());
         if folder.state().exists() {
@@ -41,7 +41,7 @@ impl Folder {
         &self.0
     }
 
-    /// The rows.
+    /// All rows.
     pub(super) fn state(&self) -> PathBuf {
         self.0.join("punctual.db")
     }
@@ -51,7 +51,7 @@ impl Folder {
         self.0.join("logs.db")
     }
 
-    /// What was acknowledged; see `mark`.
+    /// The number of acknowledged commits; see `mark`.
     pub(super) fn mark(&self) -> PathBuf {
         self.0.join("acknowledged")
     }
@@ -61,13 +61,13 @@ impl Folder {
     }
 }
 
-/// Makes an empty file that only the owner may read; SQLite would let others.
+/// Makes an empty file that only the owner may read; SQLite would make it readable by others.
 pub(super) fn make_private(path: &Path) -> Result<()> {
     let made = OpenOptions::new().append(true).create(true).mode(FILE_MODE).open(path);
     made.map(|_| ()).map_err(|error| unusable(path, "cannot be opened for writing", &error))
 }
 
-/// A name is safe when the folder that holds it is.
+/// Syncs the parent folder, so that the new name survives a power loss.
 pub(super) fn sync_entry(path: &Path) -> std::io::Result<()> {
     match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         Some(parent) => File::open(parent)?.sync_all(),
@@ -79,7 +79,7 @@ pub(super) fn unusable(path: &Path, what: &str, error: &dyn std::fmt::Display) -
     Error::Unusable(format!("`{}` {what}: {error}", path.display()))
 }
 
-/// Held as long as the store is open; the system lets go of it however the process ends.
+/// Held while the store is open; the operating system releases it however the process ends.
 #[derive(Debug)]
 pub(super) struct Lock {
     _file: File,
@@ -101,7 +101,7 @@ impl Lock {
     }
 }
 
-/// The number is only for whoever reads it: the lock is what counts.
+/// The number is only for people: `flock` is the lock.
 fn write_pid(file: &mut File) -> std::io::Result<()> {
     file.set_len(0)?;
     file.rewind()?;

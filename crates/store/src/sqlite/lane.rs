@@ -1,7 +1,7 @@
-//! A lane: threads that own connections and work off what they are asked, in order.
+//! A lane: threads that own connections and process requests in order.
 //!
-//! SQLite blocks, so it lives on threads of its own. What is asked for is carried out even if nobody waits for the
-//! answer any more: a commit whose caller is gone is still a commit.
+//! SQLite blocks, so it runs on threads of its own. A request is carried out even if its caller no longer waits for the
+//! answer: a commit whose caller is gone is still a commit.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -11,20 +11,20 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::{Error, Result};
 
-/// Asks that may wait in a lane; beyond it the asker waits.
+/// Requests that may wait in a lane; when it is full, callers wait (backpressure).
 const QUEUE_MAX: usize = 1024;
 
 type Work<O> = Box<dyn FnOnce(&mut O) + Send>;
 
 pub(super) struct Lane<O> {
     name: &'static str,
-    /// None: the lane is closing.
+    /// `None` means the lane is closing.
     asks: Option<mpsc::Sender<Work<O>>>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl<O: Send + 'static> Lane<O> {
-    /// One thread for each owner of a connection.
+    /// Starts one thread for each owner of a connection.
     pub(super) fn start(name: &'static str, owners: Vec<O>) -> Result<Self> {
         let (asks, asked) = mpsc::channel(QUEUE_MAX);
         let asked = Arc::new(Mutex::new(asked));
@@ -46,7 +46,8 @@ impl<O: Send + 'static> Lane<O> {
         self.ask_about((), |owner, ()| work(owner)).await
     }
 
-    /// What is asked about is let go after the answer: freeing a large batch takes time that nobody should wait for.
+    /// `about` is dropped after the answer is sent: freeing a large batch takes time, and the caller need not wait for
+    /// it.
     pub(super) async fn ask_about<A: Send + 'static, T: Send + 'static>(
         &self,
         about: A,
@@ -58,7 +59,7 @@ impl<O: Send + 'static> Lane<O> {
         answer.await.unwrap_or_else(|_| Err(self.broke_off()))
     }
 
-    /// The same from a thread that may block.
+    /// Like `ask_about`, for a thread that may block.
     pub(super) fn ask_blocking<A: Send + 'static, T: Send + 'static>(
         &self,
         about: A,
@@ -74,18 +75,18 @@ impl<O: Send + 'static> Lane<O> {
         Error::Unusable(format!("the store's {} thread has ended: restart", self.name))
     }
 
-    /// A panic in the middle of the work: nobody can say how far it got.
+    /// The thread panicked during the work: how far it got is unknown.
     fn broke_off(&self) -> Error {
         Error::Unknown(format!("the store's {} thread broke off", self.name))
     }
 }
 
 impl<O> Drop for Lane<O> {
-    /// Waits until what was asked is done and the connections are closed.
+    /// Waits until all requests are done and the connections are closed.
     fn drop(&mut self) {
         self.asks = None;
         for thread in self.threads.drain(..) {
-            // A thread that panicked has said so already.
+            // A panic has been reported already.
             let _ = thread.join();
         }
     }
@@ -97,7 +98,7 @@ fn packed<O, A: Send + 'static, T: Send + 'static>(
 ) -> (Work<O>, oneshot::Receiver<Result<T>>) {
     let (answer, answered) = oneshot::channel();
     let work = Box::new(move |owner: &mut O| {
-        // Whoever asked may have gone away; the work is done all the same.
+        // The caller may have gone away; the work is done anyway.
         let _ = answer.send(work(owner, &about));
     });
     (work, answered)
@@ -105,7 +106,7 @@ fn packed<O, A: Send + 'static, T: Send + 'static>(
 
 fn work_off<O>(mut owner: O, asked: &Mutex<mpsc::Receiver<Work<O>>>) {
     loop {
-        // The lock is held while waiting: the next ask goes to whoever holds it, the others wait for the lock.
+        // The lock is held while waiting: its holder gets the next request, the other threads wait for the lock.
         let work = asked.lock().blocking_recv();
         match work {
             Some(work) => work(&mut owner),

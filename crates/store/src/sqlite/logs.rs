@@ -1,8 +1,8 @@
-//! The output of attempts, in a file and with a writer of its own: no state ever waits for output.
+//! The output of attempts, in its own file with its own writer: state never waits for output.
 //!
-//! A commit here is not synced; a helper syncs what was written a second after the first of it, which also carries
-//! the write-ahead log over. Under a flood that is too seldom, and the writer carries it over by itself. Only one may
-//! do so at a time: SQLite does not let a second one wait, it refuses it ("database is locked").
+//! A commit here is not synced. A helper runs a checkpoint, which also syncs, one second after the first unsynced
+//! commit. When output comes fast, the log grows too long in that time, and the writer runs a checkpoint itself. Only
+//! one may run at a time: SQLite refuses a second one with "database is locked".
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -23,9 +23,9 @@ use super::transaction::transact;
 use super::{queries, rows};
 use crate::{Error, Result, codec};
 
-/// What a crash of the machine may cost.
+/// How much output a crash of the machine may lose.
 const SYNC_AFTER: Duration = Duration::from_secs(1);
-/// Pages in the write-ahead log from which the writer carries them over: 8 MiB, a short pause and no more.
+/// Pages in the write-ahead log from which the writer runs a checkpoint: 8 MiB, a short pause.
 const CARRY_PAGES: u32 = 2_000;
 
 pub(super) struct LogWriter {
@@ -35,14 +35,14 @@ pub(super) struct LogWriter {
     wake: SyncSender<()>,
     /// Pages in the write-ahead log after the last commit.
     wal_pages: Arc<AtomicU32>,
-    /// Held by whoever carries the log over.
+    /// Held during a checkpoint.
     carrying: Arc<Mutex<()>>,
 }
 
-/// Ends, after a last sync, when the writer is dropped.
+/// The helper thread; it ends, after a last sync, when the writer is dropped.
 pub(super) struct Syncer(Option<JoinHandle<()>>);
 
-/// What the helper works on.
+/// What the helper needs.
 struct Sync {
     connection: Connection,
     health: Arc<Health>,
@@ -60,7 +60,7 @@ impl LogWriter {
         let (unsynced, carrying) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(())));
         let wal_pages = Arc::new(AtomicU32::new(0));
         let pages_seen = Arc::clone(&wal_pages);
-        // Also turns off SQLite's own checkpoints, which would get into the way of the helper's.
+        // Also turns off SQLite's own checkpoints, which would collide with the helper's.
         let hooked = writer.wal_hook(Some(move |_: &mut _, pages| {
             pages_seen.store(u32::try_from(pages).unwrap_or(0), Ordering::Relaxed);
             Ok(())
@@ -92,7 +92,7 @@ impl LogWriter {
         })
     }
 
-    /// Removes the output of runs, at most so many chunks.
+    /// Removes the output of runs, at most `limit` chunks.
     pub(super) fn remove(&mut self, runs: &[RunId], limit: usize) -> Result<usize> {
         self.transact(|connection| {
             let mut statement = connection.prepare_cached(queries::chunks::DELETE)?;
@@ -107,10 +107,10 @@ impl LogWriter {
     fn transact<T>(&mut self, work: impl FnOnce(&Connection) -> Result<T, Failure>) -> Result<T> {
         let value = transact(&self.connection, &self.health, || work(&self.connection))?;
         if !self.unsynced.swap(true, Ordering::AcqRel) {
-            // Full: it has been woken already.
+            // A full channel means the helper has been woken already.
             let _ = self.wake.try_send(());
         }
-        // If the helper is at it, so much the better.
+        // Skip it if the helper is running one.
         if self.wal_pages.load(Ordering::Relaxed) >= CARRY_PAGES
             && let Some(_alone) = self.carrying.try_lock()
         {
@@ -131,7 +131,7 @@ impl Sync {
         }
     }
 
-    /// False: it failed, and the log says why.
+    /// Returns false if it failed; the error has been logged.
     fn now(&self) -> bool {
         let _alone = self.carrying.lock();
         self.unsynced.store(false, Ordering::Release);
@@ -139,7 +139,7 @@ impl Sync {
     }
 }
 
-/// Syncs the write-ahead log and carries it over into the database.
+/// Runs a checkpoint, which syncs the write-ahead log and copies it into the database.
 fn carry(connection: &Connection, health: &Health) -> bool {
     match carry_over(connection) {
         Ok(_) => true,
@@ -154,7 +154,7 @@ fn carry(connection: &Connection, health: &Health) -> bool {
 impl Drop for Syncer {
     fn drop(&mut self) {
         if let Some(thread) = self.0.take() {
-            // A thread that panicked has said so already.
+            // A panic has been reported already.
             let _ = thread.join();
         }
     }
@@ -173,7 +173,7 @@ impl Snapshot<'_> {
         Ok(u64::try_from(bytes.unwrap_or(0)).unwrap_or(0))
     }
 
-    /// The next runs that have output, after the one named.
+    /// The next runs that have output, after the given one.
     pub(super) fn logged_runs(&self, after: RunId, limit: usize) -> Result<Vec<RunId>, Failure> {
         let mut runs = Vec::new();
         let mut last = after;

@@ -1,4 +1,4 @@
-//! Mail. One process holds the folder, so it matters only to whoever asks through the contract.
+//! Mail. Only one process uses the folder, so this only fulfils the store's contract.
 
 use std::time::Duration;
 

@@ -1,11 +1,11 @@
-//! What was acknowledged: how a store notices that it lost something.
+//! The mark: the number of acknowledged commits, so that a store notices lost ones.
 //!
-//! SQLite takes a write-ahead log up to its first damaged page and calls the rest unfinished. That is right for what
-//! nobody was told of, and wrong for what was acknowledged. So the number of commits is written down beside the
-//! database after each of them, and a store that comes up with fewer refuses to serve.
+//! SQLite reads a write-ahead log up to its first damaged page and treats the rest as unfinished. That is wrong for
+//! commits that were acknowledged. So the number of commits is written to a file beside the database after each commit,
+//! and a store that opens with fewer refuses to serve.
 //!
-//! The one surprise: the mark is never synced. After kill -9 it is exact; after a power loss it may be behind, never
-//! ahead, so it raises no false alarm.
+//! The one surprise: the mark is never synced. After kill -9 it is exact; after a power loss it may be too low, never
+//! too high, so it raises no false alarm.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -16,14 +16,14 @@ use std::sync::Arc;
 use super::folder::{FILE_MODE, Folder, unusable};
 use crate::{Error, Result};
 
-/// Two numbers of fixed width, each overwritten in place: that needs no room on a full disk.
+/// Two numbers of fixed width, each overwritten in place, which works on a full disk too.
 const WIDTH: usize = 20;
 const SIZE_AT: u64 = WIDTH as u64 + 1;
 
 #[derive(Debug)]
 pub(super) struct Mark(File);
 
-/// What the store must at least have.
+/// The least that the store must have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Marked {
     /// Commits and acquisitions, over all shards.
@@ -33,7 +33,7 @@ pub(super) struct Marked {
 }
 
 impl Marked {
-    /// None: the store is new, comes from a backup, or ran without durability.
+    /// `None` means the store is new, comes from a backup, or ran with relaxed durability.
     pub(super) fn read(folder: &Folder) -> Option<Marked> {
         let text = fs::read_to_string(folder.mark()).ok()?;
         let mut numbers = text.split_ascii_whitespace().map(str::parse);
@@ -105,7 +105,7 @@ impl Mark {
         self.write(size, SIZE_AT);
     }
 
-    /// A mark that cannot be written is only behind: the commit it tells of stands all the same.
+    /// If writing fails, the mark is only too low: the commit is valid anyway.
     fn write(&self, number: u64, at: u64) {
         let text = format!("{number:0WIDTH$}\n");
         if let Err(error) = self.0.write_all_at(text.as_bytes(), at) {
@@ -114,7 +114,7 @@ impl Mark {
     }
 }
 
-/// Marks the final size when everything else is closed.
+/// Writes the final file size when everything else is closed.
 #[derive(Debug)]
 pub(super) struct MarkAtClose {
     pub(super) mark: Option<Arc<Mark>>,

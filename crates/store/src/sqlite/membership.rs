@@ -1,4 +1,4 @@
-//! Sessions and leases. One process holds the folder, so they matter only to whoever asks through the contract.
+//! Sessions and leases. Only one process uses the folder, so this only fulfils the store's contract.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ impl Snapshot<'_> {
 }
 
 impl Writer {
-    /// Makes new epochs. It stands in line behind every commit of the older ones, so a load that follows sees them.
+    /// Makes new epochs. The writer runs it after every commit of the older ones, so the load that follows sees them.
     pub(super) fn acquire(
         &mut self,
         by: Option<SessionId>,

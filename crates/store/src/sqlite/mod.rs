@@ -7,11 +7,12 @@
 //! lock           held by the one process that uses the folder
 //! ```
 //!
-//! SQLite blocks, so every connection lives on a thread and is asked over a channel. The leader's reads have a reader
-//! of their own: a long listing at a door never makes a fire late.
+//! SQLite blocks, so every connection lives on a thread and gets requests over a channel. The leader's reads have a
+//! reader of their own: a long listing at an endpoint never makes a fire late.
 //!
-//! In reading order: the files (`folder`, `mark`, `connection`, `schema`, `open`), what is written (`writer`, `changes`,
-//! `young`, `checkpoint`), what is read (`reader`, `shard`, `doors`, `queues`, `walk`), and the rest (`logs`, `prune`, `backup`).
+//! In reading order: the files (`folder`, `mark`, `connection`, `schema`, `open`), writes (`writer`, `changes`,
+//! `young`, `checkpoint`), reads (`reader`, `shard`, `doors`, `queues`, `walk`), and the rest (`logs`, `prune`,
+//! `backup`).
 
 mod failure;
 mod folder;
@@ -82,7 +83,7 @@ use crate::{
 
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// How many shards a new store gets. A store that is there keeps what it was made with.
+    /// How many shards a new store gets. An existing store keeps its number.
     pub shards: u16,
     pub durability: Durability,
 }
@@ -93,7 +94,7 @@ impl Default for Options {
     }
 }
 
-/// The parts end in the order in which they stand here: those that ask first, the lock last.
+/// Field order is drop order: the readers close first, then the writers, and the lock is released last.
 pub struct Sqlite {
     shards: u16,
     durability: Durability,
@@ -113,12 +114,12 @@ pub struct Sqlite {
 }
 
 impl Sqlite {
-    /// `commit`, from a thread that may block: what the benchmark measures as the bare writer.
+    /// `commit` for a thread that may block: the benchmark measures the writer alone with it.
     pub fn commit_blocking(&self, batches: Arc<Vec<Batch>>) -> Result<()> {
         self.writer.ask_blocking(batches, |writer, batches| writer.commit(batches))
     }
 
-    /// Reads messages: the young ones and those that are rows, as of one commit.
+    /// Reads messages, young ones and rows, as of the same commit.
     async fn with_young<T: Send + 'static>(
         &self,
         lane: &Lane<Reader>,

@@ -1,4 +1,4 @@
-//! What is old: found by a reader, removed by the writer.
+//! Rows past their retention: a reader finds them, the writer removes them.
 
 use punctual_core::Timestamp;
 use punctual_core::ids::{JobId, RunId, ShardId, first_id_at};
@@ -11,28 +11,28 @@ use super::{queries, rows};
 use crate::keep::Kept;
 use crate::{PrunePolicy, Result, place};
 
-/// Jobs, or runs with output, that are looked at under one snapshot.
+/// Jobs, or runs with output, that are examined in one snapshot.
 pub(super) const VISITS_MAX: usize = 256;
 
-/// Rows to be removed from the state.
+/// Rows to remove from the state.
 #[derive(Debug, Default)]
 pub(super) struct Doomed {
     pub(super) history: Vec<RunId>,
     pub(super) uniques: Vec<(u16, String)>,
     pub(super) skips: Vec<(i64, u32, i64)>,
     pub(super) revisions: Vec<(i64, u32)>,
-    /// Jobs whose last revision goes with this.
+    /// Deleted jobs whose last revision is removed with these rows.
     pub(super) deleted_jobs: Vec<i64>,
 }
 
-/// A part of a circle: what was found, and where the next part begins.
+/// One step of a circular walk: the rows found, and the key to continue after. `None` means there are no more keys.
 pub(super) struct Found {
     pub(super) doomed: Doomed,
     pub(super) next: Option<i64>,
 }
 
 impl Snapshot<'_> {
-    /// History beyond what its jobs keep, for the next few jobs that have any.
+    /// History beyond what jobs keep, for the next few jobs that have history.
     pub(super) fn old_history(
         &self,
         after: i64,
@@ -47,7 +47,7 @@ impl Snapshot<'_> {
             }
             self.old_history_of(JobId(job), policy, limit, &mut history)?;
             if history.len() == limit {
-                // There may be more of this very job.
+                // This job may have more.
                 job -= 1;
                 break;
             }
@@ -71,14 +71,14 @@ impl Snapshot<'_> {
             None => None,
         };
         let beyond = beyond.unwrap_or(-1);
-        // A run that was made after the oldest kept instant cannot have finished before it.
+        // A run created after `kept.since` cannot have finished before it.
         let newest = beyond.max(first_id_at(kept.since));
         let params = (job.0, newest, beyond, kept.since.as_millis(), rows_max(limit - history.len()));
         history.extend(self.all(queries::history::OLD_OF_JOB, params, |row| Ok(RunId(row.get(0)?)))?);
         Ok(())
     }
 
-    /// What needs no circle, because an index leads straight to it.
+    /// Old rows that an index finds directly, without a walk.
     pub(super) fn old_at_hand(&self, policy: &PrunePolicy, limit: usize) -> Result<Doomed, Failure> {
         let rest = |taken: usize| rows_max(limit.saturating_sub(taken));
         let since = policy.now.before(policy.ad_hoc_kept).as_millis();
@@ -96,7 +96,7 @@ impl Snapshot<'_> {
         Ok(Doomed { history, uniques, skips, ..Doomed::default() })
     }
 
-    /// Revisions of deleted jobs that no run and no skip record needs, for the next few of them.
+    /// Revisions of deleted jobs that no run or skip record needs, for the next few deleted jobs.
     pub(super) fn old_revisions(&self, after: i64, limit: usize) -> Result<Found, Failure> {
         let mut doomed = Doomed::default();
         let jobs = self.all(queries::deleted_jobs::AFTER, (after, rows_max(VISITS_MAX)), |row| {
@@ -147,7 +147,7 @@ impl Snapshot<'_> {
 
 fn old_skips(policy: &PrunePolicy, limit: i64) -> (i64, i64, i64, i64) {
     let ad_hoc = i64::try_from(policy.ad_hoc_kept.as_millis()).unwrap_or(i64::MAX);
-    // Nobody keeps anything for less than a day, or than `ad_hoc_kept`.
+    // Every record is kept for at least a day or `ad_hoc_kept`, whichever is shorter.
     let newest = policy.now.as_millis().saturating_sub(ad_hoc.min(DAY_MILLIS));
     (policy.now.as_millis(), ad_hoc, newest, limit)
 }
@@ -165,7 +165,7 @@ impl Doomed {
 }
 
 impl Writer {
-    /// Removes what a reader found; what has gone or come back since is left alone.
+    /// Removes the rows that a reader found. Rows that changed since are left alone.
     pub(super) fn remove(&mut self, doomed: &Doomed, now: Timestamp) -> Result<usize> {
         self.transact(|connection, _| {
             let mut gone = 0;

@@ -1,4 +1,4 @@
-//! How a store is opened: locked, checked, brought up to date, and given its threads.
+//! Opens a store: locks it, checks it, migrates it, and starts its threads.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,11 +22,12 @@ use super::young::Young;
 use super::{Options, Sqlite, queries, schema};
 use crate::{Durability, Error, Result};
 
-/// Readers for the doors: one may be in the middle of a long listing.
+/// Readers for the endpoints: two, because one may be busy with a long listing.
 const DOOR_READERS: usize = 2;
 
 impl Sqlite {
-    /// Opens the store in a folder, and makes it if there is none. Blocks until everything acknowledged is back.
+    /// Opens the store in a folder, and creates it if there is none. Blocks until every acknowledged commit is
+    /// recovered.
     pub fn open(dir: &Path, options: Options) -> Result<Sqlite> {
         connection::check_version()?;
         let folder = Folder::make(dir)?;
@@ -52,7 +53,7 @@ impl Sqlite {
         let reader = || Ok(Reader::new(state(Use::Read)?, Arc::clone(&health)));
         let door_readers = (0..DOOR_READERS).map(|_| reader()).collect::<Result<_>>()?;
 
-        // Output is not state: losing the last of it is allowed, so it is never waited for.
+        // Output is not state: losing the last of it is allowed, so no sync is waited for.
         let logs = |what_for| connection::open(&folder.logs(), what_for, Durability::Relaxed);
         let (log_writer, log_syncer) =
             LogWriter::start(open_logs(&folder)?, logs(Use::Read)?, Arc::clone(&log_health))?;
@@ -78,7 +79,7 @@ impl Sqlite {
     }
 }
 
-/// What the shard rows of a store add up to.
+/// Totals over the shard rows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Total {
     pub(super) shards: u16,
@@ -96,7 +97,7 @@ fn open_state(folder: &Folder, options: Options) -> Result<(Connection, Total, Y
     folder::make_private(&path)?;
     let mut connection = connection::open(&path, Use::Write, options.durability)?;
     let explained = |failure| explain(&path, failure);
-    // A store that is refused is left exactly as it was found: its log may be all that is left.
+    // A refused store stays unmodified: its write-ahead log may hold the only copy of the last commits.
     keep_log(&connection, true).map_err(explained)?;
     marked.check_commits(commits(&connection).map_err(explained)?, folder)?;
     let total = set_up(&mut connection, options.shards).map_err(explained)?;
@@ -109,13 +110,13 @@ fn open_state(folder: &Folder, options: Options) -> Result<(Connection, Total, Y
     Ok((connection, total, young))
 }
 
-/// Whether closing the connection leaves the write-ahead log alone.
+/// Whether closing the connection leaves the write-ahead log in place, without a checkpoint.
 fn keep_log(connection: &Connection, keep: bool) -> Result<(), Failure> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep)?;
     Ok(())
 }
 
-/// How many commits the file has seen; one without tables has seen none.
+/// How many commits the file has; 0 if it has no tables.
 pub(super) fn commits(connection: &Connection) -> Result<u64, Failure> {
     let has_tables: bool = connection.query_row(queries::shards::HAVE_TABLE, [], |row| row.get(0))?;
     if has_tables { total(connection).map(|total| total.commits) } else { Ok(0) }
@@ -135,7 +136,7 @@ fn total(connection: &Connection) -> Result<Total, Failure> {
     })?)
 }
 
-/// What the store will be held to the next time; without durability there is nothing to hold it to.
+/// The mark that the next start checks the store against. `None` with relaxed durability, which may lose commits.
 fn mark(folder: &Folder, total: Total, durability: Durability) -> Result<Option<Arc<Mark>>> {
     if durability == Durability::Relaxed {
         Mark::remove(folder)?;
@@ -153,7 +154,7 @@ fn open_logs(folder: &Folder) -> Result<Connection> {
         migrated.map(|()| connection).map_err(|failure| explain(&path, failure))
     });
     connection.map_err(|error| match error {
-        // It holds no state: nobody should have to restore a backup for it.
+        // This file holds no state, so the message offers a way out without a restore.
         Error::Unusable(why) => Error::Unusable(format!(
             "{why}; it holds only the output of attempts, so it may also be moved away"
         )),

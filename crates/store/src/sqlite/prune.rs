@@ -1,7 +1,7 @@
-//! What nobody keeps any more, found by a reader and removed by the writer in small bites.
+//! Prunes rows past their retention: a reader finds them, the writer removes them in small transactions.
 //!
-//! Jobs are visited in a circle, a few at a time, and the place is remembered between calls: a limit reached at one
-//! job does not keep the later ones waiting for ever. Only a full circle that found nothing answers 0.
+//! Jobs are visited in a circular walk, a few at a time, and the position is kept between calls: a limit reached at one
+//! job does not starve the later ones. The result is 0 only after a full walk that found nothing.
 
 use punctual_core::Timestamp;
 use punctual_core::ids::RunId;
@@ -12,10 +12,10 @@ use super::reader::Reader;
 use crate::circle::{self, Circle};
 use crate::{PrunePolicy, Result};
 
-/// Rows that go in one transaction: few enough not to delay the next commit.
+/// Rows removed in one transaction: few enough not to delay the next commit.
 const BITE_MAX: usize = 200;
 
-/// How far the circles have come.
+/// The positions of the circular walks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Places {
     history: i64,
@@ -89,7 +89,7 @@ impl Sqlite {
         Ok(gone)
     }
 
-    /// Output whose run is gone. It lies in another file, so it is found by asking for each run.
+    /// Prunes output whose run is gone. Output is in another file, so the run of each has to be looked up.
     async fn prune_logs(&self, limit: usize) -> Result<usize> {
         let mut circle = Circle::from(self.pruned.lock().logs);
         let mut gone = 0;
@@ -107,7 +107,7 @@ impl Sqlite {
                 let removed = self.log_writer.ask(move |writer| writer.remove(&doomed, bite)).await?;
                 gone += removed;
                 if removed == bite {
-                    // There may be more of the same runs.
+                    // These runs may have more output.
                     continue;
                 }
             }

@@ -1,8 +1,8 @@
-//! Every statement, by table. Values are bound, never written into the text.
+//! Every SQL statement, by table. Values are always bound as parameters.
 
 pub(super) const BEGIN: &str = "BEGIN IMMEDIATE";
 pub(super) const BEGIN_READING: &str = "BEGIN";
-/// A snapshot is of the moment of its first read.
+/// Pins the snapshot: SQLite takes it at the first read of a transaction.
 pub(super) const PIN: &str = "SELECT 1 FROM shards LIMIT 1";
 pub(super) const COMMIT: &str = "COMMIT";
 pub(super) const ROLLBACK: &str = "ROLLBACK";
@@ -10,7 +10,7 @@ pub(super) const ROLLBACK: &str = "ROLLBACK";
 pub(super) mod shards {
     pub(in crate::sqlite) const INSERT: &str =
         "INSERT INTO shards (shard, epoch, commit_no, last_id) VALUES (?1, 0, 0, 0)";
-    /// The fence: it must hit one row, or the batch is outdated.
+    /// The fence: unless it updates one row, the batch is outdated.
     pub(in crate::sqlite) const FENCE: &str = "UPDATE shards SET commit_no = commit_no + 1, last_id = ?4, jobs = jobs + ?5, \
          live_runs = live_runs + ?6, history_runs = history_runs + ?7, dead_letters = dead_letters + ?8 \
          WHERE shard = ?1 AND epoch = ?2 AND commit_no = ?3";
@@ -30,7 +30,7 @@ pub(super) mod shards {
     pub(in crate::sqlite) const TOTAL: &str = "SELECT count(*), coalesce(sum(commit_no), 0) FROM shards";
     pub(in crate::sqlite) const JOBS: &str = "SELECT coalesce(sum(jobs), 0) FROM shards";
     pub(in crate::sqlite) const EPOCHS: &str = "SELECT shard, epoch FROM shards";
-    /// Nobody leads a shard of a store that was just restored.
+    /// A restored store has no leaders.
     pub(in crate::sqlite) const RESTORE: &str =
         "UPDATE shards SET epoch = ?2, owner = NULL, heir = NULL WHERE shard = ?1";
     pub(in crate::sqlite) const STATS: &str =
@@ -38,7 +38,7 @@ pub(super) mod shards {
 }
 
 pub(super) mod sessions {
-    /// The machine's clock is the store's.
+    /// The store's clock is the machine's.
     pub(in crate::sqlite) const NOW: &str = "SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER)";
     pub(in crate::sqlite) const EXPIRE: &str = "DELETE FROM sessions WHERE until <= ?1";
     pub(in crate::sqlite) const RENEW: &str = "INSERT INTO sessions (id, node, address, weight, embedded, load, since, until) \
@@ -112,8 +112,8 @@ pub(super) mod jobs {
     );
     pub(in crate::sqlite) const OUTDATED: &str =
         concat!("SELECT ", job_columns!(), " FROM jobs WHERE zone_data < ?1 LIMIT ?2");
-    /// In two parts, the rest of the instant and what is later: one comparison of the pair would read a herd that is
-    /// due at one instant from its beginning for every page.
+    /// In two parts, the rest of the same instant and the later ones: a single comparison of (wake_at, id) would read
+    /// all jobs that are due at one instant from the beginning for every page.
     pub(in crate::sqlite) const DUE: &str = concat!(
         "SELECT ",
         job_columns!(),
@@ -171,7 +171,7 @@ pub(super) mod revisions {
 }
 
 pub(super) mod deleted_jobs {
-    /// Before the job goes.
+    /// Runs before the job is deleted.
     pub(in crate::sqlite) const INSERT: &str = "INSERT INTO deleted_jobs (job, namespace, name) \
          SELECT id, namespace, name FROM jobs WHERE id = ?1 ON CONFLICT DO NOTHING";
     pub(in crate::sqlite) const LIST: &str =
@@ -236,7 +236,7 @@ pub(super) mod history {
     /// The next job that has history.
     pub(in crate::sqlite) const NEXT_JOB: &str =
         "SELECT job FROM history WHERE job > ?1 ORDER BY job LIMIT 1";
-    /// The newest run of a job that has as many newer ones as the job keeps.
+    /// The newest run of a job that is beyond the number of runs it keeps.
     pub(in crate::sqlite) const BEYOND: &str =
         "SELECT id FROM history WHERE job = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2";
     pub(in crate::sqlite) const OLD_OF_JOB: &str = "SELECT id FROM history WHERE job = ?1 AND id <= ?2 \
@@ -281,7 +281,8 @@ pub(super) mod skips {
     pub(in crate::sqlite) const NEWEST_FIRST: &str = "SELECT job, revision, from_due, to_due, reason, at FROM skips \
          WHERE job = ?1 AND (revision, from_due) < (?2, ?3) ORDER BY revision DESC, from_due DESC LIMIT ?4";
     pub(in crate::sqlite) const ANY_OF_JOB: &str = "SELECT 1 FROM skips WHERE job = ?1 LIMIT 1";
-    /// Now, how long records without a job are kept, an instant that no kept record is older than, how many.
+    /// Parameters: now, how long records without a job are kept, an instant that every old record is older than, the
+    /// limit.
     pub(in crate::sqlite) const OLD: &str = "SELECT skips.job, skips.revision, skips.from_due FROM skips \
          LEFT JOIN jobs ON jobs.id = skips.job \
          WHERE skips.at < ?3 AND skips.at < ?1 - coalesce(jobs.keep_days * 86400000, ?2) LIMIT ?4";
@@ -297,7 +298,7 @@ macro_rules! queue_columns {
 pub(super) mod queues {
     pub(in crate::sqlite) const INSERT: &str = "INSERT INTO queues (shard, number, namespace, name, created_at, \
          paused_input, paused_output, queued, messages) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
-    /// All of it: the number of a queue that went may be another's in the same batch.
+    /// Writes all columns: the same batch may delete a queue and reuse its number for another.
     pub(in crate::sqlite) const UPDATE: &str = "UPDATE queues SET namespace = ?3, name = ?4, created_at = ?5, \
          paused_input = ?6, paused_output = ?7, queued = ?8, messages = ?9 WHERE shard = ?1 AND number = ?2";
     pub(in crate::sqlite) const DELETE: &str = "DELETE FROM queues WHERE shard = ?1 AND number = ?2";
@@ -321,14 +322,14 @@ pub(super) mod queues {
 pub(super) mod messages {
     pub(in crate::sqlite) const INSERT: &str = "INSERT INTO messages (shard, queue, rank_no, number, wake_at, queued, \
          head, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
-    /// What a message carries never changes.
+    /// The body of a message never changes.
     pub(in crate::sqlite) const UPDATE: &str = "UPDATE messages SET wake_at = ?5, queued = ?6, head = ?7 \
          WHERE shard = ?1 AND queue = ?2 AND rank_no = ?3 AND number = ?4";
     pub(in crate::sqlite) const DELETE: &str =
         "DELETE FROM messages WHERE shard = ?1 AND queue = ?2 AND rank_no = ?3 AND number = ?4";
     pub(in crate::sqlite) const EXISTS: &str = "SELECT 1 FROM messages \
          WHERE shard = ?1 AND queue = ?2 AND rank_no = ?3 AND number = ?4";
-    /// By every rank there is: an id does not tell it.
+    /// Tries every rank: an id does not contain it.
     pub(in crate::sqlite) const FIND: &str = "SELECT queue, rank_no, number, head, body FROM messages \
          WHERE shard = ?1 AND queue = ?2 AND rank_no IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9) AND number = ?3";
     pub(in crate::sqlite) const LIST: &str = "SELECT queue, rank_no, number, head, body FROM messages \
@@ -336,7 +337,7 @@ pub(super) mod messages {
     pub(in crate::sqlite) const BACKLOG: &str = "SELECT queue, rank_no, number, head, body FROM messages \
          WHERE shard = ?1 AND queue = ?2 AND (rank_no, number) > (?3, ?4) AND queued = 1 \
          ORDER BY rank_no, number LIMIT ?5";
-    /// The same line, walked from its end.
+    /// Like `BACKLOG`, from the end.
     pub(in crate::sqlite) const LAST_IN_LINE: &str = "SELECT queue, rank_no, number, head, body FROM messages \
          WHERE shard = ?1 AND queue = ?2 AND queued = 1 ORDER BY rank_no DESC, number DESC LIMIT ?3";
     /// In two parts like `jobs::DUE`.
@@ -353,12 +354,12 @@ pub(super) mod young {
 }
 
 pub(super) mod chunks {
-    /// A chunk that is there already is left as it is.
+    /// A chunk that is stored already stays as it is.
     pub(in crate::sqlite) const INSERT: &str = "INSERT INTO chunks (run, token, number, at, stream, bytes) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING";
     pub(in crate::sqlite) const LIST: &str = "SELECT token, number, at, stream, bytes FROM chunks \
          WHERE run = ?1 AND (token, number) > (?2, ?3) ORDER BY token, number LIMIT ?4";
-    /// Of what programs printed; our own remarks (3) are not theirs.
+    /// Only the output of programs: stream 3 has Punctual's own remarks.
     pub(in crate::sqlite) const BYTES: &str =
         "SELECT coalesce(sum(length(bytes)), 0) FROM chunks WHERE run = ?1 AND stream <> 3";
     pub(in crate::sqlite) const NEXT_RUN: &str = "SELECT run FROM chunks WHERE run > ?1 ORDER BY run LIMIT 1";

@@ -1,4 +1,4 @@
-//! What is read of queues: the line of one for its leader, and pages for the doors.
+//! Reads of queues: queued messages for the leader, and pages for the endpoints.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -78,7 +78,7 @@ impl Snapshot<'_> {
         self.one(queries::queues::NAMED, name, |row| Ok((ShardId(row.get(0)?), QueueNumber(row.get(1)?))))
     }
 
-    /// A page of rows with the young messages among them, both in the order of `place`.
+    /// Merges a page of rows with the young messages, both in the order of `place`.
     fn page<P: Ord>(
         &self,
         sql: &str,
@@ -125,7 +125,7 @@ impl Snapshot<'_> {
     }
 }
 
-/// In the order in which `queries::messages` asks.
+/// The parameters of the statements in `queries::messages`, in their order.
 fn behind((shard, queue): (ShardId, QueueNumber), after: Place, limit: usize) -> impl Params {
     (shard.0, queue.0, after.rank, after.number, rows_max(limit))
 }

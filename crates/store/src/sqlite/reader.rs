@@ -1,4 +1,4 @@
-//! Readers: each answer comes out of one snapshot, taken while the writer writes on.
+//! Readers: each answer comes from one snapshot, while the writer goes on.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ impl Reader {
         result.map_err(|failure| health.judge(failure, Moment::Reading))
     }
 
-    /// The same with the young messages as of the same commit.
+    /// Like `read`, with the young messages as of the same commit.
     pub(super) fn read_with<T>(
         &mut self,
         young: &Shared,
@@ -63,7 +63,7 @@ impl Reader {
     }
 }
 
-/// The store as it was at one commit. What many runs share is read once.
+/// The store as of one commit. Jobs and definitions that runs share are read once.
 pub(super) struct Snapshot<'c> {
     pub(super) connection: &'c Connection,
     pub(super) definitions: &'c mut Definitions,
@@ -76,7 +76,7 @@ impl Snapshot<'_> {
         Ok(self.connection.prepare_cached(sql)?.exists(params)?)
     }
 
-    /// The one row of a query, if there is one.
+    /// The only row of a query. `None` means it has no row.
     pub(super) fn one<T>(
         &self,
         sql: &str,
@@ -115,7 +115,7 @@ impl Snapshot<'_> {
         Ok(job)
     }
 
-    /// A run that is still moving, or one that has ended.
+    /// A live run or a finished one.
     pub(super) fn run(&mut self, id: RunId) -> Result<Option<RunRecord>, Failure> {
         if let Some(run) = self.one(queries::runs::GET, [place::of(id)], |row| rows::run(row, 0))? {
             return self.record(run, false).map(Some);
@@ -138,7 +138,7 @@ impl Snapshot<'_> {
         Ok(RunRecord { run, definition, job, dead_letter })
     }
 
-    /// The definition a run was made under: its own, its job's, or an earlier revision of that.
+    /// The definition of a run: its own if it is ad hoc, else its job's current one or an earlier revision.
     fn definition(&mut self, run: &Run, job: Option<&Job>) -> Result<Arc<Definition>, Failure> {
         let (id, revision) = match &run.origin {
             Origin::AdHoc(definition) => return Ok(Arc::clone(definition)),

@@ -1,4 +1,4 @@
-//! Rows as they come out of SQLite.
+//! Decodes rows of SQLite.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::definitions::Definitions;
 
 type Result<T, E = Failure> = std::result::Result<T, E>;
 
-/// The columns of `queries::job_columns`.
+/// Reads the columns of `queries::job_columns`.
 pub(super) fn job(row: &Row<'_>, definitions: &mut Definitions) -> Result<Arc<Job>> {
     let cursor = Cursor {
         fired_through: instant(row, 7)?,
@@ -68,7 +68,7 @@ pub(super) fn skip(row: &Row<'_>) -> Result<Skip> {
     })
 }
 
-/// The columns of `queries::queue_columns`.
+/// Reads the columns of `queries::queue_columns`.
 pub(super) fn queue(row: &Row<'_>) -> Result<QueueRecord> {
     Ok(QueueRecord {
         key: QueueKey { namespace: name(text(row, 1)?)?, name: name(text(row, 2)?)? },
@@ -80,7 +80,7 @@ pub(super) fn queue(row: &Row<'_>) -> Result<QueueRecord> {
     })
 }
 
-/// A message whose queue, rank, number, head and body come first.
+/// Reads a message from a row that begins with queue, rank, number, head and body.
 pub(super) fn message(row: &Row<'_>) -> Result<Arc<Message>> {
     let place = Place { rank: row.get(1)?, number: row.get(2)? };
     Ok(codec::read_message(QueueNumber(row.get(0)?), place, blob(row, 3)?, blob(row, 4)?)?)

@@ -1,7 +1,7 @@
-//! The tables, and how an older file gets them.
+//! The tables, and the migrations of older files.
 //!
-//! Migrations are numbered and never change once released; each is kept with a checksum, so that a file made by a
-//! stranger version is noticed instead of half understood.
+//! Migrations are numbered and never change once released. Each is recorded with a checksum, so that a file made by an
+//! unknown version is detected.
 
 use punctual_failpoint::{Point, hit};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
@@ -10,7 +10,7 @@ use super::failure::Failure;
 use crate::Error;
 use crate::migrations::{self, checksum, version};
 
-/// What a file is: its migrations in order, and the number in its header that says whose it is.
+/// The schema of a file: its migrations in order, and the application id in its header.
 pub(super) struct Schema {
     pub(super) application_id: i32,
     migrations: &'static [&'static str],
@@ -40,7 +40,7 @@ const ADD: &str = "INSERT INTO schema (version, checksum) VALUES (?1, ?2)";
 const IS_EMPTY: &str = "SELECT count(*) = 0 FROM sqlite_schema";
 
 impl Schema {
-    /// Brings a file up to date, and calls `first` if it was new: all of it or nothing.
+    /// Applies missing migrations in one transaction, and calls `first` in it if the file was new.
     pub(super) fn migrate(
         &self,
         connection: &mut Connection,
@@ -64,7 +64,7 @@ impl Schema {
         Ok(())
     }
 
-    /// Refuses a file that is not ours, or was made by a newer version.
+    /// Refuses a file that is not Punctual's, or was made by a newer version.
     pub(super) fn check_file(&self, connection: &Connection) -> Result<(), Failure> {
         let id: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
         if id != self.application_id {
@@ -73,7 +73,7 @@ impl Schema {
         self.check(connection).map(|_| ())
     }
 
-    /// True: the file is new and now ours.
+    /// Returns true if the file was new; it has the application id now.
     fn claim(&self, transaction: &Transaction<'_>) -> Result<bool, Failure> {
         let id: i32 = transaction.pragma_query_value(None, "application_id", |row| row.get(0))?;
         if id == self.application_id {
@@ -87,7 +87,7 @@ impl Schema {
         Ok(true)
     }
 
-    /// How many migrations the file has had; refused if it had others than we know.
+    /// How many migrations the file has had. An unknown migration is an error.
     fn check(&self, connection: &Connection) -> Result<usize, Failure> {
         let mut statement = connection.prepare(ALL)?;
         let rows = statement.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?;

@@ -1,4 +1,4 @@
-//! What the leader of a shard reads: its live set, rows by key, its next timers.
+//! Reads of a shard's leader: its live set, rows by key, its next timers.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ impl Snapshot<'_> {
         Ok(Loaded { shard, epoch, commit, last_id, runs, queues })
     }
 
-    /// `young` is needed where a message is wanted.
+    /// `young` is needed only if a message is wanted.
     pub(super) fn fetch(&mut self, young: Option<Guard<'_>>, wants: &[(ShardId, Want)]) -> Result<Found> {
         let mut found = Found::default();
         let mut others = Vec::new();
@@ -62,8 +62,8 @@ impl Snapshot<'_> {
         })
     }
 
-    /// Jobs, waiting runs and messages lie in three indexes of one order; they are merged as they are read, and the young
-    /// messages with them.
+    /// Jobs, waiting runs and messages have three indexes in the same order; this merges them, and the young messages
+    /// too.
     pub(super) fn due(
         &mut self,
         young: Guard<'_>,
@@ -117,7 +117,7 @@ impl Snapshot<'_> {
     }
 }
 
-/// Goes to the next row and says where it lies; none: there is no next.
+/// Goes to the next row and returns its place. `None` means there is no next row.
 fn advance(rows: &mut Rows<'_>, place_of: fn(&Row<'_>) -> Result<TimerPlace>) -> Result<Option<TimerPlace>> {
     rows.advance()?;
     rows.get().map(place_of).transpose()

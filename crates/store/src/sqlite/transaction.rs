@@ -1,4 +1,4 @@
-//! A transaction: all or nothing, and whatever goes wrong, the connection is ready for the next.
+//! A transaction: all or nothing. After any error the connection is ready for the next one.
 
 use rusqlite::Connection;
 
@@ -14,7 +14,7 @@ pub(super) fn transact<T>(
     transact_holding(connection, health, work, |_| ()).map(|(value, ())| value)
 }
 
-/// The same with something in hand from the moment before the commit on, such as a lock.
+/// Like `transact`, and calls `hold` just before the commit, for example to take a lock that lasts beyond it.
 pub(super) fn transact_holding<T, H>(
     connection: &Connection,
     health: &Health,
@@ -40,7 +40,7 @@ pub(super) fn transact_holding<T, H>(
 }
 
 fn roll_back(connection: &Connection, health: &Health) {
-    // Some errors roll back by themselves.
+    // After some errors SQLite has already rolled back.
     if connection.is_autocommit() {
         return;
     }

@@ -1,8 +1,8 @@
-//! A listing of runs: a walk along ids, over the live runs of every shard and the history together.
+//! A listing of runs: walks run ids over the live runs of every shard and the history together.
 //!
-//! Rows that match may lie far apart, so a walk is made in steps, each with its own snapshot and a bound on the rows
-//! it looks at: a rare filter takes more steps, not a longer hold on the database. A step covers one span of ids in
-//! all its sources, so a run that ends between two steps is still listed once.
+//! Matching rows may be far apart, so the walk is made in steps, each with its own snapshot and a limit on the rows it
+//! reads: a rare filter takes more steps, not a longer snapshot. A step covers one range of ids in all its sources, so
+//! a run that ends between two steps is still listed once.
 
 use std::sync::Arc;
 
@@ -18,21 +18,21 @@ use crate::{RunFilter, codec, place};
 
 type Result<T, E = Failure> = std::result::Result<T, E>;
 
-/// Rows that a step looks at in one source: a few milliseconds' work.
+/// Rows that a step reads from one source: a few milliseconds of work.
 const VISITS_MAX: usize = 2_000;
 
 pub(super) struct Walk {
     filter: RunFilter,
-    /// One bit a status; see `codec::status_number`.
+    /// One bit per status; see `codec::status_number`.
     statuses: u8,
     sources: Vec<Source>,
-    /// What is still to be walked; none: it has come to its end.
+    /// The id range that is left. `None` means the walk is done.
     span: Option<Span>,
     limit: usize,
     pub(super) runs: Vec<Arc<Run>>,
 }
 
-/// Where runs lie in the order of their ids.
+/// An index or table with runs in id order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Source {
     History,
@@ -69,7 +69,7 @@ impl Walk {
         let Some(span) = self.span else { return Ok(()) };
         let (mut covered, mut matches) = (span, Vec::new());
         for source in &self.sources {
-            // A source that stops early narrows what the ones after it have to look at.
+            // A source that stops early narrows the range for the sources after it.
             covered = self.look_into(*source, covered, snapshot, &mut matches)?;
         }
         matches.retain(|found| (covered.first..=covered.last).contains(&found.id));
@@ -82,7 +82,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Adds what matches, and says which part of the span was looked at.
+    /// Adds the matching runs, and returns the part of the range that was read.
     fn look_into(
         &self,
         source: Source,
@@ -174,7 +174,7 @@ impl Walk {
         {
             return Ok(false);
         }
-        // What only the run itself knows comes last: it has to be read for that.
+        // Triggers come last: they are only in the run's body, which has to be decoded.
         Ok(self.filter.triggers.is_empty() || self.filter.takes(&*rows::run(row, 4)?))
     }
 
@@ -187,7 +187,7 @@ impl Walk {
     }
 }
 
-/// The fewest places in which the wanted runs can lie, the history first: it is mostly what stops a step.
+/// The smallest set of sources that contains the wanted runs. History comes first: it usually ends a step.
 fn sources(filter: &RunFilter, wanted: &[Status], shards: u16) -> Vec<Source> {
     let job = filter.job;
     let ended = wanted.iter().copied().filter(|status| status.is_terminal());

@@ -1,8 +1,8 @@
-//! The one writer: every change of the state goes through its connection, one transaction after the other.
+//! The only writer: every change of the state goes through its connection, one transaction at a time.
 //!
 //! Sqlite ──batches──▶ writer ──rows──▶ changes
-//!                       ├──▶ young         messages that are no rows yet
-//!                       ├──▶ mark          what was acknowledged
+//!                       ├──▶ young         messages that are not rows yet
+//!                       ├──▶ mark          the number of acknowledged commits
 //!                       └──▶ checkpoint    when the write-ahead log has grown
 
 use std::sync::Arc;
@@ -23,18 +23,18 @@ use super::young::{Shared, Staged};
 use crate::{Error, Result};
 
 pub(super) struct Writer {
-    /// First, so that the helper's connection is closed before this one: the last to close empties the log.
+    /// First, so that the helper's connection closes before this one: the last connection to close empties the log.
     checkpoints: Checkpoints,
     connection: Connection,
     health: Arc<Health>,
-    /// None: without durability there is nothing to hold the store to.
+    /// `None` with relaxed durability, which may lose commits.
     mark: Option<Arc<Mark>>,
     shards: u16,
     /// Commits and acquisitions so far, over all shards.
     commits: u64,
     /// Pages in the write-ahead log after the last commit.
     wal_pages: Arc<AtomicU32>,
-    /// The body of the row that is being written.
+    /// Reused for the body of the row that is being written.
     buffer: Vec<u8>,
     young: Shared,
     rows_through: RowsThrough,
@@ -51,7 +51,7 @@ impl Writer {
     ) -> Result<Writer, Failure> {
         let wal_pages = Arc::new(AtomicU32::new(0));
         let pages_seen = Arc::clone(&wal_pages);
-        // Also turns off SQLite's own checkpoints, which would stop the writer and swallow their errors.
+        // Also turns off SQLite's own checkpoints, which would pause the writer and hide their errors.
         connection.wal_hook(Some(move |_: &mut _, pages| {
             pages_seen.store(u32::try_from(pages).unwrap_or(0), Ordering::Relaxed);
             Ok(())
@@ -84,7 +84,7 @@ impl Writer {
             hit(Point::SqliteCommitWritten);
             staged
         };
-        // Whoever reads messages sees the young ones and the rows as of one commit; nobody has to wait for any other.
+        // Readers of messages see the young ones and the rows as of one commit; no other reader waits for the lock.
         let hold = |staged: &Staged| (!staged.is_empty()).then(|| young.write());
         if let (staged, Some(mut young)) = transact_holding(connection, health, write, hold)? {
             young.apply(staged);
@@ -124,7 +124,7 @@ impl Writer {
 }
 
 impl Drop for Writer {
-    /// After a failure the log stays as it is: the next start reads what the disk really holds.
+    /// After a failure, the log is kept: the next start reads what the disk really holds.
     fn drop(&mut self) {
         if self.health.check().is_err()
             && let Err(error) =
@@ -141,7 +141,7 @@ impl std::fmt::Debug for Writer {
     }
 }
 
-/// An outdated batch, in the words of the contract.
+/// The error for an outdated batch.
 pub(super) fn fenced(batch: &Batch) -> Failure {
     Error::Fenced { shard: batch.shard, epoch: batch.epoch }.into()
 }

@@ -1,15 +1,15 @@
-//! Messages that are not rows yet.
+//! Young messages: messages that are stored in a log and are not rows yet.
 //!
-//! Most messages are acknowledged a moment after they were added, and a row that comes and goes, in a table and in its index,
-//! costs as much as all the rest that is done for them. So a small message that comes into the line is first kept in memory, and a
-//! log says what became of it: one entry a commit, in the same file and the same transaction as everything else, so there is
-//! nothing that could disagree after a crash. When the log has grown, what its oldest entry added and still lives becomes rows,
-//! and the entry goes.
+//! Most messages are acknowledged a moment after they were added, and inserting and deleting a row and its index
+//! entries would cost as much as all other work for them. So a small queued message is first kept in memory and
+//! recorded in a log: one entry per commit, in the same file and the same transaction as the other changes, so that log
+//! and rows agree after a crash. When the log has grown too long, the messages of its oldest entry that still exist
+//! become rows, and the entry is deleted.
 //!
 //! writer ──▶ staged ──entry──▶ log
 //!               └──▶ young ◀── readers
 //!
-//! A reader looks at the young ones and takes its snapshot at one moment ([`Shared`]): a message is in one of the two.
+//! A reader takes its snapshot while it holds the lock on the young messages ([`Shared`]): it sees each message once.
 
 mod log;
 mod staged;
@@ -29,15 +29,14 @@ pub(super) use self::staged::{Staged, begins_young};
 use super::failure::Failure;
 use super::queries;
 
-/// The log may have this many bytes; beyond it, its oldest entries go with the next commit. That is also what is read when a
-/// store is opened.
+/// Bytes that the log may have; beyond it, the next commit removes its oldest entries. Opening a store reads that much.
 const LOG_BYTES_MAX: usize = 4 << 20;
-/// A larger body is a row at once: it would be written twice if it stayed.
+/// A message with a larger body becomes a row at once: as a young message it might be written twice.
 const BODY_BYTES_MAX: usize = 4 << 10;
 
-/// The writer changes it with the lock in its hands while it commits.
+/// The writer holds the lock for writing while it commits.
 pub(super) type Shared = Arc<RwLock<Young>>;
-/// Nothing becomes of young messages as long as somebody has one: whoever reads on lets go of it first.
+/// The writer cannot commit a change of young messages while a reader holds this: drop it before a longer read.
 pub(super) type Guard<'y> = RwLockReadGuard<'y, Young>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -60,9 +59,9 @@ impl Key {
 #[derive(Debug)]
 pub(super) struct Young {
     messages: BTreeMap<Key, Kept>,
-    /// The oldest first.
+    /// Oldest first.
     entries: VecDeque<Entry>,
-    /// Of all entries.
+    /// The bytes of all entries.
     bytes: usize,
     bytes_max: usize,
 }
@@ -70,7 +69,7 @@ pub(super) struct Young {
 #[derive(Debug)]
 struct Kept {
     message: Arc<Message>,
-    /// The entry of the log that added it.
+    /// The number of the log entry that added it.
     entry: i64,
 }
 
@@ -86,7 +85,7 @@ impl Young {
         Young { messages: BTreeMap::new(), entries: VecDeque::new(), bytes: 0, bytes_max: LOG_BYTES_MAX }
     }
 
-    /// Lets the log have so many bytes from now on.
+    /// Changes the limit of the log's bytes.
     #[cfg(test)]
     pub(super) fn limit(&mut self, bytes_max: usize) {
         self.bytes_max = bytes_max;
@@ -97,7 +96,7 @@ impl Young {
         self.messages.len()
     }
 
-    /// Reads the log of a store that is opened.
+    /// Reads the log when a store is opened.
     pub(super) fn load(connection: &Connection) -> Result<Young, Failure> {
         let mut young = Young::new();
         let mut statement = connection.prepare(queries::young::ALL)?;
@@ -110,7 +109,7 @@ impl Young {
         Ok(young)
     }
 
-    /// What is said of a message that is not here is old: it became a row after that.
+    /// A change of a message that is not young any more is ignored: its row has been written since.
     fn replay(&mut self, number: i64, bytes: &[u8]) -> crate::Result<()> {
         let mut added = Vec::new();
         for record in log::records(bytes)? {
@@ -147,7 +146,7 @@ impl Young {
         self.messages.get(key).map(|kept| &kept.message)
     }
 
-    /// Those of a queue behind a place, in their order.
+    /// The young messages of a queue after a place, in order.
     pub(super) fn behind(
         &self,
         (shard, queue): (ShardId, QueueNumber),
@@ -159,8 +158,8 @@ impl Young {
         self.messages.range::<Key, _>((bounds[0], bounds[1])).map(|(_, kept)| &kept.message)
     }
 
-    /// Those of a shard that wake after a place among its timers, the next ones in their order. They lie in no index of times:
-    /// that would cost every message, and it is seldom asked.
+    /// The next young messages of a shard by wake time, after a place among its timers. This scans the shard: an index
+    /// by time would cost something for every message, and this is seldom called.
     pub(super) fn due(&self, shard: ShardId, after: TimerPlace, limit: usize) -> Vec<Arc<Message>> {
         let from = Key { shard, queue: QueueNumber(0), place: Place { rank: 0, number: i64::MIN } };
         let of_shard = self.messages.range(from..).take_while(|(key, _)| key.shard == shard);
@@ -175,7 +174,7 @@ impl Young {
     }
 }
 
-/// Where a message stands among the timers.
+/// The place of a message among the timers.
 pub(super) fn timer(message: &Message) -> TimerPlace {
     TimerPlace { at: message.wake_at(), id: message.id.number }
 }

@@ -1,5 +1,5 @@
-//! P21, everything is accounted: every event belongs to a run, every run tells its events, every job tells its
-//! revisions, and what is counted equals what is there.
+//! P21, everything is accounted: every event belongs to a run, every run has events, every job has its revisions, and
+//! the node's counts match the history.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ pub(super) fn check(sheet: &mut Sheet<'_>) {
     }
     for job in history.jobs.values() {
         let first = history.revisions_of(job).first().map_or(job.revision, |first| first.revision);
-        // Retention takes the revisions of a deleted job last, some at a time.
+        // Retention deletes the revisions of a deleted job last, some at a time.
         let is_pruned = job.state == State::Deleted && !history.has_records_of(job.id);
         if first > 1 && !is_pruned {
             let missing = first - 1;
@@ -58,7 +58,7 @@ fn check_run(sheet: &mut Sheet<'_>, run: &RunRecord) {
     }
 }
 
-/// A fire and the cursor that remembers it change in one commit. A cursor that lags makes the fire again.
+/// A fire and the job's cursor change in one commit. If the cursor lagged, the fire would happen again.
 fn check_cursors(sheet: &mut Sheet<'_>) {
     let history = sheet.history;
     for (job, run) in runs_with_jobs(history).filter(|(_, run)| run.lane == Lane::Schedule) {

@@ -1,4 +1,4 @@
-//! P10, at most once on request: of a run that asks for it, at most one attempt starts. It may be none.
+//! P10, at most once on request: a run that asks for it starts at most one attempt, possibly none.
 
 use super::Sheet;
 use crate::history::EventRecord;
@@ -13,7 +13,7 @@ pub(super) fn check(sheet: &mut Sheet<'_>) {
         sheet.saw(1);
         let events = history.events_of(run.id);
         let starts = events.iter().filter(|event| EventRecord::starts(event)).count();
-        // What was moved had not begun.
+        // A `moved` attempt was declined by its worker before it began.
         let starts =
             starts - events.iter().filter(|event| event.what.as_deref() == Some("moved")).count().min(starts);
         if starts > 1 {

@@ -1,5 +1,5 @@
-//! P7, at least once: a run that is due is executed and ends. When everything must have ended is the
-//! caller's to say; an export from a node at work has runs that are still moving.
+//! P7, at least once: a due run is executed and ends. The caller says by when; an export from a running node contains
+//! runs that are still in progress.
 
 use super::Sheet;
 

@@ -1,7 +1,7 @@
-//! Parents and children: one child for each index, each under its parent's result. A parent ends after the last of its
-//! children, and has succeeded only if they all have.
+//! Parent and child runs: one child per index. A parent ends after its last child, and succeeds only if all its
+//! children have succeeded.
 //!
-//! Children may have been pruned: only those that are there are looked at.
+//! Children may have been pruned: only existing ones are checked.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ fn check_end(sheet: &mut Sheet<'_>, child: &RunRecord, parent: &RunRecord) {
         return;
     }
     let id = parent.id;
-    // What still moves may have been read before its parent was.
+    // In a history that is not still, the child may have been read before its parent ended.
     if sheet.options.still && !child.status.is_terminal() {
         let status = child.status;
         sheet.broken_run(child, format!("it is {status}, but its parent {id} has ended"));

@@ -1,5 +1,5 @@
-//! P14, one state machine: every change of a run is an event with a gap-free number, every event follows an
-//! arrow of the diagram in `core::run`, and terminal states are final.
+//! P14, one state machine: every change of a run is an event, event numbers have no gaps, every event is a transition
+//! of the diagram in `core::run`, and terminal states are final.
 
 use punctual_core::run::Status;
 
@@ -8,7 +8,7 @@ use crate::history::{EventRecord, RunRecord};
 
 use Status::{Cancelled, Failed, Ready, Running, Skipped, Succeeded, TimedOut, Waiting};
 
-/// The diagram in `core::run`, arrow by arrow: where from, by what, where to.
+/// The transitions of the diagram in `core::run`: from, event, to.
 const ARROWS: [(Option<Status>, &str, Status); 23] = [
     (None, "created", Waiting),
     (Some(Waiting), "due", Ready),
@@ -163,7 +163,7 @@ mod tests {
         check_says(&history, "is there twice");
     }
 
-    /// Everything that can happen to a run, whether core lets it or not.
+    /// Every possible event of a run, whether core accepts it or not.
     const KINDS: u8 = 14;
 
     fn event(kind: u8, run: &Run, now: i64) -> Event {
@@ -196,10 +196,10 @@ mod tests {
         story
     }
 
-    /// Takes every arrow that core has within so many steps.
+    /// Takes every transition that core allows, up to `steps` deep.
     fn explore(run: &Run, definition: &Definition, steps: u8, taken: &mut Vec<EventRecord>) {
         taken.extend(EventRecord::all_of(run).last());
-        // Heard, not decided: it moves nothing.
+        // A `delivered` event does not change the state.
         let mut heard = run.clone();
         let whereabouts = Whereabouts { message: "D-1".into(), since: at(11) };
         heard.delivered(&"q".parse().expect("this is a name"), &whereabouts, at(11));

@@ -1,8 +1,7 @@
-//! The checks, one promise a file.
+//! The checks, one promise per file.
 //!
-//! Each is a function over the whole history that notes on its [`Sheet`] what it looked at and what was
-//! broken. None knows another; none stops at its first finding, because one broken promise tends to explain
-//! the next.
+//! Each is a function over the whole history that records on its [`Sheet`] what it looked at and what was broken. The
+//! checks are independent, and none stops at its first finding, because one broken promise often explains the next.
 
 mod never_twice;
 mod never_early;
@@ -43,7 +42,7 @@ pub enum Check {
     NotVacuous,
 }
 
-/// What a check is, in one place: its name, what it counts, what it does.
+/// A check, its name, the unit that it counts, and its function.
 type Entry = (Check, &'static str, &'static str, fn(&mut Sheet<'_>));
 
 const CHECKS: [Entry; 12] = [
@@ -108,7 +107,7 @@ pub(crate) fn all(history: &History, options: &Options) -> Report {
     report
 }
 
-/// What one check is given, and where it notes what it sees.
+/// The input of one check, and its findings.
 pub(crate) struct Sheet<'a> {
     check: Check,
     pub(crate) history: &'a History,
@@ -135,7 +134,7 @@ impl Sheet<'_> {
     }
 }
 
-/// The job of a run that is still there, and the run: what most checks walk over.
+/// All runs whose job is in the history, with the job's id.
 fn runs_with_jobs(history: &History) -> impl Iterator<Item = (JobId, &RunRecord)> {
     history.runs.values().filter_map(|run| Some((history.job_of(run)?.id, run)))
 }

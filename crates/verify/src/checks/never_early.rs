@@ -1,7 +1,7 @@
 //! P4, never early: no attempt starts before its due time.
 //!
-//! A clock that was set back may show an earlier time at a later attempt. A run whose due time the clock had
-//! reached once is not early for that.
+//! If the clock was set back, a later attempt may show an earlier time. That is not early if an earlier event of the
+//! run had reached the due time.
 
 use punctual_core::Timestamp;
 

@@ -1,8 +1,8 @@
-//! P2, no silent loss: every due time while a job is active has a run or is in a recorded skip.
+//! P2, no silent loss: every due time of an active job has a run or a recorded skip.
 //!
-//! Asked of each revision of a job, from its beginning to the next one, by its own schedules; of the last one up to the
-//! job's cursor, which says of itself that everything before it was carried out. While a job was paused the record says
-//! so, and what a calendar excludes has a record too. What retention took away cannot be asked for.
+//! Each revision is checked by its own schedules, from its beginning to the next revision; the last one up to the job's
+//! cursor, which promises that everything before it was handled. Pauses and calendar exclusions have skip records too.
+//! Rows deleted by retention are not expected.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::{Sheet, runs_with_jobs};
 use crate::history::{JobRecord, Lane, RevisionRecord, RunRecord};
 
-/// Lost due times of one schedule under one revision that are looked for; one that loses so many loses them all.
+/// Maximum number of lost due times searched for per schedule and revision.
 const LOST_MAX: usize = 1000;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -35,22 +35,22 @@ pub(super) fn check(sheet: &mut Sheet<'_>) {
     }
 }
 
-/// What a job owes: a run or a skip for each due time, revision by revision.
+/// The due times of a job, revision by revision: each must have a run or a skip.
 struct Owed<'a> {
     job: &'a JobRecord,
     revisions: Vec<&'a RevisionRecord>,
-    /// The fires that were made: revision and due time.
+    /// Existing fires: revision and due time.
     made: FxHashSet<(u32, Timestamp)>,
-    /// Nothing that was due before is asked for. `None` means from the beginning.
+    /// Due times before this are not expected. `None` means the beginning.
     from: Option<Timestamp>,
 }
 
-/// One revision, and the due times that it decided: those after `after`, up to `until`.
+/// One revision, and the due times that it decides: those after `after`, up to `until`.
 struct Reign<'a> {
     revision: &'a RevisionRecord,
     after: Timestamp,
     until: Timestamp,
-    /// How often each schedule had fired before; `None` means that nobody can say.
+    /// How often each schedule had fired before. `None` means unknown.
     fired: Option<Vec<u32>>,
 }
 
@@ -72,7 +72,7 @@ impl<'a> Owed<'a> {
         for (place, revision) in self.revisions.iter().enumerate() {
             let before = place.checked_sub(1).map(|before| self.revisions[before]);
             if before.is_none_or(|before| !before.rules.has_schedules_of(&revision.rules)) {
-                // New schedules count from nought. What an unknown revision counted nobody knows.
+                // New schedules count from zero. The count of an unknown revision is unknown.
                 fired = (before.is_some() || revision.revision == 1)
                     .then(|| vec![0; revision.rules.schedules.len()]);
             }
@@ -97,13 +97,13 @@ impl<'a> Owed<'a> {
         }
     }
 
-    /// Up to when the last revision has to have decided.
+    /// The time up to which the last revision must have decided.
     fn until(&self, sheet: &Sheet<'_>) -> Timestamp {
         let asked = sheet.options.fired_through.filter(|_| self.job.state == State::Active);
         asked.map_or(self.job.cursor.fired_through, |asked| asked.max(self.job.cursor.fired_through))
     }
 
-    /// The last due time that a revision decided: a clock may have been set back before the next one.
+    /// The last due time that a revision decided. It may be after the next revision if a clock was set back.
     fn decided_by(&self, sheet: &Sheet<'_>, revision: &RevisionRecord) -> Timestamp {
         let runs = self.made.iter().filter(|(number, _)| *number == revision.revision).map(|(_, due)| *due);
         let skips = sheet.history.skips.get(&(self.job.id, revision.revision));
@@ -155,10 +155,10 @@ impl<'a> Owed<'a> {
             } else if let Some(skip) =
                 sheet.history.skip_over((self.job.id, number), due, |reason| reason == wanted)
             {
-                // However many due times a record covers, it is passed in one step.
+                // A record is passed in one step, however many due times it covers.
                 after = skip.to.max(due);
             } else {
-                // A lost fire counts too, or `max_runs` would ask for one more instead of it.
+                // Count a lost fire too; otherwise `max_runs` would expect one more.
                 fired = fired.map(|fired| fired + 1);
                 missing += 1;
                 lost.push(due);
@@ -169,13 +169,13 @@ impl<'a> Owed<'a> {
         }
     }
 
-    /// Whether a schedule may have used up its `max_runs`, for all that is known: then nothing can be asked of it.
+    /// Whether a schedule may have used up its `max_runs`, as far as known: then nothing is expected of it.
     fn may_be_used_up(&self, revision: u32, index: usize, max: u32) -> bool {
         let fires = self.job.cursor.fires.get(index).copied().unwrap_or(0);
         revision != self.job.revision || fires >= max
     }
 
-    /// What a calendar excludes is on record up to the last due time: the next fire or edit records the rest.
+    /// Calendar exclusions are recorded up to the last due time; the next fire or edit records the rest.
     fn check_excluded(&self, sheet: &mut Sheet<'_>, reign: &Reign<'_>) {
         let (number, schedules) = (reign.revision.revision, &reign.revision.rules.schedules);
         let is_last = number == self.job.revision;
@@ -193,7 +193,7 @@ impl<'a> Owed<'a> {
         }
     }
 
-    /// The due time that was planned when an edit came, and that the edit dropped, is on record.
+    /// If an edit drops a planned due time, there must be a record of it.
     fn check_dropped(
         &self,
         sheet: &mut Sheet<'_>,
@@ -227,15 +227,16 @@ impl<'a> Owed<'a> {
     }
 }
 
-/// Since when retention leaves a job's runs alone; none: it took nothing. It takes the oldest first, by what the revision
-/// of that time keeps. After its deletion a job is held to what is left of it.
+/// The time since when retention has deleted no runs of a job. `None` means it deleted nothing. Retention deletes the
+/// oldest runs first, by the `keep` rule of the revision at that time. A deleted job is checked from its oldest
+/// remaining run.
 fn kept_since(
     job: &JobRecord,
     revisions: &[&RevisionRecord],
     runs: &[&RunRecord],
     (newest, ad_hoc_kept): (Timestamp, Duration),
 ) -> Option<Timestamp> {
-    // Runs come in order of their ids, the oldest first.
+    // Runs are ordered by id, oldest first.
     let oldest =
         |runs: &[&RunRecord]| runs.iter().filter(|run| run.lane == Lane::Schedule).map(|run| run.due).min();
     let by_age =
@@ -252,7 +253,7 @@ fn kept_since(
     kept.chain(after_deletion.into_iter().flatten()).flatten().max()
 }
 
-/// What comes next must not pass over a due time either: that would be tomorrow's silent loss.
+/// The planned next fire must not pass over a due time either: that would be a future silent loss.
 fn check_next(sheet: &mut Sheet<'_>, job: &JobRecord) {
     if job.state != State::Active || job.rules.follows_runs() {
         return;
@@ -433,7 +434,7 @@ mod tests {
         const HALF: i64 = 12 * 3600;
         let mut story = Story::every_ten_seconds();
         story.edit(|definition| {
-            // The second of January 1970 is out.
+            // 2 January 1970 is excluded.
             let days = Days::new(Weekly::EVERY_DAY, [], [Entry::Span { first: 1, last: 1 }]);
             let calendar = Calendar { name: "work".parse().unwrap(), version: 1, days };
             let every = Schedule::new(When::Every(Duration::from_secs(12 * 3600)));
@@ -459,7 +460,7 @@ mod tests {
         }
         story.runs.drain(..2);
         story.holds();
-        // Two are left where three are kept: no retention did that.
+        // Two runs are left although three are kept: retention cannot be the cause.
         story.runs.remove(0);
         story.breaks(Check::NeverLost, "3 due times");
     }

@@ -1,5 +1,5 @@
-//! P1, one run per fire: for a job and a due time at most one run is ever made, and none where a record says
-//! that the due time was passed over.
+//! P1, one run per fire: for a job and a due time at most one run is ever made, and none if a skip record covers the
+//! due time.
 
 use std::collections::hash_map::Entry;
 
@@ -44,7 +44,7 @@ pub(super) fn check(sheet: &mut Sheet<'_>) {
     }
 }
 
-/// Whose fire it is. A job that is gone is known by its name only, so two of one name are not told apart.
+/// The job of a fire. A job that is gone is known only by name, so two jobs of one name cannot be distinguished.
 #[derive(PartialEq, Eq, Hash)]
 enum Owner<'a> {
     Job(JobId),

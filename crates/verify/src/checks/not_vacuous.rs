@@ -1,4 +1,4 @@
-//! A history in which nothing happened keeps every promise and proves none.
+//! A history in which nothing happened breaks no promise, but proves none either.
 
 use super::Sheet;
 use crate::report::About;

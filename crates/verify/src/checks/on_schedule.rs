@@ -1,5 +1,5 @@
-//! A fire happens only at a due time that the job's schedule names, and never while the job is paused. A due time that is the moment of firing
-//! instead would slip past "one run per fire", because no two moments are alike.
+//! A fire happens only at a due time of the job's schedule, and never while the job is paused. If the due time were the
+//! moment of firing instead, "one run per fire" could not detect duplicates, because every moment differs.
 
 use punctual_core::Timestamp;
 use punctual_core::job::State;

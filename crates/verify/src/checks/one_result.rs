@@ -1,5 +1,4 @@
-//! P8 and P9, one result: a run ends once, under the newest token it was given; after a success no attempt
-//! of it starts.
+//! P8 and P9, one result: a run ends once, under its newest token, and no attempt starts after a success.
 
 use punctual_core::run::Status;
 
@@ -33,7 +32,7 @@ fn check_ends(sheet: &mut Sheet<'_>, run: &RunRecord, events: &[EventRecord]) {
     }
 }
 
-/// Every start outdates the attempts before it, and what happens to an attempt happens under its token.
+/// Every start has a higher token than the attempts before it, and later events of the attempt have the same token.
 fn check_tokens(sheet: &mut Sheet<'_>, run: &RunRecord, events: &[EventRecord]) {
     for pair in events.windows(2) {
         let (before, after, seq) = (pair[0].token, pair[1].token, pair[1].seq);

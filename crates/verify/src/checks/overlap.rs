@@ -1,9 +1,9 @@
-//! P11, overlap: under `skip`, `queue`, `queue_one` and `replace` at most one attempt of a job is in hand at a
-//! time, and never more than `limits.running` allow.
+//! P11, overlap: under `skip`, `queue`, `queue_one` and `replace` at most one attempt of a job is active at a time, and
+//! never more than `limits.running`.
 //!
-//! An attempt is in hand from its start until the run leaves `running`, because a cancelled one keeps its
-//! place until its worker has reported. A run that is split counts as one, from its split to its end; its children may
-//! be as many at a time as `limits.running` allow.
+//! An attempt is active from its start until the run leaves `running`, because a cancelled attempt keeps its place
+//! until its worker has reported. A split run counts as one, from its split to its end; `limits.running` limits its
+//! children.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -25,7 +25,7 @@ pub(super) fn check(sheet: &mut Sheet<'_>) {
             .extend(attempts_of(run, history.events_of(run.id)));
     }
     for mut attempts in attempts.into_values() {
-        // While engine time stands still many begin and end in one instant: those that ended in it come first.
+        // Many attempts may begin and end in one instant of engine time: sort those that ended in it first.
         attempts.sort_by_key(|attempt| (attempt.start, attempt.end, attempt.run.id));
         check_job(sheet, &attempts);
     }
@@ -34,7 +34,7 @@ pub(super) fn check(sheet: &mut Sheet<'_>) {
 struct Attempt<'a> {
     run: &'a RunRecord,
     start: Timestamp,
-    /// The end of time: still in hand.
+    /// `Timestamp::MAX` means the attempt is still active.
     end: Timestamp,
 }
 
@@ -45,7 +45,7 @@ fn attempts_of<'a>(run: &'a RunRecord, events: &'a [EventRecord]) -> impl Iterat
     })
 }
 
-/// Walks over the starts in order and counts how many earlier ones are still in hand.
+/// Walks the starts in order and counts the earlier attempts that are still active.
 fn check_job(sheet: &mut Sheet<'_>, attempts: &[Attempt<'_>]) {
     let mut in_hand: BinaryHeap<Reverse<(Timestamp, RunId)>> = BinaryHeap::new();
     for attempt in attempts {
@@ -65,7 +65,7 @@ fn check_job(sheet: &mut Sheet<'_>, attempts: &[Attempt<'_>]) {
                 sheet.broken_run(attempt.run, message);
             }
         }
-        // A clock that was set back can make an attempt end before it starts; then nothing can be said.
+        // If the clock was set back, an attempt may end before it starts: it cannot be checked.
         if attempt.end > attempt.start {
             in_hand.push(Reverse((attempt.end, attempt.run.id)));
         }

@@ -1,8 +1,8 @@
-//! One line of an export, read.
+//! Reads one line of an export.
 //!
-//! Only here the field names of the export matter. What no check needs is passed over, and so are whole lines
-//! of a type that none needs; a line that is needed and cannot be read is refused, because a check over half
-//! a history would find losses that never were, or miss those that are.
+//! Only this file knows the field names of the export. Fields and line types that no check needs are ignored. A needed
+//! line that cannot be read is refused, because checks over half a history would find losses that never happened, or
+//! miss real ones.
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,7 +23,7 @@ use super::record::{
 };
 use super::rules::Rules;
 
-/// A line that is not part of a history.
+/// A line that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {number}: {what}")]
 pub struct BadLine {
@@ -64,7 +64,7 @@ struct RunLine {
     id: RunId,
     namespace: Namespace,
     job: Option<Name>,
-    /// Beyond what the export promises; it tells a job from an earlier one of the same name.
+    /// Not guaranteed by the export; it distinguishes a job from an earlier one of the same name.
     #[serde(default, deserialize_with = "maybe_written")]
     job_id: Option<JobId>,
     revision: Option<u32>,
@@ -97,7 +97,7 @@ struct EventLine {
     to: Status,
     #[serde(deserialize_with = "written")]
     at: Timestamp,
-    /// None: no attempt was given out yet.
+    /// `None` means no attempt was assigned yet.
     #[serde(default, deserialize_with = "maybe_written")]
     token: Option<u64>,
     what: Option<Box<str>>,
@@ -161,7 +161,7 @@ enum JobState {
 impl From<JobState> for State {
     fn from(state: JobState) -> State {
         match state {
-            // A job whose schedules are used up has no due times left to check.
+            // A job whose schedules are used up has no more due times.
             JobState::Active | JobState::Finished => State::Active,
             JobState::Paused => State::Paused,
             JobState::Deleted => State::Deleted,
@@ -269,7 +269,7 @@ impl StatsLine {
     }
 }
 
-/// What an export writes as text: ids, tokens and instants.
+/// Reads a value that an export writes as text: ids, tokens and instants.
 fn written<'de, D, T>(input: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,

@@ -1,8 +1,7 @@
-//! What happened, as far as anyone wrote it down.
+//! The recorded history of jobs and runs.
 //!
-//! Built line by line from an export, or from core's own types by those who hold them. Runs, jobs and skips
-//! may come in any order; checks begin when all are there. A run that was read twice, because it moved while
-//! the export walked by, is kept once: the newer reading wins.
+//! It is built from the lines of an export, or from core's types. Runs, jobs and skips may come in any order; checks
+//! begin when all are there. A run may be read twice if it changed during the export: the newer reading is kept.
 
 mod line;
 mod record;
@@ -29,11 +28,11 @@ use crate::report::{Counted, Report};
 #[derive(Debug, Clone, Default)]
 pub struct History {
     pub(crate) runs: BTreeMap<RunId, RunRecord>,
-    /// In order of their numbers.
+    /// Ordered by their numbers.
     pub(crate) events: FxHashMap<RunId, Vec<EventRecord>>,
     pub(crate) jobs: BTreeMap<JobId, JobRecord>,
     named: FxHashMap<(Namespace, Name), JobId>,
-    /// By job and revision, in order of their first due times.
+    /// By job and revision, ordered by their first due times.
     pub(crate) skips: BTreeMap<(JobId, u32), Vec<SkipRecord>>,
     pub(crate) revisions: BTreeMap<(JobId, u32), RevisionRecord>,
     pub(crate) stats: Option<StatsRecord>,
@@ -45,14 +44,14 @@ impl History {
         History::default()
     }
 
-    /// A history from the lines of an export.
+    /// Builds a history from the lines of an export.
     pub fn read<'a>(lines: impl IntoIterator<Item = &'a str>) -> Result<History, BadLine> {
         let mut history = History::new();
         lines.into_iter().try_for_each(|line| history.add_line(line))?;
         Ok(history)
     }
 
-    /// Adds one line of an export. Blank lines and types that no check needs are passed over.
+    /// Adds one line of an export. Blank lines and types that no check needs are ignored.
     pub fn add_line(&mut self, text: &str) -> Result<(), BadLine> {
         self.lines += 1;
         if text.trim().is_empty() {
@@ -61,8 +60,8 @@ impl History {
         line::add(self, text).map_err(|what| BadLine { number: self.lines, what })
     }
 
-    /// Adds a run with its events, as it is stored. A run that is added again with other events is found out:
-    /// make a new history for each look at something that moves.
+    /// Adds a stored run with its events. Adding a run again with different events leads to a finding: build a new
+    /// history for each snapshot.
     pub fn add_run(&mut self, run: &Run) {
         for event in EventRecord::all_of(run) {
             self.add_event(event);
@@ -74,7 +73,7 @@ impl History {
         self.add_job_record(job.into());
     }
 
-    /// A job that was deleted, as it last was: see [`DeletedJob::as_job`](punctual_core::change::DeletedJob::as_job).
+    /// Adds a deleted job in its last state: see [`DeletedJob::as_job`](punctual_core::change::DeletedJob::as_job).
     pub fn add_deleted_job(&mut self, job: &Job) {
         self.add_job_record(JobRecord { state: State::Deleted, ..job.into() });
     }
@@ -83,7 +82,7 @@ impl History {
         self.add_skip_record(skip.into());
     }
 
-    /// A revision of a job, so that what was due under it is held to its rules.
+    /// Adds a revision of a job, so that its due times are checked by its rules.
     pub fn add_revision(&mut self, revision: &Revision) {
         self.add_revision_record(revision.into());
     }
@@ -115,7 +114,8 @@ impl History {
         }
     }
 
-    /// Events of a run that was read twice come twice, word for word; only what differs is kept beside them.
+    /// A run that was read twice repeats its events: identical events are kept once, different ones are kept side by
+    /// side.
     pub(crate) fn add_event(&mut self, event: EventRecord) {
         let events = self.events.entry(event.run).or_default();
         let place = events.partition_point(|other| other.seq <= event.seq);
@@ -144,7 +144,7 @@ impl History {
         self.events.get(&run).map_or(&[], Vec::as_slice)
     }
 
-    /// The record of a revision that passes over a due time, for a reason that fits.
+    /// The skip record of a revision that covers a due time, with a reason that fits.
     pub(crate) fn skip_over(
         &self,
         (job, revision): (JobId, u32),
@@ -153,17 +153,17 @@ impl History {
     ) -> Option<&SkipRecord> {
         let skips = self.skips.get(&(job, revision))?;
         let later = skips.partition_point(|skip| skip.from <= due);
-        // Records that fit do not overlap, so the last one to begin before it is the one.
+        // Fitting records do not overlap, so only the last one that begins at or before the due time can cover it.
         skips[..later].iter().rev().find(|skip| fits(skip.reason)).filter(|skip| skip.covers(due))
     }
 
-    /// Whether a run or a skip record of a job is left.
+    /// Whether the history has a run or a skip record of a job.
     pub(crate) fn has_records_of(&self, job: JobId) -> bool {
         let has_skips = self.skips.keys().any(|(of, _)| *of == job);
         has_skips || self.runs.values().any(|run| self.job_of(run).is_some_and(|of| of.id == job))
     }
 
-    /// The revisions of a job up to the one it is at, in order, from the first that is known together with all after it.
+    /// The known revisions of a job without a gap up to its current one, in order.
     pub(crate) fn revisions_of(&self, job: &JobRecord) -> Vec<&RevisionRecord> {
         let newest_first = (1..=job.revision).rev().map_while(|number| self.revisions.get(&(job.id, number)));
         let mut revisions: Vec<_> = newest_first.collect();
@@ -171,8 +171,8 @@ impl History {
         revisions
     }
 
-    /// How many attempts of its job may run beside this run; none: any number, or not known. An edit counts
-    /// for runs that still wait, so the loosest revision since the run was made is the one to hold it to.
+    /// How many attempts of its job may run beside this run. `None` means any number, or unknown. An edit also applies
+    /// to waiting runs, so the run is checked against the loosest revision since it was made.
     pub(crate) fn at_once_max(&self, run: &RunRecord) -> Option<u32> {
         let job = self.job_of(run)?;
         let most = |rules: &Rules| match run.parent {
@@ -186,7 +186,7 @@ impl History {
         Some(loosest)
     }
 
-    /// The rules that a run was made under, where they are known.
+    /// The rules that a run was made under. `None` means they are not known.
     pub(crate) fn rules_of(&self, run: &RunRecord) -> Option<&Rules> {
         Some(&self.revision_of(run)?.rules)
     }
@@ -195,8 +195,8 @@ impl History {
         self.revisions.get(&(self.job_of(run)?.id, run.revision))
     }
 
-    /// The job that a run belongs to; none: submitted by itself, or its job is gone. An export names jobs by
-    /// their names, and a name may be taken again after a deletion: a run older than the job is not its run.
+    /// The job of a run. `None` means the run was submitted without a job, or its job is gone. An export identifies
+    /// jobs by name, and a name may be reused after a deletion: a run older than the job belongs to an earlier job.
     pub(crate) fn job_of(&self, run: &RunRecord) -> Option<&JobRecord> {
         let named = run.job.as_ref()?;
         match named.id {

@@ -1,4 +1,4 @@
-//! The records of a history: what the checks need to know of a run, an event, a job and a skip.
+//! The records of a history: the fields of runs, events, jobs and skips that the checks need.
 
 use punctual_core::Timestamp;
 use punctual_core::change::{Revision, Skip, SkipReason};
@@ -13,7 +13,7 @@ use super::rules::Rules;
 pub struct RunRecord {
     pub id: RunId,
     pub namespace: Namespace,
-    /// None: submitted by itself.
+    /// `None` means the run was submitted without a job.
     pub job: Option<JobRef>,
     pub revision: u32,
     pub lane: Lane,
@@ -22,23 +22,24 @@ pub struct RunRecord {
     pub created_at: Timestamp,
     pub started_at: Option<Timestamp>,
     pub finished_at: Option<Timestamp>,
-    /// Attempts begun so far.
+    /// Attempts started so far.
     pub attempt: u32,
-    /// The run that it is a child of, and which of its children.
+    /// The parent run; `step` says which of its children this is. `None` means it is not a child.
     pub parent: Option<RunId>,
     pub step: Option<Box<str>>,
-    /// What the run's own definition says; an export does not carry it.
+    /// From the run's own definition. `None` means unknown: an export does not contain it.
     pub at_most_once: Option<bool>,
 }
 
-/// The job of a run: an export tells the name, the engine the id too.
+/// The job of a run: an export has its name, the engine also its id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct JobRef {
     pub name: Name,
     pub id: Option<JobId>,
 }
 
-/// Which key a run has beside its job. On the schedule's lane it is the due time, so there is one run for each.
+/// How a run is keyed besides its job. On the schedule's lane the key is the due time, so there is one run per due
+/// time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lane {
     Schedule,
@@ -50,27 +51,27 @@ pub enum Lane {
 pub struct EventRecord {
     pub run: RunId,
     pub seq: u64,
-    /// None: the run was made by this event.
+    /// `None` means this event created the run.
     pub from: Option<Status>,
     pub to: Status,
     pub at: Timestamp,
     pub token: Token,
-    /// The arrow's name, where it was told.
+    /// The name of the transition. `None` means the export does not contain it.
     pub what: Option<Box<str>>,
 }
 
-/// Due times that were passed over; `to` is the last of them.
+/// Skipped due times from `from` to `to`, both included.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkipRecord {
     pub job: JobId,
-    /// The revision whose schedule names them.
+    /// The revision whose schedule has these due times.
     pub revision: u32,
     pub from: Timestamp,
     pub to: Timestamp,
     pub reason: SkipReason,
 }
 
-/// A revision of a job: what it promised, and since when.
+/// A revision of a job: its rules, and when it was made.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RevisionRecord {
     pub job: JobId,
@@ -93,7 +94,7 @@ pub struct JobRecord {
     pub rules: Rules,
 }
 
-/// What the node itself counted.
+/// Counts reported by the node itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StatsRecord {
     pub jobs: u64,
@@ -102,17 +103,17 @@ pub struct StatsRecord {
 }
 
 impl EventRecord {
-    /// An attempt starts here. A run that is split runs too, in its children: it has no attempts.
+    /// Whether an attempt starts here. A split run has no attempts of its own; it runs in its children.
     pub fn starts(&self) -> bool {
         self.begins() && self.what.as_deref() != Some("split")
     }
 
-    /// It begins to run. (A running run that is asked to stop stays running: that is no beginning.)
+    /// Whether the run enters `running`. A running run that is asked to stop stays running and does not begin again.
     pub fn begins(&self) -> bool {
         self.to == Status::Running && self.from != Some(Status::Running)
     }
 
-    /// The events that a run carries with it; the place of an entry is its number.
+    /// The events stored with a run; the index of an entry is its number.
     pub fn all_of(run: &Run) -> impl Iterator<Item = EventRecord> {
         let mut from = None;
         run.entries.iter().zip(0..).map(move |(entry, seq)| EventRecord {

@@ -1,4 +1,4 @@
-//! What a job promised: the part of a definition that a history can be held to.
+//! The rules of a job: the part of its definition that the checks use.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,14 +16,14 @@ pub struct Rules {
     pub schedules: Vec<Schedule>,
     pub overlap: Overlap,
     pub running_max: Option<u32>,
-    /// Its runs go on in child runs, which `running_max` counts.
+    /// Its runs are split into child runs, which `running_max` counts.
     pub splits: bool,
     pub at_most_once: bool,
     pub keep: Keep,
 }
 
 impl Rules {
-    /// How many attempts of the job may run at one moment; none: any number.
+    /// How many attempts of the job may run at once. `None` means any number.
     pub fn at_once_max(&self) -> Option<u32> {
         match self.overlap {
             Overlap::Allow if self.splits => None,
@@ -32,17 +32,17 @@ impl Rules {
         }
     }
 
-    /// Whether the schedules are the same, whatever the versions of the calendars they keep to.
+    /// Whether the schedules are the same, ignoring the versions of their calendars.
     pub fn has_schedules_of(&self, other: &Rules) -> bool {
         schedule::are_alike(&self.schedules, &other.schedules)
     }
 
-    /// Whether a due time can come from the end of a run: then any instant may be one.
+    /// Whether a due time can depend on the end of a run: then any instant may be a due time.
     pub fn follows_runs(&self) -> bool {
         self.schedules.iter().any(|schedule| matches!(schedule.when, When::AfterFinish(_)))
     }
 
-    /// From JSON in the shape of a job file. `spread_key` is what `H` in a cron expression hashes.
+    /// Reads JSON in the shape of a job file. `spread_key` is the key that `H` in a cron expression hashes.
     pub(super) fn from_json(definition: Value, spread_key: &str) -> Result<Rules, String> {
         let written = Written::deserialize(definition).map_err(|error| error.to_string())?;
         let schedules = match written.schedule {
@@ -75,7 +75,7 @@ impl From<&Definition> for Rules {
     }
 }
 
-/// A job file, as far as it matters here. What a job does (task, params, alerts) is passed over.
+/// The relevant fields of a job file. Task, params and alerts are ignored.
 #[derive(Deserialize)]
 struct Written {
     schedule: Option<OneOrMany>,
@@ -84,7 +84,7 @@ struct Written {
     route: Option<WrittenRoute>,
     at_most_once: Option<bool>,
     keep: Option<WrittenKeep>,
-    /// As the job carries them: an export says with each job which days its due times come from.
+    /// The calendars of the job: an export contains the days that its due times are based on.
     #[serde(default)]
     calendars: Vec<WrittenCalendar>,
 }
@@ -104,7 +104,7 @@ enum OneOrMany {
     Many(Vec<WrittenSchedule>),
 }
 
-/// Unknown fields are refused: one of them might have moved a due time, and then "lost" would be a lie.
+/// Unknown fields are refused: one of them might change due times, and then "lost" would be wrong.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WrittenSchedule {
@@ -177,7 +177,7 @@ impl WrittenSchedule {
     }
 }
 
-/// Without its days nobody can say what a schedule owes.
+/// Without the calendar's days the due times of a schedule are unknown.
 fn keeping(name: Name, zone: &str, calendars: &[WrittenCalendar]) -> Result<Keeping, String> {
     let of = calendars.iter().find(|calendar| calendar.calendar == name);
     let WrittenCalendar { version, days, .. } =

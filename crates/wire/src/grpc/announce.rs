@@ -1,4 +1,4 @@
-//! How a worker introduces itself.
+//! The announcement of a worker.
 
 use punctual_core::ids::{RunId, Token, WorkerId};
 use punctual_core::limits::{
@@ -50,7 +50,7 @@ pub fn read_announcement(
     if said.holding.len() > HOLDING_MAX {
         return Err(Malformed::new("announce.holding", format!("at most {HOLDING_MAX} attempts")));
     }
-    // A kind of a newer worker's is none that we could give it.
+    // Ignore kinds that only a newer worker knows: this node has no such task.
     let kinds: Kinds = said.kinds.iter().filter_map(|kind| Kind::parse(kind)).collect();
     if kinds == Kinds::NONE {
         return Err(Malformed::new("announce.kinds", "name at least one kind of task"));
@@ -79,7 +79,7 @@ fn check_name(name: &str) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// What a label may be; the message says so.
+/// Checks a label; the error says what is allowed.
 fn check_label(name: &str, value: &str) -> Result<(), String> {
     let is_plain = |text: &str| text.len() <= LABEL_BYTES_MAX && !text.chars().any(char::is_control);
     if name.is_empty() || !is_plain(name) || !is_plain(value) {

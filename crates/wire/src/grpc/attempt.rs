@@ -15,7 +15,7 @@ pub fn read_attempt(attempt: Option<v1::Attempt>) -> Result<(RunId, Token), Malf
     if run < 0 {
         return Err(Malformed::new("attempt.run", format!("no run has the id {run}")));
     }
-    // Stores keep tokens as signed numbers: what they cannot hold was never given out.
+    // Stores keep tokens as signed numbers, so a larger token was never given out.
     if i64::try_from(token).is_err() {
         return Err(Malformed::new("attempt.token", format!("no attempt has the token {token}")));
     }

@@ -1,6 +1,6 @@
-//! What is wrong with a message.
+//! An error in a message.
 
-/// A message that cannot be understood: which field, and what it should be.
+/// A message that cannot be parsed: which field, and what it should be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {message}")]
 pub struct Malformed {

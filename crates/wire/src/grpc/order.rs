@@ -1,7 +1,7 @@
-//! What a node orders.
+//! The orders of a node to a worker.
 //!
-//! Runs of one job follow each other, and share their definition: the JSON of a task is made, and read, once for all
-//! that come in a row.
+//! Consecutive runs of one job share their definition, so the JSON of a task is written and parsed once for
+//! all of them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::job_file::Task;
 /// Writes orders.
 #[derive(Debug, Default)]
 pub struct OrderWriter {
-    /// The last definition and its task in JSON.
+    /// The last definition and its task as JSON.
     last: Option<(Arc<Definition>, Vec<u8>)>,
 }
 
@@ -79,7 +79,7 @@ impl OrderWriter {
         match &self.last {
             Some((known, json)) if Arc::ptr_eq(known, &definition) => json.clone(),
             _ => {
-                // The form of a task is plain data: writing it cannot fail.
+                // A task is plain data, so serializing it cannot fail.
                 let json = serde_json::to_vec(&Task::of(&definition.task)).unwrap_or_default();
                 self.last = Some((definition, json.clone()));
                 json
@@ -91,12 +91,12 @@ impl OrderWriter {
 /// Reads orders.
 #[derive(Debug, Default)]
 pub struct OrderReader {
-    /// The last task in JSON and what it means.
+    /// The last task as JSON and its parsed form.
     last: Option<(Vec<u8>, Arc<Definition>)>,
 }
 
 impl OrderReader {
-    /// None: an order of a newer version, which this one does not know.
+    /// `None` means an order of a newer version, which this one does not know.
     pub fn read(&mut self, order: v1::Order) -> Result<Option<Order>, Malformed> {
         let Some(said) = order.said else { return Ok(None) };
         Ok(Some(match said {
@@ -107,7 +107,7 @@ impl OrderReader {
                     v1::Cause::Timeout => Cause::Timeout,
                     v1::Cause::Replaced => Cause::Replaced,
                     v1::Cause::JobDeleted => Cause::JobDeleted,
-                    // Whatever a newer node calls it, the attempt is to end and another may be under way.
+                    // An unknown cause of a newer node: the attempt must end, and another attempt may be running.
                     v1::Cause::Outdated | v1::Cause::Unspecified => Cause::Outdated,
                 };
                 let (run, token) = read_attempt(cancel.attempt)?;

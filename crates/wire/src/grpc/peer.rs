@@ -1,7 +1,7 @@
-//! What scheduling nodes say to each other: commands, answers and failures, as JSON in the bytes of the protocol.
+//! Messages between scheduling nodes: commands, answers and failures, as JSON inside the gRPC messages.
 //!
-//! A field that is not known is passed over and a word that is not known is refused, so a node that is newer may say more
-//! to one that is older; what it must not do is to ask for something that the other has never heard of.
+//! An unknown field is ignored and an unknown variant is refused. So a newer node may send more fields to an
+//! older one, but no command that the older one does not know.
 
 use punctual_core::command::{Answer, Command, Refusal};
 use punctual_core::limits::{MESSAGE_BYTES_MAX as BODY_BYTES_MAX, TAKE_BYTES_MAX, TAKE_MAX};
@@ -11,19 +11,19 @@ use super::v1::ask_response::Result as Outcome;
 use super::v1::{AskRequest, AskResponse, LookResponse};
 use crate::rest::{Node, Worker};
 
-/// Bytes of a request or a response: every schedule of a job with the largest calendar there can be, and then some.
+/// The largest request or response: a job with schedules that all carry the largest calendar, and some reserve.
 pub const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// What JSON says of a message beside its body.
+/// The JSON of a message without its body.
 const DELIVERED_BYTES_MAX: usize = 512;
-/// Whatever one take brings fits, its bodies in base64.
+/// The messages of one take fit, with their bodies as base64.
 const _: () = assert!(
     (TAKE_BYTES_MAX + BODY_BYTES_MAX).div_ceil(3) * 4 + TAKE_MAX as usize * DELIVERED_BYTES_MAX
         < MESSAGE_BYTES_MAX
 );
-/// Consumers of one node that wait at another. They share a stream.
+/// Consumers of one node that wait at another. They share one stream.
 pub const WAITS_MAX: usize = 16 * 1024;
 
-/// Why there is no answer, as it travels.
+/// The failure of a command, in its wire form.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Failure {
@@ -34,7 +34,7 @@ pub enum Failure {
     Full(String),
 }
 
-/// A message that says nothing we know.
+/// A message that cannot be parsed.
 #[derive(Debug)]
 pub struct Unreadable(String);
 
@@ -68,7 +68,7 @@ pub fn response(result: &Result<Answer, Failure>) -> Result<AskResponse, Unreada
     Ok(AskResponse { result: Some(result) })
 }
 
-/// How a node and its workers are, as it tells a peer.
+/// The state of a node and its workers, as sent to a peer.
 pub fn told(node: &Node, workers: &[Worker]) -> Result<LookResponse, Unreadable> {
     Ok(LookResponse { node: serde_json::to_vec(node)?, workers: serde_json::to_vec(workers)? })
 }

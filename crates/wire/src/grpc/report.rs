@@ -1,4 +1,4 @@
-//! What a worker reports.
+//! The reports of a worker.
 
 use punctual_core::attempt::{End, Outcome, Report};
 use punctual_core::retry::Failed;
@@ -51,7 +51,7 @@ pub fn report(report: Report) -> v1::Report {
     v1::Report { said: Some(said) }
 }
 
-/// None: a report of a newer version, which this one does not know.
+/// `None` means a report of a newer version, which this one does not know.
 pub fn read_report(report: v1::Report) -> Result<Option<Report>, Malformed> {
     let Some(said) = report.said else { return Ok(None) };
     Ok(Some(match said {

@@ -1,4 +1,4 @@
-//! The policies of a job: what is tried again, what may overlap, what is kept.
+//! The policies of a job: retries, overlap and retention.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::schema;
 use crate::text::{Percent, Span, small};
 
-/// An enum of plain words that mirrors one of `core`.
+/// An enum of plain words that mirrors an enum of `core`.
 macro_rules! words {
     ($name:ident = $core:path { $($variant:ident),+ }) => {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -79,7 +79,7 @@ impl Retry {
         }
     }
 
-    /// The usual `on` is left out: a list of six would drown the rest.
+    /// The default of `on` is left out, because its six entries would hide the other fields.
     pub(crate) fn of(retry: &retry::Retry) -> Retry {
         let is_usual = retry.on == retry::Retry::default().on;
         Retry {
@@ -94,7 +94,7 @@ impl Retry {
     }
 }
 
-/// A failure that is tried again: `error`, `timeout`, or a status like `429`, `5xx` or `500-504`.
+/// A failure that is retried: `error`, `timeout`, or a status like `429`, `5xx` or `500-504`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryOn(pub retry::On);
 

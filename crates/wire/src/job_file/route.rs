@@ -1,4 +1,4 @@
-//! Where a job's runs go, as people write it.
+//! `route:`, which workers a job's runs go to.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! `schedule:`, one map or a list of them.
+//! `schedule:`, one map or a list of maps.
 
 use std::fmt;
 
@@ -55,7 +55,7 @@ pub struct Schedule {
 
 schema::by_hand!(Schedules as "Schedules": one_of([schema::of::<Schedule>(), schema::list_of::<Schedule>()]); Schedule);
 
-/// By hand, because an untagged enum would forget where the mistake is.
+/// Written by hand, because an untagged enum would lose the position of an error.
 impl<'de> Deserialize<'de> for Schedules {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct OneOrMany;
@@ -95,7 +95,7 @@ impl Schedules {
         }
     }
 
-    /// In words, one schedule a line; none if they cannot be read, as those of a newer server.
+    /// A description, one line per schedule. `None` means that a schedule cannot be parsed, as from a newer server.
     pub fn describe(&self, spread_key: &str, language: Language) -> Option<String> {
         let schedules = self.clone().into_core(spread_key).ok()?;
         let lines: Vec<String> = schedules.iter().map(|schedule| schedule.describe(language)).collect();
@@ -206,7 +206,7 @@ impl Schedule {
     }
 }
 
-/// What stands under `cron`; the error is about `cron` or `timezone`.
+/// Parses the value of `cron`; the error names `cron` or `timezone`.
 pub fn read_cron(
     expression: &str,
     zone: &str,

@@ -1,8 +1,8 @@
-//! Splits a line that somebody typed into words, quotes and escapes as in `redis-cli`.
+//! Splits a typed line into arguments, with quotes and escapes as in `redis-cli`.
 
 use super::request::{Spans, place};
 
-/// The words one behind the other, and where each is; none: a quote is not closed, or something is glued to its end.
+/// The arguments joined, and the span of each. `None` means an open quote, or text directly after a closing quote.
 pub(super) fn split(line: &[u8]) -> Option<(Vec<u8>, Spans)> {
     let (mut bytes, mut words) = (Vec::with_capacity(line.len()), Spans::new());
     let mut rest = line;
@@ -17,7 +17,7 @@ pub(super) fn split(line: &[u8]) -> Option<(Vec<u8>, Spans)> {
     }
 }
 
-/// One word, and what is behind it.
+/// Parses one argument and returns the rest.
 fn word<'a>(mut rest: &'a [u8], into: &mut Vec<u8>) -> Option<&'a [u8]> {
     loop {
         match rest.split_first() {
@@ -33,7 +33,7 @@ fn word<'a>(mut rest: &'a [u8], into: &mut Vec<u8>) -> Option<&'a [u8]> {
     }
 }
 
-/// A closing quote ends its word.
+/// A closing quote must end its argument.
 fn closed(rest: &[u8]) -> Option<&[u8]> {
     rest.first().is_none_or(u8::is_ascii_whitespace).then_some(rest)
 }

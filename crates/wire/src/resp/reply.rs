@@ -1,4 +1,4 @@
-//! Writes answers, in the version of the protocol that the client asked for.
+//! Writes replies in the client's version of the protocol.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Protocol {
@@ -16,7 +16,7 @@ impl Protocol {
     }
 }
 
-/// Answers one behind the other, to be sent in one go.
+/// Replies collected for one write.
 #[derive(Debug, Default)]
 pub struct Replies {
     bytes: Vec<u8>,
@@ -29,7 +29,7 @@ impl Replies {
         self.protocol
     }
 
-    /// From the next answer on.
+    /// Switches the protocol, from the next reply on.
     pub fn speak(&mut self, protocol: Protocol) {
         self.protocol = protocol;
     }
@@ -46,12 +46,12 @@ impl Replies {
         self.bytes.is_empty()
     }
 
-    /// Errors written so far, sent or taken back ones too.
+    /// Errors written so far, including those already sent or taken back.
     pub fn errors(&self) -> u64 {
         self.errors
     }
 
-    /// They are sent. A buffer that one large answer has grown is not kept.
+    /// Clears the buffer after sending. A buffer that grew for a large reply is shrunk.
     pub fn clear(&mut self) {
         const KEPT: usize = 64 * 1024;
         self.bytes.clear();
@@ -63,12 +63,12 @@ impl Replies {
         self.bytes.truncate(len);
     }
 
-    /// A word that has no end of line in it.
+    /// A text without line breaks.
     pub fn simple(&mut self, text: &str) {
         self.line(b'+', text);
     }
 
-    /// `ERR …`: a code and what is wrong.
+    /// `ERR …`: a code and a message.
     pub fn error(&mut self, text: &str) {
         self.errors += 1;
         self.line(b'-', text);
@@ -92,22 +92,22 @@ impl Replies {
         self.bulk(text.as_bytes());
     }
 
-    /// There is no such thing.
+    /// The null reply.
     pub fn nil(&mut self) {
         self.absent(b"$-1\r\n");
     }
 
-    /// There is no such list.
+    /// The null reply for an array.
     pub fn nil_array(&mut self) {
         self.absent(b"*-1\r\n");
     }
 
-    /// So many answers that belong together follow.
+    /// Starts an array of this many replies.
     pub fn array(&mut self, items: usize) {
         self.sized(b'*', items);
     }
 
-    /// So many pairs follow; the older protocol has them in a row.
+    /// Starts a map of this many pairs; in version 2 a flat array.
     pub fn map(&mut self, pairs: usize) {
         match self.protocol {
             Protocol::Two => self.sized(b'*', pairs * 2),
@@ -126,7 +126,7 @@ impl Replies {
         self.head(kind, i64::try_from(size).unwrap_or(i64::MAX));
     }
 
-    /// What was said by others may stand in it: it stays one line all the same.
+    /// Replaces line breaks, because the text may contain input of a client.
     fn line(&mut self, kind: u8, text: &str) {
         self.bytes.push(kind);
         let safe = |byte: u8| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte };

@@ -1,9 +1,9 @@
-//! Takes requests out of the bytes that have arrived, as far as they have.
+//! Parses requests from the bytes that have arrived so far.
 //!
-//! The decoder remembers how far it has looked, so a request that comes in a thousand pieces is looked at once. A request
-//! is cut out of the buffer whole and its words are places in it: nothing is copied. One that is too long is not kept but
-//! passed over as it comes, and told apart from one that cannot be understood: after the first the client may go on, after
-//! the second nobody knows where the next request would begin.
+//! The decoder remembers its position, so a request that arrives in a thousand pieces is scanned once. A
+//! request is split off the buffer as a whole and its arguments are spans in it: nothing is copied. A request
+//! that is too long is skipped as it arrives; after it the client may go on. After a malformed request it may
+//! not, because the start of the next request is unknown.
 
 use std::ops::Range;
 
@@ -15,14 +15,14 @@ use super::{
     STRANGER_BULK_BYTES_MAX, STRANGER_ITEMS_MAX, inline,
 };
 
-/// The words of a request: its command and what goes with it. There is always a first one.
+/// The arguments of a request, of which the first is the command. There is at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     bytes: Bytes,
     words: Spans,
 }
 
-/// Where words begin and end; most requests have few.
+/// Start and end of each argument; most requests have few.
 pub(super) type Spans = SmallVec<[(u32, u32); 8]>;
 
 impl Request {
@@ -35,22 +35,22 @@ impl Request {
         self.words.len()
     }
 
-    /// A word by its number; beyond the last: an empty one.
+    /// An argument by index; empty beyond the last.
     pub fn word(&self, number: usize) -> &[u8] {
         self.words.get(number).map_or(&[], |span| self.at(span))
     }
 
-    /// The words from this number on.
+    /// The arguments from this index on.
     pub fn words(&self, from: usize) -> impl ExactSizeIterator<Item = &[u8]> + Clone {
         self.words.get(from..).unwrap_or_default().iter().map(|span| self.at(span))
     }
 
-    /// Bytes that it holds in memory.
+    /// Its size in memory.
     pub fn weight(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The same in memory of its own: the buffer that it came in can go.
+    /// A copy in its own memory, so that the receive buffer can be freed.
     #[must_use]
     pub fn copied(&self) -> Request {
         Request { bytes: Bytes::copy_from_slice(&self.bytes), words: self.words.clone() }
@@ -68,11 +68,11 @@ fn range(start: u32, end: u32) -> Range<usize> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decoded {
     Request(Request),
-    /// It was passed over; what comes after it can be read.
+    /// The request was skipped; the next one can be parsed.
     TooLong,
 }
 
-/// What was sent is no request, and there is no telling where the next one begins.
+/// The input is not a request, and the start of the next one is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     #[error("too big inline request")]
@@ -97,12 +97,12 @@ pub enum Malformed {
     NoEnd,
 }
 
-/// An answer is one line of text, whatever was sent.
+/// An error is one line of text, so other bytes are replaced.
 fn shown(byte: u8) -> char {
     if byte.is_ascii_graphic() || byte == b' ' { char::from(byte) } else { '?' }
 }
 
-/// How much of a request is taken.
+/// How large a request may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     is_stranger: bool,
@@ -110,20 +110,20 @@ pub struct Limits {
 
 impl Limits {
     pub const KNOWN: Limits = Limits { is_stranger: false };
-    /// For somebody who has yet to say who they are: enough for that.
+    /// Before authentication: enough for AUTH and HELLO.
     pub const STRANGER: Limits = Limits { is_stranger: true };
 }
 
 #[derive(Debug)]
 pub struct Decoder {
-    /// How far the request that comes in has been looked at.
+    /// How far the current request has been scanned.
     at: usize,
     words: Spans,
-    /// Words of it that are still to come; zero: it has not begun.
+    /// Arguments still to come. Zero means that no request has begun.
     left: usize,
-    /// The length of the word that is coming in.
+    /// The length of the current argument. `None` means that it is not known yet.
     bulk: Option<usize>,
-    /// It is too long, and goes as it comes.
+    /// Whether the request is too long and is being skipped.
     passing: bool,
     limits: Limits,
 }
@@ -137,12 +137,12 @@ impl Decoder {
         self.limits = limits;
     }
 
-    /// Whether some of a request has been taken out of the buffer already.
+    /// Whether a part of a request was already taken out of the buffer.
     pub fn is_begun(&self) -> bool {
         self.left > 0
     }
 
-    /// The next request, cut out of the buffer; none: more has to come.
+    /// The next request, split off the buffer. `None` means that more bytes are needed.
     pub fn decode(&mut self, buffer: &mut BytesMut) -> Result<Option<Decoded>, Malformed> {
         while self.left == 0 {
             let request = match buffer.first() {
@@ -170,7 +170,7 @@ impl Decoder {
         }))
     }
 
-    /// `*3`: so many words are to come. None of them is asked for by an array of none.
+    /// Parses `*3`, the number of arguments. An empty array is no request.
     fn begin(&mut self, buffer: &mut BytesMut) -> Result<Begun, Malformed> {
         let (items, end) = match length(&buffer[1..]) {
             Length::NotYet => return Ok(Begun::NotYet),
@@ -192,7 +192,7 @@ impl Decoder {
         }
     }
 
-    /// The next word; false: not all of it is here.
+    /// Parses the next argument. `false` means that it is incomplete.
     fn item(&mut self, buffer: &mut BytesMut) -> Result<bool, Malformed> {
         let bulk = match self.bulk {
             Some(bulk) => bulk,
@@ -202,7 +202,7 @@ impl Decoder {
             },
         };
         if self.passing {
-            // The end of the line is passed over with it, and looked at like that of any other.
+            // Skip the bytes that are here; the line end is checked as usual.
             let gone = bulk.min(buffer.len());
             buffer.advance(gone);
             self.bulk = Some(bulk - gone);
@@ -223,7 +223,7 @@ impl Decoder {
         Ok(true)
     }
 
-    /// `$5`: so long is the next word.
+    /// Parses `$5`, the length of the next argument.
     fn bulk_length(&mut self, buffer: &mut BytesMut) -> Result<Option<usize>, Malformed> {
         let here = &buffer[self.at..];
         match here.first() {
@@ -254,7 +254,7 @@ impl Decoder {
         Ok(Some(bulk))
     }
 
-    /// A request that somebody typed.
+    /// Parses a typed request.
     fn line(&mut self, buffer: &mut BytesMut) -> Result<Begun, Malformed> {
         let within = buffer.len().min(INLINE_BYTES_MAX);
         let found = buffer.get(self.at..within).unwrap_or_default().iter().position(|byte| *byte == b'\n');
@@ -285,11 +285,11 @@ enum Length {
     NotYet,
     Long,
     Wrong,
-    /// The number, and how many bytes its line took.
+    /// The number, and the length of its line.
     Of(i64, usize),
 }
 
-/// A number and the end of its line.
+/// Parses a number and its line end.
 fn length(bytes: &[u8]) -> Length {
     let within = bytes.get(..COUNT_BYTES_MAX).unwrap_or(bytes);
     let Some(end) = within.iter().position(|byte| *byte == b'\r') else {
@@ -304,7 +304,7 @@ fn length(bytes: &[u8]) -> Length {
 }
 
 fn number(digits: &[u8]) -> Option<i64> {
-    // Neither `+5` nor `05`: a length is written in one way.
+    // Neither `+5` nor `05`: a length has one form.
     let (is_negative, digits) = match digits.split_first()? {
         (b'-', digits) => (true, digits),
         _ => (false, digits),
@@ -324,7 +324,7 @@ fn check_end(ending: &[u8]) -> Result<(), Malformed> {
     if ending == b"\r\n" { Ok(()) } else { Err(Malformed::NoEnd) }
 }
 
-/// A place in a request, which is shorter than what 32 bits can tell.
+/// A position in a request, which always fits into 32 bits.
 pub(super) fn place(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }

@@ -1,4 +1,4 @@
-//! The attempts of a run: each with its times, its worker and what became of it.
+//! The attempts of a run, each with its times, its worker and its result.
 
 use punctual_core::Timestamp;
 use punctual_core::run::{self as rule, Run, What};
@@ -52,7 +52,7 @@ impl AttemptResult {
     }
 }
 
-/// What one attempt left behind, wherever the run keeps it.
+/// The traces of one attempt in its run.
 #[derive(Default)]
 struct Left<'a> {
     worker: Option<String>,
@@ -62,7 +62,7 @@ struct Left<'a> {
 }
 
 impl Attempt {
-    /// Every attempt of a run, the first one first.
+    /// Every attempt of a run, in order.
     pub fn all(run: &Run) -> Vec<Attempt> {
         let assigned = run.entries.iter().filter(|entry| entry.what == What::Assigned);
         assigned.enumerate().map(|(index, entry)| Attempt::nth(run, index, entry)).collect()
@@ -72,8 +72,8 @@ impl Attempt {
         let end = end_of(run, assigned);
         let result = end.map(|end| result_of(run, end));
         let left = left_by(run, index);
-        // What an attempt says of itself when it ends; one that was lost said nothing, and the run still shows
-        // what an earlier one did.
+        // Use exit code and error only if the attempt reported an end: a lost attempt reported nothing, and
+        // the run still has the values of an earlier one.
         let told = result.is_some_and(|result| !matches!(result, AttemptResult::Lost | AttemptResult::Moved));
         Attempt {
             number: u32::try_from(index).unwrap_or(u32::MAX).saturating_add(1),
@@ -95,7 +95,7 @@ fn end_of<'a>(run: &'a Run, assigned: &rule::Entry) -> Option<&'a rule::Entry> {
 }
 
 fn result_of(run: &Run, end: &rule::Entry) -> AttemptResult {
-    // Of all causes to stop an attempt only its timeout lets it be tried again.
+    // A stopped attempt that is retried can only have been stopped by its timeout.
     let stopped =
         || run.entries.iter().any(|entry| entry.token == end.token && entry.what == What::CancelAsked);
     match (end.what, end.to) {
@@ -110,7 +110,7 @@ fn result_of(run: &Run, end: &rule::Entry) -> AttemptResult {
 }
 
 fn left_by(run: &Run, index: usize) -> Left<'_> {
-    // Runs stored before earlier attempts were kept have only the newest.
+    // Runs stored by older versions have only the newest attempt.
     let newest = usize::try_from(run.attempt).unwrap_or(usize::MAX).saturating_sub(1);
     match run.earlier.get(index) {
         Some(earlier) => Left {
@@ -129,14 +129,14 @@ fn left_by(run: &Run, index: usize) -> Left<'_> {
     }
 }
 
-/// When a run was first begun: by its own word, else when it was handed out; none: it was not yet.
+/// When a run first started: as reported by its worker, else when it was assigned. `None` means not yet.
 pub(super) fn first_start(run: &Run) -> Option<Timestamp> {
-    // One that was split was begun then.
+    // A split run starts when it is split.
     let assigned = run.entries.iter().find(|entry| matches!(entry.what, What::Assigned | What::Split))?;
     Some(left_by(run, 0).started_at.filter(|at| *at >= assigned.at).unwrap_or(assigned.at))
 }
 
-/// How long that was after its due time or, of a run asked for by hand, after the request if that came later.
+/// The delay of the first start, from the due time, or from a manual request that came later.
 pub(super) fn lateness_ms(run: &Run) -> Option<u64> {
     u64::try_from(first_start(run)?.since(run.late_from()).as_millis()).ok()
 }

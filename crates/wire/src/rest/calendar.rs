@@ -1,4 +1,4 @@
-//! A calendar: its days as in a calendar file, and what the server says about it.
+//! A calendar: its file, and the fields that the server adds.
 
 use punctual_core::schedule::calendar::{self as rule, Record, Verdict, Weekday, day_text};
 use serde::{Deserialize, Serialize};
@@ -55,7 +55,7 @@ impl Day {
     }
 }
 
-/// A calendar as a job carries it, in an export: the version that its due times come from.
+/// A calendar in an exported job: the version that its due times come from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Carried {
     #[serde(flatten)]
@@ -64,7 +64,7 @@ pub struct Carried {
 }
 
 impl Carried {
-    /// Each calendar of a job once.
+    /// Each calendar of a job, once.
     pub fn of(definition: &punctual_core::job::Definition) -> Vec<Carried> {
         let mut carried: Vec<Carried> = Vec::new();
         for calendar in definition.calendars().filter_map(|keeping| keeping.calendar.as_ref()) {

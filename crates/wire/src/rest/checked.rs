@@ -1,4 +1,4 @@
-//! A job that was checked and not saved: what it would be, when it would be due, and what is odd about it.
+//! A job that was validated but not saved: its file, its next due times and warnings.
 
 use punctual_core::advice::Advice;
 use punctual_core::job;

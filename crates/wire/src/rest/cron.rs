@@ -1,4 +1,4 @@
-//! A cron expression, explained: what it says in words, and when that is.
+//! A cron expression explained: its description and its next occurrences.
 
 use punctual_core::Timestamp;
 use punctual_core::schedule::{Language, Schedule, When};
@@ -26,7 +26,7 @@ pub struct Occurrence {
 }
 
 impl Explained {
-    /// A period (`@every`) is counted from the instant asked about.
+    /// A period (`@every`) is counted from `from`.
     pub fn of(expression: &str, when: When, language: Language, from: Timestamp, count: usize) -> Explained {
         let schedule = Schedule::new(when);
         let occurrence = |due: Timestamp| Occurrence {

@@ -1,4 +1,4 @@
-//! A run that used up its attempts and waits for someone to decide.
+//! A dead letter: a run that used up its attempts and waits for a replay or a discard.
 
 use punctual_core::change;
 use punctual_core::ids::RunId;

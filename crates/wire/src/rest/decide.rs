@@ -1,4 +1,4 @@
-//! Many dead letters decided about at once, each by itself.
+//! Replays or discards many dead letters in one request, each independently.
 
 use punctual_core::ids::RunId;
 use punctual_core::limits::PAGE_MAX;
@@ -12,7 +12,7 @@ use crate::job_file::JsonObject;
 use crate::schema;
 use crate::text::{Instant, Text};
 
-/// Letters decided about in one request: as many as a page shows.
+/// Letters in one request: as many as a page shows.
 pub const DECIDED_MAX: usize = PAGE_MAX;
 
 /// What is to become of the letters named, or of those of a job, the oldest first.
@@ -44,7 +44,7 @@ pub enum Action {
     Discard,
 }
 
-/// Which letters a request is about.
+/// Which letters a request names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Chosen {
     These(Vec<RunId>),
@@ -73,12 +73,13 @@ pub struct Decision {
 }
 
 impl Decide {
-    /// An action that names no letters yet.
+    /// An action without letters yet.
     pub fn of(action: Action) -> Decide {
         Decide { action, ids: None, job: None, limit: None, params: None, due_at: None }
     }
 
-    /// Which letters are meant. All of a namespace cannot be: that is how one sweeps away what nobody has seen.
+    /// The chosen letters. A request must name ids or a job, so that unseen letters of a whole namespace are
+    /// never discarded.
     pub fn chosen(&self) -> Result<Chosen, Error> {
         let limit = self.limit.unwrap_or(DECIDED_MAX);
         if !(1..=DECIDED_MAX).contains(&limit) {

@@ -1,6 +1,6 @@
 //! The lines of an exported history: newline-delimited JSON, each with a `type`.
 //!
-//! `punctual verify` reads them, so they say everything that the promises can be checked against.
+//! `punctual verify` reads them, so they contain everything that the promises are checked against.
 
 use punctual_core::ids::JobId;
 use punctual_core::name::{Name, Namespace};
@@ -16,7 +16,7 @@ use crate::text::{Instant, Text};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Line {
-    /// A job as it is now, and how far it got.
+    /// A job in its current state, with its cursor.
     Job {
         #[serde(flatten)]
         job: Box<Job>,
@@ -24,11 +24,11 @@ pub enum Line {
         /// The calendars that its due times come from.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         calendars: Vec<Carried>,
-        /// When the job was deleted; absent: it is there.
+        /// When the job was deleted. `None` means that it exists.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         deleted_at: Option<Instant>,
     },
-    /// What a job promised, and since when: every edit, pause and resume made one, and so did the deletion.
+    /// A definition of a job, and since when: every edit, pause, resume and deletion makes one.
     Revision {
         job_id: Text<JobId>,
         #[serde(flatten)]
@@ -44,7 +44,7 @@ pub enum Line {
     Run {
         #[serde(flatten)]
         run: Box<Run>,
-        /// Tells a job from an earlier one of the same name; null: the run has none.
+        /// Distinguishes jobs of the same name. `None` means that the run has no job.
         job_id: Option<Text<JobId>>,
     },
     Event(Event),

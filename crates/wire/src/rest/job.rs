@@ -1,4 +1,4 @@
-//! A job: its definition as in a job file, and what the server says about it.
+//! A job: its file, and the fields that the server adds.
 
 use std::time::Duration;
 
@@ -38,17 +38,17 @@ pub enum JobState {
     Finished,
 }
 
-/// How far a job's schedule has been carried out, as an export tells it.
+/// The cursor of a job's schedule, as exported.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cursor {
     pub fired_through: Instant,
     pub next_due_at: Option<Instant>,
     pub wake_at: Option<Instant>,
-    /// Fires made so far, schedule by schedule.
+    /// Fires so far, for each schedule.
     pub fires: Vec<u32>,
 }
 
-/// The header in which a put says what it did.
+/// The response header that says what a put did.
 pub const MADE_HEADER: &str = "punctual-made";
 
 /// What a put did.
@@ -94,7 +94,7 @@ pub struct Fire {
 }
 
 impl Fire {
-    /// The next fires, as if every one of them came to pass; `from` asks for those at an instant or later.
+    /// The next fires, assuming that each of them happens; with `from`, those from that instant on.
     pub fn of(job: &rule::Job, count: usize, from: Option<Timestamp>) -> Vec<Fire> {
         let mut job = job.clone();
         if let Some(from) = from.filter(|_| !job.paused) {

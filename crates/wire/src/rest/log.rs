@@ -1,4 +1,4 @@
-//! One line of a job's log: what was run when, and what it said.
+//! One line of a job's log: what ran when, and its output.
 
 use punctual_core::cut::keep_end;
 use punctual_core::ids::RunId;
@@ -37,7 +37,7 @@ pub struct LogRecord {
 }
 
 impl LogRecord {
-    /// A run and the definition it was made under; none: it is no longer kept.
+    /// A run and its definition. `None` means that the definition was pruned.
     pub fn of(run: &Run, definition: Option<&Definition>) -> LogRecord {
         let job_name = match &run.origin {
             Origin::Job { name, .. } => Some(name.clone()),

@@ -1,7 +1,7 @@
-//! Messages: what is added, what is taken, what is done to them, and everything there is to know of one.
+//! Messages: adding, taking, acting on them, and showing one.
 //!
-//! A message bears the same id here and over the Redis protocol. Its body is any bytes: text stands in `body`, anything
-//! else in `body_base64`.
+//! A message has the same id here and in the Redis protocol. Its body is any bytes: text is in `body`,
+//! anything else in `body_base64`.
 
 use std::time::Duration;
 
@@ -20,13 +20,13 @@ use crate::resp::{JobId, parse_id};
 use crate::schema;
 use crate::text::{Instant, Span, Text, small};
 
-/// Messages added, or acted upon, in one request.
+/// Messages in one request.
 pub const MESSAGES_MAX: usize = PAGE_MAX;
-/// How long a message lives, unless it says otherwise.
+/// The default life of a message.
 pub const TTL_DEFAULT: Duration = Duration::from_secs(24 * 3600);
-/// How long a consumer has, unless the message says otherwise; less if the message lives shortly.
+/// The default time until redelivery; shorter if the message has a short life.
 pub const RETRY_DEFAULT: Duration = Duration::from_secs(300);
-/// Where a message stands in the line, unless it says otherwise.
+/// The default priority.
 pub const PRIORITY_DEFAULT: u8 = 5;
 
 /// A message to be added.
@@ -209,7 +209,7 @@ pub struct Postponed {
 }
 
 impl AddMessage {
-    /// A message with this body, as text if it is.
+    /// A message with this body, as text if possible.
     pub fn of(body: &[u8]) -> AddMessage {
         let (body, body_base64) = as_json(body);
         AddMessage { body, body_base64, ..AddMessage::default() }
@@ -250,7 +250,7 @@ fn at_most(span: Option<Span>, field: &'static str) -> Result<Option<Duration>, 
     }
 }
 
-/// A message that lives shortly is tried again sooner, so that it is tried again at all.
+/// A message with a short life is redelivered sooner, so that it is redelivered at all.
 fn retry_of(ttl: Duration) -> Duration {
     Duration::from_secs((ttl / 10).as_secs().max(1)).min(RETRY_DEFAULT)
 }
@@ -273,7 +273,7 @@ fn read_body(text: Option<String>, base64: Option<String>) -> Result<Body, Error
     Ok(bytes.into())
 }
 
-/// As `body` or, if it is not text, as `body_base64`.
+/// The bytes as `body` or, if they are not text, as `body_base64`.
 fn as_json(bytes: &[u8]) -> (Option<String>, Option<String>) {
     match str::from_utf8(bytes) {
         Ok(text) => (Some(text.to_owned()), None),
@@ -308,7 +308,7 @@ impl Added {
 }
 
 impl Taken {
-    /// `node` leads its queue.
+    /// `node` is the node that leads the queue.
     pub fn of(queue: &QueueKey, message: &Delivered, state: MessageState, node: &str) -> Taken {
         let (body, body_base64) = as_json(&message.body);
         Taken {
@@ -337,7 +337,7 @@ impl Taken {
 }
 
 impl Message {
-    /// `node` leads its queue.
+    /// `node` is the node that leads the queue.
     pub fn of(view: &MessageView, node: &str) -> Message {
         let (body, body_base64) = as_json(&view.body);
         let life = view.expires_at.since(view.created_at);
@@ -391,7 +391,7 @@ impl MessageState {
 }
 
 impl ActOnMessages {
-    /// What is to be done, and to which messages; ids that nobody here made are left out, for no message bears them.
+    /// The verb and the messages. Ids that no node here made are left out: they name no message.
     pub fn into_core(self) -> Result<(Verb, Vec<MessageId>), Error> {
         if !(1..=MESSAGES_MAX).contains(&self.ids.len()) {
             return Err(Error::invalid("ids", format!("1 to {MESSAGES_MAX} ids")));
@@ -416,7 +416,7 @@ impl ActOnMessages {
     }
 }
 
-/// What is said of a text that is not the id of a message.
+/// The error for a text that is not a message id.
 pub const NOT_AN_ID: &str = "is not the id of a message, which has 40 bytes and begins with D-";
 
 #[cfg(test)]

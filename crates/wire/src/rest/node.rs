@@ -1,4 +1,4 @@
-//! Nodes as they see themselves, and workers as the nodes see them.
+//! Nodes as they report themselves, and workers as the nodes see them.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The output of a run as events: chunks, and the word that there are no more.
+//! The output of a run as events: chunks, and an end.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -12,10 +12,10 @@ use crate::text::{Instant, Text};
 /// The media type of live logs and events.
 pub const EVENT_STREAM: &str = "text/event-stream";
 
-/// Some output. A program may print any bytes: they are `text` if they can be, else `base64`.
+/// A chunk of output. A program may print any bytes: they are in `text` if possible, else in `base64`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogChunk {
-    /// Where it stands, and the id of the event: `Last-Event-ID` reads on from here.
+    /// The cursor, and the id of the event: `Last-Event-ID` continues after it.
     pub place: Text<Place>,
     pub at: Instant,
     pub stream: LogStream,
@@ -30,11 +30,11 @@ pub struct LogChunk {
 pub enum LogStream {
     Stdout,
     Stderr,
-    /// Said by Punctual, not by the program.
+    /// Written by Punctual, not by the program.
     Note,
 }
 
-/// Nothing more is to be expected.
+/// No more output will come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogEnd {
     pub run: Text<RunId>,
@@ -49,7 +49,7 @@ impl From<Chunk> for LogChunk {
             Stream::Err => LogStream::Stderr,
             Stream::Note => LogStream::Note,
         };
-        // JSON writes most control characters in six bytes: a chunk full of them would swell.
+        // JSON writes most control characters as six bytes, so a chunk full of them would become too large.
         let is_plain = |bytes: &[u8]| bytes.iter().all(|byte| *byte >= 0x20 || b"\t\n\r\x1b".contains(byte));
         let (text, base64) = match String::from_utf8(chunk.bytes) {
             Ok(text) if is_plain(text.as_bytes()) => (Some(text), None),
@@ -61,7 +61,7 @@ impl From<Chunk> for LogChunk {
 }
 
 impl LogChunk {
-    /// What was printed; none: the server wrote it in a way that we do not know.
+    /// The printed bytes. `None` means an encoding of a newer server.
     pub fn into_bytes(self) -> Option<Vec<u8>> {
         match (self.text, self.base64) {
             (Some(text), _) => Some(text.into_bytes()),

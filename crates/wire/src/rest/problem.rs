@@ -1,4 +1,4 @@
-//! What went wrong, as problem+json (RFC 9457) with one vocabulary of codes.
+//! Errors as problem+json (RFC 9457), with one list of codes.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ pub struct Problem {
     pub field: Option<String>,
 }
 
-/// The one vocabulary: a row is a code, its name, its status, its title, and what to do about it.
+/// The list of codes: variant, name, status, title, and what to do about it.
 macro_rules! codes {
     ($($code:ident $name:literal $status:literal $title:literal $advice:literal)+) => {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -34,7 +34,7 @@ macro_rules! codes {
         }
 
         impl Code {
-            /// Every code that a server of this version says.
+            /// Every code that a server of this version sends.
             pub const ALL: &[Code] = &[$(Code::$code),+];
 
             pub fn as_str(self) -> &'static str {
@@ -161,7 +161,7 @@ codes! {
 schema::by_hand!(Code as "Code": schema::words(Code::ALL.iter().map(|code| code.as_str())));
 
 impl Code {
-    /// Seconds after which asking again makes sense.
+    /// Seconds after which a retry makes sense. `None` means that a retry does not help.
     pub fn retry_after(self) -> Option<u32> {
         let passing = matches!(
             self,
@@ -189,7 +189,7 @@ impl Problem {
         }
     }
 
-    /// A parameter of the address, the query or the headers that cannot be.
+    /// An invalid parameter of the path, the query or the headers.
     pub fn parameter(field: impl Into<String>, message: impl Into<String>) -> Self {
         Problem::new(Code::BadParameter, message).about(field)
     }

@@ -1,4 +1,4 @@
-//! How far an attempt is, in its own words.
+//! The progress that an attempt reports.
 
 use punctual_core::ids::Token;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Queues: how they are, what is taken from them, and what is let through.
+//! Queues: their state, taking messages, pausing and flushing.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::error::Error;
 use crate::schema;
 use crate::text::{Instant, Span, Text};
 
-/// How long a take waits for a message at most: shorter than what lies between cuts a silent connection.
+/// The longest wait of a take: proxies cut a connection that is silent for longer.
 pub const TAKE_WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// Queues that a take may name beside its own.
+/// Further queues that a take may name.
 pub const ALSO_MAX: usize = 100;
 
 /// A queue, and how full it is.
@@ -99,7 +99,7 @@ pub struct Flushed {
 }
 
 impl Queue {
-    /// As it is kept.
+    /// A queue as stored.
     pub fn of_record(record: &QueueRecord) -> Queue {
         Queue {
             namespace: record.key.namespace.clone(),
@@ -115,7 +115,7 @@ impl Queue {
         }
     }
 
-    /// As its leader tells it.
+    /// A queue as its leader reports it.
     pub fn of_stat(key: &QueueKey, stat: &QueueStat) -> Queue {
         Queue {
             namespace: key.namespace.clone(),
@@ -155,7 +155,7 @@ impl From<Pause> for Paused {
 }
 
 impl Way {
-    /// A pause after this way was paused or resumed; the other way stays as it is.
+    /// The pause state after this direction is paused or resumed; the other direction is unchanged.
     pub fn set(self, before: Pause, paused: bool) -> Pause {
         let direction = self.direction.unwrap_or(Direction::All);
         Pause {
@@ -166,7 +166,7 @@ impl Way {
 }
 
 impl Take {
-    /// How many, and how long to wait for the first.
+    /// The count, and how long to wait for the first message.
     pub fn checked(&self) -> Result<(u32, Option<Duration>), Error> {
         let count = self.count.unwrap_or(1);
         if !(1..=TAKE_MAX).contains(&count) {
@@ -182,7 +182,7 @@ impl Take {
         }
     }
 
-    /// The queues beside the one of the address.
+    /// The queues besides the one in the URL.
     pub fn others(&self) -> Result<Vec<QueueName>, Error> {
         if self.also.len() > ALSO_MAX {
             return Err(Error::invalid("also", format!("at most {ALSO_MAX} queues")));

@@ -1,4 +1,4 @@
-//! The revisions of a job: when it was edited, what that changed, and what it said before.
+//! The revisions of a job: when it was edited, what changed, and the definition before.
 
 use punctual_core::change;
 use punctual_core::job;
@@ -37,7 +37,7 @@ pub struct Diff {
 }
 
 impl Revision {
-    /// A revision of a job, beside the one before it.
+    /// A revision of a job, compared with the one before it.
     pub fn of(job: &job::Job, this: &change::Revision, before: Option<&change::Revision>) -> Revision {
         let changed = before.map(|before| {
             let mut parts = Vec::new();

@@ -116,7 +116,7 @@ pub struct Event {
     pub token: Option<Text<u64>>,
 }
 
-/// The name of a state.
+/// The state of a run, by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct State(pub Status);
 
@@ -155,13 +155,13 @@ impl<'de> Deserialize<'de> for State {
     }
 }
 
-/// The states that a filter means: one of ours, or one of the classic four, each of which stands for several.
+/// The states that a filter word selects: one state, or one of the classic four, each of which stands for several.
 pub fn statuses(word: &str) -> Option<Vec<Status>> {
     let classic = match word {
         "PENDING" => |status: Status| matches!(status, Status::Waiting | Status::Ready),
         "RUNNING" => |status| status == Status::Running,
         "COMPLETED" => |status| status == Status::Succeeded,
-        // Ended, and not well.
+        // Every end but success.
         "FAILED" => |status: Status| status.is_terminal() && status != Status::Succeeded,
         _ => return Status::parse(word).map(|status| vec![status]),
     };
@@ -215,7 +215,7 @@ fn said(text: &str) -> Option<String> {
 }
 
 impl Run {
-    /// The run with everything that happened to it.
+    /// The run with its events and attempts.
     pub fn with_events(run: &rule::Run, definition: &Definition) -> Run {
         Run { events: Some(Event::all(run)), ..Run::with_attempts(run, definition) }
     }
@@ -226,7 +226,7 @@ impl Run {
         Run { attempts: Some(Attempt::all(run)), children, route, ..Run::from(run) }
     }
 
-    /// The run as one of a page: a long output is cut to its end.
+    /// The run as listed: of a long output only the end is kept.
     pub fn listed(run: &rule::Run) -> Run {
         let mut listed = Run::from(run);
         listed.output = listed.output.map(|output| keep_end(&output, LISTED_OUTPUT_BYTES_MAX).into_owned());
@@ -256,7 +256,7 @@ impl Child {
 }
 
 impl Event {
-    /// Every change of a run, in order. The place of an entry is its number.
+    /// Every change of a run, in order; the event number is the position of its entry.
     pub fn all(run: &rule::Run) -> Vec<Event> {
         let mut from = None;
         let mut seq = 0;

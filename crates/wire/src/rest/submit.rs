@@ -1,4 +1,4 @@
-//! What someone asks to have run: a task by itself, a job by hand, a finished run again.
+//! Requests that make a run: a task without a job, a manual start of a job, a retry of a finished run.
 
 use std::sync::Arc;
 
@@ -76,11 +76,11 @@ pub struct Again {
     pub key: Option<String>,
 }
 
-/// What a start or a submit comes down to.
+/// A parsed request to make a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Started<T> {
     pub what: T,
-    /// None: now or, of a run that is tried again, the due time that it had.
+    /// The due time. `None` means now or, for a retry, the due time of the original run.
     pub due: Option<Timestamp>,
     pub key: Option<Key>,
 }
@@ -101,7 +101,7 @@ impl Submit {
         definition.unique = self.unique.map(Unique::into_core).transpose()?;
         definition.check()?;
         definition.check_alone()?;
-        // A run without a job bears its key itself: what a job would ask of every fire is asked once.
+        // A run without a job has its own key: `unique` is evaluated once, here.
         let unique = definition.unique.take();
         let key = match (unique, key(self.key, header)?) {
             (Some(_), Some(_)) => {
@@ -160,7 +160,7 @@ fn own_params(object: Option<JsonObject>) -> Result<Option<Params>, Error> {
     }
 }
 
-/// The key of a request. It may stand in the body or in the header `Idempotency-Key`: they are the same thing.
+/// The idempotency key of a request, from the body or the header `Idempotency-Key`; both mean the same.
 pub fn key(body: Option<String>, header: Option<&str>) -> Result<Option<Key>, Error> {
     let text = match (body, header) {
         (Some(body), Some(header)) if body != header => {

@@ -1,4 +1,4 @@
-//! Tokens: what a program proves itself with. Its text is told once, when it is made.
+//! Tokens, which programs authenticate with. The text is shown once, when the token is made.
 
 use punctual_core::name::Name;
 use serde::{Deserialize, Serialize};
@@ -64,7 +64,7 @@ pub struct NewToken {
     pub token: String,
 }
 
-/// Without the text: what is printed for debugging ends up in logs.
+/// Hides the text, because debug output ends up in logs.
 impl std::fmt::Debug for NewToken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("NewToken").field("name", &self.name).field("role", &self.role).finish_non_exhaustive()

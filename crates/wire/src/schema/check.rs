@@ -1,8 +1,8 @@
-//! As much of JSON Schema as our own schemas use, so that tests can hold a document against them.
+//! The part of JSON Schema that our schemas use, so that tests can validate documents.
 
 use serde_json::Value;
 
-/// What is wrong with a value; none: it fits.
+/// Why a value does not match. `None` means that it matches.
 pub(super) fn misfit(value: &Value, schema: &Value, all: &Value) -> Option<String> {
     if let Some(name) = schema["$ref"].as_str() {
         let name = name.rsplit('/').next().unwrap_or_default();

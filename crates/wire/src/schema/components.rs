@@ -1,4 +1,4 @@
-//! The schemas of a document, each once, with the rules that types alone do not tell.
+//! The schemas of a document, each once, with the rules that cannot be derived from types.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +14,14 @@ use crate::calendar_file::{self, CalendarFile};
 use crate::job_file::{self, JobFile};
 use crate::rest::{DECIDED_MAX, MESSAGES_MAX};
 
-/// The body that puts a job: its file, and what the server says of a job, which may be sent back and is not read.
+/// The body of a job put: the job file, and the server's fields, which are accepted and ignored.
 const JOB_BODY: &str = "JobBody";
 /// The same for a calendar.
 const CALENDAR_BODY: &str = "CalendarBody";
-/// What of a job is to change.
+/// The fields of a job to change.
 const JOB_PATCH: &str = "JobPatch";
 
-/// A number or a length that a field may have at most or at least: schema, field, rule, value.
+/// Minimums and maximums of fields: schema, field, rule, value.
 pub(super) const BOUNDS: [(&str, &str, &str, usize); 51] = [
     ("JobFile", "description", "maxLength", limits::DESCRIPTION_BYTES_MAX),
     ("JobFile", "priority", "maximum", limits::PRIORITY_MAX as usize),
@@ -76,7 +76,7 @@ pub(super) const BOUNDS: [(&str, &str, &str, usize); 51] = [
     ("DeliveryInfo", "ack_times", "maximum", 0),
 ];
 
-/// What a text is, where a pattern cannot say it.
+/// Formats of texts that have no pattern.
 const FORMATS: [(&str, &str, &str); 2] =
     [("Schedule", "cron", "cron"), ("Schedule", "timezone", "iana-time-zone")];
 
@@ -84,7 +84,7 @@ const FORMATS: [(&str, &str, &str); 2] =
 pub struct Components(BTreeMap<String, Value>);
 
 impl Components {
-    /// Takes a type in, with all that it refers to, and gives the reference to it.
+    /// Adds a type with all types that it refers to, and returns a reference to it.
     pub fn reference<T: ToSchema>(&mut self) -> Value {
         let mut others = Vec::new();
         T::schemas(&mut others);
@@ -95,28 +95,28 @@ impl Components {
         reference(&T::name())
     }
 
-    /// The body that puts a job.
+    /// The body of a job put.
     pub fn job_body(&mut self) -> Value {
         self.reference::<JobFile>();
         self.0.insert(JOB_BODY.to_owned(), Value::Null);
         reference(JOB_BODY)
     }
 
-    /// The body that puts a calendar.
+    /// The body of a calendar put.
     pub fn calendar_body(&mut self) -> Value {
         self.reference::<CalendarFile>();
         self.0.insert(CALENDAR_BODY.to_owned(), Value::Null);
         reference(CALENDAR_BODY)
     }
 
-    /// The body that patches a job.
+    /// The body of a job patch.
     pub fn job_patch(&mut self) -> Value {
         self.reference::<JobFile>();
         self.0.insert(JOB_PATCH.to_owned(), Value::Null);
         reference(JOB_PATCH)
     }
 
-    /// All of them, complete.
+    /// All schemas, with their rules.
     pub fn finish(mut self) -> Value {
         for (schema, field, rule, bound) in BOUNDS {
             self.rule(schema, field, rule, json!(bound));
@@ -159,12 +159,12 @@ impl Components {
         }
     }
 
-    /// Of several fields exactly one is said. Null is as good as left out.
+    /// Requires exactly one of several fields. Null counts as absent.
     fn exactly_one(&mut self, schema: &str, is_choice: impl Fn(&str) -> bool) {
         let Some(schema) = self.0.get_mut(schema) else { return };
         let Some(fields) = schema["properties"].as_object() else { return };
         let choice = |(field, about): (&String, &Value)| match field.as_str() {
-            // `manual: false` says nothing.
+            // `manual: false` counts as absent.
             "manual" => json!({ "required": [field], "properties": { field: { "const": true } } }),
             _ => json!({ "required": [field], "properties": { field: said(about) } }),
         };
@@ -172,7 +172,7 @@ impl Components {
         schema["oneOf"] = json!(choices);
     }
 
-    /// A body is a file, and what the server says beside it.
+    /// A body: the file with the server's fields added.
     fn body(&mut self, body: &str, file: &str, said: &[&str]) {
         let Some(mut described) = self.0.get(file).cloned() else { return };
         for field in said {
@@ -183,7 +183,7 @@ impl Components {
         }
     }
 
-    /// A patch names parts of a file. What becomes of the whole is judged when it is put together.
+    /// A patch has any fields of the file; the patched job is checked as a whole.
     fn patch(&mut self) {
         let Some(place) = self.0.get_mut(JOB_PATCH) else { return };
         *place = json!({
@@ -192,7 +192,7 @@ impl Components {
         });
     }
 
-    /// What has a file and more in one map; the file alone takes no other fields.
+    /// Merges a file and further fields into one schema, because the schema of the file allows no other fields.
     fn flatten(&mut self, whole: &str, file: &str) {
         let Some(file) = self.0.get(file).map(|file| file["properties"].clone()) else { return };
         let Some(place) = self.0.get_mut(whole) else { return };
@@ -210,7 +210,7 @@ fn reference(name: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{name}") })
 }
 
-/// `int32` would be said of numbers that go up to 32 bits without a sign: what a number may be, its bounds say.
+/// Removes `int32` and `int64`, which are wrong for unsigned numbers; minimum and maximum give the range.
 fn without_widths(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
@@ -224,13 +224,13 @@ fn without_widths(schema: &mut Value) {
     }
 }
 
-/// A field that may not be left out.
+/// Makes a field required.
 fn need(schema: &mut Value, field: &str) {
     schema["required"] = json!([field]);
     schema["properties"][field] = said(&schema["properties"][field]);
 }
 
-/// A field's schema without the null that means "left out".
+/// The schema of a field without null, which means "absent".
 fn said(about: &Value) -> Value {
     let mut about = about.clone();
     if let Some(types) = about["type"].as_array() {

@@ -1,4 +1,4 @@
-//! Tree to type: a deserializer that remembers the way it went.
+//! Tree to type: a deserializer that tracks the path.
 
 use std::fmt;
 
@@ -10,10 +10,10 @@ use serde::forward_to_deserialize_any;
 use super::{Key, Node, Value};
 use crate::error::{Error, Place};
 
-/// Bytes of what someone wrote that an error repeats.
+/// Bytes of user input that an error repeats.
 const ECHO_MAX: usize = 60;
 
-/// An error on its way out of the tree: every level adds its part of the path, and the innermost its place.
+/// Adds a path segment to an error; the innermost node sets the position.
 fn outwards(error: Error, segment: &str, place: Option<Place>) -> Error {
     Error { place: error.place.or(place), ..error.under(&cut(segment)) }
 }
@@ -55,7 +55,7 @@ fn cut(text: &str) -> String {
     text.chars().take(ECHO_MAX).collect()
 }
 
-/// Rust's names for numbers are not everyone's.
+/// Replaces Rust's names of types by plain words.
 fn wanted(expected: &dyn Expected) -> String {
     match expected.to_string().as_str() {
         "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, not negative".to_owned(),
@@ -90,7 +90,7 @@ fn nearest(word: &str, known: &[&str]) -> String {
     }
 }
 
-/// How many letters have to change to make one word of the other. Words too long to be a slip are far.
+/// The edit distance of two words; words of very different length count as far.
 fn distance(left: &str, right: &str) -> usize {
     if left.len().abs_diff(right.len()) > 2 {
         return usize::MAX;
@@ -136,7 +136,7 @@ impl Node {
         }
     }
 
-    /// The innermost node that complains is the one whose place is told.
+    /// Sets the position of an error to this node, unless an inner node has set it.
     fn here<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
         result.map_err(|error| outwards(error, "", self.place))
     }
@@ -164,7 +164,7 @@ impl<'de> Deserializer<'de> for &'de Node {
         visitor.visit_newtype_struct(self)
     }
 
-    /// A list could be read as a struct by position; nobody means that.
+    /// Refuses a list for a struct, which serde would fill by position.
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _: &'static str,
@@ -235,7 +235,7 @@ impl<'de> MapAccess<'de> for Entries<'de> {
     }
 }
 
-/// A word that names a variant.
+/// A word that names an enum variant.
 struct Word<'de>(&'de str);
 
 impl<'de> EnumAccess<'de> for Word<'de> {
@@ -247,7 +247,7 @@ impl<'de> EnumAccess<'de> for Word<'de> {
     }
 }
 
-/// Our variants are words and carry nothing.
+/// The enum variants here are plain words without data.
 struct Nothing;
 
 impl<'de> de::VariantAccess<'de> for Nothing {

@@ -11,8 +11,8 @@ use serde_saphyr::{Location, Spanned};
 use super::{DEPTH_MAX, FILE_BYTES_MAX, Key, Node, Value};
 use crate::error::{Error, Place};
 
-/// What the deepest document may take of a stack. A level of YAML takes up to 40 KiB in a build without optimisation,
-/// and a thread of the runtime has 2 MiB.
+/// The stack for the deepest document. A YAML level takes up to 40 KiB in a debug build, and a runtime thread
+/// has 2 MiB.
 const YAML_STACK_BYTES: usize = 16 * 1024 * 1024;
 
 pub(super) fn json(bytes: &[u8]) -> Result<Node, Error> {
@@ -31,7 +31,7 @@ pub(super) fn yaml(text: &str) -> Result<Vec<Node>, Error> {
         let message = format!("at most {} MiB a file", FILE_BYTES_MAX / (1024 * 1024));
         return Err(Error::malformed(message, None));
     }
-    // Its own thread, for its stack: an overflow would be the end of the process.
+    // A thread with its own stack, because a stack overflow would end the process.
     thread::scope(|scope| {
         let reading =
             thread::Builder::new().stack_size(YAML_STACK_BYTES).spawn_scoped(scope, || read_yaml(text));
@@ -42,7 +42,7 @@ pub(super) fn yaml(text: &str) -> Result<Vec<Node>, Error> {
 
 fn read_yaml(text: &str) -> Result<Vec<Node>, Error> {
     let options = serde_saphyr::options! {
-        // `on`, `yes` and `no` are words, as in YAML 1.2.
+        // `on`, `yes` and `no` are strings, as in YAML 1.2.
         strict_booleans: true,
         with_snippet: false,
         alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: 10_000 },
@@ -67,13 +67,13 @@ pub(super) fn pairs(pairs: Vec<(String, String)>) -> Result<Node, Error> {
     Ok(Node { place: None, value: Value::Map(entries) })
 }
 
-/// The place is said apart, in one form for every error.
+/// Removes the position, which is shown separately in one form for every error.
 fn without_place(message: &str) -> String {
     let end = message.rfind(" at line ").unwrap_or(message.len());
     message[..end].to_owned()
 }
 
-/// What YAML trips people with most: a value that begins with one of its own signs.
+/// Adds a hint for the most common YAML mistake: a value that begins with a special character.
 fn with_hint(message: String) -> String {
     let sign = ["anchor or alias", "unexpected character: `@", "unexpected character: `%", "unknown anchor"];
     if sign.iter().any(|sign| message.contains(sign)) {
@@ -95,12 +95,12 @@ fn narrow(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// A node of a text without lines.
+/// A node without a position.
 struct Plain(Node);
-/// A node of a text with lines.
+/// A node with a position.
 struct Placed(Node);
 
-/// How a format hands over nodes and keys.
+/// How a format provides nodes and keys.
 trait Source<'de>: Deserialize<'de> {
     type Key: Deserialize<'de>;
 
@@ -204,7 +204,7 @@ impl<'de, S: Source<'de>> Visitor<'de> for ValueVisitor<S> {
         let mut map = Vec::new();
         while let Some(key) = entries.next_key::<S::Key>()? {
             let key = S::key(key);
-            // Two values for one key: whichever is taken, someone meant the other.
+            // A duplicate key is an error, because the intended value is unknown.
             if !seen.insert(key.text.clone()) {
                 return Err(de::Error::custom(format!("the key `{}` is given twice", key.text)));
             }

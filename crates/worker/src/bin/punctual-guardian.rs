@@ -1,4 +1,4 @@
-//! A guardian and nothing else: for tests, and for programs that embed a worker and cannot become one themselves.
+//! Only a guardian: for tests, and for programs that embed a worker and cannot run as a guardian themselves.
 
 use std::process::ExitCode;
 

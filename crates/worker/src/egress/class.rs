@@ -1,4 +1,4 @@
-//! What kind of place an address is.
+//! Classifies addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -6,21 +6,21 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub(super) enum Class {
     Public,
     Loopback,
-    /// Of someone's own network, or of no network at all.
+    /// In a private network, or in no network.
     Private,
-    /// Nobody calls it on purpose, whatever the rules say; in words.
+    /// Never allowed, whatever the rules say; with the reason.
     Never(&'static str),
 }
 
 const METADATA: &str = "the cloud's metadata";
 
-/// Where clouds hand out credentials to whoever asks from inside; some of it looks like an ordinary address.
+/// Cloud metadata services, which give credentials to any caller; some have ordinary addresses.
 const METADATA_V4: [Ipv4Addr; 3] =
     [Ipv4Addr::new(169, 254, 169, 254), Ipv4Addr::new(168, 63, 129, 16), Ipv4Addr::new(100, 100, 100, 200)];
 const METADATA_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
 
 impl Class {
-    /// Of an address as [`seen_through`] gives it.
+    /// For an address from [`seen_through`].
     pub(super) fn of(address: IpAddr) -> Class {
         match address {
             IpAddr::V4(address) => of_v4(address),
@@ -29,7 +29,7 @@ impl Class {
     }
 }
 
-/// The address of IPv4 that one of IPv6 leads to, where it does: mapped, through NAT64, or through 6to4.
+/// The IPv4 address embedded in an IPv6 address (mapped, NAT64, 6to4); other addresses are returned unmodified.
 pub(super) fn seen_through(address: IpAddr) -> IpAddr {
     let IpAddr::V6(v6) = address.to_canonical() else { return address.to_canonical() };
     let pair = |high: u16, low: u16| {
@@ -39,7 +39,7 @@ pub(super) fn seen_through(address: IpAddr) -> IpAddr {
     match v6.segments() {
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] => pair(high, low),
         [0x2002, high, low, ..] => pair(high, low),
-        // The old way to embed one; `::` and `::1` are themselves.
+        // Deprecated IPv4-compatible addresses; `::` and `::1` are not such addresses.
         [0, 0, 0, 0, 0, 0, high, low] if high != 0 => pair(high, low),
         _ => IpAddr::V6(v6),
     }
@@ -55,7 +55,7 @@ fn of_v4(address: Ipv4Addr) -> Class {
         [255, 255, 255, 255] => Class::Never("the broadcast address"),
         [240..=255, ..] => Class::Never("a reserved address"),
         [10, ..] | [192, 168, ..] | [172, 16..=31, ..] | [100, 64..=127, ..] => Class::Private,
-        // Protocol assignments, documentation and benchmarks: not to be met outside.
+        // Protocol assignments, documentation and benchmarks: not public.
         [192, 0, 0 | 2, _] | [198, 18 | 19, ..] | [198, 51, 100, _] | [203, 0, 113, _] => Class::Private,
         _ => Class::Public,
     }

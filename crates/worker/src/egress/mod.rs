@@ -1,12 +1,12 @@
-//! Which addresses a task may call over HTTP.
+//! Decides which addresses an HTTP task may call.
 //!
-//! Whoever writes a job chooses a URL, and the request leaves from inside the network: without a gate a job could read
-//! the cloud's metadata, another department's service, or our own API. So the address that is connected to is what is
-//! judged, not the name in the URL: a name is resolved once, its addresses are judged, and the connection goes to one
-//! of those and nowhere else. A redirect is a new call and passes the gate again.
+//! The author of a job chooses a URL, and the request is sent from inside the network: unchecked, a job could read
+//! cloud metadata, another department's service, or our own API. Therefore the address is checked, not the name in the
+//! URL: a name is resolved once, its addresses are checked, and the connection goes to one of the checked addresses. A
+//! redirect is a new call and is checked again.
 //!
 //! ```text
-//!  URL ──resolve──▶ addresses ──judge──▶ connect
+//!  URL ──resolve──▶ addresses ──check──▶ connect
 //!   ▲                                       │
 //!   └───────────── redirect ────────────────┘
 //! ```
@@ -24,16 +24,16 @@ use async_trait::async_trait;
 use class::Class;
 pub use rule::{NotARule, Rule};
 
-/// Addresses of one name that are looked at; a name with more is no mistake, they are only not needed.
+/// Maximum number of addresses checked per name; further ones are ignored.
 const ADDRESSES_MAX: usize = 32;
 
-/// Turns names into addresses.
+/// Resolves names to addresses.
 #[async_trait]
 pub trait Resolver: Send + Sync + fmt::Debug {
     async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>>;
 }
 
-/// The machine's own.
+/// The machine's resolver.
 #[derive(Debug, Clone, Copy)]
 struct System;
 
@@ -45,12 +45,12 @@ impl Resolver for System {
     }
 }
 
-/// The gate. By default it lets out to public addresses only.
+/// The egress check. By default it allows only public addresses.
 #[derive(Debug)]
 pub struct Egress {
     allow: Vec<Rule>,
-    /// Where this process itself listens. No rule opens it: a job that may call the API could do what its author
-    /// may not.
+    /// The addresses on which this process listens. No rule allows them: a job that calls the API could do more than
+    /// its author may.
     own: RwLock<Vec<SocketAddr>>,
     resolver: Arc<dyn Resolver>,
 }
@@ -61,7 +61,7 @@ impl Default for Egress {
     }
 }
 
-/// Why an address is not called. The job's author reads it.
+/// Why an address is not allowed, written for the job's author.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refused {
     #[error("{address} is {class}, which no task may call")]
@@ -77,7 +77,7 @@ pub(crate) enum Refused {
 }
 
 impl Egress {
-    /// Public addresses, and what these rules open.
+    /// Allows public addresses, and those that the rules allow.
     pub fn new(allow: Vec<Rule>) -> Self {
         Egress { allow, own: RwLock::default(), resolver: Arc::new(System) }
     }
@@ -88,12 +88,12 @@ impl Egress {
         self
     }
 
-    /// This process listens here from now on.
+    /// Adds an address on which this process listens.
     pub fn listens_on(&self, address: SocketAddr) {
         self.own.write().unwrap_or_else(PoisonError::into_inner).push(address);
     }
 
-    /// Where a host may be called, after a look at every address it has.
+    /// The allowed addresses of a host, after checking all its addresses.
     pub(crate) async fn addresses(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, Refused> {
         let no_address = |why: String| Refused::NoAddress { host: host.to_owned(), why };
         let found = match host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
@@ -121,7 +121,7 @@ impl Egress {
         let own = self.own.read().unwrap_or_else(PoisonError::into_inner);
         let is_own = |own: &SocketAddr| {
             let (ours, both_here) = (own.ip(), own.ip().is_loopback() && ip.is_loopback());
-            // Listening everywhere, we do not know all our addresses: the port is refused wherever it is.
+            // If we listen on all interfaces, not all our addresses are known: refuse the port on every address.
             own.port() == address.port() && (ours == ip || both_here || ours.is_unspecified())
         };
         if own.iter().any(is_own) {

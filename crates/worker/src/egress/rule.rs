@@ -1,4 +1,4 @@
-//! What opens the gate, as a line of the settings.
+//! A rule of the settings that allows addresses.
 
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
@@ -7,17 +7,17 @@ use super::class::Class;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rule {
-    /// This machine itself.
+    /// This machine.
     Loopback,
     /// Every private address.
     Private,
-    /// A network: an address and how many of its bits count.
+    /// A network: an address and its prefix length.
     Net {
         address: IpAddr,
         bits: u8,
     },
     Address(SocketAddr),
-    /// A name, wherever it leads to; with a star, every name that ends so.
+    /// A host name; with a star, every name with this ending.
     Host {
         name: String,
         port: Option<u16>,
@@ -31,7 +31,7 @@ pub enum Rule {
 pub struct NotARule(String);
 
 impl Rule {
-    /// Whether it opens an address that is not public.
+    /// Whether the rule allows an address that is not public.
     pub(super) fn opens(&self, host: &str, address: IpAddr, port: u16, class: Class) -> bool {
         match self {
             Rule::Loopback => class == Class::Loopback,
@@ -93,7 +93,7 @@ impl FromStr for Rule {
             !label.is_empty()
                 && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
         };
-        // A last label of digits alone would be an address that could not be read.
+        // A last label of digits only would be an invalid address.
         let is_number =
             labels.rsplit('.').next().is_some_and(|last| last.bytes().all(|byte| byte.is_ascii_digit()));
         if !labels.split('.').all(is_label) || is_number {

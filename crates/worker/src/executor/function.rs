@@ -1,7 +1,7 @@
-//! A function of the program itself: called in this process, and never trusted to come back.
+//! Calls a function of the program itself, in this process.
 //!
-//! Its panic is a failed attempt like any other. It cannot be killed: when it is to stop it is told so, and when it has
-//! not ended after its grace its future is dropped, which ends it at its next `await`. Until then it keeps its slot.
+//! A panic is a failed attempt. A function cannot be killed: it is asked to stop, and if it has not ended after the
+//! grace period its future is dropped, which ends it at its next `await`. Until then it keeps its slot.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -40,10 +40,10 @@ pub(super) async fn execute(name: &Name, attempt: Attempt, host: &Host) -> Endin
     let (judged, stopped) = {
         tokio::pin!(calling);
         tokio::select! {
-            // A function that hears of it ends at once: it was stopped all the same.
+            // Check the stop first: a function that ends because of it was still stopped.
             biased;
             stop = stop_asked(&mut stop) => {
-                // A log that is slow to take the note does not delay the end.
+                // A slow log must not delay the end.
                 let asked = format!("asked to end: {stop}");
                 let (ended, ()) = tokio::join!(timeout(grace(stop, host), calling), transcript.note(&asked));
                 let judged = match ended {
@@ -74,7 +74,7 @@ pub(super) async fn execute(name: &Name, attempt: Attempt, host: &Host) -> Endin
     Ending { outcome, stopped }
 }
 
-/// Another attempt may be under way when nobody has heard us: then there is no time to tidy up.
+/// Without contact to the node another attempt may already be running, so there is no grace period.
 fn grace(stop: Stop, host: &Host) -> Duration {
     if stop == Stop::Unheard { Duration::ZERO } else { host.grace }
 }

@@ -1,9 +1,9 @@
-//! Process groups: how an attempt is ended as a whole, and how none outlives its worker.
+//! Process groups: they end an attempt as a whole, and no group outlives its worker.
 //!
-//! A program is started in a group of its own, and a signal to the group reaches everyone it forked. What left the
-//! group (a daemon) still bears the mark that it inherited in its environment: the worker's folder, the run and
-//! the token. The leader of each group is also recorded in a file of that folder, pid and start time, so that the
-//! next worker of the folder can kill what a crash left behind, and nothing that only got the same pid.
+//! A program is started in its own group, and a signal to the group reaches all processes it forked. A process that
+//! left the group (a daemon) still has a mark in its environment: the worker's folder, the run and the token. The
+//! leader of each group is also recorded in that folder with pid and start time, so that the next worker of the folder
+//! can kill what a crash left behind, but no other process that reuses a pid.
 
 use std::collections::HashMap;
 use std::fs::{self, File, TryLockError};
@@ -20,27 +20,27 @@ use tracing::{info, warn};
 use crate::procfs::{self, Process};
 use crate::worker::Error;
 
-/// The variable that bears the mark.
+/// The environment variable with the mark.
 pub(super) const MARK: &str = "PUNCTUAL_MARK";
-/// How long a killed process may take to go. Only one that is stuck in the kernel takes longer.
+/// How long a killed process may take to end. Only a process stuck in the kernel takes longer.
 pub(super) const KILL_MAX: Duration = Duration::from_secs(2);
-/// Between two looks at whether a process is gone: nothing tells us about grandchildren.
+/// Poll interval for the end of a process: there are no notifications about grandchildren.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// The groups of one worker.
 #[derive(Debug)]
 pub(crate) struct Groups {
     folder: PathBuf,
-    /// The inode of the folder: unlike its path, the same for everyone on this machine and for nobody else.
+    /// Device and inode of the folder: unlike its path, unique on this machine.
     mark: Arc<str>,
-    /// Changes when the machine starts anew; start times of an earlier time mean nothing.
+    /// The boot id: recorded start times are valid only within one boot.
     boot: String,
-    /// Held as long as we live: two workers on one folder would kill each other's processes.
+    /// Held for the worker's lifetime: two workers on one folder would kill each other's processes.
     _lock: File,
 }
 
 impl Groups {
-    /// Makes a folder ours alone, and kills what an earlier worker left there.
+    /// Locks a folder and kills what an earlier worker left there.
     pub(crate) fn open(scratch: &Path) -> Result<Groups, Error> {
         let failed = |source| Error::Scratch { path: scratch.to_owned(), source };
         let folder = scratch.join("groups");
@@ -58,12 +58,12 @@ impl Groups {
         Ok(groups)
     }
 
-    /// The mark of everything that an attempt starts.
+    /// The mark of all processes that an attempt starts.
     pub(super) fn mark(&self, run: RunId, token: Token) -> String {
         format!("{}{run}/{token}/", self.mark)
     }
 
-    /// Records a group that has just been started.
+    /// Records a group that was just started.
     pub(super) fn enter(&self, leader: Pid, mark: String) -> Group {
         let record = self.folder.join(leader.as_raw_nonzero().to_string());
         let start = Process::read(leader).map_or(0, |process| process.start);
@@ -73,7 +73,7 @@ impl Groups {
         Group { leader, mark, record, is_over: false }
     }
 
-    /// Kills everything that bears our mark.
+    /// Kills all processes with our mark.
     pub(crate) async fn kill_all(&self) {
         kill_marked(self.mark.to_string()).await;
     }
@@ -95,13 +95,13 @@ impl Groups {
         Ok(())
     }
 
-    /// The groups that were not left in order, with the start time of their leader if it can still be alive.
+    /// The recorded groups, with the start time of their leader; 0 means it cannot be alive any more.
     fn recorded(&self) -> io::Result<HashMap<i32, u64>> {
         let mut recorded = HashMap::new();
         for entry in fs::read_dir(&self.folder)? {
             let entry = entry?;
             let Some(group) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-            // A record that a crash cut short names nobody; the mark still does.
+            // A record cut short by a crash is useless; the mark still finds its processes.
             let text = fs::read_to_string(entry.path()).unwrap_or_default();
             let start = match text.split_once(' ') {
                 Some((start, boot)) if boot.trim() == self.boot => start.parse().unwrap_or(0),
@@ -113,7 +113,7 @@ impl Groups {
     }
 }
 
-/// The group of one attempt. Dropped before it is over, as a panic does, it is killed.
+/// The group of one attempt. If it is dropped before its end, as in a panic, it is killed.
 #[derive(Debug)]
 pub(super) struct Group {
     leader: Pid,
@@ -123,19 +123,19 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// False: nobody is left in the group.
+    /// Sends a signal. False means the group is empty.
     ///
-    /// The leader may be gone already. Its pid stays taken while the group has members, so that only a group that
-    /// became empty since the last look could be mistaken for another, after all other pids had their turn.
+    /// The leader may have ended already. Its pid is not reused while the group has members. Only a group that became
+    /// empty since the last check could be confused with a new one, after all other pids were used.
     pub(super) fn signal(&self, signal: Signal) -> bool {
         kill_process_group(self.leader, signal).is_ok()
     }
 
-    /// Returns when nobody in the group is alive.
+    /// Returns when no process of the group is alive.
     pub(super) async fn wait_until_empty(&self) {
         let group = self.leader.as_raw_nonzero().get();
         while rustix::process::test_kill_process_group(self.leader).is_ok() {
-            // Zombies that nobody collects, as in a container without an init, count as gone.
+            // Uncollected zombies, as in a container without an init, count as gone.
             let look = move || procfs::all().any(|process| process.group == group && !process.is_zombie);
             if matches!(tokio::task::spawn_blocking(look).await, Ok(false)) {
                 return;
@@ -144,17 +144,17 @@ impl Group {
         }
     }
 
-    /// Kills what is left. False: something is stuck in the kernel and does not go.
+    /// Kills the group. False means a process is stuck in the kernel.
     pub(super) async fn kill(&self) -> bool {
         !self.signal(Signal::KILL) || tokio::time::timeout(KILL_MAX, self.wait_until_empty()).await.is_ok()
     }
 
-    /// Kills what left the group, too.
+    /// Kills processes that left the group, too.
     pub(super) async fn kill_daemons(&self) {
         kill_marked(self.mark.clone()).await;
     }
 
-    /// The attempt is over and needs no record any longer.
+    /// The attempt is over: removes its record.
     pub(super) fn leave(mut self) {
         self.is_over = true;
     }
@@ -183,7 +183,8 @@ async fn kill_marked(mark: String) {
     }
 }
 
-/// Kills until there is nothing left to kill: a process may fork while we look. Gives how many it were.
+/// Kills repeatedly until no process matches, because a process may fork meanwhile. Returns the number of killed
+/// processes.
 fn kill_where(is_meant: impl Fn(&Process) -> bool) -> usize {
     let ourselves = rustix::process::getpid();
     let mut killed = Vec::new();

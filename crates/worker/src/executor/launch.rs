@@ -1,4 +1,4 @@
-//! Starts a program: which file, which folder, which environment.
+//! Starts a program: finds its file, folder and environment.
 
 use std::ffi::OsString;
 use std::io;
@@ -14,15 +14,16 @@ use super::group::MARK;
 use super::program::{Bare, Guarded, Program};
 use crate::guardian::{NotStarted, Wanted};
 
-/// What a program inherits of our own environment. The rest may hold secrets of the server.
+/// The variables a program inherits from our environment. The rest may contain secrets of the server.
 const INHERITED: [&str; 6] = ["PATH", "HOME", "LANG", "TZ", "TMPDIR", "USER"];
 const INHERITED_PREFIX: &[u8] = b"LC_";
-/// Where programs are looked for when nobody says.
+/// The default `PATH`.
 const PATH_DEFAULT: &str = "/usr/local/bin:/usr/bin:/bin";
-/// Longer parameters are on standard input only: Linux takes no variable above 128 KiB, and few programs expect one.
+/// Longer parameters are passed on standard input only: Linux limits a variable to 128 KiB, and few programs expect
+/// that much.
 const PARAMS_VARIABLE_BYTES_MAX: usize = 32 * 1024;
 
-/// Starts it, below a guardian if the host has one. The error is for the person who wrote the job.
+/// Starts the program, under a guardian if the host has one. The error is written for the job's author.
 pub(super) async fn launch(
     process: &Process,
     assignment: &Assignment,
@@ -52,7 +53,7 @@ pub(super) async fn launch(
     })
 }
 
-/// Later entries win: a job may change what is inherited, and nobody what we say ourselves.
+/// Later entries win: a job may override inherited variables, but not the `PUNCTUAL_` ones.
 fn environment(process: &Process, assignment: &Assignment, mark: &str) -> Vec<(OsString, OsString)> {
     let inherited = std::env::vars_os().filter(|(name, _)| is_inherited(name));
     let given = process.env.iter().map(|(name, value)| (name.into(), value.into()));
@@ -80,12 +81,12 @@ fn is_inherited(name: &std::ffi::OsStr) -> bool {
         || name.as_encoded_bytes().starts_with(INHERITED_PREFIX)
 }
 
-/// The file that a name stands for. A name with a slash is a path, from the job's folder if it has one; any other
-/// is looked for along `PATH`.
+/// Finds the file of a program. A name with a slash is a path, relative to the job's folder if it has one; any other
+/// name is searched in `PATH`.
 fn find(name: &str, dir: Option<&str>, path: Option<&OsString>) -> Option<PathBuf> {
     if name.contains('/') {
         let file = dir.map_or_else(|| PathBuf::from(name), |dir| Path::new(dir).join(name));
-        // From here on the path must not depend on the folder that the program is started in.
+        // Make the path independent of the folder that the program is started in.
         return std::path::absolute(file).ok();
     }
     let default = OsString::from(PATH_DEFAULT);

@@ -1,29 +1,28 @@
-//! Keeps lines to their limit on the way into the log.
+//! Limits the length of lines in the log.
 //!
-//! A line ends with a newline or, as a progress bar does it, with a carriage return. What goes on for longer, a dump
-//! without newlines included, is cut where the limit is reached, between two characters, and the mark stands there; it
-//! goes on with the next line. The result of a run is not made of lines: it has a limit of its own.
+//! A line ends with a newline or, as in a progress bar, with a carriage return. A longer line is cut at the limit,
+//! between two characters, and marked; output continues with the next line. The result of a run has its own limit.
 
 use punctual_core::limits::LINE_BYTES_MAX;
 
 use super::output::CUT_MARK;
 
-/// What a mark adds: a line that is cut is longer than its limit by as much.
+/// A cut line is longer than the limit by this much.
 pub(super) const MARK_BYTES: usize = CUT_MARK.len() + 1;
 
-/// The line that a stream is in, from one piece of it to the next.
+/// The state of the current line of a stream.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
-    /// Bytes of it so far.
+    /// Its bytes so far.
     length: usize,
     is_cut: bool,
 }
 
 impl Lines {
-    /// Adds a piece to what goes into the log, and says how many bytes of it were left out.
+    /// Appends a piece to the log text; returns how many bytes were left out.
     pub(crate) fn add(&mut self, piece: &[u8], to: &mut Vec<u8>) -> usize {
         if !self.is_cut && self.length + piece.len() <= LINE_BYTES_MAX {
-            // The usual case, a flood of short lines included: no line in it can be too long.
+            // The usual case, also for many short lines: no line can be too long.
             to.extend_from_slice(piece);
             self.length = match piece.iter().rposition(ends_line) {
                 Some(end) => piece.len() - end - 1,
@@ -69,7 +68,7 @@ fn ends_line(byte: &u8) -> bool {
     matches!(byte, b'\n' | b'\r')
 }
 
-/// The last place up to here that is not inside a character, if it is text: three bytes back at most.
+/// The last position up to `at` that is not inside a UTF-8 character: at most three bytes back.
 fn between_characters(text: &[u8], at: usize) -> usize {
     let begins = |at: &usize| text.get(*at).is_none_or(|byte| byte & 0xC0 != 0x80);
     (at.saturating_sub(3)..=at).rev().find(begins).unwrap_or(at)
@@ -81,7 +80,7 @@ mod tests {
 
     const MARK: &str = " […]";
 
-    /// The pieces, as they are and byte by byte, make this log and leave out so much.
+    /// The pieces, whole and byte by byte, give this log and leave out this many bytes.
     fn check(printed: &[u8], log: &[u8], left_out: usize) {
         for size in [printed.len().max(1), 1, 1000, LINE_BYTES_MAX + 1] {
             let (mut lines, mut to) = (Lines::default(), Vec::new());

@@ -1,9 +1,8 @@
-//! How a task is executed: one file a kind.
+//! Executes tasks: one file per kind.
 //!
-//! `http` calls a URL, `function` one of this program's own. `shell` and `process` start a program (`launch`), below a guardian or at
-//! least in a process group of its own (`program`, `group`), read what it prints (`output`), and end it when they are
-//! told to. Whatever happens in here, a panic included, becomes
-//! an outcome.
+//! `http` calls a URL, `function` a registered function of this program. `shell` and `process` start a program
+//! (`launch`), under a guardian or at least in its own process group (`program`, `group`), read its output (`output`),
+//! and end it when asked. Every failure here, including a panic, becomes an outcome.
 
 mod shell;
 mod process;
@@ -46,12 +45,12 @@ pub(crate) struct Host {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) logs: Arc<dyn LogSink>,
     pub(crate) grace: Duration,
-    /// The binary that becomes a guardian; none: programs are started without one.
+    /// The binary that becomes a guardian. `None` means programs are started without one.
     pub(crate) guardian: Option<PathBuf>,
     pub(crate) groups: Groups,
     pub(crate) clients: Clients,
     pub(crate) functions: Functions,
-    /// What attempts say of themselves while they are under way.
+    /// Reports of running attempts, such as progress.
     pub(crate) reports: mpsc::Sender<Report>,
 }
 
@@ -59,18 +58,18 @@ pub(crate) struct Host {
 pub(crate) struct Attempt {
     pub(crate) assignment: Assignment,
     pub(crate) started_at: Timestamp,
-    /// Says when to stop, and why.
+    /// Says when and why to stop. `None` means keep running.
     pub(crate) stop: watch::Receiver<Option<Stop>>,
 }
 
-/// How an attempt ended, and whether that was our doing.
+/// How an attempt ended, and why if it was stopped.
 #[derive(Debug)]
 pub(crate) struct Ending {
     pub(crate) outcome: Outcome,
     pub(crate) stopped: Option<Stop>,
 }
 
-/// Executes an attempt to its end, by itself, at its timeout, or when its worker says so.
+/// Executes an attempt until it ends, its timeout passes, or the worker stops it.
 pub(crate) async fn execute(mut attempt: Attempt, host: &Host) -> Ending {
     let (run, started_at) = (attempt.assignment.run, attempt.started_at);
     let limit = attempt.assignment.definition.timeout;
@@ -91,8 +90,8 @@ pub(crate) async fn execute(mut attempt: Attempt, host: &Host) -> Ending {
     ending
 }
 
-/// Tells an attempt to stop when its worker is told so, or when its timeout is over. The node counts the same time, but one
-/// that is cut off from the store cannot say so.
+/// Stops an attempt when the worker asks for it or its timeout passes. The node checks the timeout too, but cannot
+/// cancel while it is cut off from the store.
 async fn pass_on_stop(
     mut asked: watch::Receiver<Option<Stop>>,
     limit: Option<Duration>,
@@ -129,7 +128,7 @@ async fn dispatch(attempt: Attempt, host: &Host) -> Ending {
     }
 }
 
-/// Ends an attempt that could not even begin.
+/// Ends an attempt that could not start.
 async fn fail(attempt: &Attempt, message: String, host: &Host) -> Ending {
     let Assignment { run, token, .. } = attempt.assignment;
     Transcript::new(run, token, Arc::clone(&host.clock), Arc::clone(&host.logs)).note(&message).await;
@@ -137,7 +136,7 @@ async fn fail(attempt: &Attempt, message: String, host: &Host) -> Ending {
 }
 
 async fn stop_asked(stop: &mut watch::Receiver<Option<Stop>>) -> Stop {
-    // A worker that is gone cannot say why.
+    // If the worker is gone, its reason is unknown.
     stop.wait_for(Option::is_some).await.ok().and_then(|stop| *stop).unwrap_or(Stop::Shutdown)
 }
 

@@ -1,4 +1,4 @@
-//! Reads what a program prints: into the log as it comes, and the end of it into the result.
+//! Reads the output of a program: all of it into the log, its end into the result.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use tokio::time::{Instant, sleep_until};
 use super::line::{Lines, MARK_BYTES};
 use crate::log::Transcript;
 
-/// What is read at once. A thousand programs read at once should not cost more than a few MiB.
+/// Read size: small, because a thousand programs may be read at once.
 const READ_BYTES: usize = 8 * 1024;
-/// Output is in the log this soon, even if the chunk is not full: people watch it.
+/// Maximum delay of output on its way to the log, even if the chunk is not full: people watch it.
 pub(super) const FLUSH_AFTER: Duration = Duration::from_millis(200);
-/// Stands where something was left out.
+/// Marks a place where text was left out.
 pub(super) const CUT_MARK: &str = "[…]";
 
-/// Reads until the program closes its side, or until there was `enough`.
+/// Reads until the program closes its side, or until `enough` changes.
 pub(super) async fn read(
     mut pipe: impl AsyncRead + Unpin,
     stream: Stream,
@@ -39,7 +39,7 @@ pub(super) async fn read(
             }
             read = pipe.read(&mut buffer) => read,
         };
-        // A pipe that cannot be read has nothing more for us, like one that is closed.
+        // Treat a read error like the end of the stream.
         let Ok(bytes @ 1..) = read else { break };
         transcript.count_read(bytes);
         tail.push(&buffer[..bytes]);
@@ -47,7 +47,7 @@ pub(super) async fn read(
             flush_at = Instant::now() + FLUSH_AFTER;
         }
         transcript.left_out(lines.add(&buffer[..bytes], &mut chunk));
-        // What is read at once is shorter than a line may be, so it brings one mark at most.
+        // One read is shorter than the maximum line, so it adds at most one mark.
         if chunk.len() > CHUNK_BYTES_MAX - READ_BYTES - MARK_BYTES {
             transcript.output(stream, std::mem::take(&mut chunk)).await;
         }
@@ -60,7 +60,7 @@ pub(super) async fn read(
 /// The last bytes of a stream.
 #[derive(Debug)]
 pub(super) struct Tail {
-    /// A ring: however much goes through it, nothing is moved and it grows no further.
+    /// A ring buffer with a fixed maximum, so nothing is moved.
     bytes: VecDeque<u8>,
     bytes_max: usize,
     is_cut: bool,
@@ -79,10 +79,10 @@ impl Tail {
         self.bytes.extend(last);
     }
 
-    /// As text without its last newline, at most `bytes_max` long, with a mark in front if something is missing there.
+    /// As text without its last newline, at most `bytes_max` long, with a mark in front if the beginning is missing.
     pub(super) fn into_text(mut self) -> String {
         let bytes = &*self.bytes.make_contiguous();
-        // The cut may have gone through a character: what is left of it says nothing.
+        // Skip the rest of a character that the cut has split.
         let broken = if self.is_cut {
             bytes.iter().take(3).take_while(|byte| **byte & 0xC0 == 0x80).count()
         } else {
@@ -98,14 +98,14 @@ impl Tail {
         format!("{CUT_MARK} {}", &text[start..])
     }
 
-    /// The last line that says something.
+    /// The last line that is not empty.
     pub(super) fn into_last_line(self) -> Option<String> {
         let text = self.into_text();
         text.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
     }
 }
 
-/// Cuts a text to a maximum, with a mark at its end.
+/// Cuts a text to a maximum length, with a mark at its end.
 pub(super) fn cut_end(text: String, bytes_max: usize) -> String {
     if text.len() <= bytes_max {
         return text;

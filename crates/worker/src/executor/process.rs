@@ -1,8 +1,8 @@
-//! A program with its arguments, from its start until nothing of it is left.
+//! Runs a program with its arguments, until the program and its descendants are gone.
 //!
-//! One task does it all: it feeds the program its parameters, reads both its streams, waits for its end and for
-//! the word to stop. The attempt is over when the program has ended, everyone it left behind is gone (without a
-//! guardian: everyone in its group), and what it printed is in the log.
+//! One task writes the parameters, reads both streams, waits for the end and for a stop. The attempt is over when the
+//! program has ended, all its descendants are gone (without a guardian: all processes of its group), and its output is
+//! in the log.
 //!
 //! ```text
 //!  launch ──▶ running ──ends by itself──▶ the rest: KILL ──▶ read what is left ──▶ outcome
@@ -33,10 +33,10 @@ use super::{Attempt, Ending, Host, stop_asked};
 use crate::driver::Stop;
 use crate::log::Transcript;
 
-/// A program that has ended has left its last words in the pipe. Silence of this length means that there are no
-/// more, and that someone in the background only holds it open.
+/// After the program has ended, its last output is still in the pipe. Silence for this long means there is no more, and
+/// a background process only holds the pipe open.
 const LINGER: Duration = Duration::from_millis(500);
-/// What a pipe may hold, if the program asked Linux for the most: reading more means that someone still writes.
+/// The maximum capacity of a pipe on Linux: reading more after the end means another process still writes.
 const PIPE_BYTES_MAX: u64 = 1024 * 1024;
 
 pub(super) async fn execute(process: &Process, attempt: Attempt, host: &Host) -> Ending {
@@ -59,13 +59,13 @@ pub(super) async fn execute(process: &Process, attempt: Attempt, host: &Host) ->
     Ending { stopped: exit.stopped, outcome: exit.into_outcome(printed, started_at) }
 }
 
-/// The ends of both streams.
+/// The last bytes of both streams.
 struct Printed {
     out: Tail,
     err: Tail,
 }
 
-/// How a program ended, and whether that was our doing.
+/// How a program ended, and why if it was stopped.
 struct Exit {
     end: program::End,
     stopped: Option<Stop>,
@@ -111,7 +111,7 @@ impl Supervisor<'_> {
         exit
     }
 
-    /// Waits until the program has ended, by itself or because we stopped it, and what it left behind is gone.
+    /// Waits until the program has ended, by itself or stopped by us, and its descendants are gone.
     async fn wait(&mut self) -> Exit {
         let stop = tokio::select! {
             biased;
@@ -126,7 +126,7 @@ impl Supervisor<'_> {
         Exit { end: self.end(stop).await, stopped: Some(stop) }
     }
 
-    /// A log that is slow to take the note does not delay the end.
+    /// Asks the program to end and kills it after the grace period. A slow log does not delay this.
     async fn end(&mut self, stop: Stop) -> program::End {
         self.program.ask_to_end();
         let asked = format!("asked to end: {stop}");
@@ -140,12 +140,12 @@ impl Supervisor<'_> {
     }
 }
 
-/// Kills what has not ended when the grace is over. True: there was something.
+/// Kills what is left after the grace period. True means something was left.
 async fn kill_in_time(program: &mut Program, grace: Duration, stop: Stop) -> (program::End, bool) {
-    // Another attempt may be under way already: there is no time to tidy up.
+    // Another attempt may already be running: no grace period.
     let grace = if stop == Stop::Unheard { Duration::ZERO } else { grace };
     let is_late = timeout(grace, program.gone()).await.is_err();
-    // At a shutdown one look for daemons of all attempts follows, rather than one look for each.
+    // A shutdown looks for the daemons of all attempts at once, later.
     (program.kill(stop != Stop::Shutdown).await, is_late)
 }
 
@@ -187,7 +187,7 @@ impl Exit {
     }
 }
 
-/// The name of a signal that people meet, in brackets.
+/// The name of a common signal, in brackets.
 fn name_of(signal: i32) -> &'static str {
     match signal {
         1 => " (SIGHUP)",
@@ -214,14 +214,14 @@ async fn maybe(reading: Option<impl Future<Output = ()>>) {
     }
 }
 
-/// Writes the parameters and closes. A program that does not read them is free to do so.
+/// Writes the parameters and closes the pipe. A program need not read them.
 async fn feed(stdin: Option<ChildStdin>, params: &str) {
     if let Some(mut stdin) = stdin {
         let _ = stdin.write_all(params.as_bytes()).await;
     }
 }
 
-/// Reads what an ended program has left in its pipes. Who inherited them may hold them open for ever.
+/// Reads what an ended program has left in its pipes. A process that inherited them may hold them open for ever.
 async fn drain(
     mut reading: Pin<&mut impl Future<Output = ()>>,
     transcript: &Transcript,

@@ -1,7 +1,7 @@
-//! A started program and everyone it started, however they are watched over.
+//! A started program and its descendants, with or without a guardian.
 //!
-//! Below a guardian, nobody outlives the program, whatever they made of themselves: when the guardian is gone, all are.
-//! Without one, the process group is ended as a whole, and what left the group only when the program is stopped.
+//! Under a guardian no descendant outlives the program: when the guardian has ended, all are gone. Without a guardian
+//! the process group is ended as a whole; processes that left the group are ended only when the program is stopped.
 
 use std::io;
 use std::path::Path;
@@ -24,16 +24,15 @@ pub(super) enum Program {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     Status(ExitStatus),
-    /// It is stuck in the kernel, and did not even go when it was killed.
+    /// It is stuck in the kernel and did not end even when killed.
     Stuck,
-    /// Its guardian was killed, by whom ever, and it was killed then.
+    /// Its guardian was killed, and then the program was killed too.
     Unguarded,
 }
 
-/// What is connected to it.
 #[derive(Debug)]
 pub(super) struct Pipes {
-    /// None: its parameters are on their way already.
+    /// `None` means the guardian passes the parameters.
     pub(super) stdin: Option<ChildStdin>,
     pub(super) stdout: Option<ChildStdout>,
     pub(super) stderr: Option<ChildStderr>,
@@ -48,8 +47,8 @@ impl Program {
         Pipes { stdin: child.stdin.take(), stdout: child.stdout.take(), stderr: child.stderr.take() }
     }
 
-    /// Waits for the program's end, and sees to it that what it left behind is killed. May be dropped while it waits,
-    /// and called again. False: something that was left behind cannot be killed.
+    /// Waits for the program's end and kills what it left behind. Cancel safe: may be dropped and called again. False
+    /// means a process that was left behind cannot be killed.
     pub(super) async fn ended(&mut self) -> (End, bool) {
         match self {
             Program::Bare(bare) => {
@@ -63,7 +62,7 @@ impl Program {
         }
     }
 
-    /// Asks the program and its group to end.
+    /// Sends SIGTERM to the program and its group.
     pub(super) fn ask_to_end(&mut self) {
         match self {
             Program::Bare(bare) => {
@@ -73,7 +72,7 @@ impl Program {
         }
     }
 
-    /// Waits, after it was asked to end, until the program and everyone in its group has.
+    /// Waits, after [`Program::ask_to_end`], until the program and all processes of its group have ended.
     pub(super) async fn gone(&mut self) {
         match self {
             Program::Bare(bare) => {
@@ -84,7 +83,7 @@ impl Program {
         }
     }
 
-    /// Kills what is left, daemons too unless someone else looks for them.
+    /// Kills what is left; daemons too, unless the caller looks for them later.
     pub(super) async fn kill(&mut self, daemons: bool) -> End {
         match self {
             Program::Bare(bare) => {
@@ -102,7 +101,7 @@ impl Program {
         }
     }
 
-    /// It is over, and needs no record any longer.
+    /// The program is over: removes its record.
     pub(super) fn leave(self) {
         match self {
             Program::Bare(bare) => bare.group.leave(),
@@ -111,7 +110,7 @@ impl Program {
     }
 }
 
-/// A program in a process group of its own.
+/// A program in its own process group.
 #[derive(Debug)]
 pub(super) struct Bare {
     child: Child,
@@ -120,7 +119,7 @@ pub(super) struct Bare {
 
 impl Bare {
     pub(super) fn start(wanted: &Wanted<'_>, groups: &Groups, mark: String) -> io::Result<Bare> {
-        // Given as a path, the program is started without copying our memory map first.
+        // With a path, spawning does not copy our memory map first.
         let mut command = Command::new(wanted.program);
         if let Some((name, arguments)) = wanted.arguments.split_first() {
             command.arg0(name).args(arguments);
@@ -142,13 +141,13 @@ impl Bare {
     }
 }
 
-/// A program below a guardian. When this is dropped, the guardian hears it, and kills.
+/// A program under a guardian. When this is dropped, the guardian notices and kills the program.
 #[derive(Debug)]
 pub(super) struct Guarded {
     link: guardian::Link,
     ended: Option<End>,
-    /// The program's, for the day when the guardian is killed. None: the program has ended, and its pid may be
-    /// another's.
+    /// The program's group, needed if the guardian is killed. `None` means the program has ended and its pid may be
+    /// reused.
     group: Option<Group>,
 }
 

@@ -1,7 +1,7 @@
-//! A text for the shell: a process whose program is `/bin/sh`.
+//! A shell task: a process whose program is `/bin/sh`.
 //!
-//! The text is the job's own. Parameters reach it as values, in the environment and on standard input, and are
-//! never spliced into it.
+//! The text comes from the job. Parameters are passed as values, in the environment and on standard input, and are
+//! never inserted into the text.
 
 use std::collections::BTreeMap;
 

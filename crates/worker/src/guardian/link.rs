@@ -1,4 +1,4 @@
-//! The side of whoever starts a guardian: it tells it what to do, and hears how its command ended.
+//! The starter's side of a guardian: sends requests and learns how the command ended.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,7 +13,7 @@ use tokio::process::{Child, Command};
 
 use super::{ARGUMENT, END, KILL, SAID_BYTES, Said, Wanted};
 
-/// A guardian and the command below it. When this is dropped, the guardian hears it, and kills.
+/// A guardian and its command. When this is dropped, the guardian notices and kills the command.
 #[derive(Debug)]
 pub struct Link {
     guardian: Child,
@@ -23,16 +23,16 @@ pub struct Link {
     ended: Option<ExitStatus>,
 }
 
-/// Where the command prints to.
+/// Where the output of the command goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Printing {
-    /// To us.
+    /// To a pipe that we read.
     Piped,
-    /// To where we print to.
+    /// To our own standard output and error.
     Inherited,
 }
 
-/// Who could not be started.
+/// What could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum NotStarted {
     #[error("{0}")]
@@ -42,7 +42,7 @@ pub enum NotStarted {
 }
 
 impl Link {
-    /// Starts a guardian and, below it, the command, whose pid is that of a process group of its own.
+    /// Starts a guardian and its command; the returned pid is also the id of the command's own process group.
     pub async fn start(
         guardian: &Path,
         wanted: &Wanted<'_>,
@@ -80,7 +80,7 @@ impl Link {
         })
     }
 
-    /// The guardian itself, which holds what the command prints.
+    /// The guardian's process, which holds the pipes of the command's output.
     pub(crate) fn child(&mut self) -> &mut Child {
         &mut self.guardian
     }
@@ -90,12 +90,12 @@ impl Link {
         self.say(END);
     }
 
-    /// Kills everyone below the guardian.
+    /// Kills all descendants of the guardian.
     pub fn kill(&mut self) {
         self.say(KILL);
     }
 
-    /// How the command ended; an error: the guardian went before it. May be dropped while it waits, and called again.
+    /// How the command ended. An error means the guardian ended first. Cancel safe.
     pub async fn ended(&mut self) -> io::Result<ExitStatus> {
         if let Some(status) = self.ended {
             return Ok(status);
@@ -106,13 +106,13 @@ impl Link {
         }
     }
 
-    /// Waits for the end of the guardian, which ends after everyone below it.
+    /// Waits for the end of the guardian, which ends after all its descendants.
     pub async fn gone(&mut self) {
-        // However it ended: what it had to say was said on the socket.
+        // Its exit status does not matter: its messages came over the socket.
         let _ = self.guardian.wait().await;
     }
 
-    /// The next thing the guardian says. May be dropped while it waits: what was heard of it is kept.
+    /// The next message of the guardian. Cancel safe: a partly read message is kept.
     async fn hear(&mut self) -> io::Result<Said> {
         while self.heard_bytes < SAID_BYTES {
             match self.socket.read(&mut self.heard[self.heard_bytes..]).await? {
@@ -125,7 +125,7 @@ impl Link {
     }
 
     fn say(&mut self, word: u8) {
-        // A word always fits, and a guardian that is gone needs none.
+        // One byte always fits, and a guardian that is gone needs none.
         let _ = self.socket.try_write(&[word]);
     }
 }

@@ -1,5 +1,5 @@
-//! What runs in the guardian's own process. No runtime, two threads: one waits for children to end and collects
-//! them, the other listens to the worker.
+//! The guardian's process. It has no async runtime but two threads: one waits for children and collects them, the other
+//! listens to the worker.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -23,14 +23,14 @@ use rustix::process::{
 use super::{Command, END, Said, os_string};
 use crate::procfs::{self, Process};
 
-/// What `ps` shows.
+/// The name shown by `ps`.
 const NAME: &str = "punctual-guard";
-/// Between two looks at whether those who were killed are gone, or those who were asked to end.
+/// Poll interval for processes that were killed or asked to end.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// The same for those who are stuck in the kernel: a look goes over all processes of the machine.
+/// The same for processes stuck in the kernel: each poll reads all processes of the machine.
 const LOOK_SELDOM: Duration = Duration::from_millis(500);
 
-/// Guards one command until it and everyone it started is gone.
+/// Guards one command until it and all its descendants are gone.
 pub fn main() -> ExitCode {
     match guard() {
         Ok(()) => ExitCode::SUCCESS,
@@ -42,9 +42,9 @@ pub fn main() -> ExitCode {
 }
 
 fn guard() -> io::Result<()> {
-    // From here on whoever loses its parent below us becomes our child, in whatever session or group it is.
+    // From here on every orphaned descendant becomes our child, whatever its session or group.
     set_child_subreaper(Some(getpid()))?;
-    // Away from the worker's terminal: Ctrl-C there is for the worker, and a command cannot ask for a password.
+    // Leave the worker's terminal: Ctrl-C is for the worker only, and a command cannot ask for a password.
     let _ = setsid();
     let _ = fs::write("/proc/self/comm", NAME);
     let worker = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
@@ -59,11 +59,11 @@ fn guard() -> io::Result<()> {
     let wishes = Arc::new(Wishes::default());
     let told = Arc::clone(&wishes);
     if thread::Builder::new().spawn(move || listen(heard, command, &told)).is_err() {
-        // Without a listener it must not run.
+        // Without a listener the command must not run.
         see_off_the_rest(command, &wishes);
         return Said::Refused { errno: Errno::AGAIN.raw_os_error() }.write(worker);
     }
-    // If the worker is gone, the listener knows.
+    // If the worker is gone, the listener notices it.
     let _ = Said::Started { pid: command.as_raw_nonzero().get() }.write(&worker);
     let status = wait_for(command)?;
     wishes.command_ended.store(true, Ordering::Release);
@@ -84,7 +84,7 @@ fn start(command: Command) -> io::Result<Pid> {
     if let Some(dir) = dir {
         starting.current_dir(os_string(dir));
     }
-    // A file in memory rather than a pipe: nobody has to stand by until it is read.
+    // A file in memory instead of a pipe: it needs no writer.
     let mut stdin = File::from(memfd_create("params", MemfdFlags::CLOEXEC)?);
     stdin.write_all(&input)?;
     stdin.rewind()?;
@@ -92,7 +92,7 @@ fn start(command: Command) -> io::Result<Pid> {
     Pid::from_raw(child.id().cast_signed()).ok_or_else(|| io::Error::other("a child without a pid"))
 }
 
-/// What the worker has asked for so far.
+/// Requests of the worker so far.
 #[derive(Debug, Default)]
 struct Wishes {
     end: AtomicBool,
@@ -100,7 +100,7 @@ struct Wishes {
     command_ended: AtomicBool,
 }
 
-/// Its worker's death is the last thing it hears.
+/// Handles the worker's requests; the worker's death counts as KILL.
 fn listen(mut worker: UnixStream, command: Pid, wishes: &Wishes) {
     let mut word = [0];
     while matches!(worker.read(&mut word), Ok(1)) && word[0] == END {
@@ -110,7 +110,7 @@ fn listen(mut worker: UnixStream, command: Pid, wishes: &Wishes) {
         }
     }
     wishes.kill.store(true, Ordering::Release);
-    // Until the other thread, which collects them, has seen the last of them off.
+    // Repeat until the other thread has collected the last process and exits.
     let mut pause = LOOK_EVERY;
     loop {
         kill_everyone_below();
@@ -119,7 +119,7 @@ fn listen(mut worker: UnixStream, command: Pid, wishes: &Wishes) {
     }
 }
 
-/// Collects whoever ends until the command does.
+/// Collects ended children until the command ends.
 fn wait_for(command: Pid) -> io::Result<i32> {
     loop {
         match wait(WaitOptions::empty()) {
@@ -130,8 +130,8 @@ fn wait_for(command: Pid) -> io::Result<i32> {
     }
 }
 
-/// Kills what the command left behind, and returns when there is nobody. If it was asked to end, so was its whole
-/// group, which has as long as the worker gives it.
+/// Kills what the command left behind, and returns when nothing is left. If the command was asked to end, its group
+/// gets as long as the worker allows.
 fn see_off_the_rest(command: Pid, wishes: &Wishes) {
     let mut pause = LOOK_EVERY;
     while has_children() {
@@ -146,7 +146,7 @@ fn see_off_the_rest(command: Pid, wishes: &Wishes) {
     }
 }
 
-/// Collects those who have ended. Someone who is not our child has an ancestor who is.
+/// Collects ended children. Any other descendant has an ancestor that is our child.
 fn has_children() -> bool {
     loop {
         match wait(WaitOptions::NOHANG) {
@@ -157,7 +157,7 @@ fn has_children() -> bool {
     }
 }
 
-/// Whoever escapes this look, being born meanwhile, is there for the next.
+/// Kills all descendants. A process forked meanwhile is found by the next call.
 fn kill_everyone_below() {
     let everyone: Vec<Process> = procfs::all().collect();
     let mut below = HashSet::from([getpid().as_raw_nonzero().get()]);

@@ -1,4 +1,4 @@
-//! Reaching a node.
+//! Connects to a node.
 
 use std::time::Duration;
 
@@ -13,21 +13,20 @@ use super::outbox::{Outbox, Outgoing};
 use super::{Authorities, Refused, Saying, Settings};
 use crate::causes::in_full;
 
-/// How long a node may take to be there.
+/// Connect timeout.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
-/// How often an idle connection is looked after, and how long the other side may take to answer: a cut that closes
-/// nothing is noticed within their sum.
+/// Keep-alive interval and timeout of an idle connection: a silently broken connection is noticed within their sum.
 const PING_EVERY: Duration = Duration::from_secs(5);
 const PING_MAX: Duration = Duration::from_secs(5);
-/// What a node may send before we have read it.
+/// Bytes that a node may send before we have read them.
 const STREAM_WINDOW: u32 = 2 * 1024 * 1024;
 
-/// Why there is no stream, or no longer.
+/// Why there is no stream.
 #[derive(Debug, Clone)]
 pub(crate) enum Trouble {
-    /// It may be there later.
+    /// The node may be reachable later.
     Unreachable(String),
-    /// It will say the same again.
+    /// The node would refuse again.
     Refused(Refused),
 }
 
@@ -36,15 +35,15 @@ pub(crate) struct Dialled {
     pub(crate) incoming: Streaming<v1::FromNode>,
 }
 
-/// Who stands in the URL of the node in this process. No name of a machine has a space in it.
+/// The host in the URL of the node in this process. No host name contains a space.
 const NEAR: &str = "this process";
 
-/// The URL of the node in this process: those that it names are dialled by the same scheme.
+/// The URL of the node in this process; the nodes it names are dialled with the same scheme.
 pub(crate) fn near_url(over_tls: bool) -> String {
     format!("{}://{NEAR}", if over_tls { "https" } else { "http" })
 }
 
-/// Opens a stream, and waits for the welcome.
+/// Opens a stream and waits for the welcome.
 pub(crate) async fn dial(url: &str, settings: &Settings, outbox: &Outbox) -> Result<Dialled, Trouble> {
     let dialling = async {
         let near = settings.near.as_ref().filter(|_| url.ends_with(NEAR));

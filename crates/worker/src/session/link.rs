@@ -1,4 +1,4 @@
-//! The stream to one node, dialled again and again until it is no longer wanted.
+//! The stream to one node; reconnects until it is no longer wanted.
 
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -13,25 +13,25 @@ use super::dial::{Dialled, Trouble, dial, trouble};
 use super::outbox::Outbox;
 use crate::driver::LinkId;
 
-/// The pause before a node is dialled again, doubled up to the longest, less a random part: a thousand workers whose
-/// node came back do not come at once.
+/// The pause before reconnecting: exponential backoff with jitter, so that a thousand workers do not reconnect to a
+/// restarted node at once.
 const BACKOFF_MIN: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_secs(4);
-/// How long a second way to a node that is reached already is left alone.
+/// How long to wait before trying a URL again whose node is already connected by another URL.
 const ALIAS_REST: Duration = Duration::from_secs(30);
 
-/// What a link tells the hub.
+/// An event for the transport.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// The node said who it is. It hears nothing but what is put into this outbox. It is hung up on unless it is wanted:
-    /// it may be reached another way already.
+    /// The node has introduced itself. Messages to it go into this outbox. Unless `wanted` gets true, the stream is
+    /// closed, for example because the node is already connected by another URL.
     Welcomed {
         welcome: v1::Welcome,
         outbox: Outbox,
         wanted: oneshot::Sender<bool>,
     },
     Message(v1::FromNode),
-    /// The stream is gone, or there was none.
+    /// The stream has ended or could not be opened.
     Gone(Trouble),
 }
 
@@ -79,7 +79,7 @@ impl Link {
         }
     }
 
-    /// Hands over what the node says, until it says nothing more. None: nobody listens to us.
+    /// Passes on the node's messages until the stream ends. `None` means this link is no longer needed.
     async fn carry(&mut self, dialled: Dialled, outbox: Outbox) -> Option<Ended> {
         let Dialled { welcome, mut incoming } = dialled;
         let (wanted, is_wanted) = oneshot::channel();
@@ -104,7 +104,7 @@ impl Link {
         Some(Ended::Gone(why))
     }
 
-    /// Half of the pause is fixed, the other half differs from worker to worker and from time to time.
+    /// Half of the pause is fixed; the other half depends on worker, URL and number of failures.
     fn backoff(&self, failures: u32) -> Duration {
         backoff(self.settings.life, &self.url, failures)
     }
@@ -126,7 +126,7 @@ enum Ended {
 }
 
 async fn stopped(stop: &mut watch::Receiver<bool>) {
-    // An error means that nobody is left to stop us, which comes to the same.
+    // An error means the sender is gone, which is a stop, too.
     drop(stop.wait_for(|stop| *stop).await);
 }
 
@@ -143,7 +143,7 @@ mod tests {
             let longest = BACKOFF_MIN.saturating_mul(1 << failures.min(10)).min(BACKOFF_MAX);
             let mut parts = [0_usize; PARTS];
             for worker in 0..WORKERS {
-                // Lives are thrown by a good source.
+                // Lives come from a good random source.
                 let life = worker.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 1;
                 let pause = backoff(life, "http://127.0.0.1:7400", failures);
                 assert!((longest / 2..=longest).contains(&pause), "{pause:?} after {failures}");

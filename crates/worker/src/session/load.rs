@@ -1,9 +1,9 @@
-//! How busy this machine is.
+//! Load of this machine.
 
 use punctual_core::attempt::Report;
 use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 
-/// Looks at the machine; two small files are read each time.
+/// Reads CPU and memory usage; each reading costs two small files.
 #[derive(Debug)]
 pub(crate) struct Gauge(Option<System>);
 
@@ -15,7 +15,7 @@ impl Gauge {
         Gauge(System::new_with_specifics(what).ok())
     }
 
-    /// Since the last look; none: the machine does not tell.
+    /// The load since the last reading. `None` means the machine does not provide it.
     pub(crate) fn read(&mut self) -> Option<Report> {
         let system = self.0.as_mut()?;
         system.refresh_cpu_usage();

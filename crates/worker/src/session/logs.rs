@@ -1,7 +1,7 @@
 //! Output on its way to a node.
 //!
-//! Memory holds a window of it. A program that prints faster than the nodes keep waits in its pipe, as it does when the
-//! disk beside it is slow.
+//! Memory holds a bounded window of it. A program that prints faster than nodes store is slowed down by backpressure on
+//! its pipe, as with a slow disk.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use tracing::warn;
 use crate::driver::Key;
 use crate::log::LogSink;
 
-/// How long output waits for room. Longer than that, nobody is there to keep it.
+/// How long output waits for room; then it is lost, because no node takes it.
 const ROOM_WAIT_MAX: Duration = Duration::from_secs(20);
 
-/// Output that is not known to be kept; its room is free when it is dropped.
+/// Output that is not acknowledged yet; dropping it frees its room.
 #[derive(Debug)]
 pub(crate) struct Pending {
     pub(crate) chunk: Chunk,
@@ -35,7 +35,7 @@ impl Pending {
     }
 }
 
-/// Where the executors put their output.
+/// The log sink of the executors.
 #[derive(Debug)]
 pub(crate) struct RemoteLogs {
     room: Arc<Semaphore>,
@@ -55,7 +55,7 @@ impl LogSink for RemoteLogs {
         let (run, bytes) = (chunk.run, u32::try_from(chunk.bytes.len()).unwrap_or(u32::MAX).max(1));
         let room = Arc::clone(&self.room).acquire_many_owned(bytes);
         match tokio::time::timeout(ROOM_WAIT_MAX, room).await {
-            // The channel is bounded by the room; a session that has ended keeps nothing.
+            // The channel is bounded by the semaphore; after the session has ended, output is dropped.
             Ok(Ok(room)) => drop(self.pending.send(Pending { chunk, _room: Some(room) })),
             _ => warn!(%run, bytes, "output was lost: no node took it"),
         }

@@ -1,16 +1,16 @@
 //! The transport to nodes over the network.
 //!
-//! The worker dials out: one long-lived stream to each scheduling node. It is given one address and hears of the others.
-//! The modules, in reading order: how a node is reached, the stream to it, what is to be said on it, output on its way,
-//! how busy the machine is, and the transport, which connects them to the worker's loop.
+//! The worker opens one long-lived stream to each scheduling node. It is given one address and learns the others from
+//! the nodes. The modules, in reading order: connecting to a node, the stream, the messages to send on it, output to
+//! send, the machine's load, and the transport, which connects them to the worker's loop.
 //!
 //! ```text
 //! driver ──Output──▶ transport ──outbox──▶ link ──FromWorker──▶ node
 //!        ◀──Input───           ◀──event───      ◀──FromNode────
 //! ```
 //!
-//! A cut stream stops nothing by itself. What runs goes on until the node that assigned it has not heard the worker for
-//! a lease, by the monotonic clock; then it is stopped, because the node has given it up by then.
+//! A broken stream does not stop attempts. They go on until the node that assigned them has not heard from the worker
+//! for the length of a lease, by the monotonic clock; then they are stopped, because the node has given them up.
 
 mod dial;
 mod link;
@@ -41,19 +41,19 @@ use transport::Session;
 
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// URLs of scheduling nodes: the others are heard of.
+    /// URLs of scheduling nodes; these nodes name the others.
     pub servers: Vec<String>,
-    /// The scheduling node in this very process, if there is one. It names the others, too.
+    /// The scheduling node in this process; it names the others, too. `None` means there is none.
     pub near: Option<Arc<dyn Near>>,
     pub token: Option<String>,
-    /// Certificates to trust beside the machine's own.
+    /// Certificates to trust in addition to the machine's own.
     pub ca: Option<Authorities>,
     pub name: String,
-    /// Another number each time the process starts, and nobody's guess.
+    /// A random number, different for each start of the process.
     pub life: u64,
     pub version: String,
     pub announcement: Announcement,
-    /// How long what runs may take to finish once someone asked for the end; then it is stopped.
+    /// How long running attempts may take to finish after a stop was requested; then they are stopped.
     pub drain: Duration,
 }
 
@@ -61,11 +61,11 @@ pub struct Settings {
 #[derive(Debug, Clone)]
 pub enum Authorities {
     Given(Vec<u8>),
-    /// Read whenever a node is dialled: it may have been replaced.
+    /// Read at each connect, because the file may have been replaced.
     File(PathBuf),
 }
 
-/// What a worker says on its stream.
+/// The messages of a worker on its stream.
 #[derive(Debug)]
 pub struct Saying(Outgoing);
 
@@ -80,14 +80,14 @@ impl Stream for Saying {
 /// A scheduling node that is reached without a network.
 #[async_trait]
 pub trait Near: Send + Sync + fmt::Debug {
-    /// Opens a stream, as a worker that dials does.
+    /// Opens a stream, like a worker that connects.
     async fn session(&self, saying: Saying) -> Result<Streaming<v1::FromNode>, Refusal>;
 
-    /// Whether the nodes that it names speak TLS.
+    /// Whether the nodes that it names use TLS.
     fn over_tls(&self) -> bool;
 }
 
-/// A node said no, and will say so again.
+/// A node refused the worker, and would refuse it again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Refused(pub String);
@@ -100,17 +100,17 @@ pub enum Ended {
     Refused(#[from] Refused),
 }
 
-/// How the session stands.
+/// The state of the session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Status {
-    /// The nodes that give us work.
+    /// The connected nodes.
     pub nodes: Vec<String>,
-    /// Why the last node that is missing is.
+    /// Why the last missing node could not be reached.
     pub trouble: Option<String>,
 }
 
-/// Works until it is asked to stop, or until the first node that answers refuses it. `config.logs` is replaced: output goes
-/// to the nodes.
+/// Runs until it is stopped, or until the first node that answers refuses the worker. `config.logs` is replaced: output
+/// goes to the nodes.
 pub async fn run(
     settings: Settings,
     config: Config,

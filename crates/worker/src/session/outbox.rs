@@ -1,8 +1,8 @@
-//! What is to be said to one node, until the stream takes it.
+//! Messages for one node that the stream has not sent yet.
 //!
-//! The hub puts things in; the stream takes out all that has piled up as one message, when the network has room for it.
-//! So a slow network makes larger messages, not a longer line. It is bounded by what it holds: outcomes by the attempts
-//! in hand, output by its window, and of heartbeats, totals and load only the newest counts.
+//! The transport adds reports; when the network has room, the stream sends all that has accumulated as one message. So
+//! a slow network makes messages larger, not more numerous. The outbox is bounded: outcomes by the running attempts,
+//! output by its window, and of heartbeats, credit totals and load only the newest is kept.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -28,12 +28,12 @@ struct State {
     lent: Option<Report>,
     load: Option<Report>,
     recall: Option<Report>,
-    /// The node's newest question whether we live. 0: there is none to answer.
+    /// The newest liveness question of the node. 0 means there is none to answer.
     answer: u64,
     logs: VecDeque<Pending>,
-    /// Chunks that were sent and wait for their acknowledgement.
+    /// Chunks that were sent and not yet acknowledged.
     unacknowledged: VecDeque<Pending>,
-    /// Their bytes, and how many there may be.
+    /// Their total size; `window` is its maximum.
     in_flight: usize,
     window: usize,
     leaving: bool,
@@ -65,7 +65,7 @@ impl Outbox {
         self.change(|state| state.alive = Some((number, alive)));
     }
 
-    /// The node asked whether we live.
+    /// Answers the node's liveness question.
     pub(crate) fn answer(&self, ask: u64) {
         self.change(|state| state.answer = ask);
     }
@@ -74,7 +74,7 @@ impl Outbox {
         self.change(|state| state.logs.push_back(pending));
     }
 
-    /// A chunk is kept, or refused for good. Gives it back, if it was under way.
+    /// Removes a chunk that the node stored or refused for good, and returns it. `None` means it was not in flight.
     pub(crate) fn acknowledged(&self, attempt: crate::driver::Key, number: u32) -> Option<Pending> {
         let mut state = self.lock();
         let place = state.unacknowledged.iter().position(|sent| sent.is(attempt, number))?;
@@ -84,7 +84,7 @@ impl Outbox {
         Some(pending)
     }
 
-    /// Says good-bye, after all that is in here already, and ends the stream.
+    /// Sends what is queued, then a leave message, and ends the stream.
     pub(crate) fn leave(&self) {
         self.change(|state| {
             state.leaving = true;
@@ -92,12 +92,12 @@ impl Outbox {
         });
     }
 
-    /// Ends the stream without a word.
+    /// Ends the stream without a leave message.
     pub(crate) fn close(&self) {
         self.change(|state| state.closed = true);
     }
 
-    /// The output that the node may not have: somebody else may keep it.
+    /// Takes the output that the node may not have stored, so that another node can.
     pub(crate) fn take_logs(&self) -> Vec<Pending> {
         let mut state = self.lock();
         state.in_flight = 0;
@@ -113,7 +113,7 @@ impl Outbox {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing in here panics half-way.
+        // Code under this lock does not panic, so a poisoned state is still consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -125,7 +125,7 @@ impl State {
         }
     }
 
-    /// All that fits into one message; none: there is nothing to say.
+    /// Everything that fits into one message. `None` means there is nothing to send.
     fn message(&mut self) -> Option<v1::FromWorker> {
         let (announce, answer) = (self.announce.take(), std::mem::take(&mut self.answer));
         let mut message = v1::FromWorker { announce, answer, ..v1::FromWorker::default() };
@@ -169,7 +169,6 @@ fn push(reports: &mut Vec<v1::Report>, report: Report, bytes: &mut usize) {
     reports.push(report);
 }
 
-/// The stream of a session.
 #[derive(Debug)]
 pub(crate) struct Outgoing(pub(crate) Outbox);
 

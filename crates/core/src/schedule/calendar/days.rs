@@ -1,4 +1,4 @@
-//! The rule itself: whether a day is in.
+//! The rule of a calendar: whether a day is included.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ pub struct Days {
     exclude: Set,
 }
 
-/// What decides about a day.
+/// Which rule decides about a day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     Included,
@@ -58,12 +58,12 @@ impl Days {
         self.judge(day).is_in()
     }
 
-    /// Whether any day could be in at all. Exact only in that false means never.
+    /// Whether any day may be included. False is certain; true is not.
     pub fn may_have_any(&self) -> bool {
         self.weekly != Weekly::NONE || !self.include.is_empty()
     }
 
-    /// The first day from `from` to `until` that is in, or out, as `is_in` says.
+    /// The first day from `from` to `until` that is included, or excluded if `is_in` is false.
     pub fn first_from(&self, from: i64, until: i64, is_in: bool) -> Option<i64> {
         if is_in && !self.may_have_any() {
             return None;
@@ -71,7 +71,7 @@ impl Days {
         (from..=until).find(|day| self.has(*day) == is_in)
     }
 
-    /// The last day from `until` back to `from` that is in, or out, as `is_in` says.
+    /// The last day from `until` back to `from` that is included, or excluded if `is_in` is false.
     pub fn last_until(&self, until: i64, from: i64, is_in: bool) -> Option<i64> {
         if is_in && !self.may_have_any() {
             return None;
@@ -83,7 +83,7 @@ impl Days {
         self.weekly
     }
 
-    /// In order, what touches or overlaps drawn together.
+    /// In order; ranges that touch or overlap are merged.
     pub fn include(&self) -> impl Iterator<Item = Entry> {
         self.include.entries()
     }
@@ -93,12 +93,12 @@ impl Days {
     }
 }
 
-/// Days, as few spans as say it.
+/// A set of days, as the fewest possible ranges.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Set {
-    /// Apart from each other and in order, both ends included.
+    /// Separate and in order, both ends included.
     spans: Box<[(i64, i64)]>,
-    /// A bit a day, for each month; none: no day of every year.
+    /// One bit per day, by month, for days of every year. `None` means no such day.
     yearly: Option<Box<[u32; 12]>>,
 }
 
@@ -152,7 +152,7 @@ impl Set {
     }
 }
 
-/// What is stored: the texts, as people write them, because they outlive any layout of ours.
+/// The stored form: texts as users write them, which outlive any change of the layout here.
 #[derive(Serialize, Deserialize)]
 struct Texts<'a> {
     #[serde(borrow)]

@@ -1,4 +1,4 @@
-//! One line of `include` or `exclude`: a day, a span of days, or a day of every year.
+//! One line of `include` or `exclude`: a day, a range of days, or a day of every year.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,18 +7,18 @@ use jiff::civil::Date;
 
 use super::super::cron::calendar::{Month, month_of};
 
-/// The years that a date may be of: those that an instant may be of.
+/// The years of a date: the same as those of an instant.
 const YEAR_MIN: i16 = 1970;
 const YEAR_MAX: i16 = 9998;
-/// Bytes of the longest entry, `YYYY-MM-DD..YYYY-MM-DD`, and some to spare; a longer text is not looked at.
+/// Bytes of the longest entry, `YYYY-MM-DD..YYYY-MM-DD`, and some to spare; a longer text is not parsed.
 const TEXT_MAX: usize = 32;
 
 /// Days are counted from 1970-01-01.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Entry {
-    /// Both ends included; a single day is a span of one.
+    /// Both ends included; a single day is a range of one.
     Span { first: i64, last: i64 },
-    /// The same day of every year; 02-29 comes in leap years only.
+    /// The same day of every year; 02-29 exists only in leap years.
     Yearly { month: u8, day: u8 },
 }
 
@@ -78,7 +78,7 @@ fn yearly(text: &str) -> Result<Entry, &'static str> {
         if digits { text.parse::<u8>().map_err(|_| shape) } else { Err(shape) }
     };
     let (month, day) = (number(month)?, number(day)?);
-    // A leap year: the 29th of February is a day, if not of every year.
+    // Checked in a leap year, because 02-29 is valid.
     let exists = (1..=12).contains(&month)
         && (1..=Month { year: 2000, month: u32::from(month) }.len()).contains(&u32::from(day));
     if exists { Ok(Entry::Yearly { month, day }) } else { Err("there is no such day in any year") }

@@ -1,10 +1,10 @@
-//! Which days count: holidays, working Saturdays, ends of the week.
+//! Calendars: holidays, working Saturdays, weekends.
 //!
-//! A [`Calendar`] is a named thing of a namespace; a schedule that names one fires only on its days. It is a plain
-//! rule about civil dates and knows no zone: whose midnight begins a day is the schedule's business, see `keeping`.
+//! A [`Calendar`] has a name in a namespace; a schedule that uses it fires only on its days. It is a rule about dates
+//! without a zone: the schedule decides in which zone a day begins, see `keeping`.
 //!
-//! **Precedence:** a day of `include` is in; else a day of `exclude` is out; else the weekday decides. So a holiday is
-//! one line, and the Saturday that is worked for it is another, whichever was written first.
+//! **Precedence:** a day of `include` is included; else a day of `exclude` is excluded; else the weekday decides. So a
+//! holiday is one line and the Saturday worked for it another, in any order.
 
 mod days;
 mod entry;
@@ -21,15 +21,15 @@ pub use days::{Days, Verdict};
 pub use entry::{Entry, NotADay, day_number, day_text};
 pub use weekly::{NotAWeekday, Weekday, Weekly};
 
-/// Days and spans in one calendar, `include` and `exclude` together: a century of holidays, and small enough that a
-/// job can carry its calendar along.
+/// Days and ranges in one calendar, `include` and `exclude` together: enough for a century of holidays, and small
+/// enough for a job to carry a copy.
 pub const ENTRIES_MAX: usize = 4_000;
 
-/// A calendar as a schedule keeps to it: a job carries the version that its due times come from.
+/// A calendar as a schedule uses it: a job carries the version that its due times come from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Calendar {
     pub name: Name,
-    /// Grows with every edit of any calendar of a store, so that no two states ever share one.
+    /// Grows with every edit of any calendar in the store, so that no two states have the same version.
     pub version: u32,
     pub days: Days,
 }
@@ -41,7 +41,7 @@ pub struct Record {
     pub calendar: Arc<Calendar>,
     pub description: String,
     pub updated_at: Timestamp,
-    /// Every job that names it is known to follow this version. Until then some may still follow an older one.
+    /// Whether every job that uses it follows this version. Until then some may follow an older one.
     pub settled: bool,
 }
 

@@ -42,7 +42,7 @@ impl Weekday {
         }
     }
 
-    /// Of a day counted from 1970-01-01, which was a Thursday.
+    /// The weekday of a day counted from 1970-01-01, which was a Thursday.
     pub fn of(day: i64) -> Weekday {
         // The remainder is below 7, so the cast keeps it.
         Weekday::ALL[(day + 3).rem_euclid(7) as usize]
@@ -64,7 +64,7 @@ impl FromStr for Weekday {
     }
 }
 
-/// Which weekdays are in.
+/// A set of weekdays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Weekly(u8);
 

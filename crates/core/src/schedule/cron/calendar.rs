@@ -1,7 +1,7 @@
-//! Days counted from 1970-01-01, as the proleptic Gregorian calendar names them.
+//! Days counted from 1970-01-01 in the proleptic Gregorian calendar.
 //!
-//! Plain arithmetic on numbers (Howard Hinnant's `chrono`-compatible algorithms) rather than jiff's civil
-//! types, because a search tries thousands of months and must not check a range at each one.
+//! Plain arithmetic (Howard Hinnant's `chrono`-compatible algorithms) instead of jiff's civil types, because a
+//! search tries thousands of months and must not check a range for each.
 
 pub(in crate::schedule) const DAY: i64 = 86_400;
 
@@ -18,9 +18,9 @@ impl Month {
         LEN[self.month as usize - 1] + u32::from(self.month == 2 && is_leap(self.year))
     }
 
-    /// The day number of its 1st.
+    /// The number of its first day.
     pub(in crate::schedule) fn first_day(self) -> i64 {
-        // Years begin in March here, so that the leap day comes last and months fall into a rhythm.
+        // Years begin in March here, so that the leap day is the last and the lengths of months repeat regularly.
         let year = self.year - i64::from(self.month <= 2);
         let era = year.div_euclid(400);
         let year_of_era = year.rem_euclid(400);
@@ -30,14 +30,14 @@ impl Month {
         era * 146_097 + day_of_era - 719_468
     }
 
-    /// The weekday of its 1st, 0 being Sunday.
+    /// The weekday of its first day, where 0 is Sunday.
     pub(super) fn first_weekday(self) -> u32 {
-        // 1970-01-01 was a Thursday. The remainder is below 7, so the cast keeps it.
+        // 1970-01-01 was a Thursday. The remainder is below 7, so the cast is exact.
         (self.first_day() + 4).rem_euclid(7) as u32
     }
 }
 
-/// The month a day lies in, and its day of the month from 1.
+/// The month of a day, and its day of the month from 1.
 pub(in crate::schedule) fn month_of(day: i64) -> (Month, u32) {
     let day = day + 719_468;
     let era = day.div_euclid(146_097);

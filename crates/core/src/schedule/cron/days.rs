@@ -1,7 +1,7 @@
-//! Which days of a month match: the day and the weekday field, taken together.
+//! The matching days of a month, from the day and the weekday field together.
 //!
 //! A month is a mask with bit n for day n. Every form of both fields is turned into such a mask by shifts,
-//! so that a whole month costs a handful of instructions, whatever was written.
+//! so that a whole month takes a few instructions.
 
 use super::super::Error;
 use super::Weekdays;
@@ -12,7 +12,7 @@ use super::field::{self, Kind, Span};
 pub(super) struct Days {
     pub(super) of_month: OfMonth,
     pub(super) of_week: OfWeek,
-    /// Vixie's rule: both fields are restricted, so either is enough.
+    /// Vixie's rule: both fields are restricted, so a match of either is enough.
     pub(super) either: bool,
 }
 
@@ -49,7 +49,7 @@ fn days_up_to(len: u32) -> u32 {
     (u32::MAX >> (31 - len)) & !1
 }
 
-/// The day field. In `last` and `last_nearest` bit n stands for the n-th day before the last.
+/// The day field. In `last` and `last_nearest`, bit n is the n-th day before the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct OfMonth {
     pub(super) plain: u32,
@@ -92,7 +92,7 @@ impl OfMonth {
     fn mask(&self, len: u32, first_weekday: u32) -> u32 {
         let mut mask = self.plain;
         if self.last != 0 {
-            // Turned around, bit n of `last` becomes day `len - n`.
+            // Reversed, bit n of `last` becomes day `len - n`.
             mask |= self.last.reverse_bits() >> (31 - len);
         }
         let mut near = self.nearest & days_up_to(len);
@@ -107,7 +107,7 @@ impl OfMonth {
     }
 }
 
-/// The `n` of `L-n`, with `rest` what follows the `L`.
+/// The `n` of `L-n`; `rest` is the text after the `L`.
 fn days_before_last(element: &str, rest: &str) -> Result<u16, Error> {
     if rest.is_empty() {
         return Ok(0);
@@ -117,7 +117,7 @@ fn days_before_last(element: &str, rest: &str) -> Result<u16, Error> {
     before.ok_or_else(|| field::DAY.malformed(element, hint))
 }
 
-/// The Monday-to-Friday day nearest to `day`, without leaving the month.
+/// The Monday-to-Friday day nearest to `day` in the same month.
 fn nearest_workday(day: u32, len: u32, first_weekday: u32) -> u32 {
     match (first_weekday + day - 1) % 7 {
         6 if day > 1 => day - 1,
@@ -128,11 +128,11 @@ fn nearest_workday(day: u32, len: u32, first_weekday: u32) -> u32 {
     }
 }
 
-/// The weekday field: sets of weekdays, bit 0 being Sunday.
+/// The weekday field: sets of weekdays, where bit 0 is Sunday.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct OfWeek {
     pub(super) plain: u8,
-    /// `n#k`, by k from 1.
+    /// `n#k`, at index k - 1.
     pub(super) nth: [u8; 5],
     /// `nL`
     pub(super) last: u8,
@@ -187,9 +187,9 @@ impl OfWeek {
     }
 }
 
-/// The days on which a set of weekdays falls.
+/// The days of a month that fall on a set of weekdays.
 fn every_week(set: u8, first_weekday: u32) -> u32 {
-    // Turned so that bit 0 is the weekday of the 1st, then laid out five times from day 1.
+    // Rotated so that bit 0 is the weekday of the 1st, then repeated five times from day 1.
     let set = u64::from(set);
     let week = ((set >> first_weekday) | (set << (7 - first_weekday))) & 0x7f;
     let weeks = week << 1 | week << 8 | week << 15 | week << 22 | week << 29;

@@ -1,7 +1,7 @@
 //! One field of an expression: a list of elements, each a span of values.
 //!
-//! `base[/step]`, where base is `*`, a value, a range or an `H`. What only a day field knows (`L`, `W`, `#`)
-//! is taken out by `days` before an element comes here.
+//! An element is `base[/step]`, where base is `*`, a value, a range or an `H`. The elements of day fields only
+//! (`L`, `W`, `#`) are handled in `days`.
 
 use super::super::Error;
 use super::Weekdays;
@@ -13,11 +13,11 @@ pub(super) struct Kind {
     pub(super) name: &'static str,
     pub(super) low: u16,
     pub(super) high: u16,
-    /// Where `*` ends: at `high`, except that 7 is only another name for Sunday.
+    /// Where `*` ends: at `high`, except that 7 is a second number for Sunday.
     end: u16,
-    /// Where `H` ends: of the days it picks only from those that every month has.
+    /// Where `H` ends: for days, at the last day that every month has.
     spread_end: u16,
-    /// Starts again after its end. Years do not, so they have no wrapping range and no `H`.
+    /// Whether it starts again after its end. Years do not, so they have no wrapping range and no `H`.
     wraps: bool,
     names: &'static [&'static str],
     /// The value of the first name.
@@ -53,7 +53,7 @@ impl Kind {
         }
     }
 
-    /// How many values there are before they start again.
+    /// The number of values before they start again.
     fn cycle(&self) -> u16 {
         self.end - self.low + 1
     }
@@ -72,7 +72,7 @@ impl Kind {
         self.check(text, number(text).ok_or_else(|| self.unknown(text))?)
     }
 
-    /// Refuses a number beyond the field; `text` is how it was written.
+    /// Refuses a number out of range; `text` is how it was written.
     pub(super) fn check(&self, text: &str, number: u16) -> Result<u16, Error> {
         if !(self.low..=self.high).contains(&number) {
             let (low, high) = (self.low, self.high);
@@ -91,7 +91,7 @@ impl Kind {
     }
 }
 
-/// Digits only: `u16::from_str` would also take a sign. Too many of them are merely out of range.
+/// Digits only: `u16::from_str` would accept a sign. Too many digits give a number that is out of range.
 pub(super) fn number(text: &str) -> Option<u16> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
@@ -99,13 +99,13 @@ pub(super) fn number(text: &str) -> Option<u16> {
     Some(text.parse().unwrap_or(u16::MAX))
 }
 
-/// The values `first`, `first + step`, ... up to `last`; a `last` below `first` lies in the next cycle.
+/// The values `first`, `first + step`, ... up to `last`; a `last` below `first` is in the next cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Span {
     first: u16,
     last: u16,
     step: u16,
-    /// Goes through the field without an end of its own; see "When clocks change" in the parent.
+    /// An open element; see "When clocks change" in the parent.
     pub(super) open: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Cron expressions: when the calendar says so, in a zone.
+//! Cron expressions in a time zone.
 //!
 //! # The dialect
 //!
@@ -21,8 +21,8 @@
 //! # Day and weekday
 //!
 //! Vixie's rule. A day field is *free* if it is `?` or starts with `*`, otherwise it is *restricted*. If both
-//! are restricted, a day matches when **either** says so (`0 0 13 * FRI`: every 13th and every Friday).
-//! In all other cases **both** must agree (`0 0 */2 * MON`: Mondays on odd days).
+//! are restricted, a day matches when **either** matches (`0 0 13 * FRI`: every 13th and every Friday).
+//! In all other cases **both** must match (`0 0 */2 * MON`: Mondays on odd days).
 //!
 //! # When clocks change
 //!
@@ -32,13 +32,13 @@
 //! - A **fixed** expression fires the first time the local clock reaches **or passes** one of its times. So
 //!   a time inside a gap fires at the end of the gap (several of them once), and a repeated time fires in
 //!   the first pass only.
-//! - Any other follows elapsed time: it fires **whenever** the local clock shows one of its times. So in a
-//!   fold it fires in both passes, and in a gap what the clock never shows does not fire.
+//! - Any other expression fires **whenever** the local clock shows one of its times. So in a fold it fires in
+//!   both passes, and a time inside a gap, which the clock never shows, does not fire.
 //!
 //! # Cost
 //!
-//! A field is a bit set and a month of days is one mask, so a search steps by months, not by minutes; a
-//! pattern that comes every forty years is found in microseconds. One that can never come is refused.
+//! A field is a bit set and the days of a month are one mask, so a search steps by months, not by minutes; a
+//! time that comes every forty years is found in microseconds. An expression that never occurs is refused.
 
 pub(super) mod calendar;
 mod days;
@@ -64,14 +64,14 @@ pub const EXPRESSION_MAX: usize = 256;
 /// Bytes of the name of a zone.
 pub const ZONE_MAX: usize = 64;
 
-/// How weekdays are numbered. Names mean the same in both.
+/// How weekdays are numbered. The names are the same in both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Weekdays {
     /// 0 to 7 from Sunday to Sunday.
     #[default]
     Unix,
-    /// 1 to 7 from Sunday to Saturday, as Quartz and its family count.
+    /// 1 to 7 from Sunday to Saturday, as in Quartz.
     Quartz,
 }
 
@@ -105,7 +105,7 @@ impl Cron {
         })
     }
 
-    /// The first occurrence strictly after `after`; `None`: none within fifty years.
+    /// The first occurrence after `after`. `None` means none within fifty years.
     pub fn next(&self, after: Timestamp) -> Option<Timestamp> {
         if after >= Timestamp::MAX {
             return None;
@@ -120,7 +120,7 @@ impl Cron {
         instant(due)
     }
 
-    /// The last occurrence at or before `until`; `None`: none within fifty years.
+    /// The last occurrence at or before `until`. `None` means none within fifty years.
     pub fn previous(&self, until: Timestamp) -> Option<Timestamp> {
         if until < Timestamp::MIN {
             return None;
@@ -139,12 +139,12 @@ impl Cron {
         &self.expression
     }
 
-    /// The name of the zone, spelt as the time zone database spells it.
+    /// The name of the zone as spelt in the time zone database.
     pub fn zone(&self) -> &str {
         self.zone.iana_name().unwrap_or("UTC")
     }
 
-    /// An instant as the clocks of the zone show it, with their offset from UTC.
+    /// An instant in the local time of the zone, with its offset from UTC.
     pub fn local(&self, instant: Timestamp) -> String {
         zone::local(&self.zone, instant)
     }
@@ -158,7 +158,7 @@ impl Cron {
     }
 
     /// The first second at or after `from` whose local time matches. Between two changes of the zone the
-    /// local clock runs evenly, so the search goes from one such stretch to the next.
+    /// local clock runs evenly, so the search goes from one such period to the next.
     fn next_shown(&self, mut from: i64) -> Option<i64> {
         loop {
             let offset = zone::offset(&self.zone, from);
@@ -166,8 +166,8 @@ impl Cron {
             let Some(change) = zone::change_after(&self.zone, from).filter(|change| *change <= due) else {
                 return Some(due);
             };
-            // Unless the change is near, the clock cannot fall back behind `from`, so that nothing matches
-            // until about `due`, however many changes lie between.
+            // If the change is not near, the clock cannot fall back behind `from`, so nothing matches until about
+            // `due`, however many changes are between.
             let far = change - from > zone::OFFSETS_APART_MAX;
             from = if far { change.max(due - zone::OFFSETS_APART_MAX) } else { change };
         }
@@ -198,7 +198,7 @@ impl fmt::Debug for Cron {
     }
 }
 
-/// What is stored: the texts, because bit sets would tie every row to this version's layout.
+/// The stored form: texts, because bit sets would tie every row to the layout of this version.
 #[derive(Serialize, Deserialize)]
 struct Texts<'a> {
     #[serde(borrow)]

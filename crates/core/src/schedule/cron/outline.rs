@@ -1,7 +1,7 @@
-//! What an expression says, before any language says it: the sets of its fields, grouped as people would.
+//! The meaning of an expression, independent of a language: the sets of its fields, grouped as people would say them.
 //!
-//! Made from the bit sets rather than from the text, so that `1,2,3` and `3,1-2` are the same outline and an `H` has
-//! its picked value. Only the time of day is read again, because whether a step is open is not in the sets.
+//! Made from the bit sets and not from the text, so that `1,2,3` and `3,1-2` have the same outline and an `H` has its
+//! picked value. Only the time of day is parsed again, because the sets do not tell whether a step is open.
 
 use std::fmt;
 
@@ -10,20 +10,20 @@ use super::days::{self, OfMonth, OfWeek};
 use super::field;
 use super::parse::{self, Field};
 
-/// Times of day that are named one by one; more of them read better as a rule.
+/// How many times of day are listed one by one; more are described by a rule.
 const CLOCKS_MAX: usize = 6;
-/// Values in a row that become a range, and values at one distance that become a step.
+/// How many consecutive values become a range, and how many equally spaced values a step.
 const RANGE_MIN: u16 = 3;
 const STEPS_MIN: usize = 4;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::schedule) struct Outline {
     pub(in crate::schedule) time: Time,
-    /// None: any day.
+    /// `None` means any day.
     pub(in crate::schedule) days: Option<Days>,
-    /// 1 to 12; empty: any month.
+    /// 1 to 12. Empty means any month.
     pub(in crate::schedule) months: Vec<Part>,
-    /// Empty: any year.
+    /// Empty means any year.
     pub(in crate::schedule) years: Vec<Part>,
 }
 
@@ -31,15 +31,15 @@ pub(in crate::schedule) struct Outline {
 pub(in crate::schedule) enum Time {
     /// At these times of the day.
     Clocks(Vec<Clock>),
-    /// Every so many hours from one time of the day to another, both included.
+    /// Every `step` hours from one time of day to another, both included.
     Hours { first: Clock, last: Clock, step: u16 },
-    /// Every so many hours from a time of the day on; `even`: midnight does not break the rhythm.
+    /// Every `step` hours from a time of day on; `even` means that the interval also holds across midnight.
     HoursFrom { first: Clock, step: u16, even: bool },
-    /// Some beat of minutes or seconds, in some hours. No seconds: at the full minute.
+    /// A pattern of minutes or seconds in some hours. No seconds means at the full minute.
     Beat { seconds: Option<Values>, minutes: Values, hours: Values },
 }
 
-/// A time of the day; no second: at the full minute.
+/// A time of day. No second means at the full minute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::schedule) struct Clock {
     pub(in crate::schedule) hour: u16,
@@ -58,7 +58,7 @@ impl fmt::Display for Clock {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::schedule) enum Values {
     Every,
-    /// From `first` to the end of the field; `even`: the end does not break the rhythm.
+    /// From `first` to the end of the field; `even` means that the interval also holds across the end.
     Steps {
         first: u16,
         step: u16,
@@ -67,11 +67,11 @@ pub(in crate::schedule) enum Values {
     Some(Vec<Part>),
 }
 
-/// A part of a set. `Steps` is never one of several.
+/// A part of a set. `Steps` is always the only part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::schedule) enum Part {
     One(u16),
-    /// Both ends included; the last may lie in the next cycle.
+    /// Both ends included; the last may be in the next cycle.
     Range(u16, u16),
     Steps {
         first: u16,
@@ -91,19 +91,19 @@ pub(in crate::schedule) enum Days {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::schedule) struct DaysOfMonth {
     pub(in crate::schedule) plain: Vec<Part>,
-    /// So many days before the last.
+    /// Counted as days before the last.
     pub(in crate::schedule) last: Vec<u16>,
     /// The Monday-to-Friday day nearest to these.
     pub(in crate::schedule) nearest: Vec<u16>,
-    /// The one nearest to so many days before the last.
+    /// The Monday-to-Friday day nearest to this many days before the last.
     pub(in crate::schedule) last_nearest: Vec<u16>,
 }
 
-/// Weekdays from 1, Monday, to 7, Sunday: the order in which people name them.
+/// Weekdays from 1, Monday, to 7, Sunday.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::schedule) struct DaysOfWeek {
     pub(in crate::schedule) plain: Vec<Part>,
-    /// A weekday and which one of its month.
+    /// A weekday, and its number in the month.
     pub(in crate::schedule) nth: Vec<(u16, u16)>,
     pub(in crate::schedule) last: Vec<u16>,
 }
@@ -205,7 +205,7 @@ impl DaysOfMonth {
         }
     }
 
-    /// Whether it names a day other than by its number.
+    /// Whether it has a day other than by its number.
     pub(in crate::schedule) fn has_special(&self) -> bool {
         !(self.last.is_empty() && self.nearest.is_empty() && self.last_nearest.is_empty())
     }
@@ -224,7 +224,7 @@ impl DaysOfWeek {
     }
 }
 
-/// A set that counts from Sunday, 0, as one that ends with it.
+/// Turns a set with Sunday as 0 into one with Sunday as 7.
 fn from_monday(set: u8) -> Vec<u16> {
     members((u64::from(set) | u64::from(set & 1) << 7) & !1)
 }
@@ -233,14 +233,14 @@ fn members(set: u64) -> Vec<u16> {
     (0..64).filter(|value| set >> value & 1 == 1).collect()
 }
 
-/// How far apart the values are, if all are equally far; none for fewer than two.
+/// The distance between the values if it is always the same. `None` also for fewer than two.
 fn distance(values: &[u16]) -> Option<u16> {
     let step = values.get(1)? - values[0];
     values.windows(2).all(|pair| pair[1] - pair[0] == step).then_some(step)
 }
 
-/// Groups values, which are in order and not empty, into ranges, a step and single ones. `cycle` is the first and the
-/// last value of a field in which a range may run over the end.
+/// Groups ordered values, at least one, into ranges, a step and single values. `cycle` is the first and last value of a
+/// field in which a range may wrap.
 fn grouped(values: &[u16], cycle: Option<(u16, u16)>, steps: bool) -> Vec<Part> {
     if let (true, Some(step @ 2..)) = (steps && values.len() >= STEPS_MIN, distance(values)) {
         return vec![Part::Steps { first: values[0], last: values[values.len() - 1], step }];

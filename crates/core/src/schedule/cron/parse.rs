@@ -1,6 +1,6 @@
-//! From the text of an expression to its bit sets.
+//! Parses an expression into bit sets.
 //!
-//! Nothing is allocated unless something is wrong: a node reads a million of these when it takes over.
+//! Allocates only for an error, because a node parses a million expressions at a takeover.
 
 use super::super::Error;
 use super::days::Days;
@@ -27,7 +27,7 @@ pub(super) fn pattern(text: &str, numbering: Weekdays, spread_key: Option<&str>)
     if pattern.ever_occurs() { Ok(pattern) } else { Err(Error::Never(text.to_owned())) }
 }
 
-/// The second, minute and hour field of an expression that was read before.
+/// The second, minute and hour field of an expression that was parsed before.
 pub(super) fn times_of(text: &str, spread_key: Option<&str>) -> Result<[Field; 3], Error> {
     let text = if text.starts_with('@') { nickname(text)? } else { text };
     let [second, minute, hour, ..] = fields(text)?;
@@ -42,7 +42,7 @@ fn times([second, minute, hour]: [&str; 3], spread_key: Option<&str>) -> Result<
     ])
 }
 
-/// Weekdays by name, because a nickname means the same under every numbering.
+/// With weekdays by name, because a nickname means the same in every numbering.
 fn nickname(text: &str) -> Result<&'static str, Error> {
     const NICKNAMES: [(&str, &str); 7] = [
         ("@hourly", "0 * * * *"),
@@ -57,7 +57,7 @@ fn nickname(text: &str) -> Result<&'static str, Error> {
     known.map(|(_, fields)| *fields).ok_or_else(|| Error::Nickname(text.to_owned()))
 }
 
-/// The seven fields, with what was left out filled in.
+/// The seven fields; missing ones get their default.
 fn fields(text: &str) -> Result<[&str; 7], Error> {
     let mut found = ["*"; 7];
     let mut count = 0;
@@ -95,7 +95,7 @@ impl Field {
     }
 }
 
-/// `None`: any year.
+/// `None` means any year.
 fn years(text: &str) -> Result<Option<Years>, Error> {
     if text == "*" {
         return Ok(None);

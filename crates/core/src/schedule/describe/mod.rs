@@ -1,7 +1,7 @@
-//! A schedule in words, so that whoever wrote it can see what was understood.
+//! A schedule in words, so that its author can check it.
 //!
-//! The words are exact: two schedules that differ in what they fire do not read the same. What is said is worked out
-//! once, in the outline of an expression; a language only says it.
+//! The words are exact: two schedules with different due times have different texts. The meaning is computed once, in
+//! the outline of an expression; a language only words it.
 
 mod chinese;
 mod english;
@@ -79,7 +79,7 @@ impl Cron {
     }
 }
 
-/// What narrows a schedule, whatever it is.
+/// The limits of a schedule of any kind.
 struct Bounds<'a> {
     calendar: Option<&'a str>,
     start: Option<Timestamp>,
@@ -88,18 +88,18 @@ struct Bounds<'a> {
     jitter: Option<Duration>,
 }
 
-/// An instant without what is zero anyway.
+/// An instant without zero milliseconds.
 fn instant(at: Timestamp) -> String {
     at.to_string().replace(".000Z", "Z")
 }
 
-/// How much of each unit a span has, the largest first; parts that are zero are left out.
+/// The count of each unit in a duration, the largest first; zero parts are left out.
 fn counts(span: Duration) -> Vec<(u64, usize)> {
     const SIZES: [u64; 6] = [604_800_000, 86_400_000, 3_600_000, 60_000, 1_000, 1];
     let mut rest = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
     let mut counts = Vec::new();
     for (unit, size) in SIZES.into_iter().enumerate() {
-        // Weeks only where they come out even: nobody says a week and a day.
+        // Weeks only for a whole number of weeks: "a week and a day" reads badly.
         if rest >= size && (unit > 0 || rest.is_multiple_of(size)) {
             counts.push((rest / size, unit));
             rest %= size;

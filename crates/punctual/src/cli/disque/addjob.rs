@@ -1,7 +1,7 @@
 //! `disque addjob QUEUE [BODY] TIMEOUT [word…]`.
 //!
-//! Copies are the store's, and a job is durable when its id is printed: `replicate`, `nocache` and `async` are taken and
-//! ask for nothing more.
+//! The store replicates, and a job is durable when its id is printed: `replicate`, `nocache` and `async` are
+//! accepted and have no effect.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(super) struct Addjob {
     words: Vec<String>,
 }
 
-/// What the words say; none: the body is on stdin.
+/// The body and the options. `None` means that the body is on stdin.
 type Said = (Option<String>, AddMessage);
 
 impl Addjob {
@@ -52,7 +52,7 @@ fn read(words: &[String]) -> Result<Said, Failure> {
         match word.as_str() {
             "async" | "nocache" => {}
             "replicate" => {
-                // How many is the store's to say.
+                // The number of replicas is up to the store.
                 let _ = rest.next_if(|next| next.parse::<u64>().is_ok());
             }
             "delay" => message.delay = Some(seconds(&word, rest.next())?),

@@ -1,7 +1,7 @@
-//! `disque-server [disque.conf] [--name value …]`: an old configuration, in our own words.
+//! `disque-server [disque.conf] [--name value …]`: translates a Disque configuration into arguments of `punctual`.
 //!
-//! Without a password it is `punctual dev`, which serves this machine only; with one it is `punctual server`, which asks
-//! for it. What a line asked for that a store on disk does anyhow is passed over; what we do not know is said.
+//! Without a password it becomes `punctual dev`, which serves this machine only; with a password it becomes
+//! `punctual server`. Lines that a store on disk makes unnecessary are ignored; unknown lines get a warning.
 
 use std::fs;
 use std::io::Write;
@@ -14,15 +14,14 @@ use super::super::output::print;
 
 pub(super) const PORT: u16 = 7711;
 const HTTP: &str = "127.0.0.1:7400";
-/// The folder below `dir` that is ours.
+/// The data folder below `dir`.
 const DATA: &str = "punctual-data";
-/// Where the password is kept for the server to read.
+/// The file that passes the password to the server.
 const PASSWORD_FILE: &str = "disque.password";
-/// A configuration longer than this is none.
+/// A longer file is not a configuration.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Lines that ask for what is done anyhow, or for what there is no need of: messages are on disk, durable, and may be
-/// more than fit into memory.
+/// Lines without effect here: messages are always on disk, durable, and need not fit into memory.
 const NEEDLESS: [&str; 14] = [
     "maxmemory",
     "maxmemory-policy",
@@ -57,13 +56,13 @@ struct Config {
     bind: Option<IpAddr>,
     dir: Option<PathBuf>,
     password: Option<String>,
-    /// Seconds; none or 0: for ever.
+    /// Seconds. `None` or 0 means no idle timeout.
     timeout: Option<u32>,
     log_level: Option<String>,
     http: Option<String>,
 }
 
-/// What `punctual` is to be told; none: everything was said already.
+/// The arguments for `punctual`. `None` means that help or version was printed.
 pub(super) fn words(arguments: &[String]) -> Result<Option<Vec<String>>, Failure> {
     match arguments.first().map(String::as_str) {
         Some("-h" | "--help") => return print(HELP).map(|()| None),
@@ -91,8 +90,8 @@ pub(super) fn words(arguments: &[String]) -> Result<Option<Vec<String>>, Failure
     config.into_words(keep_password).map(Some)
 }
 
-/// Where REST listens if the configuration does not say: where the environment says, else at its usual port, else at a free
-/// one. Nobody who starts a second server for queues asked for the first port.
+/// Where REST listens if the configuration does not say: the address from the environment, else the default
+/// port, else a free port, because a second Disque server also needs its own REST port.
 fn rest_place(said: Option<String>) -> Option<String> {
     if said.is_some() || TcpListener::bind(HTTP).is_ok() {
         return said;
@@ -109,7 +108,7 @@ fn text_of(file: &Path) -> Result<String, Failure> {
     fs::read_to_string(file).map_err(cannot)
 }
 
-/// `--port 7712 --bind 127.0.0.1` is as good as two lines of a file.
+/// Turns `--port 7712 --bind 127.0.0.1` into two lines of a file.
 fn as_lines(arguments: &[String]) -> String {
     let mut lines = String::new();
     for word in arguments {
@@ -156,7 +155,7 @@ impl Config {
         Ok(())
     }
 
-    /// `keep` puts the password where only a server reads it.
+    /// `keep` writes the password to a file that only the server reads.
     fn into_words(
         self,
         keep: impl FnOnce(&Path, &str) -> Result<PathBuf, Failure>,
@@ -186,7 +185,7 @@ impl Config {
         if let Some(password) = self.password {
             say("--resp-password-file", keep(&data, &password)?.display().to_string());
             if !bind.is_loopback() {
-                // As the old server did; the password is all that protected it.
+                // As with Disque, only the password protects the connection.
                 words.push("--insecure".to_owned());
             }
         }
@@ -197,7 +196,7 @@ impl Config {
 fn keep_password(data: &Path, password: &str) -> Result<PathBuf, Failure> {
     fs::create_dir_all(data).map_err(Failure::io)?;
     let file = data.join(PASSWORD_FILE);
-    // Made anew, so that its mode is ours whatever was there.
+    // Create the file again, so that it has the right mode.
     drop(fs::remove_file(&file));
     let options = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&file);
     options.and_then(|mut open| open.write_all(password.as_bytes())).map_err(Failure::io)?;

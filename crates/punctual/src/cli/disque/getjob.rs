@@ -1,4 +1,4 @@
-//! `disque getjob [nohang] [timeout MS] [count N] from QUEUE…`: one job, unless it says how many.
+//! `disque getjob [nohang] [timeout MS] [count N] from QUEUE…`: takes one job, or `count` of them.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::super::failure::Failure;
 use super::super::queue::{Getting, get};
 use super::wrong;
 
-/// As good as for ever.
+/// Stands for "without a limit".
 const LONG: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
 
 #[derive(Debug, Args)]
@@ -40,7 +40,7 @@ fn read(words: &[String]) -> Result<Getting, Failure> {
             "nohang" => wait = None,
             "withcounters" => {}
             "timeout" => {
-                // None at all means for ever.
+                // Zero means without a limit.
                 let millis = number()?;
                 wait = Some(if millis == 0 { LONG } else { Duration::from_millis(millis) });
             }

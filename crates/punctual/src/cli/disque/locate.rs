@@ -1,5 +1,5 @@
-//! `-h HOST` and `-p PORT` name the endpoint for the Redis protocol, as they did for Disque; the commands ask over REST. So the
-//! server is asked there where its REST is: `INFO server` says it as `punctual_url`.
+//! `-h HOST` and `-p PORT` name the Redis-protocol endpoint, as in Disque, but the commands use REST. So the
+//! server is asked for its REST address: `INFO server` has it as `punctual_url`.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::super::failure::{Exit, Failure};
 
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Longer answers are not from a server of ours.
+/// A longer answer does not come from Punctual.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 
 pub(super) async fn rest_of(host: &str, port: u16, token: Option<&str>) -> Result<String, Failure> {
@@ -49,7 +49,7 @@ async fn ask(place: &str, token: Option<&str>) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
-/// A server that listens everywhere is reached where it was found.
+/// If the server listens on all addresses, use the host where it was found.
 fn reachable(url: &str, host: &str) -> String {
     ["//0.0.0.0:", "//[::]:"]
         .iter()

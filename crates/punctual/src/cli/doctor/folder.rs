@@ -1,4 +1,4 @@
-//! The data folder: may we write there, is there room, who holds it, and does the store open?
+//! Checks the data folder: permissions, free space, which process uses it, and whether the store opens.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -13,21 +13,21 @@ use super::Check;
 use crate::settings::{Durability, Settings};
 use crate::wiring;
 
-/// Below this a busy node is soon out of room.
+/// Below this, a busy node soon runs out of space.
 const ROOM_LOW: u64 = 1 << 30;
-/// Below this SQLite cannot even tidy up.
+/// Below this, SQLite cannot even compact its files.
 const ROOM_MIN: u64 = 64 << 20;
-/// Payloads and output are in the files: they are for their owner only.
+/// The permission bits of other users: the files contain payloads and output.
 const NOT_FOR_OTHERS: u32 = 0o077;
 
-/// Who uses the folder, and where their node listens.
+/// The process that uses the folder, and its address.
 #[derive(Debug, Default)]
 pub(super) struct Lock {
     pub(super) held_by: Option<u32>,
     pub(super) address: Option<Address>,
 }
 
-/// What a node writes into its data folder.
+/// The address file that a node writes into its data folder.
 #[derive(Debug, Deserialize)]
 pub(super) struct Address {
     pub(super) http: String,
@@ -40,12 +40,12 @@ impl Lock {
         let Some(held_by) = holder(&data.join("lock")) else { return Lock::default() };
         let address = fs::read_to_string(data.join("punctual.json")).ok();
         let address: Option<Address> = address.and_then(|text| serde_json::from_str(&text).ok());
-        // A node that was killed leaves its address behind.
+        // A killed node leaves its address file behind, so compare the process id.
         Lock { held_by: Some(held_by), address: address.filter(|address| address.pid == held_by) }
     }
 }
 
-/// The process that holds the lock, as the system knows it: taking the lock to find out could stop a node from starting.
+/// The process that holds the lock, from `/proc/locks`: trying to take the lock could stop a node from starting.
 fn holder(lock: &Path) -> Option<u32> {
     let inode = fs::metadata(lock).ok()?.ino().to_string();
     let locks = fs::read_to_string("/proc/locks").ok()?;
@@ -134,7 +134,7 @@ fn room(data: &Path) -> Check {
     }
 }
 
-/// File systems that keep less than they seem to.
+/// File systems that do not keep data safely.
 fn kind(data: &Path) -> Option<(&'static str, &'static str)> {
     let locks = "locks and shared memory of SQLite need a local disk: put the data folder on one";
     let found = statfs(data).ok()?;

@@ -1,4 +1,4 @@
-//! This machine: its ports, its limits, its shell and its clock.
+//! Checks this machine: ports, limits, shell and clock.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -18,13 +18,13 @@ use super::folder::Lock;
 use crate::settings::Settings;
 use crate::wiring;
 
-/// Files that a node has open for itself, with room for its connections.
+/// Open files of a node, including its connections.
 const FILES_OF_NODE: u64 = 512;
-/// Files that an attempt needs: its output, its input, and what it takes to watch it.
+/// Open files of an attempt: output, input, and those needed to watch it.
 const FILES_OF_ATTEMPT: u64 = 8;
-/// No release is older: a clock before this was never set.
+/// A clock before this time, which is older than any release, was never set.
 const CLOCK_MIN: Timestamp = Timestamp::from_millis(1_767_225_600_000);
-/// Between two looks at the clock it may be slewed a little, not set.
+/// A difference larger than this means that the clock was set, not slewed.
 const STEP_MIN: Duration = Duration::from_millis(250);
 const TOOL_MAX: Duration = Duration::from_secs(2);
 
@@ -56,7 +56,7 @@ fn shell() -> Check {
     }
 }
 
-/// Tasks expect a place for their temporary files.
+/// Checks the folder for temporary files, which tasks need.
 fn scratch(dir: &Path) -> Check {
     let probe = dir.join(format!("punctual-doctor-{}", std::process::id()));
     let written = OpenOptions::new().write(true).create_new(true).open(&probe);
@@ -132,7 +132,7 @@ async fn resp(listen: Option<&str>, lock: &Lock) -> Check {
     }
 }
 
-/// Whether something keeps the clock right.
+/// Checks whether the clock is synchronised.
 pub(super) async fn time_keeping() -> Check {
     let mut tool = Command::new("timedatectl");
     tool.args(["show", "--property=NTPSynchronized", "--value"]).stdin(Stdio::null()).kill_on_drop(true);
@@ -149,7 +149,7 @@ pub(super) async fn time_keeping() -> Check {
     }
 }
 
-/// The wall clock beside one that only goes forward.
+/// The wall clock, compared with the monotonic clock.
 #[derive(Debug)]
 pub(super) struct ClockWatch {
     wall: Timestamp,

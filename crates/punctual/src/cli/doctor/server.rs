@@ -1,4 +1,4 @@
-//! The server: does it answer, is it ready, is it of our version, does its clock agree, can it work?
+//! Checks the server: answers, readiness, version, clock and workers.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::folder::Lock;
 use crate::cli::{Session, failure, time};
 use crate::wiring;
 
-/// Two clocks of one system agree better than this.
+/// The largest accepted difference of two clocks.
 const APART_MAX: Duration = Duration::from_secs(1);
 
 pub(super) async fn look(session: &Session, lock: &Lock) -> Vec<Check> {
@@ -90,7 +90,7 @@ fn ready(server: &str, node: &Node) -> Check {
     }
 }
 
-/// A store that may lose acknowledged changes is worth a warning.
+/// Warns about a store that may lose acknowledged changes.
 fn durability(node: &Node) -> Option<Check> {
     (node.durability == "relaxed").then(|| {
         let found = format!(
@@ -114,7 +114,7 @@ fn version(node: &Node) -> Check {
     Check::warn("version", found, "use the same on both sides: one may not know what the other says")
 }
 
-/// The server looked at its clock at some moment between two looks at ours.
+/// The server read its clock at some time between `before` and `after`.
 fn clock(theirs: Timestamp, before: Timestamp, after: Timestamp) -> Check {
     let apart = theirs.since(after).max(before.since(theirs));
     if apart <= APART_MAX {
@@ -141,7 +141,7 @@ fn slots(workers: &[Worker]) -> Check {
     }
 }
 
-/// Runs that are ready, and that no worker can take.
+/// Ready runs that no worker can take.
 fn waiting(ready: &[Run]) -> Check {
     let is_unfit =
         |run: &&Run| run.reason.as_ref().is_some_and(|why| why.starts_with(Reason::NO_WORKER_FITS));

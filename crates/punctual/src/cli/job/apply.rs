@@ -1,7 +1,7 @@
-//! `punctual job apply`: the jobs of the files become the jobs of the server.
+//! `punctual job apply`: makes the jobs of the server equal to those of the files.
 //!
-//! Everything is read and checked before anything is written. What is pruned was shown first, and is deleted only as
-//! it was shown: a job that someone edited meanwhile stays.
+//! All files are read and checked before anything is written. Jobs to prune are shown first, and deleted only
+//! at the shown revision: a job that was edited meanwhile stays.
 
 use clap::Args;
 use punctual_core::command::Expect;
@@ -41,7 +41,7 @@ impl Apply {
         let mut done = Done::default();
         let applied = done.apply(session, &written, &doomed).await;
         if applied.is_err() {
-            // What was applied before stays applied, and whoever asked should know.
+            // Earlier jobs stay applied, so say which.
             print(&done.said.join("\n"))?;
             return applied;
         }
@@ -63,7 +63,7 @@ impl Apply {
         })
     }
 
-    /// What is to be deleted, once someone agreed to it.
+    /// The jobs to delete, after the user has confirmed.
     async fn doomed(&self, session: &Session, written: &[Written]) -> Result<Vec<Step>, Failure> {
         let mut steps = plan::plan(session, written, true).await?;
         steps.retain(|step| step.action == Action::Delete);
@@ -79,7 +79,7 @@ impl Apply {
     }
 }
 
-/// What has been done so far.
+/// What was done so far.
 #[derive(Default)]
 struct Done {
     jobs: Vec<Job>,
@@ -118,7 +118,7 @@ impl Done {
     }
 }
 
-/// What the server says is wrong with a job, with the file it is in.
+/// The server's error about a job, with the name of its file.
 fn of(one: &Written, error: punctual_client::Error) -> Failure {
     Failure::from(error).about(format!("{}: job `{}`", one.source, one.draft.name))
 }

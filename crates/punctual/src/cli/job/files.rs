@@ -1,4 +1,4 @@
-//! Job files from the command line: every job of every file, or everything that is wrong with them.
+//! Job files from the command line: parses every job of every file, or reports all errors.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -20,16 +20,16 @@ pub(super) struct Files {
     file: Vec<PathBuf>,
 }
 
-/// A job as a file has it.
+/// A job in a file.
 #[derive(Debug)]
 pub(super) struct Written {
-    /// The file it is in.
+    /// The name of the file.
     pub(super) source: String,
     pub(super) draft: Draft,
 }
 
 impl Written {
-    /// As the server would have it, with every default spelt out.
+    /// The job file with every default written out, as the server would have it.
     pub(super) fn file(&self) -> JobFile {
         JobFile::of(&self.draft.namespace, &self.draft.name, &self.draft.definition)
     }

@@ -1,4 +1,4 @@
-//! What an apply would do: every job of the files beside what the server has.
+//! What an apply would do: compares every job of the files with the server.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use crate::cli::paging::gather;
 /// Characters of a value that a line shows.
 const VALUE_MAX: usize = 100;
 
-/// One job, and what would become of it.
+/// One job, and what an apply would do with it.
 #[derive(Debug, Serialize)]
 pub(super) struct Step {
     pub(super) namespace: Namespace,
@@ -26,7 +26,7 @@ pub(super) struct Step {
     pub(super) action: Action,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) changes: Vec<Difference>,
-    /// What the server had when we looked.
+    /// The revision on the server when it was read. `None` means that the job does not exist.
     #[serde(skip)]
     pub(super) revision: Option<u32>,
     #[serde(skip)]
@@ -42,7 +42,7 @@ pub(super) enum Action {
     Delete,
 }
 
-/// The steps of an apply, in the order of the files; what is to be deleted comes last.
+/// The steps of an apply, in the order of the files; deletions come last.
 pub(super) async fn plan(session: &Session, written: &[Written], prune: bool) -> Result<Vec<Step>, Failure> {
     let mut known =
         if prune { all_jobs(session, written).await? } else { these_jobs(session, written).await? };
@@ -75,7 +75,7 @@ pub(super) async fn plan(session: &Session, written: &[Written], prune: bool) ->
 
 type Known = BTreeMap<(Namespace, Name), Job>;
 
-/// The jobs that the files name, as far as there are any.
+/// The jobs that the files name, as far as they exist.
 async fn these_jobs(session: &Session, written: &[Written]) -> Result<Known, Failure> {
     let mut known = BTreeMap::new();
     for one in written {
@@ -89,7 +89,7 @@ async fn these_jobs(session: &Session, written: &[Written]) -> Result<Known, Fai
     Ok(known)
 }
 
-/// Every job of the namespaces that the files name. A namespace that no file names is no business of ours.
+/// Every job of the namespaces that the files name. Other namespaces are not touched.
 async fn all_jobs(session: &Session, written: &[Written]) -> Result<Known, Failure> {
     let namespaces: BTreeSet<&Namespace> = written.iter().map(|one| &one.draft.namespace).collect();
     let mut known = BTreeMap::new();
@@ -108,7 +108,7 @@ async fn all_jobs(session: &Session, written: &[Written]) -> Result<Known, Failu
 }
 
 impl Step {
-    /// The step in words, with what changes below it.
+    /// The step in words, with its changes below.
     pub(super) fn describe(&self, output: Output) -> String {
         let subject = format!("{}/{}", self.namespace, self.name);
         let file = self.file.as_ref();

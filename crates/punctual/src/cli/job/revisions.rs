@@ -1,4 +1,4 @@
-//! `punctual job revisions` and `rollback`: what a job said before, and back to it.
+//! `punctual job revisions` and `rollback`: shows old revisions of a job, and restores one.
 
 use clap::Args;
 use punctual_core::command::Expect;
@@ -71,7 +71,7 @@ async fn diff(session: &Session, name: &Name, from: Option<u32>, to: u32) -> Res
     })
 }
 
-/// Only over the revision that was there when we looked: an edit made meanwhile is not lost.
+/// Replaces only the revision that was read, so that a concurrent edit is not lost.
 pub(super) async fn roll_back(session: &Session, name: &Name, to: u32) -> Result<(), Failure> {
     let Session { client, namespace, output } = session;
     let now = client.job(namespace, name).await?;

@@ -1,4 +1,4 @@
-//! Messages by their ids: acknowledged, given back, deleted; and a line that is emptied.
+//! Messages by id: acknowledge, return, delete; and flushing a queue.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(crate) struct Nack {
     delay: Option<Duration>,
 }
 
-/// The id of a message, as it is written everywhere.
+/// Parses the id of a message.
 pub(super) fn id(text: &str) -> Result<String, String> {
     match parse_id(text.as_bytes()) {
         Ok(_) => Ok(text.to_owned()),
@@ -66,7 +66,7 @@ async fn act(
     }
     session.output.show(&ActedOnMessages { done }, |_| format!("{did} {done} of {}", ids.len()))?;
     if done == 0 {
-        // A script has to notice that nothing happened.
+        // Fail, so that a script notices that nothing happened.
         return Err(Failure::new(Exit::NotFound, "none of them was there to do it to")
             .hint("`punctual queue show ID` says how a message is"));
     }

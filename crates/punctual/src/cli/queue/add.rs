@@ -1,4 +1,4 @@
-//! `punctual queue add`: the body from stdin, or as an option.
+//! `punctual queue add`: the body from stdin or from an option.
 
 use std::io::{self, BufRead, IsTerminal, Read};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::super::failure::{Exit, Failure};
 use super::super::output::print;
 use super::super::time::duration;
 
-/// Bytes of the messages that are sent in one request: well below what a server takes.
+/// Bytes of messages in one request: well below the server's limit.
 const REQUEST_BYTES_MAX: usize = 512 * 1024;
 
 #[derive(Debug, Args)]
@@ -73,7 +73,7 @@ impl Adding {
         }
     }
 
-    /// A request's worth at a time, so that any number of lines goes through little memory.
+    /// Sends lines in several requests, so that any number of lines needs little memory.
     async fn add_lines(self, session: &Session) -> Result<(), Failure> {
         let mut stdin = io::stdin().lock();
         let (mut messages, mut bytes, mut added) = (Vec::new(), 0, 0_u64);
@@ -110,13 +110,13 @@ impl Adding {
     }
 }
 
-/// Adds a message, and prints its id.
+/// Adds a message and prints its id.
 pub(crate) async fn add(session: &Session, queue: &str, message: &AddMessage) -> Result<(), Failure> {
     let added = session.client.add_message(&session.namespace, queue, message).await?;
     session.output.show(&added, |_| added.id.clone())
 }
 
-/// All of stdin, without the line end that echo puts behind a text unless it is to be exact.
+/// Reads stdin; without `exact`, removes the line end that echo adds.
 pub(crate) fn read_body(exact: bool) -> Result<Vec<u8>, Failure> {
     if io::stdin().is_terminal() {
         eprintln!("hint: type the body, then Ctrl-D; --body TEXT says it at once");

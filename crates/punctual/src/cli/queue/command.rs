@@ -1,6 +1,6 @@
-//! One command for one message: its body on stdin, everyone it starts below a guardian that ends them as a whole.
+//! Runs a command for one message: the body on stdin, and all its processes under a guardian that ends them together.
 //!
-//! However we end, killed or not, the guardian hears it and leaves nobody behind.
+//! The guardian notices when this process ends, even if it is killed, and leaves no process behind.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -15,14 +15,14 @@ use tokio::time::timeout;
 
 use crate::wiring::OURSELVES;
 
-/// Between being asked to end and being killed, and for being gone then: only one that is stuck in the kernel takes
-/// longer.
+/// The time between asking a command to end and killing it, and then for it to be gone. Only a process stuck
+/// in the kernel takes longer.
 const GRACE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(super) struct Running {
     link: Link,
-    /// The command's, for the day when the guardian is killed. None: the command has ended.
+    /// The command's process group, to kill it if the guardian is killed. `None` means that the command has ended.
     group: Option<Pid>,
 }
 
@@ -50,15 +50,15 @@ impl Running {
         Ok(Running { link, group })
     }
 
-    /// Waits for its end. May be dropped while it waits, and called again.
+    /// Waits for the end of the command. Can be dropped and called again.
     pub(super) async fn ended(&mut self) -> End {
         let end = self.end().await;
-        // Whoever it left behind does not work on a message that is settled.
+        // Wait for processes that the command left behind: none may work on a settled message.
         drop(timeout(GRACE, self.link.gone()).await);
         end
     }
 
-    /// Asks it to end, and kills it if it does not.
+    /// Asks the command to end, and kills it if it does not.
     pub(super) async fn stop(&mut self) {
         self.link.ask_to_end();
         if timeout(GRACE, self.everyone_gone()).await.is_err() {
@@ -75,7 +75,7 @@ impl Running {
             }
             Err(_) => {
                 if let Some(group) = self.group.take() {
-                    // Nobody is left in it: that is what was wanted.
+                    // An error means that the group is empty, as wanted.
                     let _ = kill_process_group(group, Signal::KILL);
                 }
                 End::Failed("its guardian was killed, and so was it".to_owned())
@@ -89,7 +89,7 @@ impl Running {
     }
 }
 
-/// All of ours, and what it is about.
+/// Our environment, plus the variables about the message.
 fn environment(namespace: &Namespace, message: &Taken) -> Vec<(OsString, OsString)> {
     let own = [
         ("PUNCTUAL_MESSAGE_ID", message.id.clone()),

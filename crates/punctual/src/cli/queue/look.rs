@@ -1,4 +1,4 @@
-//! Queues listed, messages taken and looked at.
+//! Lists queues, and takes or shows messages.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -81,7 +81,7 @@ pub(crate) async fn get(session: &Session, getting: &Getting) -> Result<(), Fail
     Ok(())
 }
 
-/// Asks until there are as many as wanted, the line is empty, or the time to wait is over.
+/// Takes until there are enough messages, the queue is empty, or the time is over.
 async fn take(session: &Session, getting: &Getting) -> Result<Vec<Taken>, Failure> {
     let Some((queue, also)) = getting.queues.split_first() else { return Ok(Vec::new()) };
     let also: Vec<String> = also.iter().map(ToString::to_string).collect();
@@ -90,7 +90,7 @@ async fn take(session: &Session, getting: &Getting) -> Result<Vec<Taken>, Failur
     loop {
         let had = u32::try_from(messages.len()).unwrap_or(u32::MAX);
         let left = getting.wait.unwrap_or_default().saturating_sub(begun.elapsed());
-        // Only the first one is waited for.
+        // Only the first request waits.
         let wait = (had == 0 && !left.is_zero()).then(|| Span(left.min(TAKE_WAIT_MAX)));
         let ask = Take { count: Some(getting.count - had), wait, also: also.clone() };
         let came = session.client.take_messages(&session.namespace, queue.as_str(), ask).await?.items;

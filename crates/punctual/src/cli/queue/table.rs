@@ -1,4 +1,4 @@
-//! Queues and messages, as people read them.
+//! Tables of queues and messages.
 
 use punctual_core::schedule::format_duration;
 use punctual_wire::rest::{Message, Queue, Taken};
@@ -7,7 +7,7 @@ use super::super::output::{Output, fields, one_line, text};
 use super::super::time;
 use crate::wiring;
 
-/// The columns of a message, whichever way it was found.
+/// The columns of a message, for every verb.
 const TITLES: [&str; 8] = ["ID", "QUEUE", "STATE", "DELAY", "DELIVERIES", "TTL", "NODE", "BODY"];
 /// Characters of a body in a table.
 const BODY_MAX: usize = 60;
@@ -19,7 +19,7 @@ pub(super) fn taken(output: Output, messages: &[Taken]) -> String {
             message.id.clone(),
             one_line(&message.queue, BODY_MAX),
             message.state.as_str().to_owned(),
-            // What is in the line or has been taken out of it waits no longer.
+            // A queued or taken message is no longer delayed.
             "-".to_owned(),
             message.deliveries().to_string(),
             format_duration(message.ttl.0),
@@ -75,7 +75,7 @@ pub(crate) fn describe_queue(queue: &Queue) -> String {
     ])
 }
 
-/// A body on one line, or how long it is if nobody could read it.
+/// A body on one line, or its length if it is not text.
 fn body(bytes: &[u8]) -> String {
     match str::from_utf8(bytes) {
         Ok(text) => one_line(text, BODY_MAX),

@@ -1,8 +1,8 @@
-//! Whose turn it is, among all workers that take one message of a queue at a time.
+//! The turn: a lease that only one of all `--single` workers of a queue can hold.
 //!
-//! The turn is itself a message, the only one of a queue beside the one that is worked on. Who has taken it works;
-//! the others wait for it. A worker keeps it by asking for more time, and gives it back when it ends. One that
-//! dies loses it after [`LEASE`], and one that cannot ask any more gives up before that, so that never two work.
+//! The lease is itself a message, the only one of a second queue. The worker that has taken it works; the
+//! others wait for it. The holder extends it with `working` and returns it at the end. A worker that dies
+//! loses it after [`LEASE`]; a worker that cannot extend it gives up earlier, so that two never work at once.
 
 use std::time::Duration;
 
@@ -17,13 +17,13 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::super::Session;
 
-/// How long a turn is kept for a worker that says nothing.
+/// How long the lease lasts without an extension.
 const LEASE: Duration = Duration::from_secs(15);
-/// Between two times that it says something.
+/// How often the lease is extended.
 const KEEP_EVERY: Duration = Duration::from_secs(4);
-/// A worker that was not heard for this long stops: it has until the lease ends to see its command gone.
+/// Without an extension for this long a worker stops, so that its command is gone before the lease ends.
 const GIVE_UP: Duration = Duration::from_secs(9);
-/// How long one ask waits for the turn.
+/// How long one request waits for the lease.
 const WAIT: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
@@ -36,11 +36,11 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    /// Asks for the turn once; none: another worker has it.
+    /// Asks for the lease once. `None` means that another worker has it.
     pub(super) async fn ask(session: &Session, queue: &str) -> Result<Option<Turn>, Error> {
         let (client, namespace) = (session.client.clone(), session.namespace.clone());
         let place = format!("{queue}.turn");
-        // Under a key, so that there is one however many workers ask.
+        // The key makes sure that there is only one such message.
         let turn = AddMessage {
             retry: Some(Span(LEASE)),
             ttl: Some(Span(DURATION_MAX)),
@@ -63,7 +63,7 @@ impl Turn {
         *self.lost.borrow()
     }
 
-    /// Says when the turn is not ours any longer.
+    /// Becomes true when the lease is lost.
     pub(super) fn lost(&self) -> watch::Receiver<bool> {
         self.lost.clone()
     }
@@ -74,7 +74,7 @@ impl Turn {
             return;
         }
         let act = ActOnMessages { action: MessageAction::Return, ids: vec![self.id.clone()], delay: None };
-        // Unheard, it comes back by itself when the lease ends.
+        // If this fails, the message returns by itself when the lease ends.
         drop(timeout(GIVE_UP, self.client.act_on_messages(&self.namespace, &act)).await);
     }
 }
@@ -85,20 +85,20 @@ impl Drop for Turn {
     }
 }
 
-/// Keeps the turn until it cannot be kept. What counts is when an ask that was heard was sent.
+/// Extends the lease as long as possible. Its time counts from when a successful request was sent.
 async fn keep(client: Client, namespace: Namespace, id: String, heard: Instant, lost: watch::Sender<bool>) {
     let mut heard = heard;
     loop {
         sleep(KEEP_EVERY.min(GIVE_UP.saturating_sub(heard.elapsed()))).await;
         let asked = Instant::now();
         let left = GIVE_UP.saturating_sub(asked.saturating_duration_since(heard));
-        // One that stood still for longer must not even ask: another may have it by now.
+        // After too long a pause do not even ask: another worker may have the lease.
         if left.is_zero() {
             break;
         }
         match timeout(left, client.working(&namespace, &id)).await {
             Ok(Ok(_)) => heard = asked,
-            // Whatever is wrong may pass, as long as there is time.
+            // The error may be temporary, so try again while there is time.
             Ok(Err(_)) => sleep(Duration::from_millis(200)).await,
             Err(_) => break,
         }

@@ -1,8 +1,8 @@
-//! `punctual queue work`: a command for each message.
+//! `punctual queue work`: runs a command for each message.
 //!
-//! One loop takes as many messages as there are free slots; each is a task that runs the command, asks for more time
-//! while it runs, and says at the end what became of it. A message is acknowledged only after its command ended well,
-//! so whatever happens to us it is worked on at least once.
+//! One loop takes as many messages as there are free slots. Each message is a task that runs the command,
+//! asks for more time while it runs, and settles the message at the end. A message is acknowledged only after
+//! its command succeeded, so it is worked on at least once, whatever happens to this process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,14 +26,14 @@ use super::super::time::duration;
 use super::command::{End, Running};
 use super::turn::Turn;
 
-/// How long one ask waits for a message: as long as a stop may take that finds nothing to do.
+/// How long one request waits for a message, and so how long a stop takes when the queue is empty.
 const WAIT: Duration = Duration::from_secs(2);
-/// Before a server that cannot be reached is asked again.
+/// The pause before an unreachable server is asked again.
 const PAUSE: Duration = Duration::from_secs(1);
-/// A command that ends sooner needs no more time.
+/// A command that ends sooner needs no extension.
 const FIRST_KEEP: Duration = Duration::from_millis(250);
 const KEEP_MIN: Duration = Duration::from_millis(100);
-/// How often it is said what became of a message, before it is left to come back by itself.
+/// Tries to settle a message, before it is left to be redelivered.
 const SETTLE_TRIES: u32 = 20;
 
 #[derive(Debug, Args)]
@@ -65,7 +65,7 @@ struct Shop {
     client: Client,
     namespace: Namespace,
     work: Work,
-    /// Someone means it: what runs is given back at once.
+    /// Becomes true at the second stop request: running commands are stopped and their messages returned at once.
     hurry: watch::Receiver<bool>,
     done: AtomicU64,
     failed: AtomicU64,
@@ -76,7 +76,7 @@ impl Work {
         let (stop_in, stop) = watch::channel(false);
         let (hurry_in, hurry) = watch::channel(false);
         let signals = tokio::spawn(async move {
-            // An error means that no signal can be heard: then nobody asks to stop that way.
+            // An error means that signals cannot be received; then this way to stop does not exist.
             if asked_to_stop(stop_in.clone()).await.is_ok() {
                 hurry_in.send_replace(true);
             }
@@ -103,7 +103,7 @@ impl Shop {
     async fn many(self: &Arc<Self>, stop: &watch::Receiver<bool>) -> Result<(), Failure> {
         let mut tasks = JoinSet::new();
         let slots = usize::from(self.work.slots);
-        // Of a lost turn there is no talk here.
+        // Without --single there is no lease to lose.
         let (_nobody, lost) = watch::channel(false);
         let mut reached = false;
         let worked = loop {
@@ -182,7 +182,7 @@ impl Shop {
             }
             for message in &messages {
                 if !self.handle(message, ours.lost()).await {
-                    // It is at the front of the line again, and those behind it wait.
+                    // The message is the first in its queue again, and the others wait behind it.
                     sleep(self.work.nack_delay).await;
                 }
             }
@@ -199,7 +199,7 @@ impl Shop {
         Ok(taken.items)
     }
 
-    /// Runs the command, and says what became of the message. False: it failed.
+    /// Runs the command and settles the message. `false` means that the command failed.
     async fn handle(&self, message: &Taken, mut lost: watch::Receiver<bool>) -> bool {
         let mut hurry = self.hurry.clone();
         let mut running = match Running::start(&self.work.command, &self.namespace, message).await {
@@ -243,7 +243,7 @@ impl Shop {
 
     async fn give_back(&self, message: &Taken) {
         self.failed.fetch_add(1, Ordering::Relaxed);
-        // In order means that nothing behind it goes first.
+        // With --single no delay: a later message must not overtake this one.
         let delay = (!self.work.single).then_some(self.work.nack_delay);
         self.settle(message, MessageAction::Nack, delay).await;
     }
@@ -255,7 +255,7 @@ impl Shop {
         }
     }
 
-    /// Keeps a message out of the line as long as its command runs.
+    /// Extends the message's time while its command runs.
     async fn keep(&self, message: &Taken) {
         if message.at_most_once {
             return std::future::pending().await;
@@ -264,7 +264,7 @@ impl Shop {
         loop {
             let pause = match self.client.working(&self.namespace, &message.id).await {
                 Ok(postponed) => postponed.postponed.0 / 3,
-                // It may be delivered again while we work: at least once is what was promised.
+                // The message may be redelivered while the command runs: delivery is at least once.
                 Err(error) if !may_pass(&error) => return std::future::pending().await,
                 Err(_) => PAUSE,
             };
@@ -287,7 +287,7 @@ impl Shop {
         eprintln!("warning: {}: the server does not answer; it may be delivered again", message.id);
     }
 
-    /// What was taken and not begun goes back to where it was.
+    /// Returns messages that were taken but not begun.
     async fn return_all(&self, messages: &[Taken]) {
         for message in messages {
             self.settle(message, MessageAction::Return, None).await;
@@ -297,12 +297,12 @@ impl Shop {
 
 async fn is_true(flag: &mut watch::Receiver<bool>) {
     if flag.wait_for(|flag| *flag).await.is_err() {
-        // Nobody is left to say so.
+        // The sender is gone, so the flag never becomes true.
         std::future::pending::<()>().await;
     }
 }
 
-/// Whether asking again may help.
+/// Whether a retry may help.
 fn may_pass(error: &Error) -> bool {
     match error {
         Error::Problem(problem) => {

@@ -1,7 +1,7 @@
-//! The way to the peers: one connection to each, made when it is first needed and again when it broke.
+//! Dials the peers: one connection to each, made when first needed and again after it broke.
 //!
-//! What matters is to know whether a command can have arrived. It cannot if there was no connection, or if the peer
-//! turned it away; in every other case without an answer nobody knows.
+//! A caller must know whether a command can have arrived. It cannot if there was no connection or the peer
+//! refused it; in every other case without an answer the result is unknown.
 
 mod waits;
 
@@ -28,14 +28,15 @@ use super::trust::{Trust, Trusted};
 use super::{Key, heard};
 use waits::{Waits, is_waiting};
 
-/// Peers that there are connections to. One that has nothing under way makes room for another.
+/// Connections to peers. At the limit, idle connections are closed to make room.
 const PEERS_MAX: usize = 64;
-/// Requests under way to one peer. Beyond it, whoever asks waits for a turn.
+/// Concurrent requests to one peer. Further ones wait.
 const REQUESTS_MAX: usize = 1024;
-/// A peer is near: one that takes longer is not there.
+/// The time limit to connect. Peers are near: a slower one counts as unreachable.
 const CONNECT_TIME: Duration = Duration::from_secs(1);
-/// How often a quiet connection is tried, and how long the answer may take: a machine that vanished says no goodbye. A busy
-/// machine answers late, behind megabytes of messages; and whether a peer lives its session says, not this.
+/// The interval of keep-alive pings and the time limit for their answer, because a machine that vanished
+/// closes nothing. The limit is long: a busy machine answers late, and whether a peer is alive is decided by
+/// its session, not here.
 const PING_EVERY: Duration = Duration::from_secs(2);
 const PING_TIME: Duration = Duration::from_secs(15);
 
@@ -43,7 +44,7 @@ const PING_TIME: Duration = Duration::from_secs(15);
 #[derive(Debug)]
 pub struct Dialled {
     key: Key,
-    /// None: in the clear.
+    /// `None` means without TLS.
     tls: Option<Trust>,
     lines: Mutex<HashMap<String, Arc<Line>>>,
 }
@@ -53,9 +54,9 @@ struct Line {
     client: PeerClient<Channel>,
     room: Semaphore,
     waits: Waits,
-    /// Which reading of the trusted certificates it was made with.
+    /// The number of the trusted certificates that the connection was made with.
     trust: u64,
-    /// Why the peer was not reached last. `None`: it was.
+    /// The last connection error. `None` means that the peer was reached.
     trouble: Mutex<Option<String>>,
 }
 
@@ -64,12 +65,12 @@ impl Dialled {
         Dialled { key, tls: None, lines: Mutex::default() }
     }
 
-    /// Dials over TLS, and trusts who the system trusts and these certificates.
+    /// Dials over TLS; trusts these certificates besides those of the system.
     pub fn over_tls(self, trusted: Trusted) -> Result<Self, String> {
         Ok(Dialled { tls: Some(Trust::new(trusted)?), ..self })
     }
 
-    /// How a node and the workers that it knows are; none: it does not say so in time.
+    /// The state of a node and of its workers. `None` means that it did not answer in time.
     pub(crate) async fn look(&self, address: &str) -> Option<(Node, Vec<Worker>)> {
         let line = self.line(address).ok()?;
         let mut request = Request::new(LookRequest {});
@@ -84,7 +85,7 @@ impl Dialled {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let (tls, trust) = self.tls.as_ref().map(Trust::now).unzip();
         let trust = trust.unwrap_or_default();
-        // A connection that stands goes on; one that cannot be made is tried again with what is trusted now.
+        // Keep a working connection; make a failing one again with the certificates trusted now.
         if let Some(line) = lines.get(address).filter(|line| line.trust == trust || !line.is_in_trouble()) {
             return Ok(Arc::clone(line));
         }
@@ -96,7 +97,7 @@ impl Dialled {
             return Err(Failure::NotLed("this node has too many peers to talk to one more now".to_owned()));
         }
         let line = Line::to(address, tls, trust)?;
-        // What was said of the peer before is not said again.
+        // Keep the last error, so that it is not logged twice.
         let said = known.and_then(|known| known.trouble().clone());
         *line.trouble() = said;
         let line = Arc::new(line);
@@ -139,7 +140,7 @@ impl Line {
         self.trouble().is_some() || self.waits.is_unreached()
     }
 
-    /// The peer answered, or could not be reached. Why it could not is logged once, until it answers again.
+    /// Records whether the peer was reached. Each connection error is logged once, until the peer answers again.
     fn heard(&self, address: &str, status: Option<&Status>) {
         let why = status.filter(|status| was_never_connected(status)).map(cause);
         let mut trouble = self.trouble();
@@ -228,7 +229,7 @@ fn was_never_connected(status: &Status) -> bool {
     false
 }
 
-/// The innermost cause: the outer ones say only that there is no connection.
+/// The innermost cause: the outer errors only say that there is no connection.
 fn cause(status: &Status) -> String {
     let mut innermost: &dyn Error = status;
     while let Some(error) = innermost.source() {
@@ -237,7 +238,7 @@ fn cause(status: &Status) -> String {
     innermost.to_string()
 }
 
-/// Where it is and why, the log says; whoever asked can do nothing about it.
+/// The error for the client, who can only try again; address and cause are in the log.
 fn unreached() -> Failure {
     Failure::NotLed("the node that leads its shard cannot be reached now; try again".to_owned())
 }

@@ -1,4 +1,4 @@
-//! The key of the cluster: the first node that starts makes it, and all others find it in the store.
+//! The key of the cluster: the first node to start makes it, the others read it from the store.
 
 use std::fmt;
 
@@ -9,9 +9,9 @@ use tonic::service::Interceptor;
 use tonic::{Request, Status};
 use tracing::warn;
 
-/// What the cluster agrees on it as.
+/// The key's name in the store.
 const NAME: &str = "peer-key";
-/// Random bytes that a node offers.
+/// The length of the random bytes that a node offers.
 pub const OFFER_BYTES: usize = 32;
 const HEADER: &str = "authorization";
 const SCHEME: &str = "Bearer ";
@@ -20,7 +20,7 @@ const SCHEME: &str = "Bearer ";
 pub struct Key(MetadataValue<Ascii>);
 
 impl Key {
-    /// The key that the cluster has; if it has none, the random bytes offered become it.
+    /// The key of the cluster. If there is none yet, the offered random bytes become the key.
     pub async fn agree(store: &dyn Store, offer: &[u8; OFFER_BYTES]) -> Result<Key, Error> {
         Ok(Key::of(&store.agree(NAME, offer).await?))
     }
@@ -33,13 +33,13 @@ impl Key {
         Key(value)
     }
 
-    /// As a worker shows it.
+    /// The key as a worker's token.
     pub fn as_token(&self) -> String {
         let text = self.0.to_str().unwrap_or_default();
         text.strip_prefix(SCHEME).unwrap_or_default().to_owned()
     }
 
-    /// Whether somebody shows this key.
+    /// Whether `shown` is this key.
     pub fn is(&self, shown: &str) -> bool {
         let shown = MetadataValue::try_from(format!("{SCHEME}{shown}"));
         shown.is_ok_and(|shown| *self == Key(shown))
@@ -50,7 +50,7 @@ impl Key {
     }
 }
 
-/// In the same time for every two of a length, so that nobody can guess one byte after the other.
+/// Compares in constant time, so that timing does not reveal the key byte by byte.
 impl PartialEq for Key {
     fn eq(&self, other: &Key) -> bool {
         self.0.as_bytes().ct_eq(other.0.as_bytes()).into()
@@ -63,7 +63,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Lets in whoever bears the key.
+/// Accepts requests that carry the key.
 impl Interceptor for Key {
     fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
         if request.metadata().get(HEADER).is_some_and(|shown| *self == Key(shown.clone())) {

@@ -1,7 +1,7 @@
-//! Whose certificates a node trusts when it dials its peers.
+//! The certificates that a node trusts when it dials its peers.
 //!
-//! Certificates are replaced under a running node, also by those of another authority. So the files are looked at again, at
-//! most once a second. A file that cannot be used leaves what was trusted before in force.
+//! Certificates are replaced while a node runs, even by those of another authority. So the files are checked
+//! for changes, at most once a second. A file that cannot be used leaves the previous certificates in force.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -13,10 +13,10 @@ use tracing::{info, warn};
 
 use crate::tls::Stamp;
 
-/// How often the files are looked at.
+/// How often the files are checked for changes.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Certificates in PEM that are trusted beside those that the system trusts.
+/// Trusted certificates in PEM, besides those of the system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trusted {
     Given(Vec<u8>),
@@ -53,9 +53,9 @@ pub(super) struct Trust {
 #[derive(Debug)]
 struct State {
     config: ClientTlsConfig,
-    /// How often the files were read: what was dialled under an earlier number trusts what was trusted then.
+    /// How often the files were read; a connection remembers the number it was made with.
     number: u64,
-    /// What the files looked like when they were last read, or could not be.
+    /// The file stamps at the last read, successful or not.
     seen: Vec<Option<Stamp>>,
     looked: Instant,
 }
@@ -68,7 +68,7 @@ impl Trust {
         Ok(Trust { trusted, state: Mutex::new(state) })
     }
 
-    /// What is trusted now, and its number.
+    /// The certificates trusted now, and their number.
     pub(super) fn now(&self) -> (ClientTlsConfig, u64) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.looked.elapsed() >= LOOK_EVERY {

@@ -1,8 +1,8 @@
-//! Consumers of another node that wait here: however many they are, they come on one stream.
+//! Consumers of another node that wait for messages here, all on one stream.
 //!
-//! What they say is taken in the order in which they said it: whoever gives its place back gives back one that it has, or
-//! that it has asked for and not yet got. When the stream ends, everyone who waits on it takes nothing, and what was taken and
-//! not yet told goes back.
+//! Requests are handled in the order in which they were sent, so the end of a wait always follows its begin.
+//! When the stream ends, every wait on it ends without a message, and messages that were taken but not yet
+//! sent return to their queue.
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
@@ -48,18 +48,18 @@ struct Waits {
     asks: Streaming<WaitRequest>,
     closing: watch::Receiver<bool>,
     under_way: JoinSet<Untold>,
-    /// What is under way: the number that it was asked under, and who waits, if somebody does.
+    /// The tasks in progress: the request's number and the consumer, if it waits.
     numbers: HashMap<Id, (i64, Option<u64>)>,
-    /// By who waits.
+    /// The waiting tasks, by consumer.
     places: HashMap<u64, AbortHandle>,
-    /// Answers, under the numbers that they were asked for under. There are few: each is told before more is heard.
+    /// Answers to send, with the request's number. There are few: each is sent before more requests are read.
     ready: VecDeque<(i64, Untold)>,
 }
 
-/// An outcome that nobody has heard of yet.
+/// An outcome that was not sent yet.
 struct Untold {
     handle: Handle,
-    /// Of the messages that are taken; none: none are.
+    /// The namespace of the taken messages. `None` means that none were taken.
     namespace: Option<Namespace>,
     outcome: Outcome,
 }
@@ -86,7 +86,7 @@ impl Drop for Untold {
 }
 
 impl Waits {
-    /// The next answer; none: the other side has gone, or this node stops.
+    /// The next answer. `None` means that the peer is gone or that this node stops.
     async fn next(&mut self) -> Option<Answered> {
         loop {
             if let Some((number, untold)) = self.ready.pop_front() {
@@ -100,7 +100,7 @@ impl Waits {
                 Some(done) = self.under_way.join_next_with_id() => {
                     let (id, untold) = match done {
                         Ok((id, untold)) => (id, untold),
-                        // The place was given back: what was on its way goes back to the line.
+                        // The wait was ended; messages on their way return to the queue.
                         Err(ended) => (ended.id(), self.untold(Ok(Answer::Queue(Said::Taken(Vec::new()))))),
                     };
                     self.end(id, untold);
@@ -162,6 +162,6 @@ impl Waits {
 }
 
 async fn closed(closing: &mut watch::Receiver<bool>) {
-    // An error means that nobody is left to say so, which comes to the same.
+    // An error means that the sender is gone; that counts as closed too.
     drop(closing.wait_for(|closing| *closing).await);
 }

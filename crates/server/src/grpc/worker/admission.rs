@@ -1,4 +1,4 @@
-//! Who may work here.
+//! Decides which workers may connect.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use crate::routes::Right;
 pub(super) const REFUSED: &str = "the token is missing or not valid for workers; start the worker with \
                                   --token, or PUNCTUAL_TOKEN, as the server printed it";
 
-/// Decides by what a worker shows.
+/// Decides by the token and the connection of a worker.
 #[async_trait]
 pub trait Admission: Send + Sync + fmt::Debug {
     async fn admits(&self, caller: Caller<'_>) -> bool;
 }
 
-/// Whoever may enrol as a worker.
+/// Admits callers that have the right `Worker`.
 #[async_trait]
 impl Admission for Gate {
     async fn admits(&self, caller: Caller<'_>) -> bool {
@@ -28,7 +28,7 @@ impl Admission for Gate {
     }
 }
 
-/// The other nodes of the cluster, too: one that is embedded in an application works for those of a center.
+/// Also admits nodes of the cluster: an embedded node works for the nodes of a center.
 #[derive(Debug, Clone)]
 pub struct NodesToo {
     pub key: Key,
@@ -42,7 +42,7 @@ impl Admission for NodesToo {
     }
 }
 
-/// Whoever reaches the door may work: only where the door is open to this machine alone.
+/// Admits every caller: only where the endpoint is open to this machine alone.
 #[derive(Debug, Clone, Copy)]
 pub struct Everyone;
 

@@ -1,7 +1,7 @@
-//! What a worker was given on this stream, and what it may say about it.
+//! What a worker was assigned on this stream, and which reports that allows.
 //!
-//! Pure: it counts orders and judges reports. A worker that claims slots which it never announced, or sends more output
-//! than it may, is not believed any longer.
+//! Pure: it counts orders and checks reports. A worker that lends slots which it never announced, or sends
+//! more output than allowed, loses its stream.
 
 use punctual_core::attempt::{Order, Report};
 use punctual_core::ids::{RunId, Token};
@@ -17,7 +17,7 @@ pub(super) struct Ledger {
     assigned: u64,
     gave_back: u64,
     held: HashSet<(RunId, Token)>,
-    /// Bytes of output that were not acknowledged yet.
+    /// Bytes of output not yet acknowledged.
     unwritten: usize,
 }
 
@@ -26,7 +26,7 @@ impl Ledger {
         Ledger { slots: slots.into(), assigned: 0, gave_back: 0, held: HashSet::new(), unwritten: 0 }
     }
 
-    /// An order leaves.
+    /// Records an order that is sent to the worker.
     pub(super) fn ordered(&mut self, order: &Order) {
         match order {
             Order::Assign(assignment) => {
@@ -46,10 +46,10 @@ impl Ledger {
         self.held.contains(&(run, token))
     }
 
-    /// What cannot be true is told by its name.
+    /// Checks a report; the error names what cannot be true.
     pub(super) fn judge(&self, report: &Report) -> Result<(), String> {
         match report {
-            // It lends a slot again only when it has the order that used it, or the word that gave it back.
+            // A worker lends a slot again only after it got the order that used it, or the notice that gave it back.
             Report::Lent { total } if *total > self.slots + self.assigned + self.gave_back => {
                 Err(format!("lent.total: {total} slots of a worker that has {}", self.slots))
             }

@@ -1,9 +1,9 @@
-//! The names of the workers that are connected to this node: no two that live have the same one.
+//! The names of the workers connected to this node: two live workers never share one.
 //!
-//! A worker that starts again is another life of its name, and everything given to the earlier life is lost (decision
-//! 002). So a second worker of a name would end the attempts of the first. Before a newcomer takes a name that is
-//! connected, the connected worker is asked whether it lives. If it answers, the newcomer is refused. If its stream ends, as
-//! that of a killed process does, or if it says nothing for a lease, the newcomer takes its place.
+//! A worker that restarts is a new life of its name, and everything assigned to the earlier life is lost
+//! (decision 002). So a second worker with the same name would end the attempts of the first. Before a new
+//! worker takes a name in use, the connected worker is asked whether it is alive. If it answers, the new
+//! worker is refused. If its stream ends, or if it is silent for a lease, the new worker takes its name.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use tonic::Status;
 use tracing::warn;
 
-/// The name of the worker in the process of a node.
+/// The name of the worker inside a node's process.
 const LOCAL: &str = "local";
 
 #[derive(Debug, Default)]
@@ -24,29 +24,29 @@ pub(super) struct Names(Mutex<Table>);
 #[derive(Debug, Default)]
 struct Table {
     connected: HashMap<String, Connected>,
-    /// How often a name was taken, or a worker asked.
+    /// Numbers streams and questions.
     count: u64,
 }
 
 #[derive(Debug)]
 struct Connected {
     worker: WorkerId,
-    /// Which stream of it this is.
+    /// The number of the worker's stream.
     stream: u64,
     asks: watch::Sender<Option<Asked>>,
     answers: watch::Receiver<u64>,
 }
 
-/// What the stream of a worker is asked because another wants its name.
+/// What a stream is asked because another worker wants its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// Whether its worker lives; the number is to be said back.
+    /// Whether its worker is alive; the worker repeats the number.
     DoYouLive(u64),
-    /// To end: the name is another's now.
+    /// To end: another worker has the name now.
     Leave,
 }
 
-/// A name that a stream has taken. It is free again when this is dropped.
+/// A name that a stream has taken; released on drop.
 #[derive(Debug)]
 pub(super) struct Taken {
     names: Arc<Names>,
@@ -57,7 +57,7 @@ pub(super) struct Taken {
 }
 
 impl Names {
-    /// Takes the name of a worker, once no other worker that lives has it.
+    /// Takes the name of a worker, once no other live worker has it.
     pub(super) async fn take(self: &Arc<Self>, worker: &WorkerId, lease: Duration) -> Result<Taken, Status> {
         if worker.name() == LOCAL {
             let why =
@@ -78,13 +78,13 @@ impl Names {
         }
     }
 
-    /// Takes a name that is free. Otherwise its worker is asked whether it lives: the number of the question, its stream,
-    /// and where its answer shows.
+    /// Takes a free name. If it is in use, asks its worker whether it is alive, and returns the number of the
+    /// question, the stream, and where the answer appears.
     fn take_or_ask(self: &Arc<Self>, worker: &WorkerId) -> Result<Taken, (u64, u64, watch::Receiver<u64>)> {
         let mut table = self.lock();
         table.count += 1;
         let number = table.count;
-        // The same life by another stream is the same worker: its node drops the older stream.
+        // The same worker on another stream: its node drops the older stream.
         if let Some(other) = table.connected.get(worker.name()).filter(|other| other.worker != *worker) {
             other.asks.send_replace(Some(Asked::DoYouLive(number)));
             return Err((number, other.stream, other.answers.clone()));
@@ -99,7 +99,7 @@ impl Names {
         Ok(Taken { names: Arc::clone(self), name, stream: number, asks, answers })
     }
 
-    /// Ends a stream whose worker says nothing.
+    /// Ends a stream whose worker does not answer.
     fn evict(&self, name: &str, stream: u64) {
         let mut table = self.lock();
         if table.connected.get(name).is_some_and(|other| other.stream == stream)
@@ -111,24 +111,24 @@ impl Names {
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
-        // Nothing in here panics half-way.
+        // No code panics while it holds this lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Taken {
-    /// What the stream is asked next, if ever.
+    /// Waits for the next question to this stream.
     pub(super) async fn asked(&mut self) -> Asked {
         while self.asks.changed().await.is_ok() {
             if let Some(asked) = *self.asks.borrow_and_update() {
                 return asked;
             }
         }
-        // Another stream of the same worker has taken its place: the node ends this one.
+        // Another stream of the same worker has replaced this one; the node ends it.
         std::future::pending().await
     }
 
-    /// The worker said that it lives.
+    /// Records that the worker answered.
     pub(super) fn answered(&self, answer: u64) {
         if answer > 0 {
             self.answers.send_replace(answer);

@@ -1,4 +1,4 @@
-//! The door for a worker in the same process: the same words as over the network, without one.
+//! The endpoint for a worker in the same process: the same protocol as over the network, without the network.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ impl Nearby {
         Nearby { door: Door { workers, handle, sessions: Arc::new(Sessions::default()), is_near: true } }
     }
 
-    /// Opens a stream, as a worker that dials does.
+    /// Opens a stream, as a remote worker does.
     pub async fn session(
         &self,
         saying: impl Stream<Item = v1::FromWorker> + Send + 'static,
@@ -32,7 +32,7 @@ impl Nearby {
         client.max_decoding_message_size(MESSAGE_BYTES_MAX).session(saying).await.map(Response::into_inner)
     }
 
-    /// Ends every stream, and waits until it has.
+    /// Ends every stream, and waits until all have ended.
     pub async fn close(&self) {
         self.door.sessions.close();
         self.door.sessions.closed().await;

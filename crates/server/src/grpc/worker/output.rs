@@ -1,7 +1,7 @@
-//! Keeps what attempts print, apart from everything else a worker says: a slow disk must not delay its heartbeats.
+//! Stores the output of attempts, apart from a worker's other messages: a slow disk must not delay its heartbeats.
 //!
-//! Output is taken only for an attempt that is this worker's. Those that were assigned on this stream are known; others
-//! (it came back by a new stream, or another node assigned them) are looked up where they are written down.
+//! Output is accepted only for this worker's own attempts. Those assigned on this stream are known; others
+//! (the worker reconnected, or another node assigned them) are looked up in the store.
 
 use std::collections::HashMap;
 
@@ -13,19 +13,19 @@ use punctual_wire::grpc::{self, v1};
 use tokio::sync::mpsc;
 use tracing::debug;
 
-/// Chunks that are written at once.
+/// Chunks written together.
 const BATCH_MAX: usize = 64;
-/// Attempts that were looked up and are remembered.
+/// Looked-up attempts that are remembered.
 const KNOWN_MAX: usize = 1024;
 
-/// Output and whether its attempt is known to be the worker's.
+/// A chunk of output, and whether its attempt is known to be the worker's.
 #[derive(Debug)]
 pub(super) struct Printed {
     pub(super) chunk: Chunk,
     pub(super) is_known: bool,
 }
 
-/// What is kept, or refused for good, with its bytes.
+/// Chunks that were stored, or refused for good, and their size.
 #[derive(Debug)]
 pub(super) struct Written {
     pub(super) acks: Vec<v1::LogAck>,
@@ -35,14 +35,14 @@ pub(super) struct Written {
 pub(super) struct Keeper {
     pub(super) worker: WorkerId,
     pub(super) handle: Handle,
-    /// Bounded by the window of the stream.
+    /// Bounded by the log window of the stream.
     pub(super) printed: mpsc::UnboundedReceiver<Printed>,
     pub(super) written: mpsc::UnboundedSender<Written>,
     pub(super) known: HashMap<(RunId, Token), bool>,
 }
 
 impl Keeper {
-    /// Returns when the session has ended and all it sent is kept.
+    /// Returns when the session has ended and all its output is stored.
     pub(super) async fn run(mut self) {
         let mut batch = Vec::new();
         while self.printed.recv_many(&mut batch, BATCH_MAX).await > 0 {
@@ -60,7 +60,7 @@ impl Keeper {
                 }
             }
             self.handle.keep_output(chunks).await;
-            // A session that has ended wants to know nothing.
+            // The session may have ended; then no acknowledgement is needed.
             drop(self.written.send(written));
         }
     }

@@ -1,9 +1,9 @@
 //! One stream of one worker, from its welcome to its end.
 //!
-//! One loop, one event at a time: something from the worker, orders from the node, output that is kept, room on the
-//! stream. What is to be said waits here and goes as one message when there is room, so that a worker that reads slowly
-//! is still listened to. When the stream breaks, the worker gets nothing more at once; what it has in hand is its own
-//! until its lease ends.
+//! One loop handles one event at a time: a message from the worker, orders from the node, stored output, room
+//! on the stream. Outgoing orders and notices are collected and sent as one message when there is room, so
+//! that a worker that reads slowly is still heard. When the stream breaks, the worker gets no more orders at
+//! once; it keeps its attempts until its lease ends.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,9 +27,9 @@ use super::ledger::Ledger;
 use super::names::{Asked, Names, Taken};
 use super::output::{Keeper, Printed, Written};
 
-/// How long a worker may take to say who it is.
+/// How long a worker may take to announce itself.
 const ANNOUNCE_MAX: Duration = Duration::from_secs(10);
-/// How long someone who is turned away may take to listen.
+/// How long a refused worker may take to read the refusal.
 const REFUSAL_MAX: Duration = Duration::from_secs(1);
 
 pub(super) type Outgoing = mpsc::Sender<Result<v1::FromNode, Status>>;
@@ -56,12 +56,12 @@ impl Session {
         };
         debug!(code = ?status.code(), why = status.message(), "a worker's stream ends");
         if status.code() != tonic::Code::Ok {
-            // They may have hung up: then there is nobody to tell.
+            // The worker may have hung up; then the status cannot be sent.
             drop(tokio::time::timeout(REFUSAL_MAX, outgoing.send(Err(status))).await);
         }
     }
 
-    /// Says who we are, and hears who they are.
+    /// Sends the welcome and reads the worker's announcement.
     async fn greet(&mut self) -> Result<v1::Announce, Status> {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let welcome = v1::Welcome {
@@ -137,7 +137,7 @@ impl Session {
     }
 }
 
-/// A worker that is known to the node.
+/// A worker that joined the node.
 struct Admitted {
     worker: WorkerId,
     name: Taken,
@@ -154,13 +154,13 @@ struct Admitted {
     keeper: JoinHandle<()>,
     nodes: watch::Receiver<Vec<String>>,
     closing: watch::Receiver<bool>,
-    /// What is to be said next, orders apart.
+    /// The next message, without its orders.
     next: v1::FromNode,
 }
 
 /// How a session ends.
 enum End {
-    /// The worker said good-bye: what it had in hand is lost at once.
+    /// The worker said good-bye: its attempts are lost at once.
     Parted,
     /// The stream broke, or had to be ended.
     Broken(Status),
@@ -186,7 +186,7 @@ impl Admitted {
                 status
             }
         };
-        // What arrived is kept.
+        // Store the output that has arrived.
         drop(printed);
         if keeper.await.is_err() {
             tracing::error!(%worker, "keeping the output of a worker ended in a panic");
@@ -210,7 +210,7 @@ impl Admitted {
                 self.next.log_acks.extend(written.acks);
                 Ok(())
             }
-            // While some did not fit, the others wait where they are.
+            // While some orders wait for room, leave the others in the channel.
             orders = self.orders.recv(), if self.waiting.len() == 0 => match orders {
                 Some(orders) => {
                     self.waiting = orders.into_iter();
@@ -230,7 +230,7 @@ impl Admitted {
                 self.next.nodes = Some(v1::Nodes { addresses });
                 Ok(())
             }
-            // Last: however much a worker says, it is answered.
+            // Last in this biased select: a worker that sends much must not hold back its answers.
             message = self.incoming.message() => match message {
                 Ok(Some(message)) => self.hear(message).await,
                 Ok(None) => Err(End::Broken(gone())),
@@ -239,13 +239,13 @@ impl Admitted {
         }
     }
 
-    /// All that there is to say, as far as it fits.
+    /// The next message, with as many orders as fit.
     fn message(&mut self) -> v1::FromNode {
         let mut message = std::mem::take(&mut self.next);
         let mut bytes = message.encoded_len();
         while bytes < MESSAGE_BYTES_FULL {
             let Some(order) = self.waiting.next() else {
-                // Whatever has arrived since goes along.
+                // Add the orders that have arrived since.
                 match self.orders.try_recv() {
                     Ok(orders) => self.waiting = orders.into_iter(),
                     Err(_) => break,
@@ -269,7 +269,7 @@ impl Admitted {
             let chunk = grpc::read_chunk(chunk).map_err(|error| End::Broken(malformed(&error)))?;
             self.ledger.printed(&chunk).map_err(|why| refuse(&why))?;
             let is_known = self.ledger.holds(chunk.run, chunk.token);
-            // The keeper lives as long as we do.
+            // The keeper lives as long as this session.
             drop(self.printed.send(Printed { chunk, is_known }));
         }
         let mut said = Vec::with_capacity(reports.len());
@@ -307,6 +307,6 @@ fn stopping() -> Status {
 }
 
 async fn closed(closing: &mut watch::Receiver<bool>) {
-    // An error means that the server is gone, which comes to the same.
+    // An error means that the server is gone; that counts as closed too.
     drop(closing.wait_for(|closing| *closing).await);
 }

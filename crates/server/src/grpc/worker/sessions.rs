@@ -1,4 +1,4 @@
-//! The streams that are open, so that a stop can end them and wait for them.
+//! The open streams, so that shutdown can end them and wait for them.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,7 +8,7 @@ use tonic::Status;
 
 use super::names::Names;
 
-/// Workers that are connected at once.
+/// Workers connected at once.
 const SESSIONS_MAX: usize = 10_000;
 
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl Sessions {
         self.closing.subscribe()
     }
 
-    /// The names of the workers that are connected.
+    /// The names of the connected workers.
     pub(super) fn names(&self) -> Arc<Names> {
         Arc::clone(&self.names)
     }
@@ -51,7 +51,7 @@ impl Sessions {
         self.closing.send_replace(true);
     }
 
-    /// Waits until all have.
+    /// Waits until all sessions have ended.
     pub(crate) async fn closed(&self) {
         let mut tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
         while tasks.join_next().await.is_some() {}

@@ -1,4 +1,4 @@
-//! ACKJOB id... : they are done, and go. Says how many were there.
+//! ACKJOB id... : acknowledges messages, which deletes them. Replies with how many existed.
 
 use futures_util::future::join_all;
 use punctual_core::name::Namespace;
@@ -10,14 +10,14 @@ use crate::resp::door::Door;
 use crate::resp::fault::Fault;
 use crate::resp::session::Session;
 
-/// Messages that are asked for together: what one commit takes.
+/// Messages acted on together: what fits into one commit.
 const ACT_MAX: usize = punctual_core::limits::COMMIT_BATCH_MAX;
 
 pub(in crate::resp) async fn many(session: &mut Session, requests: &[&Request]) -> Result<(), Fault> {
     act_each(session, requests, Verb::Ack).await
 }
 
-/// The same done by several requests at once; each is told how many of its own were there.
+/// Runs one verb for several requests at once; each reply counts its own messages.
 pub(super) async fn act_each(session: &mut Session, requests: &[&Request], verb: Verb) -> Result<(), Fault> {
     let (door, namespace) = (&session.door, &session.namespace);
     let counts = join_all(

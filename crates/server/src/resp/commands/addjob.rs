@@ -1,7 +1,7 @@
 //! ADDJOB queue body ms-timeout [REPLICATE n] [DELAY s] [RETRY s] [TTL s] [MAXLEN n] [ASYNC] [UNIQUE key] [PRIORITY n]
 //!
-//! All that come one behind the other for one queue are one ask, and one commit. Every job is committed before its id is
-//! told, ASYNC or not: where it is kept, there are no copies to wait for.
+//! Consecutive ADDJOBs for one queue share one request and one commit. Every job is committed before its id
+//! is returned, ASYNC or not: the store keeps it, so there are no replicas to wait for.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,14 +18,14 @@ use crate::resp::fault::{Fault, NOT_REPLICATED, SYNTAX, UNEXPECTED};
 use crate::resp::session::Session;
 
 const TTL_DEFAULT: i64 = 86400;
-/// A tenth of the life of a job, at least a second and at most this.
+/// The default RETRY is a tenth of the TTL, at least a second and at most this.
 const RETRY_DEFAULT_MAX: i64 = 300;
 const REPLICATE_MAX: i64 = 65535;
-/// Copies that are asked for if nobody says how many, as far as there are nodes.
+/// The default of REPLICATE, limited by the number of nodes.
 const REPLICATE_DEFAULT: usize = 3;
-/// What a job is given if nobody says how urgent it is: as with any job.
+/// The default of PRIORITY, as for any job.
 const PRIORITY_DEFAULT: u8 = 5;
-/// Bodies that are asked for together: an ask may have to travel to another node.
+/// Bytes of bodies in one request, which may have to travel to another node.
 const GROUP_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 /// Jobs for one queue that are added together.
@@ -33,7 +33,7 @@ struct Group {
     queue: QueueKey,
     timeout: Option<Duration>,
     messages: Vec<NewMessage>,
-    /// Which of the requests they are.
+    /// The indices of their requests.
     numbers: Vec<usize>,
     bytes: usize,
 }
@@ -138,7 +138,7 @@ struct Options {
     priority: Option<u8>,
 }
 
-/// Everything that can be said without asking anyone, in the order in which Disque says it.
+/// Checks everything that needs no node, in the order in which Disque reports errors.
 fn read(request: &Request, nodes: usize) -> Result<Wanted, Fault> {
     let options = options(request)?;
     let timeout = args::timeout(request.word(3))?;

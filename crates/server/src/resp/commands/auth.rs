@@ -1,4 +1,4 @@
-//! AUTH [name] secret: the password of this door, or a token of the server's.
+//! AUTH [name] secret: the password of this endpoint, or a token of the server.
 
 use std::time::Duration;
 
@@ -13,19 +13,19 @@ use crate::resp::session::Session;
 use crate::resp::table::Row;
 use crate::routes::Right;
 
-/// How long what the gate said of a token is believed: a token that was removed opens nothing for longer.
+/// How long an answer of the gate is cached, and so how long a removed token still works here.
 const BELIEVED: Duration = Duration::from_secs(2);
 
-/// Who is at the other end.
+/// Who the client is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::resp) enum Who {
-    /// They have yet to say.
+    /// Not authenticated yet.
     Stranger,
-    /// May do everything: nobody asks, or they know the password.
+    /// May do everything: no authentication is needed, or the client gave the password.
     Anyone,
     Bearer {
         token: String,
-        /// What they were allowed, and when.
+        /// The granted rights, and when each was checked.
         allowed: Vec<(Right, Instant)>,
     },
 }
@@ -57,7 +57,7 @@ pub(super) async fn log_in(session: &mut Session, name: Option<&[u8]>, secret: &
                 return Ok(());
             }
             Checked::TooMany => return Err(too_many()),
-            // It may be a token.
+            // The secret may be a token.
             Checked::Wrong => {}
         }
     }
@@ -79,7 +79,7 @@ fn too_many() -> Fault {
     Fault::new("ERR too many wrong passwords came from this address: try again in a minute")
 }
 
-/// Whether whoever is at the other end may do what a row says.
+/// Whether the client has the right that a command needs.
 pub(in crate::resp) async fn admit(session: &mut Session, row: &Row) -> Result<(), Fault> {
     let peer = Peer { address: session.client.address.ip().to_canonical(), certified: false };
     let (gate, need) = (&session.door.gate, row.right);

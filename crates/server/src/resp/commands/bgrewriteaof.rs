@@ -1,4 +1,4 @@
-//! BGREWRITEAOF: the store keeps its files small by itself all the time, so there is nothing to begin.
+//! BGREWRITEAOF: does nothing, because the store compacts its files by itself.
 
 use punctual_wire::resp::Request;
 

@@ -1,4 +1,4 @@
-//! CLIENT: tells of the connections, names this one, and ends others.
+//! CLIENT: lists the connections, names this one, and ends others.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::resp::session::{Mode, Session};
 use crate::routes::Right;
 
 const NAME_BYTES_MAX: usize = 128;
-/// The longest that somebody may stop everyone.
+/// The longest time that a client may pause all clients.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// A name that a list can show.
@@ -72,7 +72,7 @@ pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Re
     Ok(())
 }
 
-/// What concerns others takes more than a look.
+/// Checks a further right: subcommands that affect other clients need more than the command itself.
 async fn alone(session: &Session, right: Right) -> Result<(), Fault> {
     let Who::Bearer { token, .. } = &session.who else { return Ok(()) };
     let peer = Peer { address: session.client.address.ip().to_canonical(), certified: false };

@@ -1,4 +1,4 @@
-//! CLUSTER: tells of the nodes. They find each other in the store, so nothing can be changed here.
+//! CLUSTER: shows the nodes. They find each other in the store, so nothing can be changed here.
 
 use std::net::IpAddr;
 
@@ -12,10 +12,10 @@ use crate::resp::names::NodeId;
 use crate::resp::others::{parts_of, reached_at};
 use crate::resp::session::Session;
 
-/// Above it there would be no room for the port of the bus that Disque adds.
+/// The highest port that leaves room for Disque's cluster bus port.
 const PORT_MAX: i64 = 55_535;
 
-/// A node that lives.
+/// A live node.
 pub(super) struct Node {
     pub(super) id: NodeId,
     pub(super) host: String,
@@ -23,8 +23,8 @@ pub(super) struct Node {
     is_myself: bool,
 }
 
-/// All nodes that live. One that has no such door, or does not tell where it is, has port 0; one that is alone need not say
-/// which host it is on.
+/// All live nodes. A node without a Redis-protocol endpoint, or whose address is unknown, has port 0; a
+/// single node may leave its host empty.
 pub(super) async fn nodes(door: &Door) -> Vec<Node> {
     let (me, others): (Vec<Member>, Vec<Member>) =
         door.queues.members().into_iter().partition(|member| *member.node == *door.name);

@@ -1,4 +1,4 @@
-//! COMMAND [COUNT | INFO name... | DOCS name... | LIST]: tells of the commands.
+//! COMMAND [COUNT | INFO name... | DOCS name... | LIST]: describes the commands.
 
 use punctual_wire::resp::{Replies, Request};
 
@@ -45,7 +45,7 @@ fn all(out: &mut Replies) {
     commands().iter().for_each(|row| describe(out, row));
 }
 
-/// Name, words, what it is like, and that it has no keys: any node takes it.
+/// Name, arity, flags, and no keys: any node accepts the command.
 fn describe(out: &mut Replies, row: &Row) {
     out.array(6);
     out.text(&row.name.to_ascii_lowercase());

@@ -1,4 +1,4 @@
-//! CONFIG GET pattern... | SET name value | RESETSTAT | REWRITE: what this door goes by, in the names that Disque uses.
+//! CONFIG GET pattern... | SET name value | RESETSTAT | REWRITE: the settings of this endpoint, under Disque's names.
 
 use punctual_wire::resp::Request;
 
@@ -75,10 +75,10 @@ fn set(door: &Door, name: &[u8], value: &[u8]) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether a name fits a pattern of `*` and `?`. It takes at most the product of their lengths.
+/// Whether a name matches a pattern of `*` and `?`, in at most pattern length times name length steps.
 fn fits(pattern: &[u8], name: &[u8]) -> bool {
     let (mut at, mut in_name) = (0, 0);
-    // Where the last star was, and how much of the name it stands for so far.
+    // The last star, and where in the name the text after it was last tried.
     let mut star: Option<(usize, usize)> = None;
     while in_name < name.len() {
         let here = pattern.get(at).copied();

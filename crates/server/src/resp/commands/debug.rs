@@ -1,4 +1,4 @@
-//! DEBUG FLUSHALL deletes every job of every queue, where the settings allow it; the rest is for those who debug Disque.
+//! DEBUG FLUSHALL deletes every job of every queue, where the settings allow it; the rest is for debugging Disque.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::resp::args::is;
 use crate::resp::fault::Fault;
 use crate::resp::session::Session;
 
-/// The longest that somebody may make their own connection sleep.
+/// The longest sleep of a connection.
 const SLEEP_MAX: f64 = 60.0;
 
 pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Result<(), Fault> {
@@ -46,7 +46,7 @@ async fn flush_all(session: &Session) -> Result<(), Fault> {
         after = Some(last.key.clone());
         for queue in queues {
             flush(door, &queue.key).await?;
-            // What is not in the line: somebody works on it, or it is delayed.
+            // Also delete jobs that are not queued: those in a consumer's hands, and delayed ones.
             let mut place = None;
             loop {
                 let messages = door.queues.messages(&queue.key, place, PAGE_MAX).await?;
@@ -55,7 +55,7 @@ async fn flush_all(session: &Session) -> Result<(), Fault> {
                 let ids = messages.iter().map(|message| message.id).collect();
                 act(door, &session.namespace, Verb::Delete, ids).await?;
             }
-            // One at which a consumer waits is still in use, and stays.
+            // A queue with a waiting consumer is still in use, and stays.
             door.queues.queue(Ask::Forget { queue: queue.key }).await?;
         }
     }

@@ -1,4 +1,4 @@
-//! DELJOB id... : they go, in whatever state they are.
+//! DELJOB id... : deletes jobs in any state.
 
 use punctual_core::queue::Verb;
 use punctual_wire::resp::Request;

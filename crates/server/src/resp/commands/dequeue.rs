@@ -1,4 +1,4 @@
-//! DEQUEUE id... : out of the line, as if they had been taken. Says how many.
+//! DEQUEUE id... : removes jobs from their queue, as if they had been taken. Replies with how many.
 
 use punctual_core::queue::Verb;
 use punctual_wire::resp::Request;

@@ -1,4 +1,4 @@
-//! ENQUEUE id... : back into the line at once. Says how many.
+//! ENQUEUE id... : puts jobs back into their queue at once. Replies with how many.
 
 use punctual_core::queue::Verb;
 use punctual_wire::resp::Request;

@@ -1,4 +1,4 @@
-//! FASTACK id... : as ACKJOB. What is kept once has no copies elsewhere that could be told later.
+//! FASTACK id... : the same as ACKJOB, because there are no replicas on other nodes.
 
 use punctual_core::queue::Verb;
 use punctual_wire::resp::Request;

@@ -1,4 +1,4 @@
-//! HELLO: alone it tells the nodes, as Disque does; with a version it chooses the protocol, as Redis does.
+//! HELLO: without arguments it lists the nodes, as in Disque; with a version it selects the protocol, as in Redis.
 //!
 //! HELLO [2|3 [AUTH name secret] [SETNAME name]]
 
@@ -11,11 +11,11 @@ use crate::resp::args::{Words, is, number};
 use crate::resp::fault::{Fault, NO_AUTH, SYNTAX};
 use crate::resp::session::Session;
 
-/// The version of what HELLO without a word answers.
+/// The format version in the reply of HELLO without arguments.
 const FORMAT: i64 = 1;
-/// How a node stands with clients: they choose a lower number first.
+/// The priority of a reachable node: clients choose a lower number first.
 const REACHED: &str = "1";
-/// It lives, but clients of queues cannot be sent there.
+/// The priority of a live node without an endpoint for queues.
 const NOWHERE: &str = "100";
 
 pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Result<(), Fault> {
@@ -36,7 +36,7 @@ async fn tell(session: &mut Session) -> Result<(), Fault> {
         out.text(node.id.as_str());
         out.text(&node.host);
         out.text(&node.port.to_string());
-        // Whoever is not there has no session, and is not in the list.
+        // Every node in the list has a session, so it is alive.
         out.text(if node.port == 0 { NOWHERE } else { REACHED });
     }
     Ok(())
@@ -85,7 +85,7 @@ async fn choose(session: &mut Session, request: &Request) -> Result<(), Fault> {
     out.number(protocol.number());
     out.text("id");
     out.count(session.client.id);
-    // Any node takes any command: a client need not know of the others.
+    // Any node accepts any command, so a client need not know the others.
     out.text("mode");
     out.text("standalone");
     out.text("role");

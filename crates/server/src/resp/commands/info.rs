@@ -1,4 +1,4 @@
-//! INFO [section]: how the node is, in the fields that Disque tells.
+//! INFO [section]: the state of the node, in Disque's fields.
 
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,7 +13,7 @@ use crate::resp::fault::Fault;
 use crate::resp::process;
 use crate::resp::session::Session;
 
-/// Queues that are looked at to count jobs.
+/// Queues that are read to count jobs.
 const QUEUES_LOOKED_AT: usize = 10_000;
 const SECTIONS: [&str; 9] =
     ["server", "clients", "memory", "jobs", "queues", "persistence", "stats", "cpu", "commandstats"];
@@ -32,7 +32,7 @@ pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Re
             text.push_str("\r\n");
         }
         let lines = lines(session, section).await?;
-        // Writing into a string does not fail.
+        // Writing into a string cannot fail.
         let _ = write!(text, "# {}{}\r\n", section[..1].to_ascii_uppercase(), &section[1..]);
         for (name, value) in lines {
             let _ = write!(text, "{name}:{value}\r\n");
@@ -42,7 +42,7 @@ pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Re
     Ok(())
 }
 
-/// ROLE: this node takes writes, and copies nothing to others.
+/// ROLE: this node accepts writes and has no replicas.
 pub(in crate::resp) async fn role(session: &mut Session, _: &Request) -> Result<(), Fault> {
     session.out.array(3);
     session.out.text("master");
@@ -91,7 +91,7 @@ fn server(door: &Door) -> Lines {
         line("disque_version", "1.0-rc1"),
         line("punctual_version", env!("CARGO_PKG_VERSION")),
         line("punctual_url", door.settings.rest_url.as_deref().unwrap_or_default()),
-        // What libraries look at to know what they may send.
+        // Client libraries decide by this version what they may send.
         line("redis_version", "6.0.0"),
         line("redis_mode", "standalone"),
         line("disque_git_sha1", "00000000"),
@@ -126,7 +126,7 @@ fn memory() -> Lines {
     ]
 }
 
-/// What is acknowledged is on disk: there is no file that would lag behind.
+/// An acknowledged change is on disk, so there is no append-only file that could lag behind.
 fn persistence() -> Lines {
     vec![
         line("loading", &0),
@@ -165,7 +165,7 @@ fn commandstats(door: &Door) -> Lines {
     door.counts.commands().iter().filter_map(line).collect()
 }
 
-/// Queues and jobs of this namespace, as far as they are counted.
+/// The number of queues and jobs of this namespace, up to [`QUEUES_LOOKED_AT`] queues.
 async fn registered(session: &Session) -> Result<(u64, u64), Fault> {
     let (mut queues, mut jobs, mut after) = (0, 0, None);
     for _ in 0..QUEUES_LOOKED_AT / PAGE_MAX {

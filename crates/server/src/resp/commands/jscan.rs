@@ -18,7 +18,7 @@ const STATES: [&str; 4] = ["wait-repl", "active", "queued", "acked"];
 struct Wanted {
     page: Page,
     queue: Option<QueueKey>,
-    /// Empty: any.
+    /// The states to list. Empty means all.
     states: Vec<&'static str>,
     all: bool,
 }
@@ -41,12 +41,12 @@ pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Re
         Some(_) => return Err(Fault::new("ERR invalid cursor or option name")),
     };
     let (mut found, mut left, mut bytes) = (Vec::new(), wanted.page.size(), 0);
-    // With bodies an answer may become long: it stops before it is too long.
+    // With bodies a reply may become large, so stop at a size limit.
     while let Some((queue, after)) = at.take_if(|_| left > 0 && bytes < FLUSH_BYTES) {
         let limit = left.min(if wanted.all { 10 } else { PAGE_MAX });
         let messages = session.door.queues.messages(&queue, after, limit).await?;
         left -= messages.len().max(1).min(left);
-        // A page may end early because it is heavy; only an empty one is the end.
+        // A page may end early because of its size; only an empty page is the end of the queue.
         at = if messages.is_empty() {
             match wanted.queue {
                 Some(_) => None,

@@ -1,4 +1,4 @@
-//! LATENCY: nothing is kept under this command; times are measured all the time, and told by `/metrics`.
+//! LATENCY: always empty; latencies are in `/metrics`.
 
 use punctual_wire::resp::Request;
 

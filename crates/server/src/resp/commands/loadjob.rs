@@ -1,4 +1,4 @@
-//! LOADJOB: what Disque writes into its own file; nobody else says it.
+//! LOADJOB: refused; Disque uses it only in its own append-only file.
 
 use punctual_wire::resp::Request;
 

@@ -1,4 +1,4 @@
-//! MONITOR: tells every command as it comes, until the client goes. Secrets are left out.
+//! MONITOR: streams every command until the client disconnects. Commands with secrets are left out.
 
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -9,7 +9,7 @@ use punctual_wire::resp::Request;
 use crate::resp::fault::Fault;
 use crate::resp::session::Session;
 
-/// What is told of a command.
+/// Bytes of an argument that are shown.
 const LINE_BYTES_MAX: usize = 1024;
 
 pub(in crate::resp) async fn run(session: &mut Session, _: &Request) -> Result<(), Fault> {
@@ -27,7 +27,7 @@ pub(in crate::resp) fn line(at: Timestamp, from: SocketAddr, request: &Request) 
             break;
         }
         let shown = word.get(..LINE_BYTES_MAX).unwrap_or(word);
-        // Writing into a string does not fail.
+        // Writing into a string cannot fail.
         let _ = write!(line, " \"{}\"", shown.escape_ascii());
     }
     line

@@ -1,8 +1,8 @@
-//! MULTI, EXEC and DISCARD: commands that are queued first and then run one after the other.
+//! MULTI, EXEC and DISCARD: commands are queued first and then run one after the other.
 //!
-//! As in Redis: a command that is refused while it is queued makes EXEC answer EXECABORT, and nothing runs. A command that
-//! fails while EXEC runs has its error in the answer, and the others run all the same: there is no rollback. Unlike in
-//! Redis, commands of other clients may run in between. GETJOB and WAITJOB do not wait.
+//! As in Redis: if a command is refused while it is queued, EXEC replies EXECABORT and nothing runs. If a
+//! command fails while EXEC runs, its error is in the reply and the other commands still run: there is no
+//! rollback. Unlike in Redis, commands of other clients may run in between. GETJOB and WAITJOB do not wait.
 
 use punctual_wire::resp::{Decoded, Request};
 
@@ -11,21 +11,21 @@ use crate::resp::session::{Mode, Session};
 use crate::resp::settings::{FLUSH_BYTES, OUTPUT_BYTES_MAX, TRANSACTION_BYTES_MAX, TRANSACTION_MAX};
 use crate::resp::table::Row;
 
-/// Whether commands run at once.
+/// The state of a connection's transaction.
 #[derive(Debug, Default)]
 pub(in crate::resp) enum Transaction {
     #[default]
     None,
     /// After MULTI: commands are queued.
     Queueing { requests: Vec<Decoded>, bytes: usize },
-    /// A command was refused while it was to be queued: EXEC will refuse too.
+    /// A command was refused while queueing: EXEC will refuse too.
     Broken,
-    /// EXEC runs what was queued.
+    /// EXEC runs the queued commands.
     Running,
 }
 
 impl Transaction {
-    /// Whether a command is queued, or would be if none had been refused.
+    /// Whether MULTI was called and EXEC not yet.
     pub(in crate::resp) fn is_open(&self) -> bool {
         matches!(self, Transaction::Queueing { .. } | Transaction::Broken)
     }
@@ -34,7 +34,7 @@ impl Transaction {
         matches!(self, Transaction::Running)
     }
 
-    /// A command was refused. What was queued before it will never run.
+    /// Marks that a command was refused: the queued commands will never run.
     pub(in crate::resp) fn fail(&mut self) {
         if self.is_open() {
             *self = Transaction::Broken;
@@ -54,14 +54,14 @@ impl Transaction {
     }
 }
 
-/// Commands that act at once, also between MULTI and EXEC.
+/// Commands that run at once, also between MULTI and EXEC.
 pub(in crate::resp) fn acts_at_once(row: &Row) -> bool {
     matches!(row.name, "MULTI" | "EXEC" | "DISCARD" | "QUIT" | "RESET")
 }
 
-/// Queues a command that the caller may run.
+/// Queues a command that the client may run.
 pub(in crate::resp) fn queue(session: &mut Session, row: &Row, request: &Request) -> Result<(), Fault> {
-    // They change the connection itself, in the middle of an answer.
+    // These change the connection itself, which is not possible inside the reply of EXEC.
     if matches!(row.name, "AUTH" | "CLIENT" | "HELLO" | "MONITOR" | "SHUTDOWN") {
         return Err(Fault::of(format!("ERR {} is not allowed in transactions", row.name)));
     }

@@ -1,4 +1,4 @@
-//! NACK id... [DELAY s]: they failed, and go back into the line, at once or after a delay. Says how many.
+//! NACK id... [DELAY s]: jobs failed and return to their queue, at once or after a delay. Replies with how many.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::resp::session::Session;
 
 pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Result<(), Fault> {
     let last = request.len() - 1;
-    // No id is so short.
+    // `DELAY` cannot be an id: ids are longer.
     let has_delay = last >= 2 && is(request.word(last - 1), "DELAY");
     let (ids, delay) = if has_delay { (last - 2, request.word(last)) } else { (last, &b"0"[..]) };
     let ids = args::ids(request.words(1).take(ids))?;

@@ -1,4 +1,4 @@
-//! PAUSE queue in|out|all|none|state|bcast ... : what it lets through from now on. Says how it is.
+//! PAUSE queue in|out|all|none|state|bcast ... : pauses adding, taking or both. Replies with the state.
 
 use punctual_core::queue::{Ask, Pause, Said};
 use punctual_wire::resp::Request;
@@ -20,7 +20,7 @@ pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Re
             wanted = Some(Pause { input: true, output: true });
         } else if is(option, "NONE") {
             wanted = Some(Pause::default());
-        // One leader decides for all nodes: there is nobody else to tell.
+        // BCAST needs no broadcast: one leader decides for all nodes.
         } else if !is(option, "STATE") && !is(option, "BCAST") {
             return Err(SYNTAX);
         }

@@ -1,4 +1,4 @@
-//! PING [word], ECHO word, and what there is nothing to do for.
+//! PING [word], ECHO word, and commands that do nothing.
 
 use punctual_wire::resp::Request;
 

@@ -1,4 +1,4 @@
-//! QFLUSH queue: deletes the jobs that are in the line. Says how many; those that somebody works on stay.
+//! QFLUSH queue: deletes the queued jobs and replies with how many. Jobs in a consumer's hands stay.
 
 use punctual_core::limits::COMMIT_BATCH_MAX;
 use punctual_core::queue::{Ask, QueueKey, Said};
@@ -9,7 +9,7 @@ use crate::resp::door::Door;
 use crate::resp::fault::{Fault, UNEXPECTED};
 use crate::resp::session::Session;
 
-/// Deleted in one go: the next command does not wait for more than that.
+/// Jobs deleted in one step, so that other commands do not wait for the whole flush.
 const SLICE: u32 = COMMIT_BATCH_MAX as u32 / 4;
 
 pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Result<(), Fault> {

@@ -1,4 +1,4 @@
-//! QLEN queue: how many jobs are in the line.
+//! QLEN queue: the number of queued jobs.
 
 use punctual_core::queue::{Ask, QueueKey, QueueStat, Said};
 use punctual_wire::resp::Request;
@@ -15,7 +15,7 @@ pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Re
     Ok(())
 }
 
-/// How a queue is; none: there is none of that name.
+/// The state of a queue. `None` means that the queue does not exist.
 pub(super) async fn stat(door: &Door, queue: QueueKey) -> Result<Option<QueueStat>, Fault> {
     match door.queues.queue(Ask::Stat { queue }).await? {
         Said::Stat(stat) => Ok(stat),

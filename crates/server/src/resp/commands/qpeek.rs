@@ -1,4 +1,4 @@
-//! QPEEK queue count: the next jobs in the line; below zero the last ones, the newest first.
+//! QPEEK queue count: the next jobs of a queue; with a negative count the last ones, newest first.
 
 use punctual_core::limits::TAKE_MAX;
 use punctual_wire::resp::Request;

@@ -1,4 +1,4 @@
-//! QSCAN [cursor] [COUNT n] [BUSYLOOP] [MINLEN n] [MAXLEN n] [IMPORTRATE n]: the queues, page by page.
+//! QSCAN [cursor] [COUNT n] [BUSYLOOP] [MINLEN n] [MAXLEN n] [IMPORTRATE n]: lists the queues, page by page.
 
 use punctual_core::limits::PAGE_MAX;
 use punctual_wire::resp::Request;
@@ -10,7 +10,7 @@ use crate::resp::scans::Spot;
 use crate::resp::session::Session;
 
 pub(super) const COUNT_DEFAULT: usize = 100;
-/// Items that one answer brings at most, whatever was asked for.
+/// The most items in one reply, whatever COUNT says.
 pub(super) const ITEMS_MAX: usize = 100_000;
 
 #[derive(Default)]
@@ -21,7 +21,7 @@ struct Wanted {
     import_rate: i64,
 }
 
-/// What all scans take.
+/// The options that all scans have.
 #[derive(Default)]
 pub(super) struct Page {
     cursor: Option<u64>,
@@ -30,7 +30,7 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// Takes a word that every scan knows; false: it is another one.
+    /// Parses an option that all scans have. `false` means that it is another one.
     pub(super) fn take(&mut self, word: &[u8], words: &mut Words<'_>) -> Result<bool, Fault> {
         if is(word, "BUSYLOOP") {
             self.busy_loop = true;
@@ -49,13 +49,13 @@ impl Page {
         Ok(true)
     }
 
-    /// Rows to look at, and whether to go on until the end.
+    /// Rows to read: all of them with BUSYLOOP, up to [`ITEMS_MAX`].
     pub(super) fn size(&self) -> usize {
         let most = if self.busy_loop { ITEMS_MAX } else { self.count.unwrap_or(COUNT_DEFAULT) };
         most.min(ITEMS_MAX)
     }
 
-    /// Where to go on; none: at the beginning.
+    /// Where to continue. `None` means from the beginning.
     pub(super) fn spot(&self, door: &Door) -> Result<Option<Spot>, Fault> {
         match self.cursor {
             None | Some(0) => Ok(None),

@@ -1,4 +1,4 @@
-//! QSTAT queue: how it is, as names and values in a row.
+//! QSTAT queue: the state of a queue, as a flat list of names and values.
 
 use punctual_wire::resp::Request;
 
@@ -29,7 +29,7 @@ pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Re
         out.text(field);
         out.count(value);
     }
-    // Jobs are where their queue is: none is fetched from other nodes.
+    // The shard of a queue holds all its jobs: none are imported from other nodes.
     out.text("import-from");
     out.array(0);
     for (field, value) in [("import-rate", 0), ("jobs-in", stat.added), ("jobs-out", stat.taken)] {

@@ -1,4 +1,4 @@
-//! QUIT: the connection ends when this is answered. RESET: it is as it was in the beginning.
+//! QUIT: ends the connection after the reply. RESET: puts it back into its initial state.
 
 use punctual_wire::resp::{Protocol, Request};
 

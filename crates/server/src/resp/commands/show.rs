@@ -1,4 +1,4 @@
-//! SHOW id: everything there is to know of a job, as names and values in a row.
+//! SHOW id: all fields of a job, as a flat list of names and values.
 
 use punctual_core::Timestamp;
 use punctual_core::queue::{Ask, Line, MessageView, Said};
@@ -39,10 +39,10 @@ pub(super) fn write(session: &mut Session, view: &MessageView) {
     out.text(view.queue.name.as_str());
     out.text("state");
     out.text(state);
-    // The store keeps it, whatever of copies the store has.
+    // The store keeps the job; its own replication is not visible here.
     field(out, "repl", 1);
     field(out, "ttl", seconds(view.expires_at.since(view.now).as_secs()));
-    // Nanoseconds, of which the last digits tell jobs of one millisecond apart.
+    // Nanoseconds; the last digits distinguish jobs of one millisecond.
     field(out, "ctime", view.created_at.as_millis().saturating_mul(1_000_000) + (view.id.number & 0xfff));
     field(out, "delay", seconds(view.delay.as_secs()));
     field(out, "retry", seconds(view.retry.as_secs()));

@@ -12,7 +12,7 @@ pub(in crate::resp) async fn run(session: &mut Session, _: &Request) -> Result<(
     };
     info!(client = %session.client.address, "asked to stop by SHUTDOWN");
     stop.send_replace(true);
-    // Nothing is answered: that the connection ends is the answer.
+    // No reply: the end of the connection is the reply.
     session.ends = true;
     Ok(())
 }

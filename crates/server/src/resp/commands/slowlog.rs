@@ -1,4 +1,4 @@
-//! SLOWLOG GET [count] | LEN | RESET: the commands that took long.
+//! SLOWLOG GET [count] | LEN | RESET: the slow commands.
 
 use punctual_wire::resp::Request;
 

@@ -1,4 +1,4 @@
-//! TIME: seconds and microseconds, by the time that everything else goes by.
+//! TIME: seconds and microseconds of the node's clock.
 
 use punctual_wire::resp::Request;
 

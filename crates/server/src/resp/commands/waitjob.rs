@@ -1,4 +1,4 @@
-//! WAITJOB id... [TIMEOUT ms]: waits until none of them is left, acknowledged, deleted or expired. Says how many are gone.
+//! WAITJOB id... [TIMEOUT ms]: waits until all jobs are acknowledged, deleted or expired. Replies with how many are.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::resp::session::Session;
 use crate::resp::settings::WAITED_MAX;
 use punctual_core::name::Namespace;
 
-/// How often they are looked at: soon at first, then less and less.
+/// The polling interval: short at first, then doubled up to the maximum.
 const LOOK_MIN: Duration = Duration::from_millis(10);
 const LOOK_MAX: Duration = Duration::from_millis(500);
 
@@ -45,7 +45,7 @@ pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Re
     Ok(())
 }
 
-/// Leaves in `left` what is still there when the time is over.
+/// Waits until all are gone or the time is over; the jobs that still exist stay in `left`.
 async fn gone(
     door: &Door,
     namespace: &Namespace,

@@ -1,4 +1,4 @@
-//! WORKING id: its consumer needs more time. Says how many seconds it has now.
+//! WORKING id: the consumer needs more time. Replies with the seconds it now has.
 
 use punctual_core::queue::{Ask, QueueRefusal, Said};
 use punctual_wire::resp::{Request, parse_id};

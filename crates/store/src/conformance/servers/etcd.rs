@@ -1,4 +1,4 @@
-//! etcd, a cluster of one or of three.
+//! etcd for tests: a cluster of one or three members.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -22,12 +22,12 @@ pub fn start() -> Supervised {
     server
 }
 
-/// Three that agree by majority.
+/// Starts a cluster of three members.
 pub fn start_three() -> Vec<Supervised> {
     let ports: Vec<(u16, u16)> = (0..3).map(|_| (free_port(), free_port())).collect();
     let members = ports.iter().map(|(_, peer)| format!("m{peer}=http://127.0.0.1:{peer}"));
     let members = members.collect::<Vec<_>>().join(",");
-    // None of them answers before most of them are there.
+    // Started in parallel, because no member answers before most of them run.
     let starting = ports.into_iter().map(|(port, peer)| {
         let members = members.clone();
         thread::spawn(move || {
@@ -49,13 +49,13 @@ pub fn start_three() -> Vec<Supervised> {
     starting.into_iter().map(|server| server.join().expect("etcd starts")).collect()
 }
 
-/// The address of all of them.
+/// The address of all members.
 pub fn url_of_all(servers: &[Supervised]) -> String {
     let places: Vec<String> = servers.iter().map(|server| format!("127.0.0.1:{}", server.port)).collect();
     format!("etcd://{}", places.join(","))
 }
 
-/// It listens before it has a leader, and refuses until then.
+/// A member listens before the cluster has a leader, and refuses requests until then.
 fn is_healthy(port: u16) -> std::io::Result<bool> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
     stream.write_all(b"GET /health HTTP/1.0\r\n\r\n")?;

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::supervised::{self, Supervised};
 
-/// Debian keeps it off the path of ordinary users.
+/// Debian installs it outside the PATH of ordinary users.
 const DEBIAN: &str = "/usr/sbin/mariadbd";
-/// What makes it fast and unsafe: for tests that do not ask what survives a power loss.
+/// Fast and unsafe settings, for tests that do not check what survives a power loss.
 const FAST: [&str; 2] = ["innodb-flush-log-at-trx-commit=0", "innodb-doublewrite=0"];
-/// Small enough to be copied for every process that wants one.
+/// Settings for a small data folder, because it is copied for every server.
 const SMALL: [&str; 4] = [
     "innodb-log-file-size=16M",
     "innodb-data-file-path=ibdata1:4M:autoextend",
@@ -26,24 +26,24 @@ pub struct Server {
 }
 
 impl Server {
-    /// The one of this process, which syncs nothing: open it with `durability=relaxed`.
+    /// The shared server of this process. It does not sync: open it with `durability=relaxed`.
     pub fn shared() -> &'static Server {
         static SHARED: LazyLock<Server> = LazyLock::new(|| Server::start(&FAST));
         &SHARED
     }
 
-    /// The one of this process that keeps what it has acknowledged, as the server of an operator does.
+    /// The shared server of this process with full durability.
     pub fn durable() -> &'static Server {
         static DURABLE: LazyLock<Server> = LazyLock::new(|| Server::start(&[]));
         &DURABLE
     }
 
-    /// One of its own, with settings such as `innodb-flush-log-at-trx-commit=1`.
+    /// Starts a separate server, with settings such as `innodb-flush-log-at-trx-commit=1`.
     pub fn start(settings: &[&str]) -> Server {
         Server::start_from(settings, |_| {})
     }
 
-    /// One of its own that keeps its data folder on this disk.
+    /// Starts a separate server that keeps its data folder on this disk.
     pub fn start_on(disk: &Path, settings: &[&str]) -> Server {
         Server::start_from(settings, |data| supervised::move_to(disk, data))
     }
@@ -85,7 +85,7 @@ impl Server {
         &self.supervised.folder
     }
 
-    /// Ends it as a crash would.
+    /// Kills the server, like a crash.
     pub fn stop(&self) {
         self.supervised.stop();
     }
@@ -95,7 +95,7 @@ impl Server {
         self.wait_until_ready();
     }
 
-    /// Its port answers before it does.
+    /// The port answers before the server accepts statements.
     fn wait_until_ready(&self) {
         supervised::wait_until("MariaDB is ready", || {
             self.client("").args(["-e", "SELECT 1"]).output().is_ok_and(|output| output.status.success())
@@ -113,7 +113,7 @@ impl Server {
         format!("mysql://root@127.0.0.1:{}/{database}", self.port())
     }
 
-    /// Runs a statement as a stranger would, and answers with what it printed.
+    /// Runs a statement with the server's own client, and returns what it printed.
     pub fn sql(&self, database: &str, statement: &str) -> String {
         let output = self.client(database).args(["-e", statement]).output();
         let output = output.expect("MariaDB brings its client");

@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::supervised::{self, Supervised};
 
 const USER: &str = "punctual";
-/// Debian keeps its programs off the path.
+/// Debian installs its programs outside the PATH.
 const DEBIAN: &str = "/usr/lib/postgresql";
-/// Who runs the server when we are root, which it refuses to be.
+/// The user that runs the server if the test runs as root: PostgreSQL refuses to run as root.
 const UNPRIVILEGED: &str = "postgres";
-/// What makes it fast and unsafe: for tests that do not ask what survives a power loss.
+/// Fast and unsafe settings, for tests that do not check what survives a power loss.
 const FAST: [&str; 2] = ["fsync=off", "full_page_writes=off"];
 
 #[derive(Debug)]
@@ -22,25 +22,25 @@ pub struct Server {
 }
 
 impl Server {
-    /// The one of this process, which syncs nothing: open it with `durability=relaxed`.
+    /// The shared server of this process. It does not sync: open it with `durability=relaxed`.
     pub fn shared() -> &'static Server {
         static SHARED: LazyLock<Server> = LazyLock::new(|| Server::start(&FAST));
         &SHARED
     }
 
-    /// The one of this process that keeps what it has acknowledged, as the server of an operator does.
+    /// The shared server of this process with full durability.
     pub fn durable() -> &'static Server {
         static DURABLE: LazyLock<Server> = LazyLock::new(|| Server::start(&[]));
         &DURABLE
     }
 
-    /// One of its own, with settings such as `fsync=on`.
+    /// Starts a separate server, with settings such as `fsync=on`.
     pub fn start(settings: &[&str]) -> Server {
         Server::start_from(settings, |_| {})
     }
 
-    /// One of its own that keeps a part of its data folder on this disk: `pg_wal` is its write-ahead log, `base` its
-    /// tables.
+    /// Starts a separate server that keeps a part of its data folder on this disk: `pg_wal` is its write-ahead log,
+    /// `base` its tables.
     pub fn start_on(disk: &Path, part: &str, settings: &[&str]) -> Server {
         Server::start_from(settings, |data| supervised::move_to(disk, &data.join(part)))
     }
@@ -81,7 +81,7 @@ impl Server {
         &self.supervised.folder
     }
 
-    /// Ends it as a crash would.
+    /// Kills the server, like a crash.
     pub fn stop(&self) {
         self.supervised.stop();
     }
@@ -91,7 +91,7 @@ impl Server {
         self.wait_until_ready();
     }
 
-    /// Its port answers before it has recovered.
+    /// The port answers before recovery is done.
     fn wait_until_ready(&self) {
         let mut asked = Command::new(programs().join("pg_isready"));
         asked.args(["-q", "-h", "127.0.0.1", "-p", &self.port().to_string()]);
@@ -109,7 +109,7 @@ impl Server {
         format!("postgres://{USER}@127.0.0.1:{}/{database}", self.port())
     }
 
-    /// Runs a statement as a stranger would, and answers with what it printed.
+    /// Runs a statement with the server's own client, and returns what it printed.
     pub fn sql(&self, database: &str, statement: &str) -> String {
         let mut psql = Command::new(programs().join("psql"));
         psql.args(["-XqAt", "-v", "ON_ERROR_STOP=1", "-d", &self.address(database), "-c", statement]);
@@ -130,7 +130,7 @@ fn initialise(programs: &Path, folder: &Path) {
     supervised::run(Command::new(&command[0]).args(&command[1..]));
 }
 
-/// What a command begins with so that it does not run as root.
+/// The prefix of a command that keeps it from running as root.
 fn unprivileged() -> Vec<String> {
     if !rustix::process::geteuid().is_root() {
         return Vec::new();
@@ -139,14 +139,14 @@ fn unprivileged() -> Vec<String> {
     ["setpriv", &user, &format!("--regid={UNPRIVILEGED}"), "--clear-groups"].map(str::to_owned).to_vec()
 }
 
-/// Hands a file or folder to whoever the server runs as.
+/// Gives a file or folder to the user that runs the server.
 pub fn give_away(folder: &Path) {
     if rustix::process::geteuid().is_root() {
         supervised::run(Command::new("chown").arg(format!("{UNPRIVILEGED}:")).arg(folder));
     }
 }
 
-/// Where the newest PostgreSQL of this machine keeps its programs.
+/// The folder with the programs of the newest PostgreSQL of this machine.
 fn programs() -> PathBuf {
     let versions = std::fs::read_dir(DEBIAN).into_iter().flatten().flatten();
     let number = |path: &Path| path.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok());

@@ -1,4 +1,4 @@
-//! Redis, without a file: what it forgets when it ends is what a test wants it to forget.
+//! Redis for tests, without a file: it forgets everything when it ends.
 
 use super::Supervised;
 use super::supervised::{folder, free_port};

@@ -1,8 +1,8 @@
 //! A server that does not outlive the process that started it.
 //!
-//! Between the two stands a shell that reads commands from a pipe. The pipe ends with the process, however that ends,
-//! and then the shell kills the server and removes its folder. It has a process group of its own, so that a signal
-//! for the test does not reach it before it has done so.
+//! The process starts a shell that starts the server and reads commands from a pipe. The pipe closes with the process,
+//! however that ends; the shell then kills the server and removes its folder. The shell has its own process group, so
+//! that a signal to the test does not end it before that.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -14,8 +14,8 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
-/// `$1` is the folder, `$2` the signal that ends the server without ado, `$3` where it writes its log, the rest the
-/// server's command.
+/// `$1` is the folder, `$2` the signal that ends the server at once, `$3` the file for its log, the rest the server's
+/// command.
 const SCRIPT: &str = r#"
 folder=$1 signal=$2 log=$3
 shift 3
@@ -36,7 +36,7 @@ stop
 rm -rf "$folder"
 "#;
 
-/// How often a server is asked before it is taken for dead: a minute, because the machine may be busy.
+/// How often a server is polled before it counts as dead: one minute in all, because the machine may be busy.
 const TRIES_MAX: u32 = 6000;
 const TRY_EVERY: Duration = Duration::from_millis(10);
 
@@ -55,7 +55,7 @@ struct Supervisor {
 }
 
 impl Supervised {
-    /// Starts a server in its folder, which is gone when it ends, and waits until its port answers.
+    /// Starts a server in its folder, which is removed when it ends, and waits until its port answers.
     pub fn start(folder: PathBuf, port: u16, end_with: &str, command: &[String]) -> Supervised {
         let log = folder.join("server.log");
         let mut shell = Command::new("sh");
@@ -70,7 +70,7 @@ impl Supervised {
         server
     }
 
-    /// Ends the server without ado. Its folder stays.
+    /// Kills the server. Its folder stays.
     pub fn stop(&self) {
         self.tell("stop");
     }
@@ -101,7 +101,7 @@ impl Drop for Supervised {
     fn drop(&mut self) {
         if let Ok(supervisor) = self.supervisor.get_mut() {
             supervisor.commands = None;
-            // It ends by itself now; waiting only makes sure that the folder is gone.
+            // The shell ends by itself now; waiting only makes sure that the folder is gone.
             let _ = supervisor.child.wait();
         }
     }
@@ -129,7 +129,7 @@ pub(super) fn folder(of: &str) -> PathBuf {
     folder.expect("there is a temporary folder").keep()
 }
 
-/// The data folder that `make` makes, from `target/tmp`, where it is made only once; `name` tells versions apart.
+/// The data folder that `make` makes, cached in `target/tmp` under `name`, which contains the version.
 pub(super) fn golden(name: &str, make: impl FnOnce(&Path)) -> PathBuf {
     let kept = target().join("tmp").join("servers");
     fs::create_dir_all(&kept).expect("the target folder can be written");
@@ -148,7 +148,7 @@ pub(super) fn golden(name: &str, make: impl FnOnce(&Path)) -> PathBuf {
     golden
 }
 
-/// A copy with owners and rights.
+/// Copies a folder with owners and permissions.
 pub(super) fn copy(from: &Path, to: &Path) {
     run(Command::new("cp").arg("-a").arg(from).arg(to));
 }

@@ -1,4 +1,4 @@
-//! What belongs to no shard: tokens, and what the cluster agreed on.
+//! Rows that belong to no shard: tokens, and the values that the cluster agreed on.
 
 pub(in crate::postgres) const OFFER: &str =
     "INSERT INTO agreed (name, value) VALUES ($1::text, $2::bytea) ON CONFLICT (name) DO NOTHING";

@@ -7,7 +7,7 @@ macro_rules! calendar_columns {
     };
 }
 
-/// The one row that whoever changes a calendar holds until it has.
+/// Locks the row that every change of a calendar locks until it ends.
 pub(in crate::postgres) const ALONE: &str = "SELECT last FROM calendar_versions WHERE one FOR UPDATE";
 pub(in crate::postgres) const NEXT_VERSION: &str =
     "UPDATE calendar_versions SET last = last + 1 WHERE one RETURNING last";

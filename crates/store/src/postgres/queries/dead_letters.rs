@@ -1,4 +1,4 @@
-//! Runs that somebody has to decide about.
+//! Dead letters.
 
 pub(in crate::postgres) const INSERT: &str = "INSERT INTO dead_letters (run, namespace, job, at) \
      SELECT * FROM unnest($1::int8[], $2::text[], $3::text[], $4::int8[])";

@@ -1,6 +1,6 @@
-//! Jobs that are gone, whose runs and skip records may still be kept.
+//! Deleted jobs whose runs and skip records may still be kept.
 
-/// Before the jobs go.
+/// Runs before the jobs are deleted.
 pub(in crate::postgres) const INSERT: &str = "INSERT INTO deleted_jobs (job, namespace, name) \
      SELECT id, namespace, name FROM jobs WHERE id = ANY($1::int8[]) ON CONFLICT DO NOTHING";
 pub(in crate::postgres) const LIST: &str =

@@ -1,4 +1,4 @@
-//! Runs that have.
+//! Finished runs.
 
 macro_rules! history_page {
     ($source:literal, $direction:literal) => {

@@ -32,7 +32,7 @@ pub(in crate::postgres) const EDIT: &str = must_hit!(
      WHERE j.id = u.id AND j.fired_through <= u.fired_through"
 );
 pub(in crate::postgres) const DELETE: &str = must_hit!("DELETE FROM jobs WHERE id = ANY($1::int8[])");
-/// What decides how a job is updated.
+/// The columns that decide how a job is updated.
 pub(in crate::postgres) const STAND: &str = "SELECT revision, fired_through FROM jobs WHERE id = $1::int8";
 pub(in crate::postgres) const BY_ID: &str =
     concat!("SELECT ", job_columns!(), " FROM jobs WHERE id = ANY($1::int8[])");

@@ -1,6 +1,6 @@
-//! Mail for nodes that have no door.
+//! Mail for nodes that cannot be dialled.
 
-/// What somebody else is at is left to them.
+/// Skips rows that another transaction has locked.
 pub(in crate::postgres) const DROP_OLD: &str = concat!(
     "DELETE FROM mail WHERE (recipient, sender, number) IN (SELECT recipient, sender, number FROM mail WHERE sent_at < ",
     now!(),

@@ -10,7 +10,7 @@ macro_rules! queue_columns {
 pub(in crate::postgres) const INSERT: &str = "INSERT INTO queues (shard, number, namespace, name, created_at, \
      paused_input, paused_output, queued, messages) SELECT * FROM unnest($1::int2[], $2::int8[], $3::text[], \
      $4::bytea[], $5::int8[], $6::bool[], $7::bool[], $8::int8[], $9::int8[])";
-/// All of it: the number of a queue that went may be another's in the same batch.
+/// Writes all columns: the same batch may delete a queue and reuse its number for another.
 pub(in crate::postgres) const UPDATE: &str = must_hit!(
     "UPDATE queues q SET namespace = u.namespace, name = u.name, created_at = u.created_at, \
      paused_input = u.paused_input, paused_output = u.paused_output, queued = u.queued, messages = u.messages \

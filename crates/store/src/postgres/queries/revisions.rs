@@ -1,4 +1,4 @@
-//! Every definition that a job had.
+//! Revisions of jobs.
 
 pub(in crate::postgres) const INSERT: &str = "INSERT INTO revisions (job, revision, at, definition, state) \
      SELECT * FROM unnest($1::int8[], $2::int8[], $3::int8[], $4::text[], $5::text[])";

@@ -1,6 +1,6 @@
-//! Runs that have not ended.
+//! Live runs.
 
-/// The next runs of one shard after another, `$1` to `$2` being the span of each.
+/// The next runs of several shards, each in its own range from `$1` to `$2`.
 macro_rules! live_page {
     ($source:literal, $direction:literal) => {
         walked!(concat!(

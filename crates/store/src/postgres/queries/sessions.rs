@@ -1,6 +1,6 @@
-//! The nodes that live.
+//! Sessions of nodes.
 
-/// One that somebody else is at is left to them.
+/// Skips rows that another transaction has locked.
 pub(in crate::postgres) const EXPIRE: &str = concat!(
     "DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE until <= ",
     now!(),

@@ -1,4 +1,4 @@
-//! Who leads which shard, and the fence that an outdated leader does not pass.
+//! The leader of each shard, and the fence that stops an outdated leader.
 
 /// The server's clock in milliseconds.
 macro_rules! clock {
@@ -7,7 +7,7 @@ macro_rules! clock {
     };
 }
 
-/// The fence: it must hit one row for every batch, or one of them is outdated.
+/// The fence: unless it updates one row for every batch, one of them is outdated.
 pub(in crate::postgres) const FENCE: &str = must_hit!(
     "UPDATE shards s SET commit_no = s.commit_no + 1, last_id = f.last_id, jobs = s.jobs + f.jobs, \
      live_runs = s.live_runs + f.live_runs, history_runs = s.history_runs + f.history_runs, \
@@ -18,7 +18,7 @@ pub(in crate::postgres) const FENCE: &str = must_hit!(
 );
 pub(in crate::postgres) const ACQUIRE: &str = "UPDATE shards SET epoch = epoch + 1, commit_no = commit_no + 1, \
      owner = $3::int8, heir = NULL WHERE shard = $1::int2 AND epoch = coalesce($2::int8, epoch) RETURNING epoch";
-/// Ends what former owners have under way: their sessions that have written something and not committed it.
+/// Terminates the connections of former owners that have written something and not committed it.
 pub(in crate::postgres) const END_FORMER_OWNERS: &str = "SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a \
      WHERE a.datname = current_database() AND a.pid <> pg_backend_pid() AND a.backend_xid IS NOT NULL \
      AND a.application_name IN (SELECT 'punctual/' || lpad(to_hex(s.owner), 16, '0') FROM shards s \

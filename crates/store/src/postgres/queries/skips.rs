@@ -1,4 +1,4 @@
-//! Due times that were passed over.
+//! Due times that were skipped.
 
 pub(in crate::postgres) const INSERT: &str = "INSERT INTO skips (job, revision, from_due, to_due, reason, at) \
      SELECT * FROM unnest($1::int8[], $2::int8[], $3::int8[], $4::int8[], $5::text[], $6::int8[])";

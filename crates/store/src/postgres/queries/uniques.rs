@@ -1,4 +1,4 @@
-//! Keys that are taken.
+//! Unique and idempotency keys.
 
 pub(in crate::postgres) const INSERT: &str = "INSERT INTO uniques (shard, key, run, expires_at) \
      SELECT * FROM unnest($1::int2[], $2::bytea[], $3::int8[], $4::int8[])";

@@ -1,4 +1,4 @@
-//! Messages: those that are in the log of the young ones are changed there, all others are rows.
+//! Writes messages: young messages are changed in their log, all others are rows.
 
 use std::sync::Arc;
 
@@ -85,7 +85,7 @@ impl Statements<'_> {
         Ok(self.delete_message.execute(self.connection, queries::messages::DELETE, params)? == 1)
     }
 
-    /// Writes what was done with young messages, and rows for those that have been young for long.
+    /// Writes the log entry of the young messages, and rows for the messages of entries that are removed.
     pub(in crate::sqlite) fn finish(mut self) -> Result<Staged> {
         if !self.staged.entry().is_empty() {
             self.execute(queries::young::INSERT, (self.young.next_entry(), self.staged.entry()))?;
@@ -104,8 +104,8 @@ impl Statements<'_> {
     }
 }
 
-/// The highest number that a message with a row may have, by shards. A message's number is never given twice and grows, so
-/// that a new one is known to be no row without looking.
+/// For each shard, the highest number that a message row may have. Numbers grow and are never reused, so a message with
+/// a higher number is known to have no row without a lookup.
 #[derive(Debug)]
 pub(in crate::sqlite) struct RowsThrough(Vec<i64>);
 

@@ -1,4 +1,4 @@
-//! An entry of the log as bytes: what one commit did with young messages, in its order.
+//! The encoding of a log entry: how one commit changed young messages, in order.
 //!
 //! ```text
 //! entry    version, records
@@ -8,7 +8,7 @@
 //! key      queue (4 bytes), rank (1), number (8)
 //! ```
 //!
-//! Lengths have four bytes, and all numbers their lowest byte first. A head is what it is in a row.
+//! Lengths have four bytes; all numbers are little-endian. A head has the same format as in a row.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use punctual_core::queue::{Message, Place, QueueNumber};
 use super::Key;
 use crate::{Result, codec};
 
-/// The first byte of an entry. A change of what follows needs a new one, and a reader for the old.
+/// The first byte of an entry. A change of the format needs a new version, and a reader for the old one.
 const VERSION: u8 = 1;
 const ADDED: u8 = 1;
 const CHANGED: u8 = 2;
@@ -145,7 +145,7 @@ fn cut() -> crate::Error {
     codec::cannot_read(&"a log of messages that is cut off")
 }
 
-/// A message with another head: what it carries never changes.
+/// The message with a new head; its body never changes.
 pub(super) fn with_head(key: Key, head: &[u8], message: &Message) -> Result<Arc<Message>> {
     let read = codec::read_message(key.queue, key.place, head, &[])?;
     Ok(Arc::new(Message { body: message.body.clone(), ..Arc::unwrap_or_clone(read) }))

@@ -1,4 +1,4 @@
-//! What one transaction does with young messages: nobody sees it before it is committed.
+//! The uncommitted changes that one transaction makes to young messages.
 
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
@@ -15,17 +15,17 @@ pub(in crate::sqlite) struct Staged {
     log: Log,
     added: Vec<Key>,
     touched: FxHashMap<Key, Left>,
-    /// How many of the oldest entries go, and their bytes.
+    /// How many of the oldest entries are removed, and their bytes.
     retired: usize,
     retired_bytes: usize,
 }
 
-/// What the transaction leaves of a message.
+/// A message as the transaction leaves it.
 #[derive(Debug)]
 enum Left {
     New(Arc<Message>),
     Changed(Arc<Message>),
-    /// It is nowhere, or a row.
+    /// Deleted, or a row now.
     Nothing,
 }
 
@@ -38,18 +38,18 @@ impl Left {
     }
 }
 
-/// Whether a new message begins young. One that is not in the line stays for a while: it is a row at once.
+/// Whether a new message begins young. A message that is not queued stays for a while, so it becomes a row at once.
 pub(in crate::sqlite) fn begins_young(message: &Message) -> bool {
     message.is_queued() && message.body.len() <= BODY_BYTES_MAX
 }
 
 impl Staged {
-    /// Whether the young ones stay as they are.
+    /// Whether the young messages do not change.
     pub(in crate::sqlite) fn is_empty(&self) -> bool {
         self.touched.is_empty() && self.retired == 0
     }
 
-    /// The bytes of the entry that tells it; empty: there is nothing to tell.
+    /// The bytes of the log entry for these changes. Empty means nothing changed.
     pub(in crate::sqlite) fn entry(&self) -> &[u8] {
         self.log.bytes()
     }
@@ -92,8 +92,8 @@ impl Staged {
         self.touched.insert(key, Left::Nothing);
     }
 
-    /// The next of the oldest entries, if the log has grown too long: its number, and what it added and still lives, which are
-    /// rows from now on.
+    /// If the log is too long: the number of its next oldest entry, and the messages of that entry that still exist and
+    /// have to become rows now.
     pub(in crate::sqlite) fn retire(&mut self, young: &Young) -> Option<(i64, Vec<Arc<Message>>)> {
         if young.bytes - self.retired_bytes + self.entry().len() <= young.bytes_max {
             return None;
@@ -103,7 +103,7 @@ impl Staged {
         self.retired_bytes += entry.bytes;
         let mut grown = Vec::new();
         for key in &entry.added {
-            // It may have gone and come again since: then a later entry added it.
+            // The message may have been deleted and added again since: then a later entry owns it.
             let is_of_entry = young.messages.get(key).is_some_and(|kept| kept.entry == entry.number)
                 && !matches!(self.touched.get(key), Some(Left::New(_)));
             if is_of_entry && let Some(message) = self.get(young, key).cloned() {
@@ -121,7 +121,7 @@ impl Young {
         self.entries.back().map_or(1, |entry| entry.number + 1)
     }
 
-    /// What was staged is committed.
+    /// Applies the staged changes after their commit.
     pub(in crate::sqlite) fn apply(&mut self, staged: Staged) {
         let number = self.next_entry();
         self.entries.drain(..staged.retired);

@@ -1,4 +1,4 @@
-//! `task.http:`, a request and what has to come back.
+//! `task.http:`, a request and the expected response.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -67,7 +67,7 @@ pub struct Tls {
     pub ca: Option<String>,
 }
 
-/// A text as it is, or a map or a list that is sent as JSON.
+/// Text that is sent as it is, or a map or a list that is sent as JSON.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Body {
     Text(String),
@@ -128,7 +128,7 @@ impl Http {
         })
     }
 
-    /// As it was written: what is left to its default stays unsaid.
+    /// The task as a file, without default values of `timeout`, `redirects` and `expect`.
     pub(super) fn of(http: &rule::Http) -> Http {
         let expect = Expect {
             status: Some(Status(http.expect.status.clone())),
@@ -287,7 +287,7 @@ impl Visitor<'_> for OneStatusVisitor {
     }
 
     fn visit_u64<E: de::Error>(self, code: u64) -> Result<OneStatus, E> {
-        // One that is too large is refused by its range.
+        // Too large for a status: the range check refuses it.
         let code = u16::try_from(code).unwrap_or(u16::MAX);
         Ok(OneStatus(rule::StatusRange { first: code, last: code }))
     }

@@ -1,4 +1,4 @@
-//! What came back: the beginning of it is kept, and goes into the log line by line.
+//! The response: its beginning is kept, and written to the log line by line.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::executor::line::Lines;
 use crate::executor::output::{FLUSH_AFTER, cut_end};
 use crate::log::Transcript;
 
-/// Of a body or a part of one that an error repeats.
+/// Maximum length of a body excerpt in an error.
 const ECHO_BYTES_MAX: usize = 200;
 
-/// What was read so far. It is filled while the call is under way, so that it is there when the call is cut short.
+/// What was read so far. It is filled during the call, so that it is available if the call is stopped.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
     pub(super) status: Option<StatusCode>,
@@ -75,19 +75,19 @@ impl Answer {
         read
     }
 
-    /// In one line, once it is all there.
+    /// A summary in one line.
     pub(super) fn in_words(&self, took: Duration) -> String {
         let status = self.status.map_or_else(String::new, |status| status.to_string());
         format!("status {status} after {} ms, {} bytes", took.as_millis(), self.body.len())
     }
 
-    /// The status, if the task expects another.
+    /// The status, if the task does not expect it.
     pub(super) fn unexpected_status(&self, http: &Http) -> Option<u16> {
         let status = self.status?.as_u16();
         (!http.expect.status.iter().any(|range| range.contains(status))).then_some(status)
     }
 
-    /// Says what is not as the task expects it.
+    /// The error describes what is not as expected.
     pub(super) fn check(&self, http: &Http, values: Values) -> Result<(), String> {
         if self.unexpected_status(http).is_some() {
             let status = self.status.unwrap_or_default();
@@ -133,7 +133,7 @@ impl Answer {
         if self.is_cut { " in the first 1 MiB, and no more of it is read" } else { "" }
     }
 
-    /// What a server says about a failure is often in its first line.
+    /// The first line of the body: it often describes the failure.
     fn first_line(&self) -> String {
         let text = String::from_utf8_lossy(&self.body[..self.body.len().min(4 * ECHO_BYTES_MAX)]);
         match text.lines().map(str::trim).find(|line| !line.is_empty()) {

@@ -1,7 +1,7 @@
-//! Calls a URL, and goes where it is sent on to.
+//! Calls a URL and follows redirects.
 //!
-//! Redirects are followed here and not by the client, because each is a new call: its address passes the gate again,
-//! and what the job says in its headers is meant for the origin that it named, and for no other.
+//! Redirects are followed here and not by the client, because each is a new call: its address is checked again, and the
+//! job's headers are meant only for the origin that the job named.
 
 use punctual_core::attempt::Assignment;
 use punctual_core::task::{Body, Http, Method, Request};
@@ -12,10 +12,10 @@ use super::client::{Clients, to_port};
 use super::failure::explain;
 use crate::log::Transcript;
 
-/// What may go to another origin: it says what is wanted, not who wants it.
+/// Headers that may be sent to another origin: they contain no credentials.
 const CARRIED: [&str; 4] = ["accept", "accept-language", "content-language", "content-type"];
 
-/// One call on the way.
+/// One call in a chain of redirects.
 struct Hop {
     url: Url,
     method: Method,
@@ -23,7 +23,7 @@ struct Hop {
     body: Option<String>,
 }
 
-/// The response of the last one.
+/// The response of the last call.
 pub(super) async fn call(
     http: &Http,
     request: Request,
@@ -83,7 +83,7 @@ fn next(from: Hop, status: StatusCode, target: &str) -> Result<Hop, String> {
             headers.remove(name);
         }
     }
-    // As browsers do: `303` asks to look, and so do the older two for a form that was posted.
+    // As browsers do: `303` changes the method to GET, and so do `301` and `302` after a POST.
     let looks = match (status.as_u16(), from.method) {
         (303, method) => method != Method::Head,
         (301 | 302, method) => method == Method::Post,
@@ -113,7 +113,7 @@ async fn send(
     let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else {
         return Err(format!("{} has no host", shown(url)));
     };
-    // An address instead of a name is not resolved, so the client would not ask for it.
+    // A literal address is not resolved, so the client's resolver does not check it.
     if host.starts_with('[') || host.parse::<std::net::Ipv4Addr>().is_ok() {
         clients.egress().addresses(host, port).await.map_err(|refused| refused.to_string())?;
     }
@@ -143,7 +143,7 @@ fn method(method: Method) -> reqwest::Method {
     }
 }
 
-/// Without what may be secret: its query, and a user or a password.
+/// The URL without possible secrets: query, user and password.
 pub(super) fn shown(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     let port = url.port().map_or_else(String::new, |port| format!(":{port}"));

@@ -1,4 +1,4 @@
-//! The clients that carry requests, and the gate that each of their connections passes.
+//! The HTTP clients, and the egress check of their connections.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,15 +9,15 @@ use tokio::sync::OnceCell;
 
 use crate::egress::{Egress, Refused};
 
-/// How long a connection may take to come about; the rest of the task's time is for the answer.
+/// Connect timeout; the rest of the task's timeout is for the response.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 
 tokio::task_local! {
-    /// The port of the call under way: the client asks for the addresses of a name without saying which port it wants.
+    /// The port of the current call: the client resolves names without passing the port.
     static PORT: u16;
 }
 
-/// Clients are made when they are first needed: reading the machine's certificates takes a while.
+/// Clients are created on first use: reading the machine's certificates is slow.
 #[derive(Debug)]
 pub(crate) struct Clients {
     egress: Arc<Egress>,
@@ -34,7 +34,7 @@ impl Clients {
         &self.egress
     }
 
-    /// A client for a URL; with certificates of the task's own, one for it alone.
+    /// A client for a URL. A task with its own certificates gets its own client.
     pub(super) async fn get(&self, is_secure: bool, ca: Option<&str>) -> Result<Client, String> {
         let egress = Arc::clone(&self.egress);
         match (is_secure, ca) {
@@ -46,7 +46,7 @@ impl Clients {
 }
 
 enum Trust {
-    /// For calls without TLS.
+    /// No certificates: for calls without TLS.
     Nobody,
     System,
     Also(Vec<Certificate>),
@@ -65,9 +65,9 @@ async fn make(egress: Arc<Egress>, trust: Trust) -> Result<Client, String> {
             .user_agent(concat!("punctual/", env!("CARGO_PKG_VERSION")))
             .redirect(redirect::Policy::none())
             .referer(false)
-            // A proxy would connect for us, to wherever the name leads it.
+            // A proxy would connect for us, to any address.
             .no_proxy()
-            // Every call connects anew, so every call passes the gate.
+            // Every call opens a new connection, so every call is checked.
             .pool_max_idle_per_host(0)
             .connect_timeout(CONNECT_MAX)
             .dns_resolver(Gate(egress));
@@ -82,12 +82,12 @@ async fn make(egress: Arc<Egress>, trust: Trust) -> Result<Client, String> {
     made.map_err(|error| format!("cannot make ready for HTTP: {}", super::failure::innermost(&error)))
 }
 
-/// Within this, names are resolved for calls to a port.
+/// Runs a call; names resolved in it are checked for this port.
 pub(super) async fn to_port<T>(port: u16, call: impl Future<Output = T>) -> T {
     PORT.scope(port, call).await
 }
 
-/// Gives a client only addresses that may be called.
+/// A resolver that returns only allowed addresses.
 struct Gate(Arc<Egress>);
 
 impl Resolve for Gate {
@@ -95,7 +95,7 @@ impl Resolve for Gate {
         let egress = Arc::clone(&self.0);
         let port = PORT.try_with(|port| *port);
         Box::pin(async move {
-            // Asked outside of a call, which does not happen, it opens nothing.
+            // Outside of a call, which does not happen, it allows nothing.
             let port = port.map_err(|_| Refused::NoAddress {
                 host: name.as_str().to_owned(),
                 why: "nobody asked for it".to_owned(),

@@ -1,4 +1,4 @@
-//! Why a call failed, for the person who wrote the job.
+//! Error texts for failed calls, written for the job's author.
 
 use std::error::Error;
 use std::io;
@@ -31,7 +31,7 @@ pub(super) fn explain(error: &reqwest::Error, place: &str, is_secure: bool) -> S
     }
 }
 
-/// The cause of all causes: those above it only say that something failed.
+/// The innermost cause: the errors around it only say that something failed.
 pub(super) fn innermost(error: &(dyn Error + 'static)) -> String {
     causes(error).last().map_or_else(String::new, ToString::to_string)
 }
@@ -41,7 +41,7 @@ fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn
 }
 
 fn cause_of<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
-    // An error of I/O hides what it was made of one level deeper.
+    // An I/O error hides its inner error from `source`.
     match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
         Some(inner) => Some(inner),
         None => error.source(),

@@ -1,7 +1,7 @@
-//! A request over HTTP, from its first expression to the judgement of what came back.
+//! An HTTP task: renders its expressions, sends the request, and checks the response.
 //!
-//! There is no program and so no exit code: the task succeeded if the response is as expected. Whatever was read of the
-//! response is in the log, and its beginning is the run's output.
+//! There is no exit code: the task succeeds if the response is as expected. The response is written to the log, and its
+//! beginning is the run's output.
 
 mod answer;
 mod call;

@@ -1,7 +1,8 @@
-//! Consumers of this node that wait at a peer: all of them on one stream, beside the requests of others.
+//! Consumers of this node that wait for messages at a peer: all of them on one stream.
 //!
-//! A request of its own for each would take a place that a command needs, and there are few on one connection. The
-//! stream is opened when somebody first waits, and again when it broke; whoever waited on it then asks again.
+//! A request for each consumer would use up the few concurrent requests of a connection, which commands need.
+//! The stream is opened when a consumer first waits, and again after it broke; the consumers that waited on
+//! it then ask again.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
@@ -25,10 +26,10 @@ use tracing::{debug, warn};
 use super::super::{Key, heard};
 use super::was_never_connected;
 
-/// What waits to be written to the stream. Beyond it, whoever asks waits for a turn.
+/// Requests waiting to be written to the stream. Further ones wait.
 const ASKS_MAX: usize = 256;
 
-/// Whether a command is a consumer's that waits: it takes as long as it takes.
+/// Whether a command waits for a message (it may take any time) or ends such a wait.
 pub(super) fn is_waiting(command: &Command) -> bool {
     matches!(command, Command::Queue(Ask::Take(take)) if take.waiter.is_some()) || is_farewell(command)
 }
@@ -41,13 +42,13 @@ fn is_farewell(command: &Command) -> bool {
 pub(super) struct Waits {
     open: Mutex<Option<Open>>,
     last: AtomicI64,
-    /// It was said that the peer will not have such a stream.
+    /// Whether it was already logged that the peer refuses such a stream.
     is_refused: Arc<AtomicBool>,
-    /// The last stream could not be opened because there was no connection.
+    /// Whether the last stream failed for lack of a connection.
     is_unreached: Arc<AtomicBool>,
 }
 
-/// A stream. Its task ends with it.
+/// An open stream; its task ends with it.
 #[derive(Debug)]
 struct Open {
     asks: mpsc::Sender<WaitRequest>,
@@ -68,7 +69,7 @@ impl Waits {
         let number = self.last.fetch_add(1, Relaxed);
         let (asks, waiting) = self.open(client, key);
         let (reply, answer) = oneshot::channel();
-        // Whoever gives a place back has one: there are no more of them than of those who wait.
+        // Ending a wait needs a place too, and there are at most as many of them as waits.
         let most = if is_farewell(command) { 2 * WAITS_MAX } else { WAITS_MAX };
         let _place = waiting.take(number, reply, most)?;
         match timeout_at(until, asks.send(WaitRequest { number, ask: Some(ask) })).await {
@@ -93,7 +94,7 @@ impl Waits {
         self.is_unreached.load(Relaxed)
     }
 
-    /// The stream as it is; a new one if it broke.
+    /// The open stream, or a new one if it broke.
     fn open(&self, client: &PeerClient<Channel>, key: &Key) -> (mpsc::Sender<WaitRequest>, Arc<Places>) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(open) = open.as_ref().filter(|open| !open.waiting.is_closed()) {
@@ -111,7 +112,7 @@ impl Waits {
     }
 }
 
-/// Gives every answer to whoever waits for it, until the stream ends.
+/// Passes each answer to its waiting consumer, until the stream ends.
 async fn carry(
     mut client: PeerClient<Channel>,
     request: Request<ReceiverStream<WaitRequest>>,
@@ -142,7 +143,7 @@ async fn carry(
     waiting.close();
 }
 
-/// Who waits on a stream, by number; none: it has ended.
+/// The waiting consumers of a stream, by number. `None` means that the stream has ended.
 #[derive(Debug)]
 struct Places(Mutex<Option<HashMap<i64, oneshot::Sender<AskResponse>>>>);
 
@@ -171,7 +172,7 @@ impl Places {
 
     fn answer(&self, number: i64, response: AskResponse) {
         let reply = self.lock().as_mut().and_then(|places| places.remove(&number));
-        // Its patience may just have ended.
+        // The consumer may have reached its deadline just now.
         if reply.is_none_or(|reply| reply.send(response).is_err()) {
             debug!("an answer came to somebody who no longer waits");
         }
@@ -181,18 +182,18 @@ impl Places {
         self.lock().is_none()
     }
 
-    /// Everyone who waits hears that nothing more comes.
+    /// Ends the wait of every consumer.
     fn close(&self) {
         drop(self.lock().take());
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<HashMap<i64, oneshot::Sender<AskResponse>>>> {
-        // Nothing in here panics half-way.
+        // No code panics while it holds this lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Whoever asked may go away before the answer comes.
+/// A waiting consumer. Removed on drop, because the caller may give up first.
 struct Place {
     all: Arc<Places>,
     number: i64,
