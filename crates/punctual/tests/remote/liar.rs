@@ -1,6 +1,7 @@
 //! A worker that lies (T-20), replays (T-19) and comes back as a ghost (P8): it is refused or bounded, and nobody else
 //! notices.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +26,8 @@ use crate::scene::{Center, REAL, Setting, noop, shell, within};
 struct Liar {
     out: mpsc::UnboundedSender<v1::FromWorker>,
     incoming: Streaming<v1::FromNode>,
+    /// Orders that came in one message with others.
+    unread: VecDeque<Said>,
 }
 
 impl Liar {
@@ -33,7 +36,7 @@ impl Liar {
         let mut client = WorkerClient::new(endpoint.connect().await.unwrap());
         let (out, messages) = mpsc::unbounded_channel();
         let incoming = client.session(UnboundedReceiverStream::new(messages)).await.unwrap().into_inner();
-        let mut liar = Liar { out, incoming };
+        let mut liar = Liar { out, incoming, unread: VecDeque::new() };
         assert!(liar.next().await.unwrap().unwrap().welcome.is_some(), "the node speaks first");
         liar
     }
@@ -70,11 +73,13 @@ impl Liar {
     /// The next order of a kind.
     async fn order<T>(&mut self, wanted: impl Fn(Said) -> Option<T>) -> T {
         loop {
-            let message = self.next().await.unwrap().expect("the stream goes on");
-            let said = message.orders.into_iter().filter_map(|order| order.said);
-            if let Some(found) = said.into_iter().find_map(&wanted) {
-                return found;
+            while let Some(said) = self.unread.pop_front() {
+                if let Some(found) = wanted(said) {
+                    return found;
+                }
             }
+            let message = self.next().await.unwrap().expect("the stream goes on");
+            self.unread.extend(message.orders.into_iter().filter_map(|order| order.said));
         }
     }
 
