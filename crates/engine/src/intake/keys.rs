@@ -25,17 +25,18 @@ impl Claim {
     }
 }
 
-/// Keys of different kinds of commands have different prefixes, so that they never collide.
+/// Keys of different kinds of commands have different prefixes, so that they never collide. A colon ends a namespace and
+/// a name, because neither can contain one: a namespace can contain slashes, and a key can contain anything.
 pub(crate) fn job_run_key(namespace: &Namespace, name: &Name, key: &str) -> Arc<str> {
-    Arc::from(format!("job/{namespace}/{name}/{key}"))
+    Arc::from(format!("job/{namespace}:{name}:{key}"))
 }
 
 pub(crate) fn retry_key(namespace: &Namespace, run: RunId, key: &str) -> Arc<str> {
-    Arc::from(format!("retry/{namespace}/{run}/{key}"))
+    Arc::from(format!("retry/{namespace}:{run}:{key}"))
 }
 
 pub(crate) fn submit_key(namespace: &Namespace, key: &str) -> Arc<str> {
-    Arc::from(format!("submit/{namespace}/{key}"))
+    Arc::from(format!("submit/{namespace}:{key}"))
 }
 
 /// The key of a submit: its own, else the `unique` of its definition.
@@ -78,5 +79,18 @@ impl Shard {
         };
         let row = UniqueKey { key: Arc::clone(&key.text), run, expires_at: now + key.kept };
         self.dirty.uniques.insert(key.text, (Some(row), stored));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_two_namespaces_never_collide() {
+        let [short, long]: [Namespace; 2] = ["a", "a/b"].map(|text| text.parse().unwrap());
+        let [b, c]: [Name; 2] = ["b", "c"].map(|text| text.parse().unwrap());
+        assert_ne!(submit_key(&short, "b/k"), submit_key(&long, "k"));
+        assert_ne!(job_run_key(&short, &b, "c/k"), job_run_key(&long, &c, "k"));
     }
 }

@@ -14,14 +14,15 @@ use super::{Mark, Stored};
 use crate::Shard;
 use crate::event::Context;
 
-/// The row key of a message's unique key: the queue and a line break, which no key contains, come first.
+/// The row key of a message's unique key. The name of a queue can contain anything, so its length comes before it.
 pub(super) fn unique_key(queue: &QueueKey, key: &str) -> Arc<str> {
-    Arc::from(format!("queue/{}/{}\n{key}", queue.namespace, queue.name))
+    let (namespace, name) = (&queue.namespace, queue.name.as_str());
+    Arc::from(format!("queue/{namespace}:{}:{name}{key}", name.len()))
 }
 
 /// The longest of these keys fits into every store.
 const _: () = {
-    let signs = "queue///\n".len();
+    let signs = "queue/:000:".len();
     let parts = limits::NAME_BYTES_MAX + limits::QUEUE_NAME_BYTES_MAX + limits::KEY_BYTES_MAX;
     assert!(signs + parts <= limits::UNIQUE_BYTES_MAX);
 };
@@ -141,4 +142,19 @@ impl Shard {
 
 fn notice(message: &Message, is_new: bool) -> Notice {
     Notice { id: message.id, ttl: message.ttl(), at_most_once: message.retry.is_zero(), is_new }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unique_keys_of_two_queues_never_collide() {
+        let queue = |namespace: &str, name: &str| QueueKey {
+            namespace: namespace.parse().unwrap(),
+            name: name.parse().unwrap(),
+        };
+        assert_ne!(unique_key(&queue("a/b", "c"), "k"), unique_key(&queue("a", "b/c"), "k"));
+        assert_ne!(unique_key(&queue("a", "b"), "c"), unique_key(&queue("a", "bc"), ""));
+    }
 }

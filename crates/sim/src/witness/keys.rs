@@ -67,9 +67,9 @@ impl Keys {
 fn scope(run: &Run) -> Option<Arc<str>> {
     let (key, namespace) = (run.key.as_ref()?, &run.namespace);
     let text = match (run.trigger, &run.origin, run.retry_of) {
-        (Trigger::Submit, ..) => format!("submit/{namespace}/{key}"),
-        (Trigger::Manual, Origin::Job { name, .. }, _) => format!("job/{namespace}/{name}/{key}"),
-        (Trigger::Retry, _, Some(of)) => format!("retry/{namespace}/{of}/{key}"),
+        (Trigger::Submit, ..) => format!("submit/{namespace}:{key}"),
+        (Trigger::Manual, Origin::Job { name, .. }, _) => format!("job/{namespace}:{name}:{key}"),
+        (Trigger::Retry, _, Some(of)) => format!("retry/{namespace}:{of}:{key}"),
         _ => return None,
     };
     Some(Arc::from(text))
