@@ -54,11 +54,10 @@ impl Hand {
         held.credit
     }
 
-    /// Asks for each attempt whether its credit still counts.
-    pub(super) fn judge_credits(&mut self, mut counts: impl FnMut(RunId, Held) -> bool) {
-        for (run, held) in &mut self.held {
-            let counts = counts(*run, *held);
-            held.credit &= counts;
+    /// The worker's connection is new, and no credit of it has been used.
+    pub(super) fn forget_credits(&mut self) {
+        for held in self.held.values_mut() {
+            held.credit = false;
         }
     }
 

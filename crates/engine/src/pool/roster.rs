@@ -1,8 +1,8 @@
 //! The roster: the workers, the attempts each holds, the credits it lent to us, and its last heartbeat.
 //!
 //! A lease belongs to the worker, not to the attempt: one heartbeat names all attempts it holds, and a missed lease
-//! loses all of them. An attempt that a live worker does not name, a lease after it was sent, never reached the worker.
-//! A worker without attempts need not send heartbeats. All times here are elapsed time, so a change of the wall clock
+//! loses all of them. An attempt that a live worker does not name, a lease after it was sent, is not with that worker. A
+//! worker without attempts need not send heartbeats. All times here are elapsed time, so a change of the wall clock
 //! never makes a worker silent.
 //!
 //! The surprise: free slots are not computed from the attempts held. A worker lends its free slots as credits, an
@@ -148,7 +148,7 @@ impl Roster {
         self.changes += 1;
         self.lost.retain(|id, _| id.name() != worker.name());
         (known.credits, known.told) = (Credits::default(), (None, 0));
-        known.in_hand.judge_credits(|_, _| false);
+        known.in_hand.forget_credits();
         let named: FxHashSet<_> = holding.iter().copied().collect();
         let lives = self.workers.iter().filter(|(id, _)| id.name() == worker.name());
         let theirs = lives.flat_map(|(_, known)| known.in_hand.iter().map(|(run, held)| (run, held.token)));
@@ -232,7 +232,8 @@ impl Roster {
         words
     }
 
-    /// Handles a heartbeat, which names all attempts the worker holds. Returns the attempts that never reached it.
+    /// Handles a heartbeat, which names all attempts the worker holds. Returns the attempts that it does
+    /// not hold although they were sent a lease ago.
     pub fn heard(
         &mut self,
         worker: &WorkerId,
@@ -244,18 +245,12 @@ impl Roster {
         self.changes += u64::from(known.silent);
         (known.silent, known.heard) = (false, now);
         let named: FxHashSet<_> = named.iter().copied().collect();
-        let (credits, mut missing) = (&mut known.credits, Vec::new());
-        known.in_hand.judge_credits(|run, held| {
-            let is_missing =
-                !named.contains(&(run, held.token)) && held.given.is_some_and(|at| now.since(at) > lease);
-            if is_missing {
-                // An attempt that never reached the worker has used no credit.
-                credits.used -= u64::from(held.credit);
-                missing.push((run, held.token));
-            }
-            !is_missing
+        // Their credits stay used: a sent order is lost only with its connection, and a new connection counts anew. If
+        // the worker had the attempt and settled it with another leader of the shard, it has lent the slot again.
+        let missing = known.in_hand.iter().filter(|(run, held)| {
+            !named.contains(&(*run, held.token)) && held.given.is_some_and(|at| now.since(at) > lease)
         });
-        sorted(missing.into_iter())
+        sorted(missing.map(|(run, held)| (run, held.token)))
     }
 
     /// Gives up the attempts of workers that missed their lease, and asks these workers for a heartbeat: without
@@ -553,6 +548,17 @@ mod tests {
         roster.give(&worker("a"), RunId(1), Token(1), at(21));
         assert!(roster.heard(&worker("a"), &[], LEASE, at(25)).is_empty(), "it may still be on its way");
         assert_eq!(roster.heard(&worker("a"), &[], LEASE, at(37)), [(RunId(1), Token(1))]);
+    }
+
+    #[test]
+    fn the_credit_of_an_attempt_that_another_leader_settled_is_not_free_again() {
+        let mut roster = lent("a", 1);
+        roster.take(&worker("a"), RunId(1), Token(1));
+        roster.give(&worker("a"), RunId(1), Token(1), at(0));
+        roster.heard(&worker("a"), &[(RunId(1), Token(1))], LEASE, at(5));
+        assert_eq!(roster.heard(&worker("a"), &[], LEASE, at(16)), [(RunId(1), Token(1))]);
+        roster.give_back(&worker("a"), RunId(1));
+        assert_eq!(roster.free(), 0, "the worker lends the slot again by itself");
     }
 
     #[test]

@@ -167,7 +167,7 @@ impl Deliveries {
             }
             Ask::Working { id, .. } => self.touched(id.number),
             Ask::Flush { queue, .. } => {
-                messages.flush_asked(queue);
+                messages.flush_asked(queue, scene.time);
                 self.standing.remove(queue);
             }
             _ => {}
@@ -205,7 +205,7 @@ impl Deliveries {
                 let is_over = |notice: &Notice| asked.now + notice.ttl <= scene.now;
                 for (new, notice) in add.messages.iter().zip(notices) {
                     let notice = notice.as_ref().map_err(|refusal| (refusal, new));
-                    self.added(&add.queue, notice, is_over, messages, seen)?;
+                    self.added(&add.queue, notice, is_over, messages, scene.time, seen)?;
                 }
                 Ok(())
             }
@@ -221,7 +221,7 @@ impl Deliveries {
             }
             (Ask::Flush { queue, .. }, Said::Flushed(count)) => {
                 seen.messages_flushed += count;
-                messages.flush_answered(queue);
+                messages.flush_answered(queue, scene.time);
                 Ok(())
             }
             (Ask::Stat { queue }, Said::Stat(stat)) if self.quiet => {
@@ -237,6 +237,7 @@ impl Deliveries {
         notice: Result<&Notice, (&QueueRefusal, &NewMessage)>,
         is_over: impl Fn(&Notice) -> bool,
         messages: &mut Messages,
+        time: u64,
         seen: &mut Seen,
     ) -> Verdict {
         let notice = match notice {
@@ -253,7 +254,7 @@ impl Deliveries {
             self.added.push(number);
         }
         // What has no row may have gone in the batch in which it came.
-        if self.known.contains_key(&number) || is_over(notice) || messages.is_flushing(queue) {
+        if self.known.contains_key(&number) || is_over(notice) || messages.may_be_flushed(queue, time) {
             return Ok(());
         }
         Err(format!("message {number} was acknowledged before it was committed"))

@@ -27,7 +27,8 @@ pub(crate) struct Messages {
     dismissed: FxHashSet<i64>,
     /// Queues that somebody empties, or may be emptying still; how often.
     flushing: BTreeMap<QueueKey, u32>,
-    flushed: BTreeSet<QueueKey>,
+    /// When each queue was emptied last.
+    flushed: BTreeMap<QueueKey, u64>,
 }
 
 #[derive(Debug, Default)]
@@ -187,21 +188,28 @@ impl Messages {
         self.dismissed.insert(number);
     }
 
-    pub(super) fn flush_asked(&mut self, key: &QueueKey) {
+    pub(super) fn flush_asked(&mut self, key: &QueueKey, time: u64) {
         *self.flushing.entry(key.clone()).or_insert(0) += 1;
-        self.flushed.insert(key.clone());
+        self.flushed.insert(key.clone(), time);
     }
 
-    pub(super) fn is_flushing(&self, key: &QueueKey) -> bool {
+    /// Whether a message that comes now may go at once. The answers of one commit come in any order, so that of the flush
+    /// may have come first.
+    pub(super) fn may_be_flushed(&self, key: &QueueKey, time: u64) -> bool {
+        self.is_flushing(key) || self.flushed.get(key) == Some(&time)
+    }
+
+    fn is_flushing(&self, key: &QueueKey) -> bool {
         self.flushing.contains_key(key)
     }
 
     pub(super) fn was_flushed(&self, key: &QueueKey) -> bool {
-        self.flushed.contains(key)
+        self.flushed.contains_key(key)
     }
 
     /// It is over, and known to be.
-    pub(super) fn flush_answered(&mut self, key: &QueueKey) {
+    pub(super) fn flush_answered(&mut self, key: &QueueKey, time: u64) {
+        self.flushed.insert(key.clone(), time);
         if let Some(times) = self.flushing.get_mut(key) {
             *times -= 1;
             if *times == 0 {
