@@ -87,7 +87,7 @@ struct Shared {
     /// Bytes that may still pass before a connection is cut.
     budget: AtomicI64,
     commit: Mutex<Option<(Vec<u8>, Cut)>>,
-    hush: Mutex<Option<(Vec<u8>, Whose)>>,
+    hush: Mutex<Option<(Vec<u8>, Vec<Whose>)>>,
     tally: Tally,
 }
 
@@ -211,9 +211,10 @@ impl Proxy {
         *self.commit() = Some((self.shared.language.written(of), cut));
     }
 
-    /// When the server has said this, and before anybody hears it, nothing passes to the server any more.
-    pub fn hush_after(&self, word: &str, whose: Whose) {
-        *self.hush() = Some((word.as_bytes().to_vec(), whose));
+    /// When the server says this word to one of these clients, and before the client hears it, nothing of these clients
+    /// passes to the server any more. The word may go to other clients.
+    pub fn hush_after(&self, word: &str, whose: &[Whose]) {
+        *self.hush() = Some((word.as_bytes().to_vec(), whose.to_vec()));
     }
 
     pub fn counts(&self) -> Counts {
@@ -232,7 +233,7 @@ impl Proxy {
         self.shared.commit.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn hush(&self) -> MutexGuard<'_, Option<(Vec<u8>, Whose)>> {
+    fn hush(&self) -> MutexGuard<'_, Option<(Vec<u8>, Vec<Whose>)>> {
         self.shared.hush.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

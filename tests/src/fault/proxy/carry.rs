@@ -176,7 +176,7 @@ impl Wire {
                     return Ok(End::Cut);
                 }
             }
-            self.hush(&mut said, &buffer[..allowed]);
+            self.hush(&mut said, &buffer[..allowed]).await;
             to.write_all(&buffer[..allowed]).await?;
             if length == 0 || is_spent {
                 return Ok(if is_spent { End::Cut } else { End::Over });
@@ -184,17 +184,17 @@ impl Wire {
         }
     }
 
-    /// Whether the word came by after which nobody is to be heard; it may come in pieces.
-    fn hush(&self, said: &mut Vec<u8>, bytes: &[u8]) {
-        let mut hush = self.shared.hush.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((word, whose)) = &*hush else { return said.clear() };
+    /// Holds the clients that are to be heard no more when the word for it comes by, perhaps in pieces.
+    async fn hush(&self, said: &mut Vec<u8>, bytes: &[u8]) {
+        let hush = || self.shared.hush.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((word, whose)) = hush().clone() else { return said.clear() };
         said.extend_from_slice(bytes);
-        if has(said, word) {
-            let held = (Way::There, *whose);
-            *hush = None;
-            self.shared.rules.send_modify(|rules| rules.held.push(held));
+        if has(said, &word) && self.is_one_of(&whose).await {
+            *hush() = None;
+            let held = whose.into_iter().map(|whose| (Way::There, whose));
+            self.shared.rules.send_modify(|rules| rules.held.extend(held));
         } else {
-            said.drain(..said.len().saturating_sub(word.len()));
+            said.drain(..said.len().saturating_sub(word.len() - 1));
         }
     }
 

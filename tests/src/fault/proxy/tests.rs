@@ -119,7 +119,7 @@ fn connections_that_begin_at_the_same_address_are_told_apart() {
 fn after_a_word_of_the_server_nobody_is_heard_until_it_is_mended() {
     let proxy = Proxy::to(echo());
     let mut stream = dial(&proxy);
-    proxy.hush_after("hush", Whose::Everyones);
+    proxy.hush_after("hush", &[Whose::Everyones]);
     says_back(&mut stream, b"hus");
     says_back(&mut stream, b"h");
     stream.write_all(b"x").unwrap();
