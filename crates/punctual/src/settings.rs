@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn the_door_for_queues_is_open_in_dev_and_closed_in_a_server_until_it_is_asked_for() {
+    fn the_endpoint_for_queues_is_open_in_dev_and_closed_in_a_server_until_it_is_asked_for() {
         let dev = Settings::read(None, Said::default()).unwrap().resp;
         assert_eq!((dev.listen.as_deref(), dev.is_asked_for), (Some("127.0.0.1:7711"), false));
         assert_eq!((dev.password_file, dev.flush, dev.shutdown), (None, false, false));

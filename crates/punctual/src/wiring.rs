@@ -14,7 +14,7 @@ use punctual_core::time::Clock;
 use punctual_core::worker::{Announcement, Kinds};
 use punctual_node::node::{Config, Link, Node};
 use punctual_node::retention::{self, PACE};
-use punctual_server::{Admission, Doors, NodesToo, Workers};
+use punctual_server::{Admission, Endpoints, NodesToo, Workers};
 use punctual_store::{Opened, Store, sqlite};
 use punctual_worker::function::Functions;
 use punctual_worker::{Egress, LogSink};
@@ -46,7 +46,7 @@ pub(crate) struct Running {
     /// `None` means that this node does not have the role `work`.
     worker: Option<punctual_worker::Handle>,
     egress: Arc<Egress>,
-    doors: Doors,
+    endpoints: Endpoints,
     stop: watch::Sender<bool>,
     /// Sends workers the addresses of nodes.
     nodes: Arc<watch::Sender<Vec<String>>>,
@@ -57,8 +57,8 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    pub(crate) fn doors(&self) -> Doors {
-        self.doors.clone()
+    pub(crate) fn endpoints(&self) -> Endpoints {
+        self.endpoints.clone()
     }
 
     /// Tells workers the address, and forbids tasks to call it.
@@ -99,7 +99,7 @@ impl Running {
 /// A node as `dev` starts it: without access control.
 pub(crate) async fn start(settings: &Settings) -> anyhow::Result<Running> {
     let store = open_store(settings, SessionId(0)).await?.store;
-    start_on(store, settings, "dev", None, |doors| doors).await
+    start_on(store, settings, "dev", None, |endpoints| endpoints).await
 }
 
 /// Starts a node on an open store, with customised endpoints; as a member of a cluster if `joining` is given.
@@ -108,7 +108,7 @@ pub(crate) async fn start_on(
     settings: &Settings,
     name: &str,
     joining: Option<Joining>,
-    wanted: impl FnOnce(Doors) -> Doors,
+    wanted: impl FnOnce(Endpoints) -> Endpoints,
 ) -> anyhow::Result<Running> {
     let joined = match joining {
         Some(joining) => Some(joining.join(&store, name, settings.shard_lease).await?),
@@ -150,15 +150,15 @@ pub(crate) async fn start_on(
     if key.is_some() {
         tasks.spawn(cluster::tell_workers(node.handle(), Arc::clone(&nodes), stopped));
     }
-    let doors = Doors::new(node.handle(), clock, name, doors_settings(settings));
-    let doors = wanted(if worker.is_some() { doors } else { doors.without_work() });
-    let gate = Arc::clone(&doors.gate) as Arc<dyn Admission>;
-    let (doors, admission) = match key.zip(post) {
+    let endpoints = Endpoints::new(node.handle(), clock, name, endpoint_settings(settings));
+    let endpoints = wanted(if worker.is_some() { endpoints } else { endpoints.without_work() });
+    let gate = Arc::clone(&endpoints.gate) as Arc<dyn Admission>;
+    let (endpoints, admission) = match key.zip(post) {
         Some((key, post)) => {
             let nodes_too = NodesToo { key: key.clone(), others: gate };
-            (doors.with_peers(key, post), Arc::new(nodes_too) as Arc<dyn Admission>)
+            (endpoints.with_peers(key, post), Arc::new(nodes_too) as Arc<dyn Admission>)
         }
-        None => (doors, gate),
+        None => (endpoints, gate),
     };
     let workers = Workers {
         links: node.links(),
@@ -167,12 +167,12 @@ pub(crate) async fn start_on(
         lease: settings.attempt_lease,
         nodes: dialled,
     };
-    let doors = doors.with_workers(workers);
-    Ok(Running { node, worker, egress, doors, stop, nodes, tasks, _watcher: watcher })
+    let endpoints = endpoints.with_workers(workers);
+    Ok(Running { node, worker, egress, endpoints, stop, nodes, tasks, _watcher: watcher })
 }
 
 /// Limits connections to the available file descriptors, after those for the store and the attempts.
-fn doors_settings(settings: &Settings) -> punctual_server::Settings {
+fn endpoint_settings(settings: &Settings) -> punctual_server::Settings {
     let mut server = settings.server.clone();
     let needed = FILES_OF_OUR_OWN + settings.slots * FILES_PER_SLOT;
     let queues = if settings.resp.listen.is_some() { settings.resp.connections } else { 0 };

@@ -14,7 +14,7 @@ use punctual::wire::job_file::{JobFile, Noop, Task};
 use punctual::wire::rest::{Action, Again, Code, Decide, JobState, Made, Progress, Start, Submit};
 use punctual::wire::text::Span;
 use punctual_node::{Config, Node};
-use punctual_server::{Doors, serve};
+use punctual_server::{Endpoints, serve};
 use punctual_store::memory::Memory;
 use tokio::net::TcpListener;
 
@@ -47,8 +47,8 @@ async fn scene() -> (Node, Client) {
     assert!(node.handle().wait_until(|status| status.ready).await);
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
     let address = listener.local_addr().expect("it is bound").to_string();
-    let doors = Doors::new(node.handle(), clock, "test", punctual_server::Settings::default());
-    tokio::spawn(serve(listener, doors, std::future::pending()));
+    let endpoints = Endpoints::new(node.handle(), clock, "test", punctual_server::Settings::default());
+    tokio::spawn(serve(listener, endpoints, std::future::pending()));
     (node, Client::new(&address, None).expect("a client can be made"))
 }
 

@@ -1,14 +1,14 @@
 //! Access control: every endpoint asks the [`Gate`] before it does anything.
 //!
 //! `secret` is the text of a token, `known` caches the tokens of the store, `failures` counts wrong tokens,
-//! and `gate` decides. `first_start` makes the first tokens of a new server; `door` checks REST requests.
+//! and `gate` decides. `first_start` makes the first tokens of a new server; `access_check` checks REST requests.
 
 mod secret;
 mod known;
 pub(crate) mod failures;
 mod gate;
 mod first_start;
-pub(crate) mod door;
+pub(crate) mod access_check;
 
 pub use first_start::{Bootstrap, begin};
 pub use gate::{Caller, Gate, Peer, Refused};

@@ -46,7 +46,7 @@ pub use tls::{Files, Tls};
 
 /// What every endpoint needs: the node behind it, the clock, the node's name and the settings.
 #[derive(Debug, Clone)]
-pub struct Doors {
+pub struct Endpoints {
     pub handle: Handle,
     clock: Arc<dyn Clock>,
     node: Arc<str>,
@@ -54,7 +54,7 @@ pub struct Doors {
     places: Arc<Places>,
     requests: Arc<Requests>,
     /// The counters of the Redis-protocol endpoint.
-    queue_door: resp::Seen,
+    queue_endpoint: resp::Seen,
     /// Decides which caller may do what.
     pub gate: Arc<Gate>,
     tls: Option<Arc<Tls>>,
@@ -69,17 +69,17 @@ pub struct Doors {
     queues_at: Option<SocketAddr>,
 }
 
-impl Doors {
+impl Endpoints {
     /// Endpoints without access control and without TLS, of a node that also works: the setup of `dev`.
-    pub fn new(handle: Handle, clock: Arc<dyn Clock>, node: &str, settings: Settings) -> Doors {
-        Doors {
+    pub fn new(handle: Handle, clock: Arc<dyn Clock>, node: &str, settings: Settings) -> Endpoints {
+        Endpoints {
             handle,
             clock,
             node: node.into(),
             places: Places::new(&settings),
             settings: Arc::new(settings),
             requests: Arc::new(Requests::new()),
-            queue_door: resp::Seen::default(),
+            queue_endpoint: resp::Seen::default(),
             gate: Arc::new(Gate::open()),
             tls: None,
             works: true,
@@ -92,8 +92,8 @@ impl Doors {
 
     /// Sets the address of the Redis-protocol endpoint.
     #[must_use]
-    pub fn with_queues_at(self, place: Option<SocketAddr>) -> Doors {
-        Doors { queues_at: place, ..self }
+    pub fn with_queues_at(self, place: Option<SocketAddr>) -> Endpoints {
+        Endpoints { queues_at: place, ..self }
     }
 
     /// The name of the node that leads a shard.
@@ -103,48 +103,49 @@ impl Doors {
 
     /// Opens the endpoint for the other nodes of the cluster, and sets the way to reach them.
     #[must_use]
-    pub fn with_peers(mut self, key: grpc::peer::Key, post: mail::Post) -> Doors {
+    pub fn with_peers(mut self, key: grpc::peer::Key, post: mail::Post) -> Endpoints {
         self.peers = Some((key, post));
         self
     }
 
     /// Opens the endpoint for workers.
     #[must_use]
-    pub fn with_workers(mut self, workers: Workers) -> Doors {
+    pub fn with_workers(mut self, workers: Workers) -> Endpoints {
         self.workers = Some(workers);
         self
     }
 
     /// Puts the endpoints behind a gate.
     #[must_use]
-    pub fn behind(self, gate: Gate) -> Doors {
-        Doors { gate: Arc::new(gate), ..self }
+    pub fn behind(self, gate: Gate) -> Endpoints {
+        Endpoints { gate: Arc::new(gate), ..self }
     }
 
     /// Makes the endpoints accept TLS only.
     #[must_use]
-    pub fn over(self, tls: Tls) -> Doors {
-        Doors { tls: Some(Arc::new(tls)), ..self }
+    pub fn over(self, tls: Tls) -> Endpoints {
+        Endpoints { tls: Some(Arc::new(tls)), ..self }
     }
 
     /// The endpoints of a node without the role `work`.
     #[must_use]
-    pub fn without_work(self) -> Doors {
-        Doors { works: false, ..self }
+    pub fn without_work(self) -> Endpoints {
+        Endpoints { works: false, ..self }
     }
 }
 
 /// Every endpoint on one router.
-pub fn router(doors: Doors) -> Router {
-    let guard = rest::guard::Guard::of(&doors);
-    let workers = doors.workers.clone();
-    let workers = workers
-        .map(|workers| grpc::worker::router(workers, doors.handle.clone(), Arc::clone(&doors.sessions)));
-    let peers = doors.peers.clone().map(|(key, _)| {
-        let service = grpc::peer::service(doors.clone(), key);
+pub fn router(endpoints: Endpoints) -> Router {
+    let guard = rest::guard::Guard::of(&endpoints);
+    let workers = endpoints.workers.clone();
+    let workers = workers.map(|workers| {
+        grpc::worker::router(workers, endpoints.handle.clone(), Arc::clone(&endpoints.sessions))
+    });
+    let peers = endpoints.peers.clone().map(|(key, _)| {
+        let service = grpc::peer::service(endpoints.clone(), key);
         Router::new().route_service("/punctual.v1.Peer/{*method}", service)
     });
-    let rest = rest::guard::around(routes::router(), guard).with_state(doors);
+    let rest = rest::guard::around(routes::router(), guard).with_state(endpoints);
     // The guard is for short REST requests; its limits do not fit gRPC streams, which stay open.
     workers.unwrap_or_default().merge(peers.unwrap_or_default()).merge(rest)
 }

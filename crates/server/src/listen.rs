@@ -36,7 +36,7 @@ use crate::places::{Place, Places};
 use crate::rest::request::Deadline;
 use crate::settings::Settings;
 use crate::tls::Tls;
-use crate::{Doors, router};
+use crate::{Endpoints, router};
 
 /// The largest request head that is read. A head a little over our own limits gets a proper error answer; one
 /// far over them is not worth the memory.
@@ -60,18 +60,18 @@ const TURNED_AWAY_TIME: Duration = Duration::from_secs(1);
 /// Serves until `shutdown` completes, then lets running requests finish, for at most five seconds.
 pub async fn serve(
     listener: TcpListener,
-    doors: Doors,
+    endpoints: Endpoints,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
     let (stop_in, stop) = watch::channel(false);
-    let followers = Arc::clone(doors.handle.followers());
-    let sessions = Arc::clone(&doors.sessions);
+    let followers = Arc::clone(endpoints.handle.followers());
+    let sessions = Arc::clone(&endpoints.sessions);
     let frame = Frame {
-        settings: Arc::clone(&doors.settings),
-        places: Arc::clone(&doors.places),
-        tls: doors.tls.clone(),
+        settings: Arc::clone(&endpoints.settings),
+        places: Arc::clone(&endpoints.places),
+        tls: endpoints.tls.clone(),
         turning_away: Arc::new(Semaphore::new(TURNED_AWAY_MAX)),
-        router: router(doors),
+        router: router(endpoints),
         stop,
     };
     let mut tasks = JoinSet::new();

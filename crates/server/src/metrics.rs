@@ -23,7 +23,7 @@ use punctual_node::metrics::{Histogram, Snapshot};
 use punctual_store::{Session, Stats};
 use tokio::time::timeout;
 
-use crate::Doors;
+use crate::Endpoints;
 use crate::resp::Outcome;
 use crate::rest::problem::{Failed, internal};
 use crate::routes::table;
@@ -93,12 +93,12 @@ impl Requests {
     }
 }
 
-pub(crate) async fn metrics(State(doors): State<Doors>) -> Result<Response, Failed> {
+pub(crate) async fn metrics(State(endpoints): State<Endpoints>) -> Result<Response, Failed> {
     let mut registry = Registry::with_prefix("punctual");
     // A blocked loop or store must not hold back the other metrics.
-    let looked = timeout(LOOK_MAX, doors.handle.look()).await.ok();
-    let stored = timeout(LOOK_MAX, doors.handle.store().stats()).await.ok().and_then(Result::ok);
-    registry.register_collector(Box::new(Page { doors, looked, stored }));
+    let looked = timeout(LOOK_MAX, endpoints.handle.look()).await.ok();
+    let stored = timeout(LOOK_MAX, endpoints.handle.store().stats()).await.ok().and_then(Result::ok);
+    registry.register_collector(Box::new(Page { endpoints, looked, stored }));
     let mut page = String::new();
     match text::encode(&mut page, &registry) {
         Ok(()) => Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], page).into_response()),
@@ -108,7 +108,7 @@ pub(crate) async fn metrics(State(doors): State<Doors>) -> Result<Response, Fail
 
 #[derive(Debug)]
 struct Page {
-    doors: Doors,
+    endpoints: Endpoints,
     /// `None`: the node did not answer in time.
     looked: Option<Looked>,
     /// `None`: the store did not answer in time.
@@ -131,7 +131,7 @@ impl Collector for Page {
 
 impl Page {
     fn node(&self, page: &mut Writer<'_>) -> fmt::Result {
-        let (handle, status) = (&self.doors.handle, self.doors.handle.status());
+        let (handle, status) = (&self.endpoints.handle, self.endpoints.handle.status());
         let metrics = handle.metrics();
         page.info("build", "Which Punctual this is", &[("version", env!("CARGO_PKG_VERSION"))])?;
         page.gauge(
@@ -159,7 +159,7 @@ impl Page {
     }
 
     fn cluster(&self, page: &mut Writer<'_>) -> fmt::Result {
-        let status = self.doors.handle.status();
+        let status = self.endpoints.handle.status();
         let is_lost = |session: &Session| status.lost.iter().any(|lost| lost.session.id == session.id);
         // A single node has no members.
         let alive = status.members.iter().filter(|session| !is_lost(session)).count().max(1);
@@ -213,7 +213,7 @@ impl Page {
     }
 
     fn runs(&self, page: &mut Writer<'_>) -> fmt::Result {
-        let (metrics, status) = (self.doors.handle.metrics(), self.doors.handle.status());
+        let (metrics, status) = (self.endpoints.handle.metrics(), self.endpoints.handle.status());
         let help = "From the due time of a run to the moment its first attempt was handed to a worker";
         page.times("start_lateness", help, &metrics.lateness.snapshot())?;
         page.counter("runs_created", "Runs that were made", metrics.runs_created())?;
@@ -233,7 +233,7 @@ impl Page {
     }
 
     fn messages(&self, page: &mut Writer<'_>) -> fmt::Result {
-        let messages = self.doors.handle.status().messages;
+        let messages = self.endpoints.handle.status().messages;
         page.counter("messages_added", "Messages added to queues that this node leads", messages.added)?;
         page.counter(
             "messages_delivered",
@@ -244,7 +244,7 @@ impl Page {
     }
 
     fn http(&self, page: &mut Writer<'_>) -> fmt::Result {
-        let Doors { places, requests, .. } = &self.doors;
+        let Endpoints { places, requests, .. } = &self.endpoints;
         page.gauge("http_connections", "Connections that are open", places.taken() as u64)?;
         page.counter("http_connections_refused", "Connections that found no room", places.refused())?;
         let mut answered =
@@ -275,9 +275,9 @@ impl Page {
 /// The metrics of the Redis-protocol endpoint.
 impl Page {
     fn resp(&self, page: &mut Writer<'_>) -> fmt::Result {
-        let (door, counts) = (&self.doors.queue_door, &self.doors.queue_door.counts);
-        page.gauge("resp_connections", "Connections that are open", door.connections() as u64)?;
-        page.gauge("resp_clients_blocked", "Clients that wait for a message", door.blocked() as u64)?;
+        let (endpoint, counts) = (&self.endpoints.queue_endpoint, &self.endpoints.queue_endpoint.counts);
+        page.gauge("resp_connections", "Connections that are open", endpoint.connections() as u64)?;
+        page.gauge("resp_clients_blocked", "Clients that wait for a message", endpoint.blocked() as u64)?;
         for (name, help, count) in [
             ("resp_connections_accepted", "Connections that were let in", &counts.connections),
             ("resp_connections_refused", "Connections that found no room", &counts.rejected),
@@ -297,7 +297,7 @@ impl Page {
     }
 
     fn resp_commands(&self, page: &mut Writer<'_>) -> fmt::Result {
-        let counts = &self.doors.queue_door.counts;
+        let counts = &self.endpoints.queue_endpoint.counts;
         let mut done =
             page.metric("resp_commands", "Commands, by how they ended", None, MetricType::Counter)?;
         for command in counts.commands() {

@@ -18,14 +18,14 @@ use serde_json::{Map, Value, json};
 
 use operations::operations;
 
-use crate::Doors;
+use crate::Endpoints;
 use crate::routes::{Right, table};
 
 /// Two documents: where no token is needed, the document must not ask for one.
-pub(crate) async fn openapi(State(doors): State<Doors>) -> Response {
+pub(crate) async fn openapi(State(endpoints): State<Endpoints>) -> Response {
     static OPEN: OnceLock<Bytes> = OnceLock::new();
     static GUARDED: OnceLock<Bytes> = OnceLock::new();
-    let guarded = !doors.gate.is_open();
+    let guarded = !endpoints.gate.is_open();
     let place = if guarded { &GUARDED } else { &OPEN };
     let document = place.get_or_init(|| document(guarded).to_string().into());
     ([(header::CONTENT_TYPE, "application/json")], document.clone()).into_response()

@@ -14,7 +14,7 @@ mod args;
 mod clients;
 mod commands;
 mod counts;
-mod door;
+mod endpoint;
 mod fault;
 mod link;
 mod listen;

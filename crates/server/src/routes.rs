@@ -12,7 +12,7 @@ use crate::rest::{
     calendars, cron, dead_letters, events, export, health, job_log, jobs, logs, messages, nodes, problem,
     queues, revisions, runs, skips, tokens,
 };
-use crate::{Doors, metrics, openapi};
+use crate::{Endpoints, metrics, openapi};
 
 /// What a request needs permission for; the gate decides whether the caller has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub struct Route {
     pub method: Method,
     pub path: &'static str,
     pub right: Right,
-    handler: MethodRouter<Doors>,
+    handler: MethodRouter<Endpoints>,
 }
 
 const JOB: &str = "/api/v1/namespaces/{namespace}/jobs/{name}";
@@ -132,7 +132,7 @@ pub fn table() -> Vec<Route> {
     ]
 }
 
-fn row<H: Handler<T, Doors>, T: 'static>(
+fn row<H: Handler<T, Endpoints>, T: 'static>(
     method: Method,
     path: &'static str,
     right: Right,
@@ -151,7 +151,7 @@ pub(crate) fn served() -> impl Iterator<Item = Route> {
     table().into_iter().chain(hidden)
 }
 
-pub(crate) fn router() -> Router<Doors> {
+pub(crate) fn router() -> Router<Endpoints> {
     served()
         .fold(Router::new(), |router, route| router.route(route.path, route.handler))
         .fallback(problem::no_such_route)

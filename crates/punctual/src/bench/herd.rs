@@ -75,7 +75,7 @@ impl Herd {
         let client = Client::new(&format!("http://{}", listener.local_addr()?), None)?;
         let (stop_asking, asking_ends) = watch::channel(false);
         let (stop, mut closing) = watch::channel(false);
-        let serving = tokio::spawn(punctual_server::serve(listener, running.doors(), async move {
+        let serving = tokio::spawn(punctual_server::serve(listener, running.endpoints(), async move {
             drop(closing.wait_for(|stop| *stop).await);
         }));
         tokio::time::sleep(due.since(wiring::now()).saturating_sub(Duration::from_millis(500))).await;

@@ -46,12 +46,12 @@ impl Member {
             let address = address.clone();
             Joining { session, sessions, address: Some(address), trusted: None, hot: Hot::default() }
         });
-        let running = wiring::start_on(store, &settings, &address, joining, |doors| doors).await?;
+        let running = wiring::start_on(store, &settings, &address, joining, |endpoints| endpoints).await?;
         running.listens_on(place);
         let (stop, stopped) = oneshot::channel::<()>();
-        let serving = punctual_server::serve(listener, running.doors(), async { drop(stopped.await) });
+        let serving = punctual_server::serve(listener, running.endpoints(), async { drop(stopped.await) });
         let served = tokio::spawn(serving);
-        let handle = running.doors().handle;
+        let handle = running.endpoints().handle;
         let works = |workers: usize| slots == 0 || workers > 0;
         let ready =
             handle.wait_until(|status| status.failed.is_some() || (status.ready && works(status.workers)));

@@ -55,7 +55,7 @@ pub(super) async fn node(folder: &Folder, slots: usize) -> anyhow::Result<(Runni
     let said = Said { data: Some(folder.path().to_owned()), slots: Some(slots), ..Said::default() };
     let settings = Settings::read(None, said).map_err(anyhow::Error::msg)?;
     let running = wiring::start(&settings).await?;
-    let handle = running.doors().handle;
+    let handle = running.endpoints().handle;
     let works = |workers: usize| slots == 0 || workers > 0;
     let ready =
         handle.wait_until(|status| status.failed.is_some() || (status.ready && works(status.workers)));

@@ -32,13 +32,13 @@ pub(crate) struct Dev {
     /// Where REST listens; port 0 picks a free one [default: 127.0.0.1:7400]
     #[arg(long, value_name = "HOST:PORT", env = "PUNCTUAL_HTTP", value_parser = address)]
     http: Option<String>,
-    /// Where the door for queues listens, in the Redis protocol; port 0 picks a free one [default: 127.0.0.1:7711]
+    /// Where the endpoint for queues listens, in the Redis protocol; port 0 picks a free one [default: 127.0.0.1:7711]
     #[arg(long, value_name = "HOST:PORT", env = "PUNCTUAL_RESP", value_parser = address)]
     resp: Option<String>,
-    /// What clients of that door have to say with AUTH, in a file of mode 0600 [default: nothing]
+    /// What clients of that endpoint have to say with AUTH, in a file of mode 0600 [default: nothing]
     #[arg(long, value_name = "FILE", env = "PUNCTUAL_RESP_PASSWORD_FILE")]
     resp_password_file: Option<PathBuf>,
-    /// How long a client of that door may rest before its connection is closed; 0s: for ever [default: 0s]
+    /// How long a client of that endpoint may rest before its connection is closed; 0s: for ever [default: 0s]
     #[arg(long, value_name = "SPAN", env = "PUNCTUAL_RESP_IDLE_TIME", value_parser = duration)]
     resp_idle_time: Option<Duration>,
     /// Attempts that may run at once in this process; 0 leaves them to `punctual worker` [default: 16]

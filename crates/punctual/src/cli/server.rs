@@ -46,16 +46,16 @@ pub(crate) struct Server {
     /// Where REST listens; port 0 picks a free one [default: 127.0.0.1:7400]
     #[arg(long, value_name = "HOST:PORT", env = "PUNCTUAL_HTTP", value_parser = address)]
     http: Option<String>,
-    /// Where the door for queues listens, in the Redis protocol, mostly 127.0.0.1:7711 [default: nowhere]
+    /// Where the endpoint for queues listens, in the Redis protocol, mostly 127.0.0.1:7711 [default: nowhere]
     #[arg(long, value_name = "HOST:PORT", env = "PUNCTUAL_RESP", value_parser = address)]
     resp: Option<String>,
-    /// What clients of that door have to say with AUTH, in a file of mode 0600 [default: a token]
+    /// What clients of that endpoint have to say with AUTH, in a file of mode 0600 [default: a token]
     #[arg(long, value_name = "FILE", env = "PUNCTUAL_RESP_PASSWORD_FILE")]
     resp_password_file: Option<PathBuf>,
-    /// Ask clients of that door for nothing; it then listens on this machine only
+    /// Ask clients of that endpoint for nothing; it then listens on this machine only
     #[arg(long)]
     resp_open: bool,
-    /// How long a client of that door may rest before its connection is closed; 0s: for ever [default: 0s]
+    /// How long a client of that endpoint may rest before its connection is closed; 0s: for ever [default: 0s]
     #[arg(long, value_name = "SPAN", env = "PUNCTUAL_RESP_IDLE_TIME", value_parser = duration)]
     resp_idle_time: Option<Duration>,
     /// The node's name; no two nodes that run may have the same [default: the address that it advertises]
@@ -166,11 +166,11 @@ impl Server {
         let gate = Gate::guarded(Arc::clone(&store), Arc::new(SystemClock::new()), certified_workers);
         let scheme = if tls.is_some() { "https" } else { "http" };
         let name = name.unwrap_or(address);
-        let running = wiring::start_on(store, &settings, &name, joining, |doors| {
-            let doors = doors.behind(gate);
+        let running = wiring::start_on(store, &settings, &name, joining, |endpoints| {
+            let endpoints = endpoints.behind(gate);
             match tls {
-                Some(tls) => doors.over(tls),
-                None => doors,
+                Some(tls) => endpoints.over(tls),
+                None => endpoints,
             }
         });
         let running = running.await.map_err(failed)?;

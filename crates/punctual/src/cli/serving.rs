@@ -112,15 +112,15 @@ pub(super) async fn serve(
         settings.data.display()
     ))?;
     let (stop_in, stop) = watch::channel(false);
-    let doors = running.doors().with_queues_at(queues_at);
+    let endpoints = running.endpoints().with_queues_at(queues_at);
     let both = async {
         let queues = queues.map(|Queues { listener, settings: mut own }| {
             own.shutdown = settings.resp.shutdown.then(|| stop_in.clone());
             own.rest_url = Some(format!("{scheme}://{place}"));
-            resp::serve(listener, running.doors(), own, stopped(stop.clone()))
+            resp::serve(listener, running.endpoints(), own, stopped(stop.clone()))
         });
         let (http, queues) =
-            tokio::join!(punctual_server::serve(listener, doors, stopped(stop.clone())), async {
+            tokio::join!(punctual_server::serve(listener, endpoints, stopped(stop.clone())), async {
                 match queues {
                     Some(queues) => queues.await,
                     None => Ok(()),

@@ -222,7 +222,7 @@ impl Builder {
         let mut worker = JoinSet::new();
         let token = key.map(|key| key.as_token());
         let (settings, config) =
-            self.worker(session, token, &clock, &scratch, InProcess { door: near.clone(), over_tls });
+            self.worker(session, token, &clock, &scratch, InProcess { endpoint: near.clone(), over_tls });
         let (status, _) = watch::channel(session::Status::default());
         worker.spawn(session::run(settings, config, status, asked(stopped)));
         let running = Node {

@@ -10,7 +10,7 @@ use tonic::{Status, Streaming};
 
 #[derive(Debug)]
 pub(super) struct InProcess {
-    pub(super) door: Nearby,
+    pub(super) endpoint: Nearby,
     /// Whether nodes that can be dialled use TLS.
     pub(super) over_tls: bool,
 }
@@ -18,7 +18,7 @@ pub(super) struct InProcess {
 #[async_trait]
 impl Near for InProcess {
     async fn session(&self, saying: Saying) -> Result<Streaming<v1::FromNode>, Status> {
-        self.door.session(saying).await
+        self.endpoint.session(saying).await
     }
 
     fn over_tls(&self) -> bool {

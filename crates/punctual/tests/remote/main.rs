@@ -1,4 +1,4 @@
-//! Workers over the network: a real node, its door on loopback, workers that dial it, and one that lies.
+//! Workers over the network: a real node, its endpoint on loopback, workers that dial it, and one that lies.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, its helpers too")]
 

@@ -134,7 +134,7 @@ async fn all_workers_come_back_to_a_node_that_was_away_and_not_all_at_once() {
     // One connection each, and as many that are not closed yet while they come back.
     raise_files(count + count / 2);
     let store = Arc::new(Memory::new(4));
-    let doors = punctual_server::Settings {
+    let endpoints = punctual_server::Settings {
         connections: 2 * count + 64,
         connections_per_address: 2 * count + 64,
         ..punctual_server::Settings::default()
@@ -142,7 +142,7 @@ async fn all_workers_come_back_to_a_node_that_was_away_and_not_all_at_once() {
     let setting = |address: &str| Setting {
         store: store.clone(),
         address: address.to_owned(),
-        doors: doors.clone(),
+        endpoints: endpoints.clone(),
         ..Setting::default()
     };
     let center = Center::start(setting("127.0.0.1:0")).await;

@@ -1,4 +1,4 @@
-//! A node with its door on loopback, and workers that dial it.
+//! A node with its endpoint on loopback, and workers that dial it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use punctual::core::worker::Announcement;
 use punctual::wire::job_file::{Noop, Retry, Task};
 use punctual::wire::rest::{Run, Submit};
 use punctual_node::{Config, Node};
-use punctual_server::{Admission, Doors, Everyone, Workers, serve};
+use punctual_server::{Admission, Endpoints, Everyone, Workers, serve};
 use punctual_store::Store;
 use punctual_store::memory::Memory;
 use punctual_worker::function::Functions;
@@ -45,7 +45,7 @@ impl Clock for Real {
     }
 }
 
-/// A node and its door.
+/// A node and its endpoint.
 pub(crate) struct Center {
     pub(crate) node: Node,
     pub(crate) address: String,
@@ -61,7 +61,7 @@ pub(crate) struct Setting {
     pub(crate) lease: Duration,
     pub(crate) admission: Arc<dyn Admission>,
     pub(crate) address: String,
-    pub(crate) doors: punctual_server::Settings,
+    pub(crate) endpoints: punctual_server::Settings,
     /// Two centers that share no store make the same run ids in the same millisecond, which nodes of one cluster never do.
     pub(crate) ahead: Duration,
 }
@@ -73,7 +73,7 @@ impl Default for Setting {
             lease: Duration::from_secs(15),
             admission: Arc::new(Everyone),
             address: "127.0.0.1:0".to_owned(),
-            doors: punctual_server::Settings::default(),
+            endpoints: punctual_server::Settings::default(),
             ahead: Duration::ZERO,
         }
     }
@@ -102,15 +102,15 @@ impl Center {
             lease: setting.lease,
             nodes: named,
         };
-        let doors = Doors::new(node.handle(), clock, "test", setting.doors);
+        let endpoints = Endpoints::new(node.handle(), clock, "test", setting.endpoints);
         let (stop, stopped) = oneshot::channel::<()>();
         let served =
-            tokio::spawn(serve(listener, doors.with_workers(workers), async { drop(stopped.await) }));
+            tokio::spawn(serve(listener, endpoints.with_workers(workers), async { drop(stopped.await) }));
         let client = Client::new(&address, None).unwrap();
         Center { node, address, client, nodes, stop: Some(stop), served }
     }
 
-    /// Closes the door; the node goes on.
+    /// Closes the endpoint; the node goes on.
     pub(crate) async fn close(&mut self) {
         drop(self.stop.take());
         within("the server", &mut self.served).await.unwrap().unwrap();

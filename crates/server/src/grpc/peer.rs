@@ -19,7 +19,7 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::{Request, Response, Status, Streaming};
 use tracing::error;
 
-use crate::Doors;
+use crate::Endpoints;
 
 pub use dial::Dialled;
 pub use key::{Key, OFFER_BYTES};
@@ -28,8 +28,8 @@ pub use trust::Trusted;
 /// The service as mounted: the key is checked before the request is read.
 pub type Service = InterceptedService<PeerServer<Answering>, Key>;
 
-pub(crate) fn service(doors: Doors, key: Key) -> Service {
-    let server = PeerServer::new(Answering { doors })
+pub(crate) fn service(endpoints: Endpoints, key: Key) -> Service {
+    let server = PeerServer::new(Answering { endpoints })
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
         .max_encoding_message_size(MESSAGE_BYTES_MAX);
     InterceptedService::new(server, key)
@@ -38,7 +38,7 @@ pub(crate) fn service(doors: Doors, key: Key) -> Service {
 /// Answers peers.
 #[derive(Debug)]
 pub struct Answering {
-    doors: Doors,
+    endpoints: Endpoints,
 }
 
 #[tonic::async_trait]
@@ -49,7 +49,7 @@ impl Peer for Answering {
         let command =
             peer::command(request.get_ref()).map_err(|error| Status::invalid_argument(error.to_string()))?;
         hit(Point::NodePeerAsked);
-        let result = self.doors.handle.command_here(command).await.map_err(told);
+        let result = self.endpoints.handle.command_here(command).await.map_err(told);
         hit(Point::NodePeerAnswered);
         peer::response(&result).map(Response::new).map_err(|error| {
             error!(%error, "an answer to a peer cannot be written");
@@ -58,12 +58,12 @@ impl Peer for Answering {
     }
 
     async fn wake(&self, _: Request<WakeRequest>) -> Result<Response<WakeResponse>, Status> {
-        self.doors.handle.look_at_cluster();
+        self.endpoints.handle.look_at_cluster();
         Ok(Response::new(WakeResponse {}))
     }
 
     async fn look(&self, _: Request<LookRequest>) -> Result<Response<LookResponse>, Status> {
-        let (node, workers) = (self.doors.this_node(), self.doors.its_workers().await);
+        let (node, workers) = (self.endpoints.this_node(), self.endpoints.its_workers().await);
         peer::told(&node, &workers).map(Response::new).map_err(|error| {
             error!(%error, "what a peer asked cannot be written");
             Status::internal("the answer cannot be written")
@@ -74,8 +74,8 @@ impl Peer for Answering {
         &self,
         request: Request<Streaming<WaitRequest>>,
     ) -> Result<Response<waits::Answers>, Status> {
-        let closing = self.doors.sessions.closing();
-        Ok(Response::new(waits::answers(self.doors.handle.clone(), request.into_inner(), closing)))
+        let closing = self.endpoints.sessions.closing();
+        Ok(Response::new(waits::answers(self.endpoints.handle.clone(), request.into_inner(), closing)))
     }
 }
 

@@ -49,7 +49,7 @@ pub struct Workers {
 }
 
 #[derive(Debug, Clone)]
-struct Door {
+struct Endpoint {
     workers: Workers,
     handle: Handle,
     sessions: Arc<Sessions>,
@@ -58,14 +58,14 @@ struct Door {
 }
 
 pub(crate) fn router(workers: Workers, handle: Handle, sessions: Arc<Sessions>) -> Router {
-    let service = WorkerServer::new(Door { workers, handle, sessions, is_near: false })
+    let service = WorkerServer::new(Endpoint { workers, handle, sessions, is_near: false })
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
         .max_encoding_message_size(MESSAGE_BYTES_MAX);
     Router::new().route_service("/punctual.v1.Worker/{*method}", service)
 }
 
 #[tonic::async_trait]
-impl Worker for Door {
+impl Worker for Endpoint {
     type SessionStream = ReceiverStream<Result<v1::FromNode, Status>>;
 
     async fn session(

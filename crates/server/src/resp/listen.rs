@@ -14,12 +14,12 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::{debug, info, warn};
 
-use super::door::{Behind, Door};
+use super::endpoint::{Behind, Endpoint};
 use super::link::{Duplex, Link};
 use super::others::Others;
 use super::session::Session;
 use super::settings::Settings;
-use crate::Doors;
+use crate::Endpoints;
 use crate::auth::Gate;
 use crate::listen::address_of;
 use crate::places::Places;
@@ -41,32 +41,32 @@ const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
 /// Serves until `shutdown` completes, then lets running commands finish, for at most five seconds.
 pub async fn serve(
     listener: TcpListener,
-    doors: Doors,
+    endpoints: Endpoints,
     settings: Settings,
     shutdown: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
     let address = listener.local_addr()?;
     let behind = Behind {
-        queues: Arc::new(doors.handle),
-        gate: if settings.open { Arc::new(Gate::open()) } else { doors.gate },
-        clock: doors.clock,
-        name: doors.node,
-        seen: doors.queue_door,
-        others: Others::by(doors.peers.map(|(_, post)| post)),
+        queues: Arc::new(endpoints.handle),
+        gate: if settings.open { Arc::new(Gate::open()) } else { endpoints.gate },
+        clock: endpoints.clock,
+        name: endpoints.node,
+        seen: endpoints.queue_endpoint,
+        others: Others::by(endpoints.peers.map(|(_, post)| post)),
     };
-    let door = Arc::new(Door::new(behind, address, settings));
-    accept(listener, door, doors.tls, shutdown).await
+    let endpoint = Arc::new(Endpoint::new(behind, address, settings));
+    accept(listener, endpoint, endpoints.tls, shutdown).await
 }
 
 pub(super) async fn accept(
     listener: TcpListener,
-    door: Arc<Door>,
+    endpoint: Arc<Endpoint>,
     tls: Option<Arc<Tls>>,
     shutdown: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
     let places = Places::new(&crate::Settings {
-        connections: door.settings.connections,
-        connections_per_address: door.settings.connections_per_address,
+        connections: endpoint.settings.connections,
+        connections_per_address: endpoint.settings.connections_per_address,
         ..crate::Settings::default()
     });
     let (mut tasks, mut shutdown) = (JoinSet::new(), pin!(shutdown));
@@ -79,20 +79,20 @@ pub(super) async fn accept(
                 Ok((stream, peer)) => {
                     backoff = BACKOFF_MIN;
                     let Some(place) = places.take(address_of(peer)) else {
-                        door.counts.rejected.fetch_add(1, Relaxed);
+                        endpoint.counts.rejected.fetch_add(1, Relaxed);
                         turn_away(stream, tls.is_some()).await;
                         continue;
                     };
-                    door.counts.connections.fetch_add(1, Relaxed);
-                    let (door, tls) = (Arc::clone(&door), tls.clone());
+                    endpoint.counts.connections.fetch_add(1, Relaxed);
+                    let (endpoint, tls) = (Arc::clone(&endpoint), tls.clone());
                     tasks.spawn(async move {
                         let _place = place;
-                        let client = door.clients.enter(peer);
+                        let client = endpoint.clients.enter(peer);
                         if let Some(stream) = open(stream, tls).await {
-                            let link = Link::new(stream, door.settings.request_time);
-                            Session::new(Arc::clone(&door), Arc::clone(&client), link).run().await;
+                            let link = Link::new(stream, endpoint.settings.request_time);
+                            Session::new(Arc::clone(&endpoint), Arc::clone(&client), link).run().await;
                         }
-                        door.clients.leave(&client);
+                        endpoint.clients.leave(&client);
                     });
                 }
                 Err(error) => {
@@ -108,7 +108,7 @@ pub(super) async fn accept(
     }
     // Accept no new connection while the open ones finish.
     drop(listener);
-    door.clients.close();
+    endpoint.clients.close();
     if timeout(PARTING_MAX, async { while tasks.join_next().await.is_some() {} }).await.is_err() {
         info!(connections = tasks.len(), "stopping with clients that do not leave");
         tasks.shutdown().await;

@@ -13,11 +13,11 @@ use punctual_store::Session;
 use crate::mail::Post;
 
 /// Where clients reach an endpoint of a node: if it listens on all addresses, on the host of the node's address.
-pub(crate) fn reached_at(door: SocketAddr, node: Option<&Session>) -> (String, u16) {
+pub(crate) fn reached_at(endpoint: SocketAddr, node: Option<&Session>) -> (String, u16) {
     let host = node.and_then(|node| host_of(node.address.as_deref()?));
-    match host.filter(|_| door.ip().is_unspecified()) {
-        Some(host) => (host.to_owned(), door.port()),
-        None => (door.ip().to_string(), door.port()),
+    match host.filter(|_| endpoint.ip().is_unspecified()) {
+        Some(host) => (host.to_owned(), endpoint.port()),
+        None => (endpoint.ip().to_string(), endpoint.port()),
     }
 }
 
@@ -46,20 +46,20 @@ impl Others {
     }
 
     /// The endpoints of these nodes, which must be all others. `None` means no endpoint, or no answer now.
-    pub(super) async fn doors_of(&self, nodes: &[Session]) -> Vec<Option<(String, u16)>> {
+    pub(super) async fn endpoints_of(&self, nodes: &[Session]) -> Vec<Option<(String, u16)>> {
         self.known.lock().retain(|id, _| nodes.iter().any(|node| node.id == *id));
-        join_all(nodes.iter().map(|node| self.door_of(node))).await
+        join_all(nodes.iter().map(|node| self.endpoint_of(node))).await
     }
 
-    async fn door_of(&self, node: &Session) -> Option<(String, u16)> {
+    async fn endpoint_of(&self, node: &Session) -> Option<(String, u16)> {
         if let Some(known) = self.known.lock().get(&node.id) {
             return known.clone();
         }
         let (told, _) = self.post.as_ref()?.look(node.address.as_deref()?).await?;
         // If the node has restarted, its new process answers here; the entry goes when the old session ends.
-        let door = told.resp.as_deref().and_then(parts_of);
-        self.known.lock().insert(node.id, door.clone());
-        door
+        let endpoint = told.resp.as_deref().and_then(parts_of);
+        self.known.lock().insert(node.id, endpoint.clone());
+        endpoint
     }
 }
 
@@ -79,13 +79,13 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(door: &str, node: Option<&Session>, reached: (&str, u16)) {
-        let (host, port) = reached_at(door.parse().unwrap(), node);
+    fn check(endpoint: &str, node: Option<&Session>, reached: (&str, u16)) {
+        let (host, port) = reached_at(endpoint.parse().unwrap(), node);
         assert_eq!((host.as_str(), port), reached);
     }
 
     #[test]
-    fn a_door_that_is_open_everywhere_is_where_its_node_is() {
+    fn an_endpoint_that_is_open_everywhere_is_where_its_node_is() {
         check("127.0.0.1:7711", Some(&node("10.0.0.7:7400")), ("127.0.0.1", 7711));
         check("0.0.0.0:7711", Some(&node("db-1.local:7400")), ("db-1.local", 7711));
         check("[::]:7711", Some(&node("[fd00::7]:7400")), ("fd00::7", 7711));

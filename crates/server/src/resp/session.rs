@@ -16,7 +16,7 @@ use super::clients::Client;
 use super::commands::multi::{self, Transaction};
 use super::commands::{self, auth::Who};
 use super::counts::{Done, Nonsense};
-use super::door::Door;
+use super::endpoint::Endpoint;
 use super::fault::{Fault, TOO_LONG};
 use super::link::Link;
 use super::settings::{BATCH_MAX, FLUSH_BYTES, OUTPUT_BYTES_MAX};
@@ -27,7 +27,7 @@ const SHOWN_BYTES_MAX: usize = 128;
 
 #[derive(Debug)]
 pub(super) struct Session {
-    pub(super) door: Arc<Door>,
+    pub(super) endpoint: Arc<Endpoint>,
     pub(super) client: Arc<Client>,
     pub(super) link: Link,
     pub(super) out: Replies,
@@ -56,11 +56,11 @@ pub(super) enum Mode {
 }
 
 impl Session {
-    pub(super) fn new(door: Arc<Door>, client: Arc<Client>, link: Link) -> Session {
-        let who = if door.is_open() { Who::Anyone } else { Who::Stranger };
+    pub(super) fn new(endpoint: Arc<Endpoint>, client: Arc<Client>, link: Link) -> Session {
+        let who = if endpoint.is_open() { Who::Anyone } else { Who::Stranger };
         let limits = if who == Who::Stranger { Limits::STRANGER } else { Limits::KNOWN };
         Session {
-            door,
+            endpoint,
             client,
             link,
             out: Replies::default(),
@@ -79,7 +79,7 @@ impl Session {
     pub(super) async fn run(mut self) {
         let is_heard = self.serve().await;
         // Count the bytes of requests that were never answered, too.
-        self.door.counts.moved(self.link.moved());
+        self.endpoint.counts.moved(self.link.moved());
         if is_heard {
             self.link.close().await;
         }
@@ -101,7 +101,7 @@ impl Session {
             if let Some(malformed) = malformed
                 && !self.ends
             {
-                self.door.counts.is_nonsense(Nonsense::Malformed);
+                self.endpoint.counts.is_nonsense(Nonsense::Malformed);
                 self.out.error(&format!("ERR Protocol error: {malformed}"));
                 self.ends = true;
             }
@@ -139,7 +139,7 @@ impl Session {
         let is_begun = self.decoder.is_begun() || !self.link.buffer.is_empty();
         self.begun = is_begun.then(|| self.begun.unwrap_or_else(Instant::now));
         let stranger = (self.who == Who::Stranger).then_some(self.came);
-        let until = self.begun.or(stranger).map(|since| since + self.door.settings.request_time);
+        let until = self.begun.or(stranger).map(|since| since + self.endpoint.settings.request_time);
         let until = until.or_else(|| self.rests_until());
         let monitored = async {
             match &mut self.monitor {
@@ -179,7 +179,7 @@ impl Session {
 
     /// Until when the client may be idle. `None` means forever, as for a monitoring client.
     fn rests_until(&self) -> Option<Instant> {
-        let idle_time = self.door.settings.idle_time.filter(|_| self.monitor.is_none())?;
+        let idle_time = self.endpoint.settings.idle_time.filter(|_| self.monitor.is_none())?;
         Some(Instant::now() + idle_time)
     }
 
@@ -194,7 +194,7 @@ impl Session {
             let mode = self.mode;
             let done = match first {
                 Decoded::TooLong => {
-                    self.door.counts.is_nonsense(Nonsense::TooLong);
+                    self.endpoint.counts.is_nonsense(Nonsense::TooLong);
                     self.out.error(TOO_LONG);
                     self.transaction.fail();
                     1
@@ -257,15 +257,15 @@ impl Session {
         }
         let took = began.elapsed();
         let errors = self.out.errors() - errors;
-        self.door.counts.did(number, Done { calls: count, errors, is_gone }, took);
+        self.endpoint.counts.did(number, Done { calls: count, errors, is_gone }, took);
         if is_gone {
             return Err(Fault::Gone);
         }
         self.client.did(row.name);
-        if !row.waits && self.door.slowlog.is_slow(took) {
+        if !row.waits && self.endpoint.slowlog.is_slow(took) {
             let from = (self.client.address.to_string(), self.client.name());
             let words = first.words(0).take(if row.is_secret { 1 } else { usize::MAX });
-            self.door.slowlog.keep(self.door.clock.now(), took, words, from);
+            self.endpoint.slowlog.keep(self.endpoint.clock.now(), took, words, from);
         }
         Ok(count)
     }
@@ -283,7 +283,11 @@ impl Session {
             Err(Fault::Said(text)) => {
                 self.out.error(&text);
                 self.transaction.fail();
-                self.door.counts.did(number, Done { calls: 1, errors: 1, is_gone: false }, began.elapsed());
+                self.endpoint.counts.did(
+                    number,
+                    Done { calls: 1, errors: 1, is_gone: false },
+                    began.elapsed(),
+                );
                 Ok(())
             }
             Err(Fault::Gone) => Err(Fault::Gone),
@@ -301,7 +305,7 @@ impl Session {
             _ => None,
         };
         let alike: Vec<&Request> = rest.iter().map_while(same).collect();
-        if self.door.monitors.receiver_count() > 0 {
+        if self.endpoint.monitors.receiver_count() > 0 {
             alike.iter().skip(1).for_each(|request| self.tell_monitors(row, request));
         }
         alike
@@ -319,11 +323,11 @@ impl Session {
         // A web page can make a browser send HTTP here, with commands in the request body.
         if word.eq_ignore_ascii_case(b"POST") || word.eq_ignore_ascii_case(b"HOST:") {
             debug!("a client speaks HTTP");
-            self.door.counts.is_nonsense(Nonsense::Http);
+            self.endpoint.counts.is_nonsense(Nonsense::Http);
             self.ends = true;
             return;
         }
-        self.door.counts.is_unknown();
+        self.endpoint.counts.is_unknown();
         if self.who == Who::Stranger {
             return self.out.error("NOAUTH Authentication required.");
         }
@@ -333,15 +337,15 @@ impl Session {
     }
 
     fn tell_monitors(&self, row: &Row, request: &Request) {
-        if self.door.monitors.receiver_count() > 0 && !row.is_secret {
-            let line = commands::monitor::line(self.door.clock.now(), self.client.address, request);
+        if self.endpoint.monitors.receiver_count() > 0 && !row.is_secret {
+            let line = commands::monitor::line(self.endpoint.clock.now(), self.client.address, request);
             // All monitoring clients may be gone.
-            let _ = self.door.monitors.send(line.into());
+            let _ = self.endpoint.monitors.send(line.into());
         }
     }
 
     async fn wait_for_pause(&mut self) {
-        let until = *self.door.paused_until.lock();
+        let until = *self.endpoint.paused_until.lock();
         let Some(until) = until.filter(|until| *until > Instant::now()) else { return };
         tokio::select! {
             () = sleep_until(until) => {}
@@ -352,7 +356,7 @@ impl Session {
     /// Sends the collected replies.
     pub(super) async fn send(&mut self) -> Result<(), Fault> {
         let sent = self.link.send(&mut self.out).await;
-        self.door.counts.moved(self.link.moved());
+        self.endpoint.counts.moved(self.link.moved());
         sent.map_err(|error| {
             debug!(%error, client = self.client.id, "an answer was not taken");
             Fault::Gone

@@ -1,4 +1,4 @@
-//! The door over a real socket: bytes in, bytes out.
+//! The endpoint over a real socket: bytes in, bytes out.
 
 mod commands;
 mod connections;
@@ -23,7 +23,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::counts::Seen;
-use super::door::{Behind, Door};
+use super::endpoint::{Behind, Endpoint};
 use super::listen::accept;
 use super::others::Others;
 use super::settings::Settings;
@@ -44,7 +44,7 @@ impl Clock for Standing {
 
 struct Scene {
     fake: Arc<Fake>,
-    door: Arc<Door>,
+    endpoint: Arc<Endpoint>,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<std::io::Result<()>>,
 }
@@ -65,20 +65,20 @@ impl Scene {
             seen: Seen::default(),
             others: Others::default(),
         };
-        let door = Arc::new(Door::new(behind, listener.local_addr().unwrap(), settings));
+        let endpoint = Arc::new(Endpoint::new(behind, listener.local_addr().unwrap(), settings));
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn({
-            let door = Arc::clone(&door);
-            async move { accept(listener, door, None, async move { drop(stopped.await) }).await }
+            let endpoint = Arc::clone(&endpoint);
+            async move { accept(listener, endpoint, None, async move { drop(stopped.await) }).await }
         });
-        Scene { fake, door, stop: Some(stop), task }
+        Scene { fake, endpoint, stop: Some(stop), task }
     }
 
     async fn client(&self) -> Client {
-        Client { stream: TcpStream::connect(self.door.address).await.unwrap() }
+        Client { stream: TcpStream::connect(self.endpoint.address).await.unwrap() }
     }
 
-    /// Asks the door to close and waits until it has.
+    /// Asks the endpoint to close and waits until it has.
     async fn stop(mut self) {
         drop(self.stop.take());
         timeout(SOON, self.task).await.expect("every connection ends").unwrap().unwrap();

@@ -13,9 +13,9 @@ use punctual_wire::rest::{Code, Problem, Run};
 use tracing::error;
 
 use super::problem::{Failed, internal};
-use crate::Doors;
+use crate::Endpoints;
 
-impl Doors {
+impl Endpoints {
     /// Sends a command that answers with a job.
     pub(crate) async fn ask_job(&self, command: Command) -> Result<(Arc<Job>, Made), Failed> {
         match self.handle.command(command).await? {

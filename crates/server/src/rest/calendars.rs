@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use super::problem::Failed;
 use super::request::{Asked, ByName, Expected, FileBody, In, Named, page_limit};
-use crate::Doors;
+use crate::Endpoints;
 
 /// Days shown in one answer: almost three years.
 const DAYS_MAX: i64 = 1_000;
@@ -30,14 +30,14 @@ pub(crate) struct Span {
 }
 
 pub(crate) async fn list(
-    State(doors): State<Doors>,
+    State(endpoints): State<Endpoints>,
     In(namespace): In,
     Asked(listing): Asked<ByName>,
 ) -> Result<Json<Page<Calendar>>, Failed> {
     let limit = page_limit(listing.limit)?;
     let filter = CalendarFilter { namespace: Some(namespace.clone()), unsettled: false };
     let after = listing.after.map(|name| (namespace, name));
-    let calendars = doors.handle.store().calendars(&filter, after, limit + 1).await?;
+    let calendars = endpoints.handle.store().calendars(&filter, after, limit + 1).await?;
     let page = Page::cut(calendars, limit, |record| record.calendar.name.to_string());
     Ok(Json(Page {
         items: page.items.iter().map(|record| Calendar::from(&**record)).collect(),
@@ -46,7 +46,7 @@ pub(crate) async fn list(
 }
 
 pub(crate) async fn put(
-    State(doors): State<Doors>,
+    State(endpoints): State<Endpoints>,
     at: Named,
     Expected(expect): Expected,
     FileBody(body): FileBody,
@@ -54,30 +54,30 @@ pub(crate) async fn put(
     let draft = calendar_file::read_for(body, &at.namespace, &at.name)?;
     let calendar_file::Draft { namespace, name, days, description } = draft;
     let edit = EditCalendar { namespace, name, days, description, expect };
-    let (record, made) = doors.handle.put_calendar(edit).await?;
+    let (record, made) = endpoints.handle.put_calendar(edit).await?;
     let status = if made == Made::Created { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, [(rest::MADE_HEADER, rest::Made::from(made).as_str())], tagged(&record)).into_response())
 }
 
-pub(crate) async fn show(State(doors): State<Doors>, at: Named) -> Result<Response, Failed> {
-    Ok(tagged(&*find(&doors, at).await?))
+pub(crate) async fn show(State(endpoints): State<Endpoints>, at: Named) -> Result<Response, Failed> {
+    Ok(tagged(&*find(&endpoints, at).await?))
 }
 
 pub(crate) async fn delete(
-    State(doors): State<Doors>,
+    State(endpoints): State<Endpoints>,
     at: Named,
     Expected(expect): Expected,
 ) -> Result<StatusCode, Failed> {
-    doors.handle.delete_calendar(at.namespace, at.name, expect).await?;
+    endpoints.handle.delete_calendar(at.namespace, at.name, expect).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 pub(crate) async fn days(
-    State(doors): State<Doors>,
+    State(endpoints): State<Endpoints>,
     at: Named,
     Asked(span): Asked<Span>,
 ) -> Result<Json<Page<Day>>, Failed> {
-    let today = doors.clock.now().as_millis().div_euclid(DAY_MILLIS);
+    let today = endpoints.clock.now().as_millis().div_euclid(DAY_MILLIS);
     let from = span.from.map_or(Ok(today), |from| day("from", from.0))?;
     let to = span.to.map_or(Ok(from + DAYS_DEFAULT - 1), |to| day("to", to.0))?;
     if to < from {
@@ -86,7 +86,7 @@ pub(crate) async fn days(
     if to - from >= DAYS_MAX {
         return Err(Problem::parameter("to", format!("at most {DAYS_MAX} days at a time")).into());
     }
-    let record = find(&doors, at).await?;
+    let record = find(&endpoints, at).await?;
     let items = (from..=to).map(|day| Day::of(&record.calendar.days, day)).collect();
     Ok(Json(Page { items, next: None }))
 }
@@ -98,8 +98,8 @@ fn day(parameter: &'static str, entry: Entry) -> Result<i64, Failed> {
     }
 }
 
-async fn find(doors: &Doors, at: Named) -> Result<std::sync::Arc<Record>, Failed> {
-    let record = doors.handle.store().calendar(&at.namespace, &at.name).await?;
+async fn find(endpoints: &Endpoints, at: Named) -> Result<std::sync::Arc<Record>, Failed> {
+    let record = endpoints.handle.store().calendar(&at.namespace, &at.name).await?;
     record.ok_or_else(|| {
         let Named { namespace, name } = at;
         Failed(Refusal::NoSuchCalendar { namespace, name }.into())

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::problem::Failed;
 use super::request::Asked;
-use crate::Doors;
+use crate::Endpoints;
 
 /// The default number of occurrences, and the maximum.
 const COUNT_DEFAULT: usize = 5;
@@ -30,7 +30,7 @@ pub(crate) struct Question {
 }
 
 pub(crate) async fn explain(
-    State(doors): State<Doors>,
+    State(endpoints): State<Endpoints>,
     Asked(question): Asked<Question>,
 ) -> Result<Json<Explained>, Failed> {
     let Some(expression) = question.expression else {
@@ -40,7 +40,7 @@ pub(crate) async fn explain(
     if !(1..=COUNT_MAX).contains(&count) {
         return Err(Problem::parameter("count", format!("1 to {COUNT_MAX}")).into());
     }
-    let from = question.from.map_or_else(|| doors.clock.now(), |from| from.0);
+    let from = question.from.map_or_else(|| endpoints.clock.now(), |from| from.0);
     if !(Timestamp::MIN..=Timestamp::MAX).contains(&from) {
         return Err(Problem::parameter("from", "lies outside the years 1970 to 9998").into());
     }

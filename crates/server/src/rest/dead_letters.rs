@@ -22,7 +22,7 @@ use serde::Deserialize;
 use super::ask::unexpected;
 use super::problem::Failed;
 use super::request::{self, Asked, IdempotencyKey, In, MaybeJson, RunAt, page_limit};
-use crate::Doors;
+use crate::Endpoints;
 
 /// Letters handled concurrently: they share commits, and leave room for other commands.
 const AT_ONCE: usize = 64;
@@ -37,7 +37,7 @@ pub(crate) struct Listing {
 }
 
 pub(crate) async fn list(
-    State(doors): State<Doors>,
+    State(endpoints): State<Endpoints>,
     In(namespace): In,
     Asked(listing): Asked<Listing>,
 ) -> Result<Json<Page<DeadLetter>>, Failed> {
@@ -48,44 +48,44 @@ pub(crate) async fn list(
         since: listing.since.map(|since| since.0),
     };
     let after = listing.after.map(|after| after.0);
-    let letters = doors.handle.store().dead_letters(&filter, after, limit + 1).await?;
+    let letters = endpoints.handle.store().dead_letters(&filter, after, limit + 1).await?;
     let page = Page::cut(letters, limit, |letter| letter.run.to_string());
     let mut items = Vec::with_capacity(page.items.len());
     for letter in &page.items {
-        items.push(with_run(&doors, letter).await?);
+        items.push(with_run(&endpoints, letter).await?);
     }
     Ok(Json(Page { items, next: page.next }))
 }
 
-pub(crate) async fn show(State(doors): State<Doors>, at: RunAt) -> Result<Json<DeadLetter>, Failed> {
+pub(crate) async fn show(State(endpoints): State<Endpoints>, at: RunAt) -> Result<Json<DeadLetter>, Failed> {
     let filter = LetterFilter { namespace: Some(at.namespace), ..LetterFilter::default() };
     let just_before = Some(RunId(at.run.0 - 1));
-    let letters = doors.handle.store().dead_letters(&filter, just_before, 1).await?;
+    let letters = endpoints.handle.store().dead_letters(&filter, just_before, 1).await?;
     match letters.first().filter(|letter| letter.run == at.run) {
-        Some(letter) => Ok(Json(with_run(&doors, letter).await?)),
+        Some(letter) => Ok(Json(with_run(&endpoints, letter).await?)),
         None => Err(Problem::new(Code::NoSuchDeadLetter, format!("no dead letter {}", at.run)).into()),
     }
 }
 
-async fn with_run(doors: &Doors, letter: &change::DeadLetter) -> Result<DeadLetter, Failed> {
-    let record = doors.handle.store().run(&letter.namespace, letter.run).await?;
+async fn with_run(endpoints: &Endpoints, letter: &change::DeadLetter) -> Result<DeadLetter, Failed> {
+    let record = endpoints.handle.store().run(&letter.namespace, letter.run).await?;
     Ok(DeadLetter::of(letter, record.as_ref()))
 }
 
 pub(crate) async fn replay(
-    State(doors): State<Doors>,
+    State(endpoints): State<Endpoints>,
     at: RunAt,
     IdempotencyKey(key): IdempotencyKey,
     MaybeJson(body): MaybeJson<Again>,
 ) -> Result<Response, Failed> {
     let again = body.into_core(key.as_deref())?;
     let command = replay_of(&at.namespace, at.run, again);
-    doors.ask_new_run(&at.namespace, command).await
+    endpoints.ask_new_run(&at.namespace, command).await
 }
 
-pub(crate) async fn discard(State(doors): State<Doors>, at: RunAt) -> Result<StatusCode, Failed> {
+pub(crate) async fn discard(State(endpoints): State<Endpoints>, at: RunAt) -> Result<StatusCode, Failed> {
     let command = Command::DiscardDeadLetter { namespace: at.namespace, run: at.run };
-    match doors.handle.command(command).await? {
+    match endpoints.handle.command(command).await? {
         Answer::Discarded => Ok(StatusCode::NO_CONTENT),
         other => Err(unexpected(&other)),
     }
@@ -94,30 +94,34 @@ pub(crate) async fn discard(State(doors): State<Doors>, at: RunAt) -> Result<Sta
 /// Replays or discards each letter and answers for each. If repeated, a handled letter is reported as no dead
 /// letter any more; with an `Idempotency-Key`, a replay is answered with the run it made.
 pub(crate) async fn decide(
-    State(doors): State<Doors>,
+    State(endpoints): State<Endpoints>,
     In(namespace): In,
     IdempotencyKey(key): IdempotencyKey,
     request::Json(body): request::Json<Decide>,
 ) -> Result<Json<Decisions>, Failed> {
     let chosen = body.chosen()?;
     let again = Again { params: body.params, due_at: body.due_at, key: None }.into_core(key.as_deref())?;
-    let (ids, more) = choose(&doors, &namespace, chosen).await?;
+    let (ids, more) = choose(&endpoints, &namespace, chosen).await?;
     let command = |run| match body.action {
         Action::Replay => replay_of(&namespace, run, again.clone()),
         Action::Discard => Command::DiscardDeadLetter { namespace: namespace.clone(), run },
     };
-    let decisions = stream::iter(ids).map(|run| decided(&doors, run, command(run)));
+    let decisions = stream::iter(ids).map(|run| decided(&endpoints, run, command(run)));
     let items = decisions.buffered(AT_ONCE).collect().await;
     Ok(Json(Decisions { items, more }))
 }
 
 /// The chosen letters, and whether there are more of them.
-async fn choose(doors: &Doors, namespace: &Namespace, chosen: Chosen) -> Result<(Vec<RunId>, bool), Failed> {
+async fn choose(
+    endpoints: &Endpoints,
+    namespace: &Namespace,
+    chosen: Chosen,
+) -> Result<(Vec<RunId>, bool), Failed> {
     match chosen {
         Chosen::These(ids) => Ok((ids, false)),
         Chosen::OldestOf { job, limit } => {
             let filter = LetterFilter { namespace: Some(namespace.clone()), job: Some(job), since: None };
-            let mut letters = doors.handle.store().dead_letters(&filter, None, limit + 1).await?;
+            let mut letters = endpoints.handle.store().dead_letters(&filter, None, limit + 1).await?;
             let more = letters.len() > limit;
             letters.truncate(limit);
             Ok((letters.into_iter().map(|letter| letter.run).collect(), more))
@@ -125,9 +129,9 @@ async fn choose(doors: &Doors, namespace: &Namespace, chosen: Chosen) -> Result<
     }
 }
 
-async fn decided(doors: &Doors, letter: RunId, command: Command) -> Decision {
+async fn decided(endpoints: &Endpoints, letter: RunId, command: Command) -> Decision {
     let nothing = Decision { id: Text(letter), done: false, run: None, state: None, problem: None };
-    match doors.handle.command(command).await.map_err(Failed::from) {
+    match endpoints.handle.command(command).await.map_err(Failed::from) {
         // A run that was skipped at once did no work, so its letter stays.
         Ok(Answer::Run(run)) => Decision {
             done: run.status() != Status::Skipped,

@@ -20,7 +20,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::problem::Failed;
 use super::request::{Asked, RunAt};
-use crate::Doors;
+use crate::Endpoints;
 
 /// The longest silence on an open stream: proxies close quiet connections. A follower then also reads again,
 /// in case a notification from another node did not arrive.
@@ -64,9 +64,9 @@ pub(crate) enum News {
 
 impl Waiting {
     /// Follows the run from now on: a read after this call misses no change.
-    pub(crate) fn on(doors: &Doors, run: RunId) -> Result<Waiting, Failed> {
+    pub(crate) fn on(endpoints: &Endpoints, run: RunId) -> Result<Waiting, Failed> {
         let waiting = |follower| Waiting { follower, quiet_at: Instant::now() + QUIET_MAX };
-        doors.handle.followers().follow(run).map(waiting).map_err(|not_now| {
+        endpoints.handle.followers().follow(run).map(waiting).map_err(|not_now| {
             let code = match not_now {
                 NotNow::TooMany => Code::TooManyFollowers,
                 NotNow::Stopping => Code::Unavailable,
@@ -126,19 +126,19 @@ pub(crate) struct Query {
 
 /// The events of a run, as a page or as a stream until the run has ended.
 pub(crate) async fn show(
-    State(doors): State<Doors>,
+    State(endpoints): State<Endpoints>,
     at: RunAt,
     Asked(query): Asked<Query>,
     headers: HeaderMap,
 ) -> Result<Response, Failed> {
     let seen = last_event_id::<u64>(&headers)?.unwrap_or(0);
-    let run = doors.find_run(&at).await?.run;
+    let run = endpoints.find_run(&at).await?.run;
     let follow = query.follow.is_some_and(|follow| follow.0);
     if !follow && !are_wanted(&headers) {
         return Ok(axum::Json(Page { items: Event::all(&run), next: None }).into_response());
     }
-    let waiting = if follow { Some(Waiting::on(&doors, at.run)?) } else { None };
-    let story = Story { doors, at, seen, waiting, is_done: false };
+    let waiting = if follow { Some(Waiting::on(&endpoints, at.run)?) } else { None };
+    let story = Story { endpoints, at, seen, waiting, is_done: false };
     let events = stream::try_unfold(story, |mut story| async move {
         Ok(story.next().await?.map(|frames| (frames, story)))
     });
@@ -146,7 +146,7 @@ pub(crate) async fn show(
 }
 
 struct Story {
-    doors: Doors,
+    endpoints: Endpoints,
     at: RunAt,
     /// The number of the last event that was sent.
     seen: u64,
@@ -157,7 +157,7 @@ struct Story {
 impl Story {
     async fn next(&mut self) -> Result<Option<Bytes>, Error> {
         while !self.is_done {
-            let record = self.doors.handle.store().run(&self.at.namespace, self.at.run).await?;
+            let record = self.endpoints.handle.store().run(&self.at.namespace, self.at.run).await?;
             let Some(run) = record.map(|record| record.run) else { break };
             let mut frames = Frames::default();
             let seen = self.seen;

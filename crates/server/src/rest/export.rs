@@ -24,7 +24,7 @@ use serde::Deserialize;
 use super::problem::Failed;
 use super::request::Asked;
 use super::skips::{self, Owner};
-use crate::Doors;
+use crate::Endpoints;
 
 /// Rows read together.
 const PAGE: usize = 500;
@@ -50,25 +50,29 @@ enum Stage {
 }
 
 pub(crate) async fn history(
-    State(doors): State<Doors>,
+    State(endpoints): State<Endpoints>,
     Asked(range): Asked<Range>,
 ) -> Result<Response, Failed> {
     let pages = stream::try_unfold(Stage::Jobs(None), move |stage| {
-        let doors = doors.clone();
-        async move { next_page(&doors, range, stage).await }
+        let endpoints = endpoints.clone();
+        async move { next_page(&endpoints, range, stage).await }
     });
     Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], Body::from_stream(pages)).into_response())
 }
 
-async fn next_page(doors: &Doors, range: Range, stage: Stage) -> Result<Option<(Bytes, Stage)>, Error> {
+async fn next_page(
+    endpoints: &Endpoints,
+    range: Range,
+    stage: Stage,
+) -> Result<Option<(Bytes, Stage)>, Error> {
     let mut lines = Lines(Vec::new());
     let next = match stage {
-        Stage::Jobs(after) => jobs(doors, range, after, &mut lines).await?,
-        Stage::DeletedJobs(after) => deleted_jobs(doors, range, after, &mut lines).await?,
-        Stage::Runs(after) => runs(doors, range, after).await?,
-        Stage::Read(runs, then) => write_runs(doors, runs, then, &mut lines).await?,
+        Stage::Jobs(after) => jobs(endpoints, range, after, &mut lines).await?,
+        Stage::DeletedJobs(after) => deleted_jobs(endpoints, range, after, &mut lines).await?,
+        Stage::Runs(after) => runs(endpoints, range, after).await?,
+        Stage::Read(runs, then) => write_runs(endpoints, runs, then, &mut lines).await?,
         Stage::Stats => {
-            lines.add(&Line::Stats(stats(doors).await?));
+            lines.add(&Line::Stats(stats(endpoints).await?));
             Stage::Done
         }
         Stage::Done => return Ok(None),
@@ -77,16 +81,16 @@ async fn next_page(doors: &Doors, range: Range, stage: Stage) -> Result<Option<(
 }
 
 async fn jobs(
-    doors: &Doors,
+    endpoints: &Endpoints,
     range: Range,
     after: Option<(Namespace, Name)>,
     lines: &mut Lines,
 ) -> Result<Stage, Error> {
-    let jobs = doors.handle.store().jobs(&JobFilter::default(), after, PAGE).await?;
+    let jobs = endpoints.handle.store().jobs(&JobFilter::default(), after, PAGE).await?;
     for job in &jobs {
         lines.add(&Line::job(job, None));
-        revisions(doors, job, lines).await?;
-        skip_records(doors, range, job, lines).await?;
+        revisions(endpoints, job, lines).await?;
+        skip_records(endpoints, range, job, lines).await?;
     }
     match jobs.last() {
         Some(last) if jobs.len() == PAGE => {
@@ -98,17 +102,17 @@ async fn jobs(
 
 /// Deleted jobs come after existing jobs: a job deleted between the reads is in both, and its later line counts.
 async fn deleted_jobs(
-    doors: &Doors,
+    endpoints: &Endpoints,
     range: Range,
     after: Option<JobId>,
     lines: &mut Lines,
 ) -> Result<Stage, Error> {
-    let deleted = doors.handle.store().deleted_jobs(None, after, PAGE).await?;
+    let deleted = endpoints.handle.store().deleted_jobs(None, after, PAGE).await?;
     for gone in &deleted {
-        if let Some(job) = skips::last_of(doors, gone).await? {
+        if let Some(job) = skips::last_of(endpoints, gone).await? {
             lines.add(&Line::job(&job, Some(job.updated_at)));
-            revisions(doors, &job, lines).await?;
-            skip_records(doors, range, &job, lines).await?;
+            revisions(endpoints, &job, lines).await?;
+            skip_records(endpoints, range, &job, lines).await?;
         }
     }
     match deleted.last() {
@@ -118,10 +122,10 @@ async fn deleted_jobs(
 }
 
 /// Every revision of the job, so that the due times of each can be checked.
-async fn revisions(doors: &Doors, job: &Job, lines: &mut Lines) -> Result<(), Error> {
+async fn revisions(endpoints: &Endpoints, job: &Job, lines: &mut Lines) -> Result<(), Error> {
     let mut before = None;
     loop {
-        let page = doors.handle.store().revisions(job.id, before, PAGE).await?;
+        let page = endpoints.handle.store().revisions(job.id, before, PAGE).await?;
         for revision in &page {
             lines.add(&Line::revision(job, revision));
         }
@@ -132,12 +136,17 @@ async fn revisions(doors: &Doors, job: &Job, lines: &mut Lines) -> Result<(), Er
     }
 }
 
-async fn skip_records(doors: &Doors, range: Range, job: &Job, lines: &mut Lines) -> Result<(), Error> {
+async fn skip_records(
+    endpoints: &Endpoints,
+    range: Range,
+    job: &Job,
+    lines: &mut Lines,
+) -> Result<(), Error> {
     let (mut owner, mut before) = (Owner::of(job), None);
     loop {
-        let page = doors.handle.store().skips(job.id, before, PAGE).await?;
+        let page = endpoints.handle.store().skips(job.id, before, PAGE).await?;
         for skip in page.iter().filter(|skip| range.touches(skip)) {
-            lines.add(&Line::Skip(owner.tell(doors, skip).await?));
+            lines.add(&Line::Skip(owner.tell(endpoints, skip).await?));
         }
         match page.last() {
             Some(last) if page.len() == PAGE => before = Some((last.revision, last.from)),
@@ -152,14 +161,14 @@ impl Range {
     }
 }
 
-async fn runs(doors: &Doors, range: Range, after: Option<RunId>) -> Result<Stage, Error> {
+async fn runs(endpoints: &Endpoints, range: Range, after: Option<RunId>) -> Result<Stage, Error> {
     let filter = RunFilter {
         since: range.from.map(|from| from.0),
         until: range.to.map(|to| to.0),
         oldest_first: true,
         ..RunFilter::default()
     };
-    let runs = doors.handle.store().runs(&filter, after, PAGE).await?;
+    let runs = endpoints.handle.store().runs(&filter, after, PAGE).await?;
     let then = match runs.last() {
         Some(last) if runs.len() == PAGE => Stage::Runs(Some(last.id)),
         _ => Stage::Stats,
@@ -169,7 +178,7 @@ async fn runs(doors: &Doors, range: Range, after: Option<RunId>) -> Result<Stage
 
 /// A page may hold many large results: each is read when it is written, and a full piece is sent first.
 async fn write_runs(
-    doors: &Doors,
+    endpoints: &Endpoints,
     mut runs: std::vec::IntoIter<Arc<Run>>,
     then: Box<Stage>,
     lines: &mut Lines,
@@ -177,7 +186,7 @@ async fn write_runs(
     while lines.0.len() < PIECE_BYTES {
         let Some(mut run) = runs.next() else { return Ok(*then) };
         if run.may_be_abridged()
-            && let Some(whole) = doors.handle.store().run(&run.namespace, run.id).await?
+            && let Some(whole) = endpoints.handle.store().run(&run.namespace, run.id).await?
         {
             run = whole.run;
         }
@@ -189,9 +198,9 @@ async fn write_runs(
     Ok(Stage::Read(runs, then))
 }
 
-async fn stats(doors: &Doors) -> Result<Stats, Error> {
-    let stored = doors.handle.store().stats().await?;
-    let status = doors.handle.status();
+async fn stats(endpoints: &Endpoints) -> Result<Stats, Error> {
+    let stored = endpoints.handle.store().stats().await?;
+    let status = endpoints.handle.status();
     Ok(Stats {
         jobs: stored.jobs,
         live_runs: stored.live_runs,

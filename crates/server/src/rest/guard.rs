@@ -17,8 +17,8 @@ use tokio::time::Instant;
 use tracing::error;
 
 use super::problem::{Failed, internal};
-use crate::Doors;
-use crate::auth::door::{self, Door};
+use crate::Endpoints;
+use crate::auth::access_check::{self, AccessCheck};
 use crate::limits::{ADDRESS_BYTES_MAX, HEADERS_BYTES_MAX, HEADERS_MAX};
 use crate::linger::linger;
 use crate::metrics::Requests;
@@ -31,27 +31,27 @@ const CONTENT_POLICY: &str = "default-src 'none'; frame-ancestors 'none'";
 pub(crate) struct Guard {
     settings: Arc<Settings>,
     requests: Arc<Requests>,
-    door: Door,
+    access: AccessCheck,
 }
 
 #[cfg(test)]
 impl Default for Guard {
     fn default() -> Self {
-        let door = Door::new(Arc::new(crate::Gate::open()));
-        Guard { settings: Arc::default(), requests: Arc::new(Requests::new()), door }
+        let access = AccessCheck::new(Arc::new(crate::Gate::open()));
+        Guard { settings: Arc::default(), requests: Arc::new(Requests::new()), access }
     }
 }
 
 impl Guard {
-    pub(crate) fn of(doors: &Doors) -> Guard {
-        let (settings, requests) = (Arc::clone(&doors.settings), Arc::clone(&doors.requests));
-        Guard { settings, requests, door: Door::new(Arc::clone(&doors.gate)) }
+    pub(crate) fn of(endpoints: &Endpoints) -> Guard {
+        let (settings, requests) = (Arc::clone(&endpoints.settings), Arc::clone(&endpoints.requests));
+        Guard { settings, requests, access: AccessCheck::new(Arc::clone(&endpoints.gate)) }
     }
 }
 
 pub(crate) fn around<S: Clone + Send + Sync + 'static>(router: Router<S>, guard: Guard) -> Router<S> {
     router
-        .layer(middleware::from_fn_with_state(guard.door, door::check))
+        .layer(middleware::from_fn_with_state(guard.access, access_check::check))
         .layer(middleware::from_fn_with_state(Arc::clone(&guard.settings), check))
         .layer(middleware::from_fn(catch_panic))
         .layer(middleware::from_fn_with_state(guard.requests, count))

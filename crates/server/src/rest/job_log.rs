@@ -17,7 +17,7 @@ use serde::Deserialize;
 use super::problem::Failed;
 use super::request::{Asked, Named, page_limit};
 use super::runs::statuses;
-use crate::Doors;
+use crate::Endpoints;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -31,13 +31,13 @@ pub(crate) struct Listing {
 }
 
 pub(crate) async fn list(
-    State(doors): State<Doors>,
+    State(endpoints): State<Endpoints>,
     at: Named,
     Asked(listing): Asked<Listing>,
 ) -> Result<Json<Page<LogRecord>>, Failed> {
     let limit = page_limit(listing.limit)?;
     let statuses = listing.state.as_deref().map(statuses).transpose()?.unwrap_or_default();
-    let job = doors.find_job(&at.namespace, &at.name).await?;
+    let job = endpoints.find_job(&at.namespace, &at.name).await?;
     let filter = RunFilter {
         namespace: Some(at.namespace),
         job: Some(job.id),
@@ -46,12 +46,12 @@ pub(crate) async fn list(
         until: listing.until.map(|until| until.0),
         ..RunFilter::default()
     };
-    let runs = doors.handle.store().runs(&filter, listing.after.map(|after| after.0), limit + 1).await?;
+    let runs = endpoints.handle.store().runs(&filter, listing.after.map(|after| after.0), limit + 1).await?;
     let page = Page::cut(runs, limit, |run| run.id.to_string());
     let mut definitions = BTreeMap::from([(job.revision, Some(Arc::clone(&job.definition)))]);
     let mut items = Vec::with_capacity(page.items.len());
     for run in &page.items {
-        let definition = definition_of(&doors, &job, run, &mut definitions).await?;
+        let definition = definition_of(&endpoints, &job, run, &mut definitions).await?;
         items.push(LogRecord::of(run, definition.as_deref()));
     }
     Ok(Json(Page { items, next: page.next }))
@@ -59,7 +59,7 @@ pub(crate) async fn list(
 
 /// Most runs of a page share few revisions: each is read once.
 async fn definition_of(
-    doors: &Doors,
+    endpoints: &Endpoints,
     job: &Job,
     run: &Run,
     known: &mut BTreeMap<u32, Option<Arc<Definition>>>,
@@ -68,7 +68,7 @@ async fn definition_of(
     if let Some(definition) = known.get(revision) {
         return Ok(definition.clone());
     }
-    let found = doors.handle.store().revision(job.id, *revision).await?;
+    let found = endpoints.handle.store().revision(job.id, *revision).await?;
     let definition = found.map(|found| Arc::clone(&found.definition));
     known.insert(*revision, definition.clone());
     Ok(definition)

@@ -20,7 +20,7 @@ use super::problem::Failed;
 use super::request::{
     Asked, ByName, Expected, FileBody, IdempotencyKey, In, MaybeJson, Named, PatchBody, page_limit,
 };
-use crate::Doors;
+use crate::Endpoints;
 
 /// How often a patch is retried when another edit came first.
 const PATCH_TRIES: usize = 8;
@@ -36,27 +36,27 @@ pub(crate) struct Preview {
 }
 
 pub(crate) async fn list(
-    State(doors): State<Doors>,
+    State(endpoints): State<Endpoints>,
     In(namespace): In,
     Asked(listing): Asked<ByName>,
 ) -> Result<Json<Page<Job>>, Failed> {
     let limit = page_limit(listing.limit)?;
     let filter = JobFilter { namespace: Some(namespace.clone()), calendar: None };
     let after = listing.after.map(|name| (namespace, name));
-    let jobs = doors.handle.store().jobs(&filter, after, limit + 1).await?;
+    let jobs = endpoints.handle.store().jobs(&filter, after, limit + 1).await?;
     let page = Page::cut(jobs, limit, |job| job.name.to_string());
     Ok(Json(Page { items: page.items.iter().map(|job| Job::from(&**job)).collect(), next: page.next }))
 }
 
 pub(crate) async fn put(
-    State(doors): State<Doors>,
+    State(endpoints): State<Endpoints>,
     at: Named,
     Expected(expect): Expected,
     FileBody(body): FileBody,
 ) -> Result<Response, Failed> {
     let draft = job_file::read_for(body, &at.namespace, &at.name)?;
     let put = PutJob { namespace: at.namespace, name: at.name, definition: draft.definition, expect };
-    let (job, made) = doors.ask_job(Command::PutJob(put)).await?;
+    let (job, made) = endpoints.ask_job(Command::PutJob(put)).await?;
     let status = if made == Made::Created { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, said_made(made), tagged(&job)).into_response())
 }
@@ -64,7 +64,7 @@ pub(crate) async fn put(
 /// Applies the patch to the current revision and puts the result if the revision is still current, so that of
 /// two concurrent patches neither is lost.
 pub(crate) async fn patch(
-    State(doors): State<Doors>,
+    State(endpoints): State<Endpoints>,
     at: Named,
     Expected(expect): Expected,
     PatchBody(patch): PatchBody,
@@ -74,7 +74,7 @@ pub(crate) async fn patch(
     }
     let mut tries = 1;
     loop {
-        let job = doors.find_job(&at.namespace, &at.name).await?;
+        let job = endpoints.find_job(&at.namespace, &at.name).await?;
         if let Expect::Revision(expected) = expect
             && expected != job.revision
         {
@@ -88,7 +88,7 @@ pub(crate) async fn patch(
             definition: draft.definition,
             expect: Expect::Revision(job.revision),
         };
-        match doors.ask_job(Command::PutJob(put)).await {
+        match endpoints.ask_job(Command::PutJob(put)).await {
             Ok((job, made)) => return Ok((said_made(made), tagged(&job)).into_response()),
             Err(Failed(problem))
                 if problem.code == Code::WrongRevision
@@ -104,43 +104,43 @@ pub(crate) async fn patch(
 
 /// Says what a put would do, without doing it.
 pub(crate) async fn validate(
-    State(doors): State<Doors>,
+    State(endpoints): State<Endpoints>,
     In(namespace): In,
     FileBody(body): FileBody,
 ) -> Result<Json<Checked>, Failed> {
     let draft = job_file::read_in(body, &namespace)?;
-    let definition = doors.handle.with_calendars(&draft.namespace, draft.definition).await?;
+    let definition = endpoints.handle.with_calendars(&draft.namespace, draft.definition).await?;
     definition.check().map_err(|invalid| Failed(Refusal::Invalid(invalid).into()))?;
-    let known = doors.handle.store().job(&draft.namespace, &draft.name).await?;
-    let now = doors.clock.now();
+    let known = endpoints.handle.store().job(&draft.namespace, &draft.name).await?;
+    let now = endpoints.clock.now();
     let job = advice::as_if_put(known.as_deref(), draft.namespace, draft.name, definition, now);
     Ok(Json(Checked::of(&job, NEXT_DEFAULT, advice::of(&job))))
 }
 
-pub(crate) async fn show(State(doors): State<Doors>, at: Named) -> Result<Response, Failed> {
-    let job = doors.find_job(&at.namespace, &at.name).await?;
+pub(crate) async fn show(State(endpoints): State<Endpoints>, at: Named) -> Result<Response, Failed> {
+    let job = endpoints.find_job(&at.namespace, &at.name).await?;
     Ok(tagged(&job))
 }
 
 pub(crate) async fn delete(
-    State(doors): State<Doors>,
+    State(endpoints): State<Endpoints>,
     at: Named,
     Expected(expect): Expected,
 ) -> Result<StatusCode, Failed> {
     let command = Command::DeleteJob { namespace: at.namespace, name: at.name, expect };
-    match doors.handle.command(command).await? {
+    match endpoints.handle.command(command).await? {
         Answer::Deleted => Ok(StatusCode::NO_CONTENT),
         other => Err(unexpected(&other)),
     }
 }
 
 pub(crate) async fn run(
-    State(doors): State<Doors>,
+    State(endpoints): State<Endpoints>,
     at: Named,
     IdempotencyKey(key): IdempotencyKey,
     MaybeJson(body): MaybeJson<Start>,
 ) -> Result<Response, Failed> {
-    let start = body.into_core(key.as_deref(), doors.clock.now())?;
+    let start = body.into_core(key.as_deref(), endpoints.clock.now())?;
     let command = Command::RunJob(RunJob {
         namespace: at.namespace.clone(),
         name: at.name,
@@ -148,21 +148,21 @@ pub(crate) async fn run(
         due: start.due,
         key: start.key,
     });
-    doors.ask_new_run(&at.namespace, command).await
+    endpoints.ask_new_run(&at.namespace, command).await
 }
 
-pub(crate) async fn pause(State(doors): State<Doors>, at: Named) -> Result<Response, Failed> {
+pub(crate) async fn pause(State(endpoints): State<Endpoints>, at: Named) -> Result<Response, Failed> {
     let command = Command::PauseJob { namespace: at.namespace, name: at.name };
-    Ok(tagged(&doors.ask_job(command).await?.0))
+    Ok(tagged(&endpoints.ask_job(command).await?.0))
 }
 
-pub(crate) async fn resume(State(doors): State<Doors>, at: Named) -> Result<Response, Failed> {
+pub(crate) async fn resume(State(endpoints): State<Endpoints>, at: Named) -> Result<Response, Failed> {
     let command = Command::ResumeJob { namespace: at.namespace, name: at.name };
-    Ok(tagged(&doors.ask_job(command).await?.0))
+    Ok(tagged(&endpoints.ask_job(command).await?.0))
 }
 
 pub(crate) async fn next(
-    State(doors): State<Doors>,
+    State(endpoints): State<Endpoints>,
     at: Named,
     Asked(preview): Asked<Preview>,
 ) -> Result<Json<Page<Fire>>, Failed> {
@@ -170,7 +170,7 @@ pub(crate) async fn next(
     if !(1..=PAGE_MAX).contains(&count) {
         return Err(Problem::parameter("count", format!("1 to {PAGE_MAX}")).into());
     }
-    let job = doors.find_job(&at.namespace, &at.name).await?;
+    let job = endpoints.find_job(&at.namespace, &at.name).await?;
     Ok(Json(Page { items: Fire::of(&job, count, preview.from.map(|from| from.0)), next: None }))
 }
 

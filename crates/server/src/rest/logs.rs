@@ -20,7 +20,7 @@ use serde::Deserialize;
 use super::events::{self, Frames, Waiting};
 use super::problem::Failed;
 use super::request::{Asked, RunAt};
-use crate::Doors;
+use crate::Endpoints;
 
 /// Chunks read together: at most half a mebibyte.
 const PAGE: usize = 8;
@@ -35,23 +35,23 @@ pub(crate) struct Query {
 }
 
 pub(crate) async fn show(
-    State(doors): State<Doors>,
+    State(endpoints): State<Endpoints>,
     at: RunAt,
     Asked(query): Asked<Query>,
     headers: HeaderMap,
 ) -> Result<Response, Failed> {
     let seen = events::last_event_id::<Place>(&headers)?;
-    let run = doors.find_run(&at).await?.run;
+    let run = endpoints.find_run(&at).await?.run;
     let only = query.attempt.map(|attempt| token_of(&run, attempt.0)).transpose()?;
     let mut reading = Reading::new(only);
     let follow = query.follow.is_some_and(|follow| follow.0);
     if !follow && !events::are_wanted(&headers) {
-        let text = Body::from_stream(text(doors, at, reading));
+        let text = Body::from_stream(text(endpoints, at, reading));
         return Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response());
     }
     reading.after = reading.after.max(seen);
-    let waiting = if follow { Some(Waiting::on(&doors, at.run)?) } else { None };
-    Ok(events::answer(live(Live { doors, at, reading, waiting, end: None, is_done: false })))
+    let waiting = if follow { Some(Waiting::on(&endpoints, at.run)?) } else { None };
+    Ok(events::answer(live(Live { endpoints, at, reading, waiting, end: None, is_done: false })))
 }
 
 /// The token of an attempt.
@@ -82,8 +82,8 @@ impl Reading {
     }
 
     /// The next page. Empty means that there is no more output for now.
-    async fn next(&mut self, doors: &Doors, at: &RunAt) -> Result<Vec<Chunk>, Error> {
-        let mut page = doors.handle.store().read_logs(at.run, self.after, PAGE).await?;
+    async fn next(&mut self, endpoints: &Endpoints, at: &RunAt) -> Result<Vec<Chunk>, Error> {
+        let mut page = endpoints.handle.store().read_logs(at.run, self.after, PAGE).await?;
         if let Some(only) = self.only {
             page.retain(|chunk| chunk.token == only);
         }
@@ -99,16 +99,16 @@ impl Reading {
     }
 }
 
-fn text(doors: Doors, at: RunAt, reading: Reading) -> impl Stream<Item = Result<Bytes, Error>> {
-    stream::try_unfold((doors, at, reading), |(doors, at, mut reading)| async move {
-        let page = reading.next(&doors, &at).await?;
+fn text(endpoints: Endpoints, at: RunAt, reading: Reading) -> impl Stream<Item = Result<Bytes, Error>> {
+    stream::try_unfold((endpoints, at, reading), |(endpoints, at, mut reading)| async move {
+        let page = reading.next(&endpoints, &at).await?;
         let bytes: Vec<u8> = page.into_iter().flat_map(|chunk| chunk.bytes).collect();
-        Ok((!bytes.is_empty()).then(|| (Bytes::from(bytes), (doors, at, reading))))
+        Ok((!bytes.is_empty()).then(|| (Bytes::from(bytes), (endpoints, at, reading))))
     })
 }
 
 struct Live {
-    doors: Doors,
+    endpoints: Endpoints,
     at: RunAt,
     reading: Reading,
     /// `None` means that only the present output is asked for.
@@ -125,7 +125,7 @@ fn live(live: Live) -> impl Stream<Item = Result<Bytes, Error>> {
 impl Live {
     async fn next(&mut self) -> Result<Option<Bytes>, Error> {
         while !self.is_done {
-            let page = self.reading.next(&self.doors, &self.at).await?;
+            let page = self.reading.next(&self.endpoints, &self.at).await?;
             if !page.is_empty() {
                 return Ok(Some(frames(page)));
             }
@@ -133,7 +133,7 @@ impl Live {
                 self.is_done = true;
                 return Ok(Some(self.last_frame(state)));
             }
-            let record = self.doors.handle.store().run(&self.at.namespace, self.at.run).await?;
+            let record = self.endpoints.handle.store().run(&self.at.namespace, self.at.run).await?;
             // The run was pruned: no output and no end state are left.
             let Some(record) = record else { break };
             self.end = match (&self.waiting, self.reading.end(&record.run)) {

@@ -9,14 +9,14 @@ use punctual_wire::text::Span;
 use super::problem::Failed;
 use super::queues::unexpected;
 use super::request::{self, In, MessageAt};
-use crate::Doors;
+use crate::Endpoints;
 
-pub(crate) async fn show(State(doors): State<Doors>, at: MessageAt) -> Result<Json<Message>, Failed> {
+pub(crate) async fn show(State(endpoints): State<Endpoints>, at: MessageAt) -> Result<Json<Message>, Failed> {
     let id = at.message.ok_or_else(no_such_message)?;
-    match doors.handle.queue(Ask::Show { namespace: at.namespace, id }).await? {
+    match endpoints.handle.queue(Ask::Show { namespace: at.namespace, id }).await? {
         Said::Shown(view) => {
             let view = view.ok_or_else(no_such_message)?;
-            Ok(Json(Message::of(&view, &doors.leader_of(id.shard()))))
+            Ok(Json(Message::of(&view, &endpoints.leader_of(id.shard()))))
         }
         said => Err(unexpected(said)),
     }
@@ -24,18 +24,21 @@ pub(crate) async fn show(State(doors): State<Doors>, at: MessageAt) -> Result<Js
 
 /// Unknown ids are ignored and not counted, so a request can be repeated safely.
 pub(crate) async fn act(
-    State(doors): State<Doors>,
+    State(endpoints): State<Endpoints>,
     In(namespace): In,
     request::Json(body): request::Json<ActOnMessages>,
 ) -> Result<Json<ActedOnMessages>, Failed> {
     let (verb, ids) = body.into_core()?;
-    let done = if ids.is_empty() { 0 } else { doors.handle.act(&namespace, verb, ids).await? };
+    let done = if ids.is_empty() { 0 } else { endpoints.handle.act(&namespace, verb, ids).await? };
     Ok(Json(ActedOnMessages { done }))
 }
 
-pub(crate) async fn working(State(doors): State<Doors>, at: MessageAt) -> Result<Json<Postponed>, Failed> {
+pub(crate) async fn working(
+    State(endpoints): State<Endpoints>,
+    at: MessageAt,
+) -> Result<Json<Postponed>, Failed> {
     let id = at.message.ok_or_else(no_such_message)?;
-    match doors.handle.queue(Ask::Working { namespace: at.namespace, id }).await? {
+    match endpoints.handle.queue(Ask::Working { namespace: at.namespace, id }).await? {
         Said::Postponed(postponed) => Ok(Json(Postponed { postponed: Span(postponed) })),
         said => Err(unexpected(said)),
     }

@@ -9,23 +9,24 @@ use punctual_wire::Text;
 use punctual_wire::rest::{Node, Page, Worker};
 use tokio::task::JoinSet;
 
-use crate::Doors;
+use crate::Endpoints;
 use crate::resp::others::reached_at;
 
-pub(crate) async fn nodes(State(doors): State<Doors>) -> Json<Page<Node>> {
-    let others = doors.others().await.into_iter().map(|(node, _)| node);
-    let mut items: Vec<Node> = std::iter::once(doors.this_node()).chain(others).chain(doors.lost()).collect();
+pub(crate) async fn nodes(State(endpoints): State<Endpoints>) -> Json<Page<Node>> {
+    let others = endpoints.others().await.into_iter().map(|(node, _)| node);
+    let mut items: Vec<Node> =
+        std::iter::once(endpoints.this_node()).chain(others).chain(endpoints.lost()).collect();
     items.sort_by(|one, other| one.name.cmp(&other.name));
     Json(Page { items, next: None })
 }
 
-pub(crate) async fn workers(State(doors): State<Doors>) -> Json<Page<Worker>> {
-    let others = doors.others().await.into_iter().flat_map(|(_, workers)| workers);
-    let items = joined(doors.its_workers().await.into_iter().chain(others));
+pub(crate) async fn workers(State(endpoints): State<Endpoints>) -> Json<Page<Worker>> {
+    let others = endpoints.others().await.into_iter().flat_map(|(_, workers)| workers);
+    let items = joined(endpoints.its_workers().await.into_iter().chain(others));
     Json(Page { items, next: None })
 }
 
-impl Doors {
+impl Endpoints {
     /// The state of this node.
     pub(crate) fn this_node(&self) -> Node {
         let status = self.handle.status();

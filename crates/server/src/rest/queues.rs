@@ -20,7 +20,7 @@ use tracing::error;
 
 use super::problem::{Failed, internal};
 use super::request::{Asked, In, LongJson, MaybeJson, QueueAt, page_limit};
-use crate::Doors;
+use crate::Endpoints;
 use crate::limits::{FLUSHED_AT_ONCE, FLUSHED_MAX, TAKEN_AT_ONCE, TAKEN_BYTES_MAX};
 
 /// A page of queues.
@@ -39,30 +39,33 @@ pub(crate) struct Look {
 }
 
 pub(crate) async fn list(
-    State(doors): State<Doors>,
+    State(endpoints): State<Endpoints>,
     In(namespace): In,
     Asked(listing): Asked<Listing>,
 ) -> Result<Json<Page<Queue>>, Failed> {
     let limit = page_limit(listing.limit)?;
     let after = listing.after.map(|name| QueueKey { namespace: namespace.clone(), name });
-    let queues = doors.handle.store().queues(Some(&namespace), after.as_ref(), limit + 1).await?;
+    let queues = endpoints.handle.store().queues(Some(&namespace), after.as_ref(), limit + 1).await?;
     let page = Page::cut(queues, limit, |record| record.key.name.to_string());
     Ok(Json(Page { items: page.items.iter().map(Queue::of_record).collect(), next: page.next }))
 }
 
-pub(crate) async fn stat(State(doors): State<Doors>, QueueAt(queue): QueueAt) -> Result<Json<Queue>, Failed> {
-    let stat = doors.stat(&queue).await?.ok_or_else(|| no_such_queue(&queue))?;
+pub(crate) async fn stat(
+    State(endpoints): State<Endpoints>,
+    QueueAt(queue): QueueAt,
+) -> Result<Json<Queue>, Failed> {
+    let stat = endpoints.stat(&queue).await?.ok_or_else(|| no_such_queue(&queue))?;
     Ok(Json(Queue::of_stat(&queue, &stat)))
 }
 
 /// 201 with the new message, or 200 with the existing message that has the same key.
 pub(crate) async fn add(
-    State(doors): State<Doors>,
+    State(endpoints): State<Endpoints>,
     QueueAt(queue): QueueAt,
     LongJson(body): LongJson<AddMessage>,
 ) -> Result<Response, Failed> {
     let messages = vec![body.into_core()?];
-    let mut said = doors.add(Add { queue, messages }).await?;
+    let mut said = endpoints.add(Add { queue, messages }).await?;
     let notice = said.pop().ok_or_else(internal)?.map_err(Problem::from)?;
     let status = if notice.is_new { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Json(Added::of(notice))).into_response())
@@ -70,12 +73,12 @@ pub(crate) async fn add(
 
 /// Adds each message independently: some may be added and others refused.
 pub(crate) async fn add_many(
-    State(doors): State<Doors>,
+    State(endpoints): State<Endpoints>,
     QueueAt(queue): QueueAt,
     LongJson(body): LongJson<AddMessages>,
 ) -> Result<Json<AddedMessages>, Failed> {
     let messages = body.into_core()?;
-    let said = doors.add(Add { queue, messages }).await?;
+    let said = endpoints.add(Add { queue, messages }).await?;
     let items = said.into_iter().map(|one| match one {
         Ok(notice) => {
             let Added { id, is_new } = Added::of(notice);
@@ -88,7 +91,7 @@ pub(crate) async fn add_many(
 
 /// A client that disconnects while it waits takes nothing.
 pub(crate) async fn take(
-    State(doors): State<Doors>,
+    State(endpoints): State<Endpoints>,
     QueueAt(queue): QueueAt,
     MaybeJson(body): MaybeJson<Take>,
 ) -> Result<Json<Messages>, Failed> {
@@ -96,14 +99,14 @@ pub(crate) async fn take(
     let also = body.others()?.into_iter();
     let also = also.map(|name| QueueKey { namespace: queue.namespace.clone(), name });
     let queues: Vec<QueueKey> = std::iter::once(queue.clone()).chain(also).collect();
-    let taken = doors.take(&queues, count, wait).await?;
+    let taken = endpoints.take(&queues, count, wait).await?;
     let items =
-        taken.iter().map(|(queue, message)| doors.taken(queue, message, MessageState::Active)).collect();
+        taken.iter().map(|(queue, message)| endpoints.taken(queue, message, MessageState::Active)).collect();
     Ok(Json(Messages { items }))
 }
 
 pub(crate) async fn peek(
-    State(doors): State<Doors>,
+    State(endpoints): State<Endpoints>,
     QueueAt(queue): QueueAt,
     Asked(look): Asked<Look>,
 ) -> Result<Json<Messages>, Failed> {
@@ -112,41 +115,41 @@ pub(crate) async fn peek(
         return Err(Problem::parameter("count", format!("1 to {TAKE_MAX}")).into());
     }
     let newest = look.newest.is_some_and(|newest| newest.0);
-    let seen = doors.handle.peek(&queue, count, newest).await?;
+    let seen = endpoints.handle.peek(&queue, count, newest).await?;
     let mut bytes = 0;
     let fitting = seen.iter().take_while(|message| {
         let fits = bytes < TAKEN_BYTES_MAX;
         bytes += message.body.len();
         fits
     });
-    let items = fitting.map(|message| doors.taken(&queue, message, MessageState::Queued)).collect();
+    let items = fitting.map(|message| endpoints.taken(&queue, message, MessageState::Queued)).collect();
     Ok(Json(Messages { items }))
 }
 
 pub(crate) async fn pause(
-    State(doors): State<Doors>,
+    State(endpoints): State<Endpoints>,
     QueueAt(queue): QueueAt,
     MaybeJson(way): MaybeJson<Way>,
 ) -> Result<Json<Queue>, Failed> {
-    doors.let_through(&queue, |before| way.set(before, true)).await
+    endpoints.let_through(&queue, |before| way.set(before, true)).await
 }
 
 pub(crate) async fn resume(
-    State(doors): State<Doors>,
+    State(endpoints): State<Endpoints>,
     QueueAt(queue): QueueAt,
     MaybeJson(way): MaybeJson<Way>,
 ) -> Result<Json<Queue>, Failed> {
-    doors.let_through(&queue, |before| way.set(before, false)).await
+    endpoints.let_through(&queue, |before| way.set(before, false)).await
 }
 
 /// Deletes in small steps, so that other commands do not wait for the whole flush.
 pub(crate) async fn flush(
-    State(doors): State<Doors>,
+    State(endpoints): State<Endpoints>,
     QueueAt(queue): QueueAt,
 ) -> Result<Json<Flushed>, Failed> {
     let mut deleted = 0;
     while deleted < FLUSHED_MAX {
-        match doors.handle.queue(Ask::Flush { queue: queue.clone(), limit: FLUSHED_AT_ONCE }).await? {
+        match endpoints.handle.queue(Ask::Flush { queue: queue.clone(), limit: FLUSHED_AT_ONCE }).await? {
             Said::Flushed(0) => return Ok(Json(Flushed { deleted, more: false })),
             Said::Flushed(some) => deleted += some,
             said => return Err(unexpected(said)),
@@ -155,7 +158,7 @@ pub(crate) async fn flush(
     Ok(Json(Flushed { deleted, more: true }))
 }
 
-impl Doors {
+impl Endpoints {
     async fn add(&self, add: Add) -> Result<Vec<Result<Notice, QueueRefusal>>, Failed> {
         match self.handle.queue(Ask::Add(add)).await? {
             Said::Added(said) => Ok(said),

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::problem::Failed;
 use super::request::{Asked, Named, RevisionAt, page_limit};
-use crate::Doors;
+use crate::Endpoints;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -28,15 +28,15 @@ pub(crate) struct Comparison {
 }
 
 pub(crate) async fn list(
-    State(doors): State<Doors>,
+    State(endpoints): State<Endpoints>,
     at: Named,
     Asked(listing): Asked<Listing>,
 ) -> Result<Json<Page<Revision>>, Failed> {
     let limit = page_limit(listing.limit)?;
-    let job = doors.find_job(&at.namespace, &at.name).await?;
+    let job = endpoints.find_job(&at.namespace, &at.name).await?;
     let before = listing.after.map(|after| after.0);
     // The extra revision is also the one that the last of the page is compared with.
-    let revisions = doors.handle.store().revisions(job.id, before, limit + 1).await?;
+    let revisions = endpoints.handle.store().revisions(job.id, before, limit + 1).await?;
     let items = revisions.iter().enumerate().map(|(index, this)| {
         let before = revisions.get(index + 1).filter(|before| before.revision + 1 == this.revision);
         Revision::of(&job, this, before.map(AsRef::as_ref))
@@ -44,29 +44,32 @@ pub(crate) async fn list(
     Ok(Json(Page::cut(items.collect(), limit, |revision| revision.revision.to_string())))
 }
 
-pub(crate) async fn show(State(doors): State<Doors>, at: RevisionAt) -> Result<Json<RevisionFile>, Failed> {
-    let job = doors.find_job(&at.job.namespace, &at.job.name).await?;
-    let revision = find(&doors, &job, at.revision).await?;
+pub(crate) async fn show(
+    State(endpoints): State<Endpoints>,
+    at: RevisionAt,
+) -> Result<Json<RevisionFile>, Failed> {
+    let job = endpoints.find_job(&at.job.namespace, &at.job.name).await?;
+    let revision = find(&endpoints, &job, at.revision).await?;
     Ok(Json(RevisionFile::of(&job, &revision)))
 }
 
 pub(crate) async fn diff(
-    State(doors): State<Doors>,
+    State(endpoints): State<Endpoints>,
     at: RevisionAt,
     Asked(comparison): Asked<Comparison>,
 ) -> Result<Json<Diff>, Failed> {
-    let job = doors.find_job(&at.job.namespace, &at.job.name).await?;
+    let job = endpoints.find_job(&at.job.namespace, &at.job.name).await?;
     let from = match comparison.from {
         Some(from) => from.0,
         None if at.revision > 1 => at.revision - 1,
         None => return Err(Problem::parameter("from", "nothing is before the first: say from which").into()),
     };
-    let (from, to) = (find(&doors, &job, from).await?, find(&doors, &job, at.revision).await?);
+    let (from, to) = (find(&endpoints, &job, from).await?, find(&endpoints, &job, at.revision).await?);
     Ok(Json(Diff::of(&job, &from, &to)))
 }
 
-async fn find(doors: &Doors, job: &Job, number: u32) -> Result<Arc<change::Revision>, Failed> {
-    let revision = doors.handle.store().revision(job.id, number).await?;
+async fn find(endpoints: &Endpoints, job: &Job, number: u32) -> Result<Arc<change::Revision>, Failed> {
+    let revision = endpoints.handle.store().revision(job.id, number).await?;
     revision.ok_or_else(|| {
         let message =
             format!("job `{}` is at revision {} and has no revision {number}", job.name, job.revision);

@@ -20,7 +20,7 @@ use serde::Deserialize;
 use super::ask::unexpected;
 use super::problem::Failed;
 use super::request::{Asked, IdempotencyKey, In, MaybeJson, RunAt, page_limit};
-use crate::Doors;
+use crate::Endpoints;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -49,7 +49,7 @@ pub(crate) struct Detail {
 }
 
 pub(crate) async fn list(
-    State(doors): State<Doors>,
+    State(endpoints): State<Endpoints>,
     In(namespace): In,
     Asked(listing): Asked<Listing>,
 ) -> Result<Json<Page<Run>>, Failed> {
@@ -57,15 +57,15 @@ pub(crate) async fn list(
     let with_attempts = listing.attempts.is_some_and(|attempts| attempts.0);
     let (after, parent) = (listing.after.map(|after| after.0), listing.parent.map(|parent| parent.0));
     let jobs = match &listing.job {
-        Some(name) => Some(doors.jobs_named(&namespace, name).await?),
+        Some(name) => Some(endpoints.jobs_named(&namespace, name).await?),
         None => None,
     };
     let filter = filter(namespace.clone(), listing)?;
     // One more than the page holds: the extra run shows that there is a next page.
     let mut runs = match (parent, &jobs) {
-        (Some(run), _) => children(&doors, &RunAt { namespace, run }, &filter, after, limit + 1).await?,
-        (None, None) => doors.handle.store().runs(&filter, after, limit + 1).await?,
-        (None, Some(jobs)) => runs_of(&doors, jobs, filter, after, limit + 1).await?,
+        (Some(run), _) => children(&endpoints, &RunAt { namespace, run }, &filter, after, limit + 1).await?,
+        (None, None) => endpoints.handle.store().runs(&filter, after, limit + 1).await?,
+        (None, Some(jobs)) => runs_of(&endpoints, jobs, filter, after, limit + 1).await?,
     };
     runs.retain(|run| jobs.as_ref().is_none_or(|jobs| run.job().is_some_and(|job| jobs.contains(&job))));
     let page = Page::cut(runs, limit, |run| run.id.to_string());
@@ -79,7 +79,7 @@ pub(crate) async fn list(
 /// Runs of several jobs of one name, newest first. The jobs share a shard, so every run of a newer job has a
 /// greater id than those of an older job, and reading one job after the other keeps the order.
 async fn runs_of(
-    doors: &Doors,
+    endpoints: &Endpoints,
     jobs: &[JobId],
     mut filter: RunFilter,
     after: Option<RunId>,
@@ -88,7 +88,7 @@ async fn runs_of(
     let mut runs = Vec::new();
     for job in jobs {
         filter.job = Some(*job);
-        runs.extend(doors.handle.store().runs(&filter, after, limit - runs.len()).await?);
+        runs.extend(endpoints.handle.store().runs(&filter, after, limit - runs.len()).await?);
         if runs.len() == limit {
             break;
         }
@@ -111,19 +111,19 @@ fn filter(namespace: Namespace, listing: Listing) -> Result<RunFilter, Failed> {
 
 /// The children of a run by index. The parent's row lists their ids.
 async fn children(
-    doors: &Doors,
+    endpoints: &Endpoints,
     parent: &RunAt,
     filter: &RunFilter,
     after: Option<RunId>,
     limit: usize,
 ) -> Result<Vec<Arc<run::Run>>, Failed> {
-    let record = doors.find_run(parent).await?;
+    let record = endpoints.find_run(parent).await?;
     let ids = record.run.children().iter().map(|child| child.run);
     let ids: Vec<RunId> = ids.filter(|run| after.is_none_or(|after| *run > after)).collect();
     let mut children = Vec::new();
     for ids in ids.chunks(limit) {
         let wants = ids.iter().map(|run| (run.shard(), Want::Run(*run))).collect();
-        let mut found = doors.handle.store().fetch(wants).await?.runs;
+        let mut found = endpoints.handle.store().fetch(wants).await?.runs;
         found.sort_by_key(|record| record.run.id);
         children.extend(found.into_iter().map(|record| record.run).filter(|run| filter.takes(run)));
         if children.len() >= limit {
@@ -164,28 +164,28 @@ pub(crate) fn statuses(words: &str) -> Result<Vec<Status>, Failed> {
 }
 
 pub(crate) async fn submit(
-    State(doors): State<Doors>,
+    State(endpoints): State<Endpoints>,
     In(namespace): In,
     IdempotencyKey(key): IdempotencyKey,
     super::request::Json(body): super::request::Json<rest::Submit>,
 ) -> Result<Response, Failed> {
-    let submit = body.into_core(key.as_deref(), doors.clock.now())?;
+    let submit = body.into_core(key.as_deref(), endpoints.clock.now())?;
     let command = Command::Submit(Submit {
         namespace: namespace.clone(),
         definition: submit.what,
         due: submit.due,
         key: submit.key,
-        spread: doors.handle.spread(),
+        spread: endpoints.handle.spread(),
     });
-    doors.ask_new_run(&namespace, command).await
+    endpoints.ask_new_run(&namespace, command).await
 }
 
 pub(crate) async fn show(
-    State(doors): State<Doors>,
+    State(endpoints): State<Endpoints>,
     at: RunAt,
     Asked(detail): Asked<Detail>,
 ) -> Result<Json<Run>, Failed> {
-    let RunRecord { run, definition, .. } = doors.find_run(&at).await?;
+    let RunRecord { run, definition, .. } = endpoints.find_run(&at).await?;
     let with_events = detail.events.is_some_and(|events| events.0);
     Ok(Json(if with_events {
         Run::with_events(&run, &definition)
@@ -194,16 +194,16 @@ pub(crate) async fn show(
     }))
 }
 
-pub(crate) async fn cancel(State(doors): State<Doors>, at: RunAt) -> Result<Json<Run>, Failed> {
+pub(crate) async fn cancel(State(endpoints): State<Endpoints>, at: RunAt) -> Result<Json<Run>, Failed> {
     let command = Command::CancelRun { namespace: at.namespace, run: at.run };
-    match doors.handle.command(command).await? {
+    match endpoints.handle.command(command).await? {
         Answer::Run(run) => Ok(Json(Run::from(&*run))),
         other => Err(unexpected(&other)),
     }
 }
 
 pub(crate) async fn retry(
-    State(doors): State<Doors>,
+    State(endpoints): State<Endpoints>,
     at: RunAt,
     IdempotencyKey(key): IdempotencyKey,
     MaybeJson(body): MaybeJson<Again>,
@@ -217,23 +217,23 @@ pub(crate) async fn retry(
         key: again.key,
         dead_letter: false,
     });
-    doors.ask_new_run(&at.namespace, command).await
+    endpoints.ask_new_run(&at.namespace, command).await
 }
 
 pub(crate) async fn progress(
-    State(doors): State<Doors>,
+    State(endpoints): State<Endpoints>,
     at: RunAt,
     super::request::Json(body): super::request::Json<Progress>,
 ) -> Result<StatusCode, Failed> {
     let (token, percent) = body.into_core()?;
     let command = Command::Progress { namespace: at.namespace, run: at.run, token, percent };
-    match doors.handle.command(command).await? {
+    match endpoints.handle.command(command).await? {
         Answer::Noted => Ok(StatusCode::NO_CONTENT),
         other => Err(unexpected(&other)),
     }
 }
 
-impl Doors {
+impl Endpoints {
     pub(crate) async fn find_run(&self, at: &RunAt) -> Result<RunRecord, Failed> {
         let record = self.handle.store().run(&at.namespace, at.run).await?;
         record.ok_or_else(|| Failed(Refusal::NoSuchRun(at.run).into()))

@@ -20,7 +20,7 @@ use serde::Deserialize;
 
 use super::problem::Failed;
 use super::request::{Asked, Named, page_limit};
-use crate::Doors;
+use crate::Endpoints;
 
 /// Due times counted for one skip record; more are not worth counting.
 const COUNT_MAX: u64 = 1_000_000;
@@ -41,22 +41,22 @@ struct Place {
 }
 
 pub(crate) async fn list(
-    State(doors): State<Doors>,
+    State(endpoints): State<Endpoints>,
     at: Named,
     Asked(listing): Asked<Listing>,
 ) -> Result<Json<Page<Skip>>, Failed> {
     let limit = page_limit(listing.limit)?;
     let after = listing.after.map(|after| after.0);
     let mut items = Vec::new();
-    for id in doors.jobs_named(&at.namespace, &at.name).await? {
+    for id in endpoints.jobs_named(&at.namespace, &at.name).await? {
         if after.is_some_and(|after| id > after.job) {
             continue;
         }
         let before = after.filter(|after| after.job == id).map(|after| (after.revision, after.from));
-        let skips = doors.handle.store().skips(id, before, limit + 1 - items.len()).await?;
-        let mut owner = Owner::find(&doors, id, &at.namespace, &at.name).await?;
+        let skips = endpoints.handle.store().skips(id, before, limit + 1 - items.len()).await?;
+        let mut owner = Owner::find(&endpoints, id, &at.namespace, &at.name).await?;
         for skip in &skips {
-            items.push((skip.clone(), owner.tell(&doors, skip).await?));
+            items.push((skip.clone(), owner.tell(&endpoints, skip).await?));
         }
         if items.len() > limit {
             break;
@@ -84,26 +84,26 @@ impl<'a> Owner<'a> {
 
     /// A job that may have been deleted; its first revision has the time of its creation.
     async fn find(
-        doors: &Doors,
+        endpoints: &Endpoints,
         id: JobId,
         namespace: &'a Namespace,
         name: &'a Name,
     ) -> Result<Owner<'a>, Error> {
-        let first = doors.handle.store().revision(id, 1).await?;
+        let first = endpoints.handle.store().revision(id, 1).await?;
         let created_at = first.map_or(Timestamp::MIN, |first| first.at);
         Ok(Owner { id, namespace, name, created_at, definitions: BTreeMap::new() })
     }
 
-    pub(super) async fn tell(&mut self, doors: &Doors, skip: &change::Skip) -> Result<Skip, Error> {
-        let count = self.count(doors, skip).await?;
+    pub(super) async fn tell(&mut self, endpoints: &Endpoints, skip: &change::Skip) -> Result<Skip, Error> {
+        let count = self.count(endpoints, skip).await?;
         Ok(Skip::of(skip, self.namespace, self.name, count))
     }
 
     /// The number of due times in a record. They are not stored, so they are counted by the schedule of that
     /// revision.
-    async fn count(&mut self, doors: &Doors, skip: &change::Skip) -> Result<Option<u64>, Error> {
+    async fn count(&mut self, endpoints: &Endpoints, skip: &change::Skip) -> Result<Option<u64>, Error> {
         if !self.definitions.contains_key(&skip.revision) {
-            let found = doors.handle.store().revision(self.id, skip.revision).await?;
+            let found = endpoints.handle.store().revision(self.id, skip.revision).await?;
             self.definitions.insert(skip.revision, found.map(|found| Arc::clone(&found.definition)));
         }
         let Some(Some(definition)) = self.definitions.get(&skip.revision).cloned() else { return Ok(None) };
@@ -175,8 +175,8 @@ impl FromStr for Place {
 }
 
 /// The last state of a deleted job. `None` means that its revisions were pruned.
-pub(super) async fn last_of(doors: &Doors, gone: &DeletedJob) -> Result<Option<Job>, Error> {
-    let store = doors.handle.store();
+pub(super) async fn last_of(endpoints: &Endpoints, gone: &DeletedJob) -> Result<Option<Job>, Error> {
+    let store = endpoints.handle.store();
     let (first, last) = (store.revision(gone.id, 1).await?, store.revisions(gone.id, None, 1).await?.pop());
     Ok(first.zip(last).map(|(first, last)| gone.as_job(&first, &last)))
 }

@@ -1,6 +1,6 @@
 //! REST against a real node on the memory store, without a network: what goes in, what comes out.
 
-mod doors;
+mod access;
 mod editing;
 mod letters;
 mod looking;
@@ -21,7 +21,7 @@ use punctual_wire::rest::{Code, Job, Line, Page, Problem, Run, Skip};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use crate::{Doors, Settings, router, table};
+use crate::{Endpoints, Settings, router, table};
 
 mod bad_input;
 mod queues;
@@ -51,11 +51,11 @@ struct Scene {
 
 impl Scene {
     async fn new() -> Scene {
-        Scene::on(Arc::new(Memory::new(4)), |doors| doors).await
+        Scene::on(Arc::new(Memory::new(4)), |endpoints| endpoints).await
     }
 
-    /// Doors of a node on this store, as the test wants them.
-    async fn on(store: Arc<Memory>, wanted: impl FnOnce(Doors) -> Doors) -> Scene {
+    /// Endpoints of a node on this store, as the test wants them.
+    async fn on(store: Arc<Memory>, wanted: impl FnOnce(Endpoints) -> Endpoints) -> Scene {
         let clock = Arc::new(Standing);
         let node = Node::start(Config {
             store,
@@ -69,7 +69,7 @@ impl Scene {
         let handle = node.handle();
         assert!(handle.wait_until(|status| status.ready).await);
         let settings = Settings { hosts: vec!["scheduler.example".to_owned()], ..Settings::default() };
-        let router = router(wanted(Doors::new(handle, clock, "test", settings)));
+        let router = router(wanted(Endpoints::new(handle, clock, "test", settings)));
         Scene { node, router }
     }
 

@@ -10,17 +10,17 @@ use tracing::{error, info};
 
 use super::problem::{Failed, internal};
 use super::request::{self, Asked, ByName, TokenAt, page_limit};
-use crate::Doors;
+use crate::Endpoints;
 use crate::auth::Secret;
 use crate::limits::TOKENS_MAX;
 
 pub(crate) async fn list(
-    State(doors): State<Doors>,
+    State(endpoints): State<Endpoints>,
     Asked(listing): Asked<ByName>,
 ) -> Result<Json<Page<Token>>, Failed> {
     let limit = page_limit(listing.limit)?;
     let after = listing.after.map(|name| name.to_string());
-    let records = doors.handle.store().tokens().await?.into_iter();
+    let records = endpoints.handle.store().tokens().await?.into_iter();
     let records = records.filter(|record| after.as_ref().is_none_or(|after| record.name > *after));
     let page = Page::cut(records.take(limit + 1).collect(), limit, |record: &Record| record.name.clone());
     let items = page.items.iter().map(|record| Token {
@@ -28,16 +28,16 @@ pub(crate) async fn list(
         role: said(record.role),
         created_at: Text(record.created_at),
         expires_at: record.expires_at.map(Text),
-        last_used_at: doors.gate.last_used(&record.hash).map(Text),
+        last_used_at: endpoints.gate.last_used(&record.hash).map(Text),
     });
     Ok(Json(Page { items: items.collect(), next: page.next }))
 }
 
 pub(crate) async fn add(
-    State(doors): State<Doors>,
+    State(endpoints): State<Endpoints>,
     request::Json(asked): request::Json<AddToken>,
 ) -> Result<(StatusCode, Json<NewToken>), Failed> {
-    let store = doors.handle.store();
+    let store = endpoints.handle.store();
     // Two concurrent requests may exceed the limit by one; that does no harm.
     if store.tokens().await?.len() >= TOKENS_MAX {
         return Err(Problem::new(Code::TooManyTokens, format!("at most {TOKENS_MAX}")).into());
@@ -46,7 +46,7 @@ pub(crate) async fn add(
         error!(%error, "the system gives no randomness");
         internal()
     })?;
-    let now = doors.clock.now();
+    let now = endpoints.clock.now();
     let record = Record {
         name: asked.name.to_string(),
         hash: secret.hash(),
@@ -57,7 +57,7 @@ pub(crate) async fn add(
     if !store.add_token(&record).await? {
         return Err(Problem::new(Code::TokenExists, format!("a token is called `{}`", record.name)).into());
     }
-    doors.gate.changed();
+    endpoints.gate.changed();
     info!(name = record.name, role = record.role.as_str(), "a token was added");
     let token = NewToken {
         name: record.name,
@@ -69,11 +69,14 @@ pub(crate) async fn add(
     Ok((StatusCode::CREATED, Json(token)))
 }
 
-pub(crate) async fn remove(State(doors): State<Doors>, TokenAt(name): TokenAt) -> Result<StatusCode, Failed> {
-    if !doors.handle.store().remove_token(name.as_str()).await? {
+pub(crate) async fn remove(
+    State(endpoints): State<Endpoints>,
+    TokenAt(name): TokenAt,
+) -> Result<StatusCode, Failed> {
+    if !endpoints.handle.store().remove_token(name.as_str()).await? {
         return Err(Problem::new(Code::NoSuchToken, format!("no token is called `{name}`")).into());
     }
-    doors.gate.changed();
+    endpoints.gate.changed();
     info!(%name, "a token was removed");
     Ok(StatusCode::NO_CONTENT)
 }

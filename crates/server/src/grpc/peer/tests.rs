@@ -1,4 +1,4 @@
-//! Two nodes on one store, over a real connection: one leads, the other has the doors.
+//! Two nodes on one store, over a real connection: one leads, the other has the endpoints.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -31,7 +31,7 @@ use tower::ServiceExt;
 
 use super::*;
 use crate::limits::STREAMS_MAX;
-use crate::{Doors, Settings, router};
+use crate::{Endpoints, Settings, router};
 
 const SHARDS: u16 = 4;
 const LONG: Duration = Duration::from_secs(30);
@@ -117,7 +117,7 @@ struct Scene {
     /// Leads nothing.
     node: Node,
     lead: watch::Sender<Leaders>,
-    /// The doors of the one that leads nothing.
+    /// The endpoints of the one that leads nothing.
     router: Router,
 }
 
@@ -134,13 +134,14 @@ impl Scene {
         let peers = Arc::new(Dialled::new(same));
         let forwarding = Forwarding { leaders, peers, patience, schedules: false };
         let node = Node::start_in(forwarding, config(&store)).unwrap();
-        let doors = Doors::new(node.handle(), Arc::new(Standing), "test", Settings::default());
-        Scene { store, key, leader, node, lead, router: router(doors) }
+        let endpoints = Endpoints::new(node.handle(), Arc::new(Standing), "test", Settings::default());
+        Scene { store, key, leader, node, lead, router: router(endpoints) }
     }
 
     fn service(&self) -> Service {
-        let doors = Doors::new(self.leader.handle(), Arc::new(Standing), "leader", Settings::default());
-        service(doors, self.key.clone())
+        let endpoints =
+            Endpoints::new(self.leader.handle(), Arc::new(Standing), "leader", Settings::default());
+        service(endpoints, self.key.clone())
     }
 
     async fn send(&self, method: Method, path: &str, body: Value) -> (StatusCode, String, Value) {
@@ -170,7 +171,7 @@ fn submit(key: Option<&str>) -> Command {
 }
 
 #[tokio::test]
-async fn a_door_of_a_node_that_leads_nothing_does_all_that_a_door_does() {
+async fn an_endpoint_of_a_node_that_leads_nothing_does_all_that_an_endpoint_does() {
     let scene = Scene::new(LONG).await;
     let served = Served::new(scene.service()).await;
     scene.lead.send_replace(served.leads());
@@ -214,7 +215,7 @@ async fn who_has_not_the_key_of_the_cluster_is_not_answered() {
 }
 
 #[tokio::test]
-async fn without_a_leader_a_door_waits_and_then_says_when_to_come_back() {
+async fn without_a_leader_an_endpoint_waits_and_then_says_when_to_come_back() {
     let scene = Scene::new(Duration::from_millis(100)).await;
     let unreachable = Leader::At("127.0.0.1:1".into());
     for leader in [Leader::Nobody, unreachable] {
@@ -293,7 +294,7 @@ async fn a_leader_killed_before_it_answers_leaves_it_unknown_or_is_asked_again_u
 }
 
 #[tokio::test]
-async fn an_answer_that_does_not_come_in_time_is_unknown_and_a_door_says_so() {
+async fn an_answer_that_does_not_come_in_time_is_unknown_and_an_endpoint_says_so() {
     let scene = Scene::new(Duration::from_millis(200)).await;
     let (taken_in, mut taken) = mpsc::unbounded_channel();
     let silent = InterceptedService::new(PeerServer::new(Silent(taken_in)), scene.key.clone());

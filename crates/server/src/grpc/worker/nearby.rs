@@ -10,16 +10,18 @@ use punctual_wire::grpc::v1::worker_server::WorkerServer;
 use tokio_stream::Stream;
 use tonic::{Response, Status, Streaming};
 
-use super::{Door, Sessions, Workers};
+use super::{Endpoint, Sessions, Workers};
 
 #[derive(Debug, Clone)]
 pub struct Nearby {
-    door: Door,
+    endpoint: Endpoint,
 }
 
 impl Nearby {
     pub fn new(workers: Workers, handle: Handle) -> Nearby {
-        Nearby { door: Door { workers, handle, sessions: Arc::new(Sessions::default()), is_near: true } }
+        Nearby {
+            endpoint: Endpoint { workers, handle, sessions: Arc::new(Sessions::default()), is_near: true },
+        }
     }
 
     /// Opens a stream, as a remote worker does.
@@ -27,14 +29,14 @@ impl Nearby {
         &self,
         saying: impl Stream<Item = v1::FromWorker> + Send + 'static,
     ) -> Result<Streaming<v1::FromNode>, Status> {
-        let service = WorkerServer::new(self.door.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX);
+        let service = WorkerServer::new(self.endpoint.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX);
         let client = WorkerClient::new(service);
         client.max_decoding_message_size(MESSAGE_BYTES_MAX).session(saying).await.map(Response::into_inner)
     }
 
     /// Ends every stream, and waits until all have ended.
     pub async fn close(&self) {
-        self.door.sessions.close();
-        self.door.sessions.closed().await;
+        self.endpoint.sessions.close();
+        self.endpoint.sessions.closed().await;
     }
 }

@@ -6,7 +6,7 @@ use punctual_core::queue::{MessageId, Verb};
 use punctual_wire::resp::Request;
 
 use crate::resp::args;
-use crate::resp::door::Door;
+use crate::resp::endpoint::Endpoint;
 use crate::resp::fault::Fault;
 use crate::resp::session::Session;
 
@@ -19,13 +19,12 @@ pub(in crate::resp) async fn many(session: &mut Session, requests: &[&Request]) 
 
 /// Runs one verb for several requests at once; each reply counts its own messages.
 pub(super) async fn act_each(session: &mut Session, requests: &[&Request], verb: Verb) -> Result<(), Fault> {
-    let (door, namespace) = (&session.door, &session.namespace);
-    let counts = join_all(
-        requests
-            .iter()
-            .map(|request| async move { act(door, namespace, verb, args::ids(request.words(1))?).await }),
-    )
-    .await;
+    let (endpoint, namespace) = (&session.endpoint, &session.namespace);
+    let counts =
+        join_all(requests.iter().map(|request| async move {
+            act(endpoint, namespace, verb, args::ids(request.words(1))?).await
+        }))
+        .await;
     for count in counts {
         match count {
             Ok(count) => session.out.count(count),
@@ -37,7 +36,7 @@ pub(super) async fn act_each(session: &mut Session, requests: &[&Request], verb:
 }
 
 pub(super) async fn act(
-    door: &Door,
+    endpoint: &Endpoint,
     namespace: &Namespace,
     verb: Verb,
     ids: Vec<MessageId>,
@@ -46,7 +45,7 @@ pub(super) async fn act(
     let mut ids = ids;
     while !ids.is_empty() {
         let rest = ids.split_off(ids.len().min(ACT_MAX));
-        count += door.queues.act(namespace, verb, ids).await?;
+        count += endpoint.queues.act(namespace, verb, ids).await?;
         ids = rest;
     }
     Ok(count)

@@ -13,7 +13,7 @@ use punctual_wire::resp::{JobId, Request};
 use tokio::time::timeout;
 
 use crate::resp::args::{self, Words, is, number};
-use crate::resp::door::Door;
+use crate::resp::endpoint::Endpoint;
 use crate::resp::fault::{Fault, NOT_REPLICATED, SYNTAX, UNEXPECTED};
 use crate::resp::session::Session;
 
@@ -41,7 +41,7 @@ struct Group {
 type Outcome = Result<JobId, Fault>;
 
 pub(in crate::resp) async fn many(session: &mut Session, requests: &[&Request]) -> Result<(), Fault> {
-    let nodes = session.door.nodes();
+    let nodes = session.endpoint.nodes();
     let (mut groups, mut outcomes) = (Vec::<Group>::new(), Vec::<Option<Outcome>>::new());
     for (number, request) in requests.iter().enumerate() {
         outcomes.push(match read(request, nodes) {
@@ -49,8 +49,8 @@ pub(in crate::resp) async fn many(session: &mut Session, requests: &[&Request]) 
             Ok(wanted) => join(session, &mut groups, request, wanted, number).err().map(Err),
         });
     }
-    let door = &session.door;
-    let asked = join_all(groups.into_iter().map(|group| add(door, group))).await;
+    let endpoint = &session.endpoint;
+    let asked = join_all(groups.into_iter().map(|group| add(endpoint, group))).await;
     for (number, outcome) in asked.into_iter().flatten() {
         if let Some(place) = outcomes.get_mut(number) {
             *place = Some(outcome);
@@ -96,9 +96,9 @@ fn join(
     Ok(())
 }
 
-async fn add(door: &Door, group: Group) -> Vec<(usize, Outcome)> {
+async fn add(endpoint: &Endpoint, group: Group) -> Vec<(usize, Outcome)> {
     let Group { queue, timeout: patience, messages, numbers, .. } = group;
-    let asked = door.queues.queue(Ask::Add(Add { queue, messages }));
+    let asked = endpoint.queues.queue(Ask::Add(Add { queue, messages }));
     let said = match patience {
         None => asked.await,
         Some(patience) => match timeout(patience, asked).await {

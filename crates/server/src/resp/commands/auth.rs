@@ -45,12 +45,12 @@ pub(super) async fn log_in(session: &mut Session, name: Option<&[u8]>, secret: &
         None => Fault::new("ERR invalid password"),
         Some(_) => Fault::new("WRONGPASS invalid username-password pair or user is disabled."),
     };
-    if session.door.is_open() {
+    if session.endpoint.is_open() {
         return Err(Fault::new("ERR Client sent AUTH, but no password is set"));
     }
     let peer = session.client.address.ip().to_canonical();
     let is_default = name.is_none_or(|name| is(name, "default"));
-    if let Some(password) = session.door.password.as_ref().filter(|_| is_default) {
+    if let Some(password) = session.endpoint.password.as_ref().filter(|_| is_default) {
         match password.check(secret, peer) {
             Checked::Right => {
                 session.known_as(Who::Anyone);
@@ -61,10 +61,10 @@ pub(super) async fn log_in(session: &mut Session, name: Option<&[u8]>, secret: &
             Checked::Wrong => {}
         }
     }
-    let token = std::str::from_utf8(secret).ok().filter(|_| !session.door.gate.is_open());
+    let token = std::str::from_utf8(secret).ok().filter(|_| !session.endpoint.gate.is_open());
     let Some(token) = token.map(str::to_owned) else { return Err(wrong) };
     let caller = Caller { bearer: Some(&token), peer: Some(Peer { address: peer, certified: false }) };
-    match session.door.gate.knows(&caller).await {
+    match session.endpoint.gate.knows(&caller).await {
         Ok(()) => {
             session.known_as(Who::Bearer { token, allowed: Vec::new() });
             Ok(())
@@ -82,7 +82,7 @@ fn too_many() -> Fault {
 /// Whether the client has the right that a command needs.
 pub(in crate::resp) async fn admit(session: &mut Session, row: &Row) -> Result<(), Fault> {
     let peer = Peer { address: session.client.address.ip().to_canonical(), certified: false };
-    let (gate, need) = (&session.door.gate, row.right);
+    let (gate, need) = (&session.endpoint.gate, row.right);
     match &mut session.who {
         Who::Anyone => Ok(()),
         _ if need == Right::Anyone => Ok(()),

@@ -42,7 +42,7 @@ pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Re
         3 if is(word, "NO-EVICT") || is(word, "NO-TOUCH") => session.out.simple("OK"),
         _ if is(word, "LIST") => {
             alone(session, Right::Admin).await?;
-            let lines: String = session.door.clients.all().iter().map(|client| client.line()).collect();
+            let lines: String = session.endpoint.clients.all().iter().map(|client| client.line()).collect();
             session.out.text(&lines);
         }
         3.. if is(word, "KILL") => {
@@ -54,12 +54,12 @@ pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Re
             let millis = number(request.word(2)).and_then(|millis| u64::try_from(millis).ok());
             let millis = millis.ok_or(Fault::new("ERR timeout is not an integer or out of range"))?;
             let pause = Duration::from_millis(millis).min(PAUSE_MAX);
-            *session.door.paused_until.lock() = Some(Instant::now() + pause);
+            *session.endpoint.paused_until.lock() = Some(Instant::now() + pause);
             session.out.simple("OK");
         }
         2 if is(word, "UNPAUSE") => {
             alone(session, Right::Admin).await?;
-            *session.door.paused_until.lock() = None;
+            *session.endpoint.paused_until.lock() = None;
             session.out.simple("OK");
         }
         _ => {
@@ -77,7 +77,7 @@ async fn alone(session: &Session, right: Right) -> Result<(), Fault> {
     let Who::Bearer { token, .. } = &session.who else { return Ok(()) };
     let peer = Peer { address: session.client.address.ip().to_canonical(), certified: false };
     let caller = Caller { bearer: Some(token), peer: Some(peer) };
-    let checked = session.door.gate.check(&caller, right).await;
+    let checked = session.endpoint.gate.check(&caller, right).await;
     checked.map_err(|refused| Fault::of(format!("NOPERM {refused}")))
 }
 
@@ -137,7 +137,7 @@ fn kill(session: &mut Session, request: &Request) -> Result<(), Fault> {
         at += 2;
     }
     let mut killed = 0;
-    for client in session.door.clients.all() {
+    for client in session.endpoint.clients.all() {
         let fits = id.is_none_or(|id| client.id == id)
             && address.is_none_or(|address| client.address.to_string().as_bytes() == address);
         if !fits || (skip_me && client.id == session.client.id) {

@@ -6,7 +6,7 @@ use punctual_store::Session as Member;
 use punctual_wire::resp::Request;
 
 use crate::resp::args::{is, number};
-use crate::resp::door::Door;
+use crate::resp::endpoint::Endpoint;
 use crate::resp::fault::Fault;
 use crate::resp::names::NodeId;
 use crate::resp::others::{parts_of, reached_at};
@@ -25,14 +25,14 @@ pub(super) struct Node {
 
 /// All live nodes. A node without a Redis-protocol endpoint, or whose address is unknown, has port 0; a
 /// single node may leave its host empty.
-pub(super) async fn nodes(door: &Door) -> Vec<Node> {
+pub(super) async fn nodes(endpoint: &Endpoint) -> Vec<Node> {
     let (me, others): (Vec<Member>, Vec<Member>) =
-        door.queues.members().into_iter().partition(|member| *member.node == *door.name);
-    let (host, port) = reached_at(door.address, me.first());
+        endpoint.queues.members().into_iter().partition(|member| *member.node == *endpoint.name);
+    let (host, port) = reached_at(endpoint.address, me.first());
     let host = if others.is_empty() { String::new() } else { host };
-    let myself = Node { id: door.node.clone(), host, port, is_myself: true };
-    let doors = door.others.doors_of(&others).await;
-    let others = others.iter().zip(doors).map(|(member, at)| {
+    let myself = Node { id: endpoint.node.clone(), host, port, is_myself: true };
+    let endpoints = endpoint.others.endpoints_of(&others).await;
+    let others = others.iter().zip(endpoints).map(|(member, at)| {
         let host_alone = || (member.address.as_deref().and_then(parts_of).unwrap_or_default().0, 0);
         let (host, port) = at.unwrap_or_else(host_alone);
         Node { id: NodeId::of(&member.node), host, port, is_myself: false }
@@ -43,12 +43,12 @@ pub(super) async fn nodes(door: &Door) -> Vec<Node> {
 pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Result<(), Fault> {
     let (word, words) = (request.word(1), request.len());
     match words {
-        2 if is(word, "MYID") => session.out.text(session.door.node.as_str()),
-        2 if is(word, "NODES") => session.out.text(&listed(&session.door).await),
-        2 if is(word, "INFO") => session.out.text(&info(&session.door)),
+        2 if is(word, "MYID") => session.out.text(session.endpoint.node.as_str()),
+        2 if is(word, "NODES") => session.out.text(&listed(&session.endpoint).await),
+        2 if is(word, "INFO") => session.out.text(&info(&session.endpoint)),
         2 if is(word, "SAVECONFIG") => session.out.simple("OK"),
         4 if is(word, "MEET") => meet(session, request.word(2), request.word(3))?,
-        3 if is(word, "FORGET") => return Err(forget(&session.door, request.word(2)).await),
+        3 if is(word, "FORGET") => return Err(forget(&session.endpoint, request.word(2)).await),
         2 | 3 if is(word, "LEAVING") => leaving(session, request)?,
         2 | 3 if is(word, "RESET") => {
             return Err(Fault::new("ERR nodes meet in the store: there is nothing to reset"));
@@ -58,16 +58,16 @@ pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Re
     Ok(())
 }
 
-async fn listed(door: &Door) -> String {
+async fn listed(endpoint: &Endpoint) -> String {
     let line = |node: Node| {
         let flags = if node.is_myself { "myself" } else { "noflags" };
         format!("{} {}:{} {flags} 0 0 connected\n", node.id.as_str(), node.host, node.port)
     };
-    nodes(door).await.into_iter().map(line).collect()
+    nodes(endpoint).await.into_iter().map(line).collect()
 }
 
-fn info(door: &Door) -> String {
-    let nodes = door.nodes();
+fn info(endpoint: &Endpoint) -> String {
+    let nodes = endpoint.nodes();
     format!(
         "cluster_state:ok\r\ncluster_known_nodes:{nodes}\r\ncluster_reachable_nodes:{}\r\ncluster_size:{nodes}\r\n\
 cluster_stats_messages_sent:0\r\ncluster_stats_messages_received:0\r\n",
@@ -91,15 +91,15 @@ fn meet(session: &mut Session, host: &[u8], port: &[u8]) -> Result<(), Fault> {
     Ok(())
 }
 
-async fn forget(door: &Door, id: &[u8]) -> Fault {
+async fn forget(endpoint: &Endpoint, id: &[u8]) -> Fault {
     let id = String::from_utf8_lossy(id).to_ascii_lowercase();
-    if id.len() != door.node.as_str().len() || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+    if id.len() != endpoint.node.as_str().len() || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Fault::new("ERR Invalid node identifier");
     }
-    if id == door.node.as_str() {
+    if id == endpoint.node.as_str() {
         return Fault::new("ERR I tried hard but I can't forget myself...");
     }
-    if nodes(door).await.iter().all(|node| node.id.as_str() != id) {
+    if nodes(endpoint).await.iter().all(|node| node.id.as_str() != id) {
         return Fault::of(format!("ERR Unknown node {id}"));
     }
     Fault::new("ERR a node that has stopped is forgotten by itself")

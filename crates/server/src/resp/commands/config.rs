@@ -3,7 +3,7 @@
 use punctual_wire::resp::Request;
 
 use crate::resp::args::{is, number};
-use crate::resp::door::Door;
+use crate::resp::endpoint::Endpoint;
 use crate::resp::fault::Fault;
 use crate::resp::listen::KEEPALIVE;
 use crate::resp::session::Session;
@@ -14,7 +14,7 @@ pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Re
         3.. if is(word, "GET") => {
             let wanted = |name: &str| request.words(2).any(|pattern| fits(pattern, name.as_bytes()));
             let found =
-                values(&session.door).into_iter().filter(|(name, _)| wanted(name)).collect::<Vec<_>>();
+                values(&session.endpoint).into_iter().filter(|(name, _)| wanted(name)).collect::<Vec<_>>();
             session.out.map(found.len());
             for (name, value) in found {
                 session.out.text(name);
@@ -22,11 +22,11 @@ pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Re
             }
         }
         4 if is(word, "SET") => {
-            set(&session.door, request.word(2), request.word(3))?;
+            set(&session.endpoint, request.word(2), request.word(3))?;
             session.out.simple("OK");
         }
         2 if is(word, "RESETSTAT") => {
-            session.door.counts.reset();
+            session.endpoint.counts.reset();
             session.out.simple("OK");
         }
         2 if is(word, "REWRITE") => {
@@ -37,7 +37,7 @@ pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Re
     Ok(())
 }
 
-fn values(door: &Door) -> Vec<(&'static str, String)> {
+fn values(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
     let fixed = [
         ("databases", "1"),
         ("maxmemory", "0"),
@@ -49,26 +49,26 @@ fn values(door: &Door) -> Vec<(&'static str, String)> {
         ("client-output-buffer-limit", "normal 8388608 8388608 30"),
     ];
     let own = [
-        ("timeout", door.settings.idle_time.map_or(0, |time| time.as_secs().max(1)).to_string()),
+        ("timeout", endpoint.settings.idle_time.map_or(0, |time| time.as_secs().max(1)).to_string()),
         ("tcp-keepalive", KEEPALIVE.as_secs().to_string()),
-        ("bind", door.address.ip().to_string()),
-        ("port", door.address.port().to_string()),
-        ("maxclients", door.settings.connections.to_string()),
-        ("slowlog-log-slower-than", door.slowlog.threshold().to_string()),
-        ("slowlog-max-len", door.slowlog.most().to_string()),
+        ("bind", endpoint.address.ip().to_string()),
+        ("port", endpoint.address.port().to_string()),
+        ("maxclients", endpoint.settings.connections.to_string()),
+        ("slowlog-log-slower-than", endpoint.slowlog.threshold().to_string()),
+        ("slowlog-max-len", endpoint.slowlog.most().to_string()),
     ];
     fixed.into_iter().map(|(name, value)| (name, value.to_owned())).chain(own).collect()
 }
 
-fn set(door: &Door, name: &[u8], value: &[u8]) -> Result<(), Fault> {
+fn set(endpoint: &Endpoint, name: &[u8], value: &[u8]) -> Result<(), Fault> {
     let shown = |word: &[u8]| -> String { word.escape_ascii().to_string().chars().take(128).collect() };
     let invalid =
         || Fault::of(format!("ERR Invalid argument '{}' for CONFIG SET '{}'", shown(value), shown(name)));
     if is(name, "slowlog-log-slower-than") {
-        door.slowlog.set_threshold(number(value).ok_or_else(invalid)?);
+        endpoint.slowlog.set_threshold(number(value).ok_or_else(invalid)?);
     } else if is(name, "slowlog-max-len") {
         let most = number(value).and_then(|most| usize::try_from(most).ok()).ok_or_else(invalid)?;
-        door.slowlog.set_most(most);
+        endpoint.slowlog.set_most(most);
     } else {
         return Err(Fault::of(format!("ERR Unsupported CONFIG parameter: {}", shown(name))));
     }

@@ -18,7 +18,7 @@ const SLEEP_MAX: f64 = 60.0;
 pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Result<(), Fault> {
     let word = request.word(1);
     if is(word, "FLUSHALL") && request.len() == 2 {
-        if !session.door.settings.flush {
+        if !session.endpoint.settings.flush {
             return Err(Fault::new("ERR DEBUG FLUSHALL is not allowed here: set resp.flush, or use QFLUSH"));
         }
         flush_all(session).await?;
@@ -38,25 +38,25 @@ pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Re
 }
 
 async fn flush_all(session: &Session) -> Result<(), Fault> {
-    let door = &session.door;
+    let endpoint = &session.endpoint;
     let mut after = None;
     loop {
-        let queues = door.queues.queues(&session.namespace, after.as_ref(), PAGE_MAX).await?;
+        let queues = endpoint.queues.queues(&session.namespace, after.as_ref(), PAGE_MAX).await?;
         let Some(last) = queues.last() else { return Ok(()) };
         after = Some(last.key.clone());
         for queue in queues {
-            flush(door, &queue.key).await?;
+            flush(endpoint, &queue.key).await?;
             // Also delete jobs that are not queued: those in a consumer's hands, and delayed ones.
             let mut place = None;
             loop {
-                let messages = door.queues.messages(&queue.key, place, PAGE_MAX).await?;
+                let messages = endpoint.queues.messages(&queue.key, place, PAGE_MAX).await?;
                 let Some(last) = messages.last() else { break };
                 place = Some(last.place());
                 let ids = messages.iter().map(|message| message.id).collect();
-                act(door, &session.namespace, Verb::Delete, ids).await?;
+                act(endpoint, &session.namespace, Verb::Delete, ids).await?;
             }
             // A queue with a waiting consumer is still in use, and stays.
-            door.queues.queue(Ask::Forget { queue: queue.key }).await?;
+            endpoint.queues.queue(Ask::Forget { queue: queue.key }).await?;
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::resp::session::Session;
 
 pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Result<(), Fault> {
     let ids = args::ids(request.words(1))?;
-    let count = act(&session.door, &session.namespace, Verb::Dequeue, ids).await?;
+    let count = act(&session.endpoint, &session.namespace, Verb::Dequeue, ids).await?;
     session.out.count(count);
     Ok(())
 }

@@ -66,18 +66,18 @@ async fn take(
     wait: Wait,
 ) -> Result<Vec<(QueueKey, Delivered)>, Fault> {
     if wait == Wait::No {
-        return Ok(session.door.queues.take(queues, count, wait).await?);
+        return Ok(session.endpoint.queues.take(queues, count, wait).await?);
     }
     // Send earlier replies before waiting.
     if !session.out.is_empty() {
         session.send().await?;
     }
-    let Session { door, link, client, .. } = session;
+    let Session { endpoint, link, client, .. } = session;
     client.waits(true);
     let taken = tokio::select! {
         biased;
-        taken = door.queues.take(queues, count, wait) => taken.map_err(Fault::from),
-        () = client.ended() => Err(if door.clients.is_closed() { LEAVING } else { Fault::Gone }),
+        taken = endpoint.queues.take(queues, count, wait) => taken.map_err(Fault::from),
+        () = client.ended() => Err(if endpoint.clients.is_closed() { LEAVING } else { Fault::Gone }),
         () = link.hung_up() => Err(Fault::Gone),
     };
     client.waits(false);

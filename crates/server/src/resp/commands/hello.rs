@@ -26,11 +26,11 @@ async fn tell(session: &mut Session) -> Result<(), Fault> {
     if session.who == Who::Stranger {
         return Err(NO_AUTH);
     }
-    let nodes = cluster::nodes(&session.door).await;
+    let nodes = cluster::nodes(&session.endpoint).await;
     let out = &mut session.out;
     out.array(2 + nodes.len());
     out.number(FORMAT);
-    out.text(session.door.node.as_str());
+    out.text(session.endpoint.node.as_str());
     for node in nodes {
         out.array(4);
         out.text(node.id.as_str());

@@ -8,7 +8,7 @@ use punctual_wire::resp::Request;
 
 use crate::resp::args::is;
 use crate::resp::counts::Command;
-use crate::resp::door::Door;
+use crate::resp::endpoint::Endpoint;
 use crate::resp::fault::Fault;
 use crate::resp::process;
 use crate::resp::session::Session;
@@ -58,20 +58,20 @@ fn line(name: &str, value: &(impl ToString + ?Sized)) -> (String, String) {
 }
 
 async fn lines(session: &Session, section: &str) -> Result<Lines, Fault> {
-    let door = &session.door;
+    let endpoint = &session.endpoint;
     Ok(match section {
-        "server" => server(door),
+        "server" => server(endpoint),
         "clients" => vec![
-            line("connected_clients", &door.clients.len()),
+            line("connected_clients", &endpoint.clients.len()),
             line("client_longest_output_list", &0),
             line("client_biggest_input_buf", &0),
-            line("blocked_clients", &door.clients.waiting()),
+            line("blocked_clients", &endpoint.clients.waiting()),
         ],
         "memory" => memory(),
         "jobs" => vec![line("registered_jobs", &registered(session).await?.1)],
         "queues" => vec![line("registered_queues", &registered(session).await?.0)],
         "persistence" => persistence(),
-        "stats" => stats(door),
+        "stats" => stats(endpoint),
         "cpu" => {
             let (system, user) = process::processor();
             vec![
@@ -81,16 +81,16 @@ async fn lines(session: &Session, section: &str) -> Result<Lines, Fault> {
                 line("used_cpu_user_children", "0.00"),
             ]
         }
-        _ => commandstats(door),
+        _ => commandstats(endpoint),
     })
 }
 
-fn server(door: &Door) -> Lines {
-    let uptime = door.started.elapsed().as_secs();
+fn server(endpoint: &Endpoint) -> Lines {
+    let uptime = endpoint.started.elapsed().as_secs();
     vec![
         line("disque_version", "1.0-rc1"),
         line("punctual_version", env!("CARGO_PKG_VERSION")),
-        line("punctual_url", door.settings.rest_url.as_deref().unwrap_or_default()),
+        line("punctual_url", endpoint.settings.rest_url.as_deref().unwrap_or_default()),
         // Client libraries decide by this version what they may send.
         line("redis_version", "6.0.0"),
         line("redis_mode", "standalone"),
@@ -102,8 +102,8 @@ fn server(door: &Door) -> Lines {
         line("multiplexing_api", "epoll"),
         line("gcc_version", "0.0.0"),
         line("process_id", &std::process::id()),
-        line("run_id", door.node.as_str()),
-        line("tcp_port", &door.address.port()),
+        line("run_id", endpoint.node.as_str()),
+        line("tcp_port", &endpoint.address.port()),
         line("uptime_in_seconds", &uptime),
         line("uptime_in_days", &(uptime / 86400)),
         line("hz", &10),
@@ -141,12 +141,12 @@ fn persistence() -> Lines {
     ]
 }
 
-fn stats(door: &Door) -> Lines {
-    let counts = &door.counts;
+fn stats(endpoint: &Endpoint) -> Lines {
+    let counts = &endpoint.counts;
     vec![
         line("total_connections_received", &counts.connections.load(Relaxed)),
         line("total_commands_processed", &counts.all()),
-        line("instantaneous_ops_per_sec", &counts.per_second(door.started)),
+        line("instantaneous_ops_per_sec", &counts.per_second(endpoint.started)),
         line("total_net_input_bytes", &counts.bytes_in.load(Relaxed)),
         line("total_net_output_bytes", &counts.bytes_out.load(Relaxed)),
         line("instantaneous_input_kbps", "0.00"),
@@ -156,20 +156,20 @@ fn stats(door: &Door) -> Lines {
     ]
 }
 
-fn commandstats(door: &Door) -> Lines {
+fn commandstats(endpoint: &Endpoint) -> Lines {
     let line = |command: &Command| {
         let (calls, micros) = (command.calls(), command.micros());
         let name = format!("cmdstat_{}", command.name.to_ascii_lowercase());
         (calls > 0).then(|| (name, format!("calls={calls},usec={micros},usec_per_call={}", micros / calls)))
     };
-    door.counts.commands().iter().filter_map(line).collect()
+    endpoint.counts.commands().iter().filter_map(line).collect()
 }
 
 /// The number of queues and jobs of this namespace, up to [`QUEUES_LOOKED_AT`] queues.
 async fn registered(session: &Session) -> Result<(u64, u64), Fault> {
     let (mut queues, mut jobs, mut after) = (0, 0, None);
     for _ in 0..QUEUES_LOOKED_AT / PAGE_MAX {
-        let page = session.door.queues.queues(&session.namespace, after.as_ref(), PAGE_MAX).await?;
+        let page = session.endpoint.queues.queues(&session.namespace, after.as_ref(), PAGE_MAX).await?;
         let is_last = page.len() < PAGE_MAX;
         for queue in page {
             queues += 1;

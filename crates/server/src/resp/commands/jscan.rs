@@ -32,7 +32,7 @@ impl Wanted {
 
 pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Result<(), Fault> {
     let wanted = read(session, request)?;
-    let mut at = match wanted.page.spot(&session.door)? {
+    let mut at = match wanted.page.spot(&session.endpoint)? {
         None => match &wanted.queue {
             Some(queue) => Some((queue.clone(), None)),
             None => next_queue(session, None).await?.map(|queue| (queue, None)),
@@ -44,7 +44,7 @@ pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Re
     // With bodies a reply may become large, so stop at a size limit.
     while let Some((queue, after)) = at.take_if(|_| left > 0 && bytes < FLUSH_BYTES) {
         let limit = left.min(if wanted.all { 10 } else { PAGE_MAX });
-        let messages = session.door.queues.messages(&queue, after, limit).await?;
+        let messages = session.endpoint.queues.messages(&queue, after, limit).await?;
         left -= messages.len().max(1).min(left);
         // A page may end early because of its size; only an empty page is the end of the queue.
         at = if messages.is_empty() {
@@ -61,11 +61,11 @@ pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Re
             found.push((queue.clone(), message));
         }
     }
-    let cursor = at.map_or(0, |(queue, after)| session.door.scans.keep(Spot::Message(queue, after)));
+    let cursor = at.map_or(0, |(queue, after)| session.endpoint.scans.keep(Spot::Message(queue, after)));
     session.out.array(2);
     session.out.text(&cursor.to_string());
     session.out.array(found.len());
-    let now = session.door.clock.now();
+    let now = session.endpoint.clock.now();
     for (queue, message) in found {
         if wanted.all {
             show::write(session, &MessageView::of(queue, &message, now));
@@ -78,7 +78,7 @@ pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Re
 }
 
 async fn next_queue(session: &Session, after: Option<&QueueKey>) -> Result<Option<QueueKey>, Fault> {
-    let queues = session.door.queues.queues(&session.namespace, after, 1).await?;
+    let queues = session.endpoint.queues.queues(&session.namespace, after, 1).await?;
     Ok(queues.into_iter().next().map(|queue| queue.key))
 }
 

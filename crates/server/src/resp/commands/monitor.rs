@@ -13,7 +13,7 @@ use crate::resp::session::Session;
 const LINE_BYTES_MAX: usize = 1024;
 
 pub(in crate::resp) async fn run(session: &mut Session, _: &Request) -> Result<(), Fault> {
-    session.monitor = Some(session.door.monitors.subscribe());
+    session.monitor = Some(session.endpoint.monitors.subscribe());
     session.out.simple("OK");
     Ok(())
 }

@@ -18,7 +18,7 @@ pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Re
     let ids = args::ids(request.words(1).take(ids))?;
     let delay = number(delay).and_then(|seconds| u64::try_from(seconds).ok()).map(Duration::from_secs);
     let delay = delay.ok_or(Fault::new("ERR DELAY time must be a non negative number"))?;
-    let count = act(&session.door, &session.namespace, Verb::Nack { delay }, ids).await?;
+    let count = act(&session.endpoint, &session.namespace, Verb::Nack { delay }, ids).await?;
     session.out.count(count);
     Ok(())
 }

@@ -25,7 +25,7 @@ pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Re
             return Err(SYNTAX);
         }
     }
-    match session.door.queues.queue(Ask::Pause { queue, pause: wanted }).await? {
+    match session.endpoint.queues.queue(Ask::Pause { queue, pause: wanted }).await? {
         Said::Paused(pause) => session.out.simple(word(pause)),
         Said::Refused(refusal) => return Err(refusal.into()),
         _ => return Err(UNEXPECTED),

@@ -5,7 +5,7 @@ use punctual_core::queue::{Ask, QueueKey, Said};
 use punctual_wire::resp::Request;
 
 use crate::resp::args;
-use crate::resp::door::Door;
+use crate::resp::endpoint::Endpoint;
 use crate::resp::fault::{Fault, UNEXPECTED};
 use crate::resp::session::Session;
 
@@ -14,15 +14,15 @@ const SLICE: u32 = COMMIT_BATCH_MAX as u32 / 4;
 
 pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Result<(), Fault> {
     let queue = args::queue(&session.namespace, request.word(1))?;
-    let deleted = flush(&session.door, &queue).await?;
+    let deleted = flush(&session.endpoint, &queue).await?;
     session.out.count(deleted);
     Ok(())
 }
 
-pub(super) async fn flush(door: &Door, queue: &QueueKey) -> Result<u64, Fault> {
+pub(super) async fn flush(endpoint: &Endpoint, queue: &QueueKey) -> Result<u64, Fault> {
     let mut deleted = 0;
     loop {
-        match door.queues.queue(Ask::Flush { queue: queue.clone(), limit: SLICE }).await? {
+        match endpoint.queues.queue(Ask::Flush { queue: queue.clone(), limit: SLICE }).await? {
             Said::Flushed(0) => return Ok(deleted),
             Said::Flushed(count) => deleted += count,
             Said::Refused(refusal) => return Err(refusal.into()),

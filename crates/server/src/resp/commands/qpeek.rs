@@ -16,7 +16,7 @@ pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Re
         session.out.array(0);
         return Ok(());
     }
-    let jobs = session.door.queues.peek(&queue, count, wanted < 0).await?;
+    let jobs = session.endpoint.queues.peek(&queue, count, wanted < 0).await?;
     session.out.array(jobs.len());
     jobs.iter().for_each(|job| write(&mut session.out, &queue, job, false));
     Ok(())

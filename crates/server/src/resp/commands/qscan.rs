@@ -4,7 +4,7 @@ use punctual_core::limits::PAGE_MAX;
 use punctual_wire::resp::Request;
 
 use crate::resp::args::{Words, is, number, number_or_say};
-use crate::resp::door::Door;
+use crate::resp::endpoint::Endpoint;
 use crate::resp::fault::{Fault, SYNTAX};
 use crate::resp::scans::Spot;
 use crate::resp::session::Session;
@@ -56,10 +56,10 @@ impl Page {
     }
 
     /// Where to continue. `None` means from the beginning.
-    pub(super) fn spot(&self, door: &Door) -> Result<Option<Spot>, Fault> {
+    pub(super) fn spot(&self, endpoint: &Endpoint) -> Result<Option<Spot>, Fault> {
         match self.cursor {
             None | Some(0) => Ok(None),
-            Some(cursor) => door.scans.find(cursor).map(Some).ok_or(Fault::new(
+            Some(cursor) => endpoint.scans.find(cursor).map(Some).ok_or(Fault::new(
                 "ERR invalid cursor or option name: this scan is not known here, begin again at 0",
             )),
         }
@@ -68,7 +68,7 @@ impl Page {
 
 pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Result<(), Fault> {
     let wanted = read(request)?;
-    let mut after = match wanted.page.spot(&session.door)? {
+    let mut after = match wanted.page.spot(&session.endpoint)? {
         None => None,
         Some(Spot::Queue(queue)) if queue.namespace == session.namespace => Some(queue),
         Some(_) => return Err(Fault::new("ERR invalid cursor or option name")),
@@ -76,7 +76,7 @@ pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Re
     let (mut names, mut left) = (Vec::new(), wanted.page.size());
     loop {
         let limit = left.min(PAGE_MAX);
-        let queues = session.door.queues.queues(&session.namespace, after.as_ref(), limit).await?;
+        let queues = session.endpoint.queues.queues(&session.namespace, after.as_ref(), limit).await?;
         let is_last = queues.len() < limit;
         after = queues.last().map(|queue| queue.key.clone()).filter(|_| !is_last);
         left -= queues.len().min(left);
@@ -89,7 +89,7 @@ pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Re
             break;
         }
     }
-    let cursor = after.map_or(0, |queue| session.door.scans.keep(Spot::Queue(queue)));
+    let cursor = after.map_or(0, |queue| session.endpoint.scans.keep(Spot::Queue(queue)));
     session.out.array(2);
     session.out.text(&cursor.to_string());
     session.out.array(names.len());

@@ -11,7 +11,7 @@ use crate::resp::session::Session;
 pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Result<(), Fault> {
     let queue = args::queue(&session.namespace, request.word(1))?;
     let name = queue.name.clone();
-    let stat = stat(&session.door, queue).await?;
+    let stat = stat(&session.endpoint, queue).await?;
     let out = &mut session.out;
     let Some(stat) = stat else {
         out.nil_array();

@@ -20,7 +20,7 @@ pub(in crate::resp) async fn reset(session: &mut Session, _: &Request) -> Result
     session.mode = Mode::On;
     session.monitor = None;
     session.transaction = Transaction::None;
-    if !session.door.is_open() {
+    if !session.endpoint.is_open() {
         session.who = Who::Stranger;
     }
     session.out.simple("RESET");

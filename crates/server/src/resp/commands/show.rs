@@ -14,7 +14,7 @@ pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Re
         return Ok(());
     };
     let ask = Ask::Show { namespace: session.namespace.clone(), id };
-    match session.door.queues.queue(ask).await? {
+    match session.endpoint.queues.queue(ask).await? {
         Said::Shown(Some(view)) => write(session, &view),
         Said::Shown(None) => session.out.nil(),
         Said::Refused(refusal) => return Err(refusal.into()),
@@ -24,8 +24,9 @@ pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Re
 }
 
 pub(super) fn write(session: &mut Session, view: &MessageView) {
-    let (door, out) = (&session.door, &mut session.out);
-    let leader = door.queues.leader_of(view.id).map_or_else(|| door.node.clone(), |name| NodeId::of(&name));
+    let (endpoint, out) = (&session.endpoint, &mut session.out);
+    let leader =
+        endpoint.queues.leader_of(view.id).map_or_else(|| endpoint.node.clone(), |name| NodeId::of(&name));
     let ttl = view.expires_at.since(view.created_at);
     let id = JobId::new(view.id, ttl, view.retry.is_zero());
     let (state, until) = match view.line {

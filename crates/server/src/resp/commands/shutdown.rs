@@ -7,7 +7,7 @@ use crate::resp::fault::Fault;
 use crate::resp::session::Session;
 
 pub(in crate::resp) async fn run(session: &mut Session, _: &Request) -> Result<(), Fault> {
-    let Some(stop) = &session.door.settings.shutdown else {
+    let Some(stop) = &session.endpoint.settings.shutdown else {
         return Err(Fault::new("ERR SHUTDOWN is not allowed here: stop the process, or set resp.shutdown"));
     };
     info!(client = %session.client.address, "asked to stop by SHUTDOWN");

@@ -10,7 +10,7 @@ const COUNT_DEFAULT: usize = 10;
 
 pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Result<(), Fault> {
     let (word, out) = (request.word(1), &mut session.out);
-    let log = &session.door.slowlog;
+    let log = &session.endpoint.slowlog;
     match request.len() {
         2 if is(word, "LEN") => out.count(u64::try_from(log.len()).unwrap_or(0)),
         2 if is(word, "RESET") => {

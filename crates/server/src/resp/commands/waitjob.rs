@@ -7,7 +7,7 @@ use punctual_wire::resp::Request;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::resp::args::{self, is};
-use crate::resp::door::Door;
+use crate::resp::endpoint::Endpoint;
 use crate::resp::fault::{Fault, LEAVING, UNEXPECTED};
 use crate::resp::session::Session;
 use crate::resp::settings::WAITED_MAX;
@@ -30,13 +30,13 @@ pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Re
     if !session.out.is_empty() {
         session.send().await?;
     }
-    let Session { door, client, link, namespace, .. } = session;
+    let Session { endpoint, client, link, namespace, .. } = session;
     client.waits(true);
     let until = patience.map(|patience| Instant::now() + patience);
     let done = tokio::select! {
         biased;
-        done = gone(door, namespace, &mut left, until) => done,
-        () = client.ended() => Err(if door.clients.is_closed() { LEAVING } else { Fault::Gone }),
+        done = gone(endpoint, namespace, &mut left, until) => done,
+        () = client.ended() => Err(if endpoint.clients.is_closed() { LEAVING } else { Fault::Gone }),
         () = link.hung_up() => Err(Fault::Gone),
     };
     client.waits(false);
@@ -47,7 +47,7 @@ pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Re
 
 /// Waits until all are gone or the time is over; the jobs that still exist stay in `left`.
 async fn gone(
-    door: &Door,
+    endpoint: &Endpoint,
     namespace: &Namespace,
     left: &mut Vec<MessageId>,
     until: Option<Instant>,
@@ -56,7 +56,7 @@ async fn gone(
     loop {
         let mut there = Vec::with_capacity(left.len());
         for id in left.iter() {
-            match door.queues.queue(Ask::Show { namespace: namespace.clone(), id: *id }).await? {
+            match endpoint.queues.queue(Ask::Show { namespace: namespace.clone(), id: *id }).await? {
                 Said::Shown(Some(_)) => there.push(*id),
                 Said::Shown(None) => {}
                 Said::Refused(refusal) => return Err(refusal.into()),

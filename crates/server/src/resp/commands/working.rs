@@ -9,7 +9,7 @@ use crate::resp::session::Session;
 pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Result<(), Fault> {
     let id = parse_id(request.word(1))?.ok_or(QueueRefusal::NoSuchMessage)?;
     let ask = Ask::Working { namespace: session.namespace.clone(), id };
-    match session.door.queues.queue(ask).await? {
+    match session.endpoint.queues.queue(ask).await? {
         Said::Postponed(retry) => session.out.count(retry.as_secs()),
         Said::Refused(refusal) => return Err(refusal.into()),
         _ => return Err(UNEXPECTED),

@@ -45,7 +45,7 @@ async fn everything_about_a_job_is_told_in_thirty_items() {
     let mut client = scene.client().await;
     let id = client.add("mail hello 0 DELAY 5 RETRY 7 TTL 60").await;
     assert!(id.ends_with("-0001"), "{id}");
-    let node = scene.door.node.as_str();
+    let node = scene.endpoint.node.as_str();
     let expected = format!(
         "*30\r\n$2\r\nid\r\n$40\r\n{id}\r\n$5\r\nqueue\r\n$4\r\nmail\r\n$5\r\nstate\r\n$6\r\nactive\r\n$4\r\nrepl\r\n:1\r\n\
 $3\r\nttl\r\n:60\r\n$5\r\nctime\r\n:1800000000000000000\r\n$5\r\ndelay\r\n:5\r\n$5\r\nretry\r\n:7\r\n$5\r\nnacks\r\n:0\r\n\
@@ -335,7 +335,7 @@ $2\r\nid\r\n:{id}\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmast
 async fn nodes_are_told_as_disque_tells_them() {
     let scene = Scene::new().await;
     let mut client = scene.client().await;
-    let (node, port) = (scene.door.node.as_str().to_owned(), scene.door.address.port().to_string());
+    let (node, port) = (scene.endpoint.node.as_str().to_owned(), scene.endpoint.address.port().to_string());
     client.ask("CLUSTER MYID", &format!("$40\r\n{node}\r\n")).await;
     let hello = format!(
         "*3\r\n:1\r\n$40\r\n{node}\r\n*4\r\n$40\r\n{node}\r\n$0\r\n\r\n${}\r\n{port}\r\n$1\r\n1\r\n",
@@ -356,7 +356,7 @@ async fn nodes_are_told_as_disque_tells_them() {
     let nodes = client.bulk().await;
     assert_eq!(nodes.lines().count(), 2);
     assert!(nodes.lines().next().unwrap().contains(&format!("{node} 127.0.0.1:{port} myself")), "{nodes}");
-    // It does not say where its door is, and nobody is sent there.
+    // It does not say where its endpoint is, and nobody is sent there.
     let other = NodeId::of("other");
     assert!(
         nodes.lines().nth(1).unwrap().contains(&format!("{} 10.0.0.7:0 noflags", other.as_str())),

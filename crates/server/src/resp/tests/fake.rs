@@ -1,4 +1,4 @@
-//! Queues as simple as they can be, in memory: what the door says is tested against them, not the queues.
+//! Queues as simple as they can be, in memory: what the endpoint says is tested against them, not the queues.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(super) struct Fake {
     pub(super) asks: Mutex<Vec<String>>,
     pub(super) failing: Mutex<Option<Failure>>,
     pub(super) members: Mutex<Vec<Session>>,
-    /// None: the node of the door.
+    /// None: the node of the endpoint.
     pub(super) leader: Mutex<Option<Arc<str>>>,
 }
 
@@ -210,7 +210,7 @@ impl Queues for Fake {
             Ask::Act(Act { .. }) => Said::Acted(Acted::default()),
             Ask::Take(Take { .. }) | Ask::Unwait { .. } => Said::Taken(Vec::new()),
             Ask::Peek { .. } => Said::Peeked(None),
-            Ask::Deliver(_) | Ask::Withdraw { .. } | Ask::Told { .. } => panic!("no door asks this"),
+            Ask::Deliver(_) | Ask::Withdraw { .. } | Ask::Told { .. } => panic!("no endpoint asks this"),
         })
     }
 

@@ -1,4 +1,4 @@
-//! What `/metrics` tells of this door and of queues.
+//! What `/metrics` tells of this endpoint and of queues.
 
 use axum::body::to_bytes;
 use axum::extract::State;
@@ -11,7 +11,7 @@ use crate::metrics::metrics;
 const PAGE_BYTES_MAX: usize = 1024 * 1024;
 
 async fn page(real: &Real) -> String {
-    let Ok(page) = metrics(State(real.doors.clone())).await else { panic!("there is a page") };
+    let Ok(page) = metrics(State(real.endpoints.clone())).await else { panic!("there is a page") };
     let bytes = to_bytes(page.into_body(), PAGE_BYTES_MAX).await.unwrap();
     String::from_utf8(bytes.to_vec()).unwrap()
 }

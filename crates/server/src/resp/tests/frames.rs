@@ -104,7 +104,7 @@ fn frames() -> Vec<(&'static str, Vec<u8>, &'static str, bool)> {
 }
 
 #[tokio::test]
-async fn no_bytes_bring_the_door_down_and_each_is_refused_by_its_name() {
+async fn no_bytes_bring_the_endpoint_down_and_each_is_refused_by_its_name() {
     let scene = Scene::new().await;
     let mut bystander = scene.client().await;
     let all = frames();

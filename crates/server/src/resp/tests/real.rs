@@ -1,4 +1,4 @@
-//! The same door with a real node behind it, on the memory store.
+//! The same endpoint with a real node behind it, on the memory store.
 
 use std::net::SocketAddr;
 
@@ -6,12 +6,12 @@ use punctual_node::{Config, Node};
 use punctual_store::memory::Memory;
 
 use super::*;
-use crate::Doors;
+use crate::Endpoints;
 use crate::resp::serve;
 
 pub(super) struct Real {
     pub(super) node: Node,
-    pub(super) doors: Doors,
+    pub(super) endpoints: Endpoints,
     address: SocketAddr,
     stop: oneshot::Sender<()>,
     served: JoinHandle<std::io::Result<()>>,
@@ -29,12 +29,12 @@ impl Real {
         })
         .unwrap();
         assert!(node.handle().wait_until(|status| status.ready).await);
-        let doors = Doors::new(node.handle(), Arc::new(Standing), "dev", crate::Settings::default());
+        let endpoints = Endpoints::new(node.handle(), Arc::new(Standing), "dev", crate::Settings::default());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
-        let served = serve(listener, doors.clone(), Settings::default(), async { drop(stopped.await) });
-        Real { node, doors, address, stop, served: tokio::spawn(served) }
+        let served = serve(listener, endpoints.clone(), Settings::default(), async { drop(stopped.await) });
+        Real { node, endpoints, address, stop, served: tokio::spawn(served) }
     }
 
     pub(super) async fn client(&self) -> Client {

@@ -54,7 +54,7 @@ async fn a_client_that_hangs_up_waits_no_longer() {
 }
 
 #[tokio::test]
-async fn a_door_that_closes_tells_those_who_wait_and_ends_everyone() {
+async fn an_endpoint_that_closes_tells_those_who_wait_and_ends_everyone() {
     let scene = Scene::new().await;
     let (mut waiting, idle, mut half) = (scene.client().await, scene.client().await, scene.client().await);
     waiting.send("GETJOB FROM mail\r\n").await;

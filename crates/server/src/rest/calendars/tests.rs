@@ -16,7 +16,7 @@ use punctual_store::{PutCalendar, Store, Swap};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use crate::{Doors, Settings, router};
+use crate::{Endpoints, Settings, router};
 
 const JOBS: &str = "/api/v1/namespaces/default/jobs";
 const CALENDARS: &str = "/api/v1/namespaces/default/calendars";
@@ -66,7 +66,7 @@ impl Scene {
         .unwrap();
         let handle = node.handle();
         assert!(handle.wait_until(|status| status.ready).await);
-        Scene { router: router(Doors::new(handle, clock, "test", Settings::default())), node }
+        Scene { router: router(Endpoints::new(handle, clock, "test", Settings::default())), node }
     }
 
     async fn send(

@@ -25,18 +25,18 @@ const CHALLENGE_AGAIN: &str = "Bearer realm=\"punctual\", error=\"invalid_token\
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone)]
-pub(crate) struct Door {
+pub(crate) struct AccessCheck {
     gate: Arc<Gate>,
     rights: Arc<HashMap<&'static str, Vec<(Method, Right)>>>,
 }
 
-impl Door {
-    pub(crate) fn new(gate: Arc<Gate>) -> Door {
+impl AccessCheck {
+    pub(crate) fn new(gate: Arc<Gate>) -> AccessCheck {
         let mut rights: HashMap<&'static str, Vec<(Method, Right)>> = HashMap::new();
         for route in served() {
             rights.entry(route.path).or_default().push((route.method, route.right));
         }
-        Door { gate, rights: Arc::new(rights) }
+        AccessCheck { gate, rights: Arc::new(rights) }
     }
 
     /// `None` means that no route matches.
@@ -48,23 +48,23 @@ impl Door {
     }
 }
 
-pub(crate) async fn check(State(door): State<Door>, request: Request, next: Next) -> Response {
-    let right = door.right_of(request.method(), request.extensions().get::<MatchedPath>());
+pub(crate) async fn check(State(access): State<AccessCheck>, request: Request, next: Next) -> Response {
+    let right = access.right_of(request.method(), request.extensions().get::<MatchedPath>());
     let caller = Caller::of(request.headers(), request.extensions());
     let checked = match right {
-        Some(right) => door.gate.check(&caller, right).await,
+        Some(right) => access.gate.check(&caller, right).await,
         // A caller without a valid token must not even learn which routes exist.
-        None => door.gate.knows(&caller).await,
+        None => access.gate.knows(&caller).await,
     };
     if let Err(refused) = checked {
         return refused.into_response();
     }
-    let watch = right.filter(|_| !door.gate.is_open()).zip(caller.bearer.map(str::to_owned));
+    let watch = right.filter(|_| !access.gate.is_open()).zip(caller.bearer.map(str::to_owned));
     let peer = caller.peer;
     let response = next.run(request).await;
     match watch {
         Some((right, bearer)) if is_live(&response) => {
-            let ended = ended(door.gate, bearer, peer, right);
+            let ended = ended(access.gate, bearer, peer, right);
             response.map(|body| Body::from_stream(body.into_data_stream().take_until(Box::pin(ended))))
         }
         _ => response,

@@ -27,7 +27,7 @@ impl Guarded {
             tokens.push((role, secret));
         }
         let gate = Gate::guarded(store.clone(), clock.clone(), false);
-        let scene = Scene::on(store, |doors| doors.behind(gate)).await;
+        let scene = Scene::on(store, |endpoints| endpoints.behind(gate)).await;
         Guarded { scene, tokens }
     }
 

@@ -20,7 +20,7 @@ use super::slowlog::Slowlog;
 use crate::auth::Gate;
 
 #[derive(Debug)]
-pub(super) struct Door {
+pub(super) struct Endpoint {
     pub(super) queues: Arc<dyn Queues>,
     pub(super) gate: Arc<Gate>,
     pub(super) clock: Arc<dyn Clock>,
@@ -51,10 +51,10 @@ pub(super) struct Behind {
     pub(super) others: Others,
 }
 
-impl Door {
-    pub(super) fn new(behind: Behind, address: SocketAddr, settings: Settings) -> Door {
+impl Endpoint {
+    pub(super) fn new(behind: Behind, address: SocketAddr, settings: Settings) -> Endpoint {
         let Behind { queues, gate, clock, name, seen, others } = behind;
-        Door {
+        Endpoint {
             node: NodeId::of(&name),
             scans: Scans::new(u64::try_from(clock.now().as_millis()).unwrap_or(0)),
             queues,
