@@ -3,12 +3,16 @@
 //! Schedules and stores have a resolution of one millisecond, so the rules have the same. Zones and calendars are
 //! handled in `schedule`.
 
+mod manual;
+
 use std::fmt;
 use std::ops::{Add, Sub};
 use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+pub use manual::{ManualClock, Sleep};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Timestamp(i64);
