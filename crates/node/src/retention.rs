@@ -77,40 +77,26 @@ async fn prune(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>, ad_hoc_kept: Dura
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicI64, Ordering};
-
     use punctual_core::Timestamp;
     use punctual_core::command::{Answer, Command, Submit};
     use punctual_core::job::Definition;
     use punctual_core::name::Namespace;
     use punctual_core::task::Task;
+    use punctual_core::time::ManualClock;
     use punctual_store::memory::Memory;
 
     use super::*;
     use crate::node::{Config, Node};
 
-    const NOW: i64 = 1_800_000_000_000;
+    const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
     const DAY: Duration = Duration::from_secs(24 * 3600);
     const NEVER: Duration = Duration::from_secs(24 * 3600);
     const SOON: Duration = Duration::from_millis(1);
 
-    #[derive(Debug)]
-    struct ByHand(AtomicI64);
-
-    impl Clock for ByHand {
-        fn now(&self) -> Timestamp {
-            Timestamp::from_millis(self.0.load(Ordering::SeqCst))
-        }
-    }
-
-    fn clock() -> Arc<ByHand> {
-        Arc::new(ByHand(AtomicI64::new(NOW)))
-    }
-
     struct Rig {
         node: Node,
         /// The pruner's own clock: the node's clock stands still, so every run ends at `NOW`.
-        clock: Arc<ByHand>,
+        clock: ManualClock,
         stop: watch::Sender<bool>,
         pruner: tokio::task::JoinHandle<()>,
     }
@@ -119,14 +105,14 @@ mod tests {
         fn start(pace: Pace) -> Rig {
             let node = Node::start(Config {
                 store: Arc::new(Memory::new(1)),
-                clock: clock(),
+                clock: Arc::new(ManualClock::at(NOW)),
                 lanes: 1,
                 attempt_lease: Duration::from_secs(15),
                 shard_lease: Duration::from_secs(3),
                 cluster: None,
             });
-            let (node, clock, (stop, stopped)) = (node.unwrap(), clock(), watch::channel(false));
-            let pruned_by = Arc::clone(&clock) as Arc<dyn Clock>;
+            let (node, clock, (stop, stopped)) = (node.unwrap(), ManualClock::at(NOW), watch::channel(false));
+            let pruned_by = Arc::new(clock.clone());
             let pruner = tokio::spawn(run(node.handle(), pruned_by, pace, DAY, stopped));
             Rig { node, clock, stop, pruner }
         }
@@ -160,11 +146,6 @@ mod tests {
             tokio::time::timeout(Duration::from_secs(60), emptied).await.expect("the pruner comes by");
         }
 
-        fn pass(&self, time: Duration) {
-            let millis = i64::try_from(time.as_millis()).unwrap();
-            self.clock.0.fetch_add(millis, Ordering::SeqCst);
-        }
-
         async fn shut_down(self) {
             self.stop.send_replace(true);
             tokio::time::timeout(Duration::from_secs(60), self.pruner).await.expect("it stops").unwrap();
@@ -179,7 +160,7 @@ mod tests {
             rig.end_a_run().await;
         }
         assert_eq!(rig.history().await, 3, "a day has not passed");
-        rig.pass(2 * DAY);
+        rig.clock.advance(2 * DAY);
         rig.end_a_run().await;
         rig.empties().await;
         rig.shut_down().await;
@@ -189,7 +170,7 @@ mod tests {
     async fn old_runs_go_while_nothing_is_written() {
         let rig = Rig::start(Pace { busy: NEVER, idle: SOON });
         rig.end_a_run().await;
-        rig.pass(2 * DAY);
+        rig.clock.advance(2 * DAY);
         rig.empties().await;
         rig.shut_down().await;
     }
@@ -198,10 +179,10 @@ mod tests {
     async fn a_run_is_kept_an_hour_longer_than_it_has_to_be() {
         let rig = Rig::start(Pace { busy: NEVER, idle: SOON });
         rig.end_a_run().await;
-        rig.pass(DAY + BEHIND);
+        rig.clock.advance(DAY + BEHIND);
         prune(rig.node.handle().store(), &(Arc::clone(&rig.clock) as Arc<dyn Clock>), DAY).await;
         assert_eq!(rig.history().await, 1);
-        rig.pass(SOON);
+        rig.clock.advance(SOON);
         rig.empties().await;
         rig.shut_down().await;
     }

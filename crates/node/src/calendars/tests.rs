@@ -8,6 +8,7 @@ use punctual_core::job::Cursor;
 use punctual_core::schedule::calendar::Weekday;
 use punctual_core::schedule::{Cron, Keeping, Schedule, When};
 use punctual_core::task::Task;
+use punctual_core::time::ManualClock;
 use punctual_store::memory::Memory;
 use punctual_store::{Claim, Store};
 
@@ -17,15 +18,6 @@ use crate::leaders::{Forwarding, PATIENCE};
 use crate::node::{Config, Node};
 
 const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
-
-#[derive(Debug)]
-struct Standing;
-
-impl Clock for Standing {
-    fn now(&self) -> Timestamp {
-        NOW
-    }
-}
 
 fn work() -> Name {
     "work".parse().unwrap()
@@ -56,7 +48,7 @@ fn alone(store: &Arc<Memory>) -> (Node, watch::Sender<Leaders>) {
     let forwarding = Forwarding { leaders, peers, patience: PATIENCE, schedules: true };
     let config = Config {
         store: Arc::clone(store) as Arc<dyn Store>,
-        clock: Arc::new(Standing),
+        clock: Arc::new(ManualClock::at(NOW)),
         lanes: 1,
         attempt_lease: Duration::from_secs(15),
         shard_lease: Duration::from_secs(3),

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use punctual_core::name::Namespace;
 use punctual_core::queue::{Add, Ask, Body, NewMessage, QueueKey, Said, Verb, Wait};
-use punctual_core::time::Clock;
+use punctual_core::time::ManualClock;
 use punctual_node::Handle;
 use punctual_store::memory::Memory;
 
-use super::rig::{LONG, Moved, node, node_with};
+use super::rig::{LONG, NOW, node, node_with};
 
 fn key(name: &str) -> QueueKey {
     QueueKey { namespace: Namespace::default(), name: name.parse().expect("this is a name") }
@@ -102,15 +102,15 @@ async fn whoever_waits_at_several_queues_gets_the_first_message_and_the_rest_sta
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_is_not_handed_over_after_its_retry() {
     let retry = Duration::from_secs(5);
-    let clock = Arc::new(Moved::default());
-    let node = node_with(&Arc::new(Memory::new(4)), Arc::clone(&clock) as Arc<dyn Clock>).await;
+    let clock = ManualClock::at(NOW);
+    let node = node_with(&Arc::new(Memory::new(4)), Arc::new(clock.clone())).await;
     let handle = node.handle();
     let mut stopped = pin!(take(&handle, &["a"], 1, Some(LONG)));
     assert!(poll_once(stopped.as_mut()).await.is_none());
     until_waiting(&handle, "a", 1).await;
     add_with(&handle, "a", &["a1"], retry).await;
     until_waiting(&handle, "a", 0).await;
-    clock.pass(retry + Duration::from_secs(1));
+    clock.advance(retry + Duration::from_secs(1));
     node.nudge().clock_was_set();
     let other = handle.take(&[key("a")], 1, Wait::For(LONG)).await.unwrap();
     assert_eq!(handle.act(&Namespace::default(), Verb::Ack, vec![other[0].1.id]).await, Ok(1));

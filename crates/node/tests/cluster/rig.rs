@@ -10,7 +10,7 @@ use punctual_core::command::{Answer, Command, Key, Submit};
 use punctual_core::job::Definition;
 use punctual_core::name::Namespace;
 use punctual_core::task::Task;
-use punctual_core::time::Clock;
+use punctual_core::time::ManualClock;
 use punctual_node::{Config, Failure, Forwarding, Handle, Leader, Leaders, Node, Peers};
 use punctual_store::Store;
 use punctual_store::memory::Memory;
@@ -22,18 +22,7 @@ pub(crate) const GONE: &str = "gone:1";
 /// Long enough for everything that should happen.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 
-#[derive(Debug)]
-struct Standing;
-
-impl Clock for Standing {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(1_800_000_000_000)
-    }
-
-    fn until(&self, instant: Timestamp) -> Duration {
-        if instant > self.now() { Duration::from_secs(3600) } else { Duration::ZERO }
-    }
-}
+const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 
 pub(crate) fn store() -> Arc<Memory> {
     Arc::new(Memory::new(SHARDS))
@@ -42,7 +31,7 @@ pub(crate) fn store() -> Arc<Memory> {
 fn config(store: &Arc<Memory>) -> Config {
     Config {
         store: Arc::clone(store) as Arc<dyn Store>,
-        clock: Arc::new(Standing),
+        clock: Arc::new(ManualClock::at(NOW)),
         lanes: 1,
         attempt_lease: Duration::from_secs(15),
         shard_lease: Duration::from_secs(3),

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use punctual_core::Timestamp;
 use punctual_core::attempt::{Order, Report};
 use punctual_core::command::{Answer, Command, Expect, PutJob, Submit};
@@ -14,7 +13,7 @@ use punctual_core::name::Namespace;
 use punctual_core::queue::{Add, Ask, Body, NewMessage, QueueKey};
 use punctual_core::schedule::{Schedule, When};
 use punctual_core::task::Task;
-use punctual_core::time::Clock;
+use punctual_core::time::{Clock, ManualClock};
 use punctual_core::worker::Announcement;
 use punctual_engine::Ticket;
 use punctual_node::driver::{Leader, Settings, View};
@@ -26,15 +25,6 @@ use punctual_store::{RunFilter, Session, Sessions, Store};
 pub(crate) const SHARDS: u16 = 16;
 pub(crate) const LANES: u16 = 2;
 pub(crate) const STEP: Duration = Duration::from_millis(100);
-
-#[derive(Debug)]
-pub(crate) struct Hand(Mutex<Timestamp>);
-
-impl Clock for Hand {
-    fn now(&self) -> Timestamp {
-        *self.0.lock()
-    }
-}
 
 pub(crate) struct Node {
     pub(crate) driver: Driver,
@@ -54,15 +44,15 @@ pub(crate) struct Node {
 }
 
 pub(crate) struct World {
-    pub(crate) clock: Arc<Hand>,
+    pub(crate) clock: ManualClock,
     pub(crate) store: Memory,
     pub(crate) nodes: Vec<Node>,
 }
 
 impl World {
     pub(crate) fn new() -> World {
-        let clock = Arc::new(Hand(Mutex::new(Timestamp::from_millis(1_800_000_000_000))));
-        let store = Memory::with_clock(SHARDS, Arc::clone(&clock) as Arc<dyn Clock>);
+        let clock = ManualClock::at(Timestamp::from_millis(1_800_000_000_000));
+        let store = Memory::with_clock(SHARDS, Arc::new(clock.clone()));
         World { clock, store, nodes: Vec::new() }
     }
 
@@ -113,10 +103,7 @@ impl World {
     pub(crate) async fn pass(&mut self, span: Duration) {
         let end = self.clock.now() + span;
         while self.clock.now() < end {
-            {
-                let mut now = self.clock.0.lock();
-                *now = *now + STEP;
-            }
+            self.clock.advance(STEP);
             self.settle().await;
         }
     }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use fake::Fake;
 use punctual_core::Timestamp;
-use punctual_core::time::Clock;
+use punctual_core::time::ManualClock;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -31,16 +31,6 @@ use crate::auth::Gate;
 
 /// Nothing that a test waits for takes longer, unless it is broken.
 const SOON: Duration = Duration::from_secs(10);
-
-/// It stands still.
-#[derive(Debug)]
-struct Standing;
-
-impl Clock for Standing {
-    fn now(&self) -> Timestamp {
-        fake::NOW
-    }
-}
 
 struct Scene {
     fake: Arc<Fake>,
@@ -60,7 +50,7 @@ impl Scene {
         let behind = Behind {
             queues: Arc::clone(&fake) as _,
             gate: Arc::new(gate),
-            clock: Arc::new(Standing),
+            clock: Arc::new(ManualClock::at(fake::NOW)),
             name: "dev".into(),
             seen: Seen::default(),
             others: Others::default(),

@@ -14,7 +14,7 @@ use axum::body::{Body, to_bytes};
 use axum::http::{HeaderValue, Method, Request, Response, StatusCode};
 use axum::routing::get;
 use punctual_core::Timestamp;
-use punctual_core::time::Clock;
+use punctual_core::time::ManualClock;
 use punctual_node::{Config, Node};
 use punctual_store::memory::Memory;
 use punctual_wire::rest::{Code, Job, Line, Page, Problem, Run, Skip};
@@ -30,19 +30,7 @@ mod cron;
 const JOBS: &str = "/api/v1/namespaces/default/jobs";
 const RUNS: &str = "/api/v1/namespaces/default/runs";
 
-/// It stands still: nothing becomes due by itself.
-#[derive(Debug)]
-struct Standing;
-
-impl Clock for Standing {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(1_800_000_000_000)
-    }
-
-    fn until(&self, instant: Timestamp) -> Duration {
-        if instant > self.now() { Duration::from_secs(3600) } else { Duration::ZERO }
-    }
-}
+const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 
 struct Scene {
     node: Node,
@@ -56,7 +44,7 @@ impl Scene {
 
     /// Endpoints of a node on this store, as the test wants them.
     async fn on(store: Arc<Memory>, wanted: impl FnOnce(Endpoints) -> Endpoints) -> Scene {
-        let clock = Arc::new(Standing);
+        let clock = Arc::new(ManualClock::at(NOW));
         let node = Node::start(Config {
             store,
             clock: clock.clone(),

@@ -1,34 +1,13 @@
-//! Clocks: the store's, which is everybody's, and the monotonic one of each machine, which runs at its own pace.
+//! The monotonic clock of each machine, which runs at its own pace. The store's clock is a `ManualClock`.
 //!
 //! What a node takes for store time is reckoned by the code of production from what it measured.
 
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use punctual_core::Timestamp;
-use punctual_core::time::{Clock, Moment};
+use punctual_core::time::Moment;
 use punctual_node::store_clock::Readings;
 use punctual_store::Leases;
-
-/// What the store's clock shows; the world moves it.
-#[derive(Debug)]
-pub(super) struct StoreTime(AtomicI64);
-
-impl StoreTime {
-    pub(super) fn new(now: Timestamp) -> Self {
-        StoreTime(AtomicI64::new(now.as_millis()))
-    }
-
-    pub(super) fn set(&self, now: Timestamp) {
-        self.0.store(now.as_millis(), Ordering::Relaxed);
-    }
-}
-
-impl Clock for StoreTime {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(self.0.load(Ordering::Relaxed))
-    }
-}
 
 /// The monotonic clock of a machine, and what its process has measured since it began.
 #[derive(Debug, Clone, Copy)]

@@ -35,7 +35,7 @@ use punctual_core::Timestamp;
 use punctual_core::change::Batch;
 use punctual_core::command::Command;
 use punctual_core::ids::ShardId;
-use punctual_core::time::Moment;
+use punctual_core::time::{ManualClock, Moment};
 use punctual_node::{Driver, Output};
 use punctual_store::memory::Memory;
 
@@ -46,7 +46,6 @@ use crate::witness::{Life, Verdict, Witness};
 use crate::worker::Worker;
 use crate::workload::People;
 use calls::Unheard;
-use clock::StoreTime;
 use door::Doors;
 use faults::Fault;
 use link::Link;
@@ -118,7 +117,7 @@ pub(crate) struct World {
     latest: Timestamp,
     /// As far as anybody's engine time ever came.
     reached: Timestamp,
-    store_time: Arc<StoreTime>,
+    store_time: Arc<ManualClock>,
     queue: BinaryHeap<Reverse<(u64, u64)>>,
     events: BTreeMap<u64, Happening>,
     sequence: u64,
@@ -146,7 +145,7 @@ impl World {
         let weather = weather.unwrap_or_else(|| Weather::of(&mut dice));
         let nodes: Vec<Node> =
             (0..weather.nodes.unwrap_or(1)).map(|index| Node::new(index, weather, &mut dice)).collect();
-        let store_time = Arc::new(StoreTime::new(Timestamp::from_millis(BEGAN)));
+        let store_time = Arc::new(ManualClock::at(Timestamp::from_millis(BEGAN)));
         let name =
             |index: usize| if weather.nodes.is_none() { "local".into() } else { format!("worker-{index}") };
         World {

@@ -16,7 +16,7 @@ use punctual_core::log::{Chunk, Stream};
 use punctual_core::name::Namespace;
 use punctual_core::run::{Part, Trigger};
 use punctual_core::task::{Params, Process, Task};
-use punctual_core::time::Clock;
+use punctual_core::time::ManualClock;
 use punctual_core::worker::Kinds;
 use punctual_worker::function::Functions;
 use punctual_worker::{Config, Egress, GRACE, Handle, LogSink, Order, Worker};
@@ -28,15 +28,6 @@ use tokio::task::JoinHandle;
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 pub(crate) const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 pub(crate) const TOKEN: Token = Token(1);
-
-#[derive(Debug)]
-struct StoppedClock;
-
-impl Clock for StoppedClock {
-    fn now(&self) -> Timestamp {
-        NOW
-    }
-}
 
 #[derive(Debug, Default)]
 pub(crate) struct Logs(Mutex<Vec<Chunk>>);
@@ -109,7 +100,7 @@ pub(crate) fn config(scratch: &Path, logs: Arc<dyn LogSink>) -> Config {
     Config {
         id: WorkerId(Arc::from("w")),
         slots: 8,
-        clock: Arc::new(StoppedClock),
+        clock: Arc::new(ManualClock::at(NOW)),
         logs,
         scratch: scratch.to_owned(),
         guardian: crate::GUARDIAN.map(Into::into),

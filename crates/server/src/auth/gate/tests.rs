@@ -1,7 +1,6 @@
 //! Who may what, and for how long.
 
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
-
+use punctual_core::time::ManualClock;
 use punctual_store::memory::Memory;
 use punctual_store::token::Record;
 
@@ -11,24 +10,15 @@ use crate::limits::FAILURES_MAX;
 
 const RIGHTS: [Right; 6] = [Right::Anyone, Right::Read, Right::Run, Right::Edit, Right::Admin, Right::Worker];
 
-#[derive(Debug, Default)]
-struct ByHand(AtomicI64);
-
-impl Clock for ByHand {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(self.0.load(Relaxed))
-    }
-}
-
 struct Scene {
     store: Arc<Memory>,
-    clock: Arc<ByHand>,
+    clock: Arc<ManualClock>,
     gate: Gate,
 }
 
 impl Scene {
     fn new() -> Scene {
-        let (store, clock) = (Arc::new(Memory::new(1)), Arc::new(ByHand::default()));
+        let (store, clock) = (Arc::new(Memory::new(1)), Arc::new(ManualClock::at(Timestamp::MIN)));
         let gate = Gate::guarded(store.clone(), clock.clone(), false);
         Scene { store, clock, gate }
     }
@@ -85,9 +75,9 @@ async fn every_role_may_exactly_what_is_its_own() {
 async fn an_expired_token_is_refused_from_the_moment_it_names() {
     let scene = Scene::new();
     let secret = scene.add("brief", Role::Admin, Some(Timestamp::from_millis(1_000))).await;
-    scene.clock.0.store(999, Relaxed);
+    scene.clock.set(Timestamp::from_millis(999));
     assert_eq!(scene.gate.check(&with(&secret), Right::Read).await, Ok(()));
-    scene.clock.0.store(1_000, Relaxed);
+    scene.clock.set(Timestamp::from_millis(1_000));
     assert_eq!(scene.gate.check(&with(&secret), Right::Read).await, Err(Refused::Expired));
     assert_eq!(scene.gate.last_used(&secret.hash()), Some(Timestamp::from_millis(999)));
 }

@@ -15,7 +15,7 @@ use punctual_core::job::Definition;
 use punctual_core::name::Namespace;
 use punctual_core::queue::{Add, Ask, Body as MessageBody, NewMessage, QueueKey, Said, Wait};
 use punctual_core::task::Task;
-use punctual_core::time::Clock;
+use punctual_core::time::ManualClock;
 use punctual_node::{Config, Forwarding, Leader, Leaders, Node, Peers};
 use punctual_store::memory::Memory;
 use punctual_store::{RunFilter, Store};
@@ -39,18 +39,7 @@ const SHORT: Duration = Duration::from_millis(5);
 const JOBS: &str = "/api/v1/namespaces/default/jobs";
 const RUNS: &str = "/api/v1/namespaces/default/runs";
 
-#[derive(Debug)]
-struct Standing;
-
-impl Clock for Standing {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(1_800_000_000_000)
-    }
-
-    fn until(&self, instant: Timestamp) -> Duration {
-        if instant > self.now() { Duration::from_secs(3600) } else { Duration::ZERO }
-    }
-}
+const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 
 /// A service on a free port, with a runtime of its own: when it is dropped its connections end where they are.
 struct Served {
@@ -101,7 +90,7 @@ impl Drop for Served {
 fn config(store: &Arc<Memory>) -> Config {
     Config {
         store: Arc::clone(store) as Arc<dyn Store>,
-        clock: Arc::new(Standing),
+        clock: Arc::new(ManualClock::at(NOW)),
         lanes: 1,
         attempt_lease: Duration::from_secs(15),
         shard_lease: Duration::from_secs(3),
@@ -134,13 +123,18 @@ impl Scene {
         let peers = Arc::new(Dialled::new(same));
         let forwarding = Forwarding { leaders, peers, patience, schedules: false };
         let node = Node::start_in(forwarding, config(&store)).unwrap();
-        let endpoints = Endpoints::new(node.handle(), Arc::new(Standing), "test", Settings::default());
+        let endpoints =
+            Endpoints::new(node.handle(), Arc::new(ManualClock::at(NOW)), "test", Settings::default());
         Scene { store, key, leader, node, lead, router: router(endpoints) }
     }
 
     fn service(&self) -> Service {
-        let endpoints =
-            Endpoints::new(self.leader.handle(), Arc::new(Standing), "leader", Settings::default());
+        let endpoints = Endpoints::new(
+            self.leader.handle(),
+            Arc::new(ManualClock::at(NOW)),
+            "leader",
+            Settings::default(),
+        );
         service(endpoints, self.key.clone())
     }
 

@@ -9,7 +9,7 @@ use axum::http::{Request, StatusCode};
 use punctual_core::Timestamp;
 use punctual_core::command::Expect;
 use punctual_core::schedule::calendar::{Days, Entry, Weekly};
-use punctual_core::time::Clock;
+use punctual_core::time::{Clock, ManualClock};
 use punctual_node::{Config, Node};
 use punctual_store::memory::Memory;
 use punctual_store::{PutCalendar, Store, Swap};
@@ -22,18 +22,9 @@ const JOBS: &str = "/api/v1/namespaces/default/jobs";
 const CALENDARS: &str = "/api/v1/namespaces/default/calendars";
 const WORK: &str = "/api/v1/namespaces/default/calendars/work";
 
-/// It stands still, on Wednesday 2026-09-30 at 07:00 in Shanghai.
-#[derive(Debug)]
-struct Standing;
-
-impl Clock for Standing {
-    fn now(&self) -> Timestamp {
-        "2026-09-29T23:00:00Z".parse().unwrap()
-    }
-
-    fn until(&self, instant: Timestamp) -> Duration {
-        if instant > self.now() { Duration::from_secs(3600) } else { Duration::ZERO }
-    }
+/// A clock that stands still, on Wednesday 2026-09-30 at 07:00 in Shanghai.
+fn clock() -> ManualClock {
+    ManualClock::at("2026-09-29T23:00:00Z".parse().unwrap())
 }
 
 struct Scene {
@@ -54,7 +45,7 @@ impl Scene {
     }
 
     async fn on(store: Arc<Memory>) -> Scene {
-        let clock = Arc::new(Standing);
+        let clock = Arc::new(clock());
         let node = Node::start(Config {
             store,
             clock: clock.clone(),
@@ -239,7 +230,7 @@ async fn a_start_brings_jobs_to_follow_what_an_earlier_process_stored() {
         name,
         days,
         description: String::new(),
-        at: Standing.now(),
+        at: clock().now(),
         expect: Expect::Anything,
     };
     assert!(matches!(store.put_calendar(put).await.unwrap(), Swap::Done(_)));
