@@ -18,7 +18,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::allowance::Allowance;
 use crate::calendars::{Calendars, Held};
-use crate::driver::Lost;
+use crate::driver::{Lost, Wake};
 use crate::errands::Errands;
 use crate::followers::Followers;
 use crate::leaders::{Leader, Leaders};
@@ -64,6 +64,18 @@ pub struct QueueLength {
     pub waiting: u64,
     /// All messages of the queue, including delayed and delivered ones.
     pub messages: u64,
+}
+
+/// A request to be told when the loop has nothing to do.
+pub(crate) type WhenIdle = oneshot::Sender<Idle>;
+
+/// What a node with nothing to do waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Idle {
+    /// When it has something to do, if no input arrives before.
+    pub wake: Wake,
+    /// Orders sent to workers since it started.
+    pub orders: u64,
 }
 
 /// Maximum number of looks waiting for the loop; further callers wait.
@@ -143,6 +155,7 @@ pub struct WorkerStatus {
 pub struct Handle {
     pub(crate) asks: mpsc::Sender<Ask>,
     pub(crate) looks: mpsc::Sender<Look>,
+    pub(crate) idles: mpsc::Sender<WhenIdle>,
     pub(crate) status: watch::Receiver<Status>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -274,6 +287,15 @@ impl Handle {
         // If the loop has ended, the sender is dropped and the default is returned.
         drop(self.looks.send(look).await);
         seen.await.unwrap_or_default()
+    }
+
+    /// Waits until the loop has handled all input, every store call has returned, and nothing is due. `None` means the
+    /// node stopped first.
+    pub async fn idle(&self) -> Option<Idle> {
+        let (reply, idle) = oneshot::channel();
+        // If the loop has ended, the sender is dropped.
+        drop(self.idles.send(reply).await);
+        idle.await.ok()
     }
 
     /// Waits until the status satisfies the caller. Changes that concern only counts are seen when no commit is in

@@ -101,6 +101,7 @@ impl Node {
     ) -> std::io::Result<Node> {
         let (asks_in, asks) = mpsc::channel(ASKS_MAX);
         let (looks_in, looks) = mpsc::channel(LOOKS_MAX);
+        let (idles_in, idles) = mpsc::channel(LOOKS_MAX);
         let (links_in, links) = mpsc::channel(REPORTS_MAX);
         let (status_in, status) = watch::channel(Status::default());
         let (stop_in, stop) = watch::channel(false);
@@ -114,6 +115,7 @@ impl Node {
         let handle = Handle {
             asks: asks_in,
             looks: looks_in,
+            idles: idles_in,
             status,
             store: Arc::clone(&config.store),
             clock: Arc::clone(&config.clock),
@@ -165,6 +167,7 @@ impl Node {
             results,
             asks,
             looks,
+            idles,
             links,
             status: status_in,
             stop,
@@ -175,6 +178,8 @@ impl Node {
             workers: FxHashMap::default(),
             courier,
             in_flight: 0,
+            calls: 0,
+            orders: 0,
             busy: Busy::default(),
             failed: None,
             stirred: false,

@@ -24,7 +24,8 @@ use crate::log::Transcript;
 /// `into()`. The text is stored with the run.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
 
-type Calling = Pin<Box<dyn Future<Output = Result<Output, Error>> + Send>>;
+/// A call of a function.
+pub type Calling = Pin<Box<dyn Future<Output = Result<Output, Error>> + Send>>;
 pub(crate) type Function = Arc<dyn Fn(Context) -> Calling + Send + Sync>;
 
 /// The result of a function: a text, or a value as JSON.
@@ -83,6 +84,18 @@ impl Functions {
             self.0.insert(name, Arc::new(call));
         }
         is_new
+    }
+
+    /// The same functions, with `wrap` around each call.
+    #[must_use]
+    pub fn wrapped(self, wrap: impl Fn(&Context, Calling) -> Calling + Send + Sync + 'static) -> Functions {
+        let wrap = Arc::new(wrap);
+        let wrapped = |(name, function): (Name, Function)| {
+            let wrap = Arc::clone(&wrap);
+            let call = move |context: Context| wrap(&context, function(context.clone()));
+            (name, Arc::new(call) as Function)
+        };
+        Functions(self.0.into_iter().map(wrapped).collect())
     }
 
     pub fn names(&self) -> BTreeSet<Name> {

@@ -34,6 +34,7 @@ impl Carrier {
         let heir = self.heir(&output);
         let news = Arc::clone(&self.cluster_news);
         let Some((begun, done)) = ends_of(&output) else { return };
+        self.calls += 1;
         let is_local = store.is_local() && !matches!(output, Output::Renew { .. } | Output::Release { .. });
         let call = async move {
             hit(begun);

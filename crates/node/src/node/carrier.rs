@@ -27,7 +27,7 @@ use crate::cluster::Cluster;
 use crate::driver::{self, Driver, Input, Output};
 use crate::followers::Followers;
 use crate::handle::{
-    Ask, Failure, LOOKS_MAX, Look, Looked, QUEUES_TOLD_MAX, QueueLength, Status, WorkerStatus,
+    Ask, Failure, Idle, LOOKS_MAX, Look, Looked, QUEUES_TOLD_MAX, QueueLength, Status, WhenIdle, WorkerStatus,
 };
 use crate::leaders::{Leader, Leaders};
 use crate::metrics::Metrics;
@@ -60,6 +60,7 @@ pub(super) struct Carrier {
     pub(super) results: mpsc::UnboundedReceiver<Input>,
     pub(super) asks: mpsc::Receiver<Ask>,
     pub(super) looks: mpsc::Receiver<Look>,
+    pub(super) idles: mpsc::Receiver<WhenIdle>,
     pub(super) links: mpsc::Receiver<Linked>,
     pub(super) status: watch::Sender<Status>,
     pub(super) stop: watch::Receiver<bool>,
@@ -74,6 +75,10 @@ pub(super) struct Carrier {
     pub(super) courier: mpsc::UnboundedSender<Errand>,
     /// Commits and releases in flight.
     pub(super) in_flight: usize,
+    /// Store calls whose result has not arrived.
+    pub(super) calls: usize,
+    /// Orders sent to workers.
+    pub(super) orders: u64,
     pub(super) busy: Busy,
     pub(super) failed: Option<String>,
     /// The driver got new input while its outputs were carried out, so it must settle again.
@@ -93,6 +98,7 @@ pub(super) struct Asker {
 enum Arrived {
     Asks(Vec<Ask>),
     Look(Look),
+    Idle(WhenIdle),
     Linked(Linked),
     Result(Input),
     News,
@@ -194,6 +200,8 @@ impl Carrier {
             Some(look) = self.looks.recv() => Arrived::Look(look),
             () = self.cluster_news.notified() => Arrived::News,
             () = self.nudge.0.notified() => Arrived::Time,
+            // Last of all input: when it is answered there is no other input.
+            Some(idle) = self.idles.recv(), if self.calls == 0 => Arrived::Idle(idle),
             () = pass(rest.map(|rest| rest.checked_sub(TICK).unwrap_or(rest))) => Arrived::Time,
         }
     }
@@ -225,6 +233,7 @@ impl Carrier {
             Arrived::Asks(asks) => asks.into_iter().for_each(|ask| self.ask(ask)),
             Arrived::Linked(linked) => self.linked(linked),
             Arrived::Result(result) => {
+                self.calls -= 1;
                 if matches!(result, Input::Committed { .. } | Input::Released) {
                     self.in_flight -= 1;
                 }
@@ -244,6 +253,10 @@ impl Carrier {
             }
             // The caller may have gone.
             Arrived::Look(look) => drop(look.send(Looked { workers: self.workers(), queues: self.queues() })),
+            Arrived::Idle(idle) => {
+                // The caller may have gone.
+                let _ = idle.send(Idle { wake: self.driver.next_wake(), orders: self.orders });
+            }
             Arrived::News => self.step(Input::ClusterChanged),
             Arrived::Stop => {
                 self.stopping = true;
@@ -353,6 +366,7 @@ impl Carrier {
             if let Some((_, link)) = self.workers.get(&worker) {
                 // A closed link means that the worker left: its attempts are given up when their lease ends.
                 hit(Point::NodeOrderBegun);
+                self.orders += orders.len() as u64;
                 drop(link.send(orders));
                 hit(Point::NodeOrderDone);
             }
