@@ -14,7 +14,7 @@ pub(crate) mod time;
 mod secret_file;
 mod serving;
 mod welcome;
-mod dev;
+pub(crate) mod dev;
 mod server;
 mod worker;
 mod explain;

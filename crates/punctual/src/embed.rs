@@ -1,14 +1,12 @@
 //! A node inside an application: the same engine, without its own process and endpoints.
 //!
-//! `builder` configures and starts a node, `wanted` describes jobs and runs in code, `near` connects the
-//! worker to the scheduler in this process.
+//! `builder` configures and starts a node, `draft` describes jobs and runs in code.
 //!
 //! An embedded node cannot be dialled. Among other embedded nodes it leads its share of the shards; while a
 //! `punctual server` lives on the same store, it leads nothing and works for it.
 
 mod builder;
-mod near;
-mod wanted;
+mod draft;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,18 +17,14 @@ use punctual_core::command::{Answer, Command, RunJob};
 use punctual_core::ids::RunId;
 use punctual_core::name::{Name, Namespace};
 use punctual_core::run::Run;
-use punctual_core::time::Clock;
 use punctual_node::Failure;
-use punctual_server::Nearby;
 use punctual_store::Store;
-use punctual_worker::session::Ended;
-use tokio::sync::watch;
-use tokio::task::JoinSet;
 
-use crate::clock::Watcher;
+use crate::wiring::Running;
 
 pub use builder::Builder;
-pub use wanted::{Job, Submit};
+pub(crate) use builder::Replaced;
+pub use draft::{Job, Submit};
 
 /// How long unfinished reads may keep a store open at shutdown, and how often that is checked.
 const CLOSING_MAX: Duration = Duration::from_secs(5);
@@ -76,19 +70,8 @@ impl From<punctual_wire::Error> for NodeError {
 #[derive(Debug)]
 pub struct Node {
     namespace: Namespace,
-    clock: Arc<dyn Clock>,
-    handle: punctual_node::Handle,
-    node: punctual_node::Node,
-    near: Nearby,
-    stop_working: watch::Sender<bool>,
-    /// The one worker task; aborted on drop.
-    worker: JoinSet<Result<(), Ended>>,
-    stop: watch::Sender<bool>,
-    /// The pruner, and the task that tells the worker about other nodes.
-    tasks: JoinSet<()>,
+    running: Running,
     scratch: Scratch,
-    /// Stops on drop.
-    _watcher: Watcher,
 }
 
 impl Node {
@@ -98,13 +81,13 @@ impl Node {
 
     /// Submits a run without a job. It is durable when this returns.
     pub async fn submit(&self, submit: Submit) -> Result<RunId, NodeError> {
-        let started = submit.read(self.clock.now())?;
+        let started = submit.read(self.running.clock.now())?;
         let command = Command::Submit(punctual_core::command::Submit {
             namespace: self.namespace.clone(),
             definition: started.what,
             due: started.due,
             key: started.key,
-            spread: self.handle.spread(),
+            spread: self.handle().spread(),
         });
         self.ask(command).await
     }
@@ -119,18 +102,18 @@ impl Node {
     /// Requests the cancellation of a run. Its state changes when its function has ended.
     pub async fn cancel(&self, run: RunId) -> Result<(), NodeError> {
         let command = Command::CancelRun { namespace: self.namespace.clone(), run };
-        Ok(self.handle.command(command).await.map(drop)?)
+        Ok(self.handle().command(command).await.map(drop)?)
     }
 
     /// The current state of a run. `None` means that the node's namespace has no run with this id.
     pub async fn run(&self, run: RunId) -> Result<Option<Arc<Run>>, NodeError> {
-        let found = self.handle.store().run(&self.namespace, run).await?;
+        let found = self.handle().store().run(&self.namespace, run).await?;
         Ok(found.map(|RunRecord { run, .. }| run))
     }
 
     /// Waits until a run has ended, on any node.
     pub async fn finished(&self, id: RunId) -> Result<Arc<Run>, NodeError> {
-        let follower = self.handle.followers().follow(id);
+        let follower = self.handle().followers().follow(id);
         let mut follower = follower.map_err(|error| NodeError::Unavailable(error.to_string()))?;
         loop {
             let found = self.run(id).await?;
@@ -144,36 +127,32 @@ impl Node {
         }
     }
 
+    pub(crate) fn namespace(&self) -> &Namespace {
+        &self.namespace
+    }
+
+    /// Tells the node that its clock was set.
+    pub(crate) fn clock_was_set(&self) {
+        self.running.clock_was_set();
+    }
+
     /// The full interface of the node: its status, its store, every command.
     pub fn handle(&self) -> &punctual_node::Handle {
-        &self.handle
+        self.running.handle()
     }
 
     /// Takes no more runs, lets running functions finish within the time of [`Builder::drain`], hands its
     /// shards over, and ends. Stopped runs are retried elsewhere or at the next start.
     pub async fn stop(self) {
-        let Node { handle, node, near, stop_working, mut worker, stop, mut tasks, scratch, .. } = self;
-        stop_working.send_replace(true);
-        while let Some(ended) = worker.join_next().await {
-            match ended {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => tracing::warn!(%error, "the worker did not end in peace"),
-                Err(error) => tracing::error!(%error, "the worker ended in a panic"),
-            }
-        }
-        handle.followers().close();
-        near.close().await;
-        stop.send_replace(true);
-        node.shut_down().await;
-        while tasks.join_next().await.is_some() {}
+        let Node { running, scratch, .. } = self;
+        let store = Arc::clone(running.handle().store());
+        running.shut_down().await;
         drop(scratch);
-        let store = Arc::clone(handle.store());
-        drop((handle, near));
         close(store).await;
     }
 
     async fn ask(&self, command: Command) -> Result<RunId, NodeError> {
-        match self.handle.command(command).await? {
+        match self.handle().command(command).await? {
             Answer::Run(run) => Ok(run.id),
             Answer::Existing(run) => Ok(run),
             other => Err(NodeError::Unavailable(format!("an answer to something else: {other:?}"))),

@@ -34,7 +34,7 @@
 //! # }
 //! ```
 //!
-//! The modules: [`embed`], the node and its builder; [`client`], for programs that talk to a server instead;
+//! The modules: [`embed`], the node and its builder; [`testing`], a node whose clock a test moves; [`client`], for programs that talk to a server instead;
 //! [`core`] and [`wire`], the types that both use.
 
 /// Runs the examples of the guide as doc tests.
@@ -48,6 +48,10 @@ pub mod embed;
 pub mod clock;
 #[doc(hidden)]
 pub mod cluster;
+#[doc(hidden)]
+pub mod settings;
+#[doc(hidden)]
+pub mod wiring;
 
 pub use embed::{Builder, Job, Node, NodeError, Submit};
 pub use punctual_client as client;

@@ -2,12 +2,10 @@
 
 mod bench;
 mod cli;
-mod settings;
-mod wiring;
 
 use std::process::ExitCode;
 
-use punctual::clock;
+use punctual::{settings, wiring};
 use punctual_worker::guardian;
 
 #[global_allocator]

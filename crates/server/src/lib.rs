@@ -38,7 +38,7 @@ use places::Places;
 pub use auth::{
     Bootstrap, Caller, Gate, Peer, Refused, SECRET_BYTES_MAX, SECRET_BYTES_MIN, Secret, Weak, begin,
 };
-pub use grpc::worker::{Admission, Everyone, Nearby, NodesToo, Workers};
+pub use grpc::worker::{Admission, Nearby, NodesToo, Workers};
 pub use listen::serve;
 pub use routes::{Right, Route, table};
 pub use settings::Settings;

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 
 use super::place::{Folder, Stopwatch};
 use crate::settings::{Said, Settings, Store};
-use crate::wiring::{self, Running};
+use crate::wiring::{self, Parts, Running};
 use punctual::cluster::{Joining, session};
 
 /// How long shards may take to settle: a node counts after five seconds, and a shard moves at least every 600 ms.
@@ -46,16 +46,14 @@ impl Member {
             let address = address.clone();
             Joining { session, sessions, address: Some(address), trusted: None, hot: Hot::default() }
         });
-        let running = wiring::start_on(store, &settings, &address, joining, |endpoints| endpoints).await?;
+        let parts = Parts { joining, ..Parts::new(&address, session, store, &settings) };
+        let running = wiring::start(&settings, parts).await?;
         running.listens_on(place);
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = punctual_server::serve(listener, running.endpoints(), async { drop(stopped.await) });
         let served = tokio::spawn(serving);
-        let handle = running.endpoints().handle;
-        let works = |workers: usize| slots == 0 || workers > 0;
-        let ready =
-            handle.wait_until(|status| status.failed.is_some() || (status.ready && works(status.workers)));
-        anyhow::ensure!(ready.await, "the node did not become ready");
+        running.ready().await?;
+        let handle = running.handle().clone();
         Ok(Member { handle, place, running, served, stop })
     }
 

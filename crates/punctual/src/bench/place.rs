@@ -7,8 +7,9 @@ use anyhow::Context;
 use clap::Args;
 use punctual_node::Handle;
 
+use crate::cli::dev;
 use crate::settings::{Said, Settings};
-use crate::wiring::{self, Running};
+use crate::wiring::Running;
 
 /// Concurrent submits: enough to fill every commit.
 pub(super) const UNDER_WAY: usize = 4096;
@@ -54,12 +55,9 @@ impl Drop for Folder {
 pub(super) async fn node(folder: &Folder, slots: usize) -> anyhow::Result<(Running, Handle)> {
     let said = Said { data: Some(folder.path().to_owned()), slots: Some(slots), ..Said::default() };
     let settings = Settings::read(None, said).map_err(anyhow::Error::msg)?;
-    let running = wiring::start(&settings).await?;
-    let handle = running.endpoints().handle;
-    let works = |workers: usize| slots == 0 || workers > 0;
-    let ready =
-        handle.wait_until(|status| status.failed.is_some() || (status.ready && works(status.workers)));
-    anyhow::ensure!(ready.await, "the node did not become ready");
+    let running = dev::start(&settings).await?;
+    running.ready().await?;
+    let handle = running.handle().clone();
     Ok((running, handle))
 }
 

@@ -1,21 +1,20 @@
 //! `punctual dev`: one node with all roles on this machine.
 
-use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use punctual_wire::text::Span;
-use tokio::net::lookup_host;
 use tracing::warn;
 
 use super::failure::{Exit, Failure};
 use super::output::Colour;
-use super::serving::{Queues, address, listen, log_to_stderr, serve};
+use super::serving::{Queues, address, listen, log_to_stderr, resolve, serve};
 use super::time::duration;
 use crate::settings::{Durability, Leases, Log, Said, SaidResp, Settings, Store};
-use crate::wiring;
+use crate::wiring::{self, Parts, Running};
+use punctual::cluster::session;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -69,7 +68,7 @@ impl Dev {
         log_to_stderr(&settings, colour)?;
         let place = loopback(&settings.http).await?;
         let queues = queues(&settings).await?;
-        let running = wiring::start(&settings).await.map_err(|error| Failure::new(Exit::Failed, error))?;
+        let running = start(&settings).await.map_err(|error| Failure::new(Exit::Failed, error))?;
         let served = match listen(place).await {
             Ok(listener) => serve(&settings, listener, queues, "http", &running).await,
             Err(failure) => Err(failure),
@@ -97,6 +96,13 @@ impl Dev {
     }
 }
 
+/// Starts a node that is alone on its store, without access control.
+pub(crate) async fn start(settings: &Settings) -> anyhow::Result<Running> {
+    let session = session()?;
+    let store = wiring::open_store(settings, session).await?.store;
+    wiring::start(settings, Parts::new("dev", session, store, settings)).await
+}
+
 /// Opens the endpoint for queues. If its default port is taken, perhaps by Disque, warns and continues without it.
 async fn queues(settings: &Settings) -> Result<Option<Queues>, Failure> {
     let Some(listen) = &settings.resp.listen else { return Ok(None) };
@@ -113,16 +119,14 @@ async fn queues(settings: &Settings) -> Result<Option<Queues>, Failure> {
 
 /// `dev` has no access control, so it listens on this machine only.
 async fn loopback(http: &str) -> Result<SocketAddr, Failure> {
-    let cannot = |error: io::Error| Failure::new(Exit::Usage, format!("cannot listen on {http}: {error}"));
-    let mut places = lookup_host(http).await.map_err(cannot)?;
-    let place = places.next().ok_or_else(|| Failure::new(Exit::Usage, format!("{http} has no address")))?;
-    if !place.ip().is_loopback() {
+    let address = resolve(http).await?;
+    if !address.ip().is_loopback() {
         let message =
             format!("`dev` does not listen on {http}: it asks for no login, so it serves this machine only");
         return Err(Failure::new(Exit::Usage, message)
             .hint("use 127.0.0.1 or localhost; `punctual server` asks for a token and serves others"));
     }
-    Ok(place)
+    Ok(address)
 }
 
 #[cfg(test)]

@@ -14,17 +14,16 @@ use punctual_server::grpc::peer::Trusted;
 use punctual_server::{Bootstrap, Gate, Secret, Tls, begin};
 use punctual_store::{Opened, sessions};
 use punctual_wire::text::Span;
-use tokio::net::lookup_host;
 use tracing::{info, warn};
 
 use super::failure::{Exit, Failure};
 use super::output::Colour;
 use super::secret_file;
-use super::serving::{Queues, address, listen, log_to_stderr, own_data_folder, serve};
+use super::serving::{Queues, address, listen, log_to_stderr, own_data_folder, resolve, serve};
 use super::time::duration;
-use crate::clock::SystemClock;
 use crate::settings::{self, Durability, Leases, Log, Said, Settings, Store};
-use crate::wiring;
+use crate::wiring::{self, Access, Parts};
+use punctual::clock::SystemClock;
 use punctual::cluster::{Joining, session};
 
 #[derive(Debug, Args)]
@@ -140,7 +139,8 @@ impl Server {
         let listener = listen(place).await?;
         let place = listener.local_addr().map_err(Failure::io)?;
         let session = session().map_err(failed)?;
-        let Opened { store, sessions } = wiring::open_store(&settings, session).await.map_err(failed)?;
+        let opened = wiring::open_store(&settings, session).await.map_err(anyhow::Error::from);
+        let Opened { store, sessions } = opened.map_err(failed)?;
         let address = advertise.unwrap_or_else(|| place.to_string());
         let joining = match sessions {
             None if coordination.is_some() => return Err(alone()),
@@ -166,14 +166,9 @@ impl Server {
         let gate = Gate::guarded(Arc::clone(&store), Arc::new(SystemClock::new()), certified_workers);
         let scheme = if tls.is_some() { "https" } else { "http" };
         let name = name.unwrap_or(address);
-        let running = wiring::start_on(store, &settings, &name, joining, |endpoints| {
-            let endpoints = endpoints.behind(gate);
-            match tls {
-                Some(tls) => endpoints.over(tls),
-                None => endpoints,
-            }
-        });
-        let running = running.await.map_err(failed)?;
+        let parts = Parts::new(&name, session, store, &settings);
+        let parts = Parts { joining, access: Some(Access { gate, tls }), ..parts };
+        let running = wiring::start(&settings, parts).await.map_err(failed)?;
         let served = serve(&settings, listener, queues, scheme, &running).await;
         running.shut_down().await;
         served
@@ -207,10 +202,7 @@ impl Server {
 
 /// Resolves the address to listen on, and refuses an insecure one.
 async fn safe_place(settings: &Settings, http: &str) -> Result<SocketAddr, Failure> {
-    let cannot =
-        |error: std::io::Error| Failure::new(Exit::Usage, format!("cannot listen on {http}: {error}"));
-    let mut places = lookup_host(http).await.map_err(cannot)?;
-    let place = places.next().ok_or_else(|| Failure::new(Exit::Usage, format!("{http} has no address")))?;
+    let place = resolve(http).await?;
     let in_the_clear = !place.ip().is_loopback() && settings.tls.is_none();
     if in_the_clear && !settings.insecure {
         let message = format!(

@@ -1,5 +1,6 @@
 //! What `dev` and `server` share: logging, listening, announcing the address, and stopping.
 
+use std::fmt;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
@@ -8,7 +9,7 @@ use std::process;
 
 use punctual_server::resp;
 use serde_json::json;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, lookup_host};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tracing::info;
@@ -18,7 +19,7 @@ use super::failure::{Exit, Failure};
 use super::output::{Colour, print};
 use super::secret_file;
 use crate::settings::Settings;
-use crate::wiring;
+use crate::wiring::{self, stopped};
 
 /// Locked by the node of a data folder while it runs.
 const LOCK_FILE: &str = "node.lock";
@@ -53,6 +54,14 @@ pub(super) fn own_data_folder(data: &Path) -> Result<File, Failure> {
             Err(Failure::new(Exit::Failed, message).hint("give every node a folder of its own with --data"))
         }
     }
+}
+
+/// Resolves an address to listen on.
+pub(super) async fn resolve(address: &str) -> Result<SocketAddr, Failure> {
+    let cannot =
+        |why: &dyn fmt::Display| Failure::new(Exit::Usage, format!("cannot listen on {address}: {why}"));
+    let mut found = lookup_host(address).await.map_err(|error| cannot(&error))?;
+    found.next().ok_or_else(|| cannot(&"it has no address"))
 }
 
 /// Binds the address; connections are not answered yet.
@@ -148,11 +157,6 @@ pub(super) async fn asked_to_stop(stop: watch::Sender<bool>) -> io::Result<()> {
         stop.send_replace(true);
     }
     Ok(())
-}
-
-pub(super) async fn stopped(mut stop: watch::Receiver<bool>) {
-    // An error means that the sender is gone; that counts as a stop too.
-    drop(stop.wait_for(|stop| *stop).await);
 }
 
 /// The address file. A killed process leaves it behind; the next start overwrites it.

@@ -15,10 +15,10 @@ use tracing::warn;
 
 use super::failure::{Exit, Failure};
 use super::output::{Colour, print};
-use super::serving::{asked_to_stop, log_to_stderr, stopped};
+use super::serving::{asked_to_stop, log_to_stderr};
 use super::time::duration;
 use crate::settings::{Log, Said, Settings};
-use crate::wiring::{Remote, work};
+use crate::wiring::{Remote, stopped, work};
 
 /// The file with the host name, the default name of a worker.
 const HOSTNAME: &str = "/proc/sys/kernel/hostname";

@@ -17,7 +17,7 @@ use punctual::core::worker::Announcement;
 use punctual::wire::job_file::{Noop, Retry, Task};
 use punctual::wire::rest::{Run, Submit};
 use punctual_node::{Config, Node};
-use punctual_server::{Admission, Endpoints, Everyone, Workers, serve};
+use punctual_server::{Admission, Endpoints, Gate, Workers, serve};
 use punctual_store::Store;
 use punctual_store::memory::Memory;
 use punctual_worker::function::Functions;
@@ -71,7 +71,7 @@ impl Default for Setting {
         Setting {
             store: Arc::new(Memory::new(4)),
             lease: Duration::from_secs(15),
-            admission: Arc::new(Everyone),
+            admission: Arc::new(Gate::open()),
             address: "127.0.0.1:0".to_owned(),
             endpoints: punctual_server::Settings::default(),
             ahead: Duration::ZERO,

@@ -26,7 +26,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::auth::Caller;
-pub use admission::{Admission, Everyone, NodesToo};
+pub use admission::{Admission, NodesToo};
 pub use nearby::Nearby;
 use session::Session;
 pub(crate) use sessions::Sessions;

@@ -173,7 +173,7 @@ pub(super) async fn store(settings: &Settings, lock: &Lock, may_open: bool) -> C
     }
     let opened = match wiring::open_store(settings, SessionId(0)).await {
         Ok(opened) => counted(&*opened.store).await,
-        Err(error) => Err(format!("{error:#}")),
+        Err(error) => Err(format!("{:#}", anyhow::Error::from(error))),
     };
     match opened {
         Ok(found) => Check::ok("store", found),

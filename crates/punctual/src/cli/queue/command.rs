@@ -13,7 +13,7 @@ use punctual_worker::guardian::{Link, NotStarted, Printing, Wanted};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::time::timeout;
 
-use crate::wiring::OURSELVES;
+use crate::wiring::OWN_BINARY;
 
 /// The time between asking a command to end and killing it, and then for it to be gone. Only a process stuck
 /// in the kernel takes longer.
@@ -46,7 +46,7 @@ impl Running {
             dir: None,
             input: &message.bytes(),
         };
-        let (link, group) = Link::start(Path::new(OURSELVES), &wanted, Printing::Inherited).await?;
+        let (link, group) = Link::start(Path::new(OWN_BINARY), &wanted, Printing::Inherited).await?;
         Ok(Running { link, group })
     }
 

@@ -42,17 +42,6 @@ impl Admission for NodesToo {
     }
 }
 
-/// Admits every caller: only where the endpoint is open to this machine alone.
-#[derive(Debug, Clone, Copy)]
-pub struct Everyone;
-
-#[async_trait]
-impl Admission for Everyone {
-    async fn admits(&self, _: Caller<'_>) -> bool {
-        true
-    }
-}
-
 /// The token of `authorization: Bearer …`.
 pub(super) fn bearer(metadata: &MetadataMap) -> Result<Option<&str>, Status> {
     let Some(value) = metadata.get("authorization") else { return Ok(None) };
