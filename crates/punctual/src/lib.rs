@@ -41,8 +41,12 @@
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guides/embedded.md")]
 struct Guide;
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/testing-schedules.md")]
+struct TestingGuide;
 
 pub mod embed;
+pub mod testing;
 
 #[doc(hidden)]
 pub mod clock;

@@ -8,7 +8,7 @@ use punctual::core::Timestamp;
 use punctual::core::command::Expect;
 use punctual::core::ids::RunId;
 use punctual::core::name::{Name, Namespace};
-use punctual::core::time::Clock;
+use punctual::testing::ManualClock;
 use punctual::wire::Text;
 use punctual::wire::job_file::{JobFile, Noop, Task};
 use punctual::wire::rest::{Action, Again, Code, Decide, JobState, Made, Progress, Start, Submit};
@@ -18,23 +18,11 @@ use punctual_server::{Endpoints, serve};
 use punctual_store::memory::Memory;
 use tokio::net::TcpListener;
 
-/// It stands still: nothing becomes due by itself.
-#[derive(Debug)]
-struct Standing;
-
-impl Clock for Standing {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(1_800_000_000_000)
-    }
-
-    fn until(&self, instant: Timestamp) -> Duration {
-        if instant > self.now() { Duration::from_secs(3600) } else { Duration::ZERO }
-    }
-}
+const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 
 /// A node without workers, and a client of it.
 async fn scene() -> (Node, Client) {
-    let clock = Arc::new(Standing);
+    let clock = Arc::new(ManualClock::at(NOW));
     let node = Node::start(Config {
         store: Arc::new(Memory::new(4)),
         clock: clock.clone(),

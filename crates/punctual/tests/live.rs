@@ -12,7 +12,7 @@ use punctual::core::ids::{RunId, Token};
 use punctual::core::log::{Chunk, Stream};
 use punctual::core::name::Namespace;
 use punctual::core::run::Status;
-use punctual::core::time::Clock;
+use punctual::testing::ManualClock;
 use punctual::wire::job_file::{Noop, Task};
 use punctual::wire::rest::{Code, LogStream, Submit};
 use punctual::wire::text::Span;
@@ -28,19 +28,7 @@ const FOLLOW: LogQuery = LogQuery { follow: true, attempt: None };
 /// Nothing here takes long; what takes this long has failed.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// It stands still: nothing becomes due by itself.
-#[derive(Debug)]
-struct Standing;
-
-impl Clock for Standing {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(1_800_000_000_000)
-    }
-
-    fn until(&self, instant: Timestamp) -> Duration {
-        if instant > self.now() { Duration::from_secs(3600) } else { Duration::ZERO }
-    }
-}
+const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 
 /// A node without workers, a client of it, and one run that waits for a due time far off.
 struct Scene {
@@ -54,7 +42,7 @@ struct Scene {
 
 impl Scene {
     async fn new() -> Scene {
-        let clock = Arc::new(Standing);
+        let clock = Arc::new(ManualClock::at(NOW));
         let node = Node::start(Config {
             store: Arc::new(Memory::new(4)),
             clock: clock.clone(),

@@ -7,3 +7,4 @@ mod alone;
 mod cluster;
 mod mixed;
 mod examples;
+mod testing;
