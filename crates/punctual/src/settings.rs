@@ -81,7 +81,7 @@ impl From<Durability> for punctual_store::Durability {
 /// The settings of one source; a later source may override them.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Said {
+pub struct Overrides {
     pub data: Option<PathBuf>,
     pub http: Option<String>,
     pub slots: Option<usize>,
@@ -91,7 +91,7 @@ pub struct Said {
     pub egress: Egress,
     pub server: Server,
     pub tls: Tls,
-    pub resp: SaidResp,
+    pub resp: RespOverrides,
     pub log: Log,
 }
 
@@ -129,7 +129,7 @@ sections! {
     /// An empty path counts as absent.
     Tls { cert: PathBuf, key: PathBuf, client_ca: PathBuf, }
     /// An empty address counts as absent.
-    SaidResp {
+    RespOverrides {
         listen: String,
         password_file: PathBuf,
         open: bool,
@@ -143,28 +143,28 @@ sections! {
 
 impl Settings {
     /// Later sources win: the defaults, the file, then the command line and the environment.
-    pub fn read(file: Option<&Path>, said: Said) -> Result<Settings, String> {
-        let said = said.over(read_file(file)?);
-        let is_asked_for = said.resp.listen.is_some();
-        Ok(said.over(defaults()?).complete()?.asked_for(is_asked_for))
+    pub fn read(file: Option<&Path>, overrides: Overrides) -> Result<Settings, String> {
+        let overrides = overrides.over(read_file(file)?);
+        let is_asked_for = overrides.resp.listen.is_some();
+        Ok(overrides.over(defaults()?).complete()?.asked_for(is_asked_for))
     }
 
     /// The same for `punctual server`, with safe defaults, because others write the jobs.
-    pub fn read_for_server(file: Option<&Path>, said: Said) -> Result<Settings, String> {
-        let said = said.over(read_file(file)?);
+    pub fn read_for_server(file: Option<&Path>, overrides: Overrides) -> Result<Settings, String> {
+        let overrides = overrides.over(read_file(file)?);
         // If the store has a folder, use it as the data folder.
-        let data = said.store.url.as_deref().and_then(punctual_store::folder);
+        let data = overrides.store.url.as_deref().and_then(punctual_store::folder);
         let egress = Egress { allow: Some(Vec::new()) };
         // By default the second port is closed.
-        let resp = SaidResp { listen: Some(String::new()), ..SaidResp::default() };
-        let safe = Said { data, slots: Some(0), egress, resp, ..Said::default() };
-        Ok(said.over(safe).over(defaults()?).complete()?.asked_for(true))
+        let resp = RespOverrides { listen: Some(String::new()), ..RespOverrides::default() };
+        let safe = Overrides { data, slots: Some(0), egress, resp, ..Overrides::default() };
+        Ok(overrides.over(safe).over(defaults()?).complete()?.asked_for(true))
     }
 
     /// The same for `punctual worker` and embedded nodes: HTTP targets have safe defaults, because others write the jobs.
-    pub fn read_for_worker(file: Option<&Path>, said: Said) -> Result<Settings, String> {
-        let safe = Said { egress: Egress { allow: Some(Vec::new()) }, ..Said::default() };
-        said.over(read_file(file)?).over(safe).over(defaults()?).complete()
+    pub fn read_for_worker(file: Option<&Path>, overrides: Overrides) -> Result<Settings, String> {
+        let safe = Overrides { egress: Egress { allow: Some(Vec::new()) }, ..Overrides::default() };
+        overrides.over(read_file(file)?).over(safe).over(defaults()?).complete()
     }
 
     fn asked_for(mut self, is_asked_for: bool) -> Settings {
@@ -173,18 +173,18 @@ impl Settings {
     }
 }
 
-fn read_file(file: Option<&Path>) -> Result<Said, String> {
-    let Some(path) = file else { return Ok(Said::default()) };
+fn read_file(file: Option<&Path>) -> Result<Overrides, String> {
+    let Some(path) = file else { return Ok(Overrides::default()) };
     let about = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let text = fs::read_to_string(path).map_err(|error| about(&error))?;
     parse(&text).map_err(|error| about(&error))
 }
 
-fn defaults() -> Result<Said, String> {
+fn defaults() -> Result<Overrides, String> {
     parse(DEFAULTS).map_err(|error| format!("punctual.toml: {error}"))
 }
 
-fn parse(text: &str) -> Result<Said, String> {
+fn parse(text: &str) -> Result<Overrides, String> {
     toml::from_str(text).map_err(|error| explain(text, &error))
 }
 
@@ -192,7 +192,7 @@ fn parse(text: &str) -> Result<Said, String> {
 fn explain(text: &str, error: &toml::de::Error) -> String {
     let meant = toml::from_str::<toml::Table>(text).ok();
     let meant = meant.and_then(|table| serde_json::to_vec(&table).ok());
-    let meant = meant.and_then(|bytes| tree::from_json::<Said>(&bytes).err());
+    let meant = meant.and_then(|bytes| tree::from_json::<Overrides>(&bytes).err());
     let message = meant.map_or_else(|| error.message().to_owned(), |meant| meant.to_string());
     match error.span() {
         Some(span) => {
@@ -203,9 +203,9 @@ fn explain(text: &str, error: &toml::de::Error) -> String {
     }
 }
 
-impl Said {
-    fn over(self, below: Said) -> Said {
-        Said {
+impl Overrides {
+    fn over(self, below: Overrides) -> Overrides {
+        Overrides {
             data: self.data.or(below.data),
             http: self.http.or(below.http),
             slots: self.slots.or(below.slots),
@@ -235,7 +235,7 @@ impl Said {
             look: given(self.clock.look, "clock.look")?.0,
             egress: egress.map_err(|error| format!("egress.allow: {error}"))?,
             insecure: given(self.server.insecure, "server.insecure")?,
-            bootstrap_token_file: said_path(self.server.bootstrap_token_file.as_ref()),
+            bootstrap_token_file: given_path(self.server.bootstrap_token_file.as_ref()),
             server: self.server.complete()?,
             tls: self.tls.complete()?,
             resp: self.resp.complete()?,
@@ -276,12 +276,12 @@ impl Server {
     }
 }
 
-impl SaidResp {
+impl RespOverrides {
     fn complete(self) -> Result<Resp, String> {
         let resp = Resp {
             listen: self.listen.filter(|listen| !listen.is_empty()),
             is_asked_for: false,
-            password_file: said_path(self.password_file.as_ref()),
+            password_file: given_path(self.password_file.as_ref()),
             open: given(self.open, "resp.open")?,
             connections: given(self.connections, "resp.connections")?,
             idle_time: Some(given(self.idle_time, "resp.idle_time")?.0)
@@ -305,7 +305,7 @@ impl SaidResp {
 impl Tls {
     fn complete(self) -> Result<Option<punctual_server::Files>, String> {
         let [cert, key, client_ca] =
-            [self.cert, self.key, self.client_ca].map(|path| said_path(path.as_ref()));
+            [self.cert, self.key, self.client_ca].map(|path| given_path(path.as_ref()));
         match (cert, key) {
             (Some(cert), Some(key)) => Ok(Some(punctual_server::Files { cert, key, client_ca })),
             (None, None) if client_ca.is_none() => Ok(None),
@@ -321,7 +321,7 @@ fn given<T>(value: Option<T>, name: &str) -> Result<T, String> {
     value.ok_or_else(|| format!("{name}: no default is known"))
 }
 
-fn said_path(path: Option<&PathBuf>) -> Option<PathBuf> {
+fn given_path(path: Option<&PathBuf>) -> Option<PathBuf> {
     path.filter(|path| !path.as_os_str().is_empty()).cloned()
 }
 

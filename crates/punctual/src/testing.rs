@@ -96,14 +96,14 @@ impl TestNode {
     /// Starts a node with the functions and jobs of a builder. Without a store it keeps its data in memory; an
     /// SQLite folder is possible, too. It has as many slots as a worker may have.
     pub async fn start(clock: &ManualClock, mut builder: Builder) -> Result<TestNode, NodeError> {
-        let url = builder.said.store.url.get_or_insert_with(|| MEMORY.to_owned());
+        let url = builder.overrides.store.url.get_or_insert_with(|| MEMORY.to_owned());
         if url != MEMORY && !url.starts_with("sqlite") {
             let message =
                 format!("a test node keeps its data in memory or in an SQLite folder, not in {url}");
             return Err(NodeError::Invalid(message));
         }
-        builder.said.slots = Some(WORKER_SLOTS_MAX as usize);
-        builder.said.leases.attempt = Some(Span(LEASE));
+        builder.overrides.slots = Some(WORKER_SLOTS_MAX as usize);
+        builder.overrides.leases.attempt = Some(Span(LEASE));
         let attempts = Arc::new(Attempts::new(clock.clone()));
         builder.functions = attempts.watch(std::mem::take(&mut builder.functions));
         let replaced = Replaced { clock: Arc::new(clock.clone()), observer: Arc::clone(&attempts) as Arc<_> };

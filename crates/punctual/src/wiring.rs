@@ -112,13 +112,13 @@ impl Running {
     }
 
     /// Tells workers the address, and forbids tasks to call it.
-    pub fn listens_on(&self, address: SocketAddr) {
-        self.also_listens_on(address);
+    pub fn announce(&self, address: SocketAddr) {
+        self.forbid_calls_to(address);
         self.nodes.send_replace(vec![address.to_string()]);
     }
 
     /// Forbids tasks to call a further address of this node, such as its endpoint for queues.
-    pub fn also_listens_on(&self, address: SocketAddr) {
+    pub fn forbid_calls_to(&self, address: SocketAddr) {
         self.egress.listens_on(address);
     }
 

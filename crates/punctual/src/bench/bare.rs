@@ -16,7 +16,7 @@ use punctual_core::task::Task;
 use punctual_store::{Claim, Store};
 use tokio::task::JoinSet;
 
-use super::place::Stopwatch;
+use super::data_folder::Stopwatch;
 use crate::wiring;
 
 /// Runs in one batch.

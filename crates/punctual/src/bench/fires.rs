@@ -8,9 +8,9 @@ use punctual_core::schedule::{Schedule, When};
 use serde::Serialize;
 
 use super::Found;
-use super::figures::Late;
+use super::data_folder::{DataFolder, node};
 use super::lateness::{fired, have_ended, put_jobs};
-use super::place::{Place, node};
+use super::statistics::Late;
 use crate::wiring;
 
 /// A run made within this time of its due time counts as in time.
@@ -32,7 +32,7 @@ pub(crate) struct Fires {
     #[arg(long, default_value_t = 2048)]
     slots: usize,
     #[command(flatten)]
-    place: Place,
+    data: DataFolder,
 }
 
 #[derive(Debug, Serialize)]
@@ -65,7 +65,7 @@ impl Found for Measured {
 impl Fires {
     pub(crate) async fn run(self) -> anyhow::Result<Measured> {
         anyhow::ensure!(self.rate > 0 && self.seconds > 0, "--rate and --seconds are at least 1");
-        let folder = self.place.folder("fires")?;
+        let folder = self.data.folder("fires")?;
         let (running, handle) = node(&folder, self.slots).await?;
         // Create all jobs well before the first due time, which is a whole second.
         let lead = Duration::from_secs(5) + Duration::from_millis(self.rate as u64 / 4);

@@ -14,9 +14,9 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use super::Found;
-use super::figures::percentile;
+use super::data_folder::{DataFolder, Stopwatch, node};
 use super::lateness::{Fired, fired, have_ended, job_name, put_jobs};
-use super::place::{Place, Stopwatch, node};
+use super::statistics::percentile;
 use crate::wiring;
 
 /// The interval of REST requests: a read and a submit, in turn.
@@ -32,7 +32,7 @@ pub(crate) struct Herd {
     #[arg(long, default_value_t = 2048)]
     slots: usize,
     #[command(flatten)]
-    place: Place,
+    data: DataFolder,
 }
 
 #[derive(Debug, Serialize)]
@@ -68,7 +68,7 @@ impl Found for Measured {
 impl Herd {
     #[expect(clippy::cast_precision_loss, reason = "milliseconds of a benchmark fit")]
     pub(crate) async fn run(self) -> anyhow::Result<Measured> {
-        let folder = self.place.folder("herd")?;
+        let folder = self.data.folder("herd")?;
         let (running, handle) = node(&folder, self.slots).await?;
         let due = self.create(&handle).await?;
         let listener = TcpListener::bind("127.0.0.1:0").await?;

@@ -11,8 +11,8 @@ use punctual_core::schedule::{Cron, Schedule, When};
 use serde::Serialize;
 
 use super::Found;
+use super::data_folder::{DataFolder, Stopwatch, node};
 use super::lateness::put_jobs;
-use super::place::{Place, Stopwatch, node};
 
 /// Concurrent creators: enough to read for one batch while another is written.
 const CREATORS: usize = 8192;
@@ -24,7 +24,7 @@ pub(crate) struct Jobs {
     #[arg(long, default_value_t = 1_000_000)]
     count: usize,
     #[command(flatten)]
-    place: Place,
+    data: DataFolder,
 }
 
 #[derive(Debug, Serialize)]
@@ -51,7 +51,7 @@ impl Found for Measured {
 impl Jobs {
     #[expect(clippy::cast_precision_loss, reason = "a number of jobs fits")]
     pub(crate) async fn run(self) -> anyhow::Result<Measured> {
-        let folder = self.place.folder("jobs")?;
+        let folder = self.data.folder("jobs")?;
         let (running, handle) = node(&folder, 16).await?;
         let watch = Stopwatch::start();
         put_jobs(&handle, self.count, CREATORS, yearly).await?;

@@ -16,8 +16,8 @@ use serde::Serialize;
 use tokio::task::JoinSet;
 
 use super::Found;
-use super::figures::Late;
-use super::place::{Place, Stopwatch, node};
+use super::data_folder::{DataFolder, Stopwatch, node};
+use super::statistics::Late;
 use crate::cli::progress;
 use crate::cli::time::duration;
 use crate::wiring;
@@ -35,7 +35,7 @@ pub(crate) struct Lateness {
     #[arg(long, default_value_t = 30)]
     seconds: u64,
     #[command(flatten)]
-    place: Place,
+    data: DataFolder,
 }
 
 #[derive(Debug, Serialize)]
@@ -65,7 +65,7 @@ impl Lateness {
     }
 
     async fn measure(&self, name: &str, spread: bool) -> anyhow::Result<(Late, usize)> {
-        let folder = self.place.folder(name)?;
+        let folder = self.data.folder(name)?;
         let (running, handle) = node(&folder, self.jobs.max(16)).await?;
         // Create all jobs well before the first due time, which is a whole second.
         let begin = Timestamp::from_millis((wiring::now().as_millis() / 1000 + 4) * 1000);

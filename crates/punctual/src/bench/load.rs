@@ -10,7 +10,7 @@ use punctual_core::task::Task;
 use punctual_node::Handle;
 use tokio::task::JoinSet;
 
-use super::place::{Stopwatch, UNDER_WAY};
+use super::data_folder::{Stopwatch, UNDER_WAY};
 use crate::cli::progress;
 
 /// Without progress for this long, the benchmark fails.

@@ -10,8 +10,8 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::place::{Folder, Stopwatch};
-use crate::settings::{Said, Settings, Store};
+use super::data_folder::{Folder, Stopwatch};
+use crate::settings::{Overrides, Settings, Store};
 use crate::wiring::{self, Parts, Running};
 use punctual::cluster::{Joining, session};
 
@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 pub(super) struct Member {
     pub(super) handle: Handle,
-    pub(super) place: SocketAddr,
+    pub(super) endpoint: SocketAddr,
     running: Running,
     served: JoinHandle<std::io::Result<()>>,
     stop: oneshot::Sender<()>,
@@ -35,26 +35,27 @@ impl Member {
     pub(super) async fn start(store: Option<&str>, folder: &Folder, slots: usize) -> anyhow::Result<Member> {
         let url = Store { url: store.map(str::to_owned), ..Store::default() };
         let data = folder.path().to_owned();
-        let said = Said { data: Some(data), slots: Some(slots), store: url, ..Said::default() };
-        let settings = Settings::read(None, said).map_err(anyhow::Error::msg)?;
+        let overrides =
+            Overrides { data: Some(data), slots: Some(slots), store: url, ..Overrides::default() };
+        let settings = Settings::read(None, overrides).map_err(anyhow::Error::msg)?;
         let session = session()?;
         let Opened { store, sessions } = wiring::open_store(&settings, session).await?;
         let listener = TcpListener::bind("127.0.0.1:0").await?;
-        let place = listener.local_addr()?;
-        let address = place.to_string();
+        let endpoint = listener.local_addr()?;
+        let address = endpoint.to_string();
         let joining = sessions.map(|sessions| {
             let address = address.clone();
             Joining { session, sessions, address: Some(address), trusted: None, hot: Hot::default() }
         });
         let parts = Parts { joining, ..Parts::new(&address, session, store, &settings) };
         let running = wiring::start(&settings, parts).await?;
-        running.listens_on(place);
+        running.announce(endpoint);
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = punctual_server::serve(listener, running.endpoints(), async { drop(stopped.await) });
         let served = tokio::spawn(serving);
         running.ready().await?;
         let handle = running.handle().clone();
-        Ok(Member { handle, place, running, served, stop })
+        Ok(Member { handle, endpoint, running, served, stop })
     }
 
     pub(super) async fn shut_down(self) -> anyhow::Result<()> {

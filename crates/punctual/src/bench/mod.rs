@@ -3,12 +3,12 @@
 //! Every measurement uses durable commits on a real disk, with the load generator on the same cores. Each
 //! stands beside a baseline measured in the same run, because a machine's speed varies.
 
-mod place;
+mod data_folder;
 mod member;
-mod hand;
+mod remote_worker;
 mod load;
 mod bare;
-mod figures;
+mod statistics;
 mod runs;
 mod remote;
 mod slots;

@@ -15,12 +15,12 @@ use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
 use super::Found;
-use super::figures::{Late, median};
-use super::hand::Hand;
+use super::data_folder::DataFolder;
 use super::load::{ended, submit, through};
 use super::member::{Member, settle};
-use super::place::Place;
+use super::remote_worker::RemoteWorker;
 use super::slots;
+use super::statistics::{Late, median};
 
 #[derive(Debug, Args)]
 pub(crate) struct Remote {
@@ -43,7 +43,7 @@ pub(crate) struct Remote {
     #[arg(long, value_name = "URL", env = "PUNCTUAL_BENCH_STORE", hide_env_values = true)]
     store: Option<String>,
     #[command(flatten)]
-    place: Place,
+    data: DataFolder,
 }
 
 #[derive(Debug, Serialize)]
@@ -77,7 +77,7 @@ impl Remote {
             runs_each.push(self.throughput().await?);
         }
         let assigned_to_started = self.latency().await?;
-        let shared = slots::share(self.store.as_deref(), &self.place).await?;
+        let shared = slots::share(self.store.as_deref(), &self.data).await?;
         Ok(Measured {
             runs_per_second: median(runs_each.clone()),
             runs_each,
@@ -90,12 +90,12 @@ impl Remote {
 
     #[expect(clippy::cast_precision_loss, reason = "a number of runs fits")]
     async fn throughput(&self) -> anyhow::Result<f64> {
-        let folder = self.place.folder("remote")?;
+        let folder = self.data.folder("remote")?;
         let members = [Member::start(self.store.as_deref(), &folder, 0).await?];
         settle(&members).await?;
-        let hand = Hand::start(&members, &folder, self.slots).await?;
+        let worker = RemoteWorker::start(&members, &folder, self.slots).await?;
         let seconds = through(&[members[0].handle.clone()], self.count).await?;
-        hand.shut_down().await?;
+        worker.shut_down().await?;
         for member in members {
             member.shut_down().await?;
         }
@@ -103,10 +103,10 @@ impl Remote {
     }
 
     async fn latency(&self) -> anyhow::Result<Late> {
-        let folder = self.place.folder("latency")?;
+        let folder = self.data.folder("latency")?;
         let members = [Member::start(self.store.as_deref(), &folder, 0).await?];
         settle(&members).await?;
-        let hand = Hand::start(&members, &folder, self.slots).await?;
+        let worker = RemoteWorker::start(&members, &folder, self.slots).await?;
         let handle = members[0].handle.clone();
         let begin = crate::wiring::now();
         let expected = self.rate as usize * self.seconds as usize;
@@ -117,7 +117,7 @@ impl Remote {
         let runs = history(&handle, &filter).await?;
         let took: Vec<i64> = runs.iter().filter_map(|run| assigned_to_started(run)).collect();
         anyhow::ensure!(took.len() == expected, "{} runs of {expected} have started", took.len());
-        hand.shut_down().await?;
+        worker.shut_down().await?;
         for member in members {
             member.shut_down().await?;
         }

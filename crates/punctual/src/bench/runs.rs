@@ -15,11 +15,11 @@ use serde::Serialize;
 
 use super::Found;
 use super::bare;
-use super::figures::median;
+use super::data_folder::{DataFolder, Stopwatch, node};
 use super::load::through;
 use super::member::{Member, settle};
-use super::place::{Place, Stopwatch, node};
-use crate::settings::{Said, Settings, Store};
+use super::statistics::median;
+use crate::settings::{Overrides, Settings, Store};
 use crate::wiring;
 
 /// Concurrent clients in the second measurement of single-row commits.
@@ -48,7 +48,7 @@ pub(crate) struct Runs {
     #[arg(long)]
     prune: bool,
     #[command(flatten)]
-    place: Place,
+    data: DataFolder,
 }
 
 #[derive(Debug, Serialize)]
@@ -192,7 +192,7 @@ impl Runs {
     async fn whole(&self, nodes: usize) -> anyhow::Result<Whole> {
         Ok(match self.store.as_deref() {
             None => {
-                let folder = self.place.folder("runs")?;
+                let folder = self.data.folder("runs")?;
                 let (running, handle) = node(&folder, self.slots).await?;
                 let whole = self.measure(&[handle]).await?;
                 running.shut_down().await;
@@ -201,7 +201,7 @@ impl Runs {
             Some(url) => {
                 let names = (0..nodes).map(|number| format!("node-{number}"));
                 let folders =
-                    names.map(|name| self.place.folder(&name)).collect::<anyhow::Result<Vec<_>>>()?;
+                    names.map(|name| self.data.folder(&name)).collect::<anyhow::Result<Vec<_>>>()?;
                 let mut members = Vec::new();
                 for folder in &folders {
                     members.push(Member::start(Some(url), folder, self.slots).await?);
@@ -240,10 +240,11 @@ impl Runs {
     }
 
     async fn bare(&self) -> anyhow::Result<f64> {
-        let folder = self.place.folder("bare")?;
+        let folder = self.data.folder("bare")?;
         let url = Store { url: self.store.clone(), ..Store::default() };
-        let said = Said { data: Some(folder.path().to_owned()), store: url, ..Said::default() };
-        let settings = Settings::read(None, said).map_err(anyhow::Error::msg)?;
+        let overrides =
+            Overrides { data: Some(folder.path().to_owned()), store: url, ..Overrides::default() };
+        let settings = Settings::read(None, overrides).map_err(anyhow::Error::msg)?;
         let Opened { store, sessions } = wiring::open_store(&settings, SessionId(0)).await?;
         let lanes = if sessions.is_some() { wiring::LANES_SHARED } else { 1 };
         bare::writer(Arc::clone(&store), u16::try_from(lanes)?, self.count).await

@@ -12,11 +12,11 @@ use punctual_store::RunFilter;
 use serde::Serialize;
 use tokio::task::JoinSet;
 
-use super::hand::Hand;
+use super::data_folder::DataFolder;
 use super::load::{ended, submit_as};
 use super::member::{Member, settle};
-use super::place::Place;
 use super::remote::history;
+use super::remote_worker::RemoteWorker;
 use crate::wiring;
 
 const SLOTS: usize = 4;
@@ -51,9 +51,9 @@ impl Shared {
 }
 
 /// Three nodes, on one store or each on its own, and one worker for all of them.
-pub(super) async fn share(store: Option<&str>, place: &Place) -> anyhow::Result<Shared> {
+pub(super) async fn share(store: Option<&str>, data: &DataFolder) -> anyhow::Result<Shared> {
     let names = (0..PRIORITIES.len()).map(|number| format!("slots-{number}"));
-    let folders = names.map(|name| place.folder(&name)).collect::<Result<Vec<_>, _>>()?;
+    let folders = names.map(|name| data.folder(&name)).collect::<Result<Vec<_>, _>>()?;
     let mut members = Vec::new();
     for folder in &folders {
         members.push(Member::start(store, folder, 0).await?);
@@ -61,7 +61,7 @@ pub(super) async fn share(store: Option<&str>, place: &Place) -> anyhow::Result<
     if store.is_some() {
         settle(&members).await?;
     }
-    let hand = Hand::start(&members, &folders[0], SLOTS).await?;
+    let worker = RemoteWorker::start(&members, &folders[0], SLOTS).await?;
     let begin = wiring::now();
     // On a shared store, one node reports the runs of all.
     let tell = if store.is_some() { 1 } else { members.len() };
@@ -78,7 +78,7 @@ pub(super) async fn share(store: Option<&str>, place: &Place) -> anyhow::Result<
     for member in &members[..tell] {
         runs.extend(history(&member.handle, &filter).await?);
     }
-    hand.shut_down().await?;
+    worker.shut_down().await?;
     for member in members {
         member.shut_down().await?;
     }

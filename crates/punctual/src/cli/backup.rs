@@ -9,7 +9,7 @@ use punctual_store::sqlite::{self, Copied};
 
 use super::failure::{Exit, Failure};
 use super::output::print;
-use crate::settings::{Said, Settings, Store};
+use crate::settings::{Overrides, Settings, Store};
 use crate::wiring;
 
 /// Which store is meant, as `dev` and `server` are told.
@@ -74,10 +74,13 @@ impl Restore {
 
 impl Place {
     fn folder(self) -> Result<PathBuf, Failure> {
-        let said =
-            Said { data: self.data, store: Store { url: self.store, ..Store::default() }, ..Said::default() };
+        let overrides = Overrides {
+            data: self.data,
+            store: Store { url: self.store, ..Store::default() },
+            ..Overrides::default()
+        };
         let usage = |error: &dyn std::fmt::Display| Failure::new(Exit::Usage, error);
-        let settings = Settings::read(self.config.as_deref(), said).map_err(|error| usage(&error))?;
+        let settings = Settings::read(self.config.as_deref(), overrides).map_err(|error| usage(&error))?;
         punctual_store::folder_of(&settings.store, &settings.data).map_err(|error| usage(&error))
     }
 }

@@ -7,7 +7,7 @@ use clap::Subcommand;
 
 use super::failure::{Exit, Failure};
 use super::output::print;
-use crate::settings::{DEFAULTS, Said, Settings};
+use crate::settings::{DEFAULTS, Overrides, Settings};
 
 /// The permission bits that let other users change the settings, and with them the data folder and the access.
 const OTHERS_MAY_WRITE: u32 = 0o022;
@@ -35,7 +35,7 @@ impl Verb {
 }
 
 fn check(file: &Path) -> Result<(), Failure> {
-    Settings::read(Some(file), Said::default()).map_err(|error| {
+    Settings::read(Some(file), Overrides::default()).map_err(|error| {
         Failure::new(Exit::Refused, error).hint("`punctual config template` explains every setting")
     })?;
     let mode = std::fs::metadata(file).map_err(Failure::io)?.permissions().mode();

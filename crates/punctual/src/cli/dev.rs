@@ -12,7 +12,7 @@ use super::failure::{Exit, Failure};
 use super::output::Colour;
 use super::serving::{Queues, address, listen, log_to_stderr, resolve, serve};
 use super::time::duration;
-use crate::settings::{Durability, Leases, Log, Said, SaidResp, Settings, Store};
+use crate::settings::{Durability, Leases, Log, Overrides, RespOverrides, Settings, Store};
 use crate::wiring::{self, Parts, Running};
 use punctual::cluster::session;
 
@@ -63,7 +63,7 @@ pub(crate) struct Dev {
 impl Dev {
     pub(crate) async fn run(self, colour: Colour) -> Result<(), Failure> {
         let config = self.config.clone();
-        let settings = Settings::read(config.as_deref(), self.said())
+        let settings = Settings::read(config.as_deref(), self.overrides())
             .map_err(|error| Failure::new(Exit::Usage, error))?;
         log_to_stderr(&settings, colour)?;
         let place = loopback(&settings.http).await?;
@@ -77,21 +77,21 @@ impl Dev {
         served
     }
 
-    fn said(self) -> Said {
-        Said {
+    fn overrides(self) -> Overrides {
+        Overrides {
             data: self.data,
             http: self.http,
             slots: self.slots,
             store: Store { durability: self.durability, ..Store::default() },
             leases: Leases { attempt: self.attempt_lease.map(Span), shard: self.shard_lease.map(Span) },
-            resp: SaidResp {
+            resp: RespOverrides {
                 listen: self.resp,
                 password_file: self.resp_password_file,
                 idle_time: self.resp_idle_time.map(Span),
-                ..SaidResp::default()
+                ..RespOverrides::default()
             },
             log: Log { level: self.log },
-            ..Said::default()
+            ..Overrides::default()
         }
     }
 }

@@ -18,7 +18,7 @@ use super::Session;
 use super::failure::{Exit, Failure};
 use super::output::{Output, Tone};
 use super::serving::address;
-use crate::settings::{Durability, Said, Settings, Store};
+use crate::settings::{Durability, Overrides, Settings, Store};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -108,20 +108,20 @@ impl Doctor {
 
     /// Invalid settings are a finding; the other checks then use the defaults.
     fn settings(&self) -> Result<(Settings, Vec<Check>), Failure> {
-        let said = || Said {
+        let overrides = || Overrides {
             data: self.data.clone(),
             http: self.http.clone(),
             slots: self.slots,
             store: Store { durability: self.durability, ..Store::default() },
-            ..Said::default()
+            ..Overrides::default()
         };
         let name = |path: &PathBuf| path.display().to_string();
         let from = self.config.as_ref().map_or("the defaults".to_owned(), name);
-        match Settings::read(self.config.as_deref(), said()) {
+        match Settings::read(self.config.as_deref(), overrides()) {
             Ok(settings) => Ok((settings, vec![Check::ok("settings", from)])),
             Err(error) => {
                 let settings =
-                    Settings::read(None, said()).map_err(|error| Failure::new(Exit::Usage, error))?;
+                    Settings::read(None, overrides()).map_err(|error| Failure::new(Exit::Usage, error))?;
                 let hint = "`punctual config template` explains every setting; the rest is checked with the defaults";
                 Ok((settings, vec![Check::fail("settings", error, hint)]))
             }

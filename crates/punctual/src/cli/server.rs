@@ -21,7 +21,7 @@ use super::output::Colour;
 use super::secret_file;
 use super::serving::{Queues, address, listen, log_to_stderr, own_data_folder, resolve, serve};
 use super::time::duration;
-use crate::settings::{self, Durability, Leases, Log, Said, Settings, Store};
+use crate::settings::{self, Durability, Leases, Log, Overrides, Settings, Store};
 use crate::wiring::{self, Access, Parts};
 use punctual::clock::SystemClock;
 use punctual::cluster::{Joining, session};
@@ -118,7 +118,7 @@ impl Server {
         };
         let (name, advertise, coordination) =
             (self.name.clone(), self.advertise.clone(), self.coordination.clone());
-        let settings = Settings::read_for_server(config.as_deref(), self.said())
+        let settings = Settings::read_for_server(config.as_deref(), self.overrides())
             .map_err(|error| Failure::new(Exit::Usage, error))?;
         log_to_stderr(&settings, colour)?;
         // Check everything that can be refused before anything is created.
@@ -174,8 +174,8 @@ impl Server {
         served
     }
 
-    fn said(self) -> Said {
-        Said {
+    fn overrides(self) -> Overrides {
+        Overrides {
             data: self.data,
             http: self.http,
             slots: self.slots,
@@ -187,15 +187,15 @@ impl Server {
                 ..settings::Server::default()
             },
             tls: settings::Tls { cert: self.tls_cert, key: self.tls_key, client_ca: self.tls_client_ca },
-            resp: settings::SaidResp {
+            resp: settings::RespOverrides {
                 listen: self.resp,
                 password_file: self.resp_password_file,
                 open: self.resp_open.then_some(true),
                 idle_time: self.resp_idle_time.map(Span),
-                ..settings::SaidResp::default()
+                ..settings::RespOverrides::default()
             },
             log: Log { level: self.log },
-            ..Said::default()
+            ..Overrides::default()
         }
     }
 }
@@ -285,13 +285,13 @@ mod tests {
     #[track_caller]
     fn settings(http: &str, insecure: bool, tls: bool) -> Settings {
         let tls = |name: &str| tls.then(|| name.into());
-        let said = Said {
+        let overrides = Overrides {
             http: Some(http.to_owned()),
             server: settings::Server { insecure: Some(insecure), ..settings::Server::default() },
             tls: settings::Tls { cert: tls("cert.pem"), key: tls("key.pem"), client_ca: None },
-            ..Said::default()
+            ..Overrides::default()
         };
-        Settings::read_for_server(None, said).unwrap()
+        Settings::read_for_server(None, overrides).unwrap()
     }
 
     #[tokio::test]

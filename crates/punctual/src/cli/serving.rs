@@ -110,10 +110,10 @@ pub(super) async fn serve(
     running: &wiring::Running,
 ) -> Result<(), Failure> {
     let place = listener.local_addr().map_err(Failure::io)?;
-    running.listens_on(place);
+    running.announce(place);
     let queues_at = queues.as_ref().map(|queues| queues.listener.local_addr()).transpose();
     let queues_at = queues_at.map_err(Failure::io)?;
-    queues_at.into_iter().for_each(|place| running.also_listens_on(place));
+    queues_at.into_iter().for_each(|place| running.forbid_calls_to(place));
     let address = AddressFile::write(&settings.data, scheme, place, queues_at).map_err(Failure::io)?;
     let queues_said = queues_at.map_or(String::new(), |at| format!(", queues on {at}"));
     print(&format!(

@@ -17,7 +17,7 @@ use super::failure::{Exit, Failure};
 use super::output::{Colour, print};
 use super::serving::{asked_to_stop, log_to_stderr};
 use super::time::duration;
-use crate::settings::{Log, Said, Settings};
+use crate::settings::{Log, Overrides, Settings};
 use crate::wiring::{Remote, stopped, work};
 
 /// The file with the host name, the default name of a worker.
@@ -57,7 +57,7 @@ pub(crate) struct Worker {
     /// What to log: error, warn, info, debug or trace, for all or by module [default: info]
     #[arg(long, value_name = "LEVEL", env = "PUNCTUAL_LOG")]
     log: Option<String>,
-    /// A settings file; where tasks may go over HTTP is said there
+    /// A settings file; where tasks may go over HTTP is set there
     #[arg(long, value_name = "FILE", env = "PUNCTUAL_CONFIG")]
     config: Option<PathBuf>,
 }
@@ -104,8 +104,8 @@ impl Worker {
         ca: Option<PathBuf>,
         colour: Colour,
     ) -> Result<(), Failure> {
-        let said = Said { log: Log { level: self.log.clone() }, ..Said::default() };
-        let settings = Settings::read_for_worker(self.config.as_deref(), said)
+        let overrides = Overrides { log: Log { level: self.log.clone() }, ..Overrides::default() };
+        let settings = Settings::read_for_worker(self.config.as_deref(), overrides)
             .map_err(|error| Failure::new(Exit::Usage, error))?;
         log_to_stderr(&settings, colour)?;
         let ca = ca.map(Authorities::File);

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use super::{Job, Node, NodeError, Scratch};
 use crate::clock::SystemClock;
 use crate::cluster::{self, Joining};
-use crate::settings::{Said, Settings};
+use crate::settings::{Overrides, Settings};
 use crate::wiring::{self, Connection, Observer, Parts, Worker};
 
 /// The default name of a node.
@@ -39,7 +39,7 @@ const AGAIN: Duration = Duration::from_millis(100);
 #[must_use = "it is a node when it was started"]
 pub struct Builder {
     /// The rest has the defaults of `punctual.toml`.
-    pub(crate) said: Said,
+    pub(crate) overrides: Overrides,
     name: String,
     namespace: String,
     pub(crate) functions: Functions,
@@ -60,7 +60,7 @@ pub(crate) struct Replaced {
 impl Default for Builder {
     fn default() -> Self {
         Builder {
-            said: Said::default(),
+            overrides: Overrides::default(),
             name: NAME.to_owned(),
             namespace: Namespace::default().as_str().to_owned(),
             functions: Functions::default(),
@@ -76,7 +76,7 @@ impl Builder {
     /// The store of jobs and runs: `sqlite:DIR` for one process, `postgres://…` or `mysql://…` for several,
     /// `memory:` for tests.
     pub fn store(mut self, url: impl Into<String>) -> Builder {
-        self.said.store.url = Some(url.into());
+        self.overrides.store.url = Some(url.into());
         self
     }
 
@@ -116,20 +116,20 @@ impl Builder {
 
     /// Functions that may run at once.
     pub fn slots(mut self, slots: u32) -> Builder {
-        self.said.slots = Some(slots as usize);
+        self.overrides.slots = Some(slots as usize);
         self
     }
 
     /// How long other nodes wait for a silent node before they take over its shards; the same for all nodes
     /// on a store.
     pub fn shard_lease(mut self, lease: Duration) -> Builder {
-        self.said.leases.shard = Some(Span(lease));
+        self.overrides.leases.shard = Some(Span(lease));
         self
     }
 
     /// How long an attempt of a silent node is waited for before it is retried elsewhere.
     pub fn attempt_lease(mut self, lease: Duration) -> Builder {
-        self.said.leases.attempt = Some(Span(lease));
+        self.overrides.leases.attempt = Some(Span(lease));
         self
     }
 
@@ -192,7 +192,7 @@ impl Builder {
         if let Some(message) = &self.wrong {
             return wrong(message.clone());
         }
-        if self.said.store.url.is_none() {
+        if self.overrides.store.url.is_none() {
             return wrong(
                 "a node needs a store: `.store(\"sqlite:DIR\")`, or `postgres://…` for several processes"
                     .to_owned(),
@@ -203,7 +203,7 @@ impl Builder {
                 "at most {FUNCTIONS_MAX} functions: let one do several things by its parameters"
             ));
         }
-        if self.said.slots == Some(0) {
+        if self.overrides.slots == Some(0) {
             return wrong(format!("slots: 1 to {WORKER_SLOTS_MAX}, not 0"));
         }
         if let Err(error) = self.name.parse::<Name>() {
@@ -214,7 +214,7 @@ impl Builder {
         }
         let namespace =
             self.namespace.parse().map_err(|error| NodeError::Invalid(format!("namespace: {error}")))?;
-        let settings = Settings::read_for_worker(None, self.said.clone()).map_err(NodeError::Invalid)?;
+        let settings = Settings::read_for_worker(None, self.overrides.clone()).map_err(NodeError::Invalid)?;
         Ok((namespace, settings))
     }
 

@@ -21,10 +21,10 @@ const ROUTE: &str = "route";
 
 /// A job, with the fields of a job file.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Job(Said);
+pub struct Job(Content);
 
 #[derive(Debug, Clone, PartialEq)]
-enum Said {
+enum Content {
     Fields(Map<String, Value>),
     Yaml(String),
 }
@@ -32,12 +32,12 @@ enum Said {
 impl Job {
     /// A job of this name; it needs a task, and a schedule to fire by itself.
     pub fn new(name: impl Into<String>) -> Job {
-        Job(Said::Fields(Map::from_iter([("name".to_owned(), Value::String(name.into()))])))
+        Job(Content::Fields(Map::from_iter([("name".to_owned(), Value::String(name.into()))])))
     }
 
     /// Every job of a job file.
     pub fn from_yaml(text: impl Into<String>) -> Job {
-        Job(Said::Yaml(text.into()))
+        Job(Content::Yaml(text.into()))
     }
 
     /// Calls a function that is registered with [`super::Builder::function`], here or in another program.
@@ -73,14 +73,14 @@ impl Job {
     /// Any other field of a job file, such as `retry`, `timeout`, `overlap` or `route`.
     #[must_use]
     pub fn set(mut self, field: &str, value: Value) -> Job {
-        if let Said::Fields(fields) = &mut self.0 {
+        if let Content::Fields(fields) = &mut self.0 {
             fields.insert(field.to_owned(), value);
         }
         self
     }
 
     fn schedule(mut self, field: &str, value: Value) -> Job {
-        if let Said::Fields(fields) = &mut self.0 {
+        if let Content::Fields(fields) = &mut self.0 {
             let schedule = fields.entry("schedule").or_insert_with(|| json!({}));
             schedule[field] = value;
         }
@@ -89,8 +89,8 @@ impl Job {
 
     pub(super) fn read(&self, namespace: &Namespace) -> Result<Vec<Draft>, NodeError> {
         let text = match &self.0 {
-            Said::Fields(fields) => json!(fields).to_string(),
-            Said::Yaml(text) => text.clone(),
+            Content::Fields(fields) => json!(fields).to_string(),
+            Content::Yaml(text) => text.clone(),
         };
         let documents = tree::Node::from_yaml(&text)?;
         let drafts = job_file::read_all(&text, namespace).map_err(|errors| {
@@ -108,8 +108,8 @@ impl Job {
 
     fn called(&self) -> String {
         match &self.0 {
-            Said::Fields(fields) => format!("job {}", fields.get("name").unwrap_or(&Value::Null)),
-            Said::Yaml(_) => "a job".to_owned(),
+            Content::Fields(fields) => format!("job {}", fields.get("name").unwrap_or(&Value::Null)),
+            Content::Yaml(_) => "a job".to_owned(),
         }
     }
 }

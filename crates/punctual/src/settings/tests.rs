@@ -1,12 +1,12 @@
 use super::*;
 
-fn read(file: &str, said: Said) -> Result<Settings, String> {
-    said.over(parse(file)?).over(parse(DEFAULTS)?).complete()
+fn read(file: &str, overrides: Overrides) -> Result<Settings, String> {
+    overrides.over(parse(file)?).over(parse(DEFAULTS)?).complete()
 }
 
 #[test]
 fn the_embedded_file_says_everything() {
-    let settings = read("", Said::default()).unwrap();
+    let settings = read("", Overrides::default()).unwrap();
     assert_eq!(settings.http, "127.0.0.1:7400");
     assert_eq!((settings.slots, settings.shards, settings.durability), (16, 64, Durability::Full));
     assert_eq!(settings.attempt_lease, Duration::from_secs(15));
@@ -17,35 +17,36 @@ fn the_embedded_file_says_everything() {
 
 #[test]
 fn a_server_works_and_calls_only_if_told_so_and_keeps_its_data_beside_its_store() {
-    let said = |url: &str| Said {
+    let overrides = |url: &str| Overrides {
         store: Store { url: Some(url.to_owned()), ..Store::default() },
-        ..Said::default()
+        ..Overrides::default()
     };
-    let settings = Settings::read_for_server(None, said("sqlite:/var/lib/x")).unwrap();
+    let settings = Settings::read_for_server(None, overrides("sqlite:/var/lib/x")).unwrap();
     assert_eq!((settings.slots, settings.data.to_str()), (0, Some("/var/lib/x")));
     assert_eq!((settings.egress, settings.tls, settings.insecure), (vec![], None, false));
-    let elsewhere = Said { data: Some("/srv/x".into()), slots: Some(2), ..said("sqlite:/var/lib/x") };
+    let elsewhere =
+        Overrides { data: Some("/srv/x".into()), slots: Some(2), ..overrides("sqlite:/var/lib/x") };
     let settings = Settings::read_for_server(None, elsewhere).unwrap();
     assert_eq!((settings.slots, settings.data.to_str()), (2, Some("/srv/x")));
 }
 
 #[test]
 fn tasks_of_a_worker_reach_private_networks_only_if_told_so() {
-    assert_eq!(Settings::read_for_worker(None, Said::default()).unwrap().egress, []);
+    assert_eq!(Settings::read_for_worker(None, Overrides::default()).unwrap().egress, []);
     let egress = Egress { allow: Some(vec!["loopback".to_owned()]) };
-    let told = Said { egress, ..Said::default() };
+    let told = Overrides { egress, ..Overrides::default() };
     assert_eq!(Settings::read_for_worker(None, told).unwrap().egress, [Rule::Loopback]);
 }
 
 #[test]
 fn the_endpoint_for_queues_is_open_in_dev_and_closed_in_a_server_until_it_is_asked_for() {
-    let dev = Settings::read(None, Said::default()).unwrap().resp;
+    let dev = Settings::read(None, Overrides::default()).unwrap().resp;
     assert_eq!((dev.listen.as_deref(), dev.is_asked_for), (Some("127.0.0.1:7711"), false));
     assert_eq!((dev.password_file, dev.flush, dev.shutdown), (None, false, false));
-    assert_eq!(Settings::read_for_server(None, Said::default()).unwrap().resp.listen, None);
-    let asked = Said {
-        resp: SaidResp { listen: Some("127.0.0.1:0".to_owned()), ..SaidResp::default() },
-        ..Said::default()
+    assert_eq!(Settings::read_for_server(None, Overrides::default()).unwrap().resp.listen, None);
+    let asked = Overrides {
+        resp: RespOverrides { listen: Some("127.0.0.1:0".to_owned()), ..RespOverrides::default() },
+        ..Overrides::default()
     };
     for settings in [Settings::read(None, asked.clone()), Settings::read_for_server(None, asked)] {
         let resp = settings.unwrap().resp;
@@ -56,8 +57,8 @@ fn the_endpoint_for_queues_is_open_in_dev_and_closed_in_a_server_until_it_is_ask
 #[test]
 fn a_file_wins_over_the_defaults_and_the_command_line_over_both() {
     let file = "slots = 4\nhttp = \"127.0.0.1:1\"\n[leases]\nattempt = \"2s\"\n[egress]\nallow = []\n";
-    let said = Said { http: Some("127.0.0.1:0".to_owned()), ..Said::default() };
-    let settings = read(file, said).unwrap();
+    let overrides = Overrides { http: Some("127.0.0.1:0".to_owned()), ..Overrides::default() };
+    let settings = read(file, overrides).unwrap();
     assert_eq!((settings.slots, settings.http.as_str()), (4, "127.0.0.1:0"));
     assert_eq!((settings.attempt_lease.as_secs(), settings.shard_lease.as_secs()), (2, 3));
     assert_eq!(settings.egress, []);
@@ -90,7 +91,7 @@ fn what_is_not_known_is_refused_by_its_name() {
         ("[resp]\nport = 7711", "port"),
         ("[resp]\nopen = true\npassword_file = \"p\"", "resp.open"),
     ] {
-        let error = read(file, Said::default()).unwrap_err();
+        let error = read(file, Overrides::default()).unwrap_err();
         assert!(error.contains(named), "{file}: {error}");
     }
 }
@@ -108,7 +109,7 @@ fn a_mistake_is_told_with_its_line_and_what_may_have_been_meant() {
             "line 2: leases.attempt: expected a duration like 30s or 1h30m, found the number 15",
         ),
     ] {
-        assert_eq!(read(file, Said::default()).unwrap_err(), told);
+        assert_eq!(read(file, Overrides::default()).unwrap_err(), told);
     }
-    assert!(read("slots 4", Said::default()).unwrap_err().starts_with("line 1: "));
+    assert!(read("slots 4", Overrides::default()).unwrap_err().starts_with("line 1: "));
 }

@@ -200,10 +200,10 @@ fn human(bytes: u64) -> String {
 mod tests {
     use super::super::Verdict;
     use super::*;
-    use crate::settings::Said;
+    use crate::settings::Overrides;
 
     fn settings(data: &Path) -> Settings {
-        Settings::read(None, Said { data: Some(data.to_owned()), ..Said::default() }).unwrap()
+        Settings::read(None, Overrides { data: Some(data.to_owned()), ..Overrides::default() }).unwrap()
     }
 
     #[test]

@@ -7,20 +7,24 @@ use punctual_worker::session::{Ended, Status};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
+use super::data_folder::Folder;
 use super::member::Member;
-use super::place::Folder;
 use crate::wiring::{Remote, work};
 
-pub(super) struct Hand {
+pub(super) struct RemoteWorker {
     worked: JoinHandle<Result<(), Ended>>,
     stop: oneshot::Sender<()>,
 }
 
-impl Hand {
+impl RemoteWorker {
     /// Starts a worker that dials all these nodes, and waits until each knows it.
-    pub(super) async fn start(members: &[Member], folder: &Folder, slots: usize) -> anyhow::Result<Hand> {
+    pub(super) async fn start(
+        members: &[Member],
+        folder: &Folder,
+        slots: usize,
+    ) -> anyhow::Result<RemoteWorker> {
         let remote = Remote {
-            servers: members.iter().map(|member| format!("http://{}", member.place)).collect(),
+            servers: members.iter().map(|member| format!("http://{}", member.endpoint)).collect(),
             token: None,
             ca: None,
             name: "bench".to_owned(),
@@ -36,7 +40,7 @@ impl Hand {
             let joined = member.handle.wait_until(|status| status.failed.is_some() || status.workers > 0);
             anyhow::ensure!(joined.await, "the worker did not join");
         }
-        Ok(Hand { worked, stop })
+        Ok(RemoteWorker { worked, stop })
     }
 
     pub(super) async fn shut_down(self) -> anyhow::Result<()> {

@@ -8,14 +8,14 @@ use clap::Args;
 use punctual_node::Handle;
 
 use crate::cli::dev;
-use crate::settings::{Said, Settings};
+use crate::settings::{Overrides, Settings};
 use crate::wiring::Running;
 
 /// Concurrent submits: enough to fill every commit.
 pub(super) const UNDER_WAY: usize = 4096;
 
 #[derive(Debug, Args)]
-pub(super) struct Place {
+pub(super) struct DataFolder {
     /// A folder on the disk to measure; it must not exist, and is removed afterwards [default: ./punctual-bench]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
@@ -25,7 +25,7 @@ pub(super) struct Place {
 #[derive(Debug)]
 pub(super) struct Folder(PathBuf);
 
-impl Place {
+impl DataFolder {
     pub(super) fn folder(&self, name: &str) -> anyhow::Result<Folder> {
         let base = self.data.clone().unwrap_or_else(|| PathBuf::from("punctual-bench"));
         let path = base.with_file_name(format!(
@@ -53,8 +53,9 @@ impl Drop for Folder {
 
 /// A ready node with all roles. With 0 slots it does not wait for a worker.
 pub(super) async fn node(folder: &Folder, slots: usize) -> anyhow::Result<(Running, Handle)> {
-    let said = Said { data: Some(folder.path().to_owned()), slots: Some(slots), ..Said::default() };
-    let settings = Settings::read(None, said).map_err(anyhow::Error::msg)?;
+    let overrides =
+        Overrides { data: Some(folder.path().to_owned()), slots: Some(slots), ..Overrides::default() };
+    let settings = Settings::read(None, overrides).map_err(anyhow::Error::msg)?;
     let running = dev::start(&settings).await?;
     running.ready().await?;
     let handle = running.handle().clone();

@@ -34,14 +34,14 @@ pub(super) fn percentile(sorted: &[i64], percent: usize) -> f64 {
     if sorted.is_empty() {
         return 0.0;
     }
-    let place = (sorted.len() * percent).div_ceil(100).clamp(1, sorted.len());
-    sorted[place - 1] as f64
+    let position = (sorted.len() * percent).div_ceil(100).clamp(1, sorted.len());
+    sorted[position - 1] as f64
 }
 
 /// The median; of an even number, the lower middle.
-pub(super) fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    figures.get(figures.len().saturating_sub(1) / 2).copied().unwrap_or(0.0)
+pub(super) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or(0.0)
 }
 
 #[cfg(test)]
