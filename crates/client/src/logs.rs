@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use punctual_core::ids::RunId;
-use punctual_core::log::Place;
+use punctual_core::log::ChunkPosition;
 use punctual_core::name::Namespace;
 use punctual_wire::rest::{EVENT_STREAM, LogChunk, LogEnd};
 use reqwest::header::ACCEPT;
@@ -43,7 +43,7 @@ pub struct Logs {
     run: RunId,
     query: LogQuery,
     /// The cursor: the place of the last output that was returned. `None` means none yet.
-    reached: Option<Place>,
+    reached: Option<ChunkPosition>,
     connection: Option<(Response, Parser)>,
     failures: u32,
 }

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
-use crate::ids::{Epoch, JobId, RunId, ShardId};
+use crate::ids::{Epoch, JobId, RunId, ShardId, first_id_of};
 use crate::job::{Cursor, Definition, Job, State};
 use crate::name::{Name, Namespace};
-use crate::queue::{Message, MessageId, Place, QueueNumber, QueueRecord};
+use crate::queue::{Message, MessageId, MessagePosition, QueueNumber, QueueRecord};
 use crate::run::Run;
 
 /// The primary key of a row, in the order in which a batch is written.
@@ -30,7 +30,7 @@ pub enum RowKey {
     /// The job, the revision and the first due time.
     Skip(JobId, u32, Timestamp),
     Queue(QueueNumber),
-    Message(QueueNumber, Place),
+    Message(QueueNumber, MessagePosition),
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -92,12 +92,51 @@ pub struct DeadLetter {
     pub at: Timestamp,
 }
 
-/// A unique or idempotency key and its run. It has its own expiry: pruning the run does not free it.
+/// A unique or idempotency key and its holder. It has its own expiry: pruning the run does not free it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UniqueKey {
     pub key: Arc<str>,
-    pub run: RunId,
+    pub holder: Holder,
     pub expires_at: Timestamp,
+}
+
+/// Who holds a unique key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holder {
+    Run(RunId),
+    /// The number of a message.
+    Message(i64),
+    /// No message may ever be added under this key of the shard.
+    Nobody(ShardId),
+}
+
+impl Holder {
+    pub fn shard(self) -> ShardId {
+        match self {
+            Holder::Run(run) => run.shard(),
+            Holder::Message(number) => RunId(number).shard(),
+            Holder::Nobody(shard) => shard,
+        }
+    }
+
+    /// The form in which stores write it: a run by its id, a message by its negative number, nobody by an id that is
+    /// never made.
+    pub fn as_column(self) -> i64 {
+        match self {
+            Holder::Run(run) => run.0,
+            Holder::Message(number) => -number,
+            Holder::Nobody(shard) => first_id_of(shard),
+        }
+    }
+
+    pub fn from_column(column: i64) -> Holder {
+        let run = RunId(column);
+        match column {
+            message if message < 0 => Holder::Message(-message),
+            nobody if nobody == first_id_of(run.shard()) => Holder::Nobody(run.shard()),
+            _ => Holder::Run(run),
+        }
+    }
 }
 
 /// A range of skipped due times, from `from` to `to`, both included.
@@ -152,7 +191,7 @@ impl Row {
             Row::Unique(unique) => RowKey::Unique(Arc::clone(&unique.key)),
             Row::Skip(skip) => RowKey::Skip(skip.job, skip.revision, skip.from),
             Row::Queue(queue) => RowKey::Queue(queue.number),
-            Row::Message(message) => RowKey::Message(message.id.queue, message.place()),
+            Row::Message(message) => RowKey::Message(message.id.queue, message.position()),
         }
     }
 }
@@ -290,13 +329,13 @@ pub struct Loaded {
 
 /// A place in the order of timers: wake time, then id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TimerPlace {
+pub struct TimerPosition {
     pub at: Timestamp,
     pub id: i64,
 }
 
-impl TimerPlace {
-    pub const START: TimerPlace = TimerPlace { at: Timestamp::MIN, id: -1 };
+impl TimerPosition {
+    pub const START: TimerPosition = TimerPosition { at: Timestamp::MIN, id: -1 };
 }
 
 /// The next timers of a shard: jobs, waiting runs and messages together, in order.
@@ -306,7 +345,7 @@ pub struct TimerPage {
     pub runs: Vec<RunRecord>,
     pub messages: Vec<Arc<Message>>,
     /// The last place on this page. `None` means that there are no more timers.
-    pub end: Option<TimerPlace>,
+    pub end: Option<TimerPosition>,
 }
 
 #[cfg(test)]
@@ -342,5 +381,14 @@ mod tests {
         }
         let keys: Vec<_> = changes.iter().map(|(key, _)| key.clone()).collect();
         assert_eq!(keys, [1, 3, 5].map(|run| RowKey::DeadLetter(RunId(run))));
+    }
+    #[test]
+    fn a_holder_is_read_back_as_it_was_written() {
+        let shard = ShardId(7);
+        let id = crate::ids::IdMaker::new(shard, 0).next(Timestamp::from_millis(1_800_000_000_000));
+        for holder in [Holder::Run(RunId(id)), Holder::Message(id), Holder::Nobody(shard)] {
+            assert_eq!(Holder::from_column(holder.as_column()), holder);
+            assert_eq!(holder.shard(), shard);
+        }
     }
 }

@@ -142,16 +142,14 @@ id!(
     JobId
 );
 
-impl RunId {
-    /// An id of this shard that no run or message ever gets. It stands for "none".
-    pub fn of_nobody(shard: ShardId) -> RunId {
-        RunId(i64::from(shard.0) << COUNT_BITS)
-    }
-}
-
 fn shard_of(id: i64) -> ShardId {
     let bits = (id >> COUNT_BITS) & i64::from(SHARDS_MAX - 1);
     ShardId(u16::try_from(bits).unwrap_or(0))
+}
+
+/// The smallest id of a shard. It belongs to the first millisecond of all, so it is never made.
+pub(crate) fn first_id_of(shard: ShardId) -> i64 {
+    i64::from(shard.0) << COUNT_BITS
 }
 
 /// The smallest id made at or after an instant: the start of a listing by time.
@@ -211,24 +209,11 @@ impl WorkerId {
         WorkerId(Arc::from(format!("{name}@{life}")))
     }
 
-    /// Stands for the worker of an attempt whose message is in a queue. No worker may have such a name.
-    pub fn queue(name: &str) -> Self {
-        WorkerId(Arc::from(format!("{QUEUE}{name}")))
-    }
-
-    /// Whether it stands for a queue.
-    pub fn is_queue(&self) -> bool {
-        self.0.starts_with(QUEUE)
-    }
-
     /// The name without the process number.
     pub fn name(&self) -> &str {
         self.0.split_once('@').map_or(&*self.0, |(name, _)| name)
     }
 }
-
-/// The prefix of a queue's name: names of workers have no blanks.
-const QUEUE: &str = "queue ";
 
 impl fmt::Display for WorkerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

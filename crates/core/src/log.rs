@@ -38,14 +38,14 @@ pub enum Stream {
 /// The position of a chunk in the output of its run, over all attempts. As text `token-number`: the cursor with which a
 /// reader continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct ChunkPosition {
     pub token: Token,
     pub number: u32,
 }
 
 impl Chunk {
-    pub fn place(&self) -> Place {
-        Place { token: self.token, number: self.number }
+    pub fn place(&self) -> ChunkPosition {
+        ChunkPosition { token: self.token, number: self.number }
     }
 }
 
@@ -53,13 +53,13 @@ impl Chunk {
 #[error("`{0}` is not a place in a log; places are the ids of its events, like 4294967297-12")]
 pub struct NotAPlace(String);
 
-impl fmt::Display for Place {
+impl fmt::Display for ChunkPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.token, self.number)
     }
 }
 
-impl FromStr for Place {
+impl FromStr for ChunkPosition {
     type Err = NotAPlace;
 
     fn from_str(text: &str) -> Result<Self, NotAPlace> {
@@ -69,7 +69,7 @@ impl FromStr for Place {
         let place = text.split_once('-').and_then(|(token, within)| {
             let token = number(token)?.and_then(|token: i64| u64::try_from(token).ok())?;
             let within = number(within)?.and_then(|within| u32::try_from(within).ok())?;
-            Some(Place { token: Token(token), number: within })
+            Some(ChunkPosition { token: Token(token), number: within })
         });
         place.ok_or_else(|| NotAPlace(text.chars().take(40).collect()))
     }
@@ -81,8 +81,8 @@ mod tests {
 
     #[test]
     fn a_place_reads_back_as_it_is_written_and_nothing_else_is_one() {
-        let place = Place { token: Token((7 << 32) + 1), number: u32::MAX };
-        assert_eq!(place.to_string().parse::<Place>().unwrap(), place);
+        let place = ChunkPosition { token: Token((7 << 32) + 1), number: u32::MAX };
+        assert_eq!(place.to_string().parse::<ChunkPosition>().unwrap(), place);
         for text in [
             "",
             "1",
@@ -96,7 +96,7 @@ mod tests {
             "9223372036854775808-0",
             " 1-2",
         ] {
-            assert!(text.parse::<Place>().is_err(), "{text}");
+            assert!(text.parse::<ChunkPosition>().is_err(), "{text}");
         }
     }
 }

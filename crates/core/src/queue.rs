@@ -3,7 +3,7 @@
 //! A queue belongs to the shard of its name, and its messages with it. A message is *queued* or *active* (delayed,
 //! delivered and not yet acknowledged, or taken out by a user); an active message is queued again at its `wake_at`, if
 //! it has one. A message ends when it is acknowledged, deleted, or its time to live is over. A message that an attempt
-//! delivered then leaves a letter for that attempt (`delivery`).
+//! delivered then leaves a notice for that attempt (`delivery`).
 //!
 //! ```text
 //!  add ──▶ (active until its delay is over) ──▶ queued ──take──▶ active ──ack──▶ gone
@@ -22,8 +22,9 @@ pub use ask::{
     Take, Verb, Wait,
 };
 pub use body::Body;
-pub use delivery::{Deliver, Ending, Errand, LETTERS, Letter, News, Sender, Whereabouts};
+pub use delivery::{CrossShardRequest, Deliver, END_NOTICES, EndNotice, Ending, News, Sender, Whereabouts};
 pub use id::{BadId, ID_BYTES, IdText, parse_id};
 pub use message::{
-    InvalidName, Line, Message, MessageId, Place, QueueKey, QueueName, QueueNumber, QueueRecord, rank,
+    InvalidName, Message, MessageId, MessagePosition, MessageStatus, QueueKey, QueueName, QueueNumber,
+    QueueRecord, rank,
 };

@@ -15,12 +15,13 @@
 //!    └─ its only worker is gone ─▶ failed
 //! ```
 //!
-//! The second diagram is of a split run ([`kin`]): its children have the attempts. The last arrow is of a child that is
+//! The second diagram is of a split run ([`split`]): its children have the attempts. The last arrow is of a child that is
 //! pinned to one worker. All arrows are in [`Run::apply`].
 
 mod apply;
+mod assignee;
 mod entry;
-pub mod kin;
+pub mod split;
 mod reason;
 mod state;
 
@@ -31,16 +32,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
 use crate::cut;
-use crate::ids::{JobId, RunId, ShardId, Token, WorkerId};
+use crate::ids::{JobId, RunId, ShardId, Token};
 use crate::job::Definition;
 use crate::limits::LISTED_OUTPUT_BYTES_MAX;
 use crate::name::{Name, Namespace};
 use crate::task::Params;
 
 pub use apply::{Event, Refused};
+pub use assignee::Assignee;
 pub use entry::{Entry, What};
-pub use kin::{Child, Kin, Part};
 pub use reason::{Lack, Reason};
+pub use split::{Child, Part, SplitRole};
 pub use state::{Cause, State, Status, Wait};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -63,7 +65,8 @@ pub struct Run {
     pub losses: u32,
     /// The newest fencing token.
     pub token: Token,
-    pub worker: Option<WorkerId>,
+    /// Who the newest attempt was assigned to.
+    pub worker: Option<Assignee>,
     pub priority: u8,
     /// Parameters of this run alone. `None` means those of the definition.
     pub params: Option<Params>,
@@ -79,7 +82,7 @@ pub struct Run {
     pub earlier: Vec<Earlier>,
     /// `None` means that it is neither a parent nor a child.
     #[serde(default)]
-    pub kin: Option<Box<Kin>>,
+    pub split_role: Option<Box<SplitRole>>,
     /// The nodes that wrote the entries: each from the entry at this index on. Entries before the first index were
     /// written without a cluster.
     #[serde(default)]
@@ -89,7 +92,7 @@ pub struct Run {
 /// What is kept of an attempt when the next one starts. Its start and end are in the entries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Earlier {
-    pub worker: WorkerId,
+    pub worker: Assignee,
     pub started_at: Option<Timestamp>,
     pub exit_code: Option<i32>,
     pub error: Box<str>,
@@ -175,7 +178,7 @@ impl Run {
                 token: Token::default(),
             }],
             earlier: Vec::new(),
-            kin: None,
+            split_role: None,
             signed: Vec::new(),
         }
     }

@@ -95,6 +95,46 @@ impl FromStr for Timestamp {
     }
 }
 
+/// A point in elapsed time, in milliseconds from an arbitrary start. It follows the monotonic clock: deadlines and leases
+/// are measured with it, so a change of the wall clock does not affect them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Elapsed(i64);
+
+impl Elapsed {
+    pub const fn from_millis(millis: i64) -> Self {
+        Elapsed(millis)
+    }
+
+    pub const fn as_millis(self) -> i64 {
+        self.0
+    }
+
+    /// The time since `earlier`; zero if that is in the future.
+    pub fn since(self, earlier: Elapsed) -> Duration {
+        Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+    }
+
+    /// The point that lies `span` earlier, perhaps before the start.
+    pub fn before(self, span: Duration) -> Elapsed {
+        Elapsed(self.0.saturating_sub(millis(span)))
+    }
+}
+
+impl From<Duration> for Elapsed {
+    fn from(since_start: Duration) -> Self {
+        Elapsed::default() + since_start
+    }
+}
+
+impl Add<Duration> for Elapsed {
+    type Output = Elapsed;
+
+    /// Saturates like a [`Timestamp`].
+    fn add(self, span: Duration) -> Elapsed {
+        Elapsed(self.0.saturating_add(millis(span)).min(Timestamp::MAX.0))
+    }
+}
+
 /// One reading of a clock: the time of day and the monotonic time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {

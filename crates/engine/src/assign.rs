@@ -13,23 +13,12 @@ use punctual_core::attempt::{Assignment, Order};
 use punctual_core::hash;
 use punctual_core::ids::{RunId, Token, WorkerId};
 use punctual_core::job::Strategy;
-use punctual_core::run::{Cause, Event, Lack, Origin, Reason, State};
+use punctual_core::run::{Assignee, Cause, Event, Lack, Origin, Reason, State};
 
 use crate::Shard;
-use crate::deliver;
 use crate::event::Context;
-use crate::family;
 use crate::memory::LiveRun;
-use crate::pool::{Class, Joining, Match, Wish};
-use crate::shard::Deadline;
-
-pub(crate) fn class_of(live: &LiveRun) -> Class {
-    let selector = &live.definition.route.selector;
-    let selector = (!selector.is_empty()).then(|| Arc::clone(selector));
-    let task = &live.definition.task;
-    let pin = live.run.pinned_to().cloned();
-    Class { kind: task.kind(), function: task.function().cloned(), selector, pin }
-}
+use crate::pool::{Match, ReadyRun, Wish};
 
 /// The wish of a run's route. `None` means that the least loaded worker that fits takes the run.
 fn wish_of(live: &LiveRun) -> Option<Wish> {
@@ -42,11 +31,8 @@ fn wish_of(live: &LiveRun) -> Option<Wish> {
     }
     let key = if route.strategy.goes_by_key() { key_of(live) } else { 0 };
     let before = run.earlier.iter().map(|earlier| &earlier.worker).chain(&run.worker);
-    let avoid = if route.strategy == Strategy::Failover {
-        before.map(|worker| Arc::from(worker.name())).collect()
-    } else {
-        Vec::new()
-    };
+    let avoid =
+        if route.strategy == Strategy::Failover { before.map(Assignee::name).collect() } else { Vec::new() };
     let mut wish = Wish::new(route.strategy, run.job(), key, avoid);
     wish.parent = parent;
     Some(wish)
@@ -74,26 +60,19 @@ pub(crate) enum Offer {
 impl Shard {
     /// Puts a ready run into the queue of waiting runs and records why, if no worker fits it. A delivery needs no
     /// worker and is sent at once.
-    pub(crate) fn join_line(&mut self, run: RunId, since: Timestamp, cx: &mut Context<'_>) {
-        if self.runs.get(&run).is_some_and(deliver::is_delivery) {
+    pub(crate) fn enqueue(&mut self, run: RunId, since: Timestamp, cx: &mut Context<'_>) {
+        if self.runs.get(&run).is_some_and(|live| live.queue().is_some()) {
             return self.send_off(run, cx);
         }
         let Some(live) = self.runs.get_mut(&run) else { return };
-        let joining =
-            Joining { run, priority: live.run.priority, since, class: class_of(live), wish: wish_of(live) };
-        let lack = cx.pool.join_line(joining);
+        let ready_run =
+            ReadyRun { run, priority: live.run.priority, since, class: live.class(), wish: wish_of(live) };
+        let lack = cx.pool.enqueue(ready_run);
         let fits = lack.is_none();
         if let Some(lack) = lack {
             Arc::make_mut(&mut live.run).reason = Some(Reason::NoWorkerFits(lack));
         }
         self.note_presence(run, fits, cx);
-    }
-
-    pub(crate) fn leave_line(&mut self, run: RunId, priority: u8, since: Timestamp, cx: &mut Context<'_>) {
-        if let Some(live) = self.runs.get(&run) {
-            cx.pool.leave_line(class_of(live), priority, since, run);
-            self.absent.remove(&run);
-        }
     }
 
     /// Workers came or left: `lack` says why no worker fits a waiting run; `None` means that one fits.
@@ -115,7 +94,7 @@ impl Shard {
 
     pub(crate) fn assign(&mut self, given: Match, cx: &mut Context<'_>) {
         let Match { run, worker, passed_over } = given;
-        if self.runs.get(&run).is_some_and(family::is_to_split) {
+        if self.runs.get(&run).is_some_and(LiveRun::is_to_split) {
             return self.split_soon(run, cx);
         }
         if passed_over {
@@ -123,15 +102,9 @@ impl Shard {
         }
         let Some(live) = self.runs.get(&run) else { return };
         let token = live.run.token.next(self.epoch);
-        if !self.transition(run, Event::Assigned { worker: worker.clone(), token }, cx) {
-            return;
+        if self.transition(run, Event::Assigned { worker: worker.clone(), token }, cx) {
+            self.send(run, worker, token, Offer::New, cx);
         }
-        cx.pool.roster.take(&worker, run, token);
-        if let Some(parent) = self.runs.get(&run).and_then(|live| live.run.parent()) {
-            cx.pool.spread.went(parent, run, &worker);
-        }
-        self.arm_timeout(run, token, cx.now, cx);
-        self.send(run, worker, token, Offer::New, cx);
     }
 
     /// Whether this token is the run's newest and its attempt is running.
@@ -151,13 +124,10 @@ impl Shard {
         let (run, token) = attempt;
         let state = self.runs.get(&run).map(|live| &live.run.state);
         let Some(State::Running { worker, token: newest, since, .. }) = state else { return false };
-        worker == to && *newest == token && token.epoch() < self.epoch && now.since(*since) < age
-    }
-
-    pub(crate) fn arm_timeout(&mut self, run: RunId, token: Token, since: Timestamp, cx: &Context<'_>) {
-        if let Some(timeout) = self.runs.get(&run).and_then(|live| live.definition.timeout) {
-            self.deadlines.insert(cx.elapsed_at(since + timeout), Deadline::Timeout(run, token));
-        }
+        worker.worker() == Some(to)
+            && *newest == token
+            && token.epoch() < self.epoch
+            && now.since(*since) < age
     }
 
     /// Offers a running attempt of a former leader to its worker again, which may never have received it. A worker that
@@ -165,13 +135,13 @@ impl Shard {
     pub(crate) fn offer_again(&mut self, run: RunId, cx: &mut Context<'_>) {
         let Some(live) = self.runs.get(&run) else { return };
         let State::Running { worker, token, cancelling, .. } = live.run.state.clone() else { return };
-        if worker.is_queue() {
+        let Assignee::Worker(worker) = worker else {
             return self.deliver_again(run, token, cancelling.is_some(), cx);
-        }
-        if !cx.pool.roster.is_present(&worker) {
+        };
+        if !cx.pool.roster().is_present(&worker) {
             return;
         }
-        cx.pool.roster.take_again(&worker, run, token);
+        cx.pool.offer_again(&worker, run, token);
         self.send(run, worker.clone(), token, Offer::Again, cx);
         if let Some(cause) = cancelling {
             cx.order(worker, Order::Cancel { run, token, cause });
@@ -219,10 +189,9 @@ impl Shard {
         if self.transition(run, Event::CancelAsked(cause), cx)
             && let Some((worker, token)) = worker
         {
-            if worker.is_queue() {
-                self.withdraw(run, token, cx);
-            } else {
-                cx.order(worker, Order::Cancel { run, token, cause });
+            match worker {
+                Assignee::Queue(_) => self.withdraw(run, token, cx),
+                Assignee::Worker(worker) => cx.order(worker, Order::Cancel { run, token, cause }),
             }
         }
         self.stop_children(run, cause, cx);

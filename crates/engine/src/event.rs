@@ -4,8 +4,9 @@ use punctual_core::Timestamp;
 use punctual_core::attempt::{Order, Report};
 use punctual_core::command::{Answer, Command, Refusal};
 use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
-use punctual_core::queue::Errand;
+use punctual_core::queue::CrossShardRequest;
 use punctual_core::run::Lack;
+use punctual_core::time::Elapsed;
 
 use crate::Pool;
 use crate::pool::Match;
@@ -65,7 +66,7 @@ pub enum Effect {
         order: Order,
     },
     /// A request between a run and a queue, which may belong to different shards.
-    Errand(Errand),
+    CrossShard(CrossShardRequest),
 }
 
 /// What an event is applied with. An effect is kept with its shard: if that shard's batch is refused, it is dropped.
@@ -75,7 +76,7 @@ pub struct Context<'a> {
     pub now: Timestamp,
     /// Measures durations (timeouts, retry delays, missed heartbeats). It follows the monotonic clock, so a change of
     /// the wall clock does not affect it.
-    pub elapsed: Timestamp,
+    pub elapsed: Elapsed,
     pub shard: ShardId,
     pub pool: &'a mut Pool,
     pub effects: &'a mut Vec<(ShardId, Effect)>,
@@ -83,7 +84,7 @@ pub struct Context<'a> {
 
 impl Context<'_> {
     /// Converts an instant of `now` to elapsed time.
-    pub(crate) fn elapsed_at(&self, instant: Timestamp) -> Timestamp {
+    pub(crate) fn elapsed_at(&self, instant: Timestamp) -> Elapsed {
         self.elapsed + instant.since(self.now)
     }
 
@@ -95,7 +96,7 @@ impl Context<'_> {
         self.effects.push((self.shard, Effect::Order { worker, order }));
     }
 
-    pub(crate) fn errand(&mut self, errand: Errand) {
-        self.effects.push((self.shard, Effect::Errand(errand)));
+    pub(crate) fn cross_shard(&mut self, request: CrossShardRequest) {
+        self.effects.push((self.shard, Effect::CrossShard(request)));
     }
 }

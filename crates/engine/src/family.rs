@@ -16,14 +16,13 @@ use std::time::Duration;
 use punctual_core::ids::RunId;
 use punctual_core::job::{Definition, Strategy};
 use punctual_core::limits::CHILDREN_MAX;
-use punctual_core::run::{Cause, Child, Event, Kin, Origin, Part, Reason, Run, State, Trigger, Wait};
+use punctual_core::run::{Cause, Child, Event, Origin, Part, Reason, Run, SplitRole, State, Trigger, Wait};
 use punctual_core::task::Params;
 
 use crate::Shard;
-use crate::assign::class_of;
+use crate::deadline::Deadline;
 use crate::event::Context;
 use crate::memory::LiveRun;
-use crate::shard::Deadline;
 
 /// How long a broadcast that found no worker waits for more after the first one joins: after a node starts, its workers
 /// join within moments of each other.
@@ -34,17 +33,12 @@ const GATHER: Duration = Duration::from_secs(1);
 const CHANGED_MAX: usize = CHILDREN_MAX as usize;
 const NEXT_BATCH: Duration = Duration::from_millis(1);
 
-/// Whether a run must be split into children and has none yet.
-pub(crate) fn is_to_split(live: &LiveRun) -> bool {
-    live.definition.route.splits() && live.run.kin.is_none()
-}
-
 impl Shard {
     /// Splits a ready run. A run that cannot be split yet stays ready.
     pub(crate) fn split(&mut self, run: RunId, cx: &mut Context<'_>) {
         let Some(live) = self.runs.get(&run) else { return };
         let State::Ready { since } = live.run.state else { return };
-        if !is_to_split(live) {
+        if !live.is_to_split() {
             return;
         }
         if self.dirty.runs.len() >= CHANGED_MAX {
@@ -56,14 +50,14 @@ impl Shard {
         };
         if meant_for.is_empty() {
             // It may have been taken out of the queue of waiting runs to be split.
-            return self.join_line(run, since, cx);
+            return self.enqueue(run, since, cx);
         }
         self.make_children(run, meant_for, cx);
     }
 
     /// A worker that fits the run has joined or become free: splits the run soon.
     pub(crate) fn split_soon(&mut self, run: RunId, cx: &Context<'_>) {
-        let Some(live) = self.runs.get(&run).filter(|live| is_to_split(live)) else { return };
+        let Some(live) = self.runs.get(&run).filter(|live| live.is_to_split()) else { return };
         let is_broadcast = live.definition.route.strategy == Strategy::Broadcast;
         self.split_after(run, if is_broadcast { GATHER } else { NEXT_BATCH }, cx);
     }
@@ -87,10 +81,11 @@ impl Shard {
         for (Child { run, worker, .. }, index) in children.into_iter().zip(0..) {
             let (namespace, origin) = (whole.namespace.clone(), origin.clone());
             let mut child = Run::new(run, namespace, origin, Trigger::Parent, whole.due, cx.now);
-            child.sign(cx.pool.node.as_ref());
+            child.sign(cx.pool.node());
             child.priority = whole.priority;
             child.state = State::Waiting { wait: Wait::Limit };
-            child.kin = Some(Box::new(Kin::Child { parent, part: Part { index, total }, worker }));
+            child.split_role =
+                Some(Box::new(SplitRole::Child { parent, part: Part { index, total }, worker }));
             let definition = Arc::clone(&definition);
             self.remember_run(LiveRun { run: Arc::new(child), definition, stored: false }, cx);
             self.place(run, cx);
@@ -154,7 +149,7 @@ fn meant_for(live: &LiveRun, cx: &Context<'_>) -> Option<Vec<Option<Arc<str>>>> 
     let most = usize::try_from(CHILDREN_MAX).unwrap_or(usize::MAX);
     let list: Vec<Option<Arc<str>>> = match live.definition.route.shards {
         Some(shards) => vec![None; usize::try_from(shards).unwrap_or(most)],
-        None => cx.pool.names_fitting(&class_of(live)).into_iter().map(Some).collect(),
+        None => cx.pool.names_fitting(&live.class()).into_iter().map(Some).collect(),
     };
     (list.len() <= most).then_some(list)
 }

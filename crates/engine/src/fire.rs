@@ -16,9 +16,10 @@ use punctual_core::limits::MISFIRE_CATCH_UP_MAX;
 use punctual_core::run::{Cause, Origin, Run, State, Trigger, Wait};
 
 use crate::Shard;
+use crate::deadline::Deadline;
 use crate::event::Context;
 use crate::memory::LiveRun;
-use crate::shard::Deadline;
+use crate::plan::TimerOwner;
 
 impl Shard {
     /// Handles at most `limit` timers that are due.
@@ -31,15 +32,13 @@ impl Shard {
             self.passed(deadline, cx);
         }
         while left > 0
-            && let Some(id) = self.plan.pop(cx.now)
+            && let Some(owner) = self.plan.pop(cx.now)
         {
             left -= 1;
-            if let Some(job) = self.is_job(id) {
-                self.fire(job, cx);
-            } else if let Some(run) = self.is_run(id) {
-                self.arrive(run, cx);
-            } else if self.is_message(id) {
-                self.message_is_due(id, cx);
+            match owner {
+                TimerOwner::Job(job) => self.fire(job, cx),
+                TimerOwner::Run(run) => self.arrive(run, cx),
+                TimerOwner::Message(number) => self.message_is_due(number, cx),
             }
         }
         self.plan.look(cx.now);
@@ -82,7 +81,7 @@ impl Shard {
         while let Some(cursor) = self.jobs.get(&id).map(|live| &live.job.cursor)
             && next(cursor).is_some_and(|at| at <= cx.now)
         {
-            self.plan.disarm(cursor.wake_at, id.0);
+            self.plan.disarm(cursor.wake_at, TimerOwner::Job(id));
             self.fire(id, cx);
         }
     }
@@ -195,7 +194,7 @@ impl Shard {
         let origin = Origin::Job { id, name: live.job.name.clone(), revision: live.job.revision };
         let run = RunId(self.ids.next(cx.now));
         let mut made = Run::new(run, live.job.namespace.clone(), origin, trigger, due, cx.now);
-        made.sign(cx.pool.node.as_ref());
+        made.sign(cx.pool.node());
         made.priority = definition.priority;
         if due <= cx.now {
             // Its due time has passed, so it arms no timer.

@@ -1,9 +1,9 @@
 //! The state machine of one shard, pure: it reads no clock, does no I/O and awaits nothing.
 //!
 //! The files follow the life of a run: [`intake`] takes commands; [`plan`] holds the timers of jobs and runs, and
-//! [`wheel`] the deadlines of attempts; [`fire`] makes runs of due jobs; [`overlap`] decides whether a run may start;
+//! [`wheel`] the deadlines; [`fire`] makes runs of due jobs; [`overlap`] decides whether a run may start;
 //! [`family`] splits a run into child runs; [`assign`] gives runs to workers and [`deliver`] into queues; [`report`]
-//! takes the reports of workers; [`settle`] ends runs. [`shard`] holds the state, [`memory`] the rows in memory,
+//! takes the reports of workers; [`state`] moves runs between states; [`settle`] ends runs. [`shard`] holds all of it, [`memory`] the rows in memory,
 //! [`wants`] names the rows to read, [`seal`] turns the changes into one batch. [`queue`] is the life of messages;
 //! [`pool`] is shared by all shards of a node.
 //!
@@ -18,12 +18,14 @@ pub mod memory;
 pub mod intake;
 pub mod plan;
 pub mod wheel;
+mod deadline;
 pub mod fire;
 pub mod overlap;
 pub mod family;
 pub mod assign;
 pub mod deliver;
 pub mod report;
+pub mod state;
 pub mod settle;
 pub mod queue;
 

@@ -12,9 +12,12 @@ use punctual_core::change::{Found, RunRecord, UniqueKey};
 use punctual_core::ids::{JobId, RunId};
 use punctual_core::job::{Definition, Job};
 use punctual_core::name::{Name, Namespace};
-use punctual_core::queue::Message;
+use punctual_core::queue::{Message, QueueName};
 use punctual_core::run::{Run, State, Wait};
+use punctual_core::task::Task;
 use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::pool::Class;
 
 pub(crate) type JobKey = (Namespace, Name);
 
@@ -58,27 +61,43 @@ impl LiveJob {
         self.active.is_empty() && self.held.is_empty() && self.waiting == 0
     }
 
-    /// Counts a live run of the job as its state requires.
-    pub(crate) fn take_up(&mut self, run: &Run) {
-        let is_held = matches!(run.state, State::Waiting { wait: Wait::Overlap | Wait::Limit });
-        if is_held {
-            self.held_beside(run).insert((run.due, run.id));
-        } else if run.parent().is_none() && run.wake_at().is_none() {
+    /// Counts a run of the job that has entered its state.
+    pub(crate) fn enter(&mut self, run: &Run) {
+        match run.state {
+            State::Waiting { wait: Wait::Due(_) } => self.waiting += 1,
+            State::Waiting { wait: Wait::Overlap | Wait::Limit } => {
+                self.held_beside(run).insert((run.due, run.id));
+                self.active.remove(&run.id);
+            }
+            State::Waiting { wait: Wait::Backoff(_) } => self.activate(run),
+            State::Ready { .. } | State::Running { .. } | State::Split { .. } => {
+                self.activate(run);
+                *self.placed_beside(run) += 1;
+            }
+            State::Succeeded | State::Failed | State::TimedOut | State::Cancelled | State::Skipped => {
+                self.active.remove(&run.id);
+            }
+        }
+    }
+
+    /// Reverses the count of a state that a run has left. It stays active until it ends or is held again.
+    pub(crate) fn leave(&mut self, run: &Run, state: &State) {
+        match state {
+            State::Waiting { wait: Wait::Due(_) } => self.waiting -= 1,
+            State::Waiting { wait: Wait::Overlap | Wait::Limit } => {
+                self.held_beside(run).remove(&(run.due, run.id));
+            }
+            State::Ready { .. } | State::Running { .. } | State::Split { .. } => {
+                *self.placed_beside(run) -= 1;
+            }
+            _ => {}
+        }
+    }
+
+    fn activate(&mut self, run: &Run) {
+        if run.parent().is_none() {
             self.active.insert(run.id);
         }
-        if matches!(run.state, State::Ready { .. } | State::Running { .. } | State::Split { .. }) {
-            self.place(run);
-        }
-    }
-
-    /// Counts a run that became ready, running or split.
-    pub(crate) fn place(&mut self, run: &Run) {
-        *self.placed_beside(run) += 1;
-    }
-
-    /// Reverses `place`.
-    pub(crate) fn displace(&mut self, run: &Run) {
-        *self.placed_beside(run) -= 1;
     }
 
     fn placed_beside(&mut self, run: &Run) -> &mut u32 {
@@ -86,7 +105,7 @@ impl LiveJob {
     }
 
     /// The held runs of the same kind: child runs, or all others.
-    pub(crate) fn held_beside(&mut self, run: &Run) -> &mut BTreeSet<(Timestamp, RunId)> {
+    fn held_beside(&mut self, run: &Run) -> &mut BTreeSet<(Timestamp, RunId)> {
         if run.parent().is_some() { &mut self.children.held } else { &mut self.held }
     }
 
@@ -105,6 +124,36 @@ pub(crate) struct LiveRun {
     pub(crate) run: Arc<Run>,
     pub(crate) definition: Arc<Definition>,
     pub(crate) stored: bool,
+}
+
+impl LiveRun {
+    /// The requirements on a worker.
+    pub(crate) fn class(&self) -> Class {
+        let selector = &self.definition.route.selector;
+        let selector = (!selector.is_empty()).then(|| Arc::clone(selector));
+        let (task, pin) = (&self.definition.task, self.run.pinned_to().cloned());
+        Class { kind: task.kind(), function: task.function().cloned(), selector, pin }
+    }
+
+    /// The queue that the run delivers into. `None` means that its task is not a message, so it needs a worker.
+    pub(crate) fn queue(&self) -> Option<&QueueName> {
+        match &self.definition.task {
+            Task::Queue(queue) => Some(&queue.name),
+            _ => None,
+        }
+    }
+
+    /// Whether it must be split into children and has none yet.
+    pub(crate) fn is_to_split(&self) -> bool {
+        self.definition.route.splits() && self.run.split_role.is_none()
+    }
+}
+
+/// Whether the store has an older version of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stored {
+    Yes,
+    No,
 }
 
 /// Rows that left memory and that a read in progress may not have seen, by the batch that carries them.

@@ -38,7 +38,7 @@ impl Shard {
 
     /// Like `arrive`, but the run is held where the policy would skip it or replace a running one, because a client
     /// asked for this run.
-    pub(crate) fn line_up(&mut self, run: RunId, cx: &mut Context<'_>) {
+    pub(crate) fn arrive_patiently(&mut self, run: RunId, cx: &mut Context<'_>) {
         let patient = |policy| if policy == Overlap::Allow { policy } else { Overlap::Queue };
         self.arrive_under(run, patient, cx);
     }
@@ -47,12 +47,9 @@ impl Shard {
         let Some(job) = self.runs.get(&run).map(|live| live.run.job()) else { return };
         let Some(job) = job else { return self.place(run, cx) };
         // Its job was deleted, so no overlap policy applies any more.
-        let Some(live) = self.jobs.get_mut(&job) else { return self.stop(run, Cause::JobDeleted, cx) };
+        let Some(live) = self.jobs.get(&job) else { return self.stop(run, Cause::JobDeleted, cx) };
         match judge(policy(live.job.definition.overlap), live.active.len(), live.held.len()) {
-            Verdict::Start => {
-                live.active.insert(run);
-                self.place(run, cx);
-            }
+            Verdict::Start => self.place(run, cx),
             Verdict::Hold => {
                 self.transition(run, Event::Held(Wait::Overlap), cx);
             }
@@ -99,7 +96,7 @@ impl Shard {
     }
 
     fn release_runs(&mut self, job: JobId, cx: &mut Context<'_>) {
-        while let Some(live) = self.jobs.get_mut(&job)
+        while let Some(live) = self.jobs.get(&job)
             && let Some((_, next)) = live.held.first().copied()
         {
             // By the current definition: an edit may have changed the policy or the limit since the run was held.
@@ -108,7 +105,6 @@ impl Shard {
             if !(below && (live.active.is_empty() || definition.overlap == Overlap::Allow)) {
                 return;
             }
-            live.active.insert(next);
             self.place(next, cx);
         }
     }

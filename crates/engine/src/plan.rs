@@ -10,12 +10,13 @@
 //!
 //! intake ──job, run──▶ plan ──due──▶ fire
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use punctual_core::Timestamp;
-use punctual_core::change::{RunRecord, TimerPage, TimerPlace};
+use punctual_core::change::{RunRecord, TimerPage, TimerPosition};
 use punctual_core::ids::{JobId, RunId};
+use punctual_core::time::Elapsed;
 
 use crate::Shard;
 use crate::event::Context;
@@ -25,9 +26,30 @@ use crate::memory::LiveRun;
 /// armed before it.
 const AHEAD: Duration = Duration::from_secs(10);
 
+/// What a timer belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TimerOwner {
+    Job(JobId),
+    Run(RunId),
+    /// The number of a message.
+    Message(i64),
+}
+
+impl TimerOwner {
+    /// The place of its timer in the order of all timers.
+    fn at(self, at: Timestamp) -> TimerPosition {
+        let id = match self {
+            TimerOwner::Job(job) => job.0,
+            TimerOwner::Run(run) => run.0,
+            TimerOwner::Message(number) => number,
+        };
+        TimerPosition { at, id }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Plan {
-    armed: BTreeSet<TimerPlace>,
+    armed: BTreeMap<TimerPosition, TimerOwner>,
     horizon: Horizon,
     paging: bool,
     /// Timers on one page. With fewer than a quarter of it armed, the next page is asked for; with more than
@@ -42,42 +64,42 @@ pub(crate) struct Plan {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Horizon {
     /// Every timer up to here is in memory.
-    Through(TimerPlace),
+    Through(TimerPosition),
     /// All timers of the shard are in memory.
     Everything,
 }
 
 impl Plan {
     pub(crate) fn new(page: usize) -> Self {
-        let (armed, horizon) = (BTreeSet::new(), Horizon::Through(TimerPlace::START));
+        let (armed, horizon) = (BTreeMap::new(), Horizon::Through(TimerPosition::START));
         Plan { armed, horizon, paging: false, page, was_short: false, seen: Timestamp::MIN }
     }
 
-    pub(crate) fn arm(&mut self, at: Option<Timestamp>, id: i64) {
+    pub(crate) fn arm(&mut self, at: Option<Timestamp>, owner: TimerOwner) {
         if let Some(at) = at {
-            self.armed.insert(TimerPlace { at, id });
+            self.armed.insert(owner.at(at), owner);
         }
     }
 
-    pub(crate) fn disarm(&mut self, at: Option<Timestamp>, id: i64) {
+    pub(crate) fn disarm(&mut self, at: Option<Timestamp>, owner: TimerOwner) {
         if let Some(at) = at {
-            self.armed.remove(&TimerPlace { at, id });
+            self.armed.remove(&owner.at(at));
         }
     }
 
-    /// Whether a timer at this place has to stay in memory.
-    pub(crate) fn is_near(&self, at: Timestamp, id: i64) -> bool {
+    /// Whether this timer has to stay in memory.
+    pub(crate) fn is_near(&self, at: Timestamp, owner: TimerOwner) -> bool {
         match self.horizon {
             _ if self.paging => true,
             Horizon::Everything => true,
-            Horizon::Through(end) => TimerPlace { at, id } <= end,
+            Horizon::Through(end) => owner.at(at) <= end,
         }
     }
 
     /// Takes the next timer that is due.
-    pub(crate) fn pop(&mut self, now: Timestamp) -> Option<i64> {
-        self.armed.first().filter(|place| place.at <= now)?;
-        self.armed.pop_first().map(|place| place.id)
+    pub(crate) fn pop(&mut self, now: Timestamp) -> Option<TimerOwner> {
+        self.armed.first_key_value().filter(|(place, _)| place.at <= now)?;
+        self.armed.pop_first().map(|(_, owner)| owner)
     }
 
     /// When the next timer is due or the next page must be asked for.
@@ -86,30 +108,30 @@ impl Plan {
             Horizon::Through(end) if !self.paging => Some(end.at.before(AHEAD)).filter(|at| *at > self.seen),
             _ => None,
         };
-        self.armed.first().map(|place| place.at).into_iter().chain(page).min()
+        self.armed.first_key_value().map(|(place, _)| place.at).into_iter().chain(page).min()
     }
 
     pub(crate) fn look(&mut self, now: Timestamp) {
         self.seen = self.seen.max(now);
     }
 
-    /// Moves the horizon nearer when too many timers are armed; returns the ids that are now beyond it.
-    pub(crate) fn shrink(&mut self) -> Vec<i64> {
+    /// Moves the horizon nearer when too many timers are armed; returns the timers that are now beyond it.
+    pub(crate) fn shrink(&mut self) -> Vec<TimerOwner> {
         if self.paging || self.armed.len() <= 2 * self.page {
             return Vec::new();
         }
-        let Some(end) = self.armed.iter().nth(self.page).copied() else { return Vec::new() };
+        let Some(end) = self.armed.keys().nth(self.page).copied() else { return Vec::new() };
         if self.horizon == Horizon::Everything || matches!(self.horizon, Horizon::Through(far) if far > end) {
             self.horizon = Horizon::Through(end);
             self.was_short = false;
         }
-        self.armed.iter().skip(self.page + 1).map(|place| place.id).collect()
+        self.armed.values().skip(self.page + 1).copied().collect()
     }
 
-    fn wants_page(&self, now: Timestamp) -> Option<TimerPlace> {
+    fn wants_page(&self, now: Timestamp) -> Option<TimerPosition> {
         match self.horizon {
             Horizon::Through(end) if !self.paging && (self.was_short || end.at <= now + AHEAD) => {
-                let enough = self.armed.iter().nth(self.page / 4).is_some_and(|place| *place <= end);
+                let enough = self.armed.keys().nth(self.page / 4).is_some_and(|place| *place <= end);
                 (!enough).then_some(end)
             }
             _ => None,
@@ -120,7 +142,7 @@ impl Plan {
 impl Shard {
     /// The place after which the next page of timers starts, and its size. `None` means that enough timers are in
     /// memory. After `Some`, the caller must call `page` or `page_failed`.
-    pub fn ask_page(&mut self, cx: &mut Context<'_>) -> Option<(TimerPlace, usize)> {
+    pub fn ask_page(&mut self, cx: &mut Context<'_>) -> Option<(TimerPosition, usize)> {
         let after = self.plan.wants_page(cx.now)?;
         self.plan.paging = true;
         self.revive_pinned(cx);
@@ -195,15 +217,7 @@ impl Shard {
     }
 
     /// When the next deadline passes, in elapsed time.
-    pub fn next_deadline(&self) -> Option<Timestamp> {
+    pub fn next_deadline(&self) -> Option<Elapsed> {
         self.deadlines.next()
-    }
-
-    pub(crate) fn is_job(&self, id: i64) -> Option<JobId> {
-        self.jobs.contains_key(&JobId(id)).then_some(JobId(id))
-    }
-
-    pub(crate) fn is_run(&self, id: i64) -> Option<RunId> {
-        self.runs.contains_key(&RunId(id)).then_some(RunId(id))
     }
 }

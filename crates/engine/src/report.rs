@@ -18,7 +18,7 @@ use crate::event::Context;
 impl Shard {
     pub(crate) fn report(&mut self, worker: &WorkerId, report: Report, cx: &mut Context<'_>) {
         if self.is_of_another(worker, &report) {
-            cx.pool.stale_reports += 1;
+            cx.pool.counts_mut().stale_reports += 1;
             if let Report::Finished { run, token, .. } = report {
                 // Acknowledged, so that the worker stops sending it.
                 cx.order(worker.clone(), Order::Acknowledge { run, token });
@@ -38,13 +38,13 @@ impl Shard {
             }
             Report::Finished { run, token, outcome } => {
                 if !self.transition(run, Event::Reported { token, outcome: cut(outcome) }, cx) {
-                    cx.pool.stale_reports += 1;
+                    cx.pool.counts_mut().stale_reports += 1;
                 }
                 cx.order(worker.clone(), Order::Acknowledge { run, token });
             }
             Report::Declined { run, token } => {
                 if !self.transition(run, Event::Declined { token }, cx) {
-                    cx.pool.stale_reports += 1;
+                    cx.pool.counts_mut().stale_reports += 1;
                 }
             }
             // The roster handles these: they concern the worker, not a shard.
@@ -55,14 +55,16 @@ impl Shard {
     /// Whether the report names a run that another worker has.
     fn is_of_another(&self, worker: &WorkerId, report: &Report) -> bool {
         let live = report.run().and_then(|run| self.runs.get(&run));
-        live.is_some_and(|live| live.run.worker.as_ref().is_some_and(|theirs| theirs != worker))
+        live.is_some_and(|live| {
+            live.run.worker.as_ref().is_some_and(|theirs| theirs.worker() != Some(worker))
+        })
     }
 
     /// The worker of an attempt is considered dead. If it is connected, it is told to stop: its result is outdated.
     pub(crate) fn lost(&mut self, run: RunId, token: Token, cx: &mut Context<'_>) {
-        let worker = self.runs.get(&run).and_then(|live| live.run.worker.clone());
+        let worker = self.runs.get(&run).and_then(|live| live.run.worker.as_ref()?.worker().cloned());
         if self.transition(run, Event::Lost { token }, cx)
-            && let Some(worker) = worker.filter(|worker| cx.pool.roster.is_present(worker))
+            && let Some(worker) = worker.filter(|worker| cx.pool.roster().is_present(worker))
         {
             cx.order(worker, Order::Cancel { run, token, cause: Cause::Outdated });
         }
@@ -81,7 +83,7 @@ impl Shard {
                 note(Arc::make_mut(&mut live.run));
                 self.note_lazily(run, cx.elapsed);
             }
-            _ => cx.pool.stale_reports += 1,
+            _ => cx.pool.counts_mut().stale_reports += 1,
         }
     }
 }

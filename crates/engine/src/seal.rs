@@ -8,8 +8,9 @@ use punctual_core::run::Origin;
 
 use crate::Shard;
 use crate::event::Context;
-use crate::memory::LiveJob;
-use crate::shard::{Dirty, Settled, Stored};
+use crate::memory::{LiveJob, Stored};
+use crate::plan::TimerOwner;
+use crate::shard::{Dirty, Settled};
 
 impl Shard {
     /// Everything that changed since the last seal, as one batch. Rows with nothing to do soon leave memory.
@@ -110,7 +111,9 @@ impl Shard {
     /// and needs no pin.
     pub(crate) fn drop_if_far(&mut self, id: JobId, batch: Option<u64>) {
         let Some(live) = self.jobs.get(&id) else { return };
-        if !live.is_idle() || live.job.cursor.wake_at.is_some_and(|at| self.plan.is_near(at, id.0)) {
+        if !live.is_idle()
+            || live.job.cursor.wake_at.is_some_and(|at| self.plan.is_near(at, TimerOwner::Job(id)))
+        {
             return;
         }
         if let Some(live) = self.forget_job(id)
@@ -124,28 +127,20 @@ impl Shard {
     pub(crate) fn forget_job(&mut self, id: JobId) -> Option<LiveJob> {
         let live = self.jobs.remove(&id)?;
         self.names.remove(&(live.job.namespace.clone(), live.job.name.clone()));
-        self.plan.disarm(live.job.cursor.wake_at, id.0);
+        self.plan.disarm(live.job.cursor.wake_at, TimerOwner::Job(id));
         Some(live)
     }
 
     fn drop_run_if_far(&mut self, id: RunId, cx: &mut Context<'_>) {
         let Some(at) = self.runs.get(&id).and_then(|live| live.run.wake_at()) else { return };
-        if !self.plan.is_near(at, id.0) {
+        if !self.plan.is_near(at, TimerOwner::Run(id)) {
             self.evict_run(id, cx);
         }
     }
 
     fn evict_run(&mut self, id: RunId, cx: &mut Context<'_>) {
-        let Some(live) = self.runs.remove(&id) else { return };
-        cx.pool.live -= 1;
-        self.plan.disarm(live.run.wake_at(), id.0);
-        let mut job = None;
-        if let Some(of) = live.run.job()
-            && let Some(live_job) = self.jobs.get_mut(&of)
-        {
-            live_job.waiting -= 1;
-            job = Some(Arc::clone(&live_job.job));
-        }
+        let Some(live) = self.forget_waiting(id, cx) else { return };
+        let job = live.run.job().and_then(|job| self.jobs.get(&job)).map(|live| Arc::clone(&live.job));
         let record =
             RunRecord { run: live.run, definition: live.definition, job: job.clone(), dead_letter: false };
         self.pins.run(self.batch, record);
@@ -156,13 +151,11 @@ impl Shard {
 
     /// Bounds the number of armed timers: the farthest leave memory, and a page brings them back in time.
     fn shrink(&mut self, cx: &mut Context<'_>) {
-        for id in self.plan.shrink() {
-            if self.is_message(id) {
-                self.message_is_far(id);
-            } else if self.runs.contains_key(&RunId(id)) {
-                self.drop_run_if_far(RunId(id), cx);
-            } else {
-                self.drop_if_far(JobId(id), Some(self.batch));
+        for owner in self.plan.shrink() {
+            match owner {
+                TimerOwner::Message(number) => self.message_is_far(number),
+                TimerOwner::Run(run) => self.drop_run_if_far(run, cx),
+                TimerOwner::Job(job) => self.drop_if_far(job, Some(self.batch)),
             }
         }
     }

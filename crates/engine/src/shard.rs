@@ -7,22 +7,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual_core::Timestamp;
 use punctual_core::change::{Loaded, Revision, RunRecord, Skip, UniqueKey};
 use punctual_core::ids::{Epoch, IdMaker, JobId, RunId, ShardId, Token};
 use punctual_core::job::Job;
 use punctual_core::name::{Name, Namespace};
-use punctual_core::run::{Run, State, Wait};
+use punctual_core::run::{Assignee, Run, State, Status};
+use punctual_core::time::Elapsed;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::deadline::{Deadline, LAZY_MAX};
 use crate::event::{Context, Event};
-use crate::memory::{Fetched, JobKey, LiveJob, LiveRun, Pins};
-use crate::plan::Plan;
+use crate::memory::{Fetched, JobKey, LiveJob, LiveRun, Pins, Stored};
+use crate::plan::{Plan, TimerOwner};
 use crate::queue::Queues;
 use crate::wheel::Wheel;
-
-/// How long a start or a progress may stay unwritten when no other change causes a commit.
-pub(crate) const LAZY_MAX: Duration = Duration::from_secs(1);
 
 /// Settings that all shards of a node share.
 #[derive(Debug, Clone, Copy)]
@@ -55,29 +53,12 @@ pub struct Shard {
     pub(crate) pins: Pins,
     pub(crate) fetched: Fetched,
     /// Ready runs whose only permitted worker is absent, and since when (elapsed time).
-    pub(crate) absent: FxHashMap<RunId, Timestamp>,
+    pub(crate) absent: FxHashMap<RunId, Elapsed>,
     pub(crate) queues: Queues,
 
     pub(crate) dirty: Dirty,
     /// Number of batches sealed so far. Pins are released by this number.
     pub(crate) batch: u64,
-}
-
-/// A timer of the wheel, in elapsed time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Deadline {
-    Backoff(RunId),
-    Timeout(RunId, Token),
-    /// Try again to split a run that could not be split at once.
-    Split(RunId),
-    /// The only worker that may take a run has been absent for too long.
-    Gone(RunId),
-    /// The lazy changes of runs must be written now.
-    Lazy,
-    /// The lazy changes of delivered messages must be written now.
-    Delivered,
-    /// Unused queues may leave memory.
-    Unused,
 }
 
 /// The rows that the next batch must carry.
@@ -99,13 +80,6 @@ pub(crate) struct Dirty {
     /// Runs whose start or progress is written with the next batch, whatever causes that batch.
     pub(crate) lazy: FxHashSet<RunId>,
     lazy_due: bool,
-}
-
-/// Whether the store has an older version of a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stored {
-    Yes,
-    No,
 }
 
 #[derive(Debug)]
@@ -152,7 +126,9 @@ impl Shard {
     /// Gives up the attempts of workers that have restarted since: no report will ever come for them.
     fn give_up_outlived(&mut self, cx: &mut Context<'_>) {
         let running = self.runs.values().filter_map(|live| match &live.run.state {
-            State::Running { worker, token, .. } if cx.pool.roster.is_outlived(worker) => {
+            State::Running { worker: Assignee::Worker(worker), token, .. }
+                if cx.pool.roster().is_outlived(worker) =>
+            {
                 Some((live.run.id, *token))
             }
             _ => None,
@@ -197,7 +173,7 @@ impl Shard {
     /// Puts a job into memory and arms it.
     pub(crate) fn remember_job(&mut self, job: Arc<Job>, stored: bool) -> JobId {
         let id = job.id;
-        self.plan.arm(job.cursor.wake_at, id.0);
+        self.plan.arm(job.cursor.wake_at, TimerOwner::Job(id));
         self.names.insert((job.namespace.clone(), job.name.clone()), id);
         self.jobs.insert(id, LiveJob::new(job, stored));
         id
@@ -210,26 +186,9 @@ impl Shard {
         edit(Arc::make_mut(&mut live.job));
         // Re-armed even where the two are equal: a due timer was already popped, and with jitter two due times can have
         // the same wake-up time.
-        self.plan.disarm(before, id.0);
-        self.plan.arm(live.job.cursor.wake_at, id.0);
+        self.plan.disarm(before, TimerOwner::Job(id));
+        self.plan.arm(live.job.cursor.wake_at, TimerOwner::Job(id));
         self.dirty.jobs.insert(id);
-    }
-
-    /// Puts a run into memory and arms its timer.
-    pub(crate) fn remember_run(&mut self, live: LiveRun, cx: &mut Context<'_>) {
-        let id = live.run.id;
-        if !live.stored {
-            self.dirty.runs.insert(id);
-        }
-        self.plan.arm(live.run.wake_at(), id.0);
-        if let (Some(job), true) = (live.run.job(), live.run.wake_at().is_some())
-            && let Some(job) = self.jobs.get_mut(&job)
-        {
-            job.waiting += 1;
-        }
-        if self.runs.insert(id, live).is_none() {
-            cx.pool.live += 1;
-        }
     }
 
     /// Puts a stored live run back into memory, as its state requires.
@@ -240,32 +199,14 @@ impl Shard {
         {
             self.remember_job(job, true);
         }
-        let (id, state) = (run.id, run.state.clone());
-        self.remember_run(LiveRun { run: Arc::clone(&run), definition, stored: true }, cx);
-        if let Some(job) = run.job().and_then(|job| self.jobs.get_mut(&job)) {
-            job.take_up(&run);
-        }
-        match state {
-            State::Waiting { wait: Wait::Backoff(at) } => {
-                self.deadlines.insert(cx.elapsed_at(at), Deadline::Backoff(id));
-            }
-            State::Ready { since } => {
-                self.join_line(id, since, cx);
-                self.split_soon(id, cx);
-            }
-            State::Running { worker, token, since, .. } if worker.is_queue() => {
-                self.arm_timeout(id, token, since, cx);
-                self.offer_again(id, cx);
-            }
-            State::Running { worker, token, since, .. } => {
-                cx.pool.adopt(&worker, id, token, cx.elapsed);
-                if let Some(parent) = run.parent() {
-                    cx.pool.spread.went(parent, id, &worker);
-                }
-                self.arm_timeout(id, token, since, cx);
-                self.offer_again(id, cx);
-            }
-            _ => {}
+        let id = run.id;
+        let (is_ready, is_running) =
+            (run.status() == Status::Ready, matches!(run.state, State::Running { .. }));
+        self.remember_run(LiveRun { run, definition, stored: true }, cx);
+        if is_ready {
+            self.split_soon(id, cx);
+        } else if is_running {
+            self.offer_again(id, cx);
         }
     }
 
@@ -294,7 +235,7 @@ impl Shard {
             + self.queues.dirty_rows()
     }
 
-    pub(crate) fn note_lazily(&mut self, run: RunId, elapsed: Timestamp) {
+    pub(crate) fn note_lazily(&mut self, run: RunId, elapsed: Elapsed) {
         if self.dirty.lazy.is_empty() {
             self.deadlines.insert(elapsed + LAZY_MAX, Deadline::Lazy);
         }

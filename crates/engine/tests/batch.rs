@@ -134,7 +134,7 @@ fn effects_are_seen_after_their_commit_and_in_order() {
                 format!("assign {}", assignment.attempt)
             }
             Effect::Order { order, .. } => format!("{order:?}"),
-            Effect::Errand(errand) => format!("{errand:?}"),
+            Effect::CrossShard(request) => format!("{request:?}"),
         })
         .collect();
     let [first, second] = tickets.map(|ticket| format!("answer {}", ticket.0));

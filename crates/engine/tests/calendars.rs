@@ -11,7 +11,7 @@ use punctual_core::job::{Definition, Misfire, MisfirePolicy, Overlap};
 use punctual_core::name::Namespace;
 use punctual_core::run::Origin;
 use punctual_core::schedule::calendar::{Calendar, Days, Entry, Weekly};
-use punctual_core::schedule::{Keeping, Schedule};
+use punctual_core::schedule::{Schedule, ScheduleCalendar};
 use punctual_engine::Settings;
 
 use crate::support::{
@@ -32,7 +32,7 @@ fn without(version: u32, out: &[i64]) -> Arc<Calendar> {
 }
 
 fn keeping(schedule: Schedule, calendar: &Arc<Calendar>) -> Schedule {
-    let keeping = Keeping::of(Arc::clone(calendar), "UTC").expect("a zone");
+    let keeping = ScheduleCalendar::of(Arc::clone(calendar), "UTC").expect("a zone");
     Schedule { calendar: Some(keeping), ..schedule }
 }
 
@@ -119,7 +119,7 @@ fn a_day_taken_out_puts_the_next_fire_off_and_a_day_put_back_brings_it_forward()
     assert_eq!(next_due(&rig, "job"), Some(48));
     let job = rig.job("job").expect("the job is stored");
     assert_eq!(
-        (job.revision, job.definition.schedules[0].calendar.as_ref().and_then(Keeping::version)),
+        (job.revision, job.definition.schedules[0].calendar.as_ref().and_then(ScheduleCalendar::version)),
         (3, Some(3))
     );
 }
@@ -170,7 +170,7 @@ fn an_older_or_the_same_version_changes_nothing() {
 #[test]
 fn a_calendar_that_was_not_looked_up_is_refused() {
     let mut rig = Rig::new(0);
-    let named = Keeping::named(name("work"), "UTC").expect("a zone");
+    let named = ScheduleCalendar::named(name("work"), "UTC").expect("a zone");
     let answer = rig.ask(put("job", on([Schedule { calendar: Some(named), ..every("1h") }])));
     let Err(Refusal::Invalid(invalid)) = answer else { panic!("{answer:?}") };
     assert_eq!(invalid.field, "schedule.calendar");

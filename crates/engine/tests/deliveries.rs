@@ -8,7 +8,8 @@ use punctual_core::ids::RunId;
 use punctual_core::job::{Definition, Overlap};
 use punctual_core::name::Namespace;
 use punctual_core::queue::{
-    Act, Ask, Delivered, Errand, LETTERS, MessageId, Pause, QueueKey, QueueName, Said, Take, Verb,
+    Act, Ask, CrossShardRequest, Delivered, END_NOTICES, MessageId, Pause, QueueKey, QueueName, Said, Take,
+    Verb,
 };
 use punctual_core::retry::Retry;
 use punctual_core::run::{Reason, Status, What};
@@ -53,7 +54,7 @@ impl Rig {
     fn sent(&mut self, definition: Definition) -> RunId {
         self.put(JOB, definition);
         let run = self.start(JOB);
-        self.run_errands();
+        self.run_requests();
         run
     }
 
@@ -73,7 +74,7 @@ impl Rig {
     /// Messages of the queue, in the line or not, and letters.
     fn left(&self) -> (usize, usize) {
         let (letters, messages): (Vec<_>, Vec<_>) =
-            self.message_rows().into_iter().partition(|message| message.id.queue == LETTERS);
+            self.message_rows().into_iter().partition(|message| message.id.queue == END_NOTICES);
         (messages.len(), letters.len())
     }
 }
@@ -94,7 +95,7 @@ fn a_run_is_delivered_at_once_and_succeeds_when_its_message_is_acknowledged() {
     rig.advance("2s");
     assert_eq!(rig.run(run).entries.last().map(|entry| entry.what), Some(What::Delivered));
     assert_eq!(rig.act(Verb::Ack, taken.id), 1);
-    rig.run_errands();
+    rig.run_requests();
     let row = rig.run(run);
     assert_eq!((row.status(), &*row.error), (Status::Succeeded, ""));
     assert!(row.output.contains("\"message\":\"D-"), "{}", row.output);
@@ -115,15 +116,15 @@ fn a_refused_message_fails_its_attempt_and_the_next_one_is_another_message() {
     let run = rig.sent(Definition { retry: again(2), ..job(task()) });
     let first = rig.consume_one();
     assert_eq!(rig.act(Verb::Nack { delay: span("1h") }, first.id), 1);
-    rig.run_errands();
+    rig.run_requests();
     assert_eq!((rig.status(run), rig.left()), (Status::Waiting, (0, 0)));
     assert_eq!(&*rig.run(run).error, "the message was refused by its consumer");
     rig.advance("10s");
-    rig.run_errands();
+    rig.run_requests();
     let second = rig.consume_one();
     assert_eq!((whose(&second), second.nacks), (format!("{run}/2"), 0));
     rig.act(Verb::Nack { delay: Duration::ZERO }, second.id);
-    rig.run_errands();
+    rig.run_requests();
     assert_eq!(rig.status(run), Status::Failed);
     assert!(rig.is_dead_letter(run));
 }
@@ -134,7 +135,7 @@ fn a_message_whose_life_is_over_times_its_run_out() {
     let run = rig.sent(job(task()));
     rig.consume_one();
     rig.advance("1h");
-    rig.run_errands();
+    rig.run_requests();
     let row = rig.run(run);
     assert_eq!((row.status(), rig.left()), (Status::TimedOut, (0, 0)));
     assert_eq!(&*row.error, "the message was not acknowledged within its time to live");
@@ -147,9 +148,9 @@ fn a_deleted_message_fails_its_run_and_says_so() {
     let id = rig.consume_one().id;
     assert_eq!(rig.act(Verb::Delete, id), 1);
     let other = rig.start(JOB);
-    rig.run_errands();
+    rig.run_requests();
     assert_eq!(rig.said(Ask::Flush { queue: queue(), limit: 10 }), Said::Flushed(1));
-    rig.run_errands();
+    rig.run_requests();
     for run in [run, other] {
         let row = rig.run(run);
         assert_eq!((row.status(), &*row.error), (Status::Failed, "the message was deleted from its queue"));
@@ -165,7 +166,7 @@ fn a_consumer_that_takes_too_long_gets_it_again_in_the_same_attempt() {
     let second = rig.consume_one();
     assert_eq!((second.id, second.redeliveries), (first.id, 1));
     rig.act(Verb::Ack, second.id);
-    rig.run_errands();
+    rig.run_requests();
     assert_eq!((rig.status(run), rig.run(run).attempt), (Status::Succeeded, 1));
 }
 
@@ -177,7 +178,7 @@ fn a_message_that_is_delivered_once_at_most_can_still_be_refused() {
     rig.advance("30m");
     assert!(rig.consume().is_empty());
     assert_eq!(rig.act(Verb::Nack { delay: Duration::ZERO }, taken.id), 1);
-    rig.run_errands();
+    rig.run_requests();
     assert_eq!(rig.status(run), Status::Failed);
 }
 
@@ -187,7 +188,7 @@ fn a_cancelled_run_takes_its_message_out_of_the_line() {
     let run = rig.sent(job(task()));
     rig.ask(cancel(run)).expect("it can be cancelled");
     assert_eq!(rig.status(run), Status::Running, "until its message is gone");
-    rig.run_errands();
+    rig.run_requests();
     assert_eq!((rig.status(run), rig.left()), (Status::Cancelled, (0, 0)));
     assert!(rig.consume().is_empty());
 }
@@ -197,11 +198,11 @@ fn a_run_that_is_cancelled_before_its_message_left_delivers_none_however_late_th
     let mut rig = rig();
     rig.put(JOB, job(task()));
     let run = rig.start(JOB);
-    let late = rig.errands();
+    let late = rig.requests();
     rig.ask(cancel(run)).expect("it can be cancelled");
-    rig.run_errands();
+    rig.run_requests();
     assert_eq!(rig.status(run), Status::Cancelled);
-    late.into_iter().for_each(|errand| rig.run_errand(errand));
+    late.into_iter().for_each(|request| rig.run_request(request));
     assert!(rig.consume().is_empty());
     assert_eq!(rig.left(), (0, 0));
 }
@@ -212,11 +213,11 @@ fn what_was_acknowledged_before_the_cancel_came_has_succeeded() {
     let run = rig.sent(job(task()));
     let taken = rig.consume_one();
     rig.act(Verb::Ack, taken.id);
-    let mut errands = rig.errands();
+    let mut requests = rig.requests();
     rig.ask(cancel(run)).expect("it can be cancelled");
     // The withdrawal overtakes the letter.
-    errands.splice(0..0, rig.errands());
-    errands.into_iter().for_each(|errand| rig.run_errand(errand));
+    requests.splice(0..0, rig.requests());
+    requests.into_iter().for_each(|request| rig.run_request(request));
     assert_eq!(rig.status(run), Status::Succeeded);
 }
 
@@ -226,7 +227,7 @@ fn a_run_at_its_timeout_takes_its_message_back() {
     let run = rig.sent(Definition { timeout: Some(span("1m")), ..job(task()) });
     rig.consume_one();
     rig.advance("1m");
-    rig.run_errands();
+    rig.run_requests();
     assert_eq!((rig.status(run), rig.left()), (Status::TimedOut, (0, 0)));
     assert_eq!(
         rig.run(run).reason,
@@ -272,9 +273,9 @@ fn what_a_crash_kept_from_being_told_is_told_after_it() {
     let run = rig.sent(job(task()));
     let taken = rig.consume_one();
     rig.act(Verb::Ack, taken.id);
-    assert!(!rig.errands().is_empty(), "lost with the node");
+    assert!(!rig.requests().is_empty(), "lost with the node");
     rig.reload();
-    rig.run_errands();
+    rig.run_requests();
     assert_eq!((rig.status(run), rig.left()), (Status::Succeeded, (0, 0)));
     assert!(rig.consume().is_empty());
 }
@@ -284,20 +285,20 @@ fn a_message_that_never_left_is_delivered_after_the_crash_and_one_that_did_is_no
     let mut rig = rig();
     rig.put(JOB, job(task()));
     let run = rig.start(JOB);
-    assert_eq!(rig.errands().len(), 1, "lost with the node");
+    assert_eq!(rig.requests().len(), 1, "lost with the node");
     for _ in 0..3 {
         rig.reload();
-        rig.run_errands();
+        rig.run_requests();
     }
     let taken = rig.consume_one();
     rig.reload();
     rig.act(Verb::Ack, taken.id);
-    let letter = rig.errands();
+    let letter = rig.requests();
     // Its leader does not know yet that it has ended, and has it delivered again.
     rig.reload();
-    let errands = rig.errands();
-    assert!(errands.iter().any(|errand| matches!(errand, Errand::Deliver(_))), "{errands:?}");
-    errands.into_iter().chain(letter).for_each(|errand| rig.run_errand(errand));
+    let requests = rig.requests();
+    assert!(requests.iter().any(|request| matches!(request, CrossShardRequest::Deliver(_))), "{requests:?}");
+    requests.into_iter().chain(letter).for_each(|request| rig.run_request(request));
     assert_eq!(rig.status(run), Status::Succeeded);
     assert!(rig.consume().is_empty());
 }
@@ -307,9 +308,9 @@ fn a_cancel_that_a_crash_interrupted_is_carried_out_after_it() {
     let mut rig = rig();
     let run = rig.sent(job(task()));
     rig.ask(cancel(run)).expect("it can be cancelled");
-    rig.errands();
+    rig.requests();
     rig.reload();
-    rig.run_errands();
+    rig.run_requests();
     assert_eq!((rig.status(run), rig.left()), (Status::Cancelled, (0, 0)));
 }
 
@@ -318,15 +319,15 @@ fn a_worker_is_neither_needed_nor_asked() {
     let mut rig = Rig::with(2, 3, Settings::default());
     let run = rig.sent(job(task()));
     assert!(rig.assigned().is_empty());
-    assert_eq!((rig.pool.roster.in_hand(), rig.pool.line.len(), rig.pool.running()), (0, 0, 1));
+    assert_eq!((rig.pool.roster().attempts_held(), rig.pool.ready_runs(), rig.pool.running()), (0, 0, 1));
     rig.lose_worker();
     rig.reload();
-    rig.run_errands();
+    rig.run_requests();
     assert_eq!(rig.pool.running(), 1);
-    assert_eq!((rig.status(run), rig.pool.roster.in_hand()), (Status::Running, 0));
+    assert_eq!((rig.status(run), rig.pool.roster().attempts_held()), (Status::Running, 0));
     let taken = rig.consume_one();
     rig.act(Verb::Ack, taken.id);
-    rig.run_errands();
+    rig.run_requests();
     assert_eq!((rig.status(run), rig.pool.running()), (Status::Succeeded, 0));
 }
 
@@ -335,11 +336,11 @@ fn the_overlap_policy_holds_for_messages_too() {
     let mut rig = rig();
     let first = rig.sent(Definition { overlap: Overlap::Queue, ..job(task()) });
     let second = rig.start(JOB);
-    rig.run_errands();
+    rig.run_requests();
     assert_eq!((rig.status(second), rig.left().0), (Status::Waiting, 1));
     let taken = rig.consume_one();
     rig.act(Verb::Ack, taken.id);
-    rig.run_errands();
+    rig.run_requests();
     assert_eq!((rig.status(first), rig.status(second)), (Status::Succeeded, Status::Running));
     assert_eq!(whose(&rig.consume_one()), format!("{second}/1"));
 }
@@ -349,7 +350,7 @@ enum Step {
     Start {
         once: bool,
     },
-    /// An errand that has left is run, and may be again.
+    /// A request that has left is run, and may be again.
     Run(prop::sample::Index),
     /// The same of any that ever left: a node that was given up has just come to it.
     RunOld(prop::sample::Index),
@@ -422,7 +423,7 @@ proptest! {
         rig.put(often, Definition { retry: retry.clone(), ..job(task()) });
         rig.put(once, Definition { retry, ..job(Enqueue { retry: Some(Duration::ZERO), ..task() }) });
         let (mut seen, mut runs) = (Seen::default(), Vec::new());
-        let (mut open, mut old): (Vec<Errand>, Vec<Errand>) = (Vec::new(), Vec::new());
+        let (mut open, mut old): (Vec<CrossShardRequest>, Vec<CrossShardRequest>) = (Vec::new(), Vec::new());
         for step in steps {
             match step {
                 Step::Start { once: is_once } => {
@@ -432,8 +433,8 @@ proptest! {
                         seen.once.insert(run);
                     }
                 }
-                Step::Run(which) if !open.is_empty() => rig.run_errand(open.remove(which.index(open.len()))),
-                Step::RunOld(which) if !old.is_empty() => rig.run_errand(old[which.index(old.len())].clone()),
+                Step::Run(which) if !open.is_empty() => rig.run_request(open.remove(which.index(open.len()))),
+                Step::RunOld(which) if !old.is_empty() => rig.run_request(old[which.index(old.len())].clone()),
                 Step::Consume => seen.consume(&mut rig),
                 Step::Ack(which) if !seen.in_hand.is_empty() => {
                     let (id, whose) = seen.in_hand[which.index(seen.in_hand.len())].clone();
@@ -449,25 +450,25 @@ proptest! {
                 Step::Pass(seconds) => rig.advance_by(Duration::from_secs(seconds)),
                 Step::Crash => {
                     open.clear();
-                    rig.errands();
+                    rig.requests();
                     rig.reload();
                 }
                 _ => {}
             }
-            let left = rig.errands();
+            let left = rig.requests();
             old.extend(left.iter().cloned());
             open.extend(left);
             seen.check(&rig);
         }
-        open.into_iter().for_each(|errand| rig.run_errand(errand));
+        open.into_iter().for_each(|request| rig.run_request(request));
         // Three attempts, each of them delivered, given up by its consumers and over.
         for _ in 0..12 {
-            rig.run_errands();
+            rig.run_requests();
             seen.consume(&mut rig);
             rig.advance("1h");
             seen.check(&rig);
         }
-        rig.run_errands();
+        rig.run_requests();
         seen.check(&rig);
         for run in &runs {
             prop_assert!(rig.status(*run).is_terminal(), "{:?}", rig.run(*run));

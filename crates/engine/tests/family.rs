@@ -11,7 +11,7 @@ use punctual_core::ids::{RunId, WorkerId};
 use punctual_core::job::{Definition, Overlap, Route, Strategy as Way};
 use punctual_core::limits::CHILDREN_MAX;
 use punctual_core::retry::Retry;
-use punctual_core::run::{Cause, Kin, Lack, Part, Reason, Run, Status, Trigger, What};
+use punctual_core::run::{Assignee, Cause, Lack, Part, Reason, Run, SplitRole, Status, Trigger, What};
 use punctual_core::task::{Params, Task};
 use punctual_core::worker::Announcement;
 use punctual_engine::{Event, Settings};
@@ -51,17 +51,17 @@ fn split(route: Route) -> Definition {
 impl Cast {
     fn join(&mut self, worker: &WorkerId, slots: u32) {
         let announced = Announcement { slots, ..Announcement::of(1) };
-        for (run, token) in self.rig.pool.roster.join(worker, announced, &[], self.rig.now) {
+        for (run, token) in self.rig.pool.join(worker, announced, &[], self.rig.elapsed()) {
             self.rig.apply(run.shard(), Event::Lost { run, token });
         }
         self.lent.insert(worker.clone(), slots.into());
-        self.rig.pool.roster.lent(worker, slots.into());
+        self.rig.lend(worker, slots.into());
         self.rig.settle();
     }
 
     /// It is killed, and its connection breaks: what it has in hand is lost at the end of its lease.
     fn kill(&mut self, name: &str) {
-        self.rig.pool.roster.leave(&id(name));
+        self.rig.pool.leave(&id(name));
         self.rig.settle();
         self.lent.remove(&id(name));
         self.rig.advance("15s");
@@ -73,11 +73,12 @@ impl Cast {
         let lease = Settings::default().attempt_lease;
         let runs = self.rig.all_runs();
         for worker in self.lent.keys() {
-            let theirs = runs.iter().filter(|run| run.worker.as_ref() == Some(worker));
+            let theirs =
+                runs.iter().filter(|run| run.worker.as_ref().and_then(Assignee::worker) == Some(worker));
             let named: Vec<_> = theirs.map(|run| (run.id, run.token)).collect();
-            self.rig.pool.roster.heard(worker, &named, lease, self.rig.now);
+            self.rig.pool.hear(worker, &Report::Alive { attempts: named }, lease, self.rig.elapsed());
         }
-        for (run, token) in self.rig.pool.roster.silent(lease, self.rig.now).lost {
+        for (run, token) in self.rig.pool.silence(lease, self.rig.elapsed()).lost {
             self.rig.apply(run.shard(), Event::Lost { run, token });
         }
         self.rig.settle();
@@ -86,13 +87,13 @@ impl Cast {
     fn lend_again(&mut self, worker: &WorkerId) {
         if let Some(lent) = self.lent.get_mut(worker) {
             *lent += 1;
-            self.rig.pool.roster.lent(worker, *lent);
+            self.rig.lend(worker, *lent);
         }
     }
 
     /// Whoever has the run in hand says how it ended.
     fn end(&mut self, run: RunId, end: End) {
-        let Some(worker) = self.rig.run(run).worker.clone() else { return };
+        let Some(Assignee::Worker(worker)) = self.rig.run(run).worker.clone() else { return };
         self.lend_again(&worker);
         let token = self.rig.run(run).token;
         let outcome = match end {
@@ -113,7 +114,8 @@ impl Cast {
     }
 
     fn workers(&self, parent: RunId) -> Vec<String> {
-        let name = |run: &Arc<Run>| run.worker.as_ref().map_or("-", WorkerId::name).to_owned();
+        let name =
+            |run: &Arc<Run>| run.worker.as_ref().map_or("-".to_owned(), |worker| worker.name().to_string());
         self.children(parent).iter().map(name).collect()
     }
 
@@ -159,7 +161,7 @@ fn a_sharded_run_is_born_with_its_children_in_one_commit_and_ends_with_the_last(
     let ended = cast.rig.run(parent);
     assert_eq!((ended.status(), ended.attempt, ended.worker.clone()), (Status::Succeeded, 0, None));
     assert_eq!(cast.whats(parent), [What::Created, What::Due, What::Split, What::Ended]);
-    assert_eq!((cast.rig.pool.live, cast.rig.pool.roster.in_hand()), (0, 0));
+    assert_eq!((cast.rig.pool.live_runs(), cast.rig.pool.roster().attempts_held()), (0, 0));
 }
 
 #[test]
@@ -184,7 +186,7 @@ fn the_shard_of_a_lost_worker_is_run_again_elsewhere_and_alone() {
     cast.kill("b");
     let again = cast.rig.run(children[1].id);
     assert_eq!((again.attempt, again.losses, again.status()), (2, 1, Status::Running));
-    assert_eq!(again.worker.as_ref().map(WorkerId::name), Some("a"));
+    assert_eq!(again.worker.as_ref().map(Assignee::name).as_deref(), Some("a"));
     assert_eq!(cast.rig.run(children[2].id).attempt, 1, "the others go on as they were");
     cast.end_all(parent);
     assert_eq!(cast.rig.status(parent), Status::Succeeded);
@@ -219,7 +221,7 @@ fn each_child_has_the_jobs_retries_and_the_parent_fails_when_one_has_used_them_u
 fn a_broadcast_goes_to_every_worker_that_fits_when_it_starts() {
     let mut cast = with_workers(&[("a", 1), ("b", 1), ("c", 1)]);
     let blocker = cast.rig.submit(manual());
-    assert_eq!(cast.rig.run(blocker).worker.as_ref().map(WorkerId::name), Some("a"));
+    assert_eq!(cast.rig.run(blocker).worker.as_ref().map(Assignee::name).as_deref(), Some("a"));
     let parent = cast.rig.submit(split(broadcast()));
     assert_eq!(cast.statuses(parent), [Status::Ready, Status::Running, Status::Running], "`a` is busy");
     cast.join(&id("d"), 1);
@@ -236,7 +238,7 @@ fn the_child_of_a_worker_that_is_gone_fails_after_a_lease_and_says_so() {
     let parent = cast.rig.submit(split(broadcast()));
     assert_eq!(cast.statuses(parent), [Status::Ready, Status::Running]);
     cast.end(cast.children(parent)[1].id, End::Succeeded);
-    cast.rig.pool.roster.leave(&id("a"));
+    cast.rig.pool.leave(&id("a"));
     cast.rig.settle();
     cast.rig.advance("14s");
     assert_eq!(cast.statuses(parent)[0], Status::Ready, "it may come back");
@@ -252,13 +254,13 @@ fn a_worker_that_starts_again_in_time_gets_its_part_of_a_broadcast() {
     let mut cast = with_workers(&[("a", 1), ("b", 1)]);
     let parent = cast.rig.submit(split(broadcast()));
     cast.rig.advance("10s");
-    cast.rig.pool.roster.leave(&id("a"));
+    cast.rig.pool.leave(&id("a"));
     cast.rig.settle();
     cast.rig.advance("4s");
     cast.join(&WorkerId::new("a", 2), 1);
     let child = cast.children(parent)[0].clone();
     assert_eq!((child.status(), child.attempt), (Status::Running, 2));
-    assert_eq!(child.worker, Some(WorkerId::new("a", 2)));
+    assert_eq!(child.worker, Some(Assignee::Worker(WorkerId::new("a", 2))));
     cast.rig.advance("1m");
     assert_eq!(cast.rig.status(child.id), Status::Running, "no earlier absence counts against it");
     cast.end_all(parent);
@@ -282,7 +284,7 @@ fn a_broadcast_that_finds_nobody_waits_and_gathers_whoever_comes() {
         (cast.workers(parent), cast.rig.run(parent).reason.clone()),
         (vec!["a".into(), "b".into()], None)
     );
-    assert!(cast.rig.pool.line.is_empty());
+    assert!(cast.rig.pool.ready_runs() == 0);
 }
 
 #[test]
@@ -292,12 +294,12 @@ fn a_family_is_found_as_it_was_after_a_reload() {
     let children = cast.children(parent);
     cast.end(children[0].id, End::Failed);
     cast.rig.reload();
-    assert_eq!(cast.rig.pool.live, 3, "the parent and the two that have not ended");
+    assert_eq!(cast.rig.pool.live_runs(), 3, "the parent and the two that have not ended");
     assert_eq!(cast.statuses(parent), [Status::Failed, Status::Running, Status::Running]);
     cast.end_all(parent);
     let ended = cast.rig.run(parent);
     assert_eq!(ended.reason, Some(Reason::Children { failed: 1, total: 3, first: 0 }));
-    assert_eq!((cast.rig.pool.live, cast.rig.pool.line.len()), (0, 0));
+    assert_eq!((cast.rig.pool.live_runs(), cast.rig.pool.ready_runs()), (0, 0));
 }
 
 #[test]
@@ -322,7 +324,7 @@ fn what_stops_a_parent_stops_its_children_and_it_ends_when_they_have() {
     cast.rig.ask(delete("nightly")).unwrap();
     cast.end(cast.children(run)[0].id, End::Failed);
     assert_eq!(cast.rig.run(run).reason, Some(Reason::Cancelled(Cause::JobDeleted)));
-    assert_eq!((cast.rig.pool.live, cast.rig.pool.line.len()), (0, 0));
+    assert_eq!((cast.rig.pool.live_runs(), cast.rig.pool.ready_runs()), (0, 0));
 }
 
 #[test]
@@ -455,7 +457,7 @@ fn take(cast: &mut Cast, parent: RunId, step: Step, life: &mut u64) {
             };
             let before: Vec<u32> = cast.children(parent).iter().map(|child| child.attempt).collect();
             cast.rig.apply(child.id.shard(), Event::Lost { run: child.id, token: child.token });
-            if let Some(worker) = &child.worker {
+            if let Some(Assignee::Worker(worker)) = &child.worker {
                 cast.lend_again(worker);
             }
             // Before anyone is assigned the slot that is free now.
@@ -467,7 +469,7 @@ fn take(cast: &mut Cast, parent: RunId, step: Step, life: &mut u64) {
         Step::Kill(index) => {
             let there = cast.lent.keys().find(|worker| worker.name() == NAMES[index]).cloned();
             if let Some(worker) = there {
-                cast.rig.pool.roster.leave(&worker);
+                cast.rig.pool.leave(&worker);
                 cast.lent.remove(&worker);
                 cast.rig.settle();
             }
@@ -534,10 +536,10 @@ proptest! {
         prop_assert_eq!(children.len(), total, "no child was made twice");
         let well = children.iter().all(|child| child.status() == Status::Succeeded);
         prop_assert_eq!(run.status() == Status::Succeeded, well);
-        let Some(Kin::Parent(known)) = run.kin.as_deref() else { panic!("it has children") };
+        let Some(SplitRole::Parent(known)) = run.split_role.as_deref() else { panic!("it has children") };
         for (child, known) in children.iter().zip(known) {
             prop_assert_eq!((child.id, Some(child.status())), (known.run, known.ended));
         }
-        prop_assert_eq!((cast.rig.pool.live, cast.rig.pool.line.len(), cast.rig.pool.roster.in_hand()), (0, 0, 0));
+        prop_assert_eq!((cast.rig.pool.live_runs(), cast.rig.pool.ready_runs(), cast.rig.pool.roster().attempts_held()), (0, 0, 0));
     }
 }

@@ -161,12 +161,12 @@ fn take(rig: &mut Rig, step: &Step) {
 fn check(rig: &Rig, ended: &mut BTreeMap<RunId, Arc<Run>>) {
     let runs = rig.all_runs();
     let live = runs.iter().filter(|run| !run.status().is_terminal()).count();
-    assert_eq!((rig.shards[0].live_runs(), rig.pool.live), (live, live), "memory holds what is live");
+    assert_eq!((rig.shards[0].live_runs(), rig.pool.live_runs()), (live, live), "memory holds what is live");
     let running = rig.running().len();
-    assert_eq!(rig.pool.roster.in_hand(), running, "the worker has what runs");
+    assert_eq!(rig.pool.roster().attempts_held(), running, "the worker has what runs");
     assert!(running <= SLOTS, "no slot is given twice");
     let ready = runs.iter().filter(|run| run.status() == Status::Ready).count();
-    assert_eq!(rig.pool.line.len(), ready, "the line has what is ready");
+    assert_eq!(rig.pool.ready_runs(), ready, "the line has what is ready");
     assert!(ready == 0 || running == SLOTS, "nobody waits while a slot is free");
 
     let mut fires = BTreeSet::new();

@@ -10,8 +10,8 @@ use punctual_core::command::{Answer, Command};
 use punctual_core::limits::{MESSAGE_BYTES_MAX, TAKE_BYTES_MAX};
 use punctual_core::name::Namespace;
 use punctual_core::queue::{
-    Act, Acted, Add, Ask, Body, Delivered, Line, Message, MessageId, NewMessage, Notice, Pause, QueueKey,
-    QueueRefusal, QueueStat, Said, Take, Verb, rank,
+    Act, Acted, Add, Ask, Body, Delivered, Message, MessageId, MessageStatus, NewMessage, Notice, Pause,
+    QueueKey, QueueRefusal, QueueStat, Said, Take, Verb, rank,
 };
 use punctual_engine::{Settings, Ticket};
 
@@ -381,7 +381,7 @@ fn a_leader_that_is_outdated_and_does_not_know_it_leaves_its_successors_messages
     let mine = rig.rows.message(id).expect("a row");
     let theirs = MessageId { number: id.number + 1, ..id };
     let row = Message { id: theirs, body: Body::from(b"theirs".as_slice()), ..Message::clone(&mine) };
-    let key = RowKey::Message(theirs.queue, row.place());
+    let key = RowKey::Message(theirs.queue, row.position());
     rig.rows.put(theirs.shard(), &key, None, Some(Row::Message(row.into())));
     assert_eq!(text(&rig.take(10)), ["mine"]);
     assert_eq!(rig.act(Verb::Ack, theirs), 0);
@@ -478,11 +478,11 @@ impl Model {
             let due = self
                 .messages
                 .iter_mut()
-                .find(|message| message.line.back_at().is_some_and(|until| until <= now));
+                .find(|message| message.status.back_at().is_some_and(|until| until <= now));
             let Some(message) = due else { return };
-            let is_delayed = matches!(message.line, Line::Delayed { .. });
+            let is_delayed = matches!(message.status, MessageStatus::Delayed { .. });
             message.redeliveries += u32::from(!is_delayed && !message.retry.is_zero());
-            message.line = Line::Queued;
+            message.status = MessageStatus::Queued;
             self.serve(now);
         }
     }
@@ -495,7 +495,7 @@ impl Model {
     fn take(&mut self, now: Timestamp) -> Option<MessageId> {
         let message = self.first()?;
         let until = (!message.retry.is_zero()).then(|| now + message.retry);
-        message.line = Line::Active { until };
+        message.status = MessageStatus::Active { until };
         Some(message.id)
     }
 
@@ -511,25 +511,28 @@ impl Model {
     fn act(&mut self, verb: Verb, id: MessageId, now: Timestamp) -> u64 {
         let Some(place) = self.messages.iter().position(|message| message.id == id) else { return 0 };
         let message = &mut self.messages[place];
-        let is_delayed = matches!(message.line, Line::Delayed { .. });
+        let is_delayed = matches!(message.status, MessageStatus::Delayed { .. });
         let is_queued = message.is_queued();
-        let is_gone = message.line == (Line::Active { until: None });
+        let is_gone = message.status == (MessageStatus::Active { until: None });
         let counts = u32::from(!is_delayed && !message.retry.is_zero());
         match verb {
             Verb::Ack | Verb::Delete => drop(self.messages.remove(place)),
             Verb::Dequeue if is_queued => {
                 let until = (!message.retry.is_zero()).then(|| now + message.retry);
-                message.line = Line::Active { until };
+                message.status = MessageStatus::Active { until };
             }
-            Verb::Return if !is_queued => message.line = Line::Queued,
+            Verb::Return if !is_queued => message.status = MessageStatus::Queued,
             Verb::Nack { delay } if !is_queued && !is_gone => {
                 message.nacks += counts;
-                message.line =
-                    if delay.is_zero() { Line::Queued } else { Line::Delayed { until: now + delay } };
+                message.status = if delay.is_zero() {
+                    MessageStatus::Queued
+                } else {
+                    MessageStatus::Delayed { until: now + delay }
+                };
             }
             Verb::Enqueue if !is_queued && !is_gone => {
                 message.redeliveries += counts;
-                message.line = Line::Queued;
+                message.status = MessageStatus::Queued;
             }
             _ => return 0,
         }
@@ -574,7 +577,7 @@ proptest! {
                             prop_assert!(notice.is_new && !(max_len && len >= 3));
                             known.push(notice.id);
                             let until = now + new.delay;
-                            let line = if delay == 0 { Line::Queued } else { Line::Delayed { until } };
+                            let status = if delay == 0 { MessageStatus::Queued } else { MessageStatus::Delayed { until } };
                             model.messages.push(Message {
                                 id: notice.id,
                                 priority,
@@ -583,7 +586,7 @@ proptest! {
                                 expires_at: now + new.ttl,
                                 delay: new.delay,
                                 retry: new.retry,
-                                line,
+                                status,
                                 nacks: 0,
                                 redeliveries: 0,
                                 key: new.key,

@@ -52,7 +52,7 @@ fn a_retry_is_the_same_run_under_a_higher_token() {
     assert_eq!(rig.all_runs().len(), 1);
     rig.report_under(run, first, End::Succeeded);
     assert_eq!(rig.status(run), Status::Running, "an outdated result is refused");
-    assert_eq!(rig.pool.stale_reports, 1);
+    assert_eq!(rig.pool.counts().stale_reports, 1);
     assert!(rig.orders().contains(&Order::Acknowledge { run, token: first }), "and need not be kept");
     rig.succeed(run);
     assert_eq!(rig.status(run), Status::Succeeded);
@@ -330,5 +330,5 @@ fn a_worker_given_up_and_still_there_is_told_to_stop() {
     rig.apply(run.shard(), punctual_engine::Event::Lost { run, token });
     rig.settle();
     assert!(rig.orders().contains(&Order::Cancel { run, token, cause: Cause::Outdated }));
-    assert!(rig.pool.roster.is_present(&worker()));
+    assert!(rig.pool.roster().is_present(&worker()));
 }

@@ -34,13 +34,13 @@ fn with_workers(workers: &[(&str, usize)]) -> Rig {
 
 fn join(rig: &mut Rig, name: &str, announced: Announcement) {
     let slots = announced.slots.into();
-    rig.pool.roster.join(&id(name), announced, &[], rig.now);
-    rig.pool.roster.lent(&id(name), slots);
+    rig.pool.join(&id(name), announced, &[], rig.elapsed());
+    rig.lend(&id(name), slots);
     rig.settle();
 }
 
 fn leave(rig: &mut Rig, name: &str) {
-    rig.pool.roster.leave(&id(name));
+    rig.pool.leave(&id(name));
     rig.settle();
 }
 
@@ -60,7 +60,7 @@ fn needs(disk: &str) -> Route {
 fn worker_of(rig: &Rig, run: RunId) -> String {
     let run = rig.run(run);
     assert_eq!(run.status(), Status::Running, "{run:?}");
-    run.worker.as_ref().expect("it runs somewhere").name().to_owned()
+    run.worker.as_ref().expect("it runs somewhere").name().to_string()
 }
 
 fn whats(run: &Run) -> Vec<What> {
@@ -184,7 +184,8 @@ fn runs_of_one_key_stay_together_while_their_worker_lives() {
     leave(&mut rig, &home);
     rig.report(elsewhere[0], End::Succeeded);
     for name in ["a", "b", "c"].into_iter().filter(|name| *name != home) {
-        rig.pool.roster.lent(&id(name), 4);
+        let used = homes.iter().filter(|home| *home == name).count() as u64;
+        rig.lend(&id(name), 2 + used);
     }
     rig.settle();
     assert_ne!(worker_of(&rig, east[2]), home, "its worker is gone, so it belongs to another");
@@ -212,7 +213,7 @@ fn what_a_stopping_worker_gives_back_moves_to_another_and_costs_nothing() {
     assert_eq!(whats(&moved), [What::Created, What::Due, What::Assigned, What::Moved, What::Assigned]);
     assert_eq!((moved.failures, moved.losses, moved.attempt), (0, 0, 2));
     rig.apply(run.shard(), Event::Report { worker: id("a"), report: Report::Declined { run, token } });
-    assert_eq!(rig.pool.stale_reports, 1, "it is no longer its own");
+    assert_eq!(rig.pool.counts().stale_reports, 1, "it is no longer its own");
 }
 
 #[test]
@@ -232,8 +233,8 @@ fn lines_of_their_own_survive_a_reload() {
     let ssd = rig.submit(routed(needs("ssd")));
     let sticky = rig.submit(routed(by(Strategy::Sticky)));
     rig.reload();
-    assert_eq!(rig.pool.line.len(), 2);
+    assert_eq!(rig.pool.ready_runs(), 2);
     join(&mut rig, "fast", Announcement { labels: labels("ssd"), ..Announcement::of(2) });
     assert_eq!((worker_of(&rig, ssd), worker_of(&rig, sticky)), ("fast".to_owned(), "fast".to_owned()));
-    assert!(rig.pool.line.is_empty());
+    assert!(rig.pool.ready_runs() == 0);
 }

@@ -105,6 +105,7 @@ mod tests {
     use punctual_core::Timestamp;
     use punctual_core::ids::Epoch;
     use punctual_store::memory::Memory;
+    use punctual_store::{Logs, Reads};
 
     use super::*;
 

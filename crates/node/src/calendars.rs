@@ -40,7 +40,8 @@ use tracing::warn;
 
 use saved::Saved;
 
-use crate::handle::{Failure, Handle, stopped};
+use crate::failure::{Failure, stopped};
+use crate::handle::Handle;
 use crate::leaders::{self, Leaders};
 
 pub(crate) use saved::Held;
@@ -269,7 +270,7 @@ impl Keeper {
     async fn put(&mut self, edit: EditCalendar) -> Result<(Arc<Record>, Made), Failure> {
         let EditCalendar { namespace, name, days, description, expect } = edit;
         let _alone = self.handle.calendars.gate.write().await;
-        let store = self.handle.store();
+        let store = &self.handle.store;
         let there = store.calendar(&namespace, &name).await?;
         let actual = there.as_ref().map(|record| record.calendar.version);
         refuse_unless(expect, actual, &namespace, &name)?;
@@ -300,7 +301,7 @@ impl Keeper {
 
     async fn delete(&mut self, namespace: &Namespace, name: &Name, expect: Expect) -> Result<(), Failure> {
         let _alone = self.handle.calendars.gate.write().await;
-        let store = self.handle.store();
+        let store = &self.handle.store;
         let actual = store.calendar(namespace, name).await?.map(|record| record.calendar.version);
         if actual.is_none() {
             return Err(refused(expect, None, namespace, name));
@@ -323,7 +324,7 @@ impl Keeper {
         if self.follow_zone_data().await? {
             return Ok(Step::More);
         }
-        let store = Arc::clone(self.handle.store());
+        let store = Arc::clone(&self.handle.store);
         let walk = match self.walk.take() {
             Some(walk) => Some(walk),
             None => self.next_record().await?.map(|record| Walk { record, after: None }),
@@ -355,7 +356,7 @@ impl Keeper {
         if !self.finishes_for_others() {
             return Ok(false);
         }
-        let jobs = self.handle.store().outdated_jobs(ZONE_DATA, PAGE).await?;
+        let jobs = self.handle.store.outdated_jobs(ZONE_DATA, PAGE).await?;
         let answers = self.replan_all(jobs.iter().map(|job| (job, None))).await?;
         let is_current = |answer: &Answer| matches!(answer, Answer::Job { job, .. } if !job.is_outdated());
         Ok(answers.iter().any(is_current))
@@ -363,7 +364,7 @@ impl Keeper {
 
     /// The next calendar whose jobs are to be walked: an unsettled one, else a recently edited one.
     async fn next_record(&mut self) -> Result<Option<Arc<Record>>, Failure> {
-        let store = self.handle.store();
+        let store = &self.handle.store;
         if self.owes || self.finishes_for_others() {
             let unsettled = CalendarFilter { namespace: None, unsettled: true };
             if let Some(record) = store.calendars(&unsettled, None, 1).await?.pop() {
@@ -401,7 +402,7 @@ impl Keeper {
     }
 
     async fn catch_up(&self, (namespace, name): &(Namespace, Name)) -> Result<(), Failure> {
-        let store = self.handle.store();
+        let store = &self.handle.store;
         let Some(job) = store.job(namespace, name).await? else { return Ok(()) };
         for keeping in job.definition.calendars() {
             // If the calendar was deleted meanwhile, the job keeps the days it was saved with.

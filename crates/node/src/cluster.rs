@@ -119,7 +119,7 @@ mod tests {
     use punctual_store::memory::Memory;
 
     use super::*;
-    use crate::handle::Failure;
+    use crate::failure::Failure;
 
     const TTL: Duration = Duration::from_secs(3);
 

@@ -1,14 +1,14 @@
 //! The courier: carries notices between runs and queues, which may be led by different nodes.
 //!
 //! It puts the messages of attempts into their queues, withdraws them when an attempt is stopped, and tells attempts
-//! what became of their message. Errands are idempotent. Each is retried until it succeeds or until this node no longer
+//! what became of their message. BackgroundTasks are idempotent. Each is retried until it succeeds or until this node no longer
 //! leads the shard it came from: then the new leader starts it again.
 //!
-//! Errands of one attempt run one after the other, and a withdrawal replaces a waiting delivery: no message is added
+//! BackgroundTasks of one attempt run one after the other, and a withdrawal replaces a waiting delivery: no message is added
 //! for a run that has ended.
 //!
 //! ```text
-//!  errand ──▶ line ──▶ under way ──done──▶ removed
+//!  request ──▶ line ──▶ under way ──done──▶ removed
 //!              ▲           │
 //!              └── later ◀─┘ failed
 //! ```
@@ -20,7 +20,7 @@ use std::time::Duration;
 use punctual_core::attempt::Assignment;
 use punctual_core::command::Command;
 use punctual_core::ids::{RunId, ShardId};
-use punctual_core::queue::{Ask, Errand, Letter, News, QueueKey, Said, Sender, Whereabouts};
+use punctual_core::queue::{Ask, CrossShardRequest, EndNotice, News, QueueKey, Said, Sender, Whereabouts};
 use punctual_core::task::Task;
 use punctual_core::time::Clock;
 use rustc_hash::FxHashMap;
@@ -29,41 +29,42 @@ use tokio::task::{Id, JoinSet};
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, warn};
 
-use crate::handle::{Failure, Handle};
+use crate::failure::Failure;
+use crate::handle::Handle;
 
-/// Maximum number of errands running at once, enough to share commits.
+/// Maximum number of requests running at once, enough to share commits.
 const UNDER_WAY_MAX: usize = 512;
-/// The pause before a failed errand is retried.
+/// The pause before a failed request is retried.
 const AGAIN: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(crate) struct Courier {
     handle: Handle,
     clock: Arc<dyn Clock>,
-    errands: mpsc::UnboundedReceiver<Errand>,
-    /// Errands that have not succeeded yet.
+    requests: mpsc::UnboundedReceiver<CrossShardRequest>,
+    /// BackgroundTasks that have not succeeded yet.
     open: FxHashMap<About, Open>,
     line: VecDeque<About>,
-    /// Failed errands in order of their retry time.
+    /// Failed requests in order of their retry time.
     later: VecDeque<(Instant, About)>,
     under_way: JoinSet<Outcome>,
-    /// The subject of each running errand.
+    /// The subject of each running request.
     abouts: FxHashMap<Id, About>,
 }
 
-/// The subject of an errand: at most one errand per subject runs at a time.
+/// The subject of a request: at most one request per subject runs at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum About {
     Message(Sender),
-    Letter(i64),
+    EndNotice(i64),
 }
 
 #[derive(Debug)]
 struct Open {
-    errand: Errand,
+    request: CrossShardRequest,
     is_under_way: bool,
-    /// The errand to run after the current one.
-    next: Option<Errand>,
+    /// The request to run after the current one.
+    next: Option<CrossShardRequest>,
 }
 
 #[derive(Debug)]
@@ -77,12 +78,12 @@ impl Courier {
     pub(crate) fn new(
         handle: Handle,
         clock: Arc<dyn Clock>,
-        errands: mpsc::UnboundedReceiver<Errand>,
+        requests: mpsc::UnboundedReceiver<CrossShardRequest>,
     ) -> Courier {
         Courier {
             handle,
             clock,
-            errands,
+            requests,
             open: FxHashMap::default(),
             line: VecDeque::new(),
             later: VecDeque::new(),
@@ -97,11 +98,11 @@ impl Courier {
             let next = self.later.front().map(|(at, _)| *at);
             tokio::select! {
                 _ = stop.wait_for(|stop| *stop) => return,
-                Some(errand) = self.errands.recv() => self.take(errand),
+                Some(request) = self.requests.recv() => self.take(request),
                 Some(ended) = self.under_way.join_next_with_id() => match ended {
                     Ok((id, outcome)) => self.ended(id, outcome),
                     Err(error) => {
-                        warn!(%error, "an errand between a run and a queue ended in a panic");
+                        warn!(%error, "a request between a run and a queue ended in a panic");
                         self.ended(error.id(), Outcome::Again(error.to_string()));
                     }
                 },
@@ -110,20 +111,20 @@ impl Courier {
         }
     }
 
-    fn take(&mut self, errand: Errand) {
-        let about = about(&errand);
+    fn take(&mut self, request: CrossShardRequest) {
+        let about = about(&request);
         match self.open.get_mut(&about) {
             None => {
-                self.open.insert(about, Open { errand, is_under_way: false, next: None });
+                self.open.insert(about, Open { request, is_under_way: false, next: None });
                 self.line.push_back(about);
             }
-            // The current errand is running: this one follows it, unless it adds nothing.
+            // The current request is running: this one follows it, unless it adds nothing.
             Some(open) if open.is_under_way => {
-                if !is_withdrawal(&open.errand) && (open.next.is_none() || is_withdrawal(&errand)) {
-                    open.next = Some(errand);
+                if !is_withdrawal(&open.request) && (open.next.is_none() || is_withdrawal(&request)) {
+                    open.next = Some(request);
                 }
             }
-            Some(open) if is_withdrawal(&errand) => open.errand = errand,
+            Some(open) if is_withdrawal(&request) => open.request = request,
             Some(_) => {}
         }
     }
@@ -134,8 +135,9 @@ impl Courier {
         {
             let Some(open) = self.open.get_mut(&about) else { continue };
             open.is_under_way = true;
-            let (handle, clock, errand) = (self.handle.clone(), Arc::clone(&self.clock), open.errand.clone());
-            let task = self.under_way.spawn(async move { run(&handle, &*clock, errand).await });
+            let (handle, clock, request) =
+                (self.handle.clone(), Arc::clone(&self.clock), open.request.clone());
+            let task = self.under_way.spawn(async move { run(&handle, &*clock, request).await });
             self.abouts.insert(task.id(), about);
         }
     }
@@ -145,7 +147,7 @@ impl Courier {
         let Some(open) = self.open.get_mut(&about) else { return };
         open.is_under_way = false;
         if let Some(next) = open.next.take() {
-            open.errand = next;
+            open.request = next;
             return self.line.push_back(about);
         }
         match outcome {
@@ -170,27 +172,27 @@ impl Courier {
 }
 
 impl About {
-    /// The shard that the errand came from.
+    /// The shard that the request came from.
     fn shard(self) -> ShardId {
         match self {
             About::Message(sender) => sender.run.shard(),
-            About::Letter(number) => RunId(number).shard(),
+            About::EndNotice(number) => RunId(number).shard(),
         }
     }
 }
 
-fn about(errand: &Errand) -> About {
-    match errand {
-        Errand::Deliver(assignment) => {
+fn about(request: &CrossShardRequest) -> About {
+    match request {
+        CrossShardRequest::Deliver(assignment) => {
             About::Message(Sender { run: assignment.run, token: assignment.token })
         }
-        Errand::Withdraw { sender, .. } => About::Message(*sender),
-        Errand::Tell(letter) => About::Letter(letter.number),
+        CrossShardRequest::Withdraw { sender, .. } => About::Message(*sender),
+        CrossShardRequest::Tell(notice) => About::EndNotice(notice.number),
     }
 }
 
-fn is_withdrawal(errand: &Errand) -> bool {
-    matches!(errand, Errand::Withdraw { .. })
+fn is_withdrawal(request: &CrossShardRequest) -> bool {
+    matches!(request, CrossShardRequest::Withdraw { .. })
 }
 
 /// Waits until then; `None` means for ever.
@@ -201,11 +203,11 @@ async fn at(instant: Option<Instant>) {
     }
 }
 
-async fn run(handle: &Handle, clock: &dyn Clock, errand: Errand) -> Outcome {
-    let result = match errand {
-        Errand::Deliver(assignment) => deliver(handle, clock, &assignment).await,
-        Errand::Withdraw { sender, queue } => withdraw(handle, sender, queue).await,
-        Errand::Tell(letter) => tell(handle, letter).await,
+async fn run(handle: &Handle, clock: &dyn Clock, request: CrossShardRequest) -> Outcome {
+    let result = match request {
+        CrossShardRequest::Deliver(assignment) => deliver(handle, clock, &assignment).await,
+        CrossShardRequest::Withdraw { sender, queue } => withdraw(handle, sender, queue).await,
+        CrossShardRequest::Tell(notice) => tell(handle, notice).await,
     };
     result.map_or_else(|failure| Outcome::Again(failure.to_string()), |()| Outcome::Done)
 }
@@ -223,7 +225,7 @@ async fn deliver(handle: &Handle, clock: &dyn Clock, assignment: &Assignment) ->
                     News::Delivered(Whereabouts::of(notice.id, notice.ttl, notice.at_most_once))
                 }
                 Some(Err(refusal)) => News::Undelivered { why: refusal.to_string().into() },
-                // The message existed and has already ended: its letter tells the attempt.
+                // The message existed and has already ended: its notice tells the attempt.
                 None => return Ok(()),
             },
             other => return Err(unexpected(&other)),
@@ -232,7 +234,7 @@ async fn deliver(handle: &Handle, clock: &dyn Clock, assignment: &Assignment) ->
     inform(handle, sender, news).await
 }
 
-/// Withdraws the message of an attempt from its queue. The message's letter informs the attempt; without a message we
+/// Withdraws the message of an attempt from its queue. The message's notice informs the attempt; without a message we
 /// do it.
 async fn withdraw(handle: &Handle, sender: Sender, queue: QueueKey) -> Result<(), Failure> {
     match handle.queue(Ask::Withdraw { queue, sender }).await? {
@@ -245,10 +247,10 @@ async fn withdraw(handle: &Handle, sender: Sender, queue: QueueKey) -> Result<()
     }
 }
 
-/// Tells an attempt what its letter says, and deletes the letter once that is committed.
-async fn tell(handle: &Handle, letter: Letter) -> Result<(), Failure> {
-    inform(handle, letter.sender, letter.news).await?;
-    handle.queue(Ask::Told { letter: letter.number }).await?;
+/// Tells an attempt what its notice says, and deletes the notice once that is committed.
+async fn tell(handle: &Handle, notice: EndNotice) -> Result<(), Failure> {
+    inform(handle, notice.sender, notice.news).await?;
+    handle.queue(Ask::Told { notice: notice.number }).await?;
     Ok(())
 }
 

@@ -17,7 +17,8 @@ use punctual_failpoint::{Point, hit, midway};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::handle::{Failure, Handle};
+use crate::failure::Failure;
+use crate::handle::Handle;
 use crate::leaders::{self, Leader, Leaders};
 
 /// After this time a peer is asked again even if the leaders have not changed here: the peer may have newer

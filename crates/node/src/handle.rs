@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use punctual_core::command::{Answer, Command, Refusal, Submit};
-use punctual_core::ids::{RunId, ShardId};
+use punctual_core::command::{Answer, Command, Submit};
+use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
 use punctual_core::log::{CUT_MARK, Chunk, Stream};
 use punctual_core::name::Namespace;
 use punctual_core::queue::{self, QueueKey, Said};
@@ -13,13 +13,14 @@ use punctual_core::time::Clock;
 use punctual_core::worker::Announcement;
 use punctual_engine::pool::{Load, MessageCounts};
 use punctual_failpoint::{Point, hit};
-use punctual_store::{Session, Store};
+use punctual_store::{Reads, Session, Store, Tokens, Upkeep};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::allowance::Allowance;
+use crate::background::BackgroundTasks;
 use crate::calendars::{Calendars, Held};
 use crate::driver::{Lost, Wake};
-use crate::errands::Errands;
+use crate::failure::{Failure, stopped};
 use crate::followers::Followers;
 use crate::leaders::{Leader, Leaders};
 use crate::metrics::Metrics;
@@ -42,8 +43,14 @@ pub(crate) struct Ask {
     pub(crate) held: Option<Held>,
 }
 
-/// A request to list workers and queues. The list may be long, so it is built only on request.
-pub(crate) type Look = oneshot::Sender<Looked>;
+/// A question about the memory of a node.
+#[derive(Debug)]
+pub(crate) enum Look {
+    /// Its workers and queues. The list may be long, so it is built only on request.
+    All(oneshot::Sender<Looked>),
+    /// Whether a worker has an attempt.
+    Attempt { worker: WorkerId, run: RunId, token: Token, reply: oneshot::Sender<bool> },
+}
 
 /// Maximum number of queues whose length is reported, longest first: a node may lead any number of queues.
 pub const QUEUES_TOLD_MAX: usize = 100;
@@ -80,27 +87,6 @@ pub struct Idle {
 
 /// Maximum number of looks waiting for the loop; further callers wait.
 pub(crate) const LOOKS_MAX: usize = 16;
-
-/// Why a command did not succeed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
-    /// Nothing happened; the same command would be refused again.
-    #[error(transparent)]
-    Refused(#[from] Refusal),
-    /// The shard cannot decide now. Whether the command took effect is unknown; repeating it with the same key is safe.
-    #[error("{0}")]
-    Unavailable(String),
-    /// The node that was asked does not lead the shard or could not be reached: nothing happened there.
-    #[error("{0}")]
-    NotLed(String),
-    /// The command was sent to the leader and its answer was lost. Whether it took effect is unknown; repeating it with
-    /// the same key is safe.
-    #[error("{0}")]
-    Unknown(String),
-    /// The store has no space left: nothing happened.
-    #[error("{0}")]
-    Full(String),
-}
 
 /// A snapshot of a node's state.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -169,7 +155,7 @@ pub struct Handle {
     pub(crate) peers: Arc<dyn Peers>,
     /// How long a command may take to find its leader and get an answer.
     pub(crate) patience: Duration,
-    pub(crate) errands: Errands,
+    pub(crate) background: BackgroundTasks,
     /// The number of the next waiting consumer.
     pub(crate) waiters: Arc<AtomicU64>,
 }
@@ -191,9 +177,19 @@ impl Handle {
         answer.map_err(|_| stopped())?
     }
 
-    /// For reads. They go to the store directly, need no leader, and see only committed rows.
-    pub fn store(&self) -> &Arc<dyn Store> {
-        &self.store
+    /// For listings. They go to the store directly, need no leader, and see only committed rows.
+    pub fn reads(&self) -> &dyn Reads {
+        &*self.store
+    }
+
+    /// For retention.
+    pub fn upkeep(&self) -> &dyn Upkeep {
+        &*self.store
+    }
+
+    /// For the endpoints that manage access tokens.
+    pub fn tokens(&self) -> &dyn Tokens {
+        &*self.store
     }
 
     /// Stores output up to the limit of its run, wakes the run's followers and updates the metrics. Output that cannot
@@ -285,7 +281,7 @@ impl Handle {
     pub async fn look(&self) -> Looked {
         let (look, seen) = oneshot::channel();
         // If the loop has ended, the sender is dropped and the default is returned.
-        drop(self.looks.send(look).await);
+        drop(self.looks.send(Look::All(look)).await);
         seen.await.unwrap_or_default()
     }
 
@@ -296,6 +292,13 @@ impl Handle {
         // If the loop has ended, the sender is dropped.
         drop(self.idles.send(reply).await);
         idle.await.ok()
+    }
+
+    /// Whether this node gave the attempt to the worker, and it has not ended.
+    pub async fn has_attempt(&self, worker: WorkerId, run: RunId, token: Token) -> bool {
+        let (reply, has) = oneshot::channel();
+        drop(self.looks.send(Look::Attempt { worker, run, token, reply }).await);
+        has.await.unwrap_or_default()
     }
 
     /// Waits until the status satisfies the caller. Changes that concern only counts are seen when no commit is in
@@ -321,22 +324,6 @@ impl Drop for Listening<'_> {
         self.answer.close();
         if let Ok(Ok(Answer::Queue(Said::Taken(taken)))) = self.answer.try_recv() {
             self.handle.return_taken(namespace, &taken);
-        }
-    }
-}
-
-pub(crate) fn stopped() -> Failure {
-    Failure::Unavailable("the node is stopping".to_owned())
-}
-
-impl From<punctual_store::Error> for Failure {
-    fn from(error: punctual_store::Error) -> Self {
-        tracing::warn!(%error, "the store could not be asked");
-        match error {
-            punctual_store::Error::Full(_) => Failure::Full(
-                "the store has no room: nothing was written; free some space and try again".to_owned(),
-            ),
-            _ => Failure::Unavailable("the store cannot be asked now; try again".to_owned()),
         }
     }
 }

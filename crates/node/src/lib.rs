@@ -1,11 +1,12 @@
 //! A scheduling node: a sans-IO [`Driver`], the loop that carries out its inputs and outputs, and background tasks such
 //! as retention.
 
+pub mod failure;
 pub mod handle;
 pub mod leaders;
 pub mod peers;
 pub mod forward;
-mod errands;
+mod background;
 mod courier;
 pub mod queues;
 pub mod calendars;
@@ -20,8 +21,9 @@ pub mod node;
 pub mod retention;
 
 pub use driver::{Driver, Input, Output, Wake};
+pub use failure::Failure;
 pub use followers::{Follower, Followers};
-pub use handle::{Failure, Handle};
+pub use handle::Handle;
 pub use leaders::{Forwarding, Leader, Leaders};
 pub use node::{Config, Link, Links, Node, Nudge, Reporter};
 pub use peers::Peers;

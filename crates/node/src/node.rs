@@ -8,7 +8,7 @@
 //!              └──▶ calls ──▶ store
 
 mod links;
-mod carrier;
+mod event_loop;
 mod calls;
 
 use std::sync::Arc;
@@ -22,14 +22,14 @@ use rustc_hash::FxHashMap;
 use tokio::sync::{Notify, mpsc, watch};
 use tracing::warn;
 
-use self::carrier::Carrier;
+use self::event_loop::EventLoop;
 pub use self::links::{Link, Links, Reporter};
+use crate::background::BackgroundTasks;
 use crate::busy::Busy;
 use crate::calendars::{Calendars, Keeper};
 use crate::cluster::Cluster;
 use crate::courier::Courier;
 use crate::driver::{Driver, Settings};
-use crate::errands::Errands;
 use crate::followers::Followers;
 use crate::handle::{ASKS_MAX, Handle, LOOKS_MAX, Status};
 use crate::leaders::{Forwarding, Leader, Leaders};
@@ -60,7 +60,7 @@ pub struct Node {
     /// Applies calendar edits to the jobs that use them.
     keeper: tokio::task::JoinHandle<()>,
     /// Runs tasks that must finish even if their caller has gone.
-    errands: tokio::task::JoinHandle<()>,
+    background: tokio::task::JoinHandle<()>,
     /// Carries notices between runs and queues.
     courier: tokio::task::JoinHandle<()>,
 }
@@ -111,7 +111,7 @@ impl Node {
         let is_alone = forwarding.leaders.has_changed().is_err();
         let (calendars, edits, settled) = Calendars::new(is_alone);
         let metrics = Arc::new(Metrics::default());
-        let (errands, runner) = Errands::new();
+        let (background, runner) = BackgroundTasks::new();
         let handle = Handle {
             asks: asks_in,
             looks: looks_in,
@@ -128,12 +128,12 @@ impl Node {
             leaders: forwarding.leaders,
             peers: forwarding.peers,
             patience: forwarding.patience,
-            errands,
+            background,
             waiters: Arc::new(AtomicU64::new(first_waiter(config.cluster.as_ref()))),
         };
         let keeper = Keeper::new(handle.clone(), Arc::clone(&config.clock), edits, settled, stop.clone());
         let keeper = tokio::spawn(keeper.run());
-        let errands = tokio::spawn(runner.run(stop.clone()));
+        let background = tokio::spawn(runner.run(stop.clone()));
         let (courier, letters) = mpsc::unbounded_channel();
         let bringing = Courier::new(handle.clone(), Arc::clone(&config.clock), letters);
         let bringing = tokio::spawn(bringing.run(stop.clone()));
@@ -151,7 +151,7 @@ impl Node {
         if let Some(cluster) = &config.cluster {
             driver.set_hot(cluster.hot);
         }
-        let carrier = Carrier {
+        let carrier = EventLoop {
             driver,
             seen: moment.now,
             nudge: nudge.clone(),
@@ -172,7 +172,7 @@ impl Node {
             status: status_in,
             stop,
             stopping: false,
-            parting: None,
+            stop_by: None,
             tickets: FxHashMap::default(),
             next_ticket: 0,
             workers: FxHashMap::default(),
@@ -197,13 +197,18 @@ impl Node {
             stop: stop_in,
             thread: Some(thread),
             keeper,
-            errands,
+            background,
             courier: bringing,
         })
     }
 
     pub fn handle(&self) -> Handle {
         self.handle.clone()
+    }
+
+    /// The whole store, for the owner of the node. Endpoints get a part of it from the handle.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.handle.store
     }
 
     pub fn nudge(&self) -> Nudge {
@@ -230,8 +235,8 @@ impl Node {
         if (&mut self.keeper).await.is_err() {
             warn!("the keeper of the calendars ended in a panic");
         }
-        if (&mut self.errands).await.is_err() {
-            warn!("an errand ended in a panic");
+        if (&mut self.background).await.is_err() {
+            warn!("a background task ended in a panic");
         }
         if (&mut self.courier).await.is_err() {
             warn!("the courier between runs and queues ended in a panic");

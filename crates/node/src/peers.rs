@@ -9,7 +9,7 @@ use punctual_core::command::{Answer, Command};
 use punctual_core::ids::SessionId;
 use punctual_store::Session;
 
-use crate::handle::Failure;
+use crate::failure::Failure;
 
 #[async_trait]
 pub trait Peers: Send + Sync + fmt::Debug {

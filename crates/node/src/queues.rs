@@ -26,7 +26,8 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::handle::{self, Failure, Handle};
+use crate::failure::{Failure, stopped};
+use crate::handle::{self, Handle};
 use crate::leaders::Leader;
 use there::There;
 
@@ -192,7 +193,7 @@ impl Handle {
         let mut failure = None;
         // Dropping the set aborts the remaining waits and returns their messages.
         while let Some(ended) = waits.join_next().await {
-            match ended.unwrap_or_else(|_| Err(handle::stopped())) {
+            match ended.unwrap_or_else(|_| Err(stopped())) {
                 Ok(hand) if hand.taken.is_empty() => {}
                 Ok(hand) => return Ok(hand.give()),
                 Err(error) => failure = Some(error),
@@ -205,7 +206,7 @@ impl Handle {
     async fn wait_here(&self, take: Take, span: Duration) -> Result<Hand, Failure> {
         let Some(waiter) = take.waiter else { return self.take_from(take).await };
         let queue = take.queue.clone();
-        let mut place = Place { handle: self, queue: queue.clone(), waiter, is_taken: true };
+        let mut place = WaitGuard { handle: self, queue: queue.clone(), waiter, is_taken: true };
         let mut taking = std::pin::pin!(self.carry_out(Command::Queue(Ask::Take(take))));
         let answer = match timeout(span, taking.as_mut()).await {
             Ok(answer) => answer,
@@ -229,7 +230,7 @@ impl Handle {
     ) -> Result<Hand, Failure> {
         let (reply, answer) = oneshot::channel();
         let there = There { handle: self.clone(), queue, address, waiter: self.waiter() };
-        if !self.errands.run(async move { there.wait(count, left, reply).await }) {
+        if !self.background.run(async move { there.wait(count, left, reply).await }) {
             return Err(Failure::NotLed("as many consumers wait as may; try again".to_owned()));
         }
         let answer = match left {
@@ -237,7 +238,7 @@ impl Handle {
             Some(left) => timeout(left + AGAIN, answer).await.unwrap_or_else(|_| Ok(Ok(Hand::new(self)))),
             None => answer.await,
         };
-        answer.map_err(|_| handle::stopped())?
+        answer.map_err(|_| stopped())?
     }
 
     /// Carries out a forwarded command. A consumer's wait is limited to [`POLL`]; its node then asks again.
@@ -284,8 +285,8 @@ impl Handle {
         self.bring_back(async move { handle.return_all(&namespace, ids).await });
     }
 
-    fn bring_back(&self, errand: impl Future<Output = ()> + Send + 'static) {
-        if !self.errands.run(errand) {
+    fn bring_back(&self, task: impl Future<Output = ()> + Send + 'static) {
+        if !self.background.run(task) {
             tracing::warn!(
                 "too much is under way: messages that reached nobody come back when their retry is over"
             );
@@ -317,14 +318,14 @@ impl Handle {
 }
 
 /// A waiter's place at a queue; dropping it removes the waiter.
-struct Place<'a> {
+struct WaitGuard<'a> {
     handle: &'a Handle,
     queue: QueueKey,
     waiter: u64,
     is_taken: bool,
 }
 
-impl Drop for Place<'_> {
+impl Drop for WaitGuard<'_> {
     fn drop(&mut self) {
         if self.is_taken {
             let command = Command::Queue(Ask::Unwait { queue: self.queue.clone(), waiter: self.waiter });

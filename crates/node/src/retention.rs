@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use punctual_core::ids::ShardId;
 use punctual_core::time::Clock;
-use punctual_store::{PrunePolicy, Store};
+use punctual_store::{PrunePolicy, Upkeep};
 use tokio::sync::watch;
 use tracing::warn;
 
@@ -41,7 +41,7 @@ pub async fn run(
         let written = node.status().commits;
         // One pruning node per cluster is enough.
         if node.leads(ShardId(0)) {
-            prune(node.store(), &clock, ad_hoc_kept).await;
+            prune(node.upkeep(), &*clock, ad_hoc_kept).await;
         }
         tokio::select! {
             () = busy(&node, written, pace.busy) => {}
@@ -61,7 +61,7 @@ async fn busy(node: &Handle, written: u64, span: Duration) {
     }
 }
 
-async fn prune(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>, ad_hoc_kept: Duration) {
+async fn prune(store: &dyn Upkeep, clock: &dyn Clock, ad_hoc_kept: Duration) {
     let policy = PrunePolicy { now: clock.now().before(BEHIND), ad_hoc_kept };
     loop {
         match store.prune(&policy, STEP).await {
@@ -134,7 +134,7 @@ mod tests {
         }
 
         async fn history(&self) -> u64 {
-            self.node.handle().store().stats().await.unwrap().history_runs
+            self.node.store().stats().await.unwrap().history_runs
         }
 
         async fn empties(&self) {
@@ -180,7 +180,7 @@ mod tests {
         let rig = Rig::start(Pace { busy: NEVER, idle: SOON });
         rig.end_a_run().await;
         rig.clock.advance(DAY + BEHIND);
-        prune(rig.node.handle().store(), &(Arc::clone(&rig.clock) as Arc<dyn Clock>), DAY).await;
+        prune(rig.node.handle().upkeep(), &rig.clock, DAY).await;
         assert_eq!(rig.history().await, 1);
         rig.clock.advance(SOON);
         rig.empties().await;

@@ -15,7 +15,7 @@ use punctual_core::task::Task;
 use punctual_core::time::Clock;
 use punctual_node::{Config, Node};
 use punctual_store::memory::Memory;
-use punctual_store::{RunFilter, Store};
+use punctual_store::{Reads, RunFilter, Store};
 
 const HOUR: Duration = Duration::from_secs(3600);
 

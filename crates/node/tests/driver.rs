@@ -21,7 +21,7 @@ use punctual_engine::Ticket;
 use punctual_node::driver::Settings;
 use punctual_node::{Driver, Input, Output, Wake};
 use punctual_store::memory::Memory;
-use punctual_store::{Error, Store};
+use punctual_store::{Error, Reads, Shards};
 
 const JOBS: usize = 800;
 
@@ -130,11 +130,11 @@ impl Rig {
                         Input::Backlogged { read, shard, result }
                     }
                     Output::Answer { .. } => continue,
-                    Output::Errand(errand) => panic!("nothing here delivers: {errand:?}"),
+                    Output::CrossShard(request) => panic!("nothing here delivers: {request:?}"),
                     Output::Renew { .. } | Output::Release { .. } | Output::EndSession { .. } => {
                         panic!("it is alone")
                     }
-                    Output::Fail { why } => panic!("{why}"),
+                    Output::Refuse { why, .. } | Output::Fail { why } => panic!("{why}"),
                 };
                 self.driver.step(input, self.moment());
             }

@@ -68,7 +68,7 @@ impl Joining {
             load: 0,
         };
         let clock = Arc::new(StoreClock::new());
-        let post = Post::new(&session, Arc::clone(store), peers);
+        let post = Post::new(&session, Arc::clone(store) as _, peers);
         if let Err(taken) = wait_for_name(&session, &*self.sessions, &post, lease).await {
             self.sessions.leave(session.id).await?;
             return Err(taken);

@@ -107,7 +107,7 @@ impl Node {
 
     /// The current state of a run. `None` means that the node's namespace has no run with this id.
     pub async fn run(&self, run: RunId) -> Result<Option<Arc<Run>>, NodeError> {
-        let found = self.handle().store().run(&self.namespace, run).await?;
+        let found = self.handle().reads().run(&self.namespace, run).await?;
         Ok(found.map(|RunRecord { run, .. }| run))
     }
 
@@ -145,7 +145,7 @@ impl Node {
     /// shards over, and ends. Stopped runs are retried elsewhere or at the next start.
     pub async fn stop(self) {
         let Node { running, scratch, .. } = self;
-        let store = Arc::clone(running.handle().store());
+        let store = Arc::clone(running.store());
         running.shut_down().await;
         drop(scratch);
         close(store).await;

@@ -141,7 +141,7 @@ impl TestNode {
     pub async fn runs(&self, job: &str) -> Result<Vec<Arc<Run>>, NodeError> {
         self.settle().await?;
         let name: Name = job.parse().map_err(|error| NodeError::Invalid(format!("{error}")))?;
-        let (store, namespace) = (self.node.handle().store(), self.node.namespace());
+        let (store, namespace) = (self.node.handle().reads(), self.node.namespace());
         let Some(job) = store.job(namespace, &name).await? else {
             return Err(NodeError::Invalid(format!("there is no job `{name}`")));
         };

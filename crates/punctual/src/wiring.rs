@@ -102,6 +102,10 @@ impl Running {
         self.endpoints.clone()
     }
 
+    pub(crate) fn store(&self) -> &Arc<dyn Store> {
+        self.node.store()
+    }
+
     pub fn handle(&self) -> &punctual_node::Handle {
         &self.endpoints.handle
     }

@@ -19,8 +19,8 @@ use punctual_core::command::{Answer, Command};
 use punctual_core::ids::SessionId;
 use punctual_node::peers::by_mail;
 use punctual_node::{Failure, Handle, Peers};
-use punctual_store::mail::Place;
-use punctual_store::{Error, Mail, Session, Store};
+use punctual_store::mail::MailPosition;
+use punctual_store::{Error, Mail, Mailboxes, Session};
 use punctual_wire::grpc::peer;
 use punctual_wire::grpc::v1::letter::Said;
 use punctual_wire::grpc::v1::{Answered, AskRequest, AskResponse, Letter, WakeRequest};
@@ -54,7 +54,7 @@ struct Inner {
     me: SessionId,
     /// Whether this node announces no address, so that all requests to it come by mail.
     is_undialled: bool,
-    store: Arc<dyn Store>,
+    store: Arc<dyn Mailboxes>,
     dialled: Dialled,
     last: AtomicI64,
     /// Where each answer goes, by the number of the mail that asked.
@@ -64,7 +64,7 @@ struct Inner {
 }
 
 impl Post {
-    pub fn new(me: &Session, store: Arc<dyn Store>, dialled: Dialled) -> Post {
+    pub fn new(me: &Session, store: Arc<dyn Mailboxes>, dialled: Dialled) -> Post {
         Post(Arc::new(Inner {
             me: me.id,
             is_undialled: me.address.is_none(),
@@ -127,7 +127,12 @@ impl Inner {
     }
 
     /// Receives mail. `true` means that there may be more.
-    async fn take(&self, taken: &mut Vec<Place>, handle: &Handle, answering: &mut JoinSet<()>) -> bool {
+    async fn take(
+        &self,
+        taken: &mut Vec<MailPosition>,
+        handle: &Handle,
+        answering: &mut JoinSet<()>,
+    ) -> bool {
         let room = ANSWERING_MAX.saturating_sub(answering.len()).min(PAGE);
         if room == 0 || (taken.is_empty() && !self.expects(handle)) {
             return false;
@@ -207,7 +212,7 @@ impl Inner {
 
 /// A mail to be sent.
 struct Sending {
-    store: Arc<dyn Store>,
+    store: Arc<dyn Mailboxes>,
     me: SessionId,
     to: SessionId,
     number: i64,

@@ -97,7 +97,7 @@ pub(crate) async fn metrics(State(endpoints): State<Endpoints>) -> Result<Respon
     let mut registry = Registry::with_prefix("punctual");
     // A blocked loop or store must not hold back the other metrics.
     let looked = timeout(LOOK_MAX, endpoints.handle.look()).await.ok();
-    let stored = timeout(LOOK_MAX, endpoints.handle.store().stats()).await.ok().and_then(Result::ok);
+    let stored = timeout(LOOK_MAX, endpoints.handle.reads().stats()).await.ok().and_then(Result::ok);
     registry.register_collector(Box::new(Page { endpoints, looked, stored }));
     let mut page = String::new();
     match text::encode(&mut page, &registry) {

@@ -11,7 +11,7 @@ use punctual_core::command::{Command, Expect};
 use punctual_core::job::{Definition, Misfire, MisfirePolicy, Overlap};
 use punctual_core::schedule::{Schedule, When};
 use punctual_core::task::Task;
-use punctual_store::{JobFilter, Store};
+use punctual_store::{JobFilter, Reads};
 
 use crate::dice::Dice;
 use crate::weather::Weather;

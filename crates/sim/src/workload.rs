@@ -14,7 +14,7 @@ use punctual_core::job::{Definition, Misfire, MisfirePolicy, Overlap, Route, Str
 use punctual_core::name::{Name, Namespace};
 use punctual_core::retry::{Backoff, Retry};
 use punctual_core::schedule::calendar::{Calendar, Days, Weekday, Weekly};
-use punctual_core::schedule::{Cron, Keeping, Schedule, When};
+use punctual_core::schedule::{Cron, Schedule, ScheduleCalendar, When};
 use punctual_core::task::{Params, Task};
 use punctual_engine::Ticket;
 
@@ -174,7 +174,7 @@ impl People {
         let mut schedule = Schedule::new(when);
         let has_days = matches!(schedule.when, When::Cron(_) | When::Every(_));
         if self.weather.edits && has_days && dice.one_in(4) {
-            schedule.calendar = Keeping::of(Arc::clone(&self.calendar), "UTC").ok();
+            schedule.calendar = ScheduleCalendar::of(Arc::clone(&self.calendar), "UTC").ok();
         }
         if dice.one_in(4) {
             schedule.jitter = Duration::from_millis(dice.below(3_000));

@@ -12,16 +12,16 @@ use std::time::{Duration, Instant};
 
 use punctual_core::Timestamp;
 use punctual_core::attempt::Outcome;
-use punctual_core::change::{Batch, Changes, Revision, Row, RowKey, TimerPlace};
+use punctual_core::change::{Batch, Changes, Revision, Row, RowKey, TimerPosition};
 use punctual_core::ids::{Epoch, IdMaker, JobId, RunId, ShardId, WorkerId};
 use punctual_core::job::{self, Cursor, Definition, Job};
 use punctual_core::name::{Name, Namespace};
-use punctual_core::queue::{Body, Line, Message, MessageId, QueueNumber};
+use punctual_core::queue::{Body, Message, MessageId, MessageStatus, QueueNumber};
 use punctual_core::run::{Event, Origin, Run, Trigger};
 use punctual_core::schedule::{Schedule, When};
 use punctual_core::task::Task;
 use punctual_store::sqlite::{Durability, Options, Sqlite};
-use punctual_store::{Claim, JobFilter, RunFilter, Store};
+use punctual_store::{Claim, JobFilter, Reads, RunFilter, Shards};
 
 const SHARDS: u16 = 64;
 const BATCH: usize = 1000;
@@ -76,7 +76,7 @@ impl Opened {
         let options = Options { shards: SHARDS, durability: Durability::Full };
         let store = Sqlite::open(&dir, options).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let all: Vec<Claim> = (0..SHARDS).map(ShardId).map(Claim::whatever).collect();
+        let all: Vec<Claim> = (0..SHARDS).map(ShardId).map(Claim::any_epoch).collect();
         let acquired = runtime.block_on(store.acquire(None, &all)).unwrap();
         let shards = acquired.into_iter().map(|(shard, epoch)| {
             let loaded = runtime.block_on(store.load(shard, epoch)).unwrap();
@@ -178,7 +178,7 @@ fn messages(count: usize, shards: u16) {
     };
     let acknowledge = |changes: &mut [Changes], chunk: &[Arc<Message>]| {
         for message in chunk {
-            let key = RowKey::Message(message.id.queue, message.place());
+            let key = RowKey::Message(message.id.queue, message.position());
             changes[usize::from(message.id.shard().0)].delete(key);
         }
     };
@@ -216,7 +216,7 @@ fn message(shard: &mut Shard, now: Timestamp, body: &Body) -> Arc<Message> {
         expires_at: now + Duration::from_secs(86_400),
         delay: Duration::ZERO,
         retry: Duration::from_secs(300),
-        line: Line::Queued,
+        status: MessageStatus::Queued,
         nacks: 0,
         redeliveries: 0,
         key: None,
@@ -305,7 +305,7 @@ fn jobs_and_reads(count: usize) {
     });
     report("timers read, 500 a page", count, || {
         for shard in (0..SHARDS).map(ShardId) {
-            let mut after = TimerPlace::START;
+            let mut after = TimerPosition::START;
             while let Some(end) = runtime.block_on(opened.store().due(shard, after, 500)).unwrap().end {
                 after = end;
             }

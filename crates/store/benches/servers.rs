@@ -21,7 +21,7 @@ use punctual_core::run::{Event, Origin, Run, Trigger};
 use punctual_core::task::Task;
 use punctual_store::mysql::{self, Mysql};
 use punctual_store::postgres::{self, Postgres};
-use punctual_store::{Claim, Store};
+use punctual_store::{Claim, Reads, Shards, Store};
 use tokio::task::JoinSet;
 
 const LANES: usize = 2;
@@ -61,7 +61,7 @@ struct Shard {
 }
 
 async fn measure(store: Arc<dyn Store>, size: usize, runs: usize) {
-    let claims: Vec<Claim> = (0..store.shards()).map(ShardId).map(Claim::whatever).collect();
+    let claims: Vec<Claim> = (0..store.shards()).map(ShardId).map(Claim::any_epoch).collect();
     let mut lanes: Vec<Vec<Shard>> = (0..LANES).map(|_| Vec::new()).collect();
     for (shard, epoch) in store.acquire(None, &claims).await.unwrap() {
         let loaded = store.load(shard, epoch).await.unwrap();

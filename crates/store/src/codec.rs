@@ -138,7 +138,7 @@ mod tests {
     use punctual_core::Timestamp;
     use punctual_core::ids::RunId;
     use punctual_core::name::Namespace;
-    use punctual_core::run::{Child, Kin, Origin, Part, Trigger};
+    use punctual_core::run::{Child, Origin, Part, SplitRole, Trigger};
     use punctual_core::task::Task;
 
     use super::*;
@@ -161,9 +161,9 @@ mod tests {
     fn a_parent_and_a_child_read_back_as_they_were_written() {
         let child = Child { run: RunId(7), worker: Some("w".into()), ended: Some(Status::Failed) };
         let part = Part { index: 2, total: 1000 };
-        let place = Kin::Child { parent: RunId(7), part, worker: None };
-        for kin in [Kin::Parent(vec![child; 1000]), place] {
-            let run = Run { kin: Some(Box::new(kin)), ..run() };
+        let place = SplitRole::Child { parent: RunId(7), part, worker: None };
+        for role in [SplitRole::Parent(vec![child; 1000]), place] {
+            let run = Run { split_role: Some(Box::new(role)), ..run() };
             let mut buffer = Vec::new();
             write_run(&run, &mut buffer).unwrap();
             assert_eq!(*read_run(&buffer).unwrap(), run);

@@ -75,11 +75,11 @@ pub struct Claim {
     pub shard: ShardId,
     /// The claim holds only while this is the newest epoch: a node that saw an owner die must not outdate the owner
     /// that came after it. `None` means any epoch.
-    pub than: Option<Epoch>,
+    pub expected_epoch: Option<Epoch>,
 }
 
 impl Claim {
-    pub fn whatever(shard: ShardId) -> Self {
-        Claim { shard, than: None }
+    pub fn any_epoch(shard: ShardId) -> Self {
+        Claim { shard, expected_epoch: None }
     }
 }

@@ -10,19 +10,20 @@ use crate::{Error, Result};
 /// How many of the known migrations the database has had, from its (version, checksum) rows in order. An unknown
 /// migration is an error.
 pub(crate) fn check(known: &[&str], had: &[(i64, String)]) -> Result<usize> {
+    for (index, (number, sum)) in had.iter().enumerate().take(known.len()) {
+        if *number != version(index) || *sum != checksum(known[index]) {
+            return Err(Error::Unusable(format!(
+                "its schema {number} is not the one this version of Punctual knows: start the version that made it, or \
+                 begin with a new store"
+            )));
+        }
+    }
     if had.len() > known.len() {
         let (newest, known) = (had.len(), known.len());
         return Err(Error::Unusable(format!(
             "it was written by a newer version of Punctual (schema {newest}, this one knows {known}): start that \
              version, or restore a backup made before the upgrade"
         )));
-    }
-    for (index, (number, sum)) in had.iter().enumerate() {
-        if *number != version(index) || *sum != checksum(known[index]) {
-            return Err(Error::Unusable(format!(
-                "its schema {number} is not the one this version of Punctual knows: start the version that made it"
-            )));
-        }
     }
     Ok(had.len())
 }

@@ -1,6 +1,28 @@
 //! Access tokens of programs. Only the hash is stored.
 
+use std::fmt;
+
+use async_trait::async_trait;
 use punctual_core::Timestamp;
+
+use crate::Result;
+
+/// Access tokens, and values that the cluster has agreed on.
+#[async_trait]
+pub trait Tokens: Send + Sync + fmt::Debug {
+    /// The value that the cluster has agreed on under this name. The first offer decides, and every caller gets that
+    /// value. Durable when it returns.
+    async fn agree(&self, name: &str, offer: &[u8]) -> Result<Vec<u8>>;
+
+    /// Every token, in order of name.
+    async fn tokens(&self) -> Result<Vec<Record>>;
+
+    /// Adds a token. Returns false and changes nothing if the name is taken. Durable when it returns.
+    async fn add_token(&self, record: &Record) -> Result<bool>;
+
+    /// Removes a token. Returns false if it does not exist. Durable when it returns.
+    async fn remove_token(&self, name: &str) -> Result<bool>;
+}
 
 /// SHA-256 of a token's text.
 pub type Hash = [u8; 32];

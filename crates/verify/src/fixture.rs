@@ -9,7 +9,7 @@ use punctual_core::change::{Revision, Skip, SkipReason};
 use punctual_core::ids::{Epoch, JobId, RunId, WorkerId};
 use punctual_core::job::{Cursor, Definition, Job};
 use punctual_core::name::Namespace;
-use punctual_core::run::{Child, Event, Kin, Origin, Part, Run, Trigger};
+use punctual_core::run::{Child, Event, Origin, Part, Run, SplitRole, Trigger};
 use punctual_core::schedule::{Schedule, When};
 use punctual_core::task::Task;
 
@@ -117,7 +117,7 @@ impl Story {
             self.run_of(Trigger::Parent, due);
             let child = self.runs.last_mut().unwrap();
             let part = Part { index, total };
-            child.kin = Some(Box::new(Kin::Child { parent, part, worker: None }));
+            child.split_role = Some(Box::new(SplitRole::Child { parent, part, worker: None }));
             children.push(Child { run: child.id, worker: None, ended: Some(child.status()) });
         }
         let run = &mut self.runs[place];

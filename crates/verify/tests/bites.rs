@@ -16,9 +16,9 @@ use punctual_core::change::{Revision, Skip, SkipReason};
 use punctual_core::ids::{Epoch, JobId, RunId, Token, WorkerId};
 use punctual_core::job::{Cursor, Definition, Job, Keep, Overlap};
 use punctual_core::name::Namespace;
-use punctual_core::run::{Child, Event, Kin, Origin, Part, Run, Status, Trigger};
+use punctual_core::run::{Assignee, Child, Event, Origin, Part, Run, SplitRole, Status, Trigger};
 use punctual_core::schedule::calendar::{Calendar, Days, Weekday};
-use punctual_core::schedule::{Keeping, Schedule, When};
+use punctual_core::schedule::{Schedule, ScheduleCalendar, When};
 use punctual_core::task::Task;
 use punctual_verify::{Check, History, Options, Report};
 
@@ -79,7 +79,8 @@ fn schedule() -> impl Strategy<Value = Schedule> {
     (when(), 0..3u8).prop_map(|(when, calendar)| {
         let days = Days::new(Weekday::ALL[..5].iter().copied().collect(), [], []);
         let name = "work".parse().expect("a good name");
-        let keeping = Keeping::of(Arc::new(Calendar { name, version: 1, days }), "UTC").expect("a zone");
+        let keeping =
+            ScheduleCalendar::of(Arc::new(Calendar { name, version: 1, days }), "UTC").expect("a zone");
         Schedule { calendar: (calendar == 0).then_some(keeping), ..Schedule::new(when) }
     })
 }
@@ -235,7 +236,8 @@ impl Story {
         let mut children = Vec::new();
         for index in 0..total {
             let mut child = self.make_run(Trigger::Parent, due);
-            child.kin = Some(Box::new(Kin::Child { parent, part: Part { index, total }, worker: None }));
+            child.split_role =
+                Some(Box::new(SplitRole::Child { parent, part: Part { index, total }, worker: None }));
             children.push(Child { run: child.id, worker: None, ended: Some(Status::Succeeded) });
             self.attempt(&mut child, &Fate::Succeeds);
             self.runs.push(child);
@@ -519,7 +521,7 @@ const FAULTS: [(&str, Fault); 26] = [
         run.entries.pop();
         run.finished_at = None;
         run.state = punctual_core::run::State::Running {
-            worker: WorkerId(Arc::from("w")),
+            worker: Assignee::Worker(WorkerId(Arc::from("w"))),
             token: run.token,
             since: run.due,
             cancelling: None,
@@ -549,7 +551,7 @@ proptest! {
     #[test]
     fn runs_side_by_side_are_fine_where_the_job_says_so(mut story in story()) {
         Arc::make_mut(&mut story.job.definition).overlap = Overlap::Allow;
-        for run in story.runs.iter_mut().filter(|run| run.kin.is_none()) {
+        for run in story.runs.iter_mut().filter(|run| run.split_role.is_none()) {
             let end = run.entries.last().map(|entry| entry.at + Duration::from_secs(3600));
             run.finished_at = end;
             if let (Some(last), Some(end)) = (run.entries.last_mut(), end) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Body, Deliver, Line, Message, MessageId, QueueKey, Sender};
+use super::{Body, Deliver, Message, MessageId, MessageStatus, QueueKey, Sender};
 use crate::Timestamp;
 use crate::ids::{RunId, ShardId};
 use crate::name::Namespace;
@@ -60,14 +60,14 @@ pub enum Ask {
     /// was added before and has ended.
     Deliver(Deliver),
     /// Deletes the message of an attempt; none is added for it later. [`Said::Acted`] with the count 0 means that there
-    /// was no message, and so there will be no letter.
+    /// was no message, and so there will be no notice.
     Withdraw {
         queue: QueueKey,
         sender: Sender,
     },
-    /// The sender has confirmed the letter with this number.
+    /// The sender has confirmed the notice with this number.
     Told {
-        letter: i64,
+        notice: i64,
     },
 }
 
@@ -214,7 +214,7 @@ pub struct MessageView {
     pub expires_at: Timestamp,
     pub delay: Duration,
     pub retry: Duration,
-    pub line: Line,
+    pub status: MessageStatus,
     pub nacks: u32,
     pub redeliveries: u32,
     pub key: Option<Arc<str>>,
@@ -233,7 +233,7 @@ impl MessageView {
             expires_at: message.expires_at,
             delay: message.delay,
             retry: message.retry,
-            line: message.line,
+            status: message.status,
             nacks: message.nacks,
             redeliveries: message.redeliveries,
             key: message.key.clone(),
@@ -290,7 +290,7 @@ impl Ask {
             | Ask::Forget { queue }
             | Ask::Deliver(Deliver { queue, .. })
             | Ask::Withdraw { queue, .. } => Some(queue.shard(shards)),
-            Ask::Told { letter } => Some(RunId(*letter).shard()),
+            Ask::Told { notice } => Some(RunId(*notice).shard()),
             Ask::Act(Act { ids, .. }) => ids.first().map(|id| id.shard()),
             Ask::Working { id, .. } | Ask::Show { id, .. } => Some(id.shard()),
         }

@@ -1,11 +1,11 @@
 //! Messages that attempts deliver, and the notice to the attempt when its message ends.
 //!
 //! A run and its queue may belong to different shards, led by different nodes. So a message names its sender. When it
-//! ends, a letter is written in the commit that deletes it; the letter stays until the shard of the run has confirmed
-//! it. A node carries errands between the two, each perhaps twice.
+//! ends, a notice is written in the commit that deletes it; the notice stays until the shard of the run has confirmed
+//! it. A node carries requests between the two, each perhaps twice.
 //!
 //! ```text
-//!  run ──deliver──▶ message ──ends──▶ letter ──tell──▶ run
+//!  run ──deliver──▶ message ──ends──▶ notice ──tell──▶ run
 //!   └────cancelled────withdraw───────────▲
 //! ```
 
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Body, IdText, Line, Message, MessageId, NewMessage, QueueKey, QueueName, QueueNumber};
+use super::{Body, IdText, Message, MessageId, MessageStatus, NewMessage, QueueKey, QueueName, QueueNumber};
 use crate::Timestamp;
 use crate::attempt::Assignment;
 use crate::ids::{RunId, ShardId, Token, made_at};
@@ -92,34 +92,34 @@ impl Whereabouts {
 
 /// The notice of a message's end, kept until the sender has confirmed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Letter {
+pub struct EndNotice {
     /// Made by the shard of the queue, and contains that shard.
     pub number: i64,
     pub sender: Sender,
     pub news: News,
 }
 
-/// The number under which letters are stored among the messages. No queue gets this number.
-pub const LETTERS: QueueNumber = QueueNumber(0);
+/// The number under which end notices are stored among the messages. No queue gets this number.
+pub const END_NOTICES: QueueNumber = QueueNumber(0);
 
-impl Letter {
+impl EndNotice {
     pub fn shard(&self) -> ShardId {
         RunId(self.number).shard()
     }
 
-    /// The row of the letter. It is due at once, so a load of the shard finds it on the first page of timers.
+    /// The row of the notice. It is due at once, so a load of the shard finds it on the first page of timers.
     pub fn row(&self, now: Timestamp) -> Message {
         // Serializing plain data cannot fail.
         let body = serde_json::to_vec(&(self.sender, &self.news)).unwrap_or_default();
         Message {
-            id: MessageId { queue: LETTERS, number: self.number },
+            id: MessageId { queue: END_NOTICES, number: self.number },
             priority: 0,
             body: Body::from(body),
             created_at: now,
             expires_at: now,
             delay: Duration::ZERO,
             retry: Duration::ZERO,
-            line: Line::Active { until: None },
+            status: MessageStatus::Active { until: None },
             nacks: 0,
             redeliveries: 0,
             key: None,
@@ -127,26 +127,26 @@ impl Letter {
         }
     }
 
-    /// Reads a letter from its row. `None` means an ordinary message, or a letter of a later version.
-    pub fn of(row: &Message) -> Option<Letter> {
-        if row.id.queue != LETTERS {
+    /// Reads a notice from its row. `None` means an ordinary message, or a notice of a later version.
+    pub fn of(row: &Message) -> Option<EndNotice> {
+        if row.id.queue != END_NOTICES {
             return None;
         }
         let (sender, news) = serde_json::from_slice(&row.body).ok()?;
-        Some(Letter { number: row.id.number, sender, news })
+        Some(EndNotice { number: row.id.number, sender, news })
     }
 }
 
 /// What a node must do between a run and a queue. It retries until it succeeds, or until another node leads the shard
-/// and starts the errand again.
+/// and starts the request again.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Errand {
+pub enum CrossShardRequest {
     /// Add the message of this attempt to its queue.
     Deliver(Box<Assignment>),
     /// Delete it again, because its run is being stopped.
     Withdraw { sender: Sender, queue: QueueKey },
     /// Tell a sender how its message ended, and then confirm that to the shard of the queue.
-    Tell(Letter),
+    Tell(EndNotice),
 }
 
 /// The message of an attempt.
@@ -172,12 +172,12 @@ mod tests {
             News::Undelivered { why: "the queue is paused".into() },
         ];
         for news in news {
-            let letter = Letter { number, sender: Sender { run: RunId(7), token: Token(9) }, news };
-            let row = letter.row(now);
-            assert_eq!((row.wake_at(), row.is_queued(), letter.shard()), (now, false, ShardId(3)));
-            assert_eq!(Letter::of(&row), Some(letter));
+            let notice = EndNotice { number, sender: Sender { run: RunId(7), token: Token(9) }, news };
+            let row = notice.row(now);
+            assert_eq!((row.wake_at(), row.is_queued(), notice.shard()), (now, false, ShardId(3)));
+            assert_eq!(EndNotice::of(&row), Some(notice));
             let id = MessageId { queue: QueueNumber(1), ..row.id };
-            assert_eq!(Letter::of(&Message { id, ..row }), None);
+            assert_eq!(EndNotice::of(&Message { id, ..row }), None);
         }
     }
 }

@@ -101,14 +101,14 @@ impl MessageId {
 
 /// The order of messages in a queue: the highest priority first, then by creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Place {
+pub struct MessagePosition {
     pub rank: u8,
     pub number: i64,
 }
 
-impl Place {
+impl MessagePosition {
     /// Before every message.
-    pub const START: Place = Place { rank: 0, number: -1 };
+    pub const START: MessagePosition = MessagePosition { rank: 0, number: -1 };
 }
 
 /// The rank of a priority: the highest priority has the lowest rank.
@@ -126,7 +126,7 @@ pub struct Message {
     pub delay: Duration,
     /// How long a consumer may take before the message is delivered again. Zero means at-most-once delivery.
     pub retry: Duration,
-    pub line: Line,
+    pub status: MessageStatus,
     pub nacks: u32,
     /// Deliveries after the first, without those after a nack.
     pub redeliveries: u32,
@@ -139,7 +139,7 @@ pub struct Message {
 /// Whether a message is queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Line {
+pub enum MessageStatus {
     Queued,
     /// Not queued until then. `None` means until a client puts it back.
     Active {
@@ -151,29 +151,29 @@ pub enum Line {
     },
 }
 
-impl Line {
+impl MessageStatus {
     /// When it is queued again by itself. `None` means that it is queued, or that a client must put it back.
     pub fn back_at(self) -> Option<Timestamp> {
         match self {
-            Line::Queued => None,
-            Line::Active { until } => until,
-            Line::Delayed { until } => Some(until),
+            MessageStatus::Queued => None,
+            MessageStatus::Active { until } => until,
+            MessageStatus::Delayed { until } => Some(until),
         }
     }
 }
 
 impl Message {
-    pub fn place(&self) -> Place {
-        Place { rank: rank(self.priority), number: self.id.number }
+    pub fn position(&self) -> MessagePosition {
+        MessagePosition { rank: rank(self.priority), number: self.id.number }
     }
 
     /// The time of its next timer: it is queued again, or it expires.
     pub fn wake_at(&self) -> Timestamp {
-        self.line.back_at().map_or(self.expires_at, |at| at.min(self.expires_at))
+        self.status.back_at().map_or(self.expires_at, |at| at.min(self.expires_at))
     }
 
     pub fn is_queued(&self) -> bool {
-        self.line == Line::Queued
+        self.status == MessageStatus::Queued
     }
 
     pub fn ttl(&self) -> Duration {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Cause, Child, Earlier, Entry, Reason, Run, State, Status, Wait, What};
+use super::{Assignee, Cause, Child, Earlier, Entry, Reason, Run, State, Status, Wait, What};
 use crate::Timestamp;
 use crate::attempt::{End, Outcome};
 use crate::cut;
@@ -24,6 +24,11 @@ pub enum Event {
     Held(Wait),
     Assigned {
         worker: WorkerId,
+        token: Token,
+    },
+    /// Its message goes into a queue, which needs no worker.
+    Sent {
+        queue: QueueName,
         token: Token,
     },
     CancelAsked(Cause),
@@ -77,12 +82,10 @@ impl Run {
                 (State::Cancelled, What::CancelAsked)
             }
             (State::Ready { .. }, Event::Assigned { worker, token }) if token > self.token => {
-                self.attempt += 1;
-                self.token = token;
-                // The reason was about the attempt before.
-                self.reason = None;
-                self.begin_on(worker.clone());
-                (State::Running { worker, token, since: now, cancelling: None }, What::Assigned)
+                (self.begin_attempt(Assignee::Worker(worker), token, now), What::Assigned)
+            }
+            (State::Ready { .. }, Event::Sent { queue, token }) if token > self.token => {
+                (self.begin_attempt(Assignee::Queue(queue), token, now), What::Assigned)
             }
             // The first cause is kept, except that any other cause replaces a timeout: it forbids the retry that a
             // timeout would allow.
@@ -122,7 +125,9 @@ impl Run {
                     cancelling => self.after_failure(cancelling, Failed::Error, definition, now),
                 }
             }
-            (State::Ready { .. }, Event::Split(children)) if self.kin.is_none() && !children.is_empty() => {
+            (State::Ready { .. }, Event::Split(children))
+                if self.split_role.is_none() && !children.is_empty() =>
+            {
                 self.split(children, now)
             }
             (State::Split { since, cancelling: None }, Event::CancelAsked(cause)) => {
@@ -173,8 +178,12 @@ impl Run {
         }
     }
 
-    fn begin_on(&mut self, worker: WorkerId) {
-        if let Some(before) = self.worker.replace(worker) {
+    fn begin_attempt(&mut self, worker: Assignee, token: Token, now: Timestamp) -> State {
+        self.attempt += 1;
+        self.token = token;
+        // The reason was about the attempt before.
+        self.reason = None;
+        if let Some(before) = self.worker.replace(worker.clone()) {
             self.earlier.push(Earlier {
                 worker: before,
                 started_at: self.started_at,
@@ -182,6 +191,7 @@ impl Run {
                 error: cut::keep_end(&self.error, EARLIER_ERROR_BYTES_MAX).into(),
             });
         }
+        State::Running { worker, token, since: now, cancelling: None }
     }
 
     /// Keeps the outcome of an attempt. The worker's clock is not trusted: its start is clamped between the

@@ -4,8 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::Assignee;
 use crate::Timestamp;
-use crate::ids::{Token, WorkerId};
+use crate::ids::Token;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum State {
@@ -16,7 +17,7 @@ pub enum State {
         since: Timestamp,
     },
     Running {
-        worker: WorkerId,
+        worker: Assignee,
         token: Token,
         since: Timestamp,
         cancelling: Option<Cause>,

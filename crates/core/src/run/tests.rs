@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::attempt::{End, Outcome};
-use crate::ids::Epoch;
+use crate::ids::{Epoch, WorkerId};
 use crate::limits::LOSSES_MAX;
 use crate::retry::Retry;
 use crate::task::Task;
@@ -216,9 +216,15 @@ fn split() -> Run {
 
 /// The child of that index, as it ended on worker `w`.
 fn ended_child(index: u32, state: State) -> Run {
-    let kin = Kin::Child { parent: RunId(1), part: Part { index, total: 3 }, worker: None };
+    let role = SplitRole::Child { parent: RunId(1), part: Part { index, total: 3 }, worker: None };
     let id = RunId(10 + i64::from(index));
-    Run { id, state, worker: Some(WorkerId::new("w", 7)), kin: Some(Box::new(kin)), ..waiting() }
+    Run {
+        id,
+        state,
+        worker: Some(Assignee::Worker(WorkerId::new("w", 7))),
+        split_role: Some(Box::new(role)),
+        ..waiting()
+    }
 }
 
 fn joined(run: &Run, states: [State; 3]) -> Run {
@@ -270,7 +276,7 @@ fn only_a_run_that_is_meant_for_one_worker_fails_when_that_one_is_gone() {
     run.apply(Event::Due, &definition(1), at(5)).unwrap();
     assert!(run.apply(Event::WorkerGone, &definition(1), at(6)).is_err());
     let worker = Some(Arc::from("w"));
-    run.kin = Some(Box::new(Kin::Child { parent: RunId(0), part: Part::default(), worker }));
+    run.split_role = Some(Box::new(SplitRole::Child { parent: RunId(0), part: Part::default(), worker }));
     run.apply(Event::WorkerGone, &definition(1), at(6)).unwrap();
     assert_eq!((run.status(), run.reason.clone()), (Status::Failed, Some(Reason::WorkerGone)));
 }

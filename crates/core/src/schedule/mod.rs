@@ -13,7 +13,7 @@ mod describe;
 mod duration;
 mod error;
 mod every;
-mod keeping;
+mod schedule_calendar;
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub use cron::{Cron, EXPRESSION_MAX, Weekdays, ZONE_MAX};
 pub use describe::{Language, UnknownLanguage};
 pub use duration::{DURATION_MAX, format_duration, parse_duration};
 pub use error::Error;
-pub use keeping::Keeping;
+pub use schedule_calendar::ScheduleCalendar;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schedule {
@@ -42,7 +42,7 @@ pub struct Schedule {
     pub max_runs: Option<u32>,
     /// If set, fires only on the days of this calendar.
     #[serde(default)]
-    pub calendar: Option<Keeping>,
+    pub calendar: Option<ScheduleCalendar>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -137,7 +137,7 @@ impl Schedule {
     /// The first instant after `after`, up to `through`, that the calendar excludes.
     fn next_excluded(&self, after: Timestamp, through: Timestamp, created: Timestamp) -> Option<Timestamp> {
         let keeping = self.calendar.as_ref()?;
-        let after = self.start.map_or(after, |start| after.max(keeping::one_before(start)));
+        let after = self.start.map_or(after, |start| after.max(schedule_calendar::one_before(start)));
         let through = self.end.map_or(through, |end| end.min(through));
         keeping.next_excluded(after, through, |after| self.when_next(after, created))
     }
@@ -145,7 +145,7 @@ impl Schedule {
     /// The last instant at or before `until`, after `after`, that the calendar excludes.
     fn previous_excluded(&self, until: Timestamp, after: Timestamp, created: Timestamp) -> Option<Timestamp> {
         let keeping = self.calendar.as_ref()?;
-        let after = self.start.map_or(after, |start| after.max(keeping::one_before(start)));
+        let after = self.start.map_or(after, |start| after.max(schedule_calendar::one_before(start)));
         let until = self.end.map_or(until, |end| end.min(until));
         keeping.previous_excluded(until, after, |until| self.when_previous(until, created))
     }

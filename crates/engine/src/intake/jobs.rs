@@ -9,7 +9,7 @@ use punctual_core::ids::{JobId, RunId};
 use punctual_core::job::{Definition, Invalid, Job, State};
 use punctual_core::name::{Name, Namespace};
 use punctual_core::run::Cause;
-use punctual_core::schedule::Keeping;
+use punctual_core::schedule::ScheduleCalendar;
 use punctual_core::schedule::calendar::Calendar;
 
 use super::Reply;
@@ -61,7 +61,7 @@ impl Shard {
     ) -> Reply {
         let id = self.known_job(namespace, name)?;
         let Some(calendar) = calendar else { return self.follow_zone_data(id, cx) };
-        let newer = |keeping: &Keeping| {
+        let newer = |keeping: &ScheduleCalendar| {
             // A newer version may already have come with an edit of the job.
             let is_behind = keeping.version().is_none_or(|version| version < calendar.version);
             (keeping.name == calendar.name && is_behind).then(|| Arc::clone(calendar))

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use punctual_core::Timestamp;
-use punctual_core::change::UniqueKey;
+use punctual_core::change::{Holder, UniqueKey};
 use punctual_core::command::{Key, Submit};
 use punctual_core::ids::RunId;
 use punctual_core::job::{Definition, Invalid};
@@ -11,7 +11,7 @@ use punctual_core::name::{Name, Namespace};
 use punctual_core::task::Params;
 
 use crate::Shard;
-use crate::shard::Stored;
+use crate::memory::Stored;
 
 /// A key as it was given, and the row that stores it.
 pub(super) struct Claim {
@@ -57,7 +57,10 @@ pub(crate) fn unique_of(definition: &Definition, own: Option<&Params>) -> Result
 impl Shard {
     /// The run that holds an unexpired key.
     pub(super) fn bearer(&self, key: Option<&Claim>, now: Timestamp) -> Option<RunId> {
-        self.unique_row(&key?.row.text).filter(|row| row.expires_at > now).map(|row| row.run)
+        match self.unique_row(&key?.row.text).filter(|row| row.expires_at > now)?.holder {
+            Holder::Run(run) => Some(run),
+            Holder::Message(_) | Holder::Nobody(_) => None,
+        }
     }
 
     pub(crate) fn unique_row(&self, key: &Arc<str>) -> Option<&UniqueKey> {
@@ -70,14 +73,14 @@ impl Shard {
         }
     }
 
-    pub(crate) fn give_key(&mut self, key: Key, run: RunId, now: Timestamp) {
+    pub(crate) fn give_key(&mut self, key: Key, holder: Holder, now: Timestamp) {
         let stored = match self.dirty.uniques.get(&key.text) {
             Some((_, stored)) => *stored,
             // An expired row may still exist: it is updated, not inserted.
             None if self.unique_row(&key.text).is_some() => Stored::Yes,
             None => Stored::No,
         };
-        let row = UniqueKey { key: Arc::clone(&key.text), run, expires_at: now + key.kept };
+        let row = UniqueKey { key: Arc::clone(&key.text), holder, expires_at: now + key.kept };
         self.dirty.uniques.insert(key.text, (Some(row), stored));
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use punctual_core::Timestamp;
-use punctual_core::change::RunRecord;
+use punctual_core::change::{Holder, RunRecord};
 use punctual_core::command::{Answer, Refusal, RetryRun, RunJob, Submit};
 use punctual_core::ids::RunId;
 use punctual_core::job::{Definition, Invalid};
@@ -70,7 +70,7 @@ impl Shard {
     ) -> RunId {
         let id = RunId(self.ids.next(cx.now));
         let mut run = Run::new(id, namespace, Origin::AdHoc(Arc::clone(&definition)), trigger, due, cx.now);
-        run.sign(cx.pool.node.as_ref());
+        run.sign(cx.pool.node());
         run.priority = definition.priority;
         if due <= cx.now {
             run.state = State::Waiting { wait: Wait::Overlap };
@@ -89,10 +89,10 @@ impl Shard {
         made.key = key.as_ref().map(|key| Arc::clone(&key.given));
         let waits = made.wake_at().is_some();
         if let Some(key) = key {
-            self.give_key(key.row, run, cx.now);
+            self.give_key(key.row, Holder::Run(run), cx.now);
         }
         if !waits && patient {
-            self.line_up(run, cx);
+            self.arrive_patiently(run, cx);
         } else if !waits {
             self.arrive(run, cx);
         }
@@ -165,5 +165,5 @@ impl Shard {
 }
 
 fn room_for_one(cx: &Context<'_>) -> Result<(), Refusal> {
-    if cx.pool.live >= LIVE_RUNS_MAX { Err(Refusal::TooManyRuns) } else { Ok(()) }
+    if cx.pool.live_runs() >= LIVE_RUNS_MAX { Err(Refusal::TooManyRuns) } else { Ok(()) }
 }

@@ -3,26 +3,31 @@
 //! One thread applies all shards to one pool, so slots, priorities and routes are exact across shards. The pool chooses
 //! the next run and its worker; the shard of that run makes the assignment.
 
-mod line;
-mod hand;
+mod ready;
+mod held;
+mod present;
 mod roster;
 mod route;
-mod spread;
+mod children;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use punctual_core::Timestamp;
-use punctual_core::attempt::Order;
+use punctual_core::attempt::{Order, Report};
 use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
 use punctual_core::job::Strategy;
-use punctual_core::run::Lack;
+use punctual_core::run::{Assignee, Lack};
+use punctual_core::time::Elapsed;
+use punctual_core::worker::Announcement;
 use rustc_hash::FxHashMap;
 
-pub use hand::Held;
-pub use line::{Class, Joining, Lines, Wish};
-pub use roster::{Load, Present, Roster, Silence};
+use children::ChildrenByWorker;
+pub use present::{Load, Present};
+use ready::ReadyQueues;
+pub(crate) use ready::{Class, ReadyRun, Wish};
+pub use roster::{Heard, Roster, Silence};
 use route::{Choice, Memories};
-pub use spread::Spread;
 
 /// How many runs of one queue are told at most when the reason why no worker fits them changes. Later ones are told
 /// when they reach the front: a reason on a million runs would not be read.
@@ -31,23 +36,28 @@ const NOTED_MAX: usize = 1024;
 #[derive(Debug, Default)]
 pub struct Pool {
     /// The name of the node. `None` means that there is no cluster.
-    pub node: Option<Arc<str>>,
-    pub line: Lines,
-    pub roster: Roster,
+    node: Option<Arc<str>>,
+    ready: ReadyQueues,
+    roster: Roster,
     memories: Memories,
-    pub spread: Spread,
+    children: ChildrenByWorker,
     /// The roster's change counter when the queues were last checked.
     seen: u64,
     /// Live runs in the memory of all shards.
-    pub live: usize,
-    /// Reports with an outdated token.
-    pub stale_reports: u64,
-    pub messages: MessageCounts,
+    live: usize,
+    counts: Counts,
     /// Attempts whose message is in a queue, by shard.
     in_queues: FxHashMap<ShardId, usize>,
 }
 
-/// Totals of messages so far, over all shards.
+/// Totals so far, over all shards.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Reports with an outdated token.
+    pub stale_reports: u64,
+    pub messages: MessageCounts,
+}
+
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MessageCounts {
     pub added: u64,
@@ -70,17 +80,96 @@ impl Pool {
         Pool { node, ..Pool::default() }
     }
 
-    /// Puts a run into its queue of waiting runs. Returns why no present worker fits it; `None` means that one fits.
-    pub fn join_line(&mut self, mut joining: Joining) -> Option<Lack> {
-        if let Some(wish) = joining.wish.as_mut().filter(|wish| wish.strategy == Strategy::Sticky) {
-            wish.pin = pin(&self.roster, &joining.class, wish);
-        }
-        let roster = &self.roster;
-        self.line.join(joining, |class| roster.lack(class))
+    pub(crate) fn node(&self) -> Option<&Arc<str>> {
+        self.node.as_ref()
     }
 
-    pub fn leave_line(&mut self, class: Class, priority: u8, since: Timestamp, run: RunId) {
-        self.line.leave(class, priority, since, run);
+    /// The workers, and the attempts each has.
+    pub fn roster(&self) -> &Roster {
+        &self.roster
+    }
+
+    /// A worker joins and names the attempts it has. Returns all other attempts given to it or to an earlier process of
+    /// the same name: they are lost.
+    pub fn join(
+        &mut self,
+        worker: &WorkerId,
+        announced: Announcement,
+        holding: &[(RunId, Token)],
+        elapsed: Elapsed,
+    ) -> Vec<(RunId, Token)> {
+        self.roster.join(worker, announced, holding, elapsed)
+    }
+
+    /// A worker gets no more assignments. It keeps its attempts until its lease ends.
+    pub fn leave(&mut self, worker: &WorkerId) {
+        self.roster.leave(worker);
+    }
+
+    /// The connection of a worker broke. It is listed as lost until a worker of its name joins, for an hour at most.
+    pub fn lose(&mut self, worker: &WorkerId, elapsed: Elapsed) {
+        self.roster.lose(worker, elapsed);
+    }
+
+    /// Handles a report of a worker about itself.
+    pub fn hear(&mut self, worker: &WorkerId, report: &Report, lease: Duration, elapsed: Elapsed) -> Heard {
+        self.roster.hear(worker, report, lease, elapsed)
+    }
+
+    /// Gives up the attempts of workers that missed their lease, and asks these workers for a heartbeat: without
+    /// attempts they would not send one.
+    pub fn silence(&mut self, lease: Duration, elapsed: Elapsed) -> Silence {
+        self.roster.silence(lease, elapsed)
+    }
+
+    /// The order of an attempt is sent: from now on a heartbeat must name the attempt. Returns whether it uses a credit
+    /// of the worker's present connection.
+    pub fn sent(&mut self, worker: &WorkerId, run: RunId, token: Token, elapsed: Elapsed) -> bool {
+        self.roster.sent(worker, run, token, elapsed)
+    }
+
+    /// Offers an attempt to its worker again. It uses no credit: the first assignment used it.
+    pub(crate) fn offer_again(&mut self, worker: &WorkerId, run: RunId, token: Token) {
+        self.roster.offer_again(worker, run, token);
+    }
+
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    pub(crate) fn counts_mut(&mut self) -> &mut Counts {
+        &mut self.counts
+    }
+
+    /// Live runs in the memory of all shards.
+    pub fn live_runs(&self) -> usize {
+        self.live
+    }
+
+    pub(crate) fn run_came(&mut self) {
+        self.live += 1;
+    }
+
+    pub(crate) fn run_left(&mut self) {
+        self.live -= 1;
+    }
+
+    /// Runs that wait for a worker.
+    pub fn ready_runs(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// Puts a run into its queue of waiting runs. Returns why no present worker fits it; `None` means that one fits.
+    pub(crate) fn enqueue(&mut self, mut ready_run: ReadyRun) -> Option<Lack> {
+        if let Some(wish) = ready_run.wish.as_mut().filter(|wish| wish.strategy == Strategy::Sticky) {
+            wish.pin = pin(&self.roster, &ready_run.class, wish);
+        }
+        let roster = &self.roster;
+        self.ready.join(ready_run, |class| roster.lack(class))
+    }
+
+    pub(crate) fn dequeue(&mut self, class: Class, priority: u8, since: Timestamp, run: RunId) {
+        self.ready.leave(class, priority, since, run);
     }
 
     /// Checks again which runs have a worker that fits, after workers came or left. Returns the runs whose reason
@@ -91,19 +180,19 @@ impl Pool {
         }
         self.seen = self.roster.changes();
         let roster = &self.roster;
-        self.line.pin_again(|class, wish| pin(roster, class, wish));
-        self.line.fit_again(|class| roster.lack(class), NOTED_MAX)
+        self.ready.pin_again(|class, wish| pin(roster, class, wish));
+        self.ready.fit_again(|class| roster.lack(class), NOTED_MAX)
     }
 
     /// The next run to assign and its worker. `None` means that no run waits, that no worker has a free slot for the
     /// waiting ones, or that the shard of the first run has no room now.
     pub fn next_match(&mut self, has_room: impl Fn(ShardId) -> bool) -> Option<Match> {
-        if self.line.is_empty() {
+        if self.ready.is_empty() {
             return None;
         }
         let roster = &self.roster;
         let mut open = None;
-        let (class, run) = self.line.first(|class| match &class.pin {
+        let (class, run) = self.ready.first(|class| match &class.pin {
             // Looked up in one set: a broadcast makes as many queues as there are workers.
             Some(pin) => {
                 open.get_or_insert_with(|| roster.names_open()).contains(&**pin) && roster.has_free(class)
@@ -113,19 +202,19 @@ impl Pool {
         if !has_room(run.shard()) {
             return None;
         }
-        let Choice { worker, passed_over } = match self.line.wish(run) {
+        let Choice { worker, passed_over } = match self.ready.wish(run) {
             None => Choice { worker: roster.least_loaded(class)?, passed_over: false },
             Some(wish) => {
                 let mut fit = roster.fitting(class);
                 // A retry that avoids workers it failed on needs the full choice.
                 if let Some(parent) = wish.parent.filter(|_| wish.avoid.is_empty()) {
-                    self.spread.thin_out(parent, &mut fit);
+                    self.children.keep_fewest(parent, &mut fit);
                 }
                 route::choose(wish.strategy, run, wish, &fit, self.memories.of(wish.job))?
             }
         };
         let class = class.clone();
-        self.line.pop_first(&class);
+        self.ready.pop_first(&class);
         Some(Match { run, worker, passed_over })
     }
 
@@ -139,49 +228,90 @@ impl Pool {
 
     /// Whether more runs wait than slots are free.
     pub fn is_behind(&self) -> bool {
-        !self.line.is_empty() && self.line.fitting() > self.roster.free()
+        !self.ready.is_empty() && self.ready.fitting() > self.roster.free()
     }
 
     /// Orders that tell workers how many runs wait here for their slots.
     pub fn tell_waiting(&mut self) -> Vec<(WorkerId, Order)> {
-        let line = &self.line;
-        self.roster.tell_waiting(|worker, announced| line.waits_for(worker, announced))
+        let ready = &self.ready;
+        self.roster.tell_waiting(|worker, announced| ready.waits_for(worker, announced))
+    }
+
+    /// No run of this shard is assigned until it is led again.
+    pub fn forget_ready(&mut self, shard: ShardId) {
+        self.ready.forget(shard);
+    }
+
+    /// The memory of a shard with this many live runs is discarded.
+    pub fn unload(&mut self, shard: ShardId, live_runs: usize) {
+        self.live -= live_runs;
+        self.forget_ready(shard);
     }
 
     /// Drops everything of a shard whose memory is discarded.
     pub fn forget(&mut self, shard: ShardId) {
-        self.line.forget(shard);
+        self.ready.forget(shard);
         self.roster.forget(shard);
         self.memories.forget(shard);
-        self.spread.forget(shard);
+        self.children.forget(shard);
         self.in_queues.remove(&shard);
     }
 
-    /// Counts an attempt of this shard whose message went into a queue.
-    pub(crate) fn sent(&mut self, shard: ShardId) {
-        *self.in_queues.entry(shard).or_default() += 1;
+    /// Gives an attempt to a worker, using a credit, or counts one whose message goes into a queue.
+    pub(crate) fn take(&mut self, to: &Assignee, (run, token): (RunId, Token), parent: Option<RunId>) {
+        if let Some(worker) = self.count(to, run, parent) {
+            self.roster.take(worker, run, token);
+        }
     }
 
-    /// Reverses `sent` when the message has ended.
-    pub(crate) fn came_back(&mut self, shard: ShardId) {
-        if let Some(count) = self.in_queues.get_mut(&shard) {
-            *count = count.saturating_sub(1);
+    /// Like `take`, for an attempt found running at load. Its worker may not have joined yet.
+    pub(crate) fn adopt(
+        &mut self,
+        of: &Assignee,
+        (run, token): (RunId, Token),
+        parent: Option<RunId>,
+        elapsed: Elapsed,
+    ) {
+        if let Some(worker) = self.count(of, run, parent) {
+            self.roster.adopt(worker, run, token, elapsed);
+        }
+    }
+
+    /// Counts an attempt in its queue or among those of its parent. Returns its worker; `None` means that it has none.
+    fn count<'a>(&mut self, of: &'a Assignee, run: RunId, parent: Option<RunId>) -> Option<&'a WorkerId> {
+        let Some(worker) = of.worker() else {
+            *self.in_queues.entry(run.shard()).or_default() += 1;
+            return None;
+        };
+        if let Some(parent) = parent {
+            self.children.assigned(parent, run, worker);
+        }
+        Some(worker)
+    }
+
+    /// The attempt of a run has ended: reverses `take` and `adopt`.
+    pub(crate) fn give_back(&mut self, of: &Assignee, run: RunId, parent: Option<RunId>) {
+        match of {
+            Assignee::Worker(worker) => self.roster.give_back(worker, run),
+            Assignee::Queue(_) => {
+                if let Some(count) = self.in_queues.get_mut(&run.shard()) {
+                    *count = count.saturating_sub(1);
+                }
+            }
+        }
+        if let Some(parent) = parent {
+            self.children.ended(parent, run);
         }
     }
 
     /// Attempts that are running: on workers, and as messages in queues.
     pub fn running(&self) -> usize {
-        self.roster.in_hand() + self.in_queues()
+        self.roster.attempts_held() + self.in_queues()
     }
 
     /// Attempts whose message is in a queue: they need no slot and may stay for days.
     pub fn in_queues(&self) -> usize {
         self.in_queues.values().sum()
-    }
-
-    /// Counts an attempt found running at load as held by its worker, which may not have joined yet.
-    pub fn adopt(&mut self, worker: &WorkerId, run: RunId, token: Token, elapsed: Timestamp) {
-        self.roster.adopt(worker, run, token, elapsed);
     }
 }
 
@@ -194,48 +324,47 @@ fn pin(roster: &Roster, class: &Class, wish: &Wish) -> Option<Arc<str>> {
 #[cfg(test)]
 mod tests {
     use punctual_core::task::Kind;
-    use punctual_core::worker::Announcement;
 
     use super::*;
 
-    fn joining(run: i64, kind: Kind) -> Joining {
+    fn ready_run(run: i64, kind: Kind) -> ReadyRun {
         let class = Class { kind, function: None, selector: None, pin: None };
-        Joining { run: RunId(run), priority: 5, since: Timestamp::from_millis(run), class, wish: None }
+        ReadyRun { run: RunId(run), priority: 5, since: Timestamp::from_millis(run), class, wish: None }
     }
 
     fn pool() -> Pool {
         let mut pool = Pool::default();
-        let (worker, now) = (WorkerId::new("w", 1), Timestamp::from_millis(0));
+        let (worker, now) = (WorkerId::new("w", 1), Elapsed::default());
         pool.roster.join(&worker, Announcement::of(2), &[], now);
-        pool.roster.lent(&worker, 2);
+        pool.roster.lent(&worker, 2).unwrap();
         pool
     }
 
     #[test]
-    fn a_run_that_was_matched_is_out_of_the_line_whatever_comes_of_it() {
+    fn a_matched_run_leaves_the_ready_queue() {
         let mut pool = pool();
-        assert_eq!(pool.join_line(joining(1, Kind::Noop)), None);
+        assert_eq!(pool.enqueue(ready_run(1, Kind::Noop)), None);
         assert_eq!(pool.next_match(|_| true).map(|given| given.run), Some(RunId(1)));
-        assert_eq!((pool.next_match(|_| true), pool.line.len()), (None, 0));
+        assert_eq!((pool.next_match(|_| true), pool.ready.len()), (None, 0));
     }
 
     #[test]
     fn nothing_is_matched_while_the_shard_of_the_first_has_no_room() {
         let mut pool = pool();
-        pool.join_line(joining(1, Kind::Noop));
+        pool.enqueue(ready_run(1, Kind::Noop));
         assert_eq!(pool.next_match(|_| false), None);
-        assert_eq!(pool.line.len(), 1);
+        assert_eq!(pool.ready.len(), 1);
     }
 
     #[test]
     fn runs_that_no_worker_fits_do_not_make_a_node_behind() {
         let mut pool = Pool::default();
-        let (worker, now) = (WorkerId::new("w", 1), Timestamp::from_millis(0));
+        let (worker, now) = (WorkerId::new("w", 1), Elapsed::default());
         let kinds = [Kind::Http].into_iter().collect();
         pool.roster.join(&worker, Announcement { kinds, ..Announcement::of(2) }, &[], now);
-        assert_eq!(pool.join_line(joining(1, Kind::Shell)), Some(Lack::Kind("shell".into())));
+        assert_eq!(pool.enqueue(ready_run(1, Kind::Shell)), Some(Lack::Kind("shell".into())));
         assert!(!pool.is_behind(), "no end of an attempt would help");
-        assert_eq!(pool.join_line(joining(2, Kind::Http)), None);
+        assert_eq!(pool.enqueue(ready_run(2, Kind::Http)), None);
         assert!(pool.is_behind());
         assert_eq!(pool.tell_waiting(), [(worker, Order::Waiting { priority: Some(5), runs: 1 })]);
     }

@@ -11,8 +11,8 @@ use punctual_core::ids::{JobId, RunId, ShardId, WorkerId};
 use punctual_core::job::Strategy;
 use rustc_hash::FxHashMap;
 
-use super::line::Wish;
-use super::roster::Present;
+use super::present::Present;
+use super::ready::Wish;
 
 /// How many jobs have a routing memory; at this number all memories are cleared.
 const MEMORIES_MAX: usize = 65_536;

@@ -3,7 +3,7 @@
 use punctual_core::Timestamp;
 use punctual_core::name::Namespace;
 use punctual_core::planted::{Fault, is_planted};
-use punctual_core::queue::{Act, Acted, Ending, Line, Message, MessageId, QueueRefusal, Said, Verb};
+use punctual_core::queue::{Act, Acted, Ending, Message, MessageId, MessageStatus, QueueRefusal, Said, Verb};
 
 use super::Mark;
 use crate::Shard;
@@ -31,11 +31,11 @@ impl Shard {
         }
         let Some(message) = self.queues.held.get(&id.number).map(|live| &live.message) else { return false };
         let is_queued = message.is_queued();
-        let out = Line::Active { until: out_until(message.retry, cx.now) };
+        let out = MessageStatus::Active { until: out_until(message.retry, cx.now) };
         match verb {
             Verb::Ack if is_planted(Fault::AckKeepsMessage) => true,
             Verb::Ack | Verb::Delete => {
-                cx.pool.messages.acked += u64::from(verb == Verb::Ack);
+                cx.pool.counts_mut().messages.acked += u64::from(verb == Verb::Ack);
                 let ending = if verb == Verb::Ack { Ending::Acked } else { Ending::Deleted };
                 self.drop_message(id.number, ending, cx.now);
                 true
@@ -47,7 +47,7 @@ impl Shard {
             }
             Verb::Dequeue => {
                 if is_queued {
-                    self.change_message(id.number, Mark::Dirty, cx.elapsed, |message| message.line = out);
+                    self.change_message(id.number, Mark::Dirty, cx.elapsed, |message| message.status = out);
                 }
                 is_queued
             }
@@ -59,7 +59,7 @@ impl Shard {
             }
             // A message with at-most-once delivery is never put back.
             Verb::Nack { .. } | Verb::Enqueue
-                if is_queued || message.line == (Line::Active { until: None }) =>
+                if is_queued || message.status == (MessageStatus::Active { until: None }) =>
             {
                 false
             }
@@ -81,14 +81,18 @@ impl Shard {
         cx: &mut Context<'_>,
     ) -> bool {
         let Some(message) = self.queues.held.get(&id.number).map(|live| &live.message) else { return false };
-        let (retry, is_delayed) = (message.retry, matches!(message.line, Line::Delayed { .. }));
+        let (retry, is_delayed) = (message.retry, matches!(message.status, MessageStatus::Delayed { .. }));
         // Counted only for a message that was delivered to a consumer.
         let is_uncounted = is_delayed || retry.is_zero();
         let is_closed = self.queues.all.get(&id.queue).is_some_and(|queue| queue.record.pause.input);
         if is_closed && !retry.is_zero() {
             let until = cx.now + retry;
-            let line = if is_delayed { Line::Delayed { until } } else { Line::Active { until: Some(until) } };
-            self.change_message(id.number, Mark::Dirty, cx.elapsed, |message| message.line = line);
+            let status = if is_delayed {
+                MessageStatus::Delayed { until }
+            } else {
+                MessageStatus::Active { until: Some(until) }
+            };
+            self.change_message(id.number, Mark::Dirty, cx.elapsed, |message| message.status = status);
             return false;
         }
         let count = |message: &mut Message| match why {
@@ -99,7 +103,7 @@ impl Shard {
         match delay.filter(|delay| !delay.is_zero()) {
             Some(delay) => self.change_message(id.number, Mark::Dirty, cx.elapsed, |message| {
                 count(message);
-                message.line = Line::Delayed { until: cx.now + delay };
+                message.status = MessageStatus::Delayed { until: cx.now + delay };
             }),
             None => self.requeue(id, Mark::Dirty, count, cx),
         }
@@ -109,7 +113,7 @@ impl Shard {
     fn requeue(&mut self, id: MessageId, mark: Mark, count: impl FnOnce(&mut Message), cx: &mut Context<'_>) {
         self.change_message(id.number, mark, cx.elapsed, |message| {
             count(message);
-            message.line = Line::Queued;
+            message.status = MessageStatus::Queued;
         });
         if self.queues.all.get(&id.queue).is_some_and(|queue| !queue.takers.is_empty()) {
             self.serve(id.queue, cx);
@@ -130,7 +134,7 @@ impl Shard {
         } else {
             let until = out_until(retry, cx.now);
             self.change_message(id.number, Mark::Dirty, cx.elapsed, |message| {
-                message.line = Line::Active { until };
+                message.status = MessageStatus::Active { until };
             });
             Said::Postponed(retry)
         };

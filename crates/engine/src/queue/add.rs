@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use punctual_core::change::Holder;
 use punctual_core::command::Key;
-use punctual_core::ids::RunId;
 use punctual_core::planted::{Fault, is_planted};
 use punctual_core::queue::{
-    Add, Line, Message, MessageId, NewMessage, Notice, QueueKey, QueueNumber, QueueRefusal, Said, Sender,
+    Add, Message, MessageId, MessageStatus, NewMessage, Notice, QueueKey, QueueNumber, QueueRefusal, Said,
+    Sender,
 };
 use punctual_core::{Timestamp, limits};
 
@@ -63,9 +64,9 @@ impl Shard {
             }
         }
         let id = MessageId { queue: of, number: self.ids.next(cx.now) };
-        let line = match new.delay {
-            delay if delay.is_zero() || is_planted(Fault::AddIgnoresDelay) => Line::Queued,
-            delay => Line::Delayed { until: cx.now + delay },
+        let status = match new.delay {
+            delay if delay.is_zero() || is_planted(Fault::AddIgnoresDelay) => MessageStatus::Queued,
+            delay => MessageStatus::Delayed { until: cx.now + delay },
         };
         let message = Message {
             id,
@@ -75,7 +76,7 @@ impl Shard {
             expires_at: cx.now + new.ttl,
             delay: new.delay,
             retry: new.retry,
-            line,
+            status,
             nacks: 0,
             redeliveries: 0,
             key: new.key,
@@ -83,7 +84,7 @@ impl Shard {
         };
         let notice = notice(&message, true);
         if let Some(text) = claim {
-            self.give_key(Key { text, kept: new.ttl }, RunId(id.number), cx.now);
+            self.give_key(Key { text, kept: new.ttl }, Holder::Message(id.number), cx.now);
         }
         self.welcome(message, cx);
         Ok(notice)
@@ -92,7 +93,7 @@ impl Shard {
     /// Puts a new message into its queue and serves waiting consumers.
     fn welcome(&mut self, message: Message, cx: &mut Context<'_>) {
         let (of, number, is_queued) = (message.id.queue, message.id.number, message.is_queued());
-        cx.pool.messages.added += 1;
+        cx.pool.counts_mut().messages.added += 1;
         let Some(queue) = self.queues.all.get_mut(&of) else { return };
         queue.added += 1;
         queue.alive += 1;
@@ -113,7 +114,8 @@ impl Shard {
         cx: &mut Context<'_>,
     ) -> Option<Notice> {
         let row = self.unique_row(claim).filter(|row| row.expires_at > cx.now)?;
-        let id = MessageId { queue: of, number: row.run.0 };
+        let Holder::Message(number) = row.holder else { return None };
+        let id = MessageId { queue: of, number };
         if !self.find_message(id, cx.now) {
             return None;
         }
@@ -129,12 +131,12 @@ impl Shard {
         let text = unique_key(&queue.record.key, text);
         match self.dirty.uniques.get_mut(&text) {
             Some((row, _)) => {
-                if row.as_ref().is_some_and(|row| row.run == RunId(message.id.number)) {
+                if row.as_ref().is_some_and(|row| row.holder == Holder::Message(message.id.number)) {
                     *row = None;
                 }
             }
             None => {
-                self.dirty.uniques.insert(text, (None, crate::shard::Stored::Yes));
+                self.dirty.uniques.insert(text, (None, crate::memory::Stored::Yes));
             }
         }
     }

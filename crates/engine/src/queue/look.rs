@@ -35,7 +35,7 @@ impl Shard {
             self.hurry();
             return Said::Peeked(None);
         }
-        let see = |place: punctual_core::queue::Place| {
+        let see = |place: punctual_core::queue::MessagePosition| {
             let live = self.queues.held.get(&place.number)?;
             (live.message.expires_at > cx.now).then(|| Delivered::of(&live.message))
         };

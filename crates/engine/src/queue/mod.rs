@@ -6,14 +6,14 @@
 //!            └──── timers ─────┘
 //! ```
 //!
-//! A message is in memory while it is near the front of its queue ([`line`]), while its timer is near, for a moment
+//! A message is in memory while it is near the front of its queue ([`window`]), while its timer is near, for a moment
 //! after its delivery, and until its changes are written; all others are only rows. A delivery is written up to a
 //! second later, because most messages are acknowledged before: then the row is inserted and deleted once. The end of a
-//! message that an attempt delivered leaves a letter for that attempt ([`letters`]).
+//! message that an attempt delivered leaves a notice for that attempt ([`end_notices`]).
 //!
 //! **Invariant:** the counts in a queue's row match the message rows of the same batch.
 
-mod line;
+mod window;
 mod add;
 mod take;
 mod act;
@@ -21,27 +21,29 @@ mod timers;
 mod look;
 mod page;
 mod seal;
-mod letters;
+mod end_notices;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_core::Timestamp;
-use punctual_core::change::Want;
+use punctual_core::change::{Holder, Want};
 use punctual_core::command::Answer;
 use punctual_core::limits::QUEUES_PER_SHARD_MAX;
 use punctual_core::queue::{
-    Act, Add, Ask, Deliver, Ending, LETTERS, Message, MessageId, Pause, Place, QueueKey, QueueNumber,
-    QueueRecord,
+    Act, Add, Ask, Deliver, END_NOTICES, Ending, Message, MessageId, MessagePosition, Pause, QueueKey,
+    QueueNumber, QueueRecord,
 };
+use punctual_core::time::Elapsed;
 use rustc_hash::FxHashMap;
 
 use crate::Shard;
+use crate::deadline::Deadline;
 use crate::event::{Context, Ticket};
-use crate::shard::Deadline;
-use letters::Letters;
-use line::Window;
+use crate::plan::TimerOwner;
+use end_notices::EndNotices;
+use window::Window;
 
 /// How many messages of a queue with active consumers stay in memory.
 const REACH_WARM: usize = 1024;
@@ -74,7 +76,7 @@ pub(crate) struct Queues {
     spoken_of: VecDeque<i64>,
     /// Whether a look for unused queues is scheduled.
     looks: bool,
-    letters: Letters,
+    end_notices: EndNotices,
 }
 
 /// The changes of queues that the next batch must carry.
@@ -83,13 +85,13 @@ struct Unwritten {
     /// Changed messages; some may have been deleted since.
     messages: Vec<i64>,
     /// Rows of deleted messages.
-    gone: Vec<(QueueNumber, Place)>,
+    gone: Vec<(QueueNumber, MessagePosition)>,
     queues: Vec<QueueNumber>,
     gone_queues: Vec<QueueNumber>,
-    /// New letters.
-    letters: Vec<i64>,
+    /// New end notices.
+    end_notices: Vec<i64>,
     /// Delivered messages that are not written yet, and when they were delivered (elapsed time).
-    delivered: VecDeque<(Timestamp, i64)>,
+    delivered: VecDeque<(Elapsed, i64)>,
     /// Whether these must be written with the next batch.
     delivered_due: bool,
 }
@@ -221,12 +223,12 @@ impl Queues {
                 && unwritten.gone.is_empty()
                 && unwritten.queues.is_empty()
                 && unwritten.gone_queues.is_empty()
-                && unwritten.letters.is_empty())
+                && unwritten.end_notices.is_empty())
     }
 
     pub(crate) fn dirty_rows(&self) -> usize {
         let unwritten = &self.unwritten;
-        unwritten.messages.len() + unwritten.gone.len() + unwritten.queues.len() + unwritten.letters.len()
+        unwritten.messages.len() + unwritten.gone.len() + unwritten.queues.len() + unwritten.end_notices.len()
     }
 
     /// How many messages of a queue stay in memory.
@@ -246,7 +248,7 @@ impl Queues {
     fn free_number(&mut self) -> QueueNumber {
         loop {
             self.last = self.last.wrapping_add(1);
-            if QueueNumber(self.last) != LETTERS && !self.all.contains_key(&QueueNumber(self.last)) {
+            if QueueNumber(self.last) != END_NOTICES && !self.all.contains_key(&QueueNumber(self.last)) {
                 return QueueNumber(self.last);
             }
         }
@@ -282,7 +284,7 @@ impl Shard {
             Ask::Forget { queue } => self.forget_queue(&queue),
             Ask::Deliver(deliver) => self.take_delivery(deliver, cx),
             Ask::Withdraw { queue, sender } => self.withdraw_message(&queue, sender, cx),
-            Ask::Told { letter } => self.told(letter),
+            Ask::Told { notice } => self.told(notice),
         };
         cx.answer(ticket, Ok(Answer::Queue(said)));
     }
@@ -298,7 +300,7 @@ impl Shard {
                 }
             }
             Ask::Deliver(Deliver { queue, sender, .. }) | Ask::Withdraw { queue, sender } => {
-                self.want_bearer(queue, &letters::delivery_key(*sender), wants);
+                self.want_bearer(queue, &end_notices::delivery_key(*sender), wants);
             }
             _ => {}
         }
@@ -307,8 +309,10 @@ impl Shard {
     /// The row of a key, and the message that holds it.
     fn want_bearer(&self, queue: &QueueKey, key: &Arc<str>, wants: &mut Vec<Want>) {
         self.want_unique(key, wants);
-        if let (Some(row), Some(number)) = (self.unique_row(key), self.queues.names.get(queue)) {
-            self.want_message(MessageId { queue: *number, number: row.run.0 }, wants);
+        if let (Some(Holder::Message(number)), Some(queue)) =
+            (self.unique_row(key).map(|row| row.holder), self.queues.names.get(queue))
+        {
+            self.want_message(MessageId { queue: *queue, number }, wants);
         }
     }
 
@@ -328,10 +332,6 @@ impl Shard {
 
     pub(crate) fn forget_messages(&mut self) {
         self.queues.fetched.clear();
-    }
-
-    pub(crate) fn is_message(&self, id: i64) -> bool {
-        self.queues.held.contains_key(&id)
     }
 
     /// Messages in memory.
@@ -388,22 +388,16 @@ impl Shard {
         queue.held += 1;
         self.queues.bytes += message.body.len();
         if message.is_queued() {
-            queue.window.put(message.place(), message.body.len());
+            queue.window.put(message.position(), message.body.len());
         }
-        if self.plan.is_near(wake, number) {
-            self.plan.arm(Some(wake), number);
+        if self.plan.is_near(wake, TimerOwner::Message(number)) {
+            self.plan.arm(Some(wake), TimerOwner::Message(number));
         }
         self.queues.held.insert(number, Live { message, row, mark });
     }
 
     /// Changes a message in memory, and updates its place in the queue and in the plan.
-    fn change_message(
-        &mut self,
-        number: i64,
-        mark: Mark,
-        elapsed: Timestamp,
-        edit: impl FnOnce(&mut Message),
-    ) {
+    fn change_message(&mut self, number: i64, mark: Mark, elapsed: Elapsed, edit: impl FnOnce(&mut Message)) {
         let Queues { held, all, unwritten, .. } = &mut self.queues;
         let Some(live) = held.get_mut(&number) else { return };
         let (before, was_queued) = (live.message.wake_at(), live.message.is_queued());
@@ -411,21 +405,21 @@ impl Shard {
         let message = &live.message;
         let wake = message.wake_at();
         if wake != before {
-            self.plan.disarm(Some(before), number);
+            self.plan.disarm(Some(before), TimerOwner::Message(number));
         }
         // Re-armed even where the two are equal: a due timer was already popped.
-        if self.plan.is_near(wake, number) {
-            self.plan.arm(Some(wake), number);
+        if self.plan.is_near(wake, TimerOwner::Message(number)) {
+            self.plan.arm(Some(wake), TimerOwner::Message(number));
         }
         if let Some(queue) = all.get_mut(&message.id.queue) {
             match (was_queued, message.is_queued()) {
                 (true, false) => {
                     queue.len -= 1;
-                    queue.window.remove(message.place());
+                    queue.window.remove(message.position());
                 }
                 (false, true) => {
                     queue.len += 1;
-                    queue.window.put(message.place(), message.body.len());
+                    queue.window.put(message.position(), message.body.len());
                 }
                 _ => {}
             }
@@ -439,7 +433,7 @@ impl Shard {
                 live.mark = Mark::Lazy;
                 unwritten.delivered.push_back((elapsed, number));
                 if unwritten.delivered.len() == 1 {
-                    self.deadlines.insert(elapsed + crate::shard::LAZY_MAX, Deadline::Delivered);
+                    self.deadlines.insert(elapsed + crate::deadline::LAZY_MAX, Deadline::Delivered);
                 }
             }
             _ => {}
@@ -450,8 +444,8 @@ impl Shard {
     fn drop_message(&mut self, number: i64, ending: Ending, now: Timestamp) {
         let Some(Live { message, row, .. }) = self.queues.held.remove(&number) else { return };
         self.queues.bytes -= message.body.len();
-        self.plan.disarm(Some(message.wake_at()), number);
-        let (of, place) = (message.id.queue, message.place());
+        self.plan.disarm(Some(message.wake_at()), TimerOwner::Message(number));
+        let (of, place) = (message.id.queue, message.position());
         if let Some(queue) = self.queues.all.get_mut(&of) {
             queue.held -= 1;
             queue.alive -= 1;

@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use punctual_core::limits::PAGE_BYTES_MAX;
 use punctual_core::planted::{Fault, is_planted};
-use punctual_core::queue::{Letter, Message, Place, QueueNumber};
+use punctual_core::queue::{EndNotice, Message, MessagePosition, QueueNumber};
 
 use super::{Mark, Stored};
 use crate::Shard;
 use crate::event::Context;
+use crate::plan::TimerOwner;
 
 impl Shard {
     /// The queue that needs a page of messages, the place after which it starts, and its size. After `Some`, the caller
     /// must call `backlog_page` or `backlog_failed`.
-    pub fn ask_backlog(&mut self) -> Option<(QueueNumber, Place, usize)> {
+    pub fn ask_backlog(&mut self) -> Option<(QueueNumber, MessagePosition, usize)> {
         while let Some(number) = self.queues.hungry.pop_front() {
             let Some(queue) = self.queues.all.get(&number) else { continue };
             let wanted = queue.window.wants_page(self.queues.reach(queue));
@@ -36,7 +37,7 @@ impl Shard {
         cx: &mut Context<'_>,
     ) {
         let (count, bytes) = (page.len(), page.iter().map(|message| message.body.len()).sum());
-        let last = page.last().map(|message| message.place());
+        let last = page.last().map(|message| message.position());
         let goes_on = goes_on(count, bytes, limit) && !is_planted(Fault::PageIsTheLast);
         let end = last.filter(|_| goes_on);
         page.into_iter().for_each(|message| self.take_row(message));
@@ -71,8 +72,8 @@ impl Shard {
     /// Takes the messages of a page of timers.
     pub(crate) fn page_of_messages(&mut self, page: Vec<Arc<Message>>, cx: &mut Context<'_>) {
         for message in page {
-            match Letter::of(&message) {
-                Some(letter) => self.take_letter(letter, cx),
+            match EndNotice::of(&message) {
+                Some(notice) => self.take_end_notice(notice, cx),
                 None => self.take_row(message),
             }
         }
@@ -103,8 +104,8 @@ impl Shard {
     pub(crate) fn arm_messages(&mut self) {
         for (number, live) in &self.queues.held {
             let wake = live.message.wake_at();
-            if self.plan.is_near(wake, *number) {
-                self.plan.arm(Some(wake), *number);
+            if self.plan.is_near(wake, TimerOwner::Message(*number)) {
+                self.plan.arm(Some(wake), TimerOwner::Message(*number));
             }
         }
     }

@@ -7,8 +7,9 @@ use punctual_core::queue::QueueNumber;
 
 use super::{Mark, Stored};
 use crate::Shard;
+use crate::deadline::{Deadline, LAZY_MAX};
 use crate::event::Context;
-use crate::shard::{Deadline, LAZY_MAX};
+use crate::plan::TimerOwner;
 
 /// Delivered messages kept in memory after they are written: a slow consumer will acknowledge them soon.
 const SPOKEN_OF_MAX: usize = 1024;
@@ -24,7 +25,7 @@ impl Shard {
         for number in &written {
             self.seal_message(*number, changes);
         }
-        self.seal_letters(changes, cx);
+        self.seal_end_notices(changes, cx);
         for (queue, place) in std::mem::take(&mut self.queues.unwritten.gone) {
             changes.delete(RowKey::Message(queue, place));
         }
@@ -46,7 +47,7 @@ impl Shard {
             self.message_is_far(number);
         }
         for number in queues {
-            self.shrink_line(number);
+            self.shrink_window(number);
         }
     }
 
@@ -93,12 +94,12 @@ impl Shard {
         let Some(live) = self.queues.held.get(&number) else { return };
         let (message, is_clean) = (&live.message, live.mark == Mark::Clean);
         let wake = message.wake_at();
-        if self.plan.is_near(wake, number) {
+        if self.plan.is_near(wake, TimerOwner::Message(number)) {
             return;
         }
-        self.plan.disarm(Some(wake), number);
+        self.plan.disarm(Some(wake), TimerOwner::Message(number));
         let Some(queue) = self.queues.all.get(&message.id.queue) else { return };
-        if !is_clean || (message.is_queued() && queue.window.keeps(message.place())) {
+        if !is_clean || (message.is_queued() && queue.window.keeps(message.position())) {
             return;
         }
         if !message.is_queued() && message.body.len() <= SPOKEN_OF_BYTES_MAX {
@@ -114,7 +115,7 @@ impl Shard {
             let Some(number) = self.queues.spoken_of.pop_front() else { return };
             let Some(live) = self.queues.held.get(&number) else { continue };
             let is_idle = live.mark == Mark::Clean && !live.message.is_queued();
-            if is_idle && !self.plan.is_near(live.message.wake_at(), number) {
+            if is_idle && !self.plan.is_near(live.message.wake_at(), TimerOwner::Message(number)) {
                 self.evict_message(number);
             }
         }
@@ -123,18 +124,18 @@ impl Shard {
     fn evict_message(&mut self, number: i64) {
         let Some(live) = self.queues.held.remove(&number) else { return };
         self.queues.bytes -= live.message.body.len();
-        self.plan.disarm(Some(live.message.wake_at()), number);
+        self.plan.disarm(Some(live.message.wake_at()), TimerOwner::Message(number));
         if let Some(queue) = self.queues.all.get_mut(&live.message.id.queue) {
             queue.held -= 1;
             if live.message.is_queued() {
-                queue.window.remove(live.message.place());
+                queue.window.remove(live.message.position());
             }
         }
         self.pins.message(self.batch, number, Some(live.message));
     }
 
     /// Bounds the number of a queue's messages in memory.
-    pub(super) fn shrink_line(&mut self, of: QueueNumber) {
+    pub(super) fn shrink_window(&mut self, of: QueueNumber) {
         let Some(queue) = self.queues.all.get(&of) else { return };
         let reach = self.queues.reach(queue);
         let Some(queue) = self.queues.all.get_mut(&of) else { return };

@@ -5,7 +5,9 @@ use std::time::Duration;
 use punctual_core::command::Answer;
 use punctual_core::limits::{TAKE_BYTES_MAX, TAKE_MAX};
 use punctual_core::planted::{Fault, is_planted};
-use punctual_core::queue::{Acted, Delivered, Ending, Line, QueueKey, QueueNumber, QueueRefusal, Said, Take};
+use punctual_core::queue::{
+    Acted, Delivered, Ending, MessageStatus, QueueKey, QueueNumber, QueueRefusal, Said, Take,
+};
 
 use super::{Mark, Taker};
 use crate::Shard;
@@ -86,10 +88,10 @@ impl Shard {
             };
             taken.push(Delivered { until, ..Delivered::of(message) });
             self.change_message(place.number, mark, cx.elapsed, |message| {
-                message.line = Line::Active { until };
+                message.status = MessageStatus::Active { until };
             });
         }
-        cx.pool.messages.taken += taken.len() as u64;
+        cx.pool.counts_mut().messages.taken += taken.len() as u64;
         if let Some(queue) = self.queues.all.get_mut(&of) {
             queue.taken += taken.len() as u64;
         }

@@ -6,8 +6,9 @@ use punctual_core::queue::{Acted, Ending, QueueKey, QueueNumber, Said};
 use super::act::PutBack;
 use super::{LOOK_EVERY, Mark, Queue, UNUSED_MAX};
 use crate::Shard;
+use crate::deadline::{Deadline, LAZY_MAX};
 use crate::event::Context;
-use crate::shard::{Deadline, LAZY_MAX};
+use crate::plan::TimerOwner;
 
 impl Shard {
     /// The timer of a message in memory is due. It has already been removed from the plan.
@@ -21,12 +22,14 @@ impl Shard {
         if is_planted(Fault::RetryIsForgotten) {
             return;
         }
-        match live.message.line.back_at() {
+        match live.message.status.back_at() {
             Some(until) if until <= cx.now => {
                 self.put_back(id, PutBack::Again, None, cx);
             }
             // It was armed for an earlier time than its current one.
-            _ if self.plan.is_near(wake, number) => self.plan.arm(Some(wake), number),
+            _ if self.plan.is_near(wake, TimerOwner::Message(number)) => {
+                self.plan.arm(Some(wake), TimerOwner::Message(number))
+            }
             _ => {}
         }
     }
@@ -86,7 +89,7 @@ impl Shard {
             self.let_queue_go(number);
         }
         for number in cold {
-            self.shrink_line(number);
+            self.shrink_window(number);
         }
         if look_again {
             self.look_for_unused(cx);

@@ -85,7 +85,7 @@ impl Rig {
             .iter()
             .filter_map(|effect| match effect {
                 Effect::Order { order, .. } => Some(order.clone()),
-                Effect::Answer { .. } | Effect::Errand(_) => None,
+                Effect::Answer { .. } | Effect::CrossShard(_) => None,
             })
             .collect()
     }

@@ -8,7 +8,7 @@ mod given;
 mod rows;
 mod asks;
 mod looks;
-mod errands;
+mod requests;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -18,7 +18,10 @@ use punctual_core::attempt::{Assignment, End, Order, Outcome, Report};
 use punctual_core::change::{Batch, TimerPage};
 use punctual_core::command::{Answer, Command, Refusal};
 use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
+use punctual_core::run::Assignee;
+use punctual_core::time::Elapsed;
 use punctual_core::worker::Announcement;
+use punctual_engine::pool::Heard;
 use punctual_engine::{Context, Effect, Event, Pool, Settings, Shard, Ticket};
 
 pub(crate) use asks::*;
@@ -81,7 +84,7 @@ impl Rig {
         let loaded = self.rows.load(shard);
         let mut cx = Context {
             now: self.now,
-            elapsed: self.now,
+            elapsed: elapsed(self.now),
             shard,
             pool: &mut self.pool,
             effects: &mut self.unseen,
@@ -92,7 +95,7 @@ impl Rig {
     /// Throws all memory away and reads it back from the rows.
     pub(crate) fn reload(&mut self) {
         for index in 0..self.shards.len() {
-            self.pool.live -= self.shards[index].live_runs();
+            self.pool.unload(self.shards[index].id(), self.shards[index].live_runs());
             self.shards[index] = self.load(self.shards[index].id());
         }
         self.settle();
@@ -100,9 +103,9 @@ impl Rig {
 
     pub(crate) fn join(&mut self, slots: usize) {
         if slots > 0 {
-            self.pool.roster.join(&worker(), Announcement::of(slots), &[], self.now);
+            self.pool.join(&worker(), Announcement::of(slots), &[], elapsed(self.now));
             self.lent = slots as u64;
-            self.pool.roster.lent(&worker(), self.lent);
+            self.lend(&worker(), self.lent);
         }
     }
 
@@ -143,7 +146,7 @@ impl Rig {
     pub(crate) fn apply(&mut self, id: ShardId, event: Event) {
         let mut cx = Context {
             now: self.now,
-            elapsed: self.now,
+            elapsed: elapsed(self.now),
             shard: id,
             pool: &mut self.pool,
             effects: &mut self.unseen,
@@ -187,7 +190,7 @@ impl Rig {
             let shard = &mut self.shards[index];
             let mut cx = Context {
                 now: self.now,
-                elapsed: self.now,
+                elapsed: elapsed(self.now),
                 shard: shard.id(),
                 pool: &mut self.pool,
                 effects: &mut self.unseen,
@@ -220,7 +223,7 @@ impl Rig {
         }
         for (_, effect) in self.unseen.drain(..) {
             if let Effect::Order { worker, order: Order::Assign(assignment) } = &effect {
-                self.pool.roster.give(worker, assignment.run, assignment.token, self.now);
+                self.pool.sent(worker, assignment.run, assignment.token, elapsed(self.now));
             }
             self.effects.push(effect);
         }
@@ -238,7 +241,7 @@ impl Rig {
                 let page = self.rows.backlog(shard.id(), queue, after, limit);
                 let mut cx = Context {
                     now: self.now,
-                    elapsed: self.now,
+                    elapsed: elapsed(self.now),
                     shard: shard.id(),
                     pool: &mut self.pool,
                     effects: &mut self.unseen,
@@ -254,7 +257,7 @@ impl Rig {
         for (index, shard) in self.shards.iter_mut().enumerate() {
             let mut cx = Context {
                 now: self.now,
-                elapsed: self.now,
+                elapsed: elapsed(self.now),
                 shard: shard.id(),
                 pool: &mut self.pool,
                 effects: &mut self.unseen,
@@ -272,7 +275,7 @@ impl Rig {
         let shard = &mut self.shards[index];
         let mut cx = Context {
             now: self.now,
-            elapsed: self.now,
+            elapsed: elapsed(self.now),
             shard: shard.id(),
             pool: &mut self.pool,
             effects: &mut self.unseen,
@@ -334,7 +337,8 @@ impl Rig {
 
     pub(crate) fn report_outcome(&mut self, run: RunId, token: Token, outcome: Outcome) {
         // Nobody speaks for the run of another.
-        let worker = self.run(run).worker.clone().unwrap_or_else(worker);
+        let assignee = self.run(run).worker.clone();
+        let worker = assignee.as_ref().and_then(Assignee::worker).cloned().unwrap_or_else(worker);
         self.tell_as(worker, Report::Finished { run, token, outcome });
     }
 
@@ -351,28 +355,43 @@ impl Rig {
         self.settle();
     }
 
+    /// The worker tells the total of slots that it has lent. Returns whether that can be true.
+    pub(crate) fn lend(&mut self, worker: &WorkerId, total: u64) -> bool {
+        let lease = self.settings.attempt_lease;
+        self.pool.hear(worker, &Report::Lent { total }, lease, self.elapsed()) == Heard::Nothing
+    }
+
+    pub(crate) fn elapsed(&self) -> Elapsed {
+        elapsed(self.now)
+    }
+
     /// A slot of the worker is free again.
     pub(crate) fn lend_again(&mut self) {
-        self.lent += 1;
-        self.pool.roster.lent(&worker(), self.lent);
+        self.lent += u64::from(self.lend(&worker(), self.lent + 1));
     }
 
     /// The worker is silent for its lease; what it had in hand is lost.
     pub(crate) fn lose_worker(&mut self) {
         for order in self.orders() {
             if let Order::Assign(Assignment { run, token, .. }) = order {
-                self.pool.roster.give(&worker(), run, token, self.now);
+                self.pool.sent(&worker(), run, token, elapsed(self.now));
             }
         }
         self.now = self.now + self.settings.attempt_lease;
-        for (run, token) in self.pool.roster.silent(self.settings.attempt_lease, self.now).lost {
+        for (run, token) in self.pool.silence(self.settings.attempt_lease, elapsed(self.now)).lost {
             self.apply(run.shard(), Event::Lost { run, token });
         }
         self.settle();
     }
 }
 
+/// In a rig the wall clock is never set, so elapsed time is read from it.
+fn elapsed(now: Timestamp) -> Elapsed {
+    Elapsed::from_millis(now.as_millis())
+}
+
 /// In a rig time only goes on, so what is due and what lasts go by one clock.
 fn wake_of(shard: &Shard) -> Option<Timestamp> {
-    shard.next_due().into_iter().chain(shard.next_deadline()).min()
+    let deadline = shard.next_deadline().map(|at| Timestamp::from_millis(at.as_millis()));
+    shard.next_due().into_iter().chain(deadline).min()
 }

@@ -5,12 +5,12 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use punctual_core::change::{
-    Batch, Change, Found, Loaded, Row, RowKey, RunRecord, TimerPage, TimerPlace, Want,
+    Batch, Change, Found, Loaded, Row, RowKey, RunRecord, TimerPage, TimerPosition, Want,
 };
 use punctual_core::ids::{Epoch, JobId, RunId, ShardId};
 use punctual_core::job::{Definition, Job};
 use punctual_core::name::{Name, Namespace};
-use punctual_core::queue::{Message, MessageId, Place, QueueNumber};
+use punctual_core::queue::{Message, MessageId, MessagePosition, QueueNumber};
 use punctual_core::run::{Origin, Run};
 
 pub(crate) const EPOCH: Epoch = Epoch(1);
@@ -18,7 +18,7 @@ pub(crate) const EPOCH: Epoch = Epoch(1);
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
     rows: BTreeMap<(ShardId, RowKey), Row>,
-    timers: BTreeSet<(ShardId, TimerPlace)>,
+    timers: BTreeSet<(ShardId, TimerPosition)>,
     names: BTreeMap<(Namespace, Name), JobId>,
     numbers: BTreeMap<i64, MessageId>,
     /// A shard's commits so far, and its last id.
@@ -95,7 +95,7 @@ impl Rows {
         found
     }
 
-    pub(crate) fn due(&self, shard: ShardId, after: TimerPlace, limit: usize) -> TimerPage {
+    pub(crate) fn due(&self, shard: ShardId, after: TimerPosition, limit: usize) -> TimerPage {
         let beyond = (Bound::Excluded((shard, after)), Bound::Unbounded);
         let places = self.timers.range(beyond).take_while(|(of, _)| *of == shard).take(limit);
         let mut page = TimerPage::default();
@@ -116,7 +116,7 @@ impl Rows {
         &self,
         shard: ShardId,
         queue: QueueNumber,
-        after: Place,
+        after: MessagePosition,
         limit: usize,
     ) -> Vec<Arc<Message>> {
         let after = (Bound::Excluded((shard, RowKey::Message(queue, after))), Bound::Unbounded);
@@ -131,7 +131,7 @@ impl Rows {
 
     pub(crate) fn message(&self, id: MessageId) -> Option<Arc<Message>> {
         (0..=9).find_map(|rank| {
-            let key = RowKey::Message(id.queue, Place { rank, number: id.number });
+            let key = RowKey::Message(id.queue, MessagePosition { rank, number: id.number });
             match self.get(id.shard(), &key) {
                 Some(Row::Message(message)) => Some(Arc::clone(message)),
                 _ => None,
@@ -181,11 +181,11 @@ impl Rows {
     }
 }
 
-fn timer(row: &Row) -> Option<TimerPlace> {
+fn timer(row: &Row) -> Option<TimerPosition> {
     match row {
-        Row::Job(job) => Some(TimerPlace { at: job.cursor.wake_at?, id: job.id.0 }),
-        Row::Run(run) => Some(TimerPlace { at: run.wake_at()?, id: run.id.0 }),
-        Row::Message(message) => Some(TimerPlace { at: message.wake_at(), id: message.id.number }),
+        Row::Job(job) => Some(TimerPosition { at: job.cursor.wake_at?, id: job.id.0 }),
+        Row::Run(run) => Some(TimerPosition { at: run.wake_at()?, id: run.id.0 }),
+        Row::Message(message) => Some(TimerPosition { at: message.wake_at(), id: message.id.number }),
         _ => None,
     }
 }

@@ -6,11 +6,11 @@ use punctual_core::change::{Batch, Changes, Revision, Row};
 use punctual_core::ids::{IdMaker, JobId};
 use punctual_core::job::Cursor;
 use punctual_core::schedule::calendar::Weekday;
-use punctual_core::schedule::{Cron, Keeping, Schedule, When};
+use punctual_core::schedule::{Cron, Schedule, ScheduleCalendar, When};
 use punctual_core::task::Task;
 use punctual_core::time::ManualClock;
 use punctual_store::memory::Memory;
-use punctual_store::{Claim, Store};
+use punctual_store::{Calendars, Claim, Reads, Shards, Store};
 
 use super::*;
 use crate::handle::Ask;
@@ -60,7 +60,7 @@ fn alone(store: &Arc<Memory>) -> (Node, watch::Sender<Leaders>) {
 /// Jobs whose due times an older version of the program calculated with older time zone data: an hour too late.
 async fn planned_with_older_data(store: &Memory, count: usize) {
     let shard = ShardId(0);
-    let epoch = store.acquire(None, &[Claim::whatever(shard)]).await.unwrap()[0].1;
+    let epoch = store.acquire(None, &[Claim::any_epoch(shard)]).await.unwrap()[0].1;
     let loaded = store.load(shard, epoch).await.unwrap();
     let (mut ids, mut changes) = (IdMaker::new(shard, loaded.last_id), Changes::default());
     for number in 0..count {
@@ -132,7 +132,7 @@ async fn a_job_that_was_being_saved_while_another_node_edited_its_calendar_follo
     let older = edited_elsewhere(&store, Weekday::Monday).await;
 
     let mut schedule = Schedule::new(When::Every(Duration::from_secs(3600)));
-    schedule.calendar = Some(Keeping::named(work(), "UTC").unwrap());
+    schedule.calendar = Some(ScheduleCalendar::named(work(), "UTC").unwrap());
     let definition = Arc::new(Definition { schedules: vec![schedule], ..Definition::of(Task::Noop) });
     let (namespace, name) = (Namespace::default(), "daily".parse::<Name>().unwrap());
     let put = PutJob { namespace: namespace.clone(), name: name.clone(), definition, expect: Expect::Absent };

@@ -7,7 +7,7 @@ use punctual_core::queue::Message;
 use punctual_engine::{Context, Ticket};
 use punctual_store::Error;
 
-use super::slot::{self, Standing};
+use super::shard_entry::{self, Standing};
 use super::{Driver, Output, REST};
 
 /// Maximum number of pages read at once for one shard.
@@ -17,17 +17,17 @@ impl Driver {
     /// Requests pages for queues whose messages in memory are about to run out.
     pub(super) fn ask_for_backlogs(&mut self) {
         let elapsed = self.elapsed;
-        for slot in &mut self.slots {
-            let Standing::Leading(shard) = &mut slot.standing else { continue };
-            if slot.leaving.is_some() || slot.page_again_at.is_some_and(|at| at > elapsed) {
+        for entry in &mut self.shards {
+            let Standing::Leading(shard) = &mut entry.standing else { continue };
+            if entry.leaving.is_some() || entry.page_again_at.is_some_and(|at| at > elapsed) {
                 continue;
             }
-            while slot.backlogs.len() < BACKLOGS_MAX
+            while entry.backlogs.len() < BACKLOGS_MAX
                 && let Some((queue, after, limit)) = shard.ask_backlog()
             {
                 let read = self.reads.begin();
-                slot.backlogs.push((read, queue, limit));
-                self.outputs.push(Output::Backlog { read, shard: slot.id, queue, after, limit });
+                entry.backlogs.push((read, queue, limit));
+                self.outputs.push(Output::Backlog { read, shard: entry.id, queue, after, limit });
             }
         }
     }
@@ -36,11 +36,11 @@ impl Driver {
         self.reads.under_way.remove(&read);
         let (now, elapsed, lane) = (self.now, self.elapsed, self.lane_of(id));
         let may_apply = self.may_apply();
-        if let Some(slot) = self.slots.get_mut(usize::from(id.0))
-            && let Some(place) = slot.backlogs.iter().position(|(of, ..)| *of == read)
+        if let Some(entry) = self.shards.get_mut(usize::from(id.0))
+            && let Some(place) = entry.backlogs.iter().position(|(of, ..)| *of == read)
         {
-            let (_, queue, limit) = slot.backlogs.swap_remove(place);
-            if let Standing::Leading(shard) = &mut slot.standing {
+            let (_, queue, limit) = entry.backlogs.swap_remove(place);
+            if let Standing::Leading(shard) = &mut entry.standing {
                 let effects = &mut self.lanes[lane].effects;
                 let mut cx = Context { now, elapsed, shard: id, pool: &mut self.pool, effects };
                 match result {
@@ -48,11 +48,11 @@ impl Driver {
                     Err(Error::Unusable(why)) => self.outputs.push(Output::Fail { why }),
                     // Without a known time no message is delivered: the page is read again.
                     Ok(_) | Err(_) => {
-                        slot.page_again_at = Some(elapsed + REST);
+                        entry.page_again_at = Some(elapsed + REST);
                         shard.backlog_failed(queue);
                     }
                 }
-                slot.note_wake();
+                entry.note_wake();
             }
         }
         self.release_pins();
@@ -61,14 +61,14 @@ impl Driver {
     /// Refuses consumers that wait for a message; they ask the new leader.
     pub(super) fn turn_away_waiting(&mut self, waiting: Vec<Ticket>) {
         for ticket in waiting {
-            self.refuse(ticket, slot::not_led());
+            self.refuse(ticket, shard_entry::not_led());
         }
     }
 
     /// Makes every shard write its deliveries that are not yet written.
     pub(super) fn hurry(&mut self) {
-        for slot in &mut self.slots {
-            if let Standing::Leading(shard) = &mut slot.standing {
+        for entry in &mut self.shards {
+            if let Standing::Leading(shard) = &mut entry.standing {
                 shard.hurry();
             }
         }

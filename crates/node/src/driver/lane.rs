@@ -7,9 +7,9 @@ use punctual_core::ids::ShardId;
 use punctual_engine::{Context, Effect};
 use punctual_store::Error;
 
-use super::slot::{self, Next, Standing};
+use super::shard_entry::{self, Next, Standing};
 use super::{BLOCKED_REST, Driver, Output, RESENDS_MAX, REST};
-use crate::handle::Failure;
+use crate::failure::Failure;
 
 #[derive(Debug, Default)]
 pub(super) struct Lane {
@@ -55,14 +55,14 @@ impl Driver {
         }
         let (now, elapsed, lanes) = (self.now, self.elapsed, self.lanes.len());
         let (mut batches, mut seals) = (Vec::new(), Vec::new());
-        for slot in self.slots.iter_mut().filter(|slot| usize::from(slot.id.0) % lanes == index) {
-            let Standing::Leading(shard) = &mut slot.standing else { continue };
+        for entry in self.shards.iter_mut().filter(|entry| usize::from(entry.id.0) % lanes == index) {
+            let Standing::Leading(shard) = &mut entry.standing else { continue };
             if shard.is_dirty() {
                 let effects = &mut self.lanes[index].effects;
-                let mut cx = Context { now, elapsed, shard: slot.id, pool: &mut self.pool, effects };
+                let mut cx = Context { now, elapsed, shard: entry.id, pool: &mut self.pool, effects };
                 batches.push(shard.seal(&mut cx));
-                seals.push((slot.id, shard.sealed()));
-                slot.note_wake();
+                seals.push((entry.id, shard.sealed()));
+                entry.note_wake();
             }
         }
         let lane = &mut self.lanes[index];
@@ -149,8 +149,8 @@ impl Driver {
 
     fn is_dirty(&self, index: usize) -> bool {
         let lanes = self.lanes.len();
-        let mut slots = self.slots.iter().filter(|slot| usize::from(slot.id.0) % lanes == index);
-        slots.any(|slot| matches!(&slot.standing, Standing::Leading(shard) if shard.is_dirty()))
+        let mut shards = self.shards.iter().filter(|entry| usize::from(entry.id.0) % lanes == index);
+        shards.any(|entry| matches!(&entry.standing, Standing::Leading(shard) if shard.is_dirty()))
     }
 
     fn send_again(&mut self, index: usize, flight: InFlight) {
@@ -174,7 +174,7 @@ impl Driver {
         let rest: Vec<Batch> = flight.batches.iter().filter(|batch| batch.shard != shard).cloned().collect();
         flight.batches = Arc::new(rest);
         self.throw_away(shard, standing, &failure);
-        self.unsay(theirs, &failure);
+        self.fail_effects(theirs, &failure);
         if flight.batches.is_empty() {
             self.release(flight.effects);
         } else {
@@ -185,7 +185,7 @@ impl Driver {
     /// Discards every shard of the failed commit. Each is loaded again, under a new epoch if the outcome is unknown.
     fn lose_flight(&mut self, flight: InFlight, error: &Error) {
         let full = matches!(error, Error::Full(_));
-        let failure = if full { slot::full() } else { Failure::Unavailable(error.to_string()) };
+        let failure = if full { shard_entry::full() } else { Failure::Unavailable(error.to_string()) };
         let unknown = matches!(error, Error::Unknown(_));
         let until = if unknown { self.elapsed } else { self.elapsed + REST };
         for batch in flight.batches.iter() {
@@ -195,7 +195,7 @@ impl Driver {
         // A shard without rows in this commit keeps its memory and its effects.
         let is_lost = |shard: ShardId| flight.batches.iter().any(|batch| batch.shard == shard);
         let (theirs, others) = flight.effects.into_iter().partition(|(of, _)| is_lost(*of));
-        self.unsay(theirs, &failure);
+        self.fail_effects(theirs, &failure);
         self.release(others);
     }
 }

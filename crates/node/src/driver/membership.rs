@@ -19,9 +19,10 @@ use std::time::Duration;
 
 use punctual_core::Timestamp;
 use punctual_core::ids::{Epoch, SessionId, ShardId};
+use punctual_core::time::Elapsed;
 use punctual_store::{Claim, Lease, Leases, Member, Session};
 
-use super::burden::{Burden, Hot};
+use super::node_weight::{Hot, NodeWeight};
 use super::rank::{Score, score};
 
 /// How long a node has to be alive before shards move to it. A node that joins and leaves quickly moves nothing.
@@ -82,7 +83,7 @@ pub(super) enum Move {
 #[derive(Debug)]
 pub(super) struct Membership {
     me: Session,
-    burden: Burden,
+    weight: NodeWeight,
     lease: Duration,
     /// Members eligible to lead, at the last reading.
     members: Vec<Session>,
@@ -92,15 +93,15 @@ pub(super) struct Membership {
     lost: Vec<Lost>,
     leases: Vec<Lease>,
     /// Since when each shard has had no leader. `None` means it has one.
-    orphaned: Vec<Option<Timestamp>>,
+    orphaned: Vec<Option<Elapsed>>,
     /// Our lease ends then: no other node takes our shards before. Counted from when the renewal was sent.
-    held_until: Option<Timestamp>,
+    held_until: Option<Elapsed>,
     /// When the last successful renewal was sent.
-    looked: Option<Timestamp>,
+    looked: Option<Elapsed>,
     renewal: Renewal,
-    parting: bool,
+    leaving: bool,
     /// Since when the release of a shard has been delayed.
-    put_off: Option<Timestamp>,
+    put_off: Option<Elapsed>,
     /// Sessions of earlier processes of this node that were ended.
     ended: Vec<SessionId>,
 }
@@ -108,19 +109,19 @@ pub(super) struct Membership {
 #[derive(Debug, Clone, Copy)]
 enum Renewal {
     Due {
-        at: Timestamp,
+        at: Elapsed,
     },
     /// `again`: a change was announced that this reading may have missed, so read again at once.
     UnderWay {
-        sent: Timestamp,
+        sent: Elapsed,
         again: bool,
     },
 }
 
 impl Membership {
-    pub(super) fn new(me: Session, lease: Duration, shards: u16, lived: Timestamp) -> Self {
+    pub(super) fn new(me: Session, lease: Duration, shards: u16, lived: Elapsed) -> Self {
         Membership {
-            burden: Burden::of(me.weight),
+            weight: NodeWeight::of(me.weight),
             me,
             lease,
             members: Vec::new(),
@@ -131,7 +132,7 @@ impl Membership {
             held_until: None,
             looked: None,
             renewal: Renewal::Due { at: lived },
-            parting: false,
+            leaving: false,
             put_off: None,
             ended: Vec::new(),
         }
@@ -142,16 +143,16 @@ impl Membership {
     }
 
     /// The node is stopping: claim nothing more.
-    pub(super) fn part(&mut self) {
-        self.parting = true;
+    pub(super) fn leave(&mut self) {
+        self.leaving = true;
     }
 
-    pub(super) fn is_parting(&self) -> bool {
-        self.parting
+    pub(super) fn is_leaving(&self) -> bool {
+        self.leaving
     }
 
     pub(super) fn set_hot(&mut self, hot: Hot) {
-        self.burden.hot = hot;
+        self.weight.hot = hot;
     }
 
     pub(super) fn set_load(&mut self, load: u8) {
@@ -163,7 +164,7 @@ impl Membership {
     }
 
     /// Whether a renewal is due; if so, it is marked as sent now.
-    pub(super) fn takes_turn(&mut self, lived: Timestamp) -> bool {
+    pub(super) fn takes_turn(&mut self, lived: Elapsed) -> bool {
         let is_due = matches!(self.renewal, Renewal::Due { at } if at <= lived);
         if is_due {
             self.renewal = Renewal::UnderWay { sent: lived, again: false };
@@ -172,7 +173,7 @@ impl Membership {
     }
 
     /// When the next renewal is due. `None` means one is in flight.
-    pub(super) fn next_renewal(&self) -> Option<Timestamp> {
+    pub(super) fn next_renewal(&self) -> Option<Elapsed> {
         match self.renewal {
             Renewal::Due { at } => Some(at),
             Renewal::UnderWay { .. } => None,
@@ -180,7 +181,7 @@ impl Membership {
     }
 
     /// A change was announced: renew as soon as possible.
-    pub(super) fn look_now(&mut self, lived: Timestamp) {
+    pub(super) fn look_now(&mut self, lived: Elapsed) {
         match &mut self.renewal {
             Renewal::Due { at } => *at = lived.min(*at),
             Renewal::UnderWay { again, .. } => *again = true,
@@ -188,27 +189,27 @@ impl Membership {
     }
 
     /// Whether effects may still be released: our lease is valid, so no other node can have taken our shards.
-    pub(super) fn holds(&self, lived: Timestamp) -> bool {
+    pub(super) fn holds(&self, lived: Elapsed) -> bool {
         self.held_until.is_some_and(|until| lived < until)
     }
 
     /// Whether the last reading is recent enough to report healthy. A node that is cut off reports that before its
     /// lease ends.
-    pub(super) fn is_fresh(&self, lived: Timestamp) -> bool {
+    pub(super) fn is_fresh(&self, lived: Elapsed) -> bool {
         self.fresh_until().is_some_and(|until| lived < until)
     }
 
     /// When [`Membership::is_fresh`] becomes false unless another renewal returns before.
-    pub(super) fn fresh_until(&self) -> Option<Timestamp> {
+    pub(super) fn fresh_until(&self) -> Option<Elapsed> {
         Some(self.looked? + self.lease * 3 / 5)
     }
 
-    pub(super) fn failed(&mut self, lived: Timestamp) {
+    pub(super) fn failed(&mut self, lived: Elapsed) {
         self.renewal = Renewal::Due { at: lived + self.lease / RENEWALS_PER_LEASE };
     }
 
     /// Takes in a view and decides what to do. `ours` are the shards that this node leads or is about to lead.
-    pub(super) fn look(&mut self, view: View, ours: &[Ours], lived: Timestamp) -> Vec<Move> {
+    pub(super) fn look(&mut self, view: View, ours: &[Ours], lived: Elapsed) -> Vec<Move> {
         if let Renewal::UnderWay { sent, again } = self.renewal {
             self.held_until = Some(sent + self.lease);
             self.looked = Some(sent);
@@ -216,7 +217,7 @@ impl Membership {
             self.renewal = Renewal::Due { at };
         }
         self.leases = view.leases.shards;
-        let Some(mut members) = view.members.filter(|_| !self.parting) else {
+        let Some(mut members) = view.members.filter(|_| !self.leaving) else {
             return self.outdated(ours).into_iter().chain(self.inherited(ours)).collect();
         };
         let earlier = self.earlier_lives(&members);
@@ -229,7 +230,7 @@ impl Membership {
         self.note_lost(&before, &alive, view.leases.now);
         let led: Vec<ShardId> =
             ours.iter().filter(|ours| ours.epoch.is_some()).map(|ours| ours.shard).collect();
-        let weight = self.burden.weigh(&self.me, &self.members, &led, lived);
+        let weight = self.weight.weigh(&self.me, &self.members, &led, lived);
         if weight != std::mem::replace(&mut self.me.weight, weight) {
             tracing::info!(
                 weight,
@@ -290,7 +291,7 @@ impl Membership {
     }
 
     /// The lost node that a shard is taken over from, and since when the shard has had no leader.
-    pub(super) fn taken_from(&self, shard: ShardId) -> Option<(Arc<str>, Timestamp)> {
+    pub(super) fn taken_from(&self, shard: ShardId) -> Option<(Arc<str>, Elapsed)> {
         let index = usize::from(shard.0);
         let owner = self.leases.get(index)?.owner.filter(|owner| *owner != self.me.id)?;
         let lost = self.lost.iter().find(|lost| lost.session.id == owner)?;
@@ -305,7 +306,7 @@ impl Membership {
     }
 
     /// Delays the release of a shard while its attempts are running, for at most [`PUT_OFF_MAX`].
-    fn put_off(&mut self, release: Option<Move>, lived: Timestamp) -> Option<Move> {
+    fn put_off(&mut self, release: Option<Move>, lived: Elapsed) -> Option<Move> {
         if release.is_none() {
             self.put_off = None;
             return None;
@@ -340,9 +341,10 @@ impl Membership {
     fn inherited(&self, ours: &[Ours]) -> Vec<Move> {
         let is_ours = |lease: &&Lease| {
             let is_left = lease.owner.is_none() && lease.heir == Some(self.me.id);
-            is_left && !self.parting && ours.iter().all(|ours| ours.shard != lease.shard)
+            is_left && !self.leaving && ours.iter().all(|ours| ours.shard != lease.shard)
         };
-        let claim = |lease: &Lease| Move::Claim(Claim { shard: lease.shard, than: Some(lease.epoch) });
+        let claim =
+            |lease: &Lease| Move::Claim(Claim { shard: lease.shard, expected_epoch: Some(lease.epoch) });
         self.leases.iter().filter(is_ours).map(claim).collect()
     }
 
@@ -353,7 +355,7 @@ impl Membership {
         index: usize,
         lease: Lease,
         alive: &BTreeSet<SessionId>,
-        lived: Timestamp,
+        lived: Elapsed,
     ) -> Option<Move> {
         let is_led = lease.owner.is_some_and(|owner| owner != self.me.id && alive.contains(&owner));
         if is_led {
@@ -371,7 +373,7 @@ impl Membership {
         let rank = ranked.iter().position(|session| *session == self.me.id)?;
         let patience = self.lease / RENEWALS_PER_LEASE * 2 * u32::try_from(rank).unwrap_or(u32::MAX);
         (lived.since(since) >= patience)
-            .then_some(Move::Claim(Claim { shard: lease.shard, than: Some(lease.epoch) }))
+            .then_some(Move::Claim(Claim { shard: lease.shard, expected_epoch: Some(lease.epoch) }))
     }
 
     /// The eligible nodes for a shard, best first.

@@ -5,7 +5,7 @@
 //! Inside:
 //!
 //! ```text
-//!  commands ─▶ slots ─▶ shard.apply ─▶ lane: sealed into a batch ─▶ Commit ─▶ committed ─▶ effects
+//!  commands ─▶ shards ─▶ shard.apply ─▶ lane: sealed into a batch ─▶ Commit ─▶ committed ─▶ effects
 //!                │ rows it needs                 ▲ next batch meanwhile
 //!                ▼                               │
 //!              reads ─▶ Fetch, Page ─▶ supply ───┘
@@ -14,12 +14,13 @@
 //! **Invariant:** no effect leaves before the commit of every batch applied before it in its lane. While one commit is
 //! in flight, the next batch is applied on top of it; an idle node commits a single change at once.
 
-mod slot;
+mod io;
+mod shard_entry;
 mod rank;
-mod burden;
+mod node_weight;
 mod membership;
 mod lead;
-mod spread;
+mod rebalance;
 mod takeover;
 mod pump;
 mod lane;
@@ -31,27 +32,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_core::Timestamp;
-use punctual_core::attempt::{Order, Report};
-use punctual_core::change::{Batch, Found, Loaded, TimerPage, TimerPlace, Want};
-use punctual_core::command::{Answer, Command};
-use punctual_core::ids::{Epoch, RunId, SessionId, ShardId, Token, WorkerId};
+use punctual_core::attempt::Report;
+use punctual_core::change::Want;
+use punctual_core::command::Command;
+use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
 use punctual_core::limits::COMMIT_BATCH_MAX;
 use punctual_core::planted::{Fault, is_planted};
-use punctual_core::queue::{Errand, Message, Place, QueueNumber};
-use punctual_core::time::Moment;
+use punctual_core::time::{Elapsed, Moment};
 use punctual_core::worker::Announcement;
 use punctual_engine::{Effect, Pool, Shard, Ticket};
-use punctual_store::{Claim, Error, Session};
+use punctual_store::Session;
 
-use crate::handle::Failure;
-pub use burden::Hot;
+pub use io::{Input, Output};
 use lane::Lane;
 use membership::Membership;
 pub use membership::{Lost, View};
+pub use node_weight::Hot;
 use pump::COMMAND_WAIT;
 use reads::Reads;
-use slot::{Slot, Standing};
-pub use spread::Leader;
+pub use rebalance::Leader;
+use shard_entry::{ShardEntry, Standing};
 use takeover::Takeovers;
 
 /// The pause before retrying a store that was full or unreachable.
@@ -86,139 +86,10 @@ pub struct Settings {
     pub engine: punctual_engine::Settings,
 }
 
-/// An event for the driver.
-#[derive(Debug)]
-pub enum Input {
-    Command {
-        ticket: Ticket,
-        command: Command,
-    },
-    Joined {
-        worker: WorkerId,
-        announced: Announcement,
-        holding: Vec<(RunId, Token)>,
-    },
-    Left {
-        worker: WorkerId,
-    },
-    /// The worker left and will not finish its attempts.
-    Parted {
-        worker: WorkerId,
-    },
-    Reports {
-        worker: WorkerId,
-        reports: Vec<Report>,
-    },
-    /// The members and leases that were read with a renewal.
-    Renewed {
-        result: Result<View, Error>,
-    },
-    /// The release of shards ended, successfully or not.
-    Released,
-    /// The cluster changed and should be read again, for example because a shard was released to this node.
-    ClusterChanged,
-    /// Load of this node in percent.
-    Load(u8),
-    /// The node is stopping: hand every shard over.
-    Stop,
-    Acquired {
-        claims: Vec<Claim>,
-        result: Result<Vec<(ShardId, Epoch)>, Error>,
-    },
-    Loaded {
-        shard: ShardId,
-        result: Result<Loaded, Error>,
-    },
-    Committed {
-        lane: usize,
-        result: Result<(), Error>,
-    },
-    Fetched {
-        read: u64,
-        result: Result<Found, Error>,
-    },
-    Paged {
-        read: u64,
-        shard: ShardId,
-        result: Result<TimerPage, Error>,
-    },
-    /// A page of a queue's waiting messages was read.
-    Backlogged {
-        read: u64,
-        shard: ShardId,
-        result: Result<Vec<Arc<Message>>, Error>,
-    },
-    /// Only time has passed.
-    Wake,
-}
-
-/// An action for the caller of the driver.
-#[derive(Debug)]
-pub enum Output {
-    /// Renew our session; read the members and the leases.
-    Renew {
-        session: Session,
-        ttl: Duration,
-    },
-    /// Release these shards and wake the heir.
-    Release {
-        shards: Vec<(ShardId, Epoch)>,
-        heir: Option<SessionId>,
-    },
-    /// End the session of an earlier process of this node. Its result is not awaited.
-    EndSession {
-        session: SessionId,
-    },
-    Acquire {
-        by: Option<SessionId>,
-        claims: Vec<Claim>,
-    },
-    Load {
-        shard: ShardId,
-        epoch: Epoch,
-    },
-    Commit {
-        lane: usize,
-        batches: Arc<Vec<Batch>>,
-    },
-    Fetch {
-        read: u64,
-        wants: Vec<(ShardId, Want)>,
-    },
-    Page {
-        read: u64,
-        shard: ShardId,
-        after: TimerPlace,
-        limit: usize,
-    },
-    /// Read a page of a queue's waiting messages.
-    Backlog {
-        read: u64,
-        shard: ShardId,
-        queue: QueueNumber,
-        after: Place,
-        limit: usize,
-    },
-    Answer {
-        ticket: Ticket,
-        answer: Result<Answer, Failure>,
-    },
-    Order {
-        worker: WorkerId,
-        order: Order,
-    },
-    /// Deliver a notice between a run and a queue; repeat until it has arrived.
-    Errand(Errand),
-    /// The store cannot be used any more, so the node must stop.
-    Fail {
-        why: String,
-    },
-}
-
 #[derive(Debug)]
 pub struct Driver {
     settings: Settings,
-    slots: Vec<Slot>,
+    shards: Vec<ShardEntry>,
     pool: Pool,
     lanes: Vec<Lane>,
     reads: Reads,
@@ -234,11 +105,11 @@ pub struct Driver {
     unheard_bytes: usize,
     joining: VecDeque<Joining>,
     /// Workers that are shutting down, until their last reports are applied.
-    parting: Vec<WorkerId>,
+    departing: Vec<WorkerId>,
     /// Engine time: it never goes backwards.
     now: Timestamp,
     /// Elapsed time: independent of changes to the wall clock.
-    elapsed: Timestamp,
+    elapsed: Elapsed,
     lasted: Lasted,
     outputs: Vec<Output>,
     counts: Counts,
@@ -247,9 +118,7 @@ pub struct Driver {
 /// Measures elapsed time.
 #[derive(Debug)]
 struct Lasted {
-    /// The starting point.
-    since: Timestamp,
-    /// Time since then, without rounding, so that steps below a millisecond add up.
+    /// Elapsed time since the driver was made, without rounding, so that steps below a millisecond add up.
     total: Duration,
     /// The monotonic clock at the last call.
     seen: Duration,
@@ -258,8 +127,8 @@ struct Lasted {
 }
 
 impl Lasted {
-    fn until(&self, at: Timestamp) -> Duration {
-        at.since(self.since).saturating_sub(self.total)
+    fn until(&self, at: Elapsed) -> Duration {
+        at.since(Elapsed::default()).saturating_sub(self.total)
     }
 }
 
@@ -297,7 +166,7 @@ struct Joining {
     announced: Announcement,
     holding: Vec<(RunId, Token)>,
     /// When it joined.
-    since: Timestamp,
+    since: Elapsed,
     /// Reports about itself that it has sent since.
     said: Vec<Report>,
 }
@@ -307,7 +176,7 @@ struct Joining {
 struct Waiting {
     ticket: Ticket,
     command: Command,
-    since: Timestamp,
+    since: Elapsed,
     /// Rows already requested: a row that was requested and not found does not exist.
     asked: Vec<Want>,
     /// Further rows that turned out to be needed after the first read.
@@ -318,19 +187,20 @@ impl Driver {
     pub fn new(settings: Settings, moment: Moment) -> Self {
         let now = moment.now;
         let membership = settings.session.clone();
-        let lived = Timestamp::MIN + moment.elapsed;
+        let lived = Elapsed::from(moment.elapsed);
         let membership =
             membership.map(|me| Membership::new(me, settings.shard_lease, settings.shards, lived));
         let standing = || match &membership {
-            Some(_) => Standing::Elsewhere { until: now },
+            Some(_) => Standing::Elsewhere { until: Elapsed::default() },
             None => Standing::Away,
         };
-        let slots: Vec<Slot> = (0..settings.shards).map(|id| Slot::new(ShardId(id), standing())).collect();
+        let shards: Vec<ShardEntry> =
+            (0..settings.shards).map(|id| ShardEntry::new(ShardId(id), standing())).collect();
         let node = settings.session.as_ref().map(|session| Arc::clone(&session.node));
         let lanes = (0..settings.lanes.max(1)).map(|_| Lane::default()).collect();
         let mut driver = Driver {
             settings,
-            slots,
+            shards,
             pool: Pool::of(node),
             lanes,
             reads: Reads::default(),
@@ -341,10 +211,10 @@ impl Driver {
             reports: VecDeque::new(),
             unheard_bytes: 0,
             joining: VecDeque::new(),
-            parting: Vec::new(),
+            departing: Vec::new(),
             now,
-            elapsed: now,
-            lasted: Lasted { since: now, total: Duration::ZERO, seen: moment.elapsed, look: None },
+            elapsed: Elapsed::default(),
+            lasted: Lasted { total: Duration::ZERO, seen: moment.elapsed, look: None },
             outputs: Vec::new(),
             counts: Counts::default(),
         };
@@ -368,20 +238,20 @@ impl Driver {
             }
             Input::Joined { worker, announced, holding } => {
                 self.joining.retain(|joining| joining.worker != worker);
-                self.parting.retain(|parting| *parting != worker);
+                self.departing.retain(|departing| *departing != worker);
                 // Credits of the worker's earlier connection are void.
-                self.pool.roster.leave(&worker);
+                self.pool.leave(&worker);
                 let (since, said) = (self.lived(), Vec::new());
                 self.joining.push_back(Joining { worker, announced, holding, since, said });
             }
             Input::Left { worker } => {
                 self.joining.retain(|joining| joining.worker != worker);
-                self.pool.roster.lose(&worker, self.elapsed);
+                self.pool.lose(&worker, self.elapsed);
             }
-            Input::Parted { worker } => {
+            Input::Departed { worker } => {
                 self.joining.retain(|joining| joining.worker != worker);
-                self.pool.roster.leave(&worker);
-                self.parting.push(worker);
+                self.pool.leave(&worker);
+                self.departing.push(worker);
             }
             Input::Reports { worker, reports } => self.hear(&worker, reports),
             Input::Renewed { result } => self.renewed(result, moment),
@@ -417,7 +287,7 @@ impl Driver {
         let meant = lasted.look.map(|look| look.saturating_sub(lasted.seen).max(LOOK));
         lasted.total += meant.map_or(passed, |meant| passed.min(meant + LATE));
         lasted.seen = moment.elapsed.max(lasted.seen);
-        self.elapsed = lasted.since + lasted.total;
+        self.elapsed = lasted.total.into();
         if self.knows_time() {
             self.now = self.now.max(moment.now);
         }
@@ -441,8 +311,8 @@ impl Driver {
     }
 
     /// Monotonic time, including time in which the process was paused: a lease also ends while its holder is paused.
-    fn lived(&self) -> Timestamp {
-        Timestamp::MIN + self.lasted.seen
+    fn lived(&self) -> Elapsed {
+        self.lasted.seen.into()
     }
 
     pub fn outputs(&mut self) -> Vec<Output> {
@@ -458,32 +328,31 @@ impl Driver {
     pub fn next_wake(&self) -> Wake {
         let may_apply = self.may_apply();
         let knows_time = self.knows_time();
-        let leading = |slot: &&Slot| knows_time && slot.is_leading();
+        let leading = |entry: &&ShardEntry| knows_time && entry.is_leading();
         // Due timers without room in their lane need no wake-up: they continue when the commit in flight ends.
-        let due = self
-            .slots
-            .iter()
-            .filter(leading)
-            .filter_map(|slot| slot.wake.filter(|at| *at > self.now || self.lane_takes_timers(slot.id)));
-        let lasting = self.slots.iter().filter_map(|slot| match &slot.standing {
+        let due =
+            self.shards.iter().filter(leading).filter_map(|entry| {
+                entry.wake.filter(|at| *at > self.now || self.lane_takes_timers(entry.id))
+            });
+        let lasting = self.shards.iter().filter_map(|entry| match &entry.standing {
             Standing::Leading(_) => {
-                let takes = self.lane_takes_timers(slot.id);
-                let deadline = slot.deadline.filter(|at| may_apply && (*at > self.elapsed || takes));
-                let page_again_at = slot.page_again_at.filter(|at| *at > self.elapsed);
+                let takes = self.lane_takes_timers(entry.id);
+                let deadline = entry.deadline.filter(|at| may_apply && (*at > self.elapsed || takes));
+                let page_again_at = entry.page_again_at.filter(|at| *at > self.elapsed);
                 deadline.into_iter().chain(page_again_at).min()
             }
             Standing::Resting { until, .. } => Some(*until),
             _ => None,
         });
-        let silence = self.pool.roster.next_silence(self.settings.engine.attempt_lease);
+        let silence = self.pool.roster().next_silence(self.settings.engine.attempt_lease);
         let silence = silence.filter(|_| may_apply);
-        let stuck = self.slots.iter().filter(|slot| !may_apply || !slot.is_leading());
-        let stuck = stuck.filter_map(|slot| slot.commands.front());
+        let stuck = self.shards.iter().filter(|entry| !may_apply || !entry.is_leading());
+        let stuck = stuck.filter_map(|entry| entry.commands.front());
         let stuck = stuck.chain(self.intake.front().filter(|_| !may_apply));
         let expiry = stuck.map(|waiting| waiting.since + COMMAND_WAIT);
         let lasting = lasting.chain(silence).chain(expiry).min();
         let lasting = lasting.map(|at| self.lasted.until(at));
-        let look = (self.pool.roster.in_hand() > 0).then_some(LOOK);
+        let look = (self.pool.roster().attempts_held() > 0).then_some(LOOK);
         let renewal = self.membership.as_ref().and_then(Membership::next_renewal);
         // Wake up when the membership becomes stale, so that the status says so even if no other input arrives.
         let stale = self.membership.as_ref().and_then(Membership::fresh_until);
@@ -499,7 +368,7 @@ impl Driver {
     }
 
     /// Elapsed time.
-    pub fn elapsed(&self) -> Timestamp {
+    pub fn elapsed(&self) -> Elapsed {
         self.elapsed
     }
 
@@ -510,16 +379,16 @@ impl Driver {
 
     /// Whether no shard is being acquired or loaded.
     fn is_settled(&self) -> bool {
-        self.slots.iter().all(|slot| slot.is_leading() || slot.is_elsewhere())
+        self.shards.iter().all(|entry| entry.is_leading() || entry.is_elsewhere())
     }
 
     /// Whether this node leads no shard and is not about to lead one.
     pub fn leads_nothing(&self) -> bool {
-        self.slots.iter().all(Slot::is_elsewhere)
+        self.shards.iter().all(ShardEntry::is_elsewhere)
     }
 
     pub fn shards_led(&self) -> usize {
-        self.slots.iter().filter(|slot| slot.is_leading()).count()
+        self.shards.iter().filter(|entry| entry.is_leading()).count()
     }
 
     pub fn counts(&self) -> Counts {
@@ -532,7 +401,7 @@ impl Driver {
 
     /// A shard's state in memory, for inspection.
     pub fn shard(&self, id: ShardId) -> Option<&Shard> {
-        match &self.slots.get(usize::from(id.0))?.standing {
+        match &self.shards.get(usize::from(id.0))?.standing {
             Standing::Leading(shard) => Some(shard),
             _ => None,
         }

@@ -9,13 +9,13 @@ use std::time::Duration;
 use punctual_core::attempt::{Assignment, Order, Report};
 use punctual_core::command::{Answer, Command, Refusal, RetryRun};
 use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
-use punctual_core::queue::{Acted, Ask, Errand, QueueRefusal, Said};
-use punctual_engine::pool::{Load, Match};
+use punctual_core::queue::{Acted, Ask, CrossShardRequest, QueueRefusal, Said};
+use punctual_engine::pool::{Heard, Match};
 use punctual_engine::{Context, Effect, Event, Shard, Silence, Ticket};
 
-use super::slot::{self, Slot, Standing};
+use super::shard_entry::{self, ShardEntry, Standing};
 use super::{Driver, Joining, Output, UNHEARD_BYTES_MAX, Waiting};
-use crate::handle::Failure;
+use crate::failure::Failure;
 
 /// Maximum number of rows from timers in one commit while there are free slots for the runs they fire. Two or three
 /// small commits instead of a large one let the first runs start while the last are still being written.
@@ -32,7 +32,7 @@ const ON_ITS_WAY: Duration = Duration::from_secs(2);
 impl Driver {
     pub(super) fn pump(&mut self) {
         self.renew();
-        self.rise();
+        self.start_pending();
         if self.may_apply() {
             self.apply_all();
         } else {
@@ -42,7 +42,7 @@ impl Driver {
         for lane in 0..self.lanes.len() {
             self.send_batch(lane);
         }
-        self.part();
+        self.release_left();
         self.expire_commands();
     }
 
@@ -56,7 +56,7 @@ impl Driver {
         if self.pool.is_behind() || !self.owes_timers() {
             self.take_reports();
         }
-        self.part_workers();
+        self.give_up_departed();
         self.dispatch();
         self.tell_waiting();
         self.ask_for_rows();
@@ -67,8 +67,8 @@ impl Driver {
     /// Applies an event to a shard led by this node, and updates the counts of its lane.
     pub(super) fn apply(&mut self, id: ShardId, event: Event) {
         let lane = self.lane_of(id);
-        let Some(slot) = self.slots.get_mut(usize::from(id.0)) else { return };
-        let Standing::Leading(shard) = &mut slot.standing else { return };
+        let Some(entry) = self.shards.get_mut(usize::from(id.0)) else { return };
+        let Standing::Leading(shard) = &mut entry.standing else { return };
         let (before, is_queue) = (shard.dirty_rows(), event.is_of_queue());
         let lane = &mut self.lanes[lane];
         let mut cx = Context {
@@ -84,7 +84,7 @@ impl Driver {
         if is_queue {
             lane.queue_rows += rows.saturating_sub(before);
         }
-        slot.note_wake();
+        entry.note_wake();
     }
 
     pub(super) fn lane_of(&self, id: ShardId) -> usize {
@@ -102,8 +102,8 @@ impl Driver {
         lane.timer_rows < most.min(self.settings.commit_batch)
     }
 
-    pub(super) fn slot(&mut self, id: ShardId) -> Option<&mut Slot> {
-        self.slots.get_mut(usize::from(id.0))
+    pub(super) fn entry(&mut self, id: ShardId) -> Option<&mut ShardEntry> {
+        self.shards.get_mut(usize::from(id.0))
     }
 
     /// Admits workers when every shard is loaded. An attempt that a joining worker does not name is lost, and the shard
@@ -114,7 +114,7 @@ impl Driver {
         }
         while let Some(Joining { worker, announced, holding, since, said }) = self.joining.pop_front() {
             let age = self.lived().since(since) + ON_ITS_WAY;
-            let lost = self.pool.roster.join(&worker, announced, &holding, self.elapsed);
+            let lost = self.pool.join(&worker, announced, &holding, self.elapsed);
             if !lost.is_empty() {
                 let attempts = lost.len();
                 tracing::warn!(%worker, attempts, "a worker joins without attempts that it was given: they are lost");
@@ -145,27 +145,20 @@ impl Driver {
                 joining.hear(report);
                 continue;
             }
-            match report {
-                Report::Lent { total } => self.pool.roster.lent(worker, total),
-                Report::Recall { credits } => {
-                    let answer = self.pool.roster.recall(worker, credits);
-                    self.outputs.extend(answer.map(|order| Output::Order { worker: worker.clone(), order }));
+            if report.run().is_some() {
+                let size = size_of_report(&report);
+                if self.unheard_bytes + size <= UNHEARD_BYTES_MAX {
+                    self.unheard_bytes += size;
+                    self.reports.push_back((worker.clone(), report));
                 }
-                Report::Load { cpu_percent, memory_percent } => {
-                    self.pool.roster.loaded(worker, Load { cpu_percent, memory_percent });
-                }
-                Report::Alive { attempts } => {
-                    for (run, token) in self.pool.roster.heard(worker, &attempts, lease, self.elapsed) {
-                        self.lose(run, token);
-                    }
-                }
-                report => {
-                    let weight = weight_of(&report);
-                    if self.unheard_bytes + weight <= UNHEARD_BYTES_MAX {
-                        self.unheard_bytes += weight;
-                        self.reports.push_back((worker.clone(), report));
-                    }
-                }
+                continue;
+            }
+            let worker = worker.clone();
+            match self.pool.hear(&worker, &report, lease, self.elapsed) {
+                Heard::Nothing => {}
+                Heard::Order(order) => self.outputs.push(Output::Order { worker, order }),
+                Heard::Lost(attempts) => attempts.into_iter().for_each(|(run, token)| self.lose(run, token)),
+                Heard::Impossible(why) => self.outputs.push(Output::Refuse { worker, why }),
             }
         }
     }
@@ -174,18 +167,18 @@ impl Driver {
         let mut later = VecDeque::new();
         while let Some((worker, report)) = self.reports.pop_front() {
             let shard = report.run().map(RunId::shard);
-            let slot = shard.and_then(|shard| self.slots.get_mut(usize::from(shard.0)));
-            let (Some(shard), Some(slot)) = (shard, slot) else {
-                self.unheard_bytes -= weight_of(&report);
+            let entry = shard.and_then(|shard| self.shards.get_mut(usize::from(shard.0)));
+            let (Some(shard), Some(entry)) = (shard, entry) else {
+                self.unheard_bytes -= size_of_report(&report);
                 continue;
             };
-            if slot.is_elsewhere() || slot.leaving.is_some() {
+            if entry.is_elsewhere() || entry.leaving.is_some() {
                 // The leader of the shard asks the worker for it.
-                self.unheard_bytes -= weight_of(&report);
-            } else if !slot.is_leading() {
-                slot.backlog.push(Event::Report { worker, report });
+                self.unheard_bytes -= size_of_report(&report);
+            } else if !entry.is_leading() {
+                entry.backlog.push(Event::Report { worker, report });
             } else if self.lane_has_room(shard) {
-                self.unheard_bytes -= weight_of(&report);
+                self.unheard_bytes -= size_of_report(&report);
                 self.apply(shard, Event::Report { worker, report });
             } else {
                 later.push_back((worker, report));
@@ -196,30 +189,30 @@ impl Driver {
 
     /// Applies reports that arrived while a shard had no leader or the time was unknown.
     fn take_backlogs(&mut self) {
-        for index in 0..self.slots.len() {
-            if self.slots[index].is_leading() && !self.slots[index].backlog.is_empty() {
-                self.take_backlog(self.slots[index].id);
+        for index in 0..self.shards.len() {
+            if self.shards[index].is_leading() && !self.shards[index].backlog.is_empty() {
+                self.take_backlog(self.shards[index].id);
             }
         }
     }
 
     pub(super) fn take_backlog(&mut self, id: ShardId) {
-        let Some(slot) = self.slot(id) else { return };
-        for event in std::mem::take(&mut slot.backlog) {
-            self.unheard_bytes -= weight_of_event(&event);
+        let Some(entry) = self.entry(id) else { return };
+        for event in std::mem::take(&mut entry.backlog) {
+            self.unheard_bytes -= size_of_event(&event);
             self.apply(id, event);
         }
     }
 
     /// Gives the attempts of workers that are shutting down to others, after their last outcomes are applied.
-    fn part_workers(&mut self) {
-        let parting = std::mem::take(&mut self.parting);
-        for worker in parting {
+    fn give_up_departed(&mut self) {
+        let departing = std::mem::take(&mut self.departing);
+        for worker in departing {
             if self.reports.iter().any(|(theirs, _)| *theirs == worker) {
-                self.parting.push(worker);
+                self.departing.push(worker);
                 continue;
             }
-            for (run, token) in self.pool.roster.part(&worker) {
+            for (run, token) in self.pool.roster().attempts_of(&worker) {
                 self.lose(run, token);
             }
         }
@@ -227,17 +220,17 @@ impl Driver {
 
     fn lose(&mut self, run: RunId, token: Token) {
         let (event, may_apply) = (Event::Lost { run, token }, self.may_apply());
-        match self.slot(run.shard()) {
-            Some(slot) if slot.is_elsewhere() || slot.leaving.is_some() => {}
-            Some(slot) if !slot.is_leading() || !may_apply => slot.backlog.push(event),
+        match self.entry(run.shard()) {
+            Some(entry) if entry.is_elsewhere() || entry.leaving.is_some() => {}
+            Some(entry) if !entry.is_leading() || !may_apply => entry.backlog.push(event),
             _ => self.apply(run.shard(), event),
         }
     }
 
     fn notice_silence(&mut self) {
         let lease = self.settings.engine.attempt_lease;
-        if self.pool.roster.next_silence(lease).is_some_and(|at| at <= self.elapsed) {
-            let Silence { lost, ask } = self.pool.roster.silent(lease, self.elapsed);
+        if self.pool.roster().next_silence(lease).is_some_and(|at| at <= self.elapsed) {
+            let Silence { lost, ask } = self.pool.silence(lease, self.elapsed);
             for (run, token) in lost {
                 self.lose(run, token);
             }
@@ -253,20 +246,20 @@ impl Driver {
         while let Some(waiting) = self.intake.pop_front() {
             let shard = waiting.command.shard(self.settings.shards);
             let has_room = self.lane_has_room(shard);
-            let Some(slot) = self.slots.get_mut(usize::from(shard.0)) else {
+            let Some(entry) = self.shards.get_mut(usize::from(shard.0)) else {
                 let answer = no_such_shard(&waiting.command);
                 self.outputs.push(Output::Answer { ticket: waiting.ticket, answer });
                 continue;
             };
-            match &slot.standing {
-                Standing::Resting { full: true, .. } => self.refuse(waiting.ticket, slot::full()),
-                Standing::Elsewhere { .. } => self.refuse(waiting.ticket, slot::not_led()),
-                Standing::Leading(_) if slot.leaving.is_some() => {
-                    self.refuse(waiting.ticket, slot::not_led());
+            match &entry.standing {
+                Standing::Resting { full: true, .. } => self.refuse(waiting.ticket, shard_entry::full()),
+                Standing::Elsewhere { .. } => self.refuse(waiting.ticket, shard_entry::not_led()),
+                Standing::Leading(_) if entry.leaving.is_some() => {
+                    self.refuse(waiting.ticket, shard_entry::not_led());
                 }
                 Standing::Leading(_) if !may_apply => later.push_back(waiting),
                 Standing::Leading(shard_value)
-                    if slot.commands.is_empty() && shard_value.wants(&waiting.command).is_empty() =>
+                    if entry.commands.is_empty() && shard_value.wants(&waiting.command).is_empty() =>
                 {
                     if has_room {
                         let Waiting { ticket, command, .. } = waiting;
@@ -275,7 +268,7 @@ impl Driver {
                         later.push_back(waiting);
                     }
                 }
-                _ => slot.commands.push_back(waiting),
+                _ => entry.commands.push_back(waiting),
             }
         }
         self.intake = later;
@@ -286,8 +279,8 @@ impl Driver {
         const TURN: usize = 256;
         loop {
             let mut progressed = false;
-            for index in 0..self.slots.len() {
-                let (id, due) = (self.slots[index].id, self.is_due(&self.slots[index]));
+            for index in 0..self.shards.len() {
+                let (id, due) = (self.shards[index].id, self.is_due(&self.shards[index]));
                 if due && self.lane_takes_timers(id) {
                     let lane = self.lane_of(id);
                     let before = self.lanes[lane].rows;
@@ -302,15 +295,15 @@ impl Driver {
         }
     }
 
-    fn is_due(&self, slot: &Slot) -> bool {
-        slot.is_leading()
-            && (slot.wake.is_some_and(|at| at <= self.now)
-                || slot.deadline.is_some_and(|at| at <= self.elapsed))
+    fn is_due(&self, entry: &ShardEntry) -> bool {
+        entry.is_leading()
+            && (entry.wake.is_some_and(|at| at <= self.now)
+                || entry.deadline.is_some_and(|at| at <= self.elapsed))
     }
 
     /// Whether a due timer found no room in its lane.
     fn owes_timers(&self) -> bool {
-        self.slots.iter().any(|slot| self.is_due(slot))
+        self.shards.iter().any(|entry| self.is_due(entry))
     }
 
     /// Gives free slots to the first runs of the ready queue, across all shards.
@@ -337,8 +330,8 @@ impl Driver {
     fn expire_commands(&mut self) {
         let (may_apply, now) = (self.may_apply(), self.elapsed);
         let mut expired = Vec::new();
-        let stuck = self.slots.iter_mut().filter(|slot| !may_apply || !slot.is_leading());
-        let stuck = stuck.map(|slot| &mut slot.commands).chain((!may_apply).then_some(&mut self.intake));
+        let stuck = self.shards.iter_mut().filter(|entry| !may_apply || !entry.is_leading());
+        let stuck = stuck.map(|entry| &mut entry.commands).chain((!may_apply).then_some(&mut self.intake));
         for commands in stuck {
             while let Some(waiting) = commands.pop_front_if(|waiting| waiting.since + COMMAND_WAIT <= now) {
                 expired.push(waiting.ticket);
@@ -368,7 +361,7 @@ impl Driver {
             {
                 continue;
             }
-            if let Effect::Errand(Errand::Deliver(assignment)) = &effect
+            if let Effect::CrossShard(CrossShardRequest::Deliver(assignment)) = &effect
                 && !self.is_under_way(assignment)
             {
                 continue;
@@ -378,7 +371,7 @@ impl Driver {
                     Output::Answer { ticket, answer: answer.map_err(Failure::Refused) }
                 }
                 Effect::Order { worker, order } => Output::Order { worker, order },
-                Effect::Errand(errand) => Output::Errand(errand),
+                Effect::CrossShard(request) => Output::CrossShard(request),
             });
         }
     }
@@ -398,11 +391,11 @@ impl Driver {
         if !self.is_under_way(assignment) {
             return false;
         }
-        let is_present = self.pool.roster.is_present(worker);
+        let is_present = self.pool.roster().is_present(worker);
         if is_present || again {
             // A worker that gets an assignment again may already have it and come back with it: the lease starts now.
-            assignment.again |= !self.pool.roster.give(worker, run, token, self.elapsed);
-        } else if self.slot(run.shard()).is_some_and(|slot| slot.leaving.is_none()) {
+            assignment.again |= !self.pool.sent(worker, run, token, self.elapsed);
+        } else if self.entry(run.shard()).is_some_and(|entry| entry.leaving.is_none()) {
             // The assignment was never sent, so no worker would ever report on it.
             let (worker, report) = (worker.clone(), Report::Declined { run, token });
             self.apply(run.shard(), Event::Report { worker, report });
@@ -421,15 +414,15 @@ impl Joining {
 }
 
 /// The size to subtract when an event leaves a shard's backlog.
-pub(super) fn weight_of_event(event: &Event) -> usize {
+pub(super) fn size_of_event(event: &Event) -> usize {
     match event {
-        Event::Report { report, .. } => weight_of(report),
+        Event::Report { report, .. } => size_of_report(report),
         _ => 0,
     }
 }
 
 /// The size of a waiting report.
-fn weight_of(report: &Report) -> usize {
+fn size_of_report(report: &Report) -> usize {
     match report {
         Report::Finished { outcome, .. } => size_of::<Report>() + outcome.output.len() + outcome.error.len(),
         _ => size_of::<Report>(),

@@ -12,9 +12,9 @@ use punctual_engine::{Context, Event};
 use punctual_store::Error;
 use rustc_hash::FxHashSet;
 
-use super::slot::Standing;
+use super::shard_entry::Standing;
 use super::{Driver, Output, Waiting};
-use crate::handle::Failure;
+use crate::failure::Failure;
 
 /// Maximum number of rows in one fetch.
 const WANTS_MAX: usize = 4096;
@@ -67,7 +67,7 @@ impl Driver {
     pub(super) fn release_pins(&mut self) {
         while let Some(seals) = self.reads.releasable() {
             for (shard, seal) in seals {
-                if let Some(Standing::Leading(shard)) = self.slot(shard).map(|slot| &mut slot.standing) {
+                if let Some(Standing::Leading(shard)) = self.entry(shard).map(|entry| &mut entry.standing) {
                     shard.release_pins(seal);
                 }
             }
@@ -81,13 +81,13 @@ impl Driver {
         }
         let (mut wants, mut commands) = (Vec::new(), Vec::new());
         let mut seen = FxHashSet::default();
-        for slot in &mut self.slots {
-            let Standing::Leading(shard) = &slot.standing else { continue };
-            if slot.commands.is_empty() || wants.len() >= WANTS_MAX {
+        for entry in &mut self.shards {
+            let Standing::Leading(shard) = &entry.standing else { continue };
+            if entry.commands.is_empty() || wants.len() >= WANTS_MAX {
                 continue;
             }
             let mut count = 0;
-            for waiting in slot.commands.iter_mut() {
+            for waiting in entry.commands.iter_mut() {
                 if wants.len() >= WANTS_MAX {
                     break;
                 }
@@ -99,12 +99,12 @@ impl Driver {
                 }
                 // Request all of them again: rows of an earlier read have left memory since.
                 for want in &waiting.asked {
-                    if seen.insert((slot.id, want.clone())) {
-                        wants.push((slot.id, want.clone()));
+                    if seen.insert((entry.id, want.clone())) {
+                        wants.push((entry.id, want.clone()));
                     }
                 }
             }
-            commands.push((slot.id, count));
+            commands.push((entry.id, count));
         }
         if commands.is_empty() {
             return;
@@ -136,28 +136,28 @@ impl Driver {
         let mut parts = split(found, commands);
         for (id, count) in commands {
             let part = parts.iter_mut().find(|(of, _)| of == id).map(|(_, part)| std::mem::take(part));
-            let Some(slot) = self.slots.get_mut(usize::from(id.0)) else { continue };
-            let Standing::Leading(shard) = &mut slot.standing else { continue };
+            let Some(entry) = self.shards.get_mut(usize::from(id.0)) else { continue };
+            let Standing::Leading(shard) = &mut entry.standing else { continue };
             shard.supply(part.unwrap_or_default());
             for _ in 0..*count {
                 if !self.serve_next(*id) {
                     break;
                 }
             }
-            if let Some(Standing::Leading(shard)) = self.slot(*id).map(|slot| &mut slot.standing) {
+            if let Some(Standing::Leading(shard)) = self.entry(*id).map(|entry| &mut entry.standing) {
                 shard.supplied();
             }
-            if let Some(slot) = self.slot(*id) {
-                slot.note_wake();
+            if let Some(entry) = self.entry(*id) {
+                entry.note_wake();
             }
         }
     }
 
     /// False means the next command of this shard needs rows that were not requested.
     fn serve_next(&mut self, id: ShardId) -> bool {
-        let Some(slot) = self.slots.get_mut(usize::from(id.0)) else { return false };
-        let Standing::Leading(shard) = &slot.standing else { return false };
-        let Some(first) = slot.commands.front_mut() else { return false };
+        let Some(entry) = self.shards.get_mut(usize::from(id.0)) else { return false };
+        let Standing::Leading(shard) = &entry.standing else { return false };
+        let Some(first) = entry.commands.front_mut() else { return false };
         let mut more = shard.wants(&first.command);
         more.retain(|want| !first.asked.contains(want));
         if !more.is_empty() {
@@ -165,7 +165,7 @@ impl Driver {
             first.more = more;
             return false;
         }
-        let Some(Waiting { ticket, command, .. }) = slot.commands.pop_front() else { return false };
+        let Some(Waiting { ticket, command, .. }) = entry.commands.pop_front() else { return false };
         self.apply(id, Event::Command { ticket, command });
         true
     }
@@ -174,12 +174,12 @@ impl Driver {
     fn fail_fetch(&mut self, commands: &[(ShardId, usize)], error: &Error) {
         let mut tickets = Vec::new();
         for (id, count) in commands {
-            if let Some(slot) = self.slot(*id) {
-                let behind = slot.commands.split_off((*count).min(slot.commands.len()));
+            if let Some(entry) = self.entry(*id) {
+                let behind = entry.commands.split_off((*count).min(entry.commands.len()));
                 let (failed, unharmed): (VecDeque<_>, VecDeque<_>) =
-                    slot.commands.drain(..).partition(|waiting| !waiting.asked.is_empty());
-                slot.commands = unharmed;
-                slot.commands.extend(behind);
+                    entry.commands.drain(..).partition(|waiting| !waiting.asked.is_empty());
+                entry.commands = unharmed;
+                entry.commands.extend(behind);
                 tickets.extend(failed.into_iter().map(|waiting| waiting.ticket));
             }
         }
@@ -191,23 +191,23 @@ impl Driver {
     /// Requests timer pages for shards that run low, while there is room for the runs they will fire.
     pub(super) fn ask_for_pages(&mut self) {
         // Runs in queues do not count: they wait for messages, and a page may contain timers that end them.
-        if self.pool.live.saturating_sub(self.pool.in_queues()) > LIVE_RUNS_MAX / 2 {
+        if self.pool.live_runs().saturating_sub(self.pool.in_queues()) > LIVE_RUNS_MAX / 2 {
             return;
         }
         let (now, elapsed) = (self.now, self.elapsed);
-        for slot in &mut self.slots {
-            let Standing::Leading(shard) = &mut slot.standing else { continue };
-            if slot.paging.is_some() || slot.page_again_at.is_some_and(|at| at > elapsed) {
+        for entry in &mut self.shards {
+            let Standing::Leading(shard) = &mut entry.standing else { continue };
+            if entry.paging.is_some() || entry.page_again_at.is_some_and(|at| at > elapsed) {
                 continue;
             }
-            let lane = usize::from(slot.id.0) % self.lanes.len();
+            let lane = usize::from(entry.id.0) % self.lanes.len();
             let effects = &mut self.lanes[lane].effects;
-            let mut cx = Context { now, elapsed, shard: slot.id, pool: &mut self.pool, effects };
+            let mut cx = Context { now, elapsed, shard: entry.id, pool: &mut self.pool, effects };
             if let Some((after, limit)) = shard.ask_page(&mut cx) {
                 let read = self.reads.begin();
-                slot.paging = Some(read);
-                slot.note_wake();
-                self.outputs.push(Output::Page { read, shard: slot.id, after, limit });
+                entry.paging = Some(read);
+                entry.note_wake();
+                self.outputs.push(Output::Page { read, shard: entry.id, after, limit });
             }
         }
     }
@@ -215,25 +215,25 @@ impl Driver {
     pub(super) fn paged(&mut self, read: u64, id: ShardId, result: Result<TimerPage, Error>) {
         self.reads.under_way.remove(&read);
         let (now, elapsed, lane) = (self.now, self.elapsed, self.lane_of(id));
-        if let Some(slot) = self.slots.get_mut(usize::from(id.0))
-            && slot.paging == Some(read)
+        if let Some(entry) = self.shards.get_mut(usize::from(id.0))
+            && entry.paging == Some(read)
         {
-            slot.paging = None;
-            if let Standing::Leading(shard) = &mut slot.standing {
+            entry.paging = None;
+            if let Standing::Leading(shard) = &mut entry.standing {
                 let effects = &mut self.lanes[lane].effects;
                 let mut cx = Context { now, elapsed, shard: id, pool: &mut self.pool, effects };
                 match result {
                     Ok(page) => {
-                        slot.page_again_at = None;
+                        entry.page_again_at = None;
                         shard.page(page, &mut cx);
                     }
                     Err(Error::Unusable(why)) => self.outputs.push(Output::Fail { why }),
                     Err(_) => {
-                        slot.page_again_at = Some(elapsed + super::REST);
+                        entry.page_again_at = Some(elapsed + super::REST);
                         shard.page_failed();
                     }
                 }
-                slot.note_wake();
+                entry.note_wake();
             }
         }
         self.release_pins();
@@ -256,7 +256,7 @@ fn split(found: Found, commands: &[(ShardId, usize)]) -> Vec<(ShardId, Found)> {
         part(record.run.shard(), &mut |found| found.runs.push(record.clone()));
     }
     for unique in found.uniques {
-        part(unique.run.shard(), &mut |found| found.uniques.push(unique.clone()));
+        part(unique.holder.shard(), &mut |found| found.uniques.push(unique.clone()));
     }
     for message in found.messages {
         part(message.id.shard(), &mut |found| found.messages.push(message.clone()));

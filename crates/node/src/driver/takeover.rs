@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use punctual_core::Timestamp;
 use punctual_core::ids::ShardId;
+use punctual_core::time::Elapsed;
 
 #[derive(Debug, Default)]
 pub(super) struct Takeovers(Vec<Takeover>);
@@ -14,7 +14,7 @@ struct Takeover {
     /// The name of the lost node.
     node: Arc<str>,
     /// Since when its shards have had no leader.
-    since: Timestamp,
+    since: Elapsed,
     /// Shards that are claimed but not led yet.
     pending: BTreeSet<ShardId>,
     /// Number of shards that this node leads now.
@@ -22,7 +22,7 @@ struct Takeover {
 }
 
 impl Takeovers {
-    pub(super) fn claim(&mut self, node: Arc<str>, shard: ShardId, since: Timestamp) {
+    pub(super) fn claim(&mut self, node: Arc<str>, shard: ShardId, since: Elapsed) {
         match self.0.iter_mut().find(|takeover| takeover.node == node) {
             Some(takeover) => {
                 takeover.pending.insert(shard);
@@ -33,16 +33,16 @@ impl Takeovers {
     }
 
     /// This node leads the shard now.
-    pub(super) fn led(&mut self, shard: ShardId, lived: Timestamp) {
+    pub(super) fn led(&mut self, shard: ShardId, lived: Elapsed) {
         self.ended(shard, true, lived);
     }
 
     /// Another node leads the shard now.
-    pub(super) fn lost(&mut self, shard: ShardId, lived: Timestamp) {
+    pub(super) fn lost(&mut self, shard: ShardId, lived: Elapsed) {
         self.ended(shard, false, lived);
     }
 
-    fn ended(&mut self, shard: ShardId, is_led: bool, lived: Timestamp) {
+    fn ended(&mut self, shard: ShardId, is_led: bool, lived: Elapsed) {
         for takeover in &mut self.0 {
             takeover.led += usize::from(takeover.pending.remove(&shard) && is_led);
         }

@@ -9,11 +9,11 @@ use punctual_failpoint::{Point, hit};
 use punctual_store::{Error, Session, Store};
 use tracing::warn;
 
-use super::carrier::Carrier;
+use super::event_loop::EventLoop;
 use crate::driver::{Input, Output};
 use crate::metrics::Metrics;
 
-impl Carrier {
+impl EventLoop {
     pub(super) fn end_earlier_life(&self, session: SessionId) {
         let Some(cluster) = self.cluster.clone() else { return };
         self.runtime.spawn(async move {
@@ -79,7 +79,8 @@ impl Carrier {
                 Output::EndSession { .. }
                 | Output::Answer { .. }
                 | Output::Order { .. }
-                | Output::Errand(_)
+                | Output::CrossShard(_)
+                | Output::Refuse { .. }
                 | Output::Fail { .. } => return,
             };
             hit(done);
@@ -115,7 +116,8 @@ fn ends_of(output: &Output) -> Option<(Point, Point)> {
         Output::EndSession { .. }
         | Output::Answer { .. }
         | Output::Order { .. }
-        | Output::Errand(_)
+        | Output::CrossShard(_)
+        | Output::Refuse { .. }
         | Output::Fail { .. } => None,
     }
 }

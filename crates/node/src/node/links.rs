@@ -1,7 +1,7 @@
 //! Connections between workers and a node.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use punctual_core::attempt::{Order, Report};
 use punctual_core::ids::{RunId, Token, WorkerId};
@@ -34,8 +34,9 @@ impl Links {
     /// Links a worker. If the worker was linked before, the older link is no longer used.
     pub async fn link(&self, link: Link) -> Reporter {
         let number = self.count.fetch_add(1, Relaxed);
-        let reporter = Reporter { worker: link.worker.clone(), number, reports: self.links.clone() };
-        drop(self.links.send(Linked::Joined(number, link)).await);
+        let (worker, reports, refusal) = (link.worker.clone(), self.links.clone(), Refusal::default());
+        let reporter = Reporter { worker, number, reports, refusal: Arc::clone(&refusal) };
+        drop(self.links.send(Linked::Joined(number, link, refusal)).await);
         reporter
     }
 }
@@ -47,9 +48,18 @@ pub struct Reporter {
     /// The number of this link.
     number: u64,
     reports: mpsc::Sender<Linked>,
+    refusal: Refusal,
 }
 
+/// Why the node ended a link: the worker told something impossible.
+pub(super) type Refusal = Arc<OnceLock<String>>;
+
 impl Reporter {
+    /// Why the node ended the link. `None` means that it did not, or that the worker has a newer link.
+    pub fn refusal(&self) -> Option<&str> {
+        self.refusal.get().map(String::as_str)
+    }
+
     /// Waits for room in the channel. False means the node has stopped.
     pub async fn send(&self, reports: Vec<Report>) -> bool {
         self.reports.send(Linked::Reports(self.number, self.worker.clone(), reports)).await.is_ok()
@@ -61,16 +71,16 @@ impl Reporter {
     }
 
     /// The worker is shutting down and will not finish its attempts: they are assigned elsewhere at once.
-    pub async fn part(&self) {
-        drop(self.reports.send(Linked::Parted(self.number, self.worker.clone())).await);
+    pub async fn depart(&self) {
+        drop(self.reports.send(Linked::Departed(self.number, self.worker.clone())).await);
     }
 }
 
 /// A message from a worker. The number identifies the worker's link.
 #[derive(Debug)]
 pub(super) enum Linked {
-    Joined(u64, Link),
+    Joined(u64, Link, Refusal),
     Reports(u64, WorkerId, Vec<Report>),
     Left(u64, WorkerId),
-    Parted(u64, WorkerId),
+    Departed(u64, WorkerId),
 }

@@ -15,7 +15,8 @@ use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
 use super::{AGAIN, Hand, POLL, said};
-use crate::handle::{Failure, Handle};
+use crate::failure::Failure;
+use crate::handle::Handle;
 use crate::leaders::{Leader, changed};
 
 pub(super) struct There {

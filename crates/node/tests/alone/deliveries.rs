@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_core::command::{Answer, Command, Expect, PutJob, RunJob};
-use punctual_core::ids::{RunId, ShardId, Token};
+use punctual_core::ids::{RunId, Token};
 use punctual_core::job::{self, Definition};
 use punctual_core::name::{Name, Namespace};
 use punctual_core::queue::{
@@ -70,7 +70,7 @@ async fn act(handle: &Handle, verb: Verb, taken: &Delivered) {
 async fn end_of(handle: &Handle, run: RunId) -> Arc<Run> {
     loop {
         let found = handle
-            .store()
+            .reads()
             .run(&Namespace::default(), run)
             .await
             .expect("a store answers")
@@ -131,7 +131,7 @@ async fn what_one_node_delivered_another_may_hear_the_end_of() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_withdrawal_that_is_asked_for_again_after_a_restart_is_answered_as_before() {
     let store = Arc::new(Memory::new(SHARDS));
-    let sender = Sender { run: RunId::of_nobody(ShardId(0)), token: Token(7) };
+    let sender = Sender { run: RunId(0), token: Token(7) };
     let queues = [queue_of(true), queue_of(false)];
     for _ in 0..2 {
         let node = node(&store).await;

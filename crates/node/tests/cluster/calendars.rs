@@ -8,12 +8,12 @@ use punctual_core::command::{Command, Expect, Made, PutJob};
 use punctual_core::job::{Definition, Job};
 use punctual_core::name::{Name, Namespace};
 use punctual_core::schedule::calendar::{Days, Record, Weekday};
-use punctual_core::schedule::{Keeping, Schedule, When};
+use punctual_core::schedule::{Schedule, ScheduleCalendar, When};
 use punctual_core::task::Task;
 use punctual_node::calendars::EditCalendar;
 use punctual_node::{Handle, Leaders};
 use punctual_store::memory::Memory;
-use punctual_store::{PutCalendar, Store, Swap};
+use punctual_store::{Calendars, PutCalendar, Reads, Swap};
 
 use super::rig::{LONG, SHARDS, Told, at, leading, passing_on, store};
 
@@ -54,7 +54,7 @@ async fn stored(store: &Memory, only: Weekday) -> Arc<Record> {
 async fn put_jobs(handle: &Handle) {
     for number in 0..JOBS {
         let mut schedule = Schedule::new(When::Every(Duration::from_secs(3600)));
-        schedule.calendar = Some(Keeping::named(work(), "UTC").unwrap());
+        schedule.calendar = Some(ScheduleCalendar::named(work(), "UTC").unwrap());
         let definition = Arc::new(Definition { schedules: vec![schedule], ..Definition::of(Task::Noop) });
         let (namespace, name) = (Namespace::default(), format!("job-{number}").parse().unwrap());
         let put = PutJob { namespace, name, definition, expect: Expect::Absent };

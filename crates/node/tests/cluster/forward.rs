@@ -10,7 +10,7 @@ use punctual_core::name::{Name, Namespace};
 use punctual_core::task::Task;
 use punctual_node::{Failure, Leader, Leaders};
 use punctual_store::memory::Memory;
-use punctual_store::{RunFilter, Store};
+use punctual_store::{Reads, RunFilter};
 
 use super::rig::{Fate, GONE, LONG, SHARDS, Told, at, leading, passing_on, store, submit};
 

@@ -14,7 +14,7 @@ use punctual_core::task::Task;
 use punctual_core::time::Clock;
 use punctual_engine::Ticket;
 use punctual_node::Input;
-use punctual_store::{Claim, RunFilter, Store};
+use punctual_store::{Claim, Reads, RunFilter, Shards};
 
 use crate::rig::{LANES, SHARDS, World};
 
@@ -53,7 +53,7 @@ async fn a_message_is_not_given_away_by_a_node_that_has_lost_its_queue_meanwhile
     driver.settle_down(moment);
     world.carry(0).await;
     assert!(!world.nodes[0].answers.contains_key(&Ticket(3)), "it waits for the commit");
-    world.store.acquire(Some(SessionId(99)), &[Claim::whatever(lost)]).await.unwrap();
+    world.store.acquire(Some(SessionId(99)), &[Claim::any_epoch(lost)]).await.unwrap();
     world.pass(Duration::from_secs(1)).await;
     assert!(!world.led(0).contains(&lost.0), "it has seen that another leads");
     world.let_through(0).await;

@@ -6,12 +6,12 @@ use punctual_core::attempt::{Order, Outcome, Report};
 use punctual_core::change::Want;
 use punctual_core::command::{Answer, Command, Key, Submit};
 use punctual_core::ids::{SessionId, ShardId, WorkerId};
-use punctual_core::queue::{Line, Said};
+use punctual_core::queue::{MessageStatus, Said};
 use punctual_core::time::Clock;
 use punctual_engine::Ticket;
+use punctual_node::Failure;
 use punctual_node::Input;
-use punctual_node::handle::Failure;
-use punctual_store::{Claim, RunFilter, Session, Sessions, Store};
+use punctual_store::{Claim, Reads, RunFilter, Session, Sessions, Shards};
 
 use crate::rig::{SHARDS, STEP, World, add_with_delay, every_second, submit};
 
@@ -253,7 +253,7 @@ async fn a_command_after_an_outage_has_its_own_time() {
     let wants = vec![(id.shard(), Want::Message(id))];
     let row = &world.store.fetch(wants).await.unwrap().messages[0];
     assert!(row.created_at >= sent, "sent at {sent}, recorded at {}", row.created_at);
-    assert!(matches!(row.line, Line::Delayed { until } if until >= sent + Duration::from_secs(4)));
+    assert!(matches!(row.status, MessageStatus::Delayed { until } if until >= sent + Duration::from_secs(4)));
 }
 
 #[tokio::test]
@@ -315,10 +315,10 @@ async fn a_leader_that_was_fenced_off_forgets_what_its_workers_have_in_hand() {
     let worker = WorkerId::new("w", 1);
     world.employ(0, &worker).await;
     world.pass(Duration::from_secs(2)).await;
-    assert!(world.nodes[0].driver.pool().roster.in_hand() > 0);
+    assert!(world.nodes[0].driver.pool().roster().attempts_held() > 0);
     world.nodes[0].cut = true;
-    let claims: Vec<_> = (0..SHARDS).map(|shard| Claim::whatever(ShardId(shard))).collect();
+    let claims: Vec<_> = (0..SHARDS).map(|shard| Claim::any_epoch(ShardId(shard))).collect();
     world.store.acquire(Some(SessionId(99)), &claims).await.unwrap();
     world.pass(Duration::from_millis(1500)).await;
-    assert_eq!(world.nodes[0].driver.pool().roster.in_hand(), 0);
+    assert_eq!(world.nodes[0].driver.pool().roster().attempts_held(), 0);
 }

@@ -16,11 +16,11 @@ use punctual_core::task::Task;
 use punctual_core::time::{Clock, ManualClock};
 use punctual_core::worker::Announcement;
 use punctual_engine::Ticket;
+use punctual_node::Failure;
 use punctual_node::driver::{Leader, Settings, View};
-use punctual_node::handle::Failure;
 use punctual_node::{Driver, Input, Output};
 use punctual_store::memory::Memory;
-use punctual_store::{RunFilter, Session, Sessions, Store};
+use punctual_store::{Reads, RunFilter, Session, Sessions, Shards};
 
 pub(crate) const SHARDS: u16 = 16;
 pub(crate) const LANES: u16 = 2;
@@ -201,8 +201,8 @@ impl World {
                 self.store.leave(session).await.unwrap();
                 return None;
             }
-            Output::Errand(errand) => panic!("nothing here delivers: {errand:?}"),
-            Output::Fail { why } => panic!("{why}"),
+            Output::CrossShard(request) => panic!("nothing here delivers: {request:?}"),
+            Output::Refuse { why, .. } | Output::Fail { why } => panic!("{why}"),
         })
     }
 

@@ -142,7 +142,7 @@ async fn collect(handle: &Handle) -> anyhow::Result<Vec<i64>> {
 pub(super) async fn have_ended(handle: &Handle, count: usize) -> anyhow::Result<bool> {
     let watch = Stopwatch::start();
     while watch.elapsed() < ENDING_MAX {
-        let stats = handle.store().stats().await?;
+        let stats = handle.reads().stats().await?;
         if stats.history_runs >= count as u64 && handle.status().live_runs == 0 {
             return Ok(true);
         }
@@ -163,7 +163,7 @@ pub(super) async fn fired(handle: &Handle) -> anyhow::Result<Vec<Fired>> {
     let filter = RunFilter { oldest_first: true, ..RunFilter::default() };
     let (mut all, mut after) = (Vec::new(), None);
     loop {
-        let runs = handle.store().runs(&filter, after, 1000).await?;
+        let runs = handle.reads().runs(&filter, after, 1000).await?;
         let Some(last) = runs.last() else { return Ok(all) };
         after = Some(last.id);
         let fired = runs.iter().filter(|run| run.job().is_some());

@@ -19,7 +19,7 @@ const STUCK: Duration = Duration::from_secs(30);
 /// Seconds from the first submit to the last history row, with the runs spread over nodes on one store.
 pub(super) async fn through(nodes: &[Handle], count: usize) -> anyhow::Result<f64> {
     let Some(first) = nodes.first() else { anyhow::bail!("there is no node to submit to") };
-    let before = first.store().stats().await?.history_runs;
+    let before = first.reads().stats().await?.history_runs;
     let watch = Stopwatch::start();
     submit_all(nodes, count).await?;
     ended(first, before + count as u64).await?;
@@ -31,7 +31,7 @@ pub(super) async fn ended(node: &Handle, runs: u64) -> anyhow::Result<()> {
     let mut watch = Stopwatch::start();
     let mut before = 0;
     loop {
-        let now = node.store().stats().await?.history_runs;
+        let now = node.reads().stats().await?.history_runs;
         if now >= runs {
             return Ok(());
         }

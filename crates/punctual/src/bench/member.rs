@@ -71,7 +71,7 @@ impl Member {
 pub(super) async fn settle(members: &[Member]) -> anyhow::Result<()> {
     let watch = Stopwatch::start();
     let led = || members.iter().map(|member| member.handle.status().shards_led).collect::<Vec<_>>();
-    let shards = members.iter().map(|member| usize::from(member.handle.store().shards())).max();
+    let shards = members.iter().map(|member| usize::from(member.handle.reads().shards())).max();
     // A single node takes all shards at once.
     let steady = if members.len() > 1 { STEADY } else { Duration::ZERO };
     let (mut before, mut since) = (led(), watch.elapsed());

@@ -110,7 +110,7 @@ impl Remote {
         let handle = members[0].handle.clone();
         let begin = crate::wiring::now();
         let expected = self.rate as usize * self.seconds as usize;
-        let before = handle.store().stats().await?.history_runs;
+        let before = handle.reads().stats().await?.history_runs;
         self.submit_at_rate(&handle).await?;
         ended(&handle, before + expected as u64).await?;
         let filter = RunFilter { oldest_first: true, since: Some(begin), ..RunFilter::default() };
@@ -154,7 +154,7 @@ fn assigned_to_started(run: &Run) -> Option<i64> {
 pub(super) async fn history(handle: &Handle, filter: &RunFilter) -> anyhow::Result<Vec<Arc<Run>>> {
     let (mut all, mut after) = (Vec::new(), None);
     loop {
-        let runs = handle.store().runs(filter, after, 1000).await?;
+        let runs = handle.reads().runs(filter, after, 1000).await?;
         let Some(last) = runs.last() else { return Ok(all) };
         after = Some(last.id);
         all.extend(runs);

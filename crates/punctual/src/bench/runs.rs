@@ -228,7 +228,7 @@ impl Runs {
             let policy = PrunePolicy { now, ad_hoc_kept: Duration::ZERO };
             let mut rows = 0;
             loop {
-                match node.store().prune(&policy, PRUNE_STEP).await? {
+                match node.upkeep().prune(&policy, PRUNE_STEP).await? {
                     0 => break,
                     gone => rows += gone,
                 }

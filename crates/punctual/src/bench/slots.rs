@@ -67,7 +67,7 @@ pub(super) async fn share(store: Option<&str>, data: &DataFolder) -> anyhow::Res
     let tell = if store.is_some() { 1 } else { members.len() };
     let mut before = Vec::new();
     for member in &members[..tell] {
-        before.push(member.handle.store().stats().await?.history_runs);
+        before.push(member.handle.reads().stats().await?.history_runs);
     }
     submit_all(&members, store.is_some()).await?;
     for (member, before) in members.iter().zip(before) {
@@ -108,7 +108,7 @@ async fn submit_all(members: &[Member], on_one_store: bool) -> anyhow::Result<()
     for (number, (member, priority)) in members.iter().zip(PRIORITIES).enumerate() {
         let definition = Arc::new(Definition { priority, ..Definition::of(task.clone()) });
         // Separate stores would give equal ids, so each uses its own shards.
-        let shards = member.handle.store().shards();
+        let shards = member.handle.reads().shards();
         let is_own =
             |spread: &u64| usize::from(Submit::shard_of(*spread, shards).0) % members.len() == number;
         let mut own = (0..).filter(is_own);

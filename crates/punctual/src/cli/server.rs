@@ -163,7 +163,7 @@ impl Server {
         let made = begin(&*store, chosen.as_ref(), wiring::now()).await;
         tell(&made.map_err(|error| Failure::new(Exit::Failed, error))?);
         let certified_workers = tls.as_ref().is_some_and(Tls::asks_workers);
-        let gate = Gate::guarded(Arc::clone(&store), Arc::new(SystemClock::new()), certified_workers);
+        let gate = Gate::guarded(Arc::clone(&store) as _, Arc::new(SystemClock::new()), certified_workers);
         let scheme = if tls.is_some() { "https" } else { "http" };
         let name = name.unwrap_or(address);
         let parts = Parts::new(&name, session, store, &settings);

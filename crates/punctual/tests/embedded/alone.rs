@@ -39,7 +39,7 @@ async fn what_was_asked_for_outlives_the_process_and_a_job_is_put_once() {
     let node = instance(&store, "app", &book).job(job()).start().await.unwrap();
     succeeded(&node, later).await;
     let namespace = Default::default();
-    let kept = node.handle().store().job(&namespace, &"tick".parse().unwrap()).await.unwrap().unwrap();
+    let kept = node.handle().reads().job(&namespace, &"tick".parse().unwrap()).await.unwrap().unwrap();
     assert_eq!(kept.revision, 1, "the same job is no edit");
     let by_hand = node.run_job("tick").await.unwrap();
     assert_eq!(&*succeeded(&node, by_hand).await.output, "app");
@@ -81,7 +81,7 @@ async fn what_a_function_says_is_kept_with_its_run() {
     .await;
     node.cancel(id).await.unwrap();
     assert_eq!(ended(&node, id).await.status(), Status::Cancelled);
-    let kept = node.handle().store().read_logs(id, None, 100).await.unwrap();
+    let kept = node.handle().reads().read_logs(id, None, 100).await.unwrap();
     assert!(kept.iter().any(|chunk| chunk.bytes == b"hello\n"), "{kept:?}");
     node.stop().await;
 }

@@ -155,7 +155,7 @@ impl Center {
 
     /// What a run has printed so far.
     pub(crate) async fn printed(&self, run: RunId) -> String {
-        let chunks = self.node.handle().store().read_logs(run, None, 1000).await.unwrap();
+        let chunks = self.node.handle().reads().read_logs(run, None, 1000).await.unwrap();
         let out = chunks.into_iter().filter(|chunk| chunk.stream == Stream::Out);
         String::from_utf8(out.flat_map(|chunk| chunk.bytes).collect()).unwrap()
     }

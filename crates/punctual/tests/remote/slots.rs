@@ -71,7 +71,7 @@ async fn four_slots_of_three_nodes_are_never_five_go_to_the_first_in_priority_an
 
 /// Waits until the store has every run in its history: what the node says of itself is ahead of that.
 async fn succeeded(center: &Center) {
-    let store = Arc::clone(center.node.handle().store());
+    let store = center.node.store();
     let filter = RunFilter { statuses: vec![Status::Succeeded], ..RunFilter::default() };
     while store.runs(&filter, None, 1000).await.unwrap().len() < RUNS {
         tokio::time::sleep(Duration::from_millis(20)).await;

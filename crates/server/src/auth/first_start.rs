@@ -7,7 +7,7 @@
 
 use punctual_core::Timestamp;
 use punctual_failpoint::{Point, hit};
-use punctual_store::Store;
+use punctual_store::Tokens;
 use punctual_store::token::{Record, Role};
 
 use super::Secret;
@@ -31,7 +31,7 @@ pub struct Bootstrap {
 
 /// Makes sure that a token exists; `chosen` is the administrator's token if they brought one.
 pub async fn begin(
-    store: &dyn Store,
+    store: &dyn Tokens,
     chosen: Option<&Secret>,
     now: Timestamp,
 ) -> punctual_store::Result<Bootstrap> {
@@ -51,14 +51,14 @@ pub async fn begin(
 }
 
 /// When the administrator's token of the first start was made.
-async fn made_at(store: &dyn Store) -> punctual_store::Result<Option<Timestamp>> {
+async fn made_at(store: &dyn Tokens) -> punctual_store::Result<Option<Timestamp>> {
     let tokens = store.tokens().await?;
     Ok(tokens.into_iter().find(|token| token.name == ADMIN).map(|token| token.created_at))
 }
 
 /// Makes a token. `None` means that another node made it first and prints it.
 async fn make(
-    store: &dyn Store,
+    store: &dyn Tokens,
     name: &str,
     role: Role,
     now: Timestamp,
@@ -70,7 +70,7 @@ async fn make(
     Ok(store.add_token(&record).await?.then_some(secret))
 }
 
-async fn put(store: &dyn Store, secret: &Secret, now: Timestamp) -> punctual_store::Result<()> {
+async fn put(store: &dyn Tokens, secret: &Secret, now: Timestamp) -> punctual_store::Result<()> {
     let record = record(BOOTSTRAP, Role::Admin, secret, now);
     for _ in 0..TRIES {
         let there = store.tokens().await?.into_iter().find(|token| token.name == BOOTSTRAP);

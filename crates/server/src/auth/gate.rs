@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::http::{Extensions, HeaderMap, header};
 use punctual_core::Timestamp;
 use punctual_core::time::Clock;
-use punctual_store::Store;
+use punctual_store::Tokens;
 use punctual_store::token::{Hash, Role};
 use tokio::time::Instant;
 use tracing::{debug, warn};
@@ -90,7 +90,7 @@ impl Gate {
     }
 
     /// Accepts callers with a token of this store.
-    pub fn guarded(store: Arc<dyn Store>, clock: Arc<dyn Clock>, certified_workers: bool) -> Gate {
+    pub fn guarded(store: Arc<dyn Tokens>, clock: Arc<dyn Clock>, certified_workers: bool) -> Gate {
         let (known, failures) = (Known::new(store), Failures::default());
         Gate(Kind::Guarded(Box::new(Guarded { known, failures, clock, certified_workers })))
     }

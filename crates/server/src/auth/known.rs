@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use punctual_core::Timestamp;
-use punctual_store::Store;
+use punctual_store::Tokens;
 use punctual_store::token::{Hash, Record};
 use subtle::ConstantTimeEq;
 use tokio::time::{Instant, timeout};
@@ -28,7 +28,7 @@ const NEVER: i64 = i64::MIN;
 
 #[derive(Debug)]
 pub(super) struct Known {
-    store: Arc<dyn Store>,
+    store: Arc<dyn Tokens>,
     last: Mutex<Last>,
     /// Lets one task read; the others wait for its result.
     reading: tokio::sync::Mutex<()>,
@@ -52,7 +52,7 @@ pub(super) struct Entry {
 pub(super) struct TooOld;
 
 impl Known {
-    pub(super) fn new(store: Arc<dyn Store>) -> Known {
+    pub(super) fn new(store: Arc<dyn Tokens>) -> Known {
         Known { store, last: Mutex::default(), reading: tokio::sync::Mutex::default() }
     }
 

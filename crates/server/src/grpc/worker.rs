@@ -1,15 +1,15 @@
 //! The endpoint for workers: gRPC on the port of REST.
 //!
 //! A worker dials and keeps one stream open. `admission` decides which workers may connect, `names` keeps
-//! their names unique, `session` carries messages between worker and node, `ledger` checks reports against
-//! what the worker was assigned, and `output` stores what attempts print. A worker's message is untrusted
-//! input: an impossible one ends the stream with a status that says why.
+//! their names unique, `session` carries messages between worker and node, `output` stores what attempts
+//! print, and `output_window` bounds how much of it is under way. A worker's message is untrusted input: an
+//! impossible one ends the stream with a status that says why, whether it is noticed here or by the node.
 
 mod admission;
-mod ledger;
 mod names;
 mod nearby;
 mod output;
+mod output_window;
 mod session;
 mod sessions;
 

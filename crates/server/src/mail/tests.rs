@@ -11,6 +11,7 @@ use punctual_node::driver::Hot;
 use punctual_node::store_clock::StoreClock;
 use punctual_node::{Config, Node};
 use punctual_store::memory::Memory;
+use punctual_store::{Mailboxes, Store};
 
 use super::*;
 use crate::grpc::peer::{Key, OFFER_BYTES};
@@ -37,8 +38,8 @@ impl Scene {
             embedded: true,
             load: 0,
         };
-        let kept: Arc<dyn Store> = Arc::clone(store) as Arc<dyn Store>;
-        let post = Post::new(&session, Arc::clone(&kept), Dialled::new(key));
+        let kept = Arc::clone(store) as Arc<dyn Store>;
+        let post = Post::new(&session, Arc::clone(store) as _, Dialled::new(key));
         let clock = Arc::new(StoreClock::new());
         let (sessions, peers) = (Arc::clone(store) as Arc<_>, Arc::new(post.clone()));
         let cluster = Cluster {

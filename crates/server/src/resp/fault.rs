@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use punctual_core::queue::QueueRefusal;
-use punctual_node::handle::Failure;
+use punctual_node::Failure;
 use punctual_wire::resp::BadId;
 
 #[derive(Debug)]

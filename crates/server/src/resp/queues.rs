@@ -6,10 +6,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use punctual_core::name::Namespace;
 use punctual_core::queue::{
-    Ask, Delivered, Message, MessageId, Place, QueueKey, QueueRecord, Said, Verb, Wait,
+    Ask, Delivered, Message, MessageId, MessagePosition, QueueKey, QueueRecord, Said, Verb, Wait,
 };
+use punctual_node::Failure;
 use punctual_node::Handle;
-use punctual_node::handle::Failure;
 use punctual_store::Session;
 
 /// The node, or a fake of it in tests.
@@ -43,7 +43,7 @@ pub(super) trait Queues: Send + Sync + fmt::Debug {
     async fn messages(
         &self,
         queue: &QueueKey,
-        after: Option<Place>,
+        after: Option<MessagePosition>,
         limit: usize,
     ) -> Result<Vec<Arc<Message>>, Failure>;
 
@@ -83,16 +83,16 @@ impl Queues for Handle {
         after: Option<&QueueKey>,
         limit: usize,
     ) -> Result<Vec<QueueRecord>, Failure> {
-        Ok(self.store().queues(Some(namespace), after, limit).await?)
+        Ok(self.reads().queues(Some(namespace), after, limit).await?)
     }
 
     async fn messages(
         &self,
         queue: &QueueKey,
-        after: Option<Place>,
+        after: Option<MessagePosition>,
         limit: usize,
     ) -> Result<Vec<Arc<Message>>, Failure> {
-        Ok(self.store().messages(queue, after, limit).await?)
+        Ok(self.reads().messages(queue, after, limit).await?)
     }
 
     fn members(&self) -> Vec<Session> {

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use parking_lot::Mutex;
-use punctual_core::queue::{Place, QueueKey};
+use punctual_core::queue::{MessagePosition, QueueKey};
 
 use super::settings::SCANS_MAX;
 
@@ -16,7 +16,7 @@ pub(super) enum Spot {
     /// After this queue.
     Queue(QueueKey),
     /// In this queue, after this message.
-    Message(QueueKey, Option<Place>),
+    Message(QueueKey, Option<MessagePosition>),
 }
 
 #[derive(Debug)]

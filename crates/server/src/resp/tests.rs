@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fake::Fake;
-use punctual_core::Timestamp;
 use punctual_core::time::ManualClock;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

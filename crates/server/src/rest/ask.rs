@@ -39,7 +39,7 @@ impl Endpoints {
     }
 
     async fn first_bearer(&self, namespace: &Namespace, run: RunId) -> Result<Run, Failed> {
-        match self.handle.store().run(namespace, run).await? {
+        match self.handle.reads().run(namespace, run).await? {
             Some(record) => Ok(Run::from(&*record.run)),
             None => {
                 let message = format!("the key was given to run {run}, which is no longer kept");
@@ -49,14 +49,14 @@ impl Endpoints {
     }
 
     pub(crate) async fn find_job(&self, namespace: &Namespace, name: &Name) -> Result<Arc<Job>, Failed> {
-        let job = self.handle.store().job(namespace, name).await?;
+        let job = self.handle.reads().job(namespace, name).await?;
         job.ok_or_else(|| no_such_job(namespace, name))
     }
 
     /// Every job that has or had this name, newest first. A deleted job keeps its history, and its name may
     /// be used again.
     pub(crate) async fn jobs_named(&self, namespace: &Namespace, name: &Name) -> Result<Vec<JobId>, Failed> {
-        let store = self.handle.store();
+        let store = self.handle.reads();
         let live = store.job(namespace, name).await?.map(|job| job.id);
         let mut ids: Vec<JobId> = Vec::new();
         loop {

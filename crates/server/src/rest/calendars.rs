@@ -37,7 +37,7 @@ pub(crate) async fn list(
     let limit = page_limit(listing.limit)?;
     let filter = CalendarFilter { namespace: Some(namespace.clone()), unsettled: false };
     let after = listing.after.map(|name| (namespace, name));
-    let calendars = endpoints.handle.store().calendars(&filter, after, limit + 1).await?;
+    let calendars = endpoints.handle.reads().calendars(&filter, after, limit + 1).await?;
     let page = Page::cut(calendars, limit, |record| record.calendar.name.to_string());
     Ok(Json(Page {
         items: page.items.iter().map(|record| Calendar::from(&**record)).collect(),
@@ -99,7 +99,7 @@ fn day(parameter: &'static str, entry: Entry) -> Result<i64, Failed> {
 }
 
 async fn find(endpoints: &Endpoints, at: Named) -> Result<std::sync::Arc<Record>, Failed> {
-    let record = endpoints.handle.store().calendar(&at.namespace, &at.name).await?;
+    let record = endpoints.handle.reads().calendar(&at.namespace, &at.name).await?;
     record.ok_or_else(|| {
         let Named { namespace, name } = at;
         Failed(Refusal::NoSuchCalendar { namespace, name }.into())

@@ -48,7 +48,7 @@ pub(crate) async fn list(
         since: listing.since.map(|since| since.0),
     };
     let after = listing.after.map(|after| after.0);
-    let letters = endpoints.handle.store().dead_letters(&filter, after, limit + 1).await?;
+    let letters = endpoints.handle.reads().dead_letters(&filter, after, limit + 1).await?;
     let page = Page::cut(letters, limit, |letter| letter.run.to_string());
     let mut items = Vec::with_capacity(page.items.len());
     for letter in &page.items {
@@ -60,7 +60,7 @@ pub(crate) async fn list(
 pub(crate) async fn show(State(endpoints): State<Endpoints>, at: RunAt) -> Result<Json<DeadLetter>, Failed> {
     let filter = LetterFilter { namespace: Some(at.namespace), ..LetterFilter::default() };
     let just_before = Some(RunId(at.run.0 - 1));
-    let letters = endpoints.handle.store().dead_letters(&filter, just_before, 1).await?;
+    let letters = endpoints.handle.reads().dead_letters(&filter, just_before, 1).await?;
     match letters.first().filter(|letter| letter.run == at.run) {
         Some(letter) => Ok(Json(with_run(&endpoints, letter).await?)),
         None => Err(Problem::new(Code::NoSuchDeadLetter, format!("no dead letter {}", at.run)).into()),
@@ -68,7 +68,7 @@ pub(crate) async fn show(State(endpoints): State<Endpoints>, at: RunAt) -> Resul
 }
 
 async fn with_run(endpoints: &Endpoints, letter: &change::DeadLetter) -> Result<DeadLetter, Failed> {
-    let record = endpoints.handle.store().run(&letter.namespace, letter.run).await?;
+    let record = endpoints.handle.reads().run(&letter.namespace, letter.run).await?;
     Ok(DeadLetter::of(letter, record.as_ref()))
 }
 
@@ -121,7 +121,7 @@ async fn choose(
         Chosen::These(ids) => Ok((ids, false)),
         Chosen::OldestOf { job, limit } => {
             let filter = LetterFilter { namespace: Some(namespace.clone()), job: Some(job), since: None };
-            let mut letters = endpoints.handle.store().dead_letters(&filter, None, limit + 1).await?;
+            let mut letters = endpoints.handle.reads().dead_letters(&filter, None, limit + 1).await?;
             let more = letters.len() > limit;
             letters.truncate(limit);
             Ok((letters.into_iter().map(|letter| letter.run).collect(), more))

@@ -157,7 +157,7 @@ struct Story {
 impl Story {
     async fn next(&mut self) -> Result<Option<Bytes>, Error> {
         while !self.is_done {
-            let record = self.endpoints.handle.store().run(&self.at.namespace, self.at.run).await?;
+            let record = self.endpoints.handle.reads().run(&self.at.namespace, self.at.run).await?;
             let Some(run) = record.map(|record| record.run) else { break };
             let mut frames = Frames::default();
             let seen = self.seen;

@@ -86,7 +86,7 @@ async fn jobs(
     after: Option<(Namespace, Name)>,
     lines: &mut Lines,
 ) -> Result<Stage, Error> {
-    let jobs = endpoints.handle.store().jobs(&JobFilter::default(), after, PAGE).await?;
+    let jobs = endpoints.handle.reads().jobs(&JobFilter::default(), after, PAGE).await?;
     for job in &jobs {
         lines.add(&Line::job(job, None));
         revisions(endpoints, job, lines).await?;
@@ -107,7 +107,7 @@ async fn deleted_jobs(
     after: Option<JobId>,
     lines: &mut Lines,
 ) -> Result<Stage, Error> {
-    let deleted = endpoints.handle.store().deleted_jobs(None, after, PAGE).await?;
+    let deleted = endpoints.handle.reads().deleted_jobs(None, after, PAGE).await?;
     for gone in &deleted {
         if let Some(job) = skips::last_of(endpoints, gone).await? {
             lines.add(&Line::job(&job, Some(job.updated_at)));
@@ -125,7 +125,7 @@ async fn deleted_jobs(
 async fn revisions(endpoints: &Endpoints, job: &Job, lines: &mut Lines) -> Result<(), Error> {
     let mut before = None;
     loop {
-        let page = endpoints.handle.store().revisions(job.id, before, PAGE).await?;
+        let page = endpoints.handle.reads().revisions(job.id, before, PAGE).await?;
         for revision in &page {
             lines.add(&Line::revision(job, revision));
         }
@@ -144,7 +144,7 @@ async fn skip_records(
 ) -> Result<(), Error> {
     let (mut owner, mut before) = (Owner::of(job), None);
     loop {
-        let page = endpoints.handle.store().skips(job.id, before, PAGE).await?;
+        let page = endpoints.handle.reads().skips(job.id, before, PAGE).await?;
         for skip in page.iter().filter(|skip| range.touches(skip)) {
             lines.add(&Line::Skip(owner.tell(endpoints, skip).await?));
         }
@@ -168,7 +168,7 @@ async fn runs(endpoints: &Endpoints, range: Range, after: Option<RunId>) -> Resu
         oldest_first: true,
         ..RunFilter::default()
     };
-    let runs = endpoints.handle.store().runs(&filter, after, PAGE).await?;
+    let runs = endpoints.handle.reads().runs(&filter, after, PAGE).await?;
     let then = match runs.last() {
         Some(last) if runs.len() == PAGE => Stage::Runs(Some(last.id)),
         _ => Stage::Stats,
@@ -186,7 +186,7 @@ async fn write_runs(
     while lines.0.len() < PIECE_BYTES {
         let Some(mut run) = runs.next() else { return Ok(*then) };
         if run.may_be_abridged()
-            && let Some(whole) = endpoints.handle.store().run(&run.namespace, run.id).await?
+            && let Some(whole) = endpoints.handle.reads().run(&run.namespace, run.id).await?
         {
             run = whole.run;
         }
@@ -199,7 +199,7 @@ async fn write_runs(
 }
 
 async fn stats(endpoints: &Endpoints) -> Result<Stats, Error> {
-    let stored = endpoints.handle.store().stats().await?;
+    let stored = endpoints.handle.reads().stats().await?;
     let status = endpoints.handle.status();
     Ok(Stats {
         jobs: stored.jobs,

@@ -14,7 +14,7 @@ pub(crate) async fn healthz(State(endpoints): State<Endpoints>) -> (StatusCode, 
 }
 
 pub(crate) async fn readyz(State(endpoints): State<Endpoints>) -> (StatusCode, &'static str) {
-    match (endpoints.handle.status().ready, endpoints.handle.store().durability()) {
+    match (endpoints.handle.status().ready, endpoints.handle.reads().durability()) {
         (true, Durability::Full) => (StatusCode::OK, "ready\n"),
         (true, Durability::Relaxed) => (StatusCode::OK, "ready, durability relaxed\n"),
         (false, _) => (StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),

@@ -46,7 +46,7 @@ pub(crate) async fn list(
         until: listing.until.map(|until| until.0),
         ..RunFilter::default()
     };
-    let runs = endpoints.handle.store().runs(&filter, listing.after.map(|after| after.0), limit + 1).await?;
+    let runs = endpoints.handle.reads().runs(&filter, listing.after.map(|after| after.0), limit + 1).await?;
     let page = Page::cut(runs, limit, |run| run.id.to_string());
     let mut definitions = BTreeMap::from([(job.revision, Some(Arc::clone(&job.definition)))]);
     let mut items = Vec::with_capacity(page.items.len());
@@ -68,7 +68,7 @@ async fn definition_of(
     if let Some(definition) = known.get(revision) {
         return Ok(definition.clone());
     }
-    let found = endpoints.handle.store().revision(job.id, *revision).await?;
+    let found = endpoints.handle.reads().revision(job.id, *revision).await?;
     let definition = found.map(|found| Arc::clone(&found.definition));
     known.insert(*revision, definition.clone());
     Ok(definition)

@@ -43,7 +43,7 @@ pub(crate) async fn list(
     let limit = page_limit(listing.limit)?;
     let filter = JobFilter { namespace: Some(namespace.clone()), calendar: None };
     let after = listing.after.map(|name| (namespace, name));
-    let jobs = endpoints.handle.store().jobs(&filter, after, limit + 1).await?;
+    let jobs = endpoints.handle.reads().jobs(&filter, after, limit + 1).await?;
     let page = Page::cut(jobs, limit, |job| job.name.to_string());
     Ok(Json(Page { items: page.items.iter().map(|job| Job::from(&**job)).collect(), next: page.next }))
 }
@@ -111,7 +111,7 @@ pub(crate) async fn validate(
     let draft = job_file::read_in(body, &namespace)?;
     let definition = endpoints.handle.with_calendars(&draft.namespace, draft.definition).await?;
     definition.check().map_err(|invalid| Failed(Refusal::Invalid(invalid).into()))?;
-    let known = endpoints.handle.store().job(&draft.namespace, &draft.name).await?;
+    let known = endpoints.handle.reads().job(&draft.namespace, &draft.name).await?;
     let now = endpoints.clock.now();
     let job = advice::as_if_put(known.as_deref(), draft.namespace, draft.name, definition, now);
     Ok(Json(Checked::of(&job, NEXT_DEFAULT, advice::of(&job))))

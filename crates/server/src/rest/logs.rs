@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::{Stream, stream};
 use punctual_core::ids::Token;
-use punctual_core::log::{Chunk, Place};
+use punctual_core::log::{Chunk, ChunkPosition};
 use punctual_core::run::{Run, Status, What};
 use punctual_store::Error;
 use punctual_wire::Text;
@@ -40,7 +40,7 @@ pub(crate) async fn show(
     Asked(query): Asked<Query>,
     headers: HeaderMap,
 ) -> Result<Response, Failed> {
-    let seen = events::last_event_id::<Place>(&headers)?;
+    let seen = events::last_event_id::<ChunkPosition>(&headers)?;
     let run = endpoints.find_run(&at).await?.run;
     let only = query.attempt.map(|attempt| token_of(&run, attempt.0)).transpose()?;
     let mut reading = Reading::new(only);
@@ -71,19 +71,20 @@ fn token_of(run: &Run, attempt: u32) -> Result<Token, Failed> {
 #[derive(Debug, Clone, Copy)]
 struct Reading {
     only: Option<Token>,
-    after: Option<Place>,
+    after: Option<ChunkPosition>,
 }
 
 impl Reading {
     fn new(only: Option<Token>) -> Reading {
         // Start after the output of all earlier attempts.
-        let before = only.map(|token| Place { token: Token(token.0.saturating_sub(1)), number: u32::MAX });
+        let before =
+            only.map(|token| ChunkPosition { token: Token(token.0.saturating_sub(1)), number: u32::MAX });
         Reading { only, after: before }
     }
 
     /// The next page. Empty means that there is no more output for now.
     async fn next(&mut self, endpoints: &Endpoints, at: &RunAt) -> Result<Vec<Chunk>, Error> {
-        let mut page = endpoints.handle.store().read_logs(at.run, self.after, PAGE).await?;
+        let mut page = endpoints.handle.reads().read_logs(at.run, self.after, PAGE).await?;
         if let Some(only) = self.only {
             page.retain(|chunk| chunk.token == only);
         }
@@ -133,7 +134,7 @@ impl Live {
                 self.is_done = true;
                 return Ok(Some(self.last_frame(state)));
             }
-            let record = self.endpoints.handle.store().run(&self.at.namespace, self.at.run).await?;
+            let record = self.endpoints.handle.reads().run(&self.at.namespace, self.at.run).await?;
             // The run was pruned: no output and no end state are left.
             let Some(record) = record else { break };
             self.end = match (&self.waiting, self.reading.end(&record.run)) {

@@ -43,7 +43,7 @@ impl Endpoints {
             lost_at: None,
             load_percent: session.map(|session| session.load),
             failed: status.failed,
-            durability: self.handle.store().durability().as_str().to_owned(),
+            durability: self.handle.reads().durability().as_str().to_owned(),
             shards: status.shards_led,
             live_runs: status.live_runs,
             ready_runs: status.ready_runs,

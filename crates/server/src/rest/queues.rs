@@ -45,7 +45,7 @@ pub(crate) async fn list(
 ) -> Result<Json<Page<Queue>>, Failed> {
     let limit = page_limit(listing.limit)?;
     let after = listing.after.map(|name| QueueKey { namespace: namespace.clone(), name });
-    let queues = endpoints.handle.store().queues(Some(&namespace), after.as_ref(), limit + 1).await?;
+    let queues = endpoints.handle.reads().queues(Some(&namespace), after.as_ref(), limit + 1).await?;
     let page = Page::cut(queues, limit, |record| record.key.name.to_string());
     Ok(Json(Page { items: page.items.iter().map(Queue::of_record).collect(), next: page.next }))
 }

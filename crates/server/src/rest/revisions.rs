@@ -36,7 +36,7 @@ pub(crate) async fn list(
     let job = endpoints.find_job(&at.namespace, &at.name).await?;
     let before = listing.after.map(|after| after.0);
     // The extra revision is also the one that the last of the page is compared with.
-    let revisions = endpoints.handle.store().revisions(job.id, before, limit + 1).await?;
+    let revisions = endpoints.handle.reads().revisions(job.id, before, limit + 1).await?;
     let items = revisions.iter().enumerate().map(|(index, this)| {
         let before = revisions.get(index + 1).filter(|before| before.revision + 1 == this.revision);
         Revision::of(&job, this, before.map(AsRef::as_ref))
@@ -69,7 +69,7 @@ pub(crate) async fn diff(
 }
 
 async fn find(endpoints: &Endpoints, job: &Job, number: u32) -> Result<Arc<change::Revision>, Failed> {
-    let revision = endpoints.handle.store().revision(job.id, number).await?;
+    let revision = endpoints.handle.reads().revision(job.id, number).await?;
     revision.ok_or_else(|| {
         let message =
             format!("job `{}` is at revision {} and has no revision {number}", job.name, job.revision);

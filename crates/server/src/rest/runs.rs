@@ -64,7 +64,7 @@ pub(crate) async fn list(
     // One more than the page holds: the extra run shows that there is a next page.
     let mut runs = match (parent, &jobs) {
         (Some(run), _) => children(&endpoints, &RunAt { namespace, run }, &filter, after, limit + 1).await?,
-        (None, None) => endpoints.handle.store().runs(&filter, after, limit + 1).await?,
+        (None, None) => endpoints.handle.reads().runs(&filter, after, limit + 1).await?,
         (None, Some(jobs)) => runs_of(&endpoints, jobs, filter, after, limit + 1).await?,
     };
     runs.retain(|run| jobs.as_ref().is_none_or(|jobs| run.job().is_some_and(|job| jobs.contains(&job))));
@@ -88,7 +88,7 @@ async fn runs_of(
     let mut runs = Vec::new();
     for job in jobs {
         filter.job = Some(*job);
-        runs.extend(endpoints.handle.store().runs(&filter, after, limit - runs.len()).await?);
+        runs.extend(endpoints.handle.reads().runs(&filter, after, limit - runs.len()).await?);
         if runs.len() == limit {
             break;
         }
@@ -123,7 +123,7 @@ async fn children(
     let mut children = Vec::new();
     for ids in ids.chunks(limit) {
         let wants = ids.iter().map(|run| (run.shard(), Want::Run(*run))).collect();
-        let mut found = endpoints.handle.store().fetch(wants).await?.runs;
+        let mut found = endpoints.handle.reads().fetch(wants).await?.runs;
         found.sort_by_key(|record| record.run.id);
         children.extend(found.into_iter().map(|record| record.run).filter(|run| filter.takes(run)));
         if children.len() >= limit {
@@ -235,7 +235,7 @@ pub(crate) async fn progress(
 
 impl Endpoints {
     pub(crate) async fn find_run(&self, at: &RunAt) -> Result<RunRecord, Failed> {
-        let record = self.handle.store().run(&at.namespace, at.run).await?;
+        let record = self.handle.reads().run(&at.namespace, at.run).await?;
         record.ok_or_else(|| Failed(Refusal::NoSuchRun(at.run).into()))
     }
 }

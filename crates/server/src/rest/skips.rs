@@ -29,12 +29,12 @@ const COUNT_MAX: u64 = 1_000_000;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Listing {
     limit: Option<Text<usize>>,
-    after: Option<Text<Place>>,
+    after: Option<Text<SkipPosition>>,
 }
 
 /// The cursor of the listing: job, revision and first due time of a record, newest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct SkipPosition {
     job: JobId,
     revision: u32,
     from: Timestamp,
@@ -53,7 +53,7 @@ pub(crate) async fn list(
             continue;
         }
         let before = after.filter(|after| after.job == id).map(|after| (after.revision, after.from));
-        let skips = endpoints.handle.store().skips(id, before, limit + 1 - items.len()).await?;
+        let skips = endpoints.handle.reads().skips(id, before, limit + 1 - items.len()).await?;
         let mut owner = Owner::find(&endpoints, id, &at.namespace, &at.name).await?;
         for skip in &skips {
             items.push((skip.clone(), owner.tell(&endpoints, skip).await?));
@@ -62,7 +62,7 @@ pub(crate) async fn list(
             break;
         }
     }
-    let page = Page::cut(items, limit, |(skip, _)| Place::of(skip).to_string());
+    let page = Page::cut(items, limit, |(skip, _)| SkipPosition::of(skip).to_string());
     Ok(Json(Page { items: page.items.into_iter().map(|(_, skip)| skip).collect(), next: page.next }))
 }
 
@@ -89,7 +89,7 @@ impl<'a> Owner<'a> {
         namespace: &'a Namespace,
         name: &'a Name,
     ) -> Result<Owner<'a>, Error> {
-        let first = endpoints.handle.store().revision(id, 1).await?;
+        let first = endpoints.handle.reads().revision(id, 1).await?;
         let created_at = first.map_or(Timestamp::MIN, |first| first.at);
         Ok(Owner { id, namespace, name, created_at, definitions: BTreeMap::new() })
     }
@@ -103,7 +103,7 @@ impl<'a> Owner<'a> {
     /// revision.
     async fn count(&mut self, endpoints: &Endpoints, skip: &change::Skip) -> Result<Option<u64>, Error> {
         if !self.definitions.contains_key(&skip.revision) {
-            let found = endpoints.handle.store().revision(self.id, skip.revision).await?;
+            let found = endpoints.handle.reads().revision(self.id, skip.revision).await?;
             self.definitions.insert(skip.revision, found.map(|found| Arc::clone(&found.definition)));
         }
         let Some(Some(definition)) = self.definitions.get(&skip.revision).cloned() else { return Ok(None) };
@@ -148,19 +148,19 @@ fn count_by(from: Timestamp, to: Timestamp, next: impl Fn(Timestamp) -> Option<T
     }
 }
 
-impl Place {
-    fn of(skip: &change::Skip) -> Place {
-        Place { job: skip.job, revision: skip.revision, from: skip.from }
+impl SkipPosition {
+    fn of(skip: &change::Skip) -> SkipPosition {
+        SkipPosition { job: skip.job, revision: skip.revision, from: skip.from }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SkipPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}-{}", self.job, self.revision, self.from.as_millis())
     }
 }
 
-impl FromStr for Place {
+impl FromStr for SkipPosition {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -168,7 +168,7 @@ impl FromStr for Place {
             let mut parts = text.splitn(3, '-');
             let (job, revision, from) = (parts.next()?, parts.next()?, parts.next()?);
             let from = Timestamp::from_millis(from.parse().ok()?);
-            Some(Place { job: job.parse().ok()?, revision: revision.parse().ok()?, from })
+            Some(SkipPosition { job: job.parse().ok()?, revision: revision.parse().ok()?, from })
         };
         read().ok_or("not the `next` of a page of skip records")
     }
@@ -176,7 +176,7 @@ impl FromStr for Place {
 
 /// The last state of a deleted job. `None` means that its revisions were pruned.
 pub(super) async fn last_of(endpoints: &Endpoints, gone: &DeletedJob) -> Result<Option<Job>, Error> {
-    let store = endpoints.handle.store();
+    let store = endpoints.handle.reads();
     let (first, last) = (store.revision(gone.id, 1).await?, store.revisions(gone.id, None, 1).await?.pop());
     Ok(first.zip(last).map(|(first, last)| gone.as_job(&first, &last)))
 }
@@ -186,7 +186,7 @@ mod tests {
     use std::time::Duration;
 
     use punctual_core::schedule::calendar::{Calendar, Days, Weekday};
-    use punctual_core::schedule::{Cron, Keeping, Schedule};
+    use punctual_core::schedule::{Cron, Schedule, ScheduleCalendar};
     use punctual_core::task::Task;
 
     use super::*;
@@ -219,7 +219,7 @@ mod tests {
     fn only_excluded_due_times_are_counted_for_a_calendar() {
         let days = Days::new(Weekday::ALL[..5].iter().copied().collect(), [], []);
         let calendar = Calendar { name: "work".parse().unwrap(), version: 1, days };
-        let keeping = Keeping::of(Arc::new(calendar), "UTC").unwrap();
+        let keeping = ScheduleCalendar::of(Arc::new(calendar), "UTC").unwrap();
         let daily = Schedule { calendar: Some(keeping), ..cron("0 8 * * *") };
         // Two weekends, from a Saturday to the Sunday of the week after.
         let (from, to) = ("2026-01-03T08:00:00Z", "2026-01-11T08:00:00Z");
@@ -229,10 +229,11 @@ mod tests {
 
     #[test]
     fn a_place_is_read_as_it_is_written() {
-        let place = Place { job: JobId(77), revision: 3, from: Timestamp::from_millis(1_767_225_600_000) };
+        let place =
+            SkipPosition { job: JobId(77), revision: 3, from: Timestamp::from_millis(1_767_225_600_000) };
         assert_eq!(place.to_string().parse(), Ok(place));
         for text in ["", "1", "1-2", "1-2-x", "x-2-3", "1--3"] {
-            assert!(text.parse::<Place>().is_err(), "{text}");
+            assert!(text.parse::<SkipPosition>().is_err(), "{text}");
         }
     }
 }

@@ -20,7 +20,7 @@ pub(crate) async fn list(
 ) -> Result<Json<Page<Token>>, Failed> {
     let limit = page_limit(listing.limit)?;
     let after = listing.after.map(|name| name.to_string());
-    let records = endpoints.handle.store().tokens().await?.into_iter();
+    let records = endpoints.handle.tokens().tokens().await?.into_iter();
     let records = records.filter(|record| after.as_ref().is_none_or(|after| record.name > *after));
     let page = Page::cut(records.take(limit + 1).collect(), limit, |record: &Record| record.name.clone());
     let items = page.items.iter().map(|record| Token {
@@ -37,7 +37,7 @@ pub(crate) async fn add(
     State(endpoints): State<Endpoints>,
     request::Json(asked): request::Json<AddToken>,
 ) -> Result<(StatusCode, Json<NewToken>), Failed> {
-    let store = endpoints.handle.store();
+    let store = endpoints.handle.tokens();
     // Two concurrent requests may exceed the limit by one; that does no harm.
     if store.tokens().await?.len() >= TOKENS_MAX {
         return Err(Problem::new(Code::TooManyTokens, format!("at most {TOKENS_MAX}")).into());
@@ -73,7 +73,7 @@ pub(crate) async fn remove(
     State(endpoints): State<Endpoints>,
     TokenAt(name): TokenAt,
 ) -> Result<StatusCode, Failed> {
-    if !endpoints.handle.store().remove_token(name.as_str()).await? {
+    if !endpoints.handle.tokens().remove_token(name.as_str()).await? {
         return Err(Problem::new(Code::NoSuchToken, format!("no token is called `{name}`")).into());
     }
     endpoints.gate.changed();

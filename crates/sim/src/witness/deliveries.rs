@@ -10,7 +10,8 @@ use std::sync::Arc;
 use punctual_core::Timestamp;
 use punctual_core::change::{Batch, Change, Row, RowKey};
 use punctual_core::queue::{
-    Act, Ask, Delivered, Message, NewMessage, Notice, Place, QueueKey, QueueRefusal, Said, Take, Verb,
+    Act, Ask, Delivered, Message, MessagePosition, NewMessage, Notice, QueueKey, QueueRefusal, Said, Take,
+    Verb,
 };
 use punctual_engine::Ticket;
 use rustc_hash::FxHashMap;
@@ -33,7 +34,7 @@ pub(crate) struct Deliveries {
     /// What leaders have taken up and not answered.
     asked: BTreeMap<Ticket, Asked>,
     /// Messages that were never given to anybody and that nobody has touched.
-    standing: BTreeMap<QueueKey, BTreeMap<Place, Standing>>,
+    standing: BTreeMap<QueueKey, BTreeMap<MessagePosition, Standing>>,
     /// Since when a row says that its message stands in the line, in true time.
     queued: BTreeMap<i64, (QueueKey, u64)>,
     /// Counts up with everything that is seen.
@@ -133,7 +134,7 @@ impl Deliveries {
         if known.left == 0 && known.touched.is_none() {
             let standing = self.standing.entry(queue.clone()).or_default();
             let (step, expires_at) = (self.step, message.expires_at);
-            standing.entry(message.place()).or_insert(Standing { step, since: time, expires_at });
+            standing.entry(message.position()).or_insert(Standing { step, since: time, expires_at });
         }
     }
 
@@ -141,7 +142,7 @@ impl Deliveries {
         if let Some(known) = self.known.get(&number)
             && let Some(standing) = self.standing.get_mut(&known.queue)
         {
-            standing.remove(&known.message.place());
+            standing.remove(&known.message.position());
         }
     }
 
@@ -262,7 +263,7 @@ impl Deliveries {
 
     /// Whatever stood first when the take was taken up, and stands there still, was to be taken first.
     fn in_order(&self, take: &Take, taken: &[Delivered], asked: &Asked, scene: Scene) -> Verdict {
-        let places: Vec<Place> = taken.iter().filter_map(|taken| self.place(taken)).collect();
+        let places: Vec<MessagePosition> = taken.iter().filter_map(|taken| self.place(taken)).collect();
         if !places.is_sorted() {
             return Err(format!("order: {places:?} were taken in this order from {}", take.queue.name));
         }
@@ -292,8 +293,8 @@ impl Deliveries {
         }
     }
 
-    fn place(&self, delivered: &Delivered) -> Option<Place> {
-        self.known.get(&delivered.id.number).map(|known| known.message.place())
+    fn place(&self, delivered: &Delivered) -> Option<MessagePosition> {
+        self.known.get(&delivered.id.number).map(|known| known.message.position())
     }
 
     /// A message leaves its leader for a consumer.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use punctual_core::change::{Batch, Change, Row, UniqueKey};
+use punctual_core::change::{Batch, Change, Holder, Row, UniqueKey};
 use punctual_core::ids::ShardId;
 use punctual_core::run::{Origin, Run, Trigger};
 use rustc_hash::FxHashMap;
@@ -28,27 +28,27 @@ impl Keys {
             let (Change::Insert(Row::Unique(new)) | Change::Update(Row::Unique(new))) = change else {
                 continue;
             };
-            // Those of queues name messages.
-            if new.key.starts_with("queue/") {
-                continue;
-            }
+            let Holder::Run(holder) = new.holder else { continue };
             seen.keys += 1;
-            let Some(run) = runs.get(new.run) else {
-                return Err(format!("key `{}` names run {}, which does not exist", new.key, new.run));
+            let Some(run) = runs.get(holder) else {
+                return Err(format!("key `{}` names run {holder}, which does not exist", new.key));
             };
             if let Some(old) = self.rows.insert((batch.shard, Arc::clone(&new.key)), new.clone())
-                && old.run != new.run
+                && old.holder != new.holder
                 && old.expires_at > run.created_at
             {
                 return Err(format!(
-                    "one key, one run: `{}` was run {}'s until {}, and run {} was made under it at {}",
-                    new.key, old.run, old.expires_at, run.id, run.created_at
+                    "one key, one run: `{}` was held by {:?} until {}, and run {} was made under it at {}",
+                    new.key, old.holder, old.expires_at, run.id, run.created_at
                 ));
             }
         }
         for run in born {
             let Some(text) = scope(run) else { continue };
-            let bearer = self.rows.get(&(batch.shard, Arc::clone(&text))).and_then(|row| runs.get(row.run));
+            let bearer = self.rows.get(&(batch.shard, Arc::clone(&text))).and_then(|row| match row.holder {
+                Holder::Run(holder) => runs.get(holder),
+                Holder::Message(_) | Holder::Nobody(_) => None,
+            });
             // In one batch a key can be given, run out and be given again.
             let given_again = |bearer: &Arc<Run>| bearer.created_at >= run.created_at + KEPT_MIN;
             if !bearer.is_some_and(|bearer| bearer.id == run.id || given_again(bearer)) {

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use punctual_core::Timestamp;
 use punctual_core::change::{Batch, Change, Row, RowKey};
 use punctual_core::ids::ShardId;
-use punctual_core::queue::{Line, Message, Place, QueueKey, QueueNumber, QueueRecord, QueueStat};
+use punctual_core::queue::{
+    Message, MessagePosition, MessageStatus, QueueKey, QueueNumber, QueueRecord, QueueStat,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Seen, Verdict};
@@ -34,8 +36,8 @@ pub(crate) struct Messages {
 #[derive(Debug, Default)]
 struct Rows {
     record: Option<QueueRecord>,
-    queued: BTreeSet<Place>,
-    all: BTreeSet<Place>,
+    queued: BTreeSet<MessagePosition>,
+    all: BTreeSet<MessagePosition>,
 }
 
 impl Messages {
@@ -106,11 +108,11 @@ impl Messages {
 
     fn stands(&mut self, of: Of, message: &Arc<Message>) -> Verdict {
         let rows = self.queues.entry(of).or_default();
-        rows.all.insert(message.place());
+        rows.all.insert(message.position());
         if message.is_queued() {
-            rows.queued.insert(message.place());
+            rows.queued.insert(message.position());
         } else {
-            rows.queued.remove(&message.place());
+            rows.queued.remove(&message.position());
         }
         match self.rows.insert(message.id.number, Arc::clone(message)) {
             Some(old) if (&old.body, old.expires_at) != (&message.body, message.expires_at) => {
@@ -120,7 +122,7 @@ impl Messages {
         }
     }
 
-    fn went(&mut self, of: Of, place: Place, reached: Timestamp, seen: &mut Seen) -> Verdict {
+    fn went(&mut self, of: Of, place: MessagePosition, reached: Timestamp, seen: &mut Seen) -> Verdict {
         let rows = self.queues.entry(of).or_default();
         rows.all.remove(&place);
         rows.queued.remove(&place);
@@ -228,10 +230,10 @@ impl Messages {
     /// Nothing moves any more: what is left is what was given once at most and never acknowledged, and what nobody takes.
     pub(super) fn at_rest(&self) -> Verdict {
         for message in self.to_be_taken() {
-            if message.line != (Line::Active { until: None }) {
+            if message.status != (MessageStatus::Active { until: None }) {
                 return Err(format!(
                     "message {} is left: {:?}, and consumers took all there was",
-                    message.id.number, message.line
+                    message.id.number, message.status
                 ));
             }
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use punctual_core::change::Batch;
 use punctual_node::{Input, Output};
-use punctual_store::{Error, Sessions, Store};
+use punctual_store::{Error, Reads, Sessions, Shards};
 
 use super::look::Look;
 use super::node::{SHARD_LEASE, Told};
@@ -112,7 +112,8 @@ impl World {
             Output::EndSession { .. }
             | Output::Answer { .. }
             | Output::Order { .. }
-            | Output::Errand(_)
+            | Output::CrossShard(_)
+            | Output::Refuse { .. }
             | Output::Fail { .. } => Input::Wake,
         }
     }
@@ -225,7 +226,8 @@ impl World {
             Output::Renew { .. }
             | Output::Answer { .. }
             | Output::Order { .. }
-            | Output::Errand(_)
+            | Output::CrossShard(_)
+            | Output::Refuse { .. }
             | Output::Fail { .. } => return None,
         })
     }

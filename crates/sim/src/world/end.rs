@@ -9,7 +9,7 @@ use punctual_core::ids::JobId;
 use punctual_core::name::Namespace;
 use punctual_core::run::Run;
 use punctual_node::Driver;
-use punctual_store::{JobFilter, LetterFilter, RunFilter, Store};
+use punctual_store::{JobFilter, LetterFilter, Reads, RunFilter};
 use punctual_verify::{History, Options};
 
 use super::faults::AD_HOC_KEPT;
@@ -88,13 +88,13 @@ impl World {
         self.nothing_left_in_memory()
     }
 
-    /// Every run has ended, so nobody holds a slot, a place in the line or a place in memory.
+    /// Every run has ended, so none holds a slot, an entry in the ready queue or a place in memory.
     fn nothing_left_in_memory(&self) -> Verdict {
         for pool in self.drivers().map(Driver::pool) {
-            let (live, line, held) = (pool.live, pool.line.len(), pool.roster.in_hand());
-            if (live, line, held) != (0, 0, 0) {
+            let (live, ready, held) = (pool.live_runs(), pool.ready_runs(), pool.roster().attempts_held());
+            if (live, ready, held) != (0, 0, 0) {
                 return Err(format!(
-                    "all runs have ended, and memory holds {live} of them, {line} in the line and {held} in a worker's hand"
+                    "all runs have ended, and memory holds {live} of them, {ready} in the ready queue and {held} with workers"
                 ));
             }
         }

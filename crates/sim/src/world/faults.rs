@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use punctual_core::ids::ShardId;
 use punctual_node::Driver;
-use punctual_store::{Claim, PrunePolicy, Sessions, Store};
+use punctual_store::{Claim, PrunePolicy, Sessions, Shards, Upkeep};
 
 use super::node::{Node, SHARD_LEASE, Told};
 use super::{Happening, World, at_once, millis};
@@ -163,7 +163,8 @@ impl World {
     /// Another leader takes a shard and does nothing with it: whatever a node then writes must be refused.
     fn usurp(&mut self) {
         let shard = ShardId(u16::try_from(self.dice.below(u64::from(self.size.shards))).unwrap_or(0));
-        for (shard, epoch) in at_once(self.store.acquire(None, &[Claim::whatever(shard)])).unwrap_or_default()
+        for (shard, epoch) in
+            at_once(self.store.acquire(None, &[Claim::any_epoch(shard)])).unwrap_or_default()
         {
             self.witness.seen.usurped += 1;
             self.usurped.insert(shard);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use punctual_core::ids::SessionId;
 use punctual_node::Input;
 use punctual_node::driver::View;
-use punctual_store::{Leases, Member, Session, Sessions, Store};
+use punctual_store::{Leases, Member, Session, Sessions, Shards};
 
 use super::node::{Node, Told, address};
 use super::{Happening, World, at_once};

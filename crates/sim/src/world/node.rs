@@ -373,6 +373,9 @@ impl World {
                 self.witnessed(verdict);
                 self.send_order(index, &worker, &order);
             }
+            Output::Refuse { worker, why } => {
+                self.witnessed(Err(format!("the driver refused worker {worker}: {why}")));
+            }
             Output::Fail { why } => self.witnessed(Err(format!("the driver gave up: {why}"))),
             call => self.call(index, call),
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use punctual_core::Timestamp;
 use punctual_core::ids::made_at;
 use punctual_core::limits::PRIORITY_MAX;
-use punctual_core::queue::{Body, Line, Message, MessageId, Place, QueueNumber, Sender};
+use punctual_core::queue::{Body, Message, MessageId, MessagePosition, MessageStatus, QueueNumber, Sender};
 use serde::{Deserialize, Serialize};
 
 use super::{Appended, cannot_read, cannot_write};
@@ -29,14 +29,14 @@ struct Head<'m> {
     expires: i64,
     delay: Duration,
     retry: Duration,
-    line: HeadLine,
+    status: HeadStatus,
     nacks: u32,
     redeliveries: u32,
     key: Option<&'m str>,
 }
 
 #[derive(Serialize, Deserialize)]
-enum HeadLine {
+enum HeadStatus {
     Queued,
     Active,
     ActiveUntil(i64),
@@ -52,11 +52,11 @@ pub(crate) fn write_head(message: &Message, buffer: &mut Vec<u8>) -> Result<()> 
         expires: since(message.expires_at),
         delay: message.delay,
         retry: message.retry,
-        line: match message.line {
-            Line::Queued => HeadLine::Queued,
-            Line::Active { until: None } => HeadLine::Active,
-            Line::Active { until: Some(until) } => HeadLine::ActiveUntil(since(until)),
-            Line::Delayed { until } => HeadLine::DelayedUntil(since(until)),
+        status: match message.status {
+            MessageStatus::Queued => HeadStatus::Queued,
+            MessageStatus::Active { until: None } => HeadStatus::Active,
+            MessageStatus::Active { until: Some(until) } => HeadStatus::ActiveUntil(since(until)),
+            MessageStatus::Delayed { until } => HeadStatus::DelayedUntil(since(until)),
         },
         nacks: message.nacks,
         redeliveries: message.redeliveries,
@@ -78,7 +78,7 @@ pub(crate) fn write_head(message: &Message, buffer: &mut Vec<u8>) -> Result<()> 
 
 pub(crate) fn read_message(
     queue: QueueNumber,
-    place: Place,
+    place: MessagePosition,
     head: &[u8],
     body: &[u8],
 ) -> Result<Arc<Message>> {
@@ -102,14 +102,14 @@ pub(crate) fn read_message(
         expires_at: instant(head.expires),
         delay: head.delay,
         retry: head.retry,
-        line: match head.line {
-            HeadLine::Queued => Line::Queued,
-            HeadLine::Active => Line::Active { until: None },
-            HeadLine::ActiveUntil(until) if is_first && is_delay(&head, until) => {
-                Line::Delayed { until: instant(until) }
+        status: match head.status {
+            HeadStatus::Queued => MessageStatus::Queued,
+            HeadStatus::Active => MessageStatus::Active { until: None },
+            HeadStatus::ActiveUntil(until) if is_first && is_delay(&head, until) => {
+                MessageStatus::Delayed { until: instant(until) }
             }
-            HeadLine::ActiveUntil(until) => Line::Active { until: Some(instant(until)) },
-            HeadLine::DelayedUntil(until) => Line::Delayed { until: instant(until) },
+            HeadStatus::ActiveUntil(until) => MessageStatus::Active { until: Some(instant(until)) },
+            HeadStatus::DelayedUntil(until) => MessageStatus::Delayed { until: instant(until) },
         },
         nacks: head.nacks,
         redeliveries: head.redeliveries,
@@ -146,7 +146,7 @@ mod tests {
             expires_at: now + DAY,
             delay: Duration::ZERO,
             retry: Duration::from_secs(300),
-            line: Line::Queued,
+            status: MessageStatus::Queued,
             nacks: 0,
             redeliveries: 0,
             key: None,
@@ -155,7 +155,7 @@ mod tests {
     }
 
     fn read(message: &Message, head: &[u8]) -> Result<Arc<Message>> {
-        read_message(message.id.queue, message.place(), head, &message.body)
+        read_message(message.id.queue, message.position(), head, &message.body)
     }
 
     #[test]
@@ -166,15 +166,16 @@ mod tests {
             created_at: Timestamp::MIN,
             expires_at: Timestamp::MAX,
             delay: Duration::from_micros(1),
-            line: Line::Active { until: Some(until) },
+            status: MessageStatus::Active { until: Some(until) },
             nacks: u32::MAX,
             redeliveries: 300,
             key: Some("a key".into()),
             ..message()
         };
-        let taken = Message { line: Line::Active { until: None }, retry: Duration::ZERO, ..message() };
+        let taken =
+            Message { status: MessageStatus::Active { until: None }, retry: Duration::ZERO, ..message() };
         let sender = Some(Sender { run: RunId(i64::MAX), token: Token(u64::MAX) });
-        let sent = Message { sender, line: Line::Delayed { until }, ..odd.clone() };
+        let sent = Message { sender, status: MessageStatus::Delayed { until }, ..odd.clone() };
         let mut buffer = vec![9; 1000];
         for message in [message(), odd, taken, sent] {
             write_head(&message, &mut buffer).unwrap();
@@ -186,14 +187,14 @@ mod tests {
     fn a_head_of_the_first_version_is_delayed_until_its_first_delay_is_over() {
         let (delay, mut head) = (Duration::from_secs(60), Vec::new());
         let first = message().created_at + delay;
-        for (until, line) in [
-            (first, Line::Delayed { until: first }),
-            (first + delay, Line::Active { until: Some(first + delay) }),
+        for (until, status) in [
+            (first, MessageStatus::Delayed { until: first }),
+            (first + delay, MessageStatus::Active { until: Some(first + delay) }),
         ] {
-            let old = Message { delay, line: Line::Active { until: Some(until) }, ..message() };
+            let old = Message { delay, status: MessageStatus::Active { until: Some(until) }, ..message() };
             write_head(&old, &mut head).unwrap();
             head[0] = VERSION_1;
-            assert_eq!(*read(&old, &head).unwrap(), Message { line, ..old });
+            assert_eq!(*read(&old, &head).unwrap(), Message { status, ..old });
         }
     }
 

@@ -9,7 +9,7 @@ use crate::{Claim, Error, Result, Store};
 pub async fn every_acquisition_makes_a_larger_epoch(store: &dyn Store) -> Result<()> {
     let mut last = Epoch(0);
     for _ in 0..5 {
-        let acquired = store.acquire(None, &[Claim::whatever(SHARD)]).await?;
+        let acquired = store.acquire(None, &[Claim::any_epoch(SHARD)]).await?;
         assert_eq!(acquired[0].0, SHARD);
         assert!(acquired[0].1 > last);
         last = acquired[0].1;
@@ -19,9 +19,9 @@ pub async fn every_acquisition_makes_a_larger_epoch(store: &dyn Store) -> Result
 
 /// A node acquires several shards at once, and each gets its own epoch.
 pub async fn several_shards_are_acquired_at_once(store: &dyn Store) -> Result<()> {
-    store.acquire(None, &[Claim::whatever(OTHER)]).await?;
+    store.acquire(None, &[Claim::any_epoch(OTHER)]).await?;
     let all: Vec<ShardId> = (0..store.shards()).map(ShardId).collect();
-    let claims: Vec<Claim> = all.iter().copied().map(Claim::whatever).collect();
+    let claims: Vec<Claim> = all.iter().copied().map(Claim::any_epoch).collect();
     let acquired = store.acquire(None, &claims).await?;
     assert_eq!(acquired.iter().map(|(shard, _)| *shard).collect::<Vec<_>>(), all);
     for (shard, epoch) in acquired {
@@ -33,7 +33,7 @@ pub async fn several_shards_are_acquired_at_once(store: &dyn Store) -> Result<()
 /// If one of the shards does not exist, none is changed.
 pub async fn an_acquisition_that_fails_outdates_nobody(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
-    assert!(store.acquire(None, &[SHARD, ShardId(store.shards())].map(Claim::whatever)).await.is_err());
+    assert!(store.acquire(None, &[SHARD, ShardId(store.shards())].map(Claim::any_epoch)).await.is_err());
     leader.commit(store, Changes::default()).await
 }
 

@@ -6,7 +6,7 @@ use punctual_core::command::Expect;
 use punctual_core::job::{Definition, Job};
 use punctual_core::name::{Name, Namespace};
 use punctual_core::schedule::calendar::{Calendar, Days, Entry, Record, Weekday};
-use punctual_core::schedule::{Keeping, Schedule};
+use punctual_core::schedule::{Schedule, ScheduleCalendar};
 
 use super::given::*;
 use crate::{CalendarFilter, JobFilter, PutCalendar, Result, Store, Swap};
@@ -131,7 +131,7 @@ pub async fn calendars_are_listed_by_namespace_and_name(store: &dyn Store) -> Re
 fn keeps(mut job: Job, calendars: &[&str]) -> Job {
     let of = |calendar: &&str| {
         let calendar = Calendar { name: name(calendar), version: 3, days: days("12-25") };
-        let keeping = Keeping::of(Arc::new(calendar), "Asia/Shanghai").expect("a zone");
+        let keeping = ScheduleCalendar::of(Arc::new(calendar), "Asia/Shanghai").expect("a zone");
         Schedule { calendar: Some(keeping), ..job.definition.schedules[0].clone() }
     };
     let schedules = calendars.iter().map(of).collect();

@@ -32,7 +32,7 @@ pub async fn an_outdated_epoch_cannot_commit(store: &dyn Store) -> Result<()> {
 pub async fn an_epoch_taken_between_check_and_commit_wins(store: &dyn Store) -> Result<()> {
     let mut old = Leader::of(store, SHARD).await?;
     assert_eq!(old.load(store).await?.epoch, old.epoch);
-    let new = store.acquire(None, &[Claim::whatever(SHARD)]).await?;
+    let new = store.acquire(None, &[Claim::any_epoch(SHARD)]).await?;
     let late = one_run(&mut old);
     assert!(matches!(old.commit(store, late).await, Err(Error::Fenced { epoch, .. }) if epoch == old.epoch));
     assert!(store.load(SHARD, new[0].1).await?.runs.is_empty());
@@ -158,7 +158,7 @@ pub async fn an_empty_batch_is_a_commit(store: &dyn Store) -> Result<()> {
 /// A shard that the store does not have cannot be acquired.
 pub async fn a_shard_beyond_the_last_cannot_be_led(store: &dyn Store) -> Result<()> {
     let beyond = ShardId(store.shards());
-    assert!(matches!(store.acquire(None, &[Claim::whatever(beyond)]).await, Err(Error::Refused { .. })));
+    assert!(matches!(store.acquire(None, &[Claim::any_epoch(beyond)]).await, Err(Error::Refused { .. })));
     assert!(matches!(store.load(beyond, Epoch(0)).await, Err(Error::Fenced { .. })));
     Ok(())
 }

@@ -6,12 +6,14 @@ use std::time::Duration;
 use punctual_core::Timestamp;
 use punctual_core::attempt::Outcome;
 use punctual_core::change::{
-    Batch, Changes, DeadLetter, Loaded, Revision, Row, RowKey, Skip, SkipReason, UniqueKey,
+    Batch, Changes, DeadLetter, Holder, Loaded, Revision, Row, RowKey, Skip, SkipReason, UniqueKey,
 };
 use punctual_core::ids::{Epoch, IdMaker, JobId, RunId, ShardId, WorkerId};
 use punctual_core::job::{Cursor, Definition, Job};
 use punctual_core::name::{Name, Namespace};
-use punctual_core::queue::{Body, Line, Message, MessageId, Pause, QueueKey, QueueNumber, QueueRecord};
+use punctual_core::queue::{
+    Body, Message, MessageId, MessageStatus, Pause, QueueKey, QueueNumber, QueueRecord,
+};
 use punctual_core::run::{Event, Origin, Run, Trigger, Wait};
 use punctual_core::schedule::{Schedule, When};
 use punctual_core::task::Task;
@@ -41,7 +43,7 @@ pub struct Leader {
 impl Leader {
     /// Acquires and loads the shard.
     pub async fn of(store: &dyn Store, shard: ShardId) -> Result<Leader> {
-        let acquired = store.acquire(None, &[Claim::whatever(shard)]).await?;
+        let acquired = store.acquire(None, &[Claim::any_epoch(shard)]).await?;
         assert_eq!(acquired.len(), 1);
         let loaded = store.load(shard, acquired[0].1).await?;
         let Loaded { epoch, commit, last_id, .. } = loaded;
@@ -160,7 +162,7 @@ impl Leader {
             expires_at: NOW + DAY,
             delay: Duration::from_secs(2),
             retry: Duration::from_secs(300),
-            line: Line::Queued,
+            status: MessageStatus::Queued,
             nacks: 1,
             redeliveries: 2,
             key: Some("its key".into()),
@@ -213,7 +215,7 @@ pub fn message_row(message: &Message) -> Row {
 
 /// The message as active, until the given instant.
 pub fn active(message: &Message, until: Option<Timestamp>) -> Message {
-    Message { line: Line::Active { until }, ..message.clone() }
+    Message { status: MessageStatus::Active { until }, ..message.clone() }
 }
 
 pub fn revision_of(job: &Job) -> Row {
@@ -232,7 +234,7 @@ pub fn letter_of(run: &Run) -> DeadLetter {
 }
 
 pub fn key_of(run: &Run, key: &str, expires_at: Timestamp) -> UniqueKey {
-    UniqueKey { key: Arc::from(key), run: run.id, expires_at }
+    UniqueKey { key: Arc::from(key), holder: Holder::Run(run.id), expires_at }
 }
 
 pub fn skip_of(job: &Job, from: Timestamp) -> Skip {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use punctual_core::change::{Found, Row, RowKey, UniqueKey, Want};
+use punctual_core::change::{Found, Holder, Row, RowKey, UniqueKey, Want};
 use punctual_core::ids::{RunId, ShardId};
 use punctual_core::limits::UNIQUE_BYTES_MAX;
 use punctual_core::run::Status;
@@ -126,7 +126,7 @@ pub async fn the_same_key_in_two_shards_is_two_keys(store: &dyn Store) -> Result
         bearers.push((leader, run.id));
     }
     for (leader, run) in &mut bearers {
-        assert_eq!(key(store, leader.shard, "same").await?.map(|key| key.run), Some(*run));
+        assert_eq!(key(store, leader.shard, "same").await?.map(|key| key.holder), Some(Holder::Run(*run)));
     }
     bearers[0].0.delete(store, [RowKey::Unique(Arc::from("same"))]).await?;
     assert_eq!(key(store, SHARD, "same").await?, None);

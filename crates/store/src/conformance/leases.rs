@@ -15,7 +15,7 @@ pub async fn a_lease_names_its_owner(store: &dyn Store) -> Result<()> {
     let fresh = lease(store, SHARD).await?;
     assert_eq!((fresh.epoch.0, fresh.owner, fresh.heir), (0, None, None));
     for owner in [SessionId(7), SessionId(8)] {
-        let acquired = store.acquire(Some(owner), &[Claim::whatever(SHARD)]).await?;
+        let acquired = store.acquire(Some(owner), &[Claim::any_epoch(SHARD)]).await?;
         let lease = lease(store, SHARD).await?;
         assert_eq!((lease.epoch, lease.owner), (acquired[0].1, Some(owner)));
     }
@@ -27,7 +27,10 @@ pub async fn a_lease_names_its_owner(store: &dyn Store) -> Result<()> {
 /// Two nodes see the same owner die; the second one must not outdate the first.
 pub async fn of_two_who_claim_one_epoch_the_first_has_it(store: &dyn Store) -> Result<()> {
     let seen = lease(store, SHARD).await?.epoch;
-    let claims = [Claim { shard: SHARD, than: Some(seen) }, Claim { shard: OTHER, than: Some(seen) }];
+    let claims = [
+        Claim { shard: SHARD, expected_epoch: Some(seen) },
+        Claim { shard: OTHER, expected_epoch: Some(seen) },
+    ];
     assert_eq!(store.acquire(Some(SessionId(1)), &claims[..1]).await?.len(), 1);
     let second = store.acquire(Some(SessionId(2)), &claims).await?;
     assert_eq!(second.iter().map(|(shard, _)| *shard).collect::<Vec<_>>(), [OTHER]);
@@ -37,19 +40,19 @@ pub async fn of_two_who_claim_one_epoch_the_first_has_it(store: &dyn Store) -> R
 
 /// A released shard has no owner, and names its heir until it is acquired.
 pub async fn a_released_shard_names_its_heir(store: &dyn Store) -> Result<()> {
-    let acquired = store.acquire(Some(SessionId(1)), &[Claim::whatever(SHARD)]).await?;
+    let acquired = store.acquire(Some(SessionId(1)), &[Claim::any_epoch(SHARD)]).await?;
     store.release(&acquired, Some(SessionId(2))).await?;
     let left = lease(store, SHARD).await?;
     assert_eq!((left.owner, left.heir, left.epoch), (None, Some(SessionId(2)), acquired[0].1));
-    store.acquire(Some(SessionId(3)), &[Claim { shard: SHARD, than: Some(left.epoch) }]).await?;
+    store.acquire(Some(SessionId(3)), &[Claim { shard: SHARD, expected_epoch: Some(left.epoch) }]).await?;
     let taken = lease(store, SHARD).await?;
     assert_eq!((taken.owner, taken.heir), (Some(SessionId(3)), None));
     Ok(())
 }
 
 pub async fn an_outdated_release_changes_nothing(store: &dyn Store) -> Result<()> {
-    let old = store.acquire(Some(SessionId(1)), &[Claim::whatever(SHARD)]).await?;
-    store.acquire(Some(SessionId(2)), &[Claim::whatever(SHARD)]).await?;
+    let old = store.acquire(Some(SessionId(1)), &[Claim::any_epoch(SHARD)]).await?;
+    store.acquire(Some(SessionId(2)), &[Claim::any_epoch(SHARD)]).await?;
     store.release(&old, None).await?;
     assert_eq!(lease(store, SHARD).await?.owner, Some(SessionId(2)));
     Ok(())

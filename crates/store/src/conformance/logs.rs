@@ -2,7 +2,7 @@
 
 use punctual_core::Timestamp;
 use punctual_core::ids::{Epoch, RunId, Token};
-use punctual_core::log::{Chunk, Place, Stream};
+use punctual_core::log::{Chunk, ChunkPosition, Stream};
 
 use super::given::*;
 use crate::{Result, Store};
@@ -54,7 +54,10 @@ pub async fn logs_are_read_on_from_any_place(store: &dyn Store) -> Result<()> {
         );
     }
     assert!(
-        store.read_logs(run, Some(Place { token: Token(u64::MAX >> 1), number: 0 }), 2).await?.is_empty()
+        store
+            .read_logs(run, Some(ChunkPosition { token: Token(u64::MAX >> 1), number: 0 }), 2)
+            .await?
+            .is_empty()
     );
     Ok(())
 }

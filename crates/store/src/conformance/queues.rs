@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_core::Timestamp;
-use punctual_core::change::{Changes, Row, RowKey, TimerPlace, Want};
+use punctual_core::change::{Changes, Row, RowKey, TimerPosition, Want};
 use punctual_core::ids::{RunId, Token};
 use punctual_core::limits::{
     KEY_BYTES_MAX, MESSAGE_BYTES_MAX, PAGE_BYTES_MAX, PRIORITY_MAX, QUEUE_NAME_BYTES_MAX,
 };
 use punctual_core::queue::{
-    Body, Ending, Letter, Line, Message, MessageId, News, Pause, Place, QueueKey, QueueName, QueueNumber,
-    QueueRecord, Sender, Whereabouts,
+    Body, EndNotice, Ending, Message, MessageId, MessagePosition, MessageStatus, News, Pause, QueueKey,
+    QueueName, QueueNumber, QueueRecord, Sender, Whereabouts,
 };
 
 use super::given::*;
@@ -26,7 +26,7 @@ fn plain(messages: &[Arc<Message>]) -> Vec<Message> {
 }
 
 fn in_line(mut messages: Vec<Message>) -> Vec<Message> {
-    messages.sort_unstable_by_key(Message::place);
+    messages.sort_unstable_by_key(Message::position);
     messages
 }
 
@@ -37,12 +37,12 @@ async fn fetched(store: &dyn Store, ids: &[MessageId]) -> Result<Vec<Message>> {
 
 /// All queued messages of a queue, read in pages.
 async fn line(store: &dyn Store, queue: u32, limit: usize) -> Result<Vec<Message>> {
-    let (mut after, mut all) = (Place::START, Vec::new());
+    let (mut after, mut all) = (MessagePosition::START, Vec::new());
     loop {
         let page = store.backlog(SHARD, QueueNumber(queue), after, limit).await?;
         assert!(page.len() <= limit);
         match page.last() {
-            Some(last) => after = last.place(),
+            Some(last) => after = last.position(),
             None => return Ok(all),
         }
         all.extend(plain(&page));
@@ -51,7 +51,7 @@ async fn line(store: &dyn Store, queue: u32, limit: usize) -> Result<Vec<Message
 
 /// The messages among the timers of a shard, read in pages.
 async fn timers(store: &dyn Store, limit: usize) -> Result<Vec<MessageId>> {
-    let (mut after, mut all) = (TimerPlace::START, Vec::new());
+    let (mut after, mut all) = (TimerPosition::START, Vec::new());
     while let page = store.due(SHARD, after, limit).await?
         && let Some(end) = page.end
     {
@@ -69,7 +69,7 @@ pub async fn messages_read_back_as_they_were_written(store: &dyn Store) -> Resul
         body: Body::from(Vec::new()),
         delay: Duration::ZERO,
         retry: Duration::ZERO,
-        line: Line::Active { until: None },
+        status: MessageStatus::Active { until: None },
         nacks: 0,
         redeliveries: 0,
         key: None,
@@ -79,14 +79,14 @@ pub async fn messages_read_back_as_they_were_written(store: &dyn Store) -> Resul
         created_at: Timestamp::MIN,
         expires_at: Timestamp::MAX,
         delay: Duration::from_micros(1),
-        line: Line::Active { until: Some(at(1)) },
+        status: MessageStatus::Active { until: Some(at(1)) },
         nacks: u32::MAX,
         redeliveries: u32::MAX,
         key: Some("\0 ключ '\\".into()),
         ..leader.message(7, 5)
     };
     let sent = Message {
-        line: Line::Delayed { until: at(1) },
+        status: MessageStatus::Delayed { until: at(1) },
         sender: Some(Sender { run: RunId(i64::MAX), token: Token(u64::MAX) }),
         ..leader.message(8, 5)
     };
@@ -99,7 +99,7 @@ pub async fn messages_read_back_as_they_were_written(store: &dyn Store) -> Resul
     Ok(())
 }
 
-/// A notice to a sender (`Letter`) is among the timers at once, and is not listed with the messages of a queue.
+/// A notice to a sender (`EndNotice`) is among the timers at once, and is not listed with the messages of a queue.
 pub async fn a_letter_is_found_by_its_time_and_in_no_queue(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let message = leader.message(1, 5);
@@ -109,12 +109,12 @@ pub async fn a_letter_is_found_by_its_time_and_in_no_queue(store: &dyn Store) ->
     let whereabouts = Whereabouts::of(message.id, message.ttl(), false);
     let news = News::Ended { whereabouts, ending: Ending::Acked };
     let sender = Sender { run: RunId(7), token: Token(9) };
-    let letter = Letter { number: leader.message(1, 5).id.number, sender, news }.row(NOW);
+    let letter = EndNotice { number: leader.message(1, 5).id.number, sender, news }.row(NOW);
     leader.insert(store, rows([&letter])).await?;
     assert_eq!(timers(store, 10).await?.first(), Some(&letter.id));
     assert_eq!(fetched(store, &[letter.id]).await?, std::slice::from_ref(&letter));
     assert_eq!(plain(&store.messages(&queue.key, None, 10).await?), [message]);
-    leader.delete(store, [RowKey::Message(letter.id.queue, letter.place())]).await?;
+    leader.delete(store, [RowKey::Message(letter.id.queue, letter.position())]).await?;
     assert!(fetched(store, &[letter.id]).await?.is_empty());
     Ok(())
 }
@@ -172,9 +172,9 @@ pub async fn a_heavy_page_ends_early_and_loses_nothing(store: &dyn Store) -> Res
     let ids: Vec<MessageId> = messages.iter().map(|message| message.id).collect();
     let of = |page: &[Arc<Message>]| page.iter().map(|message| message.id).collect::<Vec<_>>();
 
-    let first = store.backlog(SHARD, QueueNumber(1), Place::START, 1000).await?;
+    let first = store.backlog(SHARD, QueueNumber(1), MessagePosition::START, 1000).await?;
     assert_eq!(of(&first), ids[..fit]);
-    let rest = store.backlog(SHARD, QueueNumber(1), messages[fit - 1].place(), 1000).await?;
+    let rest = store.backlog(SHARD, QueueNumber(1), messages[fit - 1].position(), 1000).await?;
     assert_eq!(of(&rest), ids[fit..]);
     let listed = store.messages(&key, None, 1000).await?;
     assert_eq!(of(&listed), ids[..fit]);
@@ -182,7 +182,7 @@ pub async fn a_heavy_page_ends_early_and_loses_nothing(store: &dyn Store) -> Res
     let backwards: Vec<MessageId> = ids.iter().rev().copied().collect();
     assert_eq!(of(&store.line(&key, End::Last, 1000).await?), backwards[..fit]);
 
-    let page = store.due(SHARD, TimerPlace::START, 1000).await?;
+    let page = store.due(SHARD, TimerPosition::START, 1000).await?;
     assert_eq!((of(&page.messages), page.runs.len()), (ids[..fit].to_vec(), 0));
     let end = page.end.expect("there are timers");
     let page = store.due(SHARD, end, 1000).await?;
@@ -214,7 +214,7 @@ pub async fn queues_have_lines_of_their_own(store: &dyn Store) -> Result<()> {
     assert_eq!(line(store, 1, 10).await?, [first]);
     assert_eq!(line(store, 2, 10).await?, [second]);
     assert_eq!(line(store, 3, 10).await?, []);
-    assert_eq!(plain(&store.backlog(OTHER, QueueNumber(1), Place::START, 10).await?), [theirs]);
+    assert_eq!(plain(&store.backlog(OTHER, QueueNumber(1), MessagePosition::START, 10).await?), [theirs]);
     Ok(())
 }
 
@@ -232,7 +232,7 @@ pub async fn a_line_leaves_out_what_is_active(store: &dyn Store) -> Result<()> {
     for limit in [1, 3, 100] {
         assert_eq!(line(store, 1, limit).await?, queued(&messages));
     }
-    messages[0].line = Line::Queued;
+    messages[0].status = MessageStatus::Queued;
     messages[1] = active(&messages[1], None);
     leader.update(store, rows(&messages[..2])).await?;
     assert_eq!(line(store, 1, 100).await?, queued(&messages));
@@ -244,13 +244,13 @@ pub async fn pages_of_a_line_neither_skip_nor_repeat(store: &dyn Store) -> Resul
     let mut leader = Leader::of(store, SHARD).await?;
     let messages: Vec<Message> = (0..10).map(|_| leader.message(1, 5)).collect();
     leader.insert(store, rows(&messages)).await?;
-    let first = store.backlog(SHARD, QueueNumber(1), Place::START, 4).await?;
+    let first = store.backlog(SHARD, QueueNumber(1), MessagePosition::START, 4).await?;
     assert_eq!(plain(&first), messages[..4]);
     let late = leader.message(1, 5);
     let mut changes = deletes(messages[..5].iter().map(|message| message_row(message).key()));
     changes.insert(message_row(&late));
     leader.commit(store, changes).await?;
-    let rest = store.backlog(SHARD, QueueNumber(1), messages[3].place(), 100).await?;
+    let rest = store.backlog(SHARD, QueueNumber(1), messages[3].position(), 100).await?;
     assert_eq!(plain(&rest), [&messages[5..], &[late]].concat());
     Ok(())
 }
@@ -268,13 +268,13 @@ pub async fn messages_are_timers_among_jobs_and_runs(store: &dyn Store) -> Resul
         let waiting = Message { expires_at: when, ..leader.message(1, u8::try_from(n % 3).unwrap_or(0)) };
         let delayed = active(&leader.message(2, 5), Some(when));
         let ids = [job.id.0, run.id.0, waiting.id.number, delayed.id.number];
-        expected.extend(ids.map(|id| TimerPlace { at: when, id }));
+        expected.extend(ids.map(|id| TimerPosition { at: when, id }));
         let messages = [message_row(&waiting), message_row(&delayed)];
         leader.insert(store, [job_row(&job), run_row(&run)].into_iter().chain(messages)).await?;
     }
     expected.sort_unstable();
     for limit in [1, 2, 5, 1000] {
-        let (mut after, mut all) = (TimerPlace::START, Vec::new());
+        let (mut after, mut all) = (TimerPosition::START, Vec::new());
         while let page = store.due(SHARD, after, limit).await?
             && let Some(end) = page.end
         {
@@ -282,7 +282,7 @@ pub async fn messages_are_timers_among_jobs_and_runs(store: &dyn Store) -> Resul
             let runs = page.runs.iter().map(|record| (record.run.due, record.run.id.0));
             let messages = page.messages.iter().map(|message| (message.wake_at(), message.id.number));
             let all_three = jobs.chain(runs).chain(messages);
-            let mut places: Vec<_> = all_three.map(|(at, id)| TimerPlace { at, id }).collect();
+            let mut places: Vec<_> = all_three.map(|(at, id)| TimerPosition { at, id }).collect();
             places.sort_unstable();
             assert_eq!(places.last(), Some(&end), "a page ends with its last timer");
             all.extend(places);
@@ -303,7 +303,7 @@ pub async fn a_message_that_is_put_off_moves_among_the_timers(store: &dyn Store)
     leader.update(store, rows([&active(&first, Some(at(30)))])).await?;
     assert_eq!(timers(store, 1).await?, [second.id, first.id]);
     // A queued message wakes only to expire.
-    leader.update(store, rows([&Message { line: Line::Queued, ..second.clone() }])).await?;
+    leader.update(store, rows([&Message { status: MessageStatus::Queued, ..second.clone() }])).await?;
     assert_eq!(timers(store, 1).await?, [first.id, second.id]);
     leader.delete(store, [message_row(&first).key()]).await?;
     assert_eq!(timers(store, 1).await?, [second.id]);
@@ -478,7 +478,7 @@ pub async fn messages_are_listed_in_the_order_of_their_places(store: &dyn Store)
     let messages = in_line(messages);
     assert_eq!(plain(&store.messages(&queue.key, None, 100).await?), messages);
     let mut all = Vec::new();
-    while let page = store.messages(&queue.key, all.last().map(Message::place), 3).await?
+    while let page = store.messages(&queue.key, all.last().map(Message::position), 3).await?
         && !page.is_empty()
     {
         all.extend(plain(&page));

@@ -1,7 +1,7 @@
 //! The next timers of a shard, page by page.
 
 use punctual_core::Timestamp;
-use punctual_core::change::{RowKey, TimerPage, TimerPlace};
+use punctual_core::change::{RowKey, TimerPage, TimerPosition};
 use punctual_core::job::{Cursor, Job};
 
 use super::given::*;
@@ -13,17 +13,18 @@ fn woken_at(job: Job, wake_at: Option<Timestamp>) -> Job {
 }
 
 /// The places of a page, jobs and runs together.
-fn places(page: &TimerPage) -> Vec<TimerPlace> {
-    let jobs = page.jobs.iter().filter_map(|job| Some(TimerPlace { at: job.cursor.wake_at?, id: job.id.0 }));
+fn places(page: &TimerPage) -> Vec<TimerPosition> {
+    let jobs =
+        page.jobs.iter().filter_map(|job| Some(TimerPosition { at: job.cursor.wake_at?, id: job.id.0 }));
     let runs = page.runs.iter().filter_map(|record| Some((record.run.wake_at()?, record.run.id.0)));
-    let mut places: Vec<_> = jobs.chain(runs.map(|(at, id)| TimerPlace { at, id })).collect();
+    let mut places: Vec<_> = jobs.chain(runs.map(|(at, id)| TimerPosition { at, id })).collect();
     places.sort_unstable();
     places
 }
 
 /// All timers of a shard, read in pages.
-async fn paged(store: &dyn Store, limit: usize) -> Result<Vec<TimerPlace>> {
-    let (mut after, mut all) = (TimerPlace::START, Vec::new());
+async fn paged(store: &dyn Store, limit: usize) -> Result<Vec<TimerPosition>> {
+    let (mut after, mut all) = (TimerPosition::START, Vec::new());
     loop {
         let page = store.due(SHARD, after, limit).await?;
         let places = places(&page);
@@ -44,8 +45,8 @@ pub async fn timers_of_jobs_and_runs_come_in_one_order(store: &dyn Store) -> Res
         let job = leader.job(&format!("job-{n}"));
         let job = woken_at(job, Some(at(1000 - n * 100)));
         let run = leader.ad_hoc(at(1050 - n * 100));
-        expected.push(TimerPlace { at: at(1000 - n * 100), id: job.id.0 });
-        expected.push(TimerPlace { at: at(1050 - n * 100), id: run.id.0 });
+        expected.push(TimerPosition { at: at(1000 - n * 100), id: job.id.0 });
+        expected.push(TimerPosition { at: at(1050 - n * 100), id: run.id.0 });
         leader.insert(store, [job_row(&job), run_row(&run)]).await?;
     }
     expected.sort_unstable();
@@ -63,7 +64,7 @@ pub async fn pages_of_timers_are_complete_under_ties(store: &dyn Store) -> Resul
         let job = leader.job(&format!("job-{n}"));
         let job = woken_at(job, Some(at(0)));
         let run = leader.ad_hoc(at(0));
-        expected.extend([job.id.0, run.id.0].map(|id| TimerPlace { at: at(0), id }));
+        expected.extend([job.id.0, run.id.0].map(|id| TimerPosition { at: at(0), id }));
         leader.insert(store, [job_row(&job), run_row(&run)]).await?;
     }
     for limit in [1, 3, 7, 39, 40, 41] {
@@ -77,9 +78,9 @@ pub async fn a_page_begins_after_any_place(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let runs = [leader.ad_hoc(at(0)), leader.ad_hoc(at(10)), leader.ad_hoc(at(10)), leader.ad_hoc(at(20))];
     leader.insert(store, runs.iter().map(run_row)).await?;
-    let place = |millis, id| TimerPlace { at: at(millis), id };
+    let place = |millis, id| TimerPosition { at: at(millis), id };
     for (after, left) in [
-        (TimerPlace::START, 4),
+        (TimerPosition::START, 4),
         (place(-1, i64::MAX), 4),
         (place(0, i64::MAX), 3),
         (place(5, 0), 3),
@@ -100,7 +101,7 @@ pub async fn a_moved_timer_is_listed_once(store: &dyn Store) -> Result<()> {
     leader.insert(store, [job_row(&job)]).await?;
     for millis in [5000, 100, 7000] {
         leader.update(store, [job_row(&woken_at(job.clone(), Some(at(millis))))]).await?;
-        assert_eq!(paged(store, 10).await?, [TimerPlace { at: at(millis), id: job.id.0 }]);
+        assert_eq!(paged(store, 10).await?, [TimerPosition { at: at(millis), id: job.id.0 }]);
     }
     Ok(())
 }
@@ -137,7 +138,7 @@ pub async fn a_timer_is_listed_however_far_off(store: &dyn Store) -> Result<()> 
     let (past, far) = (leader.ad_hoc(Timestamp::MIN), leader.ad_hoc(Timestamp::MAX));
     leader.insert(store, [&past, &far].map(run_row)).await?;
     let timers =
-        [(Timestamp::MIN, past.id.0), (Timestamp::MAX, far.id.0)].map(|(at, id)| TimerPlace { at, id });
+        [(Timestamp::MIN, past.id.0), (Timestamp::MAX, far.id.0)].map(|(at, id)| TimerPosition { at, id });
     assert_eq!(paged(store, 10).await?, timers);
     Ok(())
 }
@@ -148,7 +149,7 @@ pub async fn a_waiting_run_comes_with_its_job_and_definition(store: &dyn Store) 
     let job = woken_at(leader.job("its-job"), None);
     let (run, ad_hoc) = (leader.run_of(&job, at(1)), leader.ad_hoc(at(2)));
     leader.insert(store, [job_row(&job), run_row(&run), run_row(&ad_hoc)]).await?;
-    let page = store.due(SHARD, TimerPlace::START, 10).await?;
+    let page = store.due(SHARD, TimerPosition::START, 10).await?;
     assert_eq!((page.runs[0].job.as_deref(), &page.runs[0].definition), (Some(&job), &job.definition));
     assert_eq!((page.runs[0].run.as_ref(), page.runs[1].run.as_ref()), (&run, &ad_hoc));
     assert_eq!(page.runs[1].job, None);

@@ -2,13 +2,32 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use punctual_core::command::Expect;
 use punctual_core::name::{Name, Namespace};
 use punctual_core::schedule::calendar::{Calendar, Record};
 
+use super::Memory;
 use super::tables::Tables;
 use crate::listing::holds;
-use crate::{PutCalendar, Swap};
+use crate::{Calendars, PutCalendar, Result, Swap};
+
+#[async_trait]
+impl Calendars for Memory {
+    async fn put_calendar(&self, put: PutCalendar) -> Result<Swap> {
+        Ok(self.tables.lock().put_calendar(put))
+    }
+
+    async fn delete_calendar(&self, namespace: &Namespace, name: &Name, expect: Expect) -> Result<Swap> {
+        Ok(self.tables.lock().delete_calendar(namespace, name, expect))
+    }
+
+    async fn settle_calendar(&self, namespace: &Namespace, name: &Name, version: u32) -> Result<()> {
+        self.tables.lock().settle_calendar(namespace, name, version);
+        self.written.send_modify(|times| *times += 1);
+        Ok(())
+    }
+}
 
 impl Tables {
     pub(super) fn put_calendar(&mut self, put: PutCalendar) -> Swap {

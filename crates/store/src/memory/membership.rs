@@ -43,9 +43,9 @@ impl Tables {
             return Err(refusal::no_such_shard(claim.shard));
         }
         let mut acquired = Vec::new();
-        for Claim { shard, than } in claims {
+        for Claim { shard, expected_epoch } in claims {
             let row = &mut self.shards[usize::from(shard.0)];
-            if than.is_none_or(|than| than == row.epoch) {
+            if expected_epoch.is_none_or(|expected_epoch| expected_epoch == row.epoch) {
                 row.epoch.0 += 1;
                 row.commit += 1;
                 (row.owner, row.heir) = (by, None);

@@ -7,11 +7,11 @@ use punctual_core::change::{Row, RowKey};
 use punctual_core::ids::ShardId;
 use punctual_core::limits::PRIORITY_MAX;
 use punctual_core::name::Namespace;
-use punctual_core::queue::{Message, MessageId, Place, QueueKey, QueueNumber, QueueRecord};
+use punctual_core::queue::{Message, MessageId, MessagePosition, QueueKey, QueueNumber, QueueRecord};
 
 use super::tables::Tables;
 use crate::End;
-use crate::weight::Weight;
+use crate::page_bytes::PageBytes;
 
 impl Tables {
     pub(super) fn queues_of(&self, shard: ShardId) -> Vec<QueueRecord> {
@@ -40,7 +40,7 @@ impl Tables {
 
     /// Tries every priority, because the id does not contain it.
     pub(super) fn message(&self, id: MessageId) -> Option<Arc<Message>> {
-        let places = (0..=PRIORITY_MAX).map(|rank| Place { rank, number: id.number });
+        let places = (0..=PRIORITY_MAX).map(|rank| MessagePosition { rank, number: id.number });
         let mut rows = places.filter_map(|place| self.row(id.shard(), &RowKey::Message(id.queue, place)));
         match rows.next() {
             Some(Row::Message(message)) => Some(Arc::clone(message)),
@@ -52,22 +52,29 @@ impl Tables {
         &self,
         shard: ShardId,
         queue: QueueNumber,
-        after: Place,
+        after: MessagePosition,
         limit: usize,
     ) -> Vec<Arc<Message>> {
         page(self.line(shard, queue, after).filter(|message| message.is_queued()), limit)
     }
 
-    pub(super) fn messages(&self, queue: &QueueKey, after: Option<Place>, limit: usize) -> Vec<Arc<Message>> {
+    pub(super) fn messages(
+        &self,
+        queue: &QueueKey,
+        after: Option<MessagePosition>,
+        limit: usize,
+    ) -> Vec<Arc<Message>> {
         match self.named(queue) {
-            Some((shard, number)) => page(self.line(shard, number, after.unwrap_or(Place::START)), limit),
+            Some((shard, number)) => {
+                page(self.line(shard, number, after.unwrap_or(MessagePosition::START)), limit)
+            }
             None => Vec::new(),
         }
     }
 
     pub(super) fn line_from(&self, queue: &QueueKey, from: End, limit: usize) -> Vec<Arc<Message>> {
         let Some((shard, number)) = self.named(queue) else { return Vec::new() };
-        let queued = self.line(shard, number, Place::START).filter(|message| message.is_queued());
+        let queued = self.line(shard, number, MessagePosition::START).filter(|message| message.is_queued());
         match from {
             End::First => page(queued, limit),
             End::Last => page(queued.rev(), limit),
@@ -85,9 +92,9 @@ impl Tables {
         &self,
         shard: ShardId,
         queue: QueueNumber,
-        after: Place,
+        after: MessagePosition,
     ) -> impl DoubleEndedIterator<Item = &Arc<Message>> {
-        let last = Place { rank: u8::MAX, number: i64::MAX };
+        let last = MessagePosition { rank: u8::MAX, number: i64::MAX };
         let beyond = Bound::Excluded((RowKey::Message(queue, after), ShardId(u16::MAX)));
         let end = Bound::Included((RowKey::Message(queue, last), ShardId(u16::MAX)));
         let own = self.rows.range((beyond, end)).filter(move |((_, of), _)| *of == shard);
@@ -99,11 +106,11 @@ impl Tables {
 }
 
 fn page<'m>(messages: impl Iterator<Item = &'m Arc<Message>>, limit: usize) -> Vec<Arc<Message>> {
-    let (mut page, mut weight) = (Vec::new(), Weight::default());
+    let (mut page, mut bytes) = (Vec::new(), PageBytes::default());
     for message in messages.take(limit) {
-        weight.add(message);
+        bytes.add(message);
         page.push(Arc::clone(message));
-        if weight.is_full() {
+        if bytes.is_full() {
             break;
         }
     }

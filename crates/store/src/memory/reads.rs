@@ -3,20 +3,166 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use punctual_core::Timestamp;
+use async_trait::async_trait;
 use punctual_core::change::{
-    DeadLetter, Loaded, Revision, Row, RowKey, RunRecord, Skip, TimerPage, TimerPlace, UniqueKey,
+    DeadLetter, DeletedJob, Found, Loaded, Revision, Row, RowKey, RunRecord, Skip, TimerPage, TimerPosition,
+    UniqueKey, Want,
 };
-use punctual_core::ids::{Epoch, JobId, RunId, ShardId};
+use punctual_core::ids::{Epoch, JobId, RunId, ShardId, Token};
 use punctual_core::job::{Definition, Job};
 use punctual_core::name::{Name, Namespace};
-use punctual_core::queue::{Place, QueueNumber};
+use punctual_core::queue::{Message, MessagePosition, QueueKey, QueueNumber, QueueRecord};
 use punctual_core::run::{Origin, Run};
+use punctual_core::schedule::calendar;
+use punctual_core::{Timestamp, log, queue};
 
+use super::Memory;
 use super::tables::Tables;
-use crate::listing::{Span, listed};
-use crate::weight::Weight;
-use crate::{Error, JobFilter, Result, RunFilter, Stats, refusal};
+use crate::listing::{Span, listed, looked_up};
+use crate::page_bytes::PageBytes;
+use crate::{CalendarFilter, End, Error, JobFilter, LetterFilter, Reads, Result, RunFilter, Stats, refusal};
+
+#[async_trait]
+impl Reads for Memory {
+    fn shards(&self) -> u16 {
+        self.shards
+    }
+
+    async fn fetch(&self, wants: Vec<(ShardId, Want)>) -> Result<Found> {
+        let tables = self.tables.lock();
+        let mut found = Found::default();
+        for (shard, want) in wants {
+            match want {
+                Want::Job(namespace, name) => found.jobs.extend(tables.job_named(namespace, name)),
+                Want::Run(run) => found.runs.extend(tables.record_of(run)?.map(looked_up)),
+                Want::Unique(key) => found.uniques.extend(tables.unique(shard, key)),
+                Want::Message(id) => found.messages.extend(tables.message(id)),
+            }
+        }
+        Ok(found)
+    }
+
+    async fn queues(
+        &self,
+        namespace: Option<&Namespace>,
+        after: Option<&QueueKey>,
+        limit: usize,
+    ) -> Result<Vec<QueueRecord>> {
+        Ok(self.tables.lock().list_queues(namespace, after, limit))
+    }
+
+    async fn messages(
+        &self,
+        queue: &QueueKey,
+        after: Option<queue::MessagePosition>,
+        limit: usize,
+    ) -> Result<Vec<Arc<Message>>> {
+        Ok(self.tables.lock().messages(queue, after, limit))
+    }
+
+    async fn line(&self, queue: &QueueKey, from: End, limit: usize) -> Result<Vec<Arc<Message>>> {
+        Ok(self.tables.lock().line_from(queue, from, limit))
+    }
+
+    async fn job(&self, namespace: &Namespace, name: &Name) -> Result<Option<Arc<Job>>> {
+        Ok(self.tables.lock().job_named(namespace.clone(), name.clone()))
+    }
+
+    async fn jobs(
+        &self,
+        filter: &JobFilter,
+        after: Option<(Namespace, Name)>,
+        limit: usize,
+    ) -> Result<Vec<Arc<Job>>> {
+        Ok(self.tables.lock().jobs(filter, after.as_ref(), limit))
+    }
+
+    async fn run(&self, namespace: &Namespace, run: RunId) -> Result<Option<RunRecord>> {
+        let record = self.tables.lock().record_of(run)?;
+        Ok(record.filter(|record| record.run.namespace == *namespace))
+    }
+
+    async fn runs(&self, filter: &RunFilter, after: Option<RunId>, limit: usize) -> Result<Vec<Arc<Run>>> {
+        Ok(self.tables.lock().runs(filter, after, limit))
+    }
+
+    async fn dead_letters(
+        &self,
+        filter: &LetterFilter,
+        after: Option<RunId>,
+        limit: usize,
+    ) -> Result<Vec<DeadLetter>> {
+        let tables = self.tables.lock();
+        let letters = tables.dead_letters(after.map_or(0, |run| run.0 + 1));
+        Ok(letters.filter(|letter| filter.takes(letter)).take(limit).cloned().collect())
+    }
+
+    async fn deleted_jobs(
+        &self,
+        named: Option<(&Namespace, &Name)>,
+        after: Option<JobId>,
+        limit: usize,
+    ) -> Result<Vec<DeletedJob>> {
+        let tables = self.tables.lock();
+        let deleted = tables.deleted.values().filter(|gone| tables.job(gone.id).is_none());
+        let wanted = deleted
+            .filter(|gone| named.is_none_or(|named| named == (&gone.namespace, &gone.name)))
+            .filter(|gone| after.is_none_or(|after| gone.id > after));
+        Ok(wanted.take(limit).cloned().collect())
+    }
+
+    async fn skips(&self, job: JobId, before: Option<(u32, Timestamp)>, limit: usize) -> Result<Vec<Skip>> {
+        let tables = self.tables.lock();
+        let skips = tables.skips(job);
+        let beyond = skips.filter(|skip| before.is_none_or(|before| (skip.revision, skip.from) < before));
+        Ok(beyond.take(limit).cloned().collect())
+    }
+
+    async fn revision(&self, job: JobId, revision: u32) -> Result<Option<Arc<Revision>>> {
+        match self.tables.lock().row(job.shard(), &RowKey::Revision(job, revision)) {
+            Some(Row::Revision(revision)) => Ok(Some(Arc::clone(revision))),
+            _ => Ok(None),
+        }
+    }
+
+    async fn revisions(&self, job: JobId, before: Option<u32>, limit: usize) -> Result<Vec<Arc<Revision>>> {
+        Ok(self.tables.lock().revisions(job, before, limit))
+    }
+
+    async fn calendar(&self, namespace: &Namespace, name: &Name) -> Result<Option<Arc<calendar::Record>>> {
+        Ok(self.tables.lock().calendars.get(&(namespace.clone(), name.clone())).cloned())
+    }
+
+    async fn calendars(
+        &self,
+        filter: &CalendarFilter,
+        after: Option<(Namespace, Name)>,
+        limit: usize,
+    ) -> Result<Vec<Arc<calendar::Record>>> {
+        let tables = self.tables.lock();
+        let beyond =
+            tables.calendars.iter().filter(|(key, _)| after.as_ref().is_none_or(|after| *key > after));
+        let wanted = beyond.map(|(_, record)| record).filter(|record| filter.takes(record));
+        Ok(wanted.take(limit).cloned().collect())
+    }
+
+    async fn stats(&self) -> Result<Stats> {
+        Ok(self.tables.lock().stats())
+    }
+
+    async fn read_logs(
+        &self,
+        run: RunId,
+        after: Option<log::ChunkPosition>,
+        limit: usize,
+    ) -> Result<Vec<log::Chunk>> {
+        let tables = self.tables.lock();
+        let place = |token, number| (run, log::ChunkPosition { token: Token(token), number });
+        let from = after.map_or(Bound::Included(place(0, 0)), |after| Bound::Excluded((run, after)));
+        let beyond = tables.logs.range((from, Bound::Included(place(u64::MAX, u32::MAX))));
+        Ok(beyond.map(|(_, chunk)| chunk.clone()).take(limit).collect())
+    }
+}
 
 impl Tables {
     pub(super) fn load(&self, shard: ShardId, epoch: Epoch) -> Result<Loaded> {
@@ -29,22 +175,22 @@ impl Tables {
         Ok(Loaded { shard, epoch, commit: row.commit, last_id: row.last_id, runs, queues })
     }
 
-    pub(super) fn due(&self, shard: ShardId, after: TimerPlace, limit: usize) -> Result<TimerPage> {
+    pub(super) fn due(&self, shard: ShardId, after: TimerPosition, limit: usize) -> Result<TimerPage> {
         let beyond = Bound::Excluded((shard, after, last_key()));
         let timers = self.timers.range((beyond, Bound::Unbounded));
-        let (mut page, mut weight) = (TimerPage::default(), Weight::default());
+        let (mut page, mut bytes) = (TimerPage::default(), PageBytes::default());
         for (_, place, key) in timers.take_while(|(of, ..)| *of == shard).take(limit) {
             match self.row(shard, key) {
                 Some(Row::Job(job)) => page.jobs.push(Arc::clone(job)),
                 Some(Row::Run(run)) => page.runs.push(self.record(run)?),
                 Some(Row::Message(message)) => {
-                    weight.add(message);
+                    bytes.add(message);
                     page.messages.push(Arc::clone(message));
                 }
                 _ => unreachable!("a timer without its row: {key:?}"),
             }
             page.end = Some(*place);
-            if weight.is_full() {
+            if bytes.is_full() {
                 break;
             }
         }
@@ -185,5 +331,5 @@ impl Tables {
 
 /// Greater than every key of a row.
 fn last_key() -> RowKey {
-    RowKey::Message(QueueNumber(u32::MAX), Place { rank: u8::MAX, number: i64::MAX })
+    RowKey::Message(QueueNumber(u32::MAX), MessagePosition { rank: u8::MAX, number: i64::MAX })
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use punctual_core::Timestamp;
-use punctual_core::change::{Batch, Change, DeletedJob, Row, RowKey, TimerPlace};
+use punctual_core::change::{Batch, Change, DeletedJob, Row, RowKey, TimerPosition};
 use punctual_core::ids::{Epoch, JobId, RunId, SessionId, ShardId};
 use punctual_core::log;
 use punctual_core::name::{Name, Namespace};
@@ -27,14 +27,14 @@ pub(super) struct Tables {
     pub(super) deleted: BTreeMap<JobId, DeletedJob>,
     /// By name. The leader, not the store, makes sure that names are unique.
     pub(super) queues: BTreeSet<(QueueKey, ShardId, QueueNumber)>,
-    pub(super) timers: BTreeSet<(ShardId, TimerPlace, RowKey)>,
-    pub(super) logs: BTreeMap<(RunId, log::Place), log::Chunk>,
+    pub(super) timers: BTreeSet<(ShardId, TimerPosition, RowKey)>,
+    pub(super) logs: BTreeMap<(RunId, log::ChunkPosition), log::Chunk>,
     pub(super) calendars: BTreeMap<(Namespace, Name), Arc<calendar::Record>>,
     /// The last version given to any calendar.
     pub(super) calendar_version: u32,
     pub(super) sessions: BTreeMap<SessionId, Standing>,
     /// By recipient and place: when it was sent, and its body.
-    pub(super) mail: BTreeMap<(SessionId, mail::Place), (Timestamp, Vec<u8>)>,
+    pub(super) mail: BTreeMap<(SessionId, mail::MailPosition), (Timestamp, Vec<u8>)>,
     pub(super) agreed: BTreeMap<String, Vec<u8>>,
     pub(super) tokens: BTreeMap<String, token::Record>,
 }
@@ -174,12 +174,12 @@ fn queue(shard: ShardId, row: &Row) -> Option<(QueueKey, ShardId, QueueNumber)> 
     }
 }
 
-fn timer(shard: ShardId, row: &Row) -> Option<(ShardId, TimerPlace, RowKey)> {
+fn timer(shard: ShardId, row: &Row) -> Option<(ShardId, TimerPosition, RowKey)> {
     let (at, id) = match row {
         Row::Job(job) => (job.cursor.wake_at?, job.id.0),
         Row::Run(run) => (run.wake_at()?, run.id.0),
         Row::Message(message) => (message.wake_at(), message.id.number),
         _ => return None,
     };
-    Some((shard, TimerPlace { at, id }, row.key()))
+    Some((shard, TimerPosition { at, id }, row.key()))
 }

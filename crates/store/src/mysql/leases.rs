@@ -1,20 +1,20 @@
-//! Leases: acquires, releases and lists shards.
+//! Acquires shards, and ends the connections of their former owners.
 
 use std::collections::BTreeSet;
 
-use punctual_core::Timestamp;
 use punctual_core::hash;
 use punctual_core::ids::{Epoch, SessionId, ShardId};
 use punctual_failpoint::{Point, hit};
 
 use super::failure::{Failure, Moment};
 use super::link::{Held, end_holder};
-use super::script::{int, list, put};
-use super::{Mysql, queries, rows};
-use crate::{Claim, Lease, Leases, Result, refusal};
+use super::packets::{int, put, put_list};
+use super::{Mysql, queries};
+use crate::sql::value::Row;
+use crate::{Claim, Result, refusal};
 
 /// The names of the connections that can lock a shard's row.
-pub(super) const HOLDERS: [&str; 4] = ["lane-0", "lane-1", "changes", "prune"];
+pub(super) const HOLDERS: [&str; 4] = ["commit-0", "commit-1", "changes", "prune"];
 
 /// The named lock of a connection: its session and its purpose. Lock names are shared by the whole server, so the name
 /// contains the database.
@@ -24,12 +24,6 @@ pub(super) fn hold_name(database: &str, session: SessionId, holder: &str) -> Str
 }
 
 impl Mysql {
-    pub(super) async fn read_leases(&self) -> Result<Leases> {
-        let mut held = self.sessions.take().await?;
-        let leases = leases(&mut held).await;
-        held.finish(leases, Moment::Reading).await
-    }
-
     /// First ends the connections of former owners. If one cannot be ended, this waits for its transaction, which has
     /// locked the shard's row.
     pub(super) async fn acquire_claims(
@@ -58,14 +52,16 @@ impl Mysql {
         by: Option<SessionId>,
         claims: &[Claim],
     ) -> Result<Vec<(ShardId, Epoch)>, Failure> {
-        let before = leases(held).await?.shards;
-        let is_claimed = |lease: &&Lease| {
-            claims
-                .iter()
-                .any(|claim| claim.shard == lease.shard && claim.than.is_none_or(|than| than == lease.epoch))
-        };
-        let owners = before.iter().filter(is_claimed).filter_map(|lease| lease.owner);
-        for owner in owners.filter(|owner| Some(*owner) != by).collect::<BTreeSet<_>>() {
+        let before = held.rows(queries::shards::OWNERS, ()).await?;
+        let mut owners = Vec::new();
+        for row in before.iter().map(|row| row as &dyn Row) {
+            let (shard, epoch) = (ShardId(row.number(0)?), Epoch(row.number(1)?));
+            let is_claimed = |claim: &Claim| {
+                claim.shard == shard && claim.expected_epoch.is_none_or(|expected| expected == epoch)
+            };
+            owners.extend(row.int_or_none(2)?.map(SessionId).filter(|_| claims.iter().any(is_claimed)));
+        }
+        for owner in owners.into_iter().filter(|owner| Some(*owner) != by).collect::<BTreeSet<_>>() {
             self.end_connections(held, owner).await?;
         }
 
@@ -74,9 +70,9 @@ impl Mysql {
         let mut in_order: Vec<&Claim> = claims.iter().collect();
         in_order.sort_by_key(|claim| claim.shard);
         let mut taken = BTreeSet::new();
-        for Claim { shard, than } in in_order {
-            let than = than.map(|epoch| i64::from(epoch.0));
-            let params = (by.map(|session| session.0), shard.0, than);
+        for Claim { shard, expected_epoch } in in_order {
+            let expected_epoch = expected_epoch.map(|epoch| i64::from(epoch.0));
+            let params = (by.map(|session| session.0), shard.0, expected_epoch);
             if held.execute(queries::shards::ACQUIRE, params).await? == 1 {
                 taken.insert(*shard);
             }
@@ -86,12 +82,13 @@ impl Mysql {
         }
         let mut sql = Vec::new();
         put(&mut sql, "SELECT shard, epoch FROM shards WHERE shard IN (");
-        list(&mut sql, &taken, |sql, shard| int(sql, shard.0));
+        put_list(&mut sql, &taken, |sql, shard| int(sql, shard.0));
         put(&mut sql, ")");
         let epochs = held.text(sql).await?;
         let epochs: std::collections::BTreeMap<ShardId, Epoch> = epochs
             .iter()
-            .map(|row| Ok((ShardId(rows::number(row, 0)?), Epoch(rows::number(row, 1)?))))
+            .map(|row| row as &dyn Row)
+            .map(|row| Ok((ShardId(row.number(0)?), Epoch(row.number(1)?))))
             .collect::<Result<_, Failure>>()?;
         Ok(claims.iter().filter_map(|claim| Some((claim.shard, *epochs.get(&claim.shard)?))).collect())
     }
@@ -115,44 +112,4 @@ impl Mysql {
         }
         Ok(())
     }
-
-    pub(super) async fn release_shards(
-        &self,
-        released: &[(ShardId, Epoch)],
-        heir: Option<SessionId>,
-    ) -> Result<()> {
-        let mut held = self.changes.take().await?;
-        let result = release(&mut held, released, heir).await;
-        hit(Point::MysqlReleaseWritten);
-        held.commit(result).await
-    }
-}
-
-async fn leases(held: &mut Held<'_>) -> Result<Leases, Failure> {
-    let found = held.rows(queries::shards::LEASES, ()).await?;
-    let now = found.first().map_or(Ok(Timestamp::MIN), |row| rows::instant(row, 0))?;
-    let lease = |row: &mysql_async::Row| {
-        Ok(Lease {
-            shard: ShardId(rows::number(row, 1)?),
-            epoch: Epoch(rows::number(row, 2)?),
-            owner: rows::int_or_none(row, 3)?.map(SessionId),
-            heir: rows::int_or_none(row, 4)?.map(SessionId),
-        })
-    };
-    Ok(Leases { now, shards: found.iter().map(lease).collect::<Result<_, Failure>>()? })
-}
-
-async fn release(
-    held: &mut Held<'_>,
-    released: &[(ShardId, Epoch)],
-    heir: Option<SessionId>,
-) -> Result<(), Failure> {
-    held.step("START TRANSACTION").await?;
-    let mut in_order = released.to_vec();
-    in_order.sort_unstable();
-    for (shard, epoch) in in_order {
-        let params = (heir.map(|session| session.0), shard.0, epoch.0);
-        held.execute(queries::shards::RELEASE, params).await?;
-    }
-    Ok(())
 }

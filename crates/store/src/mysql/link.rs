@@ -16,7 +16,7 @@ use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::failure::{Failure, Moment};
-use super::rows;
+use crate::sql::value::Row as Columns;
 use crate::{Error, Result};
 
 /// How long connecting may take.
@@ -26,7 +26,7 @@ pub(super) const ANSWER_MAX: Duration = Duration::from_secs(30);
 /// A transaction that waits longer for a row lock is rolled back. A takeover ends a former owner's transaction before
 /// that.
 const LOCK_WAIT_MAX_SECONDS: u32 = 5;
-/// Shorter in a commit: all shards of a lane wait together with the one whose rows are locked.
+/// Shorter in a commit: all shards of a commit wait together with the one whose rows are locked.
 const LOCK_WAIT_IN_COMMIT_MAX_SECONDS: u32 = 1;
 /// The server ends a transaction that is idle for this long, if it supports that, so that a stopped leader holds no
 /// locks.
@@ -49,7 +49,7 @@ const NO_SUCH_CONNECTION: u16 = 1094;
 pub(super) enum Use {
     /// READ COMMITTED, as for all writes.
     Write,
-    /// Like `Write`, for a commit lane, with a shorter lock timeout.
+    /// Like `Write`, for commits, with a shorter lock timeout.
     Commit,
     /// Several statements read one snapshot, without locks.
     Read,
@@ -185,7 +185,7 @@ async fn hold(conn: &mut Conn, name: &str) -> Result<(), Failure> {
 async fn get_lock(conn: &mut Conn, name: &str, seconds: u32) -> Result<bool, Failure> {
     let got: Option<Row> = conn.exec_first("SELECT GET_LOCK(?, ?)", (name, seconds)).await?;
     match got {
-        Some(row) => Ok(rows::int_or_none(&row, 0)? == Some(1)),
+        Some(row) => Ok(row.int_or_none(0)? == Some(1)),
         None => Ok(false),
     }
 }
@@ -193,7 +193,7 @@ async fn get_lock(conn: &mut Conn, name: &str, seconds: u32) -> Result<bool, Fai
 /// Ends the connection that holds a named lock. Returns false if there is none.
 pub(super) async fn end_holder(conn: &mut Conn, name: &str) -> Result<bool, Failure> {
     let holder: Option<Row> = conn.exec_first("SELECT IS_USED_LOCK(?)", (name,)).await?;
-    let Some(id) = holder.map(|row| rows::int_or_none(&row, 0)).transpose()?.flatten() else {
+    let Some(id) = holder.map(|row| row.int_or_none(0)).transpose()?.flatten() else {
         return Ok(false);
     };
     match conn.query_drop(format!("KILL CONNECTION {id}")).await {
@@ -234,6 +234,21 @@ impl Held<'_> {
     /// Runs a composed query that contains its values as numbers and hex.
     pub(super) async fn text(&mut self, sql: Vec<u8>) -> Result<Vec<Row>, Failure> {
         answered(self.conn.query(sql)).await
+    }
+
+    /// Runs several composed queries that are sent together, and returns the rows of each.
+    pub(super) async fn texts(&mut self, sql: Vec<u8>, queries: usize) -> Result<Vec<Vec<Row>>, Failure> {
+        let conn = &mut self.conn;
+        answered(async {
+            let mut result = conn.query_iter(sql).await?;
+            let mut all = Vec::with_capacity(queries);
+            for _ in 0..queries {
+                all.push(result.collect().await?);
+            }
+            result.drop_result().await?;
+            Ok(all)
+        })
+        .await
     }
 
     /// Returns how many rows it found.

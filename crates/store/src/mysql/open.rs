@@ -1,22 +1,22 @@
 //! Opens a store: connects, checks the server, migrates the tables, and sets up the connections.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use mysql_async::{Opts, OptsBuilder};
-use parking_lot::Mutex;
 use punctual_core::ids::{SHARDS_MAX, SessionId};
 
 use super::failure::{Failure, Moment};
 use super::leases::{HOLDERS, hold_name};
 use super::link::{Held, Link, Use};
-use super::prune::Places;
-use super::{Mysql, Options, rows, schema};
+use super::{Mysql, Options, schema};
 use crate::address::Address;
-use crate::definitions::Definitions;
+use crate::sql::prune::Positions;
+use crate::sql::value::Row;
 use crate::{Durability, Error, Result};
 
 /// Connections for the endpoints: several, because one may be busy with a long listing.
-const DOORS: usize = 4;
+const ENDPOINT_CONNECTIONS: usize = 4;
 /// Prepared statements that a connection keeps: more than there are.
 const STATEMENTS_MAX: usize = 128;
 /// After this long without traffic, TCP keepalive checks the connection.
@@ -51,15 +51,15 @@ impl Mysql {
         Ok(Mysql {
             shards: made_with,
             durability,
-            lanes: [link(Use::Commit, Some(HOLDERS[0])), link(Use::Commit, Some(HOLDERS[1]))],
+            commits: [link(Use::Commit, Some(HOLDERS[0])), link(Use::Commit, Some(HOLDERS[1]))],
             leader: link(Use::Read, None),
-            doors: (0..DOORS).map(|_| link(Use::Read, None)).collect(),
+            endpoints: (0..ENDPOINT_CONNECTIONS).map(|_| link(Use::Read, None)).collect(),
             sessions: link(Use::Write, None),
             pruner: link(Use::Write, Some(HOLDERS[3])),
             logs: link(Use::Write, None),
             changes,
-            pruned: Mutex::new(Places::default()),
-            definitions: Mutex::new(Definitions::default()),
+            pruned: Positions::default(),
+            definitions: Arc::default(),
             database,
         })
     }
@@ -111,7 +111,7 @@ fn connection(url: &str, session: Option<SessionId>) -> Result<(Opts, String)> {
 
 async fn check(held: &mut Held<'_>, durability: Durability) -> Result<(), Failure> {
     let version = held.row("SELECT VERSION()", ()).await?;
-    let version = version.map_or(Ok(String::new()), |row| rows::text(&row, 0).map(str::to_owned))?;
+    let version = version.map_or(Ok(String::new()), |row| (&row as &dyn Row).text(0).map(str::to_owned))?;
     check_version(&version)?;
     let packet = number(held, "max_allowed_packet").await?.unwrap_or(0);
     if packet < PACKET_MIN {
@@ -175,7 +175,7 @@ fn weak(setting: &str, actual: Option<i64>, needed: &str) -> Error {
 async fn number(held: &mut Held<'_>, setting: &str) -> Result<Option<i64>, Failure> {
     let found = held.text(format!("SHOW GLOBAL VARIABLES LIKE '{setting}'").into_bytes()).await?;
     let Some(row) = found.first() else { return Ok(None) };
-    Ok(match rows::text(row, 1)? {
+    Ok(match (row as &dyn Row).text(1)? {
         "OFF" => Some(0),
         text => Some(text.parse().unwrap_or(1)),
     })

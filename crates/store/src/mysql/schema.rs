@@ -8,15 +8,12 @@ use punctual_failpoint::{Point, hit};
 
 use super::failure::Failure;
 use super::link::Held;
-use super::script::{int, list, put};
-use super::{queries, rows};
+use super::packets::{int, put, put_list};
+use super::queries;
+use crate::sql::value::Row;
 use crate::{Error, Result, migrations};
 
-const MIGRATIONS: [&str; 3] = [
-    include_str!("migrations/0001.sql"),
-    include_str!("migrations/0002.sql"),
-    include_str!("migrations/0003.sql"),
-];
+const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001.sql")];
 
 /// How long another node may take to migrate.
 const LOCK_MAX_SECONDS: u32 = 20;
@@ -32,7 +29,7 @@ const ADD: &str = "INSERT INTO punctual_schema (version, checksum) VALUES (?, ?)
 pub(super) async fn migrate(held: &mut Held<'_>, database: &str, shards: u16) -> Result<u16, Failure> {
     let lock = format!("punctual:{:016x}:schema", hash::stable(&[database.as_bytes()]));
     let locked = held.row("SELECT GET_LOCK(?, ?)", (&lock, LOCK_MAX_SECONDS)).await?;
-    if locked.map(|row| rows::int_or_none(&row, 0)).transpose()?.flatten() != Some(1) {
+    if locked.map(|row| row.int_or_none(0)).transpose()?.flatten() != Some(1) {
         let why = "another node has been bringing the database up to date for too long: look at it, then start again";
         return Err(Error::Unusable(why.to_owned()).into());
     }
@@ -48,7 +45,8 @@ async fn migrate_alone(held: &mut Held<'_>, shards: u16) -> Result<u16, Failure>
     claim(held).await?;
     let mut had = Vec::new();
     for row in held.rows(ALL, ()).await? {
-        had.push((rows::int(&row, 0)?, rows::text(&row, 1)?.to_owned()));
+        let row: &dyn Row = &row;
+        had.push((row.int(0)?, row.text(1)?.to_owned()));
     }
     let done = migrations::check(&MIGRATIONS, &had)?;
     for (index, migration) in MIGRATIONS.iter().enumerate().skip(done) {
@@ -61,7 +59,7 @@ async fn migrate_alone(held: &mut Held<'_>, shards: u16) -> Result<u16, Failure>
         held.execute(ADD, step).await?;
     }
     let count = held.row(queries::shards::COUNT, ()).await?;
-    match count.map_or(Ok(0), |row| rows::number(&row, 0))? {
+    match count.map_or(Ok(0), |row| (&row as &dyn Row).number(0))? {
         0 => {
             make_shards(held, shards).await?;
             hit(Point::MysqlMigrateDone);
@@ -75,7 +73,7 @@ async fn migrate_alone(held: &mut Held<'_>, shards: u16) -> Result<u16, Failure>
 async fn claim(held: &mut Held<'_>) -> Result<(), Failure> {
     let tables = held.row(TABLES, ()).await?;
     let (tables, ours) = match &tables {
-        Some(row) => (rows::int(row, 0)?, rows::int_or_none(row, 1)?.unwrap_or(0)),
+        Some(row) => ((row as &dyn Row).int(0)?, row.int_or_none(1)?.unwrap_or(0)),
         None => (0, 0),
     };
     if tables > 0 && ours == 0 {
@@ -88,7 +86,7 @@ async fn claim(held: &mut Held<'_>) -> Result<(), Failure> {
 /// All shards or none: each table is one statement, and the rows of `shards`, which decide, come last.
 async fn make_shards(held: &mut Held<'_>, shards: u16) -> Result<(), Failure> {
     let mut pruned = b"INSERT IGNORE INTO pruned (shard, history_runs) VALUES ".to_vec();
-    list(&mut pruned, 0..shards, |sql, shard| {
+    put_list(&mut pruned, 0..shards, |sql, shard| {
         put(sql, "(");
         int(sql, shard);
         put(sql, ", 0)");
@@ -96,7 +94,7 @@ async fn make_shards(held: &mut Held<'_>, shards: u16) -> Result<(), Failure> {
     held.text(pruned).await?;
     hit(Point::MysqlMigrateShards);
     let mut made = b"INSERT INTO shards (shard, epoch, commit_no, last_id) VALUES ".to_vec();
-    list(&mut made, 0..shards, |sql, shard| {
+    put_list(&mut made, 0..shards, |sql, shard| {
         put(sql, "(");
         int(sql, shard);
         put(sql, ", 0, 0, 0)");

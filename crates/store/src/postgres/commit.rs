@@ -8,9 +8,11 @@ use punctual_core::change::{Batch, Change, Row, RowKey};
 use punctual_failpoint::{Point, hit, midway};
 
 use super::failure::{Failure, Moment};
-use super::link::{Ask, Link, ask};
-use super::writes::{Writes, fence};
-use super::{queries, rows};
+use super::link::{Link, Request, request};
+use super::queries;
+use super::writes::{fence, requests};
+use crate::sql::tables::{EDIT_JOB, Sorted, edited_job, write_of};
+use crate::sql::value::Row as Columns;
 use crate::{Error, Result, refusal};
 
 /// The constraint that makes the name of a job unique.
@@ -22,9 +24,14 @@ impl Link {
             let check = |(key, change)| refusal::check_shard(batch.shard, shards, key, change);
             batch.changes.iter().try_for_each(check)?;
         }
-        let asks = all_at_once(batches)?;
+        let groups = by_shard(batches)?;
+        let mut all = Vec::new();
+        for (batches, sorted) in &groups {
+            all.push(fence(batches));
+            all.extend(requests(sorted));
+        }
         hit(Point::PostgresCommitBegun);
-        match midway(Point::PostgresCommitUnderWay, self.transact(asks)).await {
+        match midway(Point::PostgresCommitUnderWay, self.transact(all)).await {
             Ok(_) => {
                 hit(Point::PostgresCommitCommitted);
                 Ok(())
@@ -44,13 +51,13 @@ impl Link {
     async fn commit_with_care(&mut self, batches: &[Batch], setting: Option<&'static str>) -> Result<()> {
         // Busy until the transaction ends: if this future is dropped, the link must not be used again.
         self.is_busy = true;
-        self.step(ask!(queries::BEGIN)).await?;
+        self.step(request!(queries::BEGIN)).await?;
         if let Some(setting) = setting {
-            self.step(ask!(setting)).await?;
+            self.step(request!(setting)).await?;
         }
         let written = self.write_one_by_one(batches).await;
         let end = if written.is_ok() { queries::COMMIT } else { queries::ROLLBACK };
-        let ended = self.ask(ask!(end)).await;
+        let ended = self.ask(request!(end)).await;
         self.is_busy = ended.is_err();
         written?;
         ended.map(|_| ()).map_err(Failure::committing)
@@ -74,55 +81,49 @@ impl Link {
     }
 
     async fn write_one(&mut self, batch: &Batch, key: &RowKey, change: &Change) -> Result<()> {
-        let mut writes = Writes::default();
-        match change {
-            Change::Update(Row::Job(job)) => {
-                let stand = self.step(ask!(queries::jobs::STAND, job.id.0)).await?;
-                let row = stand.first().ok_or_else(|| refusal::missing(batch.shard, key))?;
-                if rows::instant(row, 1)? > job.cursor.fired_through {
-                    return Err(refusal::cursor_back(batch.shard, job.id));
-                }
-                if rows::number::<u32>(row, 0)? == job.revision {
-                    writes.add(batch, key, change);
-                } else {
-                    writes.edit(batch, job);
-                }
+        let (mut write, mut values) = write_of(batch, key, change)?;
+        if let Change::Update(Row::Job(job)) = change {
+            let position = self.step(request!(queries::JOB_POSITION, job.id.0)).await?;
+            let row: &dyn Columns = position.first().ok_or_else(|| refusal::missing(batch.shard, key))?;
+            if row.instant(1)? > job.cursor.fired_through {
+                return Err(refusal::cursor_back(batch.shard, job.id));
             }
-            _ => writes.add(batch, key, change),
+            if row.number::<u32>(0)? != job.revision {
+                (write, values) = (EDIT_JOB, edited_job(batch, job)?);
+            }
         }
-        for ask in writes.asks()? {
-            self.ask(ask).await.map_err(|failure| refused(batch, key, &failure))?;
+        let mut sorted = Sorted::default();
+        sorted.add(write, values);
+        for request in requests(&sorted) {
+            self.ask(request).await.map_err(|failure| refused(batch, key, &failure))?;
         }
         Ok(())
     }
 
-    async fn step(&mut self, ask: Ask) -> Result<Vec<tokio_postgres::Row>> {
-        let answer = self.ask(ask).await.map_err(Failure::writing)?;
+    async fn step(&mut self, request: Request<'_>) -> Result<Vec<tokio_postgres::Row>> {
+        let answer = self.ask(request).await.map_err(Failure::writing)?;
         Ok(answer.rows)
     }
 }
 
-/// Batches of one shard are written in order; batches of different shards are merged into waves.
-fn all_at_once(batches: &[Batch]) -> Result<Vec<Ask>> {
-    let mut asks = Vec::new();
+/// Batches of different shards are written together, batches of one shard one after the other.
+fn by_shard(batches: &[Batch]) -> Result<Vec<(Vec<&Batch>, Sorted<'_>)>> {
+    let mut groups: Vec<(Vec<&Batch>, Sorted<'_>)> = Vec::new();
     let mut left: Vec<&Batch> = batches.iter().collect();
     while !left.is_empty() {
-        let (mut wave, mut later): (Vec<&Batch>, Vec<&Batch>) = (Vec::new(), Vec::new());
+        let (mut group, mut later): (Vec<&Batch>, Vec<&Batch>) = (Vec::new(), Vec::new());
         for batch in left {
-            let is_taken = wave.iter().any(|other| other.shard == batch.shard);
-            if is_taken { later.push(batch) } else { wave.push(batch) }
+            let is_taken = group.iter().any(|other| other.shard == batch.shard);
+            if is_taken { later.push(batch) } else { group.push(batch) }
         }
         // Every node takes locks in shard order, so there is no deadlock.
-        wave.sort_unstable_by_key(|batch| batch.shard);
-        asks.push(fence(&wave));
-        let mut writes = Writes::default();
-        for batch in &wave {
-            batch.changes.iter().for_each(|(key, change)| writes.add(batch, key, change));
-        }
-        asks.extend(writes.asks()?);
+        group.sort_unstable_by_key(|batch| batch.shard);
+        let mut sorted = Sorted::default();
+        group.iter().try_for_each(|batch| sorted.add_batch(batch))?;
+        groups.push((group, sorted));
         left = later;
     }
-    Ok(asks)
+    Ok(groups)
 }
 
 fn refused(batch: &Batch, key: &RowKey, failure: &Failure) -> Error {

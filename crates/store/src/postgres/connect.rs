@@ -14,7 +14,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::failure::Failure;
 use super::link::Link;
-use super::{durability, queries};
+use super::{durability, queries, writes};
 use crate::{Durability, Error, Result};
 
 const CONNECT_MAX: Duration = Duration::from_secs(5);
@@ -47,7 +47,7 @@ impl Role {
     /// A lock that is not granted within `lock_timeout` is given up; the transaction is then known to be rolled back.
     fn settings(self) -> &'static str {
         match self {
-            // Short: all shards of a lane wait together with the one whose rows are locked.
+            // Short: all shards of a commit wait together with the one whose rows are locked.
             Role::Commit => "SET lock_timeout = '1s'; SET statement_timeout = '10s'",
             // Short: an acquisition that waits too long for a former owner ends that owner's connections and tries
             // again.
@@ -111,7 +111,16 @@ impl Connector {
             durability::check(&mut link, self.durability).await?;
         }
         if role == Role::Commit {
-            link.prepare(queries::WRITES).await.map_err(Failure::reading)?;
+            // Prepared now, so that no commit has to wait for it.
+            let own = [
+                queries::BEGIN,
+                queries::COMMIT,
+                queries::ROLLBACK,
+                queries::shards::FENCE,
+                queries::DELETED_JOBS,
+            ];
+            let writes = writes::STATEMENTS.iter().map(String::as_str);
+            link.prepare(own.into_iter().chain(writes)).await.map_err(Failure::reading)?;
         }
         Ok(link)
     }

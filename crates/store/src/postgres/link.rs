@@ -23,21 +23,21 @@ use crate::Result;
 /// After this long without an answer the connection is given up. Longer than any timeout of the server.
 const ANSWER_MAX: Duration = Duration::from_secs(40);
 
-pub(super) type Param = Box<dyn ToSql + Sync + Send>;
+pub(super) type Param<'a> = Box<dyn ToSql + Sync + Send + 'a>;
 
-/// A statement and its parameters.
+/// A statement of PostgreSQL and its parameters.
 #[derive(Debug)]
-pub(super) struct Ask {
+pub(super) struct Request<'a> {
     pub(super) sql: &'static str,
-    pub(super) params: Vec<Param>,
+    pub(super) params: Vec<Param<'a>>,
 }
 
-macro_rules! ask {
+macro_rules! request {
     ($sql:expr $(, $param:expr)* $(,)?) => {
-        $crate::postgres::link::Ask { sql: $sql, params: vec![$(Box::new($param)),*] }
+        $crate::postgres::link::Request { sql: $sql, params: vec![$(Box::new($param)),*] }
     };
 }
-pub(super) use ask;
+pub(super) use request;
 
 #[derive(Debug)]
 pub(super) struct Answer {
@@ -93,15 +93,18 @@ impl Link {
         Ok(())
     }
 
-    /// Sends all asks at once. The answers come in the same order; those after the first failure only repeat that the
+    /// Sends all requests at once. The answers come in the same order; those after the first failure only repeat that the
     /// transaction failed.
-    pub(super) async fn ask_all(&mut self, asks: Vec<Ask>) -> Result<Vec<Result<Answer, Failure>>, Failure> {
-        self.prepare(asks.iter().map(|ask| ask.sql)).await?;
+    pub(super) async fn ask_all(
+        &mut self,
+        requests: Vec<Request<'_>>,
+    ) -> Result<Vec<Result<Answer, Failure>>, Failure> {
+        self.prepare(requests.iter().map(|request| request.sql)).await?;
         let was_busy = std::mem::replace(&mut self.is_busy, true);
         let (client, statements) = (&self.client, &self.statements);
-        let asked = asks.into_iter().map(|ask| async move {
-            let statement = &statements[ask.sql];
-            let mut rows = pin!(client.query_raw(statement, ask.params).await?);
+        let asked = requests.into_iter().map(|request| async move {
+            let statement = &statements[request.sql];
+            let mut rows = pin!(client.query_raw(statement, request.params).await?);
             let mut answer = Answer { rows: Vec::new(), hits: 0 };
             while let Some(row) = rows.try_next().await? {
                 answer.rows.push(row);
@@ -115,27 +118,26 @@ impl Link {
         Ok(answers)
     }
 
-    pub(super) async fn ask(&mut self, ask: Ask) -> Result<Answer, Failure> {
-        let mut answers = self.ask_all(vec![ask]).await?;
+    pub(super) async fn ask(&mut self, request: Request<'_>) -> Result<Answer, Failure> {
+        let mut answers = self.ask_all(vec![request]).await?;
         match answers.pop() {
             Some(answer) => answer,
             None => Ok(Answer { rows: Vec::new(), hits: 0 }),
         }
     }
 
-    /// Reads with one statement, which has its own snapshot.
-    pub(super) async fn read(&mut self, ask: Ask) -> Result<Vec<Row>> {
-        let answer = self.ask(ask).await.map_err(Failure::reading)?;
-        Ok(answer.rows)
-    }
-
-    /// Sends one transaction with its `COMMIT` at once. Returns the answers of the asks.
-    pub(super) async fn transact(&mut self, asks: Vec<Ask>) -> Result<Vec<Answer>, (Moment, Failure)> {
-        self.prepare(asks.iter().map(|ask| ask.sql)).await.map_err(|failure| (Moment::Writing, failure))?;
-        let mut all = Vec::with_capacity(asks.len() + 2);
-        all.push(ask!(queries::BEGIN));
-        all.extend(asks);
-        all.push(ask!(queries::COMMIT));
+    /// Sends one transaction with its `COMMIT` at once. Returns the answers of the requests.
+    pub(super) async fn transact(
+        &mut self,
+        requests: Vec<Request<'_>>,
+    ) -> Result<Vec<Answer>, (Moment, Failure)> {
+        self.prepare(requests.iter().map(|request| request.sql))
+            .await
+            .map_err(|failure| (Moment::Writing, failure))?;
+        let mut all = Vec::with_capacity(requests.len() + 2);
+        all.push(request!(queries::BEGIN));
+        all.extend(requests);
+        all.push(request!(queries::COMMIT));
         let commit = all.len() - 1;
         let answers = self.ask_all(all).await.map_err(|failure| (Moment::Committing, failure))?;
         let mut answered = Vec::with_capacity(answers.len());
@@ -152,8 +154,8 @@ impl Link {
     }
 
     /// Like `transact`, for callers that need not know the phase of a failure.
-    pub(super) async fn write(&mut self, asks: Vec<Ask>) -> Result<Vec<Answer>> {
-        self.transact(asks).await.map_err(|(moment, failure)| failure.judge(moment))
+    pub(super) async fn write(&mut self, requests: Vec<Request<'_>>) -> Result<Vec<Answer>> {
+        self.transact(requests).await.map_err(|(moment, failure)| failure.judge(moment))
     }
 }
 
@@ -175,7 +177,7 @@ async fn in_order<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Out
         let mut is_done = true;
         for future in &mut all {
             is_done &= future.as_mut().poll(cx).is_ready();
-            // Answers come in the order of the asks: none after this one can be ready.
+            // Answers come in the order of the requests: none after this one can be ready.
             if has_begun && !is_done {
                 break;
             }

@@ -1,39 +1,25 @@
-//! Sessions and leases, by the clock of the server.
+//! Sessions, by the clock of the server, and the acquisition of shards.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual_core::Timestamp;
+use async_trait::async_trait;
 use punctual_core::ids::{Epoch, SessionId, ShardId};
 use punctual_failpoint::{Point, hit, midway};
-use tokio_postgres::Row;
 
+use super::Postgres;
 use super::failure::Moment;
-use super::link::{Ask, Link, ask};
+use super::link::{Link, Request, request};
 use super::queries::{sessions, shards};
-use super::writes::number;
-use super::{Postgres, rows};
-use crate::{Claim, Error, Lease, Leases, Member, Result, Session, refusal};
+use crate::sql::backend::Backend;
+use crate::sql::value::{Row, Value};
+use crate::{Claim, Error, Member, Result, Session, Sessions, refusal};
 
 /// How often an acquisition that waited too long ends the former owner's connections and tries again. Together with its
 /// lock timeout, that is longer than the server keeps an idle transaction whose owner is lost.
 const TRIES_MAX: usize = 10;
 
 impl Postgres {
-    pub(super) async fn read_leases(&self) -> Result<Leases> {
-        let found = self.session.take().await?.read(ask!(shards::LEASES)).await?;
-        let now = found.first().map_or(Ok(Timestamp::MIN), |row| rows::instant(row, 0))?;
-        let shards = found.iter().map(|row| {
-            Ok(Lease {
-                shard: ShardId(u16::try_from(rows::get::<i16>(row, 1)?).unwrap_or(0)),
-                epoch: Epoch(rows::number(row, 2)?),
-                owner: rows::get::<Option<i64>>(row, 3)?.map(SessionId),
-                heir: rows::get::<Option<i64>>(row, 4)?.map(SessionId),
-            })
-        });
-        Ok(Leases { now, shards: shards.collect::<Result<_>>()? })
-    }
-
     pub(super) async fn take_shards(
         &self,
         by: Option<SessionId>,
@@ -49,14 +35,15 @@ impl Postgres {
         loop {
             let mut link = self.lease.take().await?;
             link.end_former_owners(by, claims).await;
-            let asks = sorted.iter().map(|(_, claim)| acquire(by, claim)).collect();
+            let requests = sorted.iter().map(|(_, claim)| acquire(by, claim)).collect();
             hit(Point::PostgresAcquireBegun);
-            match midway(Point::PostgresAcquireUnderWay, link.transact(asks)).await {
+            match midway(Point::PostgresAcquireUnderWay, link.transact(requests)).await {
                 Ok(answers) => {
                     let mut acquired = Vec::new();
                     for ((index, claim), answer) in sorted.iter().zip(&answers) {
                         if let Some(row) = answer.rows.first() {
-                            acquired.push((*index, (claim.shard, Epoch(rows::number(row, 0)?))));
+                            let epoch = Epoch((row as &dyn Row).number(0)?);
+                            acquired.push((*index, (claim.shard, epoch)));
                         }
                     }
                     acquired.sort_by_key(|(index, _)| *index);
@@ -69,44 +56,30 @@ impl Postgres {
             }
         }
     }
+}
 
-    pub(super) async fn give_up_shards(
-        &self,
-        released: &[(ShardId, Epoch)],
-        heir: Option<SessionId>,
-    ) -> Result<()> {
-        let mut released = released.to_vec();
-        released.sort_unstable();
-        let asks = released.into_iter().map(|(shard, epoch)| {
-            ask!(shards::RELEASE, number(shard), i64::from(epoch.0), heir.map(|session| session.0))
-        });
-        let asks: Vec<Ask> = asks.collect();
-        let mut link = self.lease.take().await?;
-        midway(Point::PostgresReleaseUnderWay, link.write(asks)).await?;
-        Ok(())
-    }
-
-    pub(super) async fn renew_session(&self, session: &Session, ttl: Duration) -> Result<Vec<Member>> {
-        let renew = ask!(
+#[async_trait]
+impl Sessions for Postgres {
+    async fn renew(&self, session: &Session, ttl: Duration) -> Result<Vec<Member>> {
+        let renew = request!(
             sessions::RENEW,
             session.id.0,
-            session.node.to_string(),
-            session.address.as_ref().map(ToString::to_string),
+            &*session.node,
+            session.address.as_deref(),
             i64::from(session.weight),
-            session.embedded,
-            i16::from(session.load),
+            Value::from(session.embedded),
+            Value::from(session.load),
             i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX / 2),
         );
-        let asks = vec![ask!(sessions::EXPIRE), renew, ask!(sessions::ALL)];
+        let requests = vec![request!(sessions::EXPIRE), renew, request!(sessions::ALL)];
         let mut link = self.session.take().await?;
-        let answers = midway(Point::PostgresRenewUnderWay, link.write(asks)).await?;
+        let answers = midway(Point::PostgresRenewUnderWay, link.write(requests)).await?;
         let all = answers.last().ok_or_else(|| Error::Unreachable("no answer to a renewal".to_owned()))?;
-        all.rows.iter().map(member).collect()
+        all.rows.iter().map(|row| member(row)).collect()
     }
 
-    pub(super) async fn end_session(&self, session: SessionId) -> Result<()> {
-        self.session.take().await?.write(vec![ask!(sessions::LEAVE, session.0)]).await?;
-        Ok(())
+    async fn leave(&self, session: SessionId) -> Result<()> {
+        self.end_session(session).await
     }
 }
 
@@ -114,10 +87,11 @@ impl Link {
     /// Ends open transactions of former owners, which would block this one, for example if their process is stopped.
     /// Without the right to do so, the server ends them after a while.
     async fn end_former_owners(&mut self, by: Option<SessionId>, claims: &[Claim]) {
-        let of: Vec<i16> = claims.iter().map(|claim| number(claim.shard)).collect();
-        let than: Vec<Option<i64>> =
-            claims.iter().map(|claim| claim.than.map(|epoch| i64::from(epoch.0))).collect();
-        let ended = self.ask(ask!(shards::END_FORMER_OWNERS, of, than, by.map(|session| session.0))).await;
+        let of: Vec<Value<'_>> = claims.iter().map(|claim| claim.shard.0.into()).collect();
+        let expected: Vec<Option<i64>> =
+            claims.iter().map(|claim| claim.expected_epoch.map(|epoch| i64::from(epoch.0))).collect();
+        let ended =
+            self.ask(request!(shards::END_FORMER_OWNERS, of, expected, by.map(|session| session.0))).await;
         match ended {
             Ok(answer) if answer.rows.is_empty() => {}
             Ok(answer) => tracing::info!(sessions = answer.rows.len(), "ended sessions of former owners"),
@@ -126,20 +100,19 @@ impl Link {
     }
 }
 
-fn acquire(by: Option<SessionId>, claim: &Claim) -> Ask {
-    let than = claim.than.map(|epoch| i64::from(epoch.0));
-    ask!(shards::ACQUIRE, number(claim.shard), than, by.map(|session| session.0))
+fn acquire(by: Option<SessionId>, claim: &Claim) -> Request<'static> {
+    let expected = claim.expected_epoch.map(|epoch| i64::from(epoch.0));
+    request!(shards::ACQUIRE, Value::from(claim.shard.0), expected, by.map(|session| session.0))
 }
 
-fn member(row: &Row) -> Result<Member> {
+fn member(row: &dyn Row) -> Result<Member> {
     let session = Session {
-        id: SessionId(rows::get(row, 1)?),
-        node: Arc::from(rows::get::<&str>(row, 2)?),
-        address: rows::get::<Option<&str>>(row, 3)?.map(Arc::from),
-        weight: rows::number(row, 4)?,
-        embedded: rows::get(row, 5)?,
-        load: u8::try_from(rows::get::<i16>(row, 6)?).unwrap_or(u8::MAX),
+        id: SessionId(row.int(1)?),
+        node: Arc::from(row.text(2)?),
+        address: row.text_or_none(3)?.map(Arc::from),
+        weight: row.number(4)?,
+        embedded: row.flag(5)?,
+        load: row.number(6)?,
     };
-    let now = rows::instant(row, 0)?;
-    Ok(Member { session, age: now.since(rows::instant(row, 7)?) })
+    Ok(Member { session, age: row.instant(0)?.since(row.instant(7)?) })
 }

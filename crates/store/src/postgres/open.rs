@@ -2,23 +2,21 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use punctual_core::ids::SHARDS_MAX;
 
 use super::connect::{Connector, Role};
 use super::pool::Pool;
-use super::prune::Places;
 use super::{Options, Postgres, durability, schema};
 use crate::address::Address;
-use crate::definitions::Definitions;
+use crate::sql::prune::Positions;
 use crate::{Error, Result};
 
-/// One lane commits while the next batch is made for the other.
-pub(super) const LANES: usize = 2;
+/// One connection commits while the next batch is made for the other.
+pub(super) const COMMIT_CONNECTIONS: usize = 2;
 /// A shard can be loaded while the timers of another are read.
 const LEADER_CONNECTIONS: usize = 2;
 /// A long listing must not delay the next one; more connections would only slow down the commits.
-const DOOR_CONNECTIONS: usize = 4;
+const ENDPOINT_CONNECTIONS: usize = 4;
 
 impl Postgres {
     /// Opens `postgres://user:password@host/database`, and makes the tables if they do not exist. Shards and durability
@@ -38,17 +36,17 @@ impl Postgres {
         let store = Postgres {
             shards,
             durability: wanted,
-            lanes: std::array::from_fn(|_| pool(Role::Commit, 1)),
+            commits: std::array::from_fn(|_| pool(Role::Commit, 1)),
             leader: pool(Role::Read, LEADER_CONNECTIONS),
-            doors: pool(Role::Read, DOOR_CONNECTIONS),
+            endpoints: pool(Role::Read, ENDPOINT_CONNECTIONS),
             session: pool(Role::Session, 1),
             lease: pool(Role::Lease, 1),
             log: pool(Role::Log, 1),
-            definitions: Mutex::new(Definitions::default()),
-            pruned: Mutex::new(Places::default()),
+            definitions: Arc::default(),
+            pruned: Positions::default(),
         };
         // Fail now if the connections that a node cannot do without cannot be opened.
-        store.lanes[0].take().await?;
+        store.commits[0].take().await?;
         store.session.take().await?;
         Ok(store)
     }

@@ -1,8 +1,4 @@
-//! Every SQL statement, by table. Values are always bound as parameters.
-//!
-//! The writes of a commit take arrays, one per column: a batch is a few statements, for any number of rows. An update
-//! or delete that does not hit every row it names divides by zero, which fails its transaction: so `COMMIT` can be sent
-//! along with the writes, and becomes a rollback if any of them missed.
+//! The statements that only PostgreSQL has. Those that write the rows of a commit are in `writes`.
 
 pub(super) const BEGIN: &str = "BEGIN";
 pub(super) const BEGIN_READING: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
@@ -11,12 +7,11 @@ pub(super) const COMMIT: &str = "COMMIT";
 pub(super) const WAIT_BRIEFLY: &str = "SET LOCAL lock_timeout = '100ms'";
 pub(super) const ROLLBACK: &str = "ROLLBACK";
 
-/// A statement that must hit as many rows as its first array has elements.
-macro_rules! must_hit {
-    ($($sql:expr),+) => {
-        concat!("WITH hit AS (", $($sql),+, " RETURNING 1) SELECT 1 / (count(*) = cardinality($1))::int FROM hit")
-    };
-}
+/// Runs before the jobs are deleted.
+pub(super) const DELETED_JOBS: &str = "INSERT INTO deleted_jobs (job, namespace, name) \
+     SELECT id, namespace, name FROM jobs WHERE id = ANY($1::int8[]) ON CONFLICT DO NOTHING";
+/// The columns that decide how a job is updated.
+pub(super) const JOB_POSITION: &str = "SELECT revision, fired_through FROM jobs WHERE id = $1::int8";
 
 /// The server's clock in milliseconds, as it was when the transaction began.
 macro_rules! now {
@@ -25,71 +20,37 @@ macro_rules! now {
     };
 }
 
-/// A page of a walk along ids: the key of every row it passes, whether it matches, and its body if requested.
-macro_rules! walked {
-    ($page:expr) => {
-        concat!(
-            "SELECT p.at, p.wanted, CASE WHEN p.wanted AND $8::bool THEN p.body END FROM (SELECT q.at, q.body, \
-             coalesce(($4::text IS NULL OR q.namespace = $4::text) AND ($5::int8 IS NULL OR q.job = $5::int8) \
-             AND q.status = ANY($6::int2[]) AND ($7::bytea IS NULL OR q.key = $7::bytea), false) AS wanted FROM ",
-            $page,
-            " q) p"
-        )
-    };
+pub(super) mod shards {
+    /// The fence: unless it updates one row for every batch, one of them is outdated.
+    pub(in crate::postgres) const FENCE: &str = include_str!("queries/fence.sql");
+    pub(in crate::postgres) const ACQUIRE: &str = "UPDATE shards SET epoch = epoch + 1, commit_no = commit_no + 1, \
+         owner = $3::int8, heir = NULL WHERE shard = $1::int2 AND epoch = coalesce($2::int8, epoch) RETURNING epoch";
+    /// Terminates the connections of former owners that have written something and not committed it.
+    pub(in crate::postgres) const END_FORMER_OWNERS: &str = include_str!("queries/end_former_owners.sql");
 }
 
-pub(super) mod shards;
-pub(super) mod sessions;
-pub(super) mod mail;
-pub(super) mod admin;
-pub(super) mod jobs;
-pub(super) mod calendars;
-pub(super) mod revisions;
-pub(super) mod deleted_jobs;
-pub(super) mod runs;
-pub(super) mod history;
-pub(super) mod dead_letters;
-pub(super) mod uniques;
-pub(super) mod skips;
-pub(super) mod queues;
-pub(super) mod messages;
-pub(super) mod chunks;
-pub(super) mod prune;
-
-/// All statements that a commit may send: prepared when the connection is opened, so that a commit need not wait for
-/// that.
-pub(super) const WRITES: [&str; 33] = [
-    BEGIN,
-    COMMIT,
-    ROLLBACK,
-    shards::FENCE,
-    jobs::INSERT,
-    jobs::MOVE,
-    jobs::EDIT,
-    jobs::DELETE,
-    deleted_jobs::INSERT,
-    revisions::INSERT,
-    revisions::UPDATE,
-    revisions::DELETE,
-    runs::INSERT,
-    runs::UPDATE,
-    runs::DELETE,
-    history::INSERT,
-    history::UPDATE,
-    history::DELETE,
-    dead_letters::INSERT,
-    dead_letters::UPDATE,
-    dead_letters::DELETE,
-    uniques::INSERT,
-    uniques::UPDATE,
-    uniques::DELETE,
-    skips::INSERT,
-    skips::UPDATE,
-    skips::DELETE,
-    queues::INSERT,
-    queues::UPDATE,
-    queues::DELETE,
-    messages::INSERT,
-    messages::UPDATE,
-    messages::DELETE,
-];
+pub(super) mod sessions {
+    /// Skips rows that another transaction has locked.
+    pub(in crate::postgres) const EXPIRE: &str = concat!(
+        "DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE until <= ",
+        now!(),
+        " FOR UPDATE SKIP LOCKED)"
+    );
+    pub(in crate::postgres) const RENEW: &str = concat!(
+        "INSERT INTO sessions AS s (id, node, address, weight, embedded, busy, since, until) \
+         VALUES ($1::int8, $2::text, $3::text, $4::int8, $5::int2, $6::int2, ",
+        now!(),
+        ", ",
+        now!(),
+        " + $7::int8) ON CONFLICT (id) DO UPDATE SET node = excluded.node, address = excluded.address, \
+         weight = excluded.weight, embedded = excluded.embedded, busy = excluded.busy, until = excluded.until, \
+         since = CASE WHEN s.until <= excluded.since THEN excluded.since ELSE s.since END"
+    );
+    pub(in crate::postgres) const ALL: &str = concat!(
+        "SELECT ",
+        now!(),
+        ", id, node, address, weight, embedded, busy, since FROM sessions WHERE until > ",
+        now!(),
+        " ORDER BY id"
+    );
+}

@@ -6,16 +6,12 @@
 use punctual_failpoint::{Point, hit};
 
 use super::failure::Failure;
-use super::link::{Link, ask};
-use super::rows;
+use super::link::{Link, request};
 use crate::migrations::{self, checksum, version};
+use crate::sql::value::Row;
 use crate::{Error, Result};
 
-const MIGRATIONS: &[&str] = &[
-    include_str!("migrations/0001.sql"),
-    include_str!("migrations/0002.sql"),
-    include_str!("migrations/0003.sql"),
-];
+const MIGRATIONS: &[&str] = &[include_str!("migrations/0001.sql")];
 
 /// "PUNCTUAL": the advisory lock that is held during a migration.
 const TURN: i64 = 0x50_55_4e_43_54_55_41_4c;
@@ -34,7 +30,7 @@ const COUNT: &str = "SELECT count(*) FROM punctual.shards";
 pub(super) async fn migrate(link: &mut Link, shards: u16) -> Result<u16> {
     link.batch("BEGIN").await.map_err(Failure::writing)?;
     link.is_busy = true;
-    link.ask(ask!(TAKE_TURN, TURN)).await.map_err(Failure::writing)?;
+    link.ask(request!(TAKE_TURN, TURN)).await.map_err(Failure::writing)?;
     hit(Point::PostgresMigrateBegun);
     if count(link, HAVE_SCHEMA).await? == 0 {
         link.batch("CREATE SCHEMA punctual").await.map_err(Failure::writing)?;
@@ -49,11 +45,11 @@ pub(super) async fn migrate(link: &mut Link, shards: u16) -> Result<u16> {
     let done = had(link).await?;
     for (index, sql) in MIGRATIONS.iter().enumerate().skip(done) {
         link.batch(sql).await.map_err(Failure::writing)?;
-        link.ask(ask!(ADD, version(index), checksum(sql))).await.map_err(Failure::writing)?;
+        link.ask(request!(ADD, version(index), checksum(sql))).await.map_err(Failure::writing)?;
     }
     if is_new {
         for sql in [MAKE_SHARDS, MAKE_PRUNED] {
-            link.ask(ask!(sql, i64::from(shards))).await.map_err(Failure::writing)?;
+            link.ask(request!(sql, i64::from(shards))).await.map_err(Failure::writing)?;
         }
     }
     let shards = count(link, COUNT).await?;
@@ -65,12 +61,13 @@ pub(super) async fn migrate(link: &mut Link, shards: u16) -> Result<u16> {
 
 /// How many migrations the database has had. An unknown migration is an error.
 async fn had(link: &mut Link) -> Result<usize> {
-    let answer = link.ask(ask!(ALL)).await.map_err(Failure::writing)?;
-    let had = answer.rows.iter().map(|row| Ok((rows::get(row, 0)?, rows::get(row, 1)?)));
+    let answer = link.ask(request!(ALL)).await.map_err(Failure::writing)?;
+    let rows = answer.rows.iter().map(|row| row as &dyn Row);
+    let had = rows.map(|row| Ok((row.int(0)?, row.text(1)?.to_owned())));
     migrations::check(MIGRATIONS, &had.collect::<Result<Vec<_>>>()?)
 }
 
 async fn count(link: &mut Link, sql: &'static str) -> Result<i64> {
-    let answer = link.ask(ask!(sql)).await.map_err(Failure::writing)?;
-    answer.rows.first().map_or(Ok(0), |row| rows::get(row, 0))
+    let answer = link.ask(request!(sql)).await.map_err(Failure::writing)?;
+    answer.rows.first().map_or(Ok(0), |row| (row as &dyn Row).int(0))
 }

@@ -2,8 +2,8 @@
 //!
 //! Each file is copied from one snapshot, so the writer goes on meanwhile; only the write-ahead log cannot restart
 //! until the copy is done. A copy is checked before it gets its final name: every page, its schema version, and that it
-//! has every commit that was acknowledged before the backup began. A backup deliberately has no mark of acknowledged
-//! commits.
+//! has every commit that was acknowledged before the backup began. A backup deliberately has no file with the number of
+//! acknowledged commits.
 //!
 //! The one surprise: a restore raises the epoch of every shard far ahead. The lost store may have issued fencing tokens
 //! after the backup, and none of them may equal a token of the restored store.
@@ -17,10 +17,10 @@ use rusqlite::backup::{Backup, StepResult};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
+use super::acknowledged::Acknowledged;
 use super::connection::explain;
 use super::failure::Failure;
 use super::folder::{Folder, make_private, sync_entry, unusable};
-use super::mark::Marked;
 use super::open::commits;
 use super::queries;
 use super::schema::{self, Schema};
@@ -37,10 +37,10 @@ pub struct Copied {
 pub fn backup(from: &Path, to: &Path) -> Result<Copied> {
     let from = Folder::find(from)?;
     // Read before the copy begins: commits acknowledged during the copy may be missing in it.
-    let marked = Marked::read(&from).unwrap_or_default();
+    let acknowledged = Acknowledged::read(&from).unwrap_or_default();
     copy(&from, to, |connection, path| {
         let had = commits(connection).map_err(|failure| explain(path, failure))?;
-        marked.check_commits(had, &from)
+        acknowledged.check_commits(had, &from)
     })
 }
 

@@ -14,8 +14,8 @@ use std::time::Duration;
 use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, DEFAULT_NAME, ErrorCode};
 
+use super::acknowledged::{AcknowledgedFile, size_of};
 use super::failure::{Failure, Health, Moment};
-use super::mark::{Mark, size_of};
 use crate::{Error, Result};
 
 /// Pages in the log that wake the helper: 16 MiB, so that a page that changes often is copied once for many changes.
@@ -47,7 +47,7 @@ pub(super) struct Carried {
     pub(super) connection: Connection,
     pub(super) path: PathBuf,
     pub(super) health: Arc<Health>,
-    pub(super) mark: Option<Arc<Mark>>,
+    pub(super) acknowledged: Option<Arc<AcknowledgedFile>>,
 }
 
 pub(super) fn start(carried: Carried) -> Result<Checkpoints> {
@@ -107,8 +107,8 @@ fn help(carried: &Carried, woken: &Receiver<()>, report: &SyncSender<u32>) {
                 0
             }
         };
-        if let Some(mark) = &carried.mark {
-            mark.size(size_of(&carried.path));
+        if let Some(acknowledged) = &carried.acknowledged {
+            acknowledged.size(size_of(&carried.path));
         }
         if report.send(pages).is_err() {
             return;

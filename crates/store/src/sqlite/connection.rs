@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::failure::{Failure, Health, Moment};
@@ -66,6 +67,9 @@ fn prepare(path: &Path, what_for: Use, durability: Durability) -> Result<Connect
     let connection = Connection::open_with_flags(path, create | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_timeout(BUSY_MAX)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+    // Plans do not depend on the values of parameters. Otherwise SQLite compiles a statement with `LIMIT ?` again each
+    // time it is used.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
     connection.pragma_update(None, "synchronous", level(durability).0)?;
     // A negative size is in KiB rather than pages.

@@ -51,8 +51,8 @@ impl Folder {
         self.0.join("logs.db")
     }
 
-    /// The number of acknowledged commits; see `mark`.
-    pub(super) fn mark(&self) -> PathBuf {
+    /// The number of acknowledged commits; see `acknowledged`.
+    pub(super) fn acknowledged(&self) -> PathBuf {
         self.0.join("acknowledged")
     }
 

@@ -11,17 +11,14 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use punctual_core::ids::RunId;
-use punctual_core::log::{Chunk, Place};
 use rusqlite::Connection;
 
 use super::checkpoint::carry_over;
-use super::doors::rows_max;
 use super::failure::{Failure, Health, Moment};
-use super::reader::Snapshot;
+use super::session::Session;
 use super::transaction::transact;
-use super::{queries, rows};
-use crate::{Error, Result, codec};
+use crate::definitions::Definitions;
+use crate::{Error, Result};
 
 /// How much output a crash of the machine may lose.
 const SYNC_AFTER: Duration = Duration::from_secs(1);
@@ -37,6 +34,7 @@ pub(super) struct LogWriter {
     wal_pages: Arc<AtomicU32>,
     /// Held during a checkpoint.
     carrying: Arc<Mutex<()>>,
+    definitions: Arc<Mutex<Definitions>>,
 }
 
 /// The helper thread; it ends, after a last sync, when the writer is dropped.
@@ -76,36 +74,18 @@ impl LogWriter {
         let thread = thread
             .spawn(move || sync.now_and_then(&woken))
             .map_err(|error| Error::Unusable(format!("cannot start a thread: {error}")))?;
-        let writer = LogWriter { connection: writer, health, unsynced, wake, wal_pages, carrying };
+        let definitions = Arc::default();
+        let writer =
+            LogWriter { connection: writer, health, unsynced, wake, wal_pages, carrying, definitions };
         Ok((writer, Syncer(Some(thread))))
     }
 
-    pub(super) fn append(&mut self, chunks: &[Chunk]) -> Result<()> {
-        self.transact(|connection| {
-            let mut statement = connection.prepare_cached(queries::chunks::INSERT)?;
-            for chunk in chunks {
-                let Chunk { run, token, number, at, stream, bytes } = chunk;
-                let (token, stream) = (token.0.cast_signed(), codec::stream_number(*stream));
-                statement.execute((run.0, token, number, at.as_millis(), stream, bytes.as_slice()))?;
-            }
-            Ok(())
-        })
-    }
-
-    /// Removes the output of runs, at most `limit` chunks.
-    pub(super) fn remove(&mut self, runs: &[RunId], limit: usize) -> Result<usize> {
-        self.transact(|connection| {
-            let mut statement = connection.prepare_cached(queries::chunks::DELETE)?;
-            let mut gone = 0;
-            for run in runs {
-                gone += statement.execute((run.0, rows_max(limit - gone)))?;
-            }
-            Ok(gone)
-        })
-    }
-
-    fn transact<T>(&mut self, work: impl FnOnce(&Connection) -> Result<T, Failure>) -> Result<T> {
-        let value = transact(&self.connection, &self.health, || work(&self.connection))?;
+    pub(super) fn transact<T>(&mut self, work: impl FnOnce(&mut Session<'_>) -> Result<T>) -> Result<T> {
+        let LogWriter { connection, health, definitions, .. } = self;
+        let work = |connection: &mut Connection| {
+            Ok(work(&mut Session { connection, health, moment: Moment::Writing, definitions })?)
+        };
+        let (value, ()) = transact(connection, health, work, |_| ())?;
         if !self.unsynced.swap(true, Ordering::AcqRel) {
             // A full channel means the helper has been woken already.
             let _ = self.wake.try_send(());
@@ -160,44 +140,17 @@ impl Drop for Syncer {
     }
 }
 
-impl Snapshot<'_> {
-    pub(super) fn logs(&self, run: RunId, after: Option<Place>, limit: usize) -> Result<Vec<Chunk>, Failure> {
-        let (token, number) =
-            after.map_or((i64::MIN, 0), |place| (place.token.0.cast_signed(), place.number));
-        let params = (run.0, token, number, rows_max(limit));
-        self.all(queries::chunks::LIST, params, |row| rows::chunk(run, row))
-    }
-
-    pub(super) fn log_bytes(&self, run: RunId) -> Result<u64, Failure> {
-        let bytes = self.one(queries::chunks::BYTES, [run.0], |row| Ok(row.get::<_, i64>(0)?))?;
-        Ok(u64::try_from(bytes.unwrap_or(0)).unwrap_or(0))
-    }
-
-    /// The next runs that have output, after the given one.
-    pub(super) fn logged_runs(&self, after: RunId, limit: usize) -> Result<Vec<RunId>, Failure> {
-        let mut runs = Vec::new();
-        let mut last = after;
-        while runs.len() < limit {
-            match self.one(queries::chunks::NEXT_RUN, [last.0], |row| Ok(RunId(row.get(0)?)))? {
-                Some(run) => runs.push(run),
-                None => break,
-            }
-            last = *runs.last().unwrap_or(&last);
-        }
-        Ok(runs)
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use punctual_core::Timestamp;
-    use punctual_core::ids::Token;
-    use punctual_core::log::{CHUNK_BYTES_MAX, Stream};
+    use punctual_core::log::CHUNK_BYTES_MAX;
 
     use super::*;
     use crate::Durability;
+    use crate::sql::connection::{Connection as _, ask};
+    use crate::sql::queries::chunks;
     use crate::sqlite::connection::{Use, open};
     use crate::sqlite::schema;
+    use crate::sqlite::session::ready;
 
     #[test]
     fn a_sync_is_never_refused_however_fast_output_comes() {
@@ -212,10 +165,10 @@ mod tests {
         let sync = Sync { connection: open(Use::Read), health, unsynced, carrying };
         // Many times what makes the writer carry its log over.
         let writing = thread::spawn(move || {
-            for number in 0..1_000 {
-                let (run, token, at) = (RunId(1), Token(1), Timestamp::MIN);
-                let bytes = vec![b'x'; CHUNK_BYTES_MAX];
-                writer.append(&[Chunk { run, token, number, at, stream: Stream::Out, bytes }]).unwrap();
+            for number in 0..1_000_i64 {
+                let insert =
+                    ask!(chunks::INSERT, 1_i64, 1_i64, number, 0_i64, 1_i64, vec![b'x'; CHUNK_BYTES_MAX]);
+                writer.transact(|s| ready(s.execute(&[insert]))).unwrap();
             }
         });
         let mut syncs = 0;

@@ -1,32 +1,30 @@
-//! Sessions and leases. Only one process uses the folder, so this only fulfils the store's contract.
+//! Sessions, and the acquisition of shards. Only one process uses the folder, so this only fulfils the store's contract.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use punctual_core::Timestamp;
 use punctual_core::ids::{Epoch, SessionId, ShardId};
 use punctual_failpoint::{Point, hit};
 use rusqlite::{OptionalExtension, Row};
 
+use super::Sqlite;
 use super::failure::Failure;
-use super::queries::{self, sessions, shards};
-use super::reader::Snapshot;
+use super::queries::{sessions, shards};
 use super::writer::Writer;
-use crate::{Claim, Lease, Leases, Member, Result, Session, refusal};
+use crate::sql::backend::Backend;
+use crate::{Claim, Member, Result, Session, Sessions, refusal};
 
-impl Snapshot<'_> {
-    pub(super) fn leases(&self) -> Result<Leases, Failure> {
-        let rows = self.all(shards::LEASES, (), |row| {
-            let lease = Lease {
-                shard: ShardId(row.get(1)?),
-                epoch: Epoch(row.get(2)?),
-                owner: row.get::<_, Option<i64>>(3)?.map(SessionId),
-                heir: row.get::<_, Option<i64>>(4)?.map(SessionId),
-            };
-            Ok((Timestamp::from_millis(row.get(0)?), lease))
-        })?;
-        let now = rows.first().map_or(Timestamp::MIN, |(now, _)| *now);
-        Ok(Leases { now, shards: rows.into_iter().map(|(_, lease)| lease).collect() })
+#[async_trait]
+impl Sessions for Sqlite {
+    async fn renew(&self, session: &Session, ttl: Duration) -> Result<Vec<Member>> {
+        let session = session.clone();
+        self.writer.ask(move |writer| writer.renew(&session, ttl)).await
+    }
+
+    async fn leave(&self, session: SessionId) -> Result<()> {
+        self.end_session(session).await
     }
 }
 
@@ -37,61 +35,48 @@ impl Writer {
         by: Option<SessionId>,
         claims: &[Claim],
     ) -> Result<Vec<(ShardId, Epoch)>> {
-        let acquired = self.transact(|connection, _| {
-            let mut exists = connection.prepare_cached(shards::EXISTS)?;
-            let mut statement = connection.prepare_cached(shards::ACQUIRE)?;
-            let mut acquired = Vec::with_capacity(claims.len());
-            for Claim { shard, than } in claims {
-                let params = (shard.0, than.map(|epoch| epoch.0), by.map(|session| session.0));
-                match statement.query_row(params, |row| row.get(0)).optional()? {
-                    Some(epoch) => acquired.push((*shard, Epoch(epoch))),
-                    None if exists.exists([shard.0])? => {}
-                    None => return Err(refusal::no_such_shard(*shard).into()),
+        let acquired = self.transact(|session| {
+            session.own(|connection| {
+                let mut exists = connection.prepare_cached(shards::EXISTS)?;
+                let mut statement = connection.prepare_cached(shards::ACQUIRE)?;
+                let mut acquired = Vec::with_capacity(claims.len());
+                for Claim { shard, expected_epoch } in claims {
+                    let params = (shard.0, expected_epoch.map(|epoch| epoch.0), by.map(|session| session.0));
+                    match statement.query_row(params, |row| row.get(0)).optional()? {
+                        Some(epoch) => acquired.push((*shard, Epoch(epoch))),
+                        None if exists.exists([shard.0])? => {}
+                        None => return Err(refusal::no_such_shard(*shard).into()),
+                    }
                 }
-            }
-            hit(Point::SqliteAcquireWritten);
-            Ok(acquired)
+                hit(Point::SqliteAcquireWritten);
+                Ok(acquired)
+            })
         })?;
         hit(Point::SqliteAcquireCommitted);
         self.acknowledge(acquired.len());
         Ok(acquired)
     }
 
-    pub(super) fn release(&mut self, released: &[(ShardId, Epoch)], heir: Option<SessionId>) -> Result<()> {
-        self.transact(|connection, _| {
-            let mut statement = connection.prepare_cached(shards::RELEASE)?;
-            for (shard, epoch) in released {
-                statement.execute((shard.0, epoch.0, heir.map(|session| session.0)))?;
-            }
-            Ok(())
-        })
-    }
-
-    pub(super) fn renew(&mut self, session: &Session, ttl: Duration) -> Result<Vec<Member>> {
-        self.transact(|connection, _| {
-            let now = connection.prepare_cached(sessions::NOW)?.query_row([], |row| row.get(0))?;
-            let now = Timestamp::from_millis(now);
-            connection.prepare_cached(sessions::EXPIRE)?.execute([now.as_millis()])?;
-            connection.prepare_cached(sessions::RENEW)?.execute((
-                session.id.0,
-                &*session.node,
-                session.address.as_deref(),
-                session.weight,
-                session.embedded,
-                session.load,
-                now.as_millis(),
-                (now + ttl).as_millis(),
-            ))?;
-            let mut all = connection.prepare_cached(sessions::ALL)?;
-            let members = all.query_and_then([], |row| member(row, now))?;
-            members.collect()
-        })
-    }
-
-    pub(super) fn leave(&mut self, session: SessionId) -> Result<()> {
-        self.transact(|connection, _| {
-            connection.prepare_cached(queries::sessions::LEAVE)?.execute([session.0])?;
-            Ok(())
+    fn renew(&mut self, session: &Session, ttl: Duration) -> Result<Vec<Member>> {
+        self.transact(|s| {
+            s.own(|connection| {
+                let now = connection.prepare_cached(sessions::NOW)?.query_row([], |row| row.get(0))?;
+                let now = Timestamp::from_millis(now);
+                connection.prepare_cached(sessions::EXPIRE)?.execute([now.as_millis()])?;
+                connection.prepare_cached(sessions::RENEW)?.execute((
+                    session.id.0,
+                    &*session.node,
+                    session.address.as_deref(),
+                    session.weight,
+                    session.embedded,
+                    session.load,
+                    now.as_millis(),
+                    (now + ttl).as_millis(),
+                ))?;
+                let mut all = connection.prepare_cached(sessions::ALL)?;
+                let members = all.query_and_then([], |row| member(row, now))?;
+                members.collect()
+            })
         })
     }
 }

@@ -3,27 +3,27 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 use punctual_core::ids::SHARDS_MAX;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
+use super::acknowledged::{self, Acknowledged, AcknowledgedFile, SizeAtClose};
 use super::checkpoint::{self, Carried};
 use super::connection::{self, Use, explain};
 use super::failure::{Failure, Health};
 use super::folder::{self, Folder, Lock};
-use super::lane::Lane;
 use super::logs::LogWriter;
-use super::mark::{self, Mark, MarkAtClose, Marked};
-use super::prune::Places;
+use super::message_log::MessageLog;
 use super::reader::Reader;
+use super::worker_thread::Threads;
 use super::writer::Writer;
-use super::young::Young;
 use super::{Options, Sqlite, queries, schema};
+use crate::sql::prune::Positions;
 use crate::{Durability, Error, Result};
 
 /// Readers for the endpoints: two, because one may be busy with a long listing.
-const DOOR_READERS: usize = 2;
+const ENDPOINT_READERS: usize = 2;
 
 impl Sqlite {
     /// Opens the store in a folder, and creates it if there is none. Blocks until every acknowledged commit is
@@ -35,23 +35,23 @@ impl Sqlite {
         let durability = options.durability;
         let (health, log_health) = (Arc::new(Health::default()), Arc::new(Health::default()));
 
-        let (connection, total, young) = open_state(&folder, options)?;
-        let mark = mark(&folder, total, durability)?;
-        let mark_at_close = MarkAtClose { mark: mark.clone(), path: folder.state() };
+        let (connection, total, log) = open_state(&folder, options)?;
+        let acknowledged = acknowledged_file(&folder, total, durability)?;
+        let size_at_close = SizeAtClose { file: acknowledged.clone(), path: folder.state() };
         let state = |what_for| connection::open(&folder.state(), what_for, durability);
         let carried = Carried {
             connection: state(Use::Read)?,
             path: folder.state(),
             health: Arc::clone(&health),
-            mark: mark.clone(),
+            acknowledged: acknowledged.clone(),
         };
         let checkpoints = checkpoint::start(carried)?;
-        let young = Arc::new(RwLock::new(young));
+        let log = Arc::new(RwLock::new(log));
         let writer =
-            Writer::new(connection, Arc::clone(&health), mark, total, checkpoints, Arc::clone(&young))
+            Writer::new(connection, Arc::clone(&health), acknowledged, total, checkpoints, Arc::clone(&log))
                 .map_err(|failure| explain(&folder.state(), failure))?;
         let reader = || Ok(Reader::new(state(Use::Read)?, Arc::clone(&health)));
-        let door_readers = (0..DOOR_READERS).map(|_| reader()).collect::<Result<_>>()?;
+        let endpoint_readers = (0..ENDPOINT_READERS).map(|_| reader()).collect::<Result<_>>()?;
 
         // Output is not state: losing the last of it is allowed, so no sync is waited for.
         let logs = |what_for| connection::open(&folder.logs(), what_for, Durability::Relaxed);
@@ -62,17 +62,17 @@ impl Sqlite {
         Ok(Sqlite {
             shards: total.shards,
             durability,
-            pruned: Mutex::new(Places::default()),
-            young,
+            pruned: Positions::default(),
+            message_log: log,
             #[cfg(test)]
             health: Arc::clone(&health),
-            leader: Lane::start("leader", vec![reader()?])?,
-            doors: Lane::start("doors", door_readers)?,
-            log_reader: Lane::start("log-reader", vec![log_reader])?,
-            log_writer: Lane::start("log-writer", vec![log_writer])?,
+            leader: Threads::start("leader", vec![reader()?])?,
+            endpoints: Threads::start("endpoints", endpoint_readers)?,
+            log_reader: Threads::start("log-reader", vec![log_reader])?,
+            log_writer: Threads::start("log-writer", vec![log_writer])?,
             _log_syncer: log_syncer,
-            writer: Lane::start("writer", vec![writer])?,
-            _mark: mark_at_close,
+            writer: Threads::start("writer", vec![writer])?,
+            _size: size_at_close,
             _lock: lock,
             folder,
         })
@@ -86,28 +86,28 @@ pub(super) struct Total {
     pub(super) commits: u64,
 }
 
-fn open_state(folder: &Folder, options: Options) -> Result<(Connection, Total, Young)> {
+fn open_state(folder: &Folder, options: Options) -> Result<(Connection, Total, MessageLog)> {
     if !(1..=SHARDS_MAX).contains(&options.shards) {
         let asked = options.shards;
         return Err(Error::Unusable(format!("a store has 1 to {SHARDS_MAX} shards, {asked} were asked for")));
     }
-    let marked = Marked::read(folder).unwrap_or_default();
-    marked.check_size(folder)?;
+    let acknowledged = Acknowledged::read(folder).unwrap_or_default();
+    acknowledged.check_size(folder)?;
     let path = folder.state();
     folder::make_private(&path)?;
     let mut connection = connection::open(&path, Use::Write, options.durability)?;
     let explained = |failure| explain(&path, failure);
     // A refused store stays unmodified: its write-ahead log may hold the only copy of the last commits.
     keep_log(&connection, true).map_err(explained)?;
-    marked.check_commits(commits(&connection).map_err(explained)?, folder)?;
+    acknowledged.check_commits(commits(&connection).map_err(explained)?, folder)?;
     let total = set_up(&mut connection, options.shards).map_err(explained)?;
-    let young = Young::load(&connection).map_err(explained)?;
+    let log = MessageLog::load(&connection).map_err(explained)?;
     keep_log(&connection, false).map_err(explained)?;
     if total.shards != options.shards {
         let (made_with, asked) = (total.shards, options.shards);
         tracing::warn!(made_with, asked, "the number of shards cannot be changed, the store keeps its own");
     }
-    Ok((connection, total, young))
+    Ok((connection, total, log))
 }
 
 /// Whether closing the connection leaves the write-ahead log in place, without a checkpoint.
@@ -124,8 +124,11 @@ pub(super) fn commits(connection: &Connection) -> Result<u64, Failure> {
 
 fn set_up(connection: &mut Connection, shards: u16) -> Result<Total, Failure> {
     schema::STATE.migrate(connection, |transaction| {
-        let mut statement = transaction.prepare(queries::shards::INSERT)?;
-        (0..shards).try_for_each(|shard| statement.execute([shard]).map(|_| ()).map_err(Failure::from))
+        for sql in [queries::shards::INSERT, queries::shards::INSERT_PRUNED] {
+            let mut statement = transaction.prepare(sql)?;
+            (0..shards).try_for_each(|shard| statement.execute([shard]).map(|_| ()))?;
+        }
+        Ok(())
     })?;
     total(connection)
 }
@@ -136,14 +139,18 @@ fn total(connection: &Connection) -> Result<Total, Failure> {
     })?)
 }
 
-/// The mark that the next start checks the store against. `None` with relaxed durability, which may lose commits.
-fn mark(folder: &Folder, total: Total, durability: Durability) -> Result<Option<Arc<Mark>>> {
+/// What the next start checks the store against. `None` with relaxed durability, which may lose commits.
+fn acknowledged_file(
+    folder: &Folder,
+    total: Total,
+    durability: Durability,
+) -> Result<Option<Arc<AcknowledgedFile>>> {
     if durability == Durability::Relaxed {
-        Mark::remove(folder)?;
+        AcknowledgedFile::remove(folder)?;
         return Ok(None);
     }
-    let at_least = Marked { commits: total.commits, size: mark::size_of(&folder.state()) };
-    Mark::open(folder, at_least).map(|mark| Some(Arc::new(mark)))
+    let at_least = Acknowledged { commits: total.commits, size: acknowledged::size_of(&folder.state()) };
+    AcknowledgedFile::open(folder, at_least).map(|file| Some(Arc::new(file)))
 }
 
 fn open_logs(folder: &Folder) -> Result<Connection> {

@@ -17,18 +17,8 @@ pub(super) struct Schema {
 }
 
 /// "PNCT"
-pub(super) const STATE: Schema = Schema {
-    application_id: 0x504e_4354,
-    migrations: &[
-        include_str!("migrations/0001.sql"),
-        include_str!("migrations/0002.sql"),
-        include_str!("migrations/0003.sql"),
-        include_str!("migrations/0004.sql"),
-        include_str!("migrations/0005.sql"),
-        include_str!("migrations/0006.sql"),
-        include_str!("migrations/0007.sql"),
-    ],
-};
+pub(super) const STATE: Schema =
+    Schema { application_id: 0x504e_4354, migrations: &[include_str!("migrations/0001.sql")] };
 /// "PNCL"
 pub(super) const LOGS: Schema =
     Schema { application_id: 0x504e_434c, migrations: &[include_str!("migrations/logs/0001.sql")] };
@@ -134,13 +124,12 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_an_older_version_gets_what_it_lacks() {
+    fn a_file_from_before_the_first_release_is_refused() {
         let mut connection = Connection::open_in_memory().unwrap();
-        let older = Schema { migrations: &STATE.migrations[..1], ..STATE };
-        assert!(older.migrate(&mut connection, |_| Ok(())).is_ok());
-        assert_eq!(migrated(&mut connection), Ok(false));
-        connection.prepare("SELECT calendars FROM jobs").unwrap();
-        connection.prepare("SELECT version FROM calendars").unwrap();
+        migrated(&mut connection).unwrap();
+        connection.execute("UPDATE schema SET checksum = 'older'", []).unwrap();
+        connection.execute(ADD, (2, "older")).unwrap();
+        assert!(migrated(&mut connection).unwrap_err().contains("not the one this version"));
     }
 
     #[test]

@@ -6,23 +6,15 @@ use super::failure::{Failure, Health, Moment};
 use super::queries;
 use crate::Result;
 
-pub(super) fn transact<T>(
-    connection: &Connection,
+/// Calls `hold` just before the commit, for example to take a lock that lasts beyond it.
+pub(super) fn transact<T, H>(
+    connection: &mut Connection,
     health: &Health,
-    work: impl FnOnce() -> Result<T, Failure>,
-) -> Result<T> {
-    transact_holding(connection, health, work, |_| ()).map(|(value, ())| value)
-}
-
-/// Like `transact`, and calls `hold` just before the commit, for example to take a lock that lasts beyond it.
-pub(super) fn transact_holding<T, H>(
-    connection: &Connection,
-    health: &Health,
-    work: impl FnOnce() -> Result<T, Failure>,
+    work: impl FnOnce(&mut Connection) -> Result<T, Failure>,
     hold: impl FnOnce(&T) -> H,
 ) -> Result<(T, H)> {
     health.check()?;
-    let written = step(connection, queries::BEGIN).and_then(|()| work());
+    let written = step(connection, queries::BEGIN).and_then(|()| work(connection));
     let result = match written.map_err(|failure| health.judge(failure, Moment::Writing)) {
         Ok(value) => {
             let held = hold(&value);
@@ -50,8 +42,8 @@ fn roll_back(connection: &Connection, health: &Health) {
     }
 }
 
-/// A statement without parameters or rows.
+/// A statement without parameters; its rows are not read.
 pub(super) fn step(connection: &Connection, sql: &str) -> Result<(), Failure> {
-    connection.prepare_cached(sql)?.execute([])?;
+    connection.prepare_cached(sql)?.query([])?.next()?;
     Ok(())
 }

@@ -1,25 +1,28 @@
 //! The only writer: every change of the state goes through its connection, one transaction at a time.
 //!
 //! Sqlite ──batches──▶ writer ──rows──▶ changes
-//!                       ├──▶ young         messages that are not rows yet
-//!                       ├──▶ mark          the number of acknowledged commits
-//!                       └──▶ checkpoint    when the write-ahead log has grown
+//!                       ├──▶ message_log     messages that are not rows yet
+//!                       ├──▶ acknowledged    the number of acknowledged commits
+//!                       └──▶ checkpoint      when the write-ahead log has grown
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use parking_lot::Mutex;
 use punctual_core::change::Batch;
 use punctual_failpoint::{Point, hit};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
+use super::acknowledged::AcknowledgedFile;
 use super::changes::{RowsThrough, Statements};
 use super::checkpoint::Checkpoints;
-use super::failure::{Failure, Health};
-use super::mark::Mark;
+use super::failure::{Failure, Health, Moment};
+use super::message_log::{Shared, Staged};
 use super::open::Total;
-use super::transaction::{transact, transact_holding};
-use super::young::{Shared, Staged};
+use super::session::Session;
+use super::transaction::transact;
+use crate::definitions::Definitions;
 use crate::{Error, Result};
 
 pub(super) struct Writer {
@@ -28,26 +31,25 @@ pub(super) struct Writer {
     connection: Connection,
     health: Arc<Health>,
     /// `None` with relaxed durability, which may lose commits.
-    mark: Option<Arc<Mark>>,
+    acknowledged: Option<Arc<AcknowledgedFile>>,
     shards: u16,
     /// Commits and acquisitions so far, over all shards.
     commits: u64,
     /// Pages in the write-ahead log after the last commit.
     wal_pages: Arc<AtomicU32>,
-    /// Reused for the body of the row that is being written.
-    buffer: Vec<u8>,
-    young: Shared,
+    log: Shared,
     rows_through: RowsThrough,
+    definitions: Arc<Mutex<Definitions>>,
 }
 
 impl Writer {
     pub(super) fn new(
         mut connection: Connection,
         health: Arc<Health>,
-        mark: Option<Arc<Mark>>,
+        acknowledged: Option<Arc<AcknowledgedFile>>,
         total: Total,
         checkpoints: Checkpoints,
-        young: Shared,
+        log: Shared,
     ) -> Result<Writer, Failure> {
         let wal_pages = Arc::new(AtomicU32::new(0));
         let pages_seen = Arc::clone(&wal_pages);
@@ -58,36 +60,35 @@ impl Writer {
         }))?;
         let Total { shards, commits } = total;
         let rows_through = RowsThrough::load(&connection)?;
-        let buffer = Vec::new();
         Ok(Writer {
             checkpoints,
             connection,
             health,
-            mark,
+            acknowledged,
             shards,
             commits,
             wal_pages,
-            buffer,
-            young,
+            log,
+            definitions: Arc::default(),
             rows_through,
         })
     }
 
     pub(super) fn commit(&mut self, batches: &[Batch]) -> Result<()> {
-        let Writer { connection, health, shards, buffer, young, rows_through, .. } = self;
-        let write = || {
+        let Writer { connection, health, shards, log, rows_through, .. } = self;
+        let write = |connection: &mut Connection| {
             hit(Point::SqliteCommitBegun);
-            let young = young.read();
-            let mut statements = Statements::new(connection, *shards, buffer, &young, rows_through);
+            let log = log.read();
+            let mut statements = Statements::new(connection, *shards, &log, rows_through);
             let written = batches.iter().try_for_each(|batch| statements.write(batch));
             let staged = written.and_then(|()| statements.finish());
             hit(Point::SqliteCommitWritten);
             staged
         };
-        // Readers of messages see the young ones and the rows as of one commit; no other reader waits for the lock.
-        let hold = |staged: &Staged| (!staged.is_empty()).then(|| young.write());
-        if let (staged, Some(mut young)) = transact_holding(connection, health, write, hold)? {
-            young.apply(staged);
+        // Readers of messages see the log and the rows as of one commit; no other reader waits for the lock.
+        let hold = |staged: &Staged| (!staged.is_empty()).then(|| log.write());
+        if let (staged, Some(mut log)) = transact(connection, health, write, hold)? {
+            log.apply(staged);
         }
         self.carry_over();
         hit(Point::SqliteCommitCommitted);
@@ -96,12 +97,12 @@ impl Writer {
         Ok(())
     }
 
-    pub(super) fn transact<T>(
-        &mut self,
-        work: impl FnOnce(&Connection, &mut Vec<u8>) -> Result<T, Failure>,
-    ) -> Result<T> {
-        let Writer { connection, health, buffer, .. } = self;
-        let value = transact(connection, health, || work(connection, buffer))?;
+    pub(super) fn transact<T>(&mut self, work: impl FnOnce(&mut Session<'_>) -> Result<T>) -> Result<T> {
+        let Writer { connection, health, definitions, .. } = self;
+        let work = |connection: &mut Connection| {
+            Ok(work(&mut Session { connection, health, moment: Moment::Writing, definitions })?)
+        };
+        let (value, ()) = transact(connection, health, work, |_| ())?;
         self.carry_over();
         Ok(value)
     }
@@ -117,8 +118,8 @@ impl Writer {
 
     pub(super) fn acknowledge(&mut self, commits: usize) {
         self.commits += commits as u64;
-        if let Some(mark) = &self.mark {
-            mark.commits(self.commits);
+        if let Some(acknowledged) = &self.acknowledged {
+            acknowledged.commits(self.commits);
         }
     }
 }

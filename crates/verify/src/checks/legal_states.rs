@@ -101,7 +101,7 @@ mod tests {
     use punctual_core::ids::{Epoch, RunId, WorkerId};
     use punctual_core::job::Definition;
     use punctual_core::queue::Whereabouts;
-    use punctual_core::run::{Cause, Child, Entry, Event, Kin, Part, Reason, Run, Wait, What};
+    use punctual_core::run::{Cause, Child, Entry, Event, Part, Reason, Run, SplitRole, Wait, What};
 
     use super::*;
     use crate::checks::Check;
@@ -220,8 +220,8 @@ mod tests {
             let definition = Arc::clone(&story.job.definition);
             explore(story.planned(10), &definition, 4, &mut taken);
             let worker = Some(Arc::from("w"));
-            let kin = Kin::Child { parent: RunId(1), part: Part::default(), worker };
-            let child = Run { kin: Some(Box::new(kin)), ..story.planned(10).clone() };
+            let role = SplitRole::Child { parent: RunId(1), part: Part::default(), worker };
+            let child = Run { split_role: Some(Box::new(role)), ..story.planned(10).clone() };
             explore(&child, &definition, 2, &mut taken);
         }
         for (from, what, to) in ARROWS {

@@ -284,7 +284,7 @@ mod tests {
 
     use punctual_core::job::Keep;
     use punctual_core::schedule::calendar::{Calendar, Days, Entry, Weekly};
-    use punctual_core::schedule::{Keeping, Schedule, When};
+    use punctual_core::schedule::{Schedule, ScheduleCalendar, When};
 
     use super::*;
     use crate::checks::Check;
@@ -438,7 +438,7 @@ mod tests {
             let days = Days::new(Weekly::EVERY_DAY, [], [Entry::Span { first: 1, last: 1 }]);
             let calendar = Calendar { name: "work".parse().unwrap(), version: 1, days };
             let every = Schedule::new(When::Every(Duration::from_secs(12 * 3600)));
-            let keeping = Keeping::of(Arc::new(calendar), "UTC").unwrap();
+            let keeping = ScheduleCalendar::of(Arc::new(calendar), "UTC").unwrap();
             definition.schedules = vec![Schedule { calendar: Some(keeping), ..every }];
         });
         story.fire(HALF).skip_for(SkipReason::Calendar, 2 * HALF, 3 * HALF).fire(4 * HALF).fire(5 * HALF);

@@ -7,7 +7,7 @@ use punctual_core::Timestamp;
 use punctual_core::job::{Definition, Keep, Overlap};
 use punctual_core::name::Name;
 use punctual_core::schedule::calendar::{Calendar, Days};
-use punctual_core::schedule::{self, Keeping, Schedule, Weekdays, When, parse_duration};
+use punctual_core::schedule::{self, Schedule, ScheduleCalendar, Weekdays, When, parse_duration};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -178,12 +178,12 @@ impl WrittenSchedule {
 }
 
 /// Without the calendar's days the due times of a schedule are unknown.
-fn keeping(name: Name, zone: &str, calendars: &[WrittenCalendar]) -> Result<Keeping, String> {
+fn keeping(name: Name, zone: &str, calendars: &[WrittenCalendar]) -> Result<ScheduleCalendar, String> {
     let of = calendars.iter().find(|calendar| calendar.calendar == name);
     let WrittenCalendar { version, days, .. } =
         of.ok_or_else(|| format!("the days of calendar `{name}` are not in the export"))?;
     let calendar = Calendar { name, version: *version, days: days.clone() };
-    Keeping::of(Arc::new(calendar), zone).map_err(|error| error.to_string())
+    ScheduleCalendar::of(Arc::new(calendar), zone).map_err(|error| error.to_string())
 }
 
 fn read_duration(text: &str) -> Result<Duration, String> {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use punctual_core::Timestamp;
 use punctual_core::name::Name;
-use punctual_core::schedule::{self as rule, Keeping, Language, Weekdays, When};
+use punctual_core::schedule::{self as rule, Language, ScheduleCalendar, Weekdays, When};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
@@ -128,10 +128,10 @@ impl Schedule {
         }
     }
 
-    fn keeping(&self) -> Result<Option<Keeping>, Error> {
+    fn keeping(&self) -> Result<Option<ScheduleCalendar>, Error> {
         let Some(name) = &self.calendar else { return Ok(None) };
         let zone = self.timezone.as_deref().unwrap_or("UTC");
-        let keeping = Keeping::named(name.clone(), zone);
+        let keeping = ScheduleCalendar::named(name.clone(), zone);
         keeping.map(Some).map_err(|error| Error::invalid("timezone", error.to_string()))
     }
 

@@ -9,7 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use punctual_core::limits::{DURATION_MAX, KEY_BYTES_MAX, MESSAGE_BYTES_MAX, PAGE_MAX, PRIORITY_MAX};
 use punctual_core::queue::{
-    Body, Delivered, Line, MessageId, MessageView, NewMessage, Notice, QueueKey, Verb,
+    Body, Delivered, MessageId, MessageStatus, MessageView, NewMessage, Notice, QueueKey, Verb,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -342,16 +342,16 @@ impl Message {
         let (body, body_base64) = as_json(&view.body);
         let life = view.expires_at.since(view.created_at);
         let queue = view.queue.name.to_string();
-        let back_at = view.line.back_at();
-        let is_delivered = matches!(view.line, Line::Active { .. });
+        let back_at = view.status.back_at();
+        let is_delivered = matches!(view.status, MessageStatus::Active { .. });
         let attempts = view.nacks.saturating_add(view.redeliveries).saturating_add(u32::from(is_delivered));
         Message {
             id: JobId::new(view.id, life, view.retry.is_zero()).to_string(),
             group: queue.clone(),
             queue,
-            state: match view.line {
-                Line::Queued => MessageState::Queued,
-                Line::Active { .. } | Line::Delayed { .. } => MessageState::Active,
+            state: match view.status {
+                MessageStatus::Queued => MessageState::Queued,
+                MessageStatus::Active { .. } | MessageStatus::Delayed { .. } => MessageState::Active,
             },
             replicate: 1,
             ttl: Span(view.expires_at.since(view.now)),

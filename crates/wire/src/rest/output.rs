@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use punctual_core::ids::RunId;
-use punctual_core::log::{Chunk, Place, Stream};
+use punctual_core::log::{Chunk, ChunkPosition, Stream};
 use serde::{Deserialize, Serialize};
 
 use super::run::State;
@@ -16,7 +16,7 @@ pub const EVENT_STREAM: &str = "text/event-stream";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogChunk {
     /// The cursor, and the id of the event: `Last-Event-ID` continues after it.
-    pub place: Text<Place>,
+    pub place: Text<ChunkPosition>,
     pub at: Instant,
     pub stream: LogStream,
     #[serde(default, skip_serializing_if = "Option::is_none")]

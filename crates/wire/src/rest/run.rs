@@ -7,7 +7,7 @@ use punctual_core::ids::{RunId, Token};
 use punctual_core::job::Definition;
 use punctual_core::limits::LISTED_OUTPUT_BYTES_MAX;
 use punctual_core::name::{Name, Namespace};
-use punctual_core::run::{self as rule, Kin, Origin, Status};
+use punctual_core::run::{self as rule, Origin, SplitRole, Status};
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 use utoipa::ToSchema;
@@ -236,8 +236,8 @@ impl Run {
 
 impl Shard {
     fn of(run: &rule::Run) -> Option<Shard> {
-        match run.kin.as_deref() {
-            Some(Kin::Child { part, .. }) => Some(Shard { index: part.index, total: part.total }),
+        match run.split_role.as_deref() {
+            Some(SplitRole::Child { part, .. }) => Some(Shard { index: part.index, total: part.total }),
             _ => None,
         }
     }
@@ -398,13 +398,14 @@ mod tests {
 
     #[test]
     fn a_child_names_its_parent_and_a_parent_its_children() {
-        let kin = Kin::Child { parent: RunId(7), part: rule::Part { index: 2, total: 4 }, worker: None };
-        let child = Run::from(&rule::Run { kin: Some(Box::new(kin)), ..running() });
+        let role =
+            SplitRole::Child { parent: RunId(7), part: rule::Part { index: 2, total: 4 }, worker: None };
+        let child = Run::from(&rule::Run { split_role: Some(Box::new(role)), ..running() });
         assert_eq!((child.parent, child.step.as_deref()), (Some(Text(RunId(7))), Some("2")));
         assert_eq!(child.shard, Some(Shard { index: 2, total: 4 }));
 
         let known = rule::Child { run: RunId(8), worker: Some("w1".into()), ended: Some(Status::Failed) };
-        let run = rule::Run { kin: Some(Box::new(Kin::Parent(vec![known]))), ..running() };
+        let run = rule::Run { split_role: Some(Box::new(SplitRole::Parent(vec![known]))), ..running() };
         let children = Run::with_attempts(&run, &Definition::of(Task::Noop)).children.unwrap();
         let json = serde_json::json!([{ "index": 0, "run": "8", "worker": "w1", "state": "failed" }]);
         assert_eq!(serde_json::to_value(children).unwrap(), json);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use punctual_core::worker::Announcement;
 
-use super::super::roster::Load;
+use super::super::present::Load;
 use super::*;
 
 /// Workers a, b, c, … of four slots; each is what the change makes of it.

@@ -5,8 +5,8 @@ use super::*;
 const LEASE: Duration = Duration::from_secs(3);
 const SHARDS: u16 = 64;
 
-fn at(millis: i64) -> Timestamp {
-    Timestamp::from_millis(millis)
+fn at(millis: i64) -> Elapsed {
+    Elapsed::from_millis(millis)
 }
 
 fn session(id: i64) -> Session {
@@ -36,7 +36,7 @@ fn leases(owner: impl Fn(u16) -> Option<i64>) -> Leases {
         owner: owner(shard).map(SessionId),
         heir: None,
     };
-    Leases { now: at(0), shards: (0..SHARDS).map(lease).collect() }
+    Leases { now: Timestamp::from_millis(0), shards: (0..SHARDS).map(lease).collect() }
 }
 
 /// A shard that is led in the first epoch, and idle.
@@ -102,7 +102,7 @@ fn a_shard_of_the_dead_is_claimed_in_the_epoch_that_was_seen() {
     };
     let moves = look(1, view, &[], 0);
     assert_eq!(moves.len(), usize::from(SHARDS));
-    assert_eq!(moves[0], Move::Claim(Claim { shard: ShardId(0), than: Some(Epoch(1)) }));
+    assert_eq!(moves[0], Move::Claim(Claim { shard: ShardId(0), expected_epoch: Some(Epoch(1)) }));
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn while_nobody_can_say_who_lives_a_heir_takes_what_was_left_to_it_and_nothing_e
     // Two of the four are led by somebody, and one is left to another.
     assert_eq!(
         look(1, view.clone(), &[], 0),
-        [Move::Claim(Claim { shard: ShardId(1), than: Some(Epoch(1)) })]
+        [Move::Claim(Claim { shard: ShardId(1), expected_epoch: Some(Epoch(1)) })]
     );
     assert_eq!(look(1, view, &[1], 0), []);
 }
@@ -349,7 +349,7 @@ fn an_earlier_life_at_our_address_is_ended_once_although_it_looks_younger() {
 
 /// A look at nodes 1 and 2, of which 2 leads everything.
 fn two(owner: Option<i64>, refusing: Vec<SessionId>, seconds: i64) -> View {
-    let leases = Leases { now: at(seconds * 1000), ..leases(move |_| owner) };
+    let leases = Leases { now: Timestamp::from_millis(seconds * 1000), ..leases(move |_| owner) };
     View { members: Some(members([1, 2])), leases, refusing, is_time_known: true }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use punctual_store::{Error, Store};
+use punctual_store::{Error, Tokens};
 use subtle::ConstantTimeEq;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
@@ -21,7 +21,7 @@ pub struct Key(MetadataValue<Ascii>);
 
 impl Key {
     /// The key of the cluster. If there is none yet, the offered random bytes become the key.
-    pub async fn agree(store: &dyn Store, offer: &[u8; OFFER_BYTES]) -> Result<Key, Error> {
+    pub async fn agree(store: &dyn Tokens, offer: &[u8; OFFER_BYTES]) -> Result<Key, Error> {
         Ok(Key::of(&store.agree(NAME, offer).await?))
     }
 

@@ -18,7 +18,7 @@ use punctual_core::task::Task;
 use punctual_core::time::ManualClock;
 use punctual_node::{Config, Forwarding, Leader, Leaders, Node, Peers};
 use punctual_store::memory::Memory;
-use punctual_store::{RunFilter, Store};
+use punctual_store::{Reads, RunFilter, Store};
 use punctual_wire::grpc::v1::peer_client::PeerClient;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;

@@ -12,6 +12,7 @@ use std::time::Duration;
 use prost::Message;
 use punctual_core::attempt::Order;
 use punctual_core::ids::WorkerId;
+use punctual_core::log::Chunk;
 use punctual_failpoint::{Point, hit};
 use punctual_node::{Handle, Link, Reporter};
 use punctual_wire::grpc::{
@@ -23,9 +24,9 @@ use tonic::{Status, Streaming};
 use tracing::{debug, info};
 
 use super::Workers;
-use super::ledger::Ledger;
 use super::names::{Asked, Names, Taken};
-use super::output::{Keeper, Printed, Written};
+use super::output::{Keeper, Written};
+use super::output_window::OutputWindow;
 
 /// How long a worker may take to announce itself.
 const ANNOUNCE_MAX: Duration = Duration::from_secs(10);
@@ -101,7 +102,6 @@ impl Session {
             () = closed(&mut self.closing) => return Err(stopping()),
         };
         info!(%worker, slots = announced.slots, holding = holding.len(), "a worker joins");
-        let ledger = Ledger::new(announced.slots);
         let (orders_in, orders) = mpsc::unbounded_channel();
         let link = Link { worker: worker.clone(), announced, holding, orders: orders_in };
         hit(Point::NodeWorkerAnnounced);
@@ -120,7 +120,7 @@ impl Session {
         Ok(Admitted {
             worker,
             name,
-            ledger,
+            window: OutputWindow::default(),
             reporter,
             incoming: self.incoming,
             outgoing: self.outgoing,
@@ -141,7 +141,7 @@ impl Session {
 struct Admitted {
     worker: WorkerId,
     name: Taken,
-    ledger: Ledger,
+    window: OutputWindow,
     reporter: Reporter,
     incoming: Streaming<v1::FromWorker>,
     outgoing: Outgoing,
@@ -149,7 +149,7 @@ struct Admitted {
     /// Orders that did not fit into the last message.
     waiting: std::vec::IntoIter<Order>,
     writer: OrderWriter,
-    printed: mpsc::UnboundedSender<Printed>,
+    printed: mpsc::UnboundedSender<Chunk>,
     written: mpsc::UnboundedReceiver<Written>,
     keeper: JoinHandle<()>,
     nodes: watch::Receiver<Vec<String>>,
@@ -161,7 +161,7 @@ struct Admitted {
 /// How a session ends.
 enum End {
     /// The worker said good-bye: its attempts are lost at once.
-    Parted,
+    Departed,
     /// The stream broke, or had to be ended.
     Broken(Status),
 }
@@ -175,9 +175,9 @@ impl Admitted {
         };
         let Admitted { worker, reporter, printed, keeper, .. } = self;
         let status = match end {
-            End::Parted => {
+            End::Departed => {
                 info!(%worker, "a worker says good-bye");
-                reporter.part().await;
+                reporter.depart().await;
                 Status::ok("")
             }
             End::Broken(status) => {
@@ -206,7 +206,7 @@ impl Admitted {
                 Ok(())
             }
             Some(written) = self.written.recv() => {
-                self.ledger.wrote(written.bytes);
+                self.window.acknowledged(written.bytes);
                 self.next.log_acks.extend(written.acks);
                 Ok(())
             }
@@ -216,7 +216,10 @@ impl Admitted {
                     self.waiting = orders.into_iter();
                     Ok(())
                 }
-                None => Err(End::Broken(Status::aborted("the worker came by another stream, or the node stopped"))),
+                None => Err(match self.reporter.refusal() {
+                    Some(why) => refuse(why),
+                    None => End::Broken(Status::aborted("the worker came by another stream, or the node stopped")),
+                }),
             },
             asked = self.name.asked() => match asked {
                 Asked::DoYouLive(ask) => {
@@ -252,7 +255,6 @@ impl Admitted {
                 }
                 continue;
             };
-            self.ledger.ordered(&order);
             let order = self.writer.write(order);
             bytes += order.encoded_len();
             message.orders.push(order);
@@ -267,15 +269,13 @@ impl Admitted {
         }
         for chunk in logs {
             let chunk = grpc::read_chunk(chunk).map_err(|error| End::Broken(malformed(&error)))?;
-            self.ledger.printed(&chunk).map_err(|why| refuse(&why))?;
-            let is_known = self.ledger.holds(chunk.run, chunk.token);
+            self.window.arrived(&chunk).map_err(|why| refuse(&why))?;
             // The keeper lives as long as this session.
-            drop(self.printed.send(Printed { chunk, is_known }));
+            drop(self.printed.send(chunk));
         }
         let mut said = Vec::with_capacity(reports.len());
         for report in reports {
             if let Some(report) = grpc::read_report(report).map_err(|error| End::Broken(malformed(&error)))? {
-                self.ledger.judge(&report).map_err(|why| refuse(&why))?;
                 said.push(report);
             }
         }
@@ -286,7 +286,7 @@ impl Admitted {
         hit(Point::NodeWorkerHandedOn);
         self.next.heard = self.next.heard.max(beat);
         self.name.answered(answer);
-        if leaving { Err(End::Parted) } else { Ok(()) }
+        if leaving { Err(End::Departed) } else { Ok(()) }
     }
 }
 

@@ -51,7 +51,7 @@ async fn flush_all(session: &Session) -> Result<(), Fault> {
             loop {
                 let messages = endpoint.queues.messages(&queue.key, place, PAGE_MAX).await?;
                 let Some(last) = messages.last() else { break };
-                place = Some(last.place());
+                place = Some(last.position());
                 let ids = messages.iter().map(|message| message.id).collect();
                 act(endpoint, &session.namespace, Verb::Delete, ids).await?;
             }

@@ -1,7 +1,7 @@
 //! JSCAN [cursor] [COUNT n] [BUSYLOOP] [QUEUE q] [STATE s]... [REPLY all|id]: the jobs, page by page.
 
 use punctual_core::limits::PAGE_MAX;
-use punctual_core::queue::{Message, MessageView, Place, QueueKey};
+use punctual_core::queue::{Message, MessagePosition, MessageView, QueueKey};
 use punctual_wire::resp::{JobId, Request};
 
 use super::qscan::Page;
@@ -53,7 +53,7 @@ pub(in crate::resp) async fn run(session: &mut Session, request: &Request) -> Re
                 None => next_queue(session, Some(&queue)).await?.map(|queue| (queue, None)),
             }
         } else {
-            let last: Option<Place> = messages.last().map(|message| message.place());
+            let last: Option<MessagePosition> = messages.last().map(|message| message.position());
             Some((queue.clone(), last))
         };
         for message in messages.into_iter().filter(|message| wanted.fits(message)) {

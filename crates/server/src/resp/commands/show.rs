@@ -1,7 +1,7 @@
 //! SHOW id: all fields of a job, as a flat list of names and values.
 
 use punctual_core::Timestamp;
-use punctual_core::queue::{Ask, Line, MessageView, Said};
+use punctual_core::queue::{Ask, MessageStatus, MessageView, Said};
 use punctual_wire::resp::{JobId, Replies, Request, parse_id};
 
 use crate::resp::fault::{Fault, UNEXPECTED};
@@ -29,8 +29,8 @@ pub(super) fn write(session: &mut Session, view: &MessageView) {
         endpoint.queues.leader_of(view.id).map_or_else(|| endpoint.node.clone(), |name| NodeId::of(&name));
     let ttl = view.expires_at.since(view.created_at);
     let id = JobId::new(view.id, ttl, view.retry.is_zero());
-    let (state, until) = match view.line {
-        Line::Queued => ("queued", None),
+    let (state, until) = match view.status {
+        MessageStatus::Queued => ("queued", None),
         line => ("active", line.back_at()),
     };
     out.array(30);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use punctual_core::ids::SessionId;
 use punctual_core::limits::KEY_BYTES_MAX;
-use punctual_node::handle::Failure;
+use punctual_node::Failure;
 use punctual_store::Session;
 
 use super::super::names::NodeId;

@@ -10,10 +10,10 @@ use parking_lot::Mutex;
 use punctual_core::Timestamp;
 use punctual_core::name::Namespace;
 use punctual_core::queue::{
-    Act, Acted, Ask, Delivered, Line, Message, MessageId, MessageView, Notice, Pause, Place, QueueKey,
-    QueueNumber, QueueRecord, QueueRefusal, QueueStat, Said, Take, Verb, Wait,
+    Act, Acted, Ask, Delivered, Message, MessageId, MessagePosition, MessageStatus, MessageView, Notice,
+    Pause, QueueKey, QueueNumber, QueueRecord, QueueRefusal, QueueStat, Said, Take, Verb, Wait,
 };
-use punctual_node::handle::Failure;
+use punctual_node::Failure;
 use punctual_store::Session;
 use tokio::sync::Notify;
 use tokio::time::timeout;
@@ -40,7 +40,7 @@ pub(super) struct Fake {
 struct Queue {
     number: u32,
     pause: Pause,
-    messages: BTreeMap<Place, Message>,
+    messages: BTreeMap<MessagePosition, Message>,
 }
 
 impl Queue {
@@ -64,7 +64,7 @@ impl Fake {
                 let next = queue.messages.values_mut().find(|message| message.is_queued());
                 let Some(message) = next.filter(|_| taken.len() < count as usize) else { continue };
                 let until = (!message.retry.is_zero()).then(|| NOW + message.retry);
-                message.line = Line::Active { until };
+                message.status = MessageStatus::Active { until };
                 taken.push((key.clone(), Delivered::of(message)));
             }
             if taken.len() == before {
@@ -78,7 +78,7 @@ impl Fake {
         for (_, queue) in all.iter_mut().filter(|(key, _)| key.namespace == *namespace) {
             for id in ids {
                 let Some(place) =
-                    queue.messages.values().find(|message| message.id == *id).map(Message::place)
+                    queue.messages.values().find(|message| message.id == *id).map(Message::position)
                 else {
                     continue;
                 };
@@ -93,10 +93,10 @@ impl Fake {
                     continue;
                 }
                 count += 1;
-                message.line = match verb {
-                    Verb::Nack { delay } if !delay.is_zero() => Line::Delayed { until: NOW + delay },
-                    _ if to_queued => Line::Queued,
-                    _ => Line::Active { until: None },
+                message.status = match verb {
+                    Verb::Nack { delay } if !delay.is_zero() => MessageStatus::Delayed { until: NOW + delay },
+                    _ if to_queued => MessageStatus::Queued,
+                    _ => MessageStatus::Active { until: None },
                 };
                 message.nacks += u32::from(matches!(verb, Verb::Nack { .. }));
             }
@@ -150,7 +150,7 @@ impl Queues for Fake {
                         expires_at: NOW + new.ttl,
                         delay: new.delay,
                         retry: new.retry,
-                        line: until.map_or(Line::Queued, |until| Line::Delayed { until }),
+                        status: until.map_or(MessageStatus::Queued, |until| MessageStatus::Delayed { until }),
                         nacks: 0,
                         redeliveries: 0,
                         key: new.key,
@@ -158,7 +158,7 @@ impl Queues for Fake {
                     };
                     let at_most_once = message.retry.is_zero();
                     outcomes.push(Ok(Notice { id, ttl: message.ttl(), at_most_once, is_new: true }));
-                    queue.messages.insert(message.place(), message);
+                    queue.messages.insert(message.position(), message);
                 }
                 self.changed.notify_waiters();
                 Said::Added(outcomes)
@@ -196,7 +196,8 @@ impl Queues for Fake {
             }
             Ask::Flush { queue, limit } => {
                 let Some(queue) = all.get_mut(&queue) else { return Ok(Said::Flushed(0)) };
-                let places: Vec<Place> = queue.queued().take(limit as usize).map(Message::place).collect();
+                let places: Vec<MessagePosition> =
+                    queue.queued().take(limit as usize).map(Message::position).collect();
                 places.iter().for_each(|place| drop(queue.messages.remove(place)));
                 Said::Flushed(u64::try_from(places.len()).unwrap())
             }
@@ -287,12 +288,12 @@ impl Queues for Fake {
     async fn messages(
         &self,
         queue: &QueueKey,
-        after: Option<Place>,
+        after: Option<MessagePosition>,
         limit: usize,
     ) -> Result<Vec<Arc<Message>>, Failure> {
         let all = self.queues.lock();
         let messages = all.get(queue).into_iter().flat_map(|queue| queue.messages.values());
-        let later = messages.filter(|message| after.is_none_or(|after| message.place() > after));
+        let later = messages.filter(|message| after.is_none_or(|after| message.position() > after));
         Ok(later.take(limit).cloned().map(Arc::new).collect())
     }
 

@@ -21,7 +21,7 @@ impl Real {
     pub(super) async fn start() -> Real {
         let node = Node::start(Config {
             store: Arc::new(Memory::new(4)),
-            clock: Arc::new(Standing),
+            clock: Arc::new(ManualClock::at(fake::NOW)),
             lanes: 1,
             attempt_lease: Duration::from_secs(15),
             shard_lease: Duration::from_secs(3),
@@ -29,7 +29,12 @@ impl Real {
         })
         .unwrap();
         assert!(node.handle().wait_until(|status| status.ready).await);
-        let endpoints = Endpoints::new(node.handle(), Arc::new(Standing), "dev", crate::Settings::default());
+        let endpoints = Endpoints::new(
+            node.handle(),
+            Arc::new(ManualClock::at(fake::NOW)),
+            "dev",
+            crate::Settings::default(),
+        );
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();

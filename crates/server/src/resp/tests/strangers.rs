@@ -1,6 +1,6 @@
 //! Who may come in, and what they may do.
 
-use punctual_store::Store;
+use punctual_store::Tokens;
 use punctual_store::memory::Memory;
 use punctual_store::token::{Record, Role};
 
@@ -94,7 +94,7 @@ async fn a_token_gives_the_rights_of_its_role() {
         assert!(store.add_token(&record).await.unwrap());
         secrets.push(secret);
     }
-    let gate = Gate::guarded(store, Arc::new(Standing), false);
+    let gate = Gate::guarded(store, Arc::new(ManualClock::at(fake::NOW)), false);
     let scene = Scene::with(Settings::default(), gate).await;
     let (mut boss, mut looker) = (scene.client().await, scene.client().await);
     boss.ask("QLEN q", "-NOAUTH Authentication required.\r\n").await;

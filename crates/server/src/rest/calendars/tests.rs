@@ -6,13 +6,12 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode};
-use punctual_core::Timestamp;
 use punctual_core::command::Expect;
 use punctual_core::schedule::calendar::{Days, Entry, Weekly};
 use punctual_core::time::{Clock, ManualClock};
 use punctual_node::{Config, Node};
 use punctual_store::memory::Memory;
-use punctual_store::{PutCalendar, Store, Swap};
+use punctual_store::{Calendars, PutCalendar, Swap};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 

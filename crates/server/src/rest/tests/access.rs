@@ -1,7 +1,8 @@
 //! Every row of the table of routes, asked by everyone who may come.
 
 use punctual_core::name::Name;
-use punctual_store::Store;
+use punctual_core::time::Clock;
+use punctual_store::Tokens;
 use punctual_store::token::{Record, Role};
 use punctual_wire::rest::{AddToken, Code, NewToken, Role as Said, Token};
 use punctual_wire::text::Span;
@@ -17,7 +18,7 @@ struct Guarded {
 
 impl Guarded {
     async fn new() -> Guarded {
-        let (store, clock) = (Arc::new(Memory::new(4)), Arc::new(Standing));
+        let (store, clock) = (Arc::new(Memory::new(4)), Arc::new(ManualClock::at(NOW)));
         let mut tokens = Vec::new();
         for role in Role::ALL {
             let secret = Secret::new().unwrap();

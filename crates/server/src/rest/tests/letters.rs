@@ -5,14 +5,13 @@ use std::time::Duration;
 use axum::http::Request;
 use punctual_core::attempt::{Order, Outcome, Report};
 use punctual_core::ids::WorkerId;
-use punctual_core::time::Clock;
 use punctual_core::worker::Announcement;
 use punctual_node::Link;
 use punctual_wire::rest::{DeadLetter, Decisions, Page, Problem, Run};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::{JOBS, RUNS, Scene, Standing, with_json};
+use super::{JOBS, NOW, RUNS, Scene, with_json};
 
 const LETTERS: &str = "/api/v1/namespaces/default/dead-letters";
 
@@ -84,7 +83,7 @@ impl Scene {
 
 fn outcome(order: Order) -> Option<Report> {
     let Order::Assign(assignment) = order else { return None };
-    let now = Standing.now();
+    let now = NOW;
     let fine = assignment.params.0.contains("fine");
     let outcome = if fine { Outcome::succeeded(now) } else { Outcome::failed(now, "no region east") };
     Some(Report::Finished { run: assignment.run, token: assignment.token, outcome })

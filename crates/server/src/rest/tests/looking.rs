@@ -2,14 +2,13 @@
 
 use punctual_core::attempt::{Outcome, Report};
 use punctual_core::ids::WorkerId;
-use punctual_core::time::Clock;
 use punctual_core::worker::Announcement;
 use punctual_node::Link;
 use punctual_wire::rest::{AttemptResult, LogRecord, Page, Problem, Run};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::{JOBS, RUNS, Scene, Standing};
+use super::{JOBS, NOW, RUNS, Scene};
 
 #[tokio::test]
 async fn runs_are_filtered_by_trigger_and_key() {
@@ -101,7 +100,7 @@ async fn an_attempt_tells_its_progress_and_leaves_a_record_in_the_log() {
     let bare = scene.post(&format!("{path}/progress"), json!({ "percent": 5 })).await;
     assert_eq!(bare.read::<Problem>(422).field.as_deref(), Some("token"));
 
-    let outcome = Outcome { output: "hello".into(), ..Outcome::succeeded(Standing.now()) };
+    let outcome = Outcome { output: "hello".into(), ..Outcome::succeeded(NOW) };
     let token = punctual_core::ids::Token(token.0);
     reporter.send(vec![Report::Finished { run: run.id.0, token, outcome }]).await;
     // The acknowledgement comes after the commit.

@@ -1,7 +1,7 @@
 -- Every statement may be sent again: DDL is not transactional here, so a migration that broke off is simply repeated.
 -- Names are compared byte by byte, as everywhere else; free texts that are keys are bytes, because a text is padded.
 
--- One row a shard: the fence of every commit, how many rows the shard has, whose it is and to whom it was left.
+-- One row for each shard: the fence of every commit, its owner and heir, and how many rows the shard has.
 CREATE TABLE IF NOT EXISTS shards (
     shard        SMALLINT NOT NULL PRIMARY KEY,
     epoch        BIGINT   NOT NULL,
@@ -39,7 +39,7 @@ CREATE TABLE IF NOT EXISTS jobs (
     zone_data     VARCHAR(32),
     keep_runs     BIGINT       NOT NULL,
     keep_days     BIGINT       NOT NULL,
-    with_calendar TINYINT      NOT NULL,
+    with_calendar TINYINT      GENERATED ALWAYS AS (calendars IS NOT NULL) STORED,
     calendars     TEXT,
     definition    LONGTEXT,
     UNIQUE KEY jobs_name (namespace, name),
@@ -74,25 +74,27 @@ CREATE TABLE IF NOT EXISTS runs (
     job       BIGINT,
     status    TINYINT      NOT NULL,
     namespace VARCHAR(128) NOT NULL,
+    run_key   VARBINARY(1024),
     body      LONGBLOB     NOT NULL,
     KEY runs_due (shard, wake_at)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
--- Runs that have ended. `place` is the id of a run of a job and the end of one without: one index leads to the runs of a
--- job in the order of ids, and to those without in the order in which they go.
+-- Runs that have ended. `place` is the id of a run of a job, and the end of an ad-hoc run: one index has the runs of a job
+-- in the order of their ids, and the ad-hoc runs in the order in which they expire.
 CREATE TABLE IF NOT EXISTS history (
     id          BIGINT       NOT NULL PRIMARY KEY,
     job         BIGINT,
-    place       BIGINT       NOT NULL,
+    place       BIGINT       GENERATED ALWAYS AS (IF(job IS NULL, finished_at, id)) STORED,
     status      TINYINT      NOT NULL,
     finished_at BIGINT       NOT NULL,
     namespace   VARCHAR(128) NOT NULL,
+    run_key     VARBINARY(1024),
     body        LONGBLOB     NOT NULL,
     KEY history_of_job (job, place)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
--- What few runs have stands apart, because an index has an entry for every row: those that ended otherwise than well, and
--- the keys that runs were asked for under, live or ended.
+-- MySQL has no partial indexes: an index has an entry for every row. So runs that did not succeed, and runs with a key,
+-- live or ended, have tables of their own.
 CREATE TABLE IF NOT EXISTS unusual (
     run    BIGINT  NOT NULL PRIMARY KEY,
     status TINYINT NOT NULL,
@@ -133,7 +135,8 @@ CREATE TABLE IF NOT EXISTS skips (
     KEY skips_by_time (made_at)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
--- A calendar is a named rule about days; `days` is JSON. `settled`: every job that names it follows this version.
+-- A calendar is a named rule about days; `days` and `description` are JSON. `settled`: every job that names
+-- it follows this version.
 CREATE TABLE IF NOT EXISTS calendars (
     namespace   VARCHAR(128) NOT NULL,
     name        VARCHAR(128) NOT NULL,
@@ -146,7 +149,7 @@ CREATE TABLE IF NOT EXISTS calendars (
     KEY calendars_unsettled (settled, namespace, name)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
--- The last version that any calendar was given. One row: no version comes twice, even after a delete.
+-- The last version that any calendar was given. One row: no version is given twice, even after a delete.
 CREATE TABLE IF NOT EXISTS calendar_versions (
     one  TINYINT NOT NULL PRIMARY KEY,
     last BIGINT  NOT NULL
@@ -154,7 +157,7 @@ CREATE TABLE IF NOT EXISTS calendar_versions (
 
 INSERT IGNORE INTO calendar_versions (one, last) VALUES (1, 0);
 
--- Nodes that live until `until`, by the server's clock.
+-- Sessions of nodes, valid until `until` by the server's clock.
 CREATE TABLE IF NOT EXISTS sessions (
     id       BIGINT          NOT NULL PRIMARY KEY,
     node     VARBINARY(1024) NOT NULL,
@@ -166,7 +169,7 @@ CREATE TABLE IF NOT EXISTS sessions (
     until    BIGINT          NOT NULL
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
--- What the cluster agreed on once.
+-- Values that the cluster has agreed on.
 CREATE TABLE IF NOT EXISTS agreed (
     name  VARBINARY(1024) NOT NULL PRIMARY KEY,
     value LONGBLOB        NOT NULL
@@ -190,4 +193,44 @@ CREATE TABLE IF NOT EXISTS chunks (
     stream  TINYINT    NOT NULL,
     bytes   MEDIUMBLOB NOT NULL,
     PRIMARY KEY (run, token, number)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- Mail for nodes that cannot be dialled, until its recipient has taken it.
+CREATE TABLE IF NOT EXISTS mail (
+    recipient BIGINT   NOT NULL,
+    sender    BIGINT   NOT NULL,
+    number    BIGINT   NOT NULL,
+    sent_at   BIGINT   NOT NULL,
+    body      LONGBLOB NOT NULL,
+    PRIMARY KEY (recipient, sender, number)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- A queue, and how many messages it has; `queued` of them can be taken. Its leader gives it its number.
+CREATE TABLE IF NOT EXISTS queues (
+    shard         SMALLINT       NOT NULL,
+    number        BIGINT         NOT NULL,
+    namespace     VARCHAR(128)   NOT NULL,
+    name          VARBINARY(512) NOT NULL,
+    created_at    BIGINT         NOT NULL,
+    paused_input  TINYINT        NOT NULL,
+    paused_output TINYINT        NOT NULL,
+    queued        BIGINT         NOT NULL,
+    messages      BIGINT         NOT NULL,
+    PRIMARY KEY (shard, number),
+    KEY queues_name (namespace, name)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- Messages in the order of their queues. `head` has what is neither the body nor a column. `wake_at` is the instant at
+-- which the message expires or is queued again.
+CREATE TABLE IF NOT EXISTS messages (
+    shard   SMALLINT NOT NULL,
+    queue   BIGINT   NOT NULL,
+    rank_no TINYINT  NOT NULL,
+    number  BIGINT   NOT NULL,
+    wake_at BIGINT   NOT NULL,
+    queued  TINYINT  NOT NULL,
+    head    BLOB     NOT NULL,
+    body    LONGBLOB NOT NULL,
+    PRIMARY KEY (shard, queue, rank_no, number),
+    KEY messages_due (shard, wake_at, number)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;

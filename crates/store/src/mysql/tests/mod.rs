@@ -15,7 +15,7 @@ use punctual_core::run::Run;
 use super::{Mysql, Options};
 use crate::conformance::given::{Leader, at, ready, run_row};
 use crate::conformance::servers::mariadb::Server;
-use crate::{Durability, RunFilter, Store};
+use crate::{Durability, Reads, RunFilter, Shards, Store};
 
 /// What takes no time on an idle machine may take this long on a busy one.
 const SOON: Duration = Duration::from_secs(30);

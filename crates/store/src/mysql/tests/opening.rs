@@ -1,6 +1,7 @@
 //! What a server and a database must be like.
 
 use super::*;
+use crate::Tokens;
 
 async fn refusal(address: &str, options: Options) -> String {
     match Mysql::open(address, options).await {

@@ -18,11 +18,11 @@ async fn two_nodes() -> (Mysql, Mysql) {
 #[tokio::test]
 async fn a_stopped_owner_s_open_transaction_does_not_delay_a_takeover() {
     let (old, new) = two_nodes().await;
-    let acquired = old.acquire(Some(SessionId(1)), &[Claim::whatever(SHARD)]).await.unwrap();
-    let mut stopped = old.lanes[1].take().await.unwrap();
+    let acquired = old.acquire(Some(SessionId(1)), &[Claim::any_epoch(SHARD)]).await.unwrap();
+    let mut stopped = old.commits[1].take().await.unwrap();
     stopped.step("START TRANSACTION").await.unwrap();
     stopped.step(FENCE).await.unwrap();
-    let claims = [Claim { shard: SHARD, than: Some(acquired[0].1) }];
+    let claims = [Claim { shard: SHARD, expected_epoch: Some(acquired[0].1) }];
     let taken = timeout(NOT_HELD_UP, new.acquire(Some(SessionId(2)), &claims))
         .await
         .expect("the takeover waited for a stopped owner")
@@ -43,32 +43,32 @@ async fn a_stopped_owner_s_open_transaction_does_not_delay_a_takeover() {
 #[tokio::test]
 async fn an_owner_that_gave_its_shard_up_is_left_alone() {
     let (old, new) = two_nodes().await;
-    let acquired = old.acquire(Some(SessionId(1)), &[Claim::whatever(SHARD)]).await.unwrap();
-    let mut lane = old.lanes[0].take().await.unwrap();
-    lane.step("START TRANSACTION").await.unwrap();
+    let acquired = old.acquire(Some(SessionId(1)), &[Claim::any_epoch(SHARD)]).await.unwrap();
+    let mut link = old.commits[0].take().await.unwrap();
+    link.step("START TRANSACTION").await.unwrap();
     old.release(&acquired, Some(SessionId(2))).await.unwrap();
-    new.acquire(Some(SessionId(2)), &[Claim::whatever(SHARD)]).await.unwrap();
-    lane.step("COMMIT").await.expect("its connections live on");
+    new.acquire(Some(SessionId(2)), &[Claim::any_epoch(SHARD)]).await.unwrap();
+    link.step("COMMIT").await.expect("its connections live on");
 }
 
 #[tokio::test]
 async fn an_owner_that_acquires_its_own_shard_again_ends_nothing() {
     let (node, _) = two_nodes().await;
-    node.acquire(Some(SessionId(1)), &[Claim::whatever(SHARD)]).await.unwrap();
-    let mut lane = node.lanes[0].take().await.unwrap();
-    lane.step("START TRANSACTION").await.unwrap();
-    node.acquire(Some(SessionId(1)), &[Claim::whatever(SHARD)]).await.unwrap();
-    lane.step("COMMIT").await.expect("its connections live on");
+    node.acquire(Some(SessionId(1)), &[Claim::any_epoch(SHARD)]).await.unwrap();
+    let mut link = node.commits[0].take().await.unwrap();
+    link.step("START TRANSACTION").await.unwrap();
+    node.acquire(Some(SessionId(1)), &[Claim::any_epoch(SHARD)]).await.unwrap();
+    link.step("COMMIT").await.expect("its connections live on");
 }
 
 #[tokio::test]
 async fn what_cannot_be_ended_is_waited_for_and_then_seen() {
     let (stranger, ()) = open_for_suite().await;
     let store = Mysql::open(&Server::shared().address(&stranger.database), options()).await.unwrap();
-    let mut lost = stranger.lanes[0].take().await.unwrap();
+    let mut lost = stranger.commits[0].take().await.unwrap();
     lost.step("START TRANSACTION").await.unwrap();
     lost.step(FENCE).await.unwrap();
-    let claims = [Claim::whatever(SHARD)];
+    let claims = [Claim::any_epoch(SHARD)];
     let mut acquiring = std::pin::pin!(store.acquire(None, &claims));
     assert!(timeout(A_MOMENT, &mut acquiring).await.is_err(), "it did not wait for the lock");
     lost.step("COMMIT").await.unwrap();
@@ -136,24 +136,24 @@ async fn a_lock_that_is_not_had_in_time_is_known_to_be_rolled_back() {
 async fn a_transaction_in_which_nothing_happens_is_ended_by_the_server() {
     let (stopped, ()) = open_for_suite().await;
     let store = Mysql::open(&Server::shared().address(&stopped.database), options()).await.unwrap();
-    let mut lane = stopped.lanes[0].take().await.unwrap();
-    lane.step("START TRANSACTION").await.unwrap();
-    lane.step(FENCE).await.unwrap();
-    let acquired = store.acquire(None, &[Claim::whatever(SHARD)]).await.unwrap();
+    let mut link = stopped.commits[0].take().await.unwrap();
+    link.step("START TRANSACTION").await.unwrap();
+    link.step(FENCE).await.unwrap();
+    let acquired = store.acquire(None, &[Claim::any_epoch(SHARD)]).await.unwrap();
     assert_eq!(store.load(SHARD, acquired[0].1).await.unwrap().commit, 1);
-    assert!(lane.step("COMMIT").await.is_err());
+    assert!(link.step("COMMIT").await.is_err());
 }
 
 #[tokio::test]
-async fn a_lane_does_not_wait_for_the_rows_of_the_other() {
+async fn a_commit_does_not_wait_for_the_rows_of_another() {
     let (store, ()) = open_for_suite().await;
     let mut leader = Leader::of(&store, SHARD).await.unwrap();
     let runs: Vec<Run> = (0..40).map(|_| leader.ad_hoc(at(0))).collect();
     leader.insert(&store, runs.iter().map(run_row)).await.unwrap();
-    let mut other = store.lanes[0].take().await.unwrap();
+    let mut other = store.commits[0].take().await.unwrap();
     other.step("START TRANSACTION").await.unwrap();
-    for table in ["runs (place, shard, status", "history (id, place, status, finished_at"] {
-        let values = if table.starts_with("runs") { "1, 0, 1" } else { "1, 1, 3, 1" };
+    for table in ["runs (place, shard, status", "history (id, status, finished_at"] {
+        let values = if table.starts_with("runs") { "1, 0, 1" } else { "1, 3, 1" };
         let insert = format!("INSERT INTO {table}, namespace, body) VALUES ({values}, 'a', '')");
         other.step(&insert).await.unwrap();
     }
@@ -161,5 +161,5 @@ async fn a_lane_does_not_wait_for_the_rows_of_the_other() {
     let mut changes = deletes(runs.iter().map(|run| punctual_core::change::RowKey::Run(run.id)));
     runs.iter().for_each(|run| changes.insert(history_row(&succeeded(run, at(1)))));
     let committed = timeout(NOT_HELD_UP, leader.commit(&store, changes)).await;
-    committed.expect("it waited for the other lane").unwrap();
+    committed.expect("it waited for the other commit").unwrap();
 }

@@ -1,6 +1,8 @@
 //! Every row is reached by its key, however small a table is: a scan would wait for other people's rows.
 
 use super::*;
+use crate::sql::dialect::Dialect;
+use crate::sql::queries::{history, jobs, messages, queues, runs, skips};
 
 /// How the server would reach a table: the kind of access and the index.
 fn plan(database: &str, table: &str, statement: &str) -> (String, String) {
@@ -36,23 +38,26 @@ async fn reads_of_a_leader_go_by_an_index() {
     let (store, ()) = open_for_suite().await;
     let database = &store.database;
     for (table, statement, index) in [
-        ("runs", super::super::queries::runs::LOAD, "runs_due"),
-        ("runs", super::super::queries::runs::DUE_AT, "runs_due"),
-        ("runs", super::super::queries::runs::DUE_AFTER, "runs_due"),
-        ("jobs", super::super::queries::jobs::DUE_AT, "jobs_due"),
-        ("jobs", super::super::queries::jobs::DUE_AFTER, "jobs_due"),
-        ("messages", super::super::queries::messages::BACKLOG_AT[1], "PRIMARY"),
-        ("messages", super::super::queries::messages::BACKLOG_AFTER[1], "PRIMARY"),
-        ("messages", super::super::queries::messages::LINE_AT[0], "PRIMARY"),
-        ("messages", super::super::queries::messages::LAST_IN_LINE[0], "PRIMARY"),
-        ("messages", super::super::queries::messages::LAST_IN_LINE[1], "PRIMARY"),
-        ("messages", super::super::queries::messages::DUE_AT[1], "messages_due"),
-        ("messages", super::super::queries::messages::DUE_AFTER[0], "messages_due"),
-        ("queues", super::super::queries::queues::LOAD, "PRIMARY"),
-        ("history", super::super::queries::history::OLD_AD_HOC, "history_of_job"),
-        ("history", super::super::queries::history::OLD_OF_JOB, "history_of_job"),
+        ("runs", runs::LOAD, "runs_due"),
+        ("runs", runs::DUE, "runs_due"),
+        ("jobs", jobs::DUE, "jobs_due"),
+        ("jobs", jobs::LIST, "jobs_name"),
+        ("messages", messages::BACKLOG.read, "PRIMARY"),
+        ("messages", messages::LIST.sizes, "PRIMARY"),
+        ("messages", messages::BACKLOG_FROM_END.sizes, "PRIMARY"),
+        ("messages", messages::BACKLOG_FROM_END.read, "PRIMARY"),
+        ("messages", messages::DUE.read, "messages_due"),
+        ("messages", messages::DUE.sizes, "messages_due"),
+        ("queues", queues::LOAD, "PRIMARY"),
+        ("queues", queues::LIST, "queues_name"),
+        ("skips", skips::NEWEST_FIRST, "PRIMARY"),
+        ("history", history::EXPIRED_AD_HOC, "history_of_job"),
+        ("history", history::EXPIRED_OF_JOB, "history_of_job"),
     ] {
-        let (access, used) = plan(database, table, &statement.replace('?', "1"));
+        let statement = &Dialect::Mysql.statement(statement).text;
+        let statement = statement.replace("BETWEEN ? AND ?", "BETWEEN 1 AND 9").replace("LIMIT ?", "LIMIT 1");
+        let statement = statement.replace('?', "'1'");
+        let (access, used) = plan(database, table, &statement);
         assert_eq!(used, index, "{statement}");
         assert!(["ref", "range"].contains(&access.as_str()), "{access}: {statement}");
     }

@@ -1,5 +1,5 @@
--- One row a shard: the fence of every commit, whose it is, and how many rows the shard has. It is updated by every
--- commit, so a page is left mostly empty and the new version of a row finds room beside the old one.
+-- One row for each shard: the fence of every commit, its owner and heir, and how many rows the shard has. Every commit
+-- updates it, so pages are left mostly empty: the new version of a row fits beside the old one.
 CREATE TABLE shards (
     shard        int2 PRIMARY KEY,
     epoch        int8 NOT NULL DEFAULT 0,
@@ -13,19 +13,19 @@ CREATE TABLE shards (
     dead_letters int8 NOT NULL DEFAULT 0
 ) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
--- How much history pruning took: apart from the fence, so that it never waits for a commit nor a commit for it.
+-- How much history was pruned: apart from the fence, so that pruning and commits do not wait for each other.
 CREATE TABLE pruned (
     shard        int2 PRIMARY KEY,
     history_runs int8 NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);
 
 -- The row moves with every fire, so its definition stands in `revisions`; it is here only when its revision came
--- without a row there. It is JSON, because definitions grow new fields; `keep_*` and `calendars` repeat what pruning
+-- without a row there. It is JSON, because definitions gain fields; `keep_*` and `calendars` repeat what pruning
 -- and calendars read of it.
 CREATE TABLE jobs (
     id            int8 PRIMARY KEY,
     shard         int2 NOT NULL,
-    paused        bool NOT NULL,
+    paused        int2 NOT NULL,
     namespace     text COLLATE "C" NOT NULL,
     name          text COLLATE "C" NOT NULL,
     revision      int8 NOT NULL,
@@ -49,7 +49,7 @@ CREATE INDEX jobs_with_calendar ON jobs (namespace, name) WHERE calendars IS NOT
 CREATE TABLE revisions (
     job        int8 NOT NULL,
     revision   int8 NOT NULL,
-    at         int8 NOT NULL,
+    made_at    int8 NOT NULL,
     state      text NOT NULL,
     definition text NOT NULL,
     PRIMARY KEY (job, revision)
@@ -72,11 +72,11 @@ CREATE TABLE runs (
     shard     int2 NOT NULL,
     status    int2 NOT NULL,
     namespace text COLLATE "C" NOT NULL,
-    key       bytea,
+    run_key   bytea,
     body      bytea NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 5000);
 CREATE INDEX runs_due ON runs (shard, wake_at, place) WHERE wake_at IS NOT NULL;
-CREATE INDEX runs_key ON runs (key, place) WHERE key IS NOT NULL;
+CREATE INDEX runs_key ON runs (run_key, place) WHERE run_key IS NOT NULL;
 
 -- Runs that have ended. A row is in one of the first two indexes, in the third only if it did not succeed, and in the
 -- last only if it had a key.
@@ -86,27 +86,27 @@ CREATE TABLE history (
     finished_at int8 NOT NULL,
     status      int2 NOT NULL,
     namespace   text COLLATE "C" NOT NULL,
-    key         bytea,
+    run_key     bytea,
     body        bytea NOT NULL
 );
 CREATE INDEX history_of_job ON history (job, id) WHERE job IS NOT NULL;
 CREATE INDEX history_ad_hoc ON history (finished_at) WHERE job IS NULL;
 CREATE INDEX history_unusual ON history (status, id) WHERE status > 3;
-CREATE INDEX history_key ON history (key, id) WHERE key IS NOT NULL;
+CREATE INDEX history_key ON history (run_key, id) WHERE run_key IS NOT NULL;
 
 CREATE TABLE dead_letters (
     run       int8 PRIMARY KEY,
     namespace text COLLATE "C" NOT NULL,
     job       text COLLATE "C",
-    at        int8 NOT NULL
+    died_at   int8 NOT NULL
 );
 
 CREATE TABLE uniques (
     shard      int2  NOT NULL,
-    key        bytea NOT NULL,
+    unique_key bytea NOT NULL,
     run        int8  NOT NULL,
     expires_at int8  NOT NULL,
-    PRIMARY KEY (shard, key)
+    PRIMARY KEY (shard, unique_key)
 );
 CREATE INDEX uniques_expiry ON uniques (expires_at);
 
@@ -116,10 +116,10 @@ CREATE TABLE skips (
     from_due int8 NOT NULL,
     to_due   int8 NOT NULL,
     reason   text NOT NULL,
-    at       int8 NOT NULL,
+    made_at  int8 NOT NULL,
     PRIMARY KEY (job, revision, from_due)
 );
-CREATE INDEX skips_by_time ON skips (at);
+CREATE INDEX skips_by_time ON skips (made_at);
 
 -- A calendar is a named rule about days; `days` and `description` are JSON. `settled`: every job that names it follows
 -- this version.
@@ -130,32 +130,32 @@ CREATE TABLE calendars (
     days        text NOT NULL,
     description text NOT NULL,
     updated_at  int8 NOT NULL,
-    settled     bool NOT NULL,
+    settled     int2 NOT NULL,
     PRIMARY KEY (namespace, name)
 );
-CREATE INDEX calendars_unsettled ON calendars (namespace, name) WHERE NOT settled;
+CREATE INDEX calendars_unsettled ON calendars (namespace, name) WHERE settled = 0;
 
--- The last version that any calendar was given. One row: no version comes twice, even after a delete. It is also what
--- those who change calendars wait for each other at.
+-- The last version that any calendar was given. One row: no version is given twice, even after a delete. Every
+-- change of a calendar locks it.
 CREATE TABLE calendar_versions (
-    one  bool PRIMARY KEY CHECK (one),
+    one  int2 PRIMARY KEY CHECK (one = 1),
     last int8 NOT NULL
 );
-INSERT INTO calendar_versions (one, last) VALUES (true, 0);
+INSERT INTO calendar_versions (one, last) VALUES (1, 0);
 
--- Nodes that live until `until`, by the clock of this server.
+-- Sessions of nodes, valid until `until` by the clock of this server.
 CREATE TABLE sessions (
     id       int8 PRIMARY KEY,
     node     text NOT NULL,
     address  text,
     weight   int8 NOT NULL,
-    embedded bool NOT NULL,
-    load     int2 NOT NULL,
+    embedded int2 NOT NULL,
+    busy     int2 NOT NULL,
     since    int8 NOT NULL,
     until    int8 NOT NULL
 ) WITH (fillfactor = 50);
 
--- What the cluster agreed on once.
+-- Values that the cluster has agreed on.
 CREATE TABLE agreed (
     name  text PRIMARY KEY,
     value bytea NOT NULL
@@ -172,11 +172,52 @@ CREATE TABLE tokens (
 
 -- Output of attempts.
 CREATE TABLE chunks (
-    run    int8  NOT NULL,
-    token  int8  NOT NULL,
-    number int8  NOT NULL,
-    at     int8  NOT NULL,
-    stream int2  NOT NULL,
-    bytes  bytea NOT NULL,
+    run     int8  NOT NULL,
+    token   int8  NOT NULL,
+    number  int8  NOT NULL,
+    made_at int8  NOT NULL,
+    stream  int2  NOT NULL,
+    bytes   bytea NOT NULL,
     PRIMARY KEY (run, token, number)
 );
+
+-- Mail for nodes that cannot be dialled, until its recipient has taken it.
+CREATE TABLE mail (
+    recipient int8  NOT NULL,
+    sender    int8  NOT NULL,
+    number    int8  NOT NULL,
+    sent_at   int8  NOT NULL,
+    body      bytea NOT NULL,
+    PRIMARY KEY (recipient, sender, number)
+);
+
+-- A queue, and how many messages it has; `queued` of them can be taken. Its leader gives it its number. Its name may be
+-- any text, and `text` here may not contain a zero.
+CREATE TABLE queues (
+    number        int8 NOT NULL,
+    created_at    int8 NOT NULL,
+    queued        int8 NOT NULL,
+    messages      int8 NOT NULL,
+    shard         int2 NOT NULL,
+    paused_input  int2 NOT NULL,
+    paused_output int2 NOT NULL,
+    namespace     text COLLATE "C" NOT NULL,
+    name          bytea NOT NULL,
+    PRIMARY KEY (shard, number)
+) WITH (fillfactor = 20, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+CREATE INDEX queues_name ON queues (namespace, name, shard, number);
+
+-- Messages in the order of their queues. `head` has what is neither the body nor a column. `wake_at` is the instant at
+-- which the message expires or is queued again.
+CREATE TABLE messages (
+    queue   int8 NOT NULL,
+    number  int8 NOT NULL,
+    wake_at int8 NOT NULL,
+    shard   int2 NOT NULL,
+    rank_no int2 NOT NULL,
+    queued  int2 NOT NULL,
+    head    bytea NOT NULL,
+    body    bytea NOT NULL,
+    PRIMARY KEY (shard, queue, rank_no, number)
+) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 5000);
+CREATE INDEX messages_due ON messages (shard, wake_at, number);

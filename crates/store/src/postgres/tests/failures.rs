@@ -2,7 +2,7 @@
 
 use super::super::connect::{Connector, Role};
 use super::super::failure::{Failure, Moment};
-use super::super::link::{Link, ask};
+use super::super::link::{Link, request};
 use super::*;
 use crate::{Durability, Error};
 
@@ -56,7 +56,7 @@ async fn a_connection_bears_its_node_s_name_and_gives_idle_transactions_up() {
         [(Role::Commit, "on"), (Role::Lease, "on"), (Role::Session, "off"), (Role::Log, "off")]
     {
         let mut link = link(Some(SessionId(0xabc)), role).await;
-        let rows = link.read(ask!(settings)).await.unwrap();
+        let rows = link.ask(request!(settings)).await.unwrap().rows;
         let has = |column| rows[0].get::<_, String>(column);
         assert_eq!(
             (has(0).as_str(), has(1).as_str(), has(2).as_str(), has(3).as_str()),
@@ -70,22 +70,24 @@ async fn a_connection_bears_its_node_s_name_and_gives_idle_transactions_up() {
 async fn a_link_left_in_the_middle_of_something_is_not_used_again() {
     let store = open(&Server::shared().database()).await;
     let first = {
-        let mut link = store.doors.take().await.unwrap();
+        let mut link = store.endpoints.take().await.unwrap();
         let pid = "SELECT pg_backend_pid()";
-        let first: i32 = link.read(ask!(pid)).await.unwrap()[0].get(0);
+        let first: i32 = link.ask(request!(pid)).await.unwrap().rows[0].get(0);
         drop(link);
-        let mut link = store.doors.take().await.unwrap();
+        let mut link = store.endpoints.take().await.unwrap();
         assert_eq!(
-            link.read(ask!(pid)).await.unwrap()[0].get::<_, i32>(0),
+            link.ask(request!(pid)).await.unwrap().rows[0].get::<_, i32>(0),
             first,
             "it was good, and not kept"
         );
-        let sleeping =
-            tokio::time::timeout(std::time::Duration::from_millis(10), link.read(ask!("SELECT pg_sleep(5)")));
+        let sleeping = tokio::time::timeout(
+            std::time::Duration::from_millis(10),
+            link.ask(request!("SELECT pg_sleep(5)")),
+        );
         assert!(sleeping.await.is_err());
         first
     };
-    let mut link = store.doors.take().await.unwrap();
-    let second: i32 = link.read(ask!("SELECT pg_backend_pid()")).await.unwrap()[0].get(0);
+    let mut link = store.endpoints.take().await.unwrap();
+    let second: i32 = link.ask(request!("SELECT pg_backend_pid()")).await.unwrap().rows[0].get(0);
     assert_ne!(first, second);
 }

@@ -15,7 +15,7 @@ use tokio_postgres::NoTls;
 use super::{Options, Postgres};
 use crate::conformance::given::{Leader, at, run_row};
 use crate::conformance::servers::postgres::Server;
-use crate::{Result, RunFilter, Store};
+use crate::{Reads, Result, RunFilter, Shards};
 
 fn relaxed(address: &str) -> String {
     format!("{address}?durability=relaxed&shards=8")

@@ -26,10 +26,10 @@ async fn waits_for_lock(stranger: &tokio_postgres::Client) -> Result<bool> {
 async fn a_leader_stopped_inside_its_transaction_holds_nobody_up() {
     let address = Server::shared().database();
     let (old, new) = (open_as(&address, OLD).await, open_as(&address, NEW).await);
-    old.acquire(Some(OLD), &[Claim::whatever(SHARD)]).await.unwrap();
+    old.acquire(Some(OLD), &[Claim::any_epoch(SHARD)]).await.unwrap();
     let stopped = stranger(&address, &format!("punctual/{OLD}")).await;
     stopped.batch_execute(FENCE).await.unwrap();
-    let claims = [Claim::whatever(SHARD)];
+    let claims = [Claim::any_epoch(SHARD)];
     let taken = tokio::time::timeout(NOT_HELD_UP, new.acquire(Some(NEW), &claims)).await;
     assert_eq!(taken.expect("the taker waited for the stopped leader").unwrap().len(), 1);
     assert!(stopped.batch_execute("COMMIT").await.is_err(), "the stopped leader could still commit");
@@ -39,11 +39,11 @@ async fn a_leader_stopped_inside_its_transaction_holds_nobody_up() {
 async fn only_those_who_lose_a_shard_have_their_transactions_ended() {
     let address = Server::shared().database();
     let (old, new) = (open_as(&address, OLD).await, open_as(&address, NEW).await);
-    let acquired = old.acquire(Some(OLD), &[SHARD, OTHER].map(Claim::whatever)).await.unwrap();
+    let acquired = old.acquire(Some(OLD), &[SHARD, OTHER].map(Claim::any_epoch)).await.unwrap();
     old.release(&acquired, Some(NEW)).await.unwrap();
     let released = stranger(&address, &format!("punctual/{OLD}")).await;
     released.batch_execute("BEGIN; CREATE TABLE punctual.something_else (a int)").await.unwrap();
-    new.acquire(Some(NEW), &[Claim::whatever(SHARD)]).await.unwrap();
+    new.acquire(Some(NEW), &[Claim::any_epoch(SHARD)]).await.unwrap();
     released.batch_execute("COMMIT").await.unwrap();
 }
 
@@ -52,12 +52,12 @@ async fn an_acquisition_waits_for_what_it_may_not_end() {
     let address = Server::shared().database();
     let store = Arc::new(open_as(&address, NEW).await);
     // A transaction of ours whose connection we lost: the shard is our own, so nobody's session is ended.
-    store.acquire(Some(NEW), &[Claim::whatever(SHARD)]).await.unwrap();
+    store.acquire(Some(NEW), &[Claim::any_epoch(SHARD)]).await.unwrap();
     let lost = stranger(&address, "somebody").await;
     lost.batch_execute(FENCE).await.unwrap();
     let acquiring = tokio::spawn({
         let store = Arc::clone(&store);
-        async move { store.acquire(Some(NEW), &[Claim::whatever(SHARD)]).await }
+        async move { store.acquire(Some(NEW), &[Claim::any_epoch(SHARD)]).await }
     });
     let watcher = stranger(&address, "watcher").await;
     wait_until("the acquisition waits", async || waits_for_lock(&watcher).await).await.unwrap();

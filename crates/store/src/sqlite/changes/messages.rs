@@ -1,49 +1,38 @@
-//! Writes messages: young messages are changed in their log, all others are rows.
+//! Writes messages: those in the message log are changed there, all others are rows.
 
 use std::sync::Arc;
 
 use punctual_core::change::RowKey;
 use punctual_core::ids::ShardId;
-use punctual_core::queue::{Message, Place, QueueNumber};
+use punctual_core::queue::{Message, MessagePosition, QueueNumber};
 use rusqlite::Connection;
 
 use super::{Result, Statements};
+use crate::refusal;
+use crate::sql::tables::{DELETE_MESSAGE, INSERT_MESSAGE, UPDATE_MESSAGE, of_message};
+use crate::sqlite::message_log::{Key, Staged, begins_in_log};
 use crate::sqlite::queries;
-use crate::sqlite::young::{Key, Staged, begins_young};
-use crate::{codec, refusal};
 
 impl Statements<'_> {
     pub(super) fn insert_message(&mut self, shard: ShardId, message: &Arc<Message>) -> Result<bool> {
-        let begins_young = begins_young(message);
-        if self.staged.has(self.young, &Key::of(message)) || begins_young && self.has_message_row(message)? {
-            return Err(refusal::exists(shard, &RowKey::Message(message.id.queue, message.place())).into());
+        let begins_in_log = begins_in_log(message);
+        if self.staged.has(self.log, &Key::of(message)) || begins_in_log && self.has_message_row(message)? {
+            return Err(refusal::exists(shard, &RowKey::Message(message.id.queue, message.position())).into());
         }
-        if !begins_young {
+        if !begins_in_log {
             return self.insert_message_row(message);
         }
         self.staged.add(message)?;
         Ok(true)
     }
 
-    fn insert_message_row(&mut self, message: &Message) -> Result<bool> {
-        codec::write_head(message, self.buffer)?;
-        let (shard, place) = (message.id.shard(), message.place());
-        self.rows_through.add(shard, place.number);
-        let params = (
-            shard.0,
-            message.id.queue.0,
-            place.rank,
-            place.number,
-            message.wake_at().as_millis(),
-            message.is_queued(),
-            self.buffer.as_slice(),
-            &message.body[..],
-        );
-        Ok(self.insert_message.execute(self.connection, queries::messages::INSERT, params)? == 1)
+    fn insert_message_row(&mut self, message: &Arc<Message>) -> Result<bool> {
+        self.rows_through.add(message.id.shard(), message.id.number);
+        self.write_row(INSERT_MESSAGE, &of_message(message)?)
     }
 
     fn has_message_row(&self, message: &Message) -> Result<bool> {
-        let (shard, place) = (message.id.shard(), message.place());
+        let (shard, place) = (message.id.shard(), message.position());
         if !self.rows_through.may_be_row(shard, place.number) {
             return Ok(false);
         }
@@ -51,54 +40,43 @@ impl Statements<'_> {
         Ok(self.connection.prepare_cached(queries::messages::EXISTS)?.exists(key)?)
     }
 
-    pub(super) fn update_message(&mut self, shard: ShardId, message: &Arc<Message>) -> Result<bool> {
-        if self.staged.has(self.young, &Key::of(message)) {
+    pub(super) fn update_message(&mut self, message: &Arc<Message>) -> Result<bool> {
+        if self.staged.has(self.log, &Key::of(message)) {
             self.staged.change(message)?;
             return Ok(true);
         }
-        codec::write_head(message, self.buffer)?;
-        let place = message.place();
-        let params = (
-            shard.0,
-            message.id.queue.0,
-            place.rank,
-            place.number,
-            message.wake_at().as_millis(),
-            message.is_queued(),
-            self.buffer.as_slice(),
-        );
-        Ok(self.update_message.execute(self.connection, queries::messages::UPDATE, params)? == 1)
+        self.write_row(UPDATE_MESSAGE, &of_message(message)?)
     }
 
     pub(super) fn delete_message(
         &mut self,
         shard: ShardId,
         queue: QueueNumber,
-        place: Place,
+        place: MessagePosition,
     ) -> Result<bool> {
         let key = Key::new(queue, place);
-        if self.staged.has(self.young, &key) {
+        if self.staged.has(self.log, &key) {
             self.staged.remove(key);
             return Ok(true);
         }
-        let params = (shard.0, queue.0, place.rank, place.number);
-        Ok(self.delete_message.execute(self.connection, queries::messages::DELETE, params)? == 1)
+        let values = [shard.0.into(), queue.0.into(), place.rank.into(), place.number.into()];
+        self.write_row(DELETE_MESSAGE, &values)
     }
 
-    /// Writes the log entry of the young messages, and rows for the messages of entries that are removed.
+    /// Writes the entry of the message log, and rows for the messages of entries that are removed.
     pub(in crate::sqlite) fn finish(mut self) -> Result<Staged> {
         if !self.staged.entry().is_empty() {
-            self.execute(queries::young::INSERT, (self.young.next_entry(), self.staged.entry()))?;
+            self.execute(queries::message_log::INSERT, (self.log.next_entry(), self.staged.entry()))?;
         }
         let mut retired = None;
-        while let Some((entry, grown)) = self.staged.retire(self.young) {
+        while let Some((entry, grown)) = self.staged.retire(self.log) {
             retired = Some(entry);
             for message in grown {
                 self.insert_message_row(&message)?;
             }
         }
         if let Some(entry) = retired {
-            self.connection.prepare_cached(queries::young::DELETE)?.execute([entry])?;
+            self.connection.prepare_cached(queries::message_log::DELETE)?.execute([entry])?;
         }
         Ok(self.staged)
     }

@@ -7,11 +7,21 @@ CREATE TABLE shards (
     jobs         INTEGER NOT NULL DEFAULT 0,
     live_runs    INTEGER NOT NULL DEFAULT 0,
     history_runs INTEGER NOT NULL DEFAULT 0,
-    dead_letters INTEGER NOT NULL DEFAULT 0
+    dead_letters INTEGER NOT NULL DEFAULT 0,
+    -- Ids of sessions: the one that leads the shard, and the one that should lead it next.
+    owner        INTEGER,
+    heir         INTEGER
+) STRICT;
+
+-- How much history was pruned.
+CREATE TABLE pruned (
+    shard        INTEGER PRIMARY KEY,
+    history_runs INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 -- The row moves with every fire, so its definition stands in `revisions`; it is here only when its revision came
--- without a row there. It is JSON, because definitions grow new fields; `keep_*` repeat what pruning reads of it.
+-- without a row there. It is JSON, because definitions gain fields; `keep_*` and `calendars`, a JSON list of names, repeat
+-- what pruning and calendars read of it.
 CREATE TABLE jobs (
     id            INTEGER PRIMARY KEY,
     shard         INTEGER NOT NULL,
@@ -29,15 +39,17 @@ CREATE TABLE jobs (
     keep_runs     INTEGER NOT NULL,
     keep_days     INTEGER NOT NULL,
     definition    TEXT,
+    calendars     TEXT,
     UNIQUE (namespace, name)
 ) STRICT;
 CREATE INDEX jobs_due ON jobs (shard, wake_at) WHERE wake_at IS NOT NULL;
 CREATE INDEX jobs_zone_data ON jobs (zone_data) WHERE zone_data IS NOT NULL;
+CREATE INDEX jobs_with_calendar ON jobs (namespace, name) WHERE calendars IS NOT NULL;
 
 CREATE TABLE revisions (
     job        INTEGER NOT NULL,
     revision   INTEGER NOT NULL,
-    at         INTEGER NOT NULL,
+    made_at    INTEGER NOT NULL,
     state      TEXT    NOT NULL,
     definition TEXT    NOT NULL,
     PRIMARY KEY (job, revision)
@@ -60,36 +72,41 @@ CREATE TABLE runs (
     job       INTEGER,
     status    INTEGER NOT NULL,
     namespace TEXT    NOT NULL,
+    run_key   BLOB,
     body      BLOB    NOT NULL
 ) STRICT;
 CREATE INDEX runs_due ON runs (shard, wake_at) WHERE wake_at IS NOT NULL;
+CREATE INDEX runs_key ON runs (run_key) WHERE run_key IS NOT NULL;
 
--- Runs that have ended. A row is in one of the first two indexes, and in the third only if it did not succeed.
+-- Runs that have ended. A row is in one of the first two indexes, in the third only if it did not succeed, and in the
+-- last only if it has a key.
 CREATE TABLE history (
     id          INTEGER PRIMARY KEY,
     job         INTEGER,
     status      INTEGER NOT NULL,
     finished_at INTEGER NOT NULL,
     namespace   TEXT    NOT NULL,
+    run_key     BLOB,
     body        BLOB    NOT NULL
 ) STRICT;
 CREATE INDEX history_of_job ON history (job) WHERE job IS NOT NULL;
 CREATE INDEX history_ad_hoc ON history (finished_at) WHERE job IS NULL;
 CREATE INDEX history_unusual ON history (status) WHERE status > 3;
+CREATE INDEX history_key ON history (run_key) WHERE run_key IS NOT NULL;
 
 CREATE TABLE dead_letters (
     run       INTEGER PRIMARY KEY,
     namespace TEXT    NOT NULL,
     job       TEXT,
-    at        INTEGER NOT NULL
+    died_at   INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE uniques (
     shard      INTEGER NOT NULL,
-    key        TEXT    NOT NULL,
+    unique_key BLOB    NOT NULL,
     run        INTEGER NOT NULL,
     expires_at INTEGER NOT NULL,
-    PRIMARY KEY (shard, key)
+    PRIMARY KEY (shard, unique_key)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX uniques_expiry ON uniques (expires_at);
 
@@ -99,7 +116,102 @@ CREATE TABLE skips (
     from_due INTEGER NOT NULL,
     to_due   INTEGER NOT NULL,
     reason   TEXT    NOT NULL,
-    at       INTEGER NOT NULL,
+    made_at  INTEGER NOT NULL,
     PRIMARY KEY (job, revision, from_due)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX skips_by_time ON skips (at);
+CREATE INDEX skips_by_time ON skips (made_at);
+
+-- A calendar is a named rule about days; `days` and `description` are JSON. `settled`: every job that names
+-- it follows this version.
+CREATE TABLE calendars (
+    namespace   TEXT    NOT NULL,
+    name        TEXT    NOT NULL,
+    version     INTEGER NOT NULL,
+    days        TEXT    NOT NULL,
+    description TEXT    NOT NULL,
+    updated_at  INTEGER NOT NULL,
+    settled     INTEGER NOT NULL,
+    PRIMARY KEY (namespace, name)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX calendars_unsettled ON calendars (namespace, name) WHERE settled = 0;
+
+-- The last version that any calendar was given, in one row: no version is given twice, even after a delete.
+CREATE TABLE calendar_versions (
+    one  INTEGER PRIMARY KEY CHECK (one = 1),
+    last INTEGER NOT NULL
+) STRICT;
+INSERT INTO calendar_versions (one, last) VALUES (1, 0);
+
+-- Sessions of nodes, valid until `until` by the machine's clock.
+CREATE TABLE sessions (
+    id       INTEGER PRIMARY KEY,
+    node     TEXT    NOT NULL,
+    address  TEXT,
+    weight   INTEGER NOT NULL,
+    embedded INTEGER NOT NULL,
+    busy     INTEGER NOT NULL,
+    since    INTEGER NOT NULL,
+    until    INTEGER NOT NULL
+) STRICT;
+
+-- Values that the cluster has agreed on.
+CREATE TABLE agreed (
+    name  TEXT PRIMARY KEY,
+    value BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Only the hash of a token is kept.
+CREATE TABLE tokens (
+    name       TEXT PRIMARY KEY,
+    hash       BLOB    NOT NULL,
+    role       TEXT    NOT NULL,
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER
+) STRICT, WITHOUT ROWID;
+
+-- Mail for nodes that cannot be dialled, until its recipient has taken it.
+CREATE TABLE mail (
+    recipient INTEGER NOT NULL,
+    sender    INTEGER NOT NULL,
+    number    INTEGER NOT NULL,
+    sent_at   INTEGER NOT NULL,
+    body      BLOB    NOT NULL,
+    PRIMARY KEY (recipient, sender, number)
+) STRICT, WITHOUT ROWID;
+
+-- A queue, and how many messages it has; `queued` of them can be taken. Its leader gives it its number. Its name may be
+-- any text.
+CREATE TABLE queues (
+    shard         INTEGER NOT NULL,
+    number        INTEGER NOT NULL,
+    namespace     TEXT    NOT NULL,
+    name          BLOB    NOT NULL,
+    created_at    INTEGER NOT NULL,
+    paused_input  INTEGER NOT NULL,
+    paused_output INTEGER NOT NULL,
+    queued        INTEGER NOT NULL,
+    messages      INTEGER NOT NULL,
+    PRIMARY KEY (shard, number)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX queues_name ON queues (namespace, name);
+
+-- Messages in the order of their queues. `head` has what is neither the body nor a column. `wake_at` is the instant at
+-- which the message expires or is queued again.
+CREATE TABLE messages (
+    shard   INTEGER NOT NULL,
+    queue   INTEGER NOT NULL,
+    rank_no INTEGER NOT NULL,
+    number  INTEGER NOT NULL,
+    wake_at INTEGER NOT NULL,
+    queued  INTEGER NOT NULL,
+    head    BLOB    NOT NULL,
+    body    BLOB    NOT NULL,
+    PRIMARY KEY (shard, queue, rank_no, number)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX messages_due ON messages (shard, wake_at, number);
+
+-- The message log: changes of messages that are not rows yet, one entry for each commit.
+CREATE TABLE message_log (
+    entry INTEGER PRIMARY KEY,
+    bytes BLOB NOT NULL
+) STRICT;

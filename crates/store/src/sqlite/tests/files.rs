@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::conformance::given::name;
+use crate::sqlite::acknowledged::Acknowledged;
 use crate::sqlite::folder::Folder;
-use crate::sqlite::mark::Marked;
-use crate::{Error, PutCalendar, Swap};
+use crate::{Calendars, Error, Logs, PutCalendar, Swap};
 use punctual_core::command::Expect;
 use punctual_core::ids::{Epoch, ShardId, Token};
 use punctual_core::log;
@@ -185,7 +185,7 @@ async fn a_relaxed_store_can_be_opened_in_full_and_back() {
     for durability in [Durability::Relaxed, Durability::Full, Durability::Relaxed, Durability::Full] {
         let store = Sqlite::open(dir.path(), options(durability)).unwrap();
         commit_runs(&store, 3).await;
-        assert_eq!(Marked::read(&folder).is_some(), durability == Durability::Full);
+        assert_eq!(Acknowledged::read(&folder).is_some(), durability == Durability::Full);
     }
 }
 

@@ -2,9 +2,9 @@
 
 mod damage;
 mod files;
+mod message_log;
 mod plans;
 mod room;
-mod young;
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use super::{Durability, Options, Sqlite, backup, restore};
 use crate::conformance::given::{Leader, SHARD, at, inserts, ready, run_row};
-use crate::{RunFilter, Store};
+use crate::{Reads, RunFilter, Shards, Store};
 
 fn options(durability: Durability) -> Options {
     Options { shards: 8, durability }
@@ -35,13 +35,13 @@ async fn open_for_suite() -> (Sqlite, TempDir) {
 crate::conformance!(suite, open_for_suite);
 
 /// Every message becomes a row with the next commit.
-async fn open_for_suite_without_young() -> (Sqlite, TempDir) {
+async fn open_for_suite_without_log() -> (Sqlite, TempDir) {
     let (store, dir) = open_temporary();
-    store.young.write().limit(0);
+    store.message_log.write().limit(0);
     (store, dir)
 }
 
-crate::conformance!(suite_without_young, open_for_suite_without_young);
+crate::conformance!(suite_without_log, open_for_suite_without_log);
 crate::sessions_conformance!(sessions, open_for_suite);
 
 fn open(dir: &Path) -> crate::Result<Sqlite> {

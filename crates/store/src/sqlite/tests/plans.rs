@@ -1,10 +1,15 @@
 //! Every query finds its rows by a key or an index, and needs no sorting.
 
+use rusqlite::Connection;
+
 use super::*;
-use crate::sqlite::queries::{
+use crate::sql::dialect::Dialect;
+use crate::sql::queries::{
     calendars, deleted_jobs, history, jobs, messages, queues, revisions, runs, skips, uniques,
 };
-use rusqlite::Connection;
+use crate::sql::tables::WRITES;
+use crate::sqlite::changes::STATEMENTS;
+use crate::sqlite::queries as own;
 
 fn plan(connection: &Connection, sql: &str) -> String {
     let mut statement = connection.prepare(&["EXPLAIN QUERY PLAN ", sql].concat()).unwrap();
@@ -14,7 +19,11 @@ fn plan(connection: &Connection, sql: &str) -> String {
     steps.map(Result::unwrap).collect::<Vec<_>>().join("; ")
 }
 
-fn check(sql: &str, by: &str) {
+fn check(sql: &'static str, by: &str) {
+    check_text(&Dialect::Sqlite.statement(sql).text, by);
+}
+
+fn check_text(sql: &str, by: &str) {
     let (_store, dir) = open_temporary();
     let connection = Connection::open(dir.path().join("punctual.db")).unwrap();
     let plan = plan(&connection, sql);
@@ -24,7 +33,7 @@ fn check(sql: &str, by: &str) {
 
 #[test]
 fn timers_are_found_in_their_order() {
-    for (sql, index) in [(jobs::DUE, "jobs_due"), (runs::DUE, "runs_due")] {
+    for (sql, index) in [(own::jobs::DUE, "jobs_due"), (own::runs::DUE, "runs_due")] {
         check(sql, "MERGE (UNION ALL)");
         check(sql, &format!("INDEX {index} (shard=? AND wake_at=? AND rowid>?)"));
         check(sql, &format!("INDEX {index} (shard=? AND wake_at>?)"));
@@ -33,27 +42,37 @@ fn timers_are_found_in_their_order() {
 
 #[test]
 fn messages_are_timers_in_their_order() {
-    check(messages::DUE, "MERGE (UNION ALL)");
-    check(messages::DUE, "INDEX messages_due (shard=? AND wake_at=? AND number>?)");
-    check(messages::DUE, "INDEX messages_due (shard=? AND wake_at>?)");
+    check(own::messages::DUE, "MERGE (UNION ALL)");
+    check(own::messages::DUE, "INDEX messages_due (shard=? AND wake_at=? AND number>?)");
+    check(own::messages::DUE, "INDEX messages_due (shard=? AND wake_at>?)");
+}
+
+#[test]
+fn every_write_goes_by_the_primary_key() {
+    for (write, (sql, _)) in WRITES.iter().zip(STATEMENTS.iter()) {
+        if !sql.starts_with("INSERT") {
+            let key = (0..write.table.key).map(|column| write.name(column));
+            let key = match write.table.key {
+                1 => "INTEGER PRIMARY KEY (rowid=?)".to_owned(),
+                _ => format!("PRIMARY KEY ({}=?)", key.collect::<Vec<_>>().join("=? AND ")),
+            };
+            check_text(sql, &key);
+        }
+    }
 }
 
 #[test]
 fn messages_are_found_by_their_place() {
-    for sql in [messages::UPDATE, messages::DELETE, messages::EXISTS, messages::FIND] {
-        check(sql, "PRIMARY KEY (shard=? AND queue=? AND rank_no=? AND number=?)");
-    }
-    for sql in [messages::BACKLOG, messages::LIST] {
+    check(messages::FIND, "PRIMARY KEY (shard=? AND queue=? AND rank_no=? AND number=?)");
+    check_text(own::messages::EXISTS, "PRIMARY KEY (shard=? AND queue=? AND rank_no=? AND number=?)");
+    for sql in [messages::BACKLOG.read, messages::LIST.read] {
         check(sql, "PRIMARY KEY (shard=? AND queue=? AND (rank_no,number)>(?,?))");
     }
-    check(messages::LAST_IN_LINE, "PRIMARY KEY (shard=? AND queue=?)");
+    check(messages::BACKLOG_FROM_END.read, "PRIMARY KEY (shard=? AND queue=?)");
 }
 
 #[test]
 fn queues_are_found_by_number_or_name() {
-    for sql in [queues::UPDATE, queues::DELETE] {
-        check(sql, "PRIMARY KEY (shard=? AND number=?)");
-    }
     check(queues::LOAD, "PRIMARY KEY (shard=?)");
     check(queues::NAMED, "INDEX queues_name (namespace=? AND name=?)");
     check(queues::LIST, "INDEX queues_name ((namespace,name)>(?,?))");
@@ -62,29 +81,26 @@ fn queues_are_found_by_number_or_name() {
 
 #[test]
 fn runs_are_found_by_key() {
-    for sql in [runs::GET, runs::LOAD, runs::UPDATE, runs::DELETE, runs::NEWEST_FIRST, runs::OLDEST_FIRST] {
+    for sql in [runs::GET, runs::LOAD, history::GET].into_iter().chain(runs::WALK).chain(history::WALK) {
         check(sql, "INTEGER PRIMARY KEY");
     }
-    for sql in [history::GET, history::DELETE, history::NEWEST_FIRST, history::OLDEST_FIRST] {
-        check(sql, "INTEGER PRIMARY KEY");
-    }
-    for sql in [history::OF_JOB_NEWEST_FIRST, history::OF_JOB_OLDEST_FIRST] {
+    for sql in history::WALK_OF_JOB {
         check(sql, "INDEX history_of_job (job=? AND rowid>? AND rowid<?)");
     }
-    for sql in [history::OF_KEY_NEWEST_FIRST, history::OF_KEY_OLDEST_FIRST] {
-        check(sql, "INDEX history_key (key=? AND rowid>? AND rowid<?)");
+    for sql in history::WALK_OF_KEY {
+        check(sql, "INDEX history_key (run_key=? AND rowid>? AND rowid<?)");
     }
-    for sql in [runs::OF_KEY_NEWEST_FIRST, runs::OF_KEY_OLDEST_FIRST] {
-        check(sql, "INDEX runs_key (key=? AND rowid>? AND rowid<?)");
+    for sql in runs::WALK_OF_KEY {
+        check(sql, "INDEX runs_key (run_key=? AND rowid>? AND rowid<?)");
     }
-    for sql in [history::OF_STATUS_NEWEST_FIRST, history::OF_STATUS_OLDEST_FIRST] {
+    for sql in history::WALK_OF_STATUS {
         check(sql, "INDEX history_unusual (status=? AND rowid>? AND rowid<?)");
     }
 }
 
 #[test]
 fn jobs_are_found_by_id_or_name() {
-    for sql in [jobs::GET, jobs::MOVE, jobs::UPDATE, jobs::DELETE, jobs::KEEP] {
+    for sql in [jobs::BY_ID, history::KEEP] {
         check(sql, "INTEGER PRIMARY KEY");
     }
     check(jobs::NAMED, "INDEX sqlite_autoindex_jobs_1 (namespace=? AND name=?)");
@@ -104,16 +120,16 @@ fn calendars_are_found_by_name() {
 }
 
 #[test]
-fn what_is_old_is_found_without_looking_at_what_is_not() {
+fn expired_rows_are_found_without_reading_the_others() {
     check(history::NEXT_JOB, "INDEX history_of_job (job>?)");
     check(history::BEYOND, "INDEX history_of_job (job=?)");
-    check(history::OLD_OF_JOB, "INDEX history_of_job (job=? AND rowid<?)");
-    check(history::OLD_AD_HOC, "INDEX history_ad_hoc (finished_at<?)");
+    check(history::EXPIRED_OF_JOB, "INDEX history_of_job (job=? AND rowid<?)");
+    check(history::EXPIRED_AD_HOC, "INDEX history_ad_hoc (finished_at<?)");
     check(uniques::EXPIRED, "INDEX uniques_expiry (expires_at<?)");
-    check(skips::OLD, "INDEX skips_by_time (at<?)");
-    check(deleted_jobs::AFTER, "INTEGER PRIMARY KEY");
+    check(skips::EXPIRED, "INDEX skips_by_time (made_at<?)");
+    check(deleted_jobs::NEEDED, "INTEGER PRIMARY KEY");
+    check(deleted_jobs::NEEDED, "INDEX history_of_job (job=?)");
     check(deleted_jobs::LIST, "INTEGER PRIMARY KEY");
     check(deleted_jobs::NAMED, "INDEX deleted_jobs_name (namespace=? AND name=? AND rowid>?)");
     check(skips::NEWEST_FIRST, "PRIMARY KEY (job=? AND (revision,from_due)<(?,?))");
-    check(skips::ANY_OF_JOB, "PRIMARY KEY (job=?)");
 }

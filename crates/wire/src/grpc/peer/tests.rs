@@ -14,7 +14,7 @@ use punctual_core::queue;
 use punctual_core::retry::{Backoff, Retry};
 use punctual_core::run::{Event, Origin, Run, Status, Trigger};
 use punctual_core::schedule::calendar::{Calendar, Days, Weekday};
-use punctual_core::schedule::{Keeping, Schedule, Weekdays, When};
+use punctual_core::schedule::{Schedule, ScheduleCalendar, Weekdays, When};
 use punctual_core::task::{Body, Enqueue, Http, Params, Process, Task};
 
 use super::*;
@@ -44,7 +44,7 @@ fn calendar() -> Arc<Calendar> {
 
 fn schedules() -> Vec<Schedule> {
     let cron = When::parse_cron("H 1 * * MON#2", "Asia/Shanghai", Weekdays::default(), Some("a \"key\"\n"));
-    let keeping = Keeping::named("cn-workdays".parse().unwrap(), "Asia/Shanghai").unwrap();
+    let keeping = ScheduleCalendar::named("cn-workdays".parse().unwrap(), "Asia/Shanghai").unwrap();
     let whens = [
         cron.unwrap(),
         When::Every(Duration::from_millis(1500)),
@@ -172,7 +172,7 @@ fn commands() -> Vec<Command> {
             message: a_message(),
         })),
         Command::Queue(queue::Ask::Withdraw { queue: a_queue(), sender: a_sender() }),
-        Command::Queue(queue::Ask::Told { letter: i64::MAX }),
+        Command::Queue(queue::Ask::Told { notice: i64::MAX }),
     ];
     puts.chain(others).collect()
 }

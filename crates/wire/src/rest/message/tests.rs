@@ -15,7 +15,7 @@ fn some_id() -> String {
     JobId::new(id, TTL_DEFAULT, false).to_string()
 }
 
-fn view(line: Line, delay: Duration, counts: (u32, u32)) -> MessageView {
+fn view(status: MessageStatus, delay: Duration, counts: (u32, u32)) -> MessageView {
     MessageView {
         queue: QueueKey { namespace: "default".parse().unwrap(), name: "mail".parse().unwrap() },
         id: MessageId { queue: QueueNumber(3), number: 77 },
@@ -25,7 +25,7 @@ fn view(line: Line, delay: Duration, counts: (u32, u32)) -> MessageView {
         expires_at: NOW + Duration::from_secs(90),
         delay,
         retry: Duration::from_secs(30),
-        line,
+        status,
         nacks: counts.0,
         redeliveries: counts.1,
         key: None,
@@ -108,7 +108,7 @@ fn an_id_that_nobody_made_is_the_id_of_no_message() {
 #[test]
 fn a_message_is_shown_with_every_key_that_is_promised() {
     let until = Some(NOW + Duration::from_secs(20));
-    let shown = Message::of(&view(Line::Active { until }, Duration::ZERO, (1, 1)), "n1");
+    let shown = Message::of(&view(MessageStatus::Active { until }, Duration::ZERO, (1, 1)), "n1");
     let json = serde_json::to_value(&shown).unwrap();
     let keys = [
         "state",
@@ -134,17 +134,17 @@ fn a_message_is_shown_with_every_key_that_is_promised() {
 
 #[test]
 fn what_was_never_delivered_has_no_attempts() {
-    let attempts = |line, delay, counts| Message::of(&view(line, delay, counts), "n1").attempts;
-    assert_eq!(attempts(Line::Queued, Duration::ZERO, (0, 0)), 0);
+    let attempts = |status, delay, counts| Message::of(&view(status, delay, counts), "n1").attempts;
+    assert_eq!(attempts(MessageStatus::Queued, Duration::ZERO, (0, 0)), 0);
     let until = NOW + Duration::from_secs(50);
-    assert_eq!(attempts(Line::Delayed { until }, Duration::from_secs(60), (0, 0)), 0);
+    assert_eq!(attempts(MessageStatus::Delayed { until }, Duration::from_secs(60), (0, 0)), 0);
     assert_eq!(
-        attempts(Line::Delayed { until }, Duration::ZERO, (1, 0)),
+        attempts(MessageStatus::Delayed { until }, Duration::ZERO, (1, 0)),
         1,
         "it was refused, and is put off"
     );
-    assert_eq!(attempts(Line::Active { until: Some(until) }, Duration::ZERO, (0, 0)), 1);
-    assert_eq!(attempts(Line::Queued, Duration::ZERO, (2, 0)), 2);
+    assert_eq!(attempts(MessageStatus::Active { until: Some(until) }, Duration::ZERO, (0, 0)), 1);
+    assert_eq!(attempts(MessageStatus::Queued, Duration::ZERO, (2, 0)), 2);
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn any_bytes_come_back_as_they_were() {
             redeliveries: 0,
             until: None,
         };
-        let key = view(Line::Queued, Duration::ZERO, (0, 0)).queue;
+        let key = view(MessageStatus::Queued, Duration::ZERO, (0, 0)).queue;
         let taken = Taken::of(&key, &delivered, MessageState::Active, "n1");
         assert_eq!((taken.bytes().as_slice(), taken.deliveries()), (body, 1));
         assert_eq!(parse_id(taken.id.as_bytes()), Ok(Some(id)));

@@ -159,7 +159,7 @@ impl Places {
         number: i64,
         reply: oneshot::Sender<AskResponse>,
         most: usize,
-    ) -> Result<Place, Failure> {
+    ) -> Result<WaitGuard, Failure> {
         let mut places = self.lock();
         let places = places.as_mut().ok_or_else(broken)?;
         if places.len() >= most {
@@ -167,7 +167,7 @@ impl Places {
             return Err(Failure::NotLed(message.to_owned()));
         }
         places.insert(number, reply);
-        Ok(Place { all: Arc::clone(self), number })
+        Ok(WaitGuard { all: Arc::clone(self), number })
     }
 
     fn answer(&self, number: i64, response: AskResponse) {
@@ -194,12 +194,12 @@ impl Places {
 }
 
 /// A waiting consumer. Removed on drop, because the caller may give up first.
-struct Place {
+struct WaitGuard {
     all: Arc<Places>,
     number: i64,
 }
 
-impl Drop for Place {
+impl Drop for WaitGuard {
     fn drop(&mut self) {
         if let Some(places) = self.all.lock().as_mut() {
             places.remove(&self.number);

@@ -1,0 +1,170 @@
+//! Refuses invalid definitions, before anything of them is stored.
+
+use super::{Definition, Invalid, check_description};
+use crate::task::{self, Task};
+use crate::{limits, schedule};
+
+impl Definition {
+    /// Refuses an invalid definition. Every endpoint calls it before anything is stored.
+    pub fn check(&self) -> Result<(), Invalid> {
+        check_description(&self.description)?;
+        if self.schedules.len() > limits::SCHEDULES_MAX {
+            return Err(Invalid::new(
+                "schedule",
+                format!("at most {} schedules a job", limits::SCHEDULES_MAX),
+            ));
+        }
+        for schedule in &self.schedules {
+            schedule.check().map_err(|error| {
+                let field = match error {
+                    schedule::Error::NoDaysToKeep => "schedule.calendar",
+                    schedule::Error::DayOut { .. } => "schedule.at",
+                    _ => "schedule",
+                };
+                Invalid::new(field, error.to_string())
+            })?;
+        }
+        self.check_task()?;
+        self.route.check()?;
+        self.check_numbers()
+    }
+
+    /// Refuses a task that is too large to be copied into the child runs of a run without a job.
+    pub fn check_alone(&self) -> Result<(), Invalid> {
+        let bytes = || serde_json::to_vec(&self.task).map_or(usize::MAX, |task| task.len());
+        if self.route.splits() && bytes() > limits::SPLIT_TASK_BYTES_MAX {
+            let message = format!(
+                "at most {} bytes where every child run carries a copy; make it a job, and start that",
+                limits::SPLIT_TASK_BYTES_MAX
+            );
+            return Err(Invalid::new("task", message));
+        }
+        Ok(())
+    }
+
+    fn check_task(&self) -> Result<(), Invalid> {
+        let too_long = |bytes: usize| bytes > limits::COMMAND_BYTES_MAX;
+        match &self.task {
+            Task::Noop | Task::Function(_) => Ok(()),
+            Task::Shell(text) if text.trim().is_empty() => {
+                Err(Invalid::new("task.shell", "the command is empty"))
+            }
+            Task::Shell(text) if too_long(text.len()) => {
+                Err(Invalid::new("task.shell", format!("at most {} bytes", limits::COMMAND_BYTES_MAX)))
+            }
+            Task::Shell(text) if text.contains('\0') => {
+                Err(Invalid::new("task.shell", "a NUL byte cannot be passed on"))
+            }
+            Task::Shell(text) => task::check_shell(text),
+            Task::Http(http) => http.check(),
+            Task::Queue(queue) => queue.check(self),
+            Task::Process(process) => {
+                let words = &process.command;
+                if words.first().is_none_or(String::is_empty) {
+                    return Err(Invalid::new(
+                        "task.process.command",
+                        "name the program first, then its arguments",
+                    ));
+                }
+                if words.len() > limits::COMMAND_WORDS_MAX || too_long(words.iter().map(String::len).sum()) {
+                    let message = format!(
+                        "at most {} words and {} bytes",
+                        limits::COMMAND_WORDS_MAX,
+                        limits::COMMAND_BYTES_MAX
+                    );
+                    return Err(Invalid::new("task.process.command", message));
+                }
+                if process.env.len() > limits::ENV_ENTRIES_MAX {
+                    let message = format!("at most {} entries", limits::ENV_ENTRIES_MAX);
+                    return Err(Invalid::new("task.process.env", message));
+                }
+                check_env(process.env.iter())?;
+                if words.iter().chain(process.dir.iter()).any(|word| word.contains('\0')) {
+                    return Err(Invalid::new("task.process.command", "a NUL byte cannot be passed on"));
+                }
+                process.check_templates()
+            }
+        }
+    }
+
+    fn check_numbers(&self) -> Result<(), Invalid> {
+        let params = self.params.0.as_ref();
+        if params.len() > limits::PARAMS_BYTES_MAX {
+            return Err(Invalid::new(
+                "params",
+                format!("at most {} bytes of JSON", limits::PARAMS_BYTES_MAX),
+            ));
+        }
+        let priorities = [("priority", Some(self.priority)), ("retry.priority", self.retry.priority)];
+        if let Some((field, _)) =
+            priorities.iter().find(|(_, priority)| priority.is_some_and(|p| p > limits::PRIORITY_MAX))
+        {
+            return Err(Invalid::new(*field, "0 to 9, and 9 goes first"));
+        }
+        if self.retry.attempts == 0 || self.retry.attempts > limits::ATTEMPTS_MAX {
+            return Err(Invalid::new(
+                "retry.attempts",
+                format!("1 to {}, the first included", limits::ATTEMPTS_MAX),
+            ));
+        }
+        self.retry.check_on()?;
+        if self.retry.jitter_percent > 100 {
+            return Err(Invalid::new("retry.jitter", "0% to 100%"));
+        }
+        if self.at_most_once && self.retry.attempts > 1 {
+            return Err(Invalid::new(
+                "at_most_once",
+                "cannot be kept with retry.attempts above 1; drop one of them",
+            ));
+        }
+        if self.running_max == Some(0) {
+            return Err(Invalid::new("limits.running", "at least 1; pause the job to stop it"));
+        }
+        if self.keep.runs == 0 || self.keep.days == 0 {
+            return Err(Invalid::new("keep", "at least 1 run and 1 day"));
+        }
+        if self.timeout.is_some_and(|timeout| timeout.is_zero()) {
+            return Err(Invalid::new("timeout", "longer than nothing; leave it out for no timeout"));
+        }
+        if self
+            .unique
+            .as_ref()
+            .is_some_and(|unique| unique.key.is_empty() || unique.key.len() > limits::KEY_BYTES_MAX)
+        {
+            return Err(Invalid::new("unique.key", format!("1 to {} bytes", limits::KEY_BYTES_MAX)));
+        }
+        if let Some(unique) = &self.unique {
+            unique.template()?;
+        }
+        let spans = [
+            ("timeout", self.timeout),
+            ("retry.delay", Some(self.retry.delay)),
+            ("retry.max_delay", Some(self.retry.max_delay)),
+            ("misfire.window", Some(self.misfire.window)),
+            ("misfire.grace", Some(self.misfire.grace)),
+            ("unique.for", self.unique.as_ref().map(|unique| unique.kept)),
+        ];
+        match spans.iter().find(|(_, span)| span.is_some_and(|span| span > limits::DURATION_MAX)) {
+            Some((field, _)) => Err(Invalid::new(*field, "at most ten years")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Variables that would change how the program is loaded, or that Punctual sets itself.
+const ENV_REFUSED: [&str; 4] = ["LD_", "DYLD_", "PUNCTUAL_", "GLIBC_TUNABLES"];
+
+fn check_env<'a>(entries: impl Iterator<Item = (&'a String, &'a String)>) -> Result<(), Invalid> {
+    for (name, value) in entries {
+        if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
+            return Err(Invalid::new(
+                "task.process.env",
+                format!("`{name}` cannot be set as an environment variable"),
+            ));
+        }
+        if ENV_REFUSED.iter().any(|prefix| name.to_ascii_uppercase().starts_with(prefix)) {
+            return Err(Invalid::new("task.process.env", format!("`{name}` is not for jobs to set")));
+        }
+    }
+    Ok(())
+}

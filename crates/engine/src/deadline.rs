@@ -1,0 +1,25 @@
+//! The deadlines of a shard, which only expire: the wheel holds them.
+
+use std::time::Duration;
+
+use punctual_core::ids::{RunId, Token};
+
+/// How long a start or a progress may stay unwritten when no other change causes a commit.
+pub(crate) const LAZY_MAX: Duration = Duration::from_secs(1);
+
+/// A timer of the wheel, in elapsed time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Deadline {
+    Backoff(RunId),
+    Timeout(RunId, Token),
+    /// Try again to split a run that could not be split at once.
+    Split(RunId),
+    /// The only worker that may take a run has been absent for too long.
+    Gone(RunId),
+    /// The lazy changes of runs must be written now.
+    Lazy,
+    /// The lazy changes of delivered messages must be written now.
+    Delivered,
+    /// Unused queues may leave memory.
+    Unused,
+}

@@ -1,0 +1,487 @@
+//! The event loop. Each turn hands all arrived input to the driver, lets it settle once, and carries out its outputs.
+//! The loop has its own thread; nothing blocks it except a sleep of less than a millisecond before a due time.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_core::Timestamp;
+use punctual_core::attempt::Order;
+use punctual_core::command::{Answer, Command};
+use punctual_core::ids::{ShardId, WorkerId};
+use punctual_core::name::Namespace;
+use punctual_core::queue::{self, Act, CrossShardRequest, Delivered, QueueKey, Said, Verb};
+use punctual_core::time::{Clock, Moment};
+use punctual_engine::{Shard, Ticket};
+use punctual_failpoint::{Point, hit};
+use punctual_store::Store;
+use rustc_hash::FxHashMap;
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tracing::{error, warn};
+
+use super::links::{Link, Linked, Refusal};
+use super::{Nudge, REPORTS_MAX};
+use crate::busy::Busy;
+use crate::calendars::Held;
+use crate::cluster::Cluster;
+use crate::driver::{self, Driver, Input, Output};
+use crate::failure::Failure;
+use crate::followers::Followers;
+use crate::handle::{
+    Ask, Idle, LOOKS_MAX, Look, Looked, QUEUES_TOLD_MAX, QueueLength, Status, WhenIdle, WorkerStatus,
+};
+use crate::leaders::{Leader, Leaders};
+use crate::metrics::Metrics;
+use crate::peers;
+
+/// Maximum number of asks and reports handed to the driver before it settles.
+const TURN_MAX: usize = 4096;
+/// Tokio's timers may fire this much late.
+const TICK: Duration = Duration::from_millis(1);
+/// If the wall clock moved further than this since the last reading, it is read again before the value is used.
+const LEAP: Duration = Duration::from_secs(60);
+/// How long a stopping node waits for the commit in flight.
+const STOP_MAX: Duration = Duration::from_secs(10);
+
+pub(super) struct EventLoop {
+    pub(super) driver: Driver,
+    pub(super) cluster: Option<Cluster>,
+    /// Publishes the leader of each shard. `None` means the leaders never change, or the caller publishes them.
+    pub(super) leaders: Option<watch::Sender<Leaders>>,
+    pub(super) cluster_news: Arc<Notify>,
+    pub(super) followers: Arc<Followers>,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) clock: Arc<dyn Clock>,
+    /// The wall clock at the last reading.
+    pub(super) seen: Timestamp,
+    pub(super) nudge: Nudge,
+    pub(super) runtime: tokio::runtime::Handle,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) results_in: mpsc::UnboundedSender<Input>,
+    pub(super) results: mpsc::UnboundedReceiver<Input>,
+    pub(super) asks: mpsc::Receiver<Ask>,
+    pub(super) looks: mpsc::Receiver<Look>,
+    pub(super) idles: mpsc::Receiver<WhenIdle>,
+    pub(super) links: mpsc::Receiver<Linked>,
+    pub(super) status: watch::Sender<Status>,
+    pub(super) stop: watch::Receiver<bool>,
+    pub(super) stopping: bool,
+    /// The elapsed time until which a stopping node waits for the commit in flight. `None` means it is not stopping.
+    pub(super) stop_by: Option<Duration>,
+    pub(super) tickets: FxHashMap<Ticket, Asker>,
+    pub(super) next_ticket: u64,
+    /// The newest link of each worker.
+    pub(super) workers: FxHashMap<WorkerId, Linkage>,
+    /// Its length is bounded by the runs and undelivered notices in memory.
+    pub(super) courier: mpsc::UnboundedSender<CrossShardRequest>,
+    /// Commits and releases in flight.
+    pub(super) in_flight: usize,
+    /// Store calls whose result has not arrived.
+    pub(super) calls: usize,
+    /// Orders sent to workers.
+    pub(super) orders: u64,
+    pub(super) busy: Busy,
+    pub(super) failed: Option<String>,
+    /// The driver got new input while its outputs were carried out, so it must settle again.
+    pub(super) stirred: bool,
+    /// The status has changed since its watchers were last woken.
+    pub(super) untold: bool,
+}
+
+/// The newest link of a worker.
+pub(super) struct Linkage {
+    number: u64,
+    orders: mpsc::UnboundedSender<Vec<Order>>,
+    refusal: Refusal,
+}
+
+/// A caller that waits for an answer, and the locks held until then.
+pub(super) struct Asker {
+    reply: oneshot::Sender<Result<Answer, Failure>>,
+    _held: Option<Held>,
+    /// The namespace from which it takes messages. `None` means it takes no messages.
+    taker: Option<Namespace>,
+}
+
+enum Arrived {
+    Asks(Vec<Ask>),
+    Look(Look),
+    Idle(WhenIdle),
+    Linked(Linked),
+    Result(Input),
+    News,
+    Time,
+    Stop,
+}
+
+impl EventLoop {
+    pub(super) async fn run(mut self) {
+        loop {
+            let moment = self.look();
+            self.driver.settle_down(moment);
+            self.carry_out();
+            while std::mem::take(&mut self.stirred) {
+                self.driver.settle_down(moment);
+                self.carry_out();
+            }
+            self.tell_status();
+            self.tell_leaders();
+            if self.failed.is_some() || (self.stopping && self.in_flight == 0 && self.has_handed_over()) {
+                return self.leave().await;
+            }
+            if self.stopping {
+                let until = *self.stop_by.get_or_insert(moment.elapsed + STOP_MAX);
+                if moment.elapsed >= until {
+                    warn!("stopping with a commit still under way; its outcome is found at the next start");
+                    return self.leave().await;
+                }
+            }
+            self.busy.rests(self.clock.elapsed());
+            let first = self.next_arrival().await;
+            self.busy.wakes(self.clock.elapsed());
+            self.handle(first);
+            self.drain();
+        }
+    }
+
+    /// Whether this node no longer leads any shard. A single node keeps its shards.
+    fn has_handed_over(&self) -> bool {
+        self.cluster.is_none() || self.driver.leads_nothing()
+    }
+
+    /// Ends the session, so that the other nodes learn at once that this node is gone.
+    async fn leave(&self) {
+        let Some(cluster) = self.cluster.clone() else { return };
+        let members = self.driver.members().to_vec();
+        let leaving = self.runtime.spawn(async move {
+            hit(Point::NodeLeaveBegun);
+            let left = tokio::time::timeout(STOP_MAX, cluster.leave(&members)).await;
+            hit(Point::NodeLeaveDone);
+            if !matches!(left, Ok(Ok(()))) {
+                warn!("could not say good-bye: the others notice it when the session ends");
+            }
+        });
+        drop(leaving.await);
+    }
+
+    /// Reads the clock. A big jump is read a second time, because one wrong reading would fire every timer before it.
+    fn look(&mut self) -> Moment {
+        let mut moment = self.clock.moment();
+        if moment.now.since(self.seen) > LEAP {
+            moment.now = moment.now.min(self.clock.now());
+        }
+        self.seen = moment.now;
+        moment
+    }
+
+    /// Time until the driver has something to do. `None` means it waits for input.
+    fn rest(&self) -> Option<Duration> {
+        let elapsed = self.clock.elapsed();
+        let rest = self.driver.next_wake().sleep(|due| self.clock.until(due), elapsed);
+        rest.into_iter().chain(self.stop_by.map(|until| until.saturating_sub(elapsed))).min()
+    }
+
+    async fn next_arrival(&mut self) -> Arrived {
+        let rest = self.rest();
+        let mut asks = Vec::new();
+        let takes_asks = self.driver.has_room() && !self.stopping;
+        if let Some(rest) = rest.filter(|rest| *rest < TICK)
+            && (rest.is_zero() || self.in_flight == 0)
+        {
+            // No commit is in flight and something is due within one tick: a thread sleep is more precise than tokio's
+            // timer.
+            std::thread::sleep(rest);
+            // Calls begun on this thread make progress only when it yields.
+            tokio::task::yield_now().await;
+            return Arrived::Time;
+        }
+        tokio::select! {
+            biased;
+            Some(result) = self.results.recv() => Arrived::Result(result),
+            Some(linked) = self.links.recv() => Arrived::Linked(linked),
+            count = self.asks.recv_many(&mut asks, TURN_MAX), if takes_asks => {
+                if count == 0 { Arrived::Stop } else { Arrived::Asks(asks) }
+            }
+            changed = self.stop.changed(), if !self.stopping => {
+                if changed.is_err() || *self.stop.borrow() { Arrived::Stop } else { Arrived::Time }
+            }
+            Some(look) = self.looks.recv() => Arrived::Look(look),
+            () = self.cluster_news.notified() => Arrived::News,
+            () = self.nudge.0.notified() => Arrived::Time,
+            // Last of all input: when it is answered there is no other input.
+            Some(idle) = self.idles.recv(), if self.calls == 0 => Arrived::Idle(idle),
+            () = pass(rest.map(|rest| rest.checked_sub(TICK).unwrap_or(rest))) => Arrived::Time,
+        }
+    }
+
+    /// Handles everything else that has arrived, so that it shares the next batch.
+    fn drain(&mut self) {
+        while let Ok(result) = self.results.try_recv() {
+            self.handle(Arrived::Result(result));
+        }
+        for _ in 0..REPORTS_MAX {
+            let Ok(linked) = self.links.try_recv() else { break };
+            self.handle(Arrived::Linked(linked));
+        }
+        for _ in 0..LOOKS_MAX {
+            let Ok(look) = self.looks.try_recv() else { break };
+            self.handle(Arrived::Look(look));
+        }
+        for _ in 0..TURN_MAX {
+            if self.stopping || !self.driver.has_room() {
+                break;
+            }
+            let Ok(ask) = self.asks.try_recv() else { break };
+            self.ask(ask);
+        }
+    }
+
+    fn handle(&mut self, arrived: Arrived) {
+        match arrived {
+            Arrived::Asks(asks) => asks.into_iter().for_each(|ask| self.ask(ask)),
+            Arrived::Linked(linked) => self.linked(linked),
+            Arrived::Result(result) => {
+                self.calls -= 1;
+                if matches!(result, Input::Committed { .. } | Input::Released) {
+                    self.in_flight -= 1;
+                }
+                if matches!(result, Input::Renewed { .. }) {
+                    let load = self.busy.percent(self.clock.elapsed());
+                    self.step(Input::Load(load));
+                }
+                self.step(result);
+                // Carry out the effects of a commit before the next batch is applied: workers and callers wait for
+                // them.
+                self.carry_out();
+            }
+            Arrived::Time => {
+                hit(Point::NodeTimerTaken);
+                self.step(Input::Wake);
+                hit(Point::NodeTimerApplied);
+            }
+            // The caller of a look may have gone.
+            Arrived::Look(Look::All(reply)) => {
+                drop(reply.send(Looked { workers: self.workers(), queues: self.queues() }));
+            }
+            Arrived::Look(Look::Attempt { worker, run, token, reply }) => {
+                reply.send(self.driver.pool().roster().has(&worker, run, token)).unwrap_or_default();
+            }
+            Arrived::Idle(idle) => {
+                // The caller may have gone.
+                let _ = idle.send(Idle { wake: self.driver.next_wake(), orders: self.orders });
+            }
+            Arrived::News => self.step(Input::ClusterChanged),
+            Arrived::Stop => {
+                self.stopping = true;
+                self.step(Input::Stop);
+            }
+        }
+    }
+
+    /// Only the newest link of a worker counts; messages from older links are ignored.
+    fn linked(&mut self, linked: Linked) {
+        match linked {
+            Linked::Joined(number, link, refusal) => {
+                let Link { worker, announced, holding, orders } = link;
+                self.workers.insert(worker.clone(), Linkage { number, orders, refusal });
+                self.step(Input::Joined { worker, announced, holding });
+            }
+            Linked::Reports(number, worker, reports) if self.is_newest(number, &worker) => {
+                hit(Point::NodeReportTaken);
+                self.step(Input::Reports { worker, reports });
+                hit(Point::NodeReportApplied);
+            }
+            Linked::Left(number, worker) if self.is_newest(number, &worker) => {
+                self.workers.remove(&worker);
+                self.step(Input::Left { worker });
+            }
+            Linked::Departed(number, worker) if self.is_newest(number, &worker) => {
+                self.workers.remove(&worker);
+                self.step(Input::Departed { worker });
+            }
+            Linked::Reports(..) | Linked::Left(..) | Linked::Departed(..) => {}
+        }
+    }
+
+    fn is_newest(&self, number: u64, worker: &WorkerId) -> bool {
+        self.workers.get(worker).is_some_and(|newest| newest.number == number)
+    }
+
+    fn ask(&mut self, ask: Ask) {
+        self.next_ticket += 1;
+        let ticket = Ticket(self.next_ticket);
+        let taker = match &ask.command {
+            Command::Queue(queue::Ask::Take(take)) => Some(take.queue.namespace.clone()),
+            _ => None,
+        };
+        self.tickets.insert(ticket, Asker { reply: ask.reply, _held: ask.held, taker });
+        hit(Point::NodeCommandTaken);
+        self.step(Input::Command { ticket, command: ask.command });
+        hit(Point::NodeCommandApplied);
+    }
+
+    /// Returns messages to their queue when the consumer that took them has gone.
+    fn give_back(&mut self, namespace: Namespace, taken: &[Delivered]) {
+        if taken.is_empty() {
+            return;
+        }
+        self.next_ticket += 1;
+        let ids = taken.iter().map(|delivered| delivered.id).collect();
+        let act = Act { namespace, verb: Verb::Return, ids };
+        // This ticket has no caller: the answer is dropped.
+        let (ticket, command) = (Ticket(self.next_ticket), Command::Queue(queue::Ask::Act(act)));
+        self.step(Input::Command { ticket, command });
+        self.stirred = true;
+    }
+
+    fn step(&mut self, input: Input) {
+        let moment = self.look();
+        self.driver.step(input, moment);
+    }
+
+    fn carry_out(&mut self) {
+        let mut orders: FxHashMap<WorkerId, Vec<Order>> = FxHashMap::default();
+        for output in self.driver.outputs() {
+            match output {
+                Output::Answer { ticket, answer } => {
+                    if let Some(asker) = self.tickets.remove(&ticket) {
+                        // The caller may have gone; the decision stands.
+                        hit(Point::NodeAnswerBegun);
+                        let unheard = asker.reply.send(answer).err();
+                        hit(Point::NodeAnswerDone);
+                        if let (Some(Ok(Answer::Queue(Said::Taken(taken)))), Some(namespace)) =
+                            (unheard, asker.taker)
+                        {
+                            self.give_back(namespace, &taken);
+                        }
+                    }
+                }
+                Output::Order { worker, order } => {
+                    self.metrics.ordered(&order, self.clock.now());
+                    orders.entry(worker).or_default().push(order);
+                }
+                Output::CrossShard(request) => {
+                    if let CrossShardRequest::Deliver(assignment) = &request {
+                        self.metrics.began(assignment, self.clock.now());
+                    }
+                    // If the courier has ended, the node is stopping: the next leader of the shard repeats the request.
+                    drop(self.courier.send(request));
+                }
+                Output::Refuse { worker, why } => {
+                    if let Some(link) = self.workers.remove(&worker) {
+                        // A link is refused once: its worker is unknown from here on.
+                        drop(link.refusal.set(why));
+                        self.step(Input::Left { worker });
+                        self.stirred = true;
+                    }
+                }
+                Output::Fail { why } => {
+                    error!(%why, "the store cannot be used any more");
+                    self.failed = Some(why);
+                }
+                Output::EndSession { session } => self.end_earlier_life(session),
+                call => self.call(call),
+            }
+        }
+        for (worker, orders) in orders {
+            if let Some(link) = self.workers.get(&worker) {
+                // A closed link means that the worker left: its attempts are given up when their lease ends.
+                hit(Point::NodeOrderBegun);
+                self.orders += orders.len() as u64;
+                drop(link.orders.send(orders));
+                hit(Point::NodeOrderDone);
+            }
+        }
+    }
+
+    fn tell_leaders(&self) {
+        let Some(leaders) = &self.leaders else { return };
+        let members = self.driver.members();
+        let address = |session| members.iter().find(|member| member.id == session).map(peers::address_of);
+        let shards = (0..self.store.shards()).map(|shard| match self.driver.leader(ShardId(shard)) {
+            driver::Leader::Here => Leader::Here,
+            driver::Leader::Session(session) => address(session).map_or(Leader::Nobody, Leader::At),
+            driver::Leader::Nobody => Leader::Nobody,
+        });
+        let now = Leaders { shards: shards.collect() };
+        leaders.send_if_modified(|said| {
+            *said != now && {
+                *said = now;
+                true
+            }
+        });
+    }
+
+    fn queues(&self) -> Vec<QueueLength> {
+        let shards = (0..self.store.shards()).filter_map(|shard| self.driver.shard(ShardId(shard)));
+        let mut all: Vec<_> = shards.flat_map(Shard::queue_lengths).collect();
+        all.sort_unstable_by_key(|(key, waiting, _)| (Reverse(*waiting), *key));
+        all.truncate(QUEUES_TOLD_MAX);
+        let told = |(queue, waiting, messages): (&QueueKey, u64, u64)| QueueLength {
+            queue: queue.clone(),
+            waiting,
+            messages,
+        };
+        all.into_iter().map(told).collect()
+    }
+
+    fn workers(&self) -> Vec<WorkerStatus> {
+        let present = self.driver.pool().roster().present().into_iter();
+        let lost = self.driver.pool().roster().lost(self.driver.elapsed()).into_iter();
+        let lost = lost.map(|(id, announced)| WorkerStatus {
+            id: id.to_string(),
+            lost: true,
+            slots: announced.slots as usize,
+            busy: 0,
+            announced: Arc::clone(announced),
+            load: None,
+        });
+        let told = present.map(|worker| WorkerStatus {
+            id: worker.id.to_string(),
+            lost: false,
+            slots: worker.announced.slots as usize,
+            busy: worker.busy,
+            announced: Arc::clone(worker.announced),
+            load: worker.load,
+        });
+        told.chain(lost).collect()
+    }
+
+    fn tell_status(&mut self) {
+        let pool = self.driver.pool();
+        let counts = self.driver.counts();
+        let status = Status {
+            ready: self.driver.is_ready() && !self.stopping && self.failed.is_none(),
+            shards_led: self.driver.shards_led(),
+            live_runs: pool.live_runs(),
+            messages: pool.counts().messages,
+            ready_runs: pool.ready_runs(),
+            running_runs: pool.running(),
+            commits: counts.commits,
+            changes: counts.changes,
+            stale_reports: pool.counts().stale_reports,
+            failed: self.failed.clone(),
+            members: self.driver.nodes(),
+            lost: self.driver.lost().to_vec(),
+            workers: pool.roster().workers(),
+        };
+        // Counts change with every commit: watchers are woken for them only when no commit is in flight.
+        let is_quiet = self.in_flight == 0;
+        let untold = &mut self.untold;
+        self.status.send_if_modified(|old| {
+            *untold |= *old != status;
+            let is_news = old.is_news(&status) || (is_quiet && *untold);
+            *old = status;
+            *untold &= !is_news;
+            is_news
+        });
+    }
+}
+
+/// Sleeps for the given time; `None` means for ever.
+async fn pass(span: Option<Duration>) {
+    match span {
+        Some(span) => tokio::time::sleep(span).await,
+        None => std::future::pending().await,
+    }
+}

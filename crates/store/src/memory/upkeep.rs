@@ -1,0 +1,94 @@
+//! Removes rows that are past their retention.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use punctual_core::Timestamp;
+use punctual_core::change::{Row, RowKey};
+use punctual_core::ids::{JobId, RunId, ShardId};
+use punctual_core::run::Run;
+
+use super::Memory;
+use super::tables::Tables;
+use crate::retention::Kept;
+use crate::{PrunePolicy, Result, Upkeep};
+
+#[async_trait]
+impl Upkeep for Memory {
+    async fn prune(&self, policy: &PrunePolicy, limit: usize) -> Result<usize> {
+        Ok(self.tables.lock().prune(policy, limit))
+    }
+}
+
+impl Tables {
+    pub(super) fn prune(&mut self, policy: &PrunePolicy, limit: usize) -> usize {
+        let mut gone: Vec<(RowKey, ShardId)> = self.old_history(policy);
+        gone.extend(self.loose_ends(policy));
+        gone.truncate(limit);
+        let rows = gone.len();
+        for place in gone {
+            self.put(place, None);
+        }
+        let tables = &*self;
+        let is_kept = |job: JobId| !tables.revisions(job, None, 1).is_empty();
+        let forgotten: Vec<JobId> = tables.deleted.keys().copied().filter(|job| !is_kept(*job)).collect();
+        forgotten.iter().for_each(|job| drop(self.deleted.remove(job)));
+        rows + self.prune_logs(limit - rows)
+    }
+
+    /// History beyond what its job keeps, counted from the newest run of a job. A dead letter stays, however old.
+    fn old_history(&self, policy: &PrunePolicy) -> Vec<(RowKey, ShardId)> {
+        let mut newer: BTreeMap<JobId, u32> = BTreeMap::new();
+        let newest_first = self.history(0, i64::MAX).rev();
+        let old = newest_first.filter(|run| {
+            let kept = self.kept(run.job(), policy);
+            let newer = run.job().map_or(0, |job| {
+                let count = newer.entry(job).or_default();
+                *count += 1;
+                *count - 1
+            });
+            let is_old = newer >= kept.runs || finished_at(run) < kept.since;
+            is_old && self.row(run.shard(), &RowKey::DeadLetter(run.id)).is_none()
+        });
+        old.map(|run| (RowKey::History(run.id), run.shard())).collect()
+    }
+
+    /// Expired keys, old skip records, revisions of deleted jobs that no run and no skip record needs.
+    fn loose_ends(&self, policy: &PrunePolicy) -> Vec<(RowKey, ShardId)> {
+        let runs = self.live_runs(0, i64::MAX).chain(self.history(0, i64::MAX));
+        let skipped = self.rows.values().filter_map(|row| match row {
+            Row::Skip(skip) => Some(skip.job),
+            _ => None,
+        });
+        let needed: BTreeSet<JobId> = runs.filter_map(|run| run.job()).chain(skipped).collect();
+        let loose = self.rows.iter().filter(|(_, row)| match row {
+            Row::Unique(unique) => unique.expires_at < policy.now,
+            Row::Skip(skip) => skip.at < self.kept(Some(skip.job), policy).since,
+            Row::Revision(revision) => self.job(revision.job).is_none() && !needed.contains(&revision.job),
+            _ => false,
+        });
+        loose.map(|(place, _)| place.clone()).collect()
+    }
+
+    fn prune_logs(&mut self, limit: usize) -> usize {
+        let has_run = |run: RunId| {
+            let live = self.row(run.shard(), &RowKey::Run(run));
+            live.or_else(|| self.row(run.shard(), &RowKey::History(run))).is_some()
+        };
+        let gone: Vec<_> = self.logs.keys().filter(|(run, ..)| !has_run(*run)).take(limit).copied().collect();
+        for place in &gone {
+            self.logs.remove(place);
+        }
+        gone.len()
+    }
+
+    fn kept(&self, job: Option<JobId>, policy: &PrunePolicy) -> Kept {
+        let keep = job.and_then(|job| self.job(job)).map(|job| job.definition.keep.clone());
+        Kept::of(keep.map(|keep| (keep.runs, keep.days)), policy)
+    }
+}
+
+fn finished_at(run: &Arc<Run>) -> Timestamp {
+    run.finished_at.unwrap_or(run.created_at)
+}

@@ -1,0 +1,141 @@
+//! Commits: everything in one or two packets, then COMMIT, if every statement hit the rows it must.
+//!
+//! The fast way assumes that every statement hits its rows. If not (a fence misses, a row exists already or is
+//! missing), it is rolled back, and the careful way sends the same changes one by one, which finds the shard and the
+//! row. If the careful way succeeds, it is committed.
+
+use std::collections::BTreeSet;
+
+use punctual_core::change::{Batch, Change, Row, RowKey};
+use punctual_failpoint::{Point, hit, midway};
+
+use super::failure::{Failure, Moment};
+use super::link::Held;
+use super::packets::Packets;
+use super::{Mysql, writes};
+use crate::sql::tables::{EDIT_JOB, Sorted, Values, WriteId, edited_job, write_of};
+use crate::{Error, Result, refusal};
+
+impl Mysql {
+    pub(super) async fn write_batches(&self, batches: &[Batch]) -> Result<()> {
+        let Some(first) = batches.first() else { return Ok(()) };
+        let link = &self.commits[usize::from(first.shard.0) % self.commits.len()];
+        let mut held = link.take().await?;
+        hit(Point::MysqlCommitBegun);
+        let written = write(&mut held, batches, self.shards).await;
+        hit(Point::MysqlCommitWritten);
+        let committed = midway(Point::MysqlCommitUnderWay, held.commit(written)).await;
+        hit(Point::MysqlCommitCommitted);
+        committed
+    }
+}
+
+async fn write(held: &mut Held<'_>, batches: &[Batch], shards: u16) -> Result<(), Failure> {
+    if is_at_home(batches, shards) {
+        match fast(batches)?.send(held).await {
+            Ok(sent) if sent.as_expected => return Ok(()),
+            Ok(_) => {}
+            Err(failure) if failure.is_about_rows() => {}
+            // Find the blocked shard, so that the others need not wait with it.
+            Err(failure) if failure.is_lock_timeout() && batches.len() > 1 => {}
+            Err(failure) => return Err(blocked(&batches[0], failure)),
+        }
+        held.step("ROLLBACK").await?;
+    }
+    held.step("START TRANSACTION").await?;
+    for batch in batches {
+        carefully(held, batch, shards).await.map_err(|failure| blocked(batch, failure))?;
+    }
+    Ok(())
+}
+
+/// Turns a lock timeout into `Blocked` with the batch's shard.
+fn blocked(batch: &Batch, failure: Failure) -> Failure {
+    if failure.is_lock_timeout() { Error::Blocked { shard: batch.shard }.into() } else { failure }
+}
+
+/// Whether every row belongs to the shard that writes it.
+fn is_at_home(batches: &[Batch], shards: u16) -> bool {
+    batches.iter().all(|batch| {
+        let mut changes = batch.changes.iter();
+        changes.all(|(key, change)| refusal::check_shard(batch.shard, shards, key, change).is_ok())
+    })
+}
+
+/// All batches in as few statements as possible.
+fn fast(batches: &[Batch]) -> Result<Packets> {
+    let mut packets = Packets::default();
+    packets.any(|sql| sql.extend_from_slice(b"START TRANSACTION"));
+    let mut rest = batches;
+    while !rest.is_empty() {
+        let (group, later) = rest.split_at(apart(rest));
+        writes::fences(&mut packets, &group.iter().collect::<Vec<_>>());
+        let mut sorted = Sorted::default();
+        group.iter().try_for_each(|batch| sorted.add_batch(batch))?;
+        writes::write(&mut packets, &sorted);
+        rest = later;
+    }
+    Ok(packets)
+}
+
+/// How many of the first batches have different shards.
+fn apart(batches: &[Batch]) -> usize {
+    let mut shards = BTreeSet::new();
+    batches.iter().take_while(|batch| shards.insert(batch.shard)).count()
+}
+
+async fn carefully(held: &mut Held<'_>, batch: &Batch, shards: u16) -> Result<(), Failure> {
+    let mut fence = Packets::default();
+    writes::fences(&mut fence, &[batch]);
+    if !fence.send(held).await?.as_expected {
+        return Err(Error::Fenced { shard: batch.shard, epoch: batch.epoch }.into());
+    }
+    for (key, change) in batch.changes.iter() {
+        refusal::check_shard(batch.shard, shards, key, change)?;
+        if !hits(held, write_of(batch, key, change)?, batch, key).await? {
+            missed(held, batch, key, change).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn hits(
+    held: &mut Held<'_>,
+    (write, values): (WriteId, Values<'_>),
+    batch: &Batch,
+    key: &RowKey,
+) -> Result<bool, Failure> {
+    let (mut packets, mut sorted) = (Packets::default(), Sorted::default());
+    sorted.add(write, values);
+    writes::write(&mut packets, &sorted);
+    match packets.send(held).await {
+        Ok(sent) => Ok(sent.as_expected),
+        Err(failure) => Err(refused(batch, key, failure)),
+    }
+}
+
+fn refused(batch: &Batch, key: &RowKey, failure: Failure) -> Failure {
+    match failure.duplicate_of() {
+        Some(index) if index.contains("jobs_name") => refusal::name_taken(batch.shard, key).into(),
+        Some(_) => refusal::exists(batch.shard, key).into(),
+        None if failure.is_about_rows() => {
+            let what = failure.judge(Moment::Writing).to_string();
+            Error::Refused { shard: batch.shard, what }.into()
+        }
+        None => failure,
+    }
+}
+
+/// Called when an update or delete hit no row. A job may have another revision: then all its columns are written.
+/// Anything else is refused.
+async fn missed(held: &mut Held<'_>, batch: &Batch, key: &RowKey, change: &Change) -> Result<(), Failure> {
+    if let Change::Update(Row::Job(job)) = change {
+        if hits(held, (EDIT_JOB, edited_job(batch, job)?), batch, key).await? {
+            return Ok(());
+        }
+        if held.row("SELECT 1 FROM jobs WHERE id = ?", (job.id.0,)).await?.is_some() {
+            return Err(refusal::cursor_back(batch.shard, job.id).into());
+        }
+    }
+    Err(refusal::missing(batch.shard, key).into())
+}

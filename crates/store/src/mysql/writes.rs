@@ -1,0 +1,183 @@
+//! The statements that write rows: many rows each where possible, always by primary key.
+//!
+//! To delete or change several rows, a derived table of their keys is joined with the table and drives the join
+//! (`STRAIGHT_JOIN`). With a list of keys, the optimizer scans a small table instead, whatever the hint, and a scan
+//! waits for row locks of the other commit connection.
+
+use std::collections::BTreeSet;
+
+use punctual_core::change::Batch;
+use punctual_core::ids::RunId;
+use punctual_core::run::Status;
+
+use super::packets::{Packets, Shape, int, literal, put, put_list};
+use crate::row_counts::RowCounts;
+use crate::sql::tables::{
+    Action, DELETE_HISTORY, DELETE_JOB, DELETE_RUN, INSERT_HISTORY, INSERT_RUN, Sorted, Values, WRITES, Write,
+};
+use crate::sql::value::Value;
+use crate::{codec, live_key};
+
+const FENCES: Shape<'static> = Shape {
+    head: "UPDATE (",
+    between: " UNION ALL ",
+    tail: ") AS f STRAIGHT_JOIN shards AS s ON s.shard = f.shard AND s.epoch = f.epoch AND s.commit_no = f.commit_no \
+           SET s.commit_no = s.commit_no + 1, s.last_id = f.last_id, s.jobs = s.jobs + f.jobs, \
+           s.live_runs = s.live_runs + f.live_runs, s.history_runs = s.history_runs + f.history_runs, \
+           s.dead_letters = s.dead_letters + f.dead_letters",
+};
+
+/// The fence: unless it hits one row for every batch, one of them is outdated.
+pub(super) fn fences(packets: &mut Packets, batches: &[&Batch]) {
+    packets.many(FENCES, batches, |sql, batch| {
+        let RowCounts { jobs, live_runs, history_runs, dead_letters } = RowCounts::of(&batch.changes);
+        let columns = [
+            ("SELECT ", i64::from(batch.shard.0), " AS shard"),
+            (", ", i64::from(batch.epoch.0), " AS epoch"),
+            (", ", batch.commit.cast_signed(), " AS commit_no"),
+            (", ", batch.last_id, " AS last_id"),
+            (", ", jobs, " AS jobs"),
+            (", ", live_runs, " AS live_runs"),
+            (", ", history_runs, " AS history_runs"),
+            (", ", dead_letters, " AS dead_letters"),
+        ];
+        for (before, value, name) in columns {
+            put(sql, before);
+            int(sql, value);
+            put(sql, name);
+        }
+    });
+}
+
+/// Writes the rows of all writes.
+pub(super) fn write(packets: &mut Packets, sorted: &Sorted<'_>) {
+    for (id, rows) in sorted.writes() {
+        if id == DELETE_JOB {
+            forget_jobs(packets, rows);
+        }
+        let write = &WRITES[id];
+        match &write.action {
+            Action::Insert => insert(packets, write, rows),
+            Action::Update { set, and } => rows.iter().for_each(|row| update(packets, write, row, set, and)),
+            Action::Delete => delete(packets, write, rows),
+        }
+        match id {
+            DELETE_RUN => delete_from_side_tables(packets, &gone_for_good(sorted)),
+            DELETE_HISTORY => delete_from_side_tables(packets, &ids(rows)),
+            INSERT_RUN | INSERT_HISTORY => insert_into_side_tables(packets, id == INSERT_RUN, rows),
+            _ => {}
+        }
+    }
+}
+
+fn insert(packets: &mut Packets, write: &Write, rows: &[Values<'_>]) {
+    let names: Vec<&str> = write.table.columns.iter().map(|(name, _)| *name).collect();
+    let head = format!("INSERT INTO {} ({}) VALUES ", write.table.name, names.join(", "));
+    packets.many(Shape { head: &head, between: ", ", tail: "" }, rows, |sql, row| put_row(sql, row));
+}
+
+fn put_row(sql: &mut Vec<u8>, row: &[Value<'_>]) {
+    put(sql, "(");
+    put_list(sql, row, |sql, value| literal(sql, value));
+    put(sql, ")");
+}
+
+fn update(packets: &mut Packets, write: &Write, row: &Values<'_>, set: &[usize], and: &[(usize, &str)]) {
+    let conditions = (0..write.table.key).map(|column| (column, "=")).chain(and.iter().copied());
+    packets.one(|sql| {
+        put(sql, "UPDATE ");
+        put(sql, write.table.name);
+        put(sql, " SET ");
+        put_list(sql, set, |sql, column| {
+            put(sql, write.name(*column));
+            put(sql, " = ");
+            literal(sql, &row[*column]);
+        });
+        for (index, (column, operator)) in conditions.enumerate() {
+            put(sql, if index == 0 { " WHERE " } else { " AND " });
+            put(sql, write.name(column));
+            put(sql, " ");
+            put(sql, operator);
+            put(sql, " ");
+            literal(sql, &row[column]);
+        }
+    });
+}
+
+fn delete(packets: &mut Packets, write: &Write, rows: &[Values<'_>]) {
+    let keys = (0..write.table.key).map(|column| write.name(column));
+    let on: Vec<String> = keys.map(|key| format!("t.{key} = f.{key}")).collect();
+    let tail = format!(") AS f STRAIGHT_JOIN {} AS t ON {}", write.table.name, on.join(" AND "));
+    let shape = Shape { head: "DELETE t FROM (", between: " UNION ALL ", tail: &tail };
+    packets.many(shape, rows, |sql, row| {
+        put(sql, "SELECT ");
+        put_list(sql, row.iter().enumerate(), |sql, (column, value)| {
+            literal(sql, value);
+            put(sql, " AS ");
+            put(sql, write.name(column));
+        });
+    });
+}
+
+/// The revisions of deleted jobs are pruned later, when no run needs them any more.
+fn forget_jobs(packets: &mut Packets, jobs: &[Values<'_>]) {
+    let shape = Shape {
+        head: "INSERT IGNORE INTO deleted_jobs (job, namespace, name) SELECT t.id, t.namespace, t.name FROM (",
+        between: " UNION ALL ",
+        tail: ") AS f STRAIGHT_JOIN jobs AS t ON t.id = f.id",
+    };
+    packets.many_or_fewer(shape, &ids(jobs), put_id);
+}
+
+/// Adds runs to the tables for rare properties: a key, or an end other than success.
+fn insert_into_side_tables(packets: &mut Packets, is_live: bool, rows: &[Values<'_>]) {
+    // The columns of `run_key` and `status`.
+    let (key, status) = if is_live { (6, 4) } else { (5, 2) };
+    let id = |row: &Values<'_>| if is_live { live_key::run(number(&row[0])).0 } else { number(&row[0]) };
+    let keyed: Vec<Values<'_>> = rows
+        .iter()
+        .filter(|row| row[key] != Value::Null)
+        .map(|row| vec![id(row).into(), live_key::of(RunId(id(row))).into(), row[key].clone()])
+        .collect();
+    let shape =
+        Shape { head: "INSERT IGNORE INTO keyed (run, place, run_key) VALUES ", between: ", ", tail: "" };
+    packets.many_or_fewer(shape, &keyed, |sql, row| put_row(sql, row));
+    let succeeded = codec::status_number(Status::Succeeded);
+    let unusual: Vec<Values<'_>> = rows
+        .iter()
+        .filter(|row| number(&row[status]) > succeeded)
+        .map(|row| vec![id(row).into(), row[status].clone()])
+        .collect();
+    let shape = Shape { head: "INSERT IGNORE INTO unusual (run, status) VALUES ", between: ", ", tail: "" };
+    packets.many_or_fewer(shape, &unusual, |sql, row| put_row(sql, row));
+}
+
+fn delete_from_side_tables(packets: &mut Packets, runs: &[i64]) {
+    for tail in [
+        ") AS f STRAIGHT_JOIN keyed AS t ON t.run = f.id",
+        ") AS f STRAIGHT_JOIN unusual AS t ON t.run = f.id",
+    ] {
+        packets.many_or_fewer(Shape { head: "DELETE t FROM (", between: " UNION ALL ", tail }, runs, put_id);
+    }
+}
+
+/// Deleted live runs that do not become history in the same commit.
+fn gone_for_good(sorted: &Sorted<'_>) -> Vec<i64> {
+    let ended: BTreeSet<i64> = ids(sorted.rows(INSERT_HISTORY)).into_iter().collect();
+    let gone = ids(sorted.rows(DELETE_RUN)).into_iter().map(|place| live_key::run(place).0);
+    gone.filter(|id| !ended.contains(id)).collect()
+}
+
+fn ids(rows: &[Values<'_>]) -> Vec<i64> {
+    rows.iter().map(|row| number(&row[0])).collect()
+}
+
+fn number(value: &Value<'_>) -> i64 {
+    if let Value::Int(number) = value { *number } else { 0 }
+}
+
+fn put_id(sql: &mut Vec<u8>, id: &i64) {
+    put(sql, "SELECT ");
+    int(sql, *id);
+    put(sql, " AS id");
+}

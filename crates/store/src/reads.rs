@@ -1,0 +1,173 @@
+//! What endpoints list and show. Nothing here changes a row.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use punctual_core::change::{DeadLetter, DeletedJob, Found, Revision, RunRecord, Skip, Want};
+use punctual_core::ids::{JobId, RunId, ShardId};
+use punctual_core::job::Job;
+use punctual_core::name::{Name, Namespace};
+use punctual_core::queue::{Message, MessagePosition, QueueKey, QueueRecord};
+use punctual_core::run::{Run, Status, Trigger};
+use punctual_core::schedule::calendar;
+use punctual_core::{Timestamp, log};
+
+use crate::Result;
+use crate::address::Durability;
+
+/// What endpoints list and show.
+#[async_trait]
+pub trait Reads: Send + Sync + fmt::Debug {
+    /// How many shards this store was created with. It never changes.
+    fn shards(&self) -> u16;
+
+    /// Rows by key, as committed. The answer leaves out rows that do not exist.
+    async fn fetch(&self, wants: Vec<(ShardId, Want)>) -> Result<Found>;
+
+    /// What an acknowledged commit survives.
+    fn durability(&self) -> Durability {
+        Durability::Full
+    }
+
+    /// Queues of a namespace (`None`: of all), in order of (namespace, name), after the given one.
+    async fn queues(
+        &self,
+        namespace: Option<&Namespace>,
+        after: Option<&QueueKey>,
+        limit: usize,
+    ) -> Result<Vec<QueueRecord>>;
+
+    /// Messages of one queue, queued or not, in order of their places, after the given one. A page ends early as in
+    /// `backlog`.
+    async fn messages(
+        &self,
+        queue: &QueueKey,
+        after: Option<MessagePosition>,
+        limit: usize,
+    ) -> Result<Vec<Arc<Message>>>;
+
+    /// Queued messages of one queue, starting at the given end. The answer ends early as in `backlog`.
+    async fn line(&self, queue: &QueueKey, from: End, limit: usize) -> Result<Vec<Arc<Message>>>;
+
+    async fn job(&self, namespace: &Namespace, name: &Name) -> Result<Option<Arc<Job>>>;
+
+    /// Jobs in order of (namespace, name), after the given one.
+    async fn jobs(
+        &self,
+        filter: &JobFilter,
+        after: Option<(Namespace, Name)>,
+        limit: usize,
+    ) -> Result<Vec<Arc<Job>>>;
+
+    async fn run(&self, namespace: &Namespace, run: RunId) -> Result<Option<RunRecord>>;
+
+    /// Runs that match, newest id first unless the filter says otherwise, after the given one in that order. A long
+    /// result is cut to its end ([`Run::abridge`]): a page of whole results would not fit into memory.
+    async fn runs(&self, filter: &RunFilter, after: Option<RunId>, limit: usize) -> Result<Vec<Arc<Run>>>;
+
+    /// Dead letters that match, oldest first, after the given one.
+    async fn dead_letters(
+        &self,
+        filter: &LetterFilter,
+        after: Option<RunId>,
+        limit: usize,
+    ) -> Result<Vec<DeadLetter>>;
+
+    /// Deleted jobs whose runs or skip records may still be kept, in order of id, after the given one. With `named`,
+    /// only the jobs with that name; there may be several.
+    async fn deleted_jobs(
+        &self,
+        named: Option<(&Namespace, &Name)>,
+        after: Option<JobId>,
+        limit: usize,
+    ) -> Result<Vec<DeletedJob>>;
+
+    /// Records of due times of a job that were skipped, newest revision and newest due time first, before the given
+    /// (revision, from).
+    async fn skips(&self, job: JobId, before: Option<(u32, Timestamp)>, limit: usize) -> Result<Vec<Skip>>;
+
+    /// One revision of a job.
+    async fn revision(&self, job: JobId, revision: u32) -> Result<Option<Arc<Revision>>>;
+
+    /// Revisions of a job, newest first, before the given one.
+    async fn revisions(&self, job: JobId, before: Option<u32>, limit: usize) -> Result<Vec<Arc<Revision>>>;
+
+    async fn calendar(&self, namespace: &Namespace, name: &Name) -> Result<Option<Arc<calendar::Record>>>;
+
+    /// Calendars in order of (namespace, name), after the given one.
+    async fn calendars(
+        &self,
+        filter: &CalendarFilter,
+        after: Option<(Namespace, Name)>,
+        limit: usize,
+    ) -> Result<Vec<Arc<calendar::Record>>>;
+
+    async fn stats(&self) -> Result<Stats>;
+
+    /// Output of a run in order of its places, after the given one.
+    async fn read_logs(
+        &self,
+        run: RunId,
+        after: Option<log::ChunkPosition>,
+        limit: usize,
+    ) -> Result<Vec<log::Chunk>>;
+}
+
+/// An end of a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// The message that is taken next comes first.
+    First,
+    /// The message that is taken last comes first.
+    Last,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct JobFilter {
+    pub namespace: Option<Namespace>,
+    /// Only jobs that name this calendar. Needs `namespace`, because a calendar belongs to one.
+    pub calendar: Option<Name>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct CalendarFilter {
+    pub namespace: Option<Namespace>,
+    /// Only calendars of which a job may still follow an older version.
+    pub unsettled: bool,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct RunFilter {
+    pub namespace: Option<Namespace>,
+    pub job: Option<JobId>,
+    /// Empty means any status.
+    pub statuses: Vec<Status>,
+    /// Runs created in [since, until).
+    pub since: Option<Timestamp>,
+    pub until: Option<Timestamp>,
+    pub oldest_first: bool,
+    /// Empty means any trigger.
+    pub triggers: Vec<Trigger>,
+    /// Only runs with this key, whether or not the key has expired.
+    pub key: Option<Arc<str>>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct LetterFilter {
+    pub namespace: Option<Namespace>,
+    pub job: Option<Name>,
+    /// Only dead letters from this instant on.
+    pub since: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Stats {
+    pub jobs: u64,
+    pub live_runs: u64,
+    pub history_runs: u64,
+    pub dead_letters: u64,
+    pub queues: u64,
+    /// Messages of all queues, queued or not, summed from the counts in the queue rows.
+    pub messages: u64,
+}

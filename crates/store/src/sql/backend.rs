@@ -1,0 +1,159 @@
+//! What a store in a database is, beyond its connections.
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use punctual_core::change::{Batch, Found, TimerPage, TimerPosition, Want};
+use punctual_core::ids::{Epoch, SessionId, ShardId};
+use punctual_core::queue::{Message, MessagePosition, QueueKey, QueueNumber};
+
+use super::connection::{Connection, ask};
+use super::messages::{self, Which};
+use super::prune::Positions;
+use super::queries::sessions;
+use super::shard;
+use crate::{Claim, Durability, Result};
+
+/// What a connection is used for: a backend may have separate ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Reads of a leader.
+    Lead,
+    /// Reads of the endpoints.
+    List,
+    /// Reads of the output of attempts.
+    ReadOutput,
+    /// Reads of the leases and the clock.
+    Leases,
+    /// The end of a session.
+    Session,
+    /// Changes that must be durable and are seldom, such as calendars and tokens.
+    Change,
+    /// Writes that a crash may lose.
+    Mail,
+    Output,
+    Prune,
+}
+
+/// How far the statements of a use belong together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// Each statement may see its own snapshot, and commits by itself.
+    Statement,
+    /// All statements see one snapshot.
+    Snapshot,
+    /// All statements are one transaction.
+    Transaction,
+}
+
+/// What is done with a connection. SQLite does it on another thread, so it owns its data.
+pub(crate) type Work<T> =
+    Box<dyn for<'c> FnOnce(&'c mut (dyn Connection + 'c)) -> BoxFuture<'c, Result<T>> + Send>;
+
+/// A store in a database: what it implements itself, to get the parts of a store that are shared.
+pub(crate) trait Backend: Send + Sync + fmt::Debug {
+    /// How far the reads of one fetch belong together.
+    const FETCH: Scope;
+    /// How far the reads of one page of messages belong together.
+    const PAGE: Scope;
+
+    fn shard_count(&self) -> u16;
+
+    fn promised_durability(&self) -> Durability;
+
+    /// Whether a call waits only for threads of the store, never for a socket.
+    fn is_in_process(&self) -> bool {
+        false
+    }
+
+    /// Where pruning continues.
+    fn positions(&self) -> &Positions;
+
+    fn run<T: Send + 'static>(
+        &self,
+        purpose: Purpose,
+        scope: Scope,
+        work: Work<T>,
+    ) -> impl Future<Output = Result<T>> + Send;
+
+    /// Reads of the endpoints, of which each is one statement.
+    fn list<T: Send + 'static>(&self, work: Work<T>) -> impl Future<Output = Result<T>> + Send {
+        self.run(Purpose::List, Scope::Statement, work)
+    }
+
+    /// See [`crate::Shards::acquire`].
+    fn acquire_shards(
+        &self,
+        by: Option<SessionId>,
+        claims: Vec<Claim>,
+    ) -> impl Future<Output = Result<Vec<(ShardId, Epoch)>>> + Send;
+
+    /// See [`crate::Shards::release`].
+    fn release_shards(
+        &self,
+        shards: Vec<(ShardId, Epoch)>,
+        heir: Option<SessionId>,
+    ) -> impl Future<Output = Result<()>> + Send {
+        let release: Work<()> = Box::new(move |c| Box::pin(shard::release(c, shards, heir)));
+        self.run(Purpose::Change, Scope::Transaction, release)
+    }
+
+    /// See [`crate::Shards::commit`].
+    fn commit_batches(&self, batches: Arc<Vec<Batch>>) -> impl Future<Output = Result<()>> + Send;
+
+    /// See [`crate::Shards::due`].
+    fn timers(
+        &self,
+        shard: ShardId,
+        after: TimerPosition,
+        limit: usize,
+    ) -> impl Future<Output = Result<TimerPage>> + Send {
+        let due: Work<TimerPage> = Box::new(move |c| Box::pin(shard::due(c, shard, after, limit)));
+        self.run(Purpose::Lead, Scope::Snapshot, due)
+    }
+
+    /// See [`crate::Shards::backlog`].
+    fn queued(
+        &self,
+        queue: (ShardId, QueueNumber),
+        after: MessagePosition,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<Arc<Message>>>> + Send {
+        let which = Which::Queued { after };
+        let read: Work<Vec<Arc<Message>>> =
+            Box::new(move |c| Box::pin(messages::of_queue(c, queue, which, limit)));
+        self.run(Purpose::Lead, Self::PAGE, read)
+    }
+
+    /// Ends a session. Does nothing if it does not exist.
+    fn end_session(&self, session: SessionId) -> impl Future<Output = Result<()>> + Send {
+        let leave = ask!(sessions::LEAVE, session.0);
+        let work: Work<()> =
+            Box::new(move |c| Box::pin(async move { c.execute(&[leave]).await.map(|_| ()) }));
+        self.run(Purpose::Session, Scope::Statement, work)
+    }
+
+    fn fetch_rows(&self, wants: Vec<(ShardId, Want)>) -> impl Future<Output = Result<Found>> + Send {
+        let fetch: Work<Found> = Box::new(move |c| Box::pin(async move { shard::fetch(c, &wants).await }));
+        self.run(Purpose::Lead, Self::FETCH, fetch)
+    }
+
+    /// Messages of a queue. The answer is empty if there is no such queue.
+    fn queue_messages(
+        &self,
+        queue: QueueKey,
+        which: Which,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<Arc<Message>>>> + Send {
+        let read: Work<Vec<Arc<Message>>> = Box::new(move |c| {
+            Box::pin(async move {
+                match messages::number_of(c, &queue).await? {
+                    Some(number) => messages::of_queue(c, number, which, limit).await,
+                    None => Ok(Vec::new()),
+                }
+            })
+        });
+        self.run(Purpose::List, Self::PAGE, read)
+    }
+}

@@ -1,0 +1,103 @@
+//! Calendars: few rows, changed by compare-and-swap on their version.
+//!
+//! Each change locks the row with the last version, so that when two nodes create the same calendar at once, the second
+//! sees the first.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use punctual_core::command::Expect;
+use punctual_core::name::{Name, Namespace};
+use punctual_core::schedule::calendar::{Calendar, Record};
+
+use super::backend::{Backend, Purpose, Scope, Work};
+use super::connection::{Connection, ask};
+use super::decode;
+use super::queries::calendars as queries;
+use crate::listing::holds;
+use crate::{CalendarFilter, Calendars, Error, PutCalendar, Result, Swap, codec};
+
+#[async_trait]
+impl<B: Backend> Calendars for B {
+    async fn put_calendar(&self, new: PutCalendar) -> Result<Swap> {
+        self.run(Purpose::Change, Scope::Transaction, Box::new(move |c| Box::pin(put(c, new)))).await
+    }
+
+    async fn delete_calendar(&self, namespace: &Namespace, name: &Name, expect: Expect) -> Result<Swap> {
+        let key = (namespace.clone(), name.clone());
+        let work: Work<_> = Box::new(move |c| Box::pin(delete(c, key, expect)));
+        self.run(Purpose::Change, Scope::Transaction, work).await
+    }
+
+    async fn settle_calendar(&self, namespace: &Namespace, name: &Name, version: u32) -> Result<()> {
+        let (namespace, name) = (namespace.as_str().to_owned(), name.as_str().to_owned());
+        let settle = ask!(queries::SETTLE, namespace, name, version);
+        let work: Work<_> =
+            Box::new(move |c| Box::pin(async move { c.execute(&[settle]).await.map(|_| ()) }));
+        self.run(Purpose::Change, Scope::Statement, work).await
+    }
+}
+
+pub(super) async fn get(
+    c: &mut dyn Connection,
+    namespace: &Namespace,
+    name: &Name,
+) -> Result<Option<Arc<Record>>> {
+    c.one(ask!(queries::GET, namespace.as_str(), name.as_str()), decode::calendar).await
+}
+
+pub(super) async fn list(
+    c: &mut dyn Connection,
+    filter: &CalendarFilter,
+    after: Option<&(Namespace, Name)>,
+    limit: usize,
+) -> Result<Vec<Arc<Record>>> {
+    // No name is empty, so an empty name sorts before all.
+    let (after_namespace, after_name) =
+        after.map_or(("", ""), |(namespace, name)| (namespace.as_str(), name.as_str()));
+    let sql = if filter.unsettled { queries::UNSETTLED } else { queries::LIST };
+    let namespace = filter.namespace.as_ref().map(Namespace::as_str);
+    c.all(ask!(sql, after_namespace, after_name, namespace, limit), decode::calendar).await
+}
+
+/// Locks out other changes. Returns the last version that any calendar was given.
+async fn lock(c: &mut dyn Connection) -> Result<u32> {
+    let last = c.one(ask!(queries::LAST_VERSION), |row| row.number(0)).await?;
+    last.ok_or_else(|| Error::Unusable("the row with the last calendar version is missing".to_owned()))
+}
+
+async fn put(c: &mut dyn Connection, put: PutCalendar) -> Result<Swap> {
+    let version = lock(c).await? + 1;
+    let actual = get(c, &put.namespace, &put.name).await?.map(|stored| stored.calendar.version);
+    if !holds(put.expect, actual) {
+        return Ok(Swap::Refused { actual });
+    }
+    let sql = if actual.is_some() { queries::UPDATE } else { queries::INSERT };
+    let (days, description) = (codec::json(&put.days)?, codec::json(&put.description)?);
+    let (namespace, name) = (put.namespace.as_str(), put.name.as_str());
+    c.execute(&[
+        ask!(queries::SET_VERSION, version),
+        ask!(sql, version, days, description, put.at, namespace, name),
+    ])
+    .await?;
+    let PutCalendar { namespace, name, days, description, at, .. } = put;
+    let calendar = Arc::new(Calendar { name, version, days });
+    Ok(Swap::Done(Arc::new(Record { namespace, calendar, description, updated_at: at, settled: false })))
+}
+
+async fn delete(
+    c: &mut dyn Connection,
+    (namespace, name): (Namespace, Name),
+    expect: Expect,
+) -> Result<Swap> {
+    lock(c).await?;
+    let stored = get(c, &namespace, &name).await?;
+    let actual = stored.as_ref().map(|record| record.calendar.version);
+    match stored {
+        Some(record) if holds(expect, actual) => {
+            c.execute(&[ask!(queries::DELETE, namespace.as_str(), name.as_str())]).await?;
+            Ok(Swap::Done(record))
+        }
+        _ => Ok(Swap::Refused { actual }),
+    }
+}

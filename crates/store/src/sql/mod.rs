@@ -1,0 +1,28 @@
+//! What the stores in a database share: statements, written once, and the code that runs them.
+//!
+//! A backend gives a [`connection::Connection`]: it sends statements and reads rows. Everything else is here, except
+//! what a database does faster in its own way: commits, the connections themselves, and SQLite's log of messages.
+//!
+//! In reading order: values and statements (`value`, `dialect`, `connection`, `backend`, `queries`, `decode`), reads
+//! (`records`, `shard`, `messages`, `listings`, `walk`), and the rest. `shards`, `reads`, `calendars`,
+//! `mail`, `tokens`, `logs` and `prune` implement the traits of the store for every [`backend::Backend`].
+
+pub(crate) mod value;
+pub(crate) mod dialect;
+pub(crate) mod connection;
+pub(crate) mod backend;
+pub(crate) mod queries;
+pub(crate) mod decode;
+pub(crate) mod tables;
+pub(crate) mod records;
+pub(crate) mod shard;
+pub(crate) mod messages;
+pub(crate) mod listings;
+mod walk;
+mod shards;
+mod reads;
+mod calendars;
+mod mail;
+mod tokens;
+mod logs;
+pub(crate) mod prune;

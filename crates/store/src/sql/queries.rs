@@ -1,0 +1,296 @@
+//! The statements that all databases share, by table, in the syntax of `dialect`.
+
+pub(crate) mod shards {
+    pub(crate) const LEASES: &str = "SELECT {clock}, shard, epoch, owner, heir FROM shards ORDER BY shard";
+    pub(crate) const RELEASE: &str =
+        "UPDATE shards SET owner = NULL, heir = $3 WHERE shard = $1 AND epoch = $2";
+    pub(crate) const GET: &str = "SELECT commit_no, last_id FROM shards WHERE shard = $1 AND epoch = $2";
+    /// `pruned` is apart from the fence, so that pruning and commits do not wait for each other.
+    pub(crate) const STATS: &str = include_str!("queries/stats.sql");
+    pub(crate) const PRUNED: &str = "UPDATE pruned SET history_runs = history_runs + $2 WHERE shard = $1";
+}
+
+pub(crate) mod sessions {
+    pub(crate) const LEAVE: &str = "DELETE FROM sessions WHERE id = $1";
+}
+
+pub(crate) mod mail {
+    pub(crate) const DROP_OLD: &str = "DELETE FROM mail WHERE sent_at < {now} - $1";
+    pub(crate) const SEND: &str = "INSERT INTO mail (recipient, sender, number, sent_at, body) \
+         VALUES ($1, $2, $3, {now}, $4) ON CONFLICT DO NOTHING";
+    pub(crate) const TAKE: &str = "DELETE FROM mail WHERE recipient = $1 AND sender = $2 AND number = $3";
+    pub(crate) const RECEIVE: &str =
+        "SELECT sender, number, body FROM mail WHERE recipient = $1 ORDER BY sender, number LIMIT $2";
+}
+
+pub(crate) mod tokens {
+    pub(crate) const OFFER: &str = "INSERT INTO agreed (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+    pub(crate) const AGREED: &str = "SELECT value FROM agreed WHERE name = $1";
+    pub(crate) const ALL: &str = "SELECT name, hash, role, created_at, expires_at FROM tokens ORDER BY name";
+    pub(crate) const ADD: &str = "INSERT INTO tokens (name, hash, role, created_at, expires_at) \
+         VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING";
+    pub(crate) const REMOVE: &str = "DELETE FROM tokens WHERE name = $1";
+}
+
+pub(crate) mod jobs {
+    pub(crate) const BY_ID: &str = "SELECT {job} FROM jobs WHERE {keys id int8}";
+    pub(crate) const NAMED: &str = "SELECT {job} FROM jobs WHERE {keys namespace text, name text}";
+    pub(crate) const LIST: &str = "SELECT {job} FROM jobs /*! FORCE INDEX (jobs_name) */ \
+         WHERE (namespace, name) > ($1, $2) ORDER BY namespace, name LIMIT $3";
+    pub(crate) const LIST_OF_NAMESPACE: &str = "SELECT {job} FROM jobs /*! FORCE INDEX (jobs_name) */ \
+         WHERE namespace = $1 AND name > $2 ORDER BY name LIMIT $3";
+    pub(crate) const LIST_OF_CALENDAR: &str = include_str!("queries/jobs_of_calendar.sql");
+    pub(crate) const OUTDATED: &str = "SELECT {job} FROM jobs /*! FORCE INDEX (jobs_zone_data) */ \
+         WHERE zone_data < $1 LIMIT $2";
+    pub(crate) const DUE: &str = "SELECT {job} FROM jobs /*! FORCE INDEX (jobs_due) */ WHERE shard = $1 \
+         AND wake_at IS NOT NULL AND (wake_at, id) > ($2, $3) ORDER BY wake_at, id LIMIT $4";
+}
+
+pub(crate) mod calendars {
+    /// Locks the row that every change of a calendar locks: calendars are changed one at a time.
+    pub(crate) const LAST_VERSION: &str = "SELECT last FROM calendar_versions WHERE one = 1 FOR UPDATE";
+    pub(crate) const SET_VERSION: &str = "UPDATE calendar_versions SET last = $1 WHERE one = 1";
+    pub(crate) const INSERT: &str = "INSERT INTO calendars (version, days, description, updated_at, namespace, \
+         name, settled) VALUES ($1, $2, $3, $4, $5, $6, 0)";
+    pub(crate) const UPDATE: &str = "UPDATE calendars SET version = $1, days = $2, description = $3, \
+         updated_at = $4, settled = 0 WHERE namespace = $5 AND name = $6";
+    pub(crate) const SETTLE: &str =
+        "UPDATE calendars SET settled = 1 WHERE namespace = $1 AND name = $2 AND version = $3";
+    pub(crate) const DELETE: &str = "DELETE FROM calendars WHERE namespace = $1 AND name = $2";
+    pub(crate) const GET: &str = "SELECT {calendar} FROM calendars WHERE namespace = $1 AND name = $2";
+    pub(crate) const LIST: &str = "SELECT {calendar} FROM calendars WHERE (namespace, name) > ($1, $2) \
+         AND namespace = coalesce($3, namespace) ORDER BY namespace, name LIMIT $4";
+    pub(crate) const UNSETTLED: &str = "SELECT {calendar} FROM calendars WHERE settled = 0 \
+         AND (namespace, name) > ($1, $2) AND namespace = coalesce($3, namespace) \
+         ORDER BY namespace, name LIMIT $4";
+}
+
+pub(crate) mod revisions {
+    pub(crate) const GET: &str = "SELECT job, revision, made_at, definition, state FROM revisions \
+         WHERE {keys job int8, revision int8}";
+    pub(crate) const NEWEST_FIRST: &str = "SELECT job, revision, made_at, definition, state FROM revisions \
+         WHERE job = $1 AND revision < $2 ORDER BY revision DESC LIMIT $3";
+    pub(crate) const OF_JOB: &str = "SELECT revision FROM revisions WHERE job = $1 LIMIT $2";
+    pub(crate) const DELETE: &str = "DELETE FROM revisions WHERE job = $1 AND revision = $2";
+}
+
+pub(crate) mod deleted_jobs {
+    pub(crate) const LIST: &str =
+        "SELECT job, namespace, name FROM deleted_jobs WHERE job > $1 ORDER BY job LIMIT $2";
+    pub(crate) const NAMED: &str = "SELECT job, namespace, name FROM deleted_jobs \
+         /*! FORCE INDEX (deleted_jobs_name) */ WHERE namespace = $3 AND name = $4 AND job > $1 \
+         ORDER BY job LIMIT $2";
+    pub(crate) const DELETE: &str = "DELETE FROM deleted_jobs WHERE job = $1";
+    /// The next deleted jobs, and whether a row still needs their revisions.
+    pub(crate) const NEEDED: &str = include_str!("queries/deleted_jobs_needed.sql");
+}
+
+/// A page of a walk over runs: `$1` to `$2` is the range, `$3` the limit, `$4` is 1 if bodies are wanted.
+macro_rules! walk {
+    ($key:literal, $source:literal, $order:literal) => {
+        [walk!($key, $source, $order, " LIMIT $3"), walk!($key, $source, $order, " DESC LIMIT $3")]
+    };
+    ($key:literal, $source:literal, $order:literal, $limit:literal) => {
+        concat!(
+            "SELECT ",
+            $key,
+            ", t.namespace, t.job, t.status, CASE WHEN $4 = 1 THEN t.body END FROM ",
+            $source,
+            " BETWEEN $1 AND $2 ORDER BY ",
+            $order,
+            $limit
+        )
+    };
+}
+
+pub(crate) mod runs {
+    pub(crate) const GET: &str = "SELECT body FROM runs /*! FORCE INDEX (PRIMARY) */ WHERE {keys place int8}";
+    /// MySQL finds them by the index of (shard, wake_at), the others by the range of places.
+    pub(crate) const LOAD: &str = "SELECT body FROM runs /*! FORCE INDEX (runs_due) */ WHERE shard = $1 \
+         AND wake_at IS NULL AND place BETWEEN $2 AND $3 ORDER BY place";
+    pub(crate) const DUE: &str = "SELECT wake_at, place, body FROM runs /*! FORCE INDEX (runs_due) */ \
+         WHERE shard = $1 AND wake_at IS NOT NULL AND (wake_at, place) > ($2, $3) \
+         ORDER BY wake_at, place LIMIT $4";
+    /// Oldest first, newest first.
+    pub(crate) const WALK: [&str; 2] =
+        walk!("t.place", "runs AS t /*! FORCE INDEX (PRIMARY) */ WHERE t.place", "t.place");
+    pub(crate) const WALK_OF_KEY: [&str; 2] = walk!(
+        "t.place",
+        "{mysql keyed AS k FORCE INDEX (keyed_key) STRAIGHT_JOIN runs AS t ON t.place = k.place \
+         WHERE k.run_key = $5 AND k.place else runs AS t WHERE t.run_key = $5 AND t.place}",
+        "{mysql k.run else t.place}"
+    );
+}
+
+pub(crate) mod history {
+    pub(crate) const GET: &str = "SELECT history.body, dead_letters.run FROM history \
+         /*! FORCE INDEX (PRIMARY) */ LEFT JOIN dead_letters ON dead_letters.run = history.id \
+         WHERE {keys history.id int8}";
+    pub(crate) const WALK: [&str; 2] =
+        walk!("t.id", "history AS t /*! FORCE INDEX (PRIMARY) */ WHERE t.id", "t.id");
+    pub(crate) const WALK_OF_JOB: [&str; 2] = walk!(
+        "t.id",
+        "history AS t /*! FORCE INDEX (history_of_job) */ WHERE t.job = $5 AND t.{mysql place else id}",
+        "t.{mysql place else id}"
+    );
+    pub(crate) const WALK_OF_KEY: [&str; 2] = walk!(
+        "t.id",
+        "{mysql keyed AS k FORCE INDEX (keyed_key) STRAIGHT_JOIN history AS t ON t.id = k.run \
+         WHERE k.run_key = $5 AND k.run else history AS t WHERE t.run_key = $5 AND t.id}",
+        "{mysql k.run else t.id}"
+    );
+    pub(crate) const WALK_OF_STATUS: [&str; 2] = walk!(
+        "t.id",
+        "{mysql unusual AS u FORCE INDEX (unusual_status) STRAIGHT_JOIN history AS t ON t.id = u.run \
+         WHERE u.status = $5 AND u.run else history AS t WHERE t.status > 3 AND t.status = $5 AND t.id}",
+        "{mysql u.run else t.id}"
+    );
+    /// The next job that has history.
+    pub(crate) const NEXT_JOB: &str = "SELECT job FROM history /*! FORCE INDEX (history_of_job) */ \
+         WHERE job > $1 ORDER BY job LIMIT 1";
+    /// PostgreSQL: the next jobs that have history, each found by one index lookup.
+    pub(crate) const NEXT_JOBS: &str = include_str!("queries/history_next_jobs.sql");
+    pub(crate) const KEEP: &str = "SELECT id, keep_runs, keep_days FROM jobs WHERE {keys id int8}";
+    /// The newest run of a job that is beyond the number of runs it keeps.
+    pub(crate) const BEYOND: &str = "SELECT id FROM history /*! FORCE INDEX (history_of_job) */ \
+         WHERE job = $1 ORDER BY {mysql place else id} DESC LIMIT 1 OFFSET $2";
+    pub(crate) const EXPIRED_OF_JOB: &str = include_str!("queries/history_expired_of_job.sql");
+    pub(crate) const EXPIRED_AD_HOC: &str = include_str!("queries/history_expired_ad_hoc.sql");
+    pub(crate) const DELETE: &str = "DELETE FROM history WHERE id = $1";
+    /// MySQL has tables of their own for runs with a key, and for runs that did not succeed.
+    pub(crate) const DELETE_KEYED: &str = "DELETE FROM keyed WHERE run = $1";
+    pub(crate) const DELETE_UNUSUAL: &str = "DELETE FROM unusual WHERE run = $1";
+}
+
+pub(crate) mod dead_letters {
+    pub(crate) const LIST: &str = "SELECT run, namespace, job, died_at FROM dead_letters WHERE run > $1 \
+         AND namespace = coalesce($2, namespace) AND ($3::text IS NULL OR job = $3) \
+         AND died_at >= coalesce($4, died_at) ORDER BY run LIMIT $5";
+}
+
+pub(crate) mod uniques {
+    pub(crate) const GET: &str = "SELECT unique_key, run, expires_at FROM uniques /*! FORCE INDEX (PRIMARY) */ \
+         WHERE {keys shard int2, unique_key bytea}";
+    pub(crate) const EXPIRED: &str = "SELECT shard, unique_key FROM uniques \
+         /*! FORCE INDEX (uniques_expiry) */ WHERE expires_at < $1 ORDER BY expires_at LIMIT $2";
+    pub(crate) const DELETE_EXPIRED: &str =
+        "DELETE FROM uniques WHERE shard = $1 AND unique_key = $2 AND expires_at < $3";
+}
+
+pub(crate) mod skips {
+    pub(crate) const NEWEST_FIRST: &str = "SELECT job, revision, from_due, to_due, reason, made_at FROM skips \
+         WHERE job = $1 AND (revision, from_due) < ($2, $3) ORDER BY revision DESC, from_due DESC LIMIT $4";
+    /// `$1` is now, `$2` how long records without a job are kept, `$3` an instant that every expired record is older
+    /// than.
+    pub(crate) const EXPIRED: &str = include_str!("queries/skips_expired.sql");
+    pub(crate) const DELETE: &str = "DELETE FROM skips WHERE job = $1 AND revision = $2 AND from_due = $3";
+}
+
+pub(crate) mod queues {
+    pub(crate) const LOAD: &str = "SELECT {queue} FROM queues /*! FORCE INDEX (PRIMARY) */ WHERE shard = $1 \
+         ORDER BY number";
+    pub(crate) const NAMED: &str = "SELECT shard, number FROM queues /*! FORCE INDEX (queues_name) */ \
+         WHERE namespace = $1 AND name = $2 ORDER BY shard, number LIMIT 1";
+    pub(crate) const LIST: &str = "SELECT {queue} FROM queues /*! FORCE INDEX (queues_name) */ \
+         WHERE (namespace, name) > ($1, $2) ORDER BY namespace, name, shard, number LIMIT $3";
+    pub(crate) const LIST_OF_NAMESPACE: &str = "SELECT {queue} FROM queues /*! FORCE INDEX (queues_name) */ \
+         WHERE namespace = $1 AND name > $2 ORDER BY name, shard, number LIMIT $3";
+    pub(crate) const STATS: &str = "SELECT count(*), coalesce(sum(messages), 0)::int8 FROM queues";
+}
+
+/// A page of messages. Its last parameter is the limit of rows.
+#[derive(Debug)]
+pub(crate) struct MessagePage {
+    pub(crate) read: &'static str,
+    /// The sizes of the bodies.
+    pub(crate) sizes: &'static str,
+    /// PostgreSQL: the page ends with the message at which the bodies reach `$1` bytes; the other parameters follow.
+    pub(crate) limited: &'static str,
+}
+
+macro_rules! message_page {
+    ($index:literal, $order:literal, $limit:literal, $wanted:literal, $limited:literal) => {
+        MessagePage {
+            read: message_page!("{message}", $index, $wanted, $order, $limit,),
+            sizes: message_page!("octet_length(body)", $index, $wanted, $order, $limit,),
+            limited: concat!(
+                "SELECT {message} FROM (SELECT p.*, sum(octet_length(body)) OVER (ORDER BY ",
+                $order,
+                " ROWS UNBOUNDED PRECEDING) - octet_length(body) AS bytes_before FROM \
+                 (SELECT {message} FROM messages WHERE ",
+                $limited,
+                " ORDER BY ",
+                $order,
+                " LIMIT $2) p) w WHERE bytes_before < $1 ORDER BY ",
+                $order
+            ),
+        }
+    };
+    ($columns:literal, $index:literal, $wanted:literal, $order:literal, $limit:literal,) => {
+        concat!(
+            "SELECT ",
+            $columns,
+            " FROM messages /*! FORCE INDEX (",
+            $index,
+            ") */ WHERE ",
+            $wanted,
+            " ORDER BY ",
+            $order,
+            " LIMIT ",
+            $limit
+        )
+    };
+}
+
+pub(crate) mod messages {
+    use super::MessagePage;
+
+    pub(crate) const FIND: &str = "SELECT {message} FROM messages /*! FORCE INDEX (PRIMARY) */ WHERE \
+         {keys shard int2, queue int8, number int8} AND rank_no IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)";
+    pub(crate) const LIST: MessagePage = message_page!(
+        "PRIMARY",
+        "rank_no, number",
+        "$5",
+        "shard = $1 AND queue = $2 AND (rank_no, number) > ($3, $4)",
+        "shard = $3 AND queue = $4 AND (rank_no, number) > ($5, $6)"
+    );
+    /// The queued messages from the start of the queue.
+    pub(crate) const BACKLOG: MessagePage = message_page!(
+        "PRIMARY",
+        "rank_no, number",
+        "$5",
+        "shard = $1 AND queue = $2 AND (rank_no, number) > ($3, $4) AND queued = 1",
+        "shard = $3 AND queue = $4 AND (rank_no, number) > ($5, $6) AND queued = 1"
+    );
+    /// The queued messages from the end of the queue.
+    pub(crate) const BACKLOG_FROM_END: MessagePage = message_page!(
+        "PRIMARY",
+        "rank_no DESC, number DESC",
+        "$3",
+        "shard = $1 AND queue = $2 AND queued = 1",
+        "shard = $3 AND queue = $4 AND queued = 1"
+    );
+    pub(crate) const DUE: MessagePage = message_page!(
+        "messages_due",
+        "wake_at, number",
+        "$4",
+        "shard = $1 AND (wake_at, number) > ($2, $3)",
+        "shard = $3 AND (wake_at, number) > ($4, $5)"
+    );
+}
+
+pub(crate) mod chunks {
+    /// A chunk that is stored already stays as it is.
+    pub(crate) const INSERT: &str = "INSERT INTO chunks (run, token, number, made_at, stream, bytes) \
+         VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING";
+    pub(crate) const LIST: &str = "SELECT token, number, made_at, stream, bytes FROM chunks WHERE run = $1 \
+         AND (token, number) > ($2, $3) ORDER BY token, number LIMIT $4";
+    /// Only the output of programs: stream 3 has Punctual's own remarks.
+    pub(crate) const BYTES: &str =
+        "SELECT coalesce(sum(octet_length(bytes)), 0)::int8 FROM chunks WHERE run = $1 AND stream <> 3";
+    pub(crate) const NEXT_RUN: &str = "SELECT run FROM chunks WHERE run > $1 ORDER BY run LIMIT 1";
+    /// PostgreSQL: like `history::NEXT_JOBS`.
+    pub(crate) const NEXT_RUNS: &str = include_str!("queries/chunks_next_runs.sql");
+    pub(crate) const OF_RUN: &str = "SELECT token, number FROM chunks WHERE run = $1 LIMIT $2";
+    pub(crate) const DELETE: &str = "DELETE FROM chunks WHERE run = $1 AND token = $2 AND number = $3";
+}

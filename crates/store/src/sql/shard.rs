@@ -1,0 +1,144 @@
+//! Reads of a shard's leader: its live set, rows by key, its next timers.
+
+use std::sync::Arc;
+
+use punctual_core::Timestamp;
+use punctual_core::change::{Found, Loaded, TimerPage, TimerPosition, Want};
+use punctual_core::ids::{Epoch, SessionId, ShardId};
+use punctual_core::job::Job;
+use punctual_core::queue::Message;
+
+use super::connection::{Ask, Connection, ask};
+use super::queries::{self, jobs, queues, runs, shards, uniques};
+use super::value::Row;
+use super::{decode, messages, records};
+use crate::listing::listed;
+use crate::page_bytes::PageBytes;
+use crate::{Error, Leases, Result, live_key};
+
+/// The time by the store's clock, and the leader of each shard.
+pub(crate) async fn leases(c: &mut dyn Connection) -> Result<Leases> {
+    let mut now = Timestamp::MIN;
+    let shards = c
+        .all(ask!(shards::LEASES), |row| {
+            now = row.instant(0)?;
+            decode::lease(row)
+        })
+        .await?;
+    Ok(Leases { now, shards })
+}
+
+/// Every transaction locks the rows of shards in their order, so there is no deadlock.
+pub(crate) async fn release(
+    c: &mut dyn Connection,
+    mut released: Vec<(ShardId, Epoch)>,
+    heir: Option<SessionId>,
+) -> Result<()> {
+    released.sort_unstable();
+    let heir = heir.map(|session| session.0);
+    let asks: Vec<Ask<'_>> =
+        released.iter().map(|(shard, epoch)| ask!(shards::RELEASE, shard.0, epoch.0, heir)).collect();
+    c.execute(&asks).await.map(|_| ())
+}
+
+pub(crate) async fn load(c: &mut dyn Connection, shard: ShardId, epoch: Epoch) -> Result<Loaded> {
+    let (first, last) = live_key::span(shard);
+    let asks = [
+        ask!(shards::GET, shard.0, epoch.0),
+        ask!(runs::LOAD, shard.0, first, last),
+        ask!(queues::LOAD, shard.0),
+    ];
+    let (mut fence, mut live, mut queues) = (None, Vec::new(), Vec::new());
+    c.query(&asks, &mut |index, row| {
+        match index {
+            0 => fence = Some((row.int(0)?.cast_unsigned(), row.int(1)?)),
+            1 => live.push((decode::run(row, 0)?, false)),
+            _ => queues.push(decode::queue(row)?),
+        }
+        Ok(true)
+    })
+    .await?;
+    let (commit, last_id) = fence.ok_or(Error::Fenced { shard, epoch })?;
+    let runs = records::records(c, live).await?;
+    Ok(Loaded { shard, epoch, commit, last_id, runs, queues })
+}
+
+pub(crate) async fn fetch(c: &mut dyn Connection, wants: &[(ShardId, Want)]) -> Result<Found> {
+    let (mut names, mut ids) = (Vec::new(), Vec::new());
+    let (mut keys, mut messages) = (Vec::new(), Vec::new());
+    for (shard, want) in wants {
+        match want {
+            Want::Job(namespace, name) => names.push(vec![namespace.as_str().into(), name.as_str().into()]),
+            Want::Run(run) => ids.push(*run),
+            Want::Unique(key) => keys.push(vec![shard.0.into(), key.as_bytes().into()]),
+            Want::Message(id) => {
+                messages.push(vec![id.shard().0.into(), id.queue.0.into(), id.number.into()]);
+            }
+        }
+    }
+    let definitions = c.definitions();
+    let jobs = c.by_keys(jobs::NAMED, names, |row| decode::job(row, &definitions)).await?;
+    let uniques = c.by_keys(uniques::GET, keys, decode::unique).await?;
+    let messages = c.by_keys(queries::messages::FIND, messages, decode::message).await?;
+    let runs = records::runs_by_id(c, &ids, listed).await?;
+    let runs = records::records(c, runs).await?;
+    Ok(Found { jobs, runs, uniques, messages })
+}
+
+/// Jobs, waiting runs and messages have three indexes in the same order; a page is the first `limit` rows of all three.
+pub(crate) async fn due(
+    c: &mut dyn Connection,
+    shard: ShardId,
+    after: TimerPosition,
+    limit: usize,
+) -> Result<TimerPage> {
+    let through = live_key::through(shard, after.id);
+    let asks = [
+        ask!(jobs::DUE, shard.0, after.at, after.id, limit),
+        ask!(runs::DUE, shard.0, after.at, through, limit),
+    ];
+    let (mut jobs, mut runs) = (Vec::new(), Vec::new());
+    let definitions = c.definitions();
+    c.query(&asks, &mut |index, row| {
+        match index {
+            0 => jobs.push(decode::job(row, &definitions)?),
+            _ => runs.push((run_place(row)?, decode::run(row, 2)?)),
+        }
+        Ok(true)
+    })
+    .await?;
+    let from = vec![shard.0.into(), after.at.into(), after.id.into()];
+    let mut messages = messages::page(c, &queries::messages::DUE, from, limit).await?;
+    let mut places: Vec<TimerPosition> = jobs.iter().filter_map(job_place).collect();
+    places.extend(runs.iter().map(|(place, _)| *place));
+    places.extend(messages.iter().map(|message| message_place(message)));
+    places.sort_unstable();
+    if let Some(last) = messages.last()
+        && PageBytes::of(&messages).is_full()
+    {
+        // The page of messages ended early: drop what comes after its last message.
+        let last = message_place(last);
+        places.retain(|place| *place <= last);
+    }
+    places.truncate(limit);
+    let Some(end) = places.last().copied() else { return Ok(TimerPage::default()) };
+    jobs.retain(|job| job_place(job).is_some_and(|place| place <= end));
+    messages.retain(|message| message_place(message) <= end);
+    let runs = runs.into_iter().filter(|(place, _)| *place <= end).map(|(_, run)| (run, false)).collect();
+    let runs = records::records(c, runs).await?;
+    Ok(TimerPage { jobs, runs, messages, end: Some(end) })
+}
+
+/// The place of a message among the timers.
+pub(crate) fn message_place(message: &Message) -> TimerPosition {
+    TimerPosition { at: message.wake_at(), id: message.id.number }
+}
+
+fn job_place(job: &Arc<Job>) -> Option<TimerPosition> {
+    Some(TimerPosition { at: job.cursor.wake_at?, id: job.id.0 })
+}
+
+/// Reads the wake time and the place of a live run.
+pub(crate) fn run_place(row: &dyn Row) -> Result<TimerPosition> {
+    Ok(TimerPosition { at: row.instant(0)?, id: live_key::run(row.int(1)?).0 })
+}

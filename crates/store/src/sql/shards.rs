@@ -1,0 +1,63 @@
+//! What a leader calls, for every store in a database.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use punctual_core::change::{Batch, Loaded, TimerPage, TimerPosition};
+use punctual_core::ids::{Epoch, SessionId, ShardId};
+use punctual_core::job::Job;
+use punctual_core::queue::{Message, MessagePosition, QueueNumber};
+
+use super::backend::{Backend, Purpose, Scope};
+use super::{listings, shard};
+use crate::{Claim, Leases, Result, Shards};
+
+#[async_trait]
+impl<B: Backend> Shards for B {
+    fn is_local(&self) -> bool {
+        self.is_in_process()
+    }
+
+    async fn leases(&self) -> Result<Leases> {
+        self.run(Purpose::Leases, Scope::Statement, Box::new(|c| Box::pin(shard::leases(c)))).await
+    }
+
+    async fn acquire(&self, by: Option<SessionId>, claims: &[Claim]) -> Result<Vec<(ShardId, Epoch)>> {
+        self.acquire_shards(by, claims.to_vec()).await
+    }
+
+    async fn release(&self, shards: &[(ShardId, Epoch)], heir: Option<SessionId>) -> Result<()> {
+        self.release_shards(shards.to_vec(), heir).await
+    }
+
+    async fn load(&self, shard: ShardId, epoch: Epoch) -> Result<Loaded> {
+        self.run(Purpose::Lead, Scope::Snapshot, Box::new(move |c| Box::pin(shard::load(c, shard, epoch))))
+            .await
+    }
+
+    async fn commit(&self, batches: Arc<Vec<Batch>>) -> Result<()> {
+        self.commit_batches(batches).await
+    }
+
+    async fn due(&self, shard: ShardId, after: TimerPosition, limit: usize) -> Result<TimerPage> {
+        self.timers(shard, after, limit).await
+    }
+
+    async fn backlog(
+        &self,
+        shard: ShardId,
+        queue: QueueNumber,
+        after: MessagePosition,
+        limit: usize,
+    ) -> Result<Vec<Arc<Message>>> {
+        self.queued((shard, queue), after, limit).await
+    }
+
+    async fn outdated_jobs(&self, zone_data: &str, limit: usize) -> Result<Vec<Arc<Job>>> {
+        let zone_data = zone_data.to_owned();
+        self.list(Box::new(move |c| {
+            Box::pin(async move { listings::outdated_jobs(c, &zone_data, limit).await })
+        }))
+        .await
+    }
+}

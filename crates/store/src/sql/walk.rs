@@ -1,0 +1,234 @@
+//! A listing of runs: walks run ids over the live runs of every shard and the history together.
+//!
+//! Matching rows may be far apart, so the walk is made in steps, each with its own snapshot and a limit on the rows it
+//! reads: a rare filter takes more steps, not a longer one. A step covers one range of ids in all its sources, so a run
+//! that ends between two steps is still listed once. The first step reads few rows, because usually the first matches
+//! are enough; each later step reads more.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use punctual_core::ids::{JobId, RunId, ShardId};
+use punctual_core::run::{Run, Status};
+
+use super::connection::{Ask, Connection, ask};
+use super::queries::{history, runs};
+use super::value::{Row, Value};
+use super::{decode, records};
+use crate::listing::{Span, listed};
+use crate::{Result, RunFilter, codec, live_key};
+
+/// Rows that the first step reads from one source beyond its limit, and the most that any step reads.
+const VISITS_MIN: usize = 64;
+const VISITS_MAX: usize = 2_000;
+/// Each step reads this many times as many rows as the one before.
+const GROWTH: usize = 4;
+/// The fewest rows to read of each shard, however many shards there are.
+const VISITS_OF_SHARD_MIN: usize = 16;
+
+#[derive(Debug)]
+pub(super) struct Walk {
+    filter: RunFilter,
+    /// One bit per status; see `codec::status_number`.
+    statuses: u8,
+    sources: Vec<Source>,
+    /// The id range that is left. `None` means the walk is done.
+    span: Option<Span>,
+    limit: usize,
+    visits: usize,
+    pub(super) runs: Vec<Arc<Run>>,
+}
+
+/// An index or table with runs in id order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    History,
+    HistoryOfJob(JobId),
+    HistoryOfKey,
+    HistoryOfStatus(Status),
+    Live(ShardId),
+}
+
+/// What a step has read of a source.
+#[derive(Debug, Clone, Copy, Default)]
+struct Visited {
+    rows: usize,
+    matches: usize,
+    last: i64,
+}
+
+impl Walk {
+    pub(super) fn new(filter: &RunFilter, after: Option<RunId>, limit: usize, shards: u16) -> Walk {
+        let wanted = if filter.statuses.is_empty() { &Status::ALL[..] } else { &filter.statuses };
+        Walk {
+            filter: filter.clone(),
+            statuses: wanted.iter().fold(0, |bits, status| bits | bit(codec::status_number(*status))),
+            sources: sources(filter, wanted, shards),
+            span: Span::of(filter, after).filter(|_| limit > 0),
+            limit,
+            visits: limit.clamp(VISITS_MIN, VISITS_MAX),
+            runs: Vec::new(),
+        }
+    }
+
+    pub(super) fn goes_on(&self) -> bool {
+        self.span.is_some()
+    }
+
+    pub(super) async fn step(mut self, c: &mut dyn Connection) -> Result<Walk> {
+        let Some(span) = self.span else { return Ok(self) };
+        let asks: Vec<Ask<'_>> = self.sources.iter().map(|source| self.ask(*source, span)).collect();
+        let (mut visited, mut ids) = (vec![Visited::default(); asks.len()], Vec::new());
+        let wanted = self.limit - self.runs.len();
+        c.query(&asks, &mut |index, row| {
+            let is_live = matches!(self.sources[index], Source::Live(_));
+            let id = if is_live { live_key::run(row.int(0)?).0 } else { row.int(0)? };
+            let visited = &mut visited[index];
+            visited.last = id;
+            visited.rows += 1;
+            if self.takes(row)? {
+                ids.push((id, is_live));
+                visited.matches += 1;
+            }
+            Ok(visited.matches < wanted)
+        })
+        .await?;
+        drop(asks);
+        let covered = self.covered(span, wanted, &visited);
+        ids.retain(|(id, _)| (covered.first..=covered.last).contains(id));
+        self.sort_by(&mut ids, |(id, _)| *id);
+        ids.truncate(wanted);
+        let of =
+            |live: bool| ids.iter().filter(move |(_, is_live)| *is_live == live).map(|(id, _)| RunId(*id));
+        let mut found = records::live_runs(c, &of(true).collect::<Vec<_>>(), listed).await?;
+        found.extend(records::ended_runs(c, &of(false).collect::<Vec<_>>(), listed).await?);
+        self.sort_by(&mut found, |(run, _)| run.id.0);
+        self.runs.extend(found.into_iter().map(|(run, _)| run));
+        self.visits = (self.visits * GROWTH).min(VISITS_MAX);
+        self.span = if self.runs.len() < self.limit { self.beyond(span, covered) } else { None };
+        Ok(self)
+    }
+
+    fn sort_by<T>(&self, rows: &mut [T], id: impl Fn(&T) -> i64) {
+        if self.filter.oldest_first {
+            rows.sort_unstable_by_key(id);
+        } else {
+            rows.sort_unstable_by_key(|row| Reverse(id(row)));
+        }
+    }
+
+    fn ask(&self, source: Source, span: Span) -> Ask<'_> {
+        let key = self.filter.key.as_deref().map(str::as_bytes);
+        let (both, of): ([&'static str; 2], Option<Value<'_>>) = match source {
+            Source::History => (history::WALK, None),
+            Source::HistoryOfJob(job) => (history::WALK_OF_JOB, Some(job.0.into())),
+            Source::HistoryOfKey => (history::WALK_OF_KEY, Some(key.into())),
+            Source::HistoryOfStatus(status) => {
+                (history::WALK_OF_STATUS, Some(codec::status_number(status).into()))
+            }
+            Source::Live(_) if key.is_some() => (runs::WALK_OF_KEY, Some(key.into())),
+            Source::Live(_) => (runs::WALK, None),
+        };
+        let (first, last) = match source {
+            Source::Live(shard) => {
+                (live_key::through(shard, span.first - 1) + 1, live_key::through(shard, span.last))
+            }
+            _ => (span.first, span.last),
+        };
+        let sql = both[usize::from(!self.filter.oldest_first)];
+        // The trigger of a run is only in its body.
+        let mut ask = ask!(sql, first, last, self.visits_in(source), !self.filter.triggers.is_empty());
+        ask.values.extend(of);
+        ask
+    }
+
+    fn visits_in(&self, source: Source) -> usize {
+        match source {
+            Source::Live(_) => (self.visits / self.sources.len()).max(VISITS_OF_SHARD_MIN),
+            _ => self.visits,
+        }
+    }
+
+    fn takes(&self, row: &dyn Row) -> Result<bool> {
+        if self.statuses & bit(row.int(3)?) == 0 {
+            return Ok(false);
+        }
+        if let Some(job) = self.filter.job
+            && row.int_or_none(2)? != Some(job.0)
+        {
+            return Ok(false);
+        }
+        if let Some(namespace) = &self.filter.namespace
+            && row.text(1)? != namespace.as_str()
+        {
+            return Ok(false);
+        }
+        Ok(self.filter.triggers.is_empty() || self.filter.takes(&*decode::run(row, 4)?))
+    }
+
+    /// The part of the range that every source was read through.
+    fn covered(&self, span: Span, wanted: usize, visited: &[Visited]) -> Span {
+        let stopped = self.sources.iter().zip(visited).filter(|(source, visited)| {
+            visited.matches == wanted || visited.rows == self.visits_in(**source)
+        });
+        stopped.fold(span, |span, (_, visited)| {
+            if self.filter.oldest_first {
+                Span { last: span.last.min(visited.last), ..span }
+            } else {
+                Span { first: span.first.max(visited.last), ..span }
+            }
+        })
+    }
+
+    fn beyond(&self, span: Span, covered: Span) -> Option<Span> {
+        if self.filter.oldest_first {
+            (covered.last < span.last).then(|| Span { first: covered.last + 1, ..span })
+        } else {
+            (covered.first > span.first).then(|| Span { last: covered.first - 1, ..span })
+        }
+    }
+}
+
+/// The smallest set of sources that contains the wanted runs.
+fn sources(filter: &RunFilter, wanted: &[Status], shards: u16) -> Vec<Source> {
+    let ended: Vec<Status> = wanted.iter().copied().filter(|status| status.is_terminal()).collect();
+    let mut sources = match filter.job {
+        _ if ended.is_empty() => Vec::new(),
+        _ if filter.key.is_some() => vec![Source::HistoryOfKey],
+        Some(job) => vec![Source::HistoryOfJob(job)],
+        None if ended.contains(&Status::Succeeded) => vec![Source::History],
+        None => ended.into_iter().map(Source::HistoryOfStatus).collect(),
+    };
+    if wanted.iter().any(|status| !status.is_terminal()) {
+        match filter.job {
+            Some(job) => sources.push(Source::Live(job.shard())),
+            None => sources.extend((0..shards).map(|shard| Source::Live(ShardId(shard)))),
+        }
+    }
+    sources
+}
+
+fn bit(status: i64) -> u8 {
+    1 << (status & 7)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_walk_looks_only_where_the_wanted_runs_can_lie() {
+        let job = JobId(0);
+        let sources = |job: Option<JobId>, wanted: &[Status], shards| {
+            sources(&RunFilter { job, ..RunFilter::default() }, wanted, shards)
+        };
+        assert_eq!(sources(None, &[Status::Failed], 64), [Source::HistoryOfStatus(Status::Failed)]);
+        assert_eq!(sources(Some(job), &[Status::Failed, Status::Skipped], 64), [Source::HistoryOfJob(job)]);
+        assert_eq!(sources(Some(job), &[Status::Running], 64), [Source::Live(ShardId(0))]);
+        assert_eq!(sources(None, &[Status::Running], 64).len(), 64);
+        assert_eq!(sources(None, &Status::ALL, 64).len(), 65);
+        assert_eq!(sources(None, &[Status::Failed, Status::Succeeded], 64), [Source::History]);
+        let keyed = RunFilter { key: Some("k".into()), job: Some(job), ..RunFilter::default() };
+        assert_eq!(super::sources(&keyed, &[Status::Failed], 64), [Source::HistoryOfKey]);
+    }
+}
