@@ -21,7 +21,7 @@ use punctual_core::run::{Event, Origin, Run, Trigger};
 use punctual_core::task::Task;
 use punctual_store::mysql::{self, Mysql};
 use punctual_store::postgres::{self, Postgres};
-use punctual_store::{Claim, Reads, Shards, Store};
+use punctual_store::{Claim, Store};
 use tokio::task::JoinSet;
 
 const LANES: usize = 2;

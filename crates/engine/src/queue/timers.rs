@@ -28,7 +28,7 @@ impl Shard {
             }
             // It was armed for an earlier time than its current one.
             _ if self.plan.is_near(wake, TimerOwner::Message(number)) => {
-                self.plan.arm(Some(wake), TimerOwner::Message(number))
+                self.plan.arm(Some(wake), TimerOwner::Message(number));
             }
             _ => {}
         }

@@ -50,8 +50,8 @@ pub(crate) struct Statement {
 impl Dialect {
     /// The translation of a statement. It is made once.
     pub(crate) fn statement(self, sql: &'static str) -> &'static Statement {
-        static KNOWN: RwLock<Option<FxHashMap<(Dialect, usize, usize), &'static Statement>>> =
-            RwLock::new(None);
+        type Known = FxHashMap<(Dialect, usize, usize), &'static Statement>;
+        static KNOWN: RwLock<Option<Known>> = RwLock::new(None);
         // A statement is a constant, so its address says which it is.
         let key = (self, sql.as_ptr().addr(), sql.len());
         if let Some(known) = KNOWN.read().as_ref().and_then(|known| known.get(&key)) {
@@ -189,8 +189,11 @@ fn without_row_comparison(sql: &str) -> String {
     sql
 }
 
-/// The first row comparison: where it begins and ends, its columns, its operator and its values.
-fn row_comparison(sql: &str) -> Option<(usize, usize, (&str, &str), &str, (&str, &str))> {
+/// Where a row comparison begins and ends, its columns, its operator and its values.
+type RowComparison<'a> = (usize, usize, (&'a str, &'a str), &'a str, (&'a str, &'a str));
+
+/// The first row comparison.
+fn row_comparison(sql: &str) -> Option<RowComparison<'_>> {
     for operator in [") > ($", ") < ($"] {
         let Some(middle) = sql.find(operator) else { continue };
         let start = sql[..middle].rfind('(')?;
