@@ -119,8 +119,8 @@ impl Holder {
         }
     }
 
-    /// The form in which stores write it: a run by its id, a message by its negative number, nobody by an id that is
-    /// never made.
+    /// The number that stores write for the holder: the id of a run, the negative number of a message, or an id that no run
+    /// gets if nobody holds the key.
     pub fn as_column(self) -> i64 {
         match self {
             Holder::Run(run) => run.0,

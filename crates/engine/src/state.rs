@@ -10,7 +10,7 @@
 //! | split | a place under the job's limit |
 //!
 //! Only `enter` takes these and only `leave` returns them, also for runs that come from the store or go back to it. The
-//! exception is a deadline: one that passes after its state was left is ignored.
+//! exception is a deadline: it is not removed when its state is left, and has no effect when it passes later.
 
 use std::sync::Arc;
 

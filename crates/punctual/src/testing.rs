@@ -75,8 +75,8 @@ pub fn hours(count: u64) -> Duration {
 /// A node on a clock that the test moves. It has every method of [`Node`].
 ///
 /// A function runs in real time while the clock stands still, and every method of this type waits for it. A
-/// function that should take time sleeps on the clock ([`ManualClock::sleep`]); one that is stopped meanwhile,
-/// by a timeout or a cancel, is dropped at once.
+/// function that should take time sleeps on the clock ([`ManualClock::sleep`]). If a timeout or a cancel
+/// stops the function meanwhile, it is dropped at once.
 #[derive(Debug)]
 pub struct TestNode {
     node: Node,

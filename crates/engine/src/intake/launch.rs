@@ -124,7 +124,7 @@ impl Shard {
         if let Some(existing) = self.bearer(key.as_ref(), cx.now) {
             return Ok(Answer::Existing(existing));
         }
-        // Checked after the key: a repeated command gets the first answer, though its dead letter is gone by then.
+        // The key is checked first: a repeated command gets the first answer, although the dead letter is gone by then.
         if retry.dead_letter && !record.dead_letter {
             return Err(Refusal::NotADeadLetter(retry.run));
         }

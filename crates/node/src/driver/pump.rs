@@ -385,7 +385,7 @@ impl Driver {
     /// worker may have left. A shard that was reloaded offers the assignment again.
     ///
     /// A worker that has joined anew meanwhile does not count the credit of its earlier connection, so the assignment is
-    /// sent as one that uses none.
+    /// sent with `again`, which uses no credit.
     fn may_leave(&mut self, worker: &WorkerId, assignment: &mut Assignment) -> bool {
         let Assignment { run, token, again, .. } = *assignment;
         if !self.is_under_way(assignment) {

@@ -85,7 +85,7 @@ impl Fires {
         );
         tokio::time::sleep(end.since(wiring::now())).await;
         let due = rate * usize::try_from(self.seconds)?;
-        // Runs not made by then count as missing.
+        // Runs that have not been created when this returns count as missing.
         have_ended(&handle, due).await?;
         let fires = fired(&handle).await?;
         running.shut_down().await;

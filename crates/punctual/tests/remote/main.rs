@@ -1,4 +1,5 @@
-//! Workers over the network: a real node, its endpoint on loopback, workers that dial it, and one that lies.
+//! Workers over the network: a real node, its endpoint on loopback, workers that connect to it, and a worker that sends false
+//! reports.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, its helpers too")]
 

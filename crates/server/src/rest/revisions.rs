@@ -35,7 +35,7 @@ pub(crate) async fn list(
     let limit = page_limit(listing.limit)?;
     let job = endpoints.find_job(&at.namespace, &at.name).await?;
     let before = listing.after.map(|after| after.0);
-    // The extra revision is also the one that the last of the page is compared with.
+    // One more than the page: the last revision of the page is compared with it.
     let revisions = endpoints.handle.reads().revisions(job.id, before, limit + 1).await?;
     let items = revisions.iter().enumerate().map(|(index, this)| {
         let before = revisions.get(index + 1).filter(|before| before.revision + 1 == this.revision);

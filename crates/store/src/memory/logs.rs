@@ -1,4 +1,4 @@
-//! TODO-DOC
+//! Output of attempts.
 
 use async_trait::async_trait;
 use punctual_core::ids::RunId;

@@ -1,4 +1,4 @@
-//! TODO-DOC
+//! What a leader of shards calls: leases, live rows, timers and commits.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! TODO-DOC
+//! Access tokens, and values that the cluster has agreed on.
 
 use std::collections::btree_map::Entry;
 

@@ -22,7 +22,7 @@ impl Mysql {
         let link = &self.commits[usize::from(first.shard.0) % self.commits.len()];
         let mut held = link.take().await?;
         hit(Point::MysqlCommitBegun);
-        let written = write(&mut held, batches, self.shards).await;
+        let written = write(&mut held, batches, self.facts.shards).await;
         hit(Point::MysqlCommitWritten);
         let committed = midway(Point::MysqlCommitUnderWay, held.commit(written)).await;
         hit(Point::MysqlCommitCommitted);

@@ -31,7 +31,7 @@ impl Mysql {
         by: Option<SessionId>,
         claims: &[Claim],
     ) -> Result<Vec<(ShardId, Epoch)>> {
-        if let Some(claim) = claims.iter().find(|claim| claim.shard.0 >= self.shards) {
+        if let Some(claim) = claims.iter().find(|claim| claim.shard.0 >= self.facts.shards) {
             return Err(refusal::no_such_shard(claim.shard));
         }
         if claims.is_empty() {

@@ -39,7 +39,7 @@ use punctual_core::ids::SessionId;
 
 use self::link::{Held, Link};
 use crate::definitions::Definitions;
-use crate::sql::prune::Positions;
+use crate::sql::backend::Facts;
 use crate::{Durability, Result};
 
 #[derive(Debug, Clone, Copy)]
@@ -59,8 +59,7 @@ impl Default for Options {
 }
 
 pub struct Mysql {
-    shards: u16,
-    durability: Durability,
+    facts: Facts,
     database: String,
     /// A shard always commits on the same connection.
     commits: [Link; 2],
@@ -70,7 +69,6 @@ pub struct Mysql {
     changes: Link,
     pruner: Link,
     logs: Link,
-    pruned: Positions,
     definitions: Arc<Mutex<Definitions>>,
 }
 
@@ -87,7 +85,7 @@ impl fmt::Debug for Mysql {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Mysql")
             .field("database", &self.database)
-            .field("shards", &self.shards)
+            .field("shards", &self.facts.shards)
             .finish_non_exhaustive()
     }
 }

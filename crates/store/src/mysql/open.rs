@@ -11,7 +11,7 @@ use super::leases::{HOLDERS, hold_name};
 use super::link::{Held, Link, Use};
 use super::{Mysql, Options, schema};
 use crate::address::Address;
-use crate::sql::prune::Positions;
+use crate::sql::backend::Facts;
 use crate::sql::value::Row;
 use crate::{Durability, Error, Result};
 
@@ -49,8 +49,7 @@ impl Mysql {
             );
         }
         Ok(Mysql {
-            shards: made_with,
-            durability,
+            facts: Facts::new(made_with, durability),
             commits: [link(Use::Commit, Some(HOLDERS[0])), link(Use::Commit, Some(HOLDERS[1]))],
             leader: link(Use::Read, None),
             endpoints: (0..ENDPOINT_CONNECTIONS).map(|_| link(Use::Read, None)).collect(),
@@ -58,7 +57,6 @@ impl Mysql {
             pruner: link(Use::Write, Some(HOLDERS[3])),
             logs: link(Use::Write, None),
             changes,
-            pruned: Positions::default(),
             definitions: Arc::default(),
             database,
         })

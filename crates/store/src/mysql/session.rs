@@ -17,13 +17,12 @@ use super::failure::{Failure, Moment};
 use super::link::Held;
 use super::packets::{Packets, literal, put};
 use crate::definitions::Definitions;
-use crate::sql::backend::{Backend, Purpose, Scope, Work};
+use crate::sql::backend::{Backend, Facts, Purpose, Scope, Work};
 use crate::sql::connection::{Ask, Connection, Reading};
 use crate::sql::dialect::{Dialect, Statement};
-use crate::sql::prune::Positions;
 use crate::sql::shard;
 use crate::sql::value::{Row, Value};
-use crate::{Claim, Durability, Error, Result, codec};
+use crate::{Claim, Error, Result, codec};
 
 /// Keys in one query: with more, the optimizer may choose another plan than the primary key.
 const KEYS_MAX: usize = 500;
@@ -168,16 +167,8 @@ impl Backend for Mysql {
     const FETCH: Scope = Scope::Statement;
     const PAGE: Scope = Scope::Snapshot;
 
-    fn shard_count(&self) -> u16 {
-        self.shards
-    }
-
-    fn promised_durability(&self) -> Durability {
-        self.durability
-    }
-
-    fn positions(&self) -> &Positions {
-        &self.pruned
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     async fn run<T: Send + 'static>(&self, purpose: Purpose, scope: Scope, work: Work<T>) -> Result<T> {

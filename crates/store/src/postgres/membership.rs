@@ -25,7 +25,7 @@ impl Postgres {
         by: Option<SessionId>,
         claims: &[Claim],
     ) -> Result<Vec<(ShardId, Epoch)>> {
-        if let Some(claim) = claims.iter().find(|claim| claim.shard.0 >= self.shards) {
+        if let Some(claim) = claims.iter().find(|claim| claim.shard.0 >= self.facts.shards) {
             return Err(refusal::no_such_shard(claim.shard));
         }
         // Every node takes locks in shard order, so there is no deadlock.

@@ -34,7 +34,7 @@ use self::open::COMMIT_CONNECTIONS;
 use self::pool::Pool;
 use crate::Durability;
 use crate::definitions::Definitions;
-use crate::sql::prune::Positions;
+use crate::sql::backend::Facts;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
@@ -53,8 +53,7 @@ impl Default for Options {
 
 #[derive(Debug)]
 pub struct Postgres {
-    shards: u16,
-    durability: Durability,
+    facts: Facts,
     /// A shard always commits on the same connection.
     commits: [Pool; COMMIT_CONNECTIONS],
     leader: Pool,
@@ -63,5 +62,4 @@ pub struct Postgres {
     lease: Pool,
     log: Pool,
     definitions: Arc<Mutex<Definitions>>,
-    pruned: Positions,
 }

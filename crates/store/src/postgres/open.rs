@@ -8,7 +8,7 @@ use super::connect::{Connector, Role};
 use super::pool::Pool;
 use super::{Options, Postgres, durability, schema};
 use crate::address::Address;
-use crate::sql::prune::Positions;
+use crate::sql::backend::Facts;
 use crate::{Error, Result};
 
 /// One connection commits while the next batch is made for the other.
@@ -34,8 +34,7 @@ impl Postgres {
         let shards = schema::migrate(&mut link, shards).await?;
         let pool = |role, connections| Pool::new(&connector, role, connections);
         let store = Postgres {
-            shards,
-            durability: wanted,
+            facts: Facts::new(shards, wanted),
             commits: std::array::from_fn(|_| pool(Role::Commit, 1)),
             leader: pool(Role::Read, LEADER_CONNECTIONS),
             endpoints: pool(Role::Read, ENDPOINT_CONNECTIONS),
@@ -43,7 +42,6 @@ impl Postgres {
             lease: pool(Role::Lease, 1),
             log: pool(Role::Log, 1),
             definitions: Arc::default(),
-            pruned: Positions::default(),
         };
         // Fail now if the connections that a node cannot do without cannot be opened.
         store.commits[0].take().await?;

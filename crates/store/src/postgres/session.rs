@@ -16,13 +16,12 @@ use super::failure::{Failure, Moment};
 use super::link::{Answer, Link, Param, Request, request};
 use super::queries;
 use crate::definitions::Definitions;
-use crate::sql::backend::{Backend, Purpose, Scope, Work};
+use crate::sql::backend::{Backend, Facts, Purpose, Scope, Work};
 use crate::sql::connection::{Ask, Connection, Reading};
 use crate::sql::dialect::Dialect;
-use crate::sql::prune::Positions;
 use crate::sql::shard;
 use crate::sql::value::{Row, Value};
-use crate::{Claim, Durability, Result, codec};
+use crate::{Claim, Result, codec};
 
 /// A connection in use. `BEGIN` is sent together with the first statements.
 struct Session<'l> {
@@ -135,16 +134,8 @@ impl Backend for Postgres {
     const FETCH: Scope = Scope::Snapshot;
     const PAGE: Scope = Scope::Statement;
 
-    fn shard_count(&self) -> u16 {
-        self.shards
-    }
-
-    fn promised_durability(&self) -> Durability {
-        self.durability
-    }
-
-    fn positions(&self) -> &Positions {
-        &self.pruned
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     async fn run<T: Send + 'static>(&self, purpose: Purpose, scope: Scope, work: Work<T>) -> Result<T> {
@@ -180,7 +171,7 @@ impl Backend for Postgres {
         // A connection commits one list of batches at a time.
         let Some(first) = batches.first() else { return Ok(()) };
         let mut link = self.commits[usize::from(first.shard.0) % self.commits.len()].take().await?;
-        link.commit(&batches, self.shards).await
+        link.commit(&batches, self.facts.shards).await
     }
 }
 

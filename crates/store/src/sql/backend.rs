@@ -51,6 +51,22 @@ pub(crate) enum Scope {
 pub(crate) type Work<T> =
     Box<dyn for<'c> FnOnce(&'c mut (dyn Connection + 'c)) -> BoxFuture<'c, Result<T>> + Send>;
 
+/// What every store in a database knows of itself.
+#[derive(Debug)]
+pub(crate) struct Facts {
+    /// How many shards the store was created with.
+    pub(crate) shards: u16,
+    pub(crate) durability: Durability,
+    /// Where pruning continues.
+    pub(crate) pruned: Positions,
+}
+
+impl Facts {
+    pub(crate) fn new(shards: u16, durability: Durability) -> Facts {
+        Facts { shards, durability, pruned: Positions::default() }
+    }
+}
+
 /// A store in a database: what it implements itself, to get the parts of a store that are shared.
 pub(crate) trait Backend: Send + Sync + fmt::Debug {
     /// How far the reads of one fetch belong together.
@@ -58,17 +74,12 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
     /// How far the reads of one page of messages belong together.
     const PAGE: Scope;
 
-    fn shard_count(&self) -> u16;
-
-    fn promised_durability(&self) -> Durability;
+    fn facts(&self) -> &Facts;
 
     /// Whether a call waits only for threads of the store, never for a socket.
     fn is_in_process(&self) -> bool {
         false
     }
-
-    /// Where pruning continues.
-    fn positions(&self) -> &Positions;
 
     fn run<T: Send + 'static>(
         &self,

@@ -89,7 +89,7 @@ impl<B: Backend> Upkeep for B {
                 break;
             }
         }
-        let positions = self.positions();
+        let positions = &self.facts().pruned;
         let walks = [
             (Target::History, &positions.history),
             (Target::Revisions, &positions.revisions),

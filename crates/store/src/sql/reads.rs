@@ -23,11 +23,11 @@ use crate::{CalendarFilter, Durability, End, JobFilter, LetterFilter, Reads, Res
 #[async_trait]
 impl<B: Backend> Reads for B {
     fn shards(&self) -> u16 {
-        self.shard_count()
+        self.facts().shards
     }
 
     fn durability(&self) -> Durability {
-        self.promised_durability()
+        self.facts().durability
     }
 
     async fn fetch(&self, wants: Vec<(ShardId, Want)>) -> Result<Found> {
@@ -86,7 +86,7 @@ impl<B: Backend> Reads for B {
     }
 
     async fn runs(&self, filter: &RunFilter, after: Option<RunId>, limit: usize) -> Result<Vec<Arc<Run>>> {
-        let mut walk = Walk::new(filter, after, limit, self.shard_count());
+        let mut walk = Walk::new(filter, after, limit, self.facts().shards);
         while walk.goes_on() {
             let step: Work<_> = Box::new(move |c| Box::pin(walk.step(c)));
             walk = Backend::run(self, Purpose::List, Scope::Snapshot, step).await?;

@@ -51,7 +51,7 @@ use self::worker_thread::Threads;
 use self::writer::Writer;
 pub use crate::Durability;
 use crate::Result;
-use crate::sql::prune::Positions;
+use crate::sql::backend::Facts;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
@@ -68,10 +68,8 @@ impl Default for Options {
 
 /// Field order is drop order: the readers close first, then the writers, and the lock is released last.
 pub struct Sqlite {
-    shards: u16,
-    durability: Durability,
+    facts: Facts,
     folder: Folder,
-    pruned: Positions,
     message_log: Shared,
     #[cfg(test)]
     health: Arc<failure::Health>,
@@ -97,7 +95,7 @@ impl fmt::Debug for Sqlite {
         let folder = self.folder.path();
         f.debug_struct("Sqlite")
             .field("folder", &folder)
-            .field("shards", &self.shards)
+            .field("shards", &self.facts.shards)
             .finish_non_exhaustive()
     }
 }

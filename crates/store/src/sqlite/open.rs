@@ -19,7 +19,7 @@ use super::reader::Reader;
 use super::worker_thread::Threads;
 use super::writer::Writer;
 use super::{Options, Sqlite, queries, schema};
-use crate::sql::prune::Positions;
+use crate::sql::backend::Facts;
 use crate::{Durability, Error, Result};
 
 /// Readers for the endpoints: two, because one may be busy with a long listing.
@@ -60,9 +60,7 @@ impl Sqlite {
         let log_reader = Reader::new(logs(Use::Read)?, log_health);
 
         Ok(Sqlite {
-            shards: total.shards,
-            durability,
-            pruned: Positions::default(),
+            facts: Facts::new(total.shards, durability),
             message_log: log,
             #[cfg(test)]
             health: Arc::clone(&health),

@@ -19,14 +19,13 @@ use super::reader::Reader;
 use super::timers::due;
 use super::worker_thread::Threads;
 use crate::definitions::Definitions;
-use crate::sql::backend::{Backend, Purpose, Scope, Work};
+use crate::sql::backend::{Backend, Facts, Purpose, Scope, Work};
 use crate::sql::connection::{self, Ask, Reading};
 use crate::sql::dialect::Dialect;
 use crate::sql::messages::{self, Which};
-use crate::sql::prune::Positions;
 use crate::sql::shard;
 use crate::sql::value::{Row, Value};
-use crate::{Claim, Durability, Error, Result, codec};
+use crate::{Claim, Error, Result, codec};
 
 /// A connection during a transaction or a snapshot.
 pub(super) struct Session<'c> {
@@ -138,16 +137,8 @@ impl Backend for Sqlite {
     const FETCH: Scope = Scope::Snapshot;
     const PAGE: Scope = Scope::Snapshot;
 
-    fn shard_count(&self) -> u16 {
-        self.shards
-    }
-
-    fn promised_durability(&self) -> Durability {
-        self.durability
-    }
-
-    fn positions(&self) -> &Positions {
-        &self.pruned
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     async fn run<T: Send + 'static>(&self, purpose: Purpose, _: Scope, work: Work<T>) -> Result<T> {

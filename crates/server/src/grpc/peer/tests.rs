@@ -106,7 +106,7 @@ struct Scene {
     /// Leads nothing.
     node: Node,
     lead: watch::Sender<Leaders>,
-    /// The endpoints of the one that leads nothing.
+    /// The endpoints of `node`.
     router: Router,
 }
 

@@ -356,7 +356,7 @@ async fn nodes_are_told_as_disque_tells_them() {
     let nodes = client.bulk().await;
     assert_eq!(nodes.lines().count(), 2);
     assert!(nodes.lines().next().unwrap().contains(&format!("{node} 127.0.0.1:{port} myself")), "{nodes}");
-    // It does not say where its endpoint is, and nobody is sent there.
+    // The other node has not announced an endpoint, so its port is 0.
     let other = NodeId::of("other");
     assert!(
         nodes.lines().nth(1).unwrap().contains(&format!("{} 10.0.0.7:0 noflags", other.as_str())),

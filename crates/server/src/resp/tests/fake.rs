@@ -32,7 +32,7 @@ pub(super) struct Fake {
     pub(super) asks: Mutex<Vec<String>>,
     pub(super) failing: Mutex<Option<Failure>>,
     pub(super) members: Mutex<Vec<Session>>,
-    /// None: the node of the endpoint.
+    /// `None` means that the node of this endpoint leads.
     pub(super) leader: Mutex<Option<Arc<str>>>,
 }
 
