@@ -287,6 +287,13 @@ pub fn failed(run: &Run, when: Timestamp) -> Run {
     happens(&run, Event::Reported { token: run.token, outcome }, when)
 }
 
+/// The refusal of a store whose migrations have other checksums: it says which store, why, and what to do.
+pub fn check_names_another_build(refused: &str, store: &str) {
+    for part in [store, "written by another build of Punctual", "Start the build that wrote it"] {
+        assert!(refused.contains(part), "`{part}` is missing: {refused}");
+    }
+}
+
 /// Polls until the condition holds, because the store's clock has to move.
 pub async fn wait_until(what: &str, mut is_so: impl AsyncFnMut() -> Result<bool>) -> Result<()> {
     for _ in 0..500 {

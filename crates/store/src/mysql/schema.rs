@@ -33,7 +33,7 @@ pub(super) async fn migrate(held: &mut Held<'_>, database: &str, shards: u16) ->
         let why = "another node has been bringing the database up to date for too long: look at it, then start again";
         return Err(Error::Unusable(why.to_owned()).into());
     }
-    let migrated = migrate_alone(held, shards).await;
+    let migrated = migrate_alone(held, database, shards).await;
     // When the connection ends, the server releases the lock.
     if !matches!(&migrated, Err(failure) if failure.ends_connection()) {
         held.row("SELECT RELEASE_LOCK(?)", (&lock,)).await?;
@@ -41,14 +41,14 @@ pub(super) async fn migrate(held: &mut Held<'_>, database: &str, shards: u16) ->
     migrated
 }
 
-async fn migrate_alone(held: &mut Held<'_>, shards: u16) -> Result<u16, Failure> {
+async fn migrate_alone(held: &mut Held<'_>, database: &str, shards: u16) -> Result<u16, Failure> {
     claim(held).await?;
     let mut had = Vec::new();
     for row in held.rows(ALL, ()).await? {
         let row: &dyn Row = &row;
         had.push((row.int(0)?, row.text(1)?.to_owned()));
     }
-    let done = migrations::check(&MIGRATIONS, &had)?;
+    let done = migrations::check(&migrations::store_in(database), &MIGRATIONS, &had)?;
     for (index, migration) in MIGRATIONS.iter().enumerate().skip(done) {
         for statement in statements(migration) {
             held.step(statement).await?;

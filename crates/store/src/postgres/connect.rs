@@ -103,6 +103,11 @@ impl Connector {
         Ok(Connector { config, tls, durability })
     }
 
+    /// Without a name in the address, the server takes the name of the user.
+    pub(super) fn database(&self) -> &str {
+        self.config.get_dbname().or(self.config.get_user()).unwrap_or_default()
+    }
+
     pub(super) async fn connect(&self, role: Role) -> Result<Link> {
         let mut link = self.bare().await?;
         link.batch(ALWAYS).await.map_err(Failure::reading)?;

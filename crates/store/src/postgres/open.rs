@@ -31,7 +31,7 @@ impl Postgres {
         let connector = Arc::new(Connector::new(&address.url, options.session, wanted)?);
         let mut link = connector.bare().await?;
         durability::check(&mut link, wanted).await?;
-        let shards = schema::migrate(&mut link, shards).await?;
+        let shards = schema::migrate(&mut link, connector.database(), shards).await?;
         let pool = |role, connections| Pool::new(&connector, role, connections);
         let store = Postgres {
             facts: Facts::new(shards, wanted),

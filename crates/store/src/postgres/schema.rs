@@ -27,7 +27,7 @@ const MAKE_PRUNED: &str = "INSERT INTO punctual.pruned (shard) SELECT generate_s
 const COUNT: &str = "SELECT count(*) FROM punctual.shards";
 
 /// Applies missing migrations in one transaction, and returns the number of shards.
-pub(super) async fn migrate(link: &mut Link, shards: u16) -> Result<u16> {
+pub(super) async fn migrate(link: &mut Link, database: &str, shards: u16) -> Result<u16> {
     link.batch("BEGIN").await.map_err(Failure::writing)?;
     link.is_busy = true;
     link.ask(request!(TAKE_TURN, TURN)).await.map_err(Failure::writing)?;
@@ -42,7 +42,7 @@ pub(super) async fn migrate(link: &mut Link, shards: u16) -> Result<u16> {
             .await
             .map_err(Failure::writing)?;
     }
-    let done = had(link).await?;
+    let done = had(link, database).await?;
     for (index, sql) in MIGRATIONS.iter().enumerate().skip(done) {
         link.batch(sql).await.map_err(Failure::writing)?;
         link.ask(request!(ADD, version(index), checksum(sql))).await.map_err(Failure::writing)?;
@@ -60,11 +60,11 @@ pub(super) async fn migrate(link: &mut Link, shards: u16) -> Result<u16> {
 }
 
 /// How many migrations the database has had. An unknown migration is an error.
-async fn had(link: &mut Link) -> Result<usize> {
+async fn had(link: &mut Link, database: &str) -> Result<usize> {
     let answer = link.ask(request!(ALL)).await.map_err(Failure::writing)?;
     let rows = answer.rows.iter().map(|row| row as &dyn Row);
     let had = rows.map(|row| Ok((row.int(0)?, row.text(1)?.to_owned())));
-    migrations::check(MIGRATIONS, &had.collect::<Result<Vec<_>>>()?)
+    migrations::check(&migrations::store_in(database), MIGRATIONS, &had.collect::<Result<Vec<_>>>()?)
 }
 
 async fn count(link: &mut Link, sql: &'static str) -> Result<i64> {

@@ -1,6 +1,7 @@
 //! A damaged folder: all committed work is there, or the store refuses to open. It never serves a part.
 
 use super::*;
+use crate::conformance::given::check_names_another_build;
 use rusqlite::Connection;
 
 const RUNS: i64 = 12;
@@ -164,6 +165,16 @@ async fn a_store_of_a_newer_version_is_refused() {
     drop(file);
     let refused = refusal(dir.path());
     assert!(refused.contains("newer version of Punctual"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_store_of_another_build_is_refused_by_name() {
+    let dir = closed().await;
+    let file = Connection::open(dir.path().join("punctual.db")).unwrap();
+    file.execute("UPDATE schema SET checksum = 'other'", []).unwrap();
+    drop(file);
+    let path = dir.path().join("punctual.db");
+    check_names_another_build(&refusal(dir.path()), &path.display().to_string());
 }
 
 #[tokio::test]
