@@ -15,7 +15,7 @@
 //! upserted: the number of rows a statement hits tells whether the store is as the leader expects.
 //!
 //! In reading order: the connections (`link`, `open`, `schema`, `failure`), the shared statements (`session`), writes
-//! (`packets`, `writes`, `commit`, `leases`, `membership`). What all databases share is in `sql`.
+//! (`packets`, `writes`, `commit`, `leases`). What all databases share is in `sql`.
 
 mod failure;
 mod link;
@@ -27,7 +27,6 @@ mod packets;
 mod writes;
 mod commit;
 mod leases;
-mod membership;
 #[cfg(test)]
 mod tests;
 

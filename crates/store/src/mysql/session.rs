@@ -10,7 +10,7 @@ use mysql_async::Params;
 use parking_lot::Mutex;
 use punctual_core::change::Batch;
 use punctual_core::ids::{Epoch, SessionId, ShardId};
-use punctual_failpoint::{Point, hit};
+use punctual_failpoint::Point;
 
 use super::Mysql;
 use super::failure::{Failure, Moment};
@@ -20,7 +20,6 @@ use crate::definitions::Definitions;
 use crate::sql::backend::{Backend, Facts, Purpose, Scope, Work};
 use crate::sql::connection::{Ask, Connection, Reading};
 use crate::sql::dialect::{Dialect, Statement};
-use crate::sql::shard;
 use crate::sql::value::{Row, Value};
 use crate::{Claim, Error, Result, codec};
 
@@ -166,6 +165,8 @@ impl Connection for Session<'_, '_> {
 impl Backend for Mysql {
     const FETCH: Scope = Scope::Statement;
     const PAGE: Scope = Scope::Snapshot;
+    const RENEWING: Option<Point> = Some(Point::MysqlRenewUnderWay);
+    const RELEASING: Option<Point> = Some(Point::MysqlReleaseWritten);
 
     fn facts(&self) -> &Facts {
         &self.facts
@@ -208,17 +209,6 @@ impl Backend for Mysql {
         claims: Vec<Claim>,
     ) -> Result<Vec<(ShardId, Epoch)>> {
         self.acquire_claims(by, &claims).await
-    }
-
-    async fn release_shards(&self, shards: Vec<(ShardId, Epoch)>, heir: Option<SessionId>) -> Result<()> {
-        let release: Work<()> = Box::new(move |c| {
-            Box::pin(async move {
-                let released = shard::release(c, shards, heir).await;
-                hit(Point::MysqlReleaseWritten);
-                released
-            })
-        });
-        self.run(Purpose::Change, Scope::Transaction, release).await
     }
 
     async fn commit_batches(&self, batches: Arc<Vec<Batch>>) -> Result<()> {

@@ -8,7 +8,7 @@
 //! the `COMMIT` into a rollback (see `queries` and `commit`). History is a plain table, trimmed by small deletes.
 //!
 //! In reading order: connections (`connect`, `durability`, `link`, `pool`, `schema`, `open`), the shared statements
-//! (`session`), writes (`writes`, `commit`, `membership`). What all databases share is in `sql`.
+//! (`session`), writes (`writes`, `commit`, `leases`). What all databases share is in `sql`.
 
 mod failure;
 mod connect;
@@ -21,7 +21,7 @@ mod queries;
 mod session;
 mod writes;
 mod commit;
-mod membership;
+mod leases;
 #[cfg(test)]
 mod tests;
 

@@ -13,13 +13,6 @@ pub(super) const DELETED_JOBS: &str = "INSERT INTO deleted_jobs (job, namespace,
 /// The columns that decide how a job is updated.
 pub(super) const JOB_POSITION: &str = "SELECT revision, fired_through FROM jobs WHERE id = $1::int8";
 
-/// The server's clock in milliseconds, as it was when the transaction began.
-macro_rules! now {
-    () => {
-        "floor(extract(epoch FROM now()) * 1000)::int8"
-    };
-}
-
 pub(super) mod shards {
     /// The fence: unless it updates one row for every batch, one of them is outdated.
     pub(in crate::postgres) const FENCE: &str = include_str!("queries/fence.sql");
@@ -27,30 +20,4 @@ pub(super) mod shards {
          owner = $3::int8, heir = NULL WHERE shard = $1::int2 AND epoch = coalesce($2::int8, epoch) RETURNING epoch";
     /// Terminates the connections of former owners that have written something and not committed it.
     pub(in crate::postgres) const END_FORMER_OWNERS: &str = include_str!("queries/end_former_owners.sql");
-}
-
-pub(super) mod sessions {
-    /// Skips rows that another transaction has locked.
-    pub(in crate::postgres) const EXPIRE: &str = concat!(
-        "DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE until <= ",
-        now!(),
-        " FOR UPDATE SKIP LOCKED)"
-    );
-    pub(in crate::postgres) const RENEW: &str = concat!(
-        "INSERT INTO sessions AS s (id, node, address, weight, embedded, busy, since, until) \
-         VALUES ($1::int8, $2::text, $3::text, $4::int8, $5::int2, $6::int2, ",
-        now!(),
-        ", ",
-        now!(),
-        " + $7::int8) ON CONFLICT (id) DO UPDATE SET node = excluded.node, address = excluded.address, \
-         weight = excluded.weight, embedded = excluded.embedded, busy = excluded.busy, until = excluded.until, \
-         since = CASE WHEN s.until <= excluded.since THEN excluded.since ELSE s.since END"
-    );
-    pub(in crate::postgres) const ALL: &str = concat!(
-        "SELECT ",
-        now!(),
-        ", id, node, address, weight, embedded, busy, since FROM sessions WHERE until > ",
-        now!(),
-        " ORDER BY id"
-    );
 }

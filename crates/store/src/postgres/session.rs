@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use punctual_core::change::Batch;
 use punctual_core::ids::{Epoch, SessionId, ShardId};
-use punctual_failpoint::{Point, midway};
+use punctual_failpoint::Point;
 use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
@@ -19,7 +19,6 @@ use crate::definitions::Definitions;
 use crate::sql::backend::{Backend, Facts, Purpose, Scope, Work};
 use crate::sql::connection::{Ask, Connection, Reading};
 use crate::sql::dialect::Dialect;
-use crate::sql::shard;
 use crate::sql::value::{Row, Value};
 use crate::{Claim, Result, codec};
 
@@ -133,6 +132,8 @@ impl Connection for Session<'_> {
 impl Backend for Postgres {
     const FETCH: Scope = Scope::Snapshot;
     const PAGE: Scope = Scope::Statement;
+    const RENEWING: Option<Point> = Some(Point::PostgresRenewUnderWay);
+    const RELEASING: Option<Point> = Some(Point::PostgresReleaseUnderWay);
 
     fn facts(&self) -> &Facts {
         &self.facts
@@ -160,11 +161,6 @@ impl Backend for Postgres {
         claims: Vec<Claim>,
     ) -> Result<Vec<(ShardId, Epoch)>> {
         self.take_shards(by, &claims).await
-    }
-
-    async fn release_shards(&self, shards: Vec<(ShardId, Epoch)>, heir: Option<SessionId>) -> Result<()> {
-        let release: Work<()> = Box::new(move |c| Box::pin(shard::release(c, shards, heir)));
-        midway(Point::PostgresReleaseUnderWay, self.run(Purpose::Change, Scope::Transaction, release)).await
     }
 
     async fn commit_batches(&self, batches: Arc<Vec<Batch>>) -> Result<()> {

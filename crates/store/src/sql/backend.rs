@@ -7,11 +7,11 @@ use futures_util::future::BoxFuture;
 use punctual_core::change::{Batch, Found, TimerPage, TimerPosition, Want};
 use punctual_core::ids::{Epoch, SessionId, ShardId};
 use punctual_core::queue::{Message, MessagePosition, QueueKey, QueueNumber};
+use punctual_failpoint::{Point, hit};
 
-use super::connection::{Connection, ask};
+use super::connection::Connection;
 use super::messages::{self, Which};
 use super::prune::Positions;
-use super::queries::sessions;
 use super::shard;
 use crate::{Claim, Durability, Result};
 
@@ -26,7 +26,7 @@ pub(crate) enum Purpose {
     ReadOutput,
     /// Reads of the leases and the clock.
     Leases,
-    /// The end of a session.
+    /// Renewals and the end of a session.
     Session,
     /// Changes that must be durable and are seldom, such as calendars and tokens.
     Change,
@@ -73,6 +73,9 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
     const FETCH: Scope;
     /// How far the reads of one page of messages belong together.
     const PAGE: Scope;
+    /// Where a process that renews its session, or releases shards, can be told to die.
+    const RENEWING: Option<Point> = None;
+    const RELEASING: Option<Point> = None;
 
     fn facts(&self) -> &Facts;
 
@@ -106,7 +109,13 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
         shards: Vec<(ShardId, Epoch)>,
         heir: Option<SessionId>,
     ) -> impl Future<Output = Result<()>> + Send {
-        let release: Work<()> = Box::new(move |c| Box::pin(shard::release(c, shards, heir)));
+        let release: Work<()> = Box::new(move |c| {
+            Box::pin(async move {
+                let released = shard::release(c, shards, heir).await;
+                Self::RELEASING.into_iter().for_each(hit);
+                released
+            })
+        });
         self.run(Purpose::Change, Scope::Transaction, release)
     }
 
@@ -135,14 +144,6 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
         let read: Work<Vec<Arc<Message>>> =
             Box::new(move |c| Box::pin(messages::of_queue(c, queue, which, limit)));
         self.run(Purpose::Lead, Self::PAGE, read)
-    }
-
-    /// Ends a session. Does nothing if it does not exist.
-    fn end_session(&self, session: SessionId) -> impl Future<Output = Result<()>> + Send {
-        let leave = ask!(sessions::LEAVE, session.0);
-        let work: Work<()> =
-            Box::new(move |c| Box::pin(async move { c.execute(&[leave]).await.map(|_| ()) }));
-        self.run(Purpose::Session, Scope::Statement, work)
     }
 
     fn fetch_rows(&self, wants: Vec<(ShardId, Want)>) -> impl Future<Output = Result<Found>> + Send {

@@ -121,13 +121,11 @@ impl Dialect {
                 "now" => self.now(),
                 "clock" if self == Dialect::Postgres => CLOCK,
                 "clock" => self.now(),
-                either => {
-                    match either.strip_prefix("mysql ").and_then(|either| either.split_once(" else ")) {
-                        Some((mysql, _)) if self == Dialect::Mysql => mysql,
-                        Some((_, other)) => other,
-                        None => panic!("a statement has an unknown part {{{either}}}"),
-                    }
-                }
+                either => match either.strip_prefix("mysql ").and_then(|either| either.split_once("else ")) {
+                    Some((mysql, _)) if self == Dialect::Mysql => mysql.trim(),
+                    Some((_, other)) => other,
+                    None => panic!("a statement has an unknown part {{{either}}}"),
+                },
             });
         }
         text.push_str(rest);

@@ -5,7 +5,7 @@
 //!
 //! In reading order: values and statements (`value`, `dialect`, `connection`, `backend`, `queries`, `decode`), reads
 //! (`records`, `shard`, `messages`, `listings`, `walk`), and the rest. `shards`, `reads`, `calendars`,
-//! `mail`, `tokens`, `logs` and `prune` implement the traits of the store for every [`backend::Backend`].
+//! `mail`, `tokens`, `sessions`, `logs` and `prune` implement the traits of the store for every [`backend::Backend`].
 
 pub(crate) mod value;
 pub(crate) mod dialect;
@@ -24,5 +24,6 @@ mod reads;
 mod calendars;
 mod mail;
 mod tokens;
+mod sessions;
 mod logs;
 pub(crate) mod prune;

@@ -11,6 +11,11 @@ pub(crate) mod shards {
 }
 
 pub(crate) mod sessions {
+    /// MySQL assigns from left to right: `since` of an expired session is set by its old `until`.
+    pub(crate) const RENEW: &str = include_str!("queries/session_renew.sql");
+    pub(crate) const ALL: &str = "SELECT id, node, address, weight, embedded, busy, {now} - since, until - {now} \
+         FROM sessions ORDER BY id";
+    pub(crate) const SWEEP: &str = "DELETE FROM sessions WHERE until <= {now} - $1";
     pub(crate) const LEAVE: &str = "DELETE FROM sessions WHERE id = $1";
 }
 

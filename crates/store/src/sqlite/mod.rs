@@ -30,7 +30,6 @@ mod checkpoint;
 mod reader;
 mod session;
 mod timers;
-mod membership;
 mod logs;
 mod backup;
 #[cfg(test)]

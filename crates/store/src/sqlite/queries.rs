@@ -29,17 +29,6 @@ pub(super) mod shards {
         "UPDATE shards SET epoch = ?2, owner = NULL, heir = NULL WHERE shard = ?1";
 }
 
-pub(super) mod sessions {
-    /// The store's clock is the machine's.
-    pub(in crate::sqlite) const NOW: &str = "SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER)";
-    pub(in crate::sqlite) const EXPIRE: &str = "DELETE FROM sessions WHERE until <= ?1";
-    pub(in crate::sqlite) const RENEW: &str = "INSERT INTO sessions (id, node, address, weight, embedded, busy, since, until) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (id) DO UPDATE SET node = ?2, address = ?3, weight = ?4, \
-         embedded = ?5, busy = ?6, until = ?8";
-    pub(in crate::sqlite) const ALL: &str =
-        "SELECT id, node, address, weight, embedded, busy, since FROM sessions ORDER BY id";
-}
-
 pub(super) mod jobs {
     pub(in crate::sqlite) const EXISTS: &str = "SELECT 1 FROM jobs WHERE id = ?1";
     /// In two parts, the rest of the same instant and the later ones: a single comparison of (wake_at, id) would read

@@ -10,9 +10,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::Mutex;
 use punctual_core::change::Batch;
+use punctual_core::ids::{Epoch, SessionId, ShardId};
 use punctual_failpoint::{Point, hit};
-use rusqlite::Connection;
 use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OptionalExtension};
 
 use super::acknowledged::AcknowledgedFile;
 use super::changes::{RowsThrough, Statements};
@@ -20,10 +21,11 @@ use super::checkpoint::Checkpoints;
 use super::failure::{Failure, Health, Moment};
 use super::message_log::{Shared, Staged};
 use super::open::Total;
+use super::queries::shards;
 use super::session::Session;
 use super::transaction::transact;
 use crate::definitions::Definitions;
-use crate::{Error, Result};
+use crate::{Claim, Error, Result, refusal};
 
 pub(super) struct Writer {
     /// First, so that the helper's connection closes before this one: the last connection to close empties the log.
@@ -97,6 +99,34 @@ impl Writer {
         Ok(())
     }
 
+    /// Makes new epochs. The writer runs it after every commit of the older ones, so the load that follows sees them.
+    pub(super) fn acquire(
+        &mut self,
+        by: Option<SessionId>,
+        claims: &[Claim],
+    ) -> Result<Vec<(ShardId, Epoch)>> {
+        let acquired = self.transact(|session| {
+            session.own(|connection| {
+                let mut exists = connection.prepare_cached(shards::EXISTS)?;
+                let mut statement = connection.prepare_cached(shards::ACQUIRE)?;
+                let mut acquired = Vec::with_capacity(claims.len());
+                for Claim { shard, expected_epoch } in claims {
+                    let params = (shard.0, expected_epoch.map(|epoch| epoch.0), by.map(|session| session.0));
+                    match statement.query_row(params, |row| row.get(0)).optional()? {
+                        Some(epoch) => acquired.push((*shard, Epoch(epoch))),
+                        None if exists.exists([shard.0])? => {}
+                        None => return Err(refusal::no_such_shard(*shard).into()),
+                    }
+                }
+                hit(Point::SqliteAcquireWritten);
+                Ok(acquired)
+            })
+        })?;
+        hit(Point::SqliteAcquireCommitted);
+        self.acknowledge(acquired.len());
+        Ok(acquired)
+    }
+
     pub(super) fn transact<T>(&mut self, work: impl FnOnce(&mut Session<'_>) -> Result<T>) -> Result<T> {
         let Writer { connection, health, definitions, .. } = self;
         let work = |connection: &mut Connection| {
@@ -116,7 +146,7 @@ impl Writer {
         &self.connection
     }
 
-    pub(super) fn acknowledge(&mut self, commits: usize) {
+    fn acknowledge(&mut self, commits: usize) {
         self.commits += commits as u64;
         if let Some(acknowledged) = &self.acknowledged {
             acknowledged.commits(self.commits);

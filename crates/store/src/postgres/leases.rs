@@ -1,19 +1,14 @@
-//! Sessions, by the clock of the server, and the acquisition of shards.
+//! Acquires shards, and ends the connections of their former owners.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use async_trait::async_trait;
 use punctual_core::ids::{Epoch, SessionId, ShardId};
 use punctual_failpoint::{Point, hit, midway};
 
 use super::Postgres;
 use super::failure::Moment;
 use super::link::{Link, Request, request};
-use super::queries::{sessions, shards};
-use crate::sql::backend::Backend;
+use super::queries::shards;
 use crate::sql::value::{Row, Value};
-use crate::{Claim, Error, Member, Result, Session, Sessions, refusal};
+use crate::{Claim, Result, refusal};
 
 /// How often an acquisition that waited too long ends the former owner's connections and tries again. Together with its
 /// lock timeout, that is longer than the server keeps an idle transaction whose owner is lost.
@@ -58,31 +53,6 @@ impl Postgres {
     }
 }
 
-#[async_trait]
-impl Sessions for Postgres {
-    async fn renew(&self, session: &Session, ttl: Duration) -> Result<Vec<Member>> {
-        let renew = request!(
-            sessions::RENEW,
-            session.id.0,
-            &*session.node,
-            session.address.as_deref(),
-            i64::from(session.weight),
-            Value::from(session.embedded),
-            Value::from(session.load),
-            i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX / 2),
-        );
-        let requests = vec![request!(sessions::EXPIRE), renew, request!(sessions::ALL)];
-        let mut link = self.session.take().await?;
-        let answers = midway(Point::PostgresRenewUnderWay, link.write(requests)).await?;
-        let all = answers.last().ok_or_else(|| Error::Unreachable("no answer to a renewal".to_owned()))?;
-        all.rows.iter().map(|row| member(row)).collect()
-    }
-
-    async fn leave(&self, session: SessionId) -> Result<()> {
-        self.end_session(session).await
-    }
-}
-
 impl Link {
     /// Ends open transactions of former owners, which would block this one, for example if their process is stopped.
     /// Without the right to do so, the server ends them after a while.
@@ -103,16 +73,4 @@ impl Link {
 fn acquire(by: Option<SessionId>, claim: &Claim) -> Request<'static> {
     let expected = claim.expected_epoch.map(|epoch| i64::from(epoch.0));
     request!(shards::ACQUIRE, Value::from(claim.shard.0), expected, by.map(|session| session.0))
-}
-
-fn member(row: &dyn Row) -> Result<Member> {
-    let session = Session {
-        id: SessionId(row.int(1)?),
-        node: Arc::from(row.text(2)?),
-        address: row.text_or_none(3)?.map(Arc::from),
-        weight: row.number(4)?,
-        embedded: row.flag(5)?,
-        load: row.number(6)?,
-    };
-    Ok(Member { session, age: row.instant(0)?.since(row.instant(7)?) })
 }
