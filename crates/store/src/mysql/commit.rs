@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use punctual_core::change::{Batch, Change, Row, RowKey};
 use punctual_failpoint::{Point, hit, midway};
 
+use super::connection::MysqlConnection;
 use super::failure::{Failure, Moment};
-use super::link::Held;
 use super::packets::Packets;
 use super::{Mysql, writes};
 use crate::sql::tables::{EDIT_JOB, Sorted, Values, WriteId, edited_job, write_of};
@@ -19,20 +19,19 @@ use crate::{Error, Result, refusal};
 impl Mysql {
     pub(super) async fn write_batches(&self, batches: &[Batch]) -> Result<()> {
         let Some(first) = batches.first() else { return Ok(()) };
-        let link = &self.commits[usize::from(first.shard.0) % self.commits.len()];
-        let mut held = link.take().await?;
+        let mut connection = self.commits[usize::from(first.shard.0) % self.commits.len()].take().await?;
         hit(Point::MysqlCommitBegun);
-        let written = write(&mut held, batches, self.facts.shards).await;
+        let written = write(&mut connection, batches, self.facts.shards).await;
         hit(Point::MysqlCommitWritten);
-        let committed = midway(Point::MysqlCommitUnderWay, held.commit(written)).await;
+        let committed = midway(Point::MysqlCommitUnderWay, connection.commit(written)).await;
         hit(Point::MysqlCommitCommitted);
         committed
     }
 }
 
-async fn write(held: &mut Held<'_>, batches: &[Batch], shards: u16) -> Result<(), Failure> {
+async fn write(connection: &mut MysqlConnection, batches: &[Batch], shards: u16) -> Result<(), Failure> {
     if is_at_home(batches, shards) {
-        match fast(batches)?.send(held).await {
+        match fast(batches)?.send(connection).await {
             Ok(sent) if sent.as_expected => return Ok(()),
             Ok(_) => {}
             Err(failure) if failure.is_about_rows() => {}
@@ -40,11 +39,11 @@ async fn write(held: &mut Held<'_>, batches: &[Batch], shards: u16) -> Result<()
             Err(failure) if failure.is_lock_timeout() && batches.len() > 1 => {}
             Err(failure) => return Err(blocked(&batches[0], failure)),
         }
-        held.step("ROLLBACK").await?;
+        connection.step("ROLLBACK").await?;
     }
-    held.step("START TRANSACTION").await?;
+    connection.step("START TRANSACTION").await?;
     for batch in batches {
-        carefully(held, batch, shards).await.map_err(|failure| blocked(batch, failure))?;
+        carefully(connection, batch, shards).await.map_err(|failure| blocked(batch, failure))?;
     }
     Ok(())
 }
@@ -84,23 +83,23 @@ fn apart(batches: &[Batch]) -> usize {
     batches.iter().take_while(|batch| shards.insert(batch.shard)).count()
 }
 
-async fn carefully(held: &mut Held<'_>, batch: &Batch, shards: u16) -> Result<(), Failure> {
+async fn carefully(connection: &mut MysqlConnection, batch: &Batch, shards: u16) -> Result<(), Failure> {
     let mut fence = Packets::default();
     writes::fences(&mut fence, &[batch]);
-    if !fence.send(held).await?.as_expected {
+    if !fence.send(connection).await?.as_expected {
         return Err(Error::Fenced { shard: batch.shard, epoch: batch.epoch }.into());
     }
     for (key, change) in batch.changes.iter() {
         refusal::check_shard(batch.shard, shards, key, change)?;
-        if !hits(held, write_of(batch, key, change)?, batch, key).await? {
-            missed(held, batch, key, change).await?;
+        if !hits(connection, write_of(batch, key, change)?, batch, key).await? {
+            missed(connection, batch, key, change).await?;
         }
     }
     Ok(())
 }
 
 async fn hits(
-    held: &mut Held<'_>,
+    connection: &mut MysqlConnection,
     (write, values): (WriteId, Values<'_>),
     batch: &Batch,
     key: &RowKey,
@@ -108,7 +107,7 @@ async fn hits(
     let (mut packets, mut sorted) = (Packets::default(), Sorted::default());
     sorted.add(write, values);
     writes::write(&mut packets, &sorted);
-    match packets.send(held).await {
+    match packets.send(connection).await {
         Ok(sent) => Ok(sent.as_expected),
         Err(failure) => Err(refused(batch, key, failure)),
     }
@@ -128,12 +127,17 @@ fn refused(batch: &Batch, key: &RowKey, failure: Failure) -> Failure {
 
 /// Called when an update or delete hit no row. A job may have another revision: then all its columns are written.
 /// Anything else is refused.
-async fn missed(held: &mut Held<'_>, batch: &Batch, key: &RowKey, change: &Change) -> Result<(), Failure> {
+async fn missed(
+    connection: &mut MysqlConnection,
+    batch: &Batch,
+    key: &RowKey,
+    change: &Change,
+) -> Result<(), Failure> {
     if let Change::Update(Row::Job(job)) = change {
-        if hits(held, (EDIT_JOB, edited_job(batch, job)?), batch, key).await? {
+        if hits(connection, (EDIT_JOB, edited_job(batch, job)?), batch, key).await? {
             return Ok(());
         }
-        if held.row("SELECT 1 FROM jobs WHERE id = ?", (job.id.0,)).await?.is_some() {
+        if connection.row("SELECT 1 FROM jobs WHERE id = ?", (job.id.0,)).await?.is_some() {
             return Err(refusal::cursor_back(batch.shard, job.id).into());
         }
     }

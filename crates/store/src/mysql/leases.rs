@@ -6,19 +6,19 @@ use punctual_core::hash;
 use punctual_core::ids::{Epoch, SessionId, ShardId};
 use punctual_failpoint::{Point, hit};
 
+use super::connection::{MysqlConnection, end_holder};
 use super::failure::{Failure, Moment};
-use super::link::{Held, end_holder};
 use super::packets::{int, put, put_list};
 use super::{Mysql, queries};
 use crate::sql::value::Row;
 use crate::{Claim, Result, refusal};
 
 /// The names of the connections that can lock a shard's row.
-pub(super) const HOLDERS: [&str; 4] = ["commit-0", "commit-1", "changes", "prune"];
+pub(super) const LOCK_HOLDERS: [&str; 4] = ["commit-0", "commit-1", "changes", "prune"];
 
 /// The named lock of a connection: its session and its purpose. Lock names are shared by the whole server, so the name
 /// contains the database.
-pub(super) fn hold_name(database: &str, session: SessionId, holder: &str) -> String {
+pub(super) fn lock_name(database: &str, session: SessionId, holder: &str) -> String {
     let database = hash::stable(&[database.as_bytes()]);
     format!("punctual:{database:016x}:{:016x}:{holder}", session.0)
 }
@@ -37,22 +37,22 @@ impl Mysql {
         if claims.is_empty() {
             return Ok(Vec::new());
         }
-        let mut held = self.changes.take().await?;
+        let mut connection = self.changes.take().await?;
         hit(Point::MysqlAcquireBegun);
-        let acquired = self.take_shards(&mut held, by, claims).await;
+        let acquired = self.take_shards(&mut connection, by, claims).await;
         hit(Point::MysqlAcquireWritten);
-        let acquired = held.commit(acquired).await;
+        let acquired = connection.commit(acquired).await;
         hit(Point::MysqlAcquireCommitted);
         acquired
     }
 
     async fn take_shards(
         &self,
-        held: &mut Held<'_>,
+        connection: &mut MysqlConnection,
         by: Option<SessionId>,
         claims: &[Claim],
     ) -> Result<Vec<(ShardId, Epoch)>, Failure> {
-        let before = held.rows(queries::shards::OWNERS, ()).await?;
+        let before = connection.rows(queries::shards::OWNERS, ()).await?;
         let mut owners = Vec::new();
         for row in before.iter().map(|row| row as &dyn Row) {
             let (shard, epoch) = (ShardId(row.number(0)?), Epoch(row.number(1)?));
@@ -62,10 +62,10 @@ impl Mysql {
             owners.extend(row.int_or_none(2)?.map(SessionId).filter(|_| claims.iter().any(is_claimed)));
         }
         for owner in owners.into_iter().filter(|owner| Some(*owner) != by).collect::<BTreeSet<_>>() {
-            self.end_connections(held, owner).await?;
+            self.end_connections(connection, owner).await?;
         }
 
-        held.step("START TRANSACTION").await?;
+        connection.step("START TRANSACTION").await?;
         // Every transaction locks shard rows in this order, so there is no deadlock.
         let mut in_order: Vec<&Claim> = claims.iter().collect();
         in_order.sort_by_key(|claim| claim.shard);
@@ -73,7 +73,7 @@ impl Mysql {
         for Claim { shard, expected_epoch } in in_order {
             let expected_epoch = expected_epoch.map(|epoch| i64::from(epoch.0));
             let params = (by.map(|session| session.0), shard.0, expected_epoch);
-            if held.execute(queries::shards::ACQUIRE, params).await? == 1 {
+            if connection.execute(queries::shards::ACQUIRE, params).await? == 1 {
                 taken.insert(*shard);
             }
         }
@@ -84,7 +84,7 @@ impl Mysql {
         put(&mut sql, "SELECT shard, epoch FROM shards WHERE shard IN (");
         put_list(&mut sql, &taken, |sql, shard| int(sql, shard.0));
         put(&mut sql, ")");
-        let epochs = held.text(sql).await?;
+        let epochs = connection.text(sql).await?;
         let epochs: std::collections::BTreeMap<ShardId, Epoch> = epochs
             .iter()
             .map(|row| row as &dyn Row)
@@ -94,10 +94,14 @@ impl Mysql {
     }
 
     /// The former owner may be dead or only stopped: either way it must not hold a lock.
-    async fn end_connections(&self, held: &mut Held<'_>, owner: SessionId) -> Result<(), Failure> {
-        for holder in HOLDERS {
-            let name = hold_name(&self.database, owner, holder);
-            match end_holder(held.conn(), &name).await {
+    async fn end_connections(
+        &self,
+        connection: &mut MysqlConnection,
+        owner: SessionId,
+    ) -> Result<(), Failure> {
+        for holder in LOCK_HOLDERS {
+            let name = lock_name(&self.database, owner, holder);
+            match end_holder(&mut connection.conn, &name).await {
                 Ok(true) => {
                     tracing::info!(%owner, holder, "ended a connection of a former owner");
                 }

@@ -14,11 +14,11 @@
 //! It uses the common subset of both databases: no RETURNING, no row aliases, no partial indexes. State is never
 //! upserted: the number of rows a statement hits tells whether the store is as the leader expects.
 //!
-//! In reading order: the connections (`link`, `open`, `schema`, `failure`), the shared statements (`session`), writes
+//! In reading order: the connections (`connection`, `open`, `schema`, `failure`), the shared statements (`session`), writes
 //! (`packets`, `writes`, `commit`, `leases`). What all databases share is in `sql`.
 
 mod failure;
-mod link;
+mod connection;
 mod schema;
 mod open;
 mod queries;
@@ -36,10 +36,11 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use punctual_core::ids::SessionId;
 
-use self::link::{Held, Link};
+use self::connection::MysqlConnection;
+use crate::Durability;
 use crate::definitions::Definitions;
 use crate::sql::backend::Facts;
-use crate::{Durability, Result};
+use crate::sql::pool::Pool;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
@@ -61,23 +62,14 @@ pub struct Mysql {
     facts: Facts,
     database: String,
     /// A shard always commits on the same connection.
-    commits: [Link; 2],
-    leader: Link,
-    endpoints: Vec<Link>,
-    sessions: Link,
-    changes: Link,
-    pruner: Link,
-    logs: Link,
+    commits: [Pool<MysqlConnection>; 2],
+    leader: Pool<MysqlConnection>,
+    endpoints: Pool<MysqlConnection>,
+    sessions: Pool<MysqlConnection>,
+    changes: Pool<MysqlConnection>,
+    pruner: Pool<MysqlConnection>,
+    logs: Pool<MysqlConnection>,
     definitions: Arc<Mutex<Definitions>>,
-}
-
-impl Mysql {
-    /// The first free connection for the endpoints.
-    async fn endpoint(&self) -> Result<Held<'_>> {
-        let (link, _, _) =
-            futures_util::future::select_all(self.endpoints.iter().map(|link| Box::pin(link.turn()))).await;
-        link.connected().await
-    }
 }
 
 impl fmt::Debug for Mysql {

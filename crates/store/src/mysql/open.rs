@@ -6,12 +6,13 @@ use std::time::Duration;
 use mysql_async::{Opts, OptsBuilder};
 use punctual_core::ids::{SHARDS_MAX, SessionId};
 
+use super::connection::{MysqlConnection, Settings, Use};
 use super::failure::{Failure, Moment};
-use super::leases::{HOLDERS, hold_name};
-use super::link::{Held, Link, Use};
+use super::leases::{LOCK_HOLDERS, lock_name};
 use super::{Mysql, Options, schema};
 use crate::address::Address;
 use crate::sql::backend::Facts;
+use crate::sql::pool::Pool;
 use crate::sql::value::Row;
 use crate::{Durability, Error, Result};
 
@@ -35,10 +36,15 @@ impl Mysql {
             return Err(Error::Unusable(format!("a store has 1 to {SHARDS_MAX} shards, not {shards}")));
         }
         let durability = address.durability.unwrap_or(options.durability);
-        let (opts, database) = connection(&address.url, options.session)?;
-        let hold = |holder: &str| options.session.map(|session| hold_name(&database, session, holder));
-        let link = |what_for, holder: Option<&str>| Link::new(opts.clone(), what_for, holder.and_then(hold));
-        let changes = link(Use::Write, Some(HOLDERS[2]));
+        let (opts, database) = parse_address(&address.url, options.session)?;
+        let pool = |what_for, connections| {
+            Pool::new(Settings { opts: opts.clone(), what_for, lock: None }, connections)
+        };
+        let locking = |what_for, holder| {
+            let lock = options.session.map(|session| lock_name(&database, session, holder));
+            Pool::new(Settings { opts: opts.clone(), what_for, lock }, 1)
+        };
+        let changes = locking(Use::Write, LOCK_HOLDERS[2]);
         let made_with = set_up(&changes, &database, shards, durability).await?;
         if made_with != shards {
             let asked = shards;
@@ -50,12 +56,12 @@ impl Mysql {
         }
         Ok(Mysql {
             facts: Facts::new(made_with, durability),
-            commits: [link(Use::Commit, Some(HOLDERS[0])), link(Use::Commit, Some(HOLDERS[1]))],
-            leader: link(Use::Read, None),
-            endpoints: (0..ENDPOINT_CONNECTIONS).map(|_| link(Use::Read, None)).collect(),
-            sessions: link(Use::Write, None),
-            pruner: link(Use::Write, Some(HOLDERS[3])),
-            logs: link(Use::Write, None),
+            commits: [locking(Use::Commit, LOCK_HOLDERS[0]), locking(Use::Commit, LOCK_HOLDERS[1])],
+            leader: pool(Use::Read, 1),
+            endpoints: pool(Use::Read, ENDPOINT_CONNECTIONS),
+            sessions: pool(Use::Write, 1),
+            pruner: locking(Use::Write, LOCK_HOLDERS[3]),
+            logs: pool(Use::Write, 1),
             changes,
             definitions: Arc::default(),
             database,
@@ -63,14 +69,19 @@ impl Mysql {
     }
 }
 
-async fn set_up(link: &Link, database: &str, shards: u16, durability: Durability) -> Result<u16> {
-    let mut held = link.take().await.map_err(explain)?;
-    let checked = check(&mut held, durability).await;
+async fn set_up(
+    pool: &Pool<MysqlConnection>,
+    database: &str,
+    shards: u16,
+    durability: Durability,
+) -> Result<u16> {
+    let mut connection = pool.take().await.map_err(explain)?;
+    let checked = check(&mut connection, durability).await;
     let migrated = match checked {
-        Ok(()) => schema::migrate(&mut held, database, shards).await,
+        Ok(()) => schema::migrate(&mut connection, database, shards).await,
         Err(failure) => Err(failure),
     };
-    held.finish(migrated, Moment::Connecting).await.map_err(explain)
+    connection.finish(migrated, Moment::Connecting).await.map_err(explain)
 }
 
 fn explain(error: Error) -> Error {
@@ -81,7 +92,7 @@ fn explain(error: Error) -> Error {
 }
 
 /// Parses an address into connection options and the name of the database.
-fn connection(url: &str, session: Option<SessionId>) -> Result<(Opts, String)> {
+fn parse_address(url: &str, session: Option<SessionId>) -> Result<(Opts, String)> {
     let wrong = |why: &dyn std::fmt::Display| {
         Error::Unusable(format!(
             "the address of the store is wrong ({why}): write mysql://user:password@host:3306/database"
@@ -107,18 +118,18 @@ fn connection(url: &str, session: Option<SessionId>) -> Result<(Opts, String)> {
     Ok((opts.into(), database))
 }
 
-async fn check(held: &mut Held<'_>, durability: Durability) -> Result<(), Failure> {
-    let version = held.row("SELECT VERSION()", ()).await?;
+async fn check(connection: &mut MysqlConnection, durability: Durability) -> Result<(), Failure> {
+    let version = connection.row("SELECT VERSION()", ()).await?;
     let version = version.map_or(Ok(String::new()), |row| (&row as &dyn Row).text(0).map(str::to_owned))?;
     check_version(&version)?;
-    let packet = number(held, "max_allowed_packet").await?.unwrap_or(0);
+    let packet = number(connection, "max_allowed_packet").await?.unwrap_or(0);
     if packet < PACKET_MIN {
         let why =
             format!("max_allowed_packet is {packet}, a row may need {PACKET_MIN}: raise it on the server");
         return Err(Error::Unusable(why).into());
     }
     match durability {
-        Durability::Full => check_durability(held).await,
+        Durability::Full => check_durability(connection).await,
         Durability::Relaxed => Ok(()),
     }
 }
@@ -142,18 +153,18 @@ fn check_version(version: &str) -> Result<()> {
 }
 
 /// Checks the settings that put a commit on the disk before it returns.
-async fn check_durability(held: &mut Held<'_>) -> Result<(), Failure> {
-    let flush = number(held, "innodb_flush_log_at_trx_commit").await?;
+async fn check_durability(connection: &mut MysqlConnection) -> Result<(), Failure> {
+    let flush = number(connection, "innodb_flush_log_at_trx_commit").await?;
     // MariaDB's 3 syncs even more often than 1.
     if !matches!(flush, Some(1 | 3)) {
         return Err(weak("innodb_flush_log_at_trx_commit", flush, "1").into());
     }
-    let doublewrite = number(held, "innodb_doublewrite").await?;
+    let doublewrite = number(connection, "innodb_doublewrite").await?;
     if doublewrite == Some(0) {
         return Err(weak("innodb_doublewrite", doublewrite, "ON").into());
     }
-    if number(held, "log_bin").await? == Some(1) {
-        let sync = number(held, "sync_binlog").await?;
+    if number(connection, "log_bin").await? == Some(1) {
+        let sync = number(connection, "sync_binlog").await?;
         if sync != Some(1) {
             return Err(weak("sync_binlog", sync, "1").into());
         }
@@ -170,8 +181,8 @@ fn weak(setting: &str, actual: Option<i64>, needed: &str) -> Error {
 }
 
 /// A setting of the server; ON and OFF are 1 and 0.
-async fn number(held: &mut Held<'_>, setting: &str) -> Result<Option<i64>, Failure> {
-    let found = held.text(format!("SHOW GLOBAL VARIABLES LIKE '{setting}'").into_bytes()).await?;
+async fn number(connection: &mut MysqlConnection, setting: &str) -> Result<Option<i64>, Failure> {
+    let found = connection.text(format!("SHOW GLOBAL VARIABLES LIKE '{setting}'").into_bytes()).await?;
     let Some(row) = found.first() else { return Ok(None) };
     Ok(match (row as &dyn Row).text(1)? {
         "OFF" => Some(0),
@@ -201,11 +212,11 @@ mod tests {
     #[test]
     fn both_names_of_the_protocol_are_understood() {
         for url in ["mysql://u:p@h:3307/d", "mariadb://u:p@h:3307/d"] {
-            let (opts, database) = connection(url, None).unwrap();
+            let (opts, database) = parse_address(url, None).unwrap();
             assert_eq!((opts.ip_or_hostname(), opts.tcp_port(), database.as_str()), ("h", 3307, "d"));
         }
         for url in ["mysql://h", "postgres://h/d", "mysql://h/d?no_such=1"] {
-            let refused = connection(url, None).unwrap_err().to_string();
+            let refused = parse_address(url, None).unwrap_err().to_string();
             assert!(refused.contains("mysql://user:password@host"), "{refused}");
         }
     }

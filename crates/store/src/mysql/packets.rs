@@ -10,8 +10,8 @@ use std::io::Write as _;
 
 use mysql_async::prelude::Queryable;
 
+use super::connection::{MysqlConnection, answered};
 use super::failure::Failure;
-use super::link::{Held, answered};
 use crate::Result;
 use crate::sql::value::Value;
 
@@ -117,10 +117,10 @@ impl Packets {
     }
 
     /// Sends all packets; stops at the first error or unexpected number of rows.
-    pub(super) async fn send(self, held: &mut Held<'_>) -> Result<Sent, Failure> {
+    pub(super) async fn send(self, connection: &mut MysqlConnection) -> Result<Sent, Failure> {
         let mut sent = Sent { as_expected: true, hits: 0 };
         for packet in self.packets {
-            answered(packet.send(held, &mut sent)).await?;
+            answered(packet.send(connection, &mut sent)).await?;
             if !sent.as_expected {
                 break;
             }
@@ -135,8 +135,8 @@ impl Packet {
         self.expected.push(expected);
     }
 
-    async fn send(self, held: &mut Held<'_>, sent: &mut Sent) -> mysql_async::Result<()> {
-        let mut result = held.conn().query_iter(self.sql).await?;
+    async fn send(self, connection: &mut MysqlConnection, sent: &mut Sent) -> mysql_async::Result<()> {
+        let mut result = connection.conn.query_iter(self.sql).await?;
         for expected in self.expected {
             let hits = result.affected_rows();
             sent.as_expected &= expected.is_none_or(|expected| hits == expected);

@@ -6,8 +6,8 @@
 use punctual_core::hash;
 use punctual_failpoint::{Point, hit};
 
+use super::connection::MysqlConnection;
 use super::failure::Failure;
-use super::link::Held;
 use super::packets::{int, put, put_list};
 use super::queries;
 use crate::sql::value::Row;
@@ -26,42 +26,50 @@ const ALL: &str = "SELECT version, checksum FROM punctual_schema ORDER BY versio
 const ADD: &str = "INSERT INTO punctual_schema (version, checksum) VALUES (?, ?)";
 
 /// Applies missing migrations, makes the shards of a new database, and returns their number.
-pub(super) async fn migrate(held: &mut Held<'_>, database: &str, shards: u16) -> Result<u16, Failure> {
+pub(super) async fn migrate(
+    connection: &mut MysqlConnection,
+    database: &str,
+    shards: u16,
+) -> Result<u16, Failure> {
     let lock = format!("punctual:{:016x}:schema", hash::stable(&[database.as_bytes()]));
-    let locked = held.row("SELECT GET_LOCK(?, ?)", (&lock, LOCK_MAX_SECONDS)).await?;
+    let locked = connection.row("SELECT GET_LOCK(?, ?)", (&lock, LOCK_MAX_SECONDS)).await?;
     if locked.map(|row| row.int_or_none(0)).transpose()?.flatten() != Some(1) {
         let why = "another node has been bringing the database up to date for too long: look at it, then start again";
         return Err(Error::Unusable(why.to_owned()).into());
     }
-    let migrated = migrate_alone(held, database, shards).await;
+    let migrated = migrate_alone(connection, database, shards).await;
     // When the connection ends, the server releases the lock.
     if !matches!(&migrated, Err(failure) if failure.ends_connection()) {
-        held.row("SELECT RELEASE_LOCK(?)", (&lock,)).await?;
+        connection.row("SELECT RELEASE_LOCK(?)", (&lock,)).await?;
     }
     migrated
 }
 
-async fn migrate_alone(held: &mut Held<'_>, database: &str, shards: u16) -> Result<u16, Failure> {
-    claim(held).await?;
+async fn migrate_alone(
+    connection: &mut MysqlConnection,
+    database: &str,
+    shards: u16,
+) -> Result<u16, Failure> {
+    claim(connection).await?;
     let mut had = Vec::new();
-    for row in held.rows(ALL, ()).await? {
+    for row in connection.rows(ALL, ()).await? {
         let row: &dyn Row = &row;
         had.push((row.int(0)?, row.text(1)?.to_owned()));
     }
     let done = migrations::check(&migrations::store_in(database), &MIGRATIONS, &had)?;
     for (index, migration) in MIGRATIONS.iter().enumerate().skip(done) {
         for statement in statements(migration) {
-            held.step(statement).await?;
+            connection.step(statement).await?;
             hit(Point::MysqlMigrateStatement);
         }
         hit(Point::MysqlMigrateMade);
         let step = (migrations::version(index), migrations::checksum(migration));
-        held.execute(ADD, step).await?;
+        connection.execute(ADD, step).await?;
     }
-    let count = held.row(queries::shards::COUNT, ()).await?;
+    let count = connection.row(queries::shards::COUNT, ()).await?;
     match count.map_or(Ok(0), |row| (&row as &dyn Row).number(0))? {
         0 => {
-            make_shards(held, shards).await?;
+            make_shards(connection, shards).await?;
             hit(Point::MysqlMigrateDone);
             Ok(shards)
         }
@@ -70,8 +78,8 @@ async fn migrate_alone(held: &mut Held<'_>, database: &str, shards: u16) -> Resu
 }
 
 /// Claims an empty database; refuses one that has only the tables of other programs.
-async fn claim(held: &mut Held<'_>) -> Result<(), Failure> {
-    let tables = held.row(TABLES, ()).await?;
+async fn claim(connection: &mut MysqlConnection) -> Result<(), Failure> {
+    let tables = connection.row(TABLES, ()).await?;
     let (tables, ours) = match &tables {
         Some(row) => ((row as &dyn Row).int(0)?, row.int_or_none(1)?.unwrap_or(0)),
         None => (0, 0),
@@ -80,18 +88,18 @@ async fn claim(held: &mut Held<'_>) -> Result<(), Failure> {
         let why = "the database has tables, but they are not Punctual's: give it a database of its own";
         return Err(Error::Unusable(why.to_owned()).into());
     }
-    held.step(CLAIM).await
+    connection.step(CLAIM).await
 }
 
 /// All shards or none: each table is one statement, and the rows of `shards`, which decide, come last.
-async fn make_shards(held: &mut Held<'_>, shards: u16) -> Result<(), Failure> {
+async fn make_shards(connection: &mut MysqlConnection, shards: u16) -> Result<(), Failure> {
     let mut pruned = b"INSERT IGNORE INTO pruned (shard, history_runs) VALUES ".to_vec();
     put_list(&mut pruned, 0..shards, |sql, shard| {
         put(sql, "(");
         int(sql, shard);
         put(sql, ", 0)");
     });
-    held.text(pruned).await?;
+    connection.text(pruned).await?;
     hit(Point::MysqlMigrateShards);
     let mut made = b"INSERT INTO shards (shard, epoch, commit_no, last_id) VALUES ".to_vec();
     put_list(&mut made, 0..shards, |sql, shard| {
@@ -99,7 +107,7 @@ async fn make_shards(held: &mut Held<'_>, shards: u16) -> Result<(), Failure> {
         int(sql, shard);
         put(sql, ", 0, 0, 0)");
     });
-    held.text(made).await?;
+    connection.text(made).await?;
     Ok(())
 }
 

@@ -13,8 +13,8 @@ use punctual_core::ids::{Epoch, SessionId, ShardId};
 use punctual_failpoint::Point;
 
 use super::Mysql;
+use super::connection::MysqlConnection;
 use super::failure::{Failure, Moment};
-use super::link::Held;
 use super::packets::{Packets, literal, put};
 use crate::definitions::Definitions;
 use crate::sql::backend::{Backend, Facts, Purpose, Scope, Work};
@@ -27,14 +27,14 @@ use crate::{Claim, Error, Result, codec};
 const KEYS_MAX: usize = 500;
 
 /// A connection in use.
-struct Session<'h, 'l> {
-    held: &'h mut Held<'l>,
-    definitions: &'h Arc<Mutex<Definitions>>,
+struct Session<'c> {
+    connection: &'c mut MysqlConnection,
+    definitions: &'c Arc<Mutex<Definitions>>,
     /// Why the last statement failed: it decides whether the connection can be used again.
     failure: Option<Failure>,
 }
 
-impl Session<'_, '_> {
+impl Session<'_> {
     /// Keeps a failure until the end, where it is translated; the error given here only ends the work.
     fn noted<T>(&mut self, result: Result<T, Failure>) -> Result<T> {
         result.map_err(|failure| match failure {
@@ -91,7 +91,7 @@ fn params(statement: &Statement, values: &[Value<'_>]) -> Params {
 }
 
 #[async_trait]
-impl Connection for Session<'_, '_> {
+impl Connection for Session<'_> {
     fn dialect(&self) -> Dialect {
         Dialect::Mysql
     }
@@ -105,7 +105,7 @@ impl Connection for Session<'_, '_> {
             [] => return Ok(()),
             [ask] => {
                 let statement = Dialect::Mysql.statement(ask.sql);
-                let rows = self.held.rows(&statement.text, params(statement, &ask.values)).await;
+                let rows = self.connection.rows(&statement.text, params(statement, &ask.values)).await;
                 rows.map(|rows| vec![rows])
             }
             _ => {
@@ -114,7 +114,7 @@ impl Connection for Session<'_, '_> {
                     put_statement(&mut sql, Dialect::Mysql.statement(ask.sql), &ask.values);
                     put(&mut sql, ";\n");
                 }
-                self.held.texts(sql, asks.len()).await
+                self.connection.texts(sql, asks.len()).await
             }
         };
         for (index, rows) in self.noted(all)?.iter().enumerate() {
@@ -134,7 +134,7 @@ impl Connection for Session<'_, '_> {
         read: &mut Reading<'_>,
     ) -> Result<()> {
         for keys in keys.chunks(KEYS_MAX) {
-            let found = self.held.text(with_keys(Dialect::Mysql.statement(sql), keys)).await;
+            let found = self.connection.text(with_keys(Dialect::Mysql.statement(sql), keys)).await;
             for row in &self.noted(found)? {
                 read(0, row)?;
             }
@@ -147,7 +147,7 @@ impl Connection for Session<'_, '_> {
             [] => return Ok(0),
             [ask] => {
                 let statement = Dialect::Mysql.statement(ask.sql);
-                self.held.execute(statement.text.as_str(), params(statement, &ask.values)).await
+                self.connection.execute(statement.text.as_str(), params(statement, &ask.values)).await
             }
             _ => {
                 let mut packets = Packets::default();
@@ -155,7 +155,7 @@ impl Connection for Session<'_, '_> {
                     let statement = Dialect::Mysql.statement(ask.sql);
                     packets.any(|sql| put_statement(sql, statement, &ask.values));
                 }
-                packets.send(self.held).await.map(|sent| sent.hits)
+                packets.send(self.connection).await.map(|sent| sent.hits)
             }
         };
         Ok(usize::try_from(self.noted(hits)?).unwrap_or(usize::MAX))
@@ -173,9 +173,9 @@ impl Backend for Mysql {
     }
 
     async fn run<T: Send + 'static>(&self, purpose: Purpose, scope: Scope, work: Work<T>) -> Result<T> {
-        let mut held = match purpose {
+        let mut connection = match purpose {
             Purpose::Lead => self.leader.take().await?,
-            Purpose::List | Purpose::ReadOutput => self.endpoint().await?,
+            Purpose::List | Purpose::ReadOutput => self.endpoints.take().await?,
             Purpose::Leases | Purpose::Session => self.sessions.take().await?,
             Purpose::Change => self.changes.take().await?,
             Purpose::Mail | Purpose::Output => self.logs.take().await?,
@@ -183,23 +183,23 @@ impl Backend for Mysql {
         };
         let begun = match scope {
             Scope::Statement => Ok(()),
-            Scope::Snapshot => held.snapshot().await,
-            Scope::Transaction => held.step("START TRANSACTION").await,
+            Scope::Snapshot => connection.snapshot().await,
+            Scope::Transaction => connection.step("START TRANSACTION").await,
         };
         let result = match begun {
             Ok(()) => {
                 let definitions = &self.definitions;
-                let mut session = Session { held: &mut held, definitions, failure: None };
+                let mut session = Session { connection: &mut connection, definitions, failure: None };
                 let result = work(&mut session).await;
                 session.failure.map_or(result.map_err(Failure::Told), Err)
             }
             Err(failure) => Err(failure),
         };
         match (scope, purpose) {
-            (Scope::Transaction, _) => held.commit(result).await,
-            (_, Purpose::Change) => held.finish(result, Moment::Committing).await,
+            (Scope::Transaction, _) => connection.commit(result).await,
+            (_, Purpose::Change) => connection.finish(result, Moment::Committing).await,
             // Mail and output that are sent twice change nothing, so after a lost answer they are simply sent again.
-            _ => held.finish(result, Moment::Reading).await,
+            _ => connection.finish(result, Moment::Reading).await,
         }
     }
 

@@ -7,8 +7,8 @@
 use punctual_core::change::{Batch, Change, Row, RowKey};
 use punctual_failpoint::{Point, hit, midway};
 
+use super::connection::{PgConnection, Request, request};
 use super::failure::{Failure, Moment};
-use super::link::{Link, Request, request};
 use super::queries;
 use super::writes::{fence, requests};
 use crate::sql::tables::{EDIT_JOB, Sorted, edited_job, write_of};
@@ -18,7 +18,7 @@ use crate::{Error, Result, refusal};
 /// The constraint that makes the name of a job unique.
 const JOB_NAME: &str = "jobs_name";
 
-impl Link {
+impl PgConnection {
     pub(super) async fn commit(&mut self, batches: &[Batch], shards: u16) -> Result<()> {
         for batch in batches {
             let check = |(key, change)| refusal::check_shard(batch.shard, shards, key, change);
@@ -49,7 +49,7 @@ impl Link {
     }
 
     async fn commit_with_care(&mut self, batches: &[Batch], setting: Option<&'static str>) -> Result<()> {
-        // Busy until the transaction ends: if this future is dropped, the link must not be used again.
+        // Busy until the transaction ends: if this future is dropped, the connection must not be used again.
         self.is_busy = true;
         self.step(request!(queries::BEGIN)).await?;
         if let Some(setting) = setting {

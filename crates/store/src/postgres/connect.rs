@@ -12,8 +12,8 @@ use tokio_postgres::config::{SslMode, TargetSessionAttrs};
 use tokio_postgres::{Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::connection::PgConnection;
 use super::failure::Failure;
-use super::link::Link;
 use super::{durability, queries, writes};
 use crate::{Durability, Error, Result};
 
@@ -108,12 +108,12 @@ impl Connector {
         self.config.get_dbname().or(self.config.get_user()).unwrap_or_default()
     }
 
-    pub(super) async fn connect(&self, role: Role) -> Result<Link> {
-        let mut link = self.bare().await?;
-        link.batch(ALWAYS).await.map_err(Failure::reading)?;
-        link.batch(role.settings()).await.map_err(Failure::reading)?;
+    pub(super) async fn connect(&self, role: Role) -> Result<PgConnection> {
+        let mut connection = self.bare().await?;
+        connection.batch(ALWAYS).await.map_err(Failure::reading)?;
+        connection.batch(role.settings()).await.map_err(Failure::reading)?;
         if role.is_durable() {
-            durability::check(&mut link, self.durability).await?;
+            durability::check(&mut connection, self.durability).await?;
         }
         if role == Role::Commit {
             // Prepared now, so that no commit has to wait for it.
@@ -125,24 +125,24 @@ impl Connector {
                 queries::DELETED_JOBS,
             ];
             let writes = writes::STATEMENTS.iter().map(String::as_str);
-            link.prepare(own.into_iter().chain(writes)).await.map_err(Failure::reading)?;
+            connection.prepare(own.into_iter().chain(writes)).await.map_err(Failure::reading)?;
         }
-        Ok(link)
+        Ok(connection)
     }
 
     /// A connection without settings, for use before the schema exists.
-    pub(super) async fn bare(&self) -> Result<Link> {
-        let (client, carrier) = match &self.tls {
+    pub(super) async fn bare(&self) -> Result<PgConnection> {
+        let (client, task) = match &self.tls {
             Some(tls) => {
                 let (client, connection) = self.config.connect(tls.clone()).await.map_err(cannot_connect)?;
-                (client, tokio::spawn(carry(connection)))
+                (client, tokio::spawn(drive(connection)))
             }
             None => {
                 let (client, connection) = self.config.connect(NoTls).await.map_err(cannot_connect)?;
-                (client, tokio::spawn(carry(connection)))
+                (client, tokio::spawn(drive(connection)))
             }
         };
-        Ok(Link::new(client, carrier))
+        Ok(PgConnection::new(client, task))
     }
 }
 
@@ -153,7 +153,7 @@ fn application_name(session: Option<SessionId>) -> String {
 }
 
 /// Drives the connection. The caller of a request gets its error; the end of an idle connection is only logged.
-async fn carry(connection: impl Future<Output = std::result::Result<(), tokio_postgres::Error>>) {
+async fn drive(connection: impl Future<Output = std::result::Result<(), tokio_postgres::Error>>) {
     if let Err(error) = connection.await {
         tracing::debug!(%error, "a connection to the database has ended");
     }

@@ -1,7 +1,7 @@
 //! Checks the server's durability settings, on every connection that commits.
 
+use super::connection::{PgConnection, request};
 use super::failure::Failure;
-use super::link::{Link, request};
 use crate::sql::value::Row;
 use crate::{Durability, Error, Result};
 
@@ -11,8 +11,8 @@ const VERSION_MIN: i64 = 130_000;
 const SETTINGS: &str = "SELECT current_setting('server_version_num')::int4, current_setting('server_version'), \
      current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit')";
 
-pub(super) async fn check(link: &mut Link, wanted: Durability) -> Result<()> {
-    let answer = link.ask(request!(SETTINGS)).await.map_err(Failure::reading)?;
+pub(super) async fn check(connection: &mut PgConnection, wanted: Durability) -> Result<()> {
+    let answer = connection.ask(request!(SETTINGS)).await.map_err(Failure::reading)?;
     let Some(row) = answer.rows.first() else { return Ok(()) };
     let row: &dyn Row = row;
     if row.int(0)? < VERSION_MIN {

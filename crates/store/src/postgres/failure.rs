@@ -45,7 +45,7 @@ impl Failure {
     }
 
     /// The connection must be closed: it is lost, or its server became a standby.
-    pub(super) fn ends_link(&self) -> bool {
+    pub(super) fn ends_connection(&self) -> bool {
         self.is_lost() || self.state() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION)
     }
 

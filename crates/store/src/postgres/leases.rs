@@ -4,8 +4,8 @@ use punctual_core::ids::{Epoch, SessionId, ShardId};
 use punctual_failpoint::{Point, hit, midway};
 
 use super::Postgres;
+use super::connection::{PgConnection, Request, request};
 use super::failure::Moment;
-use super::link::{Link, Request, request};
 use super::queries::shards;
 use crate::sql::value::{Row, Value};
 use crate::{Claim, Result, refusal};
@@ -28,11 +28,11 @@ impl Postgres {
         sorted.sort_by_key(|(_, claim)| claim.shard);
         let mut tries = 0;
         loop {
-            let mut link = self.lease.take().await?;
-            link.end_former_owners(by, claims).await;
+            let mut connection = self.lease.take().await?;
+            connection.end_former_owners(by, claims).await;
             let requests = sorted.iter().map(|(_, claim)| acquire(by, claim)).collect();
             hit(Point::PostgresAcquireBegun);
-            match midway(Point::PostgresAcquireUnderWay, link.transact(requests)).await {
+            match midway(Point::PostgresAcquireUnderWay, connection.transact(requests)).await {
                 Ok(answers) => {
                     let mut acquired = Vec::new();
                     for ((index, claim), answer) in sorted.iter().zip(&answers) {
@@ -53,7 +53,7 @@ impl Postgres {
     }
 }
 
-impl Link {
+impl PgConnection {
     /// Ends open transactions of former owners, which would block this one, for example if their process is stopped.
     /// Without the right to do so, the server ends them after a while.
     async fn end_former_owners(&mut self, by: Option<SessionId>, claims: &[Claim]) {

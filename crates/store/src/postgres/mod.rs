@@ -7,14 +7,13 @@
 //! A commit is one round trip: fences, changes and `COMMIT` are sent together, and a statement that misses a row turns
 //! the `COMMIT` into a rollback (see `queries` and `commit`). History is a plain table, trimmed by small deletes.
 //!
-//! In reading order: connections (`connect`, `durability`, `link`, `pool`, `schema`, `open`), the shared statements
+//! In reading order: connections (`connect`, `durability`, `connection`, `schema`, `open`), the shared statements
 //! (`session`), writes (`writes`, `commit`, `leases`). What all databases share is in `sql`.
 
 mod failure;
 mod connect;
 mod durability;
-mod link;
-mod pool;
+mod connection;
 mod schema;
 mod open;
 mod queries;
@@ -30,11 +29,12 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use punctual_core::ids::SessionId;
 
+use self::connection::PgConnection;
 use self::open::COMMIT_CONNECTIONS;
-use self::pool::Pool;
 use crate::Durability;
 use crate::definitions::Definitions;
 use crate::sql::backend::Facts;
+use crate::sql::pool::Pool;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
@@ -55,11 +55,11 @@ impl Default for Options {
 pub struct Postgres {
     facts: Facts,
     /// A shard always commits on the same connection.
-    commits: [Pool; COMMIT_CONNECTIONS],
-    leader: Pool,
-    endpoints: Pool,
-    session: Pool,
-    lease: Pool,
-    log: Pool,
+    commits: [Pool<PgConnection>; COMMIT_CONNECTIONS],
+    leader: Pool<PgConnection>,
+    endpoints: Pool<PgConnection>,
+    session: Pool<PgConnection>,
+    lease: Pool<PgConnection>,
+    log: Pool<PgConnection>,
     definitions: Arc<Mutex<Definitions>>,
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use punctual_core::ids::SHARDS_MAX;
 
 use super::connect::{Connector, Role};
-use super::pool::Pool;
 use super::{Options, Postgres, durability, schema};
 use crate::address::Address;
 use crate::sql::backend::Facts;
+use crate::sql::pool::Pool;
 use crate::{Error, Result};
 
 /// One connection commits while the next batch is made for the other.
@@ -29,10 +29,10 @@ impl Postgres {
         }
         let wanted = address.durability.unwrap_or(options.durability);
         let connector = Arc::new(Connector::new(&address.url, options.session, wanted)?);
-        let mut link = connector.bare().await?;
-        durability::check(&mut link, wanted).await?;
-        let shards = schema::migrate(&mut link, connector.database(), shards).await?;
-        let pool = |role, connections| Pool::new(&connector, role, connections);
+        let mut connection = connector.bare().await?;
+        durability::check(&mut connection, wanted).await?;
+        let shards = schema::migrate(&mut connection, connector.database(), shards).await?;
+        let pool = |role, connections| Pool::new((Arc::clone(&connector), role), connections);
         let store = Postgres {
             facts: Facts::new(shards, wanted),
             commits: std::array::from_fn(|_| pool(Role::Commit, 1)),

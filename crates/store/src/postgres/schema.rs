@@ -5,8 +5,8 @@
 
 use punctual_failpoint::{Point, hit};
 
+use super::connection::{PgConnection, request};
 use super::failure::Failure;
-use super::link::{Link, request};
 use crate::migrations::{self, checksum, version};
 use crate::sql::value::Row;
 use crate::{Error, Result};
@@ -27,47 +27,48 @@ const MAKE_PRUNED: &str = "INSERT INTO punctual.pruned (shard) SELECT generate_s
 const COUNT: &str = "SELECT count(*) FROM punctual.shards";
 
 /// Applies missing migrations in one transaction, and returns the number of shards.
-pub(super) async fn migrate(link: &mut Link, database: &str, shards: u16) -> Result<u16> {
-    link.batch("BEGIN").await.map_err(Failure::writing)?;
-    link.is_busy = true;
-    link.ask(request!(TAKE_TURN, TURN)).await.map_err(Failure::writing)?;
+pub(super) async fn migrate(connection: &mut PgConnection, database: &str, shards: u16) -> Result<u16> {
+    connection.batch("BEGIN").await.map_err(Failure::writing)?;
+    connection.is_busy = true;
+    connection.ask(request!(TAKE_TURN, TURN)).await.map_err(Failure::writing)?;
     hit(Point::PostgresMigrateBegun);
-    if count(link, HAVE_SCHEMA).await? == 0 {
-        link.batch("CREATE SCHEMA punctual").await.map_err(Failure::writing)?;
+    if count(connection, HAVE_SCHEMA).await? == 0 {
+        connection.batch("CREATE SCHEMA punctual").await.map_err(Failure::writing)?;
     }
-    link.batch("SET LOCAL search_path = punctual").await.map_err(Failure::writing)?;
-    let is_new = count(link, HAVE_TABLE).await? == 0;
+    connection.batch("SET LOCAL search_path = punctual").await.map_err(Failure::writing)?;
+    let is_new = count(connection, HAVE_TABLE).await? == 0;
     if is_new {
-        link.batch("CREATE TABLE schema (version int8 PRIMARY KEY, checksum text NOT NULL)")
+        connection
+            .batch("CREATE TABLE schema (version int8 PRIMARY KEY, checksum text NOT NULL)")
             .await
             .map_err(Failure::writing)?;
     }
-    let done = had(link, database).await?;
+    let done = had(connection, database).await?;
     for (index, sql) in MIGRATIONS.iter().enumerate().skip(done) {
-        link.batch(sql).await.map_err(Failure::writing)?;
-        link.ask(request!(ADD, version(index), checksum(sql))).await.map_err(Failure::writing)?;
+        connection.batch(sql).await.map_err(Failure::writing)?;
+        connection.ask(request!(ADD, version(index), checksum(sql))).await.map_err(Failure::writing)?;
     }
     if is_new {
         for sql in [MAKE_SHARDS, MAKE_PRUNED] {
-            link.ask(request!(sql, i64::from(shards))).await.map_err(Failure::writing)?;
+            connection.ask(request!(sql, i64::from(shards))).await.map_err(Failure::writing)?;
         }
     }
-    let shards = count(link, COUNT).await?;
+    let shards = count(connection, COUNT).await?;
     hit(Point::PostgresMigrateMade);
-    link.batch("COMMIT").await.map_err(Failure::committing)?;
+    connection.batch("COMMIT").await.map_err(Failure::committing)?;
     hit(Point::PostgresMigrateDone);
     u16::try_from(shards).map_err(|_| Error::Unusable(format!("the store has {shards} shards")))
 }
 
 /// How many migrations the database has had. An unknown migration is an error.
-async fn had(link: &mut Link, database: &str) -> Result<usize> {
-    let answer = link.ask(request!(ALL)).await.map_err(Failure::writing)?;
+async fn had(connection: &mut PgConnection, database: &str) -> Result<usize> {
+    let answer = connection.ask(request!(ALL)).await.map_err(Failure::writing)?;
     let rows = answer.rows.iter().map(|row| row as &dyn Row);
     let had = rows.map(|row| Ok((row.int(0)?, row.text(1)?.to_owned())));
     migrations::check(&migrations::store_in(database), MIGRATIONS, &had.collect::<Result<Vec<_>>>()?)
 }
 
-async fn count(link: &mut Link, sql: &'static str) -> Result<i64> {
-    let answer = link.ask(request!(sql)).await.map_err(Failure::writing)?;
+async fn count(connection: &mut PgConnection, sql: &'static str) -> Result<i64> {
+    let answer = connection.ask(request!(sql)).await.map_err(Failure::writing)?;
     answer.rows.first().map_or(Ok(0), |row| (row as &dyn Row).int(0))
 }

@@ -12,8 +12,8 @@ use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
 use super::Postgres;
+use super::connection::{Answer, Param, PgConnection, Request, request};
 use super::failure::{Failure, Moment};
-use super::link::{Answer, Link, Param, Request, request};
 use super::queries;
 use crate::definitions::Definitions;
 use crate::sql::backend::{Backend, Facts, Purpose, Scope, Work};
@@ -24,7 +24,7 @@ use crate::{Claim, Result, codec};
 
 /// A connection in use. `BEGIN` is sent together with the first statements.
 struct Session<'l> {
-    link: &'l mut Link,
+    connection: &'l mut PgConnection,
     definitions: &'l Arc<Mutex<Definitions>>,
     scope: Scope,
     reads: bool,
@@ -45,11 +45,11 @@ impl Session<'_> {
         let begin = begin.filter(|_| !std::mem::replace(&mut self.has_begun, true));
         if let Some(begin) = begin {
             requests.insert(0, request!(begin));
-            let prepared = self.link.prepare(requests.iter().map(|request| request.sql)).await;
+            let prepared = self.connection.prepare(requests.iter().map(|request| request.sql)).await;
             prepared.map_err(Failure::reading)?;
-            self.link.is_busy = true;
+            self.connection.is_busy = true;
         }
-        let answers = self.link.ask_all(requests).await.map_err(|failure| self.judge(&failure))?;
+        let answers = self.connection.ask_all(requests).await.map_err(|failure| self.judge(&failure))?;
         let answers = answers.into_iter().skip(usize::from(begin.is_some()));
         answers.map(|answer| answer.map_err(|failure| self.judge(&failure))).collect()
     }
@@ -69,8 +69,8 @@ impl Session<'_> {
             return result;
         }
         let end = if result.is_ok() { queries::COMMIT } else { queries::ROLLBACK };
-        let ended = self.link.ask(request!(end)).await;
-        self.link.is_busy = ended.is_err();
+        let ended = self.connection.ask(request!(end)).await;
+        self.connection.is_busy = ended.is_err();
         match (result, ended) {
             (Ok(_), Err(failure)) if !self.reads => Err(failure.committing()),
             (result, _) => result,
@@ -148,9 +148,10 @@ impl Backend for Postgres {
             Purpose::Mail | Purpose::Output | Purpose::Prune => &self.log,
         };
         let reads = matches!(purpose, Purpose::Leases | Purpose::Lead | Purpose::List | Purpose::ReadOutput);
-        let mut link = pool.take().await?;
+        let mut connection = pool.take().await?;
         let definitions = &self.definitions;
-        let mut session = Session { link: &mut link, definitions, scope, reads, has_begun: false };
+        let mut session =
+            Session { connection: &mut connection, definitions, scope, reads, has_begun: false };
         let result = work(&mut session).await;
         session.end(result).await
     }
@@ -166,8 +167,8 @@ impl Backend for Postgres {
     async fn commit_batches(&self, batches: Arc<Vec<Batch>>) -> Result<()> {
         // A connection commits one list of batches at a time.
         let Some(first) = batches.first() else { return Ok(()) };
-        let mut link = self.commits[usize::from(first.shard.0) % self.commits.len()].take().await?;
-        link.commit(&batches, self.facts.shards).await
+        let mut connection = self.commits[usize::from(first.shard.0) % self.commits.len()].take().await?;
+        connection.commit(&batches, self.facts.shards).await
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use punctual_core::change::Batch;
 
-use super::link::{Param, Request, request};
+use super::connection::{Param, Request, request};
 use super::queries;
 use crate::row_counts::RowCounts;
 use crate::sql::tables::{Action, DELETE_JOB, INSERT_HISTORY, Sorted, Values, WRITES, Write, WriteId};

@@ -3,7 +3,7 @@
 //! A backend gives a [`connection::Connection`]: it sends statements and reads rows. Everything else is here, except
 //! what a database does faster in its own way: commits, the connections themselves, and SQLite's log of messages.
 //!
-//! In reading order: values and statements (`value`, `dialect`, `connection`, `backend`, `queries`, `decode`), reads
+//! In reading order: values and statements (`value`, `dialect`, `connection`, `backend`, `pool`, `queries`, `decode`), reads
 //! (`records`, `shard`, `messages`, `listings`, `walk`), and the rest. `shards`, `reads`, `calendars`,
 //! `mail`, `tokens`, `sessions`, `logs` and `prune` implement the traits of the store for every [`backend::Backend`].
 
@@ -11,6 +11,7 @@ pub(crate) mod value;
 pub(crate) mod dialect;
 pub(crate) mod connection;
 pub(crate) mod backend;
+pub(crate) mod pool;
 pub(crate) mod queries;
 pub(crate) mod decode;
 pub(crate) mod tables;

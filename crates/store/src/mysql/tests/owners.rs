@@ -44,21 +44,21 @@ async fn a_stopped_owner_s_open_transaction_does_not_delay_a_takeover() {
 async fn an_owner_that_gave_its_shard_up_is_left_alone() {
     let (old, new) = two_nodes().await;
     let acquired = old.acquire(Some(SessionId(1)), &[Claim::any_epoch(SHARD)]).await.unwrap();
-    let mut link = old.commits[0].take().await.unwrap();
-    link.step("START TRANSACTION").await.unwrap();
+    let mut connection = old.commits[0].take().await.unwrap();
+    connection.step("START TRANSACTION").await.unwrap();
     old.release(&acquired, Some(SessionId(2))).await.unwrap();
     new.acquire(Some(SessionId(2)), &[Claim::any_epoch(SHARD)]).await.unwrap();
-    link.step("COMMIT").await.expect("its connections live on");
+    connection.step("COMMIT").await.expect("its connections live on");
 }
 
 #[tokio::test]
 async fn an_owner_that_acquires_its_own_shard_again_ends_nothing() {
     let (node, _) = two_nodes().await;
     node.acquire(Some(SessionId(1)), &[Claim::any_epoch(SHARD)]).await.unwrap();
-    let mut link = node.commits[0].take().await.unwrap();
-    link.step("START TRANSACTION").await.unwrap();
+    let mut connection = node.commits[0].take().await.unwrap();
+    connection.step("START TRANSACTION").await.unwrap();
     node.acquire(Some(SessionId(1)), &[Claim::any_epoch(SHARD)]).await.unwrap();
-    link.step("COMMIT").await.expect("its connections live on");
+    connection.step("COMMIT").await.expect("its connections live on");
 }
 
 #[tokio::test]
@@ -136,12 +136,12 @@ async fn a_lock_that_is_not_had_in_time_is_known_to_be_rolled_back() {
 async fn a_transaction_in_which_nothing_happens_is_ended_by_the_server() {
     let (stopped, ()) = open_for_suite().await;
     let store = Mysql::open(&Server::shared().address(&stopped.database), options()).await.unwrap();
-    let mut link = stopped.commits[0].take().await.unwrap();
-    link.step("START TRANSACTION").await.unwrap();
-    link.step(FENCE).await.unwrap();
+    let mut connection = stopped.commits[0].take().await.unwrap();
+    connection.step("START TRANSACTION").await.unwrap();
+    connection.step(FENCE).await.unwrap();
     let acquired = store.acquire(None, &[Claim::any_epoch(SHARD)]).await.unwrap();
     assert_eq!(store.load(SHARD, acquired[0].1).await.unwrap().commit, 1);
-    assert!(link.step("COMMIT").await.is_err());
+    assert!(connection.step("COMMIT").await.is_err());
 }
 
 #[tokio::test]

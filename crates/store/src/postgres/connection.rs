@@ -1,10 +1,11 @@
 //! One connection: statements are prepared once, requests are pipelined.
 //!
-//! The one surprise: a link that was left in the middle of a request or a transaction, by an error or a cancelled
+//! The one surprise: a connection that was left in the middle of a request or a transaction, by an error or a cancelled
 //! caller, is never used again. Closing it is the rollback.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -16,9 +17,11 @@ use tokio::time::timeout;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row, Statement};
 
+use super::connect::{Connector, Role};
 use super::failure::{Failure, Moment};
 use super::queries;
 use crate::Result;
+use crate::sql::pool::Pooled;
 
 /// After this long without an answer the connection is given up. Longer than any timeout of the server.
 const ANSWER_MAX: Duration = Duration::from_secs(40);
@@ -34,7 +37,7 @@ pub(super) struct Request<'a> {
 
 macro_rules! request {
     ($sql:expr $(, $param:expr)* $(,)?) => {
-        $crate::postgres::link::Request { sql: $sql, params: vec![$(Box::new($param)),*] }
+        $crate::postgres::connection::Request { sql: $sql, params: vec![$(Box::new($param)),*] }
     };
 }
 pub(super) use request;
@@ -47,21 +50,29 @@ pub(super) struct Answer {
 }
 
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct PgConnection {
     client: Client,
     statements: FxHashMap<&'static str, Statement>,
-    carrier: JoinHandle<()>,
+    task: JoinHandle<()>,
     /// A request has not been fully answered, or a transaction is open.
     pub(super) is_busy: bool,
 }
 
-impl Link {
-    pub(super) fn new(client: Client, carrier: JoinHandle<()>) -> Link {
-        Link { client, statements: FxHashMap::default(), carrier, is_busy: false }
+impl Pooled for PgConnection {
+    type Settings = (Arc<Connector>, Role);
+
+    async fn open((connector, role): &(Arc<Connector>, Role)) -> Result<PgConnection> {
+        connector.connect(*role).await
     }
 
-    pub(super) fn is_good(&self) -> bool {
+    fn is_clean(&self) -> bool {
         !self.is_busy && !self.client.is_closed()
+    }
+}
+
+impl PgConnection {
+    pub(super) fn new(client: Client, task: JoinHandle<()>) -> PgConnection {
+        PgConnection { client, statements: FxHashMap::default(), task, is_busy: false }
     }
 
     /// Executes several statements without parameters.
@@ -113,7 +124,7 @@ impl Link {
             Ok(answer)
         });
         let answers: Vec<Result<Answer, Failure>> = limited(async { Ok(in_order(asked).await) }).await?;
-        let is_over = answers.iter().any(|answer| answer.as_ref().is_err_and(Failure::ends_link));
+        let is_over = answers.iter().any(|answer| answer.as_ref().is_err_and(Failure::ends_connection));
         self.is_busy = was_busy || is_over;
         Ok(answers)
     }
@@ -152,16 +163,11 @@ impl Link {
         answered.pop();
         Ok(answered.into_iter().skip(1).collect())
     }
-
-    /// Like `transact`, for callers that need not know the phase of a failure.
-    pub(super) async fn write(&mut self, requests: Vec<Request<'_>>) -> Result<Vec<Answer>> {
-        self.transact(requests).await.map_err(|(moment, failure)| failure.judge(moment))
-    }
 }
 
-impl Drop for Link {
+impl Drop for PgConnection {
     fn drop(&mut self) {
-        self.carrier.abort();
+        self.task.abort();
     }
 }
 

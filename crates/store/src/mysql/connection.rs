@@ -1,7 +1,7 @@
-//! One connection for one purpose, reopened when it is lost.
+//! One connection, with its settings and its statements.
 //!
-//! A user takes the connection and returns it when it is clean. A connection that is not returned (its user was
-//! cancelled, or it failed) is closed, so that the server rolls back what was open on it; the next user gets a new one.
+//! It goes back to its pool when its user has finished cleanly. Otherwise (its user was cancelled, or it failed) it is
+//! closed, so that the server rolls back what was open on it.
 //!
 //! The one surprise: a connection that can write holds a named lock of the server while it lives. A node that takes
 //! over a shard finds the former owner's connections by these locks, and ends them. A connection id stored in a table
@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use mysql_async::prelude::{Queryable, StatementLike};
 use mysql_async::{Conn, Opts, Params, Row};
-use tokio::sync::{Mutex, MutexGuard};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, timeout};
 
 use super::failure::{Failure, Moment};
+use crate::sql::pool::{Pooled, Taken};
 use crate::sql::value::Row as Columns;
 use crate::{Error, Result};
 
@@ -34,11 +34,8 @@ const IDLE_IN_TRANSACTION_MAX_SECONDS: u32 = 2;
 /// A connection that was idle for longer is pinged before it is used.
 const PING_AFTER: Duration = Duration::from_secs(1);
 const PING_MAX: Duration = Duration::from_secs(1);
-/// The pause between two attempts to connect.
-const BACKOFF_MIN: Duration = Duration::from_millis(20);
-const BACKOFF_MAX: Duration = Duration::from_secs(1);
-/// How long the lock of a connection that was just ended may still be held.
-const HOLD_WAIT_SECONDS: u32 = 2;
+/// How long the lock of a connection that was just ended may still be connection.
+const LOCK_FREED_MAX_SECONDS: u32 = 2;
 /// How long a clean disconnect may take; it is optional.
 const QUIT_MAX: Duration = Duration::from_millis(100);
 /// ER_NO_SUCH_THREAD: the connection has already ended.
@@ -55,75 +52,48 @@ pub(super) enum Use {
     Read,
 }
 
-#[derive(Debug)]
-pub(super) struct Link {
-    opts: Opts,
-    what_for: Use,
+/// What is needed to open a connection.
+pub(super) struct Settings {
+    pub(super) opts: Opts,
+    pub(super) what_for: Use,
     /// The named lock that identifies the owner of the connection. `None` means the connection takes no lock.
-    hold: Option<String>,
-    state: Mutex<State>,
+    pub(super) lock: Option<String>,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    idle: Option<(Conn, Instant)>,
-    /// When the next attempt to connect may be made, and the pause before it.
-    retry: Option<(Instant, Duration)>,
-}
-
-/// The right to use a link, whether or not it is connected.
-pub(super) struct Turn<'a> {
-    link: &'a Link,
-    state: MutexGuard<'a, State>,
-}
-
-/// A connection in use.
-pub(super) struct Held<'a> {
-    state: MutexGuard<'a, State>,
-    conn: Conn,
+pub(super) struct MysqlConnection {
+    pub(super) conn: Conn,
     /// A snapshot is open and has to be closed.
     in_snapshot: bool,
+    /// Since when it has been idle. `None` means it is in use, or was left in the middle of something.
+    idle_since: Option<Instant>,
 }
 
-impl Link {
-    pub(super) fn new(opts: Opts, what_for: Use, hold: Option<String>) -> Link {
-        Link { opts, what_for, hold, state: Mutex::new(State::default()) }
-    }
+impl Pooled for MysqlConnection {
+    type Settings = Settings;
 
-    pub(super) async fn take(&self) -> Result<Held<'_>> {
-        self.turn().await.connected().await
-    }
-
-    /// Waits until the link is free.
-    pub(super) async fn turn(&self) -> Turn<'_> {
-        Turn { link: self, state: self.state.lock().await }
-    }
-
-    async fn connect(&self, state: &mut State) -> Result<Conn> {
-        let backoff = match state.retry {
-            Some((at, backoff)) => {
-                sleep_until(at).await;
-                (backoff * 2).min(BACKOFF_MAX)
-            }
-            None => BACKOFF_MIN,
-        };
-        let connected = match timeout(CONNECT_MAX, self.set_up()).await {
-            Ok(connected) => connected,
-            Err(_) => Err(Failure::Late),
-        };
-        match connected {
-            Ok(conn) => {
-                state.retry = None;
-                Ok(conn)
-            }
-            Err(failure) => {
-                state.retry = Some((Instant::now() + backoff, backoff));
-                Err(failure.judge(Moment::Connecting))
-            }
+    async fn open(settings: &Settings) -> Result<MysqlConnection> {
+        match timeout(CONNECT_MAX, settings.connect()).await.unwrap_or(Err(Failure::Late)) {
+            Ok(conn) => Ok(MysqlConnection { conn, in_snapshot: false, idle_since: None }),
+            Err(failure) => Err(failure.judge(Moment::Connecting)),
         }
     }
 
-    async fn set_up(&self) -> Result<Conn, Failure> {
+    fn is_clean(&self) -> bool {
+        self.idle_since.is_some()
+    }
+
+    async fn reused(mut self) -> Option<MysqlConnection> {
+        let since = self.idle_since.take()?;
+        if since.elapsed() < PING_AFTER || matches!(timeout(PING_MAX, self.conn.ping()).await, Ok(Ok(()))) {
+            return Some(self);
+        }
+        self.close().await;
+        None
+    }
+}
+
+impl Settings {
+    async fn connect(&self) -> Result<Conn, Failure> {
         let mut conn = Conn::new(self.opts.clone()).await?;
         let (isolation, lock_wait) = match self.what_for {
             Use::Write => ("READ COMMITTED", LOCK_WAIT_MAX_SECONDS),
@@ -142,24 +112,10 @@ impl Link {
             let limit = format!("SET SESSION idle_transaction_timeout = {IDLE_IN_TRANSACTION_MAX_SECONDS}");
             conn.query_drop(limit).await?;
         }
-        if let Some(name) = &self.hold {
-            hold(&mut conn, name).await?;
+        if let Some(name) = &self.lock {
+            take_lock(&mut conn, name).await?;
         }
         Ok(conn)
-    }
-}
-
-impl<'a> Turn<'a> {
-    pub(super) async fn connected(self) -> Result<Held<'a>> {
-        let Turn { link, mut state } = self;
-        if let Some((mut conn, since)) = state.idle.take() {
-            if since.elapsed() < PING_AFTER || matches!(timeout(PING_MAX, conn.ping()).await, Ok(Ok(()))) {
-                return Ok(Held { state, conn, in_snapshot: false });
-            }
-            close(conn).await;
-        }
-        let conn = link.connect(&mut state).await?;
-        Ok(Held { state, conn, in_snapshot: false })
     }
 }
 
@@ -170,12 +126,12 @@ async fn is_mariadb(conn: &mut Conn) -> Result<bool, Failure> {
 
 /// Takes the named lock. Only an earlier connection for the same purpose can hold it: it was lost here, but the server
 /// has not noticed and keeps its locks.
-async fn hold(conn: &mut Conn, name: &str) -> Result<(), Failure> {
+async fn take_lock(conn: &mut Conn, name: &str) -> Result<(), Failure> {
     if get_lock(conn, name, 0).await? {
         return Ok(());
     }
     end_holder(conn, name).await?;
-    if get_lock(conn, name, HOLD_WAIT_SECONDS).await? {
+    if get_lock(conn, name, LOCK_FREED_MAX_SECONDS).await? {
         return Ok(());
     }
     let why = format!("an earlier connection still holds `{name}`");
@@ -203,11 +159,7 @@ pub(super) async fn end_holder(conn: &mut Conn, name: &str) -> Result<bool, Fail
     }
 }
 
-impl Held<'_> {
-    pub(super) fn conn(&mut self) -> &mut Conn {
-        &mut self.conn
-    }
-
+impl MysqlConnection {
     /// Opens a snapshot for the reads that follow.
     pub(super) async fn snapshot(&mut self) -> Result<(), Failure> {
         self.in_snapshot = true;
@@ -266,6 +218,14 @@ impl Held<'_> {
         answered(self.conn.query_drop(sql)).await
     }
 
+    /// Closes the connection without waiting for pending answers.
+    async fn close(self) {
+        // The connection is closed when this returns, whatever the result.
+        let _ = timeout(QUIT_MAX, self.conn.disconnect()).await;
+    }
+}
+
+impl Taken<'_, MysqlConnection> {
     /// Commits or rolls back, and returns the connection.
     pub(super) async fn commit<T>(mut self, written: Result<T, Failure>) -> Result<T> {
         match written {
@@ -291,19 +251,12 @@ impl Held<'_> {
             Err(Failure::Told(_)) => !self.in_snapshot || self.step("ROLLBACK").await.is_ok(),
             Err(failure) => !failure.ends_connection() && self.step("ROLLBACK").await.is_ok(),
         };
-        let Held { mut state, conn, .. } = self;
         if clean {
-            state.idle = Some((conn, Instant::now()));
-        } else {
-            close(conn).await;
+            (self.in_snapshot, self.idle_since) = (false, Some(Instant::now()));
+        } else if let Some(connection) = self.remove() {
+            connection.close().await;
         }
         result.map_err(|failure| failure.judge(moment))
-    }
-}
-
-impl std::fmt::Debug for Held<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Held").field("connection", &self.conn.id()).finish_non_exhaustive()
     }
 }
 
@@ -313,10 +266,4 @@ pub(super) async fn answered<T>(answer: impl Future<Output = mysql_async::Result
         Ok(answer) => Ok(answer?),
         Err(_) => Err(Failure::Late),
     }
-}
-
-/// Closes a connection without waiting for pending answers.
-async fn close(conn: Conn) {
-    // The connection is closed when this returns, whatever the result.
-    let _ = timeout(QUIT_MAX, conn.disconnect()).await;
 }
