@@ -78,7 +78,7 @@ impl Handle {
             Said::Peeked(Some(seen)) => Ok(seen),
             Said::Peeked(None) => {
                 let from = if newest { End::Last } else { End::First };
-                let rows = self.store.line(queue, from, count as usize).await?;
+                let rows = self.store.queued_messages(queue, from, count as usize).await?;
                 let mut bytes = 0;
                 let shown = rows.iter().take_while(|message| {
                     bytes += message.body.len();

@@ -8,7 +8,6 @@ use punctual_core::ids::{RunId, first_id_at};
 use punctual_core::job::Job;
 use punctual_core::limits::LISTED_OUTPUT_BYTES_MAX;
 use punctual_core::name::Namespace;
-use punctual_core::queue::QueueKey;
 use punctual_core::run::Run;
 use punctual_core::schedule::calendar;
 
@@ -38,9 +37,9 @@ impl Span {
     }
 }
 
-/// Where a listing of queues, which is in order of (namespace, name), continues.
+/// Where a listing in order of (namespace, name) continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct QueueSpan<'a> {
+pub(crate) struct NameSpan<'a> {
     pub(crate) namespace: &'a str,
     /// The name in that namespace after which it continues. Empty means from the first, because no name is empty.
     pub(crate) after: &'a str,
@@ -48,16 +47,19 @@ pub(crate) struct QueueSpan<'a> {
     pub(crate) goes_beyond: bool,
 }
 
-impl<'a> QueueSpan<'a> {
-    /// `None` means no queue can match.
-    pub(crate) fn of(namespace: Option<&'a Namespace>, after: Option<&'a QueueKey>) -> Option<QueueSpan<'a>> {
-        let (last, name) = after.map_or(("", ""), |key| (key.namespace.as_str(), key.name.as_str()));
+impl<'a> NameSpan<'a> {
+    /// `None` means no row can match.
+    pub(crate) fn of(
+        namespace: Option<&'a Namespace>,
+        after: Option<(&'a str, &'a str)>,
+    ) -> Option<NameSpan<'a>> {
+        let (last, name) = after.unwrap_or(("", ""));
         match namespace.map(Namespace::as_str) {
-            None => Some(QueueSpan { namespace: last, after: name, goes_beyond: true }),
+            None => Some(NameSpan { namespace: last, after: name, goes_beyond: true }),
             Some(wanted) if wanted < last => None,
             Some(wanted) => {
                 let after = if wanted == last { name } else { "" };
-                Some(QueueSpan { namespace: wanted, after, goes_beyond: false })
+                Some(NameSpan { namespace: wanted, after, goes_beyond: false })
             }
         }
     }

@@ -48,7 +48,7 @@ pub trait Reads: Send + Sync + fmt::Debug {
     ) -> Result<Vec<Arc<Message>>>;
 
     /// Queued messages of one queue, starting at the given end. The answer ends early as in `backlog`.
-    async fn line(&self, queue: &QueueKey, from: End, limit: usize) -> Result<Vec<Arc<Message>>>;
+    async fn queued_messages(&self, queue: &QueueKey, from: End, limit: usize) -> Result<Vec<Arc<Message>>>;
 
     async fn job(&self, namespace: &Namespace, name: &Name) -> Result<Option<Arc<Job>>>;
 

@@ -178,9 +178,9 @@ pub async fn a_heavy_page_ends_early_and_loses_nothing(store: &dyn Store) -> Res
     assert_eq!(of(&rest), ids[fit..]);
     let listed = store.messages(&key, None, 1000).await?;
     assert_eq!(of(&listed), ids[..fit]);
-    assert_eq!(of(&store.line(&key, End::First, 1000).await?), ids[..fit]);
+    assert_eq!(of(&store.queued_messages(&key, End::First, 1000).await?), ids[..fit]);
     let backwards: Vec<MessageId> = ids.iter().rev().copied().collect();
-    assert_eq!(of(&store.line(&key, End::Last, 1000).await?), backwards[..fit]);
+    assert_eq!(of(&store.queued_messages(&key, End::Last, 1000).await?), backwards[..fit]);
 
     let page = store.due(SHARD, TimerPosition::START, 1000).await?;
     assert_eq!((of(&page.messages), page.runs.len()), (ids[..fit].to_vec(), 0));
@@ -503,16 +503,16 @@ pub async fn a_line_is_seen_from_both_ends(store: &dyn Store) -> Result<()> {
     leader.commit(store, deletes([message_row(&gone).key()])).await?;
     let mut queued = in_line(messages.into_iter().filter(Message::is_queued).collect());
     for limit in [0, 1, 7, 100] {
-        let seen = plain(&store.line(&queue.key, End::First, limit).await?);
+        let seen = plain(&store.queued_messages(&queue.key, End::First, limit).await?);
         assert_eq!(seen, queued[..limit.min(queued.len())]);
     }
     queued.reverse();
     for limit in [0, 1, 7, 100] {
-        let seen = plain(&store.line(&queue.key, End::Last, limit).await?);
+        let seen = plain(&store.queued_messages(&queue.key, End::Last, limit).await?);
         assert_eq!(seen, queued[..limit.min(queued.len())]);
     }
     let nobody = QueueKey { namespace: namespace("nobody"), ..queue.key };
-    assert_eq!(store.line(&nobody, End::Last, 100).await?, []);
+    assert_eq!(store.queued_messages(&nobody, End::Last, 100).await?, []);
     Ok(())
 }
 

@@ -55,7 +55,7 @@ impl Tables {
         after: MessagePosition,
         limit: usize,
     ) -> Vec<Arc<Message>> {
-        page(self.line(shard, queue, after).filter(|message| message.is_queued()), limit)
+        page(self.messages_after(shard, queue, after).filter(|message| message.is_queued()), limit)
     }
 
     pub(super) fn messages(
@@ -66,15 +66,16 @@ impl Tables {
     ) -> Vec<Arc<Message>> {
         match self.named(queue) {
             Some((shard, number)) => {
-                page(self.line(shard, number, after.unwrap_or(MessagePosition::START)), limit)
+                page(self.messages_after(shard, number, after.unwrap_or(MessagePosition::START)), limit)
             }
             None => Vec::new(),
         }
     }
 
-    pub(super) fn line_from(&self, queue: &QueueKey, from: End, limit: usize) -> Vec<Arc<Message>> {
+    pub(super) fn queued_from(&self, queue: &QueueKey, from: End, limit: usize) -> Vec<Arc<Message>> {
         let Some((shard, number)) = self.named(queue) else { return Vec::new() };
-        let queued = self.line(shard, number, MessagePosition::START).filter(|message| message.is_queued());
+        let queued =
+            self.messages_after(shard, number, MessagePosition::START).filter(|message| message.is_queued());
         match from {
             End::First => page(queued, limit),
             End::Last => page(queued.rev(), limit),
@@ -88,7 +89,7 @@ impl Tables {
     }
 
     /// The messages of a queue after a place, queued or not.
-    fn line(
+    fn messages_after(
         &self,
         shard: ShardId,
         queue: QueueNumber,

@@ -60,8 +60,8 @@ impl Reads for Memory {
         Ok(self.tables.lock().messages(queue, after, limit))
     }
 
-    async fn line(&self, queue: &QueueKey, from: End, limit: usize) -> Result<Vec<Arc<Message>>> {
-        Ok(self.tables.lock().line_from(queue, from, limit))
+    async fn queued_messages(&self, queue: &QueueKey, from: End, limit: usize) -> Result<Vec<Arc<Message>>> {
+        Ok(self.tables.lock().queued_from(queue, from, limit))
     }
 
     async fn job(&self, namespace: &Namespace, name: &Name) -> Result<Option<Arc<Job>>> {

@@ -9,7 +9,7 @@ use punctual_core::ids::{Epoch, SessionId, ShardId};
 use punctual_core::queue::{Message, MessagePosition, QueueKey, QueueNumber};
 use punctual_failpoint::{Point, hit};
 
-use super::connection::Connection;
+use super::connection::{Ask, Connection};
 use super::messages::{self, Which};
 use super::prune::Positions;
 use super::shard;
@@ -50,6 +50,15 @@ pub(crate) enum Scope {
 /// What is done with a connection. SQLite does it on another thread, so it owns its data.
 pub(crate) type Work<T> =
     Box<dyn for<'c> FnOnce(&'c mut (dyn Connection + 'c)) -> BoxFuture<'c, Result<T>> + Send>;
+
+/// Makes a [`Work`] of an expression that uses the connection.
+macro_rules! work {
+    (|$c:ident| $body:expr) => {{
+        let work: $crate::sql::backend::Work<_> = Box::new(move |$c| Box::pin(async move { $body }));
+        work
+    }};
+}
+pub(crate) use work;
 
 /// What every store in a database knows of itself.
 #[derive(Debug)]
@@ -96,6 +105,11 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
         self.run(Purpose::List, Scope::Statement, work)
     }
 
+    /// Executes one statement by itself. Returns how many rows it hit.
+    fn execute(&self, purpose: Purpose, ask: Ask<'static>) -> impl Future<Output = Result<usize>> + Send {
+        self.run(purpose, Scope::Statement, work!(|c| c.execute(&[ask]).await))
+    }
+
     /// See [`crate::Shards::acquire`].
     fn acquire_shards(
         &self,
@@ -109,12 +123,10 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
         shards: Vec<(ShardId, Epoch)>,
         heir: Option<SessionId>,
     ) -> impl Future<Output = Result<()>> + Send {
-        let release: Work<()> = Box::new(move |c| {
-            Box::pin(async move {
-                let released = shard::release(c, shards, heir).await;
-                Self::RELEASING.into_iter().for_each(hit);
-                released
-            })
+        let release = work!(|c| {
+            let released = shard::release(c, shards, heir).await;
+            Self::RELEASING.into_iter().for_each(hit);
+            released
         });
         self.run(Purpose::Change, Scope::Transaction, release)
     }
@@ -129,8 +141,7 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
         after: TimerPosition,
         limit: usize,
     ) -> impl Future<Output = Result<TimerPage>> + Send {
-        let due: Work<TimerPage> = Box::new(move |c| Box::pin(shard::due(c, shard, after, limit)));
-        self.run(Purpose::Lead, Scope::Snapshot, due)
+        self.run(Purpose::Lead, Scope::Snapshot, work!(|c| shard::due(c, shard, after, limit).await))
     }
 
     /// See [`crate::Shards::backlog`].
@@ -141,14 +152,11 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<Arc<Message>>>> + Send {
         let which = Which::Queued { after };
-        let read: Work<Vec<Arc<Message>>> =
-            Box::new(move |c| Box::pin(messages::of_queue(c, queue, which, limit)));
-        self.run(Purpose::Lead, Self::PAGE, read)
+        self.run(Purpose::Lead, Self::PAGE, work!(|c| messages::of_queue(c, queue, which, limit).await))
     }
 
     fn fetch_rows(&self, wants: Vec<(ShardId, Want)>) -> impl Future<Output = Result<Found>> + Send {
-        let fetch: Work<Found> = Box::new(move |c| Box::pin(async move { shard::fetch(c, &wants).await }));
-        self.run(Purpose::Lead, Self::FETCH, fetch)
+        self.run(Purpose::Lead, Self::FETCH, work!(|c| shard::fetch(c, &wants).await))
     }
 
     /// Messages of a queue. The answer is empty if there is no such queue.
@@ -158,13 +166,9 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
         which: Which,
         limit: usize,
     ) -> impl Future<Output = Result<Vec<Arc<Message>>>> + Send {
-        let read: Work<Vec<Arc<Message>>> = Box::new(move |c| {
-            Box::pin(async move {
-                match messages::number_of(c, &queue).await? {
-                    Some(number) => messages::of_queue(c, number, which, limit).await,
-                    None => Ok(Vec::new()),
-                }
-            })
+        let read = work!(|c| match messages::number_of(c, &queue).await? {
+            Some(number) => messages::of_queue(c, number, which, limit).await,
+            None => Ok(Vec::new()),
         });
         self.run(Purpose::List, Self::PAGE, read)
     }

@@ -10,54 +10,32 @@ use punctual_core::command::Expect;
 use punctual_core::name::{Name, Namespace};
 use punctual_core::schedule::calendar::{Calendar, Record};
 
-use super::backend::{Backend, Purpose, Scope, Work};
+use super::backend::{Backend, Purpose, Scope, work};
 use super::connection::{Connection, ask};
 use super::decode;
 use super::queries::calendars as queries;
 use crate::listing::holds;
-use crate::{CalendarFilter, Calendars, Error, PutCalendar, Result, Swap, codec};
+use crate::{Calendars, Error, PutCalendar, Result, Swap, codec};
 
 #[async_trait]
 impl<B: Backend> Calendars for B {
     async fn put_calendar(&self, new: PutCalendar) -> Result<Swap> {
-        self.run(Purpose::Change, Scope::Transaction, Box::new(move |c| Box::pin(put(c, new)))).await
+        self.run(Purpose::Change, Scope::Transaction, work!(|c| put(c, new).await)).await
     }
 
     async fn delete_calendar(&self, namespace: &Namespace, name: &Name, expect: Expect) -> Result<Swap> {
         let key = (namespace.clone(), name.clone());
-        let work: Work<_> = Box::new(move |c| Box::pin(delete(c, key, expect)));
-        self.run(Purpose::Change, Scope::Transaction, work).await
+        self.run(Purpose::Change, Scope::Transaction, work!(|c| delete(c, key, expect).await)).await
     }
 
     async fn settle_calendar(&self, namespace: &Namespace, name: &Name, version: u32) -> Result<()> {
         let (namespace, name) = (namespace.as_str().to_owned(), name.as_str().to_owned());
-        let settle = ask!(queries::SETTLE, namespace, name, version);
-        let work: Work<_> =
-            Box::new(move |c| Box::pin(async move { c.execute(&[settle]).await.map(|_| ()) }));
-        self.run(Purpose::Change, Scope::Statement, work).await
+        self.execute(Purpose::Change, ask!(queries::SETTLE, namespace, name, version)).await.map(|_| ())
     }
 }
 
-pub(super) async fn get(
-    c: &mut dyn Connection,
-    namespace: &Namespace,
-    name: &Name,
-) -> Result<Option<Arc<Record>>> {
+async fn get(c: &mut dyn Connection, namespace: &Namespace, name: &Name) -> Result<Option<Arc<Record>>> {
     c.one(ask!(queries::GET, namespace.as_str(), name.as_str()), decode::calendar).await
-}
-
-pub(super) async fn list(
-    c: &mut dyn Connection,
-    filter: &CalendarFilter,
-    after: Option<&(Namespace, Name)>,
-    limit: usize,
-) -> Result<Vec<Arc<Record>>> {
-    // No name is empty, so an empty name sorts before all.
-    let (after_namespace, after_name) =
-        after.map_or(("", ""), |(namespace, name)| (namespace.as_str(), name.as_str()));
-    let sql = if filter.unsettled { queries::UNSETTLED } else { queries::LIST };
-    let namespace = filter.namespace.as_ref().map(Namespace::as_str);
-    c.all(ask!(sql, after_namespace, after_name, namespace, limit), decode::calendar).await
 }
 
 /// Locks out other changes. Returns the last version that any calendar was given.

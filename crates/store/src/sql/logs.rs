@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use punctual_core::ids::RunId;
 use punctual_core::log::Chunk;
 
-use super::backend::{Backend, Purpose, Scope};
-use super::connection::{Ask, Connection, ask};
+use super::backend::{Backend, Purpose, Scope, work};
+use super::connection::{Ask, ask};
 use super::queries::chunks as queries;
 use crate::{Logs, Result, codec};
 
@@ -17,30 +17,16 @@ impl<B: Backend> Logs for B {
         }
         // Several chunks are synced once.
         let scope = if chunks.len() == 1 { Scope::Statement } else { Scope::Transaction };
-        self.run(Purpose::Output, scope, Box::new(move |c| Box::pin(append(c, chunks)))).await
+        let insert = |Chunk { run, token, number, at, stream, bytes }| {
+            ask!(queries::INSERT, run.0, token.0, number, at, codec::stream_number(stream), bytes)
+        };
+        let inserts: Vec<Ask<'static>> = chunks.into_iter().map(insert).collect();
+        self.run(Purpose::Output, scope, work!(|c| c.execute(&inserts).await.map(|_| ()))).await
     }
 
     async fn log_bytes(&self, run: RunId) -> Result<u64> {
-        let bytes = self
-            .run(
-                Purpose::ReadOutput,
-                Scope::Statement,
-                Box::new(move |c| {
-                    Box::pin(async move { c.one(ask!(queries::BYTES, run.0), |row| row.int(0)).await })
-                }),
-            )
-            .await?;
+        let count = work!(|c| c.one(ask!(queries::BYTES, run.0), |row| row.int(0)).await);
+        let bytes = self.run(Purpose::ReadOutput, Scope::Statement, count).await?;
         Ok(bytes.unwrap_or(0).max(0).cast_unsigned())
     }
-}
-
-async fn append(c: &mut dyn Connection, chunks: Vec<Chunk>) -> Result<()> {
-    let asks: Vec<Ask<'_>> = chunks
-        .iter()
-        .map(|Chunk { run, token, number, at, stream, bytes }| {
-            let stream = codec::stream_number(*stream);
-            ask!(queries::INSERT, run.0, token.0, *number, *at, stream, bytes.as_slice())
-        })
-        .collect();
-    c.execute(&asks).await.map(|_| ())
 }

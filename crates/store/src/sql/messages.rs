@@ -7,15 +7,13 @@ use std::sync::Arc;
 
 use punctual_core::ids::ShardId;
 use punctual_core::limits::PAGE_BYTES_MAX;
-use punctual_core::name::Namespace;
-use punctual_core::queue::{Message, MessagePosition, QueueKey, QueueNumber, QueueRecord};
+use punctual_core::queue::{Message, MessagePosition, QueueKey, QueueNumber};
 
 use super::connection::{Ask, Connection, ask};
 use super::decode;
 use super::dialect::Dialect;
 use super::queries::{MessagePage, messages, queues};
 use super::value::Value;
-use crate::listing::QueueSpan;
 use crate::{End, Result};
 
 /// Which messages of a queue are read.
@@ -106,17 +104,4 @@ pub(super) async fn page(
     values.pop();
     values.push(fitting.into());
     c.all(Ask { sql: statement.read, values }, decode::message).await
-}
-
-pub(super) async fn list_queues(
-    c: &mut dyn Connection,
-    namespace: Option<&Namespace>,
-    after: Option<&QueueKey>,
-    limit: usize,
-) -> Result<Vec<QueueRecord>> {
-    let Some(QueueSpan { namespace, after, goes_beyond }) = QueueSpan::of(namespace, after) else {
-        return Ok(Vec::new());
-    };
-    let sql = if goes_beyond { queues::LIST } else { queues::LIST_OF_NAMESPACE };
-    c.all(ask!(sql, namespace, after.as_bytes(), limit), decode::queue).await
 }

@@ -4,7 +4,7 @@
 //! what a database does faster in its own way: commits, the connections themselves, and SQLite's log of messages.
 //!
 //! In reading order: values and statements (`value`, `dialect`, `connection`, `backend`, `pool`, `queries`, `decode`), reads
-//! (`records`, `shard`, `messages`, `listings`, `walk`), and the rest. `shards`, `reads`, `calendars`,
+//! (`records`, `shard`, `messages`, `walk`), and the rest. `shards`, `reads`, `calendars`,
 //! `mail`, `tokens`, `sessions`, `logs` and `prune` implement the traits of the store for every [`backend::Backend`].
 
 pub(crate) mod value;
@@ -18,7 +18,6 @@ pub(crate) mod tables;
 pub(crate) mod records;
 pub(crate) mod shard;
 pub(crate) mod messages;
-pub(crate) mod listings;
 mod walk;
 mod shards;
 mod reads;

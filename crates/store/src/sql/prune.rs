@@ -12,7 +12,7 @@ use punctual_core::Timestamp;
 use punctual_core::ids::{RunId, ShardId, first_id_at};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::backend::{Backend, Purpose, Scope};
+use super::backend::{Backend, Purpose, Scope, work};
 use super::connection::{Ask, Connection, ask};
 use super::dialect::Dialect;
 use super::queries::{chunks, deleted_jobs, history, revisions, shards, skips, uniques};
@@ -123,20 +123,14 @@ async fn step<B: Backend>(
         (policy.now, Step { target, after, policy: policy.clone(), limit: ROWS_MAX.min(limit) });
     let expired = match target {
         Target::Output => output(store, &step).await?,
-        _ => store.run(Purpose::List, Scope::Statement, Box::new(move |c| Box::pin(find(c, step)))).await?,
+        _ => store.list(work!(|c| find(c, step).await)).await?,
     };
     let next = expired.next;
     if expired.is_empty() {
         return Ok((0, next));
     }
     let purpose = if expired.chunks.is_empty() { Purpose::Prune } else { Purpose::Output };
-    let removed = store
-        .run(
-            purpose,
-            Scope::Transaction,
-            Box::new(move |c| Box::pin(async move { remove(c, &expired, now).await })),
-        )
-        .await?;
+    let removed = store.run(purpose, Scope::Transaction, work!(|c| remove(c, &expired, now).await)).await?;
     Ok((removed, next))
 }
 
@@ -236,25 +230,13 @@ async fn of_deleted_jobs(c: &mut dyn Connection, step: &Step) -> Result<Expired>
 /// Output whose run is gone. It may be in another database than the runs.
 async fn output<B: Backend>(store: &B, step: &Step) -> Result<Expired> {
     let after = step.after;
-    let logged = store
-        .run(
-            Purpose::ReadOutput,
-            Scope::Statement,
-            Box::new(move |c| Box::pin(next_keys(c, chunks::NEXT_RUN, chunks::NEXT_RUNS, after))),
-        )
-        .await?;
+    let next_runs = work!(|c| next_keys(c, chunks::NEXT_RUN, chunks::NEXT_RUNS, after).await);
+    let logged = store.run(Purpose::ReadOutput, Scope::Statement, next_runs).await?;
     let mut next = last_of(&logged);
-    let gone = store
-        .run(Purpose::List, Scope::Statement, Box::new(move |c| Box::pin(without_run(c, logged))))
-        .await?;
+    let gone = store.list(work!(|c| without_run(c, logged).await)).await?;
     let limit = step.limit;
-    let (found, stopped_at) = store
-        .run(
-            Purpose::ReadOutput,
-            Scope::Statement,
-            Box::new(move |c| Box::pin(async move { chunks_of(c, &gone, limit).await })),
-        )
-        .await?;
+    let find = work!(|c| chunks_of(c, &gone, limit).await);
+    let (found, stopped_at) = store.run(Purpose::ReadOutput, Scope::Statement, find).await?;
     if let Some(run) = stopped_at {
         next = Some(run - 1);
     }

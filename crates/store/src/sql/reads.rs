@@ -13,12 +13,16 @@ use punctual_core::queue::{Message, MessagePosition, QueueKey, QueueRecord};
 use punctual_core::run::Run;
 use punctual_core::schedule::calendar;
 
-use super::backend::{Backend, Purpose, Scope, Work};
+use super::backend::{Backend, Purpose, Scope, work};
 use super::connection::ask;
-use super::messages::{Which, list_queues};
+use super::messages::Which;
+use super::queries::{calendars, chunks, dead_letters, deleted_jobs, jobs, queues, revisions, shards, skips};
 use super::walk::Walk;
-use super::{calendars, decode, listings, queries, records};
-use crate::{CalendarFilter, Durability, End, JobFilter, LetterFilter, Reads, Result, RunFilter, Stats};
+use super::{decode, records};
+use crate::listing::NameSpan;
+use crate::{
+    CalendarFilter, Durability, End, JobFilter, LetterFilter, Reads, Result, RunFilter, Stats, codec,
+};
 
 #[async_trait]
 impl<B: Backend> Reads for B {
@@ -40,11 +44,11 @@ impl<B: Backend> Reads for B {
         after: Option<&QueueKey>,
         limit: usize,
     ) -> Result<Vec<QueueRecord>> {
-        let (namespace, after) = (namespace.cloned(), after.cloned());
-        self.list(Box::new(move |c| {
-            Box::pin(async move { list_queues(c, namespace.as_ref(), after.as_ref(), limit).await })
-        }))
-        .await
+        let after = after.map(|key| (key.namespace.as_str(), key.name.as_str()));
+        let Some(span) = NameSpan::of(namespace, after) else { return Ok(Vec::new()) };
+        let sql = if span.goes_beyond { queues::LIST } else { queues::LIST_OF_NAMESPACE };
+        let list = ask!(sql, span.namespace.to_owned(), span.after.as_bytes().to_vec(), limit);
+        self.list(work!(|c| c.all(list, decode::queue).await)).await
     }
 
     async fn messages(
@@ -57,13 +61,17 @@ impl<B: Backend> Reads for B {
         self.queue_messages(queue.clone(), Which::All { after }, limit).await
     }
 
-    async fn line(&self, queue: &QueueKey, from: End, limit: usize) -> Result<Vec<Arc<Message>>> {
+    async fn queued_messages(&self, queue: &QueueKey, from: End, limit: usize) -> Result<Vec<Arc<Message>>> {
         self.queue_messages(queue.clone(), from.into(), limit).await
     }
 
     async fn job(&self, namespace: &Namespace, name: &Name) -> Result<Option<Arc<Job>>> {
-        let (namespace, name) = (namespace.clone(), name.clone());
-        self.list(Box::new(move |c| Box::pin(async move { listings::job(c, &namespace, &name).await }))).await
+        let key = vec![namespace.as_str().to_owned().into(), name.as_str().to_owned().into()];
+        self.list(work!(|c| {
+            let definitions = c.definitions();
+            Ok(c.by_keys(jobs::NAMED, vec![key], |row| decode::job(row, &definitions)).await?.pop())
+        }))
+        .await
     }
 
     async fn jobs(
@@ -72,24 +80,31 @@ impl<B: Backend> Reads for B {
         after: Option<(Namespace, Name)>,
         limit: usize,
     ) -> Result<Vec<Arc<Job>>> {
-        let filter = filter.clone();
-        self.list(Box::new(move |c| {
-            Box::pin(async move { listings::jobs(c, &filter, after.as_ref(), limit).await })
+        let after = after.as_ref().map(|(namespace, name)| (namespace.as_str(), name.as_str()));
+        let Some(span) = NameSpan::of(filter.namespace.as_ref(), after) else { return Ok(Vec::new()) };
+        let (namespace, after) = (span.namespace.to_owned(), span.after.to_owned());
+        let list = match &filter.calendar {
+            _ if span.goes_beyond => ask!(jobs::LIST, namespace, after, limit),
+            None => ask!(jobs::LIST_OF_NAMESPACE, namespace, after, limit),
+            Some(calendar) => ask!(jobs::LIST_OF_CALENDAR, namespace, after, limit, codec::quoted(calendar)),
+        };
+        self.list(work!(|c| {
+            let definitions = c.definitions();
+            c.all(list, |row| decode::job(row, &definitions)).await
         }))
         .await
     }
 
     async fn run(&self, namespace: &Namespace, run: RunId) -> Result<Option<RunRecord>> {
-        let read: Work<_> = Box::new(move |c| Box::pin(records::record(c, run)));
-        let record = Backend::run(self, Purpose::List, B::FETCH, read).await?;
+        let read = work!(|c| records::record(c, run).await);
+        let record: Option<RunRecord> = Backend::run(self, Purpose::List, B::FETCH, read).await?;
         Ok(record.filter(|record| record.run.namespace == *namespace))
     }
 
     async fn runs(&self, filter: &RunFilter, after: Option<RunId>, limit: usize) -> Result<Vec<Arc<Run>>> {
         let mut walk = Walk::new(filter, after, limit, self.facts().shards);
         while walk.goes_on() {
-            let step: Work<_> = Box::new(move |c| Box::pin(walk.step(c)));
-            walk = Backend::run(self, Purpose::List, Scope::Snapshot, step).await?;
+            walk = Backend::run(self, Purpose::List, Scope::Snapshot, work!(|c| walk.step(c).await)).await?;
         }
         Ok(walk.runs)
     }
@@ -100,11 +115,16 @@ impl<B: Backend> Reads for B {
         after: Option<RunId>,
         limit: usize,
     ) -> Result<Vec<DeadLetter>> {
-        let filter = filter.clone();
-        self.list(Box::new(move |c| {
-            Box::pin(async move { listings::dead_letters(c, &filter, after, limit).await })
-        }))
-        .await
+        let LetterFilter { namespace, job, since } = filter;
+        let list = ask!(
+            dead_letters::LIST,
+            after.map_or(-1, |run| run.0),
+            namespace.as_ref().map(|namespace| namespace.as_str().to_owned()),
+            job.as_ref().map(|name| name.as_str().to_owned()),
+            *since,
+            limit,
+        );
+        self.list(work!(|c| c.all(list, decode::dead_letter).await)).await
     }
 
     async fn deleted_jobs(
@@ -113,29 +133,45 @@ impl<B: Backend> Reads for B {
         after: Option<JobId>,
         limit: usize,
     ) -> Result<Vec<DeletedJob>> {
-        let named = named.map(|(namespace, name)| (namespace.clone(), name.clone()));
-        self.list(Box::new(move |c| {
-            Box::pin(async move { listings::deleted_jobs(c, named.as_ref(), after, limit).await })
+        let after = after.map_or(-1, |job| job.0);
+        let list = match named {
+            None => ask!(deleted_jobs::LIST, after, limit),
+            Some((namespace, name)) => {
+                let (namespace, name) = (namespace.as_str().to_owned(), name.as_str().to_owned());
+                ask!(deleted_jobs::NAMED, after, limit, namespace, name)
+            }
+        };
+        self.list(work!(|c| c.all(list, decode::deleted_job).await)).await
+    }
+
+    async fn skips(&self, job: JobId, before: Option<(u32, Timestamp)>, limit: usize) -> Result<Vec<Skip>> {
+        let (revision, from) =
+            before.map_or((i64::MAX, i64::MAX), |(revision, from)| (i64::from(revision), from.as_millis()));
+        let list = ask!(skips::NEWEST_FIRST, job.0, revision, from, limit);
+        self.list(work!(|c| c.all(list, decode::skip).await)).await
+    }
+
+    async fn revision(&self, job: JobId, revision: u32) -> Result<Option<Arc<Revision>>> {
+        let key = vec![job.0.into(), revision.into()];
+        self.list(work!(|c| {
+            let definitions = c.definitions();
+            Ok(c.by_keys(revisions::GET, vec![key], |row| decode::revision(row, &definitions)).await?.pop())
         }))
         .await
     }
 
-    async fn skips(&self, job: JobId, before: Option<(u32, Timestamp)>, limit: usize) -> Result<Vec<Skip>> {
-        self.list(Box::new(move |c| Box::pin(listings::skips(c, job, before, limit)))).await
-    }
-
-    async fn revision(&self, job: JobId, revision: u32) -> Result<Option<Arc<Revision>>> {
-        self.list(Box::new(move |c| Box::pin(listings::revision(c, job, revision)))).await
-    }
-
     async fn revisions(&self, job: JobId, before: Option<u32>, limit: usize) -> Result<Vec<Arc<Revision>>> {
-        self.list(Box::new(move |c| Box::pin(listings::revisions(c, job, before, limit)))).await
+        let list = ask!(revisions::NEWEST_FIRST, job.0, before.map_or(i64::MAX, i64::from), limit);
+        self.list(work!(|c| {
+            let definitions = c.definitions();
+            c.all(list, |row| decode::revision(row, &definitions)).await
+        }))
+        .await
     }
 
     async fn calendar(&self, namespace: &Namespace, name: &Name) -> Result<Option<Arc<calendar::Record>>> {
-        let (namespace, name) = (namespace.clone(), name.clone());
-        self.list(Box::new(move |c| Box::pin(async move { calendars::get(c, &namespace, &name).await })))
-            .await
+        let get = ask!(calendars::GET, namespace.as_str().to_owned(), name.as_str().to_owned());
+        self.list(work!(|c| c.one(get, decode::calendar).await)).await
     }
 
     async fn calendars(
@@ -144,15 +180,34 @@ impl<B: Backend> Reads for B {
         after: Option<(Namespace, Name)>,
         limit: usize,
     ) -> Result<Vec<Arc<calendar::Record>>> {
-        let filter = filter.clone();
-        self.list(Box::new(move |c| {
-            Box::pin(async move { calendars::list(c, &filter, after.as_ref(), limit).await })
-        }))
-        .await
+        // No name is empty, so an empty name sorts before all.
+        let (after_namespace, after_name) = after
+            .map_or((String::new(), String::new()), |(namespace, name)| {
+                (namespace.as_str().to_owned(), name.as_str().to_owned())
+            });
+        let sql = if filter.unsettled { calendars::UNSETTLED } else { calendars::LIST };
+        let namespace = filter.namespace.as_ref().map(|namespace| namespace.as_str().to_owned());
+        let list = ask!(sql, after_namespace, after_name, namespace, limit);
+        self.list(work!(|c| c.all(list, decode::calendar).await)).await
     }
 
     async fn stats(&self) -> Result<Stats> {
-        self.list(Box::new(|c| Box::pin(listings::stats(c)))).await
+        self.list(work!(|c| {
+            let mut stats = Stats::default();
+            c.query(&[ask!(shards::STATS), ask!(queues::STATS)], &mut |index, row| {
+                let count = |column| row.int(column).map(i64::cast_unsigned);
+                if index == 0 {
+                    (stats.jobs, stats.live_runs) = (count(0)?, count(1)?);
+                    (stats.history_runs, stats.dead_letters) = (count(2)?, count(3)?);
+                } else {
+                    (stats.queues, stats.messages) = (count(0)?, count(1)?);
+                }
+                Ok(true)
+            })
+            .await?;
+            Ok(stats)
+        }))
+        .await
     }
 
     async fn read_logs(
@@ -163,9 +218,8 @@ impl<B: Backend> Reads for B {
     ) -> Result<Vec<log::Chunk>> {
         let (token, number) =
             after.map_or((i64::MIN, 0), |place| (place.token.0.cast_signed(), place.number));
-        let list = ask!(queries::chunks::LIST, run.0, token, number, limit);
-        let read: Work<_> =
-            Box::new(move |c| Box::pin(async move { c.all(list, |row| decode::chunk(run, row)).await }));
+        let list = ask!(chunks::LIST, run.0, token, number, limit);
+        let read = work!(|c| c.all(list, |row| decode::chunk(run, row)).await);
         Backend::run(self, Purpose::ReadOutput, Scope::Statement, read).await
     }
 }

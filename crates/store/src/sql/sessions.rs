@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use punctual_core::ids::SessionId;
 use punctual_failpoint::midway;
 
-use super::backend::{Backend, Purpose, Scope, Work};
+use super::backend::{Backend, Purpose, Scope, work};
 use super::connection::{Connection, ask};
 use super::queries::sessions as queries;
 use super::value::Row;
@@ -22,8 +22,7 @@ const SWEPT_AFTER_MILLIS: i64 = 60_000;
 impl<B: Backend> Sessions for B {
     async fn renew(&self, session: &Session, ttl: Duration) -> Result<Vec<Member>> {
         let session = session.clone();
-        let work: Work<_> = Box::new(move |c| Box::pin(renew(c, session, ttl)));
-        let renewing = self.run(Purpose::Session, Scope::Statement, work);
+        let renewing = self.run(Purpose::Session, Scope::Statement, work!(|c| renew(c, session, ttl).await));
         match B::RENEWING {
             Some(point) => midway(point, renewing).await,
             None => renewing.await,
@@ -31,9 +30,7 @@ impl<B: Backend> Sessions for B {
     }
 
     async fn leave(&self, session: SessionId) -> Result<()> {
-        let leave = ask!(queries::LEAVE, session.0);
-        let work: Work<_> = Box::new(move |c| Box::pin(async move { c.execute(&[leave]).await.map(|_| ()) }));
-        self.run(Purpose::Session, Scope::Statement, work).await
+        self.execute(Purpose::Session, ask!(queries::LEAVE, session.0)).await.map(|_| ())
     }
 }
 

@@ -8,8 +8,10 @@ use punctual_core::ids::{Epoch, SessionId, ShardId};
 use punctual_core::job::Job;
 use punctual_core::queue::{Message, MessagePosition, QueueNumber};
 
-use super::backend::{Backend, Purpose, Scope};
-use super::{listings, shard};
+use super::backend::{Backend, Purpose, Scope, work};
+use super::connection::ask;
+use super::queries::jobs;
+use super::{decode, shard};
 use crate::{Claim, Leases, Result, Shards};
 
 #[async_trait]
@@ -19,7 +21,7 @@ impl<B: Backend> Shards for B {
     }
 
     async fn leases(&self) -> Result<Leases> {
-        self.run(Purpose::Leases, Scope::Statement, Box::new(|c| Box::pin(shard::leases(c)))).await
+        self.run(Purpose::Leases, Scope::Statement, work!(|c| shard::leases(c).await)).await
     }
 
     async fn acquire(&self, by: Option<SessionId>, claims: &[Claim]) -> Result<Vec<(ShardId, Epoch)>> {
@@ -31,8 +33,7 @@ impl<B: Backend> Shards for B {
     }
 
     async fn load(&self, shard: ShardId, epoch: Epoch) -> Result<Loaded> {
-        self.run(Purpose::Lead, Scope::Snapshot, Box::new(move |c| Box::pin(shard::load(c, shard, epoch))))
-            .await
+        self.run(Purpose::Lead, Scope::Snapshot, work!(|c| shard::load(c, shard, epoch).await)).await
     }
 
     async fn commit(&self, batches: Arc<Vec<Batch>>) -> Result<()> {
@@ -54,9 +55,10 @@ impl<B: Backend> Shards for B {
     }
 
     async fn outdated_jobs(&self, zone_data: &str, limit: usize) -> Result<Vec<Arc<Job>>> {
-        let zone_data = zone_data.to_owned();
-        self.list(Box::new(move |c| {
-            Box::pin(async move { listings::outdated_jobs(c, &zone_data, limit).await })
+        let list = ask!(jobs::OUTDATED, zone_data.to_owned(), limit);
+        self.list(work!(|c| {
+            let definitions = c.definitions();
+            c.all(list, |row| decode::job(row, &definitions)).await
         }))
         .await
     }

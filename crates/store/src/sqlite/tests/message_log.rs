@@ -200,8 +200,8 @@ async fn told(store: &dyn Store, queues: &[QueueKey], ids: &[MessageId]) -> Vec<
                 all.extend(plain(&page));
             }
             told.push(all);
-            told.push(plain(&store.line(queue, End::First, limit).await.unwrap()));
-            told.push(plain(&store.line(queue, End::Last, limit).await.unwrap()));
+            told.push(plain(&store.queued_messages(queue, End::First, limit).await.unwrap()));
+            told.push(plain(&store.queued_messages(queue, End::Last, limit).await.unwrap()));
         }
     }
     for limit in [1, 5, 1000] {
