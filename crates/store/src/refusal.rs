@@ -1,6 +1,6 @@
 //! The refusals that every backend words in the same way.
 
-use punctual_core::change::{Change, Row, RowKey};
+use punctual_core::change::{Batch, Change, Row, RowKey};
 use punctual_core::ids::{JobId, RunId, ShardId};
 
 use crate::{Error, Result};
@@ -29,8 +29,15 @@ pub(crate) fn no_such_shard(shard: ShardId) -> Error {
     refused(shard, "the store has no such shard".to_owned())
 }
 
-/// Refuses a row that belongs to another shard: two leaders could change it at once.
-pub(crate) fn check_shard(shard: ShardId, shards: u16, key: &RowKey, change: &Change) -> Result<()> {
+/// Refuses rows that belong to another shard: two leaders could change them at once.
+pub(crate) fn check_shards(batches: &[Batch], shards: u16) -> Result<()> {
+    batches.iter().try_for_each(|batch| {
+        let mut changes = batch.changes.iter();
+        changes.try_for_each(|(key, change)| check_shard(batch.shard, shards, key, change))
+    })
+}
+
+fn check_shard(shard: ShardId, shards: u16, key: &RowKey, change: &Change) -> Result<()> {
     let of = match key {
         RowKey::Job(id) | RowKey::Revision(id, _) | RowKey::Skip(id, ..) => id.shard(),
         RowKey::Run(id) | RowKey::History(id) | RowKey::DeadLetter(id) => id.shard(),

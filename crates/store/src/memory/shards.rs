@@ -10,7 +10,7 @@ use punctual_core::queue;
 use punctual_core::queue::{Message, QueueNumber};
 
 use super::Memory;
-use crate::{Claim, Leases, Result, Shards};
+use crate::{Claim, Leases, Reads, Result, Shards, refusal};
 
 #[async_trait]
 impl Shards for Memory {
@@ -36,6 +36,7 @@ impl Shards for Memory {
     }
 
     async fn commit(&self, batches: Arc<Vec<Batch>>) -> Result<()> {
+        refusal::check_shards(&batches, self.shards())?;
         self.tables.lock().commit(&batches)?;
         self.written.send_modify(|times| *times += 1);
         Ok(())

@@ -4,8 +4,6 @@
 //! missing), it is rolled back, and the careful way sends the same changes one by one, which finds the shard and the
 //! row. If the careful way succeeds, it is committed.
 
-use std::collections::BTreeSet;
-
 use punctual_core::change::{Batch, Change, Row, RowKey};
 use punctual_failpoint::{Point, hit, midway};
 
@@ -13,7 +11,7 @@ use super::connection::MysqlConnection;
 use super::failure::{Failure, Moment};
 use super::packets::Packets;
 use super::{Mysql, writes};
-use crate::sql::tables::{EDIT_JOB, Sorted, Values, WriteId, edited_job, write_of};
+use crate::sql::tables::{EDIT_JOB, Sorted, Values, WriteId, edited_job, in_groups, write_of};
 use crate::{Error, Result, refusal};
 
 impl Mysql {
@@ -21,7 +19,7 @@ impl Mysql {
         let Some(first) = batches.first() else { return Ok(()) };
         let mut connection = self.commits[usize::from(first.shard.0) % self.commits.len()].take().await?;
         hit(Point::MysqlCommitBegun);
-        let written = write(&mut connection, batches, self.facts.shards).await;
+        let written = write(&mut connection, batches).await;
         hit(Point::MysqlCommitWritten);
         let committed = midway(Point::MysqlCommitUnderWay, connection.commit(written)).await;
         hit(Point::MysqlCommitCommitted);
@@ -29,21 +27,19 @@ impl Mysql {
     }
 }
 
-async fn write(connection: &mut MysqlConnection, batches: &[Batch], shards: u16) -> Result<(), Failure> {
-    if is_at_home(batches, shards) {
-        match fast(batches)?.send(connection).await {
-            Ok(sent) if sent.as_expected => return Ok(()),
-            Ok(_) => {}
-            Err(failure) if failure.is_about_rows() => {}
-            // Find the blocked shard, so that the others need not wait with it.
-            Err(failure) if failure.is_lock_timeout() && batches.len() > 1 => {}
-            Err(failure) => return Err(blocked(&batches[0], failure)),
-        }
-        connection.step("ROLLBACK").await?;
+async fn write(connection: &mut MysqlConnection, batches: &[Batch]) -> Result<(), Failure> {
+    match fast(batches)?.send(connection).await {
+        Ok(sent) if sent.as_expected => return Ok(()),
+        Ok(_) => {}
+        Err(failure) if failure.is_about_rows() => {}
+        // Find the blocked shard, so that the others need not wait with it.
+        Err(failure) if failure.is_lock_timeout() && batches.len() > 1 => {}
+        Err(failure) => return Err(blocked(&batches[0], failure)),
     }
+    connection.step("ROLLBACK").await?;
     connection.step("START TRANSACTION").await?;
     for batch in batches {
-        carefully(connection, batch, shards).await.map_err(|failure| blocked(batch, failure))?;
+        carefully(connection, batch).await.map_err(|failure| blocked(batch, failure))?;
     }
     Ok(())
 }
@@ -53,44 +49,24 @@ fn blocked(batch: &Batch, failure: Failure) -> Failure {
     if failure.is_lock_timeout() { Error::Blocked { shard: batch.shard }.into() } else { failure }
 }
 
-/// Whether every row belongs to the shard that writes it.
-fn is_at_home(batches: &[Batch], shards: u16) -> bool {
-    batches.iter().all(|batch| {
-        let mut changes = batch.changes.iter();
-        changes.all(|(key, change)| refusal::check_shard(batch.shard, shards, key, change).is_ok())
-    })
-}
-
 /// All batches in as few statements as possible.
 fn fast(batches: &[Batch]) -> Result<Packets> {
     let mut packets = Packets::default();
     packets.any(|sql| sql.extend_from_slice(b"START TRANSACTION"));
-    let mut rest = batches;
-    while !rest.is_empty() {
-        let (group, later) = rest.split_at(apart(rest));
-        writes::fences(&mut packets, &group.iter().collect::<Vec<_>>());
-        let mut sorted = Sorted::default();
-        group.iter().try_for_each(|batch| sorted.add_batch(batch))?;
+    for (group, sorted) in in_groups(batches)? {
+        writes::fences(&mut packets, &group);
         writes::write(&mut packets, &sorted);
-        rest = later;
     }
     Ok(packets)
 }
 
-/// How many of the first batches have different shards.
-fn apart(batches: &[Batch]) -> usize {
-    let mut shards = BTreeSet::new();
-    batches.iter().take_while(|batch| shards.insert(batch.shard)).count()
-}
-
-async fn carefully(connection: &mut MysqlConnection, batch: &Batch, shards: u16) -> Result<(), Failure> {
+async fn carefully(connection: &mut MysqlConnection, batch: &Batch) -> Result<(), Failure> {
     let mut fence = Packets::default();
     writes::fences(&mut fence, &[batch]);
     if !fence.send(connection).await?.as_expected {
         return Err(Error::Fenced { shard: batch.shard, epoch: batch.epoch }.into());
     }
     for (key, change) in batch.changes.iter() {
-        refusal::check_shard(batch.shard, shards, key, change)?;
         if !hits(connection, write_of(batch, key, change)?, batch, key).await? {
             missed(connection, batch, key, change).await?;
         }

@@ -11,7 +11,7 @@ use super::failure::{Failure, Moment};
 use super::packets::{int, put, put_list};
 use super::{Mysql, queries};
 use crate::sql::value::Row;
-use crate::{Claim, Result, refusal};
+use crate::{Claim, Result};
 
 /// The names of the connections that can lock a shard's row.
 pub(super) const LOCK_HOLDERS: [&str; 4] = ["commit-0", "commit-1", "changes", "prune"];
@@ -31,12 +31,6 @@ impl Mysql {
         by: Option<SessionId>,
         claims: &[Claim],
     ) -> Result<Vec<(ShardId, Epoch)>> {
-        if let Some(claim) = claims.iter().find(|claim| claim.shard.0 >= self.facts.shards) {
-            return Err(refusal::no_such_shard(claim.shard));
-        }
-        if claims.is_empty() {
-            return Ok(Vec::new());
-        }
         let mut connection = self.changes.take().await?;
         hit(Point::MysqlAcquireBegun);
         let acquired = self.take_shards(&mut connection, by, claims).await;
@@ -66,31 +60,23 @@ impl Mysql {
         }
 
         connection.step("START TRANSACTION").await?;
-        // Every transaction locks shard rows in this order, so there is no deadlock.
-        let mut in_order: Vec<&Claim> = claims.iter().collect();
-        in_order.sort_by_key(|claim| claim.shard);
-        let mut taken = BTreeSet::new();
-        for Claim { shard, expected_epoch } in in_order {
+        let mut taken = Vec::new();
+        for Claim { shard, expected_epoch } in claims {
             let expected_epoch = expected_epoch.map(|epoch| i64::from(epoch.0));
             let params = (by.map(|session| session.0), shard.0, expected_epoch);
             if connection.execute(queries::shards::ACQUIRE, params).await? == 1 {
-                taken.insert(*shard);
+                taken.push(shard.0);
             }
         }
         if taken.is_empty() {
             return Ok(Vec::new());
         }
-        let mut sql = Vec::new();
-        put(&mut sql, "SELECT shard, epoch FROM shards WHERE shard IN (");
-        put_list(&mut sql, &taken, |sql, shard| int(sql, shard.0));
-        put(&mut sql, ")");
+        let mut sql = b"SELECT shard, epoch FROM shards WHERE shard IN (".to_vec();
+        put_list(&mut sql, taken, |sql, shard| int(sql, shard));
+        put(&mut sql, ") ORDER BY shard");
         let epochs = connection.text(sql).await?;
-        let epochs: std::collections::BTreeMap<ShardId, Epoch> = epochs
-            .iter()
-            .map(|row| row as &dyn Row)
-            .map(|row| Ok((ShardId(row.number(0)?), Epoch(row.number(1)?))))
-            .collect::<Result<_, Failure>>()?;
-        Ok(claims.iter().filter_map(|claim| Some((claim.shard, *epochs.get(&claim.shard)?))).collect())
+        let epochs = epochs.iter().map(|row| row as &dyn Row);
+        epochs.map(|row| Ok((ShardId(row.number(0)?), Epoch(row.number(1)?)))).collect()
     }
 
     /// The former owner may be dead or only stopped: either way it must not hold a lock.

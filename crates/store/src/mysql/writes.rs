@@ -11,9 +11,9 @@ use punctual_core::ids::RunId;
 use punctual_core::run::Status;
 
 use super::packets::{Packets, Shape, int, literal, put, put_list};
-use crate::row_counts::RowCounts;
 use crate::sql::tables::{
-    Action, DELETE_HISTORY, DELETE_JOB, DELETE_RUN, INSERT_HISTORY, INSERT_RUN, Sorted, Values, WRITES, Write,
+    Action, DELETE_HISTORY, DELETE_JOB, DELETE_RUN, FENCE, INSERT_HISTORY, INSERT_RUN, Sorted, Values,
+    WRITES, Write, fence_of,
 };
 use crate::sql::value::Value;
 use crate::{codec, live_key};
@@ -30,22 +30,7 @@ const FENCES: Shape<'static> = Shape {
 /// The fence: unless it hits one row for every batch, one of them is outdated.
 pub(super) fn fences(packets: &mut Packets, batches: &[&Batch]) {
     packets.many(FENCES, batches, |sql, batch| {
-        let RowCounts { jobs, live_runs, history_runs, dead_letters } = RowCounts::of(&batch.changes);
-        let columns = [
-            ("SELECT ", i64::from(batch.shard.0), " AS shard"),
-            (", ", i64::from(batch.epoch.0), " AS epoch"),
-            (", ", batch.commit.cast_signed(), " AS commit_no"),
-            (", ", batch.last_id, " AS last_id"),
-            (", ", jobs, " AS jobs"),
-            (", ", live_runs, " AS live_runs"),
-            (", ", history_runs, " AS history_runs"),
-            (", ", dead_letters, " AS dead_letters"),
-        ];
-        for (before, value, name) in columns {
-            put(sql, before);
-            int(sql, value);
-            put(sql, name);
-        }
+        put_select(sql, FENCE.into_iter().zip(&fence_of(batch)));
     });
 }
 
@@ -110,12 +95,17 @@ fn delete(packets: &mut Packets, write: &Write, rows: &[Values<'_>]) {
     let tail = format!(") AS f STRAIGHT_JOIN {} AS t ON {}", write.table.name, on.join(" AND "));
     let shape = Shape { head: "DELETE t FROM (", between: " UNION ALL ", tail: &tail };
     packets.many(shape, rows, |sql, row| {
-        put(sql, "SELECT ");
-        put_list(sql, row.iter().enumerate(), |sql, (column, value)| {
-            literal(sql, value);
-            put(sql, " AS ");
-            put(sql, write.name(column));
-        });
+        put_select(sql, row.iter().enumerate().map(|(column, value)| (write.name(column), value)));
+    });
+}
+
+/// One row of a derived table.
+fn put_select<'v>(sql: &mut Vec<u8>, columns: impl Iterator<Item = (&'static str, &'v Value<'v>)>) {
+    put(sql, "SELECT ");
+    put_list(sql, columns, |sql, (name, value)| {
+        literal(sql, value);
+        put(sql, " AS ");
+        put(sql, name);
     });
 }
 

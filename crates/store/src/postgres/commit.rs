@@ -11,7 +11,7 @@ use super::connection::{PgConnection, Request, request};
 use super::failure::{Failure, Moment};
 use super::queries;
 use super::writes::{fence, requests};
-use crate::sql::tables::{EDIT_JOB, Sorted, edited_job, write_of};
+use crate::sql::tables::{EDIT_JOB, Sorted, edited_job, in_groups, write_of};
 use crate::sql::value::Row as Columns;
 use crate::{Error, Result, refusal};
 
@@ -19,12 +19,8 @@ use crate::{Error, Result, refusal};
 const JOB_NAME: &str = "jobs_name";
 
 impl PgConnection {
-    pub(super) async fn commit(&mut self, batches: &[Batch], shards: u16) -> Result<()> {
-        for batch in batches {
-            let check = |(key, change)| refusal::check_shard(batch.shard, shards, key, change);
-            batch.changes.iter().try_for_each(check)?;
-        }
-        let groups = by_shard(batches)?;
+    pub(super) async fn commit(&mut self, batches: &[Batch]) -> Result<()> {
+        let groups = in_groups(batches)?;
         let mut all = Vec::new();
         for (batches, sorted) in &groups {
             all.push(fence(batches));
@@ -104,26 +100,6 @@ impl PgConnection {
         let answer = self.ask(request).await.map_err(Failure::writing)?;
         Ok(answer.rows)
     }
-}
-
-/// Batches of different shards are written together, batches of one shard one after the other.
-fn by_shard(batches: &[Batch]) -> Result<Vec<(Vec<&Batch>, Sorted<'_>)>> {
-    let mut groups: Vec<(Vec<&Batch>, Sorted<'_>)> = Vec::new();
-    let mut left: Vec<&Batch> = batches.iter().collect();
-    while !left.is_empty() {
-        let (mut group, mut later): (Vec<&Batch>, Vec<&Batch>) = (Vec::new(), Vec::new());
-        for batch in left {
-            let is_taken = group.iter().any(|other| other.shard == batch.shard);
-            if is_taken { later.push(batch) } else { group.push(batch) }
-        }
-        // Every node takes locks in shard order, so there is no deadlock.
-        group.sort_unstable_by_key(|batch| batch.shard);
-        let mut sorted = Sorted::default();
-        group.iter().try_for_each(|batch| sorted.add_batch(batch))?;
-        groups.push((group, sorted));
-        left = later;
-    }
-    Ok(groups)
 }
 
 fn refused(batch: &Batch, key: &RowKey, failure: &Failure) -> Error {

@@ -8,7 +8,7 @@ use super::connection::{PgConnection, Request, request};
 use super::failure::Moment;
 use super::queries::shards;
 use crate::sql::value::{Row, Value};
-use crate::{Claim, Result, refusal};
+use crate::{Claim, Result};
 
 /// How often an acquisition that waited too long ends the former owner's connections and tries again. Together with its
 /// lock timeout, that is longer than the server keeps an idle transaction whose owner is lost.
@@ -20,29 +20,21 @@ impl Postgres {
         by: Option<SessionId>,
         claims: &[Claim],
     ) -> Result<Vec<(ShardId, Epoch)>> {
-        if let Some(claim) = claims.iter().find(|claim| claim.shard.0 >= self.facts.shards) {
-            return Err(refusal::no_such_shard(claim.shard));
-        }
-        // Every node takes locks in shard order, so there is no deadlock.
-        let mut sorted: Vec<(usize, &Claim)> = claims.iter().enumerate().collect();
-        sorted.sort_by_key(|(_, claim)| claim.shard);
         let mut tries = 0;
         loop {
             let mut connection = self.lease.take().await?;
             connection.end_former_owners(by, claims).await;
-            let requests = sorted.iter().map(|(_, claim)| acquire(by, claim)).collect();
+            let requests = claims.iter().map(|claim| acquire(by, claim)).collect();
             hit(Point::PostgresAcquireBegun);
             match midway(Point::PostgresAcquireUnderWay, connection.transact(requests)).await {
                 Ok(answers) => {
                     let mut acquired = Vec::new();
-                    for ((index, claim), answer) in sorted.iter().zip(&answers) {
+                    for (claim, answer) in claims.iter().zip(&answers) {
                         if let Some(row) = answer.rows.first() {
-                            let epoch = Epoch((row as &dyn Row).number(0)?);
-                            acquired.push((*index, (claim.shard, epoch)));
+                            acquired.push((claim.shard, Epoch((row as &dyn Row).number(0)?)));
                         }
                     }
-                    acquired.sort_by_key(|(index, _)| *index);
-                    return Ok(acquired.into_iter().map(|(_, acquired)| acquired).collect());
+                    return Ok(acquired);
                 }
                 Err((Moment::Writing, failure)) if failure.is_lock_timeout() && tries < TRIES_MAX => {
                     tries += 1;

@@ -168,7 +168,7 @@ impl Backend for Postgres {
         // A connection commits one list of batches at a time.
         let Some(first) = batches.first() else { return Ok(()) };
         let mut connection = self.commits[usize::from(first.shard.0) % self.commits.len()].take().await?;
-        connection.commit(&batches, self.facts.shards).await
+        connection.commit(&batches).await
     }
 }
 

@@ -9,8 +9,9 @@ use punctual_core::change::Batch;
 
 use super::connection::{Param, Request, request};
 use super::queries;
-use crate::row_counts::RowCounts;
-use crate::sql::tables::{Action, DELETE_JOB, INSERT_HISTORY, Sorted, Values, WRITES, Write, WriteId};
+use crate::sql::tables::{
+    Action, DELETE_JOB, FENCE, INSERT_HISTORY, Sorted, Values, WRITES, Write, WriteId, fence_of,
+};
 use crate::sql::value::Value;
 
 /// Bytes of values in one statement; a single larger row is allowed. The server accepts a message of 1 GiB at most.
@@ -114,21 +115,12 @@ fn fitting(rows: &[&Values<'_>]) -> usize {
 
 /// The fences of batches, at most one of each shard.
 pub(super) fn fence(batches: &[&Batch]) -> Request<'static> {
-    fn column<R, T>(rows: &[R], value: impl FnMut(&R) -> T) -> Vec<T> {
-        rows.iter().map(value).collect()
-    }
-    let counts: Vec<RowCounts> = batches.iter().map(|batch| RowCounts::of(&batch.changes)).collect();
-    request!(
-        queries::shards::FENCE,
-        column(batches, |batch| Value::from(batch.shard.0)),
-        column(batches, |batch| i64::from(batch.epoch.0)),
-        column(batches, |batch| batch.commit.cast_signed()),
-        column(batches, |batch| batch.last_id),
-        column(&counts, |counts| counts.jobs),
-        column(&counts, |counts| counts.live_runs),
-        column(&counts, |counts| counts.history_runs),
-        column(&counts, |counts| counts.dead_letters),
-    )
+    let rows: Vec<Values<'static>> = batches.iter().map(|batch| fence_of(batch)).collect();
+    let column = |column: usize| {
+        Box::new(rows.iter().map(|row| row[column].clone()).collect::<Vec<Value<'static>>>())
+            as Param<'static>
+    };
+    Request { sql: queries::shards::FENCE, params: (0..FENCE.len()).map(column).collect() }
 }
 
 #[cfg(test)]

@@ -110,7 +110,7 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
         self.run(purpose, Scope::Statement, work!(|c| c.execute(&[ask]).await))
     }
 
-    /// See [`crate::Shards::acquire`].
+    /// See [`crate::Shards::acquire`]. The claims are for shards that exist, in their order.
     fn acquire_shards(
         &self,
         by: Option<SessionId>,
@@ -131,7 +131,7 @@ pub(crate) trait Backend: Send + Sync + fmt::Debug {
         self.run(Purpose::Change, Scope::Transaction, release)
     }
 
-    /// See [`crate::Shards::commit`].
+    /// See [`crate::Shards::commit`]. Every row belongs to the shard of its batch.
     fn commit_batches(&self, batches: Arc<Vec<Batch>>) -> impl Future<Output = Result<()>> + Send;
 
     /// See [`crate::Shards::due`].

@@ -12,7 +12,7 @@ use super::backend::{Backend, Purpose, Scope, work};
 use super::connection::ask;
 use super::queries::jobs;
 use super::{decode, shard};
-use crate::{Claim, Leases, Result, Shards};
+use crate::{Claim, Leases, Result, Shards, refusal};
 
 #[async_trait]
 impl<B: Backend> Shards for B {
@@ -25,7 +25,16 @@ impl<B: Backend> Shards for B {
     }
 
     async fn acquire(&self, by: Option<SessionId>, claims: &[Claim]) -> Result<Vec<(ShardId, Epoch)>> {
-        self.acquire_shards(by, claims.to_vec()).await
+        if let Some(claim) = claims.iter().find(|claim| claim.shard.0 >= self.facts().shards) {
+            return Err(refusal::no_such_shard(claim.shard));
+        }
+        if claims.is_empty() {
+            return Ok(Vec::new());
+        }
+        // Every transaction locks the rows of shards in their order, so there is no deadlock.
+        let mut claims = claims.to_vec();
+        claims.sort_unstable_by_key(|claim| claim.shard);
+        self.acquire_shards(by, claims).await
     }
 
     async fn release(&self, shards: &[(ShardId, Epoch)], heir: Option<SessionId>) -> Result<()> {
@@ -37,6 +46,7 @@ impl<B: Backend> Shards for B {
     }
 
     async fn commit(&self, batches: Arc<Vec<Batch>>) -> Result<()> {
+        refusal::check_shards(&batches, self.facts().shards)?;
         self.commit_batches(batches).await
     }
 

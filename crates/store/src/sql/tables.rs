@@ -12,6 +12,7 @@ use punctual_core::queue::{Message, QueueRecord};
 use punctual_core::run::Run;
 
 use super::value::Value;
+use crate::row_counts::RowCounts;
 use crate::{Result, codec, live_key};
 
 #[derive(Debug)]
@@ -415,6 +416,38 @@ impl<'b> Sorted<'b> {
     pub(crate) fn rows(&self, write: WriteId) -> &[Values<'b>] {
         &self.rows[write]
     }
+}
+
+/// Batches of different shards are written together, batches of one shard one after the other.
+pub(crate) fn in_groups(batches: &[Batch]) -> Result<Vec<(Vec<&Batch>, Sorted<'_>)>> {
+    let mut groups: Vec<(Vec<&Batch>, Sorted<'_>)> = Vec::new();
+    let mut left: Vec<&Batch> = batches.iter().collect();
+    while !left.is_empty() {
+        let (mut group, mut later): (Vec<&Batch>, Vec<&Batch>) = (Vec::new(), Vec::new());
+        for batch in left {
+            let is_taken = group.iter().any(|other| other.shard == batch.shard);
+            if is_taken { later.push(batch) } else { group.push(batch) }
+        }
+        // Every transaction takes locks in shard order, so there is no deadlock.
+        group.sort_unstable_by_key(|batch| batch.shard);
+        let mut sorted = Sorted::default();
+        group.iter().try_for_each(|batch| sorted.add_batch(batch))?;
+        groups.push((group, sorted));
+        left = later;
+    }
+    Ok(groups)
+}
+
+/// The columns of a shard's row that a fence compares or changes.
+pub(crate) const FENCE: [&str; 8] =
+    ["shard", "epoch", "commit_no", "last_id", "jobs", "live_runs", "history_runs", "dead_letters"];
+
+/// Their values: what the row must have, its new last id, and what is added to its counts.
+pub(crate) fn fence_of(batch: &Batch) -> Values<'static> {
+    let RowCounts { jobs, live_runs, history_runs, dead_letters } = RowCounts::of(&batch.changes);
+    let (shard, epoch, commit, last_id) = (batch.shard.0, batch.epoch.0, batch.commit, batch.last_id);
+    let added = [jobs, live_runs, history_runs, dead_letters].map(Value::from);
+    [shard.into(), epoch.into(), commit.into(), last_id.into()].into_iter().chain(added).collect()
 }
 
 #[cfg(test)]

@@ -15,11 +15,11 @@ pub(super) use self::messages::RowsThrough;
 use super::failure::Failure;
 use super::message_log::{MessageLog, Staged};
 use super::queries;
-use super::writer::fenced;
-use crate::refusal;
-use crate::row_counts::RowCounts;
-use crate::sql::tables::{Action, EDIT_JOB, FIRE_JOB, WRITES, Write, WriteId, edited_job, write_of};
+use crate::sql::tables::{
+    Action, EDIT_JOB, FIRE_JOB, WRITES, Write, WriteId, edited_job, fence_of, write_of,
+};
 use crate::sql::value::Value;
+use crate::{Error, refusal};
 
 type Result<T, E = Failure> = std::result::Result<T, E>;
 
@@ -52,7 +52,6 @@ fn statement(write: &Write) -> String {
 
 pub(super) struct Statements<'c> {
     connection: &'c Connection,
-    shards: u16,
     /// Each is taken from the cache when it is first needed.
     writes: [Option<CachedStatement<'c>>; WRITES.len()],
     log: &'c MessageLog,
@@ -63,19 +62,17 @@ pub(super) struct Statements<'c> {
 impl<'c> Statements<'c> {
     pub(super) fn new(
         connection: &'c Connection,
-        shards: u16,
         log: &'c MessageLog,
         rows_through: &'c mut RowsThrough,
     ) -> Self {
         let writes = [const { None }; WRITES.len()];
-        Statements { connection, shards, writes, log, staged: Staged::default(), rows_through }
+        Statements { connection, writes, log, staged: Staged::default(), rows_through }
     }
 
     pub(super) fn write(&mut self, batch: &Batch) -> Result<()> {
         self.pass_fence(batch)?;
         hit(Point::SqliteCommitFenced);
         for (key, change) in batch.changes.iter() {
-            refusal::check_shard(batch.shard, self.shards, key, change)?;
             let hit = self.change(batch, key, change);
             if !hit.map_err(|failure| taken(batch.shard, key, change, failure))? {
                 return Err(self.missed(batch.shard, key, change));
@@ -85,10 +82,9 @@ impl<'c> Statements<'c> {
     }
 
     fn pass_fence(&mut self, batch: &Batch) -> Result<()> {
-        let RowCounts { jobs, live_runs, history_runs, dead_letters } = RowCounts::of(&batch.changes);
-        let fence = (batch.shard.0, batch.epoch.0, batch.commit.cast_signed(), batch.last_id);
-        let params = (fence.0, fence.1, fence.2, fence.3, jobs, live_runs, history_runs, dead_letters);
-        if self.execute(queries::shards::FENCE, params)? { Ok(()) } else { Err(fenced(batch)) }
+        let is_newest = self.execute(queries::shards::FENCE, params_from_iter(fence_of(batch)))?;
+        let Batch { shard, epoch, .. } = *batch;
+        if is_newest { Ok(()) } else { Err(Error::Fenced { shard, epoch }.into()) }
     }
 
     /// Returns false if there is no such row.

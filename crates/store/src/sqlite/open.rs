@@ -47,9 +47,15 @@ impl Sqlite {
         };
         let checkpoints = checkpoint::start(carried)?;
         let log = Arc::new(RwLock::new(log));
-        let writer =
-            Writer::new(connection, Arc::clone(&health), acknowledged, total, checkpoints, Arc::clone(&log))
-                .map_err(|failure| explain(&folder.state(), failure))?;
+        let writer = Writer::new(
+            connection,
+            Arc::clone(&health),
+            acknowledged,
+            total.commits,
+            checkpoints,
+            Arc::clone(&log),
+        )
+        .map_err(|failure| explain(&folder.state(), failure))?;
         let reader = || Ok(Reader::new(state(Use::Read)?, Arc::clone(&health)));
         let endpoint_readers = (0..ENDPOINT_READERS).map(|_| reader()).collect::<Result<_>>()?;
 

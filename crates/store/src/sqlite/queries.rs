@@ -17,7 +17,6 @@ pub(super) mod shards {
          WHERE shard = ?1 AND epoch = ?2 AND commit_no = ?3";
     pub(in crate::sqlite) const ACQUIRE: &str = "UPDATE shards SET epoch = epoch + 1, commit_no = commit_no + 1, \
          owner = ?3, heir = NULL WHERE shard = ?1 AND epoch = coalesce(?2, epoch) RETURNING epoch";
-    pub(in crate::sqlite) const EXISTS: &str = "SELECT 1 FROM shards WHERE shard = ?1";
     pub(in crate::sqlite) const LAST_IDS: &str = "SELECT last_id FROM shards ORDER BY shard";
     pub(in crate::sqlite) const HAVE_TABLE: &str =
         "SELECT count(*) = 1 FROM sqlite_schema WHERE type = 'table' AND name = 'shards'";

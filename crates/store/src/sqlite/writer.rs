@@ -20,12 +20,11 @@ use super::changes::{RowsThrough, Statements};
 use super::checkpoint::Checkpoints;
 use super::failure::{Failure, Health, Moment};
 use super::message_log::{Shared, Staged};
-use super::open::Total;
 use super::queries::shards;
 use super::session::Session;
 use super::transaction::transact;
 use crate::definitions::Definitions;
-use crate::{Claim, Error, Result, refusal};
+use crate::{Claim, Result};
 
 pub(super) struct Writer {
     /// First, so that the helper's connection closes before this one: the last connection to close empties the log.
@@ -34,7 +33,6 @@ pub(super) struct Writer {
     health: Arc<Health>,
     /// `None` with relaxed durability, which may lose commits.
     acknowledged: Option<Arc<AcknowledgedFile>>,
-    shards: u16,
     /// Commits and acquisitions so far, over all shards.
     commits: u64,
     /// Pages in the write-ahead log after the last commit.
@@ -49,7 +47,7 @@ impl Writer {
         mut connection: Connection,
         health: Arc<Health>,
         acknowledged: Option<Arc<AcknowledgedFile>>,
-        total: Total,
+        commits: u64,
         checkpoints: Checkpoints,
         log: Shared,
     ) -> Result<Writer, Failure> {
@@ -60,14 +58,12 @@ impl Writer {
             pages_seen.store(u32::try_from(pages).unwrap_or(0), Ordering::Relaxed);
             Ok(())
         }))?;
-        let Total { shards, commits } = total;
         let rows_through = RowsThrough::load(&connection)?;
         Ok(Writer {
             checkpoints,
             connection,
             health,
             acknowledged,
-            shards,
             commits,
             wal_pages,
             log,
@@ -77,11 +73,11 @@ impl Writer {
     }
 
     pub(super) fn commit(&mut self, batches: &[Batch]) -> Result<()> {
-        let Writer { connection, health, shards, log, rows_through, .. } = self;
+        let Writer { connection, health, log, rows_through, .. } = self;
         let write = |connection: &mut Connection| {
             hit(Point::SqliteCommitBegun);
             let log = log.read();
-            let mut statements = Statements::new(connection, *shards, &log, rows_through);
+            let mut statements = Statements::new(connection, &log, rows_through);
             let written = batches.iter().try_for_each(|batch| statements.write(batch));
             let staged = written.and_then(|()| statements.finish());
             hit(Point::SqliteCommitWritten);
@@ -107,16 +103,12 @@ impl Writer {
     ) -> Result<Vec<(ShardId, Epoch)>> {
         let acquired = self.transact(|session| {
             session.own(|connection| {
-                let mut exists = connection.prepare_cached(shards::EXISTS)?;
                 let mut statement = connection.prepare_cached(shards::ACQUIRE)?;
                 let mut acquired = Vec::with_capacity(claims.len());
                 for Claim { shard, expected_epoch } in claims {
                     let params = (shard.0, expected_epoch.map(|epoch| epoch.0), by.map(|session| session.0));
-                    match statement.query_row(params, |row| row.get(0)).optional()? {
-                        Some(epoch) => acquired.push((*shard, Epoch(epoch))),
-                        None if exists.exists([shard.0])? => {}
-                        None => return Err(refusal::no_such_shard(*shard).into()),
-                    }
+                    let epoch = statement.query_row(params, |row| row.get(0)).optional()?;
+                    acquired.extend(epoch.map(|epoch| (*shard, Epoch(epoch))));
                 }
                 hit(Point::SqliteAcquireWritten);
                 Ok(acquired)
@@ -170,9 +162,4 @@ impl std::fmt::Debug for Writer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Writer").field("commits", &self.commits).finish_non_exhaustive()
     }
-}
-
-/// The error for an outdated batch.
-pub(super) fn fenced(batch: &Batch) -> Failure {
-    Error::Fenced { shard: batch.shard, epoch: batch.epoch }.into()
 }
