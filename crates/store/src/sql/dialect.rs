@@ -11,6 +11,7 @@
 //! /*! FORCE INDEX (i) */        for MySQL: a comment elsewhere
 //! ON CONFLICT DO NOTHING        MySQL: INSERT IGNORE
 //! FOR UPDATE                    not for SQLite, which has one writer
+//! DELETE ... SKIP LOCKED        PostgreSQL: leaves out rows that another transaction has locked; the others wait
 //! ```
 
 use parking_lot::RwLock;
@@ -76,6 +77,9 @@ impl Dialect {
 
     fn translate(self, sql: &'static str) -> Statement {
         let (mut text, keys) = self.expand(sql);
+        if let Some(delete) = text.strip_suffix(" SKIP LOCKED") {
+            text = if self == Dialect::Postgres { skipping_locked(delete) } else { delete.to_owned() };
+        }
         if self == Dialect::Mysql {
             text = without_row_comparison(&text);
             if let Some(insert) = text.strip_suffix(" ON CONFLICT DO NOTHING") {
@@ -176,6 +180,15 @@ impl Dialect {
     }
 }
 
+/// Locks the rows first: only a `SELECT` can leave out those that are locked.
+fn skipping_locked(delete: &str) -> String {
+    let (head, condition) = delete.split_once(" WHERE ").unwrap_or((delete, "true"));
+    let table = head.trim_start_matches("DELETE FROM ");
+    format!(
+        "{head} WHERE ctid = ANY(ARRAY(SELECT ctid FROM {table} WHERE {condition} FOR UPDATE SKIP LOCKED))"
+    )
+}
+
 /// Writes `(a, b) > ($1, $2)` as `(a > $1 OR (a = $1 AND b > $2))`.
 fn without_row_comparison(sql: &str) -> String {
     let mut sql = sql.to_owned();
@@ -251,6 +264,16 @@ mod tests {
             "INSERT INTO t (a) VALUES (?1) ON CONFLICT DO NOTHING",
             "INSERT INTO t (a) VALUES ($1) ON CONFLICT DO NOTHING",
             "INSERT IGNORE INTO t (a) VALUES (?)",
+        );
+    }
+
+    #[test]
+    fn a_delete_may_leave_out_locked_rows() {
+        check(
+            "DELETE FROM t WHERE a = $1 SKIP LOCKED",
+            "DELETE FROM t WHERE a = ?1",
+            "DELETE FROM t WHERE ctid = ANY(ARRAY(SELECT ctid FROM t WHERE a = $1 FOR UPDATE SKIP LOCKED))",
+            "DELETE FROM t WHERE a = ?",
         );
     }
 

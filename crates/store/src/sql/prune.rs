@@ -2,7 +2,8 @@
 //!
 //! Jobs are visited in a circular walk, a few at a time, and the position is kept between calls: a limit reached at one
 //! job does not starve the later ones. The result is 0 only after a full walk that found nothing. Several nodes may
-//! prune at once: they may find the same rows, and each counts only the rows that it deleted.
+//! prune at once: they may find the same rows; each leaves out the rows that another has locked, and counts only those
+//! that it deleted.
 
 use std::collections::BTreeMap;
 
@@ -131,6 +132,8 @@ async fn step<B: Backend>(
     }
     let purpose = if expired.chunks.is_empty() { Purpose::Prune } else { Purpose::Output };
     let removed = store.run(purpose, Scope::Transaction, work!(|c| remove(c, &expired, now).await)).await?;
+    // Another node has locked these rows: continue after them, so that they are not found again and again.
+    let next = if removed == 0 { next.map(|key| key + 1) } else { next };
     Ok((removed, next))
 }
 
@@ -311,31 +314,27 @@ async fn remove(c: &mut dyn Connection, expired: &Expired, now: Timestamp) -> Re
     for run in &expired.history {
         of_shards.entry(RunId(*run).shard()).or_default().push(*run);
     }
+    // Last, because nodes that prune the same shard wait for each other there.
+    let mut last = Vec::new();
     for (shard, mut runs) in of_shards {
         runs.sort_unstable();
         let delete = |sql: &'static str| runs.iter().map(|run| ask!(sql, *run)).collect::<Vec<_>>();
         let removed = c.execute(&delete(history::DELETE)).await?;
-        let mut asks = vec![ask!(shards::PRUNED, shard.0, removed)];
-        if c.dialect() == Dialect::Mysql {
-            asks.extend(delete(history::DELETE_KEYED));
-            asks.extend(delete(history::DELETE_UNUSUAL));
-        }
-        c.execute(&asks).await?;
         gone += removed;
+        last.push(ask!(shards::PRUNED, shard.0, removed));
+        if c.dialect() == Dialect::Mysql {
+            last.extend(delete(history::DELETE_KEYED));
+            last.extend(delete(history::DELETE_UNUSUAL));
+        }
     }
-    let uniques = expired.uniques.iter();
-    let mut asks: Vec<Ask<'_>> =
-        uniques.map(|(shard, key)| ask!(uniques::DELETE_EXPIRED, *shard, key.as_slice(), now)).collect();
-    asks.extend(
-        expired.skips.iter().map(|(job, revision, from)| ask!(skips::DELETE, *job, *revision, *from)),
-    );
-    asks.extend(expired.revisions.iter().map(|(job, revision)| ask!(revisions::DELETE, *job, *revision)));
-    asks.extend(
-        expired.chunks.iter().map(|(run, token, number)| ask!(chunks::DELETE, *run, *token, *number)),
-    );
+    let Expired { uniques, skips, revisions, chunks, .. } = expired;
+    let mut asks = Vec::new();
+    asks.extend(uniques.iter().map(|(shard, key)| ask!(uniques::DELETE_EXPIRED, *shard, &**key, now)));
+    asks.extend(skips.iter().map(|(job, revision, from)| ask!(skips::DELETE, *job, *revision, *from)));
+    asks.extend(revisions.iter().map(|(job, revision)| ask!(revisions::DELETE, *job, *revision)));
+    asks.extend(chunks.iter().map(|(run, token, number)| ask!(chunks::DELETE, *run, *token, *number)));
     gone += c.execute(&asks).await?;
-    let forget: Vec<Ask<'_>> =
-        expired.deleted_jobs.iter().map(|job| ask!(deleted_jobs::DELETE, *job)).collect();
-    c.execute(&forget).await?;
+    last.extend(expired.deleted_jobs.iter().map(|job| ask!(deleted_jobs::DELETE, *job)));
+    c.execute(&last).await?;
     Ok(gone)
 }

@@ -15,12 +15,12 @@ pub(crate) mod sessions {
     pub(crate) const RENEW: &str = include_str!("queries/session_renew.sql");
     pub(crate) const ALL: &str = "SELECT id, node, address, weight, embedded, busy, {now} - since, until - {now} \
          FROM sessions ORDER BY id";
-    pub(crate) const SWEEP: &str = "DELETE FROM sessions WHERE until <= {now} - $1";
+    pub(crate) const SWEEP: &str = "DELETE FROM sessions WHERE until <= {now} - $1 SKIP LOCKED";
     pub(crate) const LEAVE: &str = "DELETE FROM sessions WHERE id = $1";
 }
 
 pub(crate) mod mail {
-    pub(crate) const DROP_OLD: &str = "DELETE FROM mail WHERE sent_at < {now} - $1";
+    pub(crate) const DROP_OLD: &str = "DELETE FROM mail WHERE sent_at < {now} - $1 SKIP LOCKED";
     pub(crate) const SEND: &str = "INSERT INTO mail (recipient, sender, number, sent_at, body) \
          VALUES ($1, $2, $3, {now}, $4) ON CONFLICT DO NOTHING";
     pub(crate) const TAKE: &str = "DELETE FROM mail WHERE recipient = $1 AND sender = $2 AND number = $3";
@@ -76,7 +76,7 @@ pub(crate) mod revisions {
     pub(crate) const NEWEST_FIRST: &str = "SELECT job, revision, made_at, definition, state FROM revisions \
          WHERE job = $1 AND revision < $2 ORDER BY revision DESC LIMIT $3";
     pub(crate) const OF_JOB: &str = "SELECT revision FROM revisions WHERE job = $1 LIMIT $2";
-    pub(crate) const DELETE: &str = "DELETE FROM revisions WHERE job = $1 AND revision = $2";
+    pub(crate) const DELETE: &str = "DELETE FROM revisions WHERE job = $1 AND revision = $2 SKIP LOCKED";
 }
 
 pub(crate) mod deleted_jobs {
@@ -85,7 +85,9 @@ pub(crate) mod deleted_jobs {
     pub(crate) const NAMED: &str = "SELECT job, namespace, name FROM deleted_jobs \
          /*! FORCE INDEX (deleted_jobs_name) */ WHERE namespace = $3 AND name = $4 AND job > $1 \
          ORDER BY job LIMIT $2";
-    pub(crate) const DELETE: &str = "DELETE FROM deleted_jobs WHERE job = $1";
+    /// Another node may be deleting the last revisions, and may fail: then they are found by this row.
+    pub(crate) const DELETE: &str = "DELETE FROM deleted_jobs WHERE job = $1 \
+         AND NOT EXISTS (SELECT 1 FROM revisions WHERE revisions.job = $1) SKIP LOCKED";
     /// The next deleted jobs, and whether a row still needs their revisions.
     pub(crate) const NEEDED: &str = include_str!("queries/deleted_jobs_needed.sql");
 }
@@ -161,7 +163,7 @@ pub(crate) mod history {
          WHERE job = $1 ORDER BY {mysql place else id} DESC LIMIT 1 OFFSET $2";
     pub(crate) const EXPIRED_OF_JOB: &str = include_str!("queries/history_expired_of_job.sql");
     pub(crate) const EXPIRED_AD_HOC: &str = include_str!("queries/history_expired_ad_hoc.sql");
-    pub(crate) const DELETE: &str = "DELETE FROM history WHERE id = $1";
+    pub(crate) const DELETE: &str = "DELETE FROM history WHERE id = $1 SKIP LOCKED";
     /// MySQL has tables of their own for runs with a key, and for runs that did not succeed.
     pub(crate) const DELETE_KEYED: &str = "DELETE FROM keyed WHERE run = $1";
     pub(crate) const DELETE_UNUSUAL: &str = "DELETE FROM unusual WHERE run = $1";
@@ -179,7 +181,7 @@ pub(crate) mod uniques {
     pub(crate) const EXPIRED: &str = "SELECT shard, unique_key FROM uniques \
          /*! FORCE INDEX (uniques_expiry) */ WHERE expires_at < $1 ORDER BY expires_at LIMIT $2";
     pub(crate) const DELETE_EXPIRED: &str =
-        "DELETE FROM uniques WHERE shard = $1 AND unique_key = $2 AND expires_at < $3";
+        "DELETE FROM uniques WHERE shard = $1 AND unique_key = $2 AND expires_at < $3 SKIP LOCKED";
 }
 
 pub(crate) mod skips {
@@ -188,7 +190,8 @@ pub(crate) mod skips {
     /// `$1` is now, `$2` how long records without a job are kept, `$3` an instant that every expired record is older
     /// than.
     pub(crate) const EXPIRED: &str = include_str!("queries/skips_expired.sql");
-    pub(crate) const DELETE: &str = "DELETE FROM skips WHERE job = $1 AND revision = $2 AND from_due = $3";
+    pub(crate) const DELETE: &str =
+        "DELETE FROM skips WHERE job = $1 AND revision = $2 AND from_due = $3 SKIP LOCKED";
 }
 
 pub(crate) mod queues {
@@ -297,5 +300,6 @@ pub(crate) mod chunks {
     /// PostgreSQL: like `history::NEXT_JOBS`.
     pub(crate) const NEXT_RUNS: &str = include_str!("queries/chunks_next_runs.sql");
     pub(crate) const OF_RUN: &str = "SELECT token, number FROM chunks WHERE run = $1 LIMIT $2";
-    pub(crate) const DELETE: &str = "DELETE FROM chunks WHERE run = $1 AND token = $2 AND number = $3";
+    pub(crate) const DELETE: &str =
+        "DELETE FROM chunks WHERE run = $1 AND token = $2 AND number = $3 SKIP LOCKED";
 }

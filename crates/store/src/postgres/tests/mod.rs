@@ -4,6 +4,7 @@ mod cuts;
 mod failures;
 mod opening;
 mod plans;
+mod prune;
 mod proxy;
 mod takeover;
 

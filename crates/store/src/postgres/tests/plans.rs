@@ -10,7 +10,7 @@ use crate::sql::queries::{
 };
 
 /// Those that would hurt most: everything a leader sends, and every page of a listing.
-const HOT: [&str; 34] = [
+const HOT: [&str; 39] = [
     skips::NEWEST_FIRST,
     deleted_jobs::NAMED,
     jobs::OUTDATED,
@@ -45,6 +45,11 @@ const HOT: [&str; 34] = [
     messages::LIST.limited,
     messages::BACKLOG_FROM_END.limited,
     messages::DUE.limited,
+    history::DELETE,
+    uniques::DELETE_EXPIRED,
+    skips::DELETE,
+    revisions::DELETE,
+    chunks::DELETE,
 ];
 
 #[tokio::test]
