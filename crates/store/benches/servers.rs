@@ -19,9 +19,9 @@ use punctual_core::job::Definition;
 use punctual_core::name::Namespace;
 use punctual_core::run::{Event, Origin, Run, Trigger};
 use punctual_core::task::Task;
-use punctual_store::mysql::{self, Mysql};
-use punctual_store::postgres::{self, Postgres};
-use punctual_store::{Claim, Store};
+use punctual_store::mysql::Mysql;
+use punctual_store::postgres::Postgres;
+use punctual_store::{Claim, ServerOptions, Store};
 use tokio::task::JoinSet;
 
 const LANES: usize = 2;
@@ -48,9 +48,9 @@ fn main() {
 
 async fn open(address: &str) -> Arc<dyn Store> {
     if address.starts_with("postgres") {
-        Arc::new(Postgres::open(address, postgres::Options::default()).await.unwrap())
+        Arc::new(Postgres::open(address, ServerOptions::default()).await.unwrap())
     } else {
-        Arc::new(Mysql::open(address, mysql::Options::default()).await.unwrap())
+        Arc::new(Mysql::open(address, ServerOptions::default()).await.unwrap())
     }
 }
 

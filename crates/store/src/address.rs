@@ -2,7 +2,7 @@
 //!
 //! `postgres://user@host/name?sslmode=require&durability=relaxed&shards=16`: the last two are ours and are removed.
 
-use punctual_core::ids::SHARDS_MAX;
+use punctual_core::ids::{SHARDS_MAX, SessionId};
 
 use crate::{Error, Result};
 
@@ -25,69 +25,93 @@ impl Durability {
     }
 }
 
-/// An address without Punctual's own parameters.
+/// How a store on a database server is opened.
+#[derive(Debug, Clone, Copy)]
+pub struct ServerOptions {
+    /// How many shards a new store gets. An existing store keeps its number.
+    pub shards: u16,
+    pub durability: Durability,
+    /// The session that owns the connections: a node that takes over its shards ends their open transactions. `None`
+    /// means they cannot be ended this way.
+    pub session: Option<SessionId>,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        ServerOptions { shards: 64, durability: Durability::Full, session: None }
+    }
+}
+
+/// An address without Punctual's own parameters, and their values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(crate) url: String,
-    /// `None` means the address does not set it.
-    pub(crate) durability: Option<Durability>,
-    pub(crate) shards: Option<u16>,
+    pub(crate) durability: Durability,
+    pub(crate) shards: u16,
 }
 
 impl Address {
-    pub(crate) fn parse(url: &str) -> Result<Address> {
-        let mut address = Address { url: url.to_owned(), durability: None, shards: None };
-        let Some((before, query)) = url.split_once('?') else { return Ok(address) };
-        let mut rest = Vec::new();
-        for parameter in query.split('&') {
-            match parameter.split_once('=') {
-                Some(("durability", "full")) => address.durability = Some(Durability::Full),
-                Some(("durability", "relaxed")) => address.durability = Some(Durability::Relaxed),
-                Some(("durability", other)) => {
-                    return Err(Error::Unusable(format!(
-                        "durability is `full` or `relaxed`, not `{other}`: correct the address of the store"
-                    )));
+    /// What the address does not say is taken from the options.
+    pub(crate) fn parse(url: &str, options: ServerOptions) -> Result<Address> {
+        let ServerOptions { shards, durability, .. } = options;
+        let mut address = Address { url: url.to_owned(), durability, shards };
+        if let Some((before, query)) = url.split_once('?') {
+            let mut rest = Vec::new();
+            for parameter in query.split('&') {
+                match parameter.split_once('=') {
+                    Some(("durability", "full")) => address.durability = Durability::Full,
+                    Some(("durability", "relaxed")) => address.durability = Durability::Relaxed,
+                    Some(("durability", other)) => {
+                        return Err(Error::Unusable(format!(
+                            "durability is `full` or `relaxed`, not `{other}`: correct the address of the store"
+                        )));
+                    }
+                    Some(("shards", number)) => {
+                        address.shards = number.parse().map_err(|_| wrong_shards(&number))?;
+                    }
+                    _ => rest.push(parameter),
                 }
-                Some(("shards", number)) => address.shards = Some(shards(number)?),
-                _ => rest.push(parameter),
             }
+            address.url =
+                if rest.is_empty() { before.to_owned() } else { format!("{before}?{}", rest.join("&")) };
         }
-        address.url =
-            if rest.is_empty() { before.to_owned() } else { format!("{before}?{}", rest.join("&")) };
+        check_shards(address.shards)?;
         Ok(address)
     }
 }
 
-fn shards(number: &str) -> Result<u16> {
-    let shards = number.parse().ok().filter(|shards| (1..=SHARDS_MAX).contains(shards));
-    shards.ok_or_else(|| {
-        Error::Unusable(format!(
-            "a store has 1 to {SHARDS_MAX} shards, not `{number}`: correct the address of the store"
-        ))
-    })
+pub(crate) fn check_shards(shards: u16) -> Result<()> {
+    if (1..=SHARDS_MAX).contains(&shards) { Ok(()) } else { Err(wrong_shards(&shards)) }
+}
+
+fn wrong_shards(number: &dyn std::fmt::Display) -> Error {
+    Error::Unusable(format!(
+        "a store has 1 to {SHARDS_MAX} shards, not `{number}`: correct the settings or the address of the store"
+    ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn check(url: &str, rest: &str, durability: Option<Durability>, shards: Option<u16>) {
+    fn check(url: &str, rest: &str, durability: Durability, shards: u16) {
         let expected = Address { url: rest.to_owned(), durability, shards };
-        assert_eq!(Address::parse(url).unwrap(), expected);
+        assert_eq!(Address::parse(url, ServerOptions::default()).unwrap(), expected);
     }
 
     #[test]
     fn what_is_ours_is_taken_out_of_the_address() {
-        check("postgres://h/d", "postgres://h/d", None, None);
-        check("mysql://h/d?durability=relaxed", "mysql://h/d", Some(Durability::Relaxed), None);
-        check("p://h?a=1&shards=16&b&durability=full", "p://h?a=1&b", Some(Durability::Full), Some(16));
+        check("postgres://h/d", "postgres://h/d", Durability::Full, 64);
+        check("mysql://h/d?durability=relaxed", "mysql://h/d", Durability::Relaxed, 64);
+        check("p://h?a=1&shards=16&b&durability=full", "p://h?a=1&b", Durability::Full, 16);
     }
 
     #[test]
     fn what_is_ours_and_makes_no_sense_is_refused() {
         for url in ["p://h?durability=some", "p://h?shards=0", "p://h?shards=1025", "p://h?shards=many"] {
-            let refused = Address::parse(url).unwrap_err().to_string();
-            assert!(refused.contains("correct the address"), "{refused}");
+            let refused = Address::parse(url, ServerOptions::default()).unwrap_err().to_string();
+            assert!(refused.contains("correct the"), "{refused}");
         }
+        assert!(Address::parse("p://h", ServerOptions { shards: 0, ..ServerOptions::default() }).is_err());
     }
 }

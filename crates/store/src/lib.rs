@@ -33,7 +33,7 @@ mod open;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 
-pub use address::Durability;
+pub use address::{Durability, ServerOptions};
 pub use calendars::{Calendars, PutCalendar, Swap};
 pub use error::Error;
 pub use logs::Logs;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use punctual_core::ids::SessionId;
 
-use crate::mysql::{self, Mysql};
-use crate::postgres::{self, Postgres};
+use crate::mysql::Mysql;
+use crate::postgres::Postgres;
 use crate::sqlite::{Options, Sqlite};
-use crate::{Error, Result, Sessions, Store};
+use crate::{Error, Result, ServerOptions, Sessions, Store};
 
 const SQLITE: &str = "sqlite";
 /// The addresses that this binary can open, for error messages.
@@ -26,6 +26,7 @@ pub struct Opened {
 /// repeat only the scheme of an address: the rest may contain a password.
 pub async fn open(url: &str, data: &Path, options: Options, session: SessionId) -> Result<Opened> {
     let Options { shards, durability } = options;
+    let on_server = ServerOptions { shards, durability, session: Some(session) };
     match scheme(url) {
         SQLITE => {
             let dir = folder(url).unwrap_or_else(|| data.to_owned());
@@ -34,13 +35,11 @@ pub async fn open(url: &str, data: &Path, options: Options, session: SessionId) 
             Ok(Opened { store: Arc::new(opened?), sessions: None })
         }
         "postgres" | "postgresql" => {
-            let options = postgres::Options { shards, durability, session: Some(session) };
-            let store = Arc::new(Postgres::open(url, options).await?);
+            let store = Arc::new(Postgres::open(url, on_server).await?);
             Ok(Opened { store: Arc::clone(&store) as Arc<dyn Store>, sessions: Some(store) })
         }
         "mysql" | "mariadb" => {
-            let options = mysql::Options { shards, durability, session: Some(session) };
-            let store = Arc::new(Mysql::open(url, options).await?);
+            let store = Arc::new(Mysql::open(url, on_server).await?);
             Ok(Opened { store: Arc::clone(&store) as Arc<dyn Store>, sessions: Some(store) })
         }
         other => Err(unknown(other)),

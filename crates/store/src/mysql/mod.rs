@@ -34,29 +34,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use punctual_core::ids::SessionId;
 
 use self::connection::MysqlConnection;
-use crate::Durability;
 use crate::definitions::Definitions;
 use crate::sql::backend::Facts;
 use crate::sql::pool::Pool;
-
-#[derive(Debug, Clone, Copy)]
-pub struct Options {
-    /// How many shards a new store gets. An existing store keeps its number.
-    pub shards: u16,
-    pub durability: Durability,
-    /// The session that owns these connections: a node that takes over its shards ends them. `None` means they
-    /// cannot be ended this way.
-    pub session: Option<SessionId>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options { shards: 64, durability: Durability::Full, session: None }
-    }
-}
 
 pub struct Mysql {
     facts: Facts,

@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mysql_async::{Opts, OptsBuilder};
-use punctual_core::ids::{SHARDS_MAX, SessionId};
+use punctual_core::ids::SessionId;
 
 use super::connection::{MysqlConnection, Settings, Use};
 use super::failure::{Failure, Moment};
 use super::leases::{LOCK_HOLDERS, lock_name};
-use super::{Mysql, Options, schema};
+use super::{Mysql, schema};
 use crate::address::Address;
 use crate::sql::backend::Facts;
 use crate::sql::pool::Pool;
 use crate::sql::value::Row;
-use crate::{Durability, Error, Result};
+use crate::{Durability, Error, Result, ServerOptions};
 
 /// Connections for the endpoints: several, because one may be busy with a long listing.
 const ENDPOINT_CONNECTIONS: usize = 4;
@@ -29,14 +29,9 @@ const MYSQL_MIN: (u32, u32) = (8, 0);
 
 impl Mysql {
     /// Opens the store at `mysql://user:password@host:port/database`, and makes its tables if they do not exist.
-    pub async fn open(url: &str, options: Options) -> Result<Mysql> {
-        let address = Address::parse(url)?;
-        let shards = address.shards.unwrap_or(options.shards);
-        if !(1..=SHARDS_MAX).contains(&shards) {
-            return Err(Error::Unusable(format!("a store has 1 to {SHARDS_MAX} shards, not {shards}")));
-        }
-        let durability = address.durability.unwrap_or(options.durability);
-        let (opts, database) = parse_address(&address.url, options.session)?;
+    pub async fn open(url: &str, options: ServerOptions) -> Result<Mysql> {
+        let Address { url, shards, durability } = Address::parse(url, options)?;
+        let (opts, database) = parse_address(&url, options.session)?;
         let pool = |what_for, connections| {
             Pool::new(Settings { opts: opts.clone(), what_for, lock: None }, connections)
         };
@@ -46,16 +41,8 @@ impl Mysql {
         };
         let changes = locking(Use::Write, LOCK_HOLDERS[2]);
         let made_with = set_up(&changes, &database, shards, durability).await?;
-        if made_with != shards {
-            let asked = shards;
-            tracing::warn!(
-                made_with,
-                asked,
-                "the number of shards cannot be changed, the store keeps its own"
-            );
-        }
         Ok(Mysql {
-            facts: Facts::new(made_with, durability),
+            facts: Facts::new(made_with, shards, durability),
             commits: [locking(Use::Commit, LOCK_HOLDERS[0]), locking(Use::Commit, LOCK_HOLDERS[1])],
             leader: pool(Use::Read, 1),
             endpoints: pool(Use::Read, ENDPOINT_CONNECTIONS),

@@ -27,29 +27,12 @@ mod tests;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use punctual_core::ids::SessionId;
 
 use self::connection::PgConnection;
 use self::open::COMMIT_CONNECTIONS;
-use crate::Durability;
 use crate::definitions::Definitions;
 use crate::sql::backend::Facts;
 use crate::sql::pool::Pool;
-
-#[derive(Debug, Clone, Copy)]
-pub struct Options {
-    /// How many shards a new store gets. An existing store keeps its number.
-    pub shards: u16,
-    pub durability: Durability,
-    /// The session that owns these connections: a node that takes over its shards ends its open transactions.
-    pub session: Option<SessionId>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options { shards: 64, durability: Durability::Full, session: None }
-    }
-}
 
 #[derive(Debug)]
 pub struct Postgres {

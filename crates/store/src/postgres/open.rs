@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use punctual_core::ids::SHARDS_MAX;
-
 use super::connect::{Connector, Role};
-use super::{Options, Postgres, durability, schema};
+use super::{Postgres, durability, schema};
 use crate::address::Address;
 use crate::sql::backend::Facts;
 use crate::sql::pool::Pool;
-use crate::{Error, Result};
+use crate::{Result, ServerOptions};
 
 /// One connection commits while the next batch is made for the other.
 pub(super) const COMMIT_CONNECTIONS: usize = 2;
@@ -21,20 +19,15 @@ const ENDPOINT_CONNECTIONS: usize = 4;
 impl Postgres {
     /// Opens `postgres://user:password@host/database`, and makes the tables if they do not exist. Shards and durability
     /// in the address (`?shards=16&durability=relaxed`) override the options.
-    pub async fn open(url: &str, options: Options) -> Result<Postgres> {
-        let address = Address::parse(url)?;
-        let shards = address.shards.unwrap_or(options.shards);
-        if !(1..=SHARDS_MAX).contains(&shards) {
-            return Err(Error::Unusable(format!("a store has 1 to {SHARDS_MAX} shards, not {shards}")));
-        }
-        let wanted = address.durability.unwrap_or(options.durability);
-        let connector = Arc::new(Connector::new(&address.url, options.session, wanted)?);
+    pub async fn open(url: &str, options: ServerOptions) -> Result<Postgres> {
+        let Address { url, shards, durability: wanted } = Address::parse(url, options)?;
+        let connector = Arc::new(Connector::new(&url, options.session, wanted)?);
         let mut connection = connector.bare().await?;
         durability::check(&mut connection, wanted).await?;
-        let shards = schema::migrate(&mut connection, connector.database(), shards).await?;
+        let made_with = schema::migrate(&mut connection, connector.database(), shards).await?;
         let pool = |role, connections| Pool::new((Arc::clone(&connector), role), connections);
         let store = Postgres {
-            facts: Facts::new(shards, wanted),
+            facts: Facts::new(made_with, shards, wanted),
             commits: std::array::from_fn(|_| pool(Role::Commit, 1)),
             leader: pool(Role::Read, LEADER_CONNECTIONS),
             endpoints: pool(Role::Read, ENDPOINT_CONNECTIONS),

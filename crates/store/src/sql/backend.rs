@@ -71,7 +71,11 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    pub(crate) fn new(shards: u16, durability: Durability) -> Facts {
+    /// `asked` is the number of shards that a new store would have got.
+    pub(crate) fn new(shards: u16, asked: u16, durability: Durability) -> Facts {
+        if shards != asked {
+            tracing::warn!(shards, asked, "the number of shards cannot be changed, the store keeps its own");
+        }
         Facts { shards, durability, pruned: Positions::default() }
     }
 }

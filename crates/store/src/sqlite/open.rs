@@ -4,7 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use punctual_core::ids::SHARDS_MAX;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
@@ -19,6 +18,7 @@ use super::reader::Reader;
 use super::worker_thread::Threads;
 use super::writer::Writer;
 use super::{Options, Sqlite, queries, schema};
+use crate::address::check_shards;
 use crate::sql::backend::Facts;
 use crate::{Durability, Error, Result};
 
@@ -66,7 +66,7 @@ impl Sqlite {
         let log_reader = Reader::new(logs(Use::Read)?, log_health);
 
         Ok(Sqlite {
-            facts: Facts::new(total.shards, durability),
+            facts: Facts::new(total.shards, options.shards, durability),
             message_log: log,
             #[cfg(test)]
             health: Arc::clone(&health),
@@ -91,10 +91,7 @@ pub(super) struct Total {
 }
 
 fn open_state(folder: &Folder, options: Options) -> Result<(Connection, Total, MessageLog)> {
-    if !(1..=SHARDS_MAX).contains(&options.shards) {
-        let asked = options.shards;
-        return Err(Error::Unusable(format!("a store has 1 to {SHARDS_MAX} shards, {asked} were asked for")));
-    }
+    check_shards(options.shards)?;
     let acknowledged = Acknowledged::read(folder).unwrap_or_default();
     acknowledged.check_size(folder)?;
     let path = folder.state();
@@ -107,10 +104,6 @@ fn open_state(folder: &Folder, options: Options) -> Result<(Connection, Total, M
     let total = set_up(&mut connection, options.shards).map_err(explained)?;
     let log = MessageLog::load(&connection).map_err(explained)?;
     keep_log(&connection, false).map_err(explained)?;
-    if total.shards != options.shards {
-        let (made_with, asked) = (total.shards, options.shards);
-        tracing::warn!(made_with, asked, "the number of shards cannot be changed, the store keeps its own");
-    }
     Ok((connection, total, log))
 }
 

@@ -6,7 +6,7 @@ use crate::conformance::given::{SHARD, inserts, wait_until};
 use crate::{Claim, Error, Result};
 
 /// A store behind a proxy, and another that goes straight to the server.
-async fn behind_proxy(options: Options) -> (Mysql, Proxy, Mysql) {
+async fn behind_proxy(options: ServerOptions) -> (Mysql, Proxy, Mysql) {
     let server = Server::shared();
     let direct = server.database();
     let proxy = Proxy::to(server.port()).await;
@@ -84,7 +84,7 @@ async fn commit_is_not_sent_when_a_fence_missed() {
 #[tokio::test]
 async fn a_store_comes_back_after_the_server_was_restarted() {
     let server = Server::start(&[]);
-    let store = open(&server.database(), Options { durability: Durability::Full, ..of_node(1) }).await;
+    let store = open(&server.database(), ServerOptions { durability: Durability::Full, ..of_node(1) }).await;
     let mut leader = Leader::of(&store, SHARD).await.unwrap();
     let run = one_run(&mut leader);
     leader.insert(&store, [run_row(&run)]).await.unwrap();

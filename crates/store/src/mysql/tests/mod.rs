@@ -12,10 +12,10 @@ use std::time::Duration;
 use punctual_core::ids::SessionId;
 use punctual_core::run::Run;
 
-use super::{Mysql, Options};
+use super::Mysql;
 use crate::conformance::given::{Leader, at, ready, run_row};
 use crate::conformance::servers::mariadb::Server;
-use crate::{Durability, Reads, RunFilter, Shards, Store};
+use crate::{Durability, Reads, RunFilter, ServerOptions, Shards, Store};
 
 /// What takes no time on an idle machine may take this long on a busy one.
 const SOON: Duration = Duration::from_secs(30);
@@ -24,15 +24,15 @@ const NOT_HELD_UP: Duration = Duration::from_millis(1900);
 /// A statement that waits for a lock is not done by then.
 const A_MOMENT: Duration = Duration::from_millis(250);
 
-fn options() -> Options {
-    Options { shards: 8, durability: Durability::Relaxed, session: None }
+fn options() -> ServerOptions {
+    ServerOptions { shards: 8, durability: Durability::Relaxed, session: None }
 }
 
-fn of_node(session: i64) -> Options {
-    Options { session: Some(SessionId(session)), ..options() }
+fn of_node(session: i64) -> ServerOptions {
+    ServerOptions { session: Some(SessionId(session)), ..options() }
 }
 
-async fn open(address: &str, options: Options) -> Mysql {
+async fn open(address: &str, options: ServerOptions) -> Mysql {
     Mysql::open(address, options).await.unwrap()
 }
 

@@ -4,15 +4,15 @@ use super::*;
 use crate::Tokens;
 use crate::conformance::given::check_names_another_build;
 
-async fn refusal(address: &str, options: Options) -> String {
+async fn refusal(address: &str, options: ServerOptions) -> String {
     match Mysql::open(address, options).await {
         Ok(_) => panic!("the store was opened"),
         Err(error) => error.to_string(),
     }
 }
 
-fn durable() -> Options {
-    Options { durability: Durability::Full, ..options() }
+fn durable() -> ServerOptions {
+    ServerOptions { durability: Durability::Full, ..options() }
 }
 
 #[tokio::test]

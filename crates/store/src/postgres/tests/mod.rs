@@ -13,21 +13,21 @@ use std::sync::Arc;
 use punctual_core::ids::SessionId;
 use tokio_postgres::NoTls;
 
-use super::{Options, Postgres};
+use super::Postgres;
 use crate::conformance::given::{Leader, at, run_row};
 use crate::conformance::servers::postgres::Server;
-use crate::{Reads, Result, RunFilter, Shards};
+use crate::{Reads, Result, RunFilter, ServerOptions, Shards};
 
 fn relaxed(address: &str) -> String {
     format!("{address}?durability=relaxed&shards=8")
 }
 
 async fn open(address: &str) -> Postgres {
-    Postgres::open(&relaxed(address), Options::default()).await.unwrap()
+    Postgres::open(&relaxed(address), ServerOptions::default()).await.unwrap()
 }
 
 async fn open_as(address: &str, session: SessionId) -> Postgres {
-    let options = Options { session: Some(session), ..Options::default() };
+    let options = ServerOptions { session: Some(session), ..ServerOptions::default() };
     Postgres::open(&relaxed(address), options).await.unwrap()
 }
 

@@ -9,7 +9,7 @@ use crate::conformance::given::{SHARD, check_names_another_build};
 use crate::conformance::servers::postgres::give_away;
 
 async fn refusal(address: &str) -> String {
-    match Postgres::open(address, Options::default()).await {
+    match Postgres::open(address, ServerOptions::default()).await {
         Ok(_) => panic!("the store was opened"),
         Err(error) => error.to_string(),
     }
@@ -20,20 +20,20 @@ async fn a_server_that_does_not_sync_is_refused_unless_asked_for_by_name() {
     let address = Server::shared().database();
     let refused = refusal(&address).await;
     assert!(refused.contains("fsync = off") && refused.contains("durability=relaxed"), "{refused}");
-    assert!(Postgres::open(&format!("{address}?durability=relaxed"), Options::default()).await.is_ok());
+    assert!(Postgres::open(&format!("{address}?durability=relaxed"), ServerOptions::default()).await.is_ok());
 }
 
 #[tokio::test]
 async fn every_setting_that_makes_a_commit_durable_is_looked_at() {
     let server = Server::start(&["fsync=on"]);
     let address = server.database();
-    let store = Postgres::open(&address, Options::default()).await.unwrap();
+    let store = Postgres::open(&address, ServerOptions::default()).await.unwrap();
     let mut leader = Leader::of(&store, SHARD).await.unwrap();
     commit_one_run(&store, &mut leader).await.unwrap();
     server.sql("postgres", "ALTER DATABASE test_0 SET synchronous_commit = off");
     assert!(refusal(&address).await.contains("synchronous_commit = off"));
     server.sql("postgres", "ALTER DATABASE test_0 SET synchronous_commit = local");
-    assert!(Postgres::open(&address, Options::default()).await.is_ok());
+    assert!(Postgres::open(&address, ServerOptions::default()).await.is_ok());
     let unsafe_pages = Server::start(&["fsync=on", "full_page_writes=off"]);
     assert!(refusal(&unsafe_pages.database()).await.contains("full_page_writes = off"));
 }
@@ -43,7 +43,7 @@ async fn a_store_keeps_the_number_of_shards_it_was_made_with() {
     let address = Server::shared().database();
     for asked in [3, 5] {
         let address = format!("{address}?durability=relaxed&shards={asked}");
-        assert_eq!(Postgres::open(&address, Options::default()).await.unwrap().shards(), 3);
+        assert_eq!(Postgres::open(&address, ServerOptions::default()).await.unwrap().shards(), 3);
     }
 }
 
@@ -79,7 +79,7 @@ async fn a_store_of_another_build_is_refused_by_name() {
 #[tokio::test]
 async fn a_server_that_is_not_there_is_unreachable() {
     let address = "postgres://nobody@127.0.0.1:1/nothing";
-    let result = Postgres::open(address, Options::default()).await;
+    let result = Postgres::open(address, ServerOptions::default()).await;
     assert!(matches!(result, Err(Error::Unreachable(_))), "{result:?}");
 }
 
@@ -100,16 +100,16 @@ async fn a_private_connection_is_made_only_to_whom_we_trust() {
     let server = Server::start(&settings.each_ref().map(String::as_str));
     let address = relaxed(&server.database());
     let trusting = |roots: &str| format!("{address}&sslmode=verify-full&sslrootcert={roots}");
-    let store = Postgres::open(&trusting(&certificate), Options::default()).await.unwrap();
+    let store = Postgres::open(&trusting(&certificate), ServerOptions::default()).await.unwrap();
     let private = "SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) \
          WHERE ssl AND application_name = 'punctual'";
     assert!(server.sql("test_0", private).parse::<u32>().unwrap() > 0);
     drop(store);
-    let refused = Postgres::open(&trusting(&other), Options::default()).await;
+    let refused = Postgres::open(&trusting(&other), ServerOptions::default()).await;
     assert!(matches!(refused, Err(Error::Unreachable(_))), "{refused:?}");
     let plain = format!("{}&sslmode=require", relaxed(&Server::shared().database()));
     assert!(
-        Postgres::open(&plain, Options::default()).await.is_err(),
+        Postgres::open(&plain, ServerOptions::default()).await.is_err(),
         "a plain connection was taken for a private one"
     );
 }
