@@ -8,7 +8,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, SyncSender};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 use rusqlite::wal::CheckpointMode;
@@ -16,7 +16,8 @@ use rusqlite::{Connection, DEFAULT_NAME, ErrorCode};
 
 use super::acknowledged::{AcknowledgedFile, size_of};
 use super::failure::{Failure, Health, Moment};
-use crate::{Error, Result};
+use super::worker_thread::Thread;
+use crate::Result;
 
 /// Pages in the log that wake the helper: 16 MiB, so that a page that changes often is copied once for many changes.
 const HELP_PAGES: u32 = 4_000;
@@ -28,11 +29,10 @@ const MOMENT: Duration = Duration::from_millis(1);
 /// Enough tries for a writer that was descheduled while it changed the header.
 const TRIES_MAX: u32 = 200;
 
-/// The writer's handle. The helper thread ends when it is dropped.
+/// The writer's handle. Field order is drop order: the helper ends when it cannot be woken any more.
 pub(super) struct Checkpoints {
-    /// `None` means it is closing.
-    wake: Option<SyncSender<()>>,
-    helper: Option<JoinHandle<()>>,
+    wake: SyncSender<()>,
+    _helper: Thread,
     /// The helper sends, after each round, how many pages of the log are in the database.
     rounds: Receiver<u32>,
     health: Arc<Health>,
@@ -54,13 +54,10 @@ pub(super) fn start(carried: Carried) -> Result<Checkpoints> {
     let (wake, woken) = mpsc::sync_channel(1);
     let (report, rounds) = mpsc::sync_channel(1);
     let health = Arc::clone(&carried.health);
-    let thread = thread::Builder::new().name("store-checkpoint".to_owned());
-    let helper = thread
-        .spawn(move || help(&carried, &woken, &report))
-        .map_err(|error| Error::Unusable(format!("cannot start a thread: {error}")))?;
+    let helper = Thread::start("checkpoint", move || help(&carried, &woken, &report))?;
     Ok(Checkpoints {
-        wake: Some(wake),
-        helper: Some(helper),
+        wake,
+        _helper: helper,
         rounds,
         health,
         helper_works: false,
@@ -85,7 +82,7 @@ impl Checkpoints {
             }
         }
         if !self.helper_works && pages.saturating_sub(self.carried) >= HELP_PAGES {
-            self.helper_works = self.wake.as_ref().is_some_and(|wake| wake.try_send(()).is_ok());
+            self.helper_works = self.wake.try_send(()).is_ok();
         }
     }
 
@@ -137,14 +134,4 @@ pub(super) fn carry_over(connection: &Connection) -> rusqlite::Result<u32> {
 fn note(health: &Health, error: rusqlite::Error) {
     let error = health.judge(Failure::Sqlite(error), Moment::Writing);
     tracing::warn!(%error, "the write-ahead log could not be carried over");
-}
-
-impl Drop for Checkpoints {
-    fn drop(&mut self) {
-        self.wake = None;
-        if let Some(helper) = self.helper.take() {
-            // A panic has been reported already.
-            let _ = helper.join();
-        }
-    }
 }

@@ -1,6 +1,8 @@
 //! Opens a connection: sets its limits and checks its durability.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
@@ -96,6 +98,18 @@ pub(super) fn check_durability(connection: &Connection, wanted: Durability) -> R
         return Err(Error::Unusable(format!("the store would not be durable: {what}")).into());
     }
     Ok(())
+}
+
+/// The number of pages in the write-ahead log after the last commit. The hook also turns off SQLite's own checkpoints,
+/// which would pause the writer, collide with the helper's and hide their errors.
+pub(super) fn count_wal_pages(connection: &mut Connection) -> rusqlite::Result<Arc<AtomicU32>> {
+    let pages_seen = Arc::new(AtomicU32::new(0));
+    let seen = Arc::clone(&pages_seen);
+    connection.wal_hook(Some(move |_: &mut _, pages| {
+        seen.store(u32::try_from(pages).unwrap_or(0), Ordering::Relaxed);
+        Ok(())
+    }))?;
+    Ok(pages_seen)
 }
 
 /// Adds the file name to an error.

@@ -7,18 +7,19 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use rusqlite::Connection;
 
 use super::checkpoint::carry_over;
+use super::connection::count_wal_pages;
 use super::failure::{Failure, Health, Moment};
 use super::session::Session;
 use super::transaction::transact;
+use super::worker_thread::Thread;
+use crate::Result;
 use crate::definitions::Definitions;
-use crate::{Error, Result};
 
 /// How much output a crash of the machine may lose.
 const SYNC_AFTER: Duration = Duration::from_secs(1);
@@ -37,9 +38,6 @@ pub(super) struct LogWriter {
     definitions: Arc<Mutex<Definitions>>,
 }
 
-/// The helper thread; it ends, after a last sync, when the writer is dropped.
-pub(super) struct Syncer(Option<JoinHandle<()>>);
-
 /// What the helper needs.
 struct Sync {
     connection: Connection,
@@ -49,35 +47,27 @@ struct Sync {
 }
 
 impl LogWriter {
+    /// Also returns the helper thread; it ends, after a last sync, when the writer is dropped.
     pub(super) fn start(
         mut writer: Connection,
         syncer: Connection,
         health: Arc<Health>,
-    ) -> Result<(LogWriter, Syncer)> {
+    ) -> Result<(LogWriter, Thread)> {
         let (wake, woken) = mpsc::sync_channel(1);
         let (unsynced, carrying) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(())));
-        let wal_pages = Arc::new(AtomicU32::new(0));
-        let pages_seen = Arc::clone(&wal_pages);
-        // Also turns off SQLite's own checkpoints, which would collide with the helper's.
-        let hooked = writer.wal_hook(Some(move |_: &mut _, pages| {
-            pages_seen.store(u32::try_from(pages).unwrap_or(0), Ordering::Relaxed);
-            Ok(())
-        }));
-        hooked.map_err(|error| health.judge(Failure::Sqlite(error), Moment::Reading))?;
+        let wal_pages = count_wal_pages(&mut writer);
+        let wal_pages = wal_pages.map_err(|error| health.judge(Failure::Sqlite(error), Moment::Reading))?;
         let sync = Sync {
             connection: syncer,
             health: Arc::clone(&health),
             unsynced: Arc::clone(&unsynced),
             carrying: Arc::clone(&carrying),
         };
-        let thread = thread::Builder::new().name("store-logs-sync".to_owned());
-        let thread = thread
-            .spawn(move || sync.now_and_then(&woken))
-            .map_err(|error| Error::Unusable(format!("cannot start a thread: {error}")))?;
+        let syncer = Thread::start("logs-sync", move || sync.now_and_then(&woken))?;
         let definitions = Arc::default();
         let writer =
             LogWriter { connection: writer, health, unsynced, wake, wal_pages, carrying, definitions };
-        Ok((writer, Syncer(Some(thread))))
+        Ok((writer, syncer))
     }
 
     pub(super) fn transact<T>(&mut self, work: impl FnOnce(&mut Session<'_>) -> Result<T>) -> Result<T> {
@@ -131,15 +121,6 @@ fn carry(connection: &Connection, health: &Health) -> bool {
     }
 }
 
-impl Drop for Syncer {
-    fn drop(&mut self) {
-        if let Some(thread) = self.0.take() {
-            // A panic has been reported already.
-            let _ = thread.join();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use punctual_core::log::CHUNK_BYTES_MAX;
@@ -164,7 +145,7 @@ mod tests {
         let (unsynced, carrying) = (Arc::clone(&writer.unsynced), Arc::clone(&writer.carrying));
         let sync = Sync { connection: open(Use::Read), health, unsynced, carrying };
         // Many times what makes the writer carry its log over.
-        let writing = thread::spawn(move || {
+        let writing = std::thread::spawn(move || {
             for number in 0..1_000_i64 {
                 let insert =
                     ask!(chunks::INSERT, 1_i64, 1_i64, number, 0_i64, 1_i64, vec![b'x'; CHUNK_BYTES_MAX]);

@@ -43,10 +43,10 @@ use punctual_core::change::Batch;
 use self::acknowledged::SizeAtClose;
 pub use self::backup::{Copied, backup, restore};
 use self::folder::{Folder, Lock};
-use self::logs::{LogWriter, Syncer};
+use self::logs::LogWriter;
 use self::message_log::Shared;
 use self::reader::Reader;
-use self::worker_thread::Threads;
+use self::worker_thread::{Thread, Threads};
 use self::writer::Writer;
 pub use crate::Durability;
 use crate::Result;
@@ -76,7 +76,7 @@ pub struct Sqlite {
     endpoints: Threads<Reader>,
     log_reader: Threads<Reader>,
     log_writer: Threads<LogWriter>,
-    _log_syncer: Syncer,
+    _log_syncer: Thread,
     writer: Threads<Writer>,
     _size: SizeAtClose,
     _lock: Lock,

@@ -16,11 +16,31 @@ const QUEUE_MAX: usize = 1024;
 
 type Work<O> = Box<dyn FnOnce(&mut O) + Send>;
 
+/// A thread; when this is dropped, it waits until the thread has ended.
+pub(super) struct Thread(Option<JoinHandle<()>>);
+
+impl Thread {
+    pub(super) fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<Thread> {
+        let started = thread::Builder::new().name(format!("store-{name}")).spawn(work);
+        let thread = started.map_err(|error| Error::Unusable(format!("cannot start a thread: {error}")))?;
+        Ok(Thread(Some(thread)))
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        if let Some(thread) = self.0.take() {
+            // A panic has been reported already.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Field order is drop order: the channel closes first, then the threads do what is left and end.
 pub(super) struct Threads<O> {
     name: &'static str,
-    /// `None` means the threads are ending.
-    asks: Option<mpsc::Sender<Work<O>>>,
-    threads: Vec<JoinHandle<()>>,
+    asks: mpsc::Sender<Work<O>>,
+    _threads: Vec<Thread>,
 }
 
 impl<O: Send + 'static> Threads<O> {
@@ -28,15 +48,12 @@ impl<O: Send + 'static> Threads<O> {
     pub(super) fn start(name: &'static str, owners: Vec<O>) -> Result<Self> {
         let (asks, asked) = mpsc::channel(QUEUE_MAX);
         let asked = Arc::new(Mutex::new(asked));
-        let mut all = Threads { name, asks: Some(asks), threads: Vec::new() };
-        for owner in owners {
+        let start = |owner| {
             let asked = Arc::clone(&asked);
-            let thread = thread::Builder::new().name(format!("store-{name}"));
-            let thread = thread.spawn(move || work_off(owner, &asked));
-            all.threads
-                .push(thread.map_err(|error| Error::Unusable(format!("cannot start a thread: {error}")))?);
-        }
-        Ok(all)
+            Thread::start(name, move || work_off(owner, &asked))
+        };
+        let threads = owners.into_iter().map(start).collect::<Result<_>>()?;
+        Ok(Threads { name, asks, _threads: threads })
     }
 
     pub(super) async fn ask<T: Send + 'static>(
@@ -54,8 +71,7 @@ impl<O: Send + 'static> Threads<O> {
         work: impl FnOnce(&mut O, &A) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let (work, answer) = packed(about, work);
-        let asks = self.asks.as_ref().ok_or_else(|| self.ended())?;
-        asks.send(work).await.map_err(|_| self.ended())?;
+        self.asks.send(work).await.map_err(|_| self.ended())?;
         answer.await.unwrap_or_else(|_| Err(self.broke_off()))
     }
 
@@ -66,8 +82,7 @@ impl<O: Send + 'static> Threads<O> {
         work: impl FnOnce(&mut O, &A) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let (work, answer) = packed(about, work);
-        let asks = self.asks.as_ref().ok_or_else(|| self.ended())?;
-        asks.blocking_send(work).map_err(|_| self.ended())?;
+        self.asks.blocking_send(work).map_err(|_| self.ended())?;
         answer.blocking_recv().unwrap_or_else(|_| Err(self.broke_off()))
     }
 
@@ -78,17 +93,6 @@ impl<O: Send + 'static> Threads<O> {
     /// The thread panicked during the work: how far it got is unknown.
     fn broke_off(&self) -> Error {
         Error::Unknown(format!("the store's {} thread broke off", self.name))
-    }
-}
-
-impl<O> Drop for Threads<O> {
-    /// Waits until all requests are done and the connections are closed.
-    fn drop(&mut self) {
-        self.asks = None;
-        for thread in self.threads.drain(..) {
-            // A panic has been reported already.
-            let _ = thread.join();
-        }
     }
 }
 

@@ -18,6 +18,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::acknowledged::AcknowledgedFile;
 use super::changes::{RowsThrough, Statements};
 use super::checkpoint::Checkpoints;
+use super::connection::count_wal_pages;
 use super::failure::{Failure, Health, Moment};
 use super::message_log::{Shared, Staged};
 use super::queries::shards;
@@ -51,13 +52,7 @@ impl Writer {
         checkpoints: Checkpoints,
         log: Shared,
     ) -> Result<Writer, Failure> {
-        let wal_pages = Arc::new(AtomicU32::new(0));
-        let pages_seen = Arc::clone(&wal_pages);
-        // Also turns off SQLite's own checkpoints, which would pause the writer and hide their errors.
-        connection.wal_hook(Some(move |_: &mut _, pages| {
-            pages_seen.store(u32::try_from(pages).unwrap_or(0), Ordering::Relaxed);
-            Ok(())
-        }))?;
+        let wal_pages = count_wal_pages(&mut connection)?;
         let rows_through = RowsThrough::load(&connection)?;
         Ok(Writer {
             checkpoints,
