@@ -4,6 +4,7 @@
 //! back, whatever the error. After that, only an answer of the server decides.
 
 use crate::Error;
+pub(super) use crate::sql::backend::Moment;
 
 /// An error of the driver, a translated error, or a timeout.
 #[derive(Debug)]
@@ -23,15 +24,6 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Failure::Told(error)
     }
-}
-
-/// The phase in which it failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Moment {
-    Connecting,
-    Reading,
-    Writing,
-    Committing,
 }
 
 /// What an error number of the server means.

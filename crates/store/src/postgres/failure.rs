@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio_postgres::error::SqlState;
 
 use crate::Error;
+pub(super) use crate::sql::backend::Moment;
 
 /// An error that is not translated yet.
 #[derive(Debug)]
@@ -18,16 +19,6 @@ impl From<tokio_postgres::Error> for Failure {
     fn from(error: tokio_postgres::Error) -> Self {
         Failure::Postgres(error)
     }
-}
-
-/// The phase in which it failed: it decides what may have been stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Moment {
-    Reading,
-    /// `COMMIT` was not sent, or the server refused a statement before it.
-    Writing,
-    /// `COMMIT` may have been sent.
-    Committing,
 }
 
 impl Failure {
@@ -99,7 +90,7 @@ impl Failure {
             (_, state) if state.starts_with("42") || state.starts_with("3F") => {
                 Error::Unusable(format!("the database cannot be used as it is: {why}"))
             }
-            (Moment::Reading, _) => Error::Unreachable(why),
+            (Moment::Connecting | Moment::Reading, _) => Error::Unreachable(why),
             (Moment::Writing, _) => Error::RolledBack(why),
         }
     }

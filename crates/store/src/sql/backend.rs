@@ -36,6 +36,17 @@ pub(crate) enum Purpose {
     Prune,
 }
 
+/// The phase in which a statement failed: it decides what may have been stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Moment {
+    Connecting,
+    Reading,
+    /// `COMMIT` was not sent, or the database refused a statement before it.
+    Writing,
+    /// `COMMIT` may have been sent.
+    Committing,
+}
+
 /// How far the statements of a use belong together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {

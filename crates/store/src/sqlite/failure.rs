@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 use rusqlite::ErrorCode;
 use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 
+pub(super) use crate::sql::backend::Moment;
 use crate::{Error, Result};
 
 /// An error of SQLite, or a translated error.
@@ -28,14 +29,6 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Failure::Told(error)
     }
-}
-
-/// The phase in which it failed: it decides what may have been stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Moment {
-    Reading,
-    Writing,
-    Committing,
 }
 
 /// Whether the store may still be written to.
@@ -85,7 +78,7 @@ impl Health {
 
     fn after_io_error(&self, why: String, moment: Moment) -> Error {
         match moment {
-            Moment::Reading => Error::Unreachable(why),
+            Moment::Connecting | Moment::Reading => Error::Unreachable(why),
             Moment::Writing => {
                 self.fail(&why);
                 Error::Unusable(format!("the store has failed and must be restarted: {why}"))
