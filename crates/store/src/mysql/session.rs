@@ -18,7 +18,7 @@ use super::failure::{Failure, Moment};
 use super::packets::{Packets, literal, put};
 use crate::definitions::Definitions;
 use crate::sql::backend::{Backend, Facts, Purpose, Scope, Work};
-use crate::sql::connection::{Ask, Connection, Reading};
+use crate::sql::connection::{Ask, Connection, Key, Reading};
 use crate::sql::dialect::{Dialect, Statement};
 use crate::sql::value::{Row, Value};
 use crate::{Claim, Error, Result, codec};
@@ -61,7 +61,7 @@ fn put_statement(sql: &mut Vec<u8>, statement: &Statement, values: &[Value<'_>])
 }
 
 /// The statement with a condition on its keys.
-fn with_keys(statement: &Statement, keys: &[Vec<Value<'_>>]) -> Vec<u8> {
+fn with_keys(statement: &Statement, keys: &[Key<'_>]) -> Vec<u8> {
     let (at, columns) = statement.keys.as_ref().map_or((statement.text.len(), &[][..]), |(at, c)| (*at, c));
     let mut sql = statement.text.as_bytes()[..at].to_vec();
     put(&mut sql, "(");
@@ -127,12 +127,7 @@ impl Connection for Session<'_> {
         Ok(())
     }
 
-    async fn find(
-        &mut self,
-        sql: &'static str,
-        keys: &[Vec<Value<'_>>],
-        read: &mut Reading<'_>,
-    ) -> Result<()> {
+    async fn find(&mut self, sql: &'static str, keys: &[Key<'_>], read: &mut Reading<'_>) -> Result<()> {
         for keys in keys.chunks(KEYS_MAX) {
             let found = self.connection.text(with_keys(Dialect::Mysql.statement(sql), keys)).await;
             for row in &self.noted(found)? {

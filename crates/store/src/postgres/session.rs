@@ -17,7 +17,7 @@ use super::failure::{Failure, Moment};
 use super::queries;
 use crate::definitions::Definitions;
 use crate::sql::backend::{Backend, Facts, Purpose, Scope, Work};
-use crate::sql::connection::{Ask, Connection, Reading};
+use crate::sql::connection::{Ask, Connection, Key, Reading};
 use crate::sql::dialect::Dialect;
 use crate::sql::value::{Row, Value};
 use crate::{Claim, Result, codec};
@@ -105,12 +105,7 @@ impl Connection for Session<'_> {
         Ok(())
     }
 
-    async fn find(
-        &mut self,
-        sql: &'static str,
-        keys: &[Vec<Value<'_>>],
-        read: &mut Reading<'_>,
-    ) -> Result<()> {
+    async fn find(&mut self, sql: &'static str, keys: &[Key<'_>], read: &mut Reading<'_>) -> Result<()> {
         let width = keys.first().map_or(0, Vec::len);
         let column =
             |index: usize| Box::new(keys.iter().map(|key| &key[index]).collect::<Vec<_>>()) as Param<'_>;

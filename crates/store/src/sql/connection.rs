@@ -24,6 +24,9 @@ macro_rules! ask {
 }
 pub(crate) use ask;
 
+/// The values of the columns that a row is found by.
+pub(crate) type Key<'a> = Vec<Value<'a>>;
+
 /// Called with the index of an ask and one of its rows. Returns false if it needs no more rows of that ask.
 pub(crate) type Reading<'r> = dyn FnMut(usize, &dyn Row) -> Result<bool> + Send + 'r;
 
@@ -38,12 +41,7 @@ pub(crate) trait Connection: Send {
     async fn query(&mut self, asks: &[Ask<'_>], read: &mut Reading<'_>) -> Result<()>;
 
     /// Reads the rows with these keys; `sql` has a part `{keys ...}`. The index of a row has no meaning.
-    async fn find(
-        &mut self,
-        sql: &'static str,
-        keys: &[Vec<Value<'_>>],
-        read: &mut Reading<'_>,
-    ) -> Result<()>;
+    async fn find(&mut self, sql: &'static str, keys: &[Key<'_>], read: &mut Reading<'_>) -> Result<()>;
 
     /// Writes with several statements, which are sent together. Returns how many rows they hit.
     async fn execute(&mut self, asks: &[Ask<'_>]) -> Result<usize>;
@@ -84,7 +82,7 @@ impl dyn Connection + '_ {
     pub(crate) async fn by_keys<T: Send>(
         &mut self,
         sql: &'static str,
-        keys: Vec<Vec<Value<'_>>>,
+        keys: Vec<Key<'_>>,
         mut read: impl FnMut(&dyn Row) -> Result<T> + Send,
     ) -> Result<Vec<T>> {
         let mut all = Vec::with_capacity(keys.len());

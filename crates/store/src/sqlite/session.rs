@@ -20,7 +20,7 @@ use super::timers::due;
 use super::worker_thread::Threads;
 use crate::definitions::Definitions;
 use crate::sql::backend::{Backend, Facts, Purpose, Scope, Work};
-use crate::sql::connection::{self, Ask, Reading};
+use crate::sql::connection::{self, Ask, Key, Reading};
 use crate::sql::dialect::Dialect;
 use crate::sql::messages::{self, Which};
 use crate::sql::shard;
@@ -83,12 +83,7 @@ impl connection::Connection for Session<'_> {
         self.judged(done)
     }
 
-    async fn find(
-        &mut self,
-        sql: &'static str,
-        keys: &[Vec<Value<'_>>],
-        read: &mut Reading<'_>,
-    ) -> Result<()> {
+    async fn find(&mut self, sql: &'static str, keys: &[Key<'_>], read: &mut Reading<'_>) -> Result<()> {
         let done = self.prepared(sql).map_err(Failure::from).and_then(|mut statement| {
             let mut keys = keys.iter().enumerate();
             keys.try_for_each(|(index, key)| read_rows(&mut statement, key, index, read))
