@@ -82,12 +82,11 @@ pub(super) async fn page(
     mut values: Vec<Value<'_>>,
     limit: usize,
 ) -> Result<Vec<Arc<Message>>> {
+    values.push(limit.into());
     if c.dialect() == Dialect::Postgres {
-        let bytes_and_limit = [PAGE_BYTES_MAX.into(), limit.into()];
-        values.splice(0..0, bytes_and_limit);
+        values.push(PAGE_BYTES_MAX.into());
         return c.all(Ask { sql: statement.limited, values }, decode::message).await;
     }
-    values.push(limit.into());
     let (mut bytes, mut fitting) = (0, 0_usize);
     let sizes = Ask { sql: statement.sizes, values: values.clone() };
     c.query(&[sizes], &mut |_, row| {

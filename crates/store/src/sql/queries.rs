@@ -47,8 +47,7 @@ pub(crate) mod jobs {
     pub(crate) const LIST_OF_CALENDAR: &str = include_str!("queries/jobs_of_calendar.sql");
     pub(crate) const OUTDATED: &str = "SELECT {job} FROM jobs /*! FORCE INDEX (jobs_zone_data) */ \
          WHERE zone_data < $1 LIMIT $2";
-    pub(crate) const DUE: &str = "SELECT {job} FROM jobs /*! FORCE INDEX (jobs_due) */ WHERE shard = $1 \
-         AND wake_at IS NOT NULL AND (wake_at, id) > ($2, $3) ORDER BY wake_at, id LIMIT $4";
+    pub(crate) const DUE: &str = include_str!("queries/jobs_due.sql");
 }
 
 pub(crate) mod calendars {
@@ -63,11 +62,8 @@ pub(crate) mod calendars {
         "UPDATE calendars SET settled = 1 WHERE namespace = $1 AND name = $2 AND version = $3";
     pub(crate) const DELETE: &str = "DELETE FROM calendars WHERE namespace = $1 AND name = $2";
     pub(crate) const GET: &str = "SELECT {calendar} FROM calendars WHERE namespace = $1 AND name = $2";
-    pub(crate) const LIST: &str = "SELECT {calendar} FROM calendars WHERE (namespace, name) > ($1, $2) \
-         AND namespace = coalesce($3, namespace) ORDER BY namespace, name LIMIT $4";
-    pub(crate) const UNSETTLED: &str = "SELECT {calendar} FROM calendars WHERE settled = 0 \
-         AND (namespace, name) > ($1, $2) AND namespace = coalesce($3, namespace) \
-         ORDER BY namespace, name LIMIT $4";
+    pub(crate) const LIST: &str = include_str!("queries/calendars_list.sql");
+    pub(crate) const UNSETTLED: &str = include_str!("queries/calendars_unsettled.sql");
 }
 
 pub(crate) mod revisions {
@@ -82,9 +78,7 @@ pub(crate) mod revisions {
 pub(crate) mod deleted_jobs {
     pub(crate) const LIST: &str =
         "SELECT job, namespace, name FROM deleted_jobs WHERE job > $1 ORDER BY job LIMIT $2";
-    pub(crate) const NAMED: &str = "SELECT job, namespace, name FROM deleted_jobs \
-         /*! FORCE INDEX (deleted_jobs_name) */ WHERE namespace = $3 AND name = $4 AND job > $1 \
-         ORDER BY job LIMIT $2";
+    pub(crate) const NAMED: &str = include_str!("queries/deleted_jobs_named.sql");
     /// Another node may be deleting the last revisions, and may fail: then they are found by this row.
     pub(crate) const DELETE: &str = "DELETE FROM deleted_jobs WHERE job = $1 \
          AND NOT EXISTS (SELECT 1 FROM revisions WHERE revisions.job = $1) SKIP LOCKED";
@@ -113,11 +107,8 @@ macro_rules! walk {
 pub(crate) mod runs {
     pub(crate) const GET: &str = "SELECT body FROM runs /*! FORCE INDEX (PRIMARY) */ WHERE {keys place int8}";
     /// MySQL finds them by the index of (shard, wake_at), the others by the range of places.
-    pub(crate) const LOAD: &str = "SELECT body FROM runs /*! FORCE INDEX (runs_due) */ WHERE shard = $1 \
-         AND wake_at IS NULL AND place BETWEEN $2 AND $3 ORDER BY place";
-    pub(crate) const DUE: &str = "SELECT wake_at, place, body FROM runs /*! FORCE INDEX (runs_due) */ \
-         WHERE shard = $1 AND wake_at IS NOT NULL AND (wake_at, place) > ($2, $3) \
-         ORDER BY wake_at, place LIMIT $4";
+    pub(crate) const LOAD: &str = include_str!("queries/runs_load.sql");
+    pub(crate) const DUE: &str = include_str!("queries/runs_due.sql");
     /// Oldest first, newest first.
     pub(crate) const WALK: [&str; 2] =
         walk!("t.place", "runs AS t /*! FORCE INDEX (PRIMARY) */ WHERE t.place", "t.place");
@@ -130,9 +121,7 @@ pub(crate) mod runs {
 }
 
 pub(crate) mod history {
-    pub(crate) const GET: &str = "SELECT history.body, dead_letters.run FROM history \
-         /*! FORCE INDEX (PRIMARY) */ LEFT JOIN dead_letters ON dead_letters.run = history.id \
-         WHERE {keys history.id int8}";
+    pub(crate) const GET: &str = include_str!("queries/history_get.sql");
     pub(crate) const WALK: [&str; 2] =
         walk!("t.id", "history AS t /*! FORCE INDEX (PRIMARY) */ WHERE t.id", "t.id");
     pub(crate) const WALK_OF_JOB: [&str; 2] = walk!(
@@ -170,9 +159,7 @@ pub(crate) mod history {
 }
 
 pub(crate) mod dead_letters {
-    pub(crate) const LIST: &str = "SELECT run, namespace, job, died_at FROM dead_letters WHERE run > $1 \
-         AND namespace = coalesce($2, namespace) AND ($3::text IS NULL OR job = $3) \
-         AND died_at >= coalesce($4, died_at) ORDER BY run LIMIT $5";
+    pub(crate) const LIST: &str = include_str!("queries/dead_letters_list.sql");
 }
 
 pub(crate) mod uniques {
@@ -185,8 +172,7 @@ pub(crate) mod uniques {
 }
 
 pub(crate) mod skips {
-    pub(crate) const NEWEST_FIRST: &str = "SELECT job, revision, from_due, to_due, reason, made_at FROM skips \
-         WHERE job = $1 AND (revision, from_due) < ($2, $3) ORDER BY revision DESC, from_due DESC LIMIT $4";
+    pub(crate) const NEWEST_FIRST: &str = include_str!("queries/skips_newest_first.sql");
     /// `$1` is now, `$2` how long records without a job are kept, `$3` an instant that every expired record is older
     /// than.
     pub(crate) const EXPIRED: &str = include_str!("queries/skips_expired.sql");
@@ -212,29 +198,12 @@ pub(crate) struct MessagePage {
     pub(crate) read: &'static str,
     /// The sizes of the bodies.
     pub(crate) sizes: &'static str,
-    /// PostgreSQL: the page ends with the message at which the bodies reach `$1` bytes; the other parameters follow.
+    /// PostgreSQL: one more parameter is a number of bytes; the page ends with the message at which the bodies reach it.
     pub(crate) limited: &'static str,
 }
 
-macro_rules! message_page {
-    ($index:literal, $order:literal, $limit:literal, $wanted:literal, $limited:literal) => {
-        MessagePage {
-            read: message_page!("{message}", $index, $wanted, $order, $limit,),
-            sizes: message_page!("octet_length(body)", $index, $wanted, $order, $limit,),
-            limited: concat!(
-                "SELECT {message} FROM (SELECT p.*, sum(octet_length(body)) OVER (ORDER BY ",
-                $order,
-                " ROWS UNBOUNDED PRECEDING) - octet_length(body) AS bytes_before FROM \
-                 (SELECT {message} FROM messages WHERE ",
-                $limited,
-                " ORDER BY ",
-                $order,
-                " LIMIT $2) p) w WHERE bytes_before < $1 ORDER BY ",
-                $order
-            ),
-        }
-    };
-    ($columns:literal, $index:literal, $wanted:literal, $order:literal, $limit:literal,) => {
+macro_rules! select_messages {
+    ($columns:literal, $index:literal, $wanted:literal, $order:literal, $limit:literal) => {
         concat!(
             "SELECT ",
             $columns,
@@ -250,40 +219,57 @@ macro_rules! message_page {
     };
 }
 
+macro_rules! message_page {
+    ($index:literal, $wanted:literal, $order:literal, $limit:literal, $bytes:literal) => {
+        MessagePage {
+            read: select_messages!("{message}", $index, $wanted, $order, $limit),
+            sizes: select_messages!("octet_length(body)", $index, $wanted, $order, $limit),
+            limited: concat!(
+                "SELECT {message} FROM (SELECT p.*, sum(octet_length(body)) OVER (ORDER BY ",
+                $order,
+                " ROWS UNBOUNDED PRECEDING) - octet_length(body) AS bytes_before FROM (",
+                select_messages!("{message}", $index, $wanted, $order, $limit),
+                ") p) w WHERE bytes_before < ",
+                $bytes,
+                " ORDER BY ",
+                $order
+            ),
+        }
+    };
+}
 pub(crate) mod messages {
     use super::MessagePage;
 
-    pub(crate) const FIND: &str = "SELECT {message} FROM messages /*! FORCE INDEX (PRIMARY) */ WHERE \
-         {keys shard int2, queue int8, number int8} AND rank_no IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)";
+    pub(crate) const FIND: &str = include_str!("queries/message_find.sql");
     pub(crate) const LIST: MessagePage = message_page!(
         "PRIMARY",
+        "shard = $1 AND queue = $2 AND (rank_no, number) > ($3, $4)",
         "rank_no, number",
         "$5",
-        "shard = $1 AND queue = $2 AND (rank_no, number) > ($3, $4)",
-        "shard = $3 AND queue = $4 AND (rank_no, number) > ($5, $6)"
+        "$6"
     );
     /// The queued messages from the start of the queue.
     pub(crate) const BACKLOG: MessagePage = message_page!(
         "PRIMARY",
+        "shard = $1 AND queue = $2 AND (rank_no, number) > ($3, $4) AND queued = 1",
         "rank_no, number",
         "$5",
-        "shard = $1 AND queue = $2 AND (rank_no, number) > ($3, $4) AND queued = 1",
-        "shard = $3 AND queue = $4 AND (rank_no, number) > ($5, $6) AND queued = 1"
+        "$6"
     );
     /// The queued messages from the end of the queue.
     pub(crate) const BACKLOG_FROM_END: MessagePage = message_page!(
         "PRIMARY",
+        "shard = $1 AND queue = $2 AND queued = 1",
         "rank_no DESC, number DESC",
         "$3",
-        "shard = $1 AND queue = $2 AND queued = 1",
-        "shard = $3 AND queue = $4 AND queued = 1"
+        "$4"
     );
     pub(crate) const DUE: MessagePage = message_page!(
         "messages_due",
+        "shard = $1 AND (wake_at, number) > ($2, $3)",
         "wake_at, number",
         "$4",
-        "shard = $1 AND (wake_at, number) > ($2, $3)",
-        "shard = $3 AND (wake_at, number) > ($4, $5)"
+        "$5"
     );
 }
 

@@ -12,11 +12,8 @@ pub(super) mod shards {
         "INSERT INTO shards (shard, epoch, commit_no, last_id) VALUES (?1, 0, 0, 0)";
     pub(in crate::sqlite) const INSERT_PRUNED: &str = "INSERT INTO pruned (shard) VALUES (?1)";
     /// The fence: unless it updates one row, the batch is outdated.
-    pub(in crate::sqlite) const FENCE: &str = "UPDATE shards SET commit_no = commit_no + 1, last_id = ?4, jobs = jobs + ?5, \
-         live_runs = live_runs + ?6, history_runs = history_runs + ?7, dead_letters = dead_letters + ?8 \
-         WHERE shard = ?1 AND epoch = ?2 AND commit_no = ?3";
-    pub(in crate::sqlite) const ACQUIRE: &str = "UPDATE shards SET epoch = epoch + 1, commit_no = commit_no + 1, \
-         owner = ?3, heir = NULL WHERE shard = ?1 AND epoch = coalesce(?2, epoch) RETURNING epoch";
+    pub(in crate::sqlite) const FENCE: &str = include_str!("queries/fence.sql");
+    pub(in crate::sqlite) const ACQUIRE: &str = include_str!("queries/acquire.sql");
     pub(in crate::sqlite) const LAST_IDS: &str = "SELECT last_id FROM shards ORDER BY shard";
     pub(in crate::sqlite) const HAVE_TABLE: &str =
         "SELECT count(*) = 1 FROM sqlite_schema WHERE type = 'table' AND name = 'shards'";
@@ -32,8 +29,7 @@ pub(super) mod jobs {
     pub(in crate::sqlite) const EXISTS: &str = "SELECT 1 FROM jobs WHERE id = ?1";
     /// In two parts, the rest of the same instant and the later ones: a single comparison of (wake_at, id) would read
     /// all jobs that are due at one instant from the beginning for every page.
-    pub(in crate::sqlite) const DUE: &str = "SELECT {job} FROM jobs WHERE shard = $1 AND wake_at = $2 AND id > $3 \
-         UNION ALL SELECT {job} FROM jobs WHERE shard = $1 AND wake_at > $2 ORDER BY wake_at, id LIMIT $4";
+    pub(in crate::sqlite) const DUE: &str = include_str!("queries/jobs_due.sql");
 }
 
 pub(super) mod deleted_jobs {
@@ -44,18 +40,14 @@ pub(super) mod deleted_jobs {
 
 pub(super) mod runs {
     /// In two parts like `jobs::DUE`.
-    pub(in crate::sqlite) const DUE: &str = "SELECT wake_at, place, body FROM runs \
-         WHERE shard = $1 AND wake_at = $2 AND place > $3 UNION ALL SELECT wake_at, place, body FROM runs \
-         WHERE shard = $1 AND wake_at > $2 ORDER BY wake_at, place LIMIT $4";
+    pub(in crate::sqlite) const DUE: &str = include_str!("queries/runs_due.sql");
 }
 
 pub(super) mod messages {
     pub(in crate::sqlite) const EXISTS: &str = "SELECT 1 FROM messages \
          WHERE shard = ?1 AND queue = ?2 AND rank_no = ?3 AND number = ?4";
     /// In two parts like `jobs::DUE`.
-    pub(in crate::sqlite) const DUE: &str = "SELECT {message} FROM messages WHERE shard = $1 AND wake_at = $2 \
-         AND number > $3 UNION ALL SELECT {message} FROM messages WHERE shard = $1 AND wake_at > $2 \
-         ORDER BY wake_at, number LIMIT $4";
+    pub(in crate::sqlite) const DUE: &str = include_str!("queries/messages_due.sql");
 }
 
 pub(super) mod message_log {
