@@ -25,6 +25,7 @@ pub mod listing;
 pub mod calendars;
 pub mod admin;
 pub mod mail;
+pub mod messages;
 pub mod queues;
 pub mod logs;
 pub mod prune;
@@ -139,29 +140,30 @@ macro_rules! conformance {
                     mail_that_is_sent_twice_is_there_once
                     mail_comes_in_order_and_by_pages
                     mail_that_nobody_takes_goes_with_time;
-                queues:
+                messages:
                     messages_read_back_as_they_were_written
                     a_letter_is_found_by_its_time_and_in_no_queue
                     an_updated_message_reads_back_as_it_is_now
                     any_bytes_are_a_body
                     a_large_message_reads_back_whole
                     a_heavy_page_ends_early_and_loses_nothing
-                    a_line_goes_by_priority_and_then_by_age
-                    queues_have_lines_of_their_own
-                    a_line_leaves_out_what_is_active
-                    pages_of_a_line_neither_skip_nor_repeat
+                    a_backlog_goes_by_priority_and_then_by_age
+                    queues_do_not_share_messages
+                    a_backlog_leaves_out_active_messages
+                    pages_of_a_backlog_neither_skip_nor_repeat
                     messages_are_timers_among_jobs_and_runs
                     a_message_that_is_put_off_moves_among_the_timers
                     a_message_is_found_whatever_its_priority
                     a_message_comes_once_and_goes_once
                     an_outdated_leader_writes_no_message
+                    messages_are_listed_in_the_order_of_their_places
+                    queued_messages_are_listed_from_both_ends
+                    a_thousand_messages_come_and_go_in_a_batch;
+                queues:
                     a_load_brings_every_queue_with_its_counts
                     queues_may_exchange_their_numbers
                     any_text_is_the_name_of_a_queue
-                    queues_are_listed_by_namespace_and_name
-                    messages_are_listed_in_the_order_of_their_places
-                    a_line_is_seen_from_both_ends
-                    a_thousand_messages_come_and_go_in_a_batch;
+                    queues_are_listed_by_namespace_and_name;
                 logs:
                     logs_read_back_in_order
                     a_doubled_chunk_changes_nothing
@@ -247,6 +249,7 @@ mod tests {
             include_str!("calendars.rs"),
             include_str!("admin.rs"),
             include_str!("mail.rs"),
+            include_str!("messages.rs"),
             include_str!("queues.rs"),
             include_str!("logs.rs"),
             include_str!("prune.rs"),
