@@ -72,7 +72,7 @@ impl Pooled for MysqlConnection {
     type Settings = Settings;
 
     async fn open(settings: &Settings) -> Result<MysqlConnection> {
-        match timeout(CONNECT_MAX, settings.connect()).await.unwrap_or(Err(Failure::Late)) {
+        match timeout(CONNECT_MAX, settings.connect()).await.unwrap_or(Err(Failure::Timeout)) {
             Ok(conn) => Ok(MysqlConnection { conn, in_snapshot: false, idle_since: None }),
             Err(failure) => Err(failure.judge(Moment::Connecting)),
         }
@@ -233,10 +233,10 @@ impl Taken<'_, MysqlConnection> {
                 let committed = self.step("COMMIT").await;
                 self.finish(committed.map(|()| value), Moment::Committing).await
             }
-            Err(Failure::Told(error)) => {
+            Err(Failure::Store(error)) => {
                 let rolled_back = self.step("ROLLBACK").await;
-                let told = rolled_back.and(Err(Failure::Told(error)));
-                self.finish(told, Moment::Writing).await
+                let refused = rolled_back.and(Err(Failure::Store(error)));
+                self.finish(refused, Moment::Writing).await
             }
             // `finish` rolls back.
             Err(failure) => self.finish(Err(failure), Moment::Writing).await,
@@ -248,7 +248,7 @@ impl Taken<'_, MysqlConnection> {
         let clean = match &result {
             Ok(_) => !self.in_snapshot || self.step("COMMIT").await.is_ok(),
             // An error of our own comes after a rollback, or from a snapshot, which is closed here.
-            Err(Failure::Told(_)) => !self.in_snapshot || self.step("ROLLBACK").await.is_ok(),
+            Err(Failure::Store(_)) => !self.in_snapshot || self.step("ROLLBACK").await.is_ok(),
             Err(failure) => !failure.ends_connection() && self.step("ROLLBACK").await.is_ok(),
         };
         if clean {
@@ -264,6 +264,6 @@ impl Taken<'_, MysqlConnection> {
 pub(super) async fn answered<T>(answer: impl Future<Output = mysql_async::Result<T>>) -> Result<T, Failure> {
     match timeout(ANSWER_MAX, answer).await {
         Ok(answer) => Ok(answer?),
-        Err(_) => Err(Failure::Late),
+        Err(_) => Err(Failure::Timeout),
     }
 }

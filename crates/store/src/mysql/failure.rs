@@ -10,8 +10,8 @@ pub(super) use crate::sql::backend::Moment;
 #[derive(Debug)]
 pub(super) enum Failure {
     Driver(mysql_async::Error),
-    Told(Error),
-    Late,
+    Store(Error),
+    Timeout,
 }
 
 impl From<mysql_async::Error> for Failure {
@@ -22,7 +22,7 @@ impl From<mysql_async::Error> for Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Failure::Told(error)
+        Failure::Store(error)
     }
 }
 
@@ -69,8 +69,8 @@ impl Failure {
             Failure::Driver(mysql_async::Error::Server(error)) => {
                 about(error.code, &error.message) == About::Ended
             }
-            Failure::Driver(_) | Failure::Late => true,
-            Failure::Told(_) => false,
+            Failure::Driver(_) | Failure::Timeout => true,
+            Failure::Store(_) => false,
         }
     }
 
@@ -80,8 +80,8 @@ impl Failure {
             Failure::Driver(mysql_async::Error::Server(error)) => {
                 matches!(about(error.code, &error.message), About::Duplicate | About::Value)
             }
-            Failure::Driver(_) | Failure::Late => false,
-            Failure::Told(error) => matches!(error, Error::Refused { .. } | Error::Fenced { .. }),
+            Failure::Driver(_) | Failure::Timeout => false,
+            Failure::Store(error) => matches!(error, Error::Refused { .. } | Error::Fenced { .. }),
         }
     }
 
@@ -104,8 +104,8 @@ impl Failure {
 
     pub(super) fn judge(self, moment: Moment) -> Error {
         let (about, why) = match self {
-            Failure::Told(error) => return error,
-            Failure::Late => (About::Ended, "the database did not answer in time".to_owned()),
+            Failure::Store(error) => return error,
+            Failure::Timeout => (About::Ended, "the database did not answer in time".to_owned()),
             Failure::Driver(mysql_async::Error::Server(error)) => {
                 (about(error.code, &error.message), format!("{} ({})", error.message, error.code))
             }
@@ -150,7 +150,7 @@ mod tests {
         assert!(matches!(lost(Moment::Writing), Error::RolledBack(_)));
         assert!(matches!(lost(Moment::Committing), Error::Unknown(_)));
         assert!(matches!(lost(Moment::Reading), Error::Unreachable(_)));
-        assert!(matches!(Failure::Late.judge(Moment::Committing), Error::Unknown(_)));
+        assert!(matches!(Failure::Timeout.judge(Moment::Committing), Error::Unknown(_)));
     }
 
     #[test]

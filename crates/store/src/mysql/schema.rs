@@ -20,7 +20,7 @@ const LOCK_MAX_SECONDS: u32 = 20;
 
 const TABLES: &str = "SELECT COUNT(*), SUM(table_name = 'punctual_schema') FROM information_schema.tables \
      WHERE table_schema = DATABASE()";
-const CLAIM: &str = "CREATE TABLE IF NOT EXISTS punctual_schema (version BIGINT NOT NULL PRIMARY KEY, \
+const MAKE_TABLE: &str = "CREATE TABLE IF NOT EXISTS punctual_schema (version BIGINT NOT NULL PRIMARY KEY, \
      checksum VARCHAR(64) NOT NULL) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin";
 const ALL: &str = "SELECT version, checksum FROM punctual_schema ORDER BY version";
 const ADD: &str = "INSERT INTO punctual_schema (version, checksum) VALUES (?, ?)";
@@ -88,7 +88,7 @@ async fn claim(connection: &mut MysqlConnection) -> Result<(), Failure> {
         let why = "the database has tables, but they are not Punctual's: give it a database of its own";
         return Err(Error::Unusable(why.to_owned()).into());
     }
-    connection.step(CLAIM).await
+    connection.step(MAKE_TABLE).await
 }
 
 /// All shards or none: each table is one statement, and the rows of `shards`, which decide, come last.

@@ -38,7 +38,7 @@ impl Session<'_> {
     /// Keeps a failure until the end, where it is translated; the error given here only ends the work.
     fn noted<T>(&mut self, result: Result<T, Failure>) -> Result<T> {
         result.map_err(|failure| match failure {
-            Failure::Told(error) => error,
+            Failure::Store(error) => error,
             failure => {
                 self.failure = Some(failure);
                 Error::Unreachable("a statement failed".to_owned())
@@ -186,7 +186,7 @@ impl Backend for Mysql {
                 let definitions = &self.definitions;
                 let mut session = Session { connection: &mut connection, definitions, failure: None };
                 let result = work(&mut session).await;
-                session.failure.map_or(result.map_err(Failure::Told), Err)
+                session.failure.map_or(result.map_err(Failure::Store), Err)
             }
             Err(failure) => Err(failure),
         };

@@ -172,7 +172,7 @@ impl Drop for PgConnection {
 }
 
 async fn limited<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    timeout(ANSWER_MAX, work).await.unwrap_or(Err(Failure::Silent(ANSWER_MAX)))
+    timeout(ANSWER_MAX, work).await.unwrap_or(Err(Failure::Timeout(ANSWER_MAX)))
 }
 
 /// Starts all futures in order, which is the order of sending, and waits for all.

@@ -12,7 +12,7 @@ pub(super) use crate::sql::backend::Moment;
 pub(super) enum Failure {
     Postgres(tokio_postgres::Error),
     /// There was no answer for this long.
-    Silent(Duration),
+    Timeout(Duration),
 }
 
 impl From<tokio_postgres::Error> for Failure {
@@ -26,7 +26,7 @@ impl Failure {
     fn state(&self) -> Option<&SqlState> {
         match self {
             Failure::Postgres(error) => error.code(),
-            Failure::Silent(_) => None,
+            Failure::Timeout(_) => None,
         }
     }
 
@@ -60,7 +60,7 @@ impl Failure {
     pub(super) fn constraint(&self) -> Option<&str> {
         match self {
             Failure::Postgres(error) => error.as_db_error()?.constraint(),
-            Failure::Silent(_) => None,
+            Failure::Timeout(_) => None,
         }
     }
 
@@ -110,7 +110,7 @@ impl std::fmt::Display for Failure {
                     None => error.fmt(f),
                 },
             },
-            Failure::Silent(time) => write!(f, "the database has not answered for {time:?}"),
+            Failure::Timeout(time) => write!(f, "the database has not answered for {time:?}"),
         }
     }
 }

@@ -14,9 +14,9 @@ use crate::{Error, Result};
 const MIGRATIONS: &[&str] = &[include_str!("migrations/0001.sql")];
 
 /// "PUNCTUAL": the advisory lock that is held during a migration.
-const TURN: i64 = 0x50_55_4e_43_54_55_41_4c;
+const LOCK_ID: i64 = 0x50_55_4e_43_54_55_41_4c;
 
-const TAKE_TURN: &str = "SELECT pg_advisory_xact_lock($1::int8)";
+const LOCK: &str = "SELECT pg_advisory_xact_lock($1::int8)";
 const HAVE_SCHEMA: &str = "SELECT count(*) FROM pg_namespace WHERE nspname = 'punctual'";
 const HAVE_TABLE: &str = "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
      WHERE n.nspname = 'punctual' AND c.relname = 'schema'";
@@ -30,7 +30,7 @@ const COUNT: &str = "SELECT count(*) FROM punctual.shards";
 pub(super) async fn migrate(connection: &mut PgConnection, database: &str, shards: u16) -> Result<u16> {
     connection.batch("BEGIN").await.map_err(Failure::writing)?;
     connection.is_busy = true;
-    connection.ask(request!(TAKE_TURN, TURN)).await.map_err(Failure::writing)?;
+    connection.ask(request!(LOCK, LOCK_ID)).await.map_err(Failure::writing)?;
     hit(Point::PostgresMigrateBegun);
     if count(connection, HAVE_SCHEMA).await? == 0 {
         connection.batch("CREATE SCHEMA punctual").await.map_err(Failure::writing)?;

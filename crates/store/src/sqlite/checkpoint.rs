@@ -38,32 +38,24 @@ pub(super) struct Checkpoints {
     health: Arc<Health>,
     helper_works: bool,
     /// Pages of the current log that are already in the database.
-    carried: u32,
+    copied: u32,
     pages_before: u32,
 }
 
 /// What the helper needs.
-pub(super) struct Carried {
+pub(super) struct Helper {
     pub(super) connection: Connection,
     pub(super) path: PathBuf,
     pub(super) health: Arc<Health>,
     pub(super) acknowledged: Option<Arc<AcknowledgedFile>>,
 }
 
-pub(super) fn start(carried: Carried) -> Result<Checkpoints> {
+pub(super) fn start(helper: Helper) -> Result<Checkpoints> {
     let (wake, woken) = mpsc::sync_channel(1);
     let (report, rounds) = mpsc::sync_channel(1);
-    let health = Arc::clone(&carried.health);
-    let helper = Thread::start("checkpoint", move || help(&carried, &woken, &report))?;
-    Ok(Checkpoints {
-        wake,
-        _helper: helper,
-        rounds,
-        health,
-        helper_works: false,
-        carried: 0,
-        pages_before: 0,
-    })
+    let health = Arc::clone(&helper.health);
+    let thread = Thread::start("checkpoint", move || help(&helper, &woken, &report))?;
+    Ok(Checkpoints { wake, _helper: thread, rounds, health, helper_works: false, copied: 0, pages_before: 0 })
 }
 
 impl Checkpoints {
@@ -71,41 +63,41 @@ impl Checkpoints {
     pub(super) fn after_commit(&mut self, writer: &Connection, pages: u32) {
         if pages < self.pages_before {
             // The log restarted.
-            self.carried = 0;
+            self.copied = 0;
         }
         self.pages_before = pages;
-        if let Ok(carried) = self.rounds.try_recv() {
+        if let Ok(copied) = self.rounds.try_recv() {
             self.helper_works = false;
-            self.carried = carried.min(pages);
+            self.copied = copied.min(pages);
             if pages >= FINISH_PAGES {
                 self.finish(writer);
             }
         }
-        if !self.helper_works && pages.saturating_sub(self.carried) >= HELP_PAGES {
+        if !self.helper_works && pages.saturating_sub(self.copied) >= HELP_PAGES {
             self.helper_works = self.wake.try_send(()).is_ok();
         }
     }
 
     /// Called while the helper is idle and the writer is not writing, so few pages are left.
     fn finish(&mut self, writer: &Connection) {
-        match carry_over(writer) {
-            Ok(carried) => self.carried = carried,
+        match passive_checkpoint(writer) {
+            Ok(copied) => self.copied = copied,
             Err(error) => note(&self.health, error),
         }
     }
 }
 
-fn help(carried: &Carried, woken: &Receiver<()>, report: &SyncSender<u32>) {
+fn help(helper: &Helper, woken: &Receiver<()>, report: &SyncSender<u32>) {
     while woken.recv().is_ok() {
-        let pages = match carry_over(&carried.connection) {
+        let pages = match passive_checkpoint(&helper.connection) {
             Ok(pages) => pages,
             Err(error) => {
-                note(&carried.health, error);
+                note(&helper.health, error);
                 0
             }
         };
-        if let Some(acknowledged) = &carried.acknowledged {
-            acknowledged.size(size_of(&carried.path));
+        if let Some(acknowledged) = &helper.acknowledged {
+            acknowledged.size(size_of(&helper.path));
         }
         if report.send(pages).is_err() {
             return;
@@ -116,7 +108,7 @@ fn help(carried: &Carried, woken: &Receiver<()>, report: &SyncSender<u32>) {
 /// Runs a passive checkpoint, which does not block readers or the writer, and returns how many pages of the log are in
 /// the database. It reads a header that the writer may be changing at that moment; SQLite then reports the database as
 /// locked without waiting, so it is tried again.
-pub(super) fn carry_over(connection: &Connection) -> rusqlite::Result<u32> {
+pub(super) fn passive_checkpoint(connection: &Connection) -> rusqlite::Result<u32> {
     let mut tries = 0;
     loop {
         match connection.wal_checkpoint_v2(DEFAULT_NAME, CheckpointMode::PASSIVE) {
@@ -133,5 +125,5 @@ pub(super) fn carry_over(connection: &Connection) -> rusqlite::Result<u32> {
 /// A checkpoint that failed for lack of room or because of a lock is tried again later; an I/O error fails the store.
 fn note(health: &Health, error: rusqlite::Error) {
     let error = health.judge(Failure::Sqlite(error), Moment::Writing);
-    tracing::warn!(%error, "the write-ahead log could not be carried over");
+    tracing::warn!(%error, "the write-ahead log could not be copied into the database");
 }

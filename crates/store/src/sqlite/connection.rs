@@ -132,7 +132,7 @@ mod tests {
 
     fn refusal(connection: &Connection, wanted: Durability) -> String {
         match check_durability(connection, wanted) {
-            Err(Failure::Told(error)) => error.to_string(),
+            Err(Failure::Store(error)) => error.to_string(),
             other => panic!("it was taken: {other:?}"),
         }
     }

@@ -16,7 +16,7 @@ use crate::{Error, Result};
 #[derive(Debug)]
 pub(super) enum Failure {
     Sqlite(rusqlite::Error),
-    Told(Error),
+    Store(Error),
 }
 
 impl From<rusqlite::Error> for Failure {
@@ -27,7 +27,7 @@ impl From<rusqlite::Error> for Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Failure::Told(error)
+        Failure::Store(error)
     }
 }
 
@@ -52,7 +52,7 @@ impl Health {
 
     pub(super) fn judge(&self, failure: Failure, moment: Moment) -> Error {
         let error = match failure {
-            Failure::Told(error) => return error,
+            Failure::Store(error) => return error,
             Failure::Sqlite(error) => error,
         };
         let why = error.to_string();

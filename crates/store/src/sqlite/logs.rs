@@ -12,7 +12,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rusqlite::Connection;
 
-use super::checkpoint::carry_over;
+use super::checkpoint::passive_checkpoint;
 use super::connection::count_wal_pages;
 use super::failure::{Failure, Health, Moment};
 use super::session::Session;
@@ -24,7 +24,7 @@ use crate::definitions::Definitions;
 /// How much output a crash of the machine may lose.
 const SYNC_AFTER: Duration = Duration::from_secs(1);
 /// Pages in the write-ahead log from which the writer runs a checkpoint: 8 MiB, a short pause.
-const CARRY_PAGES: u32 = 2_000;
+const CHECKPOINT_PAGES: u32 = 2_000;
 
 pub(super) struct LogWriter {
     connection: Connection,
@@ -34,7 +34,7 @@ pub(super) struct LogWriter {
     /// Pages in the write-ahead log after the last commit.
     wal_pages: Arc<AtomicU32>,
     /// Held during a checkpoint.
-    carrying: Arc<Mutex<()>>,
+    checkpointing: Arc<Mutex<()>>,
     definitions: Arc<Mutex<Definitions>>,
 }
 
@@ -43,7 +43,7 @@ struct Sync {
     connection: Connection,
     health: Arc<Health>,
     unsynced: Arc<AtomicBool>,
-    carrying: Arc<Mutex<()>>,
+    checkpointing: Arc<Mutex<()>>,
 }
 
 impl LogWriter {
@@ -54,19 +54,19 @@ impl LogWriter {
         health: Arc<Health>,
     ) -> Result<(LogWriter, Thread)> {
         let (wake, woken) = mpsc::sync_channel(1);
-        let (unsynced, carrying) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(())));
+        let (unsynced, checkpointing) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(())));
         let wal_pages = count_wal_pages(&mut writer);
         let wal_pages = wal_pages.map_err(|error| health.judge(Failure::Sqlite(error), Moment::Reading))?;
         let sync = Sync {
             connection: syncer,
             health: Arc::clone(&health),
             unsynced: Arc::clone(&unsynced),
-            carrying: Arc::clone(&carrying),
+            checkpointing: Arc::clone(&checkpointing),
         };
-        let syncer = Thread::start("logs-sync", move || sync.now_and_then(&woken))?;
+        let syncer = Thread::start("logs-sync", move || sync.run(&woken))?;
         let definitions = Arc::default();
         let writer =
-            LogWriter { connection: writer, health, unsynced, wake, wal_pages, carrying, definitions };
+            LogWriter { connection: writer, health, unsynced, wake, wal_pages, checkpointing, definitions };
         Ok((writer, syncer))
     }
 
@@ -81,17 +81,17 @@ impl LogWriter {
             let _ = self.wake.try_send(());
         }
         // Skip it if the helper is running one.
-        if self.wal_pages.load(Ordering::Relaxed) >= CARRY_PAGES
-            && let Some(_alone) = self.carrying.try_lock()
+        if self.wal_pages.load(Ordering::Relaxed) >= CHECKPOINT_PAGES
+            && let Some(_alone) = self.checkpointing.try_lock()
         {
-            carry(&self.connection, &self.health);
+            checkpoint(&self.connection, &self.health);
         }
         Ok(value)
     }
 }
 
 impl Sync {
-    fn now_and_then(&self, woken: &Receiver<()>) {
+    fn run(&self, woken: &Receiver<()>) {
         while woken.recv().is_ok() {
             let closing = woken.recv_timeout(SYNC_AFTER) == Err(RecvTimeoutError::Disconnected);
             self.now();
@@ -103,15 +103,15 @@ impl Sync {
 
     /// Returns false if it failed; the error has been logged.
     fn now(&self) -> bool {
-        let _alone = self.carrying.lock();
+        let _alone = self.checkpointing.lock();
         self.unsynced.store(false, Ordering::Release);
-        carry(&self.connection, &self.health)
+        checkpoint(&self.connection, &self.health)
     }
 }
 
 /// Runs a checkpoint, which syncs the write-ahead log and copies it into the database.
-fn carry(connection: &Connection, health: &Health) -> bool {
-    match carry_over(connection) {
+fn checkpoint(connection: &Connection, health: &Health) -> bool {
+    match passive_checkpoint(connection) {
         Ok(_) => true,
         Err(error) => {
             let error = health.judge(Failure::Sqlite(error), Moment::Writing);
@@ -142,9 +142,9 @@ mod tests {
         let health = Arc::new(Health::default());
         let (mut writer, _syncer) =
             LogWriter::start(connection, open(Use::Read), Arc::clone(&health)).unwrap();
-        let (unsynced, carrying) = (Arc::clone(&writer.unsynced), Arc::clone(&writer.carrying));
-        let sync = Sync { connection: open(Use::Read), health, unsynced, carrying };
-        // Many times what makes the writer carry its log over.
+        let (unsynced, checkpointing) = (Arc::clone(&writer.unsynced), Arc::clone(&writer.checkpointing));
+        let sync = Sync { connection: open(Use::Read), health, unsynced, checkpointing };
+        // Many times what makes the writer run a checkpoint.
         let writing = std::thread::spawn(move || {
             for number in 0..1_000_i64 {
                 let insert =

@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
 use super::acknowledged::{self, Acknowledged, AcknowledgedFile, SizeAtClose};
-use super::checkpoint::{self, Carried};
+use super::checkpoint::{self, Helper};
 use super::connection::{self, Use, explain};
 use super::failure::{Failure, Health};
 use super::folder::{self, Folder, Lock};
@@ -39,13 +39,13 @@ impl Sqlite {
         let acknowledged = acknowledged_file(&folder, total, durability)?;
         let size_at_close = SizeAtClose { file: acknowledged.clone(), path: folder.state() };
         let state = |what_for| connection::open(&folder.state(), what_for, durability);
-        let carried = Carried {
+        let helper = Helper {
             connection: state(Use::Read)?,
             path: folder.state(),
             health: Arc::clone(&health),
             acknowledged: acknowledged.clone(),
         };
-        let checkpoints = checkpoint::start(carried)?;
+        let checkpoints = checkpoint::start(helper)?;
         let log = Arc::new(RwLock::new(log));
         let writer = Writer::new(
             connection,

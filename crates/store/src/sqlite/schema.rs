@@ -103,7 +103,7 @@ mod tests {
         });
         match result {
             Ok(()) => Ok(was_new),
-            Err(Failure::Told(error)) => Err(error.to_string()),
+            Err(Failure::Store(error)) => Err(error.to_string()),
             Err(Failure::Sqlite(error)) => Err(error.to_string()),
         }
     }

@@ -50,7 +50,7 @@ impl<O: Send + 'static> Threads<O> {
         let asked = Arc::new(Mutex::new(asked));
         let start = |owner| {
             let asked = Arc::clone(&asked);
-            Thread::start(name, move || work_off(owner, &asked))
+            Thread::start(name, move || run_requests(owner, &asked))
         };
         let threads = owners.into_iter().map(start).collect::<Result<_>>()?;
         Ok(Threads { name, asks, _threads: threads })
@@ -70,9 +70,9 @@ impl<O: Send + 'static> Threads<O> {
         about: A,
         work: impl FnOnce(&mut O, &A) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let (work, answer) = packed(about, work);
+        let (work, answer) = request(about, work);
         self.asks.send(work).await.map_err(|_| self.ended())?;
-        answer.await.unwrap_or_else(|_| Err(self.broke_off()))
+        answer.await.unwrap_or_else(|_| Err(self.panicked()))
     }
 
     /// Like `ask_about`, for a thread that may block.
@@ -81,9 +81,9 @@ impl<O: Send + 'static> Threads<O> {
         about: A,
         work: impl FnOnce(&mut O, &A) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let (work, answer) = packed(about, work);
+        let (work, answer) = request(about, work);
         self.asks.blocking_send(work).map_err(|_| self.ended())?;
-        answer.blocking_recv().unwrap_or_else(|_| Err(self.broke_off()))
+        answer.blocking_recv().unwrap_or_else(|_| Err(self.panicked()))
     }
 
     fn ended(&self) -> Error {
@@ -91,12 +91,12 @@ impl<O: Send + 'static> Threads<O> {
     }
 
     /// The thread panicked during the work: how far it got is unknown.
-    fn broke_off(&self) -> Error {
-        Error::Unknown(format!("the store's {} thread broke off", self.name))
+    fn panicked(&self) -> Error {
+        Error::Unknown(format!("the store's {} thread panicked", self.name))
     }
 }
 
-fn packed<O, A: Send + 'static, T: Send + 'static>(
+fn request<O, A: Send + 'static, T: Send + 'static>(
     about: A,
     work: impl FnOnce(&mut O, &A) -> Result<T> + Send + 'static,
 ) -> (Work<O>, oneshot::Receiver<Result<T>>) {
@@ -108,7 +108,7 @@ fn packed<O, A: Send + 'static, T: Send + 'static>(
     (work, answered)
 }
 
-fn work_off<O>(mut owner: O, asked: &Mutex<mpsc::Receiver<Work<O>>>) {
+fn run_requests<O>(mut owner: O, asked: &Mutex<mpsc::Receiver<Work<O>>>) {
     loop {
         // The lock is held while waiting: its holder gets the next request, the other threads wait for the lock.
         let work = asked.lock().blocking_recv();

@@ -83,7 +83,7 @@ impl Writer {
         if let (staged, Some(mut log)) = transact(connection, health, write, hold)? {
             log.apply(staged);
         }
-        self.carry_over();
+        self.after_commit();
         hit(Point::SqliteCommitCommitted);
         self.acknowledge(batches.len());
         hit(Point::SqliteCommitAcknowledged);
@@ -120,11 +120,11 @@ impl Writer {
             Ok(work(&mut Session { connection, health, moment: Moment::Writing, definitions })?)
         };
         let (value, ()) = transact(connection, health, work, |_| ())?;
-        self.carry_over();
+        self.after_commit();
         Ok(value)
     }
 
-    fn carry_over(&mut self) {
+    fn after_commit(&mut self) {
         self.checkpoints.after_commit(&self.connection, self.wal_pages.load(Ordering::Relaxed));
     }
 
@@ -148,7 +148,7 @@ impl Drop for Writer {
             && let Err(error) =
                 self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
         {
-            tracing::warn!(%error, "the write-ahead log may be carried over although the store has failed");
+            tracing::warn!(%error, "the write-ahead log may be copied into the database although the store has failed");
         }
     }
 }

@@ -69,9 +69,9 @@ impl Statements<'_> {
             self.execute(queries::message_log::INSERT, (self.log.next_entry(), self.staged.entry()))?;
         }
         let mut retired = None;
-        while let Some((entry, grown)) = self.staged.retire(self.log) {
+        while let Some((entry, surviving)) = self.staged.retire(self.log) {
             retired = Some(entry);
-            for message in grown {
+            for message in surviving {
                 self.insert_message_row(&message)?;
             }
         }

@@ -14,7 +14,7 @@ use crate::Result;
 pub(in crate::sqlite) struct Staged {
     entry: EntryWriter,
     added: Vec<Key>,
-    touched: FxHashMap<Key, Left>,
+    touched: FxHashMap<Key, After>,
     /// How many of the oldest entries are removed, and their bytes.
     retired: usize,
     retired_bytes: usize,
@@ -22,18 +22,18 @@ pub(in crate::sqlite) struct Staged {
 
 /// A message as the transaction leaves it.
 #[derive(Debug)]
-enum Left {
+enum After {
     New(Arc<Message>),
     Changed(Arc<Message>),
     /// Deleted, or a row now.
-    Nothing,
+    Gone,
 }
 
-impl Left {
+impl After {
     fn message(&self) -> Option<&Arc<Message>> {
         match self {
-            Left::New(message) | Left::Changed(message) => Some(message),
-            Left::Nothing => None,
+            After::New(message) | After::Changed(message) => Some(message),
+            After::Gone => None,
         }
     }
 }
@@ -69,7 +69,7 @@ impl Staged {
         self.entry.added(message)?;
         let key = Key::of(message);
         self.added.push(key);
-        self.touched.insert(key, Left::New(Arc::clone(message)));
+        self.touched.insert(key, After::New(Arc::clone(message)));
         Ok(())
     }
 
@@ -77,11 +77,11 @@ impl Staged {
         self.entry.changed(message)?;
         let message = Arc::clone(message);
         match self.touched.entry(Key::of(&message)) {
-            Entry::Occupied(mut left) if matches!(left.get(), Left::New(_)) => {
-                left.insert(Left::New(message));
+            Entry::Occupied(mut left) if matches!(left.get(), After::New(_)) => {
+                left.insert(After::New(message));
             }
             left => {
-                left.insert_entry(Left::Changed(message));
+                left.insert_entry(After::Changed(message));
             }
         }
         Ok(())
@@ -89,7 +89,7 @@ impl Staged {
 
     pub(in crate::sqlite) fn remove(&mut self, key: Key) {
         self.entry.gone(key);
-        self.touched.insert(key, Left::Nothing);
+        self.touched.insert(key, After::Gone);
     }
 
     /// If the log is too long: the number of its next oldest entry, and the messages of that entry that still exist and
@@ -101,17 +101,17 @@ impl Staged {
         let entry = log.entries.get(self.retired)?;
         self.retired += 1;
         self.retired_bytes += entry.bytes;
-        let mut grown = Vec::new();
+        let mut surviving = Vec::new();
         for key in &entry.added {
             // The message may have been deleted and added again since: then a later entry owns it.
             let is_of_entry = log.messages.get(key).is_some_and(|kept| kept.entry == entry.number)
-                && !matches!(self.touched.get(key), Some(Left::New(_)));
+                && !matches!(self.touched.get(key), Some(After::New(_)));
             if is_of_entry && let Some(message) = self.get(log, key).cloned() {
-                self.touched.insert(*key, Left::Nothing);
-                grown.push(message);
+                self.touched.insert(*key, After::Gone);
+                surviving.push(message);
             }
         }
-        Some((entry.number, grown))
+        Some((entry.number, surviving))
     }
 }
 
@@ -128,15 +128,15 @@ impl MessageLog {
         self.bytes -= staged.retired_bytes;
         for (key, left) in staged.touched {
             match left {
-                Left::New(message) => {
+                After::New(message) => {
                     self.messages.insert(key, Logged { message, entry: number });
                 }
-                Left::Changed(message) => {
+                After::Changed(message) => {
                     if let Some(kept) = self.messages.get_mut(&key) {
                         kept.message = message;
                     }
                 }
-                Left::Nothing => {
+                After::Gone => {
                     self.messages.remove(&key);
                 }
             }

@@ -76,6 +76,6 @@ async fn the_log_stays_short_however_much_is_written() {
         written += 1;
     }
     let size = fs::metadata(dir.path().join("punctual.db")).unwrap().len() >> 20;
-    assert!(size > 100, "only {size} MiB were carried over");
+    assert!(size > 100, "only {size} MiB were copied into the database");
     assert!(longest < 128, "the log grew to {longest} MiB");
 }
