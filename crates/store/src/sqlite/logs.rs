@@ -47,12 +47,12 @@ struct Sync {
 }
 
 impl LogWriter {
-    /// Also returns the helper thread; it ends, after a last sync, when the writer is dropped.
+    /// Also returns the helper thread. It ends, after a last sync, when the writer is dropped: so drop the writer first.
     pub(super) fn start(
         mut writer: Connection,
         syncer: Connection,
         health: Arc<Health>,
-    ) -> Result<(LogWriter, Thread)> {
+    ) -> Result<(Thread, LogWriter)> {
         let (wake, woken) = mpsc::sync_channel(1);
         let (unsynced, checkpointing) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(())));
         let wal_pages = count_wal_pages(&mut writer);
@@ -67,7 +67,7 @@ impl LogWriter {
         let definitions = Arc::default();
         let writer =
             LogWriter { connection: writer, health, unsynced, wake, wal_pages, checkpointing, definitions };
-        Ok((writer, syncer))
+        Ok((syncer, writer))
     }
 
     pub(super) fn transact<T>(&mut self, work: impl FnOnce(&mut Session<'_>) -> Result<T>) -> Result<T> {
@@ -140,7 +140,7 @@ mod tests {
         let mut connection = open(Use::Append);
         schema::LOGS.migrate(&mut connection, |_| Ok(())).unwrap();
         let health = Arc::new(Health::default());
-        let (mut writer, _syncer) =
+        let (_syncer, mut writer) =
             LogWriter::start(connection, open(Use::Read), Arc::clone(&health)).unwrap();
         let (unsynced, checkpointing) = (Arc::clone(&writer.unsynced), Arc::clone(&writer.checkpointing));
         let sync = Sync { connection: open(Use::Read), health, unsynced, checkpointing };

@@ -61,7 +61,7 @@ impl Sqlite {
 
         // Output is not state: losing the last of it is allowed, so no sync is waited for.
         let logs = |what_for| connection::open(&folder.logs(), what_for, Durability::Relaxed);
-        let (log_writer, log_syncer) =
+        let (log_syncer, log_writer) =
             LogWriter::start(open_logs(&folder)?, logs(Use::Read)?, Arc::clone(&log_health))?;
         let log_reader = Reader::new(logs(Use::Read)?, log_health);
 

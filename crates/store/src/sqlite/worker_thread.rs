@@ -40,7 +40,7 @@ impl Drop for Thread {
 pub(super) struct Threads<O> {
     name: &'static str,
     asks: mpsc::Sender<Work<O>>,
-    _threads: Vec<Thread>,
+    threads: Vec<Thread>,
 }
 
 impl<O: Send + 'static> Threads<O> {
@@ -48,12 +48,12 @@ impl<O: Send + 'static> Threads<O> {
     pub(super) fn start(name: &'static str, owners: Vec<O>) -> Result<Self> {
         let (asks, asked) = mpsc::channel(QUEUE_MAX);
         let asked = Arc::new(Mutex::new(asked));
-        let start = |owner| {
+        let mut all = Threads { name, asks, threads: Vec::new() };
+        for owner in owners {
             let asked = Arc::clone(&asked);
-            Thread::start(name, move || run_requests(owner, &asked))
-        };
-        let threads = owners.into_iter().map(start).collect::<Result<_>>()?;
-        Ok(Threads { name, asks, _threads: threads })
+            all.threads.push(Thread::start(name, move || run_requests(owner, &asked))?);
+        }
+        Ok(all)
     }
 
     pub(super) async fn ask<T: Send + 'static>(
