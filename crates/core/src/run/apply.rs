@@ -68,7 +68,27 @@ impl Run {
     pub fn apply(&mut self, event: Event, definition: &Definition, now: Timestamp) -> Result<(), Refused> {
         let is_unfit = |reason: &Option<Reason>| matches!(reason, Some(Reason::NoWorkerFits(_)));
         let was_unfit = is_unfit(&self.reason);
-        let (next, what) = match (&self.state, event) {
+        let (next, what) = self.transition(event, definition, now)?;
+        if was_unfit && is_unfit(&self.reason) {
+            self.reason = None;
+        }
+        self.state = next;
+        let to = self.status();
+        if to.is_terminal() {
+            self.finished_at = Some(now);
+        }
+        self.entries.push(Entry { at: now, to, what, token: self.token });
+        Ok(())
+    }
+
+    /// The table of state changes: the state after the event, and the entry to append.
+    fn transition(
+        &mut self,
+        event: Event,
+        definition: &Definition,
+        now: Timestamp,
+    ) -> Result<(State, What), Refused> {
+        Ok(match (&self.state, event) {
             (State::Waiting { .. }, Event::Due) => (State::Ready { since: now }, What::Due),
             (State::Waiting { .. } | State::Ready { .. }, Event::Held(wait)) => {
                 (State::Waiting { wait }, What::Held)
@@ -100,16 +120,7 @@ impl Run {
                 if *token == reported =>
             {
                 let cancelling = *cancelling;
-                let (end, failed) = (outcome.end, outcome.failed);
-                self.take(outcome, now);
-                match end {
-                    End::Succeeded => (State::Succeeded, What::Ended),
-                    End::Failed => self.after_failure(cancelling, failed, definition, now),
-                    End::TimedOut => {
-                        let cancelling = cancelling.or(Some(Cause::Timeout));
-                        self.after_failure(cancelling, Failed::Timeout, definition, now)
-                    }
-                }
+                self.after_report(cancelling, outcome, definition, now)
             }
             (State::Running { token, cancelling, .. }, Event::Lost { token: lost }) if *token == lost => {
                 let cancelling = *cancelling;
@@ -142,17 +153,7 @@ impl Run {
                 (State::Failed, What::WorkerGone)
             }
             (from, _) => return Err(Refused { run: self.id, from: from.status() }),
-        };
-        if was_unfit && is_unfit(&self.reason) {
-            self.reason = None;
-        }
-        self.state = next;
-        let to = self.status();
-        if to.is_terminal() {
-            self.finished_at = Some(now);
-        }
-        self.entries.push(Entry { at: now, to, what, token: self.token });
-        Ok(())
+        })
     }
 
     /// Notes that the message of the attempt is in its queue. Returns false if that was already noted.
@@ -205,6 +206,25 @@ impl Run {
         self.exit_code = outcome.exit_code;
         self.output = outcome.output;
         self.error = outcome.error;
+    }
+
+    fn after_report(
+        &mut self,
+        cancelling: Option<Cause>,
+        outcome: Outcome,
+        definition: &Definition,
+        now: Timestamp,
+    ) -> (State, What) {
+        let (end, failed) = (outcome.end, outcome.failed);
+        self.take(outcome, now);
+        match end {
+            End::Succeeded => (State::Succeeded, What::Ended),
+            End::Failed => self.after_failure(cancelling, failed, definition, now),
+            End::TimedOut => {
+                let cancelling = cancelling.or(Some(Cause::Timeout));
+                self.after_failure(cancelling, Failed::Timeout, definition, now)
+            }
+        }
     }
 
     fn after_failure(

@@ -9,7 +9,7 @@ use punctual_failpoint::{Point, hit};
 use punctual_store::{Error, Session, Store};
 use tracing::warn;
 
-use super::event_loop::EventLoop;
+use super::EventLoop;
 use crate::driver::{Input, Output};
 use crate::metrics::Metrics;
 
