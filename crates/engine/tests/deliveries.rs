@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use proptest::prelude::*;
+use punctual_core::cross_shard::CrossShardRequest;
 use punctual_core::ids::RunId;
 use punctual_core::job::{Definition, Overlap};
 use punctual_core::name::Namespace;
 use punctual_core::queue::{
-    Act, Ask, CrossShardRequest, Delivered, END_NOTICES, MessageId, Pause, QueueKey, QueueName, Said, Take,
-    Verb,
+    Act, Ask, Delivered, END_NOTICES, MessageId, Pause, QueueKey, QueueName, Said, Take, Verb,
 };
 use punctual_core::retry::Retry;
 use punctual_core::run::{Reason, Status, What};

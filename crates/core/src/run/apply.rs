@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use super::{Assignee, Cause, Child, Earlier, Entry, Reason, Run, State, Status, Wait, What};
 use crate::Timestamp;
-use crate::attempt::{End, Outcome};
 use crate::cut;
 use crate::ids::{RunId, Token, WorkerId};
 use crate::job::Definition;
 use crate::limits::{EARLIER_ERROR_BYTES_MAX, LOSSES_MAX};
+use crate::outcome::{End, Outcome};
 use crate::queue::{QueueName, Whereabouts};
 use crate::retry::Failed;
 

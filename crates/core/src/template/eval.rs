@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use super::Error;
 use super::expr::{Binary, Comparison, Expr, Kind};
-use super::filters::{Made, written};
 use super::scope::Values;
-use super::value::Value;
-use super::work::Work;
+use super::value::{Made, Value, compare, number};
+use super::work::{Work, written};
 
 /// Why an expression has no value.
 #[derive(Debug)]
@@ -213,14 +212,6 @@ fn negative(value: &Value) -> Made {
     }
 }
 
-pub(super) fn number(value: &Value) -> Result<f64, String> {
-    match value {
-        Value::Int(number) => Ok(*number as f64),
-        Value::Float(number) => Ok(*number),
-        other => Err(format!("a number is needed, this is {}", other.kind())),
-    }
-}
-
 fn too_large() -> String {
     "the number is too large".to_owned()
 }
@@ -297,15 +288,6 @@ fn is_same(left: &Value, right: &Value) -> bool {
         (Value::Int(_) | Value::Float(_), Value::Int(_) | Value::Float(_))
         | (Value::Instant(_), Value::Instant(_)) => compare(left, right) == Some(Ordering::Equal),
         _ => left == right,
-    }
-}
-
-pub(super) fn compare(left: &Value, right: &Value) -> Option<Ordering> {
-    match (left, right) {
-        (Value::Int(left), Value::Int(right)) => Some(left.cmp(right)),
-        (Value::Text(left), Value::Text(right)) => Some(left.cmp(right)),
-        (Value::Instant(left), Value::Instant(right)) => Some(left.timestamp().cmp(&right.timestamp())),
-        _ => number(left).ok()?.partial_cmp(&number(right).ok()?),
     }
 }
 

@@ -10,9 +10,10 @@ use std::time::Duration;
 use punctual_core::Timestamp;
 use punctual_core::change::{Changes, Holder, Row};
 use punctual_core::command::Key;
+use punctual_core::cross_shard::CrossShardRequest;
 use punctual_core::queue::{
-    Acted, CrossShardRequest, Deliver, END_NOTICES, EndNotice, Ending, Message, MessageId, MessagePosition,
-    News, Notice, QueueKey, QueueRefusal, Said, Sender, Whereabouts, rank,
+    Acted, Deliver, END_NOTICES, EndNotice, Ending, Message, MessageId, MessagePosition, News, Notice,
+    QueueKey, QueueRefusal, Said, Sender, Whereabouts, rank,
 };
 use rustc_hash::FxHashMap;
 

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use punctual_core::attempt::{Assignment, Order, Report};
 use punctual_core::command::{Answer, Command, Refusal, RetryRun};
+use punctual_core::cross_shard::CrossShardRequest;
 use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
-use punctual_core::queue::{Acted, Ask, CrossShardRequest, QueueRefusal, Said};
+use punctual_core::queue::{Acted, Ask, QueueRefusal, Said};
 use punctual_engine::pool::{Heard, Match};
 use punctual_engine::{Context, Effect, Event, Shard, Silence, Ticket};
 
