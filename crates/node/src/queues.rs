@@ -331,7 +331,7 @@ impl Drop for WaitGuard<'_> {
             let command = Command::Queue(Ask::Unwait { queue: self.queue.clone(), waiter: self.waiter });
             let (reply, _) = oneshot::channel();
             // If the channel is full, the waiter is given one message, which the loop returns at once.
-            drop(self.handle.asks.try_send(handle::Ask { command, reply, held: None }));
+            drop(self.handle.asks.try_send(handle::Ask { command, reply, save: None }));
         }
     }
 }

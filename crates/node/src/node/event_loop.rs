@@ -25,7 +25,7 @@ use tracing::{error, warn};
 use super::links::{Link, Linked, Refusal};
 use super::{Config, Nudge, REPORTS_MAX};
 use crate::busy::Busy;
-use crate::calendars::Held;
+use crate::calendars::SaveGuard;
 use crate::cluster::Cluster;
 use crate::driver::{Driver, Input, Output};
 use crate::failure::Failure;
@@ -100,10 +100,10 @@ pub(super) struct Linkage {
     refusal: Refusal,
 }
 
-/// A caller that waits for an answer, and the locks held until then.
+/// A caller that waits for an answer, and the guard that it holds until then.
 pub(super) struct Asker {
     reply: oneshot::Sender<Result<Answer, Failure>>,
-    _held: Option<Held>,
+    _save: Option<SaveGuard>,
     /// The namespace from which it takes messages. `None` means it takes no messages.
     taker: Option<Namespace>,
 }
@@ -351,7 +351,7 @@ impl EventLoop {
             Command::Queue(queue::Ask::Take(take)) => Some(take.queue.namespace.clone()),
             _ => None,
         };
-        self.tickets.insert(ticket, Asker { reply: ask.reply, _held: ask.held, taker });
+        self.tickets.insert(ticket, Asker { reply: ask.reply, _save: ask.save, taker });
         hit(Point::NodeCommandTaken);
         self.step(Input::Command { ticket, command: ask.command });
         hit(Point::NodeCommandApplied);
