@@ -210,7 +210,7 @@ fn new_driver(config: &Config, schedules: bool) -> Driver {
     };
     let mut driver = Driver::new(settings, config.clock.moment());
     if let Some(cluster) = &config.cluster {
-        driver.set_hot(cluster.hot);
+        driver.set_load_limit(cluster.load_limit);
     }
     driver
 }

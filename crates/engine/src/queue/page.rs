@@ -12,15 +12,15 @@ use crate::plan::TimerOwner;
 
 impl Shard {
     /// The queue that needs a page of messages, the place after which it starts, and its size. After `Some`, the caller
-    /// must call `backlog_page` or `backlog_failed`.
-    pub fn ask_backlog(&mut self) -> Option<(QueueNumber, MessagePosition, usize)> {
+    /// must call `message_page` or `message_page_failed`.
+    pub fn ask_message_page(&mut self) -> Option<(QueueNumber, MessagePosition, usize)> {
         let (number, after, limit) = self.queues.ask_page()?;
         self.revive_messages(|message| message.id.queue == number && message.is_queued());
         Some((number, after, limit))
     }
 
     /// Takes a page: at most `limit` messages that were queued when it was read. Memory wins over it.
-    pub fn backlog_page(
+    pub fn message_page(
         &mut self,
         of: QueueNumber,
         page: Vec<Arc<Message>>,
@@ -41,7 +41,7 @@ impl Shard {
     }
 
     /// The page could not be read: asks for it again.
-    pub fn backlog_failed(&mut self, of: QueueNumber) {
+    pub fn message_page_failed(&mut self, of: QueueNumber) {
         if let Some(queue) = self.queues.get_mut(of) {
             queue.window.page_failed();
         }

@@ -73,7 +73,7 @@ pub enum Input {
         result: Result<TimerPage, Error>,
     },
     /// A page of a queue's waiting messages was read.
-    Backlogged {
+    MessagesRead {
         read: u64,
         shard: ShardId,
         result: Result<Vec<Arc<Message>>, Error>,
@@ -122,7 +122,7 @@ pub enum Output {
         limit: usize,
     },
     /// Read a page of a queue's waiting messages.
-    Backlog {
+    ReadMessages {
         read: u64,
         shard: ShardId,
         queue: QueueNumber,

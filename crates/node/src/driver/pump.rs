@@ -48,7 +48,7 @@ impl Driver {
     }
 
     fn apply_all(&mut self) {
-        self.take_backlogs();
+        self.apply_all_waiting();
         self.admit_workers();
         self.notice_silence();
         self.take_commands();
@@ -62,7 +62,7 @@ impl Driver {
         self.tell_waiting();
         self.ask_for_rows();
         self.ask_for_pages();
-        self.ask_for_backlogs();
+        self.ask_for_message_pages();
     }
 
     /// Applies an event to a shard led by this node, and updates the counts of its lane.
@@ -177,7 +177,7 @@ impl Driver {
                 // The leader of the shard asks the worker for it.
                 self.unheard_bytes -= size_of_report(&report);
             } else if !entry.is_leading() {
-                entry.backlog.push(Event::Report { worker, report });
+                entry.waiting_events.push(Event::Report { worker, report });
             } else if self.lane_has_room(shard) {
                 self.unheard_bytes -= size_of_report(&report);
                 self.apply(shard, Event::Report { worker, report });
@@ -189,17 +189,17 @@ impl Driver {
     }
 
     /// Applies reports that arrived while a shard had no leader or the time was unknown.
-    fn take_backlogs(&mut self) {
+    fn apply_all_waiting(&mut self) {
         for index in 0..self.shards.len() {
-            if self.shards[index].is_leading() && !self.shards[index].backlog.is_empty() {
-                self.take_backlog(self.shards[index].id);
+            if self.shards[index].is_leading() && !self.shards[index].waiting_events.is_empty() {
+                self.apply_waiting(self.shards[index].id);
             }
         }
     }
 
-    pub(super) fn take_backlog(&mut self, id: ShardId) {
+    pub(super) fn apply_waiting(&mut self, id: ShardId) {
         let Some(entry) = self.entry(id) else { return };
-        for event in std::mem::take(&mut entry.backlog) {
+        for event in std::mem::take(&mut entry.waiting_events) {
             self.unheard_bytes -= size_of_event(&event);
             self.apply(id, event);
         }
@@ -223,7 +223,7 @@ impl Driver {
         let (event, may_apply) = (Event::Lost { run, token }, self.may_apply());
         match self.entry(run.shard()) {
             Some(entry) if entry.is_elsewhere() || entry.leaving.is_some() => {}
-            Some(entry) if !entry.is_leading() || !may_apply => entry.backlog.push(event),
+            Some(entry) if !entry.is_leading() || !may_apply => entry.waiting_events.push(event),
             _ => self.apply(run.shard(), event),
         }
     }
@@ -414,7 +414,7 @@ impl Joining {
     }
 }
 
-/// The size to subtract when an event leaves a shard's backlog.
+/// The size to subtract when an event leaves a shard's waiting events.
 pub(super) fn size_of_event(event: &Event) -> usize {
     match event {
         Event::Report { report, .. } => size_of_report(report),

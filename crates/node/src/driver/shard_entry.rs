@@ -27,11 +27,11 @@ pub(super) struct ShardEntry {
     /// Commands that wait for rows or for the shard to be loaded, in order.
     pub(super) commands: VecDeque<Waiting>,
     /// Reports that arrived while the shard was not loaded or the time was unknown.
-    pub(super) backlog: Vec<Event>,
+    pub(super) waiting_events: Vec<Event>,
     /// The read of a timer page in progress.
     pub(super) paging: Option<u64>,
     /// Reads of queue pages in progress: the read, the queue, and the limit.
-    pub(super) backlogs: Vec<(u64, QueueNumber, usize)>,
+    pub(super) message_reads: Vec<(u64, QueueNumber, usize)>,
     /// When to retry a page that could not be read.
     pub(super) page_again_at: Option<Elapsed>,
 }
@@ -77,9 +77,9 @@ impl ShardEntry {
             wake: None,
             deadline: None,
             commands: VecDeque::new(),
-            backlog: Vec::new(),
+            waiting_events: Vec::new(),
             paging: None,
-            backlogs: Vec::new(),
+            message_reads: Vec::new(),
             page_again_at: None,
         }
     }

@@ -112,7 +112,7 @@ impl Witness {
         self.dated.heard(run, token, earliest);
     }
 
-    /// An answer leaves for a door.
+    /// An answer leaves for an endpoint.
     pub(crate) fn answered(
         &mut self,
         ticket: Ticket,
