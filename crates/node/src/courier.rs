@@ -261,5 +261,5 @@ async fn inform(handle: &Handle, sender: Sender, news: News) -> Result<(), Failu
 }
 
 fn unexpected(said: &Said) -> Failure {
-    Failure::Unknown(format!("a queue does not answer like this: {said:?}"))
+    Failure::Unknown(format!("unexpected answer of a queue: {said:?}; update all nodes to one version"))
 }

@@ -171,7 +171,7 @@ impl Handle {
         let (reply, answer) = oneshot::channel();
         let mut listening = Listening { handle: self, answer, taker };
         let taken = self.asks.send(Ask { command, reply, save }).await;
-        taken.map_err(|_| Failure::NotLed("the node has stopped".to_owned()))?;
+        taken.map_err(|_| Failure::NotLed("this node has stopped; ask another node".to_owned()))?;
         let answer = (&mut listening.answer).await;
         listening.taker = None;
         answer.map_err(|_| stopped())?

@@ -295,6 +295,24 @@ impl Ask {
         }
     }
 
+    /// What the command is about, for messages to users.
+    pub fn subject(&self) -> String {
+        match self {
+            Ask::Add(Add { queue, .. })
+            | Ask::Take(Take { queue, .. })
+            | Ask::Unwait { queue, .. }
+            | Ask::Peek { queue, .. }
+            | Ask::Stat { queue }
+            | Ask::Pause { queue, .. }
+            | Ask::Flush { queue, .. }
+            | Ask::Forget { queue }
+            | Ask::Deliver(Deliver { queue, .. })
+            | Ask::Withdraw { queue, .. } => format!("queue `{}`", queue.name),
+            Ask::Act(_) | Ask::Working { .. } | Ask::Show { .. } => "message".to_owned(),
+            Ask::Told { notice } => format!("end notice {notice}"),
+        }
+    }
+
     /// Whether the command is idempotent.
     pub fn is_repeatable(&self) -> bool {
         match self {

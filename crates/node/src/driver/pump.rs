@@ -339,7 +339,7 @@ impl Driver {
             }
         }
         let why = if may_apply {
-            "its shard has no leader now; try again"
+            "no node leads its shard right now; try again"
         } else {
             "this node cannot reach the store: nothing was changed; try again"
         };
@@ -443,7 +443,7 @@ fn no_such_shard(command: &Command) -> Result<Answer, Failure> {
         | Command::DiscardDeadLetter { run, .. }
         | Command::Progress { run, .. }
         | Command::RetryRun(RetryRun { run, .. }) => Failure::Refused(Refusal::NoSuchRun(*run)),
-        _ => Failure::Unavailable("there is no such shard".to_owned()),
+        _ => Failure::Unavailable("the store has no shard for it; check the id".to_owned()),
     };
     Err(failure)
 }

@@ -107,12 +107,12 @@ impl ShardEntry {
 }
 
 pub(super) fn not_led() -> Failure {
-    Failure::NotLed("its shard is led by another node; try again".to_owned())
+    Failure::NotLed("another node leads its shard; try again".to_owned())
 }
 
 pub(super) fn answer_unknown() -> Failure {
     Failure::Unavailable(
-        "its shard went to another node before it could be answered, so it may have happened or not; look before you \
+        "its shard moved to another node before the answer, so the command may have taken effect; check before you \
          try again"
             .to_owned(),
     )
