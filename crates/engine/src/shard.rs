@@ -128,7 +128,7 @@ impl Shard {
     /// Gives up the attempts of workers that have restarted since: no report will ever come for them.
     fn give_up_outlived(&mut self, cx: &mut Context<'_>) {
         let running = self.runs.values().filter_map(|live| match &live.run.state {
-            State::Running { worker: Assignee::Worker(worker), token, .. }
+            State::Running { assignee: Assignee::Worker(worker), token, .. }
                 if cx.pool.roster().is_outlived(worker) =>
             {
                 Some((live.run.id, *token))

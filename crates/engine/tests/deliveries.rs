@@ -89,7 +89,7 @@ fn a_run_is_delivered_at_once_and_succeeds_when_its_message_is_acknowledged() {
     let run = rig.sent(job(task()));
     let row = rig.run(run);
     assert_eq!((row.status(), row.attempt), (Status::Running, 1));
-    assert_eq!(row.worker.as_ref().map(ToString::to_string), Some(format!("queue {}", queue().name)));
+    assert_eq!(row.assignee.as_ref().map(ToString::to_string), Some(format!("queue {}", queue().name)));
     let taken = rig.consume_one();
     assert_eq!(whose(&taken), format!("{run}/1"));
     rig.advance("2s");

@@ -75,7 +75,7 @@ impl Cast {
         let runs = self.rig.all_runs();
         for worker in self.lent.keys() {
             let theirs =
-                runs.iter().filter(|run| run.worker.as_ref().and_then(Assignee::worker) == Some(worker));
+                runs.iter().filter(|run| run.assignee.as_ref().and_then(Assignee::worker) == Some(worker));
             let named: Vec<_> = theirs.map(|run| (run.id, run.token)).collect();
             self.rig.pool.hear(worker, &Report::Alive { attempts: named }, lease, self.rig.elapsed());
         }
@@ -94,7 +94,7 @@ impl Cast {
 
     /// Whoever has the run in hand says how it ended.
     fn end(&mut self, run: RunId, end: End) {
-        let Some(Assignee::Worker(worker)) = self.rig.run(run).worker.clone() else { return };
+        let Some(Assignee::Worker(worker)) = self.rig.run(run).assignee.clone() else { return };
         self.lend_again(&worker);
         let token = self.rig.run(run).token;
         let outcome = match end {
@@ -115,8 +115,9 @@ impl Cast {
     }
 
     fn workers(&self, parent: RunId) -> Vec<String> {
-        let name =
-            |run: &Arc<Run>| run.worker.as_ref().map_or("-".to_owned(), |worker| worker.name().to_string());
+        let name = |run: &Arc<Run>| {
+            run.assignee.as_ref().map_or("-".to_owned(), |assignee| assignee.name().to_string())
+        };
         self.children(parent).iter().map(name).collect()
     }
 
@@ -160,7 +161,7 @@ fn a_sharded_run_is_born_with_its_children_in_one_commit_and_ends_with_the_last(
         assert_eq!(cast.rig.run(parent).progress, Some(done * 25));
     }
     let ended = cast.rig.run(parent);
-    assert_eq!((ended.status(), ended.attempt, ended.worker.clone()), (Status::Succeeded, 0, None));
+    assert_eq!((ended.status(), ended.attempt, ended.assignee.clone()), (Status::Succeeded, 0, None));
     assert_eq!(cast.whats(parent), [What::Created, What::Due, What::Split, What::Ended]);
     assert_eq!((cast.rig.pool.live_runs(), cast.rig.pool.roster().attempts_held()), (0, 0));
 }
@@ -187,7 +188,7 @@ fn the_shard_of_a_lost_worker_is_run_again_elsewhere_and_alone() {
     cast.kill("b");
     let again = cast.rig.run(children[1].id);
     assert_eq!((again.attempt, again.losses, again.status()), (2, 1, Status::Running));
-    assert_eq!(again.worker.as_ref().map(Assignee::name).as_deref(), Some("a"));
+    assert_eq!(again.assignee.as_ref().map(Assignee::name).as_deref(), Some("a"));
     assert_eq!(cast.rig.run(children[2].id).attempt, 1, "the others go on as they were");
     cast.end_all(parent);
     assert_eq!(cast.rig.status(parent), Status::Succeeded);
@@ -222,7 +223,7 @@ fn each_child_has_the_jobs_retries_and_the_parent_fails_when_one_has_used_them_u
 fn a_broadcast_goes_to_every_worker_that_fits_when_it_starts() {
     let mut cast = with_workers(&[("a", 1), ("b", 1), ("c", 1)]);
     let blocker = cast.rig.submit(manual());
-    assert_eq!(cast.rig.run(blocker).worker.as_ref().map(Assignee::name).as_deref(), Some("a"));
+    assert_eq!(cast.rig.run(blocker).assignee.as_ref().map(Assignee::name).as_deref(), Some("a"));
     let parent = cast.rig.submit(split(broadcast()));
     assert_eq!(cast.statuses(parent), [Status::Ready, Status::Running, Status::Running], "`a` is busy");
     cast.join(&id("d"), 1);
@@ -261,7 +262,7 @@ fn a_worker_that_starts_again_in_time_gets_its_part_of_a_broadcast() {
     cast.join(&WorkerId::new("a", 2), 1);
     let child = cast.children(parent)[0].clone();
     assert_eq!((child.status(), child.attempt), (Status::Running, 2));
-    assert_eq!(child.worker, Some(Assignee::Worker(WorkerId::new("a", 2))));
+    assert_eq!(child.assignee, Some(Assignee::Worker(WorkerId::new("a", 2))));
     cast.rig.advance("1m");
     assert_eq!(cast.rig.status(child.id), Status::Running, "no earlier absence counts against it");
     cast.end_all(parent);

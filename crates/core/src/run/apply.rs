@@ -109,12 +109,12 @@ impl Run {
             }
             // The first cause is kept, except that any other cause replaces a timeout: it forbids the retry that a
             // timeout would allow.
-            (State::Running { worker, token, since, cancelling }, Event::CancelAsked(cause))
+            (State::Running { assignee, token, since, cancelling }, Event::CancelAsked(cause))
                 if cancelling.is_none()
                     || (*cancelling == Some(Cause::Timeout) && cause != Cause::Timeout) =>
             {
-                let (worker, token, since) = (worker.clone(), *token, *since);
-                (State::Running { worker, token, since, cancelling: Some(cause) }, What::CancelAsked)
+                let (assignee, token, since) = (assignee.clone(), *token, *since);
+                (State::Running { assignee, token, since, cancelling: Some(cause) }, What::CancelAsked)
             }
             (State::Running { token, cancelling, .. }, Event::Reported { token: reported, outcome })
                 if *token == reported =>
@@ -179,20 +179,20 @@ impl Run {
         }
     }
 
-    fn begin_attempt(&mut self, worker: Assignee, token: Token, now: Timestamp) -> State {
+    fn begin_attempt(&mut self, assignee: Assignee, token: Token, now: Timestamp) -> State {
         self.attempt += 1;
         self.token = token;
         // The reason was about the attempt before.
         self.reason = None;
-        if let Some(before) = self.worker.replace(worker.clone()) {
+        if let Some(before) = self.assignee.replace(assignee.clone()) {
             self.earlier.push(Earlier {
-                worker: before,
+                assignee: before,
                 started_at: self.started_at,
                 exit_code: self.exit_code,
                 error: cut::keep_end(&self.error, EARLIER_ERROR_BYTES_MAX).into(),
             });
         }
-        State::Running { worker, token, since: now, cancelling: None }
+        State::Running { assignee, token, since: now, cancelling: None }
     }
 
     /// Keeps the outcome of an attempt. The worker's clock is not trusted: its start is clamped between the

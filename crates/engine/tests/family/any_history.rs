@@ -53,7 +53,7 @@ fn take(cast: &mut Cast, parent: RunId, step: Step, life: &mut u64) {
             };
             let before: Vec<u32> = cast.children(parent).iter().map(|child| child.attempt).collect();
             cast.rig.apply(child.id.shard(), Event::Lost { run: child.id, token: child.token });
-            if let Some(Assignee::Worker(worker)) = &child.worker {
+            if let Some(Assignee::Worker(worker)) = &child.assignee {
                 cast.lend_again(worker);
             }
             // Before anyone is assigned the slot that is free now.

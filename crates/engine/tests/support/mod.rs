@@ -337,7 +337,7 @@ impl Rig {
 
     pub(crate) fn report_outcome(&mut self, run: RunId, token: Token, outcome: Outcome) {
         // Nobody speaks for the run of another.
-        let assignee = self.run(run).worker.clone();
+        let assignee = self.run(run).assignee.clone();
         let worker = assignee.as_ref().and_then(Assignee::worker).cloned().unwrap_or_else(worker);
         self.tell_as(worker, Report::Finished { run, token, outcome });
     }

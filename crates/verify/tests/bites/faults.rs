@@ -174,7 +174,7 @@ pub(super) const FAULTS: [(&str, Fault); 26] = [
         run.entries.pop();
         run.finished_at = None;
         run.state = punctual_core::run::State::Running {
-            worker: Assignee::Worker(WorkerId(Arc::from("w"))),
+            assignee: Assignee::Worker(WorkerId(Arc::from("w"))),
             token: run.token,
             since: run.due,
             cancelling: None,
