@@ -183,7 +183,7 @@ fn a_message_that_is_delivered_once_at_most_can_still_be_refused() {
 }
 
 #[test]
-fn a_cancelled_run_takes_its_message_out_of_the_line() {
+fn a_cancelled_run_takes_its_message_out_of_the_queue() {
     let mut rig = rig();
     let run = rig.sent(job(task()));
     rig.ask(cancel(run)).expect("it can be cancelled");

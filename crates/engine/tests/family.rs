@@ -270,7 +270,7 @@ fn a_worker_that_starts_again_in_time_gets_its_part_of_a_broadcast() {
 }
 
 #[test]
-fn a_broadcast_that_finds_nobody_waits_and_gathers_whoever_comes() {
+fn a_broadcast_without_workers_waits_for_them() {
     let mut cast = with_workers(&[]);
     let parent = cast.rig.submit(split(broadcast()));
     assert_eq!(cast.rig.run(parent).reason, Some(Reason::NoWorkerFits(Lack::Workers)));

@@ -228,7 +228,7 @@ fn a_delay_that_ends_while_nothing_is_let_in_is_no_redelivery_either() {
 }
 
 #[test]
-fn whoever_waited_longest_is_served_first_with_one_message() {
+fn the_longest_waiting_consumer_is_served_first() {
     let mut rig = Rig::new(0);
     let (first, second, third) = (rig.wait(1), rig.wait(2), rig.wait(3));
     assert_eq!(
@@ -261,7 +261,7 @@ fn a_paused_queue_blocks_and_wakes() {
 }
 
 #[test]
-fn a_line_may_have_a_longest_length_and_a_key_makes_one_message() {
+fn a_queue_has_a_maximum_length_and_a_key_makes_one_message() {
     let mut rig = Rig::new(0);
     let short = || NewMessage { max_len: Some(2), ..message("a") };
     let added = rig.add_all(vec![short(), short(), short()]);

@@ -135,7 +135,7 @@ mod tests {
     use crate::ids::{IdMaker, Token};
 
     #[test]
-    fn a_letter_reads_back_from_its_row_and_no_message_is_taken_for_one() {
+    fn an_end_notice_reads_back_from_its_row() {
         let now = Timestamp::from_millis(1_800_000_000_000);
         let number = IdMaker::new(ShardId(3), 0).next(now);
         let whereabouts = Whereabouts { message: "D-1".into(), since: now };

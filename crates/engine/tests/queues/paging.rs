@@ -35,7 +35,7 @@ fn a_hundred_thousand_messages_do_not_stay_in_memory_and_come_in_order() {
 }
 
 #[test]
-fn large_messages_are_taken_as_many_as_one_answer_may_bring_and_the_rest_stays_in_the_line() {
+fn a_take_of_large_messages_is_bounded_in_bytes() {
     const ALL: usize = 40;
     let large = |number: usize| format!("{number:02}{}", "x".repeat(MESSAGE_BYTES_MAX - 2));
     for is_paged in [false, true] {
@@ -83,7 +83,7 @@ fn a_leader_that_is_outdated_and_does_not_know_it_leaves_its_successors_messages
 }
 
 #[test]
-fn a_deep_line_is_flushed_piece_by_piece() {
+fn a_long_queue_is_flushed_in_batches() {
     let mut rig = Rig::new(0);
     for _ in 0..5 {
         rig.add_all((0..1000).map(|_| message("x")).collect());

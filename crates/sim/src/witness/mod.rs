@@ -5,7 +5,7 @@
 mod seen;
 mod runs;
 mod jobs;
-mod line;
+mod priority;
 mod keys;
 mod letters;
 mod asks;
@@ -84,7 +84,7 @@ impl Witness {
         self.late.landed(&born, &self.jobs, now.clock, seen)?;
         self.messages.landed(batch, now.reached, seen)?;
         self.deliveries.landed(batch, &self.messages, now.time);
-        line::check(batch, &self.runs, &self.jobs, self.has_one_worker, seen)
+        priority::check(batch, &self.runs, &self.jobs, self.has_one_worker, seen)
     }
 
     /// All batches of a transaction have landed.
@@ -154,7 +154,7 @@ impl Witness {
         self.runs.started(assignment, now)
     }
 
-    /// Messages that stand in lines from which somebody takes.
+    /// Messages in queues from which a consumer takes.
     pub(crate) fn queued(&self) -> usize {
         self.messages.to_be_taken().filter(|message| message.is_queued()).count()
     }
