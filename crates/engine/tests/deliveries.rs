@@ -71,11 +71,11 @@ impl Rig {
         taken.remove(0)
     }
 
-    /// Messages of the queue, in the line or not, and letters.
+    /// Messages of the queue, queued or not, and end notices.
     fn left(&self) -> (usize, usize) {
-        let (letters, messages): (Vec<_>, Vec<_>) =
+        let (notices, messages): (Vec<_>, Vec<_>) =
             self.message_rows().into_iter().partition(|message| message.id.queue == END_NOTICES);
-        (messages.len(), letters.len())
+        (messages.len(), notices.len())
     }
 }
 
@@ -215,7 +215,7 @@ fn what_was_acknowledged_before_the_cancel_came_has_succeeded() {
     rig.act(Verb::Ack, taken.id);
     let mut requests = rig.requests();
     rig.ask(cancel(run)).expect("it can be cancelled");
-    // The withdrawal overtakes the letter.
+    // The withdrawal overtakes the end notice.
     requests.splice(0..0, rig.requests());
     requests.into_iter().for_each(|request| rig.run_request(request));
     assert_eq!(rig.status(run), Status::Succeeded);
@@ -261,8 +261,8 @@ fn to_everybody_else_an_ended_message_is_gone() {
     assert_eq!(rig.said(Ask::Show { namespace: Namespace::default(), id }), Said::Shown(None));
     let Said::Stat(Some(stat)) = rig.said(Ask::Stat { queue: queue() }) else { panic!("no stat") };
     assert_eq!((stat.len, stat.messages), (0, 0));
-    for letter in rig.message_rows() {
-        let act = Act { namespace: Namespace::default(), verb: Verb::Ack, ids: vec![letter.id] };
+    for notice in rig.message_rows() {
+        let act = Act { namespace: Namespace::default(), verb: Verb::Ack, ids: vec![notice.id] };
         assert!(matches!(rig.said(Ask::Act(act)), Said::Acted(acted) if acted.count == 0));
     }
 }
@@ -293,12 +293,12 @@ fn a_message_that_never_left_is_delivered_after_the_crash_and_one_that_did_is_no
     let taken = rig.consume_one();
     rig.reload();
     rig.act(Verb::Ack, taken.id);
-    let letter = rig.requests();
+    let notices = rig.requests();
     // Its leader does not know yet that it has ended, and has it delivered again.
     rig.reload();
     let requests = rig.requests();
     assert!(requests.iter().any(|request| matches!(request, CrossShardRequest::Deliver(_))), "{requests:?}");
-    requests.into_iter().chain(letter).for_each(|request| rig.run_request(request));
+    requests.into_iter().chain(notices).for_each(|request| rig.run_request(request));
     assert_eq!(rig.status(run), Status::Succeeded);
     assert!(rig.consume().is_empty());
 }
@@ -473,7 +473,7 @@ proptest! {
         for run in &runs {
             prop_assert!(rig.status(*run).is_terminal(), "{:?}", rig.run(*run));
         }
-        prop_assert_eq!(rig.left(), (0, 0), "messages and letters");
+        prop_assert_eq!(rig.left(), (0, 0), "messages and end notices");
         for (whose, came) in &seen.came {
             let run: RunId = whose.split('/').next().and_then(|id| id.parse().ok()).expect("an id");
             prop_assert!(!seen.acked.contains(whose) || rig.status(run) == Status::Succeeded, "{} was done", whose);

@@ -102,7 +102,7 @@ impl Node {
         let (links_in, links) = mpsc::channel(REPORTS_MAX);
         let (status_in, status) = watch::channel(Status::default());
         let (stop_in, stop) = watch::channel(false);
-        let (courier, letters) = mpsc::unbounded_channel();
+        let (courier, requests) = mpsc::unbounded_channel();
         // The sender has been dropped, so the leaders never change: this is a single node.
         let is_alone = forwarding.leaders.has_changed().is_err();
         let (calendars, edits, settled) = Calendars::new(is_alone);
@@ -129,7 +129,7 @@ impl Node {
         };
         let clock = Arc::clone(&config.clock);
         let keeper = Keeper::new(handle.clone(), Arc::clone(&clock), edits, settled, stop.clone());
-        let courier_task = Courier::new(handle.clone(), clock, letters).run(stop.clone());
+        let courier_task = Courier::new(handle.clone(), clock, requests).run(stop.clone());
         let (keeper, courier_task) = (tokio::spawn(keeper.run()), tokio::spawn(courier_task));
         let background = tokio::spawn(runner.run(stop.clone()));
         let nudge = Nudge::default();

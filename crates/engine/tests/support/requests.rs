@@ -58,9 +58,9 @@ impl Rig {
                     self.inform(sender, News::Undelivered { why: "stopped".into() });
                 }
             }
-            CrossShardRequest::Tell(letter) => {
-                self.inform(letter.sender, letter.news);
-                self.queue_says(Ask::Told { notice: letter.number });
+            CrossShardRequest::Tell(notice) => {
+                self.inform(notice.sender, notice.news);
+                self.queue_says(Ask::Told { notice: notice.number });
             }
         }
     }

@@ -88,9 +88,9 @@ pub(super) struct EventLoop {
     busy: Busy,
     failed: Option<String>,
     /// The driver got new input while its outputs were carried out, so it must settle again.
-    stirred: bool,
+    settle_again: bool,
     /// The status has changed since its watchers were last woken.
-    untold: bool,
+    has_unpublished: bool,
 }
 
 /// The newest link of a worker.
@@ -147,8 +147,8 @@ impl EventLoop {
             orders: 0,
             busy: Busy::default(),
             failed: None,
-            stirred: false,
-            untold: false,
+            settle_again: false,
+            has_unpublished: false,
         }
     }
 
@@ -157,7 +157,7 @@ impl EventLoop {
             let moment = self.look();
             self.driver.settle_down(moment);
             self.carry_out();
-            while std::mem::take(&mut self.stirred) {
+            while std::mem::take(&mut self.settle_again) {
                 self.driver.settle_down(moment);
                 self.carry_out();
             }
@@ -368,7 +368,7 @@ impl EventLoop {
         // This ticket has no caller: the answer is dropped.
         let (ticket, command) = (Ticket(self.next_ticket), Command::Queue(queue::Ask::Act(act)));
         self.step(Input::Command { ticket, command });
-        self.stirred = true;
+        self.settle_again = true;
     }
 
     fn step(&mut self, input: Input) {
@@ -409,7 +409,7 @@ impl EventLoop {
                         // A link is refused once: its worker is unknown from here on.
                         drop(link.refusal.set(why));
                         self.step(Input::Left { worker });
-                        self.stirred = true;
+                        self.settle_again = true;
                     }
                 }
                 Output::Fail { why } => {

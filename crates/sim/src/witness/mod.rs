@@ -7,7 +7,7 @@ mod runs;
 mod jobs;
 mod priority;
 mod keys;
-mod letters;
+mod dead_letters;
 mod asks;
 mod dated;
 mod leaders;
@@ -27,12 +27,12 @@ pub use seen::Seen;
 
 use asks::Asks;
 use dated::Dated;
+use dead_letters::DeadLetters;
 pub(crate) use deliveries::{Deliveries, Scene};
 use jobs::Jobs;
 use keys::Keys;
 use late::Late;
 pub(crate) use leaders::{Leaders, Life};
-use letters::Letters;
 use messages::Messages;
 use runs::Runs;
 
@@ -43,7 +43,7 @@ pub(crate) struct Witness {
     pub(crate) runs: Runs,
     jobs: Jobs,
     keys: Keys,
-    pub(crate) letters: Letters,
+    pub(crate) dead_letters: DeadLetters,
     pub(crate) asks: Asks,
     dated: Dated,
     pub(crate) leaders: Leaders,
@@ -78,7 +78,7 @@ impl Witness {
         let born = self.runs.landed(batch, seen)?;
         self.jobs.landed(batch, &self.runs, seen)?;
         self.keys.landed(batch, &born, &self.runs, seen)?;
-        self.letters.landed(batch, &self.jobs, &self.asks, seen)?;
+        self.dead_letters.landed(batch, &self.jobs, &self.asks, seen)?;
         self.asks.landed(batch, &born)?;
         self.dated.landed(batch, &born, seen)?;
         self.late.landed(&born, &self.jobs, now.clock, seen)?;
@@ -125,7 +125,7 @@ impl Witness {
                 self.jobs.answered(answer)?;
                 self.runs.answered(answer)?;
                 self.dated.answered(ticket, answer, &mut self.seen)?;
-                self.asks.answered(ticket, answer, &self.runs, &self.letters, &mut self.seen)?;
+                self.asks.answered(ticket, answer, &self.runs, &self.dead_letters, &mut self.seen)?;
                 let Answer::Queue(said) = answer else { return Ok(()) };
                 self.deliveries.answered(ticket, said, &mut self.messages, scene, &mut self.seen)
             }

@@ -87,12 +87,12 @@ impl EventLoop {
         };
         // Counts change with every commit: watchers are woken for them only when no commit is in flight.
         let is_quiet = self.in_flight == 0;
-        let untold = &mut self.untold;
+        let has_unpublished = &mut self.has_unpublished;
         self.channels.status.send_if_modified(|old| {
-            *untold |= *old != status;
-            let is_news = old.is_news(&status) || (is_quiet && *untold);
+            *has_unpublished |= *old != status;
+            let is_news = old.is_news(&status) || (is_quiet && *has_unpublished);
             *old = status;
-            *untold &= !is_news;
+            *has_unpublished &= !is_news;
             is_news
         });
     }
