@@ -9,15 +9,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use crate::Timestamp;
 use crate::ids::{RunId, Token};
-use crate::job::Definition;
+use crate::job::{Definition, Invalid};
+use crate::limits::MESSAGE_BYTES_MAX;
 use crate::name::{Name, Namespace};
-use crate::retry::Failed;
+use crate::queue::{Body, Deliver, NewMessage, QueueKey, Sender};
 use crate::run::{Cause, Part, Trigger};
-use crate::task::Params;
+use crate::task::{self, Enqueue, Params};
+use crate::template::{Value, Values};
+
+pub use crate::outcome::{End, Outcome};
 
 /// Everything a worker needs to execute one attempt.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,6 +44,55 @@ pub struct Assignment {
     pub lease: Duration,
     /// Offered again after its shard was loaded: the worker may already have it, and it uses no credit.
     pub again: bool,
+}
+
+impl Assignment {
+    /// The values for the expressions of its task.
+    pub fn values(&self, started: Timestamp) -> Values {
+        let key = self.key.as_deref().map_or(Value::Null, Value::text);
+        let name = self.job.as_ref().map_or(Value::Null, |name| Value::text(name.as_str()));
+        let revision = self.revision.map_or(Value::Null, |revision| Value::Int(revision.into()));
+        let run = Value::map([
+            ("id", Value::text(self.run.to_string())),
+            ("attempt", Value::Int(self.attempt.into())),
+            ("trigger", Value::text(self.trigger.word())),
+            ("key", key),
+        ]);
+        let namespace = Value::text(self.namespace.as_str());
+        let job = Value::map([("name", name), ("namespace", namespace), ("revision", revision)]);
+        let (index, total) = (Value::Int(self.part.index.into()), Value::Int(self.part.total.into()));
+        Values::of_params_and_due(&self.params.0, self.due)
+            .with("started", Value::instant(started))
+            .with("run", run)
+            .with("job", job)
+            .with("shard", Value::map([("index", index), ("total", total)]))
+    }
+
+    /// The message of a `queue` task, with every expression evaluated.
+    pub fn message(&self, task: &Enqueue, now: Timestamp) -> Result<Deliver, Invalid> {
+        let body = match &task.body {
+            None => self.params.0.as_ref().to_owned(),
+            Some(text) => {
+                let rendered = task::template("task.queue.body", text)?.render(&self.values(now));
+                rendered.map_err(|error| Invalid::new("task.queue.body", error.in_text(text)))?
+            }
+        };
+        if body.len() > MESSAGE_BYTES_MAX {
+            let message = format!("gives more than {MESSAGE_BYTES_MAX} bytes");
+            return Err(Invalid::new("task.queue.body", message));
+        }
+        let message = NewMessage {
+            body: Body::from(body.into_bytes()),
+            delay: task.delay,
+            retry: self.definition.message_retry(task),
+            ttl: self.definition.message_ttl(task),
+            priority: task.priority.unwrap_or(self.definition.priority),
+            max_len: None,
+            key: None,
+        };
+        let queue = QueueKey { namespace: self.namespace.clone(), name: task.name.clone() };
+        Ok(Deliver { queue, sender: Sender { run: self.run, token: self.token }, message })
+    }
 }
 
 /// Node to worker.
@@ -117,44 +168,5 @@ impl Report {
             | Report::Declined { run, .. } => Some(*run),
             Report::Alive { .. } | Report::Lent { .. } | Report::Recall { .. } | Report::Load { .. } => None,
         }
-    }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Outcome {
-    pub end: End,
-    pub started_at: Timestamp,
-    pub exit_code: Option<i32>,
-    /// The result, cut to its limit by the worker and again by the node.
-    pub output: Box<str>,
-    pub error: Box<str>,
-    /// How the attempt failed; not used if it succeeded.
-    pub failed: Failed,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum End {
-    Succeeded,
-    /// It failed, or was stopped because the node asked.
-    Failed,
-    /// The worker stopped it at its timeout. The worker measures the timeout itself, because its node may be cut off
-    /// from the store and unable to send an order.
-    TimedOut,
-}
-
-impl Outcome {
-    pub fn succeeded(started_at: Timestamp) -> Self {
-        Outcome {
-            end: End::Succeeded,
-            started_at,
-            exit_code: None,
-            output: Box::default(),
-            error: Box::default(),
-            failed: Failed::default(),
-        }
-    }
-
-    pub fn failed(started_at: Timestamp, error: impl Into<Box<str>>) -> Self {
-        Outcome { end: End::Failed, error: error.into(), ..Outcome::succeeded(started_at) }
     }
 }

@@ -161,6 +161,25 @@ impl Command {
         }
     }
 
+    /// What the command is about, for messages to users.
+    pub fn subject(&self) -> String {
+        match self {
+            Command::PutJob(PutJob { name, .. })
+            | Command::RunJob(RunJob { name, .. })
+            | Command::ReplanJob { name, .. }
+            | Command::DeleteJob { name, .. }
+            | Command::PauseJob { name, .. }
+            | Command::ResumeJob { name, .. } => format!("job `{name}`"),
+            Command::Submit(_) => "new run".to_owned(),
+            Command::CancelRun { run, .. }
+            | Command::DiscardDeadLetter { run, .. }
+            | Command::Progress { run, .. }
+            | Command::RetryRun(RetryRun { run, .. })
+            | Command::Tell { sender: queue::Sender { run, .. }, .. } => format!("run {run}"),
+            Command::Queue(ask) => ask.subject(),
+        }
+    }
+
     /// Whether the command is idempotent, so that it may be sent again when its outcome is unknown. The second answer
     /// may be a refusal caused by the first.
     pub fn is_repeatable(&self) -> bool {

@@ -1,6 +1,7 @@
 //! A job: its definition, its revisions, and how far its schedule has been carried out.
 
 mod check;
+mod message;
 mod planning;
 pub mod route;
 
@@ -21,6 +22,7 @@ use crate::schedule::{self, Schedule, ScheduleCalendar, When};
 use crate::task::{Params, Task};
 use crate::template::{Scope, Template, Values};
 
+pub use crate::invalid::Invalid;
 pub use route::{Route, Strategy};
 
 /// A job as the store keeps it.
@@ -227,7 +229,7 @@ impl Unique {
             return Ok(Arc::from(self.key.as_str()));
         }
         let key = template
-            .render(&Values::of_params(params))
+            .render(&Values::of_params(&params.0))
             .map_err(|error| Invalid::new("unique.key", error.in_text(&self.key)))?;
         if key.is_empty() || key.len() > limits::KEY_BYTES_MAX || key.chars().any(char::is_control) {
             let message =
@@ -248,21 +250,6 @@ pub struct Keep {
 impl Default for Keep {
     fn default() -> Self {
         Keep { runs: 1000, days: 30 }
-    }
-}
-
-/// Why a definition is refused: the field, and what to do about it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-#[error("{field}: {message}")]
-pub struct Invalid {
-    /// Its path, such as `task.process.command[2]`.
-    pub field: Cow<'static, str>,
-    pub message: String,
-}
-
-impl Invalid {
-    pub fn new(field: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
-        Invalid { field: field.into(), message: message.into() }
     }
 }
 

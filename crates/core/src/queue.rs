@@ -18,13 +18,13 @@ mod ask;
 mod delivery;
 
 pub use ask::{
-    Act, Acted, Add, Ask, Delivered, MessageView, NewMessage, Notice, Pause, QueueRefusal, QueueStat, Said,
+    Act, Acted, Add, Ask, Deliver, Delivered, MessageView, NewMessage, Notice, QueueRefusal, QueueStat, Said,
     Take, Verb, Wait,
 };
 pub use body::Body;
-pub use delivery::{CrossShardRequest, Deliver, END_NOTICES, EndNotice, Ending, News, Sender, Whereabouts};
+pub use delivery::{END_NOTICES, EndNotice, Ending, News, Whereabouts};
 pub use id::{BadId, ID_BYTES, IdText, parse_id};
 pub use message::{
-    InvalidName, Message, MessageId, MessagePosition, MessageStatus, QueueKey, QueueName, QueueNumber,
-    QueueRecord, rank,
+    InvalidName, Message, MessageId, MessagePosition, MessageStatus, Pause, QueueKey, QueueName, QueueNumber,
+    QueueRecord, Sender, rank,
 };

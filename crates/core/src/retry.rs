@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::hash;
 use crate::ids::RunId;
-use crate::job::Invalid;
+use crate::invalid::Invalid;
 use crate::limits::HTTP_STATUS_RANGES_MAX;
 use crate::task::StatusRange;
 

@@ -65,8 +65,9 @@ pub struct Run {
     pub losses: u32,
     /// The newest fencing token.
     pub token: Token,
-    /// Who the newest attempt was assigned to.
-    pub worker: Option<Assignee>,
+    /// The worker or queue that the newest attempt was assigned to.
+    #[serde(rename = "worker")]
+    pub assignee: Option<Assignee>,
     pub priority: u8,
     /// Parameters of this run alone. `None` means those of the definition.
     pub params: Option<Params>,
@@ -92,7 +93,8 @@ pub struct Run {
 /// What is kept of an attempt when the next one starts. Its start and end are in the entries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Earlier {
-    pub worker: Assignee,
+    #[serde(rename = "worker")]
+    pub assignee: Assignee,
     pub started_at: Option<Timestamp>,
     pub exit_code: Option<i32>,
     pub error: Box<str>,
@@ -161,7 +163,7 @@ impl Run {
             failures: 0,
             losses: 0,
             token: Token::default(),
-            worker: None,
+            assignee: None,
             priority: 5,
             params: None,
             key: None,

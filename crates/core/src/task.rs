@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::name::Name;
 
 pub use http::{Body, Expect, HTTP_REDIRECTS_MAX, Http, Method, Request, StatusRange};
-pub(crate) use process::check_shell;
+pub(crate) use process::{check_shell, template};
 pub use queue::{Enqueue, RETRY_DEFAULT, TTL_DEFAULT};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -30,7 +30,7 @@ fn wish_of(live: &LiveRun) -> Option<Wish> {
         return None;
     }
     let key = if route.strategy.goes_by_key() { key_of(live) } else { 0 };
-    let before = run.earlier.iter().map(|earlier| &earlier.worker).chain(&run.worker);
+    let before = run.earlier.iter().map(|earlier| &earlier.assignee).chain(&run.assignee);
     let avoid =
         if route.strategy == Strategy::Failover { before.map(Assignee::name).collect() } else { Vec::new() };
     let mut wish = Wish::new(route.strategy, run.job(), key, avoid);
@@ -123,8 +123,8 @@ impl Shard {
     ) -> bool {
         let (run, token) = attempt;
         let state = self.runs.get(&run).map(|live| &live.run.state);
-        let Some(State::Running { worker, token: newest, since, .. }) = state else { return false };
-        worker.worker() == Some(to)
+        let Some(State::Running { assignee, token: newest, since, .. }) = state else { return false };
+        assignee.worker() == Some(to)
             && *newest == token
             && token.epoch() < self.epoch
             && now.since(*since) < age
@@ -134,8 +134,8 @@ impl Shard {
     /// gets it twice starts it once.
     pub(crate) fn offer_again(&mut self, run: RunId, cx: &mut Context<'_>) {
         let Some(live) = self.runs.get(&run) else { return };
-        let State::Running { worker, token, cancelling, .. } = live.run.state.clone() else { return };
-        let Assignee::Worker(worker) = worker else {
+        let State::Running { assignee, token, cancelling, .. } = live.run.state.clone() else { return };
+        let Assignee::Worker(worker) = assignee else {
             return self.deliver_again(run, token, cancelling.is_some(), cx);
         };
         if !cx.pool.roster().is_present(&worker) {
@@ -182,14 +182,14 @@ impl Shard {
     /// Stops a run: at once if no attempt is running, else its worker is told and the run ends with the attempt.
     pub(crate) fn stop(&mut self, run: RunId, cause: Cause, cx: &mut Context<'_>) {
         let Some(live) = self.runs.get(&run) else { return };
-        let worker = match &live.run.state {
-            State::Running { worker, token, .. } => Some((worker.clone(), *token)),
+        let attempt = match &live.run.state {
+            State::Running { assignee, token, .. } => Some((assignee.clone(), *token)),
             _ => None,
         };
         if self.transition(run, Event::CancelAsked(cause), cx)
-            && let Some((worker, token)) = worker
+            && let Some((assignee, token)) = attempt
         {
-            match worker {
+            match assignee {
                 Assignee::Queue(_) => self.withdraw(run, token, cx),
                 Assignee::Worker(worker) => cx.order(worker, Order::Cancel { run, token, cause }),
             }

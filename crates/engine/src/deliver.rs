@@ -7,8 +7,9 @@
 //! overlap ──ready──▶ deliver ──request──▶ queue ──news──▶ deliver ──▶ settle
 
 use punctual_core::attempt::Outcome;
+use punctual_core::cross_shard::CrossShardRequest;
 use punctual_core::ids::{RunId, Token};
-use punctual_core::queue::{CrossShardRequest, Ending, News, QueueKey, Sender, Whereabouts};
+use punctual_core::queue::{Ending, News, QueueKey, Sender, Whereabouts};
 use punctual_core::run::{Cause, Event};
 
 use crate::Shard;

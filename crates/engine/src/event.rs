@@ -3,8 +3,8 @@
 use punctual_core::Timestamp;
 use punctual_core::attempt::{Order, Report};
 use punctual_core::command::{Answer, Command, Refusal};
+use punctual_core::cross_shard::CrossShardRequest;
 use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
-use punctual_core::queue::CrossShardRequest;
 use punctual_core::run::Lack;
 use punctual_core::time::Elapsed;
 

@@ -1,11 +1,11 @@
 //! The state machine of one shard, pure: it reads no clock, does no I/O and awaits nothing.
 //!
-//! The files follow the life of a run: [`intake`] takes commands; [`plan`] holds the timers of jobs and runs, and
-//! [`wheel`] the deadlines; [`fire`] makes runs of due jobs; [`overlap`] decides whether a run may start;
-//! [`family`] splits a run into child runs; [`assign`] gives runs to workers and [`deliver`] into queues; [`report`]
-//! takes the reports of workers; [`state`] moves runs between states; [`settle`] ends runs. [`shard`] holds all of it, [`memory`] the rows in memory,
-//! [`wants`] names the rows to read, [`seal`] turns the changes into one batch. [`queue`] is the life of messages;
-//! [`pool`] is shared by all shards of a node.
+//! The files follow the life of a run: [`intake`] takes commands; [`plan`] holds the timers of jobs and runs that
+//! [`page`] reads ahead, and [`wheel`] the deadlines; [`fire`] makes runs of due jobs; [`overlap`] decides whether a run
+//! may start; [`family`] splits a run into child runs; [`assign`] gives runs to workers and [`deliver`] into queues;
+//! [`report`] takes the reports of workers; [`state`] moves runs between states; [`settle`] ends runs. [`shard`] holds
+//! all of it, [`memory`] the rows in memory, [`wants`] names the rows to read, [`seal`] turns the changes into one
+//! batch. [`queue`] is the life of messages; [`pool`] is shared by all shards of a node.
 //!
 //! **Invariant:** an uncommitted row is in memory or pinned, so no read can bring an older version back.
 
@@ -17,6 +17,7 @@ pub mod seal;
 pub mod memory;
 pub mod intake;
 pub mod plan;
+pub mod page;
 pub mod wheel;
 mod deadline;
 pub mod fire;

@@ -14,13 +14,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use punctual_core::Timestamp;
-use punctual_core::change::{RunRecord, TimerPage, TimerPosition};
+use punctual_core::change::TimerPosition;
 use punctual_core::ids::{JobId, RunId};
-use punctual_core::time::Elapsed;
-
-use crate::Shard;
-use crate::event::Context;
-use crate::memory::LiveRun;
 
 /// How long before the horizon the next page is asked for. A horizon farther off needs no page, however few timers are
 /// armed before it.
@@ -128,6 +123,26 @@ impl Plan {
         self.armed.values().skip(self.page + 1).copied().collect()
     }
 
+    /// The place after which the next page starts, and its size. `None` means that enough timers are in memory. After
+    /// `Some`, the caller must call `page_came` or `page_failed`.
+    pub(crate) fn ask_page(&mut self, now: Timestamp) -> Option<(TimerPosition, usize)> {
+        let after = self.wants_page(now)?;
+        self.paging = true;
+        Some((after, self.page))
+    }
+
+    /// Moves the horizon to the end of a page with this many timers. `None` means that it was the last page.
+    pub(crate) fn page_came(&mut self, timers: usize, end: Option<TimerPosition>) {
+        self.was_short = timers < self.page;
+        self.paging = false;
+        self.horizon = end.map_or(Horizon::Everything, Horizon::Through);
+    }
+
+    /// The page could not be read: timers armed meanwhile stay armed.
+    pub(crate) fn page_failed(&mut self) {
+        self.paging = false;
+    }
+
     fn wants_page(&self, now: Timestamp) -> Option<TimerPosition> {
         match self.horizon {
             Horizon::Through(end) if !self.paging && (self.was_short || end.at <= now + AHEAD) => {
@@ -136,88 +151,5 @@ impl Plan {
             }
             _ => None,
         }
-    }
-}
-
-impl Shard {
-    /// The place after which the next page of timers starts, and its size. `None` means that enough timers are in
-    /// memory. After `Some`, the caller must call `page` or `page_failed`.
-    pub fn ask_page(&mut self, cx: &mut Context<'_>) -> Option<(TimerPosition, usize)> {
-        let after = self.plan.wants_page(cx.now)?;
-        self.plan.paging = true;
-        self.revive_pinned(cx);
-        Some((after, self.plan.page))
-    }
-
-    /// Puts rows back into memory that left it and may not be committed when the page is read.
-    fn revive_pinned(&mut self, cx: &mut Context<'_>) {
-        let jobs: Vec<_> = self.pins.jobs.values().filter_map(|pin| pin.row.clone()).collect();
-        for job in jobs.into_iter().filter(|job| job.cursor.wake_at.is_some()) {
-            if !self.jobs.contains_key(&job.id)
-                && !self.names.contains_key(&(job.namespace.clone(), job.name.clone()))
-            {
-                self.remember_job(job, true);
-            }
-        }
-        let runs: Vec<_> = self.pins.runs.values().filter(|pin| pin.row.run.wake_at().is_some()).collect();
-        let runs: Vec<RunRecord> = runs.into_iter().map(|pin| pin.row.clone()).collect();
-        for record in runs {
-            self.take_waiting(record, cx);
-        }
-        self.revive_messages(|_| true);
-    }
-
-    /// Takes the page that was asked for. Where page and memory have the same row, memory wins.
-    pub fn page(&mut self, page: TimerPage, cx: &mut Context<'_>) {
-        self.plan.was_short = page.jobs.len() + page.runs.len() + page.messages.len() < self.plan.page;
-        for job in page.jobs {
-            let key = (job.namespace.clone(), job.name.clone());
-            if !self.names.contains_key(&key) && !self.pins.jobs.contains_key(&key) {
-                self.remember_job(job, true);
-            }
-        }
-        for record in page.runs {
-            if !self.pins.runs.contains_key(&record.run.id) {
-                self.take_waiting(record, cx);
-            }
-        }
-        self.page_of_messages(page.messages, cx);
-        self.plan.paging = false;
-        self.plan.horizon = match page.end {
-            Some(end) => Horizon::Through(end),
-            None => Horizon::Everything,
-        };
-        self.arm_messages();
-    }
-
-    /// The page could not be read: timers armed meanwhile stay armed, and the page is asked for again.
-    pub fn page_failed(&mut self) {
-        self.plan.paging = false;
-    }
-
-    /// Puts a run that waits for its due time into memory, with its job.
-    pub(crate) fn take_waiting(&mut self, record: RunRecord, cx: &mut Context<'_>) {
-        let RunRecord { run, definition, job, .. } = record;
-        if self.runs.contains_key(&run.id) {
-            return;
-        }
-        if let Some(job) = job {
-            let key = (job.namespace.clone(), job.name.clone());
-            let known = self.find_job(&key.0, &key.1);
-            if known.is_none() && !self.pins.jobs.contains_key(&key) {
-                self.remember_job(job, true);
-            }
-        }
-        self.remember_run(LiveRun { run, definition, stored: true }, cx);
-    }
-
-    /// When the next timer is due.
-    pub fn next_due(&self) -> Option<Timestamp> {
-        self.plan.next()
-    }
-
-    /// When the next deadline passes, in elapsed time.
-    pub fn next_deadline(&self) -> Option<Elapsed> {
-        self.deadlines.next()
     }
 }

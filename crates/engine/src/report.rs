@@ -56,13 +56,13 @@ impl Shard {
     fn is_of_another(&self, worker: &WorkerId, report: &Report) -> bool {
         let live = report.run().and_then(|run| self.runs.get(&run));
         live.is_some_and(|live| {
-            live.run.worker.as_ref().is_some_and(|theirs| theirs.worker() != Some(worker))
+            live.run.assignee.as_ref().is_some_and(|theirs| theirs.worker() != Some(worker))
         })
     }
 
     /// The worker of an attempt is considered dead. If it is connected, it is told to stop: its result is outdated.
     pub(crate) fn lost(&mut self, run: RunId, token: Token, cx: &mut Context<'_>) {
-        let worker = self.runs.get(&run).and_then(|live| live.run.worker.as_ref()?.worker().cloned());
+        let worker = self.runs.get(&run).and_then(|live| live.run.assignee.as_ref()?.worker().cloned());
         if self.transition(run, Event::Lost { token }, cx)
             && let Some(worker) = worker.filter(|worker| cx.pool.roster().is_present(worker))
         {

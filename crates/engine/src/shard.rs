@@ -19,7 +19,7 @@ use crate::deadline::{Deadline, LAZY_MAX};
 use crate::event::{Context, Event};
 use crate::memory::{Fetched, JobKey, LiveJob, LiveRun, Pins, Stored};
 use crate::plan::{Plan, TimerOwner};
-use crate::queue::Queues;
+use crate::queue::{OpenNotices, Queues};
 use crate::wheel::Wheel;
 
 /// Settings that all shards of a node share.
@@ -55,6 +55,7 @@ pub struct Shard {
     /// Ready runs whose only permitted worker is absent, and since when (elapsed time).
     pub(crate) absent: FxHashMap<RunId, Elapsed>,
     pub(crate) queues: Queues,
+    pub(crate) end_notices: OpenNotices,
 
     pub(crate) dirty: Dirty,
     /// Number of batches sealed so far. Pins are released by this number.
@@ -108,6 +109,7 @@ impl Shard {
             fetched: Fetched::default(),
             absent: FxHashMap::default(),
             queues: Queues::default(),
+            end_notices: OpenNotices::default(),
             dirty: Dirty::default(),
             batch: 0,
         };
@@ -126,7 +128,7 @@ impl Shard {
     /// Gives up the attempts of workers that have restarted since: no report will ever come for them.
     fn give_up_outlived(&mut self, cx: &mut Context<'_>) {
         let running = self.runs.values().filter_map(|live| match &live.run.state {
-            State::Running { worker: Assignee::Worker(worker), token, .. }
+            State::Running { assignee: Assignee::Worker(worker), token, .. }
                 if cx.pool.roster().is_outlived(worker) =>
             {
                 Some((live.run.id, *token))
@@ -215,6 +217,7 @@ impl Shard {
         let dirty = &self.dirty;
         dirty.lazy_due
             || self.queues.is_dirty()
+            || self.end_notices.dirty_rows() > 0
             || !(dirty.jobs.is_empty()
                 && dirty.runs.is_empty()
                 && dirty.settled.is_empty()
@@ -233,6 +236,7 @@ impl Shard {
             + dirty.revisions.len()
             + dirty.uniques.len()
             + self.queues.dirty_rows()
+            + self.end_notices.dirty_rows()
     }
 
     pub(crate) fn note_lazily(&mut self, run: RunId, elapsed: Elapsed) {

@@ -89,7 +89,7 @@ impl Shard {
                 cx.pool.dequeue(live.class(), live.run.priority, *since, run);
                 self.absent.remove(&run);
             }
-            State::Running { worker, .. } => cx.pool.give_back(worker, run, live.run.parent()),
+            State::Running { assignee, .. } => cx.pool.give_back(assignee, run, live.run.parent()),
             _ => {}
         }
     }
@@ -107,10 +107,10 @@ impl Shard {
             }
             State::Waiting { wait: Wait::Overlap | Wait::Limit } | State::Split { .. } => {}
             State::Ready { since } => self.enqueue(run, *since, cx),
-            State::Running { worker, token, since, .. } => {
+            State::Running { assignee, token, since, .. } => {
                 match how {
-                    Entered::ByEvent => cx.pool.take(worker, (run, *token), live.run.parent()),
-                    Entered::ByLoad => cx.pool.adopt(worker, (run, *token), live.run.parent(), cx.elapsed),
+                    Entered::ByEvent => cx.pool.take(assignee, (run, *token), live.run.parent()),
+                    Entered::ByLoad => cx.pool.adopt(assignee, (run, *token), live.run.parent(), cx.elapsed),
                 }
                 if let Some(timeout) = live.definition.timeout {
                     self.deadlines.insert(cx.elapsed_at(*since + timeout), Deadline::Timeout(run, *token));

@@ -65,7 +65,7 @@ fn a_fire_that_is_skipped_is_only_history() {
 }
 
 #[test]
-fn an_end_and_the_start_of_whoever_waited_are_one_batch() {
+fn an_end_and_the_start_of_the_next_run_are_one_batch() {
     let mut rig = Rig::new(1);
     rig.put("job", Definition { overlap: Overlap::Queue, ..manual() });
     let first = rig.start("job");

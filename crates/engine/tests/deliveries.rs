@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use proptest::prelude::*;
+use punctual_core::cross_shard::CrossShardRequest;
 use punctual_core::ids::RunId;
 use punctual_core::job::{Definition, Overlap};
 use punctual_core::name::Namespace;
 use punctual_core::queue::{
-    Act, Ask, CrossShardRequest, Delivered, END_NOTICES, MessageId, Pause, QueueKey, QueueName, Said, Take,
-    Verb,
+    Act, Ask, Delivered, END_NOTICES, MessageId, Pause, QueueKey, QueueName, Said, Take, Verb,
 };
 use punctual_core::retry::Retry;
 use punctual_core::run::{Reason, Status, What};
@@ -71,11 +71,11 @@ impl Rig {
         taken.remove(0)
     }
 
-    /// Messages of the queue, in the line or not, and letters.
+    /// Messages of the queue, queued or not, and end notices.
     fn left(&self) -> (usize, usize) {
-        let (letters, messages): (Vec<_>, Vec<_>) =
+        let (notices, messages): (Vec<_>, Vec<_>) =
             self.message_rows().into_iter().partition(|message| message.id.queue == END_NOTICES);
-        (messages.len(), letters.len())
+        (messages.len(), notices.len())
     }
 }
 
@@ -89,7 +89,7 @@ fn a_run_is_delivered_at_once_and_succeeds_when_its_message_is_acknowledged() {
     let run = rig.sent(job(task()));
     let row = rig.run(run);
     assert_eq!((row.status(), row.attempt), (Status::Running, 1));
-    assert_eq!(row.worker.as_ref().map(ToString::to_string), Some(format!("queue {}", queue().name)));
+    assert_eq!(row.assignee.as_ref().map(ToString::to_string), Some(format!("queue {}", queue().name)));
     let taken = rig.consume_one();
     assert_eq!(whose(&taken), format!("{run}/1"));
     rig.advance("2s");
@@ -183,7 +183,7 @@ fn a_message_that_is_delivered_once_at_most_can_still_be_refused() {
 }
 
 #[test]
-fn a_cancelled_run_takes_its_message_out_of_the_line() {
+fn a_cancelled_run_takes_its_message_out_of_the_queue() {
     let mut rig = rig();
     let run = rig.sent(job(task()));
     rig.ask(cancel(run)).expect("it can be cancelled");
@@ -215,7 +215,7 @@ fn what_was_acknowledged_before_the_cancel_came_has_succeeded() {
     rig.act(Verb::Ack, taken.id);
     let mut requests = rig.requests();
     rig.ask(cancel(run)).expect("it can be cancelled");
-    // The withdrawal overtakes the letter.
+    // The withdrawal overtakes the end notice.
     requests.splice(0..0, rig.requests());
     requests.into_iter().for_each(|request| rig.run_request(request));
     assert_eq!(rig.status(run), Status::Succeeded);
@@ -261,8 +261,8 @@ fn to_everybody_else_an_ended_message_is_gone() {
     assert_eq!(rig.said(Ask::Show { namespace: Namespace::default(), id }), Said::Shown(None));
     let Said::Stat(Some(stat)) = rig.said(Ask::Stat { queue: queue() }) else { panic!("no stat") };
     assert_eq!((stat.len, stat.messages), (0, 0));
-    for letter in rig.message_rows() {
-        let act = Act { namespace: Namespace::default(), verb: Verb::Ack, ids: vec![letter.id] };
+    for notice in rig.message_rows() {
+        let act = Act { namespace: Namespace::default(), verb: Verb::Ack, ids: vec![notice.id] };
         assert!(matches!(rig.said(Ask::Act(act)), Said::Acted(acted) if acted.count == 0));
     }
 }
@@ -293,12 +293,12 @@ fn a_message_that_never_left_is_delivered_after_the_crash_and_one_that_did_is_no
     let taken = rig.consume_one();
     rig.reload();
     rig.act(Verb::Ack, taken.id);
-    let letter = rig.requests();
+    let notices = rig.requests();
     // Its leader does not know yet that it has ended, and has it delivered again.
     rig.reload();
     let requests = rig.requests();
     assert!(requests.iter().any(|request| matches!(request, CrossShardRequest::Deliver(_))), "{requests:?}");
-    requests.into_iter().chain(letter).for_each(|request| rig.run_request(request));
+    requests.into_iter().chain(notices).for_each(|request| rig.run_request(request));
     assert_eq!(rig.status(run), Status::Succeeded);
     assert!(rig.consume().is_empty());
 }
@@ -473,7 +473,7 @@ proptest! {
         for run in &runs {
             prop_assert!(rig.status(*run).is_terminal(), "{:?}", rig.run(*run));
         }
-        prop_assert_eq!(rig.left(), (0, 0), "messages and letters");
+        prop_assert_eq!(rig.left(), (0, 0), "messages and end notices");
         for (whose, came) in &seen.came {
             let run: RunId = whose.split('/').next().and_then(|id| id.parse().ok()).expect("an id");
             prop_assert!(!seen.acked.contains(whose) || rig.status(run) == Status::Succeeded, "{} was done", whose);

@@ -1,10 +1,11 @@
 //! Runs that are split: shards and broadcasts, what becomes of one child, and what becomes of all.
 
+mod any_history;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use proptest::prelude::*;
 use punctual_core::attempt::{Assignment, End, Order, Outcome, Report};
 use punctual_core::command::{Command, Refusal, RunJob};
 use punctual_core::ids::{RunId, WorkerId};
@@ -74,7 +75,7 @@ impl Cast {
         let runs = self.rig.all_runs();
         for worker in self.lent.keys() {
             let theirs =
-                runs.iter().filter(|run| run.worker.as_ref().and_then(Assignee::worker) == Some(worker));
+                runs.iter().filter(|run| run.assignee.as_ref().and_then(Assignee::worker) == Some(worker));
             let named: Vec<_> = theirs.map(|run| (run.id, run.token)).collect();
             self.rig.pool.hear(worker, &Report::Alive { attempts: named }, lease, self.rig.elapsed());
         }
@@ -93,7 +94,7 @@ impl Cast {
 
     /// Whoever has the run in hand says how it ended.
     fn end(&mut self, run: RunId, end: End) {
-        let Some(Assignee::Worker(worker)) = self.rig.run(run).worker.clone() else { return };
+        let Some(Assignee::Worker(worker)) = self.rig.run(run).assignee.clone() else { return };
         self.lend_again(&worker);
         let token = self.rig.run(run).token;
         let outcome = match end {
@@ -114,8 +115,9 @@ impl Cast {
     }
 
     fn workers(&self, parent: RunId) -> Vec<String> {
-        let name =
-            |run: &Arc<Run>| run.worker.as_ref().map_or("-".to_owned(), |worker| worker.name().to_string());
+        let name = |run: &Arc<Run>| {
+            run.assignee.as_ref().map_or("-".to_owned(), |assignee| assignee.name().to_string())
+        };
         self.children(parent).iter().map(name).collect()
     }
 
@@ -159,7 +161,7 @@ fn a_sharded_run_is_born_with_its_children_in_one_commit_and_ends_with_the_last(
         assert_eq!(cast.rig.run(parent).progress, Some(done * 25));
     }
     let ended = cast.rig.run(parent);
-    assert_eq!((ended.status(), ended.attempt, ended.worker.clone()), (Status::Succeeded, 0, None));
+    assert_eq!((ended.status(), ended.attempt, ended.assignee.clone()), (Status::Succeeded, 0, None));
     assert_eq!(cast.whats(parent), [What::Created, What::Due, What::Split, What::Ended]);
     assert_eq!((cast.rig.pool.live_runs(), cast.rig.pool.roster().attempts_held()), (0, 0));
 }
@@ -186,7 +188,7 @@ fn the_shard_of_a_lost_worker_is_run_again_elsewhere_and_alone() {
     cast.kill("b");
     let again = cast.rig.run(children[1].id);
     assert_eq!((again.attempt, again.losses, again.status()), (2, 1, Status::Running));
-    assert_eq!(again.worker.as_ref().map(Assignee::name).as_deref(), Some("a"));
+    assert_eq!(again.assignee.as_ref().map(Assignee::name).as_deref(), Some("a"));
     assert_eq!(cast.rig.run(children[2].id).attempt, 1, "the others go on as they were");
     cast.end_all(parent);
     assert_eq!(cast.rig.status(parent), Status::Succeeded);
@@ -221,7 +223,7 @@ fn each_child_has_the_jobs_retries_and_the_parent_fails_when_one_has_used_them_u
 fn a_broadcast_goes_to_every_worker_that_fits_when_it_starts() {
     let mut cast = with_workers(&[("a", 1), ("b", 1), ("c", 1)]);
     let blocker = cast.rig.submit(manual());
-    assert_eq!(cast.rig.run(blocker).worker.as_ref().map(Assignee::name).as_deref(), Some("a"));
+    assert_eq!(cast.rig.run(blocker).assignee.as_ref().map(Assignee::name).as_deref(), Some("a"));
     let parent = cast.rig.submit(split(broadcast()));
     assert_eq!(cast.statuses(parent), [Status::Ready, Status::Running, Status::Running], "`a` is busy");
     cast.join(&id("d"), 1);
@@ -260,7 +262,7 @@ fn a_worker_that_starts_again_in_time_gets_its_part_of_a_broadcast() {
     cast.join(&WorkerId::new("a", 2), 1);
     let child = cast.children(parent)[0].clone();
     assert_eq!((child.status(), child.attempt), (Status::Running, 2));
-    assert_eq!(child.worker, Some(Assignee::Worker(WorkerId::new("a", 2))));
+    assert_eq!(child.assignee, Some(Assignee::Worker(WorkerId::new("a", 2))));
     cast.rig.advance("1m");
     assert_eq!(cast.rig.status(child.id), Status::Running, "no earlier absence counts against it");
     cast.end_all(parent);
@@ -268,7 +270,7 @@ fn a_worker_that_starts_again_in_time_gets_its_part_of_a_broadcast() {
 }
 
 #[test]
-fn a_broadcast_that_finds_nobody_waits_and_gathers_whoever_comes() {
+fn a_broadcast_without_workers_waits_for_them() {
     let mut cast = with_workers(&[]);
     let parent = cast.rig.submit(split(broadcast()));
     assert_eq!(cast.rig.run(parent).reason, Some(Reason::NoWorkerFits(Lack::Workers)));
@@ -406,140 +408,4 @@ fn a_task_that_every_child_would_copy_is_bounded_for_runs_without_a_job() {
     assert!(matches!(refused, Err(Refusal::Invalid(invalid)) if invalid.field == "task"));
     cast.rig.ask(put("job", long(shards(2)))).unwrap();
     cast.rig.submit(long(Route::default()));
-}
-
-/// What may happen to a family, step by step.
-#[derive(Debug, Clone, Copy)]
-enum Step {
-    Succeed(usize),
-    Fail(usize),
-    Lose(usize),
-    Kill(usize),
-    Join(usize),
-    Wait(u8),
-    Crash,
-    Cancel,
-    CancelChild(usize),
-}
-
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let step = prop_oneof![
-        5 => (0usize..8).prop_map(Step::Succeed),
-        3 => (0usize..8).prop_map(Step::Fail),
-        3 => (0usize..8).prop_map(Step::Lose),
-        1 => (0usize..3).prop_map(Step::Kill),
-        2 => (0usize..3).prop_map(Step::Join),
-        3 => (0u8..20).prop_map(Step::Wait),
-        4 => Just(Step::Crash),
-        1 => Just(Step::Cancel),
-        1 => (0usize..8).prop_map(Step::CancelChild),
-    ];
-    proptest::collection::vec(step, 0..40)
-}
-
-const NAMES: [&str; 3] = ["a", "b", "c"];
-
-fn take(cast: &mut Cast, parent: RunId, step: Step, life: &mut u64) {
-    let nth = |cast: &Cast, index: usize| {
-        let children = cast.children(parent);
-        children.get(index % children.len().max(1)).cloned()
-    };
-    match step {
-        Step::Succeed(index) | Step::Fail(index) => {
-            let end = if matches!(step, Step::Succeed(_)) { End::Succeeded } else { End::Failed };
-            if let Some(child) = nth(cast, index).filter(|child| child.status() == Status::Running) {
-                cast.end(child.id, end);
-            }
-        }
-        Step::Lose(index) => {
-            let Some(child) = nth(cast, index).filter(|child| child.status() == Status::Running) else {
-                return;
-            };
-            let before: Vec<u32> = cast.children(parent).iter().map(|child| child.attempt).collect();
-            cast.rig.apply(child.id.shard(), Event::Lost { run: child.id, token: child.token });
-            if let Some(Assignee::Worker(worker)) = &child.worker {
-                cast.lend_again(worker);
-            }
-            // Before anyone is assigned the slot that is free now.
-            cast.rig.commit();
-            let after: Vec<u32> = cast.children(parent).iter().map(|child| child.attempt).collect();
-            assert_eq!(before, after, "a loss makes nobody else begin anew");
-            cast.rig.settle();
-        }
-        Step::Kill(index) => {
-            let there = cast.lent.keys().find(|worker| worker.name() == NAMES[index]).cloned();
-            if let Some(worker) = there {
-                cast.rig.pool.leave(&worker);
-                cast.lent.remove(&worker);
-                cast.rig.settle();
-            }
-        }
-        Step::Join(index) => {
-            if !cast.lent.keys().any(|worker| worker.name() == NAMES[index]) {
-                *life += 1;
-                cast.join(&WorkerId::new(NAMES[index], *life), 2);
-            }
-        }
-        Step::Wait(seconds) => {
-            cast.rig.advance_by(Duration::from_secs(seconds.into()));
-            cast.hear();
-        }
-        Step::Crash => cast.rig.reload(),
-        Step::Cancel => drop(cast.rig.ask(cancel(parent))),
-        Step::CancelChild(index) => {
-            if let Some(child) = nth(cast, index) {
-                let _ = cast.rig.ask(cancel(child.id));
-            }
-        }
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
-
-    /// Whatever becomes of workers, attempts and the node: the family is made once, every child ends once, and the
-    /// parent ends once, after the last of them, with the result that theirs make together.
-    #[test]
-    fn every_parent_ends_exactly_once_with_what_its_children_came_to(
-        steps in steps(),
-        sharded in proptest::option::of(1u32..6),
-        attempts in 1u32..3,
-        running_max in proptest::option::of(1u32..3),
-    ) {
-        let mut cast = with_workers(&[("a", 2), ("b", 2)]);
-        let route = sharded.map_or_else(broadcast, shards);
-        let retry = Retry { attempts, delay: Duration::from_secs(1), ..Retry::default() };
-        cast.rig.ask(put("job", Definition { retry, running_max, ..split(route) })).unwrap();
-        let parent = cast.rig.start("job");
-        let total = cast.children(parent).len();
-        prop_assert_eq!(total, sharded.map_or(2, |count| count as usize));
-        let mut life = 1;
-        for step in steps {
-            take(&mut cast, parent, step, &mut life);
-            let ended = cast.rig.status(parent).is_terminal();
-            let all_ended = cast.statuses(parent).iter().all(|status| status.is_terminal());
-            prop_assert_eq!(ended, all_ended, "the parent ends with the last of its children");
-            let running = cast.children(parent).iter().filter(|child| child.status() == Status::Running).count();
-            prop_assert!(running_max.is_none_or(|max| running <= max as usize));
-        }
-        // Everybody comes back, and what is left is done.
-        for index in 0..3 {
-            take(&mut cast, parent, Step::Join(index), &mut life);
-        }
-        for _ in 0..60 {
-            cast.end_all(parent);
-            take(&mut cast, parent, Step::Wait(20), &mut life);
-        }
-        let (run, children) = (cast.rig.run(parent), cast.children(parent));
-        prop_assert!(run.status().is_terminal(), "{:?} {:?}", run, children);
-        prop_assert_eq!(run.entries.iter().filter(|entry| entry.to.is_terminal()).count(), 1);
-        prop_assert_eq!(children.len(), total, "no child was made twice");
-        let well = children.iter().all(|child| child.status() == Status::Succeeded);
-        prop_assert_eq!(run.status() == Status::Succeeded, well);
-        let Some(SplitRole::Parent(known)) = run.split_role.as_deref() else { panic!("it has children") };
-        for (child, known) in children.iter().zip(known) {
-            prop_assert_eq!((child.id, Some(child.status())), (known.run, known.ended));
-        }
-        prop_assert_eq!((cast.rig.pool.live_runs(), cast.rig.pool.ready_runs(), cast.rig.pool.roster().attempts_held()), (0, 0, 0));
-    }
 }

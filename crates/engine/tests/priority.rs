@@ -52,7 +52,7 @@ fn among_equals_the_longest_wait_goes_first_whatever_its_shard() {
 }
 
 #[test]
-fn a_run_that_leaves_the_line_is_not_given_out() {
+fn a_run_that_is_no_longer_ready_is_not_assigned() {
     let (mut rig, first) = busy();
     let (gone, stays) = (submit_to(&mut rig, 1, 9), submit_to(&mut rig, 0, 1));
     rig.ask(crate::support::cancel(gone)).expect("cancelled");
@@ -60,7 +60,7 @@ fn a_run_that_leaves_the_line_is_not_given_out() {
 }
 
 #[test]
-fn a_reloaded_shard_takes_its_old_place_in_the_line() {
+fn a_reloaded_run_keeps_its_place() {
     let (mut rig, first) = busy();
     let mut order = vec![first];
     for (shard, wait) in [(1, "1ms"), (0, "1ms"), (1, "1ms")] {

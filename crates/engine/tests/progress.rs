@@ -1,4 +1,4 @@
-//! What an attempt says through a door about how far it is.
+//! The progress that an attempt reports through an endpoint.
 
 use punctual_core::command::{Answer, Command, Refusal};
 use punctual_core::ids::{RunId, Token};

@@ -1,19 +1,18 @@
-//! Messages: added, taken, acknowledged, and back in the line when they are not.
+//! Messages: added, taken, acknowledged, and back in the queue when they are not.
 
-use std::collections::VecDeque;
+mod any_history;
+mod paging;
+
 use std::time::Duration;
 
-use proptest::prelude::*;
-use punctual_core::Timestamp;
-use punctual_core::change::{Row, RowKey};
+use punctual_core::change::Row;
 use punctual_core::command::{Answer, Command};
-use punctual_core::limits::{MESSAGE_BYTES_MAX, TAKE_BYTES_MAX};
 use punctual_core::name::Namespace;
 use punctual_core::queue::{
-    Act, Acted, Add, Ask, Body, Delivered, Message, MessageId, MessageStatus, NewMessage, Notice, Pause,
-    QueueKey, QueueRefusal, QueueStat, Said, Take, Verb, rank,
+    Act, Acted, Add, Ask, Body, Delivered, Message, MessageId, NewMessage, Notice, Pause, QueueKey,
+    QueueRefusal, QueueStat, Said, Take, Verb,
 };
-use punctual_engine::{Settings, Ticket};
+use punctual_engine::Ticket;
 
 use crate::support::{Rig, span};
 
@@ -229,7 +228,7 @@ fn a_delay_that_ends_while_nothing_is_let_in_is_no_redelivery_either() {
 }
 
 #[test]
-fn whoever_waited_longest_is_served_first_with_one_message() {
+fn the_longest_waiting_consumer_is_served_first() {
     let mut rig = Rig::new(0);
     let (first, second, third) = (rig.wait(1), rig.wait(2), rig.wait(3));
     assert_eq!(
@@ -262,7 +261,7 @@ fn a_paused_queue_blocks_and_wakes() {
 }
 
 #[test]
-fn a_line_may_have_a_longest_length_and_a_key_makes_one_message() {
+fn a_queue_has_a_maximum_length_and_a_key_makes_one_message() {
     let mut rig = Rig::new(0);
     let short = || NewMessage { max_len: Some(2), ..message("a") };
     let added = rig.add_all(vec![short(), short(), short()]);
@@ -311,340 +310,4 @@ fn an_empty_queue_can_be_forgotten_at_once() {
     rig.add(message("b"));
     assert_eq!(text(&rig.take(1)), ["b"]);
     rig.check_counts();
-}
-
-#[test]
-fn a_hundred_thousand_messages_do_not_stay_in_memory_and_come_in_order() {
-    const ALL: usize = 100_000;
-    let mut rig = Rig::new(0);
-    for part in 0..100 {
-        rig.add_all((0..1000).map(|index| message(&format!("{}", part * 1000 + index))).collect());
-        assert!(rig.shards[0].messages_held() < 4_000, "{}", rig.shards[0].messages_held());
-    }
-    rig.reload();
-    assert_eq!(rig.stat().map(|stat| stat.len), Some(ALL as u64));
-    let mut next = 0;
-    while next < ALL {
-        let taken = rig.take(500);
-        assert!(!taken.is_empty(), "{next} were taken");
-        for one in &taken {
-            assert_eq!(String::from_utf8_lossy(&one.body), next.to_string());
-            next += 1;
-        }
-        let ids = taken.iter().map(|one| one.id).collect();
-        rig.said(Ask::Act(Act { namespace: Namespace::default(), verb: Verb::Ack, ids }));
-        assert!(rig.shards[0].messages_held() < 6_000, "{}", rig.shards[0].messages_held());
-    }
-    assert!(rig.take(1).is_empty() && rig.message_rows().is_empty());
-    rig.check_counts();
-}
-
-#[test]
-fn large_messages_are_taken_as_many_as_one_answer_may_bring_and_the_rest_stays_in_the_line() {
-    const ALL: usize = 40;
-    let large = |number: usize| format!("{number:02}{}", "x".repeat(MESSAGE_BYTES_MAX - 2));
-    for is_paged in [false, true] {
-        let mut rig = Rig::new(0);
-        rig.add_all((0..ALL).map(|number| message(&large(number))).collect());
-        if is_paged {
-            rig.reload();
-        }
-        let mut next = 0;
-        while next < ALL {
-            if let Said::Peeked(Some(seen)) =
-                rig.said(Ask::Peek { queue: key("q"), count: 1000, newest: false })
-            {
-                assert!(seen.len() * MESSAGE_BYTES_MAX <= TAKE_BYTES_MAX, "{} were seen", seen.len());
-            }
-            let taken = rig.take(1000);
-            assert!(
-                !taken.is_empty() && taken.len() * MESSAGE_BYTES_MAX <= TAKE_BYTES_MAX,
-                "{}",
-                taken.len()
-            );
-            for one in &taken {
-                assert_eq!(one.body[..2], *format!("{next:02}").as_bytes());
-                next += 1;
-            }
-            let left = (ALL - next) as u64;
-            assert_eq!(rig.stat().map(|stat| stat.len), Some(left));
-        }
-        rig.check_counts();
-    }
-}
-
-#[test]
-fn a_leader_that_is_outdated_and_does_not_know_it_leaves_its_successors_messages_alone() {
-    let mut rig = Rig::new(0);
-    let id = rig.add(message("mine"));
-    rig.reload();
-    let mine = rig.rows.message(id).expect("a row");
-    let theirs = MessageId { number: id.number + 1, ..id };
-    let row = Message { id: theirs, body: Body::from(b"theirs".as_slice()), ..Message::clone(&mine) };
-    let key = RowKey::Message(theirs.queue, row.position());
-    rig.rows.put(theirs.shard(), &key, None, Some(Row::Message(row.into())));
-    assert_eq!(text(&rig.take(10)), ["mine"]);
-    assert_eq!(rig.act(Verb::Ack, theirs), 0);
-}
-
-#[test]
-fn a_deep_line_is_flushed_piece_by_piece() {
-    let mut rig = Rig::new(0);
-    for _ in 0..5 {
-        rig.add_all((0..1000).map(|_| message("x")).collect());
-    }
-    rig.reload();
-    let mut flushed = 0;
-    loop {
-        match rig.said(Ask::Flush { queue: key("q"), limit: 700 }) {
-            Said::Flushed(0) => break,
-            Said::Flushed(count) => flushed += count,
-            other => panic!("{other:?}"),
-        }
-    }
-    assert_eq!(flushed, 5000);
-    rig.check_counts();
-}
-
-/// Whoever looks at a line deeper than memory reads its rows: what was delivered must not stand there as if it waited.
-#[test]
-fn a_look_beyond_memory_has_every_delivery_written_before_it_is_answered() {
-    let mut rig = Rig::new(0);
-    for _ in 0..5 {
-        rig.add_all((0..1000).map(|number| message(&number.to_string())).collect());
-    }
-    rig.reload();
-    let taken = rig.take(3);
-    let queued = |rig: &Rig| rig.message_rows().iter().filter(|row| row.is_queued()).count();
-    assert_eq!((taken.len(), queued(&rig)), (3, 5000), "deliveries are written later");
-    assert!(matches!(
-        rig.said(Ask::Peek { queue: key("q"), count: 2, newest: false }),
-        Said::Peeked(Some(_))
-    ));
-    assert_eq!(queued(&rig), 5000, "what memory knows costs nothing");
-    for (count, newest) in [(1000, true), (4999, false)] {
-        assert_eq!(rig.said(Ask::Peek { queue: key("q"), count, newest }), Said::Peeked(None));
-        assert_eq!(queued(&rig), 4997);
-    }
-    rig.check_counts();
-}
-
-// ---- any history ------------------------------------------------------------------------------------------------
-
-#[derive(Debug, Clone)]
-enum Step {
-    Add { priority: u8, delay: u64, retry: u64, ttl: u64, keyed: bool, max_len: bool },
-    Take(u32),
-    Wait,
-    Act(Verb, usize),
-    Pass(u64),
-    Reload,
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    let verb = prop_oneof![
-        3 => Just(Verb::Ack),
-        1 => Just(Verb::Delete),
-        1 => (0..3u64).prop_map(|delay| Verb::Nack { delay: Duration::from_secs(delay) }),
-        1 => Just(Verb::Enqueue),
-        1 => Just(Verb::Dequeue),
-        1 => Just(Verb::Return),
-    ];
-    prop_oneof![
-        6 => (0..3u8, 0..4u64, 0..6u64, 1..40u64, 0..8u8, 0..8u8).prop_map(|(priority, delay, retry, ttl, key, len)| {
-            let delay = if delay == 3 { 2 } else { 0 };
-            Step::Add { priority, delay, retry, ttl, keyed: key == 0, max_len: len == 0 }
-        }),
-        4 => (1..5u32).prop_map(Step::Take),
-        1 => Just(Step::Wait),
-        5 => (verb, any::<prop::sample::Index>()).prop_map(|(verb, which)| Step::Act(verb, which.index(1 << 20))),
-        3 => (1..5u64).prop_map(Step::Pass),
-        1 => Just(Step::Reload),
-    ]
-}
-
-/// What messages should be: a list of them, and who waits.
-#[derive(Debug, Default)]
-struct Model {
-    messages: Vec<Message>,
-    waiting: VecDeque<Ticket>,
-    given: Vec<(Ticket, MessageId)>,
-}
-
-impl Model {
-    fn due(&mut self, now: Timestamp) {
-        loop {
-            self.messages.retain(|message| message.expires_at > now);
-            let due = self
-                .messages
-                .iter_mut()
-                .find(|message| message.status.back_at().is_some_and(|until| until <= now));
-            let Some(message) = due else { return };
-            let is_delayed = matches!(message.status, MessageStatus::Delayed { .. });
-            message.redeliveries += u32::from(!is_delayed && !message.retry.is_zero());
-            message.status = MessageStatus::Queued;
-            self.serve(now);
-        }
-    }
-
-    fn first(&mut self) -> Option<&mut Message> {
-        let queued = self.messages.iter_mut().filter(|message| message.is_queued());
-        queued.min_by_key(|message| (rank(message.priority), message.id.number))
-    }
-
-    fn take(&mut self, now: Timestamp) -> Option<MessageId> {
-        let message = self.first()?;
-        let until = (!message.retry.is_zero()).then(|| now + message.retry);
-        message.status = MessageStatus::Active { until };
-        Some(message.id)
-    }
-
-    fn serve(&mut self, now: Timestamp) {
-        while !self.waiting.is_empty()
-            && let Some(id) = self.take(now)
-        {
-            let ticket = self.waiting.pop_front().expect("somebody waits");
-            self.given.push((ticket, id));
-        }
-    }
-
-    fn act(&mut self, verb: Verb, id: MessageId, now: Timestamp) -> u64 {
-        let Some(place) = self.messages.iter().position(|message| message.id == id) else { return 0 };
-        let message = &mut self.messages[place];
-        let is_delayed = matches!(message.status, MessageStatus::Delayed { .. });
-        let is_queued = message.is_queued();
-        let is_gone = message.status == (MessageStatus::Active { until: None });
-        let counts = u32::from(!is_delayed && !message.retry.is_zero());
-        match verb {
-            Verb::Ack | Verb::Delete => drop(self.messages.remove(place)),
-            Verb::Dequeue if is_queued => {
-                let until = (!message.retry.is_zero()).then(|| now + message.retry);
-                message.status = MessageStatus::Active { until };
-            }
-            Verb::Return if !is_queued => message.status = MessageStatus::Queued,
-            Verb::Nack { delay } if !is_queued && !is_gone => {
-                message.nacks += counts;
-                message.status = if delay.is_zero() {
-                    MessageStatus::Queued
-                } else {
-                    MessageStatus::Delayed { until: now + delay }
-                };
-            }
-            Verb::Enqueue if !is_queued && !is_gone => {
-                message.redeliveries += counts;
-                message.status = MessageStatus::Queued;
-            }
-            _ => return 0,
-        }
-        self.serve(now);
-        1
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
-
-    /// Whatever is done to a queue, it is as a plain list of messages would be. A crash is told from a plan: the
-    /// deliveries of the last second are written first, as on a stop.
-    #[test]
-    fn any_history_of_a_queue_is_that_of_a_plain_list(steps in proptest::collection::vec(step(), 1..120)) {
-        let mut rig = Rig::with(1, 0, Settings { page: 4, ..Settings::default() });
-        let mut model = Model::default();
-        let mut known: Vec<MessageId> = Vec::new();
-        let mut waiters = 0;
-        for step in steps {
-            let now = rig.now;
-            match step {
-                Step::Add { priority, delay, retry, ttl, keyed, max_len } => {
-                    let new = NewMessage {
-                        priority,
-                        delay: Duration::from_secs(delay),
-                        retry: Duration::from_secs(retry),
-                        ttl: Duration::from_secs(ttl + delay),
-                        key: keyed.then(|| "k".into()),
-                        max_len: max_len.then_some(3),
-                        ..message("x")
-                    };
-                    let len = model.messages.iter().filter(|message| message.is_queued()).count() as u64;
-                    let bearer = model.messages.iter().find(|message| keyed && message.key.is_some());
-                    let result = rig.add_all(vec![new.clone()])[0].clone();
-                    match (bearer, result) {
-                        (Some(bearer), Ok(notice)) => {
-                            prop_assert_eq!((notice.id, notice.is_new), (bearer.id, false));
-                        }
-                        (None, Err(QueueRefusal::TooLong(3))) => prop_assert!(max_len && len >= 3),
-                        (None, Ok(notice)) => {
-                            prop_assert!(notice.is_new && !(max_len && len >= 3));
-                            known.push(notice.id);
-                            let until = now + new.delay;
-                            let status = if delay == 0 { MessageStatus::Queued } else { MessageStatus::Delayed { until } };
-                            model.messages.push(Message {
-                                id: notice.id,
-                                priority,
-                                body: new.body,
-                                created_at: now,
-                                expires_at: now + new.ttl,
-                                delay: new.delay,
-                                retry: new.retry,
-                                status,
-                                nacks: 0,
-                                redeliveries: 0,
-                                key: new.key,
-                                sender: None,
-                            });
-                            model.serve(now);
-                        }
-                        other => prop_assert!(false, "{:?}", other),
-                    }
-                }
-                Step::Take(count) => {
-                    let expected: Vec<MessageId> = (0..count).map_while(|_| model.take(now)).collect();
-                    let taken: Vec<MessageId> = rig.take(count).iter().map(|one| one.id).collect();
-                    prop_assert_eq!(taken, expected);
-                }
-                Step::Wait => {
-                    waiters += 1;
-                    let is_empty = model.first().is_none();
-                    let ticket = rig.wait(waiters);
-                    if is_empty {
-                        model.waiting.push_back(ticket);
-                    } else {
-                        let expected: Vec<MessageId> = (0..10).map_while(|_| model.take(now)).collect();
-                        model.given.extend(expected.into_iter().map(|id| (ticket, id)));
-                    }
-                }
-                Step::Act(verb, which) if !known.is_empty() => {
-                    let id = known[which % known.len()];
-                    prop_assert_eq!(rig.act(verb, id), model.act(verb, id, now), "{:?} {:?}", verb, id);
-                }
-                Step::Act(..) => {}
-                Step::Pass(seconds) => {
-                    for _ in 0..seconds {
-                        rig.advance("1s");
-                        // What is due at this very instant is acted on, too.
-                        rig.settle();
-                        model.due(rig.now);
-                    }
-                }
-                Step::Reload => {
-                    rig.shards[0].hurry();
-                    rig.settle();
-                    rig.reload();
-                    model.waiting.clear();
-                }
-            }
-            for (ticket, id) in &model.given {
-                let answer = rig.answer(*ticket);
-                let Some(Ok(Answer::Queue(Said::Taken(taken)))) = &answer else {
-                    return Err(TestCaseError::fail(format!("{answer:?}")));
-                };
-                prop_assert!(taken.iter().any(|one| one.id == *id), "{:?} {:?}", id, taken);
-            }
-            let stat = rig.stat().map(|stat| (stat.len, stat.messages, stat.waiting)).unwrap_or_default();
-            let len = model.messages.iter().filter(|message| message.is_queued()).count() as u64;
-            let expected = (len, model.messages.len() as u64, model.waiting.len() as u64);
-            prop_assert_eq!(stat, expected);
-            rig.check_counts();
-        }
-    }
 }

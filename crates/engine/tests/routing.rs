@@ -60,7 +60,7 @@ fn needs(disk: &str) -> Route {
 fn worker_of(rig: &Rig, run: RunId) -> String {
     let run = rig.run(run);
     assert_eq!(run.status(), Status::Running, "{run:?}");
-    run.worker.as_ref().expect("it runs somewhere").name().to_string()
+    run.assignee.as_ref().expect("it runs somewhere").name().to_string()
 }
 
 fn whats(run: &Run) -> Vec<What> {

@@ -73,7 +73,7 @@ fn the_timeout_of_an_attempt_that_has_failed_does_not_touch_its_retry() {
 }
 
 #[test]
-fn a_timeout_counts_from_each_assignment_and_not_in_the_line() {
+fn a_timeout_counts_from_each_assignment() {
     let mut rig = Rig::new(1);
     let (first, second) = (rig.submit(manual()), rig.submit(ten_seconds(1)));
     rig.advance("1h");

@@ -8,7 +8,7 @@ use punctual_store::{Error, Leases, Member, Session, Sessions, Store};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-use crate::driver::{Hot, View};
+use crate::driver::{LoadLimit, View};
 use crate::peers::{self, Peers};
 use crate::store_clock::StoreClock;
 
@@ -27,7 +27,7 @@ pub struct Cluster {
     /// How long a command may take to find its leader and be answered.
     pub patience: Duration,
     /// The load above which this node gives shards away.
-    pub hot: Hot,
+    pub load_limit: LoadLimit,
 }
 
 impl Cluster {
@@ -162,7 +162,7 @@ mod tests {
         }
         let bells = Arc::new(Bells { broken, ..Bells::default() });
         let cluster = Cluster {
-            hot: Hot::default(),
+            load_limit: LoadLimit::default(),
             session: session(1),
             sessions,
             peers: Arc::clone(&bells) as Arc<dyn Peers>,

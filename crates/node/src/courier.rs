@@ -19,8 +19,9 @@ use std::time::Duration;
 
 use punctual_core::attempt::Assignment;
 use punctual_core::command::Command;
+use punctual_core::cross_shard::CrossShardRequest;
 use punctual_core::ids::{RunId, ShardId};
-use punctual_core::queue::{Ask, CrossShardRequest, EndNotice, News, QueueKey, Said, Sender, Whereabouts};
+use punctual_core::queue::{Ask, EndNotice, News, QueueKey, Said, Sender, Whereabouts};
 use punctual_core::task::Task;
 use punctual_core::time::Clock;
 use rustc_hash::FxHashMap;
@@ -217,7 +218,7 @@ async fn run(handle: &Handle, clock: &dyn Clock, request: CrossShardRequest) -> 
 async fn deliver(handle: &Handle, clock: &dyn Clock, assignment: &Assignment) -> Result<(), Failure> {
     let Task::Queue(task) = &assignment.definition.task else { return Ok(()) };
     let sender = Sender { run: assignment.run, token: assignment.token };
-    let news = match task.render(assignment, clock.now()) {
+    let news = match assignment.message(task, clock.now()) {
         Err(invalid) => News::Undelivered { why: invalid.to_string().into() },
         Ok(deliver) => match handle.queue(Ask::Deliver(deliver)).await? {
             Said::Added(added) => match added.into_iter().next() {
@@ -260,5 +261,5 @@ async fn inform(handle: &Handle, sender: Sender, news: News) -> Result<(), Failu
 }
 
 fn unexpected(said: &Said) -> Failure {
-    Failure::Unknown(format!("a queue does not answer like this: {said:?}"))
+    Failure::Unknown(format!("unexpected answer of a queue: {said:?}; update all nodes to one version"))
 }

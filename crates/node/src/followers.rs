@@ -55,7 +55,7 @@ struct Line {
 pub enum NotNow {
     #[error("{FOLLOWERS_MAX} already follow runs of this node, which is the most")]
     TooMany,
-    #[error("the node is stopping")]
+    #[error("this node is stopping; ask another node")]
     Stopping,
 }
 

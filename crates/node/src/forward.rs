@@ -17,7 +17,7 @@ use punctual_failpoint::{Point, hit, midway};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, no_leader};
 use crate::handle::Handle;
 use crate::leaders::{self, Leader, Leaders};
 
@@ -28,6 +28,10 @@ const AGAIN: Duration = Duration::from_millis(200);
 impl Handle {
     /// Sends a command to the leader of its shard; the answer comes after the commit.
     pub async fn command(&self, command: Command) -> Result<Answer, Failure> {
+        self.ask_leader(&command).await.map_err(|failure| failure.about(&command.subject()))
+    }
+
+    async fn ask_leader(&self, command: &Command) -> Result<Answer, Failure> {
         let shard = command.shard(self.store.shards());
         let mut leaders = self.leaders.clone();
         let until = Instant::now() + self.patience;
@@ -35,7 +39,7 @@ impl Handle {
         loop {
             let leader = leaders.borrow_and_update().of(shard).clone();
             let is_led = leader != Leader::Nobody;
-            let why = match self.ask(&leader, &command, until).await {
+            let why = match self.ask(&leader, command, until).await {
                 Err(Failure::NotLed(why)) => why,
                 Err(Failure::Unknown(why)) if command.is_repeatable() => {
                     is_lost = true;
@@ -55,7 +59,7 @@ impl Handle {
     pub async fn command_here(&self, command: Command) -> Result<Answer, Failure> {
         let shard = command.shard(self.store.shards());
         if !self.leaders.borrow().is_here(shard) {
-            return Err(Failure::NotLed(format!("shard {shard} is not led by this node")));
+            return Err(Failure::NotLed(format!("this node does not lead shard {shard}; ask its leader")));
         }
         self.carry_out_for_peer(command).await
     }
@@ -70,7 +74,7 @@ impl Handle {
                 hit(Point::NodeForwardAnswered);
                 answer
             }
-            Leader::Nobody => Err(Failure::NotLed("its shard has no leader now; try again".to_owned())),
+            Leader::Nobody => Err(no_leader()),
         }
     }
 }
@@ -90,6 +94,7 @@ async fn wait(leaders: &mut watch::Receiver<Leaders>, is_led: bool, until: Insta
 
 fn unknown(why: &str) -> Failure {
     Failure::Unknown(format!(
-        "the answer of the node that leads its shard was lost, so it may have happened or not; asked again: {why}"
+        "the answer of the node that leads its shard was lost, so the command may have taken effect; check before you try \
+         again (second try: {why})"
     ))
 }

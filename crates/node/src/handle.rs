@@ -18,7 +18,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::allowance::Allowance;
 use crate::background::BackgroundTasks;
-use crate::calendars::{Calendars, Held};
+use crate::calendars::{Calendars, SaveGuard};
 use crate::driver::{Lost, Wake};
 use crate::failure::{Failure, stopped};
 use crate::followers::Followers;
@@ -39,8 +39,8 @@ const SPREAD_TRIES: usize = 8;
 pub(crate) struct Ask {
     pub(crate) command: Command,
     pub(crate) reply: oneshot::Sender<Result<Answer, Failure>>,
-    /// Locks that the command needs; held until the answer, even if the caller has gone.
-    pub(crate) held: Option<Held>,
+    /// Blocks calendar edits until the answer, even if the caller has gone. `None` means the command saves no job.
+    pub(crate) save: Option<SaveGuard>,
 }
 
 /// A question about the memory of a node.
@@ -163,15 +163,15 @@ pub struct Handle {
 impl Handle {
     /// Sends a command to the loop of this node, which leads the command's shard; the answer comes after the commit.
     pub(crate) async fn carry_out(&self, command: Command) -> Result<Answer, Failure> {
-        let (command, held) = self.look_up(command).await?;
+        let (command, save) = self.look_up(command).await?;
         let taker = match &command {
             Command::Queue(queue::Ask::Take(take)) => Some(take.queue.namespace.clone()),
             _ => None,
         };
         let (reply, answer) = oneshot::channel();
         let mut listening = Listening { handle: self, answer, taker };
-        let taken = self.asks.send(Ask { command, reply, held }).await;
-        taken.map_err(|_| Failure::NotLed("the node has stopped".to_owned()))?;
+        let taken = self.asks.send(Ask { command, reply, save }).await;
+        taken.map_err(|_| Failure::NotLed("this node has stopped; ask another node".to_owned()))?;
         let answer = (&mut listening.answer).await;
         listening.taker = None;
         answer.map_err(|_| stopped())?

@@ -10,6 +10,7 @@ mod background;
 mod courier;
 pub mod queues;
 pub mod calendars;
+mod calendar_keeper;
 pub mod followers;
 mod allowance;
 mod busy;

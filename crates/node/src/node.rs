@@ -4,12 +4,11 @@
 //! time, which may be a day away. If the wall clock is set meanwhile, that sleep is wrong: call
 //! [`Nudge::clock_was_set`].
 //!
-//! links ──▶ carrier ──▶ driver
-//!              └──▶ calls ──▶ store
+//! links ──▶ event_loop ──▶ driver
+//!               └──▶ store
 
 mod links;
 mod event_loop;
-mod calls;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -18,22 +17,20 @@ use std::time::Duration;
 use punctual_core::limits::COMMIT_BATCH_MAX;
 use punctual_core::time::Clock;
 use punctual_store::Store;
-use rustc_hash::FxHashMap;
 use tokio::sync::{Notify, mpsc, watch};
 use tracing::warn;
 
-use self::event_loop::EventLoop;
+use self::event_loop::{Channels, EventLoop};
 pub use self::links::{Link, Links, Reporter};
 use crate::background::BackgroundTasks;
-use crate::busy::Busy;
-use crate::calendars::{Calendars, Keeper};
+use crate::calendar_keeper::Keeper;
+use crate::calendars::Calendars;
 use crate::cluster::Cluster;
 use crate::courier::Courier;
 use crate::driver::{Driver, Settings};
 use crate::followers::Followers;
 use crate::handle::{ASKS_MAX, Handle, LOOKS_MAX, Status};
 use crate::leaders::{Forwarding, Leader, Leaders};
-use crate::metrics::Metrics;
 
 /// Maximum number of worker messages (joins, batches of reports) waiting for the loop, over all workers.
 const REPORTS_MAX: usize = 256;
@@ -93,7 +90,7 @@ impl Node {
         Node::start_with(forwarding, None, config)
     }
 
-    /// Starts the loop on its own thread; store calls run on the caller's runtime.
+    /// Starts the loop on its own thread, and the background tasks on the caller's runtime.
     fn start_with(
         forwarding: Forwarding,
         leaders: Option<watch::Sender<Leaders>>,
@@ -105,13 +102,12 @@ impl Node {
         let (links_in, links) = mpsc::channel(REPORTS_MAX);
         let (status_in, status) = watch::channel(Status::default());
         let (stop_in, stop) = watch::channel(false);
-        let (results_in, results) = mpsc::unbounded_channel();
-        let news = Arc::new(Notify::new());
+        let (courier, requests) = mpsc::unbounded_channel();
         // The sender has been dropped, so the leaders never change: this is a single node.
         let is_alone = forwarding.leaders.has_changed().is_err();
         let (calendars, edits, settled) = Calendars::new(is_alone);
-        let metrics = Arc::new(Metrics::default());
         let (background, runner) = BackgroundTasks::new();
+        let driver = new_driver(&config, forwarding.schedules);
         let handle = Handle {
             asks: asks_in,
             looks: looks_in,
@@ -119,86 +115,45 @@ impl Node {
             status,
             store: Arc::clone(&config.store),
             clock: Arc::clone(&config.clock),
-            spread: Arc::new(AtomicU64::new(0)),
+            spread: Arc::default(),
             calendars,
             followers: Arc::new(Followers::new(forwarding.leaders.clone())),
             allowance: Arc::default(),
-            metrics: Arc::clone(&metrics),
-            cluster_news: Arc::clone(&news),
+            metrics: Arc::default(),
+            cluster_news: Arc::default(),
             leaders: forwarding.leaders,
             peers: forwarding.peers,
             patience: forwarding.patience,
             background,
             waiters: Arc::new(AtomicU64::new(first_waiter(config.cluster.as_ref()))),
         };
-        let keeper = Keeper::new(handle.clone(), Arc::clone(&config.clock), edits, settled, stop.clone());
-        let keeper = tokio::spawn(keeper.run());
+        let clock = Arc::clone(&config.clock);
+        let keeper = Keeper::new(handle.clone(), Arc::clone(&clock), edits, settled, stop.clone());
+        let courier_task = Courier::new(handle.clone(), clock, requests).run(stop.clone());
+        let (keeper, courier_task) = (tokio::spawn(keeper.run()), tokio::spawn(courier_task));
         let background = tokio::spawn(runner.run(stop.clone()));
-        let (courier, letters) = mpsc::unbounded_channel();
-        let bringing = Courier::new(handle.clone(), Arc::clone(&config.clock), letters);
-        let bringing = tokio::spawn(bringing.run(stop.clone()));
-        let settings = Settings {
-            shards: if forwarding.schedules { config.store.shards() } else { 0 },
-            lanes: config.lanes,
-            shard_lease: config.shard_lease,
-            session: config.cluster.as_ref().map(|cluster| cluster.session.clone()),
-            commit_batch: COMMIT_BATCH_MAX,
-            engine: punctual_engine::Settings { attempt_lease: config.attempt_lease, ..Default::default() },
-        };
-        let moment = config.clock.moment();
         let nudge = Nudge::default();
-        let mut driver = Driver::new(settings, moment);
-        if let Some(cluster) = &config.cluster {
-            driver.set_hot(cluster.hot);
-        }
-        let carrier = EventLoop {
-            driver,
-            seen: moment.now,
-            nudge: nudge.clone(),
-            followers: Arc::clone(&handle.followers),
-            store: config.store,
-            clock: config.clock,
-            cluster: config.cluster,
-            leaders,
-            cluster_news: news,
-            runtime: tokio::runtime::Handle::current(),
-            metrics,
-            results_in,
-            results,
+        let channels = Channels {
             asks,
             looks,
             idles,
             links,
-            status: status_in,
+            nudge: nudge.clone(),
             stop,
-            stopping: false,
-            stop_by: None,
-            tickets: FxHashMap::default(),
-            next_ticket: 0,
-            workers: FxHashMap::default(),
+            status: status_in,
+            leaders,
             courier,
-            in_flight: 0,
-            calls: 0,
-            orders: 0,
-            busy: Busy::default(),
-            failed: None,
-            stirred: false,
-            untold: false,
         };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-        let thread = std::thread::Builder::new().name("driver".to_owned()).spawn(move || {
-            runtime.block_on(carrier.run());
-        })?;
-        let links = Links::new(links_in);
+        let thread = start_thread(EventLoop::new(config, driver, &handle, channels))?;
         Ok(Node {
             handle,
-            links,
+            links: Links::new(links_in),
             nudge,
             stop: stop_in,
             thread: Some(thread),
             keeper,
             background,
-            courier: bringing,
+            courier: courier_task,
         })
     }
 
@@ -242,6 +197,28 @@ impl Node {
             warn!("the courier between runs and queues ended in a panic");
         }
     }
+}
+
+fn new_driver(config: &Config, schedules: bool) -> Driver {
+    let settings = Settings {
+        shards: if schedules { config.store.shards() } else { 0 },
+        lanes: config.lanes,
+        shard_lease: config.shard_lease,
+        session: config.cluster.as_ref().map(|cluster| cluster.session.clone()),
+        commit_batch: COMMIT_BATCH_MAX,
+        engine: punctual_engine::Settings { attempt_lease: config.attempt_lease, ..Default::default() },
+    };
+    let mut driver = Driver::new(settings, config.clock.moment());
+    if let Some(cluster) = &config.cluster {
+        driver.set_load_limit(cluster.load_limit);
+    }
+    driver
+}
+
+fn start_thread(event_loop: EventLoop) -> std::io::Result<std::thread::JoinHandle<()>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    let thread = std::thread::Builder::new().name("driver".to_owned());
+    thread.spawn(move || runtime.block_on(event_loop.run()))
 }
 
 /// The first waiter number of this node. Nodes that ask the same leader must not share numbers.

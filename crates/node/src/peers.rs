@@ -54,7 +54,9 @@ pub(crate) struct None;
 #[async_trait]
 impl Peers for None {
     async fn ask(&self, address: &str, _: &Command, _: Duration) -> Result<Answer, Failure> {
-        Err(Failure::NotLed(format!("this node is alone and has no way to `{address}`")))
+        Err(Failure::NotLed(format!(
+            "this node is in no cluster and cannot reach `{address}`; ask that node"
+        )))
     }
 }
 

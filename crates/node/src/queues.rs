@@ -26,7 +26,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::failure::{Failure, stopped};
+use crate::failure::{Failure, no_leader, stopped};
 use crate::handle::{self, Handle};
 use crate::leaders::Leader;
 use there::There;
@@ -161,7 +161,7 @@ impl Handle {
                     self.wait_here(take, left.unwrap_or(Duration::MAX)).await
                 }
                 Leader::At(address) => self.wait_there(queue.clone(), address, count, left).await,
-                Leader::Nobody => Err(Failure::NotLed("its shard has no leader now; try again".to_owned())),
+                Leader::Nobody => Err(no_leader()),
             };
             let is_over = until.is_some_and(|until| Instant::now() >= until);
             match result {
@@ -169,11 +169,12 @@ impl Handle {
                 // An immediate empty answer means the maximum number of consumers already waits there.
                 Ok(_) if asked.elapsed() < AGAIN => sleep(AGAIN).await,
                 Ok(_) => {}
-                Err(failure @ (Failure::Refused(_) | Failure::Full(_))) => return Err(failure),
-                Err(failure) => {
-                    if self.asks.is_closed() {
-                        return Err(failure);
-                    }
+                Err(failure)
+                    if self.asks.is_closed() || matches!(failure, Failure::Refused(_) | Failure::Full(_)) =>
+                {
+                    return Err(failure.about(&format!("queue `{}`", queue.name)));
+                }
+                Err(_) => {
                     if is_over {
                         return Ok(Hand::new(self));
                     }
@@ -231,7 +232,7 @@ impl Handle {
         let (reply, answer) = oneshot::channel();
         let there = There { handle: self.clone(), queue, address, waiter: self.waiter() };
         if !self.background.run(async move { there.wait(count, left, reply).await }) {
-            return Err(Failure::NotLed("as many consumers wait as may; try again".to_owned()));
+            return Err(Failure::NotLed("too many consumers wait on this node; try again later".to_owned()));
         }
         let answer = match left {
             // If the leader does not answer, the consumer still waits no longer than it asked for.
@@ -331,7 +332,7 @@ impl Drop for WaitGuard<'_> {
             let command = Command::Queue(Ask::Unwait { queue: self.queue.clone(), waiter: self.waiter });
             let (reply, _) = oneshot::channel();
             // If the channel is full, the waiter is given one message, which the loop returns at once.
-            drop(self.handle.asks.try_send(handle::Ask { command, reply, held: None }));
+            drop(self.handle.asks.try_send(handle::Ask { command, reply, save: None }));
         }
     }
 }
@@ -380,12 +381,14 @@ fn in_turn(hands: Vec<Hand>) -> Taken {
 fn said(answer: Answer) -> Result<Said, Failure> {
     match answer {
         Answer::Queue(said) => Ok(said),
-        other => Err(Failure::Unknown(format!("a queue does not answer like this: {other:?}"))),
+        other => Err(Failure::Unknown(format!(
+            "unexpected answer to a queue command: {other:?}; update all nodes to one version"
+        ))),
     }
 }
 
 fn unexpected(said: &Said) -> Failure {
-    Failure::Unknown(format!("a queue does not answer like this: {said:?}"))
+    Failure::Unknown(format!("unexpected answer of a queue: {said:?}; update all nodes to one version"))
 }
 
 /// Runs all futures at once; the answers are in the order of the asks.

@@ -125,9 +125,9 @@ impl Rig {
                     Output::Page { read, shard, after, limit } => {
                         Input::Paged { read, shard, result: self.store.due(shard, after, limit).await }
                     }
-                    Output::Backlog { read, shard, queue, after, limit } => {
+                    Output::ReadMessages { read, shard, queue, after, limit } => {
                         let result = self.store.backlog(shard, queue, after, limit).await;
-                        Input::Backlogged { read, shard, result }
+                        Input::MessagesRead { read, shard, result }
                     }
                     Output::Answer { .. } => continue,
                     Output::CrossShard(request) => panic!("nothing here delivers: {request:?}"),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::bail;
 use punctual_core::ids::SessionId;
 use punctual_node::cluster::Cluster;
-use punctual_node::driver::Hot;
+use punctual_node::driver::LoadLimit;
 use punctual_node::leaders::PATIENCE;
 use punctual_node::store_clock::StoreClock;
 use punctual_node::{Handle, Peers};
@@ -34,7 +34,7 @@ pub struct Joining {
     /// The certificates that nodes trust among each other. `None` means without TLS.
     pub trusted: Option<Trusted>,
     /// From what load on the node gives shards away.
-    pub hot: Hot,
+    pub load_limit: LoadLimit,
 }
 
 /// The result of joining.
@@ -74,7 +74,8 @@ impl Joining {
             return Err(taken);
         }
         let (sessions, peers) = (self.sessions, Arc::new(post.clone()));
-        let cluster = Cluster { session, sessions, peers, clock, patience: PATIENCE, hot: self.hot };
+        let cluster =
+            Cluster { session, sessions, peers, clock, patience: PATIENCE, load_limit: self.load_limit };
         cluster.leases(&**store).await?;
         Ok(Joined { cluster, key, post })
     }

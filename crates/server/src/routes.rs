@@ -3,6 +3,7 @@
 //! The router is built from the table, so a route without a row cannot exist and a row without a right does
 //! not compile.
 
+use Method as M;
 use axum::Router;
 use axum::handler::Handler;
 use axum::http::Method;
@@ -44,13 +45,17 @@ const JOB: &str = "/api/v1/namespaces/{namespace}/jobs/{name}";
 pub(crate) const VALIDATE: &str = "/api/v1/namespaces/{namespace}/jobs/validate";
 
 pub fn table() -> Vec<Route> {
-    use Method as M;
+    let mut routes = jobs_and_calendars();
+    routes.extend(runs_and_dead_letters());
+    routes.extend(queues_and_messages());
+    routes.extend(cluster_and_server());
+    routes
+}
+
+fn jobs_and_calendars() -> Vec<Route> {
     const JOBS: &str = "/api/v1/namespaces/{namespace}/jobs";
     const REVISION: &str = "/api/v1/namespaces/{namespace}/jobs/{name}/revisions/{revision}";
-    const RUNS: &str = "/api/v1/namespaces/{namespace}/runs";
-    const RUN: &str = "/api/v1/namespaces/{namespace}/runs/{id}";
     const CALENDARS: &str = "/api/v1/namespaces/{namespace}/calendars";
-    const TOKENS: &str = "/api/v1/tokens";
     const CALENDAR: &str = "/api/v1/namespaces/{namespace}/calendars/{name}";
     vec![
         row(M::GET, JOBS, Right::Read, jobs::list),
@@ -78,6 +83,13 @@ pub fn table() -> Vec<Route> {
         row(M::GET, CALENDAR, Right::Read, calendars::show),
         row(M::DELETE, CALENDAR, Right::Edit, calendars::delete),
         row(M::GET, "/api/v1/namespaces/{namespace}/calendars/{name}/days", Right::Read, calendars::days),
+    ]
+}
+
+fn runs_and_dead_letters() -> Vec<Route> {
+    const RUNS: &str = "/api/v1/namespaces/{namespace}/runs";
+    const RUN: &str = "/api/v1/namespaces/{namespace}/runs/{id}";
+    vec![
         row(M::GET, RUNS, Right::Read, runs::list),
         row(M::POST, RUNS, Right::Run, runs::submit),
         row(M::GET, RUN, Right::Read, runs::show),
@@ -101,6 +113,11 @@ pub fn table() -> Vec<Route> {
             Right::Run,
             dead_letters::discard,
         ),
+    ]
+}
+
+fn queues_and_messages() -> Vec<Route> {
+    vec![
         row(M::GET, "/api/v1/namespaces/{namespace}/queues", Right::Read, queues::list),
         row(M::GET, "/api/v1/namespaces/{namespace}/queues/{queue}", Right::Read, queues::stat),
         row(M::POST, "/api/v1/namespaces/{namespace}/queues/{queue}/messages", Right::Run, queues::add),
@@ -118,6 +135,12 @@ pub fn table() -> Vec<Route> {
             Right::Run,
             messages::working,
         ),
+    ]
+}
+
+fn cluster_and_server() -> Vec<Route> {
+    const TOKENS: &str = "/api/v1/tokens";
+    vec![
         row(M::GET, "/api/v1/cron/explain", Right::Read, cron::explain),
         row(M::GET, "/api/v1/nodes", Right::Read, nodes::nodes),
         row(M::GET, "/api/v1/workers", Right::Read, nodes::workers),

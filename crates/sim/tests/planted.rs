@@ -60,7 +60,7 @@ fn a_nack_that_ignores_its_delay_is_found() {
 }
 
 #[test]
-fn a_deep_line_of_which_only_one_page_is_read_is_found() {
+fn a_long_queue_of_which_only_one_page_is_read_is_found() {
     check(Fault::PageIsTheLast, "queue-0");
 }
 

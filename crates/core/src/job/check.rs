@@ -57,7 +57,7 @@ impl Definition {
             }
             Task::Shell(text) => task::check_shell(text),
             Task::Http(http) => http.check(),
-            Task::Queue(queue) => queue.check(self),
+            Task::Queue(queue) => self.check_message(queue),
             Task::Process(process) => {
                 let words = &process.command;
                 if words.first().is_none_or(String::is_empty) {

@@ -141,7 +141,7 @@ impl Route {
         if template.is_literal() {
             return Some(key.clone());
         }
-        template.render(&Values::of_params_and_due(params, due)).ok()
+        template.render(&Values::of_params_and_due(&params.0, due)).ok()
     }
 }
 

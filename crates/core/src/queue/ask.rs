@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Body, Deliver, Message, MessageId, MessageStatus, QueueKey, Sender};
+use super::{Body, Message, MessageId, MessageStatus, Pause, QueueKey, Sender};
 use crate::Timestamp;
 use crate::ids::{RunId, ShardId};
 use crate::name::Namespace;
@@ -90,6 +90,14 @@ pub struct NewMessage {
     pub key: Option<Arc<str>>,
 }
 
+/// The message of an attempt.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Deliver {
+    pub queue: QueueKey,
+    pub sender: Sender,
+    pub message: NewMessage,
+}
+
 /// How long a consumer waits for a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
@@ -131,15 +139,6 @@ pub enum Verb {
     Dequeue,
     /// The message was taken and reached no consumer: put it back without counting.
     Return,
-}
-
-/// Which directions of a queue are paused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Pause {
-    /// No message is added.
-    pub input: bool,
-    /// No message is taken.
-    pub output: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -293,6 +292,24 @@ impl Ask {
             Ask::Told { notice } => Some(RunId(*notice).shard()),
             Ask::Act(Act { ids, .. }) => ids.first().map(|id| id.shard()),
             Ask::Working { id, .. } | Ask::Show { id, .. } => Some(id.shard()),
+        }
+    }
+
+    /// What the command is about, for messages to users.
+    pub fn subject(&self) -> String {
+        match self {
+            Ask::Add(Add { queue, .. })
+            | Ask::Take(Take { queue, .. })
+            | Ask::Unwait { queue, .. }
+            | Ask::Peek { queue, .. }
+            | Ask::Stat { queue }
+            | Ask::Pause { queue, .. }
+            | Ask::Flush { queue, .. }
+            | Ask::Forget { queue }
+            | Ask::Deliver(Deliver { queue, .. })
+            | Ask::Withdraw { queue, .. } => format!("queue `{}`", queue.name),
+            Ask::Act(_) | Ask::Working { .. } | Ask::Show { .. } => "message".to_owned(),
+            Ask::Told { notice } => format!("end notice {notice}"),
         }
     }
 

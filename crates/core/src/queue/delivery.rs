@@ -13,17 +13,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Body, IdText, Message, MessageId, MessageStatus, NewMessage, QueueKey, QueueName, QueueNumber};
+use super::{Body, IdText, Message, MessageId, MessageStatus, QueueName, QueueNumber, Sender};
 use crate::Timestamp;
-use crate::attempt::Assignment;
-use crate::ids::{RunId, ShardId, Token, made_at};
-
-/// The attempt that a message was delivered for. A retry delivers a new message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Sender {
-    pub run: RunId,
-    pub token: Token,
-}
+use crate::ids::{RunId, ShardId, made_at};
 
 /// How a message with a sender ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -137,33 +129,13 @@ impl EndNotice {
     }
 }
 
-/// What a node must do between a run and a queue. It retries until it succeeds, or until another node leads the shard
-/// and starts the request again.
-#[derive(Debug, Clone, PartialEq)]
-pub enum CrossShardRequest {
-    /// Add the message of this attempt to its queue.
-    Deliver(Box<Assignment>),
-    /// Delete it again, because its run is being stopped.
-    Withdraw { sender: Sender, queue: QueueKey },
-    /// Tell a sender how its message ended, and then confirm that to the shard of the queue.
-    Tell(EndNotice),
-}
-
-/// The message of an attempt.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Deliver {
-    pub queue: QueueKey,
-    pub sender: Sender,
-    pub message: NewMessage,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::IdMaker;
+    use crate::ids::{IdMaker, Token};
 
     #[test]
-    fn a_letter_reads_back_from_its_row_and_no_message_is_taken_for_one() {
+    fn an_end_notice_reads_back_from_its_row() {
         let now = Timestamp::from_millis(1_800_000_000_000);
         let number = IdMaker::new(ShardId(3), 0).next(now);
         let whereabouts = Whereabouts { message: "D-1".into(), since: now };

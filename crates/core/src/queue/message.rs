@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::{Body, Pause, Sender};
+use super::Body;
 use crate::Timestamp;
-use crate::ids::{RunId, ShardId};
+use crate::ids::{RunId, ShardId, Token};
 use crate::limits::{PRIORITY_MAX, QUEUE_NAME_BYTES_MAX};
 use crate::name::{self, Namespace};
 
@@ -192,4 +192,20 @@ pub struct QueueRecord {
     pub queued: u64,
     /// The number of all its messages, by their rows.
     pub messages: u64,
+}
+
+/// The attempt that a message was delivered for. A retry delivers a new message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Sender {
+    pub run: RunId,
+    pub token: Token,
+}
+
+/// Which directions of a queue are paused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Pause {
+    /// No message is added.
+    pub input: bool,
+    /// No message is taken.
+    pub output: bool,
 }

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use super::{Assignee, Cause, Child, Earlier, Entry, Reason, Run, State, Status, Wait, What};
 use crate::Timestamp;
-use crate::attempt::{End, Outcome};
 use crate::cut;
 use crate::ids::{RunId, Token, WorkerId};
 use crate::job::Definition;
 use crate::limits::{EARLIER_ERROR_BYTES_MAX, LOSSES_MAX};
+use crate::outcome::{End, Outcome};
 use crate::queue::{QueueName, Whereabouts};
 use crate::retry::Failed;
 
@@ -68,7 +68,27 @@ impl Run {
     pub fn apply(&mut self, event: Event, definition: &Definition, now: Timestamp) -> Result<(), Refused> {
         let is_unfit = |reason: &Option<Reason>| matches!(reason, Some(Reason::NoWorkerFits(_)));
         let was_unfit = is_unfit(&self.reason);
-        let (next, what) = match (&self.state, event) {
+        let (next, what) = self.transition(event, definition, now)?;
+        if was_unfit && is_unfit(&self.reason) {
+            self.reason = None;
+        }
+        self.state = next;
+        let to = self.status();
+        if to.is_terminal() {
+            self.finished_at = Some(now);
+        }
+        self.entries.push(Entry { at: now, to, what, token: self.token });
+        Ok(())
+    }
+
+    /// The table of state changes: the state after the event, and the entry to append.
+    fn transition(
+        &mut self,
+        event: Event,
+        definition: &Definition,
+        now: Timestamp,
+    ) -> Result<(State, What), Refused> {
+        Ok(match (&self.state, event) {
             (State::Waiting { .. }, Event::Due) => (State::Ready { since: now }, What::Due),
             (State::Waiting { .. } | State::Ready { .. }, Event::Held(wait)) => {
                 (State::Waiting { wait }, What::Held)
@@ -89,27 +109,18 @@ impl Run {
             }
             // The first cause is kept, except that any other cause replaces a timeout: it forbids the retry that a
             // timeout would allow.
-            (State::Running { worker, token, since, cancelling }, Event::CancelAsked(cause))
+            (State::Running { assignee, token, since, cancelling }, Event::CancelAsked(cause))
                 if cancelling.is_none()
                     || (*cancelling == Some(Cause::Timeout) && cause != Cause::Timeout) =>
             {
-                let (worker, token, since) = (worker.clone(), *token, *since);
-                (State::Running { worker, token, since, cancelling: Some(cause) }, What::CancelAsked)
+                let (assignee, token, since) = (assignee.clone(), *token, *since);
+                (State::Running { assignee, token, since, cancelling: Some(cause) }, What::CancelAsked)
             }
             (State::Running { token, cancelling, .. }, Event::Reported { token: reported, outcome })
                 if *token == reported =>
             {
                 let cancelling = *cancelling;
-                let (end, failed) = (outcome.end, outcome.failed);
-                self.take(outcome, now);
-                match end {
-                    End::Succeeded => (State::Succeeded, What::Ended),
-                    End::Failed => self.after_failure(cancelling, failed, definition, now),
-                    End::TimedOut => {
-                        let cancelling = cancelling.or(Some(Cause::Timeout));
-                        self.after_failure(cancelling, Failed::Timeout, definition, now)
-                    }
-                }
+                self.after_report(cancelling, outcome, definition, now)
             }
             (State::Running { token, cancelling, .. }, Event::Lost { token: lost }) if *token == lost => {
                 let cancelling = *cancelling;
@@ -142,17 +153,7 @@ impl Run {
                 (State::Failed, What::WorkerGone)
             }
             (from, _) => return Err(Refused { run: self.id, from: from.status() }),
-        };
-        if was_unfit && is_unfit(&self.reason) {
-            self.reason = None;
-        }
-        self.state = next;
-        let to = self.status();
-        if to.is_terminal() {
-            self.finished_at = Some(now);
-        }
-        self.entries.push(Entry { at: now, to, what, token: self.token });
-        Ok(())
+        })
     }
 
     /// Notes that the message of the attempt is in its queue. Returns false if that was already noted.
@@ -178,20 +179,20 @@ impl Run {
         }
     }
 
-    fn begin_attempt(&mut self, worker: Assignee, token: Token, now: Timestamp) -> State {
+    fn begin_attempt(&mut self, assignee: Assignee, token: Token, now: Timestamp) -> State {
         self.attempt += 1;
         self.token = token;
         // The reason was about the attempt before.
         self.reason = None;
-        if let Some(before) = self.worker.replace(worker.clone()) {
+        if let Some(before) = self.assignee.replace(assignee.clone()) {
             self.earlier.push(Earlier {
-                worker: before,
+                assignee: before,
                 started_at: self.started_at,
                 exit_code: self.exit_code,
                 error: cut::keep_end(&self.error, EARLIER_ERROR_BYTES_MAX).into(),
             });
         }
-        State::Running { worker, token, since: now, cancelling: None }
+        State::Running { assignee, token, since: now, cancelling: None }
     }
 
     /// Keeps the outcome of an attempt. The worker's clock is not trusted: its start is clamped between the
@@ -205,6 +206,25 @@ impl Run {
         self.exit_code = outcome.exit_code;
         self.output = outcome.output;
         self.error = outcome.error;
+    }
+
+    fn after_report(
+        &mut self,
+        cancelling: Option<Cause>,
+        outcome: Outcome,
+        definition: &Definition,
+        now: Timestamp,
+    ) -> (State, What) {
+        let (end, failed) = (outcome.end, outcome.failed);
+        self.take(outcome, now);
+        match end {
+            End::Succeeded => (State::Succeeded, What::Ended),
+            End::Failed => self.after_failure(cancelling, failed, definition, now),
+            End::TimedOut => {
+                let cancelling = cancelling.or(Some(Cause::Timeout));
+                self.after_failure(cancelling, Failed::Timeout, definition, now)
+            }
+        }
     }
 
     fn after_failure(

@@ -96,8 +96,8 @@ impl Run {
             children.get_mut(index).filter(|known| known.run == child.id && known.ended.is_none())
         {
             known.ended = Some(child.status());
-            if let Some(worker) = &child.worker {
-                known.worker = Some(worker.name());
+            if let Some(assignee) = &child.assignee {
+                known.worker = Some(assignee.name());
             }
         }
         let ended = children.iter().filter(|child| child.ended.is_some()).count();

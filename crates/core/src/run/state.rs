@@ -17,7 +17,8 @@ pub enum State {
         since: Timestamp,
     },
     Running {
-        worker: Assignee,
+        #[serde(rename = "worker")]
+        assignee: Assignee,
         token: Token,
         since: Timestamp,
         cancelling: Option<Cause>,

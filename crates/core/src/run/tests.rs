@@ -221,7 +221,7 @@ fn ended_child(index: u32, state: State) -> Run {
     Run {
         id,
         state,
-        worker: Some(Assignee::Worker(WorkerId::new("w", 7))),
+        assignee: Some(Assignee::Worker(WorkerId::new("w", 7))),
         split_role: Some(Box::new(role)),
         ..waiting()
     }

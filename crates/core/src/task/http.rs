@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::process::{render, template};
-use crate::job::Invalid;
+use crate::invalid::Invalid;
 use crate::limits::{
     DURATION_MAX, EXPRESSIONS_MAX, HTTP_BODY_BYTES_MAX, HTTP_HEADER_BYTES_MAX, HTTP_HEADERS_MAX,
     HTTP_STATUS_RANGES_MAX, HTTP_TIMEOUT, URL_BYTES_MAX,

@@ -6,11 +6,11 @@
 use std::collections::BTreeMap;
 
 use super::Process;
-use crate::job::Invalid;
+use crate::invalid::Invalid;
 use crate::template::{Scope, Template, Values};
 
 /// Parses a template; the error names the field.
-pub(super) fn template(field: &str, text: &str) -> Result<Template, Invalid> {
+pub(crate) fn template(field: &str, text: &str) -> Result<Template, Invalid> {
     Template::parse_in(text, &Scope::TASK)
         .map_err(|error| Invalid::new(field.to_owned(), error.in_text(text)))
 }

@@ -4,8 +4,7 @@ use jiff::fmt::strtime;
 use jiff::tz::TimeZone;
 use jiff::{Span, Zoned};
 
-use super::filters::Made;
-use super::value::Value;
+use super::value::{Made, Value};
 use super::work::Work;
 
 /// Bytes of a format or a span: far more than any real one.

@@ -7,7 +7,6 @@ use minijinja::machinery::{Token, Tokenizer};
 use minijinja::syntax::SyntaxConfig;
 
 use super::Error;
-use super::expr::in_words;
 use crate::limits::EXPRESSION_DEPTH_MAX;
 
 /// The tokens between two brackets.
@@ -31,10 +30,7 @@ pub(super) fn check(source: &str, begin: usize) -> Result<(), Error> {
     let mut tokens = Tokenizer::new(source, "<expression>", true, SyntaxConfig::default());
     let mut levels = vec![Level::default()];
     loop {
-        let token = tokens.next_token().map_err(|error| Error {
-            at: begin + error.range().map_or(0, |range| range.start),
-            message: in_words(&error),
-        })?;
+        let token = tokens.next_token().map_err(|error| Error::of_syntax(&error, begin))?;
         let Some((token, span)) = token else { return Ok(()) };
         let outside = levels.len();
         let Some(level) = levels.last_mut() else { return Ok(()) };

@@ -1,14 +1,14 @@
 //! Evaluates the tree of an expression. It uses only its values and its step budget.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Error;
 use super::expr::{Binary, Comparison, Expr, Kind};
-use super::filters::{Made, written};
 use super::scope::Values;
-use super::value::Value;
-use super::work::Work;
+use super::value::{Made, Value, compare, number};
+use super::work::{Work, written};
 
 /// Why an expression has no value.
 #[derive(Debug)]
@@ -62,17 +62,7 @@ pub(super) fn eval(expr: &Expr, values: &Values, work: &mut Work) -> Evaluated {
             let (left, right) = (eval(left, values, work)?, eval(right, values, work)?);
             binary(*op, &left, &right, work).map_err(failed)
         }
-        Kind::Compare(first, rest) => {
-            let mut left = eval(first, values, work)?;
-            for (comparison, right) in rest {
-                let right = eval(right, values, work)?;
-                if !holds(*comparison, &left, &right, work).map_err(failed)? {
-                    return Ok(Value::Bool(false));
-                }
-                left = right;
-            }
-            Ok(Value::Bool(true))
-        }
+        Kind::Compare(first, rest) => compare_all(expr, first, rest, values, work),
         Kind::If { test, then, otherwise } => {
             let chosen = if eval(test, values, work)?.is_true() { then } else { otherwise };
             eval(chosen, values, work)
@@ -100,21 +90,44 @@ pub(super) fn eval(expr: &Expr, values: &Values, work: &mut Work) -> Evaluated {
                 .map_err(|message| failed(format!("`is {}`: {message}", test.name)))
         }
         Kind::List(items) => Ok(Value::List(all(items, values, work)?.into())),
-        Kind::Map(entries) => {
-            let mut map = std::collections::BTreeMap::new();
-            for (key, value) in entries {
-                let Value::Text(key) = eval(key, values, work)? else {
-                    return Err(failed("the key of a map is a text".to_owned()));
-                };
-                map.insert(key.as_ref().to_owned(), eval(value, values, work)?);
-            }
-            Ok(Value::Map(Arc::new(map)))
-        }
+        Kind::Map(entries) => map(expr, entries, values, work),
     }
 }
 
 fn all(exprs: &[Expr], values: &Values, work: &mut Work) -> Result<Vec<Value>, Failure> {
     exprs.iter().map(|expr| eval(expr, values, work)).collect()
+}
+
+/// A chain of comparisons, such as `1 < x <= 5`: true if each of them holds.
+fn compare_all(
+    expr: &Expr,
+    first: &Expr,
+    rest: &[(Comparison, Expr)],
+    values: &Values,
+    work: &mut Work,
+) -> Evaluated {
+    let mut left = eval(first, values, work)?;
+    for (comparison, right) in rest {
+        let right = eval(right, values, work)?;
+        let holds = holds(*comparison, &left, &right, work);
+        if !holds.map_err(|message| Failure::Other(Error { at: expr.at, message }))? {
+            return Ok(Value::Bool(false));
+        }
+        left = right;
+    }
+    Ok(Value::Bool(true))
+}
+
+fn map(expr: &Expr, entries: &[(Expr, Expr)], values: &Values, work: &mut Work) -> Evaluated {
+    let mut map = BTreeMap::new();
+    for (key, value) in entries {
+        let Value::Text(key) = eval(key, values, work)? else {
+            let message = "the key of a map is a text".to_owned();
+            return Err(Failure::Other(Error { at: expr.at, message }));
+        };
+        map.insert(key.as_ref().to_owned(), eval(value, values, work)?);
+    }
+    Ok(Value::Map(Arc::new(map)))
 }
 
 fn undefined(at: usize, message: String) -> Failure {
@@ -199,14 +212,6 @@ fn negative(value: &Value) -> Made {
     }
 }
 
-pub(super) fn number(value: &Value) -> Result<f64, String> {
-    match value {
-        Value::Int(number) => Ok(*number as f64),
-        Value::Float(number) => Ok(*number),
-        other => Err(format!("a number is needed, this is {}", other.kind())),
-    }
-}
-
 fn too_large() -> String {
     "the number is too large".to_owned()
 }
@@ -283,15 +288,6 @@ fn is_same(left: &Value, right: &Value) -> bool {
         (Value::Int(_) | Value::Float(_), Value::Int(_) | Value::Float(_))
         | (Value::Instant(_), Value::Instant(_)) => compare(left, right) == Some(Ordering::Equal),
         _ => left == right,
-    }
-}
-
-pub(super) fn compare(left: &Value, right: &Value) -> Option<Ordering> {
-    match (left, right) {
-        (Value::Int(left), Value::Int(right)) => Some(left.cmp(right)),
-        (Value::Text(left), Value::Text(right)) => Some(left.cmp(right)),
-        (Value::Instant(left), Value::Instant(right)) => Some(left.timestamp().cmp(&right.timestamp())),
-        _ => number(left).ok()?.partial_cmp(&number(right).ok()?),
     }
 }
 

@@ -10,7 +10,9 @@ use super::filters::{self, Filter};
 use super::is_tests::{self, IsTest};
 use super::scope::Scope;
 use super::value::Value;
+use super::work::Work;
 use super::{Error, depth};
+use crate::Timestamp;
 
 #[derive(Debug, Clone)]
 pub(super) struct Expr {
@@ -81,15 +83,8 @@ pub(super) fn read(source: &str, begin: usize, scope: &Scope) -> Result<Expr, Er
         return Err(Error { at: begin, message: "the expression is empty".to_owned() });
     }
     depth::check(source, begin)?;
-    let tree = parse_expr(source).map_err(|error| Error {
-        at: begin + error.range().map_or(0, |range| range.start),
-        message: in_words(&error),
-    })?;
+    let tree = parse_expr(source).map_err(|error| Error::of_syntax(&error, begin))?;
     Reader { begin, scope }.expr(&tree)
-}
-
-pub(super) fn in_words(error: &minijinja::Error) -> String {
-    error.detail().map_or_else(|| error.kind().to_string(), str::to_owned)
 }
 
 struct Reader<'a> {
@@ -260,7 +255,7 @@ impl Reader<'_> {
         if !filter.args.contains(&args.len()) {
             return self.refuse(span, format!("`{}` takes {}", filter.name, count(&filter.args)));
         }
-        if let Err(message) = filters::try_out(filter, &args) {
+        if let Err(message) = try_out(filter, &args) {
             return self.refuse(span, message);
         }
         Ok(Kind::Filter(filter, of, args))
@@ -320,5 +315,23 @@ fn count(args: &std::ops::RangeInclusive<usize>) -> String {
         (1, 1) => "one argument".to_owned(),
         (0, 1) => "one argument at most".to_owned(),
         (_, many) => format!("{many} arguments"),
+    }
+}
+
+/// Finds an invalid zone, format or span when the job is saved, if it is a constant.
+fn try_out(filter: &Filter, args: &[Expr]) -> Result<(), String> {
+    if !["format", "in_zone", "plus", "minus"].contains(&filter.name) {
+        return Ok(());
+    }
+    let constants = args.iter().map(|arg| match &arg.kind {
+        Kind::Const(value) => Some(value.clone()),
+        _ => None,
+    });
+    match constants.collect::<Option<Vec<Value>>>() {
+        Some(args) => {
+            let sample = Value::instant(Timestamp::from_millis(1_000_000_000_000));
+            (filter.apply)(&sample, &args, &mut Work::new()).map(|_| ())
+        }
+        None => Ok(()),
     }
 }

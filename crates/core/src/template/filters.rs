@@ -4,11 +4,8 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::dates;
-use super::eval::{compare, number};
-use super::expr::{Expr, Kind};
-use super::value::Value;
-use super::work::Work;
-use crate::Timestamp;
+use super::value::{Made, Value, compare, number};
+use super::work::{Work, written};
 
 #[derive(Debug)]
 pub(super) struct Filter {
@@ -18,7 +15,6 @@ pub(super) struct Filter {
 }
 
 type Apply = fn(&Value, &[Value], &mut Work) -> Made;
-pub(super) type Made = Result<Value, String>;
 
 const fn filter(name: &'static str, args: RangeInclusive<usize>, apply: Apply) -> Filter {
     Filter { name, args, apply }
@@ -59,32 +55,6 @@ pub(super) fn find(name: &str) -> Option<&'static Filter> {
 
 pub(super) fn names() -> String {
     FILTERS.iter().map(|filter| filter.name).collect::<Vec<_>>().join(", ")
-}
-
-/// Finds an invalid zone, format or span when the job is saved, if it is a constant.
-pub(super) fn try_out(filter: &Filter, args: &[Expr]) -> Result<(), String> {
-    if !["format", "in_zone", "plus", "minus"].contains(&filter.name) {
-        return Ok(());
-    }
-    let constants = args.iter().map(|arg| match &arg.kind {
-        Kind::Const(value) => Some(value.clone()),
-        _ => None,
-    });
-    match constants.collect::<Option<Vec<Value>>>() {
-        Some(args) => {
-            let sample = Value::instant(Timestamp::from_millis(1_000_000_000_000));
-            (filter.apply)(&sample, &args, &mut Work::new()).map(|_| ())
-        }
-        None => Ok(()),
-    }
-}
-
-/// The text of a value in a template.
-pub(super) fn written(value: &Value, work: &mut Work) -> Result<Arc<str>, String> {
-    work.items(value.weight())?;
-    let text = value.to_text().ok_or("is null, which has no text; give it a value by `| default(…)`")?;
-    work.bytes(text.len())?;
-    Ok(text)
 }
 
 fn text(value: &Value) -> Result<&Arc<str>, String> {

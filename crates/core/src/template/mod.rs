@@ -39,6 +39,12 @@ pub struct Error {
 }
 
 impl Error {
+    /// The error of a parser that began at byte `begin` of the text.
+    fn of_syntax(error: &minijinja::Error, begin: usize) -> Error {
+        let at = begin + error.range().map_or(0, |range| range.start);
+        Error { at, message: error.detail().map_or_else(|| error.kind().to_string(), str::to_owned) }
+    }
+
     /// The message with line and column.
     pub fn in_text(&self, text: &str) -> String {
         let before = &text[..text.floor_char_boundary(self.at)];
@@ -122,7 +128,7 @@ impl Template {
                 }
                 Part::Expression(expr) => {
                     let value = eval::eval(expr, values, &mut work)?;
-                    let text = filters::written(&value, &mut work);
+                    let text = work::written(&value, &mut work);
                     add(&text.map_err(|message| Error { at: expr.at, message })?, &mut out);
                     expr.at
                 }

@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 
 use super::value::Value;
 use crate::Timestamp;
-use crate::attempt::Assignment;
-use crate::task::Params;
 
 /// The variables that are available in one place. The attributes of `run` and `job` are known too, so that a typo is
 /// found when the job is saved.
@@ -85,40 +83,14 @@ impl Scope {
 pub struct Values(BTreeMap<&'static str, Value>);
 
 impl Values {
-    /// For [`Scope::TASK`].
-    pub fn of_attempt(assignment: &Assignment, started: Timestamp) -> Values {
-        let key = assignment.key.as_deref().map_or(Value::Null, Value::text);
-        let name = assignment.job.as_ref().map_or(Value::Null, |name| Value::text(name.as_str()));
-        let revision = assignment.revision.map_or(Value::Null, |revision| Value::Int(revision.into()));
-        let run = Value::map([
-            ("id", Value::text(assignment.run.to_string())),
-            ("attempt", Value::Int(assignment.attempt.into())),
-            ("trigger", Value::text(assignment.trigger.word())),
-            ("key", key),
-        ]);
-        let namespace = Value::text(assignment.namespace.as_str());
-        let job = Value::map([("name", name), ("namespace", namespace), ("revision", revision)]);
-        let shard = Value::map([
-            ("index", Value::Int(assignment.part.index.into())),
-            ("total", Value::Int(assignment.part.total.into())),
-        ]);
-        Values::default()
-            .with("params", params(&assignment.params))
-            .with("due", Value::instant(assignment.due))
-            .with("started", Value::instant(started))
-            .with("run", run)
-            .with("job", job)
-            .with("shard", shard)
-    }
-
-    /// For [`Scope::KEY`].
-    pub fn of_params(given: &Params) -> Values {
-        Values::default().with("params", params(given))
+    /// For [`Scope::KEY`]: the parameters of a run, a JSON object as text.
+    pub fn of_params(params: &str) -> Values {
+        Values::default().with("params", Value::from_json(params).unwrap_or(Value::Null))
     }
 
     /// For [`Scope::ROUTE`].
-    pub fn of_params_and_due(given: &Params, due: Timestamp) -> Values {
-        Values::of_params(given).with("due", Value::instant(due))
+    pub fn of_params_and_due(params: &str, due: Timestamp) -> Values {
+        Values::of_params(params).with("due", Value::instant(due))
     }
 
     #[must_use]
@@ -130,8 +102,4 @@ impl Values {
     pub(super) fn get(&self, name: &str) -> Option<&Value> {
         self.0.get(name)
     }
-}
-
-fn params(params: &Params) -> Value {
-    Value::from_json(&params.0).unwrap_or(Value::Null)
 }

@@ -32,7 +32,7 @@ fn check(text: &str, expected: &str) {
 }
 
 #[test]
-fn what_people_write_is_worked_out() {
+fn what_people_write_is_evaluated() {
     let rows = [
         ("", ""),
         ("plain", "plain"),

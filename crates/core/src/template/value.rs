@@ -1,5 +1,6 @@
 //! The values of expressions: those of JSON, and instants.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -23,6 +24,9 @@ pub enum Value {
     /// An instant with its time zone.
     Instant(Box<Zoned>),
 }
+
+/// A computed value, or why there is none.
+pub(super) type Made = Result<Value, String>;
 
 impl Value {
     pub fn text(text: impl Into<Arc<str>>) -> Value {
@@ -108,6 +112,23 @@ impl Value {
             }
             Value::Instant(instant) => told(instant).into(),
         }
+    }
+}
+
+pub(super) fn number(value: &Value) -> Result<f64, String> {
+    match value {
+        Value::Int(number) => Ok(*number as f64),
+        Value::Float(number) => Ok(*number),
+        other => Err(format!("a number is needed, this is {}", other.kind())),
+    }
+}
+
+pub(super) fn compare(left: &Value, right: &Value) -> Option<Ordering> {
+    match (left, right) {
+        (Value::Int(left), Value::Int(right)) => Some(left.cmp(right)),
+        (Value::Text(left), Value::Text(right)) => Some(left.cmp(right)),
+        (Value::Instant(left), Value::Instant(right)) => Some(left.timestamp().cmp(&right.timestamp())),
+        _ => number(left).ok()?.partial_cmp(&number(right).ok()?),
     }
 }
 

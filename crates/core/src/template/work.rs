@@ -1,5 +1,8 @@
 //! Limits of an evaluation: its steps and the size of its results.
 
+use std::sync::Arc;
+
+use super::value::Value;
 use crate::limits::{EXPRESSION_RESULT_BYTES_MAX, EXPRESSION_STEPS_MAX};
 
 #[derive(Debug)]
@@ -31,4 +34,12 @@ impl Work {
     pub(super) fn items(&mut self, items: usize) -> Result<(), String> {
         self.spend(items / 64)
     }
+}
+
+/// The text of a value in a template.
+pub(super) fn written(value: &Value, work: &mut Work) -> Result<Arc<str>, String> {
+    work.items(value.weight())?;
+    let text = value.to_text().ok_or("is null, which has no text; give it a value by `| default(…)`")?;
+    work.bytes(text.len())?;
+    Ok(text)
 }

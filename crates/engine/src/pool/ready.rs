@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn priority_goes_first_then_the_longest_wait_whatever_the_line() {
+    fn priority_goes_first_then_the_longest_wait() {
         let mut queues = ReadyQueues::default();
         for (kind, ready) in [
             (Kind::Http, (5, 10, 1)),

@@ -22,14 +22,12 @@ impl Shard {
     }
 
     pub(super) fn is_of(&self, namespace: &Namespace, id: MessageId) -> bool {
-        self.queues.all.get(&id.queue).is_some_and(|queue| queue.record.key.namespace == *namespace)
+        self.queues.get(id.queue).is_some_and(|queue| queue.record.key.namespace == *namespace)
     }
 
     fn act_on(&mut self, id: MessageId, verb: Verb, cx: &mut Context<'_>) -> bool {
-        if let Some(queue) = self.queues.all.get_mut(&id.queue) {
-            queue.used_at = cx.now;
-        }
-        let Some(message) = self.queues.held.get(&id.number).map(|live| &live.message) else { return false };
+        self.queues.note_use(id.queue, cx.now);
+        let Some(message) = self.queues.message(id.number) else { return false };
         let is_queued = message.is_queued();
         let out = MessageStatus::Active { until: out_until(message.retry, cx.now) };
         match verb {
@@ -80,11 +78,11 @@ impl Shard {
         delay: Option<std::time::Duration>,
         cx: &mut Context<'_>,
     ) -> bool {
-        let Some(message) = self.queues.held.get(&id.number).map(|live| &live.message) else { return false };
+        let Some(message) = self.queues.message(id.number) else { return false };
         let (retry, is_delayed) = (message.retry, matches!(message.status, MessageStatus::Delayed { .. }));
         // Counted only for a message that was delivered to a consumer.
         let is_uncounted = is_delayed || retry.is_zero();
-        let is_closed = self.queues.all.get(&id.queue).is_some_and(|queue| queue.record.pause.input);
+        let is_closed = self.queues.get(id.queue).is_some_and(|queue| queue.record.pause.input);
         if is_closed && !retry.is_zero() {
             let until = cx.now + retry;
             let status = if is_delayed {
@@ -115,7 +113,7 @@ impl Shard {
             count(message);
             message.status = MessageStatus::Queued;
         });
-        if self.queues.all.get(&id.queue).is_some_and(|queue| !queue.takers.is_empty()) {
+        if self.queues.get(id.queue).is_some_and(|queue| !queue.takers.is_empty()) {
             self.serve(id.queue, cx);
         }
     }
@@ -125,10 +123,10 @@ impl Shard {
         if !self.is_of(namespace, id) || !self.find_message(id, cx.now) {
             return Said::Refused(QueueRefusal::NoSuchMessage);
         }
-        let Some(live) = self.queues.held.get(&id.number) else {
+        let Some(message) = self.queues.message(id.number) else {
             return Said::Refused(QueueRefusal::NoSuchMessage);
         };
-        let (message, retry) = (&live.message, live.message.retry);
+        let retry = message.retry;
         let said = if cx.now.since(message.created_at) > message.ttl() / 2 {
             Said::Refused(QueueRefusal::TooLate)
         } else {

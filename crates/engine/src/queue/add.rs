@@ -11,7 +11,6 @@ use punctual_core::queue::{
 };
 use punctual_core::{Timestamp, limits};
 
-use super::{Mark, Stored};
 use crate::Shard;
 use crate::event::Context;
 
@@ -34,9 +33,7 @@ impl Shard {
             let refused = add.messages.iter().map(|_| Err(QueueRefusal::TooManyQueues));
             return Said::Added(refused.collect());
         };
-        if let Some(queue) = self.queues.all.get_mut(&number) {
-            queue.used_at = cx.now;
-        }
+        self.queues.note_use(number, cx.now);
         let added = add.messages.into_iter().map(|new| self.add_message(&add.queue, number, new, None, cx));
         Said::Added(added.collect())
     }
@@ -55,7 +52,7 @@ impl Shard {
         {
             return Ok(notice);
         }
-        if let Some(queue) = self.queues.all.get(&of) {
+        if let Some(queue) = self.queues.get(of) {
             if let Some(most) = new.max_len.filter(|most| queue.len >= *most) {
                 return Err(QueueRefusal::TooLong(most));
             }
@@ -92,15 +89,10 @@ impl Shard {
 
     /// Puts a new message into its queue and serves waiting consumers.
     fn welcome(&mut self, message: Message, cx: &mut Context<'_>) {
-        let (of, number, is_queued) = (message.id.queue, message.id.number, message.is_queued());
+        let (of, number, wake) = (message.id.queue, message.id.number, message.wake_at());
         cx.pool.counts_mut().messages.added += 1;
-        let Some(queue) = self.queues.all.get_mut(&of) else { return };
-        queue.added += 1;
-        queue.alive += 1;
-        queue.len += u64::from(is_queued);
-        let is_awaited = is_queued && !queue.takers.is_empty();
-        self.queues.unwritten.messages.push(number);
-        self.hold(Arc::new(message), Stored::Nothing, Mark::Dirty);
+        let is_awaited = self.queues.add(Arc::new(message));
+        self.arm_if_near(number, wake);
         if is_awaited && !is_planted(Fault::AddForgetsWaiters) {
             self.serve(of, cx);
         }
@@ -119,7 +111,7 @@ impl Shard {
         if !self.find_message(id, cx.now) {
             return None;
         }
-        let found = self.queues.held.get(&id.number).map(|live| notice(&live.message, false));
+        let found = self.queues.message(id.number).map(|message| notice(message, false));
         self.message_is_far(id.number);
         found
     }
@@ -127,7 +119,7 @@ impl Shard {
     /// Frees the key of a deleted message. The key of an expired message expires by itself.
     pub(super) fn free_key(&mut self, message: &Message, now: Timestamp) {
         let Some(text) = message.key.as_ref().filter(|_| message.expires_at > now) else { return };
-        let Some(queue) = self.queues.all.get(&message.id.queue) else { return };
+        let Some(queue) = self.queues.get(message.id.queue) else { return };
         let text = unique_key(&queue.record.key, text);
         match self.dirty.uniques.get_mut(&text) {
             Some((row, _)) => {

@@ -10,11 +10,11 @@ use std::time::Duration;
 use punctual_core::Timestamp;
 use punctual_core::change::{Changes, Holder, Row};
 use punctual_core::command::Key;
+use punctual_core::cross_shard::CrossShardRequest;
 use punctual_core::queue::{
-    Acted, CrossShardRequest, Deliver, END_NOTICES, EndNotice, Ending, Message, MessageId, MessagePosition,
-    News, Notice, QueueKey, QueueRefusal, Said, Sender, Whereabouts, rank,
+    Acted, Deliver, END_NOTICES, EndNotice, Ending, Message, MessageId, MessagePosition, News, Notice,
+    QueueKey, QueueRefusal, Said, Sender, Whereabouts, rank,
 };
-use rustc_hash::FxHashMap;
 
 use crate::Shard;
 use crate::event::Context;
@@ -22,33 +22,6 @@ use crate::event::Context;
 /// How long after a message's TTL it is remembered that the message was added for its sender: longer than any node
 /// retries the delivery.
 const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
-
-#[derive(Debug, Default)]
-pub(super) struct EndNotices {
-    all: FxHashMap<i64, Kept>,
-    /// The notice of each sender that has not confirmed it.
-    of: FxHashMap<Sender, i64>,
-}
-
-#[derive(Debug)]
-struct Kept {
-    notice: EndNotice,
-    /// Whether the store has a row of it once every sealed batch is committed.
-    stored: bool,
-}
-
-impl EndNotices {
-    fn keep(&mut self, notice: EndNotice, stored: bool) {
-        self.of.insert(notice.sender, notice.number);
-        self.all.insert(notice.number, Kept { notice, stored });
-    }
-
-    fn remove(&mut self, number: i64) -> Option<Kept> {
-        let kept = self.all.remove(&number)?;
-        self.of.remove(&kept.notice.sender);
-        Some(kept)
-    }
-}
 
 /// What became of the message of an attempt.
 enum Delivery {
@@ -77,9 +50,7 @@ impl Shard {
         let Some(number) = self.make_queue(&queue, cx) else {
             return Said::Added(vec![Err(QueueRefusal::TooManyQueues)]);
         };
-        if let Some(queue) = self.queues.all.get_mut(&number) {
-            queue.used_at = cx.now;
-        }
+        self.queues.note_use(number, cx.now);
         let kept = message.ttl + REMEMBERED;
         let added = self.add_message(&queue, number, message, Some(sender), cx);
         if let Ok(notice) = &added {
@@ -90,9 +61,9 @@ impl Shard {
 
     fn delivery(&mut self, queue: &QueueKey, sender: Sender, cx: &mut Context<'_>) -> Delivery {
         let key = delivery_key(sender);
-        let alive = self.find_queue(queue).and_then(|number| self.bearing(number, &key, cx));
+        let alive = self.queues.find(queue).and_then(|number| self.bearing(number, &key, cx));
         let is_remembered = self.unique_row(&key).is_some_and(|row| row.expires_at > cx.now);
-        let is_told = self.queues.end_notices.of.contains_key(&sender);
+        let is_told = self.end_notices.has_of(sender);
         match alive {
             _ if !is_remembered && !is_told => Delivery::Never,
             Some(notice) => Delivery::Alive(notice),
@@ -137,36 +108,32 @@ impl Shard {
         let Some(sender) = message.sender else { return };
         let whereabouts = Whereabouts::of(message.id, message.ttl(), message.retry.is_zero());
         let (number, news) = (self.ids.next(now), News::Ended { whereabouts, ending });
-        self.queues.end_notices.keep(EndNotice { number, sender, news }, false);
-        self.queues.unwritten.end_notices.push(number);
+        self.end_notices.add(EndNotice { number, sender, news });
     }
 
     /// Takes a stored notice and sends it, unless memory or a pin has it.
     pub(super) fn take_end_notice(&mut self, notice: EndNotice, cx: &mut Context<'_>) {
         let number = notice.number;
-        if !self.queues.end_notices.all.contains_key(&number) && !self.pins.messages.contains_key(&number) {
+        if !self.end_notices.has(number) && !self.pins.messages.contains_key(&number) {
             cx.cross_shard(CrossShardRequest::Tell(notice.clone()));
-            self.queues.end_notices.keep(notice, true);
+            self.end_notices.add_stored(notice);
         }
     }
 
     /// Writes new end notices; they are sent after the commit.
     pub(super) fn seal_end_notices(&mut self, changes: &mut Changes, cx: &mut Context<'_>) {
-        for number in std::mem::take(&mut self.queues.unwritten.end_notices) {
-            if let Some(kept) = self.queues.end_notices.all.get_mut(&number) {
-                kept.stored = true;
-                changes.insert(Row::Message(Arc::new(kept.notice.row(cx.now))));
-                cx.cross_shard(CrossShardRequest::Tell(kept.notice.clone()));
-            }
+        for notice in self.end_notices.take_unwritten() {
+            changes.insert(Row::Message(Arc::new(notice.row(cx.now))));
+            cx.cross_shard(CrossShardRequest::Tell(notice));
         }
     }
 
     /// A sender has confirmed its notice, which is deleted.
     pub(super) fn told(&mut self, number: i64) -> Said {
-        let Some(kept) = self.queues.end_notices.remove(number) else { return Said::Acted(Acted::default()) };
-        if kept.stored {
+        let Some(is_stored) = self.end_notices.remove(number) else { return Said::Acted(Acted::default()) };
+        if is_stored {
             let place = MessagePosition { rank: rank(0), number };
-            self.queues.unwritten.gone.push((END_NOTICES, place));
+            self.queues.delete_row(END_NOTICES, place);
             self.pins.message(self.next_batch(), number, None);
         }
         Said::Acted(Acted { count: 1 })

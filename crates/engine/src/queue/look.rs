@@ -18,15 +18,15 @@ impl Shard {
         if !self.is_of(namespace, id) || !self.find_message(id, cx.now) {
             return Said::Shown(None);
         }
-        let key = self.queues.all.get(&id.queue).map(|queue| queue.record.key.clone());
-        let live = self.queues.held.get(&id.number);
-        let view = live.zip(key).map(|(live, queue)| MessageView::of(queue, &live.message, cx.now));
+        let key = self.queues.get(id.queue).map(|queue| queue.record.key.clone());
+        let message = self.queues.message(id.number);
+        let view = message.zip(key).map(|(message, queue)| MessageView::of(queue, message, cx.now));
         self.message_is_far(id.number);
         Said::Shown(view)
     }
 
     pub(super) fn peek(&mut self, key: &QueueKey, count: u32, newest: bool, cx: &mut Context<'_>) -> Said {
-        let Some(queue) = self.find_queue(key).and_then(|number| self.queues.all.get(&number)) else {
+        let Some(queue) = self.queues.find(key).and_then(|number| self.queues.get(number)) else {
             return Said::Peeked(Some(Vec::new()));
         };
         let (count, window) = (count as usize, &queue.window);
@@ -36,8 +36,8 @@ impl Shard {
             return Said::Peeked(None);
         }
         let see = |place: punctual_core::queue::MessagePosition| {
-            let live = self.queues.held.get(&place.number)?;
-            (live.message.expires_at > cx.now).then(|| Delivered::of(&live.message))
+            let message = self.queues.message(place.number)?;
+            (message.expires_at > cx.now).then(|| Delivered::of(message))
         };
         let mut bytes = 0;
         let fits = |one: &Delivered| {
@@ -53,7 +53,7 @@ impl Shard {
     }
 
     pub(super) fn stat(&mut self, key: &QueueKey, cx: &mut Context<'_>) -> Said {
-        let queue = self.find_queue(key).and_then(|number| self.queues.all.get(&number));
+        let queue = self.queues.find(key).and_then(|number| self.queues.get(number));
         Said::Stat(queue.map(|queue| QueueStat {
             len: queue.len,
             messages: queue.alive,
@@ -69,8 +69,8 @@ impl Shard {
 
     pub(super) fn pause(&mut self, key: &QueueKey, pause: Option<Pause>, cx: &mut Context<'_>) -> Said {
         let is_nothing = pause.is_none_or(|pause| pause == Pause::default());
-        let number = if is_nothing { self.find_queue(key) } else { self.make_queue(key, cx) };
-        let Some(queue) = number.and_then(|number| self.queues.all.get_mut(&number)) else {
+        let number = if is_nothing { self.queues.find(key) } else { self.make_queue(key, cx) };
+        let Some(queue) = number.and_then(|number| self.queues.get_mut(number)) else {
             return Said::Paused(Pause::default());
         };
         if let (Some(pause), Some(number)) = (pause, number) {
@@ -87,8 +87,8 @@ impl Shard {
     }
 
     pub(super) fn flush(&mut self, ticket: Ticket, key: &QueueKey, limit: u32, cx: &mut Context<'_>) {
-        let Some(number) = self.find_queue(key) else { return answer(ticket, Said::Flushed(0), cx) };
-        if let Some(queue) = self.queues.all.get_mut(&number) {
+        let Some(number) = self.queues.find(key) else { return answer(ticket, Said::Flushed(0), cx) };
+        if let Some(queue) = self.queues.get_mut(number) {
             (queue.used_at, queue.taken_at) = (cx.now, Some(cx.now));
             queue.flushes.push((ticket, limit));
         }
@@ -98,7 +98,7 @@ impl Shard {
 
     /// Serves waiting flushes once messages are in memory or the queue is known to be empty.
     pub(super) fn serve_flushes(&mut self, of: QueueNumber, cx: &mut Context<'_>) {
-        while let Some(queue) = self.queues.all.get_mut(&of)
+        while let Some(queue) = self.queues.get_mut(of)
             && (queue.window.first().is_some() || queue.window.is_everything())
             && let Some((ticket, limit)) = queue.flushes.pop()
         {
@@ -109,6 +109,6 @@ impl Shard {
             }
             answer(ticket, Said::Flushed(numbers.len() as u64), cx);
         }
-        self.feed(of);
+        self.queues.feed(of);
     }
 }

@@ -1,49 +1,22 @@
 //! Writes the changes of queues into the batch, and removes from memory what need not stay there.
 
-use std::sync::Arc;
-
-use punctual_core::change::{Changes, Row, RowKey};
+use punctual_core::change::Changes;
 use punctual_core::queue::QueueNumber;
 
-use super::{Mark, Stored};
 use crate::Shard;
-use crate::deadline::{Deadline, LAZY_MAX};
+use crate::deadline::Deadline;
 use crate::event::Context;
 use crate::plan::TimerOwner;
 
-/// Delivered messages kept in memory after they are written: a slow consumer will acknowledge them soon.
-const SPOKEN_OF_MAX: usize = 1024;
-/// Messages with larger bodies are not kept.
-const SPOKEN_OF_BYTES_MAX: usize = 4 * 1024;
-
 impl Shard {
     pub(crate) fn seal_messages(&mut self, changes: &mut Changes, cx: &mut Context<'_>) {
-        if self.queues.unwritten.delivered_due {
-            self.seal_delivered(cx);
+        if let Some(next) = self.queues.seal_deliveries(cx.elapsed) {
+            self.deadlines.insert(next, Deadline::Delivered);
         }
-        let written = std::mem::take(&mut self.queues.unwritten.messages);
-        for number in &written {
-            self.seal_message(*number, changes);
-        }
+        let messages = self.queues.seal_messages(changes);
         self.seal_end_notices(changes, cx);
-        for (queue, place) in std::mem::take(&mut self.queues.unwritten.gone) {
-            changes.delete(RowKey::Message(queue, place));
-        }
-        for number in std::mem::take(&mut self.queues.unwritten.gone_queues) {
-            changes.delete(RowKey::Queue(number));
-        }
-        let queues = std::mem::take(&mut self.queues.unwritten.queues);
-        for number in &queues {
-            let Some(queue) = self.queues.all.get_mut(number) else { continue };
-            queue.dirty = false;
-            let row = Row::Queue(queue.record.clone());
-            if std::mem::replace(&mut queue.stored, true) {
-                changes.update(row);
-            } else {
-                changes.insert(row);
-            }
-        }
-        for number in written {
+        let queues = self.queues.seal_queues(changes);
+        for number in messages {
             self.message_is_far(number);
         }
         for number in queues {
@@ -51,95 +24,43 @@ impl Shard {
         }
     }
 
-    /// Marks deliveries as dirty, also those that are only half a second old, so that they share one batch.
-    fn seal_delivered(&mut self, cx: &mut Context<'_>) {
-        let unwritten = &mut self.queues.unwritten;
-        unwritten.delivered_due = false;
-        while let Some((at, number)) = unwritten.delivered.front().copied() {
-            if at + LAZY_MAX / 2 > cx.elapsed {
-                self.deadlines.insert(at + LAZY_MAX, Deadline::Delivered);
-                return;
-            }
-            unwritten.delivered.pop_front();
-            if let Some(live) = self.queues.held.get_mut(&number).filter(|live| live.mark == Mark::Lazy) {
-                live.mark = Mark::Dirty;
-                unwritten.messages.push(number);
-            }
-        }
-    }
-
-    fn seal_message(&mut self, number: i64, changes: &mut Changes) {
-        let Some(live) = self.queues.held.get_mut(&number) else { return };
-        let (of, now) = (live.message.id.queue, Stored::of(&live.message));
-        live.mark = Mark::Clean;
-        let row = Row::Message(Arc::clone(&live.message));
-        let before = std::mem::replace(&mut live.row, now);
-        if let Some(queue) = self.queues.all.get_mut(&of) {
-            queue.record.queued += u64::from(now == Stored::Queued);
-            queue.record.queued -= u64::from(before == Stored::Queued);
-            queue.record.messages += u64::from(before == Stored::Nothing);
-        }
-        if before == Stored::Nothing {
-            changes.insert(row);
-        } else {
-            changes.update(row);
-        }
-        if before != now {
-            self.queues.touch(of);
-        }
-    }
-
     /// Removes a message from memory if nothing keeps it there.
     pub(crate) fn message_is_far(&mut self, number: i64) {
-        let Some(live) = self.queues.held.get(&number) else { return };
-        let (message, is_clean) = (&live.message, live.mark == Mark::Clean);
-        let wake = message.wake_at();
+        let Some(wake) = self.queues.message(number).map(|message| message.wake_at()) else { return };
         if self.plan.is_near(wake, TimerOwner::Message(number)) {
             return;
         }
         self.plan.disarm(Some(wake), TimerOwner::Message(number));
-        let Some(queue) = self.queues.all.get(&message.id.queue) else { return };
-        if !is_clean || (message.is_queued() && queue.window.keeps(message.position())) {
+        if self.queues.must_stay(number) {
             return;
         }
-        if !message.is_queued() && message.body.len() <= SPOKEN_OF_BYTES_MAX {
-            self.queues.spoken_of.push_back(number);
-            self.forget_spoken_of();
+        if self.queues.keep_unacked(number) {
+            self.evict_unacked();
         } else {
             self.evict_message(number);
         }
     }
 
-    fn forget_spoken_of(&mut self) {
-        while self.queues.spoken_of.len() > SPOKEN_OF_MAX {
-            let Some(number) = self.queues.spoken_of.pop_front() else { return };
-            let Some(live) = self.queues.held.get(&number) else { continue };
-            let is_idle = live.mark == Mark::Clean && !live.message.is_queued();
-            if is_idle && !self.plan.is_near(live.message.wake_at(), TimerOwner::Message(number)) {
+    fn evict_unacked(&mut self) {
+        while let Some(number) = self.queues.pop_unacked() {
+            let Some(message) = self.queues.message(number).filter(|_| self.queues.is_idle(number)) else {
+                continue;
+            };
+            if !self.plan.is_near(message.wake_at(), TimerOwner::Message(number)) {
                 self.evict_message(number);
             }
         }
     }
 
     fn evict_message(&mut self, number: i64) {
-        let Some(live) = self.queues.held.remove(&number) else { return };
-        self.queues.bytes -= live.message.body.len();
-        self.plan.disarm(Some(live.message.wake_at()), TimerOwner::Message(number));
-        if let Some(queue) = self.queues.all.get_mut(&live.message.id.queue) {
-            queue.held -= 1;
-            if live.message.is_queued() {
-                queue.window.remove(live.message.position());
-            }
-        }
-        self.pins.message(self.batch, number, Some(live.message));
+        let Some(message) = self.queues.evict(number) else { return };
+        self.plan.disarm(Some(message.wake_at()), TimerOwner::Message(number));
+        self.pins.message(self.batch, number, Some(message));
     }
 
     /// Bounds the number of a queue's messages in memory.
     pub(super) fn shrink_window(&mut self, of: QueueNumber) {
-        let Some(queue) = self.queues.all.get(&of) else { return };
-        let reach = self.queues.reach(queue);
-        let Some(queue) = self.queues.all.get_mut(&of) else { return };
-        for place in queue.window.shrink(reach) {
+        for place in self.queues.shrink(of) {
             self.message_is_far(place.number);
         }
     }

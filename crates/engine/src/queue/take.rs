@@ -9,7 +9,8 @@ use punctual_core::queue::{
     Acted, Delivered, Ending, MessageStatus, QueueKey, QueueNumber, QueueRefusal, Said, Take,
 };
 
-use super::{Mark, Taker};
+use super::Mark;
+use super::queues::Taker;
 use crate::Shard;
 use crate::event::{Context, Ticket};
 
@@ -20,7 +21,7 @@ impl Shard {
     pub(super) fn take_messages(&mut self, ticket: Ticket, take: &Take, cx: &mut Context<'_>) {
         let number = match take.waiter {
             Some(_) => self.make_queue(&take.queue, cx),
-            None => self.find_queue(&take.queue),
+            None => self.queues.find(&take.queue),
         };
         let Some(number) = number else {
             let nothing = Said::Taken(Vec::new());
@@ -28,7 +29,7 @@ impl Shard {
             return answer(ticket, said, cx);
         };
         self.look_for_unused(cx);
-        let Some(queue) = self.queues.all.get_mut(&number) else { return };
+        let Some(queue) = self.queues.get_mut(number) else { return };
         (queue.used_at, queue.taken_at) = (cx.now, Some(cx.now));
         let is_paused = queue.record.pause.output;
         let count = take.count.clamp(1, TAKE_MAX);
@@ -38,7 +39,7 @@ impl Shard {
                 return answer(ticket, Said::Taken(taken), cx);
             }
         }
-        let Some(queue) = self.queues.all.get_mut(&number) else { return };
+        let Some(queue) = self.queues.get_mut(number) else { return };
         let is_empty = queue.window.first().is_none() && queue.window.is_everything();
         let parked = !is_paused && !is_empty;
         if queue.takers.len() >= TAKERS_MAX || (take.waiter.is_none() && !parked) {
@@ -50,7 +51,7 @@ impl Shard {
     }
 
     pub(super) fn unwait(&mut self, key: &QueueKey, waiter: u64, cx: &mut Context<'_>) -> Said {
-        let queue = self.find_queue(key).and_then(|number| self.queues.all.get_mut(&number));
+        let queue = self.queues.find(key).and_then(|number| self.queues.get_mut(number));
         let place = queue.and_then(|queue| {
             let place = queue.takers.iter().position(|taker| taker.waiter == Some(waiter))?;
             let gone = queue.takers.remove(place)?;
@@ -68,10 +69,9 @@ impl Shard {
         let (mut taken, mut bytes) = (Vec::new(), 0);
         while taken.len() < count as usize
             && bytes < TAKE_BYTES_MAX
-            && let Some(place) = self.queues.all.get(&of).and_then(|queue| queue.window.first())
-            && let Some(live) = self.queues.held.get(&place.number)
+            && let Some(place) = self.queues.get(of).and_then(|queue| queue.window.first())
+            && let Some(message) = self.queues.message(place.number)
         {
-            let message = &live.message;
             if message.expires_at <= cx.now && !is_planted(Fault::TakeIgnoresExpiry) {
                 self.drop_message(place.number, Ending::Expired, cx.now);
                 continue;
@@ -92,17 +92,17 @@ impl Shard {
             });
         }
         cx.pool.counts_mut().messages.taken += taken.len() as u64;
-        if let Some(queue) = self.queues.all.get_mut(&of) {
+        if let Some(queue) = self.queues.get_mut(of) {
             queue.taken += taken.len() as u64;
         }
-        self.feed(of);
+        self.queues.feed(of);
         taken
     }
 
     /// Gives queued messages to the waiting consumers, in the order in which they came.
     pub(super) fn serve(&mut self, of: QueueNumber, cx: &mut Context<'_>) {
         self.serve_flushes(of, cx);
-        while let Some(queue) = self.queues.all.get_mut(&of)
+        while let Some(queue) = self.queues.get_mut(of)
             && !queue.record.pause.output
             && queue.window.first().is_some()
             && let Some(taker) = queue.takers.pop_front()
@@ -111,7 +111,7 @@ impl Shard {
             let taken = self.deliver(of, if taker.parked { taker.count } else { 1 }, cx);
             if taken.is_empty() {
                 // All messages left had expired.
-                let Some(queue) = self.queues.all.get_mut(&of) else { return };
+                let Some(queue) = self.queues.get_mut(of) else { return };
                 queue.parked += usize::from(taker.parked);
                 queue.takers.push_front(taker);
             } else {
@@ -119,12 +119,12 @@ impl Shard {
             }
         }
         self.unpark(of, cx);
-        self.feed(of);
+        self.queues.feed(of);
     }
 
     /// Ends the wait for a page: the taker gets an empty answer, or goes on waiting for a message if it asked to.
     fn unpark(&mut self, of: QueueNumber, cx: &mut Context<'_>) {
-        let Some(queue) = self.queues.all.get_mut(&of).filter(|queue| queue.parked > 0) else { return };
+        let Some(queue) = self.queues.get_mut(of).filter(|queue| queue.parked > 0) else { return };
         let is_empty = queue.window.first().is_none() && queue.window.is_everything();
         if !is_empty && !queue.record.pause.output {
             return;

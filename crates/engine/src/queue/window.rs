@@ -197,7 +197,7 @@ mod tests {
     proptest! {
         /// With rows for the messages that left memory, the queue gives all messages in order.
         #[test]
-        fn whatever_is_paged_the_first_of_the_line_is_taken_first(
+        fn the_first_message_of_a_queue_is_taken_first_however_it_is_paged(
             steps in proptest::collection::vec(step(), 1..300),
         ) {
             let mut window = Window::before(0);

@@ -175,7 +175,7 @@ impl Rig {
             {
                 self.bring(page);
             }
-            let has_read = self.read_backlogs();
+            let has_read = self.read_message_pages();
             if !has_read && self.next_wake().is_none_or(|wake| wake > self.now) {
                 return;
             }
@@ -230,15 +230,15 @@ impl Rig {
     }
 
     /// Brings every page of a line that is wanted, as the rows have it now.
-    fn read_backlogs(&mut self) -> bool {
+    fn read_message_pages(&mut self) -> bool {
         let mut has_read = false;
         for shard in &mut self.shards {
             while !self.reading
                 && !self.holds_commits
-                && let Some((queue, after, limit)) = shard.ask_backlog()
+                && let Some((queue, after, limit)) = shard.ask_message_page()
             {
                 has_read = true;
-                let page = self.rows.backlog(shard.id(), queue, after, limit);
+                let page = self.rows.message_page(shard.id(), queue, after, limit);
                 let mut cx = Context {
                     now: self.now,
                     elapsed: elapsed(self.now),
@@ -246,7 +246,7 @@ impl Rig {
                     pool: &mut self.pool,
                     effects: &mut self.unseen,
                 };
-                shard.backlog_page(queue, page, limit, &mut cx);
+                shard.message_page(queue, page, limit, &mut cx);
             }
         }
         has_read
@@ -283,7 +283,7 @@ impl Rig {
         shard.page(page, &mut cx);
     }
 
-    /// Carries a command out as a door would, at this instant and before any timer of it.
+    /// Carries a command out as an endpoint would, at this instant and before any timer of it.
     pub(crate) fn ask(&mut self, command: Command) -> Result<Answer, Refusal> {
         let ticket = self.begin(command);
         self.settle();
@@ -312,7 +312,7 @@ impl Rig {
         ticket
     }
 
-    /// What a door has heard under a ticket so far.
+    /// What an endpoint has heard under a ticket so far.
     pub(crate) fn answer(&self, ticket: Ticket) -> Option<Result<Answer, Refusal>> {
         self.effects.iter().find_map(|effect| match effect {
             Effect::Answer { ticket: of, answer } if *of == ticket => Some(answer.clone()),
@@ -337,7 +337,7 @@ impl Rig {
 
     pub(crate) fn report_outcome(&mut self, run: RunId, token: Token, outcome: Outcome) {
         // Nobody speaks for the run of another.
-        let assignee = self.run(run).worker.clone();
+        let assignee = self.run(run).assignee.clone();
         let worker = assignee.as_ref().and_then(Assignee::worker).cloned().unwrap_or_else(worker);
         self.tell_as(worker, Report::Finished { run, token, outcome });
     }

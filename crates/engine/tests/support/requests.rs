@@ -1,7 +1,8 @@
 //! What a node does between runs and queues, in one thread.
 
 use punctual_core::command::{Answer, Command};
-use punctual_core::queue::{Ask, CrossShardRequest, News, Said, Sender, Whereabouts};
+use punctual_core::cross_shard::CrossShardRequest;
+use punctual_core::queue::{Ask, News, Said, Sender, Whereabouts};
 use punctual_core::task::Task;
 use punctual_engine::Effect;
 
@@ -36,7 +37,7 @@ impl Rig {
             CrossShardRequest::Deliver(assignment) => {
                 let sender = Sender { run: assignment.run, token: assignment.token };
                 let Task::Queue(task) = &assignment.definition.task else { panic!("{assignment:?}") };
-                let deliver = task.render(&assignment, self.now).expect("a template that can be worked out");
+                let deliver = assignment.message(task, self.now).expect("a template that can be evaluated");
                 let Said::Added(added) = self.queue_says(Ask::Deliver(deliver)) else { panic!("no answer") };
                 match added.into_iter().next() {
                     Some(Ok(notice)) => {
@@ -57,9 +58,9 @@ impl Rig {
                     self.inform(sender, News::Undelivered { why: "stopped".into() });
                 }
             }
-            CrossShardRequest::Tell(letter) => {
-                self.inform(letter.sender, letter.news);
-                self.queue_says(Ask::Told { notice: letter.number });
+            CrossShardRequest::Tell(notice) => {
+                self.inform(notice.sender, notice.news);
+                self.queue_says(Ask::Told { notice: notice.number });
             }
         }
     }

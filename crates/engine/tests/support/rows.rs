@@ -112,7 +112,7 @@ impl Rows {
         page
     }
 
-    pub(crate) fn backlog(
+    pub(crate) fn message_page(
         &self,
         shard: ShardId,
         queue: QueueNumber,

@@ -19,10 +19,10 @@ pub(super) struct Saved {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Noted {
-    pub(super) jobs: FxHashSet<(Namespace, Name)>,
+pub(crate) struct Noted {
+    pub(crate) jobs: FxHashSet<(Namespace, Name)>,
     /// More jobs were saved than could be kept.
-    pub(super) more: bool,
+    pub(crate) more: bool,
 }
 
 impl Saved {
@@ -56,14 +56,14 @@ impl Saved {
 /// Held while a job is being saved: blocks calendar edits on this node until the commit is known, then has the keeper
 /// check the job for edits by other nodes.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct SaveGuard {
     pub(super) _gate: OwnedRwLockReadGuard<()>,
     /// `None` means a single node.
     pub(super) saved: Option<Arc<Saved>>,
     pub(super) job: (Namespace, Name),
 }
 
-impl Drop for Held {
+impl Drop for SaveGuard {
     fn drop(&mut self) {
         if let Some(saved) = &self.saved {
             saved.note(self.job.clone());

@@ -6,8 +6,9 @@ use std::time::Duration;
 use punctual_core::attempt::{Order, Report};
 use punctual_core::change::{Batch, Found, Loaded, TimerPage, TimerPosition, Want};
 use punctual_core::command::{Answer, Command};
+use punctual_core::cross_shard::CrossShardRequest;
 use punctual_core::ids::{Epoch, RunId, SessionId, ShardId, Token, WorkerId};
-use punctual_core::queue::{CrossShardRequest, Message, MessagePosition, QueueNumber};
+use punctual_core::queue::{Message, MessagePosition, QueueNumber};
 use punctual_core::worker::Announcement;
 use punctual_engine::Ticket;
 use punctual_store::{Claim, Error, Session};
@@ -72,7 +73,7 @@ pub enum Input {
         result: Result<TimerPage, Error>,
     },
     /// A page of a queue's waiting messages was read.
-    Backlogged {
+    MessagesRead {
         read: u64,
         shard: ShardId,
         result: Result<Vec<Arc<Message>>, Error>,
@@ -121,7 +122,7 @@ pub enum Output {
         limit: usize,
     },
     /// Read a page of a queue's waiting messages.
-    Backlog {
+    ReadMessages {
         read: u64,
         shard: ShardId,
         queue: QueueNumber,

@@ -87,7 +87,7 @@ impl Driver {
             }
             Err(Error::Fenced { shard, epoch }) => {
                 let until = self.elapsed + self.settings.shard_lease;
-                let why = format!("shard {shard} is no longer led here in epoch {epoch}");
+                let why = format!("this node no longer leads shard {shard} in epoch {epoch}; try again");
                 let standing = match &self.membership {
                     Some(_) => Standing::Elsewhere { until },
                     None => Standing::Resting { until, next: Next::Acquire, full: false },
@@ -98,7 +98,7 @@ impl Driver {
                 }
             }
             Err(Error::Blocked { shard }) => {
-                tracing::warn!(%shard, "somebody else's transaction holds rows of a shard: it waits, the rest goes on");
+                tracing::warn!(%shard, "another transaction has locked rows of a shard: the shard waits, the others go on");
                 let until = self.elapsed + BLOCKED_REST;
                 let epoch = flight.batches.iter().find(|batch| batch.shard == shard).map(|batch| batch.epoch);
                 let next = epoch.map_or(Next::Acquire, Next::Load);
@@ -108,12 +108,12 @@ impl Driver {
                     flight,
                     shard,
                     standing,
-                    "its rows are held in the database; try again",
+                    "another transaction has locked its rows in the database; try again",
                 );
             }
             Err(Error::Refused { shard, what }) => {
                 // Our memory may be wrong: discard it and load the store's rows.
-                let why = format!("the store refused a change: {what}");
+                let why = format!("the store refused a change of shard {shard}: {what}; try again");
                 let standing = Standing::Resting { until: self.elapsed, next: Next::Acquire, full: false };
                 self.leave_out(index, flight, shard, standing, &why);
             }
@@ -184,9 +184,10 @@ impl Driver {
 
     /// Discards every shard of the failed commit. Each is loaded again, under a new epoch if the outcome is unknown.
     fn lose_flight(&mut self, flight: InFlight, error: &Error) {
-        let full = matches!(error, Error::Full(_));
-        let failure = if full { shard_entry::full() } else { Failure::Unavailable(error.to_string()) };
-        let unknown = matches!(error, Error::Unknown(_));
+        let (full, unknown) = (matches!(error, Error::Full(_)), matches!(error, Error::Unknown(_)));
+        let advice = if unknown { "check before you try again" } else { "try again" };
+        let failed = || Failure::Unavailable(format!("{error}; {advice}"));
+        let failure = if full { shard_entry::full() } else { failed() };
         let until = if unknown { self.elapsed } else { self.elapsed + REST };
         for batch in flight.batches.iter() {
             let next = if unknown { Next::Acquire } else { Next::Load(batch.epoch) };

@@ -135,8 +135,8 @@ impl Driver {
         self.takeovers.led(id, self.lived());
         let Some(entry) = self.shards.get_mut(usize::from(id.0)) else { return };
         entry.paging = None;
-        entry.backlogs.clear();
-        self.take_backlog(id);
+        entry.message_reads.clear();
+        self.apply_waiting(id);
         // Rows requested before the load are no longer in memory: the waiting commands request them again.
         if let Some(entry) = self.entry(id) {
             entry.commands.iter_mut().for_each(|waiting| waiting.asked.clear());
@@ -148,7 +148,7 @@ impl Driver {
         self.counts.reloads += 1;
         let lane = self.lane_of(id);
         let Some(entry) = self.shards.get_mut(usize::from(id.0)) else { return };
-        entry.backlogs.clear();
+        entry.message_reads.clear();
         let mut waiting = Vec::new();
         if let Standing::Leading(mut shard) = std::mem::replace(&mut entry.standing, standing) {
             waiting = shard.dismiss();

@@ -22,7 +22,7 @@ use punctual_core::ids::{Epoch, SessionId, ShardId};
 use punctual_core::time::Elapsed;
 use punctual_store::{Claim, Lease, Leases, Member, Session};
 
-use super::node_weight::{Hot, NodeWeight};
+use super::node_weight::{LoadLimit, NodeWeight};
 use super::rank::{Score, score};
 
 /// How long a node has to be alive before shards move to it. A node that joins and leaves quickly moves nothing.
@@ -151,8 +151,8 @@ impl Membership {
         self.leaving
     }
 
-    pub(super) fn set_hot(&mut self, hot: Hot) {
-        self.weight.hot = hot;
+    pub(super) fn set_load_limit(&mut self, limit: LoadLimit) {
+        self.weight.load_limit = limit;
     }
 
     pub(super) fn set_load(&mut self, load: u8) {

@@ -25,7 +25,7 @@ mod takeover;
 mod pump;
 mod lane;
 mod reads;
-mod backlog;
+mod message_pages;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub use io::{Input, Output};
 use lane::Lane;
 use membership::Membership;
 pub use membership::{Lost, View};
-pub use node_weight::Hot;
+pub use node_weight::LoadLimit;
 use pump::COMMAND_WAIT;
 use reads::Reads;
 pub use rebalance::Leader;
@@ -263,7 +263,7 @@ impl Driver {
             Input::Committed { lane, result } => self.committed(lane, result),
             Input::Fetched { read, result } => self.fetched(read, result),
             Input::Paged { read, shard, result } => self.paged(read, shard, result),
-            Input::Backlogged { read, shard, result } => self.backlogged(read, shard, result),
+            Input::MessagesRead { read, shard, result } => self.messages_read(read, shard, result),
             Input::Released | Input::Wake => {}
         }
     }

@@ -20,16 +20,16 @@ const STEP: u32 = 20;
 /// When a node counts as too busy. It gives a shard away only if another node's load is lower by a quarter of
 /// `percent`: moving shards does not help when all nodes are busy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Hot {
+pub struct LoadLimit {
     /// Load in percent of the scheduling thread's time.
     pub percent: u8,
     /// How long the load has to last.
     pub span: Duration,
 }
 
-impl Default for Hot {
+impl Default for LoadLimit {
     fn default() -> Self {
-        Hot { percent: 80, span: Duration::from_secs(10) }
+        LoadLimit { percent: 80, span: Duration::from_secs(10) }
     }
 }
 
@@ -37,14 +37,14 @@ impl Default for Hot {
 pub(super) struct NodeWeight {
     /// This node's weight when it is not busy.
     own: u32,
-    pub(super) hot: Hot,
-    hot_since: Option<Elapsed>,
-    cool_since: Option<Elapsed>,
+    pub(super) load_limit: LoadLimit,
+    over_since: Option<Elapsed>,
+    under_since: Option<Elapsed>,
 }
 
 impl NodeWeight {
     pub(super) fn of(own: u32) -> Self {
-        NodeWeight { own, hot: Hot::default(), hot_since: None, cool_since: None }
+        NodeWeight { own, load_limit: LoadLimit::default(), over_since: None, under_since: None }
     }
 
     /// This node's new weight. `members` are the nodes that may lead, `led` the shards that this node leads.
@@ -55,15 +55,16 @@ impl NodeWeight {
         led: &[ShardId],
         lived: Elapsed,
     ) -> u32 {
-        let is_cooler =
-            |other: &Session| other.id != me.id && other.load.saturating_add(self.hot.percent / 4) <= me.load;
-        let is_hot = me.load >= self.hot.percent && members.iter().any(is_cooler);
-        let is_cool = me.load < COOL && me.weight < self.own;
-        if lasted(&mut self.hot_since, is_hot, self.hot.span, lived) {
+        let is_less_loaded = |other: &Session| {
+            other.id != me.id && other.load.saturating_add(self.load_limit.percent / 4) <= me.load
+        };
+        let is_over = me.load >= self.load_limit.percent && members.iter().any(is_less_loaded);
+        let is_under = me.load < COOL && me.weight < self.own;
+        if lasted(&mut self.over_since, is_over, self.load_limit.span, lived) {
             let lighter = without_one(me, members, led).unwrap_or(me.weight);
             return lighter.max(self.own / LIGHTEST).min(me.weight);
         }
-        if lasted(&mut self.cool_since, is_cool, COOL_FOR, lived) {
+        if lasted(&mut self.under_since, is_under, COOL_FOR, lived) {
             return (me.weight + (self.own / STEP).max(1)).min(self.own);
         }
         me.weight

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use punctual_core::attempt::{Assignment, Order, Report};
 use punctual_core::command::{Answer, Command, Refusal, RetryRun};
+use punctual_core::cross_shard::CrossShardRequest;
 use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
-use punctual_core::queue::{Acted, Ask, CrossShardRequest, QueueRefusal, Said};
+use punctual_core::queue::{Acted, Ask, QueueRefusal, Said};
 use punctual_engine::pool::{Heard, Match};
 use punctual_engine::{Context, Effect, Event, Shard, Silence, Ticket};
 
@@ -47,7 +48,7 @@ impl Driver {
     }
 
     fn apply_all(&mut self) {
-        self.take_backlogs();
+        self.apply_all_waiting();
         self.admit_workers();
         self.notice_silence();
         self.take_commands();
@@ -61,7 +62,7 @@ impl Driver {
         self.tell_waiting();
         self.ask_for_rows();
         self.ask_for_pages();
-        self.ask_for_backlogs();
+        self.ask_for_message_pages();
     }
 
     /// Applies an event to a shard led by this node, and updates the counts of its lane.
@@ -176,7 +177,7 @@ impl Driver {
                 // The leader of the shard asks the worker for it.
                 self.unheard_bytes -= size_of_report(&report);
             } else if !entry.is_leading() {
-                entry.backlog.push(Event::Report { worker, report });
+                entry.waiting_events.push(Event::Report { worker, report });
             } else if self.lane_has_room(shard) {
                 self.unheard_bytes -= size_of_report(&report);
                 self.apply(shard, Event::Report { worker, report });
@@ -188,17 +189,17 @@ impl Driver {
     }
 
     /// Applies reports that arrived while a shard had no leader or the time was unknown.
-    fn take_backlogs(&mut self) {
+    fn apply_all_waiting(&mut self) {
         for index in 0..self.shards.len() {
-            if self.shards[index].is_leading() && !self.shards[index].backlog.is_empty() {
-                self.take_backlog(self.shards[index].id);
+            if self.shards[index].is_leading() && !self.shards[index].waiting_events.is_empty() {
+                self.apply_waiting(self.shards[index].id);
             }
         }
     }
 
-    pub(super) fn take_backlog(&mut self, id: ShardId) {
+    pub(super) fn apply_waiting(&mut self, id: ShardId) {
         let Some(entry) = self.entry(id) else { return };
-        for event in std::mem::take(&mut entry.backlog) {
+        for event in std::mem::take(&mut entry.waiting_events) {
             self.unheard_bytes -= size_of_event(&event);
             self.apply(id, event);
         }
@@ -222,7 +223,7 @@ impl Driver {
         let (event, may_apply) = (Event::Lost { run, token }, self.may_apply());
         match self.entry(run.shard()) {
             Some(entry) if entry.is_elsewhere() || entry.leaving.is_some() => {}
-            Some(entry) if !entry.is_leading() || !may_apply => entry.backlog.push(event),
+            Some(entry) if !entry.is_leading() || !may_apply => entry.waiting_events.push(event),
             _ => self.apply(run.shard(), event),
         }
     }
@@ -338,7 +339,7 @@ impl Driver {
             }
         }
         let why = if may_apply {
-            "its shard has no leader now; try again"
+            "no node leads its shard right now; try again"
         } else {
             "this node cannot reach the store: nothing was changed; try again"
         };
@@ -413,7 +414,7 @@ impl Joining {
     }
 }
 
-/// The size to subtract when an event leaves a shard's backlog.
+/// The size to subtract when an event leaves a shard's waiting events.
 pub(super) fn size_of_event(event: &Event) -> usize {
     match event {
         Event::Report { report, .. } => size_of_report(report),
@@ -442,7 +443,7 @@ fn no_such_shard(command: &Command) -> Result<Answer, Failure> {
         | Command::DiscardDeadLetter { run, .. }
         | Command::Progress { run, .. }
         | Command::RetryRun(RetryRun { run, .. }) => Failure::Refused(Refusal::NoSuchRun(*run)),
-        _ => Failure::Unavailable("there is no such shard".to_owned()),
+        _ => Failure::Unavailable("the store has no shard for it; check the id".to_owned()),
     };
     Err(failure)
 }

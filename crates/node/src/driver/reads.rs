@@ -184,7 +184,7 @@ impl Driver {
             }
         }
         for ticket in tickets {
-            self.refuse(ticket, Failure::Unavailable(error.to_string()));
+            self.refuse(ticket, Failure::Unavailable(format!("{error}; try again")));
         }
     }
 

@@ -9,7 +9,7 @@ use punctual_store::{Error, Session};
 use rustc_hash::FxHashSet;
 
 use super::membership::{Lost, Membership, Move, Ours, View};
-use super::node_weight::Hot;
+use super::node_weight::LoadLimit;
 use super::pump::size_of_event;
 use super::shard_entry::{self, Leaving, ShardEntry, Standing};
 use super::{Driver, Output};
@@ -34,9 +34,9 @@ impl Driver {
     }
 
     /// Sets the load above which this node gives shards away.
-    pub fn set_hot(&mut self, hot: Hot) {
+    pub fn set_load_limit(&mut self, limit: LoadLimit) {
         if let Some(members) = &mut self.membership {
-            members.set_hot(hot);
+            members.set_load_limit(limit);
         }
     }
 
@@ -167,7 +167,7 @@ impl Driver {
         self.turn_away(id);
         let Some(entry) = self.entry(id) else { return };
         entry.leaving = None;
-        let unheard = std::mem::take(&mut entry.backlog);
+        let unheard = std::mem::take(&mut entry.waiting_events);
         self.unheard_bytes -= unheard.iter().map(size_of_event).sum::<usize>();
     }
 

@@ -27,11 +27,11 @@ pub(super) struct ShardEntry {
     /// Commands that wait for rows or for the shard to be loaded, in order.
     pub(super) commands: VecDeque<Waiting>,
     /// Reports that arrived while the shard was not loaded or the time was unknown.
-    pub(super) backlog: Vec<Event>,
+    pub(super) waiting_events: Vec<Event>,
     /// The read of a timer page in progress.
     pub(super) paging: Option<u64>,
     /// Reads of queue pages in progress: the read, the queue, and the limit.
-    pub(super) backlogs: Vec<(u64, QueueNumber, usize)>,
+    pub(super) message_reads: Vec<(u64, QueueNumber, usize)>,
     /// When to retry a page that could not be read.
     pub(super) page_again_at: Option<Elapsed>,
 }
@@ -77,9 +77,9 @@ impl ShardEntry {
             wake: None,
             deadline: None,
             commands: VecDeque::new(),
-            backlog: Vec::new(),
+            waiting_events: Vec::new(),
             paging: None,
-            backlogs: Vec::new(),
+            message_reads: Vec::new(),
             page_again_at: None,
         }
     }
@@ -107,12 +107,12 @@ impl ShardEntry {
 }
 
 pub(super) fn not_led() -> Failure {
-    Failure::NotLed("its shard is led by another node; try again".to_owned())
+    Failure::NotLed("another node leads its shard; try again".to_owned())
 }
 
 pub(super) fn answer_unknown() -> Failure {
     Failure::Unavailable(
-        "its shard went to another node before it could be answered, so it may have happened or not; look before you \
+        "its shard moved to another node before the answer, so the command may have taken effect; check before you \
          try again"
             .to_owned(),
     )

@@ -1,18 +1,21 @@
 //! The event loop. Each turn hands all arrived input to the driver, lets it settle once, and carries out its outputs.
 //! The loop has its own thread; nothing blocks it except a sleep of less than a millisecond before a due time.
 
-use std::cmp::Reverse;
+mod calls;
+mod status;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_core::Timestamp;
 use punctual_core::attempt::Order;
 use punctual_core::command::{Answer, Command};
-use punctual_core::ids::{ShardId, WorkerId};
+use punctual_core::cross_shard::CrossShardRequest;
+use punctual_core::ids::WorkerId;
 use punctual_core::name::Namespace;
-use punctual_core::queue::{self, Act, CrossShardRequest, Delivered, QueueKey, Said, Verb};
+use punctual_core::queue::{self, Act, Delivered, Said, Verb};
 use punctual_core::time::{Clock, Moment};
-use punctual_engine::{Shard, Ticket};
+use punctual_engine::Ticket;
 use punctual_failpoint::{Point, hit};
 use punctual_store::Store;
 use rustc_hash::FxHashMap;
@@ -20,19 +23,16 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tracing::{error, warn};
 
 use super::links::{Link, Linked, Refusal};
-use super::{Nudge, REPORTS_MAX};
+use super::{Config, Nudge, REPORTS_MAX};
 use crate::busy::Busy;
-use crate::calendars::Held;
+use crate::calendars::SaveGuard;
 use crate::cluster::Cluster;
-use crate::driver::{self, Driver, Input, Output};
+use crate::driver::{Driver, Input, Output};
 use crate::failure::Failure;
 use crate::followers::Followers;
-use crate::handle::{
-    Ask, Idle, LOOKS_MAX, Look, Looked, QUEUES_TOLD_MAX, QueueLength, Status, WhenIdle, WorkerStatus,
-};
-use crate::leaders::{Leader, Leaders};
+use crate::handle::{Ask, Handle, Idle, LOOKS_MAX, Look, Looked, Status, WhenIdle};
+use crate::leaders::Leaders;
 use crate::metrics::Metrics;
-use crate::peers;
 
 /// Maximum number of asks and reports handed to the driver before it settles.
 const TURN_MAX: usize = 4096;
@@ -43,49 +43,54 @@ const LEAP: Duration = Duration::from_secs(60);
 /// How long a stopping node waits for the commit in flight.
 const STOP_MAX: Duration = Duration::from_secs(10);
 
-pub(super) struct EventLoop {
-    pub(super) driver: Driver,
-    pub(super) cluster: Option<Cluster>,
-    /// Publishes the leader of each shard. `None` means the leaders never change, or the caller publishes them.
-    pub(super) leaders: Option<watch::Sender<Leaders>>,
-    pub(super) cluster_news: Arc<Notify>,
-    pub(super) followers: Arc<Followers>,
-    pub(super) store: Arc<dyn Store>,
-    pub(super) clock: Arc<dyn Clock>,
-    /// The wall clock at the last reading.
-    pub(super) seen: Timestamp,
-    pub(super) nudge: Nudge,
-    pub(super) runtime: tokio::runtime::Handle,
-    pub(super) metrics: Arc<Metrics>,
-    pub(super) results_in: mpsc::UnboundedSender<Input>,
-    pub(super) results: mpsc::UnboundedReceiver<Input>,
+/// The ends of the channels between the loop and the rest of the node.
+pub(super) struct Channels {
     pub(super) asks: mpsc::Receiver<Ask>,
     pub(super) looks: mpsc::Receiver<Look>,
     pub(super) idles: mpsc::Receiver<WhenIdle>,
     pub(super) links: mpsc::Receiver<Linked>,
-    pub(super) status: watch::Sender<Status>,
+    pub(super) nudge: Nudge,
     pub(super) stop: watch::Receiver<bool>,
-    pub(super) stopping: bool,
-    /// The elapsed time until which a stopping node waits for the commit in flight. `None` means it is not stopping.
-    pub(super) stop_by: Option<Duration>,
-    pub(super) tickets: FxHashMap<Ticket, Asker>,
-    pub(super) next_ticket: u64,
-    /// The newest link of each worker.
-    pub(super) workers: FxHashMap<WorkerId, Linkage>,
+    pub(super) status: watch::Sender<Status>,
+    /// Publishes the leader of each shard. `None` means the leaders never change, or the caller publishes them.
+    pub(super) leaders: Option<watch::Sender<Leaders>>,
     /// Its length is bounded by the runs and undelivered notices in memory.
     pub(super) courier: mpsc::UnboundedSender<CrossShardRequest>,
+}
+
+pub(super) struct EventLoop {
+    driver: Driver,
+    channels: Channels,
+    cluster: Option<Cluster>,
+    cluster_news: Arc<Notify>,
+    followers: Arc<Followers>,
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    /// The wall clock at the last reading.
+    seen: Timestamp,
+    runtime: tokio::runtime::Handle,
+    metrics: Arc<Metrics>,
+    results_in: mpsc::UnboundedSender<Input>,
+    results: mpsc::UnboundedReceiver<Input>,
+    stopping: bool,
+    /// The elapsed time until which a stopping node waits for the commit in flight. `None` means it is not stopping.
+    stop_by: Option<Duration>,
+    tickets: FxHashMap<Ticket, Asker>,
+    next_ticket: u64,
+    /// The newest link of each worker.
+    workers: FxHashMap<WorkerId, Linkage>,
     /// Commits and releases in flight.
-    pub(super) in_flight: usize,
+    in_flight: usize,
     /// Store calls whose result has not arrived.
-    pub(super) calls: usize,
+    calls: usize,
     /// Orders sent to workers.
-    pub(super) orders: u64,
-    pub(super) busy: Busy,
-    pub(super) failed: Option<String>,
+    orders: u64,
+    busy: Busy,
+    failed: Option<String>,
     /// The driver got new input while its outputs were carried out, so it must settle again.
-    pub(super) stirred: bool,
+    settle_again: bool,
     /// The status has changed since its watchers were last woken.
-    pub(super) untold: bool,
+    has_unpublished: bool,
 }
 
 /// The newest link of a worker.
@@ -95,10 +100,10 @@ pub(super) struct Linkage {
     refusal: Refusal,
 }
 
-/// A caller that waits for an answer, and the locks held until then.
+/// A caller that waits for an answer, and the guard that it holds until then.
 pub(super) struct Asker {
     reply: oneshot::Sender<Result<Answer, Failure>>,
-    _held: Option<Held>,
+    _save: Option<SaveGuard>,
     /// The namespace from which it takes messages. `None` means it takes no messages.
     taker: Option<Namespace>,
 }
@@ -115,12 +120,44 @@ enum Arrived {
 }
 
 impl EventLoop {
+    /// A loop whose store calls run on the caller's runtime.
+    pub(super) fn new(config: Config, driver: Driver, handle: &Handle, channels: Channels) -> EventLoop {
+        let seen = config.clock.now();
+        let (results_in, results) = mpsc::unbounded_channel();
+        EventLoop {
+            driver,
+            channels,
+            cluster: config.cluster,
+            cluster_news: Arc::clone(&handle.cluster_news),
+            followers: Arc::clone(&handle.followers),
+            store: config.store,
+            clock: config.clock,
+            seen,
+            runtime: tokio::runtime::Handle::current(),
+            metrics: Arc::clone(&handle.metrics),
+            results_in,
+            results,
+            stopping: false,
+            stop_by: None,
+            tickets: FxHashMap::default(),
+            next_ticket: 0,
+            workers: FxHashMap::default(),
+            in_flight: 0,
+            calls: 0,
+            orders: 0,
+            busy: Busy::default(),
+            failed: None,
+            settle_again: false,
+            has_unpublished: false,
+        }
+    }
+
     pub(super) async fn run(mut self) {
         loop {
             let moment = self.look();
             self.driver.settle_down(moment);
             self.carry_out();
-            while std::mem::take(&mut self.stirred) {
+            while std::mem::take(&mut self.settle_again) {
                 self.driver.settle_down(moment);
                 self.carry_out();
             }
@@ -198,18 +235,18 @@ impl EventLoop {
         tokio::select! {
             biased;
             Some(result) = self.results.recv() => Arrived::Result(result),
-            Some(linked) = self.links.recv() => Arrived::Linked(linked),
-            count = self.asks.recv_many(&mut asks, TURN_MAX), if takes_asks => {
+            Some(linked) = self.channels.links.recv() => Arrived::Linked(linked),
+            count = self.channels.asks.recv_many(&mut asks, TURN_MAX), if takes_asks => {
                 if count == 0 { Arrived::Stop } else { Arrived::Asks(asks) }
             }
-            changed = self.stop.changed(), if !self.stopping => {
-                if changed.is_err() || *self.stop.borrow() { Arrived::Stop } else { Arrived::Time }
+            changed = self.channels.stop.changed(), if !self.stopping => {
+                if changed.is_err() || *self.channels.stop.borrow() { Arrived::Stop } else { Arrived::Time }
             }
-            Some(look) = self.looks.recv() => Arrived::Look(look),
+            Some(look) = self.channels.looks.recv() => Arrived::Look(look),
             () = self.cluster_news.notified() => Arrived::News,
-            () = self.nudge.0.notified() => Arrived::Time,
+            () = self.channels.nudge.0.notified() => Arrived::Time,
             // Last of all input: when it is answered there is no other input.
-            Some(idle) = self.idles.recv(), if self.calls == 0 => Arrived::Idle(idle),
+            Some(idle) = self.channels.idles.recv(), if self.calls == 0 => Arrived::Idle(idle),
             () = pass(rest.map(|rest| rest.checked_sub(TICK).unwrap_or(rest))) => Arrived::Time,
         }
     }
@@ -220,18 +257,18 @@ impl EventLoop {
             self.handle(Arrived::Result(result));
         }
         for _ in 0..REPORTS_MAX {
-            let Ok(linked) = self.links.try_recv() else { break };
+            let Ok(linked) = self.channels.links.try_recv() else { break };
             self.handle(Arrived::Linked(linked));
         }
         for _ in 0..LOOKS_MAX {
-            let Ok(look) = self.looks.try_recv() else { break };
+            let Ok(look) = self.channels.looks.try_recv() else { break };
             self.handle(Arrived::Look(look));
         }
         for _ in 0..TURN_MAX {
             if self.stopping || !self.driver.has_room() {
                 break;
             }
-            let Ok(ask) = self.asks.try_recv() else { break };
+            let Ok(ask) = self.channels.asks.try_recv() else { break };
             self.ask(ask);
         }
     }
@@ -314,7 +351,7 @@ impl EventLoop {
             Command::Queue(queue::Ask::Take(take)) => Some(take.queue.namespace.clone()),
             _ => None,
         };
-        self.tickets.insert(ticket, Asker { reply: ask.reply, _held: ask.held, taker });
+        self.tickets.insert(ticket, Asker { reply: ask.reply, _save: ask.save, taker });
         hit(Point::NodeCommandTaken);
         self.step(Input::Command { ticket, command: ask.command });
         hit(Point::NodeCommandApplied);
@@ -331,7 +368,7 @@ impl EventLoop {
         // This ticket has no caller: the answer is dropped.
         let (ticket, command) = (Ticket(self.next_ticket), Command::Queue(queue::Ask::Act(act)));
         self.step(Input::Command { ticket, command });
-        self.stirred = true;
+        self.settle_again = true;
     }
 
     fn step(&mut self, input: Input) {
@@ -365,14 +402,14 @@ impl EventLoop {
                         self.metrics.began(assignment, self.clock.now());
                     }
                     // If the courier has ended, the node is stopping: the next leader of the shard repeats the request.
-                    drop(self.courier.send(request));
+                    drop(self.channels.courier.send(request));
                 }
                 Output::Refuse { worker, why } => {
                     if let Some(link) = self.workers.remove(&worker) {
                         // A link is refused once: its worker is unknown from here on.
                         drop(link.refusal.set(why));
                         self.step(Input::Left { worker });
-                        self.stirred = true;
+                        self.settle_again = true;
                     }
                 }
                 Output::Fail { why } => {
@@ -392,89 +429,6 @@ impl EventLoop {
                 hit(Point::NodeOrderDone);
             }
         }
-    }
-
-    fn tell_leaders(&self) {
-        let Some(leaders) = &self.leaders else { return };
-        let members = self.driver.members();
-        let address = |session| members.iter().find(|member| member.id == session).map(peers::address_of);
-        let shards = (0..self.store.shards()).map(|shard| match self.driver.leader(ShardId(shard)) {
-            driver::Leader::Here => Leader::Here,
-            driver::Leader::Session(session) => address(session).map_or(Leader::Nobody, Leader::At),
-            driver::Leader::Nobody => Leader::Nobody,
-        });
-        let now = Leaders { shards: shards.collect() };
-        leaders.send_if_modified(|said| {
-            *said != now && {
-                *said = now;
-                true
-            }
-        });
-    }
-
-    fn queues(&self) -> Vec<QueueLength> {
-        let shards = (0..self.store.shards()).filter_map(|shard| self.driver.shard(ShardId(shard)));
-        let mut all: Vec<_> = shards.flat_map(Shard::queue_lengths).collect();
-        all.sort_unstable_by_key(|(key, waiting, _)| (Reverse(*waiting), *key));
-        all.truncate(QUEUES_TOLD_MAX);
-        let told = |(queue, waiting, messages): (&QueueKey, u64, u64)| QueueLength {
-            queue: queue.clone(),
-            waiting,
-            messages,
-        };
-        all.into_iter().map(told).collect()
-    }
-
-    fn workers(&self) -> Vec<WorkerStatus> {
-        let present = self.driver.pool().roster().present().into_iter();
-        let lost = self.driver.pool().roster().lost(self.driver.elapsed()).into_iter();
-        let lost = lost.map(|(id, announced)| WorkerStatus {
-            id: id.to_string(),
-            lost: true,
-            slots: announced.slots as usize,
-            busy: 0,
-            announced: Arc::clone(announced),
-            load: None,
-        });
-        let told = present.map(|worker| WorkerStatus {
-            id: worker.id.to_string(),
-            lost: false,
-            slots: worker.announced.slots as usize,
-            busy: worker.busy,
-            announced: Arc::clone(worker.announced),
-            load: worker.load,
-        });
-        told.chain(lost).collect()
-    }
-
-    fn tell_status(&mut self) {
-        let pool = self.driver.pool();
-        let counts = self.driver.counts();
-        let status = Status {
-            ready: self.driver.is_ready() && !self.stopping && self.failed.is_none(),
-            shards_led: self.driver.shards_led(),
-            live_runs: pool.live_runs(),
-            messages: pool.counts().messages,
-            ready_runs: pool.ready_runs(),
-            running_runs: pool.running(),
-            commits: counts.commits,
-            changes: counts.changes,
-            stale_reports: pool.counts().stale_reports,
-            failed: self.failed.clone(),
-            members: self.driver.nodes(),
-            lost: self.driver.lost().to_vec(),
-            workers: pool.roster().workers(),
-        };
-        // Counts change with every commit: watchers are woken for them only when no commit is in flight.
-        let is_quiet = self.in_flight == 0;
-        let untold = &mut self.untold;
-        self.status.send_if_modified(|old| {
-            *untold |= *old != status;
-            let is_news = old.is_news(&status) || (is_quiet && *untold);
-            *old = status;
-            *untold &= !is_news;
-            is_news
-        });
     }
 }
 

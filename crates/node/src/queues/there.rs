@@ -46,7 +46,7 @@ impl There {
             () = reply.closed() => self.give_up(taking).await,
             () = self.moved() => {
                 // The leader has changed: release the caller; messages that the former leader gave are returned.
-                drop(reply.send(Err(Failure::NotLed("another node leads the queue now".to_owned()))));
+                drop(reply.send(Err(Failure::NotLed("another node leads it now; try again".to_owned()))));
                 drop(self.hand(self.give_up(taking).await));
                 return;
             }
@@ -72,7 +72,11 @@ impl There {
             is_told = is_told || unwait.as_mut().poll(cx).is_ready();
             Poll::Pending
         });
-        let lost = || Failure::Unknown("the node that leads its shard did not answer in time".to_owned());
+        let lost = || {
+            Failure::Unknown(
+                "the node that leads its shard did not answer in time; check before you try again".to_owned(),
+            )
+        };
         timeout(patience, said).await.unwrap_or_else(|_| Err(lost()))
     }
 

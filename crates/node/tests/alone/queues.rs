@@ -75,7 +75,7 @@ async fn several_queues_give_in_turn_and_an_ack_ends_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_waits_at_several_queues_gets_the_first_message_and_the_rest_stays() {
+async fn a_consumer_of_several_queues_gets_the_first_message() {
     let store = Arc::new(Memory::new(4));
     let node = node(&store).await;
     let handle = node.handle();

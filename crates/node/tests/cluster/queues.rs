@@ -78,7 +78,7 @@ async fn a_consumer_asks_for_a_leader_that_cannot_be_reached_a_few_times_a_secon
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_consumer_waits_on_at_whoever_leads_next_and_what_the_former_gave_goes_back() {
+async fn a_consumer_waits_on_at_the_next_leader() {
     let store = store();
     let (leader, _lead) = leading(&store).await;
     let peers = Told::new(leader.handle(), &[]);

@@ -43,7 +43,7 @@ async fn what_a_dead_node_led_is_led_by_the_others_within_a_lease_and_a_look() {
 }
 
 #[tokio::test]
-async fn every_second_has_one_run_whoever_dies() {
+async fn every_second_has_one_run_when_a_node_dies() {
     let mut world = World::of(3).await;
     world.put_jobs(20).await;
     world.pass(Duration::from_secs(10)).await;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use punctual_node::Handle;
-use punctual_node::driver::Hot;
+use punctual_node::driver::LoadLimit;
 use punctual_store::Opened;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -45,7 +45,13 @@ impl Member {
         let address = endpoint.to_string();
         let joining = sessions.map(|sessions| {
             let address = address.clone();
-            Joining { session, sessions, address: Some(address), trusted: None, hot: Hot::default() }
+            Joining {
+                session,
+                sessions,
+                address: Some(address),
+                trusted: None,
+                load_limit: LoadLimit::default(),
+            }
         });
         let parts = Parts { joining, ..Parts::new(&address, session, store, &settings) };
         let running = wiring::start(&settings, parts).await?;

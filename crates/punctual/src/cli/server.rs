@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use punctual_node::driver::Hot;
+use punctual_node::driver::LoadLimit;
 use punctual_server::grpc::peer::Trusted;
 use punctual_server::{Bootstrap, Gate, Secret, Tls, begin};
 use punctual_store::{Opened, sessions};
@@ -111,8 +111,8 @@ impl Server {
     /// `authorities` is a PEM file of authorities that signed other nodes' certificates.
     pub(crate) async fn run(self, authorities: Option<PathBuf>, colour: Colour) -> Result<(), Failure> {
         let config = self.config.clone();
-        let usual = Hot::default();
-        let hot = Hot {
+        let usual = LoadLimit::default();
+        let load_limit = LoadLimit {
             percent: self.busy_percent.unwrap_or(usual.percent),
             span: self.busy_for.unwrap_or(usual.span),
         };
@@ -156,7 +156,7 @@ impl Server {
                 let trusted = settings.tls.as_ref().map(|files| {
                     Trusted::Files(std::iter::once(files.cert.clone()).chain(authorities).collect())
                 });
-                Some(Joining { session, sessions, address: Some(address.clone()), trusted, hot })
+                Some(Joining { session, sessions, address: Some(address.clone()), trusted, load_limit })
             }
         };
         let _data = own_data_folder(&settings.data)?;

@@ -9,7 +9,7 @@ use punctual_core::name::{Name, Namespace};
 use punctual_core::task::Kind;
 use punctual_core::time::Clock;
 use punctual_node::Failure;
-use punctual_node::driver::Hot;
+use punctual_node::driver::LoadLimit;
 use punctual_server::grpc::peer::Trusted;
 use punctual_store::Opened;
 use punctual_wire::job_file::Draft;
@@ -166,7 +166,7 @@ impl Builder {
         let trusted = self.trusted.clone();
         let joining = sessions.map(|sessions| {
             let trusted = trusted.map(Trusted::Given);
-            Joining { session, sessions, address: None, trusted, hot: Hot::default() }
+            Joining { session, sessions, address: None, trusted, load_limit: LoadLimit::default() }
         });
         let scratch = Scratch(std::env::temp_dir().join(format!("punctual-{session}")));
         let parts = Parts {

@@ -7,7 +7,7 @@ use punctual_core::name::Namespace;
 use punctual_core::task::Task;
 use punctual_core::time::Clock;
 use punctual_node::cluster::Cluster;
-use punctual_node::driver::Hot;
+use punctual_node::driver::LoadLimit;
 use punctual_node::store_clock::StoreClock;
 use punctual_node::{Config, Node};
 use punctual_store::memory::Memory;
@@ -48,7 +48,7 @@ impl Scene {
             peers,
             clock: Arc::clone(&clock),
             patience: PATIENCE,
-            hot: Hot::default(),
+            load_limit: LoadLimit::default(),
         };
         cluster.leases(&*kept).await.unwrap();
         let node = Node::start(Config {

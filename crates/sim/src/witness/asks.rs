@@ -11,7 +11,7 @@ use punctual_core::run::{Origin, Run, Status};
 use punctual_engine::Ticket;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::letters::Letters;
+use super::dead_letters::DeadLetters;
 use super::runs::Runs;
 use super::{Seen, Verdict};
 use crate::workload::tag;
@@ -91,7 +91,7 @@ impl Asks {
         ticket: Ticket,
         answer: &Answer,
         runs: &Runs,
-        letters: &Letters,
+        dead_letters: &DeadLetters,
         seen: &mut Seen,
     ) -> Verdict {
         let Some(command) = self.waiting.remove(&ticket) else {
@@ -106,12 +106,12 @@ impl Asks {
                 self.cancelled.entry(run).or_insert(token);
                 Ok(())
             }
-            (Command::DiscardDeadLetter { run, .. }, Answer::Discarded) if letters.is_open(run) => {
+            (Command::DiscardDeadLetter { run, .. }, Answer::Discarded) if dead_letters.is_open(run) => {
                 Err(format!("dead letter {run} was discarded, and is still there"))
             }
             // A retry that was skipped at once has tried nothing, and decides nothing.
             (Command::RetryRun(RetryRun { run, .. }), Answer::Run(retry))
-                if retry.status() != Status::Skipped && letters.is_open(run) =>
+                if retry.status() != Status::Skipped && dead_letters.is_open(run) =>
             {
                 Err(format!("dead letter {run} was tried again, and is still there"))
             }

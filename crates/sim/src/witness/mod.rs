@@ -5,9 +5,9 @@
 mod seen;
 mod runs;
 mod jobs;
-mod line;
+mod priority;
 mod keys;
-mod letters;
+mod dead_letters;
 mod asks;
 mod dated;
 mod leaders;
@@ -27,12 +27,12 @@ pub use seen::Seen;
 
 use asks::Asks;
 use dated::Dated;
+use dead_letters::DeadLetters;
 pub(crate) use deliveries::{Deliveries, Scene};
 use jobs::Jobs;
 use keys::Keys;
 use late::Late;
 pub(crate) use leaders::{Leaders, Life};
-use letters::Letters;
 use messages::Messages;
 use runs::Runs;
 
@@ -43,7 +43,7 @@ pub(crate) struct Witness {
     pub(crate) runs: Runs,
     jobs: Jobs,
     keys: Keys,
-    pub(crate) letters: Letters,
+    pub(crate) dead_letters: DeadLetters,
     pub(crate) asks: Asks,
     dated: Dated,
     pub(crate) leaders: Leaders,
@@ -78,13 +78,13 @@ impl Witness {
         let born = self.runs.landed(batch, seen)?;
         self.jobs.landed(batch, &self.runs, seen)?;
         self.keys.landed(batch, &born, &self.runs, seen)?;
-        self.letters.landed(batch, &self.jobs, &self.asks, seen)?;
+        self.dead_letters.landed(batch, &self.jobs, &self.asks, seen)?;
         self.asks.landed(batch, &born)?;
         self.dated.landed(batch, &born, seen)?;
         self.late.landed(&born, &self.jobs, now.clock, seen)?;
         self.messages.landed(batch, now.reached, seen)?;
         self.deliveries.landed(batch, &self.messages, now.time);
-        line::check(batch, &self.runs, &self.jobs, self.has_one_worker, seen)
+        priority::check(batch, &self.runs, &self.jobs, self.has_one_worker, seen)
     }
 
     /// All batches of a transaction have landed.
@@ -112,7 +112,7 @@ impl Witness {
         self.dated.heard(run, token, earliest);
     }
 
-    /// An answer leaves for a door.
+    /// An answer leaves for an endpoint.
     pub(crate) fn answered(
         &mut self,
         ticket: Ticket,
@@ -125,7 +125,7 @@ impl Witness {
                 self.jobs.answered(answer)?;
                 self.runs.answered(answer)?;
                 self.dated.answered(ticket, answer, &mut self.seen)?;
-                self.asks.answered(ticket, answer, &self.runs, &self.letters, &mut self.seen)?;
+                self.asks.answered(ticket, answer, &self.runs, &self.dead_letters, &mut self.seen)?;
                 let Answer::Queue(said) = answer else { return Ok(()) };
                 self.deliveries.answered(ticket, said, &mut self.messages, scene, &mut self.seen)
             }
@@ -154,7 +154,7 @@ impl Witness {
         self.runs.started(assignment, now)
     }
 
-    /// Messages that stand in lines from which somebody takes.
+    /// Messages in queues from which a consumer takes.
     pub(crate) fn queued(&self) -> usize {
         self.messages.to_be_taken().filter(|message| message.is_queued()).count()
     }

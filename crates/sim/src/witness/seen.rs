@@ -82,7 +82,7 @@ seen! {
     retries,
     timeouts,
     ended,
-    letters,
+    dead_letters,
     answers,
     refusals,
     unanswered,

@@ -104,8 +104,8 @@ impl World {
             Output::Page { read, shard, .. } => {
                 Input::Paged { read: *read, shard: *shard, result: Err(lost()) }
             }
-            Output::Backlog { read, shard, .. } => {
-                Input::Backlogged { read: *read, shard: *shard, result: Err(lost()) }
+            Output::ReadMessages { read, shard, .. } => {
+                Input::MessagesRead { read: *read, shard: *shard, result: Err(lost()) }
             }
             Output::Renew { .. } => Input::Renewed { result: Err(lost()) },
             Output::Release { .. } => Input::Released,
@@ -205,10 +205,10 @@ impl World {
                 let result = check().and_then(|()| at_once(self.store.due(shard, after, limit)));
                 Input::Paged { read, shard, result }
             }
-            Output::Backlog { read, shard, queue, after, limit } => {
+            Output::ReadMessages { read, shard, queue, after, limit } => {
                 self.witness.seen.line_pages += 1;
                 let result = check().and_then(|()| at_once(self.store.backlog(shard, queue, after, limit)));
-                Input::Backlogged { read, shard, result }
+                Input::MessagesRead { read, shard, result }
             }
             Output::Release { shards, heir } => {
                 if check().is_ok() && at_once(self.store.release(&shards, heir)).is_ok() {

@@ -76,7 +76,7 @@ impl World {
         self.witness.at_rest(self.reached)?;
         let letters =
             at_once(self.store.dead_letters(&LetterFilter::default(), None, usize::MAX)).unwrap_or_default();
-        self.witness.letters.listed_as(letters.iter().map(|letter| letter.run))?;
+        self.witness.dead_letters.listed_as(letters.iter().map(|letter| letter.run))?;
         let options = Options {
             ended_through: Some(self.engine_time()),
             still: true,

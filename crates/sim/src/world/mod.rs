@@ -6,7 +6,7 @@
 //! go on with what they had in flight, leave and come back; anybody can be cut off from anybody, in one direction or both.
 //!
 //! `node` is a node's life, `faults` what befalls it, `clock` what it takes for time; `calls` and `look` carry store calls,
-//! `door` carries commands to their leader, `queues` is what producers and consumers do, `link` the words between nodes and workers, `work` is the workers' part, and
+//! `endpoint` carries commands to their leader, `queues` is what producers and consumers do, `link` the words between nodes and workers, `work` is the workers' part, and
 //! `end` looks at what is left when all is quiet.
 //!
 //! Some worlds have one node that is alone with its store, as on one machine: its worker dies with it, and the clock of the
@@ -17,7 +17,7 @@ mod node;
 mod faults;
 mod calls;
 mod look;
-mod door;
+mod endpoint;
 mod queues;
 mod link;
 mod work;
@@ -46,7 +46,7 @@ use crate::witness::{Life, Verdict, Witness};
 use crate::worker::Worker;
 use crate::workload::People;
 use calls::Unheard;
-use door::Doors;
+use endpoint::Endpoints;
 use faults::Fault;
 use link::Link;
 use look::Look;
@@ -129,7 +129,7 @@ pub(crate) struct World {
     /// By worker and node.
     links: Vec<Vec<Link>>,
     next_link: u64,
-    doors: Doors,
+    endpoints: Endpoints,
     /// Until when nodes cannot reach each other, by direction.
     peers_cut: BTreeMap<(usize, usize), u64>,
     /// Shards that another leader took and that no node has taken back.
@@ -172,7 +172,7 @@ impl World {
             held: (0..weather.workers).map(|_| None).collect(),
             nodes,
             next_link: 0,
-            doors: Doors::default(),
+            endpoints: Endpoints::default(),
             peers_cut: BTreeMap::new(),
             usurped: BTreeSet::new(),
             witness: Witness::of(weather.workers),

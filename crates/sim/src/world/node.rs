@@ -15,7 +15,7 @@ use punctual_node::{Driver, Failure, Input, Output};
 use punctual_store::{Session, Sessions};
 
 use super::clock::Machine;
-use super::door::Errand;
+use super::endpoint::Request;
 use super::look::Seen;
 use super::queues::Asker;
 use super::{Happening, World, at_once, millis};
@@ -69,10 +69,10 @@ pub(super) enum Told {
     Stop,
     /// Somebody has left a shard to it, or has gone.
     News,
-    /// A command from a client at its door.
-    Asked(Errand),
+    /// A command from a client at its endpoint.
+    Asked(Request),
     /// A command that another node passed on.
-    Forwarded(Errand),
+    Forwarded(Request),
     /// Somebody who waits at a queue under this ticket does so no longer.
     WaitedEnough(Ticket, Ask),
     Join {
@@ -216,10 +216,10 @@ impl World {
         self.disappoint(by);
         self.hang_up_all(index);
         for happening in held.into_iter().flatten() {
-            if let Happening::Node(_, Told::Asked(errand) | Told::Forwarded(errand)) = happening
-                && !matches!(errand.asker, Asker::People)
+            if let Happening::Node(_, Told::Asked(request) | Told::Forwarded(request)) = happening
+                && !matches!(request.asker, Asker::People)
             {
-                self.unanswered(errand);
+                self.unanswered(request);
             }
         }
     }
@@ -259,8 +259,8 @@ impl World {
                 self.step(index, Input::Stop);
             }
             Told::News => self.step(index, Input::ClusterChanged),
-            Told::Asked(errand) => self.asked_at(index, errand),
-            Told::Forwarded(errand) => self.forwarded_to(index, errand),
+            Told::Asked(request) => self.asked_at(index, request),
+            Told::Forwarded(request) => self.forwarded_to(index, request),
             Told::WaitedEnough(ticket, unwait) => self.waited_enough(index, ticket, unwait),
             Told::Join { worker, link, holding } => {
                 self.nodes[index].joined.insert(worker, link);
@@ -283,8 +283,8 @@ impl World {
 
     /// It was meant for a node that is not there any more.
     fn never_told(&mut self, told: Told) {
-        if let Told::Asked(errand) | Told::Forwarded(errand) = told {
-            self.unanswered(errand);
+        if let Told::Asked(request) | Told::Forwarded(request) = told {
+            self.unanswered(request);
         }
     }
 
@@ -360,7 +360,7 @@ impl World {
         match output {
             Output::Answer { ticket, answer } => {
                 if matches!(answer, Ok(_) | Err(Failure::Refused(_))) {
-                    let shard = self.doors.shard_of(ticket, self.size.shards);
+                    let shard = self.endpoints.shard_of(ticket, self.size.shards);
                     self.speaks(index, shard);
                 }
                 self.answer(index, ticket, &answer);

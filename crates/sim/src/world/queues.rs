@@ -1,4 +1,4 @@
-//! Producers and consumers of queues. Whatever they ask goes through any door; what they are given they acknowledge, put
+//! Producers and consumers of queues. Whatever they ask goes through any endpoint; what they are given they acknowledge, put
 //! back, ask more time for, or forget.
 //!
 //! A consumer waits as `node::queues` has it wait: at the leader itself for as long as it likes, at another node for a
@@ -11,7 +11,7 @@ use punctual_core::name::Namespace;
 use punctual_core::queue::{Ask, Delivered, MessageId, Said, Take, Verb};
 use punctual_engine::Ticket;
 
-use super::door::Errand;
+use super::endpoint::Request;
 use super::node::Told;
 use super::{Happening, World};
 use crate::traffic::{self, Deed, What, Wish};
@@ -135,7 +135,7 @@ impl World {
 
     fn take_from(&mut self, taker: Taker) {
         let Wish { queue, count, wait } = taker.wish.clone();
-        let waiter = wait.map(|_| self.doors.waiter());
+        let waiter = wait.map(|_| self.endpoints.waiter());
         self.ask_queue(Ask::Take(Take { queue, count, waiter }), Asker::Taker(taker));
     }
 
@@ -160,33 +160,33 @@ impl World {
     }
 
     fn ask_queue(&mut self, ask: Ask, asker: Asker) {
-        let (there, command) = (self.doors_open(), Command::Queue(ask));
-        let door = self.traffic.as_mut().and_then(|traffic| traffic.dice.pick(&there).copied());
-        match door {
-            Some(door) => self.ask_at(door, command, asker),
+        let (there, command) = (self.nodes_up(), Command::Queue(ask));
+        let endpoint = self.traffic.as_mut().and_then(|traffic| traffic.dice.pick(&there).copied());
+        match endpoint {
+            Some(endpoint) => self.ask_at(endpoint, command, asker),
             None => self.hears(command, asker, &Heard::Nothing),
         }
     }
 
     /// A node has taken up somebody's wish to wait: until when it lets them.
-    pub(super) fn limit_waiting(&mut self, index: usize, ticket: Ticket, errand: &Errand) {
+    pub(super) fn limit_waiting(&mut self, index: usize, ticket: Ticket, request: &Request) {
         let (Command::Queue(Ask::Take(Take { queue, waiter: Some(waiter), .. })), Asker::Taker(taker)) =
-            (&errand.command, &errand.asker)
+            (&request.command, &request.asker)
         else {
             return;
         };
         let left = taker.until.saturating_sub(self.time);
-        let span = if index == errand.door.index { left } else { left.min(POLL) };
+        let span = if index == request.endpoint.index { left } else { left.min(POLL) };
         let unwait = Ask::Unwait { queue: queue.clone(), waiter: *waiter };
         let life = self.nodes[index].now();
         self.later(span, Happening::Node(life, Told::WaitedEnough(ticket, unwait)));
     }
 
     pub(super) fn waited_enough(&mut self, index: usize, ticket: Ticket, unwait: Ask) {
-        if self.doors.is_waiting(ticket) {
-            let door = self.nodes[index].now();
-            // A door whose word was lost says it again, else the place would be kept for nobody.
-            self.ask_at(door, Command::Queue(unwait), Asker::Client(TRIES));
+        if self.endpoints.is_waiting(ticket) {
+            let endpoint = self.nodes[index].now();
+            // An endpoint whose word was lost says it again, else the place would be kept for nobody.
+            self.ask_at(endpoint, Command::Queue(unwait), Asker::Client(TRIES));
         }
     }
 
@@ -227,7 +227,7 @@ impl World {
         let stormy = self.stormy;
         let Some(traffic) = self.traffic.as_mut().filter(|_| !taken.is_empty()) else { return };
         if stormy && traffic.dice.one_in(15) {
-            // It has gone meanwhile. Mostly its door notices.
+            // It has gone meanwhile. Mostly its endpoint notices.
             if !traffic.dice.one_in(3) {
                 let ids = taken.iter().map(|delivered| delivered.id).collect();
                 self.ask_queue(traffic::act(Verb::Return, ids), Asker::Client(0));

@@ -114,13 +114,13 @@ fn left_by(run: &Run, index: usize) -> Left<'_> {
     let newest = usize::try_from(run.attempt).unwrap_or(usize::MAX).saturating_sub(1);
     match run.earlier.get(index) {
         Some(earlier) => Left {
-            worker: Some(earlier.worker.to_string()),
+            worker: Some(earlier.assignee.to_string()),
             started_at: earlier.started_at,
             exit_code: earlier.exit_code,
             error: &earlier.error,
         },
         None if index == newest => Left {
-            worker: run.worker.as_ref().map(ToString::to_string),
+            worker: run.assignee.as_ref().map(ToString::to_string),
             started_at: run.started_at,
             exit_code: run.exit_code,
             error: &run.error,

@@ -187,7 +187,7 @@ impl From<&rule::Run> for Run {
             started_at: run.started_at.map(Text),
             finished_at: run.finished_at.map(Text),
             attempt: run.attempt,
-            worker: run.worker.as_ref().map(ToString::to_string),
+            worker: run.assignee.as_ref().map(ToString::to_string),
             exit_code: run.exit_code,
             output: said(&run.output),
             error: said(&run.error),

@@ -1,8 +1,10 @@
 use std::sync::Arc;
 
+use punctual_core::Timestamp;
+use punctual_core::ids::Token;
 use punctual_core::job::Definition;
 use punctual_core::name::Namespace;
-use punctual_core::run::{Part, Trigger};
+use punctual_core::run::{Cause, Part, Trigger};
 use punctual_core::task::Params;
 
 use super::*;

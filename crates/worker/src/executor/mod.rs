@@ -26,7 +26,6 @@ use punctual_core::Timestamp;
 use punctual_core::attempt::{Assignment, End, Outcome, Report};
 use punctual_core::run::Cause;
 use punctual_core::task::Task;
-use punctual_core::template::Values;
 use punctual_core::time::Clock;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
@@ -112,7 +111,7 @@ async fn dispatch(attempt: Attempt, host: &Host) -> Ending {
         Task::Noop => Ending { outcome: Outcome::succeeded(attempt.started_at), stopped: None },
         Task::Shell(text) => shell::execute(text, attempt, host).await,
         Task::Process(process) => {
-            let values = Values::of_attempt(&attempt.assignment, attempt.started_at);
+            let values = attempt.assignment.values(attempt.started_at);
             match process.render(&values) {
                 Ok(process) => process::execute(&process, attempt, host).await,
                 Err(invalid) => fail(&attempt, invalid.to_string(), host).await,

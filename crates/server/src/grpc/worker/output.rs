@@ -80,7 +80,7 @@ impl Keeper {
         found.runs.iter().any(|record| {
             record.run.id == run
                 && record.run.token == token
-                && record.run.worker.as_ref().and_then(Assignee::worker) == Some(&self.worker)
+                && record.run.assignee.as_ref().and_then(Assignee::worker) == Some(&self.worker)
         })
     }
 }

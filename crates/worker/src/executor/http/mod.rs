@@ -28,7 +28,7 @@ pub(super) async fn execute(http: &Http, attempt: Attempt, host: &Host) -> Endin
     let Attempt { assignment, started_at, mut stop } = attempt;
     let transcript =
         Transcript::new(assignment.run, assignment.token, Arc::clone(&host.clock), Arc::clone(&host.logs));
-    let values = Values::of_attempt(&assignment, started_at);
+    let values = assignment.values(started_at);
     let mut answer = Answer::default();
     let work = see_through(http, &assignment, values, &mut answer, &host.clients, &transcript);
     let (judged, stopped) = tokio::select! {

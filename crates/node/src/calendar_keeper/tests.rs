@@ -5,12 +5,13 @@ use punctual_core::Timestamp;
 use punctual_core::change::{Batch, Changes, Revision, Row};
 use punctual_core::ids::{IdMaker, JobId};
 use punctual_core::job::Cursor;
-use punctual_core::schedule::calendar::Weekday;
+use punctual_core::schedule::calendar::{Days, Weekday};
 use punctual_core::schedule::{Cron, Schedule, ScheduleCalendar, When};
 use punctual_core::task::Task;
 use punctual_core::time::ManualClock;
 use punctual_store::memory::Memory;
 use punctual_store::{Calendars, Claim, Reads, Shards, Store};
+use tokio::sync::oneshot;
 
 use super::*;
 use crate::handle::Ask;
@@ -136,10 +137,10 @@ async fn a_job_that_was_being_saved_while_another_node_edited_its_calendar_follo
     let definition = Arc::new(Definition { schedules: vec![schedule], ..Definition::of(Task::Noop) });
     let (namespace, name) = (Namespace::default(), "daily".parse::<Name>().unwrap());
     let put = PutJob { namespace: namespace.clone(), name: name.clone(), definition, expect: Expect::Absent };
-    let (command, held) = handle.look_up(Command::PutJob(put)).await.unwrap();
+    let (command, save) = handle.look_up(Command::PutJob(put)).await.unwrap();
     let newer = edited_elsewhere(&store, Weekday::Friday).await;
     let (reply, answer) = oneshot::channel();
-    handle.asks.send(Ask { command, reply, held }).await.unwrap();
+    handle.asks.send(Ask { command, reply, save }).await.unwrap();
     let Ok(Ok(punctual_core::command::Answer::Job { job, .. })) = answer.await else { panic!("it is saved") };
     assert_eq!(job.definition.calendars().next().unwrap().version(), Some(older), "as it was looked up");
 

@@ -1,7 +1,7 @@
-//! Priority: when a slot frees, whoever is first in the line goes.
+//! Priority: a free slot goes to the ready run with the highest priority that has waited longest.
 //!
-//! Judged within a shard, where the order is exact: the line of another one may be on its way into memory. Among several
-//! workers a run that belongs to one of them stands in a line of its own, and whoever goes past it takes nothing from it.
+//! Checked within a shard, where the order is exact: runs of another shard may be on their way into memory. With several
+//! workers, a run that may go to one of them only has an order of its own, and runs that pass it take nothing from it.
 
 use punctual_core::Timestamp;
 use punctual_core::change::{Batch, Change, Row};

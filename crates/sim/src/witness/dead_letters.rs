@@ -11,11 +11,11 @@ use super::jobs::Jobs;
 use super::{Seen, Verdict};
 
 #[derive(Debug, Default)]
-pub(crate) struct Letters {
+pub(crate) struct DeadLetters {
     open: BTreeSet<RunId>,
 }
 
-impl Letters {
+impl DeadLetters {
     pub(super) fn landed(&mut self, batch: &Batch, jobs: &Jobs, asks: &Asks, seen: &mut Seen) -> Verdict {
         let mut dead = Vec::new();
         for (key, change) in batch.changes.iter() {
@@ -27,7 +27,7 @@ impl Letters {
                     dead.extend(Some(run.id).filter(|_| failed && wanted));
                 }
                 (_, Change::Insert(Row::DeadLetter(letter))) => {
-                    seen.letters += 1;
+                    seen.dead_letters += 1;
                     self.open.insert(letter.run);
                 }
                 (RowKey::DeadLetter(run), Change::Delete) => {

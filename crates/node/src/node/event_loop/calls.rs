@@ -9,7 +9,7 @@ use punctual_failpoint::{Point, hit};
 use punctual_store::{Error, Session, Store};
 use tracing::warn;
 
-use super::event_loop::EventLoop;
+use super::EventLoop;
 use crate::driver::{Input, Output};
 use crate::metrics::Metrics;
 
@@ -72,9 +72,9 @@ impl EventLoop {
                 Output::Page { read, shard, after, limit } => {
                     Input::Paged { read, shard, result: store.due(shard, after, limit).await }
                 }
-                Output::Backlog { read, shard, queue, after, limit } => {
+                Output::ReadMessages { read, shard, queue, after, limit } => {
                     let result = store.backlog(shard, queue, after, limit).await;
-                    Input::Backlogged { read, shard, result }
+                    Input::MessagesRead { read, shard, result }
                 }
                 Output::EndSession { .. }
                 | Output::Answer { .. }
@@ -112,7 +112,9 @@ fn ends_of(output: &Output) -> Option<(Point, Point)> {
         Output::Load { .. } => Some((Point::NodeLoadBegun, Point::NodeLoadDone)),
         Output::Commit { .. } => Some((Point::NodeCommitBegun, Point::NodeCommitDone)),
         Output::Fetch { .. } => Some((Point::NodeFetchBegun, Point::NodeFetchDone)),
-        Output::Page { .. } | Output::Backlog { .. } => Some((Point::NodePageBegun, Point::NodePageDone)),
+        Output::Page { .. } | Output::ReadMessages { .. } => {
+            Some((Point::NodePageBegun, Point::NodePageDone))
+        }
         Output::EndSession { .. }
         | Output::Answer { .. }
         | Output::Order { .. }

@@ -1,4 +1,4 @@
-//! Doors: somebody asks any node, and the command finds its leader, there or at a peer, within the asker's patience.
+//! Endpoints: somebody asks any node, and the command finds its leader, there or at a peer, within the asker's patience.
 //!
 //! What `node::forward` does over the network is done here over one that loses things. Whoever hears nothing, or that it
 //! is unknown, asks again if asking twice is asking once.
@@ -24,26 +24,26 @@ const PATIENCE: u64 = 5_000;
 const AGAIN: u64 = 200;
 
 #[derive(Debug, Default)]
-pub(super) struct Doors {
+pub(super) struct Endpoints {
     next: u64,
     /// Commands that a node has taken, until it answers.
-    waiting: BTreeMap<Ticket, (Life, Errand)>,
+    waiting: BTreeMap<Ticket, (Life, Request)>,
     /// The last number given to one who waits at a queue.
     waiters: u64,
 }
 
 /// A command on its way.
 #[derive(Debug)]
-pub(super) struct Errand {
+pub(super) struct Request {
     pub(super) command: Command,
     /// The ticket that its effects bear; none: a node has it.
     ticket: Option<Ticket>,
-    pub(super) door: Life,
+    pub(super) endpoint: Life,
     until: u64,
     pub(super) asker: Asker,
 }
 
-impl Doors {
+impl Endpoints {
     pub(super) fn ticket(&mut self) -> Ticket {
         self.next += 1;
         Ticket(self.next)
@@ -59,7 +59,7 @@ impl Doors {
     }
 
     pub(super) fn shard_of(&self, ticket: Ticket, shards: u16) -> Option<ShardId> {
-        self.waiting.get(&ticket).map(|(_, errand)| errand.command.shard(shards))
+        self.waiting.get(&ticket).map(|(_, request)| request.command.shard(shards))
     }
 }
 
@@ -76,7 +76,7 @@ impl World {
     fn people_ask_once(&mut self) {
         let runs = self.witness.runs.newest(30);
         let known = Known { runs: &runs, now: self.clock() };
-        let command = self.people.ask(Ticket(self.doors.next + 1), known, &mut self.dice);
+        let command = self.people.ask(Ticket(self.endpoints.next + 1), known, &mut self.dice);
         self.ask(command);
     }
 
@@ -90,77 +90,83 @@ impl World {
 
     /// Somebody asks whatever node is there.
     pub(crate) fn ask(&mut self, command: Command) {
-        let ticket = self.doors.ticket();
-        let there = self.doors_open();
-        let Some(door) = self.dice.pick(&there).copied() else { return };
-        self.bring(Errand { command, ticket: Some(ticket), door, until: 0, asker: Asker::People });
+        let ticket = self.endpoints.ticket();
+        let there = self.nodes_up();
+        let Some(endpoint) = self.dice.pick(&there).copied() else { return };
+        self.send_request(Request {
+            command,
+            ticket: Some(ticket),
+            endpoint,
+            until: 0,
+            asker: Asker::People,
+        });
     }
 
-    pub(super) fn doors_open(&self) -> Vec<Life> {
+    pub(super) fn nodes_up(&self) -> Vec<Life> {
         self.nodes.iter().filter(|node| node.driver.is_some()).map(super::node::Node::now).collect()
     }
 
     /// Somebody who uses queues asks a node.
-    pub(super) fn ask_at(&mut self, door: Life, command: Command, asker: Asker) {
-        let ticket = Some(self.doors.ticket());
-        self.bring(Errand { command, ticket, door, until: 0, asker });
+    pub(super) fn ask_at(&mut self, endpoint: Life, command: Command, asker: Asker) {
+        let ticket = Some(self.endpoints.ticket());
+        self.send_request(Request { command, ticket, endpoint, until: 0, asker });
     }
 
-    fn bring(&mut self, errand: Errand) {
-        let (door, until) = (errand.door, self.time + PATIENCE);
-        self.tell(door, Told::Asked(Errand { until, ..errand }));
+    fn send_request(&mut self, request: Request) {
+        let (endpoint, until) = (request.endpoint, self.time + PATIENCE);
+        self.tell(endpoint, Told::Asked(Request { until, ..request }));
     }
 
-    pub(super) fn asked_at(&mut self, index: usize, errand: Errand) {
-        let shard = errand.command.shard(self.size.shards);
+    pub(super) fn asked_at(&mut self, index: usize, request: Request) {
+        let shard = request.command.shard(self.size.shards);
         let leader = self.nodes[index].driver.as_ref().map(|driver| driver.leader(shard));
         match leader {
-            Some(Leader::Here) => self.take_up(index, errand),
+            Some(Leader::Here) => self.take_up(index, request),
             Some(Leader::Session(session)) => {
                 let is_leader = |node: &&super::node::Node| {
                     node.session.as_ref().is_some_and(|theirs| theirs.id == session)
                 };
                 let leader = self.nodes.iter().find(is_leader).map(super::node::Node::now);
                 match leader.filter(|leader| !self.is_cut(index, leader.index)) {
-                    Some(leader) => self.forward(leader, errand),
-                    None => self.try_again(errand),
+                    Some(leader) => self.forward(leader, request),
+                    None => self.try_again(request),
                 }
             }
-            Some(Leader::Nobody) | None => self.try_again(errand),
+            Some(Leader::Nobody) | None => self.try_again(request),
         }
     }
 
-    fn forward(&mut self, to: Life, errand: Errand) {
+    fn forward(&mut self, to: Life, request: Request) {
         self.witness.seen.forwarded += 1;
         let delay = self.dice.below(5);
-        self.later(delay, Happening::Node(to, Told::Forwarded(errand)));
+        self.later(delay, Happening::Node(to, Told::Forwarded(request)));
     }
 
-    pub(super) fn forwarded_to(&mut self, index: usize, errand: Errand) {
-        let shard = errand.command.shard(self.size.shards);
+    pub(super) fn forwarded_to(&mut self, index: usize, request: Request) {
+        let shard = request.command.shard(self.size.shards);
         if self.nodes[index].is_led_elsewhere(shard) {
-            return self.try_again(errand);
+            return self.try_again(request);
         }
-        self.take_up(index, errand);
+        self.take_up(index, request);
     }
 
-    fn take_up(&mut self, index: usize, mut errand: Errand) {
-        let ticket = errand.ticket.take().unwrap_or_else(|| self.doors.ticket());
-        let command = errand.command.clone();
+    fn take_up(&mut self, index: usize, mut request: Request) {
+        let ticket = request.ticket.take().unwrap_or_else(|| self.endpoints.ticket());
+        let command = request.command.clone();
         let scene = self.scene(index, Some(command.shard(self.size.shards)));
         self.witness.asked(ticket, &command, scene);
-        self.limit_waiting(index, ticket, &errand);
-        self.doors.waiting.insert(ticket, (self.nodes[index].now(), errand));
+        self.limit_waiting(index, ticket, &request);
+        self.endpoints.waiting.insert(ticket, (self.nodes[index].now(), request));
         self.step(index, Input::Command { ticket, command });
     }
 
-    /// Nothing has happened there: the door looks for the leader again.
-    fn try_again(&mut self, errand: Errand) {
-        if self.time + AGAIN < errand.until {
-            let door = errand.door;
-            self.later(AGAIN, Happening::Node(door, Told::Asked(errand)));
+    /// Nothing has happened there: the endpoint looks for the leader again.
+    fn try_again(&mut self, request: Request) {
+        if self.time + AGAIN < request.until {
+            let endpoint = request.endpoint;
+            self.later(AGAIN, Happening::Node(endpoint, Told::Asked(request)));
         } else {
-            self.hears(errand.command, errand.asker, &Heard::Nothing);
+            self.hears(request.command, request.asker, &Heard::Nothing);
         }
     }
 
@@ -173,47 +179,52 @@ impl World {
     }
 
     pub(super) fn answer(&mut self, index: usize, ticket: Ticket, answer: &Result<Answer, Failure>) {
-        let scene = self.scene(index, self.doors.shard_of(ticket, self.size.shards));
+        let scene = self.scene(index, self.endpoints.shard_of(ticket, self.size.shards));
         let verdict = self.witness.answered(ticket, answer, scene);
         self.witnessed(verdict);
-        let Some((_, mut errand)) = self.doors.waiting.remove(&ticket) else { return };
-        let is_lost = index != errand.door.index
-            && (self.is_cut(index, errand.door.index)
+        let Some((_, mut request)) = self.endpoints.waiting.remove(&ticket) else { return };
+        let is_lost = index != request.endpoint.index
+            && (self.is_cut(index, request.endpoint.index)
                 || (self.stormy && self.dice.one_in(self.weather.message_trouble)));
         match answer {
-            _ if is_lost => self.unanswered(errand),
+            _ if is_lost => self.unanswered(request),
             Err(Failure::NotLed(_)) => {
                 // Nothing has happened, so it is the same ask still: if it has two effects, that is seen.
-                errand.ticket = Some(ticket);
-                self.try_again(errand);
+                request.ticket = Some(ticket);
+                self.try_again(request);
             }
-            Err(Failure::Unavailable(_) | Failure::Unknown(_)) => self.unanswered(errand),
-            Ok(answer) => self.hears(errand.command, errand.asker, &Heard::Said(answer)),
+            Err(Failure::Unavailable(_) | Failure::Unknown(_)) => self.unanswered(request),
+            Ok(answer) => self.hears(request.command, request.asker, &Heard::Said(answer)),
             Err(Failure::Refused(_) | Failure::Full(_)) => {
-                self.hears(errand.command, errand.asker, &Heard::Nothing);
+                self.hears(request.command, request.asker, &Heard::Nothing);
             }
         }
     }
 
     /// Whether it happened nobody knows.
-    pub(super) fn unanswered(&mut self, errand: Errand) {
-        let Asker::People = errand.asker else {
-            return self.hears(errand.command, errand.asker, &Heard::Unknown);
+    pub(super) fn unanswered(&mut self, request: Request) {
+        let Asker::People = request.asker else {
+            return self.hears(request.command, request.asker, &Heard::Unknown);
         };
-        if errand.command.is_repeatable() {
+        if request.command.is_repeatable() {
             let delay = self.dice.below(4_000);
-            self.later(delay, Happening::Repeat(errand.command));
+            self.later(delay, Happening::Repeat(request.command));
         }
     }
 
     /// Nobody will be answered by this node.
     pub(super) fn disappoint(&mut self, by: Life) {
-        let theirs: Vec<Ticket> =
-            self.doors.waiting.iter().filter(|(_, (at, _))| *at == by).map(|(ticket, _)| *ticket).collect();
+        let theirs: Vec<Ticket> = self
+            .endpoints
+            .waiting
+            .iter()
+            .filter(|(_, (at, _))| *at == by)
+            .map(|(ticket, _)| *ticket)
+            .collect();
         for ticket in theirs {
             self.witness.deliveries.unanswered(ticket);
-            if let Some((_, errand)) = self.doors.waiting.remove(&ticket) {
-                self.unanswered(errand);
+            if let Some((_, request)) = self.endpoints.waiting.remove(&ticket) {
+                self.unanswered(request);
             }
         }
     }

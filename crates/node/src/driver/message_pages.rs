@@ -11,45 +11,45 @@ use super::shard_entry::{self, Standing};
 use super::{Driver, Output, REST};
 
 /// Maximum number of pages read at once for one shard.
-const BACKLOGS_MAX: usize = 8;
+const READS_MAX: usize = 8;
 
 impl Driver {
     /// Requests pages for queues whose messages in memory are about to run out.
-    pub(super) fn ask_for_backlogs(&mut self) {
+    pub(super) fn ask_for_message_pages(&mut self) {
         let elapsed = self.elapsed;
         for entry in &mut self.shards {
             let Standing::Leading(shard) = &mut entry.standing else { continue };
             if entry.leaving.is_some() || entry.page_again_at.is_some_and(|at| at > elapsed) {
                 continue;
             }
-            while entry.backlogs.len() < BACKLOGS_MAX
-                && let Some((queue, after, limit)) = shard.ask_backlog()
+            while entry.message_reads.len() < READS_MAX
+                && let Some((queue, after, limit)) = shard.ask_message_page()
             {
                 let read = self.reads.begin();
-                entry.backlogs.push((read, queue, limit));
-                self.outputs.push(Output::Backlog { read, shard: entry.id, queue, after, limit });
+                entry.message_reads.push((read, queue, limit));
+                self.outputs.push(Output::ReadMessages { read, shard: entry.id, queue, after, limit });
             }
         }
     }
 
-    pub(super) fn backlogged(&mut self, read: u64, id: ShardId, result: Result<Vec<Arc<Message>>, Error>) {
+    pub(super) fn messages_read(&mut self, read: u64, id: ShardId, result: Result<Vec<Arc<Message>>, Error>) {
         self.reads.under_way.remove(&read);
         let (now, elapsed, lane) = (self.now, self.elapsed, self.lane_of(id));
         let may_apply = self.may_apply();
         if let Some(entry) = self.shards.get_mut(usize::from(id.0))
-            && let Some(place) = entry.backlogs.iter().position(|(of, ..)| *of == read)
+            && let Some(place) = entry.message_reads.iter().position(|(of, ..)| *of == read)
         {
-            let (_, queue, limit) = entry.backlogs.swap_remove(place);
+            let (_, queue, limit) = entry.message_reads.swap_remove(place);
             if let Standing::Leading(shard) = &mut entry.standing {
                 let effects = &mut self.lanes[lane].effects;
                 let mut cx = Context { now, elapsed, shard: id, pool: &mut self.pool, effects };
                 match result {
-                    Ok(page) if may_apply => shard.backlog_page(queue, page, limit, &mut cx),
+                    Ok(page) if may_apply => shard.message_page(queue, page, limit, &mut cx),
                     Err(Error::Unusable(why)) => self.outputs.push(Output::Fail { why }),
                     // Without a known time no message is delivered: the page is read again.
                     Ok(_) | Err(_) => {
                         entry.page_again_at = Some(elapsed + REST);
-                        shard.backlog_failed(queue);
+                        shard.message_page_failed(queue);
                     }
                 }
                 entry.note_wake();
