@@ -1,6 +1,6 @@
 //! The messages about mistakes: each names the field, its place and the way out.
 
-use super::{check_refused, job};
+use super::{job, read_all};
 
 #[test]
 fn a_mistake_is_named_with_its_field_its_place_and_the_way_out() {
