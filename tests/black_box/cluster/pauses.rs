@@ -1,5 +1,6 @@
 //! Processes that stand still and come back (P1, P8; T-04, T-05, T-06).
 
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -39,18 +40,22 @@ fn a_server_that_stood_still_past_its_lease_doubles_nothing_and_comes_back() {
     cluster.verified(&scene, 0, Duration::ZERO);
 }
 
-/// A run whose first attempt takes long and whose second does not.
+/// A run whose first attempt takes so many seconds, from when it creates the file on, and whose second does nothing.
+#[track_caller]
+fn submit_slow(cluster: &Cluster, seconds: u32, started: &Path) -> String {
+    let first = format!("{{ touch {}; sleep {seconds}; }}", started.display());
+    let run = submit(cluster, &format!("test $PUNCTUAL_ATTEMPT = 2 || {first}; echo $PUNCTUAL_ATTEMPT"));
+    // Not by what the run says: the state `running` comes before the start, and a shard that changes hands just then
+    // hears of the start only with the outcome.
+    wait::until_so("the first attempt has started", SOON, || started.exists());
+    run
+}
+
 #[track_caller]
 fn submit(cluster: &Cluster, shell: &str) -> String {
     let body = json!({ "task": { "shell": shell } });
     let run = cluster.insist(1, |api| api.post(RUNS, &body));
     run["id"].as_str().expect("a run has an id").to_owned()
-}
-
-#[track_caller]
-fn wait_until_running(cluster: &Cluster, run: &str) {
-    // Not by its start: a shard that changes hands just then hears of it only with the outcome.
-    wait::until_so("the run is under way", SOON, || cluster.api(2).run(run)["state"] == "running");
 }
 
 #[track_caller]
@@ -86,8 +91,7 @@ fn the_run_of_a_worker_that_dies_or_stands_still_has_one_result() {
     let scene = Scene::new();
     let mut cluster = Cluster::start(&scene, &Kept::Postgres.address(), &LEASES);
     cluster.add_worker("a", &[]);
-    let late = submit(&cluster, "test $PUNCTUAL_ATTEMPT = 2 || sleep 3; echo $PUNCTUAL_ATTEMPT");
-    wait_until_running(&cluster, &late);
+    let late = submit_slow(&cluster, 3, &scene.path("late"));
     cluster.add_worker("b", &[]);
     let (stopped, stood, machine) = (wait::wall_clock(), wait::now(), Machine::watched());
     cluster.workers[0].signal(Signal::STOP);
@@ -107,8 +111,7 @@ fn the_run_of_a_worker_that_dies_or_stands_still_has_one_result() {
     );
     cluster.workers[1].signal(Signal::CONT);
 
-    let lost = submit(&cluster, "test $PUNCTUAL_ATTEMPT = 2 || sleep 1000");
-    wait_until_running(&cluster, &lost);
+    let lost = submit_slow(&cluster, 1000, &scene.path("lost"));
     let (killed, machine) = (wait::wall_clock(), Machine::watched());
     let holder = cluster.api(0).run(&lost)["worker"].as_str().expect("it runs somewhere").to_owned();
     cluster.workers[usize::from(holder.starts_with('b'))].kill();
