@@ -98,7 +98,7 @@ fn a_backup_under_load_is_restored_elsewhere() {
 }
 
 #[test]
-fn a_stopped_node_is_backed_up_and_another_kind_of_store_names_its_tools() {
+fn a_stopped_node_is_backed_up() {
     let scene = Scene::new();
     let mut node = scene.start();
     node.api().put_job("one", &json!({ "schedule": { "cron": "0 0 1 1 *" }, "task": { "noop": {} } }));

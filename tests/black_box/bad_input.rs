@@ -102,7 +102,7 @@ fn check_refused(what: &str, answer: Option<Answer>, field: Option<&str>) {
 }
 
 #[test]
-fn a_bad_job_or_submit_is_refused_by_its_field_and_nothing_is_stored() {
+fn an_invalid_job_or_submit_is_refused_by_its_field() {
     let scene = Scene::new();
     let node = scene.start();
     let api = node.api();

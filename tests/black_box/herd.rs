@@ -57,7 +57,7 @@ fn is_empty(node: &Node, state: &str) -> bool {
 }
 
 #[test]
-fn thousands_of_runs_due_in_one_millisecond_all_start_and_none_too_early() {
+fn thousands_of_runs_due_at_once_all_start_on_time() {
     let all = told("RUNS").unwrap_or(ALL);
     // A machine that became slower meanwhile is given as long again as it was.
     let (scene, node, due) = (1..)

@@ -28,8 +28,8 @@ impl Machine {
         Machine { before: taken_in_all(), sleeper: Sleeper::start() }
     }
 
-    /// How long, since then, somebody who wanted a processor had none: by the account of the kernel, which is up to two
-    /// seconds old, or by that of a thread of ours.
+    /// How long, since then, a task that was ready to run had no processor: as the kernel reports it, up to two seconds
+    /// late, or as a thread of ours measures it, whichever is more.
     pub fn taken(&self) -> Duration {
         taken_in_all().saturating_sub(self.before).max(self.sleeper.overslept())
     }

@@ -40,7 +40,7 @@ const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
 /// The metrics of one route.
 #[derive(Debug)]
-struct Figures {
+struct RouteMetrics {
     method: String,
     route: &'static str,
     by_class: [AtomicU64; CLASSES.len()],
@@ -50,13 +50,13 @@ struct Figures {
 /// Requests answered, by route.
 #[derive(Debug)]
 pub(crate) struct Requests {
-    routes: HashMap<&'static str, Vec<Figures>>,
-    others: Figures,
+    routes: HashMap<&'static str, Vec<RouteMetrics>>,
+    others: RouteMetrics,
 }
 
-impl Figures {
-    fn of(method: &str, route: &'static str) -> Figures {
-        Figures {
+impl RouteMetrics {
+    fn of(method: &str, route: &'static str) -> RouteMetrics {
+        RouteMetrics {
             method: method.to_owned(),
             route,
             by_class: Default::default(),
@@ -71,24 +71,24 @@ impl Figures {
 
 impl Requests {
     pub(crate) fn new() -> Requests {
-        let mut routes: HashMap<&'static str, Vec<Figures>> = HashMap::new();
+        let mut routes: HashMap<&'static str, Vec<RouteMetrics>> = HashMap::new();
         for route in table() {
-            routes.entry(route.path).or_default().push(Figures::of(route.method.as_str(), route.path));
+            routes.entry(route.path).or_default().push(RouteMetrics::of(route.method.as_str(), route.path));
         }
-        Requests { routes, others: Figures::of(NO_ROUTE, NO_ROUTE) }
+        Requests { routes, others: RouteMetrics::of(NO_ROUTE, NO_ROUTE) }
     }
 
     pub(crate) fn answered(&self, method: &Method, route: Option<&str>, status: StatusCode, time: Duration) {
         // HEAD is answered by the GET route.
         let method = if method == Method::HEAD { Method::GET.as_str() } else { method.as_str() };
         let of_route = route.and_then(|route| self.routes.get(route)).into_iter().flatten();
-        let figures = of_route.into_iter().find(|figures| figures.method == method).unwrap_or(&self.others);
+        let route = of_route.into_iter().find(|route| route.method == method).unwrap_or(&self.others);
         let class = usize::from(status.as_u16() / 100).clamp(1, CLASSES.len()) - 1;
-        figures.by_class[class].fetch_add(1, Relaxed);
-        figures.time.observe_time(time);
+        route.by_class[class].fetch_add(1, Relaxed);
+        route.time.observe_time(time);
     }
 
-    fn all(&self) -> impl Iterator<Item = &Figures> {
+    fn all(&self) -> impl Iterator<Item = &RouteMetrics> {
         self.routes.values().flatten().chain([&self.others])
     }
 }
@@ -249,11 +249,11 @@ impl Page {
         page.counter("http_connections_refused", "Connections that found no room", places.refused())?;
         let mut answered =
             page.metric("http_requests", "Requests answered, by route", None, MetricType::Counter)?;
-        for figures in requests.all() {
-            for (class, count) in CLASSES.iter().zip(&figures.by_class) {
+        for route in requests.all() {
+            for (class, count) in CLASSES.iter().zip(&route.by_class) {
                 let count = count.load(Relaxed);
                 if count > 0 {
-                    let [method, route] = figures.labels();
+                    let [method, route] = route.labels();
                     let labels = [method, route, ("status", *class)];
                     ConstCounter::new(count).encode(answered.encode_family(&labels)?)?;
                 }
@@ -262,10 +262,10 @@ impl Page {
         let help = "How long an answer took to begin, by route";
         let mut times =
             page.metric("http_request_duration", help, Some(&Unit::Seconds), MetricType::Histogram)?;
-        for figures in requests.all() {
-            let seen = figures.time.snapshot();
+        for route in requests.all() {
+            let seen = route.time.snapshot();
             if seen.count > 0 {
-                histogram(&mut times.encode_family(&figures.labels())?, &seen, MICROS)?;
+                histogram(&mut times.encode_family(&route.labels())?, &seen, MICROS)?;
             }
         }
         Ok(())

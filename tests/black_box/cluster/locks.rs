@@ -125,11 +125,11 @@ fn held_by_somebody(kept: Kept) {
 }
 
 #[test]
-fn rows_that_somebody_holds_in_postgresql_are_late_and_the_rest_goes_on() {
+fn locked_rows_in_postgresql_delay_only_their_own_jobs() {
     held_by_somebody(Kept::Postgres);
 }
 
 #[test]
-fn rows_that_somebody_holds_in_mariadb_are_late_and_the_rest_goes_on() {
+fn locked_rows_in_mariadb_delay_only_their_own_jobs() {
     held_by_somebody(Kept::MariaDb);
 }

@@ -129,7 +129,7 @@ fn of_problem(problem: &Problem) -> Failure {
             failure.hint("`punctual run list` shows recent runs, `-n` names another namespace")
         }
         Code::Unauthenticated => failure.hint(
-            "PUNCTUAL_TOKEN or --token-file FILE shows a token; whoever runs the server makes one: `punctual token add`",
+            "set PUNCTUAL_TOKEN or --token-file FILE; an administrator makes a token with `punctual token add`",
         ),
         Code::Forbidden => failure.hint("use a token of that role; `punctual token list` shows which there are"),
         Code::NoSuchToken => failure.hint("`punctual token list` shows which there are"),

@@ -213,7 +213,7 @@ async fn safe_place(settings: &Settings, http: &str) -> Result<SocketAddr, Failu
         ));
     }
     if in_the_clear {
-        warn!(%place, "listening in the clear beyond this machine: whoever sees the network sees the tokens");
+        warn!(%place, "listening in the clear beyond this machine: everyone who can read the network traffic can read the tokens");
     }
     Ok(place)
 }

@@ -81,7 +81,7 @@ async fn an_instance_that_stops_or_is_dropped_costs_no_fire() {
     let a = instance(&store, "a", &book).job(tick()).start().await.unwrap();
     let b = instance(&store, "b", &book).job(tick()).start().await.unwrap();
     book.has(2).await;
-    // Whoever leads the job's shard, one of these two is it.
+    // One of the two leads the job's shard.
     a.stop().await;
     let seen = book.all().len();
     book.has(seen + 3).await;

@@ -70,7 +70,7 @@ impl Scene {
         assert!(timeout(PATIENCE, leads).await.unwrap());
     }
 
-    /// The driver ends, and with it whoever carries its mail.
+    /// Ends the driver, and with it the task that carries its mail.
     async fn end(self) {
         self.node.shut_down().await;
         timeout(PATIENCE, self.carrying).await.unwrap().unwrap();

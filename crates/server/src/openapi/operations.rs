@@ -390,7 +390,7 @@ fn the_rest() -> Vec<Operation> {
             .answers_nothing("It is gone")
             .refuses(&[Code::NoSuchToken]),
         get("/api/v1/openapi.json", "openapi", "This document").answers_json("The document"),
-        get("/metrics", "metrics", "Figures for Prometheus").answers_text(
+        get("/metrics", "metrics", "Metrics for Prometheus").answers_text(
             200,
             "application/openmetrics-text; version=1.0.0; charset=utf-8",
             "OpenMetrics text",

@@ -40,8 +40,8 @@ pub(crate) struct Deadline {
 impl Deadline {
     pub(crate) fn of(request: &Request) -> Deadline {
         let time = Settings::default().request_time;
-        let unsaid = || Deadline { until: Instant::now() + time, time };
-        request.extensions().get().copied().unwrap_or_else(unsaid)
+        let default = || Deadline { until: Instant::now() + time, time };
+        request.extensions().get().copied().unwrap_or_else(default)
     }
 }
 

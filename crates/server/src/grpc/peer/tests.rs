@@ -68,7 +68,7 @@ impl Served {
     }
 }
 
-/// Whoever had the port may still be on the way out.
+/// Retries, because the former listener may not have closed the port yet.
 async fn listen(address: SocketAddr) -> TcpListener {
     loop {
         match TcpListener::bind(address).await {

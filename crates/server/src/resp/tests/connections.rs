@@ -52,16 +52,16 @@ async fn a_client_may_be_named_listed_and_sent_away() {
     scene.stop().await;
 }
 
-/// As with Redis, only if somebody says so, and not whoever waits or watches.
+/// As with Redis: only if `timeout` is set, and not for clients in GETJOB or MONITOR.
 #[tokio::test]
-async fn a_client_that_rests_too_long_is_let_go_where_that_is_set() {
+async fn an_idle_client_is_disconnected_if_a_timeout_is_set() {
     let idle_time = Some(Duration::from_secs(1));
     let scene = Scene::with(Settings { idle_time, ..Settings::default() }, Gate::open()).await;
     let (mut resting, mut waiting, mut watching) =
         (scene.client().await, scene.client().await, scene.client().await);
     watching.ask("MONITOR", "+OK\r\n").await;
     resting.ask("CONFIG GET timeout", "*2\r\n$7\r\ntimeout\r\n$1\r\n1\r\n").await;
-    // Whoever waits for a job does not rest.
+    // A client that waits for a job is not idle.
     waiting.send("GETJOB TIMEOUT 1500 FROM q\r\nPING\r\n").await;
     assert_eq!(waiting.line().await, "*-1");
     assert_eq!(waiting.line().await, "+PONG");

@@ -235,7 +235,7 @@ async fn a_start_brings_jobs_to_follow_what_an_earlier_process_stored() {
     assert!(matches!(store.put_calendar(put).await.unwrap(), Swap::Done(_)));
 
     let scene = Scene::on(store).await;
-    // The same days again: nothing to change, but whoever asks hears of it when every job follows.
+    // The same days again: nothing changes, and the answer still waits until every job uses them.
     let same = scene.put(WORK, &json!({ "exclude": ["2026-09-01..2026-10-11"] })).await;
     assert_eq!((same.made.as_str(), &same.body["settled"]), ("unchanged", &json!(true)));
     assert_eq!(scene.due("daily").await, json!("2026-10-12T00:00:00.000Z"));

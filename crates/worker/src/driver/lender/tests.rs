@@ -238,7 +238,7 @@ proptest! {
             world.take(step);
             let waits = world.nodes.iter().any(|node| !node.line.is_empty());
             prop_assert!(!waits || world.lender.unused() == 0 || world.lender.next_wake().is_some(),
-                "a slot lies idle while somebody waits, and nobody will look");
+                "a slot is idle while a node waits, and no wake is set");
         }
         // From here every slot is given back within 100 ms, and higher priorities keep coming elsewhere.
         let waiting: Vec<usize> = (0..3).filter(|node| !world.nodes[*node].line.is_empty()).collect();
