@@ -1,11 +1,11 @@
 //! `punctual run`: runs.
 
+mod view;
+
 use std::collections::BTreeMap;
-use std::slice;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use comfy_table::Cell;
 use punctual_client::RunQuery;
 use punctual_core::Timestamp;
 use punctual_core::ids::RunId;
@@ -13,19 +13,22 @@ use punctual_core::limits::PAGE_MAX;
 use punctual_core::name::Name;
 use punctual_core::run::Status;
 use punctual_wire::job_file::{Noop, Process, Retry, Route, Strategy, Task};
-use punctual_wire::rest::{Again, Attempt, Child, Event, Run, Shard, Submit, Trigger};
+use punctual_wire::rest::{Again, Child, Run, Submit};
 use punctual_wire::text::Span;
 use punctual_wire::{Text, yaml};
 
 use super::failure::{Exit, Failure};
 use super::job::{Params, StartArgs};
 use super::logs::Logs;
-use super::output::{Output, fields_with_state, one_line, print, text, tone};
+use super::output::print;
 use super::paging::{gather, say_if_more};
 use super::time::{self, Since, duration};
 use super::worker::label;
 use super::{Format, Session};
 use crate::wiring;
+
+pub(crate) use view::describe;
+use view::{attempts_table, job, result, table, word};
 
 /// How often `--wait` reads the run again.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
@@ -42,44 +45,44 @@ Examples:
   punctual run list --state RUNNING --watch
   punctual run list --watch | tee runs.txt         a line for every change")]
     List(Listing),
-    /// Show one run and everything that happened to it
+    /// Show one run with its attempts and events
     #[command(
         after_help = "Examples:\n  punctual run show 4683711365120\n  punctual run show 4683711365120 --events -o json"
     )]
     Show {
         id: RunId,
-        /// With its events in json and yaml too
+        /// Include the events in json and yaml
         #[arg(long)]
         events: bool,
     },
-    /// Print what a run printed
+    /// Print the output of a run
     #[command(after_help = "\
 Examples:
   punctual run logs 4683711365120
   punctual run logs 4683711365120 -f
   punctual run logs 4683711365120 --attempt 2 --raw > output.bin")]
     Logs(Logs),
-    /// Stop a run, or keep it from starting
+    /// Cancel a run: it is stopped, or never starts
     #[command(after_help = "Example:\n  punctual run cancel 4683711365120")]
     Cancel { id: RunId },
-    /// Try a finished run again, as a new run with the same due time under the newest revision of its job
+    /// Repeat a finished run: makes a new run with the same due time and the newest revision of its job
     #[command(after_help = "\
 Examples:
   punctual run retry 4683711365120 --wait
   punctual run retry 4683711365120 --due 2026-12-01T08:00:00Z")]
     Retry {
         id: RunId,
-        /// Parameters instead of those it had, as a JSON object
+        /// Other parameters, as a JSON object
         #[arg(long, value_name = "JSON")]
         params: Option<Params>,
-        /// The due time of the new run instead of the one it had
+        /// Another due time for the new run
         #[arg(long, value_name = "INSTANT")]
         due: Option<Timestamp>,
-        /// Wait until the new run has ended; exit code 1 if not well
+        /// Wait until the new run has ended; exit code 0 means success
         #[arg(long)]
         wait: bool,
     },
-    /// Run something once, without a job
+    /// Run a command once, without a job
     #[command(after_help = "\
 Examples:
   punctual run submit --shell 'echo hi' --wait
@@ -91,44 +94,44 @@ Examples:
 
 #[derive(Debug, Args)]
 pub(crate) struct Listing {
-    /// Of this job only
+    /// Only runs of this job
     #[arg(long)]
     job: Option<Name>,
-    /// In these states only, with commas between; also PENDING, RUNNING, COMPLETED, FAILED
+    /// Only runs in these states, separated by commas; also PENDING, RUNNING, COMPLETED, FAILED
     #[arg(long)]
     state: Option<String>,
-    /// Made by these only, with commas between: schedule, misfire, manual, submit, retry, parent
+    /// Only runs with these triggers, separated by commas: schedule, misfire, manual, submit, retry, parent
     #[arg(long)]
     trigger: Option<String>,
-    /// Asked for under this key
+    /// Only runs with this idempotency key
     #[arg(long)]
     key: Option<String>,
-    /// Child runs of this one only, in the order of their indices
+    /// Only child runs of this run, by index
     #[arg(long, value_name = "RUN")]
     parent: Option<RunId>,
-    /// Created since: how long ago, or an instant
+    /// Only runs created since: how long ago, or an instant
     #[arg(long, value_name = "SINCE")]
     since: Option<Since>,
-    /// Created before: how long ago, or an instant
+    /// Only runs created before: how long ago, or an instant
     #[arg(long, value_name = "UNTIL")]
     until: Option<Since>,
-    /// At most so many
+    /// The most to show
     #[arg(long, default_value_t = 50)]
     limit: usize,
-    /// A line for every attempt of each run
+    /// Show every attempt of each run
     #[arg(long)]
     attempts: bool,
-    /// Look again every second
+    /// Refresh every second
     #[arg(long)]
     watch: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct SubmitArgs {
-    /// A text for /bin/sh -c
+    /// The command, for /bin/sh -c
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["noop", "command"])]
     shell: Option<String>,
-    /// Nothing, at once
+    /// A task that does nothing
     #[arg(long, conflicts_with = "command")]
     noop: bool,
     /// A program with its arguments, started without a shell
@@ -136,22 +139,22 @@ pub(crate) struct SubmitArgs {
     command: Vec<String>,
     #[command(flatten)]
     start: StartArgs,
-    /// 0 to 9, and 9 goes first
+    /// 0 to 9; 9 starts first
     #[arg(long)]
     priority: Option<u8>,
-    /// Attempts in all, the first included
+    /// The number of attempts, the first included
     #[arg(long, value_name = "COUNT")]
     attempts: Option<u32>,
     /// How long an attempt may take
     #[arg(long, value_name = "SPAN", value_parser = duration)]
     timeout: Option<Duration>,
-    /// Rather not at all than twice
+    /// Start at most one attempt, even if it is lost
     #[arg(long)]
     at_most_once: bool,
-    /// How a worker is chosen of those that fit
+    /// How to choose among the workers that fit
     #[arg(long, value_name = "STRATEGY", value_parser = strategy)]
     route: Option<Strategy>,
-    /// Labels that the worker must bear
+    /// Labels that the worker must have
     #[arg(long, value_name = "NAME=VALUE", value_parser = label)]
     selector: Vec<(String, String)>,
 }
@@ -293,94 +296,6 @@ fn line(format: Format, run: &Run) -> Result<String, Failure> {
     }
 }
 
-fn table(output: Output, runs: &[Run], now: Timestamp) -> String {
-    let titles = ["ID", "JOB", "STATE", "TRIGGER", "DUE (UTC)", "LATE", "TOOK", "ATTEMPT", "RESULT"];
-    let spare = ["ATTEMPT", "TRIGGER", "LATE", "TOOK", "RESULT", "DUE (UTC)"];
-    let mut table = output.table(&titles).sparing(&spare);
-    for run in runs {
-        table.add_row([
-            Cell::new(run.id),
-            Cell::new(job(run)),
-            output.state(run.state.0),
-            Cell::new(trigger(run)),
-            Cell::new(output.time(run.due_at.0, now)),
-            Cell::new(late(run).unwrap_or_else(|| "-".to_owned())),
-            Cell::new(took(run).unwrap_or_else(|| "-".to_owned())),
-            Cell::new(run.attempt),
-            Cell::new(result(run)),
-        ]);
-    }
-    text(table)
-}
-
-/// Every attempt of the runs, newest run first.
-fn attempts_table(output: Output, runs: &[Run]) -> String {
-    let mut table = output.table(&["RUN", "ATTEMPT", "WORKER", "ASSIGNED (UTC)", "TOOK", "RESULT", "ERROR"]);
-    for run in runs {
-        for attempt in run.attempts.iter().flatten() {
-            table.add_row(attempt_row(run, attempt));
-        }
-    }
-    text(table)
-}
-
-fn attempt_row(run: &Run, attempt: &Attempt) -> [String; 7] {
-    let none = || "-".to_owned();
-    let begun = attempt.started_at.unwrap_or(attempt.assigned_at);
-    let result = match (attempt.result, attempt.exit_code) {
-        (None, _) => "under way".to_owned(),
-        (Some(result), Some(code)) if code != 0 => format!("{} ({code})", result.as_str()),
-        (Some(result), _) => result.as_str().to_owned(),
-    };
-    [
-        run.id.to_string(),
-        attempt.number.to_string(),
-        attempt.worker.clone().unwrap_or_else(none),
-        attempt.assigned_at.to_string(),
-        attempt.finished_at.map_or_else(none, |end| time::took(begun.0, end.0)),
-        result,
-        attempt.error.as_deref().map_or_else(none, |error| one_line(error, 60)),
-    ]
-}
-
-/// How late a run started.
-fn late(run: &Run) -> Option<String> {
-    run.lateness_ms.map(|millis| time::span(Duration::from_millis(millis)))
-}
-
-/// The job of a run; for a child run also its part.
-fn job(run: &Run) -> String {
-    let name = run.job.as_ref().map_or("-".to_owned(), ToString::to_string);
-    match run.shard {
-        Some(Shard { index, total }) => format!("{name} [{index}/{total}]"),
-        None => name,
-    }
-}
-
-/// From the start of the first attempt to the end of the run, as in `job log`.
-fn took(run: &Run) -> Option<String> {
-    let late = Duration::from_millis(run.lateness_ms?);
-    let late_from = match run.trigger {
-        Trigger::Schedule | Trigger::Misfire => run.due_at.0,
-        _ => run.due_at.0.max(run.created_at.0),
-    };
-    Some(time::took(late_from + late, run.finished_at?.0))
-}
-
-fn trigger(run: &Run) -> String {
-    run.trigger.as_str().to_owned()
-}
-
-/// The result of a run on one line: the reason, else the error, else the output.
-fn result(run: &Run) -> String {
-    let said = run.reason.as_ref().or(run.error.as_ref()).or(run.output.as_ref());
-    match (said, run.exit_code) {
-        (Some(said), _) => one_line(said, 60),
-        (None, Some(code)) => format!("exit code {code}"),
-        (None, None) => "-".to_owned(),
-    }
-}
-
 async fn show(session: &Session, id: RunId, events: bool) -> Result<(), Failure> {
     let run = session.client.run(&session.namespace, id, true).await?;
     let bare = Run { events: run.events.clone().filter(|_| events), ..run.clone() };
@@ -405,91 +320,11 @@ async fn with_states(session: &Session, mut run: Run) -> Result<Run, Failure> {
     Ok(run)
 }
 
-pub(crate) fn describe(output: Output, run: &Run) -> String {
-    let now = wiring::now();
-    let job = run.job.as_ref().map(|job| {
-        let revision = run.revision.map(|revision| format!(", revision {revision}")).unwrap_or_default();
-        format!("{}/{job}{revision}", run.namespace)
-    });
-    let facts = [
-        ("run", Some(run.id.to_string())),
-        ("job", job.or_else(|| Some(format!("none, in {}", run.namespace)))),
-        ("state", Some(run.state.to_string())),
-        ("reason", run.reason.clone()),
-        ("trigger", Some(trigger(run))),
-        ("due", Some(time::both(run.due_at.0, now))),
-        ("created", Some(time::both(run.created_at.0, now))),
-        ("started", run.started_at.map(|at| time::both(at.0, now))),
-        ("finished", run.finished_at.map(|at| time::both(at.0, now))),
-        ("late by", late(run)),
-        ("took", took(run)),
-        ("attempt", Some(run.attempt.to_string())),
-        ("worker", run.worker.clone()),
-        ("progress", run.progress.map(|percent| format!("{percent}%"))),
-        ("key", run.key.clone()),
-        ("route", run.route.as_ref().map(route)),
-        ("child of", run.parent.map(|parent| format!("run {parent}"))),
-        ("shard", run.shard.map(|Shard { index, total }| format!("{index} of {total}, counted from 0"))),
-        ("retry of", run.retry_of.map(|run| run.to_string())),
-        ("exit code", run.exit_code.map(|code| code.to_string())),
-        ("error", run.error.clone()),
-        ("output", run.output.clone()),
-    ];
-    let facts = fields_with_state(&facts, output, tone(run.state.0));
-    let attempts = run.attempts.as_deref().filter(|attempts| attempts.len() > 1);
-    let attempts = attempts.map(|_| attempts_table(output, slice::from_ref(run)));
-    let story = run.events.as_deref().filter(|events| !events.is_empty()).map(|events| story(output, events));
-    let children = run.children.as_deref().map(|children| children_table(output, children));
-    [Some(facts), children, attempts, story].into_iter().flatten().collect::<Vec<_>>().join("\n\n")
-}
-
-/// The strategy of a route, and its selector.
-fn route(route: &Route) -> String {
-    let strategy = route.strategy.map(word).unwrap_or_default();
-    let labels = route.selector.iter().flatten().map(|(name, value)| format!("{name}={value}"));
-    let labels: Vec<String> = labels.collect();
-    let selector = (!labels.is_empty()).then(|| format!("workers with {}", labels.join(", ")));
-    let shards = route.shards.map(|shards| format!("{shards} shards"));
-    [Some(strategy), selector, shards].into_iter().flatten().collect::<Vec<_>>().join(", ")
-}
-
-fn word(strategy: Strategy) -> String {
-    let word = serde_json::to_value(strategy).ok();
-    word.as_ref().and_then(|word| word.as_str()).unwrap_or_default().to_owned()
-}
-
 fn strategy(text: &str) -> Result<Strategy, String> {
     serde_json::from_value(serde_json::Value::String(text.to_owned())).map_err(|_| {
         let known = punctual_core::job::Strategy::ALL.map(|strategy| word(strategy.into()));
         format!("known are {}", known.join(", "))
     })
-}
-
-fn children_table(output: Output, children: &[Child]) -> String {
-    let mut table = output.table(&["CHILD", "RUN", "STATE", "WORKER"]);
-    for child in children {
-        table.add_row([
-            Cell::new(child.index),
-            Cell::new(child.run),
-            child.state.map_or_else(|| Cell::new("-"), |state| output.state(state.0)),
-            Cell::new(child.worker.as_deref().unwrap_or("-")),
-        ]);
-    }
-    text(table)
-}
-
-fn story(output: Output, events: &[Event]) -> String {
-    let mut table = output.table(&["EVENT", "AT (UTC)", "WHAT", "STATE", "TOKEN"]);
-    for event in events {
-        table.add_row([
-            Cell::new(event.seq),
-            Cell::new(event.at),
-            Cell::new(event.what.replace('_', " ")),
-            output.state(event.to.0),
-            Cell::new(event.token.map_or("-".to_owned(), |token| token.to_string())),
-        ]);
-    }
-    text(table)
 }
 
 /// Prints a new run or, with `wait`, waits for its end and prints that.
@@ -543,20 +378,6 @@ mod tests {
         let news = [("ready", 0), ("ready", 0), ("running", 1), ("running", 1), ("ready", 1), ("running", 2)];
         let heard = news.map(|(state, attempt)| is_news(&mut seen, &run(state, attempt)));
         assert_eq!(heard, [true, false, true, false, true, true]);
-    }
-
-    #[test]
-    fn a_run_took_from_its_first_start_to_its_end() {
-        let ended = json!({
-            "id": "7", "namespace": "default", "job": "a", "trigger": "schedule", "state": "succeeded", "attempt": 2,
-            "due_at": "2027-01-15T08:00:00Z", "created_at": "2027-01-15T08:00:00Z", "lateness_ms": 1000,
-            "started_at": "2027-01-15T08:00:30Z", "finished_at": "2027-01-15T08:00:31Z",
-        });
-        let ended: Run = serde_json::from_value(ended).unwrap();
-        assert_eq!(took(&ended).as_deref(), Some("30s"), "the first attempt and the delay count");
-        let asked = Run { trigger: Trigger::Retry, due_at: Text(Timestamp::from_millis(0)), ..ended };
-        assert_eq!(took(&asked).as_deref(), Some("30s"), "it was asked for later than due");
-        assert_eq!(took(&Run { lateness_ms: None, ..asked }), None);
     }
 
     #[test]

@@ -1,35 +1,30 @@
-//! The checks bite: a random story that core and a small scheduler tell holds; the same story with one fault
-//! in it is found out by the check that is there for it. In a story a job fires, fails, is missed, split, edited, paused
-//! and resumed, and its schedule may keep to a calendar.
+//! A random history of one job, as a small scheduler would write it.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use proptest::strategy::ValueTree;
-use proptest::test_runner::TestRunner;
 use punctual_core::Timestamp;
 use punctual_core::attempt::{End, Outcome};
 use punctual_core::change::{Revision, Skip, SkipReason};
-use punctual_core::ids::{Epoch, JobId, RunId, Token, WorkerId};
-use punctual_core::job::{Cursor, Definition, Job, Keep, Overlap};
+use punctual_core::ids::{Epoch, JobId, RunId, WorkerId};
+use punctual_core::job::{Cursor, Definition, Job, Keep};
 use punctual_core::name::Namespace;
-use punctual_core::run::{Assignee, Child, Event, Origin, Part, Run, SplitRole, Status, Trigger};
+use punctual_core::run::{Child, Event, Origin, Part, Run, SplitRole, Status, Trigger};
 use punctual_core::schedule::calendar::{Calendar, Days, Weekday};
 use punctual_core::schedule::{Schedule, ScheduleCalendar, When};
 use punctual_core::task::Task;
-use punctual_verify::{Check, History, Options, Report};
+use punctual_verify::{History, Options, Report};
 
 #[derive(Debug, Clone)]
-struct Story {
-    job: Job,
+pub(crate) struct Story {
+    pub(crate) job: Job,
     /// All but the newest.
-    revisions: Vec<Revision>,
-    runs: Vec<Run>,
-    skips: Vec<Skip>,
-    now: Timestamp,
+    pub(crate) revisions: Vec<Revision>,
+    pub(crate) runs: Vec<Run>,
+    pub(crate) skips: Vec<Skip>,
+    pub(crate) now: Timestamp,
 }
 
 /// What befalls one due time.
@@ -86,7 +81,7 @@ fn schedule() -> impl Strategy<Value = Schedule> {
 }
 
 prop_compose! {
-    fn story()(
+    pub(crate) fn story()(
         schedule in schedule(),
         fates in fates(),
         created in 1_735_689_600_000i64..1_900_000_000_000,
@@ -152,12 +147,12 @@ impl Story {
         }
     }
 
-    fn next_due(&self) -> Timestamp {
+    pub(crate) fn next_due(&self) -> Timestamp {
         self.job.cursor.next_due.expect("these schedules go on for ever")
     }
 
     /// The due time that comes as the `n`th from now on, the next one being the first.
-    fn nth_due(&self, n: u8) -> Timestamp {
+    pub(crate) fn nth_due(&self, n: u8) -> Timestamp {
         let mut job = self.job.clone();
         for _ in 1..n {
             let due = job.cursor.next_due.expect("these schedules go on for ever");
@@ -167,7 +162,7 @@ impl Story {
     }
 
     /// An instant before the next due time and after all that is decided.
-    fn between(&self) -> Timestamp {
+    pub(crate) fn between(&self) -> Timestamp {
         let after = self.job.cursor.fired_through.max(self.job.updated_at);
         Timestamp::from_millis(i64::midpoint(after.as_millis(), self.next_due().as_millis()))
     }
@@ -197,7 +192,7 @@ impl Story {
         self.job.plan_after(at.max(self.job.cursor.fired_through));
     }
 
-    fn revise(&mut self, at: Timestamp, change: impl FnOnce(&mut Job)) {
+    pub(crate) fn revise(&mut self, at: Timestamp, change: impl FnOnce(&mut Job)) {
         self.skip_excluded(at);
         let Job { id: job, revision, updated_at, .. } = self.job;
         let definition = Arc::clone(&self.job.definition);
@@ -207,7 +202,7 @@ impl Story {
         change(&mut self.job);
     }
 
-    fn skip(&mut self, from: Timestamp, to: Timestamp, reason: SkipReason, at: Timestamp) {
+    pub(crate) fn skip(&mut self, from: Timestamp, to: Timestamp, reason: SkipReason, at: Timestamp) {
         let (job, revision) = (self.job.id, self.job.revision);
         self.skips.push(Skip { job, revision, from, to, reason, at });
     }
@@ -221,14 +216,14 @@ impl Story {
         }
     }
 
-    fn make_run(&self, trigger: Trigger, due: Timestamp) -> Run {
+    pub(crate) fn make_run(&self, trigger: Trigger, due: Timestamp) -> Run {
         let Job { id, name, revision, namespace, .. } = &self.job;
         let origin = Origin::Job { id: *id, name: name.clone(), revision: *revision };
         let id = RunId(100 + i64::try_from(self.runs.len()).expect("few runs"));
         Run::new(id, namespace.clone(), origin, trigger, due, self.now)
     }
 
-    fn split(&mut self, mut run: Run) {
+    pub(crate) fn split(&mut self, mut run: Run) {
         let (due, total) = (run.due, 2);
         self.tell(&mut run, Event::Due);
         let (parent, place) = (run.id, self.runs.len());
@@ -249,19 +244,19 @@ impl Story {
     }
 
     /// A run of the schedule, one that has no children.
-    fn plain_run(&self, place: Index) -> Option<usize> {
+    pub(crate) fn plain_run(&self, place: Index) -> Option<usize> {
         let is_plain = |run: &Run| run.trigger == Trigger::Schedule && run.attempt > 0;
         let plain: Vec<usize> = (0..self.runs.len()).filter(|place| is_plain(&self.runs[*place])).collect();
         (!plain.is_empty()).then(|| plain[place.index(plain.len())])
     }
 
-    fn fire(&self, place: Index) -> usize {
+    pub(crate) fn fire(&self, place: Index) -> usize {
         let fires = (0..self.runs.len()).filter(|place| self.runs[*place].trigger == Trigger::Schedule);
         let fires: Vec<usize> = fires.collect();
         fires[place.index(fires.len())]
     }
 
-    fn skip_of(&self, reason: SkipReason, place: Index) -> Option<usize> {
+    pub(crate) fn skip_of(&self, reason: SkipReason, place: Index) -> Option<usize> {
         let fitting: Vec<usize> =
             (0..self.skips.len()).filter(|place| self.skips[*place].reason == reason).collect();
         (!fitting.is_empty()).then(|| fitting[place.index(fitting.len())])
@@ -288,18 +283,18 @@ impl Story {
         }
     }
 
-    fn tell(&self, run: &mut Run, event: Event) {
+    pub(crate) fn tell(&self, run: &mut Run, event: Event) {
         run.apply(event, &Definition::of(Task::Noop), self.now)
             .expect("the small scheduler follows the arrows");
     }
 
-    fn carried_out(&mut self, due: Timestamp) {
+    pub(crate) fn carried_out(&mut self, due: Timestamp) {
         self.skip_excluded(due);
         self.job.cursor.fired_through = due;
         self.job.plan_after(due);
     }
 
-    fn check(&self) -> Report {
+    pub(crate) fn check(&self) -> Report {
         let mut history = History::new();
         history.add_job(&self.job);
         self.revisions.iter().for_each(|revision| history.add_revision(revision));
@@ -317,12 +312,12 @@ impl Story {
 }
 
 impl Story {
-    fn definitions(&self) -> impl Iterator<Item = &Definition> {
+    pub(crate) fn definitions(&self) -> impl Iterator<Item = &Definition> {
         self.revisions.iter().map(|revision| &*revision.definition).chain([&*self.job.definition])
     }
 
     /// Adds a fire that was never owed: a copy of one that was.
-    fn add_fire(&mut self, due: Timestamp, revision: u32) -> Option<()> {
+    pub(crate) fn add_fire(&mut self, due: Timestamp, revision: u32) -> Option<()> {
         let mut run =
             self.runs.iter().find(|run| run.trigger == Trigger::Schedule && run.attempt > 0)?.clone();
         run.id.0 += 10_000;
@@ -335,248 +330,13 @@ impl Story {
     }
 }
 
-fn revision_of(run: &Run) -> u32 {
+pub(crate) fn revision_of(run: &Run) -> u32 {
     match run.origin {
         Origin::Job { revision, .. } => revision,
         Origin::AdHoc(_) => 0,
     }
 }
 
-fn millisecond_before(at: Timestamp) -> Timestamp {
+pub(crate) fn millisecond_before(at: Timestamp) -> Timestamp {
     at.before(Duration::from_millis(1))
-}
-
-/// The faults: each changes a story and says who must notice. None: this story has no place for it.
-type Fault = fn(&mut Story, Index) -> Option<Check>;
-
-/// Stories in which a fault is tried for each check: few are fit for all of them.
-const STORIES_MAX: usize = 1000;
-
-const FAULTS: [(&str, Fault); 26] = [
-    ("a fire is lost", |story, place| {
-        story.runs.remove(story.plain_run(place)?);
-        Some(Check::NeverLost)
-    }),
-    ("every fire before an edit or a pause is lost", |story, _| {
-        let before = story.runs.len();
-        story.runs.retain(|run| revision_of(run) == story.job.revision);
-        (story.runs.len() < before).then_some(Check::NeverLost)
-    }),
-    ("a fire is hidden by the record of a later pause", |story, place| {
-        let paused = story.skip_of(SkipReason::Paused, place)?;
-        let pause = story.skips[paused].revision;
-        let last = story.runs.iter().rposition(|run| {
-            run.trigger == Trigger::Schedule && run.attempt > 0 && revision_of(run) == pause - 1
-        })?;
-        story.skips[paused].from = story.runs.remove(last).due;
-        Some(Check::NeverLost)
-    }),
-    ("a missed fire is called a paused one", |story, place| {
-        let missed = story.skip_of(SkipReason::Misfire, place)?;
-        story.skips[missed].reason = SkipReason::Paused;
-        Some(Check::NeverLost)
-    }),
-    ("a missed fire is called an excluded one", |story, place| {
-        let missed = story.skip_of(SkipReason::Misfire, place)?;
-        story.skips[missed].reason = SkipReason::Calendar;
-        Some(Check::NeverLost)
-    }),
-    ("a paused job fires", |story, place| {
-        let skip = story.skips[story.skip_of(SkipReason::Paused, place)?].clone();
-        story.add_fire(skip.from, skip.revision)?;
-        Some(Check::OnSchedule)
-    }),
-    ("a job fires after the edit that dropped the due time", |story, place| {
-        let skip = story.skips[story.skip_of(SkipReason::Edited, place)?].clone();
-        story.add_fire(skip.from, skip.revision)?;
-        Some(Check::NeverTwice)
-    }),
-    ("a job fires on a day that its calendar excludes", |story, place| {
-        let skip = story.skips[story.skip_of(SkipReason::Calendar, place)?].clone();
-        story.add_fire(skip.from, skip.revision)?;
-        Some(Check::OnSchedule)
-    }),
-    ("a revision is lost", |story, place| {
-        (!story.revisions.is_empty()).then(|| story.revisions.remove(place.index(story.revisions.len())))?;
-        Some(Check::Accounted)
-    }),
-    ("a child run is made twice", |story, place| {
-        let children: Vec<usize> =
-            (0..story.runs.len()).filter(|place| story.runs[*place].parent().is_some()).collect();
-        let mut child = story.runs[*children.get(place.index(children.len().max(1)))?].clone();
-        child.id.0 += 10_000;
-        story.runs.push(child);
-        Some(Check::Family)
-    }),
-    ("everything is lost", |story, _| {
-        story.runs.clear();
-        Some(Check::NotVacuous)
-    }),
-    ("a skip record is lost", |story, place| {
-        (!story.skips.is_empty()).then(|| story.skips.remove(place.index(story.skips.len())))?;
-        Some(Check::NeverLost)
-    }),
-    ("a skip record ends too soon", |story, place| {
-        (!story.skips.is_empty()).then_some(())?;
-        let place = place.index(story.skips.len());
-        story.skips[place].to = millisecond_before(story.skips[place].to);
-        Some(Check::NeverLost)
-    }),
-    ("a plan passes over a due time", |story, _| {
-        let next = story.job.cursor.next_due?;
-        story.job.plan_after(next);
-        Some(Check::NeverLost)
-    }),
-    ("a fire is made twice", |story, place| {
-        let mut run = story.runs[story.fire(place)].clone();
-        run.id.0 += 10_000;
-        story.runs.push(run);
-        Some(Check::NeverTwice)
-    }),
-    ("a fire was recorded as skipped", |story, place| {
-        let fire = &story.runs[story.fire(place)];
-        let (due, revision) = (fire.due, revision_of(fire));
-        let (job, reason) = (story.job.id, SkipReason::Misfire);
-        story.skips.push(Skip { job, revision, from: due, to: due, reason, at: due });
-        Some(Check::NeverTwice)
-    }),
-    ("a cursor lags behind", |story, _| {
-        let last = story.runs.iter().map(|run| run.due).max()?;
-        story.job.cursor.fired_through = millisecond_before(last);
-        Some(Check::Accounted)
-    }),
-    ("a run starts too early", |story, place| {
-        let place = story.plain_run(place)?;
-        let run = &mut story.runs[place];
-        for entry in &mut run.entries {
-            entry.at = millisecond_before(run.due);
-        }
-        run.finished_at = run.entries.last().map(|entry| entry.at);
-        Some(Check::NeverEarly)
-    }),
-    ("a due time is the moment of firing", |story, place| {
-        let place = story.fire(place);
-        let moved = story.runs[place].due + Duration::from_millis(1);
-        let schedules = story.definitions().map(|definition| &definition.schedules[0]);
-        let is_named = |schedule: &Schedule| schedule.previous(moved, story.job.created_at) == Some(moved);
-        (!schedules.into_iter().any(is_named)).then_some(())?;
-        story.runs[place].due = moved;
-        Some(Check::OnSchedule)
-    }),
-    ("an event is lost", |story, place| {
-        let run = place.index(story.runs.len());
-        let entries = &mut story.runs[run].entries;
-        entries.remove(place.index(entries.len() - 1));
-        Some(Check::LegalStates)
-    }),
-    ("a run moves after its end", |story, place| {
-        let run = place.index(story.runs.len());
-        let run = &mut story.runs[run];
-        let last = run.entries.last()?.clone();
-        run.entries.push(last);
-        Some(Check::LegalStates)
-    }),
-    ("two results are accepted", |story, place| {
-        let run = story.plain_run(place)?;
-        let run = &mut story.runs[run];
-        let last = run.entries.last()?.clone();
-        run.entries.push(last);
-        Some(Check::OneResult)
-    }),
-    ("an outdated token reports", |story, place| {
-        let run = story.plain_run(place)?;
-        let last = story.runs[run].entries.last_mut()?;
-        last.token = Token(last.token.0 - 1);
-        Some(Check::OneResult)
-    }),
-    ("a run that may start once starts twice", |story, place| {
-        let run = story.plain_run(place)?;
-        let run = &mut story.runs[run];
-        let starts = run.entries.iter().filter(|entry| entry.to == Status::Running).count();
-        (starts > 1).then_some(())?;
-        Arc::make_mut(&mut story.job.definition).at_most_once = true;
-        for revision in &mut story.revisions {
-            Arc::make_mut(&mut revision.definition).at_most_once = true;
-        }
-        Some(Check::AtMostOnce)
-    }),
-    ("two runs of a job run side by side", |story, place| {
-        let first = story.plain_run(place)?;
-        let plain = |run: &&Run| run.trigger == Trigger::Schedule && run.attempt > 0;
-        let next = story.runs[first + 1..]
-            .iter()
-            .find(plain)?
-            .entries
-            .iter()
-            .find(|entry| entry.to == Status::Running)?
-            .at;
-        let run = &mut story.runs[first];
-        run.entries.last_mut()?.at = next + Duration::from_millis(1);
-        run.finished_at = Some(next + Duration::from_millis(1));
-        Some(Check::Overlap)
-    }),
-    ("a run hangs", |story, place| {
-        let run = story.plain_run(place)?;
-        let run = &mut story.runs[run];
-        run.entries.pop();
-        run.finished_at = None;
-        run.state = punctual_core::run::State::Running {
-            worker: Assignee::Worker(WorkerId(Arc::from("w"))),
-            token: run.token,
-            since: run.due,
-            cancelling: None,
-        };
-        Some(Check::Ended)
-    }),
-];
-
-proptest! {
-    #[test]
-    fn a_story_without_faults_holds(story in story()) {
-        let report = story.check();
-        prop_assert!(report.is_ok(), "{}", report);
-    }
-
-    #[test]
-    fn every_fault_is_found_by_the_check_that_is_there_for_it(story in story(), place: Index) {
-        for (name, fault) in FAULTS {
-            let mut story = story.clone();
-            let Some(check) = fault(&mut story, place) else { continue };
-            let report = story.check();
-            prop_assert!(report.of(check).next().is_some(), "{}: {} saw nothing\n{}", name, check, report);
-        }
-    }
-
-    /// What is allowed to overlap is not called a fault.
-    #[test]
-    fn runs_side_by_side_are_fine_where_the_job_says_so(mut story in story()) {
-        Arc::make_mut(&mut story.job.definition).overlap = Overlap::Allow;
-        for run in story.runs.iter_mut().filter(|run| run.split_role.is_none()) {
-            let end = run.entries.last().map(|entry| entry.at + Duration::from_secs(3600));
-            run.finished_at = end;
-            if let (Some(last), Some(end)) = (run.entries.last_mut(), end) {
-                last.at = end;
-            }
-        }
-        let report = story.check();
-        prop_assert!(report.is_ok(), "{}", report);
-    }
-}
-
-/// No check is there for nothing.
-#[test]
-fn every_check_has_a_fault_that_it_finds() {
-    let mut runner = TestRunner::deterministic();
-    let mut bitten = BTreeSet::new();
-    for _ in 0..STORIES_MAX {
-        let (story, place) = (story(), any::<Index>()).new_tree(&mut runner).unwrap().current();
-        for (_, fault) in FAULTS {
-            let mut story = story.clone();
-            bitten.extend(fault(&mut story, place).filter(|check| story.check().of(*check).next().is_some()));
-        }
-        if bitten.len() == Check::ALL.len() {
-            return;
-        }
-    }
-    assert_eq!(bitten, BTreeSet::from(Check::ALL));
 }

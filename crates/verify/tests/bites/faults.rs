@@ -1,0 +1,194 @@
+//! Faults that a history can have, each with the check that must find it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::sample::Index;
+use punctual_core::change::{Skip, SkipReason};
+use punctual_core::ids::{Token, WorkerId};
+use punctual_core::run::{Assignee, Run, Status, Trigger};
+use punctual_core::schedule::Schedule;
+use punctual_verify::Check;
+
+use super::story::{Story, millisecond_before, revision_of};
+
+/// The faults: each changes a story and says who must notice. None: this story has no place for it.
+type Fault = fn(&mut Story, Index) -> Option<Check>;
+
+pub(crate) const FAULTS: [(&str, Fault); 26] = [
+    ("a fire is lost", |story, place| {
+        story.runs.remove(story.plain_run(place)?);
+        Some(Check::NeverLost)
+    }),
+    ("every fire before an edit or a pause is lost", |story, _| {
+        let before = story.runs.len();
+        story.runs.retain(|run| revision_of(run) == story.job.revision);
+        (story.runs.len() < before).then_some(Check::NeverLost)
+    }),
+    ("a fire is hidden by the record of a later pause", |story, place| {
+        let paused = story.skip_of(SkipReason::Paused, place)?;
+        let pause = story.skips[paused].revision;
+        let last = story.runs.iter().rposition(|run| {
+            run.trigger == Trigger::Schedule && run.attempt > 0 && revision_of(run) == pause - 1
+        })?;
+        story.skips[paused].from = story.runs.remove(last).due;
+        Some(Check::NeverLost)
+    }),
+    ("a missed fire is called a paused one", |story, place| {
+        let missed = story.skip_of(SkipReason::Misfire, place)?;
+        story.skips[missed].reason = SkipReason::Paused;
+        Some(Check::NeverLost)
+    }),
+    ("a missed fire is called an excluded one", |story, place| {
+        let missed = story.skip_of(SkipReason::Misfire, place)?;
+        story.skips[missed].reason = SkipReason::Calendar;
+        Some(Check::NeverLost)
+    }),
+    ("a paused job fires", |story, place| {
+        let skip = story.skips[story.skip_of(SkipReason::Paused, place)?].clone();
+        story.add_fire(skip.from, skip.revision)?;
+        Some(Check::OnSchedule)
+    }),
+    ("a job fires after the edit that dropped the due time", |story, place| {
+        let skip = story.skips[story.skip_of(SkipReason::Edited, place)?].clone();
+        story.add_fire(skip.from, skip.revision)?;
+        Some(Check::NeverTwice)
+    }),
+    ("a job fires on a day that its calendar excludes", |story, place| {
+        let skip = story.skips[story.skip_of(SkipReason::Calendar, place)?].clone();
+        story.add_fire(skip.from, skip.revision)?;
+        Some(Check::OnSchedule)
+    }),
+    ("a revision is lost", |story, place| {
+        (!story.revisions.is_empty()).then(|| story.revisions.remove(place.index(story.revisions.len())))?;
+        Some(Check::Accounted)
+    }),
+    ("a child run is made twice", |story, place| {
+        let children: Vec<usize> =
+            (0..story.runs.len()).filter(|place| story.runs[*place].parent().is_some()).collect();
+        let mut child = story.runs[*children.get(place.index(children.len().max(1)))?].clone();
+        child.id.0 += 10_000;
+        story.runs.push(child);
+        Some(Check::Family)
+    }),
+    ("everything is lost", |story, _| {
+        story.runs.clear();
+        Some(Check::NotVacuous)
+    }),
+    ("a skip record is lost", |story, place| {
+        (!story.skips.is_empty()).then(|| story.skips.remove(place.index(story.skips.len())))?;
+        Some(Check::NeverLost)
+    }),
+    ("a skip record ends too soon", |story, place| {
+        (!story.skips.is_empty()).then_some(())?;
+        let place = place.index(story.skips.len());
+        story.skips[place].to = millisecond_before(story.skips[place].to);
+        Some(Check::NeverLost)
+    }),
+    ("a plan passes over a due time", |story, _| {
+        let next = story.job.cursor.next_due?;
+        story.job.plan_after(next);
+        Some(Check::NeverLost)
+    }),
+    ("a fire is made twice", |story, place| {
+        let mut run = story.runs[story.fire(place)].clone();
+        run.id.0 += 10_000;
+        story.runs.push(run);
+        Some(Check::NeverTwice)
+    }),
+    ("a fire was recorded as skipped", |story, place| {
+        let fire = &story.runs[story.fire(place)];
+        let (due, revision) = (fire.due, revision_of(fire));
+        let (job, reason) = (story.job.id, SkipReason::Misfire);
+        story.skips.push(Skip { job, revision, from: due, to: due, reason, at: due });
+        Some(Check::NeverTwice)
+    }),
+    ("a cursor lags behind", |story, _| {
+        let last = story.runs.iter().map(|run| run.due).max()?;
+        story.job.cursor.fired_through = millisecond_before(last);
+        Some(Check::Accounted)
+    }),
+    ("a run starts too early", |story, place| {
+        let place = story.plain_run(place)?;
+        let run = &mut story.runs[place];
+        for entry in &mut run.entries {
+            entry.at = millisecond_before(run.due);
+        }
+        run.finished_at = run.entries.last().map(|entry| entry.at);
+        Some(Check::NeverEarly)
+    }),
+    ("a due time is the moment of firing", |story, place| {
+        let place = story.fire(place);
+        let moved = story.runs[place].due + Duration::from_millis(1);
+        let schedules = story.definitions().map(|definition| &definition.schedules[0]);
+        let is_named = |schedule: &Schedule| schedule.previous(moved, story.job.created_at) == Some(moved);
+        (!schedules.into_iter().any(is_named)).then_some(())?;
+        story.runs[place].due = moved;
+        Some(Check::OnSchedule)
+    }),
+    ("an event is lost", |story, place| {
+        let run = place.index(story.runs.len());
+        let entries = &mut story.runs[run].entries;
+        entries.remove(place.index(entries.len() - 1));
+        Some(Check::LegalStates)
+    }),
+    ("a run moves after its end", |story, place| {
+        let run = place.index(story.runs.len());
+        let run = &mut story.runs[run];
+        let last = run.entries.last()?.clone();
+        run.entries.push(last);
+        Some(Check::LegalStates)
+    }),
+    ("two results are accepted", |story, place| {
+        let run = story.plain_run(place)?;
+        let run = &mut story.runs[run];
+        let last = run.entries.last()?.clone();
+        run.entries.push(last);
+        Some(Check::OneResult)
+    }),
+    ("an outdated token reports", |story, place| {
+        let run = story.plain_run(place)?;
+        let last = story.runs[run].entries.last_mut()?;
+        last.token = Token(last.token.0 - 1);
+        Some(Check::OneResult)
+    }),
+    ("a run that may start once starts twice", |story, place| {
+        let run = story.plain_run(place)?;
+        let run = &mut story.runs[run];
+        let starts = run.entries.iter().filter(|entry| entry.to == Status::Running).count();
+        (starts > 1).then_some(())?;
+        Arc::make_mut(&mut story.job.definition).at_most_once = true;
+        for revision in &mut story.revisions {
+            Arc::make_mut(&mut revision.definition).at_most_once = true;
+        }
+        Some(Check::AtMostOnce)
+    }),
+    ("two runs of a job run side by side", |story, place| {
+        let first = story.plain_run(place)?;
+        let plain = |run: &&Run| run.trigger == Trigger::Schedule && run.attempt > 0;
+        let next = story.runs[first + 1..]
+            .iter()
+            .find(plain)?
+            .entries
+            .iter()
+            .find(|entry| entry.to == Status::Running)?
+            .at;
+        let run = &mut story.runs[first];
+        run.entries.last_mut()?.at = next + Duration::from_millis(1);
+        run.finished_at = Some(next + Duration::from_millis(1));
+        Some(Check::Overlap)
+    }),
+    ("a run hangs", |story, place| {
+        let run = story.plain_run(place)?;
+        let run = &mut story.runs[run];
+        run.entries.pop();
+        run.finished_at = None;
+        run.state = punctual_core::run::State::Running {
+            worker: Assignee::Worker(WorkerId(Arc::from("w"))),
+            token: run.token,
+            since: run.due,
+            cancelling: None,
+        };
+        Some(Check::Ended)
+    }),
+];
