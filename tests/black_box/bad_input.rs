@@ -1,4 +1,4 @@
-//! Whatever comes in: 4xx with a code, a message and the field, and nothing happened.
+//! Invalid requests get a 4xx with a code, a message and the field, and change nothing.
 
 use punctual_core::ids::RunId;
 use punctual_tests::api::{JOBS, RUNS};

@@ -125,7 +125,7 @@ fn an_unacknowledged_message_times_its_run_out() {
 }
 
 #[test]
-fn a_cancelled_run_takes_its_message_out_of_the_line() {
+fn a_cancelled_run_removes_its_message() {
     let scene = Scene::new();
     let node = start(&scene);
     put(&node, &json!({ "name": "orders" }), &json!({}));

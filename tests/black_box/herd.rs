@@ -33,7 +33,8 @@ fn submit(node: &Node, count: usize, body: &Value) {
     });
 }
 
-/// Submits so many runs, all due at one moment, and restarts the node before it comes. None: it came before that.
+/// Submits this many runs, all due at one moment, and restarts the node before that moment. `None` means that the moment
+/// came before the restart was done.
 fn submit_all(node: &mut Node, all: usize, lead: Duration) -> Option<Timestamp> {
     let due = wait::wall_clock() + lead;
     submit(node, all, &json!({ "task": { "noop": {} }, "due_at": due.to_string() }));

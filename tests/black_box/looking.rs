@@ -136,7 +136,7 @@ fn one_trace_shows_a_run_from_submit_to_result() {
 
 /// A program that watches gets a line for a run when it comes and another when it has ended.
 #[test]
-fn whoever_watches_gets_a_line_for_every_change() {
+fn watch_prints_a_line_for_every_change() {
     let scene = Scene::new();
     let node = scene.start();
     let seen = scene.path("seen.txt");

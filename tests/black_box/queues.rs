@@ -28,7 +28,7 @@ fn piped(program: &Path, node: &Node, text: &[u8], words: &[&str]) -> Cli {
     command.args(words).env("PUNCTUAL_SERVER", node.api().address()).env("NO_COLOR", "1");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("the binary can be started");
-    // One that refuses its words does not read what it is told.
+    // A command that refuses its arguments does not read its input.
     let _ = child.stdin.take().expect("it is piped").write_all(text);
     let output = child.wait_with_output().expect("a child can be waited for");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("the command line prints text");
@@ -260,7 +260,7 @@ fn nothing_outlives_a_worker_that_is_killed() {
     wait::until_so("all are gone", SOON, || !pids.iter().any(|pid| is_alive(pid)));
 }
 
-/// The message stays out of the line for as long as its command runs, however short its retry is.
+/// The message stays out of the queue for as long as its command runs, however short its retry is.
 #[test]
 fn a_long_command_keeps_its_message() {
     let scene = Scene::new();

@@ -47,7 +47,7 @@ fn refused(scene: &Scene, words: &[&str]) -> Cli {
 /// Every token in a text.
 fn tokens(text: &str) -> Vec<String> {
     let starts = text.match_indices("pct_").map(|(at, _)| &text[at..]);
-    let end = |text: &str| text.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+    let end = |text: &str| text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     starts.map(|text| text[..end(text).unwrap_or(text.len())].to_owned()).collect()
 }
 

@@ -58,7 +58,7 @@ impl Authority {
         self.issue("server", &args)
     }
 
-    /// One that only vouches for itself.
+    /// A self-signed certificate.
     fn self_signed(&self) -> Identity {
         self.issue("alone", &["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"])
     }

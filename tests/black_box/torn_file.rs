@@ -1,6 +1,6 @@
 //! Files that are not what they were when the process ended (T-15).
 //!
-//! Whatever the damage: it starts with everything that was committed, or it refuses with a message and an exit
+//! With any damage, the node starts with everything that was committed, or it refuses with a message and an exit
 //! code. It never serves a part of it.
 
 use std::fs::{self, OpenOptions};

@@ -38,7 +38,7 @@ impl Machine {
 /// A thread that sleeps for a moment again and again, and knows by how much it was woken late.
 #[derive(Debug)]
 struct Sleeper {
-    /// None: it is to end.
+    /// `None` means that the thread is to end.
     ask: Option<Sender<Sender<Duration>>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_sleeps_answers_never_less_than_before_and_ends_when_nobody_asks() {
+    fn the_sleeper_never_reports_less_than_before() {
         let machine = Machine::watched();
         let first = machine.sleeper.overslept();
         assert!(machine.sleeper.overslept() >= first);

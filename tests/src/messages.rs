@@ -58,7 +58,7 @@ impl Book {
     pub fn close(&self, consumers: Vec<Busy>) {
         let is_owed = |(body, fate): (&String, &Fate)| body.starts_with(AGAIN) && fate.is_owed();
         wait::until_so("all that was promised has come", 2 * SOON, || !self.open().iter().any(is_owed));
-        // Whatever was delivered and not done comes once more, and what was done does not.
+        // A message that was delivered and not acknowledged comes again; an acknowledged one does not.
         wait::pass(2 * RETRY);
         consumers.into_iter().for_each(Busy::end);
         let (mut once, mut lost, mut doubled) = (0, 0, 0);

@@ -1,6 +1,6 @@
 //! Servers that are cut off from the store of the sessions (etcd, Redis), and from nothing else (T-09).
 //!
-//! One that is cut off loses its shards to the others; when all are, everybody keeps what it has.
+//! One node that is cut off loses its shards to the others. When all are cut off, every node keeps its shards.
 
 use std::time::Duration;
 

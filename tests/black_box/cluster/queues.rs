@@ -60,7 +60,7 @@ fn leader_of(cluster: &Cluster, by: usize, id: &str) -> usize {
     let shown = show(&mut cluster.queues(by), id).expect("it is there");
     let named = Vec::<String>::from_redis_value(shown["nodes-delivered"].clone()).expect("nodes have names");
     let is_called = |node: &usize| {
-        // One that was killed is called nothing.
+        // A node that was killed has no id.
         let connection = messages::dial(cluster.nodes[*node].resp_port(), Some(ADMIN));
         connection.is_some_and(|mut connection| named == [say::<String>(&mut connection, "CLUSTER MYID")])
     };

@@ -138,7 +138,7 @@ fn a_node_keeps_what_it_leads_and_renews_it_until_it_dies() {
     }
     // Its shards go to the others, each under the next epoch, and their jobs fire on.
     shared.cluster.nodes[0].kill();
-    // One that goes from one to the other may be counted by both, so what they say does not end the wait.
+    // A shard that moves between nodes may be counted by both, so these counts do not end the wait.
     let after = wait::until("the others lead everything", SOON, || {
         let after = shared.leases();
         let alive: BTreeSet<&String> = after.values().map(|(owner, _)| owner).collect();

@@ -164,14 +164,14 @@ fn nodes_keep_their_shards_when_etcd_loses_its_majority() {
     let mut cluster = busy(&scene, &store, &words);
     let led_by_two =
         |cluster: &Cluster| shards_of(cluster.api(1)) + shards_of(cluster.api(2)) == usize::from(SHARDS);
-    // One of three is gone: who lives and who dies is written down as ever.
+    // One of three is gone: sessions are still written.
     sessions[0].stop();
     wait_for_fires_at(&cluster, 1, JOBS);
     cluster.nodes[0].kill();
     wait::until_so("the others lead everything", SOON, || led_by_two(&cluster));
     cluster.nodes[0].start();
     cluster.wait_until_spread();
-    // Without a majority nobody can say who lives. What is stored is not theirs to lose.
+    // Without a majority no session can be read or written. The jobs are in the store, which works.
     sessions[1].stop();
     wait_for_fires_at(&cluster, 1, 2 * JOBS);
     submit(&cluster, 1, "without a majority");

@@ -96,7 +96,7 @@ fn insist(endpoints: &[Api], number: usize, body: &Value, asking: &Asking) -> Op
     None
 }
 
-/// Whatever was acknowledged is there, has succeeded, and is the only one of its key.
+/// Checks that every acknowledged run exists, has succeeded, and is the only one of its key.
 #[track_caller]
 pub(crate) fn check_kept(export: &Export, acknowledged: &BTreeMap<String, String>) {
     assert!(acknowledged.len() >= ASKS_MIN, "{} asks prove little", acknowledged.len());

@@ -57,7 +57,7 @@ fn a_person_types_commands() {
 
 /// R133, on one node.
 #[test]
-fn whoever_waits_is_woken_by_the_next_job() {
+fn a_waiting_client_is_woken_by_the_next_job() {
     let scene = Scene::new();
     let node = start(&scene);
     let address = node.resp().expect("the node has a Redis-protocol endpoint");

@@ -39,7 +39,7 @@ async fn two_instances_share_the_work_and_every_fire_happens_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_newcomer_gets_its_share_when_the_calls_under_way_have_ended_and_none_is_made_twice() {
+async fn a_newcomer_gets_its_share_and_no_call_is_doubled() {
     let (store, book) = (shared_store(), Book::default());
     let (end, ended) = watch::channel(false);
     let calls = Arc::new(AtomicUsize::new(0));

@@ -60,7 +60,7 @@ fn every_node_lists_all_nodes_and_newcomers() {
     let mut ports: Vec<u16> = cluster.nodes.iter().map(Node::resp_port).collect();
     wait_until_all_know(&mut connections, &ports);
 
-    // One that came back somewhere else is there.
+    // A node that came back with another address is listed with it.
     cluster.nodes[2].kill();
     cluster.nodes[2].start();
     (connections[2], ports[2]) = (cluster.queues(2), cluster.nodes[2].resp_port());

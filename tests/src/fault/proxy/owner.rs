@@ -41,7 +41,7 @@ impl End {
         End { client, place, since: wait::now(), known: Mutex::default() }
     }
 
-    /// One that is over is nobody's.
+    /// A connection that is closed has no owner.
     pub(super) async fn is(&self, whose: Whose) -> bool {
         let Whose::Process(pid) = whose else { return true };
         let known = lock(&self.known).get(&pid).copied();

@@ -158,7 +158,7 @@ fn a_reset_is_heard_and_a_new_connection_is_whole() {
 }
 
 #[test]
-fn whoever_is_refused_comes_in_when_it_is_repaired() {
+fn refused_connections_are_accepted_after_a_repair() {
     let proxy = Proxy::to(echo());
     let mut stream = dial(&proxy);
     says_back(&mut stream, b"before");

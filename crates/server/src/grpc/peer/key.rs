@@ -70,6 +70,8 @@ impl Interceptor for Key {
             return Ok(request);
         }
         warn!("refused a peer request without the key of this cluster");
-        Err(Status::unauthenticated("the key of this cluster is needed: only its own nodes may ask"))
+        Err(Status::unauthenticated(
+            "the request lacks the key of this cluster; only its own nodes may send it",
+        ))
     }
 }

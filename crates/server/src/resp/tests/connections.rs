@@ -74,7 +74,7 @@ async fn an_idle_client_is_disconnected_if_a_timeout_is_set() {
 }
 
 #[tokio::test]
-async fn a_client_may_rest_for_ever_unless_somebody_says_otherwise() {
+async fn an_idle_client_stays_connected_by_default() {
     let scene = Scene::with(
         Settings { request_time: Duration::from_millis(100), ..Settings::default() },
         Gate::open(),
@@ -89,7 +89,7 @@ async fn a_client_may_rest_for_ever_unless_somebody_says_otherwise() {
 }
 
 #[tokio::test]
-async fn whoever_wants_no_answers_gets_none() {
+async fn a_client_can_turn_replies_off() {
     let scene = Scene::new().await;
     let mut client = scene.client().await;
     client.send("CLIENT REPLY OFF\r\nPING\r\nADDJOB q b 0\r\nCLIENT REPLY ON\r\nPING 1\r\n").await;

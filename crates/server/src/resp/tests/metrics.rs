@@ -106,7 +106,7 @@ async fn connections_bytes_and_nonsense_are_counted() {
 }
 
 #[tokio::test]
-async fn whoever_waits_is_seen_to_and_whoever_left_has_gone() {
+async fn waiting_consumers_are_counted_until_they_leave() {
     let real = Real::start().await;
     let mut waiting = real.client().await;
     waiting.send("GETJOB FROM nothing\r\n").await;

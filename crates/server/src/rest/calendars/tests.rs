@@ -174,7 +174,7 @@ async fn an_edit_goes_through_only_on_the_version_it_was_made_on() {
 }
 
 #[tokio::test]
-async fn an_edit_of_a_calendar_moves_the_next_fire_of_every_job_that_keeps_to_it() {
+async fn an_edited_calendar_moves_the_next_fire_of_its_jobs() {
     let scene = Scene::new().await;
     scene.put(WORK, &workdays(&[], &[])).await;
     let jobs: Vec<String> = (0..40).map(|n| format!("daily-{n}")).collect();

@@ -120,7 +120,7 @@ async fn a_delayed_message_waits_and_may_be_called_off() {
 }
 
 #[tokio::test]
-async fn messages_are_given_back_put_out_of_the_line_and_into_it() {
+async fn messages_are_returned_dequeued_and_enqueued() {
     let scene = Scene::new().await;
     let id = scene.add("mail", json!({ "body": "a" })).await;
     assert_eq!(scene.act("nack", &[&id]).await, 0, "nobody has it");
@@ -179,7 +179,7 @@ async fn a_queue_is_listed_told_about_paused_and_flushed() {
 }
 
 #[tokio::test]
-async fn whoever_waits_is_given_the_next_message_as_soon_as_it_comes() {
+async fn a_waiting_consumer_gets_the_next_message_at_once() {
     let scene = Scene::new().await;
     let waiting = scene.take("mail", json!({ "wait": "30s" }));
     let adding = async {
