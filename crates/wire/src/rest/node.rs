@@ -10,7 +10,7 @@ use crate::text::Instant;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Node {
     pub name: String,
-    /// The address at which other nodes reach it. `null` means it has none, or it is the only node.
+    /// The address at which other nodes reach it. `null` means it cannot be dialled, or it is the only node.
     #[serde(default)]
     pub address: Option<String>,
     /// The address of its Redis-protocol endpoint, for clients of queues. `null` means the endpoint is off.
