@@ -13,7 +13,7 @@ struct Settlement {
     region: String,
 }
 
-/// Called for every run: by the schedule, and when somebody asks for it.
+/// Called for every run: by the schedule, and when it is started by hand.
 async fn settle(cx: Context) -> Result<Output, Error> {
     let Settlement { region } = cx.params()?;
     cx.log(format!("settling {region}, attempt {}", cx.attempt())).await;

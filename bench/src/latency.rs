@@ -31,7 +31,7 @@ pub(crate) fn measure(options: &Options, timed: u32, rest: Duration) -> Result<L
             let ids = dialect.wait(&mut gets, QUEUE)?;
             let at = now();
             if ids.len() != 1 {
-                bail!("whoever waited was brought {} jobs", ids.len());
+                bail!("the waiting consumer got {} jobs instead of one", ids.len());
             }
             dialect.ack(&mut gets, QUEUE, &ids)?;
             if said.send(at).is_err() {

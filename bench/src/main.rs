@@ -70,7 +70,7 @@ enum Output {
 }
 
 #[derive(Debug, Serialize)]
-struct Figures {
+struct Measured {
     jobs: u64,
     connections: u32,
     pipeline: u32,
@@ -95,16 +95,16 @@ fn main() -> Result<()> {
         timed => Some(latency::measure(&options, timed, Duration::from_micros(options.rest_us))?),
     };
     let Options { jobs, connections, pipeline, .. } = options;
-    let figures = Figures { jobs, connections, pipeline, jobs_per_second, latency };
+    let measured = Measured { jobs, connections, pipeline, jobs_per_second, latency };
     match options.output {
-        Output::Json => println!("{}", serde_json::to_string(&figures)?),
-        Output::Table => show(&figures),
+        Output::Json => println!("{}", serde_json::to_string(&measured)?),
+        Output::Table => show(&measured),
     }
     Ok(())
 }
 
-fn show(figures: &Figures) {
-    let Figures { jobs, connections, pipeline, jobs_per_second, latency } = figures;
+fn show(measured: &Measured) {
+    let Measured { jobs, connections, pipeline, jobs_per_second, latency } = measured;
     println!("{jobs} jobs over {connections} connections, pipeline {pipeline}");
     println!("add, get and ack     {jobs_per_second:>10.0} jobs/s");
     if let Some(latency) = latency {

@@ -1,5 +1,5 @@
 //! Templates and conditions: any text is read or refused with a message that stands on a character of it, and what was
-//! read is worked out within its limits, whatever it is.
+//! read is evaluated within its limits, whatever it is.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Whatever comes in: 4xx with a code, a message and the field, and nothing happened.
+//! Invalid requests get a 4xx with a code, a message and the field, and change nothing.
 
 use punctual_core::ids::RunId;
 use punctual_tests::api::{JOBS, RUNS};
@@ -102,7 +102,7 @@ fn check_refused(what: &str, answer: Option<Answer>, field: Option<&str>) {
 }
 
 #[test]
-fn a_bad_job_or_submit_is_refused_by_its_field_and_nothing_is_stored() {
+fn an_invalid_job_or_submit_is_refused_by_its_field() {
     let scene = Scene::new();
     let node = scene.start();
     let api = node.api();

@@ -32,7 +32,7 @@ fn next(node: &Node, count: &str) -> Vec<String> {
 }
 
 #[test]
-fn an_edit_of_a_calendar_moves_the_next_fire_and_a_kill_loses_nothing() {
+fn an_edited_calendar_moves_the_next_fire() {
     let scene = Scene::new();
     let mut node = scene.start();
     let apply = |node: &Node, noun: &str, text: &str| {

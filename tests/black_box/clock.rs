@@ -95,7 +95,7 @@ fn a_step_over_a_due_time_wakes_a_node_that_sleeps_for_long() {
 }
 
 #[test]
-fn a_clock_set_forward_and_back_while_the_node_is_down_fires_nothing_twice() {
+fn a_clock_changed_while_the_node_is_down_fires_nothing_twice() {
     let scene = Scene::new();
     let clock = Clock::new(scene.path("clock"));
     let mut node = clock.rule(scene.node());

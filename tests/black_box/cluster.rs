@@ -3,7 +3,7 @@
 mod kills;
 mod pauses;
 mod store;
-mod doors;
+mod endpoints;
 mod clocks;
 mod sharing;
 mod registry;

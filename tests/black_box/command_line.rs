@@ -62,7 +62,7 @@ fn without_a_word_it_says_how_to_begin() {
 }
 
 #[test]
-fn a_server_that_was_named_and_does_not_answer_is_not_met_with_dev() {
+fn an_unreachable_server_is_not_answered_with_the_hint_for_dev() {
     let said = alone(&["job", "list"]);
     assert_eq!(said.status.code(), Some(5), "{said:?}");
     assert!(said.err.contains("error: no answer from http://127.0.0.1:1"), "{said:?}");
@@ -140,7 +140,7 @@ fn a_folder_without_jobs_is_an_error() {
 }
 
 #[test]
-fn the_next_fires_are_shown_by_the_clocks_of_the_zone_and_from_any_instant() {
+fn the_next_fires_are_shown_in_the_zone_of_the_job() {
     let scene = Scene::new();
     let node = scene.start();
     let schedule = serde_json::json!({ "cron": "0 8 * * *", "timezone": "Asia/Shanghai" });
@@ -222,7 +222,7 @@ fn the_doctor_works_without_a_server() {
 }
 
 #[test]
-fn the_doctor_looks_at_a_running_node_and_at_a_store_that_nobody_uses() {
+fn the_doctor_checks_a_running_node_and_an_unused_store() {
     let scene = Scene::new();
     let mut node = scene.start();
     let data = scene.data();

@@ -17,7 +17,7 @@ fn start(scene: &Scene) -> Node {
 }
 
 fn dial(node: &Node) -> Connection {
-    messages::dial(node.resp_port(), None).expect("the door is open")
+    messages::dial(node.resp_port(), None).expect("the endpoint is open")
 }
 
 /// A message as a consumer gets it: its id and what it says.
@@ -94,7 +94,7 @@ fn a_run_succeeds_when_a_consumer_has_acknowledged_its_message() {
 }
 
 #[test]
-fn a_refused_message_fails_the_attempt_and_the_job_s_policy_decides() {
+fn a_rejected_message_fails_the_attempt() {
     let scene = Scene::new();
     let node = start(&scene);
     put(&node, &json!({ "name": "orders" }), &json!({ "retry": { "attempts": 2, "delay": "50ms" } }));
@@ -114,7 +114,7 @@ fn a_refused_message_fails_the_attempt_and_the_job_s_policy_decides() {
 }
 
 #[test]
-fn a_message_that_nobody_acknowledges_in_its_time_times_the_run_out() {
+fn an_unacknowledged_message_times_its_run_out() {
     let scene = Scene::new();
     let node = start(&scene);
     let once = json!({ "retry": { "attempts": 1 } });
@@ -125,7 +125,7 @@ fn a_message_that_nobody_acknowledges_in_its_time_times_the_run_out() {
 }
 
 #[test]
-fn a_cancelled_run_takes_its_message_out_of_the_line() {
+fn a_cancelled_run_removes_its_message() {
     let scene = Scene::new();
     let node = start(&scene);
     put(&node, &json!({ "name": "orders" }), &json!({}));
@@ -140,7 +140,7 @@ fn a_cancelled_run_takes_its_message_out_of_the_line() {
 }
 
 #[test]
-fn a_kill_between_delivery_and_acknowledgement_loses_and_doubles_nothing() {
+fn a_kill_between_delivery_and_ack_loses_and_doubles_nothing() {
     let scene = Scene::new();
     let mut node = start(&scene);
     let once = json!({ "retry": { "attempts": 1 } });

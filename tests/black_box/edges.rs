@@ -3,7 +3,7 @@
 //!
 //! A few jobs are created, updated, paused, resumed and deleted over and over, each command sent so that it meets a
 //! due time. What the server answers says when each definition began to hold; from that alone the runs that must be
-//! there are worked out, and the exported history has to have exactly these.
+//! exist are computed, and the exported history has to have exactly these.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -11,7 +11,7 @@ use punctual_verify::Options;
 use serde_json::{Value, json};
 
 #[test]
-fn a_sync_that_fails_ends_the_process_and_a_clean_start_has_all_that_was_acknowledged() {
+fn a_failed_sync_ends_the_process_and_loses_nothing_acknowledged() {
     let scene = Scene::new();
     let mut node = scene.start();
     node.api().put_job("beat", &json!({ "schedule": { "every": "200ms" }, "task": { "noop": {} } }));

@@ -61,11 +61,11 @@ fn verify(scene: &Scene, node: &Node) {
 }
 
 #[test]
-fn the_shard_of_a_killed_worker_is_run_again_elsewhere_and_the_job_completes_when_all_have() {
+fn the_part_of_a_killed_worker_runs_again_elsewhere() {
     let scene = Scene::new();
     let (mut node, mut workers) = center(&scene);
     let gate = scene.path("gate");
-    // Whoever is tried again goes on at once; the others wait for the gate.
+    // A second attempt succeeds at once; first attempts wait for the gate.
     let shell = format!(
         "test $PUNCTUAL_ATTEMPT = 2 || until test -e {}; do sleep 0.05; done; \
          echo $PUNCTUAL_SHARD_INDEX of $PUNCTUAL_SHARD_TOTAL",
@@ -130,7 +130,7 @@ fn a_family_goes_on_where_it_was_when_its_node_is_killed() {
 }
 
 #[test]
-fn a_broadcast_is_for_every_worker_and_that_of_a_dead_one_fails_by_name() {
+fn a_broadcast_reaches_every_worker_or_names_the_dead_one() {
     let scene = Scene::new();
     let (node, mut workers) = center(&scene);
     let route = json!({ "strategy": "broadcast", "selector": { "role": "web" } });

@@ -86,7 +86,7 @@ fn a_stop_is_clean_and_the_next_start_goes_on() {
 }
 
 #[test]
-fn what_the_command_line_refuses_it_refuses_with_a_sentence_and_an_exit_code() {
+fn a_refused_command_prints_a_sentence_and_exits_nonzero() {
     let scene = Scene::new();
     let node = scene.start();
     let file = scene.write("bad.yaml", "name: bad\nschedule: { every: soon }\ntask: { noop: {} }\n");

@@ -35,8 +35,8 @@ struct Ballast(Throws);
 
 impl Ballast {
     fn next(&mut self) -> Value {
-        let letter = |_| char::from(b'a' + u8::try_from(self.0.below(26)).expect("a letter"));
-        let ballast: String = (0..100_000).map(letter).collect();
+        let random = |_| char::from(b'a' + u8::try_from(self.0.below(26)).expect("less than 26"));
+        let ballast: String = (0..100_000).map(random).collect();
         json!({ "task": { "noop": {} }, "params": { "ballast": ballast } })
     }
 }

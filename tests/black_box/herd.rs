@@ -33,7 +33,8 @@ fn submit(node: &Node, count: usize, body: &Value) {
     });
 }
 
-/// Submits so many runs, all due at one moment, and restarts the node before it comes. None: it came before that.
+/// Submits this many runs, all due at one moment, and restarts the node before that moment. `None` means that the moment
+/// came before the restart was done.
 fn submit_all(node: &mut Node, all: usize, lead: Duration) -> Option<Timestamp> {
     let due = wait::wall_clock() + lead;
     submit(node, all, &json!({ "task": { "noop": {} }, "due_at": due.to_string() }));
@@ -57,7 +58,7 @@ fn is_empty(node: &Node, state: &str) -> bool {
 }
 
 #[test]
-fn thousands_of_runs_due_in_one_millisecond_all_start_and_none_too_early() {
+fn thousands_of_runs_due_at_once_all_start_on_time() {
     let all = told("RUNS").unwrap_or(ALL);
     // A machine that became slower meanwhile is given as long again as it was.
     let (scene, node, due) = (1..)

@@ -1,4 +1,4 @@
-//! The frame around REST: what a connection may cost, whoever is at its other end (SEC-35, T-29, T-30).
+//! The limits of HTTP connections, with slow, silent and hostile clients (SEC-35, T-29, T-30).
 
 use std::time::Duration;
 
@@ -95,7 +95,7 @@ fn the_head_and_the_body_share_one_time() {
 }
 
 #[test]
-fn an_answer_that_nobody_takes_does_not_hold_a_connection() {
+fn an_answer_that_is_not_read_does_not_hold_a_connection() {
     let scene = Scene::new();
     let node = start(&scene, "request_time = \"1s\"");
     let run = node.api().submit(&serde_json::json!({ "task": { "shell": "yes | head -c 20000000" } }));
@@ -111,7 +111,7 @@ fn an_answer_that_nobody_takes_does_not_hold_a_connection() {
 }
 
 #[test]
-fn whoever_follows_a_run_may_hear_nothing_for_longer_than_a_request_may_take() {
+fn a_silent_follow_outlasts_the_request_timeout() {
     let scene = Scene::new();
     let node = start(&scene, "request_time = \"1s\"");
     let run = node.api().submit(&json!({ "task": { "shell": "sleep 3" } }));
@@ -196,7 +196,7 @@ fn a_connection_carries_two_thousand_requests() {
 }
 
 #[test]
-fn a_flood_of_connections_is_told_to_wait_and_leaves_room_when_it_goes() {
+fn a_flood_of_connections_is_refused_until_it_ends() {
     let scene = Scene::new();
     let node = start(&scene, "connections = 64\nconnections_per_address = 8");
     // The harness keeps some of its own.
@@ -335,7 +335,7 @@ fn strange_methods_addresses_and_headers_are_no_server_errors() {
 }
 
 #[test]
-fn a_node_that_stops_closes_idle_connections_and_finishes_what_is_under_way() {
+fn a_stopping_node_finishes_open_requests() {
     let scene = Scene::new();
     let mut node = scene.start();
     let mut idle: Vec<Raw> = (0..5).map(|_| open(&node)).collect();

@@ -38,7 +38,7 @@ fn ended(api: &Api, run: &Value) -> Value {
 }
 
 #[test]
-fn an_http_task_calls_a_server_on_this_machine_with_what_its_templates_give() {
+fn an_http_task_sends_what_its_templates_evaluate_to() {
     let scene = Scene::new();
     let node = scene.start();
     let place = server(1, "200 OK");

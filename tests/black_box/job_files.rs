@@ -78,7 +78,7 @@ fn a_folder_of_ten_jobs_is_compared_applied_and_pruned() {
 }
 
 #[test]
-fn what_no_file_names_is_deleted_only_when_someone_says_so() {
+fn jobs_without_a_file_are_deleted_only_on_request() {
     let scene = Scene::new();
     let node = scene.start();
     let folder = ten_jobs(&scene);
@@ -98,9 +98,9 @@ fn what_no_file_names_is_deleted_only_when_someone_says_so() {
     let dry = job(&node, "apply", &folder, &["--prune", "--dry-run"]).ok();
     assert_eq!((lines_with(&dry, "- default/job-5"), lines_with(&dry, "unchanged")), (1, 9), "{dry}");
 
-    let unsaid = job(&node, "apply", &folder, &["--prune"]);
-    assert_eq!(unsaid.status.code(), Some(2), "a script is not asked: {unsaid:?}");
-    assert!(unsaid.err.contains("--yes"), "{unsaid:?}");
+    let refused = job(&node, "apply", &folder, &["--prune"]);
+    assert_eq!(refused.status.code(), Some(2), "a script is not asked: {refused:?}");
+    assert!(refused.err.contains("--yes"), "{refused:?}");
     assert!(node.cli(["job", "show", "job-5"]).status.success(), "nothing was done");
 
     let pruned = job(&node, "apply", &folder, &["--prune", "--yes"]).ok();
@@ -123,7 +123,7 @@ fn what_no_file_names_is_deleted_only_when_someone_says_so() {
 }
 
 #[test]
-fn a_mistake_in_one_file_is_told_with_its_place_and_nothing_is_applied() {
+fn a_mistake_in_one_file_is_located_and_nothing_is_applied() {
     let scene = Scene::new();
     let node = scene.start();
     let folder = ten_jobs(&scene);

@@ -78,7 +78,7 @@ fn a_node_with_a_quarter_of_a_gibibyte_takes_a_flood_and_goes_on() {
 }
 
 #[test]
-fn a_node_without_threads_fails_what_it_cannot_start_by_name_and_goes_on() {
+fn a_node_out_of_threads_fails_runs_and_keeps_working() {
     let scene = Scene::new();
     assert!(geteuid().is_root(), "to be another user takes root: run the tests as root");
     // A copy that nobody in particular may start, in a folder of its own.

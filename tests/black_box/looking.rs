@@ -100,7 +100,7 @@ fn a_job_shows_its_whole_record_and_its_name_is_taken_once() {
 }
 
 #[test]
-fn one_trace_shows_a_run_from_its_submit_to_its_result_and_the_next_one() {
+fn one_trace_shows_a_run_from_submit_to_result() {
     let scene = Scene::new();
     // One slot: the second run waits in the queue until the result of the first has come.
     let mut node = scene.node().with_env("PUNCTUAL_SLOTS", "1");
@@ -136,7 +136,7 @@ fn one_trace_shows_a_run_from_its_submit_to_its_result_and_the_next_one() {
 
 /// A program that watches gets a line for a run when it comes and another when it has ended.
 #[test]
-fn whoever_watches_gets_a_line_for_every_change() {
+fn watch_prints_a_line_for_every_change() {
     let scene = Scene::new();
     let node = scene.start();
     let seen = scene.path("seen.txt");

@@ -7,7 +7,7 @@ mod rules;
 mod pool;
 mod workers;
 mod families;
-mod letters;
+mod dead_letters;
 mod looking;
 mod job_files;
 mod records;

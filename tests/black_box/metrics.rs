@@ -1,4 +1,4 @@
-//! `/metrics` tells what happened, and a page of figures costs an idle node nothing (R97, R109).
+//! `/metrics` counts what happened, and costs an idle node nothing (R97, R109).
 
 use std::collections::BTreeMap;
 
@@ -6,20 +6,20 @@ use punctual_tests::Scene;
 use punctual_tests::wait::{self, SOON};
 use serde_json::json;
 
-fn figures(page: &str) -> BTreeMap<String, f64> {
-    let figure = |line: &str| {
+fn metrics(page: &str) -> BTreeMap<String, f64> {
+    let metric = |line: &str| {
         let (name, value) = line.rsplit_once(' ')?;
         Some((name.to_owned(), value.parse().ok()?))
     };
-    page.lines().filter(|line| !line.starts_with('#')).filter_map(figure).collect()
+    page.lines().filter(|line| !line.starts_with('#')).filter_map(metric).collect()
 }
 
 #[test]
-fn the_figures_are_what_happened() {
+fn the_metrics_count_what_happened() {
     let scene = Scene::new();
     let node = scene.start();
     let api = node.api();
-    let read = || figures(&api.get("/metrics").expect("the node answers").text);
+    let read = || metrics(&api.get("/metrics").expect("the node answers").text);
     let before = read();
     assert_eq!(before["punctual_ready"], 1.0);
     assert_eq!(before["punctual_runs_created_total"], 0.0);
@@ -66,7 +66,7 @@ fn workers_nodes_dead_letters_and_queues_are_counted() {
     let mut node = scene.node().with_env("PUNCTUAL_SLOTS", "3");
     node.start();
     let api = node.api();
-    let read = || figures(&api.get("/metrics").expect("the node answers").text);
+    let read = || metrics(&api.get("/metrics").expect("the node answers").text);
     let before = read();
     for (name, value) in [
         ("punctual_workers{state=\"ready\"}", 1.0),
@@ -114,5 +114,5 @@ fn no_address_that_someone_makes_up_becomes_a_label() {
     assert!(!page.contains("made-up") && !page.contains("/made"), "{page}");
     assert!(page.ends_with("# EOF\n"));
     let lost = "punctual_http_requests_total{method=\"none\",route=\"none\",status=\"4xx\"}";
-    assert_eq!(figures(&page)[lost], 50.0);
+    assert_eq!(metrics(&page)[lost], 50.0);
 }

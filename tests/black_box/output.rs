@@ -1,4 +1,4 @@
-//! What programs print: as much as they like, as fast as they can, whatever it is, and there for whoever looks (T-22).
+//! The output of programs: large, fast and binary output, kept and followed (T-22).
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -56,7 +56,7 @@ fn p99_lateness(api: &Api, from: Timestamp, to: Timestamp) -> Duration {
 }
 
 #[test]
-fn a_gibibyte_of_output_is_cut_with_a_mark_costs_little_memory_and_makes_nobody_late() {
+fn a_gibibyte_of_output_is_truncated_with_a_mark() {
     let scene = Scene::new();
     let node = scene.start();
     let api = node.api();
@@ -97,7 +97,7 @@ fn check_cut(api: &Api, run: &Value) {
 }
 
 #[test]
-fn a_result_of_a_mebibyte_is_whole_for_whoever_asks_for_it_and_a_page_of_them_costs_little_memory() {
+fn results_of_a_mebibyte_are_whole_and_cost_little_memory() {
     const RUNS_MADE: usize = 120;
     const RESULT_BYTES: usize = 1024 * 1024;
     let scene = Scene::new();
@@ -149,7 +149,7 @@ fn a_hundred_thousand_lines_a_second_are_all_in_the_log() {
 }
 
 #[test]
-fn bytes_that_are_no_text_come_back_as_they_were_printed_and_a_line_without_an_end_is_cut() {
+fn binary_output_comes_back_unchanged() {
     let scene = Scene::new();
     let node = scene.start();
     let file = scene.path("noise");
@@ -170,7 +170,7 @@ fn bytes_that_are_no_text_come_back_as_they_were_printed_and_a_line_without_an_e
 }
 
 #[test]
-fn whoever_follows_a_run_sees_its_output_while_it_runs_and_is_let_go_when_it_ends() {
+fn a_follower_sees_output_until_the_run_ends() {
     let scene = Scene::new();
     let node = scene.start();
     let flag = scene.path("go-on");

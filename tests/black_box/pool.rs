@@ -42,7 +42,7 @@ fn a_worker_of_four_slots_never_runs_five_at_once() {
     let node = start(&scene, SLOTS);
     let (inside, seen) = (scene.path("inside"), scene.path("seen"));
     fs::create_dir(&inside).expect("a folder of the scene can be made");
-    // Whoever is inside has a file there; each writes down how many it sees, itself included.
+    // Each running task has a file in the folder, and records how many files it sees, its own included.
     let task = format!(
         "me={inside}/$PUNCTUAL_RUN_ID; touch $me; ls {inside} | wc -l >> {seen}; sleep 0.1; rm $me",
         inside = inside.display(),
@@ -58,7 +58,7 @@ fn a_worker_of_four_slots_never_runs_five_at_once() {
 }
 
 #[test]
-fn when_the_pool_is_full_the_highest_priority_leaves_the_line_first() {
+fn a_full_pool_starts_the_highest_priority_first() {
     let scene = Scene::new();
     let node = start(&scene, 1);
     let (go, order) = (scene.path("go"), scene.path("order"));
@@ -98,7 +98,7 @@ fn an_unknown_kind_of_task_is_named_and_takes_no_slot() {
 }
 
 #[test]
-fn a_program_that_is_not_there_fails_its_run_by_name_and_frees_its_slot() {
+fn a_missing_program_fails_its_run_and_frees_its_slot() {
     let scene = Scene::new();
     let node = start(&scene, 1);
     let run = node.api().submit(&json!({ "task": { "process": { "command": ["no-such-program"] } } }));
@@ -111,7 +111,7 @@ fn a_program_that_is_not_there_fails_its_run_by_name_and_frees_its_slot() {
 }
 
 #[test]
-fn any_interpreter_with_arguments_environment_and_folder_leaves_its_output_and_code() {
+fn any_interpreter_leaves_its_output_and_exit_code() {
     let scene = Scene::new();
     let node = start(&scene, 2);
     let folder = scene.path("here");

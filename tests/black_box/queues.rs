@@ -28,7 +28,7 @@ fn piped(program: &Path, node: &Node, text: &[u8], words: &[&str]) -> Cli {
     command.args(words).env("PUNCTUAL_SERVER", node.api().address()).env("NO_COLOR", "1");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("the binary can be started");
-    // One that refuses its words does not read what it is told.
+    // A command that refuses its arguments does not read its input.
     let _ = child.stdin.take().expect("it is piped").write_all(text);
     let output = child.wait_with_output().expect("a child can be waited for");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("the command line prints text");
@@ -102,7 +102,7 @@ fn queued(node: &Node, queue: &str) -> u64 {
 }
 
 #[test]
-fn a_message_goes_in_from_stdin_and_comes_out_in_a_table_or_as_json() {
+fn a_message_from_stdin_is_shown_as_a_table_or_json() {
     let scene = Scene::new();
     let node = start(&scene);
     let id = echo(&node, "task one\n", &["queue", "add", "mail"]);
@@ -164,7 +164,7 @@ fn one_call_takes_one_message_or_a_backlog() {
 
 /// R6: not seen before its time, delivered once then; called off, never.
 #[test]
-fn a_delayed_message_comes_in_time_and_one_that_is_called_off_never() {
+fn a_delayed_message_comes_in_time_and_a_deleted_one_never() {
     let scene = Scene::new();
     let node = start(&scene);
     echo(&node, "pay", &["queue", "add", "orders", "--delay", "1s"]);
@@ -178,7 +178,7 @@ fn a_delayed_message_comes_in_time_and_one_that_is_called_off_never() {
 
 /// R138: what ends with 0 is done, what does not comes back, and every message is worked on.
 #[test]
-fn a_worker_runs_a_command_for_each_message_and_tries_failures_again() {
+fn a_queue_worker_runs_a_command_for_each_message() {
     let scene = Scene::new();
     let node = start(&scene);
     let file = scene.path("done");
@@ -202,7 +202,7 @@ fn a_worker_runs_a_command_for_each_message_and_tries_failures_again() {
 }
 
 #[test]
-fn a_command_that_takes_too_long_is_killed_and_its_message_comes_back() {
+fn a_command_that_times_out_has_its_message_redelivered() {
     let scene = Scene::new();
     let node = start(&scene);
     let file = scene.path("begun");
@@ -260,7 +260,7 @@ fn nothing_outlives_a_worker_that_is_killed() {
     wait::until_so("all are gone", SOON, || !pids.iter().any(|pid| is_alive(pid)));
 }
 
-/// The message stays out of the line for as long as its command runs, however short its retry is.
+/// The message stays out of the queue for as long as its command runs, however short its retry is.
 #[test]
 fn a_long_command_keeps_its_message() {
     let scene = Scene::new();
@@ -332,7 +332,7 @@ fn a_worker_is_given_no_more_than_it_has_slots_for() {
     echo(&node, text, &["queue", "add", "mail", "--lines"]);
     wait::until_so("its slots are full", SOON, || lines(&file).len() == 2);
     let stat: Value = node.cli(["queue", "stat", "mail", "-o", "json"]).json();
-    assert_eq!(stat["queued"], json!(2), "the others are for whoever is idle");
+    assert_eq!(stat["queued"], json!(2), "the other messages are left for idle workers");
     wait::pass(Duration::from_secs(1));
     assert_eq!(lines(&file).len(), 2);
 }

@@ -1,6 +1,6 @@
 //! Queues over the Redis protocol, with `redis-cli` where a person would take it.
 
-mod doors;
+mod endpoint;
 mod redis_cli;
 mod clients;
 mod survives;
@@ -10,7 +10,7 @@ use std::process::Command;
 
 use punctual_tests::{Node, Scene};
 
-/// A node whose door for queues is on a free port.
+/// A node whose Redis-protocol endpoint is on a free port.
 fn start(scene: &Scene) -> Node {
     let mut node = scene.node();
     node.start();
@@ -20,7 +20,7 @@ fn start(scene: &Scene) -> Node {
 /// What `redis-cli` prints when it is no terminal.
 #[track_caller]
 fn redis_cli(node: &Node, words: &[&str]) -> String {
-    let address = node.resp().expect("the node has a door for queues");
+    let address = node.resp().expect("the node has a Redis-protocol endpoint");
     let (host, port) = address.rsplit_once(':').expect("host:port");
     let output = Command::new("redis-cli").args(["-h", host, "-p", port]).args(words).output();
     let output = output.expect("redis-cli is installed: scripts/install-deps test");

@@ -87,7 +87,7 @@ fn a_run_that_takes_too_long_is_stopped_with_everything_it_started() {
 fn a_run_that_fails_for_good_is_a_dead_letter_until_it_is_replayed() {
     let scene = Scene::new();
     let mut node = scene.start();
-    let flag = scene.path("mended");
+    let flag = scene.path("repaired");
     let job = json!({
         "schedule": { "manual": true },
         "task": { "shell": format!("echo trying; test -e {}", flag.display()) },

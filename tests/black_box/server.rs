@@ -47,7 +47,7 @@ fn refused(scene: &Scene, words: &[&str]) -> Cli {
 /// Every token in a text.
 fn tokens(text: &str) -> Vec<String> {
     let starts = text.match_indices("pct_").map(|(at, _)| &text[at..]);
-    let end = |text: &str| text.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+    let end = |text: &str| text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     starts.map(|text| text[..end(text).unwrap_or(text.len())].to_owned()).collect()
 }
 
@@ -76,7 +76,7 @@ fn write_secret(scene: &Scene, text: &str, mode: u32) -> String {
 }
 
 #[test]
-fn the_first_start_tells_its_tokens_once_and_keeps_only_their_hashes() {
+fn the_first_start_prints_its_tokens_once_and_keeps_hashes() {
     let scene = Scene::new();
     let mut node = server(&scene, &["--slots", "2"]);
     node.start();
@@ -106,7 +106,7 @@ fn the_first_start_tells_its_tokens_once_and_keeps_only_their_hashes() {
 }
 
 #[test]
-fn relaxed_durability_is_shown_by_every_look_at_the_node() {
+fn relaxed_durability_is_shown_in_every_status() {
     let scene = Scene::new();
     let mut node = server(&scene, &[]).with_env("PUNCTUAL_DURABILITY", "relaxed");
     node.start();
@@ -222,7 +222,7 @@ fn a_store_that_is_not_built_in_is_named_without_its_password() {
 }
 
 #[test]
-fn with_a_certificate_it_is_reached_by_those_who_trust_its_authority() {
+fn clients_that_trust_the_authority_reach_the_server_over_tls() {
     let scene = Scene::new();
     let folder = scene.path("");
     let ours = Authority::make(&folder, "ours");
@@ -252,7 +252,7 @@ fn with_a_certificate_it_is_reached_by_those_who_trust_its_authority() {
 }
 
 #[test]
-fn a_certificate_of_an_authority_is_refused_with_the_command_that_makes_a_right_one() {
+fn a_ca_certificate_is_refused_with_the_command_to_use() {
     // What a client hears of a server whose certificate `openssl` made with these words more.
     let ask = |more: &[&str]| {
         let scene = Scene::new();

@@ -1,4 +1,4 @@
-//! `docs/start.md`, followed to the letter: every file written, every command typed, every word of the answers seen.
+//! `docs/start.md`, followed exactly: every file is written, every command typed, every line of the answers compared.
 //!
 //! A block of YAML that begins with `# NAME.yaml` is a file. In a block of console a line with `$ ` is typed and the
 //! lines below are its answer. Numbers and times differ from one day to the next, so of the answer the words

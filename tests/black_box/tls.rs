@@ -58,7 +58,7 @@ impl Authority {
         self.issue("server", &args)
     }
 
-    /// One that only vouches for itself.
+    /// A self-signed certificate.
     fn self_signed(&self) -> Identity {
         self.issue("alone", &["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"])
     }
@@ -118,7 +118,7 @@ fn check_refused(run: &Value, server: &Server) {
 }
 
 #[test]
-fn a_server_whose_authority_the_job_names_is_called_and_others_are_not_believed() {
+fn only_the_authority_that_the_job_names_is_trusted() {
     let authority = Authority::new();
     let (known, alone) = (authority.vouched_for().serve(), authority.self_signed().serve());
     let scene = Scene::new();
@@ -133,7 +133,7 @@ fn a_server_whose_authority_the_job_names_is_called_and_others_are_not_believed(
 }
 
 #[test]
-fn an_authority_that_the_machine_trusts_needs_no_word_in_the_job() {
+fn an_authority_that_the_machine_trusts_need_not_be_named() {
     let authority = Authority::new();
     let (known, alone) = (authority.vouched_for().serve(), authority.self_signed().serve());
     let scene = Scene::new();

@@ -1,6 +1,6 @@
 //! Files that are not what they were when the process ended (T-15).
 //!
-//! Whatever the damage: it starts with everything that was committed, or it refuses with a message and an exit
+//! With any damage, the node starts with everything that was committed, or it refuses with a message and an exit
 //! code. It never serves a part of it.
 
 use std::fs::{self, OpenOptions};
@@ -89,7 +89,7 @@ fn check_refused(node: &mut Node) {
 }
 
 #[test]
-fn a_torn_write_at_the_end_of_the_log_is_forgotten_and_nothing_else() {
+fn a_torn_write_at_the_end_of_the_log_is_ignored() {
     let scene = Scene::new();
     let (mut node, ids) = killed(&scene);
     let wal = wal_of(&main_file(&node));
@@ -190,7 +190,7 @@ fn a_file_that_is_gone_is_noticed() {
 }
 
 #[test]
-fn a_log_beside_a_file_that_is_no_database_is_not_enough_unless_it_has_everything() {
+fn a_damaged_file_is_refused_unless_its_log_is_complete() {
     let scene = Scene::new();
     let (node, ids) = killed(&scene);
     fs::write(main_file(&node), "dear diary, ".repeat(10_000)).expect("the file can be written");

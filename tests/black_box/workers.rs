@@ -69,7 +69,7 @@ fn two_workers_share_the_runs_of_a_node_that_runs_none_itself() {
 }
 
 #[test]
-fn the_run_of_a_killed_worker_is_tried_again_elsewhere_after_its_lease() {
+fn the_run_of_a_killed_worker_is_retried_elsewhere() {
     let scene = Scene::new();
     let node = scene.start_center(LEASE);
     let mut a = worker(&scene, &node, "a", &[]);
@@ -86,7 +86,7 @@ fn the_run_of_a_killed_worker_is_tried_again_elsewhere_after_its_lease() {
 }
 
 #[test]
-fn what_a_stopped_worker_says_after_its_lease_is_refused() {
+fn a_report_after_the_lease_is_refused() {
     let scene = Scene::new();
     let node = scene.start_center(LEASE);
     let mut a = worker(&scene, &node, "a", &[]);
@@ -211,7 +211,7 @@ fn a_worker_says_clearly_why_it_cannot_work() {
     let mut double = Worker::spawn(&scene.path("a"), "b", node.api().address(), &[]);
     assert_eq!(double.wait_for_end().code(), Some(1));
     assert!(double.printed().contains("another worker uses"), "{}", double.printed());
-    // Somebody who is not there: it goes on trying, and says so.
+    // No server listens there: the worker keeps trying, and says so.
     let mut lost = Worker::spawn(&scene.path("lost"), "lost", "http://127.0.0.1:9", &[]);
     wait::until_so("it says that nobody is there", SOON, || lost.printed().contains("http://127.0.0.1:9"));
     lost.signal(Signal::TERM);

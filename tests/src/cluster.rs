@@ -85,8 +85,8 @@ pub fn with_parameters(url: &str) -> String {
 pub struct Cluster {
     pub workers: Vec<Worker>,
     pub nodes: Vec<Node>,
-    /// Where workers find the nodes.
-    pub doors: Vec<String>,
+    /// The URLs that workers are given, one for each node.
+    pub endpoints: Vec<String>,
     folder: PathBuf,
 }
 
@@ -149,8 +149,8 @@ impl Cluster {
             node.with_env("PUNCTUAL_NODE_NAME", node_name(number))
         };
         let nodes = places.iter().enumerate().map(node).collect();
-        let doors = places.iter().map(|place| format!("http://{place}")).collect();
-        Cluster { workers: Vec::new(), nodes, doors, folder: scene.path("") }
+        let endpoints = places.iter().map(|place| format!("http://{place}")).collect();
+        Cluster { workers: Vec::new(), nodes, endpoints, folder: scene.path("") }
     }
 
     /// One more node for a store, on whatever ports are free; it is not started yet.
@@ -158,7 +158,7 @@ impl Cluster {
         server(scene, name, store, words)
     }
 
-    /// A connection to the door for queues of a node that is there.
+    /// A connection to the Redis-protocol endpoint of a running node.
     #[track_caller]
     pub fn queues(&self, node: usize) -> Connection {
         wait::until("a node lets clients of queues in", SOON, || {
@@ -196,15 +196,15 @@ impl Cluster {
         self.nodes[node].api()
     }
 
-    /// The way to every node, whether or not it is there.
-    pub fn doors(&self) -> Vec<Api> {
-        let door = |url: &String| Api::new(url).with_token(Some(ADMIN.to_owned()));
-        self.doors.iter().map(door).collect()
+    /// A client of every node, running or not.
+    pub fn endpoints(&self) -> Vec<Api> {
+        let endpoint = |url: &String| Api::new(url).with_token(Some(ADMIN.to_owned()));
+        self.endpoints.iter().map(endpoint).collect()
     }
 
     /// The addresses of all nodes, as a worker is told them.
     pub fn servers(&self) -> String {
-        self.doors.join(",")
+        self.endpoints.join(",")
     }
 
     /// A token for a worker.

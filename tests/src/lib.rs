@@ -1,7 +1,7 @@
 //! The harness of the black-box tests: a scene with a real process in it.
 //!
 //! A test opens a [`Scene`] (a temporary folder, and its turn on this machine), starts a [`Node`] in it, talks
-//! to it through its doors only ([`Api`] for REST, [`Node::cli`] for the command line), breaks something
+//! to it through its endpoints only ([`Api`] for REST, [`Node::cli`] for the command line), breaks something
 //! ([`fault`]), and ends in `punctual verify` on the exported history.
 //!
 //! Nothing here sleeps for luck: what a test needs is waited for, with a deadline ([`wait`]). No test is skipped: a tool

@@ -28,8 +28,8 @@ impl Machine {
         Machine { before: taken_in_all(), sleeper: Sleeper::start() }
     }
 
-    /// How long, since then, somebody who wanted a processor had none: by the account of the kernel, which is up to two
-    /// seconds old, or by that of a thread of ours.
+    /// How long, since then, a task that was ready to run had no processor: as the kernel reports it, up to two seconds
+    /// late, or as a thread of ours measures it, whichever is more.
     pub fn taken(&self) -> Duration {
         taken_in_all().saturating_sub(self.before).max(self.sleeper.overslept())
     }
@@ -38,7 +38,7 @@ impl Machine {
 /// A thread that sleeps for a moment again and again, and knows by how much it was woken late.
 #[derive(Debug)]
 struct Sleeper {
-    /// None: it is to end.
+    /// `None` means that the thread is to end.
     ask: Option<Sender<Sender<Duration>>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_sleeps_answers_never_less_than_before_and_ends_when_nobody_asks() {
+    fn the_sleeper_never_reports_less_than_before() {
         let machine = Machine::watched();
         let first = machine.sleeper.overslept();
         assert!(machine.sleeper.overslept() >= first);

@@ -33,7 +33,7 @@ struct Fate {
     deliveries: u32,
     /// Since when the server has said that it is acknowledged.
     acked: Option<Instant>,
-    /// It was delivered to somebody who asked after that.
+    /// It was delivered to a consumer that asked after that.
     came_back: bool,
 }
 
@@ -58,7 +58,7 @@ impl Book {
     pub fn close(&self, consumers: Vec<Busy>) {
         let is_owed = |(body, fate): (&String, &Fate)| body.starts_with(AGAIN) && fate.is_owed();
         wait::until_so("all that was promised has come", 2 * SOON, || !self.open().iter().any(is_owed));
-        // Whatever was delivered and not done comes once more, and what was done does not.
+        // A message that was delivered and not acknowledged comes again; an acknowledged one does not.
         wait::pass(2 * RETRY);
         consumers.into_iter().for_each(Busy::end);
         let (mut once, mut lost, mut doubled) = (0, 0, 0);
@@ -151,7 +151,7 @@ impl Ways {
     }
 }
 
-/// A connection to the Redis-protocol door on a port, which may have to hear a secret first; none: nobody is there.
+/// Connects to the Redis-protocol endpoint on a port, with a password if there is one. `None` means the port is closed.
 pub fn dial(port: u16, secret: Option<&str>) -> Option<Connection> {
     let login = secret.map_or(String::new(), |secret| format!(":{secret}@"));
     let client =
@@ -212,13 +212,13 @@ fn take(connection: &mut Connection, book: &Book, queues: &[String]) -> RedisRes
     for (_, _, body) in &taken {
         book.note(body, |fate| {
             fate.deliveries += 1;
-            // Somebody who asked before may have been given it before, and hear of it later.
+            // A consumer that asked before may have been given the message before, and learn of it later.
             fate.came_back |= fate.acked.is_some_and(|acked| acked < asked);
         });
     }
     let ids: Vec<&String> = taken.iter().map(|(_, id, _)| id).collect();
     let acked: usize = cmd("ACKJOB").arg(&ids).query(connection)?;
-    // Of fewer than all nobody knows which: one that was gone already was done by somebody else.
+    // If fewer were acknowledged, it is unknown which: another consumer acknowledged the missing ones before.
     if acked == taken.len() {
         let acked = Some(wait::now());
         taken.iter().for_each(|(_, _, body)| book.note(body, |fate| fate.acked = acked));

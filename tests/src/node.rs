@@ -94,7 +94,7 @@ impl Node {
     #[track_caller]
     pub fn spawn(&mut self) {
         assert!(self.child.is_none(), "the node is running already");
-        // It tells where an earlier process listened; whoever reads it must not be misled.
+        // The file names the address of an earlier process, which must not be used.
         let _ = fs::remove_file(self.address_file());
         let log =
             OpenOptions::new().create(true).append(true).open(&self.log).expect("the log can be opened");
@@ -157,15 +157,15 @@ impl Node {
         Some(written.get(field)?.as_str()?.to_owned())
     }
 
-    /// Where its Redis-protocol door is.
+    /// The port of its Redis-protocol endpoint.
     #[track_caller]
     pub fn resp_port(&self) -> u16 {
-        let address = self.resp().expect("the node has a door for queues");
+        let address = self.resp().expect("the node has a Redis-protocol endpoint");
         let (_, port) = address.rsplit_once(':').expect("an address ends in a port");
         port.parse().expect("a port is a number")
     }
 
-    /// Where its door for queues is; none: it has none.
+    /// The address of its Redis-protocol endpoint. `None` means it is off.
     pub fn resp(&self) -> Option<String> {
         self.written("resp")
     }
@@ -266,7 +266,7 @@ fn raw(pid: u32) -> Pid {
     Pid::from_raw(pid.cast_signed()).expect("a child has a pid")
 }
 
-/// Whoever is left of a group goes with it.
+/// Kills every process that is left in the group.
 fn end_group(leader: u32) {
     let _ = kill_process_group(raw(leader), Signal::KILL);
 }

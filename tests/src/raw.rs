@@ -78,7 +78,7 @@ impl Raw {
                 self.ahead.extend_from_slice(&part[..count]);
                 count
             }
-            // A reset is an end, too; whoever waits in vain has a test that fails.
+            // A reset ends the answer, too. A timeout fails the test.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => panic!("no answer for {PATIENCE:?}"),
             Err(_) => 0,
         }

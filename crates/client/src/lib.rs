@@ -30,7 +30,7 @@ pub use cron::CronQuery;
 pub use error::Error;
 pub use jobs::Put;
 pub use logs::{LogEvent, LogQuery, Logs};
-pub use runs::{LetterQuery, RunQuery};
+pub use runs::{DeadLetterQuery, RunQuery};
 
 pub type Result<T> = std::result::Result<T, Error>;
 

@@ -32,7 +32,7 @@ pub struct RunQuery {
 
 /// Which dead letters a listing shows, oldest first.
 #[derive(Debug, Clone, Default, Serialize)]
-pub struct LetterQuery {
+pub struct DeadLetterQuery {
     pub job: Option<Name>,
     /// Only letters that became dead at this time or later.
     pub since: Option<Text<Timestamp>>,
@@ -70,7 +70,11 @@ impl Client {
         self.post(keyed(request, again.key.as_deref()), again).await
     }
 
-    pub async fn dead_letters(&self, namespace: &Namespace, query: &LetterQuery) -> Result<Page<DeadLetter>> {
+    pub async fn dead_letters(
+        &self,
+        namespace: &Namespace,
+        query: &DeadLetterQuery,
+    ) -> Result<Page<DeadLetter>> {
         self.get(self.in_namespace(Method::GET, namespace, "/dead-letters").query(query)).await
     }
 

@@ -57,7 +57,7 @@ fn read_one(entry: &str) -> Result<Armed, String> {
 }
 
 fn say(line: &str) {
-    // Whoever cannot be told is not told: it dies all the same.
+    // The process aborts even if the line cannot be written.
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 

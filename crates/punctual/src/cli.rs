@@ -52,9 +52,9 @@ const EXAMPLES: &str = "\
 Examples:
   punctual dev                               start a node on this machine
   punctual job apply hello.yaml              create or change the jobs of a file
-  punctual run list --job hello              what became of a job
-  punctual run submit --shell 'echo hi'      run something once, now
-  punctual doctor                            is everything in order here?
+  punctual run list --job hello              the runs of a job
+  punctual run submit --shell 'echo hi'      run a command once, now
+  punctual doctor                            check this machine and the server
 
 Exit codes:
   0 done   1 failed   2 wrong usage   3 not found   4 refused   5 the server cannot be reached";
@@ -63,39 +63,39 @@ const JOB_EXAMPLES: &str = "\
 Examples:
   punctual job apply hello.yaml              create or change the jobs of a file
   punctual job list                          the jobs of a namespace
-  punctual job next hello                    when it is due";
+  punctual job next hello                    when a job is due next";
 
 const CALENDAR_EXAMPLES: &str = "\
 Examples:
   punctual calendar apply cn-workdays.yaml   create or change a calendar
-  punctual calendar days cn-workdays         which days are in, and why";
+  punctual calendar days cn-workdays         which days it includes, and why";
 
 const RUN_EXAMPLES: &str = "\
 Examples:
   punctual run list --since 1h               what ran in the last hour
-  punctual run submit --shell 'echo hi'      run something once, now
-  punctual run logs 4683711365120 -f         what it prints, to the end";
+  punctual run submit --shell 'echo hi'      run a command once, now
+  punctual run logs 4683711365120 -f         its output, until it ends";
 
 const DLQ_EXAMPLES: &str = "\
 Examples:
-  punctual dlq list                          what waits to be decided about
-  punctual dlq replay 4683711365120          try it again";
+  punctual dlq list                          the dead letters of a namespace
+  punctual dlq replay 4683711365120          replay it as a new run";
 
 const QUEUE_EXAMPLES: &str = "\
 Examples:
-  echo hello | punctual queue add mail       put a message into a queue
-  punctual queue get mail                    take it out again
-  punctual queue work mail -- ./send         run a command for each";
+  echo hello | punctual queue add mail       add a message to a queue
+  punctual queue get mail                    take a message
+  punctual queue work mail -- ./send         run a command for each message";
 
 const NODE_EXAMPLES: &str = "\
 Examples:
-  punctual node list                         who is there
-  punctual node workers                      and how busy";
+  punctual node list                         the nodes of the cluster
+  punctual node workers                      the workers, and how busy they are";
 
 const TOKEN_EXAMPLES: &str = "\
 Examples:
-  punctual token add ci --role reader        make one, and print it once
-  punctual token list                        who may come in";
+  punctual token add ci --role reader        make a token, and print it once
+  punctual token list                        the tokens, without their secrets";
 
 const BENCH_EXAMPLES: &str = "\
 Examples:
@@ -105,12 +105,12 @@ Examples:
 const CONFIG_EXAMPLES: &str = "\
 Examples:
   punctual config template > punctual.toml   every setting, explained
-  punctual config check punctual.toml        before a node depends on it";
+  punctual config check punctual.toml        check a settings file";
 
 /// The default address of `punctual dev`.
 pub(crate) const DEFAULT_SERVER: &str = "http://127.0.0.1:7400";
 
-/// Starts work at the right moment, follows it to its end, and keeps the record.
+/// A task scheduler: starts jobs on time, retries failed runs, and records what happened.
 #[derive(Debug, Parser)]
 #[command(name = "punctual", version, after_help = EXAMPLES, max_term_width = 110)]
 struct Cli {
@@ -123,7 +123,7 @@ struct Cli {
 #[derive(Clone, Args)]
 #[command(next_help_heading = "Global options")]
 struct Global {
-    /// The server to ask; of several, with commas between, each is tried in turn
+    /// The address of the server; several, separated by commas, are tried in turn
     #[arg(
         long,
         global = true,
@@ -132,22 +132,22 @@ struct Global {
         value_name = "URL"
     )]
     server: String,
-    /// The token to show it
+    /// The token for the server
     #[arg(long, global = true, env = "PUNCTUAL_TOKEN", hide_env_values = true)]
     token: Option<String>,
-    /// A file with the token, which only its owner may read; it wins over --token
+    /// A file of mode 0600 with the token; it overrides --token
     #[arg(long, global = true, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Trust the authorities of this PEM file, too
+    /// A PEM file of authorities to trust, besides those of the system
     #[arg(long, global = true, env = "PUNCTUAL_CA", value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// The namespace of the jobs and runs named
+    /// The namespace of the jobs, runs and queues
     #[arg(short, long, global = true, env = "PUNCTUAL_NAMESPACE", default_value = "default")]
     namespace: Namespace,
-    /// How to print what was found
+    /// The format of the output
     #[arg(short, long, global = true, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
     output: Format,
-    /// When to colour it; auto: on a terminal, unless NO_COLOR is set
+    /// When to use colours; auto means on a terminal, unless NO_COLOR is set
     #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN")]
     color: Colour,
 }
@@ -170,50 +170,50 @@ pub(crate) enum Format {
 enum Noun {
     /// Start a node on this machine: it schedules, serves and works
     Dev(dev::Dev),
-    /// Start a node that others depend on: it asks for tokens and speaks TLS
+    /// Start a server node: it needs tokens, and TLS beyond this machine
     Server(Box<server::Server>),
-    /// Start a worker: it executes what the nodes of a cluster assign
+    /// Start a worker: it executes the attempts that nodes assign to it
     Worker(worker::Worker),
-    /// Jobs: what someone asked for
+    /// Jobs: schedules and their tasks
     #[command(subcommand, after_help = JOB_EXAMPLES)]
     Job(job::Verb),
-    /// Calendars: which days count
+    /// Calendars: the days on which jobs may fire
     #[command(subcommand, after_help = CALENDAR_EXAMPLES)]
     Calendar(calendar::Verb),
-    /// Runs: what became of it
+    /// Runs: the occurrences of jobs
     #[command(subcommand, after_help = RUN_EXAMPLES)]
     Run(run::Verb),
-    /// Dead letters: runs that used up their attempts and wait for someone to decide
+    /// Dead letters: runs that used up their attempts, to be replayed or discarded
     #[command(subcommand, after_help = DLQ_EXAMPLES)]
     Dlq(dlq::Verb),
-    /// Queues: lines of messages that consumers pull from
+    /// Queues: messages that consumers take and acknowledge
     #[command(subcommand, after_help = QUEUE_EXAMPLES)]
     Queue(queue::Verb),
     /// Nodes and workers
     #[command(subcommand, after_help = NODE_EXAMPLES)]
     Node(node::Verb),
-    /// Tokens: who may come in
+    /// Tokens: who may use the server
     #[command(subcommand, after_help = TOKEN_EXAMPLES)]
     Token(token::Verb),
-    /// Check that the promises held, over an exported history
+    /// Check an exported history against the promises
     Verify(verify::Verify),
-    /// Copy the store of a node, while it runs or not
+    /// Copy the store of a running or stopped node
     Backup(backup::Backup),
-    /// Make the store of a node out of a backup
+    /// Make a store from a backup
     Restore(backup::Restore),
-    /// Measure this machine with Punctual on it
+    /// Measure the speed of Punctual on this machine
     #[command(subcommand, after_help = BENCH_EXAMPLES)]
     Bench(crate::bench::Verb),
-    /// Check this machine and the server, and say what to do
+    /// Check this machine and the server, with hints
     Doctor(doctor::Doctor),
     /// The settings file of a node
     #[command(subcommand, after_help = CONFIG_EXAMPLES)]
     Config(config::Verb),
-    /// Print what a shell needs to complete commands
+    /// Print completions for a shell
     Completions(completions::Completions),
     /// Print or write manual pages
     Man(man::Man),
-    /// Print the points at which a build for tests can be told to die
+    /// Print the failpoints of a debug build
     #[command(hide = true, after_help = "Example:\n  punctual failpoints")]
     Failpoints,
     /// Print the version

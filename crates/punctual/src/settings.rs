@@ -249,10 +249,10 @@ impl Overrides {
         }
         let second = Duration::from_secs(1);
         if settings.attempt_lease < second || settings.shard_lease < second {
-            return Err("leases: at least 1s each".to_owned());
+            return Err("leases: must be at least 1s each".to_owned());
         }
         if settings.look < LOOK_MIN {
-            return Err("clock.look: at least 100ms".to_owned());
+            return Err("clock.look: must be at least 100ms".to_owned());
         }
         Ok(settings)
     }
@@ -267,10 +267,10 @@ impl Server {
             hosts: given(self.hosts, "server.hosts")?,
         };
         if settings.connections == 0 || settings.connections_per_address == 0 {
-            return Err("server.connections: at least 1, from each address too".to_owned());
+            return Err("server.connections, server.connections_per_address: must be at least 1".to_owned());
         }
         if settings.request_time < Duration::from_secs(1) {
-            return Err("server.request_time: at least 1s".to_owned());
+            return Err("server.request_time: must be at least 1s".to_owned());
         }
         Ok(settings)
     }
@@ -290,13 +290,13 @@ impl RespOverrides {
             shutdown: given(self.shutdown, "resp.shutdown")?,
         };
         if resp.connections == 0 {
-            return Err("resp.connections: at least 1".to_owned());
+            return Err("resp.connections: must be at least 1".to_owned());
         }
         if resp.open && resp.password_file.is_some() {
-            return Err("resp.open: goes without a password; leave out resp.password_file".to_owned());
+            return Err("resp.open: excludes resp.password_file; leave one of them out".to_owned());
         }
         if resp.idle_time.is_some_and(|idle_time| idle_time < Duration::from_secs(1)) {
-            return Err("resp.idle_time: at least 1s, or 0s for ever".to_owned());
+            return Err("resp.idle_time: must be at least 1s, or 0s for no timeout".to_owned());
         }
         Ok(resp)
     }

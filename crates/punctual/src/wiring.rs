@@ -26,6 +26,7 @@ pub use crate::clock::now;
 use crate::clock::{SystemClock, Watcher};
 use crate::cluster::{self, Joined, Joining};
 use crate::settings::Settings;
+pub use open_files::files_wanted;
 use worker::LocalWorker;
 pub use worker::{Connection, OWN_BINARY, Observer, Remote, Worker, stopped, work};
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual::client::{Client, Error, LetterQuery, LogEvent, LogQuery, RunQuery};
+use punctual::client::{Client, DeadLetterQuery, Error, LogEvent, LogQuery, RunQuery};
 use punctual::core::Timestamp;
 use punctual::core::command::Expect;
 use punctual::core::ids::RunId;
@@ -108,7 +108,7 @@ async fn jobs_can_be_patched_checked_compared_and_looked_into() {
 }
 
 #[tokio::test]
-async fn letters_can_be_asked_for_and_decided_about_and_runs_tell_their_progress() {
+async fn dead_letters_and_progress_are_read_and_decided() {
     let (_node, client) = scene().await;
     let (namespace, nobody) = (Namespace::default(), RunId(17));
     let missing = client.dead_letter(&namespace, nobody).await.unwrap_err();
@@ -149,7 +149,7 @@ async fn runs_can_be_submitted_listed_cancelled_and_retried() {
     let again = client.retry_run(&namespace, run.id.0, &Again::default()).await.unwrap();
     assert_eq!(again.retry_of, Some(run.id));
 
-    assert_eq!(client.dead_letters(&namespace, &LetterQuery::default()).await.unwrap().items, []);
+    assert_eq!(client.dead_letters(&namespace, &DeadLetterQuery::default()).await.unwrap().items, []);
     let none = client.replay(&namespace, RunId(1), &Again::default()).await.unwrap_err();
     assert_eq!(code(&none), Some(Code::NoSuchRun));
     let none = client.discard(&namespace, run.id.0).await.unwrap_err();
@@ -172,7 +172,7 @@ async fn nodes_workers_and_the_history_can_be_read() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_unreachable_and_one_that_is_not_ours_is_strange() {
+async fn a_missing_server_and_a_foreign_one_are_told_apart() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let strange = tokio::spawn(async move {

@@ -171,6 +171,16 @@ fn every_link_between_documents_leads_somewhere() {
     }
 }
 
+#[test]
+fn every_file_that_architecture_names_exists() {
+    let text = read(&root().join("ARCHITECTURE.md"));
+    let named: Vec<&str> =
+        text.split('`').skip(1).step_by(2).filter(|word| word.starts_with("crates/")).collect();
+    assert!(named.len() > 15, "only {named:?} were found");
+    let missing: Vec<&&str> = named.iter().filter(|path| !root().join(path).exists()).collect();
+    assert!(missing.is_empty(), "ARCHITECTURE.md names files that do not exist: {missing:?}");
+}
+
 /// Where the packages are: `punctual-NAME` is `crates/NAME`.
 fn folder_of(package: &str) -> PathBuf {
     match package {

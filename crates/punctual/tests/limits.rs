@@ -62,7 +62,7 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
         ("body of a request with messages", bytes(http::MESSAGES_BODY_BYTES_MAX), "413 `body_too_large`"),
         ("messages added or acted upon at once", count(rest::MESSAGES_MAX), "422 `invalid`"),
         ("messages taken at once", count(limits::TAKE_MAX), "422 `invalid`"),
-        ("bodies in an answer with messages", bytes(http::TAKEN_BYTES_MAX), "the rest stays in the line"),
+        ("bodies in an answer with messages", bytes(http::TAKEN_BYTES_MAX), "the rest stays in the queue"),
         ("time that a take over REST waits", span(rest::TAKE_WAIT_MAX), "422 `invalid`"),
         ("messages deleted by one flush over REST", count(http::FLUSHED_MAX), "it says that there are more"),
         ("attempts of a run", count(limits::ATTEMPTS_MAX), "422 `invalid`"),
@@ -125,7 +125,7 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
         (
             "bodies that one take of a queue brings",
             bytes(limits::TAKE_BYTES_MAX),
-            "the rest stays in the line",
+            "the rest stays in the queue",
         ),
         ("consumers of one node that wait at another", count(grpc::peer::WAITS_MAX), "they ask again"),
     ]

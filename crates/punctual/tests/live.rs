@@ -165,7 +165,7 @@ async fn cutting_proxy(to: String, bytes: usize, cuts: Arc<AtomicUsize>) -> Stri
 }
 
 #[tokio::test]
-async fn a_follower_that_is_cut_off_again_and_again_loses_nothing_and_doubles_nothing() {
+async fn a_follower_that_reconnects_loses_and_doubles_nothing() {
     let scene = Scene::new().await;
     let cuts = Arc::new(AtomicUsize::new(0));
     // Enough for the head of an answer and a few events; never for all of them.

@@ -92,7 +92,7 @@ mod tests {
     const TIME: Duration = Duration::from_millis(20);
 
     #[tokio::test]
-    async fn a_connection_is_idle_when_the_last_answer_was_taken_and_nobody_asked_since() {
+    async fn a_connection_is_idle_after_its_last_answer_was_read() {
         let activity = Arc::new(Activity::default());
         let body = activity.begin().until_sent(Body::empty());
         let idle = tokio::time::timeout(5 * TIME, activity.idle_for(TIME)).await;

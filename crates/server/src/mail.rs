@@ -1,8 +1,8 @@
 //! Mail to peers: a node that cannot be dialled is asked through the store.
 //!
 //! ```text
-//!  ask ──letter──▶ store ──▶ their `carry` ──▶ command_here
-//!      ◀─letter─── store ◀──────── answer ◀────────┘
+//!  ask ──mail──▶ store ──▶ their `carry` ──▶ command_here
+//!      ◀─mail─── store ◀──────── answer ◀────────┘
 //! ```
 //!
 //! Each mail is received once. The asker waits until its deadline; a mail without an answer may or may not
@@ -22,8 +22,8 @@ use punctual_node::{Failure, Handle, Peers};
 use punctual_store::mail::MailPosition;
 use punctual_store::{Error, Mail, Mailboxes, Session};
 use punctual_wire::grpc::peer;
-use punctual_wire::grpc::v1::letter::Said;
-use punctual_wire::grpc::v1::{Answered, AskRequest, AskResponse, Letter, WakeRequest};
+use punctual_wire::grpc::v1::mail_body::Said;
+use punctual_wire::grpc::v1::{Answered, AskRequest, AskResponse, MailBody, WakeRequest};
 use punctual_wire::rest::{Node, Worker};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinSet;
@@ -137,20 +137,20 @@ impl Inner {
         if room == 0 || (taken.is_empty() && !self.expects(handle)) {
             return false;
         }
-        let letters = match self.store.receive_mail(self.me, taken, room).await {
-            Ok(letters) => letters,
+        let mails = match self.store.receive_mail(self.me, taken, room).await {
+            Ok(mails) => mails,
             Err(error) => {
-                debug!(%error, "the mail could not be looked at");
+                debug!(%error, "cannot receive mail; trying again");
                 return false;
             }
         };
         // The next poll deletes these mails from the store; until then `taken` remembers that we have them.
-        *taken = letters.iter().map(Mail::place).collect();
-        let is_full = letters.len() == room;
-        for Mail { from, number, body, .. } in letters {
-            match Letter::decode(&*body).map(|letter| letter.said) {
+        *taken = mails.iter().map(Mail::place).collect();
+        let is_full = mails.len() == room;
+        for Mail { from, number, body, .. } in mails {
+            match MailBody::decode(&*body).map(|body| body.said) {
                 Ok(Some(Said::Ask(ask))) => {
-                    answering.spawn(answer(handle.clone(), ask, self.letter_to(from), number));
+                    answering.spawn(answer(handle.clone(), ask, self.mail_to(from), number));
                 }
                 Ok(Some(Said::Answered(Answered { number, response: Some(response) }))) => {
                     if let Some(asker) = self.lock().remove(&number) {
@@ -159,14 +159,14 @@ impl Inner {
                     }
                 }
                 Ok(Some(Said::Wake(WakeRequest {}))) => handle.look_at_cluster(),
-                Ok(_) => debug!(%from, "a letter of a newer version"),
-                Err(error) => warn!(%from, %error, "a letter cannot be read"),
+                Ok(_) => debug!(%from, "ignored a mail of a newer version"),
+                Err(error) => warn!(%from, %error, "ignored a mail that cannot be decoded"),
             }
         }
         is_full
     }
 
-    fn letter_to(&self, to: SessionId) -> Sending {
+    fn mail_to(&self, to: SessionId) -> Sending {
         let number = self.last.fetch_add(1, Relaxed) + 1;
         Sending { store: Arc::clone(&self.store), me: self.me, to, number }
     }
@@ -179,13 +179,13 @@ impl Inner {
     ) -> Result<AskResponse, Failure> {
         let until = Instant::now() + deadline;
         let request = peer::request(command).map_err(|error| Failure::NotLed(error.to_string()))?;
-        let sending = self.letter_to(to);
+        let sending = self.mail_to(to);
         let (reply, answer) = oneshot::channel();
         let asking = Asking { waiting: &self.waiting, number: sending.number };
         {
             let mut waiting = self.lock();
             if waiting.len() >= WAITING_MAX {
-                let message = "as much as may be is being asked by mail; try again";
+                let message = "too many requests wait for an answer by mail; try again";
                 return Err(Failure::NotLed(message.to_owned()));
             }
             waiting.insert(asking.number, reply);
@@ -220,7 +220,7 @@ struct Sending {
 
 impl Sending {
     async fn send(self, said: Said) -> Result<(), Error> {
-        let body = Letter { said: Some(said) }.encode_to_vec();
+        let body = MailBody { said: Some(said) }.encode_to_vec();
         let mail = Mail { to: self.to, from: self.me, number: self.number, body };
         self.store.send_mail(&[mail], KEPT).await
     }
@@ -268,7 +268,7 @@ impl Peers for Post {
 
     async fn wake(&self, address: &str) -> bool {
         let Some(to) = by_mail(address) else { return self.0.dialled.wake(address).await };
-        let sent = self.0.letter_to(to).send(Said::Wake(WakeRequest {})).await;
+        let sent = self.0.mail_to(to).send(Said::Wake(WakeRequest {})).await;
         if let Err(error) = &sent {
             debug!(%error, "a peer was not woken; it looks by itself within a second");
         }

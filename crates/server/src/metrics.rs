@@ -40,7 +40,7 @@ const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
 /// The metrics of one route.
 #[derive(Debug)]
-struct Figures {
+struct RouteMetrics {
     method: String,
     route: &'static str,
     by_class: [AtomicU64; CLASSES.len()],
@@ -50,13 +50,13 @@ struct Figures {
 /// Requests answered, by route.
 #[derive(Debug)]
 pub(crate) struct Requests {
-    routes: HashMap<&'static str, Vec<Figures>>,
-    others: Figures,
+    routes: HashMap<&'static str, Vec<RouteMetrics>>,
+    others: RouteMetrics,
 }
 
-impl Figures {
-    fn of(method: &str, route: &'static str) -> Figures {
-        Figures {
+impl RouteMetrics {
+    fn of(method: &str, route: &'static str) -> RouteMetrics {
+        RouteMetrics {
             method: method.to_owned(),
             route,
             by_class: Default::default(),
@@ -71,24 +71,24 @@ impl Figures {
 
 impl Requests {
     pub(crate) fn new() -> Requests {
-        let mut routes: HashMap<&'static str, Vec<Figures>> = HashMap::new();
+        let mut routes: HashMap<&'static str, Vec<RouteMetrics>> = HashMap::new();
         for route in table() {
-            routes.entry(route.path).or_default().push(Figures::of(route.method.as_str(), route.path));
+            routes.entry(route.path).or_default().push(RouteMetrics::of(route.method.as_str(), route.path));
         }
-        Requests { routes, others: Figures::of(NO_ROUTE, NO_ROUTE) }
+        Requests { routes, others: RouteMetrics::of(NO_ROUTE, NO_ROUTE) }
     }
 
     pub(crate) fn answered(&self, method: &Method, route: Option<&str>, status: StatusCode, time: Duration) {
         // HEAD is answered by the GET route.
         let method = if method == Method::HEAD { Method::GET.as_str() } else { method.as_str() };
         let of_route = route.and_then(|route| self.routes.get(route)).into_iter().flatten();
-        let figures = of_route.into_iter().find(|figures| figures.method == method).unwrap_or(&self.others);
+        let route = of_route.into_iter().find(|route| route.method == method).unwrap_or(&self.others);
         let class = usize::from(status.as_u16() / 100).clamp(1, CLASSES.len()) - 1;
-        figures.by_class[class].fetch_add(1, Relaxed);
-        figures.time.observe_time(time);
+        route.by_class[class].fetch_add(1, Relaxed);
+        route.time.observe_time(time);
     }
 
-    fn all(&self) -> impl Iterator<Item = &Figures> {
+    fn all(&self) -> impl Iterator<Item = &RouteMetrics> {
         self.routes.values().flatten().chain([&self.others])
     }
 }
@@ -133,15 +133,19 @@ impl Page {
     fn node(&self, page: &mut Writer<'_>) -> fmt::Result {
         let (handle, status) = (&self.endpoints.handle, self.endpoints.handle.status());
         let metrics = handle.metrics();
-        page.info("build", "Which Punctual this is", &[("version", env!("CARGO_PKG_VERSION"))])?;
+        page.info("build", "The version of Punctual", &[("version", env!("CARGO_PKG_VERSION"))])?;
         page.gauge(
             "ready",
-            "Whether every shard is loaded and the store takes commits",
+            "1 if every shard is loaded and the store accepts commits",
             u64::from(status.ready),
         )?;
         page.gauge("shards_led", "Shards that this node leads", status.shards_led as u64)?;
         let waiting = status.live_runs.saturating_sub(status.ready_runs + status.running_runs);
-        page.gauge("commands_pending", "Commands that wait to be taken by this node", handle.asks() as u64)?;
+        page.gauge(
+            "commands_pending",
+            "Commands that wait to be handled by this node",
+            handle.asks() as u64,
+        )?;
         page.gauges(
             "live_runs",
             "Runs in the memory of this node, by state",
@@ -152,8 +156,8 @@ impl Page {
                 ("running", status.running_runs as u64),
             ],
         )?;
-        page.counter("commits", "Transactions that became durable", status.commits)?;
-        page.counter("changes", "Rows that they changed", status.changes)?;
+        page.counter("commits", "Durable commits", status.commits)?;
+        page.counter("changes", "Rows changed by durable commits", status.changes)?;
         page.times("commit_duration", "How long a commit took", &metrics.commit_time.snapshot())?;
         page.sizes("commit_changes", "Rows changed in one commit", &metrics.commit_changes.snapshot())
     }
@@ -165,16 +169,21 @@ impl Page {
         let alive = status.members.iter().filter(|session| !is_lost(session)).count().max(1);
         page.gauges(
             "nodes",
-            "Nodes of the cluster as this one sees them; a lost one counts for an hour",
+            "Nodes of the cluster as this node sees them; a lost node is counted for an hour",
             "state",
             [("alive", alive as u64), ("lost", status.lost.len() as u64)],
         )?;
         let Some(Looked { workers, .. }) = &self.looked else { return Ok(()) };
         let (lost, workers): (Vec<_>, Vec<_>) = workers.iter().partition(|worker| worker.lost);
         let states = [("ready", workers.len() as u64), ("lost", lost.len() as u64)];
-        page.gauges("workers", "Workers of this node; a lost one counts for an hour", "state", states)?;
+        page.gauges(
+            "workers",
+            "Workers of this node; a lost worker is counted for an hour",
+            "state",
+            states,
+        )?;
         let slots: usize = workers.iter().map(|worker| worker.slots).sum();
-        page.gauge("worker_slots", "Slots of these workers, which they share among all nodes", slots as u64)?;
+        page.gauge("worker_slots", "Slots of the ready workers, shared by all nodes", slots as u64)?;
         let busy: usize = workers.iter().map(|worker| worker.busy).sum();
         page.gauge("worker_slots_busy", "Slots in use by attempts of this node", busy as u64)
     }
@@ -216,20 +225,20 @@ impl Page {
         let (metrics, status) = (self.endpoints.handle.metrics(), self.endpoints.handle.status());
         let help = "From the due time of a run to the moment its first attempt was handed to a worker";
         page.times("start_lateness", help, &metrics.lateness.snapshot())?;
-        page.counter("runs_created", "Runs that were made", metrics.runs_created())?;
+        page.counter("runs_created", "Runs created", metrics.runs_created())?;
         let ended = metrics.runs_ended().map(|(state, count)| (state.as_str(), count));
         page.counters("runs_ended", "Runs that ended, by their last state", "state", ended)?;
         let attempts = metrics.attempts().map(|(ending, count)| (ending.as_str(), count));
-        page.counters("attempts", "Attempts of the runs that ended, by how they ended", "outcome", attempts)?;
+        page.counters("attempts", "Attempts of the runs that ended, by outcome", "outcome", attempts)?;
         page.counter(
             "stale_reports",
             "Results refused because a newer attempt had outdated them",
             status.stale_reports,
         )?;
         let (bytes, cut, lost) = metrics.logs();
-        page.counter("log_bytes", "Bytes of output that were kept", bytes)?;
+        page.counter("log_bytes", "Bytes of output stored", bytes)?;
         page.counter("log_cuts", "Attempts whose output reached its limit", cut)?;
-        page.counter("log_losses", "Pieces of output that could not be kept", lost)
+        page.counter("log_losses", "Chunks of output that could not be stored", lost)
     }
 
     fn messages(&self, page: &mut Writer<'_>) -> fmt::Result {
@@ -237,35 +246,35 @@ impl Page {
         page.counter("messages_added", "Messages added to queues that this node leads", messages.added)?;
         page.counter(
             "messages_delivered",
-            "Messages handed to consumers, again and again included",
+            "Messages delivered to consumers, redeliveries included",
             messages.taken,
         )?;
-        page.counter("messages_acknowledged", "Messages that consumers were done with", messages.acked)
+        page.counter("messages_acknowledged", "Messages acknowledged by consumers", messages.acked)
     }
 
     fn http(&self, page: &mut Writer<'_>) -> fmt::Result {
         let Endpoints { places, requests, .. } = &self.endpoints;
-        page.gauge("http_connections", "Connections that are open", places.taken() as u64)?;
-        page.counter("http_connections_refused", "Connections that found no room", places.refused())?;
+        page.gauge("http_connections", "Open connections", places.taken() as u64)?;
+        page.counter("http_connections_refused", "Connections refused at the limit", places.refused())?;
         let mut answered =
             page.metric("http_requests", "Requests answered, by route", None, MetricType::Counter)?;
-        for figures in requests.all() {
-            for (class, count) in CLASSES.iter().zip(&figures.by_class) {
+        for route in requests.all() {
+            for (class, count) in CLASSES.iter().zip(&route.by_class) {
                 let count = count.load(Relaxed);
                 if count > 0 {
-                    let [method, route] = figures.labels();
+                    let [method, route] = route.labels();
                     let labels = [method, route, ("status", *class)];
                     ConstCounter::new(count).encode(answered.encode_family(&labels)?)?;
                 }
             }
         }
-        let help = "How long an answer took to begin, by route";
+        let help = "Time until the answer began, by route";
         let mut times =
             page.metric("http_request_duration", help, Some(&Unit::Seconds), MetricType::Histogram)?;
-        for figures in requests.all() {
-            let seen = figures.time.snapshot();
+        for route in requests.all() {
+            let seen = route.time.snapshot();
             if seen.count > 0 {
-                histogram(&mut times.encode_family(&figures.labels())?, &seen, MICROS)?;
+                histogram(&mut times.encode_family(&route.labels())?, &seen, MICROS)?;
             }
         }
         Ok(())
@@ -276,30 +285,24 @@ impl Page {
 impl Page {
     fn resp(&self, page: &mut Writer<'_>) -> fmt::Result {
         let (endpoint, counts) = (&self.endpoints.queue_endpoint, &self.endpoints.queue_endpoint.counts);
-        page.gauge("resp_connections", "Connections that are open", endpoint.connections() as u64)?;
+        page.gauge("resp_connections", "Open connections", endpoint.connections() as u64)?;
         page.gauge("resp_clients_blocked", "Clients that wait for a message", endpoint.blocked() as u64)?;
         for (name, help, count) in [
-            ("resp_connections_accepted", "Connections that were let in", &counts.connections),
-            ("resp_connections_refused", "Connections that found no room", &counts.rejected),
-            ("resp_received_bytes", "Bytes that clients sent", &counts.bytes_in),
-            ("resp_sent_bytes", "Bytes that clients were sent", &counts.bytes_out),
+            ("resp_connections_accepted", "Connections accepted", &counts.connections),
+            ("resp_connections_refused", "Connections refused at the limit", &counts.rejected),
+            ("resp_received_bytes", "Bytes received from clients", &counts.bytes_in),
+            ("resp_sent_bytes", "Bytes sent to clients", &counts.bytes_out),
         ] {
             page.counter(name, help, count.load(Relaxed))?;
         }
         let nonsense = counts.nonsense().map(|(why, count)| (why.as_str(), count));
-        page.counters(
-            "resp_protocol_errors",
-            "What was no request, by what is wrong with it",
-            "reason",
-            nonsense,
-        )?;
+        page.counters("resp_protocol_errors", "Invalid requests, by reason", "reason", nonsense)?;
         self.resp_commands(page)
     }
 
     fn resp_commands(&self, page: &mut Writer<'_>) -> fmt::Result {
         let counts = &self.endpoints.queue_endpoint.counts;
-        let mut done =
-            page.metric("resp_commands", "Commands, by how they ended", None, MetricType::Counter)?;
+        let mut done = page.metric("resp_commands", "Commands, by outcome", None, MetricType::Counter)?;
         for command in counts.commands() {
             for (outcome, count) in command.outcomes().filter(|(_, count)| *count > 0) {
                 let labels = [("command", command.name), ("outcome", outcome.as_str())];
@@ -308,7 +311,7 @@ impl Page {
         }
         let labels = [("command", NO_COMMAND), ("outcome", Outcome::Error.as_str())];
         ConstCounter::new(counts.unknown()).encode(done.encode_family(&labels)?)?;
-        let help = "How long an answer took, the wait for a message included";
+        let help = "Time until the answer, including the wait for a message";
         let mut times =
             page.metric("resp_command_duration", help, Some(&Unit::Seconds), MetricType::Histogram)?;
         for command in counts.commands() {

@@ -44,7 +44,7 @@ fn document(guarded: bool) -> Value {
         "info": {
             "title": "Punctual",
             "version": "v1",
-            "description": "Whatever is wrong is answered as `application/problem+json`; `code` names it.",
+            "description": "Every error is answered as `application/problem+json`; `code` names the error.",
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
         },
         "paths": paths,

@@ -1,5 +1,5 @@
-//! Connections that are cut when somebody says COMMIT (P6; T-11): nobody knows what came of it, and whoever asks again
-//! with the same key finds it, or it is done then. `CUTS=1000` for more.
+//! Connections that are cut at COMMIT (P6; T-11). The outcome is unknown, and a retry with the same key has one effect.
+//! `CUTS=1000` for more.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -30,7 +30,7 @@ fn cut_at_commit(kept: Kept) {
         let key = format!("cut-{number:05}-at-commit");
         let cut = [Cut::After, Cut::Amid, Cut::Before][number % 3];
         let before: u64 = ways.iter().map(|way| way.counts().commits_met).sum();
-        // Whoever leads its shard says COMMIT, whomever we ask.
+        // The shard's leader commits, whichever node is asked.
         ways.iter().for_each(|way| way.cut_commit(&key, cut));
         let mut submit = |node: usize| {
             let run = cluster.insist(node, |api| {
@@ -43,7 +43,7 @@ fn cut_at_commit(kept: Kept) {
         let run = submit(number % NODES);
         assert_eq!(submit((number + 1) % NODES), run, "one key, one run");
         met += ways.iter().map(|way| way.counts().commits_met).sum::<u64>() - before;
-        ways.iter().for_each(punctual_tests::fault::Proxy::mend);
+        ways.iter().for_each(punctual_tests::fault::Proxy::repair);
         assert!(runs.insert(run, key).is_none(), "another key, another run");
     }
     println!("{cuts} submissions, {met} commits cut, {asked} requests");
@@ -62,11 +62,11 @@ fn cut_at_commit(kept: Kept) {
 }
 
 #[test]
-fn a_submission_whose_commit_is_cut_on_postgresql_is_made_once_under_its_key() {
+fn a_submit_cut_at_a_postgresql_commit_has_one_effect() {
     cut_at_commit(Kept::Postgres);
 }
 
 #[test]
-fn a_submission_whose_commit_is_cut_on_mariadb_is_made_once_under_its_key() {
+fn a_submit_cut_at_a_mariadb_commit_has_one_effect() {
     cut_at_commit(Kept::MariaDb);
 }

@@ -1,6 +1,6 @@
-//! Servers that are cut off from whoever keeps the sessions, and from nothing else (T-09).
+//! Servers that are cut off from the store of the sessions (etcd, Redis), and from nothing else (T-09).
 //!
-//! One that is cut off loses its shards to the others; when all are, everybody keeps what it has.
+//! One node that is cut off loses its shards to the others. When all are cut off, every node keeps its shards.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ fn cut_off(sessions: &str, port: u16) {
     cluster.wait_for_fires(0, 3 * JOBS);
     wait::until_so("leases would have ended", SOON, || since.elapsed() > 3 * SHARD_LEASE);
     assert_eq!(leaders(), before, "nothing moves");
-    ways.iter().for_each(Proxy::mend);
+    ways.iter().for_each(Proxy::repair);
     cluster.wait_until_settled();
 
     ways[0].hold(&Way::BOTH, Whose::Everyones);
@@ -54,19 +54,19 @@ fn cut_off(sessions: &str, port: u16) {
     });
     wait::until_so("the lost one knows", SOON, || shards_of(cluster.api(0)) == 0);
     cluster.wait_for_fires(0, JOBS);
-    ways[0].mend();
+    ways[0].repair();
     cluster.wait_until_spread();
     cluster.verified(&scene, 0, Duration::ZERO);
 }
 
 #[test]
-fn a_node_that_is_cut_off_from_redis_loses_its_shards_and_when_all_are_nothing_moves() {
+fn a_node_cut_off_from_redis_loses_its_shards() {
     let sessions = redis::start();
     cut_off(&redis::url(&sessions), sessions.port);
 }
 
 #[test]
-fn a_node_that_is_cut_off_from_etcd_loses_its_shards_and_when_all_are_nothing_moves() {
+fn a_node_cut_off_from_etcd_loses_its_shards() {
     let sessions = etcd::start();
     cut_off(&etcd::url(&sessions), sessions.port);
 }

@@ -53,11 +53,11 @@ fn cut_off(kept: Kept, words: &[&str], cuts: &[fn(&Proxy)]) {
             shards_of(cluster.api(left)) + shards_of(cluster.api(right)) == usize::from(SHARDS)
         });
         println!("cut {number}: the others lead everything after {:?}", since.elapsed());
-        // Whoever asks it meanwhile is told to come again, or helped by a leader.
+        // The node that is cut off answers 503, or passes the request on to a leader.
         let asked = cluster.api(lost).get(&format!("{RUNS}?limit=1"));
         assert!(asked.is_none_or(|answer| [200, 503].contains(&answer.status)));
         cluster.wait_for_fires(left, JOBS);
-        ways[lost].mend();
+        ways[lost].repair();
         wait::until_so("the node is ready again", SOON, || cluster.nodes[lost].is_ready());
     }
     let run = cluster.insist(0, |api| api.post(RUNS, &json!({ "task": { "noop": {} } })));
@@ -67,7 +67,7 @@ fn cut_off(kept: Kept, words: &[&str], cuts: &[fn(&Proxy)]) {
 }
 
 #[test]
-fn a_node_that_is_cut_off_from_postgresql_says_so_and_the_others_take_over() {
+fn a_node_cut_off_from_postgresql_is_replaced() {
     let cuts: [fn(&Proxy); 3] = [
         |way| way.hold(&Way::BOTH, Whose::Everyones),
         Proxy::refuse,
@@ -77,7 +77,7 @@ fn a_node_that_is_cut_off_from_postgresql_says_so_and_the_others_take_over() {
 }
 
 #[test]
-fn a_node_that_is_cut_off_from_mariadb_one_way_says_so_and_the_others_take_over() {
+fn a_node_cut_off_from_mariadb_one_way_is_replaced() {
     let cuts: [fn(&Proxy); 1] = [|way| way.hold(&[Way::There], Whose::Everyones)];
     cut_off(Kept::MariaDb, &[], &cuts);
 }

@@ -1,4 +1,4 @@
-//! Somebody else's transaction holds rows (P1 to P3; T-12): what it holds is late, not skipped, and the rest goes on.
+//! A transaction of another program locks rows (P1 to P3; T-12): fires of these jobs are late, not skipped, and other jobs go on.
 //! `HELD=60` for a minute of it.
 
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 const JOBS: usize = 20;
 const HELD_SECONDS: u64 = 8;
-/// What others may have to wait for whoever waits for the lock.
+/// How late the jobs of other shards may be while one shard waits for the lock.
 const OTHERS_LATE_MAX: Duration = Duration::from_secs(4);
 
 /// A client of the database in the midst of a transaction; it goes with the test.
@@ -39,7 +39,7 @@ impl Hostile {
     }
 }
 
-/// Where the jobs are, for somebody at the database.
+/// The table of jobs, for a client of the database.
 fn table(kept: Kept) -> &'static str {
     match kept {
         Kept::Postgres => "punctual.jobs",
@@ -74,7 +74,7 @@ fn hold(kept: Kept, database: &str, seconds: u64) -> Hostile {
     }
 }
 
-/// The first job, and whoever shares its shard: what one of a shard waits for, all of it wait for.
+/// The first job and all jobs of its shard: a shard waits as a whole.
 fn of_its_shard(kept: Kept, database: &str) -> BTreeSet<String> {
     let jobs = table(kept);
     let shard = format!("SELECT shard FROM {jobs} WHERE name = '{}'", job_name(0));
@@ -93,7 +93,7 @@ fn latest<'a>(fires: impl Iterator<Item = &'a Value>) -> (Duration, &'a Value) {
     late.max_by_key(|(late, _)| *late).expect("something was due meanwhile")
 }
 
-fn held_by_somebody(kept: Kept) {
+fn rows_locked(kept: Kept) {
     let scene = Scene::new();
     let store = match kept {
         Kept::Postgres => postgres::Server::shared().database(),
@@ -125,11 +125,11 @@ fn held_by_somebody(kept: Kept) {
 }
 
 #[test]
-fn rows_that_somebody_holds_in_postgresql_are_late_and_the_rest_goes_on() {
-    held_by_somebody(Kept::Postgres);
+fn locked_rows_in_postgresql_delay_only_their_own_jobs() {
+    rows_locked(Kept::Postgres);
 }
 
 #[test]
-fn rows_that_somebody_holds_in_mariadb_are_late_and_the_rest_goes_on() {
-    held_by_somebody(Kept::MariaDb);
+fn locked_rows_in_mariadb_delay_only_their_own_jobs() {
+    rows_locked(Kept::MariaDb);
 }

@@ -78,7 +78,7 @@ impl Store {
     }
 }
 
-/// Something that is broken now. It has to be mended before its place can be broken again.
+/// A fault that is active now. It has to be repaired before the same part can be broken again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
     NodeKilled(usize),
@@ -117,7 +117,7 @@ struct Mix {
     cluster: Cluster,
     store: Store,
     ways: Vec<Proxy>,
-    doors: Vec<Proxy>,
+    endpoints: Vec<Proxy>,
     /// Of the first node.
     clock: Clock,
     throws: Throws,
@@ -129,16 +129,16 @@ impl Mix {
     fn new(scene: &Scene, kept: Kept, seed: u64) -> Mix {
         let (store, address) = Store::start(kept);
         let address = with_parameters(&address);
-        let (ways, mut doors) = (kept.ways(&address), Vec::new());
+        let (ways, mut endpoints) = (kept.ways(&address), Vec::new());
         let mut cluster = Cluster::of_each(scene, |number, place| {
-            let door = Proxy::speaking(Language::Any, place.parse().expect("a place is an address"));
+            let endpoint = Proxy::speaking(Language::Any, place.parse().expect("a place is an address"));
             let by = ways[number].instead(&address);
-            let said = ["--store", &by, "--advertise", &door.place().to_string()];
+            let said = ["--store", &by, "--advertise", &endpoint.place().to_string()];
             let said = said.iter().chain(&LEASES).map(|word| (*word).to_owned()).collect();
-            doors.push(door);
+            endpoints.push(endpoint);
             said
         });
-        cluster.doors = doors.iter().map(|door| format!("http://{}", door.place())).collect();
+        cluster.endpoints = endpoints.iter().map(|endpoint| format!("http://{}", endpoint.place())).collect();
         let clock = Clock::new(scene.path("clock"));
         let node = cluster.nodes.remove(0);
         cluster.nodes.insert(0, clock.rule(node));
@@ -148,7 +148,7 @@ impl Mix {
         }
         cluster.put_jobs(JOBS);
         let throws = Throws::new(seed);
-        Mix { cluster, store, ways, doors, clock, throws, standing: Vec::new(), count: 0 }
+        Mix { cluster, store, ways, endpoints, clock, throws, standing: Vec::new(), count: 0 }
     }
 
     fn rage(&mut self, span: Duration) {
@@ -161,12 +161,12 @@ impl Mix {
                 wait::pass(self.throws.span_below(STANDS_MAX));
             } else {
                 let fault = self.standing.remove(self.throws.below(self.standing.len()));
-                self.mend(fault);
+                self.repair(fault);
                 wait::pass(self.throws.span_below(PAUSE_MAX));
             }
         }
         for fault in std::mem::take(&mut self.standing) {
-            self.mend(fault);
+            self.repair(fault);
         }
         (0..NODES).for_each(|node| self.watch_over(node));
     }
@@ -202,7 +202,7 @@ impl Mix {
             }
             Fault::WayOfWorker(worker) => {
                 let whose = Whose::Process(self.cluster.workers[worker].pid());
-                break_way(&mut self.throws, &self.doors, whose);
+                break_way(&mut self.throws, &self.endpoints, whose);
             }
             Fault::ClockStepped => {
                 let step = STEPS[self.throws.below(STEPS.len())];
@@ -215,7 +215,7 @@ impl Mix {
         self.standing.push(fault);
     }
 
-    /// A server that does not find its store when it starts says so and ends; whoever runs it starts it again.
+    /// A server that does not reach its store when it starts reports that and ends. This starts it again.
     fn watch_over(&mut self, node: usize) {
         let node = &mut self.cluster.nodes[node];
         if !node.is_running() {
@@ -224,15 +224,15 @@ impl Mix {
         }
     }
 
-    fn mend(&mut self, fault: Fault) {
-        println!("mended: {fault:?}");
+    fn repair(&mut self, fault: Fault) {
+        println!("repaired: {fault:?}");
         match fault {
             Fault::NodeKilled(node) => self.cluster.nodes[node].spawn(),
             Fault::NodeStopped(node) => self.cluster.nodes[node].signal(Signal::CONT),
             Fault::WorkerKilled(worker) => self.cluster.workers[worker].start_again(),
             Fault::WorkerStopped(worker) => self.cluster.workers[worker].signal(Signal::CONT),
-            Fault::WayToStore(node) => self.ways[node].mend(),
-            Fault::WayOfWorker(_) => self.doors.iter().for_each(Proxy::mend),
+            Fault::WayToStore(node) => self.ways[node].repair(),
+            Fault::WayOfWorker(_) => self.endpoints.iter().for_each(Proxy::repair),
             Fault::ClockStepped => self.clock.set(0),
             Fault::StoreDown => self.store.start_again(),
         }
@@ -289,14 +289,14 @@ fn stores(turn: i64) -> Vec<Kept> {
 }
 
 #[test]
-fn whatever_breaks_in_an_order_that_is_known_nothing_is_lost_and_nothing_doubled() {
+fn known_orders_of_faults_lose_and_double_nothing() {
     for kept in stores(0) {
         mix(kept, told("SEED").unwrap_or(FIXED_SEED));
     }
 }
 
 #[test]
-fn whatever_breaks_in_an_order_that_is_new_nothing_is_lost_and_nothing_doubled() {
+fn new_orders_of_faults_lose_and_double_nothing() {
     let now = wait::wall_clock().as_millis().unsigned_abs();
     for kept in stores(1) {
         mix(kept, told("SEED").unwrap_or(now));

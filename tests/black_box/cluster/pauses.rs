@@ -24,7 +24,7 @@ const TAKEN_OVER_MAX: Duration = Duration::from_secs(4);
 const LEASES: [&str; 4] = ["--shard-lease", "1s", "--attempt-lease", "2s"];
 
 #[test]
-fn a_server_that_stood_still_past_its_lease_doubles_nothing_and_comes_back() {
+fn a_server_stopped_past_its_lease_doubles_nothing() {
     let scene = Scene::new();
     let mut cluster = Cluster::start(&scene, &Kept::Postgres.address(), &LEASES);
     cluster.add_worker("a", &[]);
@@ -134,7 +134,7 @@ fn stop_in_transaction(kept: Kept) {
     ways.iter().for_each(|way| way.cut_commit("held-at-commit", Cut::Held));
     let asking = thread::spawn({
         let (api, body) = (cluster.api(0).clone(), body.clone());
-        // Whoever it asks may be the one that is stopped: what it hears, it hears later.
+        // The node that is asked may be the stopped one; then the answer comes later.
         move || api.post(RUNS, &body)
     });
     let leader = wait::until("a leader is about to commit", SOON, || {
@@ -151,7 +151,7 @@ fn stop_in_transaction(kept: Kept) {
     assert!(after < TAKEN_OVER_MAX + machine.taken(), "taken over only after {after:?}");
     let run = cluster.insist(left, |api| api.post(RUNS, &body));
     // Now its COMMIT arrives, wherever it comes to, and then it goes on itself.
-    ways.iter().for_each(Proxy::mend);
+    ways.iter().for_each(Proxy::repair);
     cluster.nodes[leader].signal(Signal::CONT);
     let heard = asking.join().expect("asking does not panic").filter(punctual_tests::Answer::is_ok);
     assert!(heard.is_none_or(|answer| answer.json()["id"] == run["id"]), "one key, one run");
@@ -162,11 +162,11 @@ fn stop_in_transaction(kept: Kept) {
 }
 
 #[test]
-fn a_leader_that_is_stopped_inside_its_transaction_on_postgresql_holds_nobody_up() {
+fn a_leader_stopped_in_a_postgresql_transaction_blocks_no_node() {
     stop_in_transaction(Kept::Postgres);
 }
 
 #[test]
-fn a_leader_that_is_stopped_inside_its_transaction_on_mariadb_holds_nobody_up() {
+fn a_leader_stopped_in_a_mariadb_transaction_blocks_no_node() {
     stop_in_transaction(Kept::MariaDb);
 }

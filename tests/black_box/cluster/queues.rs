@@ -14,7 +14,7 @@ use punctual_tests::wait::{self, SOON};
 use punctual_tests::{Cluster, Scene, messages};
 use redis::{Connection, FromRedisValue, RedisResult, Value, cmd};
 
-/// A lease that does not end because the machine stands still for a moment: whoever is asked then says so, and is to be asked again.
+/// A lease long enough to survive a short stall of the machine, after which a command would have to be repeated.
 const WORDS: [&str; 4] = ["--shard-lease", "5s", "--resp", "127.0.0.1:0"];
 
 /// A message as a consumer gets it: its queue, its id and its body.
@@ -25,25 +25,25 @@ fn start(scene: &Scene) -> Cluster {
 }
 
 /// What a line says: words that are parted by spaces.
-fn ask<T: FromRedisValue>(door: &mut Connection, line: &str) -> RedisResult<T> {
+fn ask<T: FromRedisValue>(connection: &mut Connection, line: &str) -> RedisResult<T> {
     let mut words = line.split(' ');
     let mut command = cmd(words.next().unwrap_or_default());
     for word in words {
         command.arg(word);
     }
-    command.query(door)
+    command.query(connection)
 }
 
 /// The same, where nothing else will do.
 #[track_caller]
-fn say<T: FromRedisValue>(door: &mut Connection, line: &str) -> T {
-    ask(door, line).unwrap_or_else(|error| panic!("{line}: {error}"))
+fn say<T: FromRedisValue>(connection: &mut Connection, line: &str) -> T {
+    ask(connection, line).unwrap_or_else(|error| panic!("{line}: {error}"))
 }
 
 /// Everything that SHOW tells of a message, by name; none: there is no such message.
 #[track_caller]
-fn show(door: &mut Connection, id: &str) -> Option<BTreeMap<String, Value>> {
-    let row: Option<Vec<Value>> = say(door, &format!("SHOW {id}"));
+fn show(connection: &mut Connection, id: &str) -> Option<BTreeMap<String, Value>> {
+    let row: Option<Vec<Value>> = say(connection, &format!("SHOW {id}"));
     let pairs = row?;
     let name = |value: &Value| String::from_redis_value(value.clone()).expect("a name is text");
     Some(pairs.chunks(2).map(|pair| (name(&pair[0]), pair[1].clone())).collect())
@@ -60,9 +60,9 @@ fn leader_of(cluster: &Cluster, by: usize, id: &str) -> usize {
     let shown = show(&mut cluster.queues(by), id).expect("it is there");
     let named = Vec::<String>::from_redis_value(shown["nodes-delivered"].clone()).expect("nodes have names");
     let is_called = |node: &usize| {
-        // One that was killed is called nothing.
-        let door = messages::dial(cluster.nodes[*node].resp_port(), Some(ADMIN));
-        door.is_some_and(|mut door| named == [say::<String>(&mut door, "CLUSTER MYID")])
+        // A node that was killed has no id.
+        let connection = messages::dial(cluster.nodes[*node].resp_port(), Some(ADMIN));
+        connection.is_some_and(|mut connection| named == [say::<String>(&mut connection, "CLUSTER MYID")])
     };
     (0..NODES).find(is_called).unwrap_or_else(|| panic!("nobody is called {named:?}"))
 }
@@ -71,14 +71,14 @@ fn leader_of(cluster: &Cluster, by: usize, id: &str) -> usize {
 #[track_caller]
 fn one_led_by_each(cluster: &Cluster, names: &str) -> [String; NODES] {
     let mut found: [Option<String>; NODES] = [const { None }; NODES];
-    let mut door = cluster.queues(0);
+    let mut connection = cluster.queues(0);
     let mut number = 0;
     wait::until_so("every node leads a queue", SOON, || {
         let queue = format!("{names}-{number}");
         number += 1;
-        let id: String = say(&mut door, &format!("ADDJOB {queue} first 0"));
+        let id: String = say(&mut connection, &format!("ADDJOB {queue} first 0"));
         found[leader_of(cluster, 0, &id)].get_or_insert(queue);
-        assert_eq!(say::<usize>(&mut door, &format!("ACKJOB {id}")), 1);
+        assert_eq!(say::<usize>(&mut connection, &format!("ACKJOB {id}")), 1);
         found.iter().all(Option::is_some)
     });
     found.map(Option::unwrap_or_default)

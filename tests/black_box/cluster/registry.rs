@@ -35,7 +35,7 @@ fn submit(api: &Api, shell: &str) -> String {
 }
 
 #[test]
-fn workers_are_listed_with_their_load_while_they_live_and_one_joins_while_a_node_is_dead() {
+fn workers_are_listed_with_their_load() {
     let scene = Scene::new();
     let mut cluster = Cluster::start(&scene, &Kept::Postgres.address(), &LEASES);
     cluster.add_worker("a", &["--label", "disk=ssd"]);
@@ -74,7 +74,7 @@ fn cluster_token(cluster: &Cluster, node: usize, name: &str) -> String {
 }
 
 #[test]
-fn workers_get_work_as_they_have_room_for_it_and_what_a_leaving_one_had_waiting_moves() {
+fn workers_get_runs_for_their_free_slots_only() {
     let scene = Scene::new();
     let mut cluster = Cluster::start(&scene, &Kept::Postgres.address(), &LEASES);
     cluster.add_worker("large", &["--slots", "6"]);

@@ -86,13 +86,13 @@ fn check_made_up(export: &Export, lost: Timestamp, back: Timestamp, machine: &Ma
 }
 
 #[test]
-fn when_postgresql_dies_callers_are_told_and_afterwards_everything_is_made_up() {
+fn an_outage_of_postgresql_is_reported_and_made_up_for() {
     let store = postgres::Server::start(&["fsync=off"]);
     lose_the_store(&store.database(), || store.stop(), || store.start_again());
 }
 
 #[test]
-fn when_mariadb_dies_callers_are_told_and_afterwards_everything_is_made_up() {
+fn an_outage_of_mariadb_is_reported_and_made_up_for() {
     let store = mariadb::Server::start(&["innodb-flush-log-at-trx-commit=2"]);
     lose_the_store(&store.database(), || store.stop(), || store.start_again());
 }
@@ -115,7 +115,7 @@ fn deleting_every_lease_by_hand_costs_a_pause_and_no_double_run() {
 }
 
 #[test]
-fn a_redis_that_forgets_every_session_costs_no_double_run_and_one_that_dies_no_run() {
+fn losing_redis_doubles_and_loses_no_run() {
     let scene = Scene::new();
     let sessions = redis::start();
     let store = postgres::Server::shared().database();
@@ -155,7 +155,7 @@ fn an_etcd_whose_keys_are_deleted_costs_no_double_run() {
 }
 
 #[test]
-fn an_etcd_of_three_that_loses_one_goes_on_and_without_a_majority_everyone_keeps_what_it_has() {
+fn nodes_keep_their_shards_when_etcd_loses_its_majority() {
     let scene = Scene::new();
     let sessions = etcd::start_three();
     let store = postgres::Server::shared().database();
@@ -164,14 +164,14 @@ fn an_etcd_of_three_that_loses_one_goes_on_and_without_a_majority_everyone_keeps
     let mut cluster = busy(&scene, &store, &words);
     let led_by_two =
         |cluster: &Cluster| shards_of(cluster.api(1)) + shards_of(cluster.api(2)) == usize::from(SHARDS);
-    // One of three is gone: who lives and who dies is written down as ever.
+    // One of three is gone: sessions are still written.
     sessions[0].stop();
     wait_for_fires_at(&cluster, 1, JOBS);
     cluster.nodes[0].kill();
     wait::until_so("the others lead everything", SOON, || led_by_two(&cluster));
     cluster.nodes[0].start();
     cluster.wait_until_spread();
-    // Without a majority nobody can say who lives. What is stored is not theirs to lose.
+    // Without a majority no session can be read or written. The jobs are in the store, which works.
     sessions[1].stop();
     wait_for_fires_at(&cluster, 1, 2 * JOBS);
     submit(&cluster, 1, "without a majority");

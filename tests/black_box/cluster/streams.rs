@@ -31,7 +31,7 @@ fn wired(scene: &Scene, words: &[&str]) -> (Cluster, Vec<Proxy>) {
         ways.push(way);
         said
     });
-    cluster.doors = ways.iter().map(|way| format!("http://{}", way.place())).collect();
+    cluster.endpoints = ways.iter().map(|way| format!("http://{}", way.place())).collect();
     cluster.start_all();
     (cluster, ways)
 }
@@ -90,7 +90,7 @@ fn cut_off(cluster: &Cluster, ways: &[Proxy], scene: &Scene, cut: &[Way]) {
     let taken = ended(cluster, &run);
     assert_eq!((&taken["state"], &taken["attempt"]), (&json!("succeeded"), &json!(2)), "{taken}");
     assert!(since.elapsed() < SOON, "the other worker had it");
-    ways.iter().for_each(Proxy::mend);
+    ways.iter().for_each(Proxy::repair);
     // The one that was cut off is heard again, and what it says of its attempt is too late.
     wait::until_so("both workers are there", SOON, || {
         let workers = cluster.api(0).get("/api/v1/workers").map(|answer| answer.json());
@@ -101,7 +101,7 @@ fn cut_off(cluster: &Cluster, ways: &[Proxy], scene: &Scene, cut: &[Way]) {
 }
 
 #[test]
-fn a_worker_that_is_cut_off_one_way_stops_its_program_and_another_one_gets_the_run() {
+fn a_worker_cut_off_one_way_loses_its_run_to_another() {
     let scene = Scene::new();
     let (mut cluster, ways) = wired(&scene, &["--shard-lease", "1s", "--attempt-lease", "2s"]);
     cluster.add_worker("a", &[]);
@@ -121,7 +121,7 @@ fn holder(cluster: &Cluster, run: &str) -> Whose {
 }
 
 #[test]
-fn what_a_worker_said_and_nobody_heard_makes_no_second_execution_and_is_caught_up_with() {
+fn a_lost_report_is_sent_again_and_causes_no_second_execution() {
     let scene = Scene::new();
     // The default leases: there is time to come back.
     let (mut cluster, ways) = wired(&scene, &[]);
@@ -130,7 +130,7 @@ fn what_a_worker_said_and_nobody_heard_makes_no_second_execution_and_is_caught_u
     // What was held is lost with its connection.
     let lose = || {
         ways.iter().for_each(|way| way.reset(Whose::Everyones));
-        ways.iter().for_each(Proxy::mend);
+        ways.iter().for_each(Proxy::repair);
     };
     let (starts, ends) = (scene.path("starts"), scene.path("ends"));
     let submit = |name: &str| {

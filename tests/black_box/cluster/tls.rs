@@ -15,12 +15,13 @@ fn path(path: &Path) -> &str {
     path.to_str().expect("temporary folders have plain names")
 }
 
-/// Every node takes every command, whoever leads the shard.
+/// Every node takes every command, whichever node leads the shard.
 fn check(scene: &Scene, ca: &Path, words: &[&str]) {
     let store = Kept::Postgres.address();
     let mut cluster = Cluster::new(scene, &store, &[&["--shard-lease", "5s"], words].concat());
     cluster.nodes = cluster.nodes.into_iter().map(|node| node.with_ca(ca)).collect();
-    cluster.doors = cluster.doors.iter().map(|door| door.replace("http://", "https://")).collect();
+    cluster.endpoints =
+        cluster.endpoints.iter().map(|endpoint| endpoint.replace("http://", "https://")).collect();
     cluster.start_all();
     cluster.add_worker("a", &["--ca", path(ca)]);
     cluster.put_jobs(NODES);
@@ -35,7 +36,7 @@ fn check(scene: &Scene, ca: &Path, words: &[&str]) {
 }
 
 #[test]
-fn nodes_whose_authority_stands_in_their_certificates_chain_forward_commands_over_tls() {
+fn nodes_find_their_authority_in_the_certificate_chain() {
     let scene = Scene::new();
     let ours = Authority::make(&scene.path(""), "ours");
     let read = |path: &Path| fs::read_to_string(path).expect("it was made");
@@ -61,7 +62,8 @@ fn a_certificate_of_another_authority_is_trusted_without_a_restart() {
     let words = [&["--shard-lease", "5s"], &words[..]].concat();
     let mut cluster = Cluster::new(&scene, &Kept::Postgres.address(), &words);
     cluster.nodes = cluster.nodes.into_iter().map(|node| node.with_ca(&ca)).collect();
-    cluster.doors = cluster.doors.iter().map(|door| door.replace("http://", "https://")).collect();
+    cluster.endpoints =
+        cluster.endpoints.iter().map(|endpoint| endpoint.replace("http://", "https://")).collect();
     cluster.start_all();
     cluster.add_worker("a", &["--ca", path(&ca)]);
     install(&new);

@@ -59,7 +59,7 @@ fn a_takeover_is_logged_in_one_line_and_the_lost_node_is_listed() {
         assert_eq!(lines(&list, "node-0").len(), 1, "{list}");
         assert!(lines(&list, "node-0")[0].contains("lost at "), "{list}");
     }
-    // Each says how many shards it took. One that claims more shards later than the other expected says so again.
+    // Each says how many shards it took. A node that claims more shards later says so again.
     let words = "took over the shards of a lost node";
     let told = || [1, 2].map(|survivor| lines(&cluster.nodes[survivor].printed(), words)).concat();
     wait::until_so("every shard that was taken over is logged", SOON, || {

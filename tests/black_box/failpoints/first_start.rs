@@ -30,9 +30,9 @@ fn check(scene: &Scene, point: &str, secret: &str) {
         _ => format!("sqlite:{}", scene.path(&name).display()),
     };
     let mut first = server(scene, &name, &store, &[]);
-    let door = Api::new("127.0.0.1:9");
+    let endpoint = Api::new("127.0.0.1:9");
     let death = Death::at(point, 0);
-    assert!(dies(&mut Server::new(&mut first, door), &death), "nobody came by {point}");
+    assert!(dies(&mut Server::new(&mut first, endpoint), &death), "nobody came by {point}");
     // Its tokens, if it made any, were told to nobody: a file is the way in.
     let mut node = server(scene, &name, &store, &["--bootstrap-token-file", secret]);
     node.set_env(VARIABLE, None);
@@ -44,7 +44,7 @@ fn check(scene: &Scene, point: &str, secret: &str) {
 }
 
 #[test]
-fn wherever_the_first_start_dies_the_next_one_makes_up_for_it() {
+fn a_first_start_that_dies_at_any_failpoint_is_completed_by_the_next() {
     let scene = Scene::new();
     let secret = scene.write("admin-token", ADMIN);
     fs::set_permissions(&secret, Permissions::from_mode(0o600)).expect("a mode can be set");

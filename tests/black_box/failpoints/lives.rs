@@ -60,14 +60,14 @@ pub(crate) fn dies(process: &mut dyn Lives, death: &Death) -> bool {
 /// A node and the way to it.
 pub(crate) struct Server<'a> {
     node: &'a mut Node,
-    door: Api,
+    endpoint: Api,
     /// How much was printed before this life.
     before: usize,
 }
 
 impl Server<'_> {
-    pub(crate) fn new(node: &mut Node, door: Api) -> Server<'_> {
-        Server { node, door, before: 0 }
+    pub(crate) fn new(node: &mut Node, endpoint: Api) -> Server<'_> {
+        Server { node, endpoint, before: 0 }
     }
 }
 
@@ -83,7 +83,7 @@ impl Lives for Server<'_> {
     }
 
     fn is_at_work(&self) -> bool {
-        shards_of(&self.door) > 0
+        shards_of(&self.endpoint) > 0
     }
 
     fn ask_to_end(&self) {

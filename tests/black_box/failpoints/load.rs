@@ -1,4 +1,4 @@
-//! Somebody who goes on asking, whoever is there to answer.
+//! Clients that submit runs without a pause, at every node in turn.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -26,7 +26,7 @@ pub(crate) struct Asking {
 }
 
 impl Asking {
-    /// Goes on until enough was asked, if somebody is left to answer.
+    /// Stops the clients; first waits for enough submits, if a node is left to answer them.
     pub(crate) fn stop(&self, is_answered: bool) {
         if is_answered {
             wait::until_so("enough is asked", SOON, || self.taken.load(Ordering::Relaxed) >= ASKS_MIN);
@@ -53,15 +53,15 @@ impl Drop for Over<'_> {
 }
 
 /// Asks one node after the other until it is told to stop. What was acknowledged: the key and the run.
-pub(crate) fn ask_on(doors: &[Api], asking: &Asking) -> BTreeMap<String, String> {
+pub(crate) fn ask_on(endpoints: &[Api], asking: &Asking) -> BTreeMap<String, String> {
     thread::scope(|scope| {
         let clients: Vec<_> =
-            (0..CLIENTS).map(|client| scope.spawn(move || ask(client, doors, asking))).collect();
+            (0..CLIENTS).map(|client| scope.spawn(move || ask(client, endpoints, asking))).collect();
         clients.into_iter().flat_map(|client| client.join().expect("asking does not fail")).collect()
     })
 }
 
-fn ask(client: usize, doors: &[Api], asking: &Asking) -> BTreeMap<String, String> {
+fn ask(client: usize, endpoints: &[Api], asking: &Asking) -> BTreeMap<String, String> {
     let mut acknowledged = BTreeMap::new();
     let mut number = client;
     while !asking.is_over() {
@@ -70,7 +70,7 @@ fn ask(client: usize, doors: &[Api], asking: &Asking) -> BTreeMap<String, String
         let task =
             if number.is_multiple_of(2) { json!({ "noop": {} }) } else { json!({ "shell": "echo hi" }) };
         let body = json!({ "task": task, "key": key });
-        if let Some(run) = insist(doors, number, &body, asking) {
+        if let Some(run) = insist(endpoints, number, &body, asking) {
             acknowledged.insert(key, run);
             asking.taken.fetch_add(1, Ordering::Relaxed);
         }
@@ -80,11 +80,11 @@ fn ask(client: usize, doors: &[Api], asking: &Asking) -> BTreeMap<String, String
 }
 
 /// Asks until it is taken, with the same key; none: it is time to stop.
-fn insist(doors: &[Api], number: usize, body: &Value, asking: &Asking) -> Option<String> {
+fn insist(endpoints: &[Api], number: usize, body: &Value, asking: &Asking) -> Option<String> {
     let mut turn = number;
     while !asking.is_over() {
         turn += 1;
-        let Some(answer) = doors[turn % doors.len()].post(RUNS, body) else {
+        let Some(answer) = endpoints[turn % endpoints.len()].post(RUNS, body) else {
             wait::pass(PACE);
             continue;
         };
@@ -96,7 +96,7 @@ fn insist(doors: &[Api], number: usize, body: &Value, asking: &Asking) -> Option
     None
 }
 
-/// Whatever was acknowledged is there, has succeeded, and is the only one of its key.
+/// Checks that every acknowledged run exists, has succeeded, and is the only one of its key.
 #[track_caller]
 pub(crate) fn check_kept(export: &Export, acknowledged: &BTreeMap<String, String>) {
     assert!(acknowledged.len() >= ASKS_MIN, "{} asks prove little", acknowledged.len());

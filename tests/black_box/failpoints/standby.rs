@@ -14,7 +14,7 @@ use super::load;
 const JOBS: usize = 12;
 
 #[test]
-fn a_leader_that_dies_between_its_decision_and_the_store_leaves_no_run_double_and_none_lost() {
+fn a_leader_that_dies_before_its_commit_doubles_and_loses_no_run() {
     let scene = Scene::new();
     let mut cluster = Cluster::new(&scene, &Kept::Postgres.address(), &["--shard-lease", "1s"]);
     // One dies before the store hears of what it decided, one before anybody else does.
@@ -26,11 +26,11 @@ fn a_leader_that_dies_between_its_decision_and_the_store_leaves_no_run_double_an
     cluster.add_worker("a", &[]);
     cluster.put_jobs(JOBS);
     // Asked is the one that stays.
-    let door = cluster.doors().split_off(deaths.len());
+    let endpoint = cluster.endpoints().split_off(deaths.len());
     let talk = load::Asking::default();
     let acknowledged = thread::scope(|scope| {
         let _over = talk.at_most();
-        let asking = scope.spawn(|| load::ask_on(&door, &talk));
+        let asking = scope.spawn(|| load::ask_on(&endpoint, &talk));
         for node in &mut cluster.nodes[..deaths.len()] {
             wait::until_so("it dies", SOON, || !node.is_running());
             node.wait_for_end();

@@ -37,8 +37,8 @@ fn check_all_reached(walks: &[&Walk]) {
     assert!(unreached.is_empty(), "nobody ever came by {unreached:?}");
 }
 
-/// Nodes and workers of a cluster die at one point after the other, all of them at once, while jobs fire and somebody
-/// asks. In the end all of them live, and nothing is missing.
+/// Nodes and workers of a cluster die at one point after the other, all of them at once, while jobs fire and
+/// clients submit runs. In the end all of them run again, and nothing is missing.
 fn walk_over(kept: Kept, nodes: &Walk, workers: Option<&Walk>) {
     let scene = Scene::new();
     let mut cluster = Cluster::start(&scene, &kept.address(), &LEASES);
@@ -46,7 +46,7 @@ fn walk_over(kept: Kept, nodes: &Walk, workers: Option<&Walk>) {
     cluster.add_worker("steady", &["--allow", "noop"]);
     let mut labourers: Vec<Labourer> = ["a", "b"].map(|name| labourer(&scene, &cluster, name)).into();
     cluster.put_jobs(JOBS);
-    let doors = cluster.doors();
+    let endpoints = cluster.endpoints();
     cluster.nodes.iter_mut().for_each(Node::kill);
     let logs = (0..cluster.nodes.len()).map(|number| scene.path(&format!("node-{number}.log")));
     let apart = cluster.nodes.drain(..).zip(logs).map(|(node, log)| node.with_log(log)).collect();
@@ -55,14 +55,14 @@ fn walk_over(kept: Kept, nodes: &Walk, workers: Option<&Walk>) {
     let talk = load::Asking::default();
     let acknowledged = thread::scope(|scope| {
         let _over = talk.at_most();
-        let asking = scope.spawn(|| load::ask_on(&doors, &talk));
+        let asking = scope.spawn(|| load::ask_on(&endpoints, &talk));
         let lived = thread::scope(|scope| {
             let mut lives = Vec::new();
-            for (node, door) in cluster.nodes.iter_mut().zip(&doors) {
-                let door = door.clone();
+            for (node, endpoint) in cluster.nodes.iter_mut().zip(&endpoints) {
+                let endpoint = endpoint.clone();
                 lives.push(scope.spawn(move || {
-                    lives::walk(nodes, &mut Server::new(node, door));
-                    // Whoever has died all its deaths lives on: those who have not need company.
+                    lives::walk(nodes, &mut Server::new(node, endpoint));
+                    // A node that has died at all its points keeps running, because the others need a peer.
                     node.set_env(VARIABLE, None);
                     node.spawn();
                 }));
@@ -97,25 +97,25 @@ fn labourer(scene: &Scene, cluster: &Cluster, name: &'static str) -> Labourer {
 }
 
 #[test]
-fn wherever_a_node_or_a_worker_of_a_cluster_dies_nothing_is_lost_and_nothing_doubled() {
+fn a_cluster_loses_and_doubles_nothing_at_any_failpoint() {
     let nodes = Walk::over(wanted(&["postgres.", "node."]), times());
     let workers = Walk::over(wanted(&["worker."]), times());
     walk_over(Kept::Postgres, &nodes, Some(&workers));
 }
 
 #[test]
-fn wherever_a_node_on_mariadb_dies_nothing_is_lost_and_nothing_doubled() {
+fn a_mariadb_node_loses_and_doubles_nothing_at_any_failpoint() {
     walk_over(Kept::MariaDb, &Walk::over(wanted(&["mysql."]), times()), None);
 }
 
 #[test]
-fn wherever_a_node_alone_dies_nothing_is_lost_and_nothing_doubled() {
+fn a_single_node_loses_and_doubles_nothing_at_any_failpoint() {
     let nodes = Walk::over(wanted(&["sqlite."]), times());
     let scene = Scene::new();
     // Where it listens has to be known beforehand: it never gets to say so.
     let mut node = scene.start();
-    let door = node.api().clone();
-    let place = door.address().trim_start_matches("http://").to_owned();
+    let endpoint = node.api().clone();
+    let place = endpoint.address().trim_start_matches("http://").to_owned();
     node.kill();
     let data = scene.data().display().to_string();
     let mut node = scene
@@ -132,10 +132,10 @@ fn wherever_a_node_alone_dies_nothing_is_lost_and_nothing_doubled() {
     let talk = load::Asking::default();
     let acknowledged = thread::scope(|scope| {
         let _over = talk.at_most();
-        let asking = scope.spawn(|| load::ask_on(std::slice::from_ref(&door), &talk));
+        let asking = scope.spawn(|| load::ask_on(std::slice::from_ref(&endpoint), &talk));
         let lived = thread::scope(|scope| {
-            let (nodes, node, door) = (&nodes, &mut node, door.clone());
-            scope.spawn(move || lives::walk(nodes, &mut Server::new(node, door))).join().is_ok()
+            let (nodes, node, endpoint) = (&nodes, &mut node, endpoint.clone());
+            scope.spawn(move || lives::walk(nodes, &mut Server::new(node, endpoint))).join().is_ok()
         });
         if lived {
             node.set_env(VARIABLE, None);

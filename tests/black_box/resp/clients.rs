@@ -4,7 +4,7 @@ use std::process::Command;
 
 use punctual_tests::{Cli, Scene};
 
-/// Runs a client's ordinary flow against the door of a new node.
+/// Runs a client's ordinary flow against the Redis-protocol endpoint of a new node.
 #[track_caller]
 fn flow(name: &str) {
     let scene = Scene::new();

@@ -29,12 +29,12 @@ fn a_job_is_added_taken_and_acknowledged_from_a_shell() {
     assert!(node.stop().success());
 }
 
-/// R128, as somebody types: it asks for COMMAND DOCS first, and shows answers with their kinds.
+/// R128, as a person types: redis-cli asks for COMMAND DOCS first, and shows answers with their kinds.
 #[test]
 fn a_person_types_commands() {
     let scene = Scene::new();
     let node = start(&scene);
-    let address = node.resp().expect("the node has a door for queues");
+    let address = node.resp().expect("the node has a Redis-protocol endpoint");
     for protocol in ["-2", "-3"] {
         let (host, port) = address.rsplit_once(':').expect("host:port");
         let mut child = Command::new("redis-cli")
@@ -57,17 +57,17 @@ fn a_person_types_commands() {
 
 /// R133, on one node.
 #[test]
-fn whoever_waits_is_woken_by_the_next_job() {
+fn a_waiting_client_is_woken_by_the_next_job() {
     let scene = Scene::new();
     let node = start(&scene);
-    let address = node.resp().expect("the node has a door for queues");
+    let address = node.resp().expect("the node has a Redis-protocol endpoint");
     let (host, port) = address.rsplit_once(':').expect("host:port");
     let waiting = Command::new("redis-cli")
         .args(["-h", host, "-p", port, "GETJOB", "COUNT", "5", "FROM", "a", "b"])
         .stdout(Stdio::piped())
         .spawn()
         .expect("redis-cli can be started");
-    punctual_tests::wait::until_so("somebody waits", punctual_tests::wait::SOON, || {
+    punctual_tests::wait::until_so("a consumer waits", punctual_tests::wait::SOON, || {
         redis_cli(&node, &["INFO", "clients"]).contains("blocked_clients:1")
     });
     let id = redis_cli(&node, &["ADDJOB", "b", "now", "0"]);

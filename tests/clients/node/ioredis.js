@@ -11,9 +11,9 @@ async function flow() {
   assert.deepEqual(await client.call('GETJOB', 'FROM', 'ioredis'), [['ioredis', added, 'hello']]);
   const waiting = new Redis(Number(process.argv[2]), '127.0.0.1');
   const blocked = waiting.call('GETJOB', 'TIMEOUT', '10000', 'FROM', 'ioredis');
-  await client.call('ADDJOB', 'ioredis', 'for whoever waits', '0');
+  await client.call('ADDJOB', 'ioredis', 'for the waiting client', '0');
   const [[, second, body]] = await blocked;
-  assert.equal(body, 'for whoever waits');
+  assert.equal(body, 'for the waiting client');
   assert.equal(await client.call('ACKJOB', added, second), 2);
   client.disconnect();
   waiting.disconnect();

@@ -28,7 +28,7 @@ assert client.get_job(["python"], nohang=True) == []
 assert client.get_job(["python"], timeout=50) == []
 
 later = client.add_job("python", b"\x00\xff binary", delay=60, retry=0, replicate=1, ttl=600, maxlen=10)
-assert client.qlen("python") == 0, "a delayed job is not in the line"
+assert client.qlen("python") == 0, "a delayed job is not queued"
 assert client.enqueue(later) == 1
 assert client.qlen("python") == 1
 assert client.dequeue(later) == 1

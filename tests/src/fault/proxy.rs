@@ -1,7 +1,7 @@
 //! A way to a server that breaks as it is told to: a TCP proxy of our own.
 //!
 //! It listens on a free port of this machine and carries every connection to one address. While it is used, a test
-//! makes it slow, silent or deaf, or cuts it, at once or at a chosen moment ([`Cut`]); [`Proxy::mend`] ends all of it.
+//! makes it slow, silent or deaf, or cuts it, at once or at a chosen moment ([`Cut`]); [`Proxy::repair`] ends all of it.
 //!
 //! ```text
 //!  client ──▶ gate ──▶ message by message ──▶ server      Way::There
@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The one surprise: what is held is kept, not lost. A network that drops everything for a while loses nothing of a
-//! connection that outlives it, so an old COMMIT may arrive when the way is mended, and nobody may be harmed by it.
+//! connection that outlives it, so an old COMMIT may arrive when the proxy is repaired, and it must do no harm.
 
 mod carry;
 mod message;
@@ -56,7 +56,7 @@ pub enum Cut {
     Amid,
     /// The server has committed, and the answer is lost with the connection.
     After,
-    /// It is kept back, so that the transaction stays open, until the way is mended.
+    /// It is kept back, so that the transaction stays open, until the proxy is repaired.
     Held,
 }
 
@@ -110,8 +110,8 @@ struct Rules {
     refusing: bool,
     /// Connections that were there when these were said are cut.
     resets: Vec<Whose>,
-    /// How often the way was mended: whatever was held before then is free.
-    mended: u64,
+    /// How often the proxy was repaired: everything that was held before then is released.
+    repaired: u64,
 }
 
 impl Rules {
@@ -162,12 +162,12 @@ impl Proxy {
     }
 
     /// Nothing is in the way any more. What was held goes on.
-    pub fn mend(&self) {
+    pub fn repair(&self) {
         (*self.commit(), *self.hush()) = (None, None);
         self.shared.budget.store(i64::MAX, Ordering::Relaxed);
         self.shared.rules.send_modify(|rules| {
-            let (resets, mended) = (std::mem::take(&mut rules.resets), rules.mended + 1);
-            *rules = Rules { resets, mended, ..Rules::default() };
+            let (resets, repaired) = (std::mem::take(&mut rules.resets), rules.repaired + 1);
+            *rules = Rules { resets, repaired, ..Rules::default() };
         });
     }
 
@@ -200,8 +200,8 @@ impl Proxy {
         });
     }
 
-    /// So many bytes pass, of all connections and both ways; then the one that has more to say is cut, and whoever
-    /// speaks after it.
+    /// So many bytes pass, of all connections and both ways; then every connection that
+    /// sends more is cut.
     pub fn cut_after(&self, bytes: u32) {
         self.shared.budget.store(i64::from(bytes), Ordering::Relaxed);
     }

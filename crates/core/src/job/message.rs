@@ -42,7 +42,7 @@ impl Definition {
             return refuse("task.queue.retry", message.to_owned());
         }
         if self.route != Route::default() {
-            let message = "a message goes to no worker, but to whoever consumes from its queue; leave it out";
+            let message = "a message goes to the consumers of its queue, not to a worker; leave it out";
             return refuse("route", message.to_owned());
         }
         Ok(())

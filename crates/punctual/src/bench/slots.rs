@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_priority_has_its_share_until_its_last_start_and_waits_from_its_first_wish() {
+    fn a_priority_has_its_share_until_its_last_start() {
         let spans = [span(9, 1, 2), span(1, 2, 3), span(9, 3, 4), span(9, 4, 5), span(1, 900, 901)];
         assert!((share_of(9, &spans) - 0.75).abs() < 1e-9);
         assert_eq!((longest_wait(9, &spans), longest_wait(1, &spans)), (2, 898));

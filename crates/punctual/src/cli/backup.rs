@@ -29,14 +29,14 @@ struct Place {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  punctual backup /backup/monday                         of ./punctual-data, while its node runs or not
+  punctual backup /backup/monday                         copy ./punctual-data of a running or stopped node
   punctual backup --data /var/lib/punctual /backup/monday
 
-The copy is checked before it is kept. Stores in PostgreSQL and MariaDB have tools of their own, which are named.")]
+The copy is checked before it gets its name. For PostgreSQL and MariaDB use the tools of the database; the error names them.")]
 pub(crate) struct Backup {
     #[command(flatten)]
     place: Place,
-    /// The folder to copy into; it is made, or empty
+    /// The folder to copy into; it is created, or must be empty
     to: PathBuf,
 }
 
@@ -46,7 +46,7 @@ Examples:
   punctual restore /backup/monday --data /var/lib/punctual
   punctual restore /backup/monday                        into ./punctual-data
 
-The node of the lost store must not run any more. What was due since the backup is made up as each job's `misfire` says.")]
+The node of the lost store must not run any more. Each job's `misfire` policy decides about fires missed since the backup.")]
 pub(crate) struct Restore {
     /// A folder that `punctual backup` made
     from: PathBuf,

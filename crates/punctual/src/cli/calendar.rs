@@ -20,7 +20,7 @@ use crate::wiring;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Create the calendars of a file, or change them to what it says
+    /// Create or change the calendars in files
     #[command(after_help = "\
 Examples:
   punctual calendar apply cn-workdays.yaml
@@ -33,7 +33,7 @@ Every job that names a calendar follows its new days. If one calendar of all the
         after_help = "Examples:\n  punctual calendar list\n  punctual calendar list -n payments -o json"
     )]
     List {
-        /// At most so many
+        /// The most to show
         #[arg(long, default_value_t = 1000)]
         limit: usize,
     },
@@ -44,25 +44,25 @@ Examples:
   punctual calendar show cn-workdays --file > cn-workdays.yaml   as a file, to edit and apply again")]
     Show {
         name: Name,
-        /// As a calendar file
+        /// Print it as a calendar file
         #[arg(long)]
         file: bool,
     },
-    /// Show day by day what is in and what is out, and why
+    /// Show which days the calendar includes, and why
     #[command(after_help = "\
 Examples:
   punctual calendar days cn-workdays                                    the next month
   punctual calendar days cn-workdays --from 2026-10-01 --to 2026-10-31")]
     Days {
         name: Name,
-        /// The first day; today, by UTC, if left out
+        /// The first day [default: today in UTC]
         #[arg(long, value_name = "DAY", value_parser = day)]
         from: Option<String>,
         /// The last day
         #[arg(long, value_name = "DAY", value_parser = day)]
         to: Option<String>,
     },
-    /// Delete a calendar that no job keeps to
+    /// Delete a calendar that no job uses
     #[command(after_help = "Example:\n  punctual calendar delete cn-workdays")]
     Delete { name: Name },
 }
@@ -84,7 +84,7 @@ pub(crate) struct Apply {
 fn day(text: &str) -> Result<String, String> {
     match text.parse::<Entry>() {
         Ok(Entry::Span { first, last }) if first == last => Ok(text.to_owned()),
-        Ok(_) => Err("one day is needed, like 2026-10-01".to_owned()),
+        Ok(_) => Err("must be one day, like 2026-10-01".to_owned()),
         Err(error) => Err(error.to_string()),
     }
 }

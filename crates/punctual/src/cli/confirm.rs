@@ -10,8 +10,9 @@ pub(crate) fn confirm(question: &str, yes: bool) -> Result<(), Failure> {
         return Ok(());
     }
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
-        let refused = Failure::new(Exit::Usage, format!("{question} Nobody is here to say so"));
-        return Err(refused.hint("say --yes if you mean it; nothing was done"));
+        let refused =
+            Failure::new(Exit::Usage, format!("{question} stdin is not a terminal, so nobody can answer"));
+        return Err(refused.hint("--yes answers yes; nothing was done"));
     }
     eprint!("{question} [y/N] ");
     io::stderr().flush().map_err(Failure::io)?;

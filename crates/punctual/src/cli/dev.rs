@@ -23,7 +23,7 @@ Examples:
   punctual dev --data /var/lib/punctual --http 127.0.0.1:0
   punctual dev --config punctual.toml
 
-It listens on this machine only and asks for no login. SIGTERM or Ctrl-C ends it.")]
+The node listens on this machine only and needs no token. SIGTERM or Ctrl-C stops it.")]
 pub(crate) struct Dev {
     /// Where jobs, runs and output are kept [default: ./punctual-data]
     #[arg(long, value_name = "DIR", env = "PUNCTUAL_DATA")]
@@ -31,13 +31,13 @@ pub(crate) struct Dev {
     /// Where REST listens; port 0 picks a free one [default: 127.0.0.1:7400]
     #[arg(long, value_name = "HOST:PORT", env = "PUNCTUAL_HTTP", value_parser = address)]
     http: Option<String>,
-    /// Where the endpoint for queues listens, in the Redis protocol; port 0 picks a free one [default: 127.0.0.1:7711]
+    /// Where the Redis-protocol endpoint (queues) listens; port 0 picks a free one [default: 127.0.0.1:7711]
     #[arg(long, value_name = "HOST:PORT", env = "PUNCTUAL_RESP", value_parser = address)]
     resp: Option<String>,
-    /// What clients of that endpoint have to say with AUTH, in a file of mode 0600 [default: nothing]
+    /// A file of mode 0600 with the password of that endpoint, for AUTH [default: no password]
     #[arg(long, value_name = "FILE", env = "PUNCTUAL_RESP_PASSWORD_FILE")]
     resp_password_file: Option<PathBuf>,
-    /// How long a client of that endpoint may rest before its connection is closed; 0s: for ever [default: 0s]
+    /// Close connections to that endpoint that were idle this long; 0s means never [default: 0s]
     #[arg(long, value_name = "SPAN", env = "PUNCTUAL_RESP_IDLE_TIME", value_parser = duration)]
     resp_idle_time: Option<Duration>,
     /// Attempts that may run at once in this process; 0 leaves them to `punctual worker` [default: 16]
@@ -103,7 +103,7 @@ pub(crate) async fn start(settings: &Settings) -> anyhow::Result<Running> {
     wiring::start(settings, Parts::new("dev", session, store, settings)).await
 }
 
-/// Opens the endpoint for queues. If its default port is taken, perhaps by Disque, warns and continues without it.
+/// Opens the Redis-protocol endpoint. If its default port is taken, perhaps by Disque, warns and continues without it.
 async fn queues(settings: &Settings) -> Result<Option<Queues>, Failure> {
     let Some(listen) = &settings.resp.listen else { return Ok(None) };
     let place = loopback(listen).await?;

@@ -54,10 +54,10 @@ impl Name {
 #[derive(Debug, Parser)]
 #[command(name = "disque", version, after_help = EXAMPLES, max_term_width = 110, disable_help_flag = true)]
 pub(super) struct Disque {
-    /// The host of the server, where it speaks the Redis protocol; it tells where its REST is [default: 127.0.0.1]
+    /// The host of the Redis-protocol endpoint, which names the REST address [default: 127.0.0.1]
     #[arg(short = 'h', value_name = "HOST")]
     host: Option<String>,
-    /// The port of the server, where it speaks the Redis protocol [default: 7711]
+    /// The port of the Redis-protocol endpoint [default: 7711]
     #[arg(short = 'p', value_name = "PORT")]
     port: Option<u16>,
     /// Print help
@@ -71,7 +71,7 @@ pub(super) struct Disque {
 
 #[derive(Debug, Subcommand)]
 enum Word {
-    /// Show how a queue is; one that is not there yet comes with its first job
+    /// Show the state of a queue; a queue is created by its first job
     Queue { queue: QueueName },
     /// Add a job, its body from stdin, and print its id
     Addjob(addjob::Addjob),
@@ -95,10 +95,10 @@ struct Worker {
     /// Seconds that a command may take
     #[arg(short, long, value_name = "SECONDS")]
     timeout: Option<u64>,
-    /// One at a time, over all workers of this queue that say so
+    /// Run one command at a time, over all workers of this queue with this flag
     #[arg(long)]
     single_process: bool,
-    /// End when there is nothing left in the line
+    /// End when the queue is empty
     #[arg(long)]
     drain: bool,
     #[arg(last = true, value_name = "COMMAND")]
@@ -176,7 +176,7 @@ impl Worker {
 
 /// An argument that is not allowed there.
 fn wrong(message: String) -> Failure {
-    Failure::new(Exit::Usage, message).hint("`disque --help` shows the words")
+    Failure::new(Exit::Usage, message).hint("`disque --help` shows the commands")
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `punctual dlq`: dead letters, runs that used up their attempts and wait for a replay or a discard.
 
 use clap::{Args, Subcommand};
-use punctual_client::LetterQuery;
+use punctual_client::DeadLetterQuery;
 use punctual_core::Timestamp;
 use punctual_core::ids::RunId;
 use punctual_core::name::Name;
@@ -19,25 +19,25 @@ use crate::wiring;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// List what waits to be decided about, the oldest first
+    /// List the dead letters, the oldest first
     #[command(
         after_help = "Examples:\n  punctual dlq list -o json\n  punctual dlq list --job nightly --since 1d"
     )]
     List {
-        /// Of this job only
+        /// Only dead letters of this job
         #[arg(long)]
         job: Option<Name>,
-        /// Dead since: how long ago, or an instant
+        /// Only runs that became dead letters since: how long ago, or an instant
         #[arg(long, value_name = "SINCE")]
         since: Option<Since>,
-        /// At most so many
+        /// The most to show
         #[arg(long, default_value_t = 100)]
         limit: usize,
     },
-    /// Show one, with the parameters it had and every attempt
+    /// Show one dead letter, with its parameters and every attempt
     #[command(after_help = "Example:\n  punctual dlq show 4683711365120")]
     Show { id: RunId },
-    /// Try them again, as new runs with the same due times
+    /// Replay dead letters as new runs with the same due times
     #[command(after_help = "\
 Examples:
   punctual dlq replay 4683711365120
@@ -46,14 +46,14 @@ Examples:
     Replay {
         #[command(flatten)]
         which: Which,
-        /// Parameters instead of those they had, as a JSON object
+        /// Other parameters, as a JSON object
         #[arg(long, value_name = "JSON")]
         params: Option<Params>,
-        /// The due time of the new runs instead of those they had
+        /// Another due time for the new runs
         #[arg(long, value_name = "INSTANT")]
         due: Option<Timestamp>,
     },
-    /// Let them go: they stay in the history and wait no longer
+    /// Discard dead letters; their runs stay in the history
     #[command(
         after_help = "Examples:\n  punctual dlq discard 4683711365120\n  punctual dlq discard --all --job nightly --yes"
     )]
@@ -84,7 +84,7 @@ impl Verb {
         match self {
             Verb::List { job, since, limit } => {
                 let since = since.map(|since| Text(since.at(wiring::now())));
-                let query = LetterQuery { job, since, ..LetterQuery::default() };
+                let query = DeadLetterQuery { job, since, ..DeadLetterQuery::default() };
                 let (letters, more) = list(session, query, limit).await?;
                 output.show(&letters, |_| table(session, &letters))?;
                 say_if_more(more);
@@ -122,7 +122,7 @@ impl Which {
         if !self.all {
             return Ok(self.ids.clone());
         }
-        let query = LetterQuery { job: self.job.clone(), ..LetterQuery::default() };
+        let query = DeadLetterQuery { job: self.job.clone(), ..DeadLetterQuery::default() };
         let (letters, _) = list(session, query, usize::MAX).await?;
         Ok(letters.iter().map(|letter| letter.id.0).collect())
     }
@@ -130,17 +130,17 @@ impl Which {
 
 async fn list(
     session: &Session,
-    query: LetterQuery,
+    query: DeadLetterQuery,
     limit: usize,
 ) -> Result<(Vec<DeadLetter>, bool), Failure> {
     gather(limit, async |after, size| {
-        let query = LetterQuery { after, limit: Some(size), ..query.clone() };
+        let query = DeadLetterQuery { after, limit: Some(size), ..query.clone() };
         session.client.dead_letters(&session.namespace, &query).await
     })
     .await
 }
 
-/// Replays or discards many letters, in several requests, and reports each result.
+/// Replays or discards many dead letters, in several requests, and reports each result.
 async fn decide(session: &Session, ids: &[RunId], ask: Decide) -> Result<(), Failure> {
     let action = ask.action;
     let mut decisions: Vec<Decision> = Vec::new();

@@ -29,22 +29,22 @@ Examples:
 
 The exit code is 1 if a check failed; warnings leave it 0.")]
 pub(crate) struct Doctor {
-    /// The data folder to look at [default: what the settings say]
+    /// The data folder to check [default: from the settings]
     #[arg(long, value_name = "DIR", env = "PUNCTUAL_DATA")]
     data: Option<PathBuf>,
     /// The settings file that the node is started with
     #[arg(long, value_name = "FILE", env = "PUNCTUAL_CONFIG")]
     config: Option<PathBuf>,
-    /// Where the node listens [default: what the settings say]
+    /// Where the node listens [default: from the settings]
     #[arg(long, value_name = "HOST:PORT", env = "PUNCTUAL_HTTP", value_parser = address)]
     http: Option<String>,
-    /// The slots of the node [default: what the settings say]
+    /// The slots of the node [default: from the settings]
     #[arg(long, value_name = "COUNT", env = "PUNCTUAL_SLOTS")]
     slots: Option<usize>,
-    /// The durability of the node [default: what the settings say]
+    /// The durability of the node [default: from the settings]
     #[arg(long, value_enum, env = "PUNCTUAL_DURABILITY")]
     durability: Option<Durability>,
-    /// Leave the store alone, even if nobody uses it
+    /// Do not open the store, even if no node uses it
     #[arg(long)]
     no_open: bool,
 }

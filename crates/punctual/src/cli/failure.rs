@@ -93,10 +93,11 @@ impl From<Error> for Failure {
                 let cause = cause_of(source);
                 Failure::new(Exit::Unreachable, format!("{error}: {cause}")).hint(hint_for(server, &cause))
             }
-            Error::BrokenOff { .. } => Failure::new(Exit::Unreachable, &error).hint("ask again"),
-            Error::Strange { .. } => {
-                Failure::new(Exit::Unreachable, &error).hint("--server or PUNCTUAL_SERVER names the server")
+            Error::BrokenOff { .. } => {
+                Failure::new(Exit::Unreachable, &error).hint("the connection broke; try again")
             }
+            Error::Strange { .. } => Failure::new(Exit::Unreachable, &error)
+                .hint("set --server or PUNCTUAL_SERVER to the address of a Punctual server"),
         }
     }
 }
@@ -123,31 +124,31 @@ fn of_problem(problem: &Problem) -> Failure {
     let failure = Failure::new(exit, problem);
     match problem.code {
         Code::NoSuchJob => {
-            failure.hint("`punctual job list` shows the jobs of a namespace, `-n` names another")
+            failure.hint("`punctual job list` shows the jobs of the namespace; `-n` selects another namespace")
         }
         Code::NoSuchRun => {
-            failure.hint("`punctual run list` shows recent runs, `-n` names another namespace")
+            failure.hint("`punctual run list` shows recent runs; `-n` selects another namespace")
         }
         Code::Unauthenticated => failure.hint(
-            "PUNCTUAL_TOKEN or --token-file FILE shows a token; whoever runs the server makes one: `punctual token add`",
+            "set PUNCTUAL_TOKEN or --token-file FILE; an administrator makes a token with `punctual token add`",
         ),
-        Code::Forbidden => failure.hint("use a token of that role; `punctual token list` shows which there are"),
-        Code::NoSuchToken => failure.hint("`punctual token list` shows which there are"),
-        Code::TokenExists => failure.hint("`punctual token remove` ends the one that has the name"),
+        Code::Forbidden => failure.hint("use a token with that role; `punctual token list` shows the tokens"),
+        Code::NoSuchToken => failure.hint("`punctual token list` shows the tokens"),
+        Code::TokenExists => failure.hint("choose another name, or remove the existing token with `punctual token remove`"),
         Code::NoSuchQueue => failure.hint(
             "`punctual queue list` shows the queues of a namespace, `-n` names another; a message makes a new one",
         ),
-        Code::NoSuchMessage => failure.hint("it was acknowledged, deleted, or is over; `-n` names another namespace"),
-        Code::QueuePaused => failure.hint("`punctual queue resume` lets messages in again"),
-        Code::NoSuchRevision => failure.hint("`punctual job revisions` shows which there are"),
+        Code::NoSuchMessage => failure.hint("it was acknowledged or deleted, or its time to live is over; `-n` selects another namespace"),
+        Code::QueuePaused => failure.hint("`punctual queue resume QUEUE` ends the pause"),
+        Code::NoSuchRevision => failure.hint("`punctual job revisions JOB` shows the revisions"),
         Code::NotADeadLetter | Code::NoSuchDeadLetter => {
-            failure.hint("`punctual dlq list` shows what waits to be decided about")
+            failure.hint("`punctual dlq list` shows the dead letters")
         }
         Code::NoSuchCalendar => {
-            failure.hint("`punctual calendar list` shows the calendars of a namespace, `-n` names another")
+            failure.hint("`punctual calendar list` shows the calendars of the namespace; `-n` selects another namespace")
         }
-        Code::Unavailable => failure.hint("nothing may have happened; ask again in a moment"),
-        Code::Full => failure.hint("make room on the disk of the server, then ask again"),
+        Code::Unavailable => failure.hint("the outcome is unknown; try again, with the same key if you gave one"),
+        Code::Full => failure.hint("free space on the disk of the server, then try again"),
         _ => failure,
     }
 }

@@ -29,7 +29,7 @@ use crate::wiring;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Create the jobs of a file, or change them to what it says
+    /// Create or change the jobs in files
     #[command(after_help = "\
 Examples:
   punctual job apply hello.yaml
@@ -51,7 +51,7 @@ Exit codes are those of diff: 0 nothing differs, 1 something does, others: it co
     /// List the jobs of a namespace
     #[command(after_help = "Examples:\n  punctual job list\n  punctual job list -n payments -o json")]
     List {
-        /// At most so many
+        /// The most to show
         #[arg(long, default_value_t = 1000)]
         limit: usize,
     },
@@ -62,7 +62,7 @@ Examples:
   punctual job show hello --file > hello.yaml      as a job file, to edit and apply again")]
     Show {
         name: Name,
-        /// As a job file
+        /// Print it as a job file
         #[arg(long)]
         file: bool,
     },
@@ -79,10 +79,10 @@ The exit code is 1 if the overlap policy of the job skips the run.")]
         #[command(flatten)]
         start: StartArgs,
     },
-    /// Let a job's schedule rest
+    /// Pause a job: it does not fire until it is resumed
     #[command(after_help = "Example:\n  punctual job pause hello")]
     Pause { name: Name },
-    /// Let a job's schedule go on
+    /// Resume a paused job
     #[command(after_help = "Example:\n  punctual job resume hello")]
     Resume { name: Name },
     /// Show when a job is due next
@@ -95,11 +95,11 @@ Examples:
         /// How many fires to show
         #[arg(long, default_value_t = 5)]
         count: usize,
-        /// Show what is due at this instant or later, instead of now
+        /// Show fires at or after this instant, instead of now
         #[arg(long, value_name = "INSTANT")]
         from: Option<Timestamp>,
     },
-    /// Say in words what a cron expression means, and when that is
+    /// Explain a cron expression, with its next times
     #[command(after_help = "\
 Examples:
   punctual job explain '0 1 * * *' --timezone Asia/Shanghai
@@ -112,29 +112,29 @@ Examples:
     )]
     History {
         name: Name,
-        /// At most so many
+        /// The most to show
         #[arg(long, default_value_t = 20)]
         limit: usize,
-        /// A line for every attempt of each run
+        /// Show every attempt of each run
         #[arg(long)]
         attempts: bool,
     },
-    /// Show the log of a job: what was run when, and what it said, newest first
+    /// Show the log of a job: its commands, times and output, newest first
     #[command(after_help = "Example:\n  punctual job log hello --limit 5 -o json")]
     Log {
         name: Name,
-        /// At most so many
+        /// The most to show
         #[arg(long, default_value_t = 20)]
         limit: usize,
     },
-    /// List the due times of a job that were passed over, with the reason, newest first
+    /// List the skipped due times of a job, with the reason, newest first
     ///
     /// A range of due times is one line. A run that was made and then skipped, because an earlier one was still
     /// running, is a run: `punctual run list --job NAME --state skipped` lists those.
     #[command(after_help = "Example:\n  punctual job skips hello --limit 100")]
     Skips {
         name: Name,
-        /// At most so many
+        /// The most to show
         #[arg(long, default_value_t = 50)]
         limit: usize,
     },
@@ -145,7 +145,7 @@ Examples:
   punctual job revisions hello --diff 3             what revision 3 changed
   punctual job revisions hello --diff 3 --from 1    and all since revision 1")]
     Revisions(revisions::Revisions),
-    /// Put an old revision of a job back, as a new one
+    /// Restore an old revision of a job, as a new revision
     #[command(after_help = "Example:\n  punctual job rollback hello --to 3")]
     Rollback {
         name: Name,
@@ -153,7 +153,7 @@ Examples:
         #[arg(long, value_name = "REVISION")]
         to: u32,
     },
-    /// Delete a job: what waits is cancelled, what runs is stopped, its history stays
+    /// Delete a job: its runs are cancelled or stopped, its history stays
     #[command(after_help = "Example:\n  punctual job delete hello")]
     Delete { name: Name },
 }
@@ -164,16 +164,16 @@ pub(crate) struct StartArgs {
     /// Parameters instead of the job's own, as a JSON object
     #[arg(long, value_name = "JSON")]
     pub(crate) params: Option<Params>,
-    /// Not now but at this instant
+    /// The due time of the run [default: now]
     #[arg(long, value_name = "INSTANT", conflicts_with = "delay")]
     pub(crate) at: Option<Timestamp>,
-    /// Not now but after this long
+    /// Make the run due after this long
     #[arg(long, value_name = "SPAN", value_parser = duration)]
     pub(crate) delay: Option<Duration>,
-    /// A key: asked again with the same one, the first run is the answer
+    /// An idempotency key: a repeated request returns the first run
     #[arg(long)]
     pub(crate) key: Option<String>,
-    /// Wait until the run has ended; exit code 1 if not well
+    /// Wait until the run has ended; exit code 0 means success
     #[arg(long)]
     pub(crate) wait: bool,
 }
@@ -248,7 +248,13 @@ fn next_due(job: &Job) -> String {
         (Some(due), _) => time::both(due.0, wiring::now()),
         (None, JobState::Paused) => "when it is resumed".to_owned(),
         (None, JobState::Finished) => "never: its schedule is used up".to_owned(),
-        (None, JobState::Active) => "when someone asks".to_owned(),
+        // Such a schedule has no due time only while a run of the job is active.
+        (None, JobState::Active) => match job.file.schedule.as_ref().and_then(Schedules::after_finish) {
+            Some(pause) => {
+                format!("{} after the active run ends", punctual_core::schedule::format_duration(pause))
+            }
+            None => "when started by hand".to_owned(),
+        },
     }
 }
 
@@ -432,6 +438,47 @@ fn task(task: Option<&Task>) -> String {
             let method = method.as_ref().and_then(|method| method.as_str()).unwrap_or("GET");
             format!("http: {method} {}", http.url.as_deref().unwrap_or_default())
         }
+        Some(Task { function: Some(name), .. }) => format!("function: {name}"),
+        Some(Task { queue: Some(queue), .. }) => {
+            format!("queue: {}", queue.name.as_deref().unwrap_or_default())
+        }
         _ => "noop".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check_next_due(schedule: &serde_json::Value, expected: &str) {
+        let job: Job = serde_json::from_value(json!({
+            "id": "7", "name": "a", "namespace": "default", "schedule": schedule, "task": { "noop": {} }, "revision": 1,
+            "state": "active", "created_at": "2027-01-15T08:00:00Z", "updated_at": "2027-01-15T08:00:00Z",
+            "next_due_at": null, "fired_through": "2027-01-15T08:00:00Z",
+        }))
+        .expect("this is a job");
+        assert_eq!(next_due(&job), expected, "{schedule}");
+    }
+
+    #[test]
+    fn a_task_is_shown_with_its_kind() {
+        let shown =
+            |text: serde_json::Value| task(Some(&serde_json::from_value(text).expect("this is a task")));
+        assert_eq!(shown(json!({ "queue": { "name": "orders" } })), "queue: orders");
+        assert_eq!(shown(json!({ "function": "settle" })), "function: settle");
+        assert_eq!(shown(json!({ "noop": {} })), "noop");
+    }
+
+    #[test]
+    fn a_job_without_a_due_time_says_when_it_runs() {
+        check_next_due(&json!({ "manual": true }), "when started by hand");
+        check_next_due(&json!({ "after_finish": "10m" }), "10m after the active run ends");
+        check_next_due(
+            &json!([{ "after_finish": "1h" }, { "after_finish": "5m" }]),
+            "5m after the active run ends",
+        );
     }
 }

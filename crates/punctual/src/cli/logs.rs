@@ -14,10 +14,10 @@ use super::plain::Plain;
 #[derive(Debug, Args)]
 pub(crate) struct Logs {
     id: RunId,
-    /// Go on until the run has ended
+    /// Follow the output until the run has ended
     #[arg(short, long)]
     follow: bool,
-    /// What this attempt printed only, counted from 1
+    /// Only the output of this attempt, counted from 1
     #[arg(long, value_name = "N")]
     attempt: Option<u32>,
     /// Print the bytes as they are; without it, a terminal gets only text and colours, and an open last line is ended

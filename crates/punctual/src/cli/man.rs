@@ -14,7 +14,7 @@ Examples:
   punctual man | man -l -                          read the first one
   punctual man --dir /usr/local/share/man/man1     write them all")]
 pub(crate) struct Man {
-    /// Where to write all of them; it is made if it is not there
+    /// The folder to write all pages into; it is created if needed
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }

@@ -28,11 +28,11 @@ pub(crate) enum Verb {
     /// List the queues of a namespace
     #[command(after_help = "Examples:\n  punctual queue list\n  punctual queue list -n payments -o json")]
     List {
-        /// At most so many
+        /// The most to show
         #[arg(long, default_value_t = 1000)]
         limit: usize,
     },
-    /// Show how a queue is: how full, who waits, whether it is paused
+    /// Show the state of a queue: length, waiting consumers, whether it is paused
     #[command(after_help = "Examples:\n  punctual queue stat mail\n  punctual queue stat mail -o json")]
     Stat { queue: QueueName },
     /// Add a message, its body from stdin, and print its id
@@ -46,7 +46,7 @@ Examples:
 
 The line end that echo puts behind a text is not part of it; --exact keeps it.")]
     Add(Adding),
-    /// Take messages out of the line; those that are not acknowledged come back
+    /// Take messages from queues; a message that is not acknowledged is redelivered
     #[command(after_help = "\
 Examples:
   punctual queue get mail
@@ -54,28 +54,28 @@ Examples:
   punctual queue get mail orders --wait 10s                whichever has one first
   punctual queue get mail --ack                            and acknowledge them at once")]
     Get(Getting),
-    /// Acknowledge messages: they are done and go
+    /// Acknowledge messages: they are deleted as done
     #[command(after_help = "Example:\n  punctual queue ack D-0000000c-AAMAAAAAAAAAAAAAAAAAAAAA-05a1")]
     Ack(Ids),
-    /// Give messages back: they failed and are to be delivered again
+    /// Give messages back as failed: they are delivered again
     #[command(after_help = "\
 Examples:
   punctual queue nack D-0000000c-AAMAAAAAAAAAAAAAAAAAAAAA-05a1
   punctual queue nack D-0000000c-AAMAAAAAAAAAAAAAAAAAAAAA-05a1 --delay 1m")]
     Nack(act::Nack),
-    /// Show everything there is to know of a message
+    /// Show a message with all its fields
     #[command(after_help = "\
 Examples:
   punctual queue show D-0000000c-AAMAAAAAAAAAAAAAAAAAAAAA-05a1
   punctual queue show D-0000000c-AAMAAAAAAAAAAAAAAAAAAAAA-05a1 -o json
   punctual queue show D-0000000c-AAMAAAAAAAAAAAAAAAAAAAAA-05a1 --body > message")]
     Show(look::Showing),
-    /// Look at the front of the line and take nothing
+    /// Show the first messages of a queue without taking them
     #[command(
         after_help = "Examples:\n  punctual queue peek mail --count 10\n  punctual queue peek mail --newest"
     )]
     Peek(look::Peeking),
-    /// Delete everything that is in the line
+    /// Delete all messages that are queued
     #[command(after_help = "Examples:\n  punctual queue flush mail\n  punctual queue flush mail --yes")]
     Flush {
         queue: QueueName,
@@ -83,16 +83,16 @@ Examples:
         #[arg(long)]
         yes: bool,
     },
-    /// Let nothing in, nothing out, or neither
+    /// Stop adding, taking, or both
     #[command(after_help = "Examples:\n  punctual queue pause mail\n  punctual queue pause mail --in")]
     Pause(Ways),
-    /// Let messages in and out again
+    /// Allow adding and taking again
     #[command(after_help = "Examples:\n  punctual queue resume mail\n  punctual queue resume mail --out")]
     Resume(Ways),
-    /// Delete messages, whatever is being done with them
+    /// Delete messages in any state
     #[command(after_help = "Example:\n  punctual queue delete D-0000000c-AAMAAAAAAAAAAAAAAAAAAAAA-05a1")]
     Delete(Ids),
-    /// Run a command for each message: done if it ends with 0, given back if not
+    /// Run a command for each message: exit code 0 acknowledges it, any other gives it back
     #[command(after_help = "\
 Examples:
   punctual queue work mail -- ./send
@@ -107,10 +107,10 @@ environment. SIGTERM or Ctrl-C ends it when what it has begun is done; a second 
 #[derive(Debug, Args)]
 pub(crate) struct Ways {
     queue: QueueName,
-    /// Only what is added
+    /// Only adding
     #[arg(long = "in", conflicts_with = "out")]
     input: bool,
-    /// Only what is taken
+    /// Only taking
     #[arg(long = "out")]
     out: bool,
 }

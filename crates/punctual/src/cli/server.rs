@@ -30,11 +30,11 @@ use punctual::cluster::{Joining, session};
 #[command(after_help = "\
 Examples:
   punctual server --store sqlite:/var/lib/punctual
-  punctual server --store postgres://punctual@db/punctual        one of several: each takes its share
+  punctual server --store postgres://punctual@db/punctual        one node of a cluster
   punctual server --http 0.0.0.0:7400 --tls-cert cert.pem --tls-key key.pem
-  punctual server --bootstrap-token-file /run/secrets/punctual   for scripts: nothing is printed
+  punctual server --bootstrap-token-file /run/secrets/punctual   for scripts: no token is printed
 
-The first start makes a token for you and one for workers, and prints them once. SIGTERM or Ctrl-C ends it.")]
+The first start makes an admin token and a worker token, and prints them once. SIGTERM or Ctrl-C stops the node.")]
 pub(crate) struct Server {
     /// Where the store is: sqlite:DIR, postgres://… or mysql://… [default: sqlite, in the data folder]
     #[arg(long, value_name = "URL", env = "PUNCTUAL_STORE", hide_env_values = true)]
@@ -45,25 +45,25 @@ pub(crate) struct Server {
     /// Where REST listens; port 0 picks a free one [default: 127.0.0.1:7400]
     #[arg(long, value_name = "HOST:PORT", env = "PUNCTUAL_HTTP", value_parser = address)]
     http: Option<String>,
-    /// Where the endpoint for queues listens, in the Redis protocol, mostly 127.0.0.1:7711 [default: nowhere]
+    /// Where the Redis-protocol endpoint (queues) listens, for example 127.0.0.1:7711 [default: off]
     #[arg(long, value_name = "HOST:PORT", env = "PUNCTUAL_RESP", value_parser = address)]
     resp: Option<String>,
-    /// What clients of that endpoint have to say with AUTH, in a file of mode 0600 [default: a token]
+    /// A file of mode 0600 with the password of that endpoint, for AUTH [default: AUTH takes a token]
     #[arg(long, value_name = "FILE", env = "PUNCTUAL_RESP_PASSWORD_FILE")]
     resp_password_file: Option<PathBuf>,
-    /// Ask clients of that endpoint for nothing; it then listens on this machine only
+    /// Serve that endpoint without a password; allowed on a loopback address only
     #[arg(long)]
     resp_open: bool,
-    /// How long a client of that endpoint may rest before its connection is closed; 0s: for ever [default: 0s]
+    /// Close connections to that endpoint that were idle this long; 0s means never [default: 0s]
     #[arg(long, value_name = "SPAN", env = "PUNCTUAL_RESP_IDLE_TIME", value_parser = duration)]
     resp_idle_time: Option<Duration>,
-    /// The node's name; no two nodes that run may have the same [default: the address that it advertises]
+    /// The node's name; it must be unique among running nodes [default: the address that it advertises]
     #[arg(long, value_name = "NAME", env = "PUNCTUAL_NODE_NAME")]
     name: Option<String>,
     /// Where other nodes and workers reach this one [default: where it listens]
     #[arg(long, value_name = "HOST:PORT", env = "PUNCTUAL_ADVERTISE", value_parser = address)]
     advertise: Option<String>,
-    /// Who keeps the sessions of the cluster: etcd://host:2379[,…] or redis://host:6379 [default: the store]
+    /// Where the sessions of the cluster are kept: etcd://host:2379[,…] or redis://host:6379 [default: the store]
     #[arg(long, value_name = "URL", env = "PUNCTUAL_COORDINATION", hide_env_values = true)]
     coordination: Option<String>,
     /// The certificate to show, in PEM with its chain; it is read again when it changes
@@ -75,13 +75,13 @@ pub(crate) struct Server {
     /// Workers have to show a certificate that this authority signed, beside their token
     #[arg(long, value_name = "FILE", env = "PUNCTUAL_TLS_CLIENT_CA")]
     tls_client_ca: Option<PathBuf>,
-    /// Listen beyond this machine without TLS: tokens can be read on the way
+    /// Listen beyond this machine without TLS: tokens can then be read on the network
     #[arg(long)]
     insecure: bool,
-    /// The administrator's token, in a file of mode 0600; put in at every start, and nothing is printed
+    /// A file of mode 0600 with the administrator's token; it is set at every start, and no token is printed
     #[arg(long, value_name = "FILE", env = "PUNCTUAL_BOOTSTRAP_TOKEN_FILE")]
     bootstrap_token_file: Option<PathBuf>,
-    /// Attempts that may run at once in this process [default: 0, the work is for workers]
+    /// Attempts that may run at once in this process [default: 0, all run on workers]
     #[arg(long, value_name = "COUNT", env = "PUNCTUAL_SLOTS")]
     slots: Option<usize>,
     /// What an acknowledgement survives: a power loss, or only a crash [default: full]
@@ -96,7 +96,7 @@ pub(crate) struct Server {
     /// For tests: the share of time from which this node is too busy and gives shards away [default: 80]
     #[arg(long, hide = true, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=100))]
     busy_percent: Option<u8>,
-    /// For tests: how long it has to be so [default: 10s]
+    /// For tests: how long it has to be that busy [default: 10s]
     #[arg(long, hide = true, value_name = "SPAN", value_parser = duration)]
     busy_for: Option<Duration>,
     /// What to log: error, warn, info, debug or trace, for all or by module [default: info]
@@ -213,7 +213,7 @@ async fn safe_place(settings: &Settings, http: &str) -> Result<SocketAddr, Failu
         ));
     }
     if in_the_clear {
-        warn!(%place, "listening in the clear beyond this machine: whoever sees the network sees the tokens");
+        warn!(%place, "listening in the clear beyond this machine: everyone who can read the network traffic can read the tokens");
     }
     Ok(place)
 }

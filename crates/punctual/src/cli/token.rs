@@ -24,34 +24,34 @@ Examples:
 
 It cannot be shown again: the server keeps its hash.")]
     Add {
-        /// What to call it
+        /// The name of the token
         name: Name,
-        /// What its bearer may do
+        /// The role of the token
         #[arg(long, value_enum)]
         role: Role,
-        /// How long it is good for; without it, until it is removed
+        /// How long it is valid [default: until it is removed]
         #[arg(long, value_name = "SPAN", value_parser = duration)]
         expires: Option<Duration>,
     },
     /// List the tokens
     #[command(after_help = "Example:\n  punctual token list -o json")]
     List {
-        /// At most so many
+        /// The most to show
         #[arg(long, default_value_t = 1000)]
         limit: usize,
     },
-    /// Remove a token: within five seconds no node takes it any more
+    /// Remove a token: every node refuses it within five seconds
     #[command(after_help = "Example:\n  punctual token remove ci")]
     Remove { name: Name },
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum Role {
-    /// Everything that a person may do
+    /// Everything except to connect as a worker
     Admin,
-    /// To look at everything and change nothing
+    /// To read everything and change nothing
     Reader,
-    /// To enrol as a worker, and nothing else
+    /// To connect as a worker, and nothing else
     Worker,
 }
 

@@ -19,7 +19,7 @@ Examples:
   punctual verify -o json              what was found, for a program
   curl -s $PUNCTUAL_SERVER/api/v1/export/history > history.ndjson")]
 pub(crate) struct Verify {
-    /// An exported history, `-` for stdin; none: ask the server for it
+    /// An exported history, `-` for stdin [default: ask the server]
     file: Option<PathBuf>,
 }
 
@@ -74,6 +74,7 @@ async fn of_server(mut chunks: Chunks) -> Result<History, Failure> {
 
 fn add(history: &mut History, line: &str) -> Result<(), Failure> {
     history.add_line(line).map_err(|error| {
-        Failure::new(Exit::Failed, error).hint("it must be what /api/v1/export/history gave, as it is")
+        Failure::new(Exit::Failed, error)
+            .hint("the file must be an unchanged export of /api/v1/export/history")
     })
 }

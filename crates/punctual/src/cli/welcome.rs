@@ -24,12 +24,12 @@ fn text(server: Option<&str>) -> String {
             .to_owned(),
     };
     format!(
-        "Punctual starts work at the right moment, follows it to its end, and keeps the record.\n\n{begin}  \
-punctual run submit --shell 'echo hello' --wait     run something once
+        "Punctual is a task scheduler: it starts jobs on time, retries failed runs, and records what happened.\n\n{begin}  \
+punctual run submit --shell 'echo hello' --wait     run a command once
   punctual job apply hello.yaml                       create a job from a file
-  punctual run list                                   what became of it
+  punctual run list                                   list the runs
 
-  punctual doctor                                     is everything in order here?
+  punctual doctor                                     check this machine and the server
   punctual --help                                     every command"
     )
 }

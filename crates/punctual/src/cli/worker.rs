@@ -30,34 +30,34 @@ Examples:
   punctual worker --server https://a:7400,https://b:7400 --slots 16 --label disk=ssd
   punctual worker --allow http --name gateway-1              calls URLs and starts no program
 
-It dials out and needs no port of its own. One server is enough: it hears of the others from it.
-SIGTERM or Ctrl-C ends it: it takes nothing more, and what runs may finish within --drain.")]
+The worker opens the connections and needs no port. One server is enough: it names the others.
+SIGTERM or Ctrl-C stops the worker: it takes no more attempts, and running ones may finish within --drain.")]
 pub(crate) struct Worker {
     /// Attempts that may run at once
     #[arg(long, value_name = "COUNT", env = "PUNCTUAL_SLOTS", default_value_t = 16, value_parser = slots)]
     slots: u32,
-    /// The worker's name; no two workers that run may have the same [default: the host name]
+    /// The worker's name; it must be unique among running workers [default: the host name]
     #[arg(long, value_name = "NAME", env = "PUNCTUAL_WORKER_NAME", value_parser = name)]
     name: Option<String>,
-    /// Something that jobs may ask for, such as disk=ssd; may be given several times
+    /// A label that jobs can select, such as disk=ssd; may be given several times
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
-    /// The kinds of tasks it takes: noop, shell, process, http [default: all of them]
+    /// The kinds of tasks to run: noop, shell, process, http [default: all]
     #[arg(long, value_name = "KIND,…", value_delimiter = ',', value_parser = kind)]
     allow: Vec<Kind>,
-    /// Its share beside other workers', where a job routes by weight
+    /// The worker's share of the runs of jobs with `route.strategy: weighted`
     #[arg(long, value_name = "WEIGHT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     weight: u32,
     /// A folder for this worker alone [default: ./punctual-worker]
     #[arg(long, value_name = "DIR", env = "PUNCTUAL_DATA")]
     data: Option<PathBuf>,
-    /// How long what runs may take to finish once it was asked to stop
+    /// How long running attempts may take to finish after a request to stop
     #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = duration)]
     drain: Duration,
     /// What to log: error, warn, info, debug or trace, for all or by module [default: info]
     #[arg(long, value_name = "LEVEL", env = "PUNCTUAL_LOG")]
     log: Option<String>,
-    /// A settings file; where tasks may go over HTTP is set there
+    /// A settings file; its `egress` section says which addresses HTTP tasks may call
     #[arg(long, value_name = "FILE", env = "PUNCTUAL_CONFIG")]
     config: Option<PathBuf>,
 }

@@ -16,7 +16,7 @@ fn the_embedded_file_says_everything() {
 }
 
 #[test]
-fn a_server_works_and_calls_only_if_told_so_and_keeps_its_data_beside_its_store() {
+fn a_server_works_and_calls_only_if_told_to() {
     let overrides = |url: &str| Overrides {
         store: Store { url: Some(url.to_owned()), ..Store::default() },
         ..Overrides::default()
@@ -39,7 +39,7 @@ fn tasks_of_a_worker_reach_private_networks_only_if_told_so() {
 }
 
 #[test]
-fn the_endpoint_for_queues_is_open_in_dev_and_closed_in_a_server_until_it_is_asked_for() {
+fn the_redis_endpoint_is_on_in_dev_and_off_in_a_server() {
     let dev = Settings::read(None, Overrides::default()).unwrap().resp;
     assert_eq!((dev.listen.as_deref(), dev.is_asked_for), (Some("127.0.0.1:7711"), false));
     assert_eq!((dev.password_file, dev.flush, dev.shutdown), (None, false, false));

@@ -10,13 +10,22 @@ const FILES_OF_NODE: usize = 64;
 /// File descriptors of an attempt: its pipes and its process.
 const FILES_PER_SLOT: usize = 6;
 
+/// The file descriptors that a node with these settings uses at most.
+pub fn files_wanted(settings: &Settings) -> usize {
+    let queues = if settings.resp.listen.is_some() { settings.resp.connections } else { 0 };
+    beside_connections(settings) + settings.server.connections + queues
+}
+
+fn beside_connections(settings: &Settings) -> usize {
+    FILES_OF_NODE + settings.slots * FILES_PER_SLOT
+}
+
 /// The settings of the endpoints, with as many connections as file descriptors are left beside those of the
 /// store and the attempts.
 pub(super) fn limited(settings: &Settings) -> punctual_server::Settings {
     let mut server = settings.server.clone();
-    let needed = FILES_OF_NODE + settings.slots * FILES_PER_SLOT;
-    let queues = if settings.resp.listen.is_some() { settings.resp.connections } else { 0 };
-    let files = raise_limit(needed + server.connections + queues);
+    let needed = beside_connections(settings);
+    let files = raise_limit(files_wanted(settings));
     // Keep at least half for connections, so that a client can still ask why attempts fail.
     let fitting = files - needed.min(files / 2);
     if fitting < server.connections {

@@ -39,7 +39,7 @@ async fn two_instances_share_the_work_and_every_fire_happens_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_newcomer_gets_its_share_when_the_calls_under_way_have_ended_and_none_is_made_twice() {
+async fn a_newcomer_gets_its_share_and_no_call_is_doubled() {
     let (store, book) = (shared_store(), Book::default());
     let (end, ended) = watch::channel(false);
     let calls = Arc::new(AtomicUsize::new(0));
@@ -81,7 +81,7 @@ async fn an_instance_that_stops_or_is_dropped_costs_no_fire() {
     let a = instance(&store, "a", &book).job(tick()).start().await.unwrap();
     let b = instance(&store, "b", &book).job(tick()).start().await.unwrap();
     book.has(2).await;
-    // Whoever leads the job's shard, one of these two is it.
+    // One of the two leads the job's shard.
     a.stop().await;
     let seen = book.all().len();
     book.has(seen + 3).await;

@@ -52,7 +52,7 @@ fn two_instances_of_the_cluster_example_print_each_second_once() {
         let said = BufReader::new(instance.stdout.take().expect("it is piped"));
         let heard = heard.clone();
         let reader = std::thread::spawn(move || {
-            // Whoever listened may have heard enough.
+            // The receiver may be gone after it has read enough.
             said.lines().map_while(Result::ok).all(|line| heard.send(line).is_ok())
         });
         (instance, reader)

@@ -60,7 +60,7 @@ impl Drop for Server {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn while_a_server_lives_an_instance_leads_nothing_and_works_for_it_and_nothing_runs_twice() {
+async fn while_a_server_lives_an_instance_only_works() {
     let (store, book) = (shared_store(), Book::default());
     let app = instance(&store, "app", &book).job(tick()).function("greet", |_| async { Ok("hello".into()) });
     let app = app.start().await.unwrap();
@@ -92,7 +92,7 @@ async fn while_a_server_lives_an_instance_leads_nothing_and_works_for_it_and_not
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_asked_for_what_an_instance_still_leads_asks_the_instance() {
+async fn a_server_asks_the_instance_that_leads_a_shard() {
     let (store, book) = (shared_store(), Book::default());
     let app = instance(&store, "app", &book).start().await.unwrap();
     leads(&app, |shards| shards == 8).await;

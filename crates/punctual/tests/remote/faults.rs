@@ -77,7 +77,7 @@ async fn a_run_whose_worker_vanished_is_tried_again_under_a_higher_token() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_says_good_bye_is_not_waited_for() {
-    // A lease of minutes: whoever waited for its end would be noticed.
+    // A lease of minutes: waiting for its end would time the test out.
     let center = Center::start(Setting { lease: Duration::from_secs(600), ..Setting::default() }).await;
     let mut first = Worker::start(&[&center.address], Wanted { name: "first", ..Wanted::default() });
     first.works_for(1).await;
@@ -100,7 +100,7 @@ async fn a_worker_whose_node_came_back_is_adopted_and_its_outcome_taken() {
     let mut worker = Worker::start(&[&center.address], Wanted::default());
     worker.works_for(1).await;
     let folder = tempfile::tempdir().unwrap();
-    // One ends while nobody is there to hear it, the other when somebody is there again.
+    // One ends while the node is down, the other after the node is back.
     let [early, late] = ["early", "late"].map(|name| Waiting::new(folder.path(), name));
     let [early_run, late_run] = [center.submit(early.job()).await, center.submit(late.job()).await];
     for run in [early_run, late_run] {

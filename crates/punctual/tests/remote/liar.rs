@@ -250,7 +250,7 @@ async fn a_worker_that_only_pretends_to_live_meets_the_timeout_of_the_job() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_beats_for_ever_and_never_finishes_is_timed_out_by_the_time_of_the_node() {
+async fn a_worker_that_never_finishes_is_timed_out_by_the_node() {
     let center = center().await;
     let mut liar = Liar::join(&center, "liar").await;
     let timeout = Some(punctual::wire::text::Span(Duration::from_millis(300)));
@@ -288,7 +288,7 @@ async fn a_worker_that_beats_for_ever_and_never_finishes_is_timed_out_by_the_tim
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_success_without_a_start_counts_for_its_own_run_alone_and_no_time_of_it_is_believed() {
+async fn a_success_without_a_start_counts_for_its_own_run_only() {
     let center = center().await;
     let mut liar = Liar::join(&center, "liar").await;
     let begun = REAL.now();

@@ -159,7 +159,7 @@ async fn all_workers_come_back_to_a_node_that_was_away_and_not_all_at_once() {
     let handle = center.node.handle();
     let back = Instant::now();
     let mut seen = Vec::new();
-    // Whoever asks meanwhile is answered: the herd is no outage.
+    // Requests are answered while thousands of workers reconnect.
     let asked = center.submit(noop()).await;
     let here = handle.status().workers;
     assert!(here < count, "the node answered only when all workers were back, after {:?}", back.elapsed());

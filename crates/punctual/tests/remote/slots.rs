@@ -23,7 +23,7 @@ const STANDSTILL: u64 = 50;
 const RUNS: usize = 40;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn four_slots_of_three_nodes_are_never_five_go_to_the_first_in_priority_and_starve_nobody() {
+async fn four_slots_shared_by_three_nodes_go_by_priority() {
     let mut centers = Vec::new();
     for hour in (0..).take(PRIORITIES.len()) {
         let (store, ahead) = (Arc::new(Memory::new(SHARDS)), Duration::from_secs(3600 * hour));

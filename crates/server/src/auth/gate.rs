@@ -56,17 +56,17 @@ pub struct Caller<'a> {
 pub enum Refused {
     #[error("a token is needed: send `Authorization: Bearer TOKEN`")]
     NoToken,
-    #[error("this token is not known here: it may have been removed")]
+    #[error("the token is unknown or was removed: ask an administrator for a new one")]
     Unknown,
-    #[error("this token has expired: ask for a new one")]
+    #[error("the token has expired: ask an administrator for a new one")]
     Expired,
-    #[error("too many wrong tokens came from this address: ask again later")]
+    #[error("too many wrong tokens came from this address: try again later")]
     TooMany { wait: Duration },
-    #[error("a token with the role `{}` may not do this: it takes the role `{}`", .has.as_str(), .takes.as_str())]
+    #[error("a token with the role `{}` may not do this: use one with the role `{}`", .has.as_str(), .takes.as_str())]
     Forbidden { has: Role, takes: Role },
-    #[error("a worker has to show a certificate here, beside its token")]
+    #[error("this server asks workers for a certificate besides the token: start the worker with one")]
     NoCertificate,
-    #[error("the store cannot be asked who you are: try again")]
+    #[error("the token cannot be checked because the store does not answer: try again")]
     Unavailable,
 }
 

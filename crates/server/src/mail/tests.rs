@@ -70,7 +70,7 @@ impl Scene {
         assert!(timeout(PATIENCE, leads).await.unwrap());
     }
 
-    /// The driver ends, and with it whoever carries its mail.
+    /// Ends the driver, and with it the task that carries its mail.
     async fn end(self) {
         self.node.shut_down().await;
         timeout(PATIENCE, self.carrying).await.unwrap().unwrap();
@@ -97,7 +97,7 @@ async fn two(store: &Arc<Memory>) -> (Scene, Scene) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_reaches_a_leader_that_cannot_be_dialled_and_so_does_its_answer() {
+async fn a_command_reaches_a_leader_that_cannot_be_dialled() {
     let store = Arc::new(Memory::new(SHARDS));
     let (first, second) = two(&store).await;
     for number in 0..8 {
@@ -135,10 +135,10 @@ async fn an_answer_that_does_not_come_is_not_known_and_not_waited_for() {
 async fn what_cannot_be_read_is_passed_over() {
     let store = Arc::new(Memory::new(SHARDS));
     let (first, second) = two(&store).await;
-    let letter =
+    let mail =
         |number, body: &[u8]| Mail { to: SessionId(1), from: SessionId(3), number, body: body.to_vec() };
-    let unknown = Letter { said: None }.encode_to_vec();
-    store.send_mail(&[letter(1, b"\xff\xff"), letter(2, &unknown)], KEPT).await.unwrap();
+    let unknown = MailBody { said: None }.encode_to_vec();
+    store.send_mail(&[mail(1, b"\xff\xff"), mail(2, &unknown)], KEPT).await.unwrap();
     second.node.handle().command(submit("after")).await.unwrap();
     first.end().await;
     second.end().await;

@@ -164,7 +164,7 @@ impl Operation {
                     "items": { "type": "array", "items": components.reference::<T>() },
                     "next": {
                         "type": ["string", "null"],
-                        "description": "What to say as `after` for the next page; null: this was the last.",
+                        "description": "The value of `after` for the next page. `null` means this is the last page.",
                     },
                 },
             })

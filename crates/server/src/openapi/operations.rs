@@ -57,12 +57,12 @@ fn jobs() -> Vec<Operation> {
         post(
             "/api/v1/namespaces/{namespace}/jobs/validate",
             "validate_job",
-            "Check a job and tell when it would be due, without saving it",
+            "Check a job without saving it, and show its next due times",
         )
         .takes_a_job()
-        .answers::<Checked>(200, "What a put would make of it, and what is odd about it"),
+        .answers::<Checked>(200, "The job as a put would save it, with warnings"),
         expecting(delete(JOB, "delete_job", "Delete a job; its history is kept"))
-            .answers_nothing("It is gone")
+            .answers_nothing("Deleted")
             .refuses(&[Code::NoSuchJob, Code::JobExists, Code::WrongRevision]),
         starting(post("/api/v1/namespaces/{namespace}/jobs/{name}/run", "run_job", "Start a job by hand"))
             .may_take::<Start>()
@@ -70,19 +70,15 @@ fn jobs() -> Vec<Operation> {
         post(
             "/api/v1/namespaces/{namespace}/jobs/{name}/pause",
             "pause_job",
-            "Pause a job: it fires no more",
+            "Pause a job: it does not fire until it is resumed",
         )
         .answers::<Job>(200, "The job, paused")
         .with(&[ETAG])
         .refuses(&[Code::NoSuchJob]),
-        post(
-            "/api/v1/namespaces/{namespace}/jobs/{name}/resume",
-            "resume_job",
-            "Let a paused job fire again",
-        )
-        .answers::<Job>(200, "The job, active")
-        .with(&[ETAG])
-        .refuses(&[Code::NoSuchJob]),
+        post("/api/v1/namespaces/{namespace}/jobs/{name}/resume", "resume_job", "Resume a paused job")
+            .answers::<Job>(200, "The job, active")
+            .with(&[ETAG])
+            .refuses(&[Code::NoSuchJob]),
         get("/api/v1/namespaces/{namespace}/jobs/{name}/next", "next_fires", "Show when a job is due next")
             .query("count", &number(1, PAGE_MAX))
             .query_of::<Instant>("from")
@@ -99,7 +95,7 @@ fn revisions() -> Vec<Operation> {
             .query("after", &number(0, u32::MAX as usize))
             .answers_a_page_of::<Revision>()
             .refuses(&[Code::NoSuchJob]),
-        get(REVISION, "show_revision", "Show what a job said at a revision; it may be put back as it is")
+        get(REVISION, "show_revision", "Show the job file of a revision; a put of it restores the revision")
             .answers::<RevisionFile>(200, "The job file of that revision")
             .refuses(&[Code::NoSuchJob, Code::NoSuchRevision]),
         get(
@@ -113,7 +109,7 @@ fn revisions() -> Vec<Operation> {
         listing(get(
             "/api/v1/namespaces/{namespace}/jobs/{name}/log",
             "show_job_log",
-            "List what a job ran and what it said, the newest first",
+            "List the runs of a job with their output, the newest first",
         ))
         .query_of::<schema::Id>("after")
         .query("state", &states())
@@ -155,13 +151,13 @@ fn calendars() -> Vec<Operation> {
             .with(&[VERSION])
             .refuses(&[Code::NoSuchCalendar]),
         expecting(delete(CALENDAR, "delete_calendar", "Delete a calendar that no job names"))
-            .answers_nothing("It is gone")
+            .answers_nothing("Deleted")
             .refuses(&REFUSED)
             .refuses(&[Code::CalendarExists, Code::CalendarInUse]),
         get(
             "/api/v1/namespaces/{namespace}/calendars/{name}/days",
             "show_days",
-            "Show which days are in, and why; the coming month if not said otherwise",
+            "Show which days the calendar includes, and why; by default the coming month",
         )
         .query("from", &schema::date())
         .query("to", &schema::date())
@@ -178,7 +174,7 @@ fn runs() -> Vec<Operation> {
             .query_of::<schema::Id>("after")
             .query_of::<schema::Name>("job")
             .query("state", &states())
-            .query("trigger", &several(&Trigger::ALL.map(Trigger::as_str), "One trigger or several, with commas between."))
+            .query("trigger", &several(&Trigger::ALL.map(Trigger::as_str), "One trigger or several, separated by commas."))
             .query("key", &json!({ "type": "string", "minLength": 1, "maxLength": KEY_BYTES_MAX, "pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f]+$" }))
             .query_of::<Instant>("since")
             .query_of::<Instant>("until")
@@ -204,10 +200,10 @@ fn runs() -> Vec<Operation> {
         post(
             "/api/v1/namespaces/{namespace}/runs/{id}/progress",
             "report_progress",
-            "Say how far an attempt is, by the token in its environment",
+            "Report the progress of an attempt, with the token from its environment",
         )
         .takes::<Progress>()
-        .answers_nothing("It is noted")
+        .answers_nothing("The progress was recorded")
         .refuses(&[Code::NoSuchRun, Code::WrongState, Code::OutdatedToken]),
     ]
 }
@@ -215,19 +211,23 @@ fn runs() -> Vec<Operation> {
 /// Routes that can stream events until a run has ended.
 fn live() -> Vec<Operation> {
     const LIVE: &str = "Server-sent events, and `end` as the last";
-    let follow = json!({ "type": "boolean", "description": "Go on until the run has ended, as events." });
+    let follow = json!({ "type": "boolean", "description": "Stream events until the run has ended." });
     let attempt = json!({ "type": "integer", "minimum": 1, "maximum": u32::MAX });
     vec![
-        get("/api/v1/namespaces/{namespace}/runs/{id}/logs", "show_logs", "Show what its attempts printed")
-            .query("follow", &follow)
-            .query("attempt", &attempt)
-            .header(
-                "Last-Event-ID",
-                &json!({ "type": "string", "format": "place", "examples": ["4294967297-17"] }),
-            )
-            .answers_text(200, PLAIN, "The output, as it was printed, or as events")
-            .answers_text(200, EVENT_STREAM, LIVE)
-            .refuses(&[Code::NoSuchRun, Code::TooManyFollowers]),
+        get(
+            "/api/v1/namespaces/{namespace}/runs/{id}/logs",
+            "show_logs",
+            "Show the output of a run's attempts",
+        )
+        .query("follow", &follow)
+        .query("attempt", &attempt)
+        .header(
+            "Last-Event-ID",
+            &json!({ "type": "string", "format": "place", "examples": ["4294967297-17"] }),
+        )
+        .answers_text(200, PLAIN, "The output, as it was printed, or as events")
+        .answers_text(200, EVENT_STREAM, LIVE)
+        .refuses(&[Code::NoSuchRun, Code::TooManyFollowers]),
         get("/api/v1/namespaces/{namespace}/runs/{id}/events", "show_events", "Show what happened to a run")
             .query("follow", &follow)
             .header_of::<schema::Id>("Last-Event-ID")
@@ -245,10 +245,14 @@ fn dead_letters() -> Vec<Operation> {
             .query_of::<schema::Name>("job")
             .query_of::<Instant>("since")
             .answers_a_page_of::<DeadLetter>(),
-        post(LETTERS, "decide_dead_letters", "Replay or discard many dead letters, each by itself")
-            .header("Idempotency-Key", &key())
-            .takes::<Decide>()
-            .answers::<Decisions>(200, "What became of each"),
+        post(
+            LETTERS,
+            "decide_dead_letters",
+            "Replay or discard many dead letters; each succeeds or fails on its own",
+        )
+        .header("Idempotency-Key", &key())
+        .takes::<Decide>()
+        .answers::<Decisions>(200, "The result for each"),
         get("/api/v1/namespaces/{namespace}/dead-letters/{id}", "show_dead_letter", "Show a dead letter")
             .answers::<DeadLetter>(200, "The dead letter")
             .refuses(&[Code::NoSuchDeadLetter]),
@@ -262,9 +266,9 @@ fn dead_letters() -> Vec<Operation> {
         post(
             "/api/v1/namespaces/{namespace}/dead-letters/{id}/discard",
             "discard_dead_letter",
-            "Let a dead letter go; its run stays in history",
+            "Discard a dead letter; its run stays in the history",
         )
-        .answers_nothing("It is no dead letter any more")
+        .answers_nothing("The dead letter was discarded")
         .refuses(&[Code::NoSuchRun, Code::NotADeadLetter]),
     ]
 }
@@ -276,57 +280,57 @@ fn queues() -> Vec<Operation> {
         listing(get(QUEUES, "list_queues", "List the queues of a namespace, by name"))
             .query_of::<schema::QueueName>("after")
             .answers_a_page_of::<Queue>(),
-        get("/api/v1/namespaces/{namespace}/queues/{queue}", "show_queue", "Show how a queue is")
+        get("/api/v1/namespaces/{namespace}/queues/{queue}", "show_queue", "Show the state of a queue")
             .answers::<Queue>(200, "The queue")
             .refuses(&[Code::NoSuchQueue]),
         post("/api/v1/namespaces/{namespace}/queues/{queue}/messages", "add_message", "Add a message")
             .takes::<AddMessage>()
             .answers::<Added>(201, "The message that was added")
-            .answers::<Added>(200, "The message that its key was given to before")
+            .answers::<Added>(200, "The message that was added with this key before")
             .refuses(&REFUSED),
         post(
             "/api/v1/namespaces/{namespace}/queues/{queue}/batch",
             "add_messages",
-            "Add several messages, each by itself",
+            "Add several messages; each succeeds or fails on its own",
         )
         .takes::<AddMessages>()
-        .answers::<AddedMessages>(200, "What became of each"),
+        .answers::<AddedMessages>(200, "The result for each"),
         post(
             "/api/v1/namespaces/{namespace}/queues/{queue}/take",
             "take_messages",
-            "Take messages out of the line; fewer than asked for may come, or none",
+            "Take messages from a queue: at most `count`, possibly none",
         )
         .may_take::<Take>()
-        .answers::<Messages>(200, "What was taken: acknowledge it, or it comes back")
+        .answers::<Messages>(200, "The messages: each is redelivered unless it is acknowledged")
         .refuses(&[Code::TooManyQueues]),
         get(
             "/api/v1/namespaces/{namespace}/queues/{queue}/peek",
             "peek_messages",
-            "Look at the front of the line, or at its end, and take nothing",
+            "Show the first or the last messages of a queue without taking them",
         )
         .query("count", &number(1, TAKE_MAX as usize))
         .query("newest", &json!({ "type": "boolean" }))
-        .answers::<Messages>(200, "Those messages"),
+        .answers::<Messages>(200, "The messages"),
         post(
             "/api/v1/namespaces/{namespace}/queues/{queue}/pause",
             "pause_queue",
-            "Let nothing in, nothing out, or neither",
+            "Stop adding, taking, or both",
         )
         .may_take::<Way>()
-        .answers::<Queue>(200, "The queue as it now is")
+        .answers::<Queue>(200, "The queue after the change")
         .refuses(&[Code::NoSuchQueue, Code::TooManyQueues]),
         post(
             "/api/v1/namespaces/{namespace}/queues/{queue}/resume",
             "resume_queue",
-            "Let messages in and out again",
+            "Allow adding and taking again",
         )
         .may_take::<Way>()
-        .answers::<Queue>(200, "The queue as it now is")
+        .answers::<Queue>(200, "The queue after the change")
         .refuses(&[Code::NoSuchQueue, Code::TooManyQueues]),
         post(
             "/api/v1/namespaces/{namespace}/queues/{queue}/flush",
             "flush_queue",
-            "Delete what is in the line",
+            "Delete all messages that are queued",
         )
         .answers::<Flushed>(200, "How many, and whether there may be more"),
     ]
@@ -344,16 +348,16 @@ fn messages() -> Vec<Operation> {
         post(
             "/api/v1/namespaces/{namespace}/messages/{message}/working",
             "keep_message",
-            "Keep a message that is being worked on out of the line for as long as its retry once more",
+            "Extend a delivery: the message is redelivered one `retry` from now",
         )
-        .answers::<Postponed>(200, "How long that is")
+        .answers::<Postponed>(200, "When it is redelivered")
         .refuses(&[Code::NoSuchMessage, Code::TooLate]),
     ]
 }
 
 fn the_rest() -> Vec<Operation> {
     vec![
-        get("/api/v1/cron/explain", "explain_cron", "Say what a cron expression means, and when that is")
+        get("/api/v1/cron/explain", "explain_cron", "Explain a cron expression, with its next times")
             .query(
                 "expression",
                 &json!({ "type": "string", "format": "cron", "minLength": 1, "maxLength": EXPRESSION_MAX }),
@@ -368,7 +372,7 @@ fn the_rest() -> Vec<Operation> {
             .query("lang", &json!({ "type": "string", "enum": ["en", "zh"] }))
             .query_of::<Instant>("from")
             .query("spread_key", &json!({ "type": "string" }))
-            .answers::<Explained>(200, "In words, with its next occurrences and the one before"),
+            .answers::<Explained>(200, "A description, the next occurrences and the previous one"),
         get("/api/v1/nodes", "list_nodes", "List the nodes").answers_a_page_of::<Node>(),
         get("/api/v1/workers", "list_workers", "List the workers").answers_a_page_of::<Worker>(),
         get(
@@ -379,28 +383,32 @@ fn the_rest() -> Vec<Operation> {
         .query_of::<Instant>("from")
         .query_of::<Instant>("to")
         .answers_text(200, "application/x-ndjson", "One JSON object a line, each with a `type`"),
-        listing(get("/api/v1/tokens", "list_tokens", "List the tokens, by name; their texts are not kept"))
+        listing(get("/api/v1/tokens", "list_tokens", "List the tokens, by name, without their secrets"))
             .query_of::<schema::Name>("after")
             .answers_a_page_of::<Token>(),
-        post("/api/v1/tokens", "add_token", "Make a token; its text is told once, here")
+        post("/api/v1/tokens", "add_token", "Make a token; this answer is the only one with its secret")
             .takes::<AddToken>()
-            .answers::<NewToken>(201, "The token with its text")
+            .answers::<NewToken>(201, "The token with its secret")
             .refuses(&[Code::TokenExists, Code::TooManyTokens]),
-        delete("/api/v1/tokens/{name}", "remove_token", "Remove a token: it is refused within five seconds")
-            .answers_nothing("It is gone")
-            .refuses(&[Code::NoSuchToken]),
+        delete(
+            "/api/v1/tokens/{name}",
+            "remove_token",
+            "Remove a token: all nodes refuse it within five seconds",
+        )
+        .answers_nothing("Deleted")
+        .refuses(&[Code::NoSuchToken]),
         get("/api/v1/openapi.json", "openapi", "This document").answers_json("The document"),
-        get("/metrics", "metrics", "Figures for Prometheus").answers_text(
+        get("/metrics", "metrics", "Metrics for Prometheus").answers_text(
             200,
             "application/openmetrics-text; version=1.0.0; charset=utf-8",
             "OpenMetrics text",
         ),
-        get("/healthz", "healthz", "Whether the process can go on")
-            .answers_text(200, PLAIN, "It can")
-            .answers_text(503, PLAIN, "It cannot"),
-        get("/readyz", "readyz", "Whether requests are taken")
-            .answers_text(200, PLAIN, "They are")
-            .answers_text(503, PLAIN, "Not now"),
+        get("/healthz", "healthz", "Whether the process works")
+            .answers_text(200, PLAIN, "It works")
+            .answers_text(503, PLAIN, "It failed: restart it"),
+        get("/readyz", "readyz", "Whether the node takes requests")
+            .answers_text(200, PLAIN, "Requests are taken")
+            .answers_text(503, PLAIN, "Not ready: ask again"),
     ]
 }
 
@@ -435,7 +443,7 @@ fn starting(operation: Operation) -> Operation {
     operation
         .header("Idempotency-Key", &key())
         .answers::<Run>(201, "The run that was made")
-        .answers::<Run>(200, "The run that its key made before")
+        .answers::<Run>(200, "The run that was made with this key before")
         .refuses(&[Code::KeyUsed, Code::TooManyRuns])
 }
 
@@ -455,7 +463,10 @@ fn number(least: usize, most: usize) -> Value {
 fn states() -> Value {
     let classic = ["PENDING", "RUNNING", "COMPLETED", "FAILED"];
     let words: Vec<&str> = Status::ALL.map(Status::as_str).into_iter().chain(classic).collect();
-    several(&words, "One state or several, with commas between; the four in capitals stand for several.")
+    several(
+        &words,
+        "One state or several, separated by commas. Each of the four in capitals stands for several states.",
+    )
 }
 
 fn several(words: &[&str], description: &str) -> Value {

@@ -19,6 +19,21 @@ fn every_route_is_described_and_nothing_else_is() {
     assert_eq!(operations().len(), served.len(), "an operation is described twice");
 }
 
+/// A row of the page begins with the request: "| `GET /jobs/{name}".
+#[test]
+fn the_rest_page_lists_every_route() {
+    let page = include_str!("../../../../docs/reference/rest.md");
+    let missing: Vec<String> = table()
+        .iter()
+        .map(|route| {
+            let path = route.path.trim_start_matches("/api/v1/namespaces/{namespace}");
+            format!("| `{} {path}", route.method)
+        })
+        .filter(|row| !['`', '?'].iter().any(|end| page.contains(&format!("{row}{end}"))))
+        .collect();
+    assert!(missing.is_empty(), "docs/reference/rest.md has no row that begins with {missing:#?}");
+}
+
 #[test]
 fn every_operation_has_a_name_of_its_own_and_an_answer_that_went_well() {
     let document = document(false);

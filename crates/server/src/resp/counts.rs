@@ -114,7 +114,7 @@ pub(super) struct Done {
 
 impl Default for Counts {
     fn default() -> Counts {
-        let figures = |row: &table::Row| Command {
+        let command = |row: &table::Row| Command {
             name: row.name,
             by_outcome: Default::default(),
             micros: AtomicU64::new(0),
@@ -128,7 +128,7 @@ impl Default for Counts {
             malformed: Default::default(),
             unknown: AtomicU64::new(0),
             all: AtomicU64::new(0),
-            by_command: table::commands().iter().map(figures).collect(),
+            by_command: table::commands().iter().map(command).collect(),
             last_look: Mutex::default(),
         }
     }

@@ -132,6 +132,6 @@ async fn open(stream: TcpStream, tls: Option<Arc<Tls>>) -> Option<Box<dyn Duplex
 async fn turn_away(mut stream: TcpStream, over_tls: bool) {
     // A TLS client would not understand a reply in plain text.
     if !over_tls && timeout(TURNED_AWAY_TIME, stream.write_all(TOO_MANY)).await.is_err() {
-        debug!("somebody who was turned away did not listen");
+        debug!("a refused connection closed before it read the reason");
     }
 }

@@ -3,7 +3,7 @@
 mod commands;
 mod connections;
 mod fake;
-mod figures;
+mod metrics;
 mod frames;
 mod real;
 mod strangers;

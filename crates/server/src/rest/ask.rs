@@ -42,7 +42,9 @@ impl Endpoints {
         match self.handle.reads().run(namespace, run).await? {
             Some(record) => Ok(Run::from(&*record.run)),
             None => {
-                let message = format!("the key was given to run {run}, which is no longer kept");
+                let message = format!(
+                    "the key belongs to run {run}, which is no longer kept; use a new key for a new request"
+                );
                 Err(Problem::new(Code::KeyUsed, message).into())
             }
         }

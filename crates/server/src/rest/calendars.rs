@@ -81,10 +81,10 @@ pub(crate) async fn days(
     let from = span.from.map_or(Ok(today), |from| day("from", from.0))?;
     let to = span.to.map_or(Ok(from + DAYS_DEFAULT - 1), |to| day("to", to.0))?;
     if to < from {
-        return Err(Problem::parameter("to", "is before `from`").into());
+        return Err(Problem::parameter("to", "must not be before `from`").into());
     }
     if to - from >= DAYS_MAX {
-        return Err(Problem::parameter("to", format!("at most {DAYS_MAX} days at a time")).into());
+        return Err(Problem::parameter("to", format!("must be at most {DAYS_MAX} days after `from`")).into());
     }
     let record = find(&endpoints, at).await?;
     let items = (from..=to).map(|day| Day::of(&record.calendar.days, day)).collect();
@@ -94,7 +94,7 @@ pub(crate) async fn days(
 fn day(parameter: &'static str, entry: Entry) -> Result<i64, Failed> {
     match entry {
         Entry::Span { first, last } if first == last => Ok(first),
-        _ => Err(Problem::parameter(parameter, "one day is needed, like 2026-10-01").into()),
+        _ => Err(Problem::parameter(parameter, "must be one day, like 2026-10-01").into()),
     }
 }
 

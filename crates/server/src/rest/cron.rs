@@ -34,15 +34,17 @@ pub(crate) async fn explain(
     Asked(question): Asked<Question>,
 ) -> Result<Json<Explained>, Failed> {
     let Some(expression) = question.expression else {
-        return Err(Problem::parameter("expression", "write what to explain, such as 0 1 * * *").into());
+        return Err(
+            Problem::parameter("expression", "is required: a cron expression such as 0 1 * * *").into()
+        );
     };
     let count = question.count.map_or(COUNT_DEFAULT, |count| count.0);
     if !(1..=COUNT_MAX).contains(&count) {
-        return Err(Problem::parameter("count", format!("1 to {COUNT_MAX}")).into());
+        return Err(Problem::parameter("count", format!("must be 1 to {COUNT_MAX}")).into());
     }
     let from = question.from.map_or_else(|| endpoints.clock.now(), |from| from.0);
     if !(Timestamp::MIN..=Timestamp::MAX).contains(&from) {
-        return Err(Problem::parameter("from", "lies outside the years 1970 to 9998").into());
+        return Err(Problem::parameter("from", "must lie in the years 1970 to 9998").into());
     }
     let zone = question.timezone.as_deref().unwrap_or("UTC");
     let weekdays = question.weekdays.unwrap_or_default();

@@ -63,7 +63,11 @@ pub(crate) async fn show(State(endpoints): State<Endpoints>, at: RunAt) -> Resul
     let letters = endpoints.handle.reads().dead_letters(&filter, just_before, 1).await?;
     match letters.first().filter(|letter| letter.run == at.run) {
         Some(letter) => Ok(Json(with_run(&endpoints, letter).await?)),
-        None => Err(Problem::new(Code::NoSuchDeadLetter, format!("no dead letter {}", at.run)).into()),
+        None => Err(Problem::new(
+            Code::NoSuchDeadLetter,
+            format!("run {} is not a dead letter of this namespace", at.run),
+        )
+        .into()),
     }
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn are_wanted(headers: &HeaderMap) -> bool {
 pub(crate) fn last_event_id<T: FromStr<Err: Display>>(headers: &HeaderMap) -> Result<Option<T>, Failed> {
     let Some(value) = headers.get("last-event-id") else { return Ok(None) };
     let wrong = |message: String| Failed::from(Problem::parameter("Last-Event-ID", message));
-    let text = value.to_str().map_err(|_| wrong("is not plain ASCII".to_owned()))?;
+    let text = value.to_str().map_err(|_| wrong("must be printable ASCII".to_owned()))?;
     text.parse().map(Some).map_err(|error: T::Err| wrong(error.to_string()))
 }
 

@@ -96,12 +96,16 @@ async fn check(State(settings): State<Arc<Settings>>, request: Request, next: Ne
 fn refusal(request: &Request, hosts: &[String]) -> Option<Problem> {
     let address = request.uri().path_and_query().map_or(0, |address| address.as_str().len());
     if address > ADDRESS_BYTES_MAX {
-        return Some(Problem::new(Code::AddressTooLong, format!("at most {ADDRESS_BYTES_MAX} bytes")));
+        return Some(Problem::new(
+            Code::AddressTooLong,
+            format!("path and query have {address} bytes; at most {ADDRESS_BYTES_MAX} are allowed"),
+        ));
     }
     let headers = request.headers();
     let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
     if bytes > HEADERS_BYTES_MAX || headers.len() > HEADERS_MAX {
-        let message = format!("at most {HEADERS_MAX} headers of {HEADERS_BYTES_MAX} bytes together");
+        let message =
+            format!("at most {HEADERS_MAX} headers with {HEADERS_BYTES_MAX} bytes in all are allowed");
         return Some(Problem::new(Code::HeadersTooLarge, message));
     }
     // RFC 9112, section 3.2. With two Host headers, a proxy and this server could read one request differently.
@@ -128,13 +132,13 @@ fn foreign(
     if let Some(host) = host
         && !is_own_name(host, hosts)
     {
-        let message = "ask by IP address, as localhost, or by a name of `server.hosts`";
+        let message = "use an IP address, localhost, or a name in `server.hosts`";
         return Some(Problem::new(Code::CrossOrigin, message).about("Host"));
     }
     let changes = method != Method::GET && method != Method::HEAD;
     match text(header::ORIGIN) {
         Some(origin) if changes && origin.split_once("://").map(|(_, authority)| authority) != host => {
-            let message = "changes are taken from this server's own pages only";
+            let message = "changes are accepted from this server's own pages only";
             Some(Problem::new(Code::CrossOrigin, message).about("Origin"))
         }
         _ => None,

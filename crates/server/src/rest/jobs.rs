@@ -70,7 +70,11 @@ pub(crate) async fn patch(
     PatchBody(patch): PatchBody,
 ) -> Result<Response, Failed> {
     if expect == Expect::Absent {
-        return Err(Problem::parameter("If-None-Match", "a patch needs a job that is there").into());
+        return Err(Problem::parameter(
+            "If-None-Match",
+            "a patch needs an existing job; leave the header out, or create the job with PUT",
+        )
+        .into());
     }
     let mut tries = 1;
     loop {
@@ -168,7 +172,7 @@ pub(crate) async fn next(
 ) -> Result<Json<Page<Fire>>, Failed> {
     let count = preview.count.map_or(NEXT_DEFAULT, |count| count.0);
     if !(1..=PAGE_MAX).contains(&count) {
-        return Err(Problem::parameter("count", format!("1 to {PAGE_MAX}")).into());
+        return Err(Problem::parameter("count", format!("must be 1 to {PAGE_MAX}")).into());
     }
     let job = endpoints.find_job(&at.namespace, &at.name).await?;
     Ok(Json(Page { items: Fire::of(&job, count, preview.from.map(|from| from.0)), next: None }))

@@ -60,8 +60,8 @@ fn token_of(run: &Run, attempt: u32) -> Result<Token, Failed> {
     let index = usize::try_from(attempt).ok().and_then(|attempt| attempt.checked_sub(1));
     index.and_then(|index| assigned.map(|entry| entry.token).nth(index)).ok_or_else(|| {
         let message = match run.attempt {
-            0 => "the run has had no attempt yet".to_owned(),
-            count => format!("the run has had {count} so far: name one from 1 on"),
+            0 => "the run has no attempt yet; try again when it has started".to_owned(),
+            count => format!("must be 1 to {count}: the run has {count} attempts so far"),
         };
         Problem::parameter("attempt", message).into()
     })

@@ -58,7 +58,7 @@ impl From<punctual_store::Error> for Failed {
         error!(%error, "a read failed");
         Failed(match error {
             punctual_store::Error::Unreachable(_) => {
-                Problem::new(Code::Unavailable, "the store cannot be reached now")
+                Problem::new(Code::Unavailable, "the store cannot be reached; try again")
             }
             _ => internal(),
         })
@@ -66,15 +66,21 @@ impl From<punctual_store::Error> for Failed {
 }
 
 pub(crate) fn internal() -> Problem {
-    Problem::new(Code::Internal, "the server's log says what broke")
+    Problem::new(Code::Internal, "internal error; the server's log has the cause")
 }
 
 pub(crate) async fn no_such_route(uri: Uri) -> Failed {
     let path: String = uri.path().chars().take(200).collect();
-    Failed(Problem::new(Code::NoSuchRoute, format!("nothing is at `{path}`")))
+    Failed(Problem::new(
+        Code::NoSuchRoute,
+        format!("no route `{path}`; /api/v1/openapi.json lists all routes"),
+    ))
 }
 
 pub(crate) async fn method_not_allowed(method: Method) -> Failed {
     let method: String = method.as_str().chars().take(20).collect();
-    Failed(Problem::new(Code::MethodNotAllowed, format!("`{method}` is not for this address")))
+    Failed(Problem::new(
+        Code::MethodNotAllowed,
+        format!("`{method}` is not allowed here; the header Allow names the methods"),
+    ))
 }

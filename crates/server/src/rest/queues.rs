@@ -112,7 +112,7 @@ pub(crate) async fn peek(
 ) -> Result<Json<Messages>, Failed> {
     let count = look.count.map_or(1, |count| count.0);
     if !(1..=TAKE_MAX).contains(&count) {
-        return Err(Problem::parameter("count", format!("1 to {TAKE_MAX}")).into());
+        return Err(Problem::parameter("count", format!("must be 1 to {TAKE_MAX}")).into());
     }
     let newest = look.newest.is_some_and(|newest| newest.0);
     let seen = endpoints.handle.peek(&queue, count, newest).await?;

@@ -40,8 +40,8 @@ pub(crate) struct Deadline {
 impl Deadline {
     pub(crate) fn of(request: &Request) -> Deadline {
         let time = Settings::default().request_time;
-        let unsaid = || Deadline { until: Instant::now() + time, time };
-        request.extensions().get().copied().unwrap_or_else(unsaid)
+        let default = || Deadline { until: Instant::now() + time, time };
+        request.extensions().get().copied().unwrap_or_else(default)
     }
 }
 
@@ -101,7 +101,7 @@ impl Segments {
     async fn of<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<Self, Failed> {
         match Path::from_request_parts(parts, state).await {
             Ok(Path(segments)) => Ok(Segments(segments).completed(parts)),
-            Err(_) => Err(Problem::parameter("path", "the address is not UTF-8").into()),
+            Err(_) => Err(Problem::parameter("path", "the path must be UTF-8").into()),
         }
     }
 
@@ -200,8 +200,9 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
     type Rejection = Failed;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failed> {
-        let pairs = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri)
-            .map_err(|_| Problem::parameter("query", "the query cannot be read"))?;
+        let pairs = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri).map_err(|_| {
+            Problem::parameter("query", "the query cannot be parsed; percent-encode its values")
+        })?;
         tree::Node::from_pairs(pairs.0)
             .and_then(|node| node.to())
             .map(Asked)
@@ -214,7 +215,7 @@ pub(crate) fn page_limit(limit: Option<Text<usize>>) -> Result<usize, Failed> {
     match limit {
         None => Ok(PAGE_DEFAULT),
         Some(Text(limit)) if (1..=PAGE_MAX).contains(&limit) => Ok(limit),
-        Some(_) => Err(Problem::parameter("limit", format!("1 to {PAGE_MAX}")).into()),
+        Some(_) => Err(Problem::parameter("limit", format!("must be 1 to {PAGE_MAX}")).into()),
     }
 }
 
@@ -230,7 +231,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Expected {
         match (text(header::IF_NONE_MATCH)?, text(header::IF_MATCH)?) {
             (None, None) => Ok(Expected(Expect::Anything)),
             (Some("*"), None) => Ok(Expected(Expect::Absent)),
-            (Some(_), None) => Err(Problem::parameter("If-None-Match", "only * is understood").into()),
+            (Some(_), None) => Err(Problem::parameter("If-None-Match", "must be `*`").into()),
             (None, Some(tag)) => match tag.trim_matches('"').parse() {
                 Ok(revision) if tag.starts_with('"') => Ok(Expected(Expect::Revision(revision))),
                 _ => Err(Problem::parameter(
@@ -241,7 +242,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Expected {
             },
             // A job cannot be absent and have a revision.
             _ => {
-                let message = "If-Match and If-None-Match cannot both hold; say one of them";
+                let message = "If-Match and If-None-Match exclude each other; send one of them";
                 let path = parts.extensions.get::<MatchedPath>();
                 let is_calendar = path.is_some_and(|path| path.as_str().contains("/calendars/"));
                 let code = if is_calendar { Code::WrongVersion } else { Code::WrongRevision };
@@ -270,7 +271,7 @@ fn header_text<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> Result<
     match (value.to_str(), values.next()) {
         (Ok(text), None) => Ok(Some(text)),
         (Ok(_), Some(_)) => Err(Problem::parameter(name.as_str(), "is given twice").into()),
-        (Err(_), _) => Err(Problem::parameter(name.as_str(), "is not plain ASCII").into()),
+        (Err(_), _) => Err(Problem::parameter(name.as_str(), "must be printable ASCII").into()),
     }
 }
 
@@ -285,7 +286,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
         match read(request).await? {
             Some(Document::Json(bytes)) => Ok(Json(tree::from_json(&bytes)?)),
             Some(Document::Yaml(_) | Document::Patch(_)) => Err(unsupported("application/json")),
-            None => Err(Problem::new(Code::Malformed, "a body in JSON is needed").into()),
+            None => Err(Problem::new(Code::Malformed, "the request needs a body in JSON").into()),
         }
     }
 }
@@ -301,7 +302,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for LongJson<T> {
         match read_up_to(request, MESSAGES_BODY_BYTES_MAX).await? {
             Some(Document::Json(bytes)) => Ok(LongJson(tree::from_json(&bytes)?)),
             Some(Document::Yaml(_) | Document::Patch(_)) => Err(unsupported("application/json")),
-            None => Err(Problem::new(Code::Malformed, "a body in JSON is needed").into()),
+            None => Err(Problem::new(Code::Malformed, "the request needs a body in JSON").into()),
         }
     }
 }
@@ -330,7 +331,7 @@ impl<S: Send + Sync> FromRequest<S> for FileBody {
     type Rejection = Failed;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Failed> {
-        let needed = || Problem::new(Code::Malformed, "one document is needed as the body");
+        let needed = || Problem::new(Code::Malformed, "the request needs one document as its body");
         match read(request).await? {
             Some(Document::Json(bytes)) => Ok(FileBody(tree::Node::from_json(&bytes)?)),
             Some(Document::Yaml(bytes)) => {
@@ -358,7 +359,9 @@ impl<S: Send + Sync> FromRequest<S> for PatchBody {
                 Ok(PatchBody(tree::Node::from_json(&bytes)?))
             }
             Some(Document::Yaml(_)) => Err(unsupported("application/merge-patch+json")),
-            None => Err(Problem::new(Code::Malformed, "a patch in JSON is needed").into()),
+            None => {
+                Err(Problem::new(Code::Malformed, "the request needs a patch in JSON as its body").into())
+            }
         }
     }
 }
@@ -383,7 +386,7 @@ async fn read_up_to(request: Request, max: usize) -> Result<Option<Document>, Fa
     }
     let Deadline { until, time } = Deadline::of(&request);
     let body = tokio::time::timeout_at(until, collect(request.into_body(), max)).await.map_err(|_| {
-        let message = format!("the request did not arrive within {}", format_duration(time));
+        let message = format!("the request did not arrive within {}; send it again", format_duration(time));
         Problem::new(Code::TooSlow, message)
     })??;
     if body.is_empty() {
@@ -401,7 +404,8 @@ async fn collect(body: Body, max: usize) -> Result<Bytes, Failed> {
     let mut stream = body.into_data_stream();
     let mut bytes = Vec::new();
     while let Some(chunk) = stream.next().await {
-        let chunk = chunk.map_err(|_| Problem::new(Code::Malformed, "the body broke off"))?;
+        let chunk = chunk
+            .map_err(|_| Problem::new(Code::Malformed, "the body ended early; send the request again"))?;
         if bytes.len() + chunk.len() > max {
             return Err(too_large(max));
         }
@@ -411,7 +415,8 @@ async fn collect(body: Body, max: usize) -> Result<Bytes, Failed> {
 }
 
 fn too_large(max: usize) -> Failed {
-    Problem::new(Code::BodyTooLarge, format!("at most {max} bytes")).into()
+    Problem::new(Code::BodyTooLarge, format!("the body has more than {max} bytes, the most that is allowed"))
+        .into()
 }
 
 fn unsupported(wanted: &str) -> Failed {

@@ -62,7 +62,11 @@ pub(crate) async fn diff(
     let from = match comparison.from {
         Some(from) => from.0,
         None if at.revision > 1 => at.revision - 1,
-        None => return Err(Problem::parameter("from", "nothing is before the first: say from which").into()),
+        None => {
+            return Err(
+                Problem::parameter("from", "revision 1 has no revision before it; give `from`").into()
+            );
+        }
     };
     let (from, to) = (find(&endpoints, &job, from).await?, find(&endpoints, &job, at.revision).await?);
     Ok(Json(Diff::of(&job, &from, &to)))

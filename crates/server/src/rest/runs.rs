@@ -138,7 +138,9 @@ fn triggers(words: &str) -> Result<Vec<run::Trigger>, Failed> {
     let trigger = |word: &str| {
         let known = || rest::Trigger::ALL.map(rest::Trigger::as_str).join(", ");
         let read = rest::Trigger::parse(word).map(Into::into);
-        read.ok_or_else(|| Problem::parameter("trigger", format!("known are {}", known())).into())
+        read.ok_or_else(|| {
+            Problem::parameter("trigger", format!("`{word}` is not a trigger; known are {}", known())).into()
+        })
     };
     words.split(',').map(trigger).collect()
 }
@@ -155,7 +157,9 @@ pub(crate) fn statuses(words: &str) -> Result<Vec<Status>, Failed> {
     for word in words.split(',') {
         let Some(some) = rest::statuses(word) else {
             let known = Status::ALL.map(Status::as_str).join(", ");
-            let message = format!("known are {known}, and the four PENDING, RUNNING, COMPLETED, FAILED");
+            let message = format!(
+                "`{word}` is not a state; known are {known}, and PENDING, RUNNING, COMPLETED, FAILED"
+            );
             return Err(Problem::parameter("state", message).into());
         };
         all.extend(some);

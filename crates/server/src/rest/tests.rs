@@ -2,7 +2,7 @@
 
 mod access;
 mod editing;
-mod letters;
+mod dead_letters;
 mod looking;
 
 use std::collections::BTreeSet;

@@ -40,7 +40,11 @@ pub(crate) async fn add(
     let store = endpoints.handle.tokens();
     // Two concurrent requests may exceed the limit by one; that does no harm.
     if store.tokens().await?.len() >= TOKENS_MAX {
-        return Err(Problem::new(Code::TooManyTokens, format!("at most {TOKENS_MAX}")).into());
+        return Err(Problem::new(
+            Code::TooManyTokens,
+            format!("the server has {TOKENS_MAX} tokens, the most it allows; remove unused ones"),
+        )
+        .into());
     }
     let secret = Secret::new().map_err(|error| {
         error!(%error, "the system gives no randomness");
@@ -55,7 +59,11 @@ pub(crate) async fn add(
         expires_at: asked.expires_in.map(|span| now + span.0),
     };
     if !store.add_token(&record).await? {
-        return Err(Problem::new(Code::TokenExists, format!("a token is called `{}`", record.name)).into());
+        return Err(Problem::new(
+            Code::TokenExists,
+            format!("a token `{}` exists already; choose another name", record.name),
+        )
+        .into());
     }
     endpoints.gate.changed();
     info!(name = record.name, role = record.role.as_str(), "a token was added");
@@ -74,7 +82,7 @@ pub(crate) async fn remove(
     TokenAt(name): TokenAt,
 ) -> Result<StatusCode, Failed> {
     if !endpoints.handle.tokens().remove_token(name.as_str()).await? {
-        return Err(Problem::new(Code::NoSuchToken, format!("no token is called `{name}`")).into());
+        return Err(Problem::new(Code::NoSuchToken, format!("no token `{name}`")).into());
     }
     endpoints.gate.changed();
     info!(%name, "a token was removed");

@@ -105,7 +105,7 @@ async fn who_trusts_our_authority_gets_in_and_who_trusts_another_does_not() {
 }
 
 #[tokio::test]
-async fn a_certificate_of_the_authority_for_workers_is_taken_and_one_of_a_stranger_is_not() {
+async fn only_certificates_of_the_worker_authority_are_accepted() {
     let (dir, files) = folder();
     let files = Files { client_ca: Some(dir.path().join("ours.pem")), ..files };
     let tls = Tls::open(files).unwrap();
@@ -116,7 +116,7 @@ async fn a_certificate_of_the_authority_for_workers_is_taken_and_one_of_a_strang
 }
 
 #[tokio::test]
-async fn a_renewed_certificate_is_shown_without_a_restart_and_half_a_pair_is_not() {
+async fn a_renewed_certificate_is_used_without_a_restart() {
     let (dir, files) = folder();
     let tls = Tls::open(files.clone()).unwrap();
     let (old, new) = (client(&dir, "ours", None), client(&dir, "other", None));

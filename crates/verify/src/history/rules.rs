@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schedule_that_is_not_understood_is_refused_rather_than_checked_wrongly() {
+    fn an_unknown_schedule_is_refused() {
         for schedule in [
             json!({ "cron": "0 1 * * *", "moon": "full" }),
             json!({ "cron": "0 1 * * *", "calendar": "not-in-the-export" }),

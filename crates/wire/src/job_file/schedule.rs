@@ -1,6 +1,7 @@
 //! `schedule:`, one map or a list of maps.
 
-use std::fmt;
+use std::time::Duration;
+use std::{fmt, slice};
 
 use punctual_core::Timestamp;
 use punctual_core::name::Name;
@@ -100,6 +101,15 @@ impl Schedules {
         let schedules = self.clone().into_core(spread_key).ok()?;
         let lines: Vec<String> = schedules.iter().map(|schedule| schedule.describe(language)).collect();
         Some(lines.join("\n"))
+    }
+
+    /// The shortest pause of all `after_finish` schedules. `None` means that there is no such schedule.
+    pub fn after_finish(&self) -> Option<Duration> {
+        let schedules = match self {
+            Schedules::One(schedule) => slice::from_ref(&**schedule),
+            Schedules::Many(schedules) => schedules.as_slice(),
+        };
+        schedules.iter().filter_map(|schedule| schedule.after_finish.map(|pause| pause.0)).min()
     }
 
     pub(super) fn of(schedules: &[rule::Schedule]) -> Option<Schedules> {

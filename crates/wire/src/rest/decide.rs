@@ -15,7 +15,7 @@ use crate::text::{Instant, Text};
 /// Letters in one request: as many as a page shows.
 pub const DECIDED_MAX: usize = PAGE_MAX;
 
-/// What is to become of the letters named, or of those of a job, the oldest first.
+/// A replay or discard of the dead letters named, or of those of a job, the oldest first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "a map like { action: replay, job: nightly }")]
 pub struct Decide {
@@ -44,7 +44,7 @@ pub enum Action {
     Discard,
 }
 
-/// Which letters a request names.
+/// Which dead letters a request names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Chosen {
     These(Vec<RunId>),
@@ -54,17 +54,17 @@ pub enum Chosen {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Decisions {
     pub items: Vec<Decision>,
-    /// Whether the job has further letters: ask again for them.
+    /// Whether the job has further dead letters: ask again for them.
     pub more: bool,
 }
 
-/// What became of one letter.
+/// The result for one dead letter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Decision {
     #[schema(value_type = schema::Id)]
     pub id: Text<RunId>,
     pub done: bool,
-    /// The run that makes up for it.
+    /// The run that replays it.
     #[schema(value_type = Option<schema::Id>)]
     pub run: Option<Text<RunId>>,
     pub state: Option<State>,
@@ -73,33 +73,33 @@ pub struct Decision {
 }
 
 impl Decide {
-    /// An action without letters yet.
+    /// An action that names no dead letters yet.
     pub fn of(action: Action) -> Decide {
         Decide { action, ids: None, job: None, limit: None, params: None, due_at: None }
     }
 
-    /// The chosen letters. A request must name ids or a job, so that unseen letters of a whole namespace are
+    /// The chosen dead letters. A request must name ids or a job, so that unseen ones of a whole namespace are
     /// never discarded.
     pub fn chosen(&self) -> Result<Chosen, Error> {
         let limit = self.limit.unwrap_or(DECIDED_MAX);
         if !(1..=DECIDED_MAX).contains(&limit) {
-            return Err(Error::invalid("limit", format!("1 to {DECIDED_MAX}")));
+            return Err(Error::invalid("limit", format!("must be 1 to {DECIDED_MAX}")));
         }
         if self.params.is_some() && self.action == Action::Discard {
-            return Err(Error::invalid("params", "go with `replay` only"));
+            return Err(Error::invalid("params", "is allowed with `replay` only"));
         }
         if self.due_at.is_some() && self.action == Action::Discard {
-            return Err(Error::invalid("due_at", "goes with `replay` only"));
+            return Err(Error::invalid("due_at", "is allowed with `replay` only"));
         }
         match (&self.ids, &self.job) {
-            (Some(_), Some(_)) => Err(Error::invalid("ids", "say either `ids` or `job`, not both")),
-            (None, None) => {
-                Err(Error::invalid("ids", "say which: `ids`, or the `job` whose letters they are"))
-            }
+            (Some(_), Some(_)) => Err(Error::invalid("ids", "give either `ids` or `job`, not both")),
+            (None, None) => Err(Error::invalid("ids", "is required: the ids of dead letters; or give `job`")),
             (Some(ids), None) if ids.is_empty() || ids.len() > DECIDED_MAX => {
-                Err(Error::invalid("ids", format!("1 to {DECIDED_MAX} ids")))
+                Err(Error::invalid("ids", format!("must have 1 to {DECIDED_MAX} ids")))
             }
-            (Some(_), None) if self.limit.is_some() => Err(Error::invalid("limit", "goes with `job` only")),
+            (Some(_), None) if self.limit.is_some() => {
+                Err(Error::invalid("limit", "is allowed with `job` only"))
+            }
             (Some(ids), None) => {
                 let mut ids: Vec<RunId> = ids.iter().map(|id| id.0).collect();
                 ids.sort_unstable();
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_are_chosen_by_id_or_by_job() {
+    fn dead_letters_are_chosen_by_id_or_by_job() {
         let ids = chosen(r#"{"action":"replay","ids":["9","7","9"]}"#).unwrap();
         assert_eq!(ids, Chosen::These(vec![RunId(7), RunId(9)]), "each once, the oldest first");
         let of_job = chosen(r#"{"action":"discard","job":"a","limit":5}"#).unwrap();

@@ -73,7 +73,7 @@ impl Line {
     }
 }
 
-/// Due times that were passed over.
+/// A range of due times that were skipped.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Skip {
     #[schema(value_type = schema::Namespace)]
@@ -87,10 +87,10 @@ pub struct Skip {
     /// The first and the last due time of the range.
     pub from: Instant,
     pub to: Instant,
-    /// `misfire`: nobody could fire them in time. `paused`: the job was. `calendar`: a calendar excludes their days.
-    /// `edited`: it was planned, and an edit replaced the schedule before it came.
+    /// `misfire`: no node could fire them in time. `paused`: the job was paused. `calendar`: a calendar excludes their days.
+    /// `edited`: an edit replaced the schedule before the due time.
     pub reason: String,
-    /// How many due times the record stands for; null: more than anyone counted.
+    /// How many due times the range has. `null` means that there are too many to count.
     pub count: Option<u64>,
     pub at: Instant,
 }

@@ -23,7 +23,7 @@ pub struct Job {
     pub state: JobState,
     pub created_at: Instant,
     pub updated_at: Instant,
-    /// The next due time; null: paused, finished, started by hand, or waiting for a run to finish.
+    /// The next due time. `null` means that the job is paused, finished, started by hand only, or waits for a run to end.
     pub next_due_at: Option<Instant>,
     /// Every due time up to here has had its run or its recorded skip.
     pub fired_through: Instant,
@@ -34,7 +34,7 @@ pub struct Job {
 pub enum JobState {
     Active,
     Paused,
-    /// Its schedules are used up: it starts only by hand.
+    /// Its schedules have no further due times: it starts only by hand.
     Finished,
 }
 

@@ -33,28 +33,28 @@ pub const PRIORITY_DEFAULT: u8 = 5;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "a map like { body: hello }")]
 pub struct AddMessage {
-    /// What it carries, as text.
+    /// The body, as text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
-    /// What it carries, as base64, if it is not text.
+    /// The body as base64, if it is not text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body_base64: Option<String>,
-    /// It comes into the line after this.
+    /// It is delivered after this at the earliest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<Span>,
-    /// A consumer that has not acknowledged it after this has lost it to another; `0s`: it is delivered once at most.
+    /// It is redelivered if it is not acknowledged after this. `0s` means at most one delivery.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<Span>,
-    /// It is gone after this, whatever became of it.
+    /// It is deleted after this, acknowledged or not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl: Option<Span>,
-    /// 9 goes first.
+    /// 0 to 9; 9 is delivered first.
     #[serde(default, deserialize_with = "small::option", skip_serializing_if = "Option::is_none")]
     pub priority: Option<u8>,
-    /// It is refused if there are so many in the line already.
+    /// It is refused if this many messages are queued already.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_len: Option<u64>,
-    /// While a message with this key lives in the queue, it is the answer and nothing is added.
+    /// If the queue has a message with this key, that message is the answer and nothing is added.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
 }
@@ -71,11 +71,11 @@ pub struct AddMessages {
 pub struct Added {
     #[schema(value_type = schema::MessageId)]
     pub id: String,
-    /// False: its key was given before, and this is the message that bears it.
+    /// `false` means that a message with this key exists; `id` is its id.
     pub is_new: bool,
 }
 
-/// What became of each of several messages, in their order.
+/// The result for each of several messages, in the order of the request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AddedMessages {
     pub items: Vec<AddedMessage>,
@@ -90,7 +90,7 @@ pub struct AddedMessage {
     pub problem: Option<Problem>,
 }
 
-/// A message in the hands of a consumer, or at the front of the line.
+/// A message that was taken or shown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Taken {
     #[schema(value_type = schema::MessageId)]
@@ -98,50 +98,50 @@ pub struct Taken {
     #[schema(value_type = schema::QueueName)]
     pub queue: String,
     pub state: MessageState,
-    /// Null: it is not text, and stands in `body_base64`.
+    /// The body as text. `null` means that it is not text: see `body_base64`.
     pub body: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body_base64: Option<String>,
-    /// How long it lives, from when it was added.
+    /// Its time to live, from when it was added.
     pub ttl: Span,
-    /// It is not delivered again, whatever becomes of it.
+    /// It is never redelivered.
     pub at_most_once: bool,
     pub nacks: u32,
     /// Deliveries that were not the first, nacks apart.
     pub redeliveries: u32,
-    /// Who leads its queue.
+    /// The node that leads its queue.
     pub node: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageState {
-    /// In the line.
+    /// Ready to be taken.
     Queued,
-    /// Out of it: delayed, or in the hands of a consumer.
+    /// Delayed, or delivered and not acknowledged yet.
     Active,
 }
 
-/// Everything there is to know of a message.
+/// A message with all its fields.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Message {
     #[schema(value_type = schema::MessageId)]
     pub id: String,
     #[schema(value_type = schema::QueueName)]
     pub queue: String,
-    /// The same, as scripts for other servers call it.
+    /// The same as `queue`, for scripts that were written for other servers.
     #[schema(value_type = schema::QueueName)]
     pub group: String,
     pub state: MessageState,
-    /// Copies that this server keeps: what more there are is the store's.
+    /// Copies that this server keeps. The store may keep more.
     pub replicate: u32,
-    /// How long it has still to live.
+    /// The rest of its time to live.
     pub ttl: Span,
-    /// Null: it is not text, and stands in `body_base64`.
+    /// The body as text. `null` means that it is not text: see `body_base64`.
     pub body: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body_base64: Option<String>,
-    /// When it comes into the line by itself; null: it does not, or is in it.
+    /// When it becomes ready to be taken. `null` means that it is ready already, or never will be.
     pub next_requeue_within: Option<Span>,
     /// Deliveries so far, the one under way included.
     pub attempts: u32,
@@ -159,23 +159,23 @@ pub struct Message {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct DeliveryInfo {
-    /// Who leads its queue.
+    /// The node that leads its queue.
     pub node: String,
-    /// When it comes into the line by itself.
+    /// When it becomes ready to be taken.
     pub qtime: Option<Instant>,
-    /// How often it was acknowledged: a message that was is gone, so it is never more than 0.
+    /// Always 0: an acknowledged message is deleted.
     pub ack_times: u32,
     pub delivery_count: u32,
 }
 
-/// Something done to messages that are known by their ids.
+/// An action on messages that are named by their ids.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "a map like { action: ack, ids: [D-…] }")]
 pub struct ActOnMessages {
     pub action: MessageAction,
     #[schema(value_type = Vec<schema::MessageId>)]
     pub ids: Vec<String>,
-    /// For `nack`: they come back into the line after this.
+    /// For `nack`: they are redelivered after this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<Span>,
 }
@@ -183,26 +183,26 @@ pub struct ActOnMessages {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageAction {
-    /// It is done: the message goes.
+    /// It was processed: delete it.
     Ack,
-    /// It failed: back into the line.
+    /// Processing failed: deliver it again.
     Nack,
-    /// Back into the line, now.
+    /// Make it ready to be taken now.
     Enqueue,
-    /// Out of the line, as if it had been delivered.
+    /// Do not deliver it until its `retry` has passed.
     Dequeue,
     Delete,
-    /// It was taken and not begun: back to where it was, and not counted.
+    /// It was taken but not processed: put it back without counting the delivery.
     Return,
 }
 
-/// To how many of the messages it was done; those that were not there are not counted.
+/// How many messages it was done to. Messages that do not exist are not counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ActedOnMessages {
     pub done: u64,
 }
 
-/// How long a message stays out of the line from now on.
+/// The extended delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Postponed {
     pub postponed: Span,
@@ -219,24 +219,33 @@ impl AddMessage {
         let body = read_body(self.body, self.body_base64)?;
         let ttl = at_most(self.ttl, "ttl")?.unwrap_or(TTL_DEFAULT);
         if ttl.is_zero() {
-            return Err(Error::invalid("ttl", "longer than nothing, or nobody ever sees it"));
+            return Err(Error::invalid(
+                "ttl",
+                "must be longer than 0s, or the message would never be delivered",
+            ));
         }
         let delay = at_most(self.delay, "delay")?.unwrap_or_default();
         if delay >= ttl {
-            return Err(Error::invalid("delay", "shorter than `ttl`, or it would never be delivered"));
+            return Err(Error::invalid(
+                "delay",
+                "must be shorter than `ttl`, or the message would never be delivered",
+            ));
         }
         let retry = at_most(self.retry, "retry")?.unwrap_or_else(|| retry_of(ttl));
         let priority = self.priority.unwrap_or(PRIORITY_DEFAULT);
         if priority > PRIORITY_MAX {
-            return Err(Error::invalid("priority", format!("0 to {PRIORITY_MAX}")));
+            return Err(Error::invalid("priority", format!("must be 0 to {PRIORITY_MAX}")));
         }
         if self.max_len == Some(0) {
-            return Err(Error::invalid("max_len", "at least 1"));
+            return Err(Error::invalid("max_len", "must be at least 1"));
         }
         if let Some(key) = &self.key
             && (key.is_empty() || key.len() > KEY_BYTES_MAX || key.chars().any(char::is_control))
         {
-            return Err(Error::invalid("key", format!("1 to {KEY_BYTES_MAX} bytes, no control characters")));
+            return Err(Error::invalid(
+                "key",
+                format!("must be 1 to {KEY_BYTES_MAX} bytes without control characters"),
+            ));
         }
         let (max_len, key) = (self.max_len, self.key.map(Into::into));
         Ok(NewMessage { body, delay, retry, ttl, priority, max_len, key })
@@ -245,7 +254,7 @@ impl AddMessage {
 
 fn at_most(span: Option<Span>, field: &'static str) -> Result<Option<Duration>, Error> {
     match span {
-        Some(Span(span)) if span > DURATION_MAX => Err(Error::invalid(field, "at most ten years")),
+        Some(Span(span)) if span > DURATION_MAX => Err(Error::invalid(field, "must be at most ten years")),
         span => Ok(span.map(|span| span.0)),
     }
 }
@@ -263,12 +272,12 @@ fn read_body(text: Option<String>, base64: Option<String>) -> Result<Body, Error
             (bytes.map_err(|error| Error::invalid("body_base64", error.to_string()))?, "body_base64")
         }
         (Some(_), Some(_)) => {
-            return Err(Error::invalid("body", "say either `body` or `body_base64`, not both"));
+            return Err(Error::invalid("body", "give either `body` or `body_base64`, not both"));
         }
-        (None, None) => return Err(Error::invalid("body", "is needed, as text; or `body_base64`")),
+        (None, None) => return Err(Error::invalid("body", "is required, as text; or give `body_base64`")),
     };
     if bytes.len() > MESSAGE_BYTES_MAX {
-        return Err(Error::invalid(field, format!("at most {MESSAGE_BYTES_MAX} bytes")));
+        return Err(Error::invalid(field, format!("must be at most {MESSAGE_BYTES_MAX} bytes")));
     }
     Ok(bytes.into())
 }
@@ -291,7 +300,7 @@ fn as_bytes(body: Option<&str>, base64: Option<&str>) -> Vec<u8> {
 impl AddMessages {
     pub fn into_core(self) -> Result<Vec<NewMessage>, Error> {
         if !(1..=MESSAGES_MAX).contains(&self.messages.len()) {
-            return Err(Error::invalid("messages", format!("1 to {MESSAGES_MAX} messages")));
+            return Err(Error::invalid("messages", format!("must have 1 to {MESSAGES_MAX} messages")));
         }
         let messages = self.messages.into_iter().enumerate();
         messages
@@ -394,10 +403,10 @@ impl ActOnMessages {
     /// The verb and the messages. Ids that no node here made are left out: they name no message.
     pub fn into_core(self) -> Result<(Verb, Vec<MessageId>), Error> {
         if !(1..=MESSAGES_MAX).contains(&self.ids.len()) {
-            return Err(Error::invalid("ids", format!("1 to {MESSAGES_MAX} ids")));
+            return Err(Error::invalid("ids", format!("must have 1 to {MESSAGES_MAX} ids")));
         }
         if self.delay.is_some() && self.action != MessageAction::Nack {
-            return Err(Error::invalid("delay", "goes with `nack` only"));
+            return Err(Error::invalid("delay", "is allowed with `nack` only"));
         }
         let verb = match self.action {
             MessageAction::Ack => Verb::Ack,

@@ -10,25 +10,26 @@ use crate::text::Instant;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Node {
     pub name: String,
-    /// Where the other nodes reach it; null: nowhere, or there are no others.
+    /// The address at which other nodes reach it. `null` means it cannot be dialled, or it is the only node.
     #[serde(default)]
     pub address: Option<String>,
-    /// Where clients of queues reach it, in the Redis protocol; null: it has no such door.
+    /// The address of its Redis-protocol endpoint, for clients of queues. `null` means the endpoint is off.
     #[serde(default)]
     pub resp: Option<String>,
     pub roles: Vec<String>,
-    /// Empty: it did not say.
+    /// Empty if the node did not report it.
     pub version: String,
-    /// The time as it tells it.
+    /// The time by the node's clock.
     pub now: Instant,
     pub ready: bool,
-    /// When the others noticed that it was gone while it led shards; null: it is there. A lost node is listed for an hour.
+    /// When the other nodes noticed that it was lost while it led shards. `null` means it is alive. A lost node is listed for
+    /// an hour.
     #[serde(default)]
     pub lost_at: Option<Instant>,
-    /// Why it cannot go on, or why it did not say how it is.
+    /// Why the node failed, or why it did not report its state.
     pub failed: Option<String>,
-    /// What an acknowledged change survives: `full`, a power loss; `relaxed`, a crash of the process only. Empty: it did not
-    /// say.
+    /// What an acknowledged change survives: `full`, a power loss; `relaxed`, a crash of the process only. Empty if the node
+    /// did not report it.
     #[serde(default)]
     pub durability: String,
     pub shards: usize,
@@ -39,7 +40,7 @@ pub struct Node {
     pub changes: u64,
     /// Results refused because a newer attempt had outdated them.
     pub stale_reports: u64,
-    /// How busy its scheduling thread is; null: it is alone and nobody asks.
+    /// How busy its scheduling thread is. `null` means it is not measured, because the node is the only one.
     #[serde(default)]
     pub load_percent: Option<u8>,
 }
@@ -47,20 +48,20 @@ pub struct Node {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Worker {
     pub name: String,
-    /// A node has not heard of it for as long as attempts are waited for, or its connection broke: it gets no work from there.
-    /// A lost worker is listed for an hour.
+    /// Whether its heartbeats stopped for longer than the attempt lease, or its connection broke. A lost worker gets no runs
+    /// and is listed for an hour.
     #[serde(default)]
     pub lost: bool,
-    /// The nodes that may give it work.
+    /// The nodes that may assign runs to it.
     #[serde(default)]
     pub nodes: Vec<String>,
     pub slots: usize,
-    /// Slots in use, for all of these nodes together.
+    /// Slots in use, by runs of all these nodes together.
     pub busy: usize,
-    /// What `route.selector` looks at.
+    /// The labels that `route.selector` compares.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// The kinds of task that it takes.
+    /// The kinds of task that it executes.
     #[serde(default)]
     pub kinds: Vec<String>,
     /// The functions that are registered with it.
@@ -69,7 +70,7 @@ pub struct Worker {
     /// Its share under `route.strategy: weighted`.
     #[serde(default)]
     pub weight: u32,
-    /// How busy its machine is; null: it did not say.
+    /// Processor use of its machine. `null` means the worker did not report it.
     #[serde(default)]
     pub cpu_percent: Option<u8>,
     #[serde(default)]

@@ -22,7 +22,7 @@ impl Progress {
     pub fn into_core(self) -> Result<(Token, u8), Error> {
         match self.percent {
             0..=100 => Ok((Token(self.token.0), self.percent)),
-            _ => Err(Error::invalid("percent", "0 to 100")),
+            _ => Err(Error::invalid("percent", "must be 0 to 100")),
         }
     }
 }

@@ -27,9 +27,9 @@ pub struct Queue {
     pub namespace: Namespace,
     #[schema(value_type = schema::QueueName)]
     pub name: String,
-    /// Messages in the line.
+    /// Messages that are ready to be taken.
     pub queued: u64,
-    /// Messages that it has, in the line or not: those that are delayed and those that are being worked on, too.
+    /// All its messages: ready, delayed, and delivered but not acknowledged.
     pub messages: u64,
     pub paused: Paused,
     pub created_at: Instant,
@@ -84,7 +84,7 @@ pub struct Take {
     pub also: Vec<String>,
 }
 
-/// What was taken, or stands at the front of the line.
+/// The messages that were taken or shown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Messages {
     pub items: Vec<Taken>,
@@ -94,7 +94,7 @@ pub struct Messages {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Flushed {
     pub deleted: u64,
-    /// Whether there may be more in the line: ask again.
+    /// Whether the queue may have more: ask again.
     pub more: bool,
 }
 
@@ -170,12 +170,15 @@ impl Take {
     pub fn checked(&self) -> Result<(u32, Option<Duration>), Error> {
         let count = self.count.unwrap_or(1);
         if !(1..=TAKE_MAX).contains(&count) {
-            return Err(Error::invalid("count", format!("1 to {TAKE_MAX}")));
+            return Err(Error::invalid("count", format!("must be 1 to {TAKE_MAX}")));
         }
         match self.wait {
             Some(Span(wait)) if wait > TAKE_WAIT_MAX => {
                 let most = format_duration(TAKE_WAIT_MAX);
-                Err(Error::invalid("wait", format!("at most {most}; ask again to wait longer")))
+                Err(Error::invalid(
+                    "wait",
+                    format!("must be at most {most}; send another take to wait longer"),
+                ))
             }
             Some(Span(wait)) => Ok((count, (!wait.is_zero()).then_some(wait))),
             None => Ok((count, None)),
@@ -185,7 +188,7 @@ impl Take {
     /// The queues besides the one in the URL.
     pub fn others(&self) -> Result<Vec<QueueName>, Error> {
         if self.also.len() > ALSO_MAX {
-            return Err(Error::invalid("also", format!("at most {ALSO_MAX} queues")));
+            return Err(Error::invalid("also", format!("must have at most {ALSO_MAX} queues")));
         }
         let name = |(place, name): (usize, &String)| {
             name.parse()

@@ -105,7 +105,7 @@ impl Submit {
         let unique = definition.unique.take();
         let key = match (unique, key(self.key, header)?) {
             (Some(_), Some(_)) => {
-                return Err(Error::invalid("unique", "say either `key` or `unique`, not both"));
+                return Err(Error::invalid("unique", "give either `key` or `unique`, not both"));
             }
             (Some(unique), None) => {
                 Some(Key { text: unique.key_for(&definition.params)?, kept: unique.kept })
@@ -132,10 +132,10 @@ impl Again {
 
 fn due(at: Option<Instant>, delay: Option<Span>, now: Timestamp) -> Result<Option<Timestamp>, Error> {
     match (at, delay) {
-        (Some(_), Some(_)) => Err(Error::invalid("delay", "say either `due_at` or `delay`, not both")),
+        (Some(_), Some(_)) => Err(Error::invalid("delay", "give either `due_at` or `delay`, not both")),
         (Some(at), None) => instant(at).map(Some),
         (None, Some(delay)) if delay.0 > limits::DURATION_MAX => {
-            Err(Error::invalid("delay", "at most ten years"))
+            Err(Error::invalid("delay", "must be at most ten years"))
         }
         (None, Some(delay)) => Ok(Some(now + delay.0)),
         (None, None) => Ok(None),
@@ -146,16 +146,17 @@ fn instant(at: Instant) -> Result<Timestamp, Error> {
     if (Timestamp::MIN..=Timestamp::MAX).contains(&at.0) {
         Ok(at.0)
     } else {
-        Err(Error::invalid("due_at", "lies outside the years 1970 to 9999"))
+        Err(Error::invalid("due_at", "must lie in the years 1970 to 9999"))
     }
 }
 
 fn own_params(object: Option<JsonObject>) -> Result<Option<Params>, Error> {
     let params = object.map(|object| job_file::params(Some(object)));
     match &params {
-        Some(params) if params.0.len() > limits::PARAMS_BYTES_MAX => {
-            Err(Error::invalid("params", format!("at most {} bytes of JSON", limits::PARAMS_BYTES_MAX)))
-        }
+        Some(params) if params.0.len() > limits::PARAMS_BYTES_MAX => Err(Error::invalid(
+            "params",
+            format!("must be at most {} bytes of JSON", limits::PARAMS_BYTES_MAX),
+        )),
         _ => Ok(params),
     }
 }
@@ -164,7 +165,7 @@ fn own_params(object: Option<JsonObject>) -> Result<Option<Params>, Error> {
 pub fn key(body: Option<String>, header: Option<&str>) -> Result<Option<Key>, Error> {
     let text = match (body, header) {
         (Some(body), Some(header)) if body != header => {
-            return Err(Error::invalid("key", "differs from the header Idempotency-Key; say one of them"));
+            return Err(Error::invalid("key", "differs from the header Idempotency-Key; send one of them"));
         }
         (Some(body), _) => body,
         (None, Some(header)) => header.to_owned(),

@@ -128,7 +128,7 @@ impl Attempts {
         }
     }
 
-    /// Notes who assigned an attempt. One that may start at once is given back, and is still to be [started](Self::start).
+    /// Notes who assigned an attempt. An attempt that may start at once is returned, and is still to be [started](Self::start).
     pub(super) fn assign(&mut self, assignment: Assignment, owner: LinkId, now: Duration) -> Assigned {
         let (run, token, lease) = (assignment.run, assignment.token, assignment.lease);
         let count = self.newest.len();
@@ -174,7 +174,7 @@ impl Attempts {
         let attempt = self.newest.get_mut(&run)?;
         match std::mem::replace(&mut attempt.stage, Stage::Running { started: Timestamp::MIN }) {
             Stage::Waiting(assignment) => Some(*assignment),
-            stage => unreachable!("run {run} stands in line and is {stage:?}"),
+            stage => unreachable!("run {run} waits for a slot and is {stage:?}"),
         }
     }
 
@@ -246,7 +246,7 @@ impl Attempts {
         Some(told)
     }
 
-    /// Cancels an attempt. One that has not started never does: its outcome and the node to tell are given.
+    /// Cancels an attempt. An attempt that has not started never does: its outcome and the node to tell are returned.
     pub(super) fn cancel(
         &mut self,
         (run, token): Key,

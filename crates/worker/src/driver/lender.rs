@@ -1,8 +1,8 @@
 //! The lender: which scheduling node may fill the next free slot.
 //!
-//! A slot is lent as a credit, first to the node that waits with the highest priority, then in turn; while nobody waits,
+//! A slot is lent as a credit, first to the node that waits with the highest priority, then in turn; while no node waits,
 //! free slots are spread, so that a run that becomes due somewhere finds one there. A credit that is not used is called back
-//! after a while, but only for somebody who waits. It decides and sends nothing: time is an argument.
+//! after a while, but only for a node that waits. It decides and sends nothing: time is an argument.
 //!
 //! **Invariant:** what is lent and not used, together with what runs, is never more than there are slots.
 //!
@@ -17,7 +17,7 @@ use std::time::Duration;
 use punctual_core::attempt::Report;
 use punctual_core::planted::{Fault, is_planted};
 
-/// How long a credit may lie unused before it is called back for somebody who waits.
+/// How long a credit may lie unused before it is called back for a node that waits.
 pub const UNUSED_MAX: Duration = Duration::from_millis(50);
 /// A node that has waited this long for a slot goes before those of higher priority.
 pub const STARVED_AFTER: Duration = Duration::from_millis(500);
@@ -179,7 +179,7 @@ impl<N: Ord + Clone> Lender<N> {
         after.or_else(|| equals.next()).cloned()
     }
 
-    /// Whoever has waited for an answer that long is asked again.
+    /// Calls unused credits back. A node that did not answer within `UNUSED_MAX` is asked again.
     fn recall(&mut self, now: Duration, words: &mut Vec<(N, Report)>) {
         let mut wanted = if self.draining { u64::MAX } else { self.lacking() };
         let (old, draining) = (now.saturating_sub(UNUSED_MAX), self.draining);
@@ -202,7 +202,7 @@ impl<N: Ord + Clone> Lender<N> {
         self.nodes.values().map(Node::lacks).sum()
     }
 
-    /// When to look again if nothing happens before: when a credit that somebody waits for has lain long enough.
+    /// When to look again if nothing happens before: when a credit that another node waits for has been unused for `UNUSED_MAX`.
     pub(super) fn next_wake(&self) -> Option<Duration> {
         if self.lacking() == 0 && !self.draining {
             return None;

@@ -90,7 +90,7 @@ impl Driver {
         self.lender.joined(LinkId::IN_PROCESS);
     }
 
-    /// Adds a node that is to be dialled as long as the worker lives. None: it is known.
+    /// Adds a node that is to be dialled as long as the worker lives. `None` means that the node is known already.
     pub fn add_node(&mut self, url: &str) -> Option<LinkId> {
         self.nodes.add(url, true)
     }

@@ -216,7 +216,7 @@ fn the_first_reason_to_stop_is_the_one_that_counts() {
 }
 
 #[test]
-fn a_worker_that_stops_gives_back_what_waits_and_says_nothing_of_what_it_stopped() {
+fn a_stopping_worker_gives_back_what_waits() {
     let mut rig = Rig::new(1);
     rig.assign(A, assignment(1, 1));
     rig.assign(A, again(2, 7));
@@ -231,7 +231,7 @@ fn a_worker_that_stops_gives_back_what_waits_and_says_nothing_of_what_it_stopped
 }
 
 #[test]
-fn an_attempt_is_stopped_when_its_node_has_not_heard_the_worker_for_a_lease() {
+fn an_attempt_is_stopped_when_its_lease_ends() {
     let mut rig = Rig::new(2);
     rig.assign(A, assignment(1, 1));
     rig.assign(A, assignment(2, 1));
@@ -245,7 +245,7 @@ fn an_attempt_is_stopped_when_its_node_has_not_heard_the_worker_for_a_lease() {
 }
 
 #[test]
-fn a_node_that_offers_an_attempt_again_is_the_one_that_has_to_hear_the_worker() {
+fn the_node_that_re_offers_an_attempt_gets_its_reports() {
     let mut rig = Rig::new(2);
     rig.assign(A, assignment(1, 1));
     rig.pass_heard(LEASE / 3, &[A, B]);
@@ -255,7 +255,7 @@ fn a_node_that_offers_an_attempt_again_is_the_one_that_has_to_hear_the_worker() 
 }
 
 #[test]
-fn an_assignment_that_is_read_after_its_lease_is_not_started_and_has_used_its_credit() {
+fn an_assignment_read_after_its_lease_is_not_started() {
     let mut rig = Rig::new(2);
     let unused = rig.driver.lender.unused();
     rig.now += LEASE - Duration::from_millis(1);
@@ -266,7 +266,7 @@ fn an_assignment_that_is_read_after_its_lease_is_not_started_and_has_used_its_cr
 }
 
 #[test]
-fn an_assignment_uses_its_credit_although_the_next_leader_offered_it_first() {
+fn an_assignment_uses_its_credit_after_a_re_offer() {
     let mut rig = Rig::new(2);
     let unused = |rig: &Rig| rig.driver.lender.unused();
     let before = unused(&rig);
@@ -277,7 +277,7 @@ fn an_assignment_uses_its_credit_although_the_next_leader_offered_it_first() {
 }
 
 #[test]
-fn an_outcome_is_sent_again_until_it_is_acknowledged_and_then_to_every_node() {
+fn an_outcome_is_sent_again_until_it_is_acknowledged() {
     let mut rig = Rig::new(1);
     rig.assign(A, assignment(1, 1));
     assert_eq!(outcomes(&rig.end(1)), [(A, finished(1, 1))]);
@@ -312,7 +312,7 @@ fn an_outcome_waits_for_its_output_but_not_for_ever() {
 }
 
 #[test]
-fn while_large_outcomes_wait_for_their_acknowledgement_nothing_more_starts() {
+fn unacknowledged_large_outcomes_hold_back_new_starts() {
     let mut rig = Rig::new(100);
     let large = Outcome { output: "x".repeat(1 << 20).into(), ..Outcome::succeeded(WALL) };
     let mut run = 0;

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_as_long_as_its_limit_is_whole_and_a_longer_one_is_cut_with_a_mark() {
+    fn a_line_longer_than_its_limit_is_cut_with_a_mark() {
         let whole = "x".repeat(LINE_BYTES_MAX);
         check(b"", b"", 0);
         check(b"a\n\nb", b"a\n\nb", 0);
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_progress_bar_that_goes_back_to_the_start_of_its_line_is_no_endless_line() {
+    fn a_progress_bar_is_not_one_endless_line() {
         let bar = "42% ======\r".repeat(LINE_BYTES_MAX);
         check(bar.as_bytes(), bar.as_bytes(), 0);
     }

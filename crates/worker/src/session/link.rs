@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn workers_who_lost_their_node_come_back_ever_more_slowly_and_not_all_at_once() {
+    fn workers_reconnect_with_backoff_and_jitter() {
         const WORKERS: u64 = 10_000;
         const PARTS: usize = 16;
         let mut shortest = Duration::ZERO;

@@ -20,7 +20,7 @@ fn cancel(run: i64, cause: Cause) -> Vec<Order> {
 }
 
 #[tokio::test]
-async fn a_cancelled_program_is_gone_when_it_is_reported_and_so_is_its_grandchild() {
+async fn a_cancelled_program_is_gone_with_its_grandchild() {
     let mut rig = Rig::start().await;
     rig.assign(1, shell("echo $$; sh -c 'echo $$; sleep 1000; true' & wait")).await;
     let pids = rig.logs.pids(1, 2).await;

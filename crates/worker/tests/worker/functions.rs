@@ -57,7 +57,7 @@ async fn a_function_knows_what_it_was_asked_for_and_leaves_a_result() {
 }
 
 #[tokio::test]
-async fn an_error_is_kept_with_its_causes_and_parameters_of_another_form_are_one() {
+async fn an_error_is_kept_with_its_causes() {
     let outcome = outcome_of(|cx| async move { Err(cx.params::<Vec<u8>>().unwrap_err()) }).await;
     let expected = "the parameters are not what this function takes: ";
     assert!(outcome.end == End::Failed && outcome.error.starts_with(expected), "{outcome:?}");

@@ -125,7 +125,7 @@ async fn a_failure_says_whether_it_was_a_status_a_timeout_or_something_else() {
 }
 
 #[tokio::test]
-async fn method_headers_and_body_are_sent_with_the_run_they_belong_to_and_nothing_else() {
+async fn method_headers_and_body_are_sent_with_their_run() {
     let server = Server::start(echoing()).await;
     let http = Http {
         method: Method::Post,

@@ -29,7 +29,7 @@ async fn an_assignment_told_twice_is_started_once() {
 }
 
 #[tokio::test]
-async fn an_attempt_that_is_over_gives_its_stored_outcome_when_told_again_and_does_nothing_twice() {
+async fn a_finished_attempt_repeats_its_stored_outcome() {
     let mut rig = Rig::start().await;
     let effects = rig.scratch.path().join("effects");
     let task = shell(&format!("echo once >> {0}; wc -l < {0}; exit 3", effects.display()));
@@ -98,7 +98,7 @@ async fn a_worker_with_empty_hands_says_nothing_until_it_is_asked() {
 }
 
 #[tokio::test]
-async fn outcomes_are_sent_again_at_once_when_somebody_asks() {
+async fn outcomes_are_sent_again_at_once_on_request() {
     let mut rig = Rig::start_with(|config| config.heartbeat = Duration::from_secs(3600)).await;
     let outcome = rig.outcome_of(Task::Noop).await;
     rig.order(vec![Order::Resend]).await;

@@ -114,7 +114,7 @@ async fn parameters_arrive_on_standard_input_and_in_the_environment() {
 }
 
 #[tokio::test]
-async fn a_part_of_a_split_run_is_told_which_one_it_is_and_a_whole_run_that_it_is_the_only_one() {
+async fn a_part_of_a_split_run_is_told_its_number() {
     let mut rig = Rig::start().await;
     let say = || shell("echo $PUNCTUAL_SHARD_INDEX of $PUNCTUAL_SHARD_TOTAL");
     let part = Part { index: 2, total: 4 };

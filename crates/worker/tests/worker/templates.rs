@@ -1,4 +1,4 @@
-//! Expressions are worked out just before a program is started, and what they give is data.
+//! Expressions are evaluated just before a program is started, and what they give is data.
 
 use punctual_core::attempt::{Assignment, End, Outcome};
 use punctual_core::log::Stream;

@@ -7,32 +7,32 @@ use serde_json::json;
 use super::{Job, ask, leader_of, one_led_by_each, say, show, start, text};
 
 #[test]
-fn a_message_is_added_on_one_node_taken_on_another_and_acknowledged_on_the_third() {
+fn any_node_adds_takes_and_acknowledges_a_message() {
     let scene = Scene::new();
     let cluster = start(&scene);
-    let mut doors: Vec<_> = (0..NODES).map(|node| cluster.queues(node)).collect();
+    let mut connections: Vec<_> = (0..NODES).map(|node| cluster.queues(node)).collect();
     for turn in 0..9 {
         // Three queues in turn, so that each node adds to one that it leads and to two that it does not.
         let queue = format!("q-{}", turn / NODES);
         let (one, other, third) = (turn % NODES, (turn + 1) % NODES, (turn + 2) % NODES);
-        let id: String = say(&mut doors[one], &format!("ADDJOB {queue} body-{turn} 0"));
-        for door in &mut doors {
-            let shown = show(door, &id).expect("every node finds it");
+        let id: String = say(&mut connections[one], &format!("ADDJOB {queue} body-{turn} 0"));
+        for connection in &mut connections {
+            let shown = show(connection, &id).expect("every node finds it");
             assert_eq!(text(&shown["body"]), format!("body-{turn}"));
             assert_eq!(text(&shown["state"]), "queued");
             assert_eq!(text(&shown["id"]), id);
-            assert_eq!(say::<usize>(door, &format!("QLEN {queue}")), 1);
+            assert_eq!(say::<usize>(connection, &format!("QLEN {queue}")), 1);
         }
-        let taken: Vec<Job> = say(&mut doors[other], &format!("GETJOB TIMEOUT 5000 FROM {queue}"));
+        let taken: Vec<Job> = say(&mut connections[other], &format!("GETJOB TIMEOUT 5000 FROM {queue}"));
         assert_eq!((taken.len(), taken[0].0.as_str()), (1, queue.as_str()));
         assert_eq!(
             (taken[0].1.as_str(), taken[0].2.as_str()),
             (id.as_str(), format!("body-{turn}").as_str())
         );
-        assert_eq!(say::<usize>(&mut doors[third], &format!("ACKJOB {}", taken[0].1)), 1);
-        for door in &mut doors {
-            assert_eq!(say::<usize>(door, &format!("ACKJOB {id}")), 0);
-            assert!(show(door, &id).is_none(), "what was acknowledged is gone everywhere");
+        assert_eq!(say::<usize>(&mut connections[third], &format!("ACKJOB {}", taken[0].1)), 1);
+        for connection in &mut connections {
+            assert_eq!(say::<usize>(connection, &format!("ACKJOB {id}")), 0);
+            assert!(show(connection, &id).is_none(), "what was acknowledged is gone everywhere");
         }
     }
 }
@@ -48,12 +48,12 @@ fn the_id_of_a_message_is_the_same_string_everywhere() {
         let encoded = id.replace('+', "%2B").replace('/', "%2F");
         let mut told = Vec::new();
         for node in 0..NODES {
-            let mut door = cluster.queues(node);
-            told.push(say(&mut door, &format!("ADDJOB {queue} again 0 UNIQUE once")));
-            told.push(text(&show(&mut door, &id).expect("every node finds it")["id"]));
-            let peeked: Vec<Job> = say(&mut door, &format!("QPEEK {queue} 1"));
+            let mut connection = cluster.queues(node);
+            told.push(say(&mut connection, &format!("ADDJOB {queue} again 0 UNIQUE once")));
+            told.push(text(&show(&mut connection, &id).expect("every node finds it")["id"]));
+            let peeked: Vec<Job> = say(&mut connection, &format!("QPEEK {queue} 1"));
             told.push(peeked[0].1.clone());
-            let (_, scanned): (String, Vec<String>) = say(&mut door, &format!("JSCAN 0 QUEUE {queue}"));
+            let (_, scanned): (String, Vec<String>) = say(&mut connection, &format!("JSCAN 0 QUEUE {queue}"));
             told.extend(scanned);
             let queues = "/api/v1/namespaces/default/queues";
             let peeked = cluster.insist(node, |api| api.get(&format!("{queues}/{queue}/peek")));
@@ -61,16 +61,16 @@ fn the_id_of_a_message_is_the_same_string_everywhere() {
             let messages = "/api/v1/namespaces/default/messages";
             let shown = cluster.insist(node, |api| api.get(&format!("{messages}/{encoded}")));
             told.push(shown["id"].as_str().expect("an id").to_owned());
-            let taken: Vec<Job> = say(&mut door, &format!("GETJOB TIMEOUT 5000 FROM {queue}"));
+            let taken: Vec<Job> = say(&mut connection, &format!("GETJOB TIMEOUT 5000 FROM {queue}"));
             told.push(taken[0].1.clone());
-            assert_eq!(say::<usize>(&mut door, &format!("NACK {id}")), 1);
+            assert_eq!(say::<usize>(&mut connection, &format!("NACK {id}")), 1);
         }
         assert_eq!(told, vec![id; 7 * NODES]);
     }
 }
 
 #[test]
-fn what_is_said_of_the_node_of_a_message_names_its_leader_wherever_it_is_asked() {
+fn every_node_names_the_leader_of_a_message() {
     let scene = Scene::new();
     let cluster = start(&scene);
     cluster.wait_until_settled();
@@ -94,20 +94,21 @@ fn an_id_finds_its_message_after_the_node_that_told_it_is_gone() {
     let scene = Scene::new();
     let mut cluster = start(&scene);
     // More queues than nodes: some are led by the one that dies.
-    let mut door = cluster.queues(0);
-    let ids: Vec<String> = (0..12).map(|n| say(&mut door, &format!("ADDJOB q-{n} body-{n} 0"))).collect();
-    drop(door);
+    let mut connection = cluster.queues(0);
+    let ids: Vec<String> =
+        (0..12).map(|n| say(&mut connection, &format!("ADDJOB q-{n} body-{n} 0"))).collect();
+    drop(connection);
     cluster.nodes[0].kill();
-    let mut doors = [cluster.queues(1), cluster.queues(2)];
+    let mut connections = [cluster.queues(1), cluster.queues(2)];
     for (n, id) in ids.iter().enumerate() {
-        let shown = show(&mut doors[n % 2], id).expect("the others find it");
+        let shown = show(&mut connections[n % 2], id).expect("the others find it");
         assert_eq!(text(&shown["body"]), format!("body-{n}"));
-        let taken: Vec<Job> = say(&mut doors[(n + 1) % 2], &format!("GETJOB TIMEOUT 5000 FROM q-{n}"));
+        let taken: Vec<Job> = say(&mut connections[(n + 1) % 2], &format!("GETJOB TIMEOUT 5000 FROM q-{n}"));
         assert_eq!(&taken[0].1, id);
         // The very id that the dead one told.
-        assert_eq!(say::<usize>(&mut doors[n % 2], &format!("ACKJOB {id}")), 1);
+        assert_eq!(say::<usize>(&mut connections[n % 2], &format!("ACKJOB {id}")), 1);
     }
-    let strange = ask::<Option<String>>(&mut doors[0], "SHOW D-00000000-AAAAAAAAAAAAAAAAAAAAAAAA-05a1");
+    let strange = ask::<Option<String>>(&mut connections[0], "SHOW D-00000000-AAAAAAAAAAAAAAAAAAAAAAAA-05a1");
     assert_eq!(strange, Ok(None), "nobody made this one");
 }
 
@@ -120,25 +121,25 @@ fn large_messages_come_through_another_node_whole_and_in_order() {
     let cluster = start(&scene);
     cluster.wait_until_settled();
     let queue = &one_led_by_each(&cluster, "large")[0];
-    let mut door = cluster.queues(1);
+    let mut connection = cluster.queues(1);
     let mut ids = Vec::new();
     for number in 0..COUNT {
         let body = format!("{number:02}{}", "x".repeat(LARGE - 2));
         let id: String =
-            redis::cmd("ADDJOB").arg(queue).arg(body).arg(0).query(&mut door).expect("it is added");
+            redis::cmd("ADDJOB").arg(queue).arg(body).arg(0).query(&mut connection).expect("it is added");
         ids.push(id);
     }
-    assert_eq!(text(&show(&mut door, &ids[7]).expect("it is there")["body"]).len(), LARGE);
-    let seen: Vec<Job> = say(&mut door, &format!("QPEEK {queue} 1"));
+    assert_eq!(text(&show(&mut connection, &ids[7]).expect("it is there")["body"]).len(), LARGE);
+    let seen: Vec<Job> = say(&mut connection, &format!("QPEEK {queue} 1"));
     assert_eq!((seen.len(), &seen[0].2[..2]), (1, "00"));
     let mut taken: Vec<Job> = Vec::new();
     while taken.len() < COUNT {
-        let some: Vec<Job> = say(&mut door, &format!("GETJOB TIMEOUT 5000 COUNT 100 FROM {queue}"));
+        let some: Vec<Job> = say(&mut connection, &format!("GETJOB TIMEOUT 5000 COUNT 100 FROM {queue}"));
         assert!(!some.is_empty() && some.iter().all(|job| job.2.len() == LARGE), "after {}", taken.len());
         taken.extend(some);
     }
     let numbers: Vec<usize> = taken.iter().map(|job| job.2[..2].parse().expect("a number")).collect();
     assert_eq!(numbers, (0..COUNT).collect::<Vec<_>>());
     let ids: Vec<String> = taken.into_iter().map(|job| job.1).collect();
-    assert_eq!(say::<usize>(&mut door, &format!("ACKJOB {}", ids.join(" "))), COUNT);
+    assert_eq!(say::<usize>(&mut connection, &format!("ACKJOB {}", ids.join(" "))), COUNT);
 }

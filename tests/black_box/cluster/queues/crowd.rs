@@ -27,7 +27,7 @@ fn read(stream: &mut TcpStream, until: impl Fn(&str) -> bool) -> String {
 }
 
 #[test]
-fn thousands_who_wait_at_another_node_keep_nobody_s_command_from_getting_through() {
+fn thousands_of_waiting_consumers_block_no_command() {
     let scene = Scene::new();
     let cluster = start(&scene);
     cluster.wait_until_settled();
@@ -40,18 +40,18 @@ fn thousands_who_wait_at_another_node_keep_nobody_s_command_from_getting_through
         write!(stream, "AUTH {ADMIN}\r\nGETJOB TIMEOUT 0 FROM {queue}\r\n").expect("it can be said");
         crowd.push(stream);
     }
-    let mut door = cluster.queues(1);
+    let mut connection = cluster.queues(1);
     wait::until_so("all of them wait", 2 * SOON, || {
-        let row: Vec<redis::Value> = say(&mut door, &format!("QSTAT {queue}"));
+        let row: Vec<redis::Value> = say(&mut connection, &format!("QSTAT {queue}"));
         row.contains(&redis::Value::Int(CROWD as i64))
     });
     // Commands of others through the same two nodes.
     let (mut longest, machine) = (Duration::ZERO, Machine::watched());
     for number in 0..50 {
         let began = wait::now();
-        let id: String = say(&mut door, &format!("ADDJOB {queue} x 0 DELAY 3600"));
-        assert!(show(&mut door, &id).is_some());
-        assert_eq!(say::<usize>(&mut door, &format!("DELJOB {id}")), 1, "{number}");
+        let id: String = say(&mut connection, &format!("ADDJOB {queue} x 0 DELAY 3600"));
+        assert!(show(&mut connection, &id).is_some());
+        assert_eq!(say::<usize>(&mut connection, &format!("DELJOB {id}")), 1, "{number}");
         longest = longest.max(began.elapsed());
     }
     println!("three commands beside {CROWD} who wait took {longest:?} at most");

@@ -17,7 +17,7 @@ const KILLS: u32 = 4;
 const BETWEEN: Duration = Duration::from_secs(1);
 
 #[test]
-fn killing_the_leader_of_a_queue_loses_no_message_and_brings_none_back() {
+fn killing_the_leader_of_a_queue_loses_and_revives_no_message() {
     let scene = Scene::new();
     let mut cluster = start(&scene);
     let ports = |cluster: &Cluster| cluster.nodes.iter().map(Node::resp_port).collect::<Vec<u16>>();

@@ -13,20 +13,20 @@ use super::{Job, leader_of, one_led_by_each, say, start};
 /// On a machine that has much else to do.
 const WOKEN_MAX: Duration = Duration::from_millis(500);
 
-/// Somebody who waits at a node for a message of any of these queues, and says which came and when.
+/// A consumer that waits at a node for a message of any of these queues, and returns which came and when.
 fn waiter(cluster: &Cluster, node: usize, queues: &str) -> JoinHandle<(Vec<Job>, Instant)> {
-    let mut door = messages::dial(cluster.nodes[node].resp_port(), Some(ADMIN)).expect("it is there");
-    door.set_read_timeout(Some(SOON)).expect("a socket can be told to wait");
+    let mut connection = messages::dial(cluster.nodes[node].resp_port(), Some(ADMIN)).expect("it is there");
+    connection.set_read_timeout(Some(SOON)).expect("a socket can be told to wait");
     let line = format!("GETJOB TIMEOUT 25000 FROM {queues}");
-    thread::spawn(move || (say(&mut door, &line), wait::now()))
+    thread::spawn(move || (say(&mut connection, &line), wait::now()))
 }
 
-/// Waits until so many wait at a queue, as its leader says.
+/// Waits until this many consumers wait at a queue, as its leader reports.
 #[track_caller]
 fn wait_until_waited_for(cluster: &Cluster, by: usize, queue: &str, count: i64) {
-    let mut door = cluster.queues(by);
-    wait::until_so("somebody waits", SOON, || {
-        let row: Option<Vec<Value>> = say(&mut door, &format!("QSTAT {queue}"));
+    let mut connection = cluster.queues(by);
+    wait::until_so("a consumer waits", SOON, || {
+        let row: Option<Vec<Value>> = say(&mut connection, &format!("QSTAT {queue}"));
         let row = row.unwrap_or_default();
         let blocked = row.iter().position(|word| *word == Value::BulkString(b"blocked".to_vec()));
         blocked.and_then(|at| row.get(at + 1)) == Some(&Value::Int(count))
@@ -36,12 +36,12 @@ fn wait_until_waited_for(cluster: &Cluster, by: usize, queue: &str, count: i64) 
 /// Adds a message at a node, and says how long it took to wake the waiter, less what others took of the machine.
 #[track_caller]
 fn wake(cluster: &Cluster, at: usize, queue: &str, waiter: JoinHandle<(Vec<Job>, Instant)>) -> Duration {
-    let mut door = cluster.queues(at);
+    let mut connection = cluster.queues(at);
     let (added, machine) = (wait::now(), Machine::watched());
-    let id: String = say(&mut door, &format!("ADDJOB {queue} now 0"));
+    let id: String = say(&mut connection, &format!("ADDJOB {queue} now 0"));
     let (taken, woken) = waiter.join().expect("it is served");
     assert_eq!((taken[0].0.as_str(), &taken[0].1[10..]), (queue, &id[10..]));
-    assert_eq!(say::<usize>(&mut door, &format!("ACKJOB {id}")), 1);
+    assert_eq!(say::<usize>(&mut connection, &format!("ACKJOB {id}")), 1);
     woken.saturating_duration_since(added).saturating_sub(machine.taken())
 }
 
@@ -58,7 +58,7 @@ fn check(what: &str, mut took: Vec<Duration>) {
 }
 
 #[test]
-fn whoever_waits_on_a_node_that_does_not_lead_is_woken_by_what_is_added_on_another() {
+fn a_consumer_at_another_node_is_woken_by_an_add() {
     let scene = Scene::new();
     let cluster = start(&scene);
     cluster.wait_until_settled();
@@ -75,7 +75,7 @@ fn whoever_waits_on_a_node_that_does_not_lead_is_woken_by_what_is_added_on_anoth
 }
 
 #[test]
-fn whoever_waits_for_several_queues_is_woken_by_any_of_their_leaders() {
+fn a_consumer_of_several_queues_is_woken_by_any_leader() {
     let scene = Scene::new();
     let cluster = start(&scene);
     cluster.wait_until_settled();
@@ -96,7 +96,7 @@ fn whoever_waits_for_several_queues_is_woken_by_any_of_their_leaders() {
 }
 
 #[test]
-fn whoever_waits_goes_on_waiting_at_the_next_leader_when_the_leader_is_killed() {
+fn a_consumer_waits_on_when_the_leader_is_killed() {
     let scene = Scene::new();
     let mut cluster = start(&scene);
     let mut took = Vec::new();
@@ -108,8 +108,9 @@ fn whoever_waits_goes_on_waiting_at_the_next_leader_when_the_leader_is_killed() 
         wait_until_waited_for(&cluster, others[0], queue, 2);
         cluster.nodes[turn].kill();
         wait_until_waited_for(&cluster, others[1], queue, 2);
-        let mut door = cluster.queues(others[0]);
-        let ids: Vec<String> = (0..2).map(|_| say(&mut door, &format!("ADDJOB {queue} now 0"))).collect();
+        let mut connection = cluster.queues(others[0]);
+        let ids: Vec<String> =
+            (0..2).map(|_| say(&mut connection, &format!("ADDJOB {queue} now 0"))).collect();
         // The queue may move once more between the two that are left, and then it takes a moment to add something.
         let (added, machine) = (wait::now(), Machine::watched());
         assert_ne!(leader_of(&cluster, others[1], &ids[0]), turn);
@@ -118,7 +119,7 @@ fn whoever_waits_goes_on_waiting_at_the_next_leader_when_the_leader_is_killed() 
             assert_eq!(taken[0].0, *queue);
             took.push(woken.saturating_duration_since(added).saturating_sub(machine.taken()));
         }
-        assert_eq!(say::<usize>(&mut door, &format!("ACKJOB {}", ids.join(" "))), 2);
+        assert_eq!(say::<usize>(&mut connection, &format!("ACKJOB {}", ids.join(" "))), 2);
         cluster.nodes[turn].start();
     }
     check("woken by the next leader", took);

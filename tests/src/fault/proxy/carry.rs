@@ -58,7 +58,7 @@ pub(super) async fn listen(listener: TcpListener, shared: Arc<Shared>) {
 
 /// Waits until new connections are refused, or until they are not.
 async fn refuses(rules: &mut watch::Receiver<Rules>, wanted: bool) {
-    // Whoever makes the rules lives as long as we do.
+    // The sender of the rules lives as long as this task.
     let _ = rules.wait_for(|rules| rules.refusing == wanted).await;
 }
 
@@ -150,7 +150,7 @@ impl Wire {
                     Some(Cut::After) => self.loses_answer.store(true, Ordering::Relaxed),
                     Some(Cut::Held) => {
                         to.write_all(&std::mem::take(&mut passing)).await?;
-                        self.is_mended().await;
+                        self.is_repaired().await;
                     }
                 }
                 passing.extend(message.bytes);
@@ -235,10 +235,10 @@ impl Wire {
         false
     }
 
-    async fn is_mended(&self) {
+    async fn is_repaired(&self) {
         let mut rules = self.rules.clone();
-        let before = rules.borrow().mended;
-        let _ = rules.wait_for(|rules| rules.mended > before).await;
+        let before = rules.borrow().repaired;
+        let _ = rules.wait_for(|rules| rules.repaired > before).await;
     }
 
     /// How many of these bytes may pass, and whether there were more.

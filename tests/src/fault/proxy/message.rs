@@ -41,7 +41,7 @@ pub(super) struct Message {
 pub(super) struct Reader {
     language: Language,
     unread: Vec<u8>,
-    /// PostgreSQL's first message has no letter before its length.
+    /// PostgreSQL's first message has no type byte before its length.
     has_begun: bool,
     /// What the client calls the COMMIT that it prepared, and the beginnings of transactions that only read.
     commits: BTreeSet<Vec<u8>>,
@@ -126,9 +126,9 @@ pub(super) fn has(bytes: &[u8], what: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    fn postgres(letter: &[u8], body: &[u8]) -> Vec<u8> {
+    fn postgres(kind: &[u8], body: &[u8]) -> Vec<u8> {
         let length = u32::try_from(body.len() + 4).unwrap();
-        [letter, &length.to_be_bytes(), body].concat()
+        [kind, &length.to_be_bytes(), body].concat()
     }
 
     /// Which of the messages are commits, whatever pieces they come in.

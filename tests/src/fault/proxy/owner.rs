@@ -1,7 +1,7 @@
 //! Whose a connection is: the process at its other end, as the system knows it.
 //!
 //! Nobody asks until one process is to be cut off. Even then asking must not cost what is carried for the others their
-//! time: the table of the system takes long to read and nodes try each other's doors again and again, so it is read for
+//! time: the table of the system takes long to read and nodes dial each other again and again, so it is read for
 //! all who ask together, a few times a second.
 //!
 //! The one surprise: two connections may begin at the same address, if they lead to different ones. Both ends name one.
@@ -41,7 +41,7 @@ impl End {
         End { client, place, since: wait::now(), known: Mutex::default() }
     }
 
-    /// One that is over is nobody's.
+    /// A connection that is closed has no owner.
     pub(super) async fn is(&self, whose: Whose) -> bool {
         let Whose::Process(pid) = whose else { return true };
         let known = lock(&self.known).get(&pid).copied();
@@ -110,7 +110,7 @@ impl Table {
     }
 }
 
-/// Reads the table while somebody wants it, for all who do at once: none of them waits for the others.
+/// Reads the table when it is wanted, once for all who wait for it.
 struct Reader {
     wanted: Arc<Notify>,
     tables: watch::Receiver<Arc<Table>>,

@@ -61,7 +61,7 @@ fn what_is_said_arrives_and_is_counted() {
 }
 
 #[test]
-fn what_is_held_either_way_comes_when_it_is_mended() {
+fn what_is_held_either_way_comes_when_it_is_repaired() {
     for ways in [&[Way::There][..], &[Way::Back], &Way::BOTH] {
         let proxy = Proxy::to(echo());
         let mut stream = dial(&proxy);
@@ -69,7 +69,7 @@ fn what_is_held_either_way_comes_when_it_is_mended() {
         proxy.hold(ways, Whose::Everyones);
         stream.write_all(b"held").unwrap();
         says_nothing(&mut stream);
-        proxy.mend();
+        proxy.repair();
         let mut answer = [0; 4];
         stream.read_exact(&mut answer).unwrap();
         assert_eq!(&answer, b"held");
@@ -116,7 +116,7 @@ fn connections_that_begin_at_the_same_address_are_told_apart() {
 }
 
 #[test]
-fn after_a_word_of_the_server_nobody_is_heard_until_it_is_mended() {
+fn after_a_word_of_the_server_nobody_is_heard_until_it_is_repaired() {
     let proxy = Proxy::to(echo());
     let mut stream = dial(&proxy);
     proxy.hush_after("hush", &[Whose::Everyones]);
@@ -124,7 +124,7 @@ fn after_a_word_of_the_server_nobody_is_heard_until_it_is_mended() {
     says_back(&mut stream, b"h");
     stream.write_all(b"x").unwrap();
     says_nothing(&mut stream);
-    proxy.mend();
+    proxy.repair();
     let mut answer = [0];
     stream.read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"x");
@@ -140,7 +140,7 @@ fn what_is_delayed_or_throttled_comes_late() {
         let asked = wait::now();
         says_back(&mut stream, &[7; 1000]);
         assert!(asked.elapsed() >= LATE, "{:?}", asked.elapsed());
-        proxy.mend();
+        proxy.repair();
     }
 }
 
@@ -158,7 +158,7 @@ fn a_reset_is_heard_and_a_new_connection_is_whole() {
 }
 
 #[test]
-fn whoever_is_refused_comes_in_when_it_is_mended() {
+fn refused_connections_are_accepted_after_a_repair() {
     let proxy = Proxy::to(echo());
     let mut stream = dial(&proxy);
     says_back(&mut stream, b"before");
@@ -167,7 +167,7 @@ fn whoever_is_refused_comes_in_when_it_is_mended() {
     wait::until_so("new connections are refused", SOON, || {
         TcpStream::connect(proxy.place()).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
     });
-    proxy.mend();
+    proxy.repair();
     let again = || TcpStream::connect(proxy.place()).ok();
     says_back(&mut wait::until("it listens again", SOON, again), b"after");
 }
@@ -180,7 +180,7 @@ fn after_so_many_bytes_it_is_cut() {
     says_back(&mut stream, b"abc");
     stream.write_all(b"d").unwrap();
     is_cut(&mut stream);
-    proxy.mend();
+    proxy.repair();
     says_back(&mut dial(&proxy), b"after");
 }
 
@@ -211,7 +211,7 @@ fn only_the_commit_that_is_meant_meets_its_end() {
 }
 
 #[test]
-fn a_commit_is_kept_back_until_it_is_mended() {
+fn a_commit_is_kept_back_until_it_is_repaired() {
     let proxy = Proxy::local(Language::MariaDb, echo().port());
     let (mut stream, meant) = (dial(&proxy), transaction(b"x'6b6579'"));
     proxy.cut_commit("key", Cut::Held);
@@ -219,7 +219,7 @@ fn a_commit_is_kept_back_until_it_is_mended() {
     let mut answer = vec![0; meant.len() - 11];
     stream.read_exact(&mut answer).unwrap();
     says_nothing(&mut stream);
-    proxy.mend();
+    proxy.repair();
     let mut rest = [0; 11];
     stream.read_exact(&mut rest).unwrap();
     assert_eq!([answer, rest.to_vec()].concat(), meant);

@@ -18,10 +18,6 @@ use super::folder::Lock;
 use crate::settings::Settings;
 use crate::wiring;
 
-/// Open files of a node, including its connections.
-const FILES_OF_NODE: u64 = 512;
-/// Open files of an attempt: output, input, and those needed to watch it.
-const FILES_OF_ATTEMPT: u64 = 8;
 /// A clock before this time, which is older than any release, was never set.
 const CLOCK_MIN: Timestamp = Timestamp::from_millis(1_767_225_600_000);
 /// A difference larger than this means that the clock was set, not slewed.
@@ -32,15 +28,18 @@ pub(super) fn look(settings: &Settings) -> Vec<Check> {
     vec![files(settings), shell(), scratch(&std::env::temp_dir()), zones()]
 }
 
+/// A node raises its soft limit when it starts, so the hard limit counts.
 fn files(settings: &Settings) -> Check {
-    let wanted = FILES_OF_NODE + FILES_OF_ATTEMPT * u64::try_from(settings.slots).unwrap_or(u64::MAX / 16);
-    match getrlimit(Resource::Nofile).current {
-        Some(limit) if limit < wanted => Check::warn(
+    let wanted = wiring::files_wanted(settings);
+    match getrlimit(Resource::Nofile).maximum {
+        Some(limit) if usize::try_from(limit).is_ok_and(|limit| limit < wanted) => Check::warn(
             "open files",
-            format!("at most {limit}, {} slots want {wanted}", settings.slots),
-            format!("`ulimit -n {wanted}` before the start, or LimitNOFILE={wanted} in the unit"),
+            format!("at most {limit}; {} slots and all connections may use {wanted}", settings.slots),
+            format!(
+                "LimitNOFILE={wanted} in the unit, or `ulimit -Hn {wanted}` as root; otherwise fewer connections are taken"
+            ),
         ),
-        Some(limit) => Check::ok("open files", format!("at most {limit}")),
+        Some(limit) => Check::ok("open files", format!("at most {limit}; up to {wanted} are used")),
         None => Check::ok("open files", "no limit"),
     }
 }

@@ -20,10 +20,10 @@ use crate::cli::progress;
 pub(crate) struct Apply {
     #[command(flatten)]
     files: Files,
-    /// Only say what it would do; the server checks the jobs and saves nothing
+    /// Only show what would change; the server checks the jobs and saves nothing
     #[arg(long)]
     dry_run: bool,
-    /// Delete the jobs of the namespaces in the files that no file names
+    /// Delete jobs that no file names, in the namespaces of the files
     #[arg(long)]
     prune: bool,
     /// Delete without asking

@@ -11,7 +11,7 @@ use crate::cli::failure::Failure;
 pub(crate) struct Diff {
     #[command(flatten)]
     files: Files,
-    /// Also what `apply --prune` would delete
+    /// Include what `apply --prune` would delete
     #[arg(long)]
     prune: bool,
 }

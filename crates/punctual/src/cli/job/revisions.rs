@@ -15,13 +15,13 @@ use crate::wiring;
 #[derive(Debug, Args)]
 pub(crate) struct Revisions {
     name: Name,
-    /// At most so many
+    /// The most to show
     #[arg(long, default_value_t = 50)]
     limit: usize,
     /// Show what this revision changed
     #[arg(long, value_name = "REVISION")]
     diff: Option<u32>,
-    /// Compared with this one, not with the one before
+    /// Compare with this revision [default: the previous one]
     #[arg(long, value_name = "REVISION", requires = "diff")]
     from: Option<u32>,
 }

@@ -25,7 +25,7 @@ pub(crate) struct Ids {
 pub(crate) struct Nack {
     #[command(flatten)]
     ids: Ids,
-    /// They come back into the line after this
+    /// They are delivered again after this
     #[arg(long, value_name = "SPAN", value_parser = duration)]
     delay: Option<Duration>,
 }
@@ -67,15 +67,16 @@ async fn act(
     session.output.show(&ActedOnMessages { done }, |_| format!("{did} {done} of {}", ids.len()))?;
     if done == 0 {
         // Fail, so that a script notices that nothing happened.
-        return Err(Failure::new(Exit::NotFound, "none of them was there to do it to")
-            .hint("`punctual queue show ID` says how a message is"));
+        return Err(Failure::new(Exit::NotFound, "no message has one of these ids").hint(
+            "they may be acknowledged, deleted or expired; `punctual queue show ID` shows one message",
+        ));
     }
     Ok(())
 }
 
 pub(super) async fn flush(session: &Session, queue: &QueueName, yes: bool) -> Result<(), Failure> {
     let Session { client, namespace, .. } = session;
-    confirm(&format!("Delete everything that is in the line of {namespace}/{queue}?"), yes)?;
+    confirm(&format!("Delete all queued messages of {namespace}/{queue}?"), yes)?;
     let mut deleted = 0;
     loop {
         let flushed = client.flush_queue(namespace, queue.as_str()).await?;

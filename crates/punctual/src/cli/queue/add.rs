@@ -20,31 +20,31 @@ const REQUEST_BYTES_MAX: usize = 512 * 1024;
 #[derive(Debug, Args)]
 pub(crate) struct Adding {
     queue: QueueName,
-    /// The body; without it, it is read from stdin
+    /// The body [default: read from stdin]
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["lines", "exact"])]
     body: Option<String>,
-    /// A message a line of stdin
+    /// Add one message for each line of stdin
     #[arg(long, conflicts_with = "exact")]
     lines: bool,
-    /// Stdin as it is, to the last line end
+    /// Keep the line end at the end of stdin
     #[arg(long)]
     exact: bool,
-    /// It comes into the line after this
+    /// It is delivered after this at the earliest
     #[arg(long, value_name = "SPAN", value_parser = duration)]
     delay: Option<Duration>,
-    /// A consumer that takes longer loses it to another; 0s: it is delivered once at most [default: 5m]
+    /// Redeliver it if it is not acknowledged after this; 0s means at most one delivery [default: 5m]
     #[arg(long, value_name = "SPAN", value_parser = duration)]
     retry: Option<Duration>,
-    /// It is gone after this, whatever became of it [default: 1d]
+    /// Delete it after this, acknowledged or not [default: 1d]
     #[arg(long, value_name = "SPAN", value_parser = duration)]
     ttl: Option<Duration>,
-    /// 0 to 9; 9 goes first [default: 5]
+    /// 0 to 9; 9 is delivered first [default: 5]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(0..=9))]
     priority: Option<u8>,
-    /// Refused if there are so many in the line already
+    /// Refuse the message if this many are queued already
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     max_len: Option<u64>,
-    /// While a message with this key lives, its id is printed and nothing is added
+    /// If a message with this key exists, print its id and add nothing
     #[arg(long, value_name = "KEY", conflicts_with = "lines")]
     key: Option<String>,
 }
@@ -119,7 +119,7 @@ pub(crate) async fn add(session: &Session, queue: &str, message: &AddMessage) ->
 /// Reads stdin; without `exact`, removes the line end that echo adds.
 pub(crate) fn read_body(exact: bool) -> Result<Vec<u8>, Failure> {
     if io::stdin().is_terminal() {
-        eprintln!("hint: type the body, then Ctrl-D; --body TEXT says it at once");
+        eprintln!("hint: type the body, then Ctrl-D; or use --body TEXT");
     }
     let mut body = Vec::new();
     let most = u64::try_from(MESSAGE_BYTES_MAX).unwrap_or(u64::MAX);
@@ -143,7 +143,7 @@ fn read_line(from: &mut impl BufRead) -> Result<Option<Vec<u8>>, Failure> {
 fn check_length(body: &[u8]) -> Result<(), Failure> {
     if body.len() > MESSAGE_BYTES_MAX {
         return Err(Failure::new(Exit::Refused, format!("a message has at most {MESSAGE_BYTES_MAX} bytes"))
-            .hint("keep what is larger elsewhere, and send where it is"));
+            .hint("store larger data elsewhere, and send its address"));
     }
     Ok(())
 }

@@ -18,13 +18,13 @@ use super::table;
 
 #[derive(Debug, Args)]
 pub(crate) struct Getting {
-    /// Of several, each gives in turn, or the first that has one
+    /// The queues; of several, messages are taken from each in turn
     #[arg(required = true, value_name = "QUEUE", num_args = 1..=ALSO_MAX + 1)]
     pub(crate) queues: Vec<QueueName>,
-    /// At most so many
+    /// The most messages
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(TAKE_MAX)))]
     pub(crate) count: u32,
-    /// How long to wait for one
+    /// How long to wait for a message
     #[arg(long, value_name = "SPAN", value_parser = duration)]
     pub(crate) wait: Option<Duration>,
     /// Acknowledge them as soon as they are printed
@@ -44,10 +44,10 @@ pub(crate) struct Showing {
 #[derive(Debug, Args)]
 pub(crate) struct Peeking {
     queue: QueueName,
-    /// At most so many
+    /// The most messages
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=i64::from(TAKE_MAX)))]
     count: u32,
-    /// From the end of the line
+    /// Show the last messages instead of the first
     #[arg(long)]
     newest: bool,
 }
@@ -69,7 +69,7 @@ pub(crate) async fn get(session: &Session, getting: &Getting) -> Result<(), Fail
     })?;
     if messages.is_empty() {
         let names: Vec<&str> = getting.queues.iter().map(QueueName::as_str).collect();
-        return Err(Failure::new(Exit::NotFound, format!("there is nothing in `{}`", names.join("`, `"))));
+        return Err(Failure::new(Exit::NotFound, format!("no message is ready in `{}`", names.join("`, `"))));
     }
     if getting.ack {
         for some in messages.chunks(MESSAGES_MAX) {

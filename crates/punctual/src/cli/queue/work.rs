@@ -39,19 +39,19 @@ const SETTLE_TRIES: u32 = 20;
 #[derive(Debug, Args)]
 pub(crate) struct Work {
     pub(crate) queue: QueueName,
-    /// A command that takes longer is killed with everyone it started, and its message given back
+    /// Kill a command that takes longer, with all processes it started, and give its message back
     #[arg(long, value_name = "SPAN", value_parser = duration)]
     pub(crate) timeout: Option<Duration>,
     /// Commands that may run at once
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) slots: u16,
-    /// One at a time and in order, over all workers of this queue that say so
+    /// Run one command at a time and in order, over all workers of this queue with this flag
     #[arg(long, conflicts_with = "slots")]
     pub(crate) single: bool,
-    /// A message whose command failed comes back after this; with --single the line waits for it
+    /// Redeliver a message this long after its command failed; with --single the other messages wait for it
     #[arg(long, value_name = "SPAN", default_value = "1s", value_parser = duration)]
     pub(crate) nack_delay: Duration,
-    /// End when there is nothing left in the line
+    /// End when the queue is empty
     #[arg(long)]
     pub(crate) drain: bool,
     /// The command and its arguments

@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_peer_that_nothing_is_asked_of_makes_room_for_another_and_one_that_is_busy_does_not() {
+    async fn an_idle_peer_makes_room_and_a_busy_one_does_not() {
         let peers = Dialled::new(Key::of(&[0; 32]));
         let mut busy: Vec<_> =
             (0..PEERS_MAX).map(|port| peers.line(&format!("127.0.0.1:{port}")).unwrap()).collect();

@@ -69,7 +69,9 @@ impl Interceptor for Key {
         if request.metadata().get(HEADER).is_some_and(|shown| *self == Key(shown.clone())) {
             return Ok(request);
         }
-        warn!("somebody without the key of this cluster asked as a peer, and was refused");
-        Err(Status::unauthenticated("the key of this cluster is needed: only its own nodes may ask"))
+        warn!("refused a peer request without the key of this cluster");
+        Err(Status::unauthenticated(
+            "the request lacks the key of this cluster; only its own nodes may send it",
+        ))
     }
 }

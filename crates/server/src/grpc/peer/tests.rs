@@ -68,7 +68,7 @@ impl Served {
     }
 }
 
-/// Whoever had the port may still be on the way out.
+/// Retries, because the former listener may not have closed the port yet.
 async fn listen(address: SocketAddr) -> TcpListener {
     loop {
         match TcpListener::bind(address).await {
@@ -165,7 +165,7 @@ fn submit(key: Option<&str>) -> Command {
 }
 
 #[tokio::test]
-async fn an_endpoint_of_a_node_that_leads_nothing_does_all_that_an_endpoint_does() {
+async fn a_node_that_leads_nothing_serves_every_command() {
     let scene = Scene::new(LONG).await;
     let served = Served::new(scene.service()).await;
     scene.lead.send_replace(served.leads());
@@ -265,7 +265,7 @@ impl Peer for Silent {
 }
 
 #[tokio::test]
-async fn a_leader_killed_before_it_answers_leaves_it_unknown_or_is_asked_again_under_the_key() {
+async fn a_leader_killed_before_its_answer_leaves_it_unknown() {
     let scene = Scene::new(LONG).await;
     let living = Served::new(scene.service()).await;
     for key in [None, Some("k")] {
@@ -288,7 +288,7 @@ async fn a_leader_killed_before_it_answers_leaves_it_unknown_or_is_asked_again_u
 }
 
 #[tokio::test]
-async fn an_answer_that_does_not_come_in_time_is_unknown_and_an_endpoint_says_so() {
+async fn an_answer_that_is_too_late_is_unknown() {
     let scene = Scene::new(Duration::from_millis(200)).await;
     let (taken_in, mut taken) = mpsc::unbounded_channel();
     let silent = InterceptedService::new(PeerServer::new(Silent(taken_in)), scene.key.clone());
@@ -301,7 +301,7 @@ async fn an_answer_that_does_not_come_in_time_is_unknown_and_an_endpoint_says_so
 }
 
 #[tokio::test]
-async fn whoever_follows_a_run_on_another_node_hears_how_it_ends() {
+async fn a_follower_at_another_node_sees_the_end_of_the_run() {
     let scene = Scene::new(LONG).await;
     let served = Served::new(scene.service()).await;
     scene.lead.send_replace(served.leads());
@@ -361,7 +361,7 @@ async fn wait_until_waited_for(leader: &Node, queues: usize, each: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn however_many_wait_at_the_leader_other_commands_get_through_and_everyone_who_waits_is_served() {
+async fn waiting_consumers_do_not_block_other_commands() {
     const QUEUES: usize = 10;
     const EACH: usize = 200;
     let scene = Scene::new(LONG).await;
@@ -385,7 +385,7 @@ async fn however_many_wait_at_the_leader_other_commands_get_through_and_everyone
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_goes_away_as_soon_as_it_came_leaves_no_place_behind() {
+async fn a_consumer_that_leaves_at_once_leaves_no_waiter_behind() {
     const HASTY: u64 = 500;
     let scene = Scene::new(LONG).await;
     let served = Served::new(scene.service()).await;
@@ -405,7 +405,7 @@ async fn whoever_goes_away_as_soon_as_it_came_leaves_no_place_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_is_gone_before_its_place_was_asked_for_leaves_none_behind() {
+async fn a_consumer_gone_before_its_wait_leaves_no_waiter_behind() {
     const HASTY: u64 = 500;
     let scene = Scene::new(LONG).await;
     let served = Served::new(scene.service()).await;
@@ -426,7 +426,7 @@ async fn whoever_is_gone_before_its_place_was_asked_for_leaves_none_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_waits_goes_on_waiting_when_the_leader_has_come_back() {
+async fn a_consumer_waits_on_when_the_leader_is_back() {
     let scene = Scene::new(LONG).await;
     let served = Served::new(scene.service()).await;
     scene.lead.send_replace(served.leads());

@@ -80,9 +80,11 @@ impl Session {
             first = tokio::time::timeout(ANNOUNCE_MAX, self.incoming.message()) => first,
             () = closed(&mut self.closing) => return Err(stopping()),
         };
-        let first = first.map_err(|_| Status::deadline_exceeded("say who you are within ten seconds"))??;
+        let first = first.map_err(|_| {
+            Status::deadline_exceeded("no announce message within ten seconds; send it first")
+        })??;
         let first = first.ok_or_else(gone)?;
-        first.announce.ok_or_else(|| Status::invalid_argument("announce: the first message says who you are"))
+        first.announce.ok_or_else(|| Status::invalid_argument("announce: the first message must have it"))
     }
 
     async fn admit(mut self, announce: v1::Announce) -> Result<Admitted, Status> {
@@ -218,7 +220,7 @@ impl Admitted {
                 }
                 None => Err(match self.reporter.refusal() {
                     Some(why) => refuse(why),
-                    None => End::Broken(Status::aborted("the worker came by another stream, or the node stopped")),
+                    None => End::Broken(Status::aborted("the worker connected by another stream, or the node stopped; connect again")),
                 }),
             },
             asked = self.name.asked() => match asked {
@@ -226,7 +228,7 @@ impl Admitted {
                     self.next.ask = ask;
                     Ok(())
                 }
-                Asked::Leave => Err(End::Broken(Status::aborted("another worker of this name has joined"))),
+                Asked::Leave => Err(End::Broken(Status::aborted("another worker with this name has joined; give each worker its own --name"))),
             },
             Ok(()) = self.nodes.changed() => {
                 let addresses = self.nodes.borrow_and_update().clone();
@@ -265,7 +267,7 @@ impl Admitted {
     async fn hear(&mut self, message: v1::FromWorker) -> Result<(), End> {
         let v1::FromWorker { announce, reports, logs, beat, leaving, answer } = message;
         if announce.is_some() {
-            return Err(refuse("announce: only the first message says who you are"));
+            return Err(refuse("announce: only the first message may have it"));
         }
         for chunk in logs {
             let chunk = grpc::read_chunk(chunk).map_err(|error| End::Broken(malformed(&error)))?;
@@ -303,7 +305,7 @@ fn gone() -> Status {
 }
 
 fn stopping() -> Status {
-    Status::unavailable("this node is stopping")
+    Status::unavailable("this node is stopping; connect again later or to another node")
 }
 
 async fn closed(closing: &mut watch::Receiver<bool>) {

@@ -39,7 +39,7 @@ impl Sessions {
         while tasks.try_join_next().is_some() {}
         if tasks.len() >= SESSIONS_MAX {
             return Err(Status::resource_exhausted(format!(
-                "this node holds {SESSIONS_MAX} workers already"
+                "this node has {SESSIONS_MAX} connected workers, the most it allows; connect to another node"
             )));
         }
         tasks.spawn(session);

@@ -451,7 +451,7 @@ async fn everything_is_deleted_only_where_that_is_allowed() {
 }
 
 #[test]
-fn every_command_has_a_row_and_what_changes_something_takes_more_than_a_look() {
+fn every_command_has_a_row_with_the_right_it_needs() {
     let names: BTreeSet<&str> = commands().iter().map(|row| row.name).collect();
     assert_eq!(names.len(), commands().len(), "each once");
     assert!(names.len() > 30, "as Disque's clients expect");

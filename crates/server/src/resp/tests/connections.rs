@@ -52,16 +52,16 @@ async fn a_client_may_be_named_listed_and_sent_away() {
     scene.stop().await;
 }
 
-/// As with Redis, only if somebody says so, and not whoever waits or watches.
+/// As with Redis: only if `timeout` is set, and not for clients in GETJOB or MONITOR.
 #[tokio::test]
-async fn a_client_that_rests_too_long_is_let_go_where_that_is_set() {
+async fn an_idle_client_is_disconnected_if_a_timeout_is_set() {
     let idle_time = Some(Duration::from_secs(1));
     let scene = Scene::with(Settings { idle_time, ..Settings::default() }, Gate::open()).await;
     let (mut resting, mut waiting, mut watching) =
         (scene.client().await, scene.client().await, scene.client().await);
     watching.ask("MONITOR", "+OK\r\n").await;
     resting.ask("CONFIG GET timeout", "*2\r\n$7\r\ntimeout\r\n$1\r\n1\r\n").await;
-    // Whoever waits for a job does not rest.
+    // A client that waits for a job is not idle.
     waiting.send("GETJOB TIMEOUT 1500 FROM q\r\nPING\r\n").await;
     assert_eq!(waiting.line().await, "*-1");
     assert_eq!(waiting.line().await, "+PONG");
@@ -74,7 +74,7 @@ async fn a_client_that_rests_too_long_is_let_go_where_that_is_set() {
 }
 
 #[tokio::test]
-async fn a_client_may_rest_for_ever_unless_somebody_says_otherwise() {
+async fn an_idle_client_stays_connected_by_default() {
     let scene = Scene::with(
         Settings { request_time: Duration::from_millis(100), ..Settings::default() },
         Gate::open(),
@@ -89,7 +89,7 @@ async fn a_client_may_rest_for_ever_unless_somebody_says_otherwise() {
 }
 
 #[tokio::test]
-async fn whoever_wants_no_answers_gets_none() {
+async fn a_client_can_turn_replies_off() {
     let scene = Scene::new().await;
     let mut client = scene.client().await;
     client.send("CLIENT REPLY OFF\r\nPING\r\nADDJOB q b 0\r\nCLIENT REPLY ON\r\nPING 1\r\n").await;

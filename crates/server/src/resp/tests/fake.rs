@@ -306,7 +306,7 @@ impl Queues for Fake {
     }
 }
 
-/// Whoever goes while waiting waits no longer.
+/// Counts one waiting client, until it is dropped.
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl Drop for Waiting<'_> {

@@ -165,7 +165,7 @@ async fn a_flood_of_requests_that_nobody_reads_the_answers_of_is_cut_off() {
 }
 
 #[tokio::test]
-async fn whoever_sends_a_request_for_ever_is_cut_off_and_whoever_rests_is_not() {
+async fn an_endless_request_is_cut_off() {
     let settings = Settings { request_time: Duration::from_millis(300), ..Settings::default() };
     let scene = Scene::with(settings, Gate::open()).await;
     let (mut slow, mut resting) = (scene.client().await, scene.client().await);

@@ -66,7 +66,7 @@ async fn a_stranger_may_not_send_much_and_not_for_long() {
 }
 
 #[tokio::test]
-async fn whoever_tries_passwords_has_few_tries() {
+async fn password_guesses_are_limited() {
     let scene = Scene::with(guarded(), Gate::open()).await;
     let mut client = scene.client().await;
     for _ in 0..10 {

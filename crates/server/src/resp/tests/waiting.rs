@@ -68,7 +68,7 @@ async fn an_endpoint_that_closes_tells_those_who_wait_and_ends_everyone() {
 }
 
 #[tokio::test]
-async fn whoever_waits_for_jobs_to_be_done_is_told_how_many_are() {
+async fn waitjob_returns_how_many_are_done() {
     let scene = Scene::new().await;
     let (mut waiting, mut other) = (scene.client().await, scene.client().await);
     let (one, two) = (other.add("mail one 0").await, other.add("mail two 0").await);

@@ -174,7 +174,7 @@ async fn an_edit_goes_through_only_on_the_version_it_was_made_on() {
 }
 
 #[tokio::test]
-async fn an_edit_of_a_calendar_moves_the_next_fire_of_every_job_that_keeps_to_it() {
+async fn an_edited_calendar_moves_the_next_fire_of_its_jobs() {
     let scene = Scene::new().await;
     scene.put(WORK, &workdays(&[], &[])).await;
     let jobs: Vec<String> = (0..40).map(|n| format!("daily-{n}")).collect();
@@ -235,7 +235,7 @@ async fn a_start_brings_jobs_to_follow_what_an_earlier_process_stored() {
     assert!(matches!(store.put_calendar(put).await.unwrap(), Swap::Done(_)));
 
     let scene = Scene::on(store).await;
-    // The same days again: nothing to change, but whoever asks hears of it when every job follows.
+    // The same days again: nothing changes, and the answer still waits until every job uses them.
     let same = scene.put(WORK, &json!({ "exclude": ["2026-09-01..2026-10-11"] })).await;
     assert_eq!((same.made.as_str(), &same.body["settled"]), ("unchanged", &json!(true)));
     assert_eq!(scene.due("daily").await, json!("2026-10-12T00:00:00.000Z"));

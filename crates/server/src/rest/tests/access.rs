@@ -68,7 +68,7 @@ async fn every_route_is_for_those_whose_role_it_names_and_for_nobody_else() {
     for route in table() {
         let path = filled(route.path);
         let what = format!("{} {path}", route.method);
-        // Wrong on purpose: whoever is let in is then refused for it, and changes nothing for the rows that follow.
+        // An invalid body, so that a request with the right role is refused later and changes nothing.
         let body = json!({ "no_such_field": 1 });
         for bearer in [None, Some("pct_wrong")] {
             let answer = guarded.ask(&route.method, &path, bearer, &body).await;

@@ -1,4 +1,4 @@
-//! Whatever comes in: a table of what is wrong, what is answered, and which part is named. A refusal stores nothing.
+//! Invalid requests: a table of bodies, with the code and the field of each answer. A refusal stores nothing.
 //!
 //! Rows that belong to a surface of their own (calendars, templates, HTTP tasks) stand with its tests.
 
@@ -62,7 +62,7 @@ fn body(kind: &str, text: impl Into<Vec<u8>>) -> Request<Body> {
 }
 
 #[tokio::test]
-async fn whatever_is_wrong_is_said_with_a_code_and_the_field_and_nothing_is_stored() {
+async fn every_refusal_has_a_code_and_a_field_and_stores_nothing() {
     let scene = Scene::new().await;
     let rows: Vec<Row> = [
         times::crons(),

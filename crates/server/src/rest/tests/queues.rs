@@ -44,7 +44,7 @@ async fn a_message_is_added_shown_taken_and_acknowledged() {
     let taken = scene.take("mail", json!({})).await;
     assert_eq!(taken.len(), 1);
     assert_eq!((&taken[0].id, taken[0].body.as_deref()), (&id, Some("hello")));
-    assert_eq!(scene.take("mail", json!({})).await, [], "it is in somebody's hands");
+    assert_eq!(scene.take("mail", json!({})).await, [], "another consumer has it");
     let shown: Message = scene.get(&at(&id)).await.read(200);
     assert_eq!((shown.state, shown.attempts), (MessageState::Active, 1));
     assert!(shown.next_requeue_within.is_some());
@@ -120,7 +120,7 @@ async fn a_delayed_message_waits_and_may_be_called_off() {
 }
 
 #[tokio::test]
-async fn messages_are_given_back_put_out_of_the_line_and_into_it() {
+async fn messages_are_returned_dequeued_and_enqueued() {
     let scene = Scene::new().await;
     let id = scene.add("mail", json!({ "body": "a" })).await;
     assert_eq!(scene.act("nack", &[&id]).await, 0, "nobody has it");
@@ -179,11 +179,11 @@ async fn a_queue_is_listed_told_about_paused_and_flushed() {
 }
 
 #[tokio::test]
-async fn whoever_waits_is_given_the_next_message_as_soon_as_it_comes() {
+async fn a_waiting_consumer_gets_the_next_message_at_once() {
     let scene = Scene::new().await;
     let waiting = scene.take("mail", json!({ "wait": "30s" }));
     let adding = async {
-        // Only then there is somebody to be woken.
+        // Add the message only after the consumer waits.
         while scene.get(&format!("{QUEUES}/mail")).await.status == 404 {
             tokio::task::yield_now().await;
         }

@@ -62,7 +62,7 @@ fn schedules() -> Vec<Schedule> {
         ..schedules[0].clone()
     };
     schedules[0].calendar.as_mut().unwrap().calendar = Some(calendar());
-    // As a door hands it over: whoever leads the shard looks the calendar up.
+    // As an endpoint passes it on: the shard's leader looks the calendar up.
     schedules[1].calendar = Some(keeping);
     schedules
 }

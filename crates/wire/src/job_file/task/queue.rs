@@ -19,7 +19,7 @@ pub struct Enqueue {
     /// A template; left out: the parameters of the run, as JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
-    /// How long it stays out of the line; 0s if left out.
+    /// How long it is delayed; 0s by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<Span>,
     /// How long a consumer may take before it is delivered again; 0s: it is delivered once at most. Left out: a tenth of

@@ -101,7 +101,7 @@ fn a_mistake_is_named_with_its_field_its_place_and_the_way_out() {
         ("task: { queue: { name: a, ttl: 0s } }", "line 2, column 32: task.queue.ttl: longer than nothing".into()),
         ("task: { queue: { name: a, ttl: 5s, delay: 5s } }", "line 2, column 43: task.queue.delay: shorter than the message's life (`ttl`, else the job's `timeout`, else 24h): it would never be delivered".into()),
         ("task: { queue: { name: a, body: '{{ b }}' } }", "line 2, column 33: task.queue.body: unknown variable `b`; known are params, due, started, run, job, shard (column 4 of the text)".into()),
-        ("task: { queue: { name: a } }\nroute: { strategy: broadcast }", "line 3, column 8: route: a message goes to no worker, but to whoever consumes from its queue; leave it out".into()),
+        ("task: { queue: { name: a } }\nroute: { strategy: broadcast }", "line 3, column 8: route: a message goes to the consumers of its queue, not to a worker; leave it out".into()),
         ("task: { http: {} }", "line 2, column 15: task.http.url: say which URL to call".into()),
         ("task: { http: http://a }", "line 2, column 15: task.http: expected a map like { url: \"https://example.com/\" }, found `http://a`".into()),
         ("task: { http: { url: ftp://a } }", "line 2, column 22: task.http.url: begins with http:// or https://".into()),

@@ -79,7 +79,7 @@ fn a_message_that_cannot_be_names_the_field() {
 }
 
 #[test]
-fn messages_are_acted_upon_by_the_ids_they_bear_over_every_door() {
+fn an_action_names_messages_by_their_ids() {
     let act = |body: &str| tree::from_json::<ActOnMessages>(body.as_bytes())?.into_core();
     let id = some_id();
     let (verb, ids) = act(&format!(r#"{{"action":"nack","delay":"5s","ids":["{id}"]}}"#)).unwrap();

@@ -51,7 +51,7 @@ fn a_free_slot_goes_to_the_highest_priority_then_in_turn() {
 }
 
 #[test]
-fn an_unused_credit_is_called_back_after_a_while_for_somebody_who_waits() {
+fn an_unused_credit_is_called_back_for_a_waiting_node() {
     let mut lender = lender(&[1]);
     lender.lend(2, at(0));
     lender.joined(2);
@@ -66,7 +66,7 @@ fn an_unused_credit_is_called_back_after_a_while_for_somebody_who_waits() {
 }
 
 #[test]
-fn whoever_uses_its_credits_slower_than_they_age_gives_the_rest_back() {
+fn a_node_that_uses_credits_slowly_gives_the_rest_back() {
     let mut lender = lender(&[1]);
     lender.lend(10, at(0));
     lender.joined(2);
@@ -238,7 +238,7 @@ proptest! {
             world.take(step);
             let waits = world.nodes.iter().any(|node| !node.line.is_empty());
             prop_assert!(!waits || world.lender.unused() == 0 || world.lender.next_wake().is_some(),
-                "a slot lies idle while somebody waits, and nobody will look");
+                "a slot is idle while a node waits, and no wake is set");
         }
         // From here every slot is given back within 100 ms, and higher priorities keep coming elsewhere.
         let waiting: Vec<usize> = (0..3).filter(|node| !world.nodes[*node].line.is_empty()).collect();

@@ -174,7 +174,7 @@ impl Places {
         let reply = self.lock().as_mut().and_then(|places| places.remove(&number));
         // The consumer may have reached its deadline just now.
         if reply.is_none_or(|reply| reply.send(response).is_err()) {
-            debug!("an answer came to somebody who no longer waits");
+            debug!("dropped an answer for a request that is no longer waiting");
         }
     }
 

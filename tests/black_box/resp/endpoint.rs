@@ -1,4 +1,4 @@
-//! Where the door is, and who may come in.
+//! On which address the Redis-protocol endpoint listens, and which password it asks for.
 
 use std::fs::{self, Permissions};
 use std::net::TcpListener;
@@ -11,8 +11,8 @@ use punctual_tests::{Scene, binary};
 use super::redis_cli;
 
 #[test]
-fn dev_goes_on_without_the_door_if_its_usual_port_is_taken() {
-    // Somebody else may have it: that does as well.
+fn dev_starts_without_the_endpoint_if_its_default_port_is_taken() {
+    // If another process has the port already, it is taken just as well.
     let _taken = TcpListener::bind("127.0.0.1:7711");
     let scene = Scene::new();
     let data = scene.data().display().to_string();
@@ -36,7 +36,7 @@ fn a_port_that_was_asked_for_and_is_taken_is_an_error() {
 }
 
 #[test]
-fn the_door_is_not_opened_beyond_this_machine_in_the_clear() {
+fn beyond_loopback_the_endpoint_needs_tls() {
     let scene = Scene::new();
     let data = scene.data().display().to_string();
     for words in [
@@ -63,7 +63,7 @@ fn a_password_from_a_file_is_asked_for() {
 }
 
 #[test]
-fn a_server_can_serve_queues_without_a_password_on_this_machine_only() {
+fn queues_without_a_password_are_served_on_loopback_only() {
     let scene = Scene::new();
     let data = scene.data().display().to_string();
     let server = |words: &[&str]| {

@@ -35,7 +35,7 @@ fn instant(value: &Value) -> Timestamp {
 }
 
 #[test]
-fn a_failing_job_is_tried_again_dies_and_is_replayed_with_other_params() {
+fn a_dead_letter_is_replayed_with_other_params() {
     let scene = Scene::new();
     let node = scene.start();
     node.api().put_job("picky", &picky());
@@ -99,8 +99,8 @@ fn the_letters_of_a_job_are_decided_about_together() {
         let runs = node.api().runs_of("picky");
         runs.iter().filter(|run| run["trigger"] == "retry" && run["state"] == "succeeded").count() == 3
     });
-    let unsaid = node.cli(["dlq", "discard", "--all", "--job", "other"]);
-    assert_eq!(unsaid.status.code(), Some(2), "a script is not asked: {unsaid:?}");
+    let refused = node.cli(["dlq", "discard", "--all", "--job", "other"]);
+    assert_eq!(refused.status.code(), Some(2), "a script is not asked: {refused:?}");
     node.cli(["dlq", "discard", "--all", "--job", "other", "--yes"]).ok();
     assert_eq!(letters(&node), Vec::<Value>::new());
     let left = node.api().runs_of("other");
@@ -108,7 +108,7 @@ fn the_letters_of_a_job_are_decided_about_together() {
 }
 
 #[test]
-fn an_attempt_tells_how_far_it_is_and_only_the_newest_is_believed() {
+fn only_the_newest_attempt_reports_progress() {
     let scene = Scene::new();
     let node = scene.start();
     let run = node.api().submit(&json!({ "task": { "shell": "sleep 300" } }));

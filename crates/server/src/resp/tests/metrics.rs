@@ -16,17 +16,17 @@ async fn page(real: &Real) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// Waits until a figure has become this: some are told a moment after the answer.
+/// Waits until a metric has this value: some change shortly after the answer is sent.
 async fn seen(real: &Real, name: &str, value: u64) {
     let until_so = async {
-        while figure(&page(real).await, name) != value {
+        while metric(&page(real).await, name) != value {
             tokio::task::yield_now().await;
         }
     };
     timeout(SOON, until_so).await.unwrap_or_else(|_| panic!("{name} becomes {value}"));
 }
 
-fn figure(page: &str, name: &str) -> u64 {
+fn metric(page: &str, name: &str) -> u64 {
     let of_line = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok();
     page.lines().find_map(of_line).unwrap_or_else(|| panic!("no `{name}` in {page}"))
 }
@@ -34,7 +34,7 @@ fn figure(page: &str, name: &str) -> u64 {
 #[track_caller]
 fn check(page: &str, expected: &[(&str, u64)]) {
     for (name, value) in expected {
-        assert_eq!(figure(page, &format!("punctual_{name}")), *value, "{name} in {page}");
+        assert_eq!(metric(page, &format!("punctual_{name}")), *value, "{name} in {page}");
     }
 }
 
@@ -73,7 +73,7 @@ async fn commands_are_counted_by_name_and_by_how_they_ended() {
             ("messages_acknowledged_total", 1),
         ],
     );
-    assert!(!page.contains("MADEUP"), "no word that somebody makes up becomes a label: {page}");
+    assert!(!page.contains("MADEUP"), "an unknown command does not become a label: {page}");
     real.stop().await;
 }
 
@@ -101,12 +101,12 @@ async fn connections_bytes_and_nonsense_are_counted() {
             ("resp_received_bytes_total", 6 + 7 + 17),
         ],
     );
-    assert!(figure(&page, "punctual_resp_sent_bytes_total") > 7, "{page}");
+    assert!(metric(&page, "punctual_resp_sent_bytes_total") > 7, "{page}");
     real.stop().await;
 }
 
 #[tokio::test]
-async fn whoever_waits_is_seen_to_and_whoever_left_has_gone() {
+async fn waiting_consumers_are_counted_until_they_leave() {
     let real = Real::start().await;
     let mut waiting = real.client().await;
     waiting.send("GETJOB FROM nothing\r\n").await;
