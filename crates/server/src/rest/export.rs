@@ -2,6 +2,8 @@
 //!
 //! Jobs come before runs, so that every fire up to a job's cursor is among the runs read later. In the
 //! reverse order, a fire made between the two reads would look lost.
+//!
+//! Runs go on while the pages are read, so every run says when it was read.
 
 use std::sync::Arc;
 
@@ -44,7 +46,11 @@ enum Stage {
     DeletedJobs(Option<JobId>),
     Runs(Option<RunId>),
     /// Runs that were read, and the stage after them.
-    Read(std::vec::IntoIter<Arc<Run>>, Box<Stage>),
+    Read {
+        runs: std::vec::IntoIter<Arc<Run>>,
+        read_at: Timestamp,
+        then: Box<Stage>,
+    },
     Stats,
     Done,
 }
@@ -70,7 +76,7 @@ async fn next_page(
         Stage::Jobs(after) => jobs(endpoints, range, after, &mut lines).await?,
         Stage::DeletedJobs(after) => deleted_jobs(endpoints, range, after, &mut lines).await?,
         Stage::Runs(after) => runs(endpoints, range, after).await?,
-        Stage::Read(runs, then) => write_runs(endpoints, runs, then, &mut lines).await?,
+        Stage::Read { runs, read_at, then } => write_runs(endpoints, runs, read_at, then, &mut lines).await?,
         Stage::Stats => {
             lines.add(&Line::Stats(stats(endpoints).await?));
             Stage::Done
@@ -168,18 +174,20 @@ async fn runs(endpoints: &Endpoints, range: Range, after: Option<RunId>) -> Resu
         oldest_first: true,
         ..RunFilter::default()
     };
+    let read_at = endpoints.clock.now();
     let runs = endpoints.handle.reads().runs(&filter, after, PAGE).await?;
     let then = match runs.last() {
         Some(last) if runs.len() == PAGE => Stage::Runs(Some(last.id)),
         _ => Stage::Stats,
     };
-    Ok(Stage::Read(runs.into_iter(), Box::new(then)))
+    Ok(Stage::Read { runs: runs.into_iter(), read_at, then: Box::new(then) })
 }
 
 /// A page may hold many large results: each is read when it is written, and a full piece is sent first.
 async fn write_runs(
     endpoints: &Endpoints,
     mut runs: std::vec::IntoIter<Arc<Run>>,
+    read_at: Timestamp,
     then: Box<Stage>,
     lines: &mut Lines,
 ) -> Result<Stage, Error> {
@@ -190,12 +198,13 @@ async fn write_runs(
         {
             run = whole.run;
         }
-        lines.add(&Line::Run { run: Box::new((&*run).into()), job_id: run.job().map(Text) });
+        let job_id = run.job().map(Text);
+        lines.add(&Line::Run { run: Box::new((&*run).into()), job_id, read_at: Text(read_at) });
         for event in Event::all(&run) {
             lines.add(&Line::Event(event));
         }
     }
-    Ok(Stage::Read(runs, then))
+    Ok(Stage::Read { runs, read_at, then })
 }
 
 async fn stats(endpoints: &Endpoints) -> Result<Stats, Error> {

@@ -34,14 +34,16 @@ pub(super) fn check(sheet: &mut Sheet<'_>) {
 struct Attempt<'a> {
     run: &'a RunRecord,
     start: Timestamp,
-    /// `Timestamp::MAX` means the attempt is still active.
+    /// Of an attempt that had not ended: when its run was read, because it may have ended right after.
+    /// `Timestamp::MAX` if that is not known.
     end: Timestamp,
 }
 
 fn attempts_of<'a>(run: &'a RunRecord, events: &'a [EventRecord]) -> impl Iterator<Item = Attempt<'a>> {
     events.iter().enumerate().filter(|(_, event)| event.begins()).map(move |(place, event)| {
         let end = events[place..].iter().find(|later| later.to != Status::Running);
-        Attempt { run, start: event.at, end: end.map_or(Timestamp::MAX, |end| end.at) }
+        let last_known = run.read_at.unwrap_or(Timestamp::MAX);
+        Attempt { run, start: event.at, end: end.map_or(last_known, |end| end.at) }
     })
 }
 
@@ -76,6 +78,7 @@ fn check_job(sheet: &mut Sheet<'_>, attempts: &[Attempt<'_>]) {
 mod tests {
     use punctual_core::job::Overlap;
 
+    use super::RunRecord;
     use crate::checks::Check;
     use crate::fixture::{Story, at};
 
@@ -149,5 +152,20 @@ mod tests {
         story.start(10);
         story.fire(20);
         story.breaks(Check::Overlap, "had not ended");
+    }
+
+    /// The pages of an export are read one after the other, and a run may end between two of them.
+    #[test]
+    fn a_run_may_have_ended_after_it_was_read() {
+        let mut story = Story::every_ten_seconds();
+        story.start(10);
+        story.fire(20);
+        let read = |seconds| {
+            let mut history = story.history();
+            history.add_run_record(RunRecord { read_at: Some(at(seconds)), ..(&story.runs[0]).into() });
+            history.check(&Story::options())
+        };
+        assert_eq!(read(15).of(Check::Overlap).count(), 0);
+        assert_eq!(read(25).of(Check::Overlap).count(), 1);
     }
 }

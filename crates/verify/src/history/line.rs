@@ -67,6 +67,8 @@ struct RunLine {
     /// Not guaranteed by the export; it distinguishes a job from an earlier one of the same name.
     #[serde(default, deserialize_with = "maybe_written")]
     job_id: Option<JobId>,
+    #[serde(default, deserialize_with = "maybe_written")]
+    read_at: Option<Timestamp>,
     revision: Option<u32>,
     trigger: String,
     #[serde(deserialize_with = "status")]
@@ -208,6 +210,7 @@ impl From<RunLine> for RunRecord {
             parent: line.parent,
             step: line.step,
             at_most_once: None,
+            read_at: line.read_at,
         }
     }
 }

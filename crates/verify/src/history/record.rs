@@ -29,6 +29,8 @@ pub struct RunRecord {
     pub step: Option<Box<str>>,
     /// From the run's own definition. `None` means unknown: an export does not contain it.
     pub at_most_once: Option<bool>,
+    /// What happened to the run later is not known. `None` means that all runs were read at the same time.
+    pub read_at: Option<Timestamp>,
 }
 
 /// The job of a run: an export has its name, the engine also its id.
@@ -166,6 +168,7 @@ impl From<&Run> for RunRecord {
             parent: run.parent(),
             step: run.parent().map(|_| run.part().index.to_string().into()),
             at_most_once,
+            read_at: None,
         }
     }
 }

@@ -46,6 +46,8 @@ pub enum Line {
         run: Box<Run>,
         /// Distinguishes jobs of the same name. `None` means that the run has no job.
         job_id: Option<Text<JobId>>,
+        /// The line shows the run as it was at this time or a moment later. Runs of other pages were read at other times.
+        read_at: Instant,
     },
     Event(Event),
     Stats(Stats),
