@@ -38,6 +38,8 @@ impl Api {
     /// Trusts this authority too, in PEM.
     pub fn trusting(address: &str, ca: Option<&[u8]>) -> Api {
         let address = if address.contains("://") { address.to_owned() } else { format!("http://{address}") };
+        // `reqwest` takes the provider of the process. An error means that it has one.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let mut client = Client::builder().timeout(ANSWER_MAX).no_proxy();
         if let Some(pem) = ca {
             client = client.add_root_certificate(Certificate::from_pem(pem).expect("it is a certificate"));

@@ -67,6 +67,8 @@ impl Client {
     pub fn trusting(server: &str, token: Option<String>, authorities: Option<&[u8]>) -> Result<Client> {
         let servers: Arc<[String]> = server.split(',').map(with_scheme).collect();
         let failed = |source| Error::Unreachable { server: servers.join(", "), source };
+        // `reqwest` takes the provider of the process. An error means that it has one.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let mut http = reqwest::Client::builder().no_proxy().connect_timeout(CONNECT_MAX);
         if let Some(pem) = authorities {
             http = http.tls_certs_merge(Certificate::from_pem_bundle(pem).map_err(failed)?);

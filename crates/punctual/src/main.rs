@@ -17,6 +17,6 @@ fn main() -> ExitCode {
         return guardian::main();
     }
     // Before any TLS. An error means that a provider is installed already, which is fine.
-    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let _ = rustls::crypto::ring::default_provider().install_default();
     cli::main()
 }

@@ -159,7 +159,7 @@ impl Builder {
             drafts.extend(job.read(&namespace)?);
         }
         // An error means that a provider is installed already, which is fine.
-        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let session = cluster::session().map_err(start)?;
         let clock = replaced.as_ref().map(|replaced| Arc::clone(&replaced.clock));
         let Opened { store, sessions } = wiring::open_any_store(&settings, session, clock.clone()).await?;

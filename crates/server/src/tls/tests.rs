@@ -60,7 +60,7 @@ fn client(dir: &TempDir, trusts: &str, shows: Option<&str>) -> TlsConnector {
     for certificate in certificates(&dir.path().join(format!("{trusts}.pem"))).unwrap() {
         roots.add(certificate).unwrap();
     }
-    let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder = builder.with_safe_default_protocol_versions().unwrap().with_root_certificates(roots);
     let config = match shows {
         None => builder.with_no_client_auth(),

@@ -198,7 +198,7 @@ impl Private {
             Some(path) => given_roots(Path::new(path))?,
             None => system_roots()?,
         };
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
         let config = config.map_err(|error| Error::Unusable(format!("cannot speak TLS: {error}")))?;
         Ok(MakeRustlsConnect::new(config.with_root_certificates(roots).with_no_client_auth()))

@@ -61,6 +61,8 @@ async fn certificates(path: &str) -> Result<Vec<Certificate>, String> {
 
 async fn make(egress: Arc<Egress>, trust: Trust) -> Result<Client, String> {
     let making = tokio::task::spawn_blocking(move || {
+        // `reqwest` takes the provider of the process. An error means that it has one.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let builder = Client::builder()
             .user_agent(concat!("punctual/", env!("CARGO_PKG_VERSION")))
             .redirect(redirect::Policy::none())
