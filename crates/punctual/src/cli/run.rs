@@ -1,6 +1,6 @@
 //! `punctual run`: runs.
 
-mod describe;
+mod view;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,13 +22,13 @@ use super::job::{Params, StartArgs};
 use super::logs::Logs;
 use super::output::print;
 use super::paging::{gather, say_if_more};
-use super::time::{Since, duration};
+use super::time::{self, Since, duration};
 use super::worker::label;
 use super::{Format, Session};
 use crate::wiring;
 
-use describe::{attempts_table, job, result, table, word};
-pub(crate) use describe::{describe, made};
+pub(crate) use view::describe;
+use view::{attempts_table, job, result, table, word};
 
 /// How often `--wait` reads the run again.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
@@ -45,44 +45,44 @@ Examples:
   punctual run list --state RUNNING --watch
   punctual run list --watch | tee runs.txt         a line for every change")]
     List(Listing),
-    /// Show one run and everything that happened to it
+    /// Show one run with its attempts and events
     #[command(
         after_help = "Examples:\n  punctual run show 4683711365120\n  punctual run show 4683711365120 --events -o json"
     )]
     Show {
         id: RunId,
-        /// With its events in json and yaml too
+        /// Include the events in json and yaml
         #[arg(long)]
         events: bool,
     },
-    /// Print what a run printed
+    /// Print the output of a run
     #[command(after_help = "\
 Examples:
   punctual run logs 4683711365120
   punctual run logs 4683711365120 -f
   punctual run logs 4683711365120 --attempt 2 --raw > output.bin")]
     Logs(Logs),
-    /// Stop a run, or keep it from starting
+    /// Cancel a run: it is stopped, or never starts
     #[command(after_help = "Example:\n  punctual run cancel 4683711365120")]
     Cancel { id: RunId },
-    /// Try a finished run again, as a new run with the same due time under the newest revision of its job
+    /// Repeat a finished run: makes a new run with the same due time and the newest revision of its job
     #[command(after_help = "\
 Examples:
   punctual run retry 4683711365120 --wait
   punctual run retry 4683711365120 --due 2026-12-01T08:00:00Z")]
     Retry {
         id: RunId,
-        /// Parameters instead of those it had, as a JSON object
+        /// Other parameters, as a JSON object
         #[arg(long, value_name = "JSON")]
         params: Option<Params>,
-        /// The due time of the new run instead of the one it had
+        /// Another due time for the new run
         #[arg(long, value_name = "INSTANT")]
         due: Option<Timestamp>,
-        /// Wait until the new run has ended; exit code 1 if not well
+        /// Wait until the new run has ended; exit code 0 means success
         #[arg(long)]
         wait: bool,
     },
-    /// Run something once, without a job
+    /// Run a command once, without a job
     #[command(after_help = "\
 Examples:
   punctual run submit --shell 'echo hi' --wait
@@ -94,44 +94,44 @@ Examples:
 
 #[derive(Debug, Args)]
 pub(crate) struct Listing {
-    /// Of this job only
+    /// Only runs of this job
     #[arg(long)]
     job: Option<Name>,
-    /// In these states only, with commas between; also PENDING, RUNNING, COMPLETED, FAILED
+    /// Only runs in these states, separated by commas; also PENDING, RUNNING, COMPLETED, FAILED
     #[arg(long)]
     state: Option<String>,
-    /// Made by these only, with commas between: schedule, misfire, manual, submit, retry, parent
+    /// Only runs with these triggers, separated by commas: schedule, misfire, manual, submit, retry, parent
     #[arg(long)]
     trigger: Option<String>,
-    /// Asked for under this key
+    /// Only runs with this idempotency key
     #[arg(long)]
     key: Option<String>,
-    /// Child runs of this one only, in the order of their indices
+    /// Only child runs of this run, by index
     #[arg(long, value_name = "RUN")]
     parent: Option<RunId>,
-    /// Created since: how long ago, or an instant
+    /// Only runs created since: how long ago, or an instant
     #[arg(long, value_name = "SINCE")]
     since: Option<Since>,
-    /// Created before: how long ago, or an instant
+    /// Only runs created before: how long ago, or an instant
     #[arg(long, value_name = "UNTIL")]
     until: Option<Since>,
-    /// At most so many
+    /// The most to show
     #[arg(long, default_value_t = 50)]
     limit: usize,
-    /// A line for every attempt of each run
+    /// Show every attempt of each run
     #[arg(long)]
     attempts: bool,
-    /// Look again every second
+    /// Refresh every second
     #[arg(long)]
     watch: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct SubmitArgs {
-    /// A text for /bin/sh -c
+    /// The command, for /bin/sh -c
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["noop", "command"])]
     shell: Option<String>,
-    /// Nothing, at once
+    /// A task that does nothing
     #[arg(long, conflicts_with = "command")]
     noop: bool,
     /// A program with its arguments, started without a shell
@@ -139,22 +139,22 @@ pub(crate) struct SubmitArgs {
     command: Vec<String>,
     #[command(flatten)]
     start: StartArgs,
-    /// 0 to 9, and 9 goes first
+    /// 0 to 9; 9 starts first
     #[arg(long)]
     priority: Option<u8>,
-    /// Attempts in all, the first included
+    /// The number of attempts, the first included
     #[arg(long, value_name = "COUNT")]
     attempts: Option<u32>,
     /// How long an attempt may take
     #[arg(long, value_name = "SPAN", value_parser = duration)]
     timeout: Option<Duration>,
-    /// Rather not at all than twice
+    /// Start at most one attempt, even if it is lost
     #[arg(long)]
     at_most_once: bool,
-    /// How a worker is chosen of those that fit
+    /// How to choose among the workers that fit
     #[arg(long, value_name = "STRATEGY", value_parser = strategy)]
     route: Option<Strategy>,
-    /// Labels that the worker must bear
+    /// Labels that the worker must have
     #[arg(long, value_name = "NAME=VALUE", value_parser = label)]
     selector: Vec<(String, String)>,
 }
@@ -346,13 +346,25 @@ pub(crate) async fn follow(session: &Session, run: Run, wait: bool) -> Result<()
     }
 }
 
+/// One sentence about a new run.
+pub(crate) fn made(run: &Run) -> String {
+    let what = match &run.job {
+        Some(job) => format!("run {} of {}/{job}", run.id, run.namespace),
+        None => format!("run {}", run.id),
+    };
+    match (run.state.0, run.reason.as_deref()) {
+        (Status::Skipped, why) => format!("{what} was skipped: {}", why.unwrap_or("no reason is known")),
+        _ => format!("{what}, due {}", time::both(run.due_at.0, wiring::now())),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
 
-    pub(super) fn run(state: &str, attempt: u32) -> Run {
+    fn run(state: &str, attempt: u32) -> Run {
         serde_json::from_value(json!({
             "id": "7", "namespace": "default", "job": "a", "trigger": "manual", "state": state, "attempt": attempt,
             "due_at": "2027-01-15T08:00:00Z", "created_at": "2027-01-15T08:00:00Z",
@@ -366,6 +378,13 @@ mod tests {
         let news = [("ready", 0), ("ready", 0), ("running", 1), ("running", 1), ("ready", 1), ("running", 2)];
         let heard = news.map(|(state, attempt)| is_news(&mut seen, &run(state, attempt)));
         assert_eq!(heard, [true, false, true, false, true, true]);
+    }
+
+    #[test]
+    fn a_run_that_was_skipped_says_why() {
+        let skipped = Run { reason: Some("an earlier run was active".to_owned()), ..run("skipped", 0) };
+        assert_eq!(made(&skipped), "run 7 of default/a was skipped: an earlier run was active");
+        assert!(made(&run("ready", 0)).contains(", due 2027-01-15"));
     }
 
     #[test]

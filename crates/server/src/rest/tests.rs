@@ -393,7 +393,7 @@ async fn a_panic_costs_its_request_and_not_the_server() {
     let guarded = Router::<()>::new().route("/boom", get(boom)).fallback_service(router);
     let router = super::guard::around(guarded, super::guard::Guard::default());
     let answer = Answer::of(router.clone().oneshot(get_of("/boom")).await.unwrap()).await;
-    assert_eq!(answer.read::<Problem>(500).message, "the server's log says what broke");
+    assert_eq!(answer.read::<Problem>(500).message, "internal error; the server's log has the cause");
     assert_eq!(Answer::of(router.oneshot(get_of("/healthz")).await.unwrap()).await.status, 200);
 }
 

@@ -1,4 +1,4 @@
-//! The inputs and outputs of the driver.
+//! What goes into the driver and what comes out of it.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Requests that are refused: each with its status, its code and the field that is wrong.
+//! One refusal of every kind, with its status, its code and the field that it names.
 
 use axum::body::Body;
 use axum::http::Request;
