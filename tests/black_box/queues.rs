@@ -138,7 +138,7 @@ fn a_key_that_is_too_long_is_refused_by_its_name() {
     assert_eq!(echo(&node, "b", &["queue", "add", "mail", "--key", &longest]), id, "it is there already");
     let refused = piped(binary::path(), &node, b"c", &["queue", "add", "mail", "--key", &longer]);
     assert_eq!(refused.status.code(), Some(4), "{refused:?}");
-    assert!(refused.err.contains("key: 1 to 256 bytes"), "{refused:?}");
+    assert!(refused.err.contains("key: must be 1 to 256 bytes"), "{refused:?}");
     assert_eq!(queued(&node, "mail"), 1);
 }
 

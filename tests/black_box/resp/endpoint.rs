@@ -70,13 +70,16 @@ fn queues_without_a_password_are_served_on_loopback_only() {
         let all = [&["server", "--data", &data, "--http", "127.0.0.1:0"], words].concat();
         all.into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
-    for words in [
-        &["--resp", "0.0.0.0:0", "--insecure", "--resp-open"][..],
-        &["--resp", "127.0.0.1:0", "--resp-open", "--resp-password-file", "p"],
+    for (words, why) in [
+        (&["--resp", "0.0.0.0:0", "--insecure", "--resp-open"][..], "without a password"),
+        (
+            &["--resp", "127.0.0.1:0", "--resp-open", "--resp-password-file", "p"],
+            "excludes resp.password_file",
+        ),
     ] {
         let refused = Cli::run(Command::new(binary::path()).args(server(words)));
         assert_eq!(refused.status.code(), Some(2), "{refused:?}");
-        assert!(refused.err.contains("without a password"), "{refused:?}");
+        assert!(refused.err.contains(why), "{refused:?}");
     }
     let words = server(&["--resp", "127.0.0.1:0", "--resp-open"]);
     let mut node = scene.node().with_program(binary::path(), words).with_env("PUNCTUAL_TOKEN", "");

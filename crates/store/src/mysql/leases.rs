@@ -72,7 +72,7 @@ impl Mysql {
             return Ok(Vec::new());
         }
         let mut sql = b"SELECT shard, epoch FROM shards WHERE shard IN (".to_vec();
-        put_list(&mut sql, taken, |sql, shard| int(sql, shard));
+        put_list(&mut sql, taken, int);
         put(&mut sql, ") ORDER BY shard");
         let epochs = connection.text(sql).await?;
         let epochs = epochs.iter().map(|row| row as &dyn Row);
