@@ -1,5 +1,5 @@
-//! Templates and conditions: any text is read or refused with a message that stands on a character of it, and what was
-//! read is evaluated within its limits, whatever it is.
+//! Templates and conditions: any text is either parsed, or refused with a message that names a position in it. What was
+//! parsed is evaluated within its limits.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

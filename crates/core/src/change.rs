@@ -119,8 +119,8 @@ impl Holder {
         }
     }
 
-    /// The number that stores write for the holder: the id of a run, the negative number of a message, or an id that no run
-    /// gets if nobody holds the key.
+    /// The number that stores write for the holder. A run has its id, a message its number negated. `Nobody` has the first
+    /// id of the shard, which no run ever gets.
     pub fn as_column(self) -> i64 {
         match self {
             Holder::Run(run) => run.0,

@@ -66,7 +66,6 @@ pub struct Run {
     /// The newest fencing token.
     pub token: Token,
     /// The worker or queue that the newest attempt was assigned to.
-    #[serde(rename = "worker")]
     pub assignee: Option<Assignee>,
     pub priority: u8,
     /// Parameters of this run alone. `None` means those of the definition.
@@ -93,7 +92,6 @@ pub struct Run {
 /// What is kept of an attempt when the next one starts. Its start and end are in the entries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Earlier {
-    #[serde(rename = "worker")]
     pub assignee: Assignee,
     pub started_at: Option<Timestamp>,
     pub exit_code: Option<i32>,

@@ -78,7 +78,7 @@ const OPENERS: [(&str, &str); 6] = [
     ("What is there", "the noun"),
 ];
 
-/// Names of modules that say nothing of what is in them.
+/// Module names that do not say what the module does.
 const MODULES: [&str; 6] = ["common", "util", "utils", "types", "old", "young"];
 
 fn root() -> PathBuf {

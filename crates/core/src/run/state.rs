@@ -17,7 +17,6 @@ pub enum State {
         since: Timestamp,
     },
     Running {
-        #[serde(rename = "worker")]
         assignee: Assignee,
         token: Token,
         since: Timestamp,

@@ -124,7 +124,7 @@ impl Shard {
         if let Some(existing) = self.bearer(key.as_ref(), cx.now) {
             return Ok(Answer::Existing(existing));
         }
-        // The key is checked first: a repeated command gets the first answer, although the dead letter is gone by then.
+        // Checked after the key: a repeated command gets the answer of the first one, which used up the dead letter.
         if retry.dead_letter && !record.dead_letter {
             return Err(Refusal::NotADeadLetter(retry.run));
         }

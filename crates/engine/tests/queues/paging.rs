@@ -101,7 +101,7 @@ fn a_long_queue_is_flushed_in_batches() {
     rig.check_counts();
 }
 
-/// Whoever looks at a line deeper than memory reads its rows: what was delivered must not stand there as if it waited.
+/// Messages beyond those in memory are peeked at in their rows: a delivered message must not be marked as queued there.
 #[test]
 fn a_look_beyond_memory_has_every_delivery_written_before_it_is_answered() {
     let mut rig = Rig::new(0);

@@ -1,4 +1,4 @@
-//! Endpoints: somebody asks any node, and the command finds its leader, there or at a peer, within the asker's patience.
+//! Endpoints: a client sends a command to any node, which applies it or forwards it to the leader, within a time limit.
 //!
 //! What `node::forward` does over the network is done here over one that loses things. Whoever hears nothing, or that it
 //! is unknown, asks again if asking twice is asking once.

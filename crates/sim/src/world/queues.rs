@@ -185,7 +185,7 @@ impl World {
     pub(super) fn waited_enough(&mut self, index: usize, ticket: Ticket, unwait: Ask) {
         if self.endpoints.is_waiting(ticket) {
             let endpoint = self.nodes[index].now();
-            // An endpoint whose word was lost says it again, else the place would be kept for nobody.
+            // An endpoint repeats a lost message, else the leader would keep a place for a consumer that is gone.
             self.ask_at(endpoint, Command::Queue(unwait), Asker::Client(TRIES));
         }
     }

@@ -123,7 +123,7 @@ impl Queues {
         }
     }
 
-    /// Deletes the rows of what is gone and writes the changed queues; returns their numbers.
+    /// Deletes the rows of removed messages and queues, and writes the changed queues. Returns the numbers of those.
     pub(in crate::queue) fn seal_queues(&mut self, changes: &mut Changes) -> Vec<QueueNumber> {
         for (queue, place) in std::mem::take(&mut self.unwritten.gone) {
             changes.delete(RowKey::Message(queue, place));
