@@ -1,0 +1,37 @@
+import { calendar } from './calendar';
+import { calendars } from './calendars';
+import { common } from './common';
+import { deadLetters } from './dead-letters';
+import { editor } from './editor';
+import { errors } from './errors';
+import { job } from './job';
+import { jobs } from './jobs';
+import { now } from './now';
+import { queue } from './queue';
+import { queues } from './queues';
+import { run } from './run';
+import { runs } from './runs';
+import { shell } from './shell';
+import { states } from './states';
+import { tokens } from './tokens';
+import { workers } from './workers';
+
+export const en = {
+  common,
+  states,
+  errors,
+  shell,
+  now,
+  jobs,
+  job,
+  editor,
+  runs,
+  run,
+  calendar,
+  queues,
+  queue,
+  workers,
+  calendars,
+  tokens,
+  deadLetters,
+};

@@ -1,0 +1,16 @@
+export const states = {
+  waiting: 'Waiting',
+  ready: 'Ready',
+  running: 'Running',
+  cancelling: 'Cancelling',
+  succeeded: 'Succeeded',
+  failed: 'Failed',
+  timed_out: 'Timed out',
+  cancelled: 'Cancelled',
+  skipped: 'Skipped',
+  active: 'Active',
+  paused: 'Paused',
+  finished: 'Finished',
+  lost: 'Lost',
+  alive: 'Alive',
+};

@@ -1,0 +1,35 @@
+export const tokens = {
+  title: 'Tokens',
+  create: 'New token',
+  createAction: 'Create the token',
+  name: 'Name',
+  role: 'Role',
+  used: 'Last used',
+  expires: 'Expires',
+  created: 'Created',
+  remove: 'Remove',
+  mine: 'yours',
+  notSeen: 'not seen',
+  never: 'never',
+  usedHint: 'Last use is what this node has seen since it was started.',
+  open: 'This server needs no token.',
+  empty:
+    'There is no token yet. Programs and people sign in with one. Create it here, or paste this into a terminal:',
+  roles: { reader: 'Reader', admin: 'Administrator', worker: 'Worker' },
+  roleHints: {
+    reader: 'May read everything and change nothing.',
+    admin: 'May do everything except connect as a worker.',
+    worker: 'May connect as a worker, and nothing else.',
+  },
+  validFor: 'Valid for',
+  validForHint: 'Such as 12h or 90d. Empty: until it is removed.',
+  made: (name: string) => `The token ${name}`,
+  once: 'Copy it now. The server keeps only its hash, so it cannot be shown again.',
+  use: 'For the command line:',
+  stored: 'I have copied it',
+  removeTitle: (name: string) => `Remove the token ${name}?`,
+  removeText:
+    'Every node refuses it within five seconds. Programs that use it lose access. Nothing brings it back.',
+  removeMine:
+    'You are signed in with this token: you lose access within five seconds. Nothing brings it back.',
+};

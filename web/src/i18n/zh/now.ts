@@ -1,0 +1,56 @@
+import type { now as en } from '../en/now';
+import { num } from '../plural';
+
+export const now = {
+  well: (fires: number, late: string | null) =>
+    `一切正常：过去一小时触发 ${num(fires)} 次${late === null ? '' : `，p99 延迟 ${late}`}`,
+  attention: (n: number) => `${num(n)} 项需要关注`,
+  attentionAtLeast: (n: number) => `超过 ${num(n)} 项需要关注`,
+  noJobs: '还没有任务',
+  attentionTitle: '需要关注',
+  nothingWrong: '没有需要关注的事项。',
+  scopeAll: '全部命名空间',
+  scopeLabel: '命名空间范围',
+  running: '运行中',
+  waiting: '等待中',
+  ready: '就绪',
+  failedHour: '过去一小时失败',
+  latenessHour: '过去一小时延迟',
+  slots: '已用槽位',
+  band: '每分钟触发次数',
+  bandLabel: (past: number, failed: number, next: number) =>
+    `过去一小时触发 ${num(past)} 次，失败 ${num(failed)} 次；未来一小时将触发 ${num(next)} 次`,
+  bandMinute: (fires: number, failed: number) =>
+    failed > 0 ? `触发 ${num(fires)} 次，失败 ${num(failed)} 次` : `触发 ${num(fires)} 次`,
+  lastHour: '过去一小时',
+  nextHour: '未来一小时',
+  now: '现在',
+  sampled: '任务太多，未来一小时为估算值。',
+  next: '即将触发',
+  nothingNext: '近期没有任务触发。',
+  nodes: '节点',
+  workers: '执行节点',
+  shards: (n: number) => `${num(n)} 个分片`,
+  load: (percent: number) => `负载 ${percent}%`,
+  notReady: '未就绪',
+  relaxed: '宽松持久性',
+  slotsOf: (busy: number, slots: number) => `已用 ${num(busy)} / ${num(slots)} 个槽位`,
+  noWorkers: '没有执行节点连接，所有运行都无法开始。',
+  startWorker: '启动执行节点',
+  about: {
+    dead_letters: (n: number) => `${num(n)} 次运行已用尽所有尝试`,
+    job_paused: () => '恢复之前不会触发',
+    no_worker_fits: (n: number) => `${num(n)} 次运行在所有执行节点上都无法开始`,
+    clock_offset: () => '时钟与其他节点不一致',
+    node_lost: () => '其他节点已接管它的分片',
+    relaxed_store: () => '断电可能丢失已确认的修改',
+  },
+  kinds: {
+    dead_letters: '死信',
+    job_paused: '任务已暂停',
+    no_worker_fits: '没有合适的执行节点',
+    clock_offset: '时钟偏差',
+    node_lost: '节点失联',
+    relaxed_store: '宽松持久性',
+  },
+} satisfies typeof en;

@@ -1,0 +1,72 @@
+// What can be done to a job, and the command lines that do the same.
+import { inNs } from '../../api/client';
+import { can } from '../../api/session.svelte';
+import type { Job } from '../../api/types';
+import { t } from '../../i18n/i18n.svelte';
+import { commands, type Commands } from '../../lib/commands';
+import { href, router } from '../../lib/router.svelte';
+import { shorten } from '../../lib/text';
+import type { Action } from '../../shell/actions.svelte';
+
+export interface Ask {
+  what: 'run' | 'pause' | 'resume' | 'delete';
+  job: Job;
+}
+
+/** What the token allows to do to a job. */
+export function jobActions(job: Job | null | undefined, ask: (ask: Ask) => void): Action[] {
+  if (!job) return [];
+  const name = job.name ?? '';
+  const label = (what: Ask['what'] | 'edit') => `${t().job[what]} · ${shorten(name, 60)}`;
+  const asks = (what: Ask['what'], key?: string) => ({
+    label: label(what),
+    key,
+    run: () => ask({ what, job }),
+  });
+  const edit = () => router.open(href('jobEdit', { name }));
+  return [
+    ...(can('run') ? [asks('run', 'r'), asks(job.state === 'paused' ? 'resume' : 'pause', 'p')] : []),
+    ...(can('edit') ? [{ label: label('edit'), key: 'e', run: edit }, asks('delete')] : []),
+  ];
+}
+
+export interface Start {
+  params?: Record<string, unknown>;
+  delay?: string;
+}
+
+export function jobPath(name: string, ...rest: string[]): string {
+  return inNs(router.namespace, 'jobs', name, ...rest);
+}
+
+/** The words of `punctual job …` and the request of an action. */
+export function jobCommands(what: Ask['what'], name: string, start: Start = {}): Commands {
+  if (what === 'delete') return commands(['job', 'delete', name], 'DELETE', jobPath(name));
+  const words = ['job', what, name];
+  if (start.params) words.push('--params', JSON.stringify(start.params));
+  if (start.delay) words.push('--delay', start.delay);
+  const body = what === 'run' && Object.keys(start).length > 0 ? start : undefined;
+  return commands(words, 'POST', jobPath(name, what), body);
+}
+
+export function rollbackCommands(name: string, revision: number): Commands {
+  const made = commands(
+    ['job', 'rollback', name, '--to', String(revision)],
+    'GET',
+    jobPath(name, 'revisions', String(revision)),
+  );
+  const put = commands([], 'PUT', jobPath(name)).curl;
+  return { cli: made.cli, curl: `${made.curl} |\n  ${put} -H 'Content-Type: application/json' -d @-` };
+}
+
+/** The object in a text, `null` if the text is not a JSON object. */
+export function jsonObject(text: string): Record<string, unknown> | null {
+  try {
+    const value: unknown = JSON.parse(text.trim() || '{}');
+    return typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? (value as Record<string, unknown>)
+      : null;
+  } catch {
+    return null;
+  }
+}

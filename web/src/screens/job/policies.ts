@@ -1,0 +1,51 @@
+// The policies of a job as sentences.
+import type { Words } from '../../i18n/i18n.svelte';
+import type { JobFile } from '../../api/types';
+import { spanMs } from '../../lib/spans';
+import { visible } from '../../lib/text';
+import { duration, type Lang } from '../../lib/time';
+
+/** `10m` as `10 min`; what is no span stays as it is. */
+export function spanWords(text: string, lang: Lang): string {
+  const ms = spanMs(text);
+  return ms === null ? text : duration(ms, lang);
+}
+
+export function policySentences(job: JobFile, words: Words['job'], lang: Lang): string[] {
+  const span = (text: string) => spanWords(text, lang);
+  const { retry, route, misfire, keep, limits, unique } = job;
+  const sentences = [job.timeout ? words.timeout(span(job.timeout)) : words.noTimeout];
+  const attempts = retry?.attempts ?? 1;
+  sentences.push(
+    attempts > 1
+      ? words.retries(attempts, span(retry?.delay ?? '10s'), retry?.backoff ?? 'exponential')
+      : words.noRetries,
+  );
+  sentences.push(words.overlap[job.overlap ?? 'skip'] ?? '');
+  const policy = misfire?.policy ?? 'once';
+  sentences.push(words.misfire[policy] ?? '');
+  if (policy !== 'skip') sentences.push(words.misfireWindow(span(misfire?.window ?? '1h')));
+  if (job.at_most_once) sentences.push(words.atMostOnce);
+  sentences.push(job.dead_letter === false ? words.noDeadLetter : words.deadLetter);
+  if (limits?.running) sentences.push(words.running(limits.running));
+  if (typeof job.priority === 'number' && job.priority !== 5) sentences.push(words.priority(job.priority));
+  if (route?.strategy && route.strategy !== 'least_loaded')
+    sentences.push(words.route(route.strategy.replaceAll('_', ' ')));
+  const labels = Object.entries(route?.selector ?? {}).map(([name, value]) => `${name}=${value}`);
+  if (labels.length > 0) sentences.push(words.selector(visible(labels.join(', '))));
+  if (route?.shards) sentences.push(words.shards(route.shards));
+  if (unique?.key) sentences.push(words.unique(visible(unique.key)));
+  sentences.push(words.keep(keep?.runs ?? 1000, keep?.days ?? 30));
+  return sentences.filter(Boolean);
+}
+
+/** The kind of the task, and what it does as text. */
+export function taskText(task: JobFile['task']): { kind: string; text: string } {
+  if (!task) return { kind: 'noop', text: '' };
+  if (typeof task.shell === 'string') return { kind: 'shell', text: task.shell };
+  if (task.process) return { kind: 'process', text: task.process.command.join(' ') };
+  if (task.http) return { kind: 'http', text: `${task.http.method ?? 'GET'} ${task.http.url}` };
+  if (task.queue) return { kind: 'queue', text: task.queue.name };
+  if (task.function) return { kind: 'function', text: task.function };
+  return { kind: 'noop', text: '' };
+}

@@ -1,0 +1,268 @@
+// What a user does with jobs, runs, dead letters and queues, by clicks.
+import assert from 'node:assert/strict';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { cluster, visit } from './scene.mjs';
+import { until } from './servers.mjs';
+
+let api, folder;
+before(async () => {
+  api = (await cluster()).api;
+  folder = await mkdtemp(join(tmpdir(), 'punctual-browser-'));
+});
+after(() => rm(folder, { recursive: true, force: true }));
+
+const inDefault = (path) => `/namespaces/default/${path}`;
+const put = (name, job) => api('PUT', inDefault(`jobs/${name}`), job);
+const start = (name, body = {}) => api('POST', inDefault(`jobs/${name}/run`), body);
+
+/** A file that a task waits for, so that the test decides when the task goes on. */
+const signal = (name) => join(folder, name);
+const send = (name) => writeFile(signal(name), '');
+const wait = (name) => `while [ ! -e '${signal(name)}' ]; do sleep 0.1; done`;
+
+const button = (page, name) => page.getByRole('button', { name, exact: true });
+const inDialog = (page, name) => page.getByRole('dialog').getByRole('button', { name, exact: true });
+const state = (page, word) => page.locator('main h1').getByText(word, { exact: true }).waitFor();
+
+test('a job is created with the form', async () => {
+  await visit({ path: '#/jobs' }, async (page) => {
+    await page.getByRole('link', { name: 'New job' }).click();
+    await page.getByLabel('Name', { exact: true }).fill('ledger');
+    await page.getByLabel('Description').fill('Closes the ledger.');
+    await page
+      .getByRole('group', { name: 'Labels', exact: true })
+      .getByRole('button', { name: 'Add' })
+      .click();
+    await page.getByLabel('Labels: name').fill('team');
+    await page.getByLabel('Labels: value').fill('billing');
+    await page.getByLabel('Kind').first().selectOption({ label: 'Cron' });
+    await page.getByLabel('Cron expression').fill('0 3 * * MON');
+    await page.getByText('Mondays').or(page.getByText('Monday')).first().waitFor();
+    await page.getByLabel('Shell command').fill('echo closed');
+    await page.getByRole('status').getByText('Valid', { exact: true }).waitFor();
+    await button(page, 'Create the job').click();
+    await page.getByRole('heading', { name: 'ledger', exact: true }).waitFor();
+    await page.getByText('Closes the ledger.').waitFor();
+  });
+  const job = await api('GET', inDefault('jobs/ledger'));
+  assert.deepEqual(job.labels, { team: 'billing' });
+  assert.deepEqual(job.task, { shell: 'echo closed' });
+  assert.equal(job.schedule.cron ?? job.schedule[0].cron, '0 3 * * MON');
+});
+
+test('a job is edited with the form and as YAML', async () => {
+  await put('audit', { description: 'first', task: { shell: 'echo audit' } });
+  await visit({ path: '#/jobs/audit', allowed: /422/ }, async (page) => {
+    await page.getByRole('link', { name: 'Edit' }).click();
+    await page.getByLabel('Description').fill('by form');
+    await button(page, 'Save').click();
+    await page.getByText('by form').waitFor();
+
+    await page.getByRole('link', { name: 'Edit' }).click();
+    const yaml = page.getByRole('textbox', { name: 'YAML' });
+    await yaml.click();
+    await page.keyboard.press('Control+End');
+    await page.keyboard.insertText('\ntimeout: soon\n');
+    const problem = page
+      .getByRole('list', { name: 'Problems' })
+      .getByRole('listitem')
+      .filter({ hasText: 'soon' });
+    await problem.getByRole('button', { name: /^Line \d+$/ }).waitFor();
+    assert.equal(await button(page, 'Save').isDisabled(), true);
+    await yaml.click();
+    await page.keyboard.press('Control+Z');
+    await page.keyboard.press('Control+End');
+    await page.keyboard.insertText('\ntimeout: 5m\n');
+    await page.getByRole('status').getByText('Valid', { exact: true }).waitFor();
+    await button(page, 'Save').click();
+    await page.getByText('Revision 3').waitFor();
+  });
+  const { description, timeout } = await api('GET', inDefault('jobs/audit'));
+  assert.deepEqual({ description, timeout }, { description: 'by form', timeout: '5m' });
+});
+
+test('a run gets parameters, its log grows while it runs, and it is cancelled', async () => {
+  const shell = `echo "$PUNCTUAL_PARAMS"; ${wait('grow')}; echo grown; ${wait('never')}`;
+  await put('slow', { params: { who: 'nobody' }, task: { shell } });
+  await visit({ path: '#/jobs/slow' }, async (page) => {
+    await button(page, 'Run now').click();
+    await page.getByLabel('Parameters (a JSON object)').fill('{ "who": "me" }');
+    await inDialog(page, 'Run now').click();
+    const log = page.getByRole('region', { name: 'Output' });
+    await log.getByText('{"who":"me"}').waitFor();
+    await state(page, 'Running');
+    assert.equal(await log.getByText('grown').count(), 0);
+    await send('grow');
+    await log.getByText('grown').waitFor();
+    await state(page, 'Running');
+
+    const run = page.url();
+    await page.getByRole('link', { name: 'Workers' }).first().click();
+    await page.getByText('worker-2').first().waitFor();
+    await page.locator('main').getByRole('link', { name: /slow/ }).first().waitFor();
+    await page.goto(run);
+    await button(page, 'Cancel').click();
+    await inDialog(page, 'Cancel').click();
+    await state(page, 'Cancelled');
+  });
+});
+
+test('a failed run is retried', async () => {
+  await put('flaky', { task: { shell: `test -e '${signal('repaired')}'` }, dead_letter: false });
+  const { id } = await start('flaky');
+  await visit({ path: `#/runs/${id}` }, async (page) => {
+    await state(page, 'Failed');
+    await send('repaired');
+    await button(page, 'Retry').click();
+    await inDialog(page, 'Retry').click();
+    await page.getByText('Retry of').waitFor();
+    await state(page, 'Succeeded');
+  });
+});
+
+test('a dead letter is replayed with other parameters', async () => {
+  await put('fragile', { params: { ok: 'no' }, task: { shell: 'echo "$PUNCTUAL_PARAMS" | grep yes' } });
+  const { id } = await start('fragile');
+  const letters = async () => (await api('GET', inDefault('dead-letters?job=fragile'))).items;
+  await until(async () => (await letters()).length === 1);
+  await visit({ path: '#/dead-letters' }, async (page) => {
+    await page.getByRole('table').getByRole('link', { name: 'fragile' }).click();
+    const panel = page.getByRole('complementary');
+    await panel.getByText(id).waitFor();
+    await panel.getByRole('button', { name: 'Replay…' }).click();
+    await page.getByRole('dialog').getByLabel('Parameters').fill('{ "ok": "yes" }');
+    await inDialog(page, 'Replay').click();
+    await state(page, 'Succeeded');
+  });
+  assert.deepEqual(await letters(), []);
+});
+
+test('runs are cancelled in bulk after a preview', async () => {
+  await put('herd', { overlap: 'allow', task: { shell: wait('never') } });
+  for (let count = 0; count < 4; count += 1) await start('herd');
+  await visit({ path: '#/runs?job=herd' }, async (page) => {
+    await page.getByRole('checkbox', { name: 'Select this row' }).nth(3).waitFor();
+    await page.getByRole('checkbox', { name: 'Select this row' }).first().check();
+    await button(page, 'Cancel…').click();
+    await inDialog(page, 'Cancel 1 run').click();
+    await page.getByText('1 run cancelled or asked to stop.').waitFor();
+    await page.getByRole('dialog').getByRole('button', { name: 'Close' }).last().click();
+
+    await page
+      .getByRole('group', { name: 'State' })
+      .getByRole('link', { name: /^Running/ })
+      .click();
+    await button(page, 'Cancel all matching…').click();
+    await page.getByRole('heading', { name: 'Cancel 3 runs?' }).waitFor();
+    await inDialog(page, 'Cancel 3 runs').click();
+    await page.getByText('3 runs cancelled or asked to stop.').waitFor();
+  });
+  const ended = async () => (await api('GET', inDefault('runs?job=herd&state=cancelled'))).items.length === 4;
+  await until(ended);
+});
+
+test('messages are added, looked at and flushed', async () => {
+  await visit({ path: '#/queues' }, async (page) => {
+    await button(page, 'Add a message').click();
+    await page.getByRole('dialog').getByLabel('Queue').fill('parcels');
+    await page.getByRole('dialog').getByLabel('Body').fill('{"parcel":17}');
+    await inDialog(page, 'Add the message').click();
+    await page.getByRole('link', { name: 'parcels' }).click();
+    await page.getByRole('link', { name: /"parcel":17/ }).click();
+    const panel = page.getByRole('complementary', { name: 'Message' });
+    await panel.getByText('"parcel": 17').waitFor();
+    await panel.getByRole('button', { name: 'Close' }).click();
+
+    await button(page, 'Flush…').click();
+    await page.getByRole('heading', { name: 'Delete 1 message of parcels?' }).waitFor();
+    assert.equal(await inDialog(page, 'Delete the messages').isDisabled(), true);
+    await page.getByLabel('Type parcels to confirm.').fill('parcels');
+    await inDialog(page, 'Delete the messages').click();
+    await page.getByText('No message is ready.').waitFor();
+  });
+});
+
+test('a job is paused, resumed, taken back to an old revision and deleted', async () => {
+  for (const description of ['first', 'second'])
+    await put('ferry', { description, schedule: { every: '1h' }, task: { noop: {} } });
+  await visit({ path: '#/jobs/ferry' }, async (page) => {
+    const title = page.locator('main .title-row');
+    await button(page, 'Pause').click();
+    await inDialog(page, 'Pause').click();
+    await title.getByText('Paused').waitFor();
+    await button(page, 'Resume').click();
+    await inDialog(page, 'Resume').click();
+    await title.getByText('Active').waitFor();
+
+    await page.getByRole('link', { name: 'Revisions', exact: true }).click();
+    await page
+      .getByRole('listitem')
+      .getByRole('link', { name: /^Revision 1\b/ })
+      .click();
+    await button(page, 'Go back to revision 1').click();
+    await inDialog(page, 'Go back to revision 1').click();
+    await page.locator('main header').getByText('first', { exact: true }).waitFor();
+
+    await button(page, 'Delete').click();
+    await page.getByLabel('Type ferry to confirm.').fill('ferry');
+    await inDialog(page, 'Delete').click();
+    await page.getByRole('heading', { name: 'Jobs' }).waitFor();
+    assert.equal(await page.getByRole('link', { name: 'ferry' }).count(), 0);
+  });
+});
+
+test('a calendar is created', async () => {
+  await visit({ path: '#/calendars' }, async (page) => {
+    await button(page, 'New calendar').click();
+    await page.getByRole('dialog').getByLabel('Name').fill('workdays');
+    await page.getByLabel('Excluded days (holidays)').fill('12-25\n12-26');
+    await inDialog(page, 'Save').click();
+    await page.getByRole('heading', { name: 'workdays' }).waitFor();
+  });
+  assert.deepEqual((await api('GET', inDefault('calendars/workdays'))).exclude, ['12-25', '12-26']);
+});
+
+test('a token is created, shown once and removed', async () => {
+  await visit({ path: '#/tokens' }, async (page) => {
+    await button(page, 'New token').click();
+    await page.getByRole('dialog').getByLabel('Name').fill('dashboards');
+    await inDialog(page, 'Create the token').click();
+    await page
+      .getByRole('dialog')
+      .getByText(/^pct_[0-9a-f]{64}$/)
+      .waitFor();
+    await inDialog(page, 'I have copied it').click();
+    const row = page.getByRole('row').filter({ hasText: 'dashboards' });
+    await row.getByRole('button', { name: 'Remove' }).click();
+    await page.getByLabel('Type dashboards to confirm.').fill('dashboards');
+    await inDialog(page, 'Remove').click();
+    await row.waitFor({ state: 'detached' });
+  });
+});
+
+test('a log is downloaded as a file', async () => {
+  await put('wordy', { task: { shell: 'echo "<b>word</b>"' } });
+  const { id } = await start('wordy');
+  await visit({ path: `#/runs/${id}` }, async (page) => {
+    await state(page, 'Succeeded');
+    const downloaded = page.waitForEvent('download');
+    await button(page, 'Download the log').click();
+    const file = await downloaded;
+    assert.equal(file.suggestedFilename(), `run-${id}.log`);
+    assert.equal(await readFile(await file.path(), 'utf8'), '<b>word</b>\n');
+  });
+});
+
+test('a worker that is killed is listed as lost', async () => {
+  const { startWorker } = await cluster();
+  const worker = await startWorker('worker-3');
+  await visit({ path: '#/workers' }, async (page) => {
+    await page.getByRole('heading', { name: /^3 workers/ }).waitFor();
+    await worker.end('SIGKILL');
+    await page.getByRole('heading', { name: /^2 workers/ }).waitFor();
+    await page.getByText('1 lost', { exact: true }).waitFor();
+  });
+});

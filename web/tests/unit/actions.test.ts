@@ -1,0 +1,42 @@
+import { afterEach, expect, test } from 'vitest';
+import { session } from '../../src/api/session.svelte';
+import type { Job, Run, Whoami } from '../../src/api/types';
+import { jobActions, type Ask } from '../../src/screens/job/actions';
+import { actionsOf } from '../../src/screens/run/run-view';
+
+function sign(...rights: string[]) {
+  session.who = { rights } as Whoami;
+}
+afterEach(() => (session.who = null));
+
+const job = (state: Job['state']) => ({ name: 'nightly', state }) as Job;
+const labels = (state: Job['state']) => jobActions(job(state), () => {}).map((action) => action.label);
+
+test('a job offers what the token allows', () => {
+  sign('read');
+  expect(labels('active')).toEqual([]);
+  sign('read', 'run');
+  expect(labels('active')).toEqual(['Run now · nightly', 'Pause · nightly']);
+  sign('read', 'run', 'edit');
+  expect(labels('paused')).toEqual([
+    'Run now · nightly',
+    'Resume · nightly',
+    'Edit · nightly',
+    'Delete · nightly',
+  ]);
+});
+
+test('an action of a job asks before it is done', () => {
+  sign('run');
+  const asked: Ask[] = [];
+  for (const action of jobActions(job('active'), (ask) => asked.push(ask))) action.run();
+  expect(asked.map((ask) => ask.what)).toEqual(['run', 'pause']);
+});
+
+test('a run is cancelled while it is open and retried when it has ended', () => {
+  const of = (state: Run['state'], reason: string | null = null) => actionsOf({ state, reason });
+  expect(of('waiting')).toEqual(['cancel']);
+  expect(of('running')).toEqual(['cancel']);
+  expect(of('running', 'cancelling: asked by admin')).toEqual([]);
+  expect(of('failed')).toEqual(['replay', 'retry']);
+});

@@ -1,0 +1,179 @@
+// Fills a server with the jobs of a payment company, through REST. Returns the addresses of the screens by name.
+import { setTimeout as sleep } from 'node:timers/promises';
+
+const NS = 'namespaces/payments';
+const sometimes = (odds, shell, error) =>
+  `[ $((\${PUNCTUAL_RUN_ID%??????} % ${odds})) -ne 0 ] || { echo "error: ${error}" >&2; exit 1; }; ${shell}`;
+
+const SETTLE = String.raw`
+say() { printf '\033[90m%s\033[0m %b\n' "$(date -u +%H:%M:%S)" "$*"; sleep 0.3; }
+say '\033[1msettling 2026-11-16\033[0m, 3 currencies, 4 acquirers'
+for acquirer in north east south west; do
+  say "$acquirer: 18,204 payments read from the ledger"
+  say "$acquirer: \033[32mbalanced\033[0m, fees 0.29 %"
+  if [ "$acquirer" = south ] && [ "$PUNCTUAL_ATTEMPT" = 1 ]; then
+    echo "error: south: the settlement file of 02:00 is not there yet" >&2; exit 3
+  fi
+done
+say '72,816 payments settled, \033[32m0 differences\033[0m'`;
+
+const cron = (expression, timezone, calendar) => ({ cron: expression, timezone, calendar });
+const JOBS = {
+  'nightly-settlement': {
+    description: 'Settles the day that has ended with every acquirer.',
+    labels: { team: 'settlement', tier: 'critical' },
+    schedule: cron('0 2 * * *', 'Europe/Berlin', 'target2'),
+    task: { shell: SETTLE },
+    params: { region: 'eu', currencies: ['EUR', 'GBP', 'SEK'] },
+    retry: { attempts: 3, delay: '2s', backoff: 'fixed' },
+    timeout: '1h',
+  },
+  'card-capture': {
+    labels: { team: 'cards', tier: 'critical' },
+    schedule: cron('*/2 6-22 * * *', 'Europe/Berlin'),
+    task: { shell: 'sleep 0.$((${PUNCTUAL_RUN_ID%??????} % 4)); echo captured 14 authorisations' },
+  },
+  'fx-rates': {
+    labels: { team: 'treasury' },
+    schedule: cron('*/10 7-18 * * MON-FRI', 'Europe/London'),
+    task: { shell: 'echo 31 rates' },
+  },
+  'fraud-scores': {
+    labels: { team: 'risk' },
+    schedule: cron('*/5 6-22 * * *', 'Europe/Berlin'),
+    task: {
+      shell: sometimes(9, 'sleep 0.2; echo scored 212 payments', 'the model did not answer within 200 ms'),
+    },
+    retry: { attempts: 2, delay: '1s' },
+  },
+  'merchant-webhooks': {
+    labels: { team: 'merchants' },
+    schedule: cron('*/5 * * * *', 'UTC'),
+    task: { shell: sometimes(4, 'echo 8 webhooks delivered', 'https://hooks.example.com answered 503') },
+    dead_letter: false,
+  },
+  'ledger-export': {
+    labels: { team: 'data' },
+    schedule: cron('*/15 * * * *', 'UTC'),
+    task: { shell: 'sleep 1; echo exported' },
+  },
+  payouts: {
+    description: 'Puts the payouts of the day into the queue of the bank connector.',
+    labels: { team: 'settlement' },
+    schedule: cron('0 9 * * *', 'Europe/Berlin', 'target2'),
+    task: { queue: { name: 'bank-transfers' } },
+  },
+  'sanction-list': {
+    description: 'Loads the lists of the EU, the UN and OFAC.',
+    labels: { team: 'risk', tier: 'critical' },
+    schedule: cron('0 */6 * * *', 'UTC'),
+    task: { http: { url: 'https://lists.example.com/latest' } },
+  },
+  'chargeback-report': {
+    labels: { team: 'disputes' },
+    schedule: cron('0 7 * * MON-FRI', 'America/New_York'),
+    task: {
+      shell: 'echo "error: merchant $(echo $PUNCTUAL_PARAMS | cut -d\\" -f4) has no address" >&2; exit 2',
+    },
+    search: ['merchant'],
+    overlap: 'allow',
+  },
+  'fraud-training': {
+    labels: { team: 'risk' },
+    schedule: cron('0 4 * * SUN', 'UTC'),
+    task: { shell: './train.sh' },
+    route: { selector: { gpu: 'a100' } },
+  },
+  'reconcile-merchants': {
+    labels: { team: 'merchants' },
+    schedule: cron('30 3 * * *', 'Europe/Berlin'),
+    task: { shell: 'sleep 0.$PUNCTUAL_SHARD_INDEX; [ $PUNCTUAL_SHARD_INDEX -ne 5 ]' },
+    route: { shards: 8 },
+  },
+  'month-end-close': {
+    labels: { team: 'finance' },
+    schedule: cron('0 3 1 * *', 'Europe/Berlin'),
+    task: { shell: './close.sh' },
+  },
+};
+
+/** These fire every ten seconds for a while, so that they have a history. */
+const QUICK = ['card-capture', 'fx-rates', 'fraud-scores', 'merchant-webhooks'];
+const WHILE_MS = 180_000;
+
+export async function seed(api) {
+  await api('PUT', `${NS}/calendars/target2`, {
+    description: 'Days on which the European payment system settles',
+    weekly: ['mon', 'tue', 'wed', 'thu', 'fri'],
+    exclude: ['01-01', '2026-04-03', '2026-04-06', '05-01', '12-25', '12-26', '2027-03-26', '2027-03-29'],
+  });
+  const save = (name, changes) => api('PUT', `${NS}/jobs/${name}`, { ...JOBS[name], ...changes });
+  for (const name of Object.keys(JOBS)) await save(name);
+  for (const name of QUICK) await save(name, { schedule: { every: '10s' } });
+  await api('PATCH', `${NS}/jobs/nightly-settlement`, { timeout: '30m', retry: { attempts: 4 } });
+  const run = async (job, body = {}) => (await api('POST', `${NS}/jobs/${job}/run`, body)).id;
+  const settled = await run('nightly-settlement');
+  const stuck = await run('fraud-training');
+  const split = await run('reconcile-merchants');
+  for (const merchant of ['m-1044', 'm-2210', 'm-3071', 'm-3999', 'm-4102'])
+    await run('chargeback-report', { params: { merchant, month: '2026-10' } });
+  await run('month-end-close', { delay: '3h' });
+  await api('POST', `${NS}/jobs/sanction-list/pause`);
+  await queues(api);
+  await api('POST', 'tokens', { name: 'deploy', role: 'admin', expires_in: '90d' });
+  await api('POST', 'tokens', { name: 'dashboard', role: 'reader' });
+  await sleep(WHILE_MS);
+  for (const name of QUICK) await save(name);
+
+  const [letter] = (await api('GET', `${NS}/dead-letters`)).items;
+  const link = (path, query = '') => `#${path}?ns=payments${query}`;
+  return {
+    now: link('/', '&scope=ns'),
+    jobs: link('/jobs'),
+    job: link('/jobs/merchant-webhooks'),
+    'job-runs': link('/jobs/merchant-webhooks', '&tab=runs'),
+    'job-revisions': link('/jobs/nightly-settlement', '&tab=revisions'),
+    'job-definition': link('/jobs/nightly-settlement', '&tab=definition'),
+    'job-new': link('/new-job'),
+    'job-edit': link('/jobs/nightly-settlement/edit'),
+    runs: link('/runs'),
+    run: link(`/runs/${settled}`),
+    'run-waiting': link(`/runs/${stuck}`),
+    'run-split': link(`/runs/${split}`),
+    calendar: link('/calendar', '&scope=ns'),
+    queues: link('/queues'),
+    queue: link('/queues/bank-transfers'),
+    workers: link('/workers'),
+    'dead-letters': link('/dead-letters'),
+    'dead-letter': link('/dead-letters', `&letter=${letter.id}`),
+    calendars: link('/calendars'),
+    'calendar-days': link('/calendars/target2'),
+    tokens: link('/tokens'),
+    'empty-now': '#/?ns=empty&scope=ns',
+    'empty-jobs': '#/jobs?ns=empty',
+    'empty-runs': '#/runs?ns=empty',
+    'empty-queues': '#/queues?ns=empty',
+    'empty-dead-letters': '#/dead-letters?ns=empty',
+    'empty-calendars': '#/calendars?ns=empty',
+    'runs-no-match': link('/runs', '&search=nothing'),
+    'run-unknown': link('/runs/1'),
+    'job-unknown': link('/jobs/unknown'),
+  };
+}
+
+async function queues(api) {
+  const transfer = (index) => ({
+    body: JSON.stringify({
+      payout: `po-${7300 + index}`,
+      iban: `DE00 1001 ${4000 + index}`,
+      amount: `${(index * 1337) % 9000}.00 EUR`,
+    }),
+    ttl: '1d',
+    retry: '5m',
+  });
+  const messages = Array.from({ length: 24 }, (_, index) => transfer(index));
+  await api('POST', `${NS}/queues/bank-transfers/batch`, { messages });
+  await api('POST', `${NS}/queues/bank-transfers/take`, { count: 5 });
+  await api('POST', `${NS}/queues/receipts/batch`, { messages: messages.slice(0, 7) });
+  await api('POST', `${NS}/queues/receipts/pause`, { direction: 'out' });
+}
