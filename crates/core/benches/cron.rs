@@ -90,14 +90,14 @@ fn instants(cron: &Cron, count: usize) -> Vec<Timestamp> {
     instants
 }
 
-struct Figures {
+struct Timings {
     median: Duration,
     slowest: Duration,
 }
 
-/// Every question several times over; the best of each is what it costs, the rest is the machine's business.
+/// Asks every question several times and keeps its best time: slower times are noise of the machine.
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures")]
-fn measure<T>(questions: &[T], mut ask: impl FnMut(&T)) -> Figures {
+fn measure<T>(questions: &[T], mut ask: impl FnMut(&T)) -> Timings {
     let mut taken: Vec<Duration> = vec![Duration::MAX; questions.len()];
     for _ in 0..5 {
         for (best, question) in taken.iter_mut().zip(questions) {
@@ -107,7 +107,7 @@ fn measure<T>(questions: &[T], mut ask: impl FnMut(&T)) -> Figures {
         }
     }
     taken.sort_unstable();
-    Figures { median: taken[taken.len() / 2], slowest: taken[taken.len() - 1] }
+    Timings { median: taken[taken.len() / 2], slowest: taken[taken.len() - 1] }
 }
 
 fn croners(text: &str, ours: &Cron, questions: usize) -> Duration {

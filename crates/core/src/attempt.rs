@@ -14,6 +14,7 @@ use crate::ids::{RunId, Token};
 use crate::job::{Definition, Invalid};
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::name::{Name, Namespace};
+use crate::progress::Progress;
 use crate::queue::{Body, Deliver, NewMessage, QueueKey, Sender};
 use crate::run::{Cause, Part, Trigger};
 use crate::task::{self, Enqueue, Params};
@@ -38,6 +39,8 @@ pub struct Assignment {
     pub late_from: Timestamp,
     pub definition: Arc<Definition>,
     pub params: Params,
+    /// The last checkpoint of an earlier attempt: JSON, as text.
+    pub checkpoint: Option<Arc<str>>,
     /// The part of a split run that it is.
     pub part: Part,
     /// How long the node waits for a heartbeat before it gives the attempt up.
@@ -58,6 +61,7 @@ impl Assignment {
             ("trigger", Value::text(self.trigger.word())),
             ("key", key),
         ]);
+        let checkpoint = self.checkpoint.as_deref().and_then(Value::from_json);
         let namespace = Value::text(self.namespace.as_str());
         let job = Value::map([("name", name), ("namespace", namespace), ("revision", revision)]);
         let (index, total) = (Value::Int(self.part.index.into()), Value::Int(self.part.total.into()));
@@ -65,6 +69,7 @@ impl Assignment {
             .with("started", Value::instant(started))
             .with("run", run)
             .with("job", job)
+            .with("checkpoint", checkpoint.unwrap_or(Value::Null))
             .with("shard", Value::map([("index", index), ("total", total)]))
     }
 
@@ -106,6 +111,8 @@ pub enum Order {
     Acknowledge { run: RunId, token: Token },
     /// Send a heartbeat and every unacknowledged outcome again: the leader is new, or it heard nothing for too long.
     Resend,
+    /// The checkpoint of the report with this number is stored.
+    Saved { run: RunId, token: Token, seq: u64 },
     /// The total of credits that this node has given back unused since the worker joined. It answers every recall, also
     /// if there was nothing to give back.
     GaveBack { total: u64 },
@@ -123,11 +130,11 @@ pub enum Report {
         token: Token,
         at: Timestamp,
     },
-    /// A number from 0 to 100.
+    /// If it has a checkpoint and a number, it is answered with [`Order::Saved`] once it is stored.
     Progress {
         run: RunId,
         token: Token,
-        percent: u8,
+        progress: Progress,
     },
     /// Heartbeat: the attempts that this worker still holds.
     Alive {

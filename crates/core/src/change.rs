@@ -15,11 +15,14 @@ use crate::job::{Cursor, Definition, Job, State};
 use crate::name::{Name, Namespace};
 use crate::queue::{Message, MessageId, MessagePosition, QueueNumber, QueueRecord};
 use crate::run::Run;
+use crate::search::RunTerm;
+use crate::statistics::{Statistics, StatisticsKey};
 
 /// The primary key of a row, in the order in which a batch is written.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RowKey {
     Job(JobId),
+    DeletedJob(JobId),
     Revision(JobId, u32),
     /// A run that has not ended.
     Run(RunId),
@@ -29,6 +32,9 @@ pub enum RowKey {
     Unique(Arc<str>),
     /// The job, the revision and the first due time.
     Skip(JobId, u32, Timestamp),
+    Statistics(Arc<StatisticsKey>),
+    /// An entry of the search index.
+    Term(Arc<RunTerm>),
     Queue(QueueNumber),
     Message(QueueNumber, MessagePosition),
 }
@@ -36,12 +42,15 @@ pub enum RowKey {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Row {
     Job(Arc<Job>),
+    DeletedJob(DeletedJob),
     Revision(Arc<Revision>),
     Run(Arc<Run>),
     History(Arc<Run>),
     DeadLetter(DeadLetter),
     Unique(UniqueKey),
     Skip(Skip),
+    Statistics(Arc<Statistics>),
+    Term(Arc<RunTerm>),
     Queue(QueueRecord),
     Message(Arc<Message>),
 }
@@ -67,6 +76,10 @@ pub struct DeletedJob {
 }
 
 impl DeletedJob {
+    pub fn of(job: &Job) -> DeletedJob {
+        DeletedJob { id: job.id, namespace: job.namespace.clone(), name: job.name.clone() }
+    }
+
     /// The job as it last was. `first` is its first revision, `last` the one that deleted it.
     pub fn as_job(&self, first: &Revision, last: &Revision) -> Job {
         Job {
@@ -119,8 +132,8 @@ impl Holder {
         }
     }
 
-    /// The number that stores write for the holder. A run has its id, a message its number negated. `Nobody` has the first
-    /// id of the shard, which no run ever gets.
+    /// The number that stores write for the holder. A run has its id, a message its negated
+    /// number, and `Nobody` the first id of the shard, which no run ever gets.
     pub fn as_column(self) -> i64 {
         match self {
             Holder::Run(run) => run.0,
@@ -184,12 +197,15 @@ impl Row {
     pub fn key(&self) -> RowKey {
         match self {
             Row::Job(job) => RowKey::Job(job.id),
+            Row::DeletedJob(job) => RowKey::DeletedJob(job.id),
             Row::Revision(revision) => RowKey::Revision(revision.job, revision.revision),
             Row::Run(run) => RowKey::Run(run.id),
             Row::History(run) => RowKey::History(run.id),
             Row::DeadLetter(letter) => RowKey::DeadLetter(letter.run),
             Row::Unique(unique) => RowKey::Unique(Arc::clone(&unique.key)),
             Row::Skip(skip) => RowKey::Skip(skip.job, skip.revision, skip.from),
+            Row::Statistics(row) => RowKey::Statistics(Arc::clone(&row.key)),
+            Row::Term(term) => RowKey::Term(Arc::clone(term)),
             Row::Queue(queue) => RowKey::Queue(queue.number),
             Row::Message(message) => RowKey::Message(message.id.queue, message.position()),
         }

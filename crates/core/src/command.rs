@@ -13,6 +13,7 @@ use crate::Timestamp;
 use crate::ids::{RunId, ShardId, Token};
 use crate::job::{self, Definition, Job};
 use crate::name::{Name, Namespace};
+use crate::progress::Progress;
 use crate::queue;
 use crate::run::{Run, Status};
 use crate::schedule::calendar::Calendar;
@@ -53,12 +54,14 @@ pub enum Command {
         namespace: Namespace,
         run: RunId,
     },
-    /// Progress of an attempt. Only the newest token is accepted.
+    /// Progress of an attempt, which the caller has checked. Only the newest token is accepted.
     Progress {
         namespace: Namespace,
         run: RunId,
         token: Token,
-        percent: u8,
+        progress: Progress,
+        /// Answer only when it is stored.
+        durable: bool,
     },
     /// Tells an attempt about the message that it delivered. Ignored if the attempt has ended.
     Tell {
@@ -126,6 +129,8 @@ pub struct RetryRun {
     /// `None` means the due time of the finished run.
     pub due: Option<Timestamp>,
     pub key: Option<Key>,
+    /// Whether the new run starts at the last checkpoint of the finished run.
+    pub resume: bool,
     /// Only if the run is a dead letter now. The replay is held where the overlap policy would skip it, because a user
     /// asked for it.
     pub dead_letter: bool,
@@ -241,19 +246,19 @@ pub enum Refusal {
     NotADeadLetter(RunId),
     #[error("job `{0}` exists already")]
     JobExists(Name),
-    #[error("job is at revision {actual}, not {expected}: read it again and repeat the edit")]
-    WrongRevision { expected: u32, actual: u32 },
+    #[error("job `{name}` is at revision {actual}, not {expected}: read it again and repeat the edit")]
+    WrongRevision { name: Name, expected: u32, actual: u32 },
     #[error("no calendar `{name}` in namespace `{namespace}`")]
     NoSuchCalendar { namespace: Namespace, name: Name },
     #[error("calendar `{0}` exists already")]
     CalendarExists(Name),
-    #[error("calendar is at version {actual}, not {expected}: read it again and repeat the edit")]
-    WrongVersion { expected: u32, actual: u32 },
-    #[error("calendar `{calendar}` is kept to by job `{job}`: change or delete that job first")]
+    #[error("calendar `{name}` is at version {actual}, not {expected}: read it again and repeat the edit")]
+    WrongVersion { name: Name, expected: u32, actual: u32 },
+    #[error("job `{job}` uses calendar `{calendar}`: change or delete that job first")]
     CalendarInUse { calendar: Name, job: Name },
     #[error("run {run} is {status}: {hint}")]
     WrongState { run: RunId, status: Status, hint: Cow<'static, str> },
-    #[error("run {0} has gone on under a newer token: this attempt is given up, and should stop")]
+    #[error("run {0} has a newer attempt: this one was given up and should stop")]
     OutdatedToken(RunId),
     #[error("{0}")]
     Invalid(#[from] job::Invalid),

@@ -1,6 +1,7 @@
 //! A job: its definition, its revisions, and how far its schedule has been carried out.
 
 mod check;
+mod labels;
 mod message;
 mod planning;
 pub mod route;
@@ -23,7 +24,7 @@ use crate::task::{Params, Task};
 use crate::template::{Scope, Template, Values};
 
 pub use crate::invalid::Invalid;
-pub use route::{Route, Strategy};
+pub use route::{Labels, Route, Strategy};
 
 /// A job as the store keeps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -93,8 +94,10 @@ pub struct Definition {
     pub dead_letter: bool,
     pub keep: Keep,
     pub description: String,
-    /// The last field, because it was added last: definitions of earlier versions lack it.
-    #[serde(default)]
+    /// What the job belongs to, such as its team: jobs and runs are found by it.
+    pub labels: Labels,
+    /// The parameters whose values a run is found by.
+    pub search: Vec<String>,
     pub route: Route,
 }
 
@@ -116,6 +119,8 @@ impl Definition {
             dead_letter: true,
             keep: Keep::default(),
             description: String::new(),
+            labels: Labels::new(),
+            search: Vec::new(),
             route: Route::default(),
         }
     }

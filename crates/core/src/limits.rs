@@ -42,8 +42,12 @@ pub const COMMAND_WORDS_MAX: usize = 1024;
 pub const ENV_ENTRIES_MAX: usize = 256;
 pub const SCHEDULES_MAX: usize = 16;
 pub const ATTEMPTS_MAX: u32 = 100;
-/// A run whose worker was lost this often is assumed to kill its workers.
+/// A run whose worker was lost this often without a new checkpoint in between is assumed to kill its workers.
 pub const LOSSES_MAX: u32 = 3;
+/// The message of a progress report.
+pub const PROGRESS_MESSAGE_BYTES_MAX: usize = 256;
+/// A checkpoint, as JSON: it is part of the run's row, which is written with every change of the run.
+pub const CHECKPOINT_BYTES_MAX: usize = 64 * 1024;
 pub const PRIORITY_MAX: u8 = 9;
 /// Missed due times that `misfire: all` makes up for; the rest is one range record.
 pub const MISFIRE_CATCH_UP_MAX: usize = 100;
@@ -91,6 +95,17 @@ pub const WORKER_SLOTS_MAX: u32 = 65_536;
 /// Labels of one worker, and bytes of a label's name and of its value.
 pub const LABELS_MAX: usize = 64;
 pub const LABEL_BYTES_MAX: usize = 128;
+/// Labels of one job, and bytes of a label's name and of its value.
+pub const JOB_LABELS_MAX: usize = 32;
+pub const JOB_LABEL_BYTES_MAX: usize = 256;
+/// Parameters that a job names in `search`: each may add an index row for every run.
+pub const SEARCH_PARAMS_MAX: usize = 10;
+/// The text of a search.
+pub const SEARCH_BYTES_MIN: usize = 2;
+pub const SEARCH_BYTES_MAX: usize = 256;
+/// The span of an answer with buckets, and how many buckets it may have.
+pub const BUCKETS_SPAN_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
+pub const BUCKETS_MAX: usize = 1000;
 /// Functions that one worker may have.
 pub const FUNCTIONS_MAX: usize = 1024;
 /// Attempts that a worker may name in a heartbeat, including outcomes that wait for their acknowledgement.

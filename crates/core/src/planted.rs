@@ -37,6 +37,16 @@ pub enum Fault {
     OfferUsesCredit,
     /// A draining worker still lends its slots.
     DrainLends,
+    /// A checkpoint is confirmed before it is stored.
+    CheckpointIsConfirmedEarly,
+    /// The next attempt after a lost one starts without the checkpoint.
+    LossForgetsCheckpoint,
+    /// A report that comes late replaces a newer checkpoint.
+    LateReportIsTaken,
+    /// The end of a run is counted in the batch after its own.
+    EndIsCountedLate,
+    /// The error of a run that failed at its first attempt is not in the search index.
+    ErrorIsNotIndexed,
 }
 
 #[cfg(feature = "planted")]

@@ -23,8 +23,9 @@ pub struct Retry {
     /// The priority of every attempt after the first. `None` means the job's priority.
     pub priority: Option<u8>,
     /// The failures that are retried. A lost worker is not one of them.
-    #[serde(default = "On::defaults")]
     pub on: Vec<On>,
+    /// Whether an attempt after a failed one continues at the last checkpoint.
+    pub resume: bool,
 }
 
 /// A kind of failure that is retried.
@@ -92,6 +93,7 @@ impl Default for Retry {
             jitter_percent: 0,
             priority: None,
             on: On::defaults(),
+            resume: true,
         }
     }
 }

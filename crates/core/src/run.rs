@@ -36,6 +36,7 @@ use crate::ids::{JobId, RunId, ShardId, Token};
 use crate::job::Definition;
 use crate::limits::LISTED_OUTPUT_BYTES_MAX;
 use crate::name::{Name, Namespace};
+use crate::progress::{Checkpoint, Reported};
 use crate::task::Params;
 
 pub use apply::{Event, Refused};
@@ -61,7 +62,7 @@ pub struct Run {
     pub attempt: u32,
     /// Failed attempts: these count against `retry.attempts`.
     pub failures: u32,
-    /// Attempts whose worker was lost: counted separately, see [`LOSSES_MAX`].
+    /// Attempts since the last checkpoint whose worker was lost: counted separately, see [`LOSSES_MAX`].
     pub losses: u32,
     /// The newest fencing token.
     pub token: Token,
@@ -72,7 +73,8 @@ pub struct Run {
     pub params: Option<Params>,
     pub key: Option<Arc<str>>,
     pub retry_of: Option<RunId>,
-    pub progress: Option<u8>,
+    /// What its attempts reported. `None` means nothing yet.
+    pub progress: Option<Box<Reported>>,
     pub exit_code: Option<i32>,
     pub output: Box<str>,
     pub error: Box<str>,
@@ -81,11 +83,9 @@ pub struct Run {
     /// What is kept of the attempts before the newest, oldest first.
     pub earlier: Vec<Earlier>,
     /// `None` means that it is neither a parent nor a child.
-    #[serde(default)]
     pub split_role: Option<Box<SplitRole>>,
     /// The nodes that wrote the entries: each from the entry at this index on. Entries before the first index were
     /// written without a cluster.
-    #[serde(default)]
     pub signed: Vec<(u32, Arc<str>)>,
 }
 
@@ -215,6 +215,28 @@ impl Run {
                 self.due.max(self.created_at)
             }
         }
+    }
+
+    /// When it first started: as reported by its worker, else when it was assigned. A split run starts when it is
+    /// split. `None` means not yet.
+    pub fn first_start(&self) -> Option<Timestamp> {
+        let assigned =
+            self.entries.iter().find(|entry| matches!(entry.what, What::Assigned | What::Split))?;
+        let reported = match self.earlier.first() {
+            Some(earlier) => earlier.started_at,
+            None if self.attempt <= 1 => self.started_at,
+            None => None,
+        };
+        Some(reported.filter(|at| *at >= assigned.at).unwrap_or(assigned.at))
+    }
+
+    pub fn percent(&self) -> Option<u8> {
+        self.progress.as_ref()?.percent
+    }
+
+    /// Where the next attempt continues.
+    pub fn checkpoint(&self) -> Option<&Checkpoint> {
+        self.progress.as_ref()?.checkpoint.as_ref()
     }
 
     pub fn cancelling(&self) -> Option<Cause> {

@@ -173,6 +173,7 @@ impl Shard {
             late_from: self.whole_of(live).run.late_from(),
             definition: Arc::clone(&live.definition),
             params: self.params_of(live),
+            checkpoint: live.run.checkpoint().map(|checkpoint| Arc::clone(&checkpoint.value)),
             part: live.run.part(),
             lease: self.settings.attempt_lease,
             again: offer == Offer::Again,

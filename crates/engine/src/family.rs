@@ -87,7 +87,7 @@ impl Shard {
             child.split_role =
                 Some(Box::new(SplitRole::Child { parent, part: Part { index, total }, worker }));
             let definition = Arc::clone(&definition);
-            self.remember_run(LiveRun { run: Arc::new(child), definition, stored: false }, cx);
+            self.remember_run(LiveRun::new(Arc::new(child), definition, false), cx);
             self.place(run, cx);
         }
     }

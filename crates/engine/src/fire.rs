@@ -200,7 +200,8 @@ impl Shard {
             // Its due time has passed, so it arms no timer.
             made.state = State::Waiting { wait: Wait::Overlap };
         }
-        self.remember_run(LiveRun { run: Arc::new(made), definition, stored: false }, cx);
+        self.tallies.fired(&made);
+        self.remember_run(LiveRun::new(Arc::new(made), definition, false), cx);
         Some(run)
     }
 }

@@ -14,12 +14,13 @@ mod runs;
 use punctual_core::command::{Answer, Command, Refusal};
 
 use crate::Shard;
-use crate::event::{Context, Ticket};
+use crate::event::{Context, Effect, Ticket};
 
 type Reply = Result<Answer, Refusal>;
 
 impl Shard {
-    /// Carries out a command and answers it at once. Only a take or a flush of a queue may be answered later.
+    /// Carries out a command and answers it at once. Only a durable progress, and a take or a flush of a queue, may be
+    /// answered later.
     pub(crate) fn intake(&mut self, ticket: Ticket, command: Command, cx: &mut Context<'_>) {
         let reply = match command {
             Command::PutJob(put) => self.put_job(put, cx),
@@ -34,8 +35,16 @@ impl Shard {
             Command::CancelRun { namespace, run } => self.cancel_run(&namespace, run, cx),
             Command::RetryRun(retry) => self.retry_run(retry, cx),
             Command::DiscardDeadLetter { namespace, run } => self.discard(&namespace, run),
-            Command::Progress { namespace, run, token, percent } => {
-                self.progress(&namespace, run, (token, percent), cx)
+            Command::Progress { namespace, run, token, progress, durable } => {
+                let answer = self.may_report(&namespace, run, token).map(|()| Answer::Noted);
+                if answer.is_ok() {
+                    let once_stored = durable.then(|| Effect::Answer { ticket, answer: answer.clone() });
+                    self.take_progress(run, progress, once_stored, cx);
+                    if durable {
+                        return;
+                    }
+                }
+                answer
             }
             Command::Tell { sender, news } => {
                 self.hear(sender, &news, cx);

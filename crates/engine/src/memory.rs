@@ -15,6 +15,7 @@ use punctual_core::name::{Name, Namespace};
 use punctual_core::queue::{Message, QueueName};
 use punctual_core::run::{Run, State, Wait};
 use punctual_core::task::Task;
+use punctual_core::time::Elapsed;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::pool::Class;
@@ -124,9 +125,15 @@ pub(crate) struct LiveRun {
     pub(crate) run: Arc<Run>,
     pub(crate) definition: Arc<Definition>,
     pub(crate) stored: bool,
+    /// When a checkpoint of it last caused a batch.
+    pub(crate) saved_at: Option<Elapsed>,
 }
 
 impl LiveRun {
+    pub(crate) fn new(run: Arc<Run>, definition: Arc<Definition>, stored: bool) -> LiveRun {
+        LiveRun { run, definition, stored, saved_at: None }
+    }
+
     /// The requirements on a worker.
     pub(crate) fn class(&self) -> Class {
         let selector = &self.definition.route.selector;

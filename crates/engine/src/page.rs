@@ -74,7 +74,7 @@ impl Shard {
                 self.remember_job(job, true);
             }
         }
-        self.remember_run(LiveRun { run, definition, stored: true }, cx);
+        self.remember_run(LiveRun::new(run, definition, true), cx);
     }
 
     /// When the next timer is due.

@@ -10,10 +10,13 @@ use punctual_core::attempt::{Order, Outcome, Report};
 use punctual_core::cut::keep_end;
 use punctual_core::ids::{RunId, Token, WorkerId};
 use punctual_core::limits::{ERROR_BYTES_MAX, OUTPUT_BYTES_MAX};
+use punctual_core::planted::{Fault, is_planted};
+use punctual_core::progress::Progress;
 use punctual_core::run::{Cause, Event, Run, State};
 
 use crate::Shard;
-use crate::event::Context;
+use crate::deadline::LAZY_MAX;
+use crate::event::{Context, Effect};
 
 impl Shard {
     pub(crate) fn report(&mut self, worker: &WorkerId, report: Report, cx: &mut Context<'_>) {
@@ -33,8 +36,17 @@ impl Shard {
                     run.started_at = Some(at.clamp((*since).min(now), now));
                 });
             }
-            Report::Progress { run, token, percent } => {
-                self.note(run, token, cx, |run| run.progress = Some(percent.min(100)));
+            Report::Progress { run, token, progress } => {
+                if !self.runs_under(run, token) || progress.check().is_err() {
+                    cx.pool.counts_mut().stale_reports += 1;
+                    return;
+                }
+                let saved = progress.seq.filter(|_| progress.checkpoint.is_some());
+                let once_stored = saved.map(|seq| {
+                    let order = Order::Saved { run, token, seq };
+                    Effect::Order { worker: worker.clone(), order }
+                });
+                self.take_progress(run, progress, once_stored, cx);
             }
             Report::Finished { run, token, outcome } => {
                 if !self.transition(run, Event::Reported { token, outcome: cut(outcome) }, cx) {
@@ -67,6 +79,34 @@ impl Shard {
             && let Some(worker) = worker.filter(|worker| cx.pool.roster().is_present(worker))
         {
             cx.order(worker, Order::Cancel { run, token, cause: Cause::Outdated });
+        }
+    }
+
+    /// Keeps what the running attempt reports. It is written with the next batch, at the latest after [`LAZY_MAX`].
+    /// `once_stored` is released with that batch; to have it soon, a run causes a batch of its own, but not more often
+    /// than every [`LAZY_MAX`].
+    pub(crate) fn take_progress(
+        &mut self,
+        run: RunId,
+        progress: Progress,
+        once_stored: Option<Effect>,
+        cx: &mut Context<'_>,
+    ) {
+        let Some(live) = self.runs.get_mut(&run) else { return };
+        Arc::make_mut(&mut live.run).report(progress, cx.now);
+        let is_urgent =
+            once_stored.is_some() && live.saved_at.is_none_or(|before| cx.elapsed.since(before) >= LAZY_MAX);
+        if is_urgent {
+            live.saved_at = Some(cx.elapsed);
+        }
+        self.note_lazily(run, cx.elapsed);
+        if is_planted(Fault::CheckpointIsConfirmedEarly) {
+            cx.effects.extend(once_stored.map(|effect| (cx.shard, effect)));
+            return;
+        }
+        self.dirty.once_stored.extend(once_stored);
+        if is_urgent {
+            self.lazy_is_due();
         }
     }
 

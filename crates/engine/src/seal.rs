@@ -1,10 +1,13 @@
 //! Seals the dirty rows into one batch, and removes from memory what need not stay there.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use punctual_core::change::{Batch, Changes, DeadLetter, Row, RowKey, RunRecord};
+use punctual_core::change::{Batch, Changes, DeadLetter, DeletedJob, Row, RowKey, RunRecord};
 use punctual_core::ids::{JobId, RunId};
-use punctual_core::run::Origin;
+use punctual_core::planted::{Fault, is_planted};
+use punctual_core::run::{Origin, Run};
+use punctual_core::search::{RunTerm, terms_of_birth, terms_of_end};
 
 use crate::Shard;
 use crate::event::Context;
@@ -21,6 +24,7 @@ impl Shard {
         let dirty = std::mem::take(&mut self.dirty);
         self.seal_jobs(&dirty, &mut changes);
         self.seal_runs(dirty.runs.iter().chain(&dirty.lazy), &mut changes);
+        self.count(&dirty, &mut changes);
         for settled in dirty.settled {
             seal_settled(settled, &mut changes);
         }
@@ -43,6 +47,7 @@ impl Shard {
         for run in dirty.decided {
             changes.delete(RowKey::DeadLetter(run));
         }
+        cx.effects.extend(dirty.once_stored.into_iter().map(|effect| (self.id, effect)));
         for job in dirty.jobs.into_iter().chain(dirty.quieter) {
             self.drop_if_far(job, Some(self.batch));
         }
@@ -58,7 +63,25 @@ impl Shard {
             changes,
         };
         self.commit += 1;
+        self.tallies.sealed(self.commit, cx.now);
         batch
+    }
+
+    /// Adds the ended runs and the skips of this batch to the statistics.
+    fn count(&mut self, dirty: &Dirty, changes: &mut Changes) {
+        if is_planted(Fault::EndIsCountedLate) {
+            self.tallies.seal(changes);
+        }
+        for skip in &dirty.skips {
+            let deleted = || dirty.deleted_jobs.iter().find(|gone| gone.job.id == skip.job);
+            if let Some(live) = self.jobs.get(&skip.job).or_else(deleted) {
+                self.tallies.skipped(&live.job, skip);
+            }
+        }
+        dirty.settled.iter().for_each(|settled| self.tallies.ended(&settled.run));
+        if !is_planted(Fault::EndIsCountedLate) {
+            self.tallies.seal(changes);
+        }
     }
 
     /// The number of the batch that will carry what is dirty now.
@@ -88,6 +111,8 @@ impl Shard {
             }
         }
         for gone in &dirty.deleted_jobs {
+            // A job may be created and deleted in one batch. Its revisions and skips are found by this row.
+            changes.insert(Row::DeletedJob(DeletedJob::of(&gone.job)));
             if gone.stored {
                 changes.delete(RowKey::Job(gone.job.id));
             }
@@ -102,6 +127,7 @@ impl Shard {
                     changes.update(row);
                 } else {
                     changes.insert(row);
+                    index(&live.run, terms_of_birth(&live.run, &live.definition), changes);
                 }
             }
         }
@@ -162,9 +188,14 @@ impl Shard {
 }
 
 fn seal_settled(settled: Settled, changes: &mut Changes) {
-    let Settled { run, stored, dead } = settled;
+    let Settled { run, definition, stored, dead } = settled;
     if stored {
         changes.delete(RowKey::Run(run.id));
+    } else {
+        index(&run, terms_of_birth(&run, &definition), changes);
+    }
+    if !(run.attempt == 1 && is_planted(Fault::ErrorIsNotIndexed)) {
+        index(&run, terms_of_end(&run, &definition), changes);
     }
     if dead {
         let (namespace, at) = (run.namespace.clone(), run.finished_at.unwrap_or(run.due));
@@ -175,4 +206,12 @@ fn seal_settled(settled: Settled, changes: &mut Changes) {
         changes.insert(Row::DeadLetter(DeadLetter { run: run.id, namespace, job, at }));
     }
     changes.insert(Row::History(run));
+}
+
+/// Adds terms of a run to the search index.
+fn index(run: &Run, terms: BTreeSet<Arc<str>>, changes: &mut Changes) {
+    for term in terms {
+        let entry = RunTerm { namespace: run.namespace.clone(), term, run: run.id };
+        changes.insert(Row::Term(Arc::new(entry)));
+    }
 }

@@ -30,7 +30,8 @@ impl Shard {
             && live.run.parent().is_none();
         let job = self.leave_job(&live, cx);
         let row = job.and_then(|job| self.jobs.get(&job)).map(|job| Arc::clone(&job.job));
-        self.dirty.settled.push(Settled { run: Arc::clone(&live.run), stored: live.stored, dead });
+        let (run, definition) = (Arc::clone(&live.run), Arc::clone(&live.definition));
+        self.dirty.settled.push(Settled { run, definition, stored: live.stored, dead });
         let ended = Arc::clone(&live.run);
         let record = RunRecord { run: live.run, definition: live.definition, job: row, dead_letter: dead };
         self.pins.run(self.next_batch(), record);

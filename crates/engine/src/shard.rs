@@ -9,17 +9,18 @@ use std::time::Duration;
 
 use punctual_core::change::{Loaded, Revision, RunRecord, Skip, UniqueKey};
 use punctual_core::ids::{Epoch, IdMaker, JobId, RunId, ShardId, Token};
-use punctual_core::job::Job;
+use punctual_core::job::{Definition, Job};
 use punctual_core::name::{Name, Namespace};
 use punctual_core::run::{Assignee, Run, State, Status};
 use punctual_core::time::Elapsed;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::deadline::{Deadline, LAZY_MAX};
-use crate::event::{Context, Event};
+use crate::event::{Context, Effect, Event};
 use crate::memory::{Fetched, JobKey, LiveJob, LiveRun, Pins, Stored};
 use crate::plan::{Plan, TimerOwner};
 use crate::queue::{OpenNotices, Queues};
+use crate::statistics::Tallies;
 use crate::wheel::Wheel;
 
 /// Settings that all shards of a node share.
@@ -56,6 +57,7 @@ pub struct Shard {
     pub(crate) absent: FxHashMap<RunId, Elapsed>,
     pub(crate) queues: Queues,
     pub(crate) end_notices: OpenNotices,
+    pub(crate) tallies: Tallies,
 
     pub(crate) dirty: Dirty,
     /// Number of batches sealed so far. Pins are released by this number.
@@ -81,11 +83,14 @@ pub(crate) struct Dirty {
     /// Runs whose start or progress is written with the next batch, whatever causes that batch.
     pub(crate) lazy: FxHashSet<RunId>,
     lazy_due: bool,
+    /// Effects that are released once the lazy changes are stored.
+    pub(crate) once_stored: Vec<Effect>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Settled {
     pub(crate) run: Arc<Run>,
+    pub(crate) definition: Arc<Definition>,
     /// Whether the store has a live row of it.
     pub(crate) stored: bool,
     pub(crate) dead: bool,
@@ -110,6 +115,7 @@ impl Shard {
             absent: FxHashMap::default(),
             queues: Queues::default(),
             end_notices: OpenNotices::default(),
+            tallies: Tallies::new(loaded.shard, loaded.commit),
             dirty: Dirty::default(),
             batch: 0,
         };
@@ -204,7 +210,7 @@ impl Shard {
         let id = run.id;
         let (is_ready, is_running) =
             (run.status() == Status::Ready, matches!(run.state, State::Running { .. }));
-        self.remember_run(LiveRun { run, definition, stored: true }, cx);
+        self.remember_run(LiveRun::new(run, definition, true), cx);
         if is_ready {
             self.split_soon(id, cx);
         } else if is_running {
@@ -244,6 +250,11 @@ impl Shard {
             self.deadlines.insert(elapsed + LAZY_MAX, Deadline::Lazy);
         }
         self.dirty.lazy.insert(run);
+    }
+
+    /// The effects that will never be released, because the memory of the shard is discarded.
+    pub fn unreleased(&mut self) -> Vec<(ShardId, Effect)> {
+        self.dirty.once_stored.drain(..).map(|effect| (self.id, effect)).collect()
     }
 
     pub(crate) fn lazy_is_due(&mut self) {

@@ -4,32 +4,36 @@ use punctual_core::attempt::{Order, Report};
 use punctual_core::change::{Batch, Change, Row, RowKey};
 use punctual_core::command::Command;
 use punctual_core::job::{Definition, Overlap};
+use punctual_core::progress::Progress;
 use punctual_core::run::{Status, What};
 use punctual_engine::Effect;
 
 use crate::support::{Rig, delete, every, manual, on, put, start, submit};
 
-/// A batch in words, one a row.
+/// A batch in words, one a row. Rows of statistics are left out: `statistics.rs` is about them.
 fn words(batch: &Batch) -> Vec<String> {
-    let changes = batch.changes.iter().map(|(key, change)| {
+    let changes = batch.changes.iter().filter_map(|(key, change)| {
         let row = match key {
+            RowKey::Statistics(_) => return None,
             RowKey::Job(_) => "job",
+            RowKey::DeletedJob(_) => "deleted job",
             RowKey::Revision(..) => "revision",
             RowKey::Run(_) => "run",
             RowKey::History(_) => "history",
             RowKey::DeadLetter(_) => "dead letter",
             RowKey::Unique(_) => "unique",
             RowKey::Skip(..) => "skip",
+            RowKey::Term(_) => "term",
             RowKey::Queue(_) => "queue",
             RowKey::Message(..) => "message",
         };
-        match change {
+        Some(match change {
             Change::Insert(Row::Run(run) | Row::History(run)) => format!("insert {row} {}", run.status()),
             Change::Update(Row::Run(run)) => format!("update {row} {}", run.status()),
             Change::Insert(_) => format!("insert {row}"),
             Change::Update(_) => format!("update {row}"),
             Change::Delete => format!("delete {row}"),
-        }
+        })
     });
     changes.collect()
 }
@@ -78,17 +82,21 @@ fn an_end_and_the_start_of_the_next_run_are_one_batch() {
 fn a_dead_letter_comes_with_its_run() {
     let mut rig = Rig::new(1);
     let run = rig.submit(manual());
-    check(&mut rig, |rig| rig.fail(run), &["delete run", "insert history failed", "insert dead letter"]);
+    // It is found by the words of its error.
+    let rows = ["delete run", "insert history failed", "insert dead letter", "insert term", "insert term"];
+    check(&mut rig, |rig| rig.fail(run), &rows);
 }
 
 #[test]
-fn a_row_that_came_and_went_is_nothing() {
+fn a_job_that_came_and_went_is_only_known_as_deleted() {
     let mut rig = Rig::new(1);
     rig.begin(put("job", manual()));
     rig.begin(delete("job"));
     rig.settle();
     assert!(rig.job("job").is_none());
-    assert!(!rig.batches.iter().flat_map(words).any(|word| word.ends_with(" job")));
+    let of_jobs: Vec<String> =
+        rig.batches.iter().flat_map(words).filter(|word| word.ends_with(" job")).collect();
+    assert_eq!(of_jobs, ["insert deleted job"]);
 }
 
 #[test]
@@ -158,13 +166,13 @@ fn a_progress_is_written_after_a_second_at_the_latest() {
     let mut rig = Rig::new(1);
     let run = rig.submit(manual());
     let token = rig.run(run).token;
-    for percent in [10, 20, 250] {
-        rig.tell(Report::Progress { run, token, percent });
+    for percent in [10, 20, 100, 250] {
+        rig.tell(Report::Progress { run, token, progress: Progress::percent(percent) });
     }
     rig.advance("999ms");
     assert_eq!(rig.run(run).progress, None);
     check(&mut rig, |rig| rig.advance("1ms"), &["update run running"]);
-    assert_eq!(rig.run(run).progress, Some(100), "the newest, and never more than all");
+    assert_eq!(rig.run(run).percent(), Some(100), "the newest, and never more than all");
 }
 
 #[test]
@@ -182,4 +190,22 @@ fn every_change_of_a_run_is_an_entry() {
     assert_eq!(whats, [Created, Due, Assigned, Failed, Due, Assigned, Ended]);
     assert_eq!(entries.last().map(|entry| entry.to), Some(Status::Succeeded));
     assert!(entries.is_sorted_by_key(|entry| (entry.at, entry.token)));
+}
+
+#[test]
+fn a_run_is_indexed_when_it_is_made_and_its_error_when_it_ends() {
+    let mut rig = Rig::new(1);
+    let mut job = manual();
+    job.labels.insert("team".to_owned(), "billing".to_owned());
+    rig.put("job", job);
+    check(&mut rig, |rig| rig.start("job"), &["insert run running", "insert term", "insert term"]);
+    let run = rig.running()[0];
+    let failed = ["delete run", "insert history failed", "insert dead letter"];
+    let before = rig.batches.len();
+    rig.fail(run);
+    let mut written = words(&rig.batches[before]);
+    let terms = written.iter().filter(|row| *row == "insert term").count();
+    written.retain(|row| row != "insert term");
+    assert_eq!(written, failed);
+    assert_eq!(terms, rig.run(run).error.split_whitespace().count(), "the words of its error");
 }

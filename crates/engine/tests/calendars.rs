@@ -109,7 +109,7 @@ fn an_instant_that_another_schedule_names_is_not_excluded() {
 }
 
 #[test]
-fn a_day_taken_out_puts_the_next_fire_off_and_a_day_put_back_brings_it_forward() {
+fn excluding_a_day_moves_the_next_fire() {
     let mut rig = Rig::new(0);
     rig.put("job", on([keeping(every("24h"), &without(1, &[]))]));
     assert_eq!(next_due(&rig, "job"), Some(24));

@@ -84,7 +84,7 @@ fn whose(taken: &Delivered) -> String {
 }
 
 #[test]
-fn a_run_is_delivered_at_once_and_succeeds_when_its_message_is_acknowledged() {
+fn a_run_succeeds_when_its_message_is_acknowledged() {
     let mut rig = rig();
     let run = rig.sent(job(task()));
     let row = rig.run(run);
@@ -111,7 +111,7 @@ fn without_a_body_the_parameters_are_the_message() {
 }
 
 #[test]
-fn a_refused_message_fails_its_attempt_and_the_next_one_is_another_message() {
+fn a_refused_message_fails_its_attempt() {
     let mut rig = rig();
     let run = rig.sent(Definition { retry: again(2), ..job(task()) });
     let first = rig.consume_one();
@@ -194,7 +194,7 @@ fn a_cancelled_run_takes_its_message_out_of_the_queue() {
 }
 
 #[test]
-fn a_run_that_is_cancelled_before_its_message_left_delivers_none_however_late_that_comes() {
+fn a_run_cancelled_before_its_delivery_delivers_no_message() {
     let mut rig = rig();
     rig.put(JOB, job(task()));
     let run = rig.start(JOB);
@@ -281,7 +281,7 @@ fn what_a_crash_kept_from_being_told_is_told_after_it() {
 }
 
 #[test]
-fn a_message_that_never_left_is_delivered_after_the_crash_and_one_that_did_is_not_doubled() {
+fn a_delivery_after_a_crash_adds_one_message() {
     let mut rig = rig();
     rig.put(JOB, job(task()));
     let run = rig.start(JOB);
@@ -413,8 +413,8 @@ impl Seen {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
-    /// Whatever is lost, doubled or late: every run ends once, nothing that was acknowledged comes again, what is to come
-    /// once at most does, and nothing is left behind.
+    /// Requests are lost, doubled and late. Every run ends once, no acknowledged message comes again, a message without
+    /// retry is delivered at most once, and no row is left.
     #[test]
     fn any_history_of_deliveries_ends_every_run_once(steps in proptest::collection::vec(step(), 1..100)) {
         let mut rig = rig();

@@ -245,7 +245,7 @@ proptest! {
             if reloads {
                 rig.reload();
             }
-            // One that is refused, because there is no such job, decides nothing.
+            // An edit of a missing job is refused and changes nothing.
             let _ = rig.ask(edit(number));
             let (from, to) = (rig.now, Timestamp::MAX);
             reigns.iter_mut().for_each(|reign| reign.to = reign.to.min(from));

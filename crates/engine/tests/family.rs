@@ -69,7 +69,7 @@ impl Cast {
         self.hear();
     }
 
-    /// Whoever is there says so, and the others are given up.
+    /// Every joined worker sends a heartbeat; attempts of other workers are given up.
     fn hear(&mut self) {
         let lease = Settings::default().attempt_lease;
         let runs = self.rig.all_runs();
@@ -92,7 +92,7 @@ impl Cast {
         }
     }
 
-    /// Whoever has the run in hand says how it ended.
+    /// The worker that has the run reports its end.
     fn end(&mut self, run: RunId, end: End) {
         let Some(Assignee::Worker(worker)) = self.rig.run(run).assignee.clone() else { return };
         self.lend_again(&worker);
@@ -135,7 +135,7 @@ impl Cast {
 }
 
 #[test]
-fn a_sharded_run_is_born_with_its_children_in_one_commit_and_ends_with_the_last() {
+fn a_split_run_ends_with_its_last_child() {
     let mut cast = with_workers(&[("a", 4), ("b", 4)]);
     let before = cast.rig.batches.len();
     let parent = cast.rig.submit(split(shards(4)));
@@ -158,7 +158,7 @@ fn a_sharded_run_is_born_with_its_children_in_one_commit_and_ends_with_the_last(
     for (child, done) in children.iter().zip(1..) {
         assert_eq!(cast.rig.status(parent), Status::Running);
         cast.end(child.id, End::Succeeded);
-        assert_eq!(cast.rig.run(parent).progress, Some(done * 25));
+        assert_eq!(cast.rig.run(parent).percent(), Some(done * 25));
     }
     let ended = cast.rig.run(parent);
     assert_eq!((ended.status(), ended.attempt, ended.assignee.clone()), (Status::Succeeded, 0, None));
@@ -196,7 +196,7 @@ fn the_shard_of_a_lost_worker_is_run_again_elsewhere_and_alone() {
 }
 
 #[test]
-fn each_child_has_the_jobs_retries_and_the_parent_fails_when_one_has_used_them_up() {
+fn a_parent_fails_when_a_child_has_no_retries_left() {
     let mut cast = with_workers(&[("a", 4)]);
     let retry_twice = Retry { attempts: 2, delay: Duration::from_secs(1), ..Retry::default() };
     let parent = cast.rig.submit(Definition { retry: retry_twice, ..split(shards(2)) });

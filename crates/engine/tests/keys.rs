@@ -198,7 +198,7 @@ fn a_key_made_of_params_is_one_key_for_each_of_their_values() {
 }
 
 #[test]
-fn a_key_that_cannot_be_worked_out_is_refused_and_makes_no_run() {
+fn a_key_that_cannot_be_evaluated_is_refused_and_makes_no_run() {
     let mut rig = Rig::new(1);
     let unique = Some(Unique { key: "{{ params.order }}".to_owned(), kept: span("1h") });
     rig.put("remind", Definition { unique, ..manual() });

@@ -19,4 +19,5 @@ mod paging;
 mod queues;
 mod deliveries;
 mod batch;
+mod statistics;
 mod life;

@@ -74,7 +74,7 @@ impl Rig {
         ticket
     }
 
-    /// What whoever waits has been given; none: it still waits.
+    /// The messages that a waiting consumer got. `None` means it still waits.
     fn given(&self, ticket: Ticket) -> Option<Vec<String>> {
         match self.answer(ticket)? {
             Ok(Answer::Queue(Said::Taken(taken))) => Some(text(&taken)),
@@ -161,13 +161,14 @@ fn a_delivery_is_written_within_a_second() {
 }
 
 #[test]
-fn what_is_not_acknowledged_comes_back_and_what_is_delivered_once_does_not() {
+fn only_a_message_with_retry_is_redelivered() {
     let mut rig = Rig::new(0);
     rig.add(message("again"));
     let lost = rig.add(once("once"));
     assert_eq!(text(&rig.take(10)), ["again", "once"]);
     rig.reload();
-    // What was delivered a moment before the crash comes at once; what may come once at most was known to be out.
+    // The delivery just before the crash was not written, so its message comes at once. The delivery of the message
+    // without retry was written first.
     assert_eq!(text(&rig.take(10)), ["again"]);
     rig.advance("40s");
     assert_eq!(text(&rig.take(10)), ["again"]);
@@ -188,7 +189,7 @@ fn a_delay_a_nack_and_an_enqueue_are_counted_as_they_should_be() {
     let taken = rig.take(1);
     assert_eq!((taken[0].nacks, taken[0].redeliveries), (0, 0), "the first time");
     assert_eq!(rig.act(Verb::Nack { delay: Duration::ZERO }, id), 1);
-    assert_eq!(rig.act(Verb::Nack { delay: Duration::ZERO }, id), 0, "it is in the line");
+    assert_eq!(rig.act(Verb::Nack { delay: Duration::ZERO }, id), 0, "it is queued already");
     let taken = rig.take(1);
     assert_eq!((taken[0].nacks, taken[0].redeliveries), (1, 0));
     assert_eq!(rig.act(Verb::Enqueue, id), 1);

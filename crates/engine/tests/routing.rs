@@ -145,7 +145,7 @@ fn a_worker_gets_only_the_kinds_that_it_allows() {
 }
 
 #[test]
-fn a_run_of_a_function_goes_only_where_it_is_registered_and_says_so_while_it_waits() {
+fn a_function_runs_only_on_workers_that_registered_it() {
     let mut rig = with_workers(&[("plain", 4)]);
     let settle = Definition { task: Task::Function("settle".parse().unwrap()), ..manual() };
     let run = rig.submit(settle);
@@ -192,7 +192,7 @@ fn runs_of_one_key_stay_together_while_their_worker_lives() {
 }
 
 #[test]
-fn a_run_whose_first_choice_is_full_goes_to_another_and_its_event_says_why() {
+fn a_run_whose_first_choice_is_full_goes_to_another_worker() {
     let mut rig = with_workers(&[("a", 1), ("b", 2)]);
     let runs: Vec<RunId> = (0..2).map(|_| rig.submit(routed(by(Strategy::First)))).collect();
     assert_eq!((worker_of(&rig, runs[0]), worker_of(&rig, runs[1])), ("a".to_owned(), "b".to_owned()));

@@ -169,7 +169,7 @@ fn a_delayed_start_and_a_delayed_submit_wait_for_their_time() {
 }
 
 #[test]
-fn an_edit_while_a_run_started_by_hand_is_under_way_lets_after_finish_go_on() {
+fn after_finish_continues_after_an_edit_during_a_manual_run() {
     let mut rig = Rig::new(1);
     rig.put("job", manual());
     let by_hand = rig.start("job");

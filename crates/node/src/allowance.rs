@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_attempts_of_a_run_share_one_limit_and_each_says_where_it_was_cut() {
+    async fn all_attempts_of_a_run_share_one_output_limit() {
         let store = Memory::new(1);
         let [first, second] = tokens();
         keep(&Allowance::of(LIMIT), &store, vec![chunk(first, 0, 60), chunk(first, 1, 20)]).await;
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_worker_sends_again_is_not_counted_again() {
+    async fn chunks_sent_again_are_not_counted_again() {
         let store = Memory::new(1);
         let [first, _] = tokens();
         let allowance = Allowance::of(LIMIT);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn remarks_pass_the_limit_but_not_without_end() {
+    async fn notes_may_exceed_the_limit_up_to_their_own() {
         let store = Memory::new(1);
         let [first, _] = tokens();
         let allowance = Allowance::of(LIMIT);

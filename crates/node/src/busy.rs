@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn it_comes_to_the_share_of_time_that_is_spent_awake() {
+    fn load_is_the_share_of_time_spent_awake() {
         let mut busy = Busy::default();
         let mut said = 0;
         for second in 0..30 {

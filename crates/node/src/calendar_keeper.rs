@@ -49,7 +49,7 @@ const REST: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// The shard whose leader does that.
 const FIRST: ShardId = ShardId(0);
-/// Edits older than this need not be walked again: every job being saved when a node died is younger.
+/// Edits older than this need not be walked again: every save that was in progress when a node died is more recent.
 const LATELY: Duration = Duration::from_secs(600);
 /// Calendars read at once. They can be large.
 const CALENDARS: usize = 16;
@@ -437,7 +437,9 @@ fn refuse_unless(
 fn refused(expect: Expect, actual: Option<u32>, namespace: &Namespace, name: &Name) -> Failure {
     let refusal = match (expect, actual) {
         (_, None) => Refusal::NoSuchCalendar { namespace: namespace.clone(), name: name.clone() },
-        (Expect::Revision(expected), Some(actual)) => Refusal::WrongVersion { expected, actual },
+        (Expect::Revision(expected), Some(actual)) => {
+            Refusal::WrongVersion { name: name.clone(), expected, actual }
+        }
         (_, Some(_)) => Refusal::CalendarExists(name.clone()),
     };
     refusal.into()

@@ -48,7 +48,7 @@ impl Cluster {
             Ok(members) => Some(members),
             Err(Error::Unusable(why)) => return Err(Error::Unusable(why)),
             Err(error) => {
-                tracing::warn!(%error, "nobody can say who lives: every node keeps what it has");
+                tracing::warn!(%error, "the session service did not answer: every node keeps its shards");
                 None
             }
         };
@@ -133,7 +133,7 @@ mod tests {
     #[async_trait]
     impl Peers for Bells {
         async fn ask(&self, _: &str, _: &Command, _: Duration) -> Result<Answer, Failure> {
-            Err(Failure::NotLed("nobody asks here".to_owned()))
+            Err(Failure::NotLed("this peer answers no command".to_owned()))
         }
 
         async fn wake(&self, address: &str) -> bool {
@@ -179,21 +179,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_the_heir_is_woken_as_long_as_it_hears_us() {
+    async fn only_the_heir_is_woken_while_it_can_be_reached() {
         let (cluster, bells, members) = cluster(vec![]).await;
         assert!(cluster.wake_heir(&members[1], &members).await);
         assert_eq!(rung(&bells), ["n2:1"]);
     }
 
     #[tokio::test]
-    async fn what_was_left_to_one_that_is_gone_is_told_to_everyone() {
+    async fn a_shard_left_to_a_lost_heir_wakes_every_node() {
         let (cluster, bells, members) = cluster(vec!["n2:1"]).await;
-        assert!(!cluster.wake_heir(&members[1], &members).await, "we had better look, too");
+        assert!(!cluster.wake_heir(&members[1], &members).await, "this node should read the cluster too");
         assert_eq!(rung(&bells), ["n2:1", "n3:1"]);
     }
 
     #[tokio::test]
-    async fn a_node_that_leaves_has_everyone_look_and_is_seen_no_more() {
+    async fn a_node_that_leaves_wakes_every_member() {
         let (cluster, bells, members) = cluster(vec!["n2:1"]).await;
         cluster.leave(&members).await.unwrap();
         assert_eq!(rung(&bells), ["n2:1", "n3:1"]);

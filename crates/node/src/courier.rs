@@ -1,16 +1,16 @@
 //! The courier: carries notices between runs and queues, which may be led by different nodes.
 //!
 //! It puts the messages of attempts into their queues, withdraws them when an attempt is stopped, and tells attempts
-//! what became of their message. BackgroundTasks are idempotent. Each is retried until it succeeds or until this node no longer
-//! leads the shard it came from: then the new leader starts it again.
+//! what became of their message. The requests are idempotent. Each is retried until it succeeds or until this node no
+//! longer leads the shard it came from: then the new leader starts it again.
 //!
-//! BackgroundTasks of one attempt run one after the other, and a withdrawal replaces a waiting delivery: no message is added
+//! Requests about one attempt run one after the other, and a withdrawal replaces a waiting delivery: no message is added
 //! for a run that has ended.
 //!
 //! ```text
-//!  request ──▶ line ──▶ under way ──done──▶ removed
-//!              ▲           │
-//!              └── later ◀─┘ failed
+//!  request ──▶ waiting ──▶ running ──done──▶ removed
+//!                 ▲           │
+//!                 └── later ◀─┘ failed
 //! ```
 
 use std::collections::VecDeque;
@@ -43,9 +43,9 @@ pub(crate) struct Courier {
     handle: Handle,
     clock: Arc<dyn Clock>,
     requests: mpsc::UnboundedReceiver<CrossShardRequest>,
-    /// BackgroundTasks that have not succeeded yet.
+    /// Requests that have not succeeded yet.
     open: FxHashMap<About, Open>,
-    line: VecDeque<About>,
+    waiting: VecDeque<About>,
     /// Failed requests in order of their retry time.
     later: VecDeque<(Instant, About)>,
     under_way: JoinSet<Outcome>,
@@ -86,7 +86,7 @@ impl Courier {
             clock,
             requests,
             open: FxHashMap::default(),
-            line: VecDeque::new(),
+            waiting: VecDeque::new(),
             later: VecDeque::new(),
             under_way: JoinSet::new(),
             abouts: FxHashMap::default(),
@@ -117,7 +117,7 @@ impl Courier {
         match self.open.get_mut(&about) {
             None => {
                 self.open.insert(about, Open { request, is_under_way: false, next: None });
-                self.line.push_back(about);
+                self.waiting.push_back(about);
             }
             // The current request is running: this one follows it, unless it adds nothing.
             Some(open) if open.is_under_way => {
@@ -132,7 +132,7 @@ impl Courier {
 
     fn begin(&mut self) {
         while self.under_way.len() < UNDER_WAY_MAX
-            && let Some(about) = self.line.pop_front()
+            && let Some(about) = self.waiting.pop_front()
         {
             let Some(open) = self.open.get_mut(&about) else { continue };
             open.is_under_way = true;
@@ -149,12 +149,12 @@ impl Courier {
         open.is_under_way = false;
         if let Some(next) = open.next.take() {
             open.request = next;
-            return self.line.push_back(about);
+            return self.waiting.push_back(about);
         }
         match outcome {
             Outcome::Done => drop(self.open.remove(&about)),
             Outcome::Again(why) => {
-                debug!(?about, why, "word between a run and a queue could not be brought; it is tried again");
+                debug!(?about, why, "a notice between a run and a queue was not delivered; retrying");
                 self.later.push_back((Instant::now() + AGAIN, about));
             }
         }
@@ -164,7 +164,7 @@ impl Courier {
         let now = Instant::now();
         while let Some((_, about)) = self.later.pop_front_if(|(at, _)| *at <= now) {
             if self.handle.leads(about.shard()) {
-                self.line.push_back(about);
+                self.waiting.push_back(about);
             } else {
                 self.open.remove(&about);
             }
@@ -241,7 +241,7 @@ async fn withdraw(handle: &Handle, sender: Sender, queue: QueueKey) -> Result<()
     match handle.queue(Ask::Withdraw { queue, sender }).await? {
         Said::Acted(acted) if acted.count > 0 => Ok(()),
         Said::Acted(_) => {
-            let why = "it was stopped before its message was delivered".into();
+            let why = "the attempt was stopped before its message was delivered".into();
             inform(handle, sender, News::Undelivered { why }).await
         }
         other => Err(unexpected(&other)),

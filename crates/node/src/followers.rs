@@ -21,6 +21,7 @@ use rustc_hash::FxHashMap;
 use tokio::sync::watch;
 
 use crate::leaders::{self, Leaders};
+use crate::live::{LIVE_FOLLOWERS_MAX, Live};
 
 /// Poll interval for a run that another node leads.
 pub const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -36,16 +37,17 @@ pub struct Followers {
     /// Kept outside the lock, so that a node without followers takes no lock.
     count: AtomicUsize,
     followed: Mutex<Followed>,
+    live: Live,
 }
 
 #[derive(Debug, Default)]
 struct Followed {
     is_closed: bool,
-    runs: FxHashMap<RunId, Line>,
+    runs: FxHashMap<RunId, FollowedRun>,
 }
 
 #[derive(Debug)]
-struct Line {
+struct FollowedRun {
     news: watch::Sender<()>,
     followers: usize,
 }
@@ -53,15 +55,17 @@ struct Line {
 /// Why a run cannot be followed now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotNow {
-    #[error("{FOLLOWERS_MAX} already follow runs of this node, which is the most")]
+    #[error("this node already serves {FOLLOWERS_MAX} followers of runs, its maximum; try again later")]
     TooMany,
+    #[error("{LIVE_FOLLOWERS_MAX} pages already follow this node, which is the most")]
+    TooManyLive,
     #[error("this node is stopping; ask another node")]
     Stopping,
 }
 
 impl Followers {
     pub fn new(leaders: watch::Receiver<Leaders>) -> Self {
-        Followers { leaders, count: AtomicUsize::new(0), followed: Mutex::default() }
+        Followers { leaders, count: AtomicUsize::new(0), followed: Mutex::default(), live: Live::default() }
     }
 
     pub fn follow(self: &Arc<Self>, run: RunId) -> Result<Follower, NotNow> {
@@ -73,33 +77,38 @@ impl Followers {
             return Err(NotNow::TooMany);
         }
         self.count.fetch_add(1, Ordering::Relaxed);
-        let line = followed.runs.entry(run);
-        let line = line.or_insert_with(|| Line { news: watch::Sender::new(()), followers: 0 });
-        line.followers += 1;
+        let new = || FollowedRun { news: watch::Sender::new(()), followers: 0 };
+        let entry = followed.runs.entry(run).or_insert_with(new);
+        entry.followers += 1;
         let leaders = self.leaders.clone();
-        Ok(Follower { followers: Arc::clone(self), run, news: line.news.subscribe(), leaders })
+        Ok(Follower { followers: Arc::clone(self), run, news: entry.news.subscribe(), leaders })
     }
 
     /// Wakes the followers of a run. Call it after the store has the change.
     pub fn wake(&self, run: RunId) {
         if self.count.load(Ordering::Relaxed) > 0
-            && let Some(line) = self.lock().runs.get(&run)
+            && let Some(entry) = self.lock().runs.get(&run)
         {
-            line.news.send_replace(());
+            entry.news.send_replace(());
         }
     }
 
-    /// Wakes the followers of the runs that a commit changed.
+    pub(crate) fn live(&self) -> &Live {
+        &self.live
+    }
+
+    /// Wakes the followers of the runs that a commit changed, and the live followers.
     pub(crate) fn wake_changed(&self, batches: &[Batch]) {
+        self.live.changed(batches);
         if self.count.load(Ordering::Relaxed) == 0 {
             return;
         }
         let followed = self.lock();
         for (key, _) in batches.iter().flat_map(|batch| batch.changes.iter()) {
             if let RowKey::Run(run) | RowKey::History(run) = key
-                && let Some(line) = followed.runs.get(run)
+                && let Some(entry) = followed.runs.get(run)
             {
-                line.news.send_replace(());
+                entry.news.send_replace(());
             }
         }
     }
@@ -109,6 +118,7 @@ impl Followers {
         let mut followed = self.lock();
         followed.is_closed = true;
         followed.runs.clear();
+        self.live.close();
     }
 
     fn lock(&self) -> MutexGuard<'_, Followed> {
@@ -154,9 +164,9 @@ impl Drop for Follower {
     fn drop(&mut self) {
         let mut followed = self.followers.lock();
         self.followers.count.fetch_sub(1, Ordering::Relaxed);
-        if let Some(line) = followed.runs.get_mut(&self.run) {
-            line.followers -= 1;
-            if line.followers == 0 {
+        if let Some(entry) = followed.runs.get_mut(&self.run) {
+            entry.followers -= 1;
+            if entry.followers == 0 {
                 followed.runs.remove(&self.run);
             }
         }
@@ -183,12 +193,12 @@ mod tests {
         followers.wake(RunId(1));
         followers.wake(RunId(1));
         assert!(has_news(&mut one).await);
-        assert!(!has_news(&mut one).await, "news that was heard is not news");
+        assert!(!has_news(&mut one).await, "the same news is not reported twice");
         assert!(!has_news(&mut two).await);
     }
 
     #[tokio::test]
-    async fn who_leaves_makes_room_and_nothing_is_kept_of_them() {
+    async fn a_follower_that_leaves_makes_room_for_another() {
         let followers = alone();
         let mut all: Vec<_> = (0..FOLLOWERS_MAX).map(|_| followers.follow(RunId(1)).unwrap()).collect();
         assert_eq!(followers.follow(RunId(2)).unwrap_err(), NotNow::TooMany);
@@ -200,7 +210,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_node_that_stops_sends_its_followers_home() {
+    async fn a_node_that_stops_ends_its_followers() {
         let followers = alone();
         let mut follower = followers.follow(RunId(1)).unwrap();
         followers.close();
@@ -211,14 +221,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_follows_a_run_that_is_led_elsewhere_looks_by_itself_from_the_moment_it_is() {
+    async fn a_follower_polls_once_another_node_leads_its_run() {
         let (lead, leaders) = watch::channel(Leaders::alone(1));
         let followers = Arc::new(Followers::new(leaders));
         let mut follower = followers.follow(RunId(1)).unwrap();
-        assert!(!has_news(&mut follower).await, "led here: it is woken, and looks at nothing");
+        assert!(!has_news(&mut follower).await, "this node leads the run, so the follower does not poll");
         let waiting = tokio::spawn(async move { follower.news().await });
         lead.send_replace(Leaders::all(1, &Leader::At("127.0.0.1:1".into())));
         let looked = tokio::time::timeout(Duration::from_secs(10), waiting).await;
-        assert!(looked.expect("it looks without being woken").unwrap());
+        assert!(looked.expect("the follower polls").unwrap());
     }
 }

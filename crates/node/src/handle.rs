@@ -259,6 +259,11 @@ impl Handle {
         self.leaders.borrow().is_here(shard)
     }
 
+    /// Whether a node leads a shard, as far as this one knows.
+    pub fn has_leader(&self, shard: ShardId) -> bool {
+        *self.leaders.borrow().of(shard) != Leader::Nobody
+    }
+
     /// The name of the node that leads a shard, as far as this one knows. `None` means this node leads it, or its
     /// leader is unknown.
     pub fn led_by(&self, shard: ShardId) -> Option<Arc<str>> {

@@ -289,7 +289,7 @@ impl Handle {
     fn bring_back(&self, task: impl Future<Output = ()> + Send + 'static) {
         if !self.background.run(task) {
             tracing::warn!(
-                "too much is under way: messages that reached nobody come back when their retry is over"
+                "too many background tasks: messages whose consumer has gone come back after their retry time"
             );
         }
     }
@@ -313,7 +313,7 @@ impl Handle {
         if !ids.is_empty()
             && let Err(error) = self.act(namespace, Verb::Return, ids).await
         {
-            tracing::warn!(%error, "messages that reached nobody come back when their retry is over");
+            tracing::warn!(%error, "messages whose consumer has gone could not be returned; they come back after their retry time");
         }
     }
 }

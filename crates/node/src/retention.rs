@@ -68,7 +68,7 @@ async fn prune(store: &dyn Upkeep, clock: &dyn Clock, ad_hoc_kept: Duration) {
             Ok(0) => return,
             Ok(_) => tokio::task::yield_now().await,
             Err(error) => {
-                warn!(%error, "pruning failed; it is tried again later");
+                warn!(%error, "pruning failed; retrying later");
                 return;
             }
         }
@@ -127,7 +127,7 @@ mod tests {
                 spread: 0,
             };
             let Ok(Answer::Run(run)) = self.node.handle().command(Command::Submit(submit)).await else {
-                panic!("a run is taken")
+                panic!("the run was not accepted")
             };
             let cancel = Command::CancelRun { namespace: Namespace::default(), run: run.id };
             self.node.handle().command(cancel).await.unwrap();
@@ -143,7 +143,9 @@ mod tests {
                     tokio::time::sleep(SOON).await;
                 }
             };
-            tokio::time::timeout(Duration::from_secs(60), emptied).await.expect("the pruner comes by");
+            tokio::time::timeout(Duration::from_secs(60), emptied)
+                .await
+                .expect("the pruner deletes the runs");
         }
 
         async fn shut_down(self) {
@@ -154,7 +156,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn old_runs_go_a_while_after_something_was_written() {
+    async fn old_runs_are_pruned_a_while_after_a_write() {
         let rig = Rig::start(Pace { busy: SOON, idle: NEVER });
         for _ in 0..3 {
             rig.end_a_run().await;
@@ -167,7 +169,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn old_runs_go_while_nothing_is_written() {
+    async fn old_runs_are_pruned_while_nothing_is_written() {
         let rig = Rig::start(Pace { busy: NEVER, idle: SOON });
         rig.end_a_run().await;
         rig.clock.advance(2 * DAY);

@@ -170,34 +170,38 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_store_that_answers_too_slowly_is_not_a_clock() {
+    async fn a_store_that_answers_too_slowly_is_not_trusted() {
         let clock = StoreClock::new();
         measure(&clock, 1_000_000, 1100).await;
         assert!(!clock.is_trusted());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_time_that_is_not_trusted_is_never_ahead_wherever_in_a_slow_answer_it_was_read() {
+    async fn an_untrusted_time_is_never_ahead_of_the_stores() {
         for (sent, back) in [(0, 4_000), (1_000, 3_000), (2_000, 2_000), (4_000, 0)] {
             let clock = StoreClock::new();
             let began = Instant::now();
             measure(&clock, 1_000_000 + sent, sent.unsigned_abs() + back).await;
             for _ in 0..4 {
                 let store = at(1_000_000 + i64::try_from(began.elapsed().as_millis()).unwrap());
-                assert!(clock.now() <= store, "{} where the store has {store}", clock.now());
+                assert!(
+                    clock.now() <= store,
+                    "this node's time is {}, ahead of the store's time {store}",
+                    clock.now()
+                );
                 tokio::time::advance(Duration::from_secs(900)).await;
             }
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_old_reading_is_worth_less() {
+    async fn an_old_reading_is_less_precise() {
         let clock = StoreClock::new();
         measure(&clock, 1_000_000, 2).await;
         tokio::time::advance(Duration::from_secs(900)).await;
         assert!(clock.is_trusted());
         tokio::time::advance(Duration::from_secs(200)).await;
         assert!(!clock.is_trusted());
-        assert!(clock.now() <= at(2_100_001 - 500), "the drift of two clocks may have brought it ahead");
+        assert!(clock.now() <= at(2_100_001 - 500), "drift may have put this clock ahead of the store's");
     }
 }

@@ -1,4 +1,4 @@
-//! A node whose clock is not to be trusted.
+//! A node whose clock is wrong for a while.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
@@ -19,7 +19,7 @@ use punctual_store::{Reads, RunFilter, Store};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Stands still, but for a number of readings it is wrong by a number of milliseconds.
+/// A clock that stands still, and is wrong by some milliseconds for a number of readings.
 #[derive(Debug, Default)]
 struct Wrong {
     readings: AtomicU32,
@@ -73,12 +73,12 @@ async fn node(clock: &Arc<Wrong>, store: &Arc<Memory>) -> Node {
     node
 }
 
-/// The runs of a node with one hourly job after its clock was most of a day ahead for so many readings.
+/// The number of runs of a node with one hourly job after its clock was most of a day ahead for `readings` readings.
 async fn runs_after(readings: u32) -> usize {
     let (clock, store) = (Arc::new(Wrong::default()), Arc::new(Memory::new(1)));
     let node = node(&clock, &store).await;
     clock.be(24 * HOUR - HOUR / 2, readings);
-    // The node looks at its clock to take the command, and the answer comes after.
+    // The node reads its clock before it applies the command.
     node.handle().command(put("another")).await.unwrap();
     let runs = store.runs(&RunFilter::default(), None, 100).await.unwrap().len();
     node.shut_down().await;
@@ -104,5 +104,5 @@ async fn one_wrong_reading_of_the_clock_fires_nothing() {
 
 #[tokio::test]
 async fn a_clock_that_was_really_set_is_believed() {
-    assert_eq!(runs_after(u32::MAX).await, 1, "the newest fire of the day that was passed over");
+    assert_eq!(runs_after(u32::MAX).await, 1, "only the newest missed fire of the day runs");
 }

@@ -1,4 +1,4 @@
-//! The driver, carried by hand: a store in memory answers when the test says so.
+//! The driver without a loop: the test carries out its outputs, and a memory store answers when the test says so.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
@@ -28,10 +28,10 @@ const JOBS: usize = 800;
 struct Rig {
     driver: Driver,
     store: Memory,
-    /// What the clock shows, and how long it has been going.
+    /// The wall clock, and the monotonic clock.
     now: Timestamp,
     elapsed: Duration,
-    /// The transaction under way.
+    /// The commit in flight.
     commit: Option<Arc<Vec<Batch>>>,
     orders: Vec<Order>,
 }
@@ -70,20 +70,20 @@ impl Rig {
         Moment { now: self.now, elapsed: self.elapsed }
     }
 
-    /// Time goes by, by every clock there is.
+    /// Advances both clocks.
     fn pass(&mut self, span: Duration) {
         self.now = self.now + span;
         self.elapsed += span;
     }
 
-    /// All that is being written is there.
+    /// Completes every commit in flight.
     async fn land_all(&mut self) {
         while self.commit.is_some() {
             self.land().await;
         }
     }
 
-    /// Puts one job and lets it be written.
+    /// Puts one job and waits for its commit.
     async fn put(&mut self, command: Command) {
         self.step(Input::Command { ticket: Ticket(1), command }).await;
         self.land_all().await;
@@ -130,9 +130,9 @@ impl Rig {
                         Input::MessagesRead { read, shard, result }
                     }
                     Output::Answer { .. } => continue,
-                    Output::CrossShard(request) => panic!("nothing here delivers: {request:?}"),
+                    Output::CrossShard(request) => panic!("no job here delivers into a queue: {request:?}"),
                     Output::Renew { .. } | Output::Release { .. } | Output::EndSession { .. } => {
-                        panic!("it is alone")
+                        panic!("this node is in no cluster")
                     }
                     Output::Refuse { why, .. } | Output::Fail { why } => panic!("{why}"),
                 };
@@ -142,7 +142,7 @@ impl Rig {
         }
     }
 
-    /// Lets the transaction under way land, without settling down: as when more arrives in the same moment.
+    /// Completes the commit in flight without letting the driver settle, as when more input arrives at the same moment.
     async fn land_only(&mut self) {
         if let Some(batches) = self.commit.take() {
             let result = self.store.commit(batches).await;
@@ -185,10 +185,10 @@ fn every_minute(index: usize, start: Timestamp) -> Command {
     })
 }
 
-/// More jobs in one instant than one commit takes: the second half must not wait until the ends of the first half
-/// are written too.
+/// More jobs are due at one instant than one commit takes. The second half must not wait until the outcomes of the first
+/// half are written.
 #[tokio::test]
-async fn what_is_due_is_written_before_what_has_ended() {
+async fn due_runs_are_written_before_outcomes() {
     let mut rig = Rig::ready().await;
     let due = rig.now + Duration::from_secs(60);
     for index in 0..JOBS {
@@ -199,7 +199,7 @@ async fn what_is_due_is_written_before_what_has_ended() {
     rig.pass(Duration::from_secs(60));
     rig.step(Input::Wake).await;
     rig.land_only().await;
-    // The worker is as fast as the driver: its reports come before the driver settles down.
+    // The worker is as fast as the driver: its reports arrive before the driver settles.
     rig.note_orders();
     let first: Vec<Report> = rig.orders.iter().map(|order| finished(order, due)).collect();
     assert!(!first.is_empty() && first.len() < JOBS, "{} of {JOBS} were in the first commit", first.len());
@@ -208,12 +208,15 @@ async fn what_is_due_is_written_before_what_has_ended() {
     let keys: Vec<&RowKey> =
         second.iter().flat_map(|batch| batch.changes.iter().map(|(key, _)| key)).collect();
     assert!(keys.iter().any(|key| matches!(key, RowKey::Run(_))));
-    assert!(!keys.iter().any(|key| matches!(key, RowKey::History(_))), "an end was written before a start");
+    assert!(
+        !keys.iter().any(|key| matches!(key, RowKey::History(_))),
+        "an outcome was written before a due run"
+    );
 }
 
-/// Somebody else holds rows of one shard: it is left out and tried again by and by, and the others do not wait for it.
+/// Another transaction has locked rows of one shard: the shard is retried later, and the other shards do not wait.
 #[tokio::test]
-async fn a_shard_whose_rows_are_held_is_late_and_the_others_are_not() {
+async fn a_shard_with_locked_rows_delays_no_other_shard() {
     let mut rig = Rig::of(2).await;
     let due = rig.now + Duration::from_secs(60);
     for index in 0..10 {
@@ -221,7 +224,7 @@ async fn a_shard_whose_rows_are_held_is_late_and_the_others_are_not() {
     }
     rig.pass(Duration::from_secs(60));
     rig.step(Input::Wake).await;
-    let both = rig.commit.take().expect("what is due is being written");
+    let both = rig.commit.take().expect("the due runs are being written");
     let shards: Vec<ShardId> = both.iter().map(|batch| batch.shard).collect();
     assert_eq!(shards, [ShardId(0), ShardId(1)]);
     let blocked = Err(Error::Blocked { shard: ShardId(0) });
@@ -232,7 +235,7 @@ async fn a_shard_whose_rows_are_held_is_late_and_the_others_are_not() {
     let others = rig.orders.len();
     assert!(others > 0 && others < 10, "{others} of 10");
     for _ in 0..3 {
-        rig.pass(rig.sleep().expect("it is tried again"));
+        rig.pass(rig.sleep().expect("the shard is retried"));
         rig.step(Input::Wake).await;
         rig.land_all().await;
     }
@@ -248,11 +251,11 @@ const HOUR: Duration = Duration::from_secs(3600);
 const LEASE: Duration = Duration::from_secs(15);
 
 impl Rig {
-    /// A node with one job that has just been fired and whose worker has it in hand.
+    /// A node with one job that has just fired, and a worker that runs the attempt.
     async fn at_work(change: impl FnOnce(&mut Definition)) -> Rig {
         let mut rig = Rig::ready().await;
         let due = rig.now + Duration::from_secs(60);
-        let Command::PutJob(mut put) = every_minute(0, due) else { unreachable!("it puts a job") };
+        let Command::PutJob(mut put) = every_minute(0, due) else { unreachable!("the command puts a job") };
         let mut definition = Definition::clone(&put.definition);
         definition.schedules[0].when = When::Every(24 * HOUR);
         change(&mut definition);
@@ -261,7 +264,7 @@ impl Rig {
         rig.pass(Duration::from_secs(60));
         rig.step(Input::Wake).await;
         rig.land_all().await;
-        assert_eq!(rig.orders.len(), 1, "the run is in hand");
+        assert_eq!(rig.orders.len(), 1, "the worker has the attempt");
         rig
     }
 
@@ -270,61 +273,64 @@ impl Rig {
         self.land_all().await;
     }
 
-    /// How long the driver would have us sleep.
+    /// How long the driver lets its caller sleep.
     fn sleep(&self) -> Option<Duration> {
         self.driver.next_wake().sleep(|due| due.since(self.now), self.elapsed)
     }
 }
 
 #[tokio::test]
-async fn with_nothing_under_way_a_node_sleeps_until_something_is_due() {
+async fn an_idle_node_sleeps_until_the_next_due_time() {
     let mut rig = Rig::ready().await;
-    assert_eq!(rig.driver.next_wake(), Wake::default(), "no job, no reason to wake");
+    assert_eq!(rig.driver.next_wake(), Wake::default(), "without a job there is no wake-up");
     let due = rig.now + 24 * HOUR;
     rig.put(every_minute(0, due)).await;
     rig.pass(Duration::from_secs(30));
     rig.step(Input::Wake).await;
     assert_eq!(rig.driver.next_wake().due, Some(due));
     let lasting = rig.driver.next_wake().elapsed.map(|at| at.saturating_sub(rig.elapsed));
-    assert!(lasting.is_none_or(|sleep| sleep > HOUR), "and nothing else: {lasting:?}");
+    assert!(lasting.is_none_or(|sleep| sleep > HOUR), "nothing else wakes it: {lasting:?}");
 }
 
 #[tokio::test]
-async fn a_node_that_was_stopped_gives_nobody_up_however_long() {
+async fn a_node_that_was_paused_gives_no_worker_up() {
     let mut rig = Rig::at_work(|_| {}).await;
     for _ in 0..5 {
         rig.pass(HOUR);
         rig.step(Input::Wake).await;
         assert!(rig.commit.is_none(), "the attempt was given up");
     }
-    let sleep = rig.sleep().expect("someone is to be heard of");
-    assert!(sleep <= Duration::from_secs(1), "it looks often enough to know that it was stopped: {sleep:?}");
+    let sleep = rig.sleep().expect("a worker is expected to report");
+    assert!(
+        sleep <= Duration::from_secs(1),
+        "the node wakes often enough to notice that it was paused: {sleep:?}"
+    );
 }
 
 #[tokio::test]
-async fn a_worker_that_is_silent_while_the_node_looks_is_given_up_after_its_lease() {
+async fn a_silent_worker_is_given_up_after_its_lease() {
     let mut rig = Rig::at_work(|_| {}).await;
     let given_at = rig.elapsed;
     while rig.commit.is_none() {
-        rig.pass(rig.sleep().expect("someone is to be heard of"));
+        rig.pass(rig.sleep().expect("a worker is expected to report"));
         rig.step(Input::Wake).await;
     }
     assert_eq!(rig.elapsed - given_at, LEASE);
-    assert!(matches!(rig.orders.last(), Some(Order::Resend)), "and is asked whether it is there");
+    assert!(matches!(rig.orders.last(), Some(Order::Resend)), "the worker is asked to report again");
 }
 
-/// Between the decision and its commit: nobody would ever say that the attempt is lost, for nobody ever had it.
+/// The worker leaves between the decision and its commit. No worker ever had the attempt, so none would report it as lost.
 #[tokio::test]
-async fn what_was_to_go_to_a_worker_that_left_meanwhile_goes_to_another_one() {
+async fn an_assignment_for_a_worker_that_left_goes_to_another() {
     let mut rig = Rig::ready().await;
     let due = rig.now + Duration::from_secs(60);
     rig.put(every_minute(0, due)).await;
     rig.pass(Duration::from_secs(60));
     rig.step(Input::Wake).await;
-    assert!(rig.commit.is_some(), "it is decided, and being written");
+    assert!(rig.commit.is_some(), "the assignment is being written");
     rig.step(Input::Left { worker: worker() }).await;
     rig.land_all().await;
-    assert_eq!(rig.orders, [], "there is nobody to tell");
+    assert_eq!(rig.orders, [], "the worker that left gets no order");
     let other = WorkerId::new("there", 1);
     let (announced, holding) = (Announcement::of(1), Vec::new());
     rig.step(Input::Joined { worker: other.clone(), announced, holding }).await;
@@ -334,7 +340,7 @@ async fn what_was_to_go_to_a_worker_that_left_meanwhile_goes_to_another_one() {
     assert_eq!(assignment.attempt, 2);
 }
 
-/// A clock that is set neither holds up a retry nor brings it forward, and nobody wakes every second to see to that.
+/// Setting the wall clock neither delays a retry nor brings it forward, and the node need not wake every second for it.
 #[tokio::test]
 async fn a_retry_comes_after_its_delay_whatever_the_clock_shows() {
     for step in [HOUR / 2, 12 * HOUR] {

@@ -35,6 +35,8 @@ mod config;
 mod completions;
 mod man;
 mod tls;
+mod version;
+mod why;
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -217,8 +219,8 @@ enum Noun {
     #[command(hide = true, after_help = "Example:\n  punctual failpoints")]
     Failpoints,
     /// Print the version
-    #[command(after_help = "Example:\n  punctual version")]
-    Version,
+    #[command(after_help = "Examples:\n  punctual version\n  punctual version --verbose")]
+    Version(version::Version),
 }
 
 pub(crate) fn main() -> ExitCode {
@@ -307,7 +309,7 @@ impl Noun {
             Noun::Completions(completions) => completions.run(Cli::command()),
             Noun::Man(man) => man.run(Cli::command()),
             Noun::Failpoints => failpoints(),
-            Noun::Version => output::print(concat!("punctual ", env!("CARGO_PKG_VERSION"))),
+            Noun::Version(version) => version.run(),
         }
     }
 }

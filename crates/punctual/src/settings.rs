@@ -39,6 +39,8 @@ pub struct Settings {
     /// Whether to listen beyond this machine without TLS.
     pub insecure: bool,
     pub bootstrap_token_file: Option<PathBuf>,
+    /// The folder with the files of the console. `None` means the files in the binary.
+    pub ui_dir: Option<PathBuf>,
     pub tls: Option<punctual_server::Files>,
     pub resp: Resp,
     pub log_level: String,
@@ -125,6 +127,7 @@ sections! {
         hosts: Vec<String>,
         insecure: bool,
         bootstrap_token_file: PathBuf,
+        ui_dir: PathBuf,
     }
     /// An empty path counts as absent.
     Tls { cert: PathBuf, key: PathBuf, client_ca: PathBuf, }
@@ -236,6 +239,7 @@ impl Overrides {
             egress: egress.map_err(|error| format!("egress.allow: {error}"))?,
             insecure: given(self.server.insecure, "server.insecure")?,
             bootstrap_token_file: given_path(self.server.bootstrap_token_file.as_ref()),
+            ui_dir: given_path(self.server.ui_dir.as_ref()),
             server: self.server.complete()?,
             tls: self.tls.complete()?,
             resp: self.resp.complete()?,

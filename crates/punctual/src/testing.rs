@@ -145,7 +145,7 @@ impl TestNode {
         let Some(job) = store.job(namespace, &name).await? else {
             return Err(NodeError::Invalid(format!("there is no job `{name}`")));
         };
-        let filter = RunFilter { job: Some(job.id), oldest_first: true, ..RunFilter::default() };
+        let filter = RunFilter { jobs: vec![job.id], oldest_first: true, ..RunFilter::default() };
         Ok(store.runs(&filter, None, RUNS_MAX).await?)
     }
 

@@ -15,7 +15,7 @@ use punctual_core::time::Clock;
 use punctual_node::handle::Status;
 use punctual_node::node::{Config, Node};
 use punctual_node::retention::{self, PACE};
-use punctual_server::{Admission, Endpoints, Gate, NodesToo, Tls, Workers};
+use punctual_server::{Admission, Console, Endpoints, Gate, NodesToo, Tls, Workers};
 use punctual_store::memory::Memory;
 use punctual_store::{Opened, Store, sqlite};
 use punctual_worker::Egress;
@@ -67,17 +67,19 @@ impl Parts {
     }
 }
 
-/// How the endpoints are protected.
+/// How the endpoints are protected, and the console that they serve.
 #[derive(Debug)]
 pub struct Access {
     pub gate: Gate,
     /// `None` means without TLS.
     pub tls: Option<Tls>,
+    /// The page for browsers.
+    pub console: Console,
 }
 
 impl Default for Access {
     fn default() -> Access {
-        Access { gate: Gate::open(), tls: None }
+        Access { gate: Gate::open(), tls: None, console: Console::default() }
     }
 }
 
@@ -208,8 +210,9 @@ pub async fn start(settings: &Settings, parts: Parts) -> anyhow::Result<Running>
     tasks.spawn(retention::run(handle.clone(), Arc::clone(&clock), PACE, AD_HOC_KEPT, stopped.clone()));
 
     let server = if access.is_some() { open_files::limited(settings) } else { settings.server.clone() };
-    let Access { gate, tls } = access.unwrap_or_default();
-    let mut endpoints = Endpoints::new(handle.clone(), Arc::clone(&clock), &name, server).behind(gate);
+    let Access { gate, tls, console } = access.unwrap_or_default();
+    let mut endpoints =
+        Endpoints::new(handle.clone(), Arc::clone(&clock), &name, server).behind(gate).with_console(console);
     if let Some(tls) = tls {
         endpoints = endpoints.over(tls);
     }

@@ -117,7 +117,14 @@ async fn dead_letters_and_progress_are_read_and_decided() {
     let decisions = client.decide(&namespace, &decide).await.unwrap();
     let [decision] = decisions.items.as_slice() else { panic!("{decisions:?}") };
     assert_eq!(decision.problem.as_ref().map(|problem| problem.code), Some(Code::NoSuchRun));
-    let progress = Progress { token: Text(1), percent: 5 };
+    let progress = Progress {
+        token: Text(1),
+        percent: Some(5),
+        message: None,
+        checkpoint: None,
+        seq: None,
+        durable: false,
+    };
     let refused = client.progress(&namespace, nobody, &progress).await.unwrap_err();
     assert_eq!(code(&refused), Some(Code::NoSuchRun));
 }

@@ -5,6 +5,7 @@ use std::fmt::Display;
 use punctual_core::schedule::calendar::ENTRIES_MAX;
 use punctual_core::{limits, log, schedule, task};
 use punctual_node::followers::FOLLOWERS_MAX;
+use punctual_node::live::{IDS_MAX, LIVE_FOLLOWERS_MAX};
 use punctual_server::{limits as http, resp};
 use punctual_wire::{grpc, resp as frame, rest, tree};
 
@@ -32,6 +33,13 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
         ("levels of a JSON or YAML document", count(tree::DEPTH_MAX), "400 `malformed`"),
         ("file with jobs", bytes(tree::FILE_BYTES_MAX), "refused"),
         ("rows on a page, fires in a preview", count(limits::PAGE_MAX), "400 `bad_parameter`"),
+        (
+            "text of a search",
+            format!("{} to {}", limits::SEARCH_BYTES_MIN, bytes(limits::SEARCH_BYTES_MAX)),
+            "400 `bad_parameter`",
+        ),
+        ("buckets of an answer", count(limits::BUCKETS_MAX), "400 `bad_parameter`"),
+        ("span of an answer with buckets", span(limits::BUCKETS_SPAN_MAX), "400 `bad_parameter`"),
         ("name, namespace", bytes(limits::NAME_BYTES_MAX), "refused"),
         ("description", bytes(limits::DESCRIPTION_BYTES_MAX), "422 `invalid`"),
         ("cron expression", bytes(schedule::EXPRESSION_MAX), "422 `invalid`"),
@@ -43,6 +51,9 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
         ("time a key is kept", span(limits::KEY_KEPT), "forgotten"),
         ("labels of a selector, of a worker", count(limits::LABELS_MAX), "422 `invalid`"),
         ("name of a label, value of a label", bytes(limits::LABEL_BYTES_MAX), "422 `invalid`"),
+        ("labels of a job", count(limits::JOB_LABELS_MAX), "422 `invalid`"),
+        ("name of a job's label, value of it", bytes(limits::JOB_LABEL_BYTES_MAX), "422 `invalid`"),
+        ("parameters in `search` of a job", count(limits::SEARCH_PARAMS_MAX), "422 `invalid`"),
         ("words of a command", count(limits::COMMAND_WORDS_MAX), "422 `invalid`"),
         ("bytes of a command", count(limits::COMMAND_BYTES_MAX), "422 `invalid`"),
         ("environment variables of a task", count(limits::ENV_ENTRIES_MAX), "422 `invalid`"),
@@ -66,7 +77,13 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
         ("time that a take over REST waits", span(rest::TAKE_WAIT_MAX), "422 `invalid`"),
         ("messages deleted by one flush over REST", count(http::FLUSHED_MAX), "it says that there are more"),
         ("attempts of a run", count(limits::ATTEMPTS_MAX), "422 `invalid`"),
-        ("attempts whose worker vanished", count(limits::LOSSES_MAX), "the run fails"),
+        (
+            "attempts without a new checkpoint whose worker vanished",
+            count(limits::LOSSES_MAX),
+            "the run fails",
+        ),
+        ("message of a progress report", bytes(limits::PROGRESS_MESSAGE_BYTES_MAX), "422 `invalid`"),
+        ("checkpoint, as JSON", bytes(limits::CHECKPOINT_BYTES_MAX), "422 `invalid`"),
         (
             "runs of a job that wait behind `overlap: queue`",
             count(limits::HELD_PER_JOB_MAX),
@@ -85,6 +102,13 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
         ("task of a run without a job that is split", bytes(limits::SPLIT_TASK_BYTES_MAX), "422 `invalid`"),
         ("live runs in the memory of a node", count(limits::LIVE_RUNS_MAX), "429 `too_many_runs`"),
         ("followers of live logs and events", count(FOLLOWERS_MAX), "429 `too_many_followers`"),
+        ("pages that follow changes, a node", count(LIVE_FOLLOWERS_MAX), "429 `too_many_followers`"),
+        ("ids of a kind in one message to a page", count(IDS_MAX), "`more: true`"),
+        (
+            "runs in one request to cancel or retry",
+            count(rest::DECIDED_MAX),
+            "422 `invalid`, or `more: true`",
+        ),
         ("result of a run", bytes(limits::OUTPUT_BYTES_MAX), "cut with a mark"),
         ("result of a run in a listing", bytes(limits::LISTED_OUTPUT_BYTES_MAX), "cut with a mark"),
         ("error of a run", bytes(limits::ERROR_BYTES_MAX), "cut with a mark"),

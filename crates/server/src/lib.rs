@@ -4,7 +4,7 @@
 //! behave alike. REST (clients) and gRPC (workers and other nodes) share one port; `resp`, the Redis protocol
 //! for queues, has its own. `listen` accepts connections, with `tls` if there is a certificate; `mail`
 //! reaches nodes that accept no connections; `auth` checks tokens; `routes` is the table of all REST routes;
-//! `openapi` describes it and `metrics` counts it.
+//! `openapi` describes it, `metrics` counts it, and `console` serves the page for browsers.
 
 pub mod limits;
 mod linger;
@@ -22,6 +22,7 @@ pub mod mail;
 pub mod resp;
 mod openapi;
 mod metrics;
+mod console;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -38,6 +39,7 @@ use places::Places;
 pub use auth::{
     Bootstrap, Caller, Gate, Peer, Refused, SECRET_BYTES_MAX, SECRET_BYTES_MIN, Secret, Weak, begin,
 };
+pub use console::Console;
 pub use grpc::worker::{Admission, Nearby, NodesToo, Workers};
 pub use listen::serve;
 pub use routes::{Right, Route, table};
@@ -67,6 +69,11 @@ pub struct Endpoints {
     peers: Option<(grpc::peer::Key, mail::Post)>,
     /// The address of the Redis-protocol endpoint. `None` means that it is closed.
     queues_at: Option<SocketAddr>,
+    console: Arc<Console>,
+    /// What was last read of all jobs, for the overview.
+    summaries: Arc<rest::overview::Summaries>,
+    /// Held while coming fires are counted.
+    forecasting: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Endpoints {
@@ -87,7 +94,16 @@ impl Endpoints {
             sessions: Arc::default(),
             peers: None,
             queues_at: None,
+            console: Arc::default(),
+            summaries: Arc::default(),
+            forecasting: Arc::default(),
         }
+    }
+
+    /// Sets where the files of the console come from.
+    #[must_use]
+    pub fn with_console(self, console: Console) -> Endpoints {
+        Endpoints { console: Arc::new(console), ..self }
     }
 
     /// Sets the address of the Redis-protocol endpoint.

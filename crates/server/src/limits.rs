@@ -14,6 +14,8 @@ pub const TAKEN_AT_ONCE: u32 = 16;
 pub const FLUSHED_MAX: u64 = 100_000;
 /// Messages deleted in one step of a flush.
 pub const FLUSHED_AT_ONCE: u32 = 1000;
+/// A file of the console that is read from a folder.
+pub const CONSOLE_FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Path and query together.
 pub const ADDRESS_BYTES_MAX: usize = 8 * 1024;
 /// All headers of a request together, names and values.

@@ -10,16 +10,19 @@ use axum::http::Method;
 use axum::routing::{MethodFilter, MethodRouter, on};
 
 use crate::rest::{
-    calendars, cron, dead_letters, events, export, health, job_log, jobs, logs, messages, nodes, problem,
-    queues, revisions, runs, skips, tokens,
+    calendars, cron, dead_letters, events, export, fires, health, job_list, job_log, jobs, live, logs,
+    messages, namespaces, nodes, overview, problem, queues, revisions, run_actions, runs, skips, statistics,
+    tokens, whoami, why,
 };
-use crate::{Endpoints, metrics, openapi};
+use crate::{Endpoints, console, metrics, openapi};
 
 /// What a request needs permission for; the gate decides whether the caller has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Right {
-    /// No token is needed: the answer only says that the server is up.
+    /// No token is needed: the answer says only that the server is up, or is a file of the console.
     Anyone,
+    /// Any valid token, whatever its role.
+    Token,
     /// Read the contents of a namespace.
     Read,
     /// Start, stop and repeat runs.
@@ -30,6 +33,24 @@ pub enum Right {
     Admin,
     /// Take work and report on it.
     Worker,
+}
+
+impl Right {
+    /// The rights that a role can have.
+    pub(crate) const OF_ROLES: [Right; 5] =
+        [Right::Read, Right::Run, Right::Edit, Right::Admin, Right::Worker];
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Right::Anyone => "anyone",
+            Right::Token => "token",
+            Right::Read => "read",
+            Right::Run => "run",
+            Right::Edit => "edit",
+            Right::Admin => "admin",
+            Right::Worker => "worker",
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -58,7 +79,7 @@ fn jobs_and_calendars() -> Vec<Route> {
     const CALENDARS: &str = "/api/v1/namespaces/{namespace}/calendars";
     const CALENDAR: &str = "/api/v1/namespaces/{namespace}/calendars/{name}";
     vec![
-        row(M::GET, JOBS, Right::Read, jobs::list),
+        row(M::GET, JOBS, Right::Read, job_list::list),
         row(M::PUT, JOB, Right::Edit, jobs::put),
         row(M::GET, JOB, Right::Read, jobs::show),
         row(M::PATCH, JOB, Right::Edit, jobs::patch),
@@ -68,6 +89,7 @@ fn jobs_and_calendars() -> Vec<Route> {
         row(M::POST, "/api/v1/namespaces/{namespace}/jobs/{name}/pause", Right::Edit, jobs::pause),
         row(M::POST, "/api/v1/namespaces/{namespace}/jobs/{name}/resume", Right::Edit, jobs::resume),
         row(M::GET, "/api/v1/namespaces/{namespace}/jobs/{name}/next", Right::Read, jobs::next),
+        row(M::GET, "/api/v1/namespaces/{namespace}/jobs/{name}/why", Right::Read, why::of_job),
         row(M::GET, "/api/v1/namespaces/{namespace}/jobs/{name}/revisions", Right::Read, revisions::list),
         row(M::GET, REVISION, Right::Read, revisions::show),
         row(
@@ -78,6 +100,7 @@ fn jobs_and_calendars() -> Vec<Route> {
         ),
         row(M::GET, "/api/v1/namespaces/{namespace}/jobs/{name}/log", Right::Read, job_log::list),
         row(M::GET, "/api/v1/namespaces/{namespace}/jobs/{name}/skips", Right::Read, skips::list),
+        row(M::GET, "/api/v1/namespaces/{namespace}/jobs/{name}/stats", Right::Read, statistics::of_job),
         row(M::GET, CALENDARS, Right::Read, calendars::list),
         row(M::PUT, CALENDAR, Right::Edit, calendars::put),
         row(M::GET, CALENDAR, Right::Read, calendars::show),
@@ -92,9 +115,11 @@ fn runs_and_dead_letters() -> Vec<Route> {
     vec![
         row(M::GET, RUNS, Right::Read, runs::list),
         row(M::POST, RUNS, Right::Run, runs::submit),
+        row(M::POST, "/api/v1/namespaces/{namespace}/runs/actions", Right::Run, run_actions::act),
         row(M::GET, RUN, Right::Read, runs::show),
         row(M::GET, "/api/v1/namespaces/{namespace}/runs/{id}/logs", Right::Read, logs::show),
         row(M::GET, "/api/v1/namespaces/{namespace}/runs/{id}/events", Right::Read, events::show),
+        row(M::GET, "/api/v1/namespaces/{namespace}/runs/{id}/why", Right::Read, why::of_run),
         row(M::POST, "/api/v1/namespaces/{namespace}/runs/{id}/cancel", Right::Run, runs::cancel),
         row(M::POST, "/api/v1/namespaces/{namespace}/runs/{id}/retry", Right::Run, runs::retry),
         row(M::POST, "/api/v1/namespaces/{namespace}/runs/{id}/progress", Right::Run, runs::progress),
@@ -141,7 +166,12 @@ fn queues_and_messages() -> Vec<Route> {
 fn cluster_and_server() -> Vec<Route> {
     const TOKENS: &str = "/api/v1/tokens";
     vec![
+        row(M::GET, "/api/v1/whoami", Right::Token, whoami::show),
+        row(M::GET, "/api/v1/namespaces", Right::Read, namespaces::list),
         row(M::GET, "/api/v1/cron/explain", Right::Read, cron::explain),
+        row(M::GET, "/api/v1/overview", Right::Read, overview::show),
+        row(M::GET, "/api/v1/fires", Right::Read, fires::list),
+        row(M::GET, "/api/v1/live", Right::Read, live::follow),
         row(M::GET, "/api/v1/nodes", Right::Read, nodes::nodes),
         row(M::GET, "/api/v1/workers", Right::Read, nodes::workers),
         row(M::GET, "/api/v1/export/history", Right::Read, export::history),
@@ -152,6 +182,9 @@ fn cluster_and_server() -> Vec<Route> {
         row(M::GET, "/metrics", Right::Read, metrics::metrics),
         row(M::GET, "/healthz", Right::Anyone, health::healthz),
         row(M::GET, "/readyz", Right::Anyone, health::readyz),
+        row(M::GET, "/", Right::Anyone, console::index),
+        row(M::GET, "/favicon.svg", Right::Anyone, console::icon),
+        row(M::GET, "/assets/{file}", Right::Anyone, console::asset),
     ]
 }
 

@@ -1,4 +1,4 @@
-//! All chance in a simulation: one seed, one sequence, so that a failure replays.
+//! The random numbers of a simulation: one seed gives one sequence, so that a failure can be replayed.
 
 use punctual_core::hash;
 
@@ -12,7 +12,8 @@ impl Dice {
         Dice { state: seed }
     }
 
-    /// Dice of their own for something that this seed had not at first: whatever they show, these here show the same.
+    /// A second sequence from the same seed. Drawing from it does not change the first sequence, so old seeds keep their
+    /// meaning when a feature is added.
     pub(crate) fn apart(&self) -> Dice {
         Dice { state: hash::mix(self.state ^ 0x7175_6575_6573) }
     }
@@ -31,7 +32,7 @@ impl Dice {
         low + i64::try_from(self.below(u64::try_from(high - low).unwrap_or(0) + 1)).unwrap_or(0)
     }
 
-    /// True once in `times`, on average; never for 0.
+    /// True once in `times` calls on average; never if `times` is 0.
     pub(crate) fn one_in(&mut self, times: u64) -> bool {
         times > 0 && self.below(times) == 0
     }

@@ -1,4 +1,4 @@
-//! How late a fire can be when a node of a cluster dies or leaves, in otherwise fair weather (T-01 on virtual time).
+//! How late a fire can be when a node of a cluster dies or leaves and nothing else goes wrong (T-01 on virtual time).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,29 +11,17 @@ use punctual_core::task::Task;
 use crate::dice::Dice;
 use crate::weather::Weather;
 use crate::workload;
-use crate::world::{Size, World};
+use crate::world::{Departure, Size, World};
 
 const SIZE: Size = Size { shards: 16, slots: 64, page: 1024, commit_batch: 4096 };
 const JOBS: usize = 60;
 const PERIOD: Duration = Duration::from_millis(200);
-/// From one farewell to the next: a newcomer is given its share back in between.
+/// The time between two departures: long enough for a new node to get its share of the shards back.
 const GAP: Duration = Duration::from_secs(8);
 
-/// How a node goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Farewell {
-    /// Its process dies, and its address refuses.
-    Killed,
-    /// Its machine is gone, and its address says nothing.
-    Vanished,
-    /// It stands still for longer than its lease, and goes on.
-    Stopped,
-    /// It hands over what it leads.
-    Leaves,
-}
-
-/// Lets the nodes of a cluster of three go in turn, so many times, and come back. Returns how late the latest fire was.
-pub fn failover(seed: u64, farewell: Farewell, times: usize) -> Result<Duration, String> {
+/// Makes the nodes of a cluster of three depart in turn, `times` times in all, and come back. Returns the largest delay of
+/// a fire.
+pub fn failover(seed: u64, departure: Departure, times: usize) -> Result<Duration, String> {
     let weather = Weather { nodes: Some(3), workers: 2, ..Weather::fair() };
     let mut world = World::new(Dice::new(seed), SIZE, Some(weather), false);
     world.start_all();
@@ -42,12 +30,12 @@ pub fn failover(seed: u64, farewell: Farewell, times: usize) -> Result<Duration,
     world.run_for(GAP);
     world.witness.late.take_worst();
     for turn in 0..times {
-        world.say_farewell(turn % 3, farewell);
+        world.depart(turn % 3, departure);
         world.run_for(GAP);
         world.come_back(turn % 3);
         world.run_for(GAP);
     }
-    // A shard that is being given back is led by nobody for a moment: let them all be.
+    // A shard that is being handed back has no leader for a moment: wait until every hand-over is done.
     world.run_for(GAP * 4);
     match world.broken() {
         Some(what) => Err(what.to_owned()),
@@ -56,7 +44,7 @@ pub fn failover(seed: u64, farewell: Farewell, times: usize) -> Result<Duration,
     }
 }
 
-/// So many jobs that are due about so often.
+/// Puts jobs with about this period.
 pub(crate) fn put_jobs(world: &mut World, jobs: usize, period: Duration) {
     for index in 0..jobs {
         world.ask(put(index, period));

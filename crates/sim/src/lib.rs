@@ -1,17 +1,18 @@
-//! A cluster on virtual time, in one thread, from one seed: the same engine and driver as in production, with faults
-//! between any two steps. After every step: never early, never twice, never lost, legal states, one accepted result,
-//! overlap holds, one leader an epoch, nobody speaks after its lease, no slot is filled twice; and of queues: never lost,
-//! acknowledged for good, in order.
+//! Simulates a cluster in one thread, on virtual time, from one seed. It runs the real engine and the real drivers, with
+//! faults between any two steps. After every step it checks the promises: a run is never early, never twice and never
+//! lost; states are legal; one result is accepted; overlap rules hold; each epoch has one leader; no node sends effects
+//! after its lease; no slot is used twice. For queues: no message is lost, an acknowledged message never comes back, and
+//! messages are taken in order.
 //!
-//! [`run`] is one world: a storm in which everything goes wrong, a calm, and rest. `world` moves it, `weather` says how
-//! rough it is and how many nodes and workers there are, `workload` what people ask for, `traffic` what producers and
-//! consumers do with queues; `witness` sees everything that
-//! becomes true and judges it. Three more in fair weather: [`outage`], a node that is away for hours, [`failover`],
-//! nodes that die or leave, one after the other, and [`busy_node`], a node that gives shards away because it is busy.
+//! [`run`] simulates one world: a storm with all kinds of faults, a calm, and rest. `world` runs the events, `weather`
+//! chooses the faults and the number of nodes and workers, `workload` the commands of users, `traffic` what producers and
+//! consumers do with queues; `witness` sees every commit, answer and order, and checks it. Three more simulations have no
+//! other faults: [`outage`], a node that is away for hours; [`failover`], nodes that die or leave one after the other; and
+//! [`busy_node`], a node that gives shards away because it is busy.
 //!
-//! [`Settings::planted`] plants a [`Fault`]: `tests/planted.rs` shows that each of them is found.
+//! [`Settings::planted`] plants a [`Fault`] in the code under test: `tests/planted.rs` shows that each of them is found.
 //!
-//! **Invariant:** the same seed gives the same world, so a failure is a number.
+//! **Invariant:** the same seed gives the same world, so its number is enough to replay a failure.
 
 mod dice;
 mod weather;
@@ -25,9 +26,10 @@ mod outage;
 mod failover;
 mod load;
 
-pub use failover::{Farewell, failover};
+pub use failover::failover;
 pub use load::{Moved, busy_node};
 pub use outage::{Cost, outage};
 pub use punctual_core::planted::Fault;
 pub use storm::{Failure, Settings, digest, run};
 pub use witness::Seen;
+pub use world::Departure;

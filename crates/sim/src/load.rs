@@ -1,4 +1,4 @@
-//! A node that is busy gives shards to one that is not, and takes them back when it is idle, in otherwise fair weather (R32).
+//! A busy node gives shards to nodes that are less busy, and takes them back when it is idle; nothing else goes wrong (R32).
 
 use std::time::Duration;
 
@@ -10,24 +10,24 @@ use crate::world::{Size, World};
 const SIZE: Size = Size { shards: 32, slots: 64, page: 1024, commit_batch: 4096 };
 const JOBS: usize = 16;
 const PERIOD: Duration = Duration::from_secs(2);
-/// Until every node has its share.
+/// After this time every node leads its share of the shards.
 const SETTLED: Duration = Duration::from_secs(60);
-/// A shard goes every ten seconds while the node is busy; a twentieth of its weight comes back every minute.
+/// A busy node gives one shard away every ten seconds. An idle node regains a twentieth of its weight every minute.
 const BUSY: Duration = Duration::from_secs(60);
 const IDLE: Duration = Duration::from_secs(1800);
 
-/// What a busy spell of one node does.
+/// The result of making one node busy for a while.
 #[derive(Debug, Clone, Copy)]
 pub struct Moved {
-    /// Shards that the node led before it was busy, when it had been busy for a minute, and after half an hour of rest.
+    /// The number of shards that the node led before it was busy, after a busy minute, and after half an idle hour.
     pub before: usize,
     pub busy: usize,
     pub after: usize,
-    /// How late the latest fire was because of it.
+    /// The largest delay of a fire.
     pub worst: Duration,
 }
 
-/// One node of three is busy for a minute, and then idle. Every shard is led all the time, and nothing fires twice.
+/// One node of three is busy for a minute, then idle. Every shard keeps a leader, and no job fires twice.
 pub fn busy_node(seed: u64) -> Result<Moved, String> {
     let weather = Weather { nodes: Some(3), workers: 2, ..Weather::fair() };
     let mut world = World::new(Dice::new(seed), SIZE, Some(weather), false);

@@ -31,7 +31,7 @@ fn main() -> ExitCode {
             Ok(_) => {}
             Err(failure) => {
                 println!("seed {}: broken at {}\n{}", failure.seed, failure.at, failure.what);
-                println!("see it again: make sim SEED={}", failure.seed);
+                println!("replay it: make sim SEED={}", failure.seed);
                 if !is_set("--keep-going") {
                     return ExitCode::FAILURE;
                 }

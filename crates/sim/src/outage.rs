@@ -1,7 +1,7 @@
-//! An outage of hours with thousands of jobs, most of which missed one fire and some of which missed thousands.
+//! An outage of several hours with thousands of jobs. Most jobs missed one fire, some missed thousands.
 //!
-//! What it costs must follow from the number of jobs, not from the length of the outage: one look at each job, one
-//! run at most where the policy is `once`, one record of the rest.
+//! The cost must depend on the number of jobs and not on the length of the outage: each job is planned once, has at most
+//! one run (if its policy is `once`), and one record of its other missed fires.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,27 +19,27 @@ use crate::workload;
 use crate::world::{Size, World, at_once};
 
 const SIZE: Size = Size { shards: 3, slots: 64, page: 1024, commit_batch: 4096 };
-/// Every tenth job is due each second, the others each hour.
+/// Every tenth job is due every second, the others every hour.
 const SECONDLY_EVERY: usize = 10;
 const STEP: Duration = Duration::from_millis(5);
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What an outage cost.
+/// The cost of an outage.
 #[derive(Debug, Clone, Copy)]
 pub struct Cost {
     /// From the start of the node until it leads every shard.
     pub ready_after: Duration,
     /// From the start of the node until no job owes a fire from the outage.
     pub caught_up_after: Duration,
-    /// Times a job's row was written until then.
+    /// How often rows of jobs were written until then.
     pub looks: u64,
-    /// Runs made for fires that the outage had swallowed.
+    /// Runs made for fires that were missed in the outage.
     pub runs: u64,
-    /// Records of due times that nobody makes up for.
+    /// Records of missed due times that get no run.
     pub records: u64,
 }
 
-/// Lets `jobs` jobs live for a while, takes the node away for a while, and sees what its return costs.
+/// Runs `jobs` jobs for a while, stops the node for the time `away`, and measures the cost of its return.
 pub fn outage(jobs: usize, away: Duration) -> Result<Cost, String> {
     let mut world = World::new(Dice::new(24), SIZE, Some(Weather::fair()), false);
     world.start(0);
@@ -70,7 +70,7 @@ fn put(index: usize) -> Command {
     let definition = Definition {
         schedules: vec![Schedule::new(When::Every(Duration::from_secs(period)))],
         overlap: Overlap::Allow,
-        // Without a grace, so that nothing of the outage is merely late.
+        // No grace, so that every fire in the outage counts as missed.
         misfire: Misfire { policy, window: Duration::from_secs(24 * 3600), grace: Duration::ZERO },
         ..Definition::of(Task::Shell("true".to_owned()))
     };
@@ -84,7 +84,9 @@ fn wait(world: &mut World, until: impl Fn(&World) -> bool) -> Result<Duration, S
         waited += STEP;
         match world.broken() {
             Some(what) => return Err(what.to_owned()),
-            None if waited > PATIENCE => return Err(format!("not even after {PATIENCE:?}")),
+            None if waited > PATIENCE => {
+                return Err(format!("the condition is still false after {PATIENCE:?}"));
+            }
             None => {}
         }
     }

@@ -1,4 +1,4 @@
-//! One world from one seed: a storm, a calm in which everything is made up for, and rest.
+//! Runs one world from one seed: a storm (faults and commands), a calm in which the world catches up, and rest.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -10,21 +10,21 @@ use crate::traffic::Traffic;
 use crate::witness::Seen;
 use crate::world::{Size, World};
 
-/// How long faults and commands go on, in virtual time.
+/// How long the storm lasts, in virtual time.
 const STORM: Duration = Duration::from_secs(240);
-/// How long the world then has to catch up, and after that to come to rest.
+/// How long the world has to catch up, and after that to finish every run.
 const CALM: Duration = Duration::from_secs(150);
 const REST: Duration = Duration::from_secs(400);
-/// Until all that was wrong is put right, and what consumers had begun in the storm is done.
+/// The part of the calm in which faults heal, and consumers finish what they began in the storm.
 const HEALING: Duration = Duration::from_secs(60);
-/// Consumers go on for so long at a time where a line became too long for the calm.
+/// Consumers continue in turns of this length while a queue is too long for the calm.
 const TURN: Duration = Duration::from_secs(20);
-/// For the queues to say how they are.
+/// The time for every queue to answer with its counts.
 const COUNT: Duration = Duration::from_secs(2);
 
 const SIZE: Size = Size { shards: 4, slots: 4, page: 4, commit_batch: 24 };
 
-/// What broke, when, and what it means for a user.
+/// A broken promise: the seed, the time, and what it means for a user.
 #[derive(Debug)]
 pub struct Failure {
     pub seed: u64,
@@ -32,28 +32,28 @@ pub struct Failure {
     pub what: String,
 }
 
-/// How a world is looked at.
+/// How a world is run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Settings {
-    /// Everything that happens is told.
+    /// Print every event.
     pub trace: bool,
-    /// Nobody uses queues, whatever the seed says: its world is what it was before there were any.
+    /// Leave queues out even if the seed has them.
     pub without_queues: bool,
-    /// A fault that is to be found.
+    /// A fault that the simulation should find.
     pub planted: Option<Fault>,
 }
 
 /// Runs one world from a seed to its end.
 pub fn run(seed: u64, settings: Settings) -> Result<Seen, Failure> {
-    live_through(seed, settings).map(|world| world.witness.seen)
+    simulate(seed, settings).map(|world| world.witness.seen)
 }
 
-/// A number for all that a seed's world saw and left behind: the same seed gives the same number.
+/// A hash of everything that happened in a seed's world and of its final store: the same seed gives the same hash.
 pub fn digest(seed: u64) -> Result<u64, Failure> {
-    live_through(seed, Settings::default()).map(|world| world.digest())
+    simulate(seed, Settings::default()).map(|world| world.digest())
 }
 
-fn live_through(seed: u64, settings: Settings) -> Result<World, Failure> {
+fn simulate(seed: u64, settings: Settings) -> Result<World, Failure> {
     let dice = Dice::new(seed);
     let traffic = Traffic::of(dice.apart()).filter(|_| !settings.without_queues);
     let mut world = World::new(dice, SIZE, None, settings.trace).with_traffic(traffic);
@@ -64,7 +64,7 @@ fn live_through(seed: u64, settings: Settings) -> Result<World, Failure> {
         world.run_for(STORM);
         world.end_storm();
         world.run_for(HEALING);
-        world.look_at_who_waits();
+        world.begin_starvation_checks();
         world.run_for(CALM - HEALING);
         world.check_caught_up();
         world.pause_all();
@@ -81,7 +81,7 @@ fn live_through(seed: u64, settings: Settings) -> Result<World, Failure> {
         Err(panic) => {
             let said = panic.downcast_ref::<String>().map(String::as_str);
             let said = said.or_else(|| panic.downcast_ref::<&str>().copied());
-            Some(format!("the node panicked: {}", said.unwrap_or("without a word")))
+            Some(format!("the node panicked: {}", said.unwrap_or("no message")))
         }
     };
     match what {

@@ -1,7 +1,9 @@
-//! What producers and consumers do with queues, by dice of their own: a world without them is the world it was before.
+//! What producers and consumers do with queues. They use random numbers of their own, so a world without queues is not
+//! changed by them.
 //!
-//! Every kind of message, on few queues and few keys so that they meet. A body is a number that no other message has. One
-//! queue grows deeper than what is kept of it in memory before anybody takes from it, and one is never taken from.
+//! They use every kind of message, on few queues and with few keys, so that keys collide. The body of each message is a
+//! unique number. One queue grows longer than the part that is kept in memory before a consumer takes from it, and one
+//! queue is never consumed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,13 +13,13 @@ use punctual_core::queue::{Act, Add, Ask, Body, MessageId, NewMessage, QueueKey,
 
 use crate::dice::Dice;
 
-/// Queues that are taken from; one more is not.
+/// The number of queues that are consumed. One more queue is not.
 const QUEUES: usize = 4;
-/// Which of them grows deep, and until when nobody takes from it.
+/// The queue that grows long, and the time until which it is not consumed.
 const DEEP: usize = 0;
 const DEEP_UNTIL: u64 = 100_000;
-/// Messages of one add to it, and how many such adds there are: together more than is kept of a line that nobody takes
-/// from.
+/// Messages in one add to it, and the number of such adds: together more than is kept in memory of a queue that is not
+/// consumed.
 const BURST: u64 = 40;
 const BURSTS: u64 = 6;
 
@@ -25,9 +27,9 @@ const BURSTS: u64 = 6;
 pub(crate) struct Traffic {
     pub(crate) dice: Dice,
     pub(crate) consumers: usize,
-    /// Consumers go on taking.
+    /// Consumers continue to take messages.
     pub(crate) is_open: bool,
-    /// Between two adds, at most.
+    /// Maximum time between two adds.
     add_gap: u64,
     flushes: bool,
     bursts: u64,
@@ -35,16 +37,16 @@ pub(crate) struct Traffic {
     last: u64,
 }
 
-/// What a consumer asks for.
+/// A take that a consumer wants.
 #[derive(Debug, Clone)]
 pub(crate) struct Wish {
     pub(crate) queue: QueueKey,
     pub(crate) count: u32,
-    /// How long it waits if there is nothing.
+    /// How long the consumer waits for a message. `None` means it does not wait.
     pub(crate) wait: Option<u64>,
 }
 
-/// What a consumer does with what it was given, and when.
+/// What a consumer does with a message, and after how long.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deed {
     pub(crate) after: u64,
@@ -54,9 +56,9 @@ pub(crate) struct Deed {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum What {
     Act(Verb),
-    /// More time, and then something else.
+    /// The consumer asks for more time, and decides again.
     Work,
-    /// It is never heard of again.
+    /// The consumer never answers.
     Vanish,
 }
 
@@ -76,7 +78,7 @@ impl Traffic {
         self.dice.below(self.add_gap)
     }
 
-    /// What a producer, or somebody who looks after queues, asks.
+    /// The next request of a producer or an operator.
     pub(crate) fn produce(&mut self, time: u64) -> Ask {
         let of = usize::try_from(self.dice.below(QUEUES as u64 + 1)).unwrap_or(0);
         let is_deep = of == DEEP && time < DEEP_UNTIL;
@@ -93,7 +95,7 @@ impl Traffic {
         }
     }
 
-    /// One plain message for a queue that is taken from.
+    /// Adds one plain message to a queue that is consumed.
     pub(crate) fn add_plain(&mut self) -> Ask {
         let of = usize::try_from(self.dice.below(QUEUES as u64)).unwrap_or(0);
         Ask::Add(Add { queue: queue(of), messages: vec![self.message(true)] })
@@ -167,7 +169,7 @@ impl Traffic {
     }
 }
 
-/// All queues, the one that nobody takes from last.
+/// All queues. The last one is never consumed.
 pub(crate) fn queues() -> impl Iterator<Item = QueueKey> {
     (0..=QUEUES).map(queue)
 }
@@ -177,12 +179,12 @@ fn queue(index: usize) -> QueueKey {
     QueueKey { namespace: Namespace::default(), name }
 }
 
-/// Nobody takes from it.
-pub(crate) fn is_left_alone(key: &QueueKey) -> bool {
+/// Whether no consumer takes from the queue.
+pub(crate) fn is_never_consumed(key: &QueueKey) -> bool {
     *key == queue(QUEUES)
 }
 
-/// The number that a body bears.
+/// The number in the body of a message.
 pub(crate) fn number_of(body: &[u8]) -> u64 {
     std::str::from_utf8(body).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
 }

@@ -1,51 +1,52 @@
-//! How rough a world is, by its seed: worlds that are all alike would meet the same troubles over and over.
+//! How many faults a world has, chosen by its seed: worlds that are all alike would meet the same faults again and again.
 
 use crate::dice::Dice;
 
-/// Gaps are in milliseconds of true time; "one in" counts throws, and 0 is never.
+/// A gap is the maximum time between two faults, in milliseconds of true time. "One in" is a probability. 0 means never.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Weather {
-    /// How many nodes there are in the cluster; none: one that is alone with its store, and whose worker dies with it.
+    /// The number of nodes in the cluster. `None` means a single node on one machine with its store, whose worker dies with
+    /// it.
     pub(crate) nodes: Option<usize>,
     pub(crate) workers: usize,
-    /// Names that jobs can have: with few, commands collide; with many, most jobs are beyond the horizon.
+    /// The number of job names. With few names commands collide; with many, most timers are not in memory.
     pub(crate) names: usize,
-    /// People edit, pause and delete jobs; else every job keeps its first revision.
+    /// Whether users edit, pause and delete jobs. If not, every job keeps its first revision.
     pub(crate) edits: bool,
     /// The shortest period of an ordinary schedule.
     pub(crate) period_min: u64,
     pub(crate) ask_gap: u64,
     pub(crate) crash_gap: u64,
     pub(crate) step_gap: u64,
-    pub(crate) usurp_gap: u64,
+    pub(crate) steal_gap: u64,
     pub(crate) prune_gap: u64,
-    /// How often a link between a worker and a node is cut for a while.
+    /// The link between a worker and a node is cut for a while.
     pub(crate) cut_gap: u64,
-    /// How often a node stands still, for less than its lease or for longer.
+    /// A node is paused, for less than its lease or for longer.
     pub(crate) pause_gap: u64,
-    /// How often a node leaves, and comes back later.
+    /// A node stops properly, and starts again later.
     pub(crate) leave_gap: u64,
-    /// How often a node is cut off from the store.
+    /// A node is cut off from the store.
     pub(crate) store_cut_gap: u64,
-    /// How often no node can reach the store for longer than a lease.
+    /// No node can reach the store for longer than a lease.
     pub(crate) outage_gap: u64,
-    /// How often two nodes cannot reach each other.
+    /// Two nodes cannot reach each other.
     pub(crate) peer_cut_gap: u64,
-    /// How often a worker dies or stands still.
+    /// A worker dies or is paused.
     pub(crate) worker_gap: u64,
-    /// How often somebody deletes all sessions by hand.
-    pub(crate) wipe_gap: u64,
-    /// How far the monotonic clock of a machine may be off, in parts of a million.
+    /// An operator deletes all sessions.
+    pub(crate) delete_sessions_gap: u64,
+    /// Maximum drift of a machine's monotonic clock in parts per million.
     pub(crate) drift_ppm: i64,
-    /// One knock in so many is refused although somebody is at home.
+    /// One connection in so many is refused although its node is running.
     pub(crate) refusals: u64,
-    /// One commit in so many goes wrong.
+    /// One commit in so many fails.
     pub(crate) commit_trouble: u64,
     /// One store call in so many takes seconds.
     pub(crate) slow: u64,
-    /// One message in so many is lost, as many come twice, late, or again after a while.
+    /// One message in so many is lost; as many arrive twice, late, or again after a while.
     pub(crate) message_trouble: u64,
-    /// One attempt in so many ends badly.
+    /// One attempt in so many fails.
     pub(crate) failures: u64,
 }
 
@@ -61,7 +62,7 @@ impl Weather {
             ask_gap: if names > 20 { 5_000 } else { one_of(&[1_500, 4_000, 8_000]) },
             crash_gap: one_of(&[6_000, 40_000, 40_000, 150_000]),
             step_gap: one_of(&[15_000, 120_000, 120_000, 0]),
-            usurp_gap: one_of(&[0, 0, 30_000]),
+            steal_gap: one_of(&[0, 0, 30_000]),
             prune_gap: one_of(&[0, 20_000]),
             cut_gap: one_of(&[0, 60_000]),
             commit_trouble: one_of(&[6, 12, 12, 60]),
@@ -77,7 +78,7 @@ impl Weather {
             nodes: Some(nodes),
             workers: usize::try_from(one_of(&[1, 2, 3])).unwrap_or(1),
             crash_gap: one_of(&[12_000, 40_000, 100_000]),
-            // On a server the store's clock is seldom set; a machine's is, and decides nothing.
+            // The clock of a database server is seldom set. A node's own clock may be set more often, but it decides nothing.
             step_gap: one_of(&[0, 0, 90_000]),
             cut_gap: one_of(&[10_000, 40_000]),
             pause_gap: one_of(&[9_000, 20_000, 45_000]),
@@ -86,7 +87,7 @@ impl Weather {
             outage_gap: one_of(&[0, 30_000, 60_000]),
             peer_cut_gap: one_of(&[0, 40_000]),
             worker_gap: one_of(&[30_000, 90_000]),
-            wipe_gap: one_of(&[0, 60_000]),
+            delete_sessions_gap: one_of(&[0, 60_000]),
             drift_ppm: i64::try_from(one_of(&[0, 200, 100_000])).unwrap_or(0),
             refusals: one_of(&[0, 0, 200]),
             commit_trouble: one_of(&[12, 30, 100]),
@@ -94,7 +95,7 @@ impl Weather {
         }
     }
 
-    /// Nothing ever goes wrong.
+    /// A world without faults.
     pub(crate) fn fair() -> Weather {
         Weather {
             nodes: None,
@@ -105,7 +106,7 @@ impl Weather {
             ask_gap: 0,
             crash_gap: 0,
             step_gap: 0,
-            usurp_gap: 0,
+            steal_gap: 0,
             prune_gap: 0,
             cut_gap: 0,
             pause_gap: 0,
@@ -114,7 +115,7 @@ impl Weather {
             outage_gap: 0,
             peer_cut_gap: 0,
             worker_gap: 0,
-            wipe_gap: 0,
+            delete_sessions_gap: 0,
             drift_ppm: 0,
             refusals: 0,
             commit_trouble: 0,

@@ -1,4 +1,4 @@
-//! A worker of the simulation: the driver of production, and attempts that only pretend to be executed.
+//! A simulated worker: it uses the real worker driver, and its attempts do no work.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -6,14 +6,13 @@ use std::time::Duration;
 use punctual_core::Timestamp;
 use punctual_core::attempt::{End, Outcome};
 use punctual_core::ids::{RunId, Token};
+use punctual_core::progress::Progress;
 use punctual_core::worker::Kinds;
 use punctual_worker::driver::{Driver, Input, Key, LinkId, Stop};
 
-use crate::world::address;
-
-/// As nodes ask for it: a third of their attempt lease.
+/// The interval that nodes ask for: a third of the attempt lease.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(5);
-/// A worker looks at its leases now and then.
+/// A worker checks its leases only from time to time.
 const STOPS_SLACK: u64 = 500;
 
 #[derive(Debug)]
@@ -22,14 +21,15 @@ pub(crate) struct Worker {
     pub(crate) life: u32,
     pub(crate) slots: usize,
     pub(crate) driver: Driver,
-    /// When it is woken next.
+    /// The time of its next wake-up.
     pub(crate) wake: u64,
-    /// It takes nothing more, and ends when it has nothing left.
+    /// The worker accepts no more attempts, and stops when all its attempts have ended.
     pub(crate) is_draining: bool,
-    /// When it sent the newest heartbeat that a node has heard, was given something, or went on after standing still.
+    /// The latest of: when it sent the newest heartbeat that reached a node, when it received an order, when its pause
+    /// ended.
     pub(crate) heard: u64,
     executions: BTreeMap<RunId, Execution>,
-    /// Attempts whose slot was lent for them.
+    /// Attempts that used a credit.
     credited: BTreeSet<Key>,
 }
 
@@ -38,20 +38,34 @@ struct Execution {
     token: Token,
     started: Timestamp,
     stopped: Option<Stop>,
+    /// The step in the checkpoint that it continues from.
+    from: u64,
+    /// The steps done since. The report of each has its number.
+    steps: u64,
+}
+
+impl Execution {
+    /// The report of the newest step.
+    fn report(&self) -> Progress {
+        let checkpoint = Some((self.from + self.steps).to_string().into());
+        Progress { checkpoint, seq: Some(self.steps), ..Progress::default() }
+    }
 }
 
 impl Worker {
-    pub(crate) fn new(name: String, life: u32, slots: usize, nodes: usize) -> Self {
+    /// A new process of a worker that knows the nodes at these addresses.
+    pub(crate) fn new(name: String, life: u32, slots: usize, nodes: impl Iterator<Item = String>) -> Self {
         let mut driver = Driver::new(slots, Kinds::ALL, HEARTBEAT);
-        for node in 0..nodes {
-            assert_eq!(driver.add_node(&format!("http://{}", address(node))), Some(link_to(node)));
+        for (node, address) in nodes.enumerate() {
+            assert_eq!(driver.add_node(&format!("http://{address}")), Some(link_to(node)));
         }
         let (executions, credited) = (BTreeMap::new(), BTreeSet::new());
         Worker { name, life, slots, driver, wake: 0, is_draining: false, heard: 0, executions, credited }
     }
 
-    pub(crate) fn execute(&mut self, (run, token): Key, started: Timestamp) -> Result<(), String> {
-        let before = self.executions.insert(run, Execution { token, started, stopped: None });
+    /// Begins an execution that continues after the step `from`.
+    pub(crate) fn execute(&mut self, (run, token): Key, started: Timestamp, from: u64) -> Result<(), String> {
+        let before = self.executions.insert(run, Execution { token, started, stopped: None, from, steps: 0 });
         match before {
             Some(_) => Err(format!("a worker executes two attempts of run {run} at once")),
             None if self.executions.len() > self.slots => {
@@ -61,14 +75,27 @@ impl Worker {
         }
     }
 
-    /// An execution is to stop. Gives its token.
+    /// Does the next step of an execution. Returns the reports of the step before, if there was one, and of this step.
+    pub(crate) fn next_step(&mut self, run: RunId, token: Token) -> Option<(Option<Progress>, Progress)> {
+        let execution = self.executions.get_mut(&run).filter(|execution| execution.token == token)?;
+        let before = (execution.steps > 0).then(|| execution.report());
+        execution.steps += 1;
+        Some((before, execution.report()))
+    }
+
+    /// The step of the report with this number, which is stored.
+    pub(crate) fn saved(&self, run: RunId, seq: u64) -> Option<u64> {
+        self.executions.get(&run).map(|execution| execution.from + seq)
+    }
+
+    /// Asks an execution to stop. Returns its token.
     pub(crate) fn stop(&mut self, run: RunId, why: Stop) -> Option<Token> {
         let execution = self.executions.get_mut(&run)?;
         execution.stopped.get_or_insert(why);
         Some(execution.token)
     }
 
-    /// An execution ends, if it has not before. Its outcome bears its token, so that one taken for another is seen.
+    /// Ends an execution that has not ended yet. Its outcome contains the token, so that a mix-up of attempts is found.
     pub(crate) fn end(&mut self, run: RunId, token: Token, end: End) -> Option<Input> {
         self.executions.get(&run).filter(|execution| execution.token == token)?;
         let Execution { started, stopped, .. } = self.executions.remove(&run)?;
@@ -85,12 +112,13 @@ impl Worker {
         self.executions.iter().map(|(run, execution)| (*run, execution.token)).collect()
     }
 
-    /// Once no node has heard it for a lease, the nodes may have started its attempts elsewhere: it has to stop them.
-    pub(crate) fn goes_on_unheard(&self, now: u64, lease: u64) -> Result<(), String> {
+    /// Fails if the worker still executes an attempt although no node has heard from it for a lease: the nodes may have
+    /// started the attempt elsewhere.
+    pub(crate) fn check_lease(&self, now: u64, lease: u64) -> Result<(), String> {
         let going_on = self.executions.iter().find(|(_, execution)| execution.stopped.is_none());
         match going_on {
             Some((run, _)) if now > self.heard + lease + STOPS_SLACK => Err(format!(
-                "lease: {} goes on with run {run}, and no node has heard it for {} ms",
+                "lease: {} still executes run {run}, and no node has heard from it for {} ms",
                 self.name,
                 now - self.heard
             )),
@@ -98,7 +126,7 @@ impl Worker {
         }
     }
 
-    /// An assignment came for which a slot was lent. Gives how many such slots are filled.
+    /// An assignment that used a credit has arrived. Returns the number of slots in use.
     pub(crate) fn credit(&mut self, key: Key) -> usize {
         self.credited.insert(key);
         let unfinished: BTreeSet<Key> = self.driver.unfinished().into_iter().collect();
@@ -114,4 +142,9 @@ pub(crate) fn link_to(node: usize) -> LinkId {
 
 pub(crate) fn node_of(link: LinkId) -> usize {
     link.0 as usize - 1
+}
+
+/// The step of a checkpoint; zero if there is none.
+pub(crate) fn step_of(checkpoint: Option<&str>) -> u64 {
+    checkpoint.and_then(|json| json.parse().ok()).unwrap_or(0)
 }

@@ -1,7 +1,7 @@
-//! What people ask for, by dice: every kind of command, on few names so that they collide.
+//! The commands of users, chosen at random: every kind of command, on few names so that commands collide.
 //!
-//! An ask that makes something is tagged with its ticket, in the parameters of the run or in the description of
-//! the definition: whatever comes to be in the store tells who asked for it.
+//! A command that makes a run or a revision is tagged with its ticket, in the parameters of the run or in the description
+//! of the definition. So every row in the store names the command that made it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use punctual_core::Timestamp;
 use punctual_core::command::{Command, Expect, Key, PutJob, RetryRun, RunJob, Submit};
 use punctual_core::ids::RunId;
-use punctual_core::job::{Definition, Misfire, MisfirePolicy, Overlap, Route, Strategy, Unique};
+use punctual_core::job::{Definition, Labels, Misfire, MisfirePolicy, Overlap, Route, Strategy, Unique};
 use punctual_core::name::{Name, Namespace};
 use punctual_core::retry::{Backoff, Retry};
 use punctual_core::schedule::calendar::{Calendar, Days, Weekday, Weekly};
@@ -21,19 +21,19 @@ use punctual_engine::Ticket;
 use crate::dice::Dice;
 use crate::weather::Weather;
 
-/// Every key lives at least so long.
+/// Every key is kept at least this long.
 pub(crate) const KEPT_MIN: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(crate) struct People {
     weather: Weather,
-    /// What was asked for last under each name: sometimes it is asked for again, word for word.
+    /// The last definition of each name: sometimes it is put again unmodified.
     last: BTreeMap<Name, Arc<Definition>>,
-    /// The calendar that some schedules keep to, as it was edited last.
+    /// The newest version of the calendar that some schedules use.
     calendar: Arc<Calendar>,
 }
 
-/// What an asker knows of the world.
+/// What a user knows of the world.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Known<'a> {
     pub(crate) runs: &'a [RunId],
@@ -88,7 +88,8 @@ impl People {
             16 | 17 => Command::CancelRun { namespace, run },
             18 => {
                 let dead_letter = ticket.0.is_multiple_of(2);
-                Command::RetryRun(RetryRun { namespace, run, params, due: None, key: key(dice), dead_letter })
+                let (key, resume) = (key(dice), ticket.0.is_multiple_of(3));
+                Command::RetryRun(RetryRun { namespace, run, params, due: None, key, resume, dead_letter })
             }
             _ => Command::DiscardDeadLetter { namespace, run },
         }
@@ -111,7 +112,7 @@ impl People {
         put(name, definition, expect)
     }
 
-    /// The calendar has changed, and one job hears of it; others follow an older version until they do.
+    /// Edits the calendar and re-plans one job; the other jobs keep an older version until they are re-planned.
     fn replan(&mut self, dice: &mut Dice) -> Command {
         if dice.one_in(2) {
             let days = Weekday::ALL.into_iter().filter(|_| !dice.one_in(4)).collect();
@@ -155,6 +156,8 @@ impl People {
             running_max: dice.one_in(4).then(|| u32::try_from(1 + dice.below(3)).unwrap_or(1)),
             unique: dice.one_in(8).then(|| Unique { key: "unique".to_owned(), kept: kept(dice) }),
             dead_letter: !dice.one_in(4),
+            labels: Labels::from([("team".to_owned(), format!("team-{attempts}"))]),
+            search: vec!["ticket".to_owned()],
             route: route(dice),
             ..Definition::of(Task::Shell("true".to_owned()))
         }

@@ -1,40 +1,40 @@
-//! How late the latest fire is when one node of three goes, six times in a row.
+//! The largest delay of a fire when one node of three departs, six times in a row.
 
 use std::time::Duration;
 
-use punctual_sim::{Farewell, failover};
+use punctual_sim::{Departure, failover};
 
 const FAILOVER: Duration = Duration::from_secs(3);
 const EPSILON: Duration = Duration::from_secs(1);
-/// How late a fire may be because a node leaves: nobody died, and everybody could be told.
+/// Maximum delay of a fire when a node stops properly: it hands its shards over at once.
 const HAND_OVER: Duration = Duration::from_millis(500);
 
-fn worst(farewell: Farewell, seeds: u64) -> Duration {
+fn worst(departure: Departure, seeds: u64) -> Duration {
     let late =
-        (1..=seeds).map(|seed| failover(seed, farewell, 6).unwrap_or_else(|broken| panic!("{broken}")));
+        (1..=seeds).map(|seed| failover(seed, departure, 6).unwrap_or_else(|broken| panic!("{broken}")));
     late.max().unwrap_or_default()
 }
 
 #[test]
 fn a_node_that_dies_delays_no_fire_beyond_failover_and_epsilon() {
-    let worst = worst(Farewell::Killed, 2);
-    assert!(worst < FAILOVER, "its address refuses, so nobody waits for its lease: {worst:?}");
+    let worst = worst(Departure::Killed, 2);
+    assert!(worst < FAILOVER, "its address refuses connections, so no node waits for its lease: {worst:?}");
 }
 
 #[test]
 fn a_machine_that_vanishes_delays_no_fire_beyond_failover_and_epsilon() {
-    let worst = worst(Farewell::Vanished, 2);
+    let worst = worst(Departure::Vanished, 2);
     assert!((FAILOVER..FAILOVER + EPSILON).contains(&worst), "{worst:?}");
 }
 
 #[test]
-fn a_node_that_stands_still_past_its_lease_delays_no_fire_beyond_failover_and_epsilon() {
-    let worst = worst(Farewell::Stopped, 2);
+fn a_paused_node_delays_no_fire_beyond_failover_and_epsilon() {
+    let worst = worst(Departure::Stopped, 2);
     assert!((FAILOVER..FAILOVER + EPSILON).contains(&worst), "{worst:?}");
 }
 
 #[test]
 fn a_node_that_leaves_delays_no_fire_by_half_a_second() {
-    let worst = worst(Farewell::Leaves, 4);
+    let worst = worst(Departure::Leaves, 4);
     assert!(worst < HAND_OVER, "{worst:?}");
 }

@@ -1,12 +1,13 @@
-//! Worlds in which something was found once. What a seed means changes with the workload, so these are memories more than
-//! proofs; the cases beside the code are the proofs.
+//! Seeds that found a bug once. The world of a seed changes with the workload, so these seeds may no longer reach the bug;
+//! the tests beside the code do.
 
-/// An epoch that was lost while it was being loaded; a successor's run that an outdated leader was asked to cancel; a dead
-/// session that a clock set back kept alive, and that shards were left to.
-const FOUND: [u64; 6] = [54, 66, 102, 136, 219, 393];
+/// The bugs: an epoch that was lost while its shard was being loaded; an outdated leader that was asked to cancel a run of
+/// its successor; a dead session that stayed listed because the clock was set back, and got shards; statistics with a skip of
+/// a job that was created and deleted within one batch.
+const FOUND: [u64; 7] = [54, 66, 102, 136, 219, 329, 393];
 
 #[test]
-fn all_promises_hold_where_they_once_did_not() {
+fn all_promises_hold_in_worlds_that_broke_once() {
     for seed in FOUND {
         if let Err(broken) = punctual_sim::run(seed, punctual_sim::Settings::default()) {
             panic!("seed {seed}, at {}: {}", broken.at, broken.what);

@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 #[test]
-fn an_eight_hour_outage_costs_one_look_a_job() {
+fn an_eight_hour_outage_plans_each_job_once() {
     const JOBS: u64 = 10_000;
     let away = Duration::from_secs(8 * 3600);
     let cost = punctual_sim::outage(usize::try_from(JOBS).unwrap(), away).unwrap();
     assert!(cost.ready_after < Duration::from_secs(1), "{cost:?}");
     assert!(cost.caught_up_after < Duration::from_secs(5), "{cost:?}");
-    // The secondly ones are looked at again each second that the others take.
+    // Jobs that are due every second are planned again in each second that the others need.
     let beats = JOBS / 10 * (1 + cost.caught_up_after.as_secs());
     assert!((JOBS..=JOBS + beats).contains(&cost.looks), "{cost:?}");
-    // `once` makes one run a job, `skip` none; either way the rest is one record.
+    // `once` makes one run per job, `skip` none; all other missed fires are one record.
     assert!((JOBS / 2..=JOBS / 2 + beats).contains(&cost.runs), "{cost:?}");
     assert!((JOBS..=JOBS + beats).contains(&cost.records), "{cost:?}");
 }

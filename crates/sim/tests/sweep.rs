@@ -1,7 +1,7 @@
-//! The sweep: worlds from seeds 1 to `SEEDS` (200 by default), in four parts so that every core has one.
+//! The sweep: worlds from seeds 1 to `SEEDS` (200 by default), in four parts that can run in parallel.
 //!
-//! A part stops at its first broken promise and says how to see it again. The last part of the proof is that the worlds
-//! were rough: a sweep in which nothing went wrong proves nothing.
+//! A part stops at its first broken promise and prints how to replay it. It also checks that faults really happened: a
+//! sweep without faults would prove nothing.
 
 use punctual_sim::{Seen, Settings};
 
@@ -18,16 +18,16 @@ fn sweep(part: u64) {
         match punctual_sim::run(seed, Settings::default()) {
             Ok(seen) => total += seen,
             Err(failure) => {
-                panic!("seed {seed}, at {}: {}\nsee it again: make sim SEED={seed}", failure.at, failure.what)
+                panic!("seed {seed}, at {}: {}\nreplay it: make sim SEED={seed}", failure.at, failure.what)
             }
         }
         worlds += 1;
     }
-    // From a few worlds one cannot ask that everything happened in them.
+    // In a few worlds, not every kind of event happens.
     if worlds >= 25 {
         let quiet: Vec<_> = total.counts().into_iter().filter(|(_, count)| *count < worlds).collect();
-        assert!(quiet.is_empty(), "in {worlds} worlds there was too little of {quiet:?}");
-        assert!(total.due_times > 100 * worlds, "never lost had too little to look at: {total:?}");
+        assert!(quiet.is_empty(), "in {worlds} worlds these events were too rare: {quiet:?}");
+        assert!(total.due_times > 100 * worlds, "too few due times were checked: {total:?}");
     }
 }
 
@@ -57,5 +57,5 @@ fn the_same_seed_gives_the_same_world() {
         let digest = || punctual_sim::digest(seed).map_err(|failure| failure.what);
         assert_eq!(digest(), digest(), "seed {seed}");
     }
-    assert_ne!(punctual_sim::digest(3).ok(), punctual_sim::digest(11).ok(), "seeds do not matter");
+    assert_ne!(punctual_sim::digest(3).ok(), punctual_sim::digest(11).ok(), "two seeds gave the same world");
 }

@@ -15,6 +15,7 @@ use punctual_core::job::{Definition, Job};
 use punctual_core::log::Stream;
 use punctual_core::name::Name;
 use punctual_core::run::{Run, Status};
+use punctual_core::statistics::Period;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -22,7 +23,7 @@ pub(crate) use self::message::{read_message, write_head};
 use crate::{Error, Result};
 
 /// The first byte of a run's body. A change of `core::run::Run` needs a new version.
-const RUN_VERSION: u8 = 5;
+const RUN_VERSION: u8 = 7;
 
 /// Writes a run into the buffer, replacing its contents.
 pub(crate) fn write_run(run: &Run, buffer: &mut Vec<u8>) -> Result<()> {
@@ -101,6 +102,16 @@ pub(crate) fn status_number(status: Status) -> i64 {
         Status::TimedOut => 5,
         Status::Cancelled => 6,
         Status::Skipped => 7,
+    }
+}
+
+/// The kind of a row of statistics. Part of the file format: these numbers never change.
+pub(crate) fn statistics_kind(period: Period, is_of_job: bool) -> i64 {
+    match (period, is_of_job) {
+        (Period::Minute, false) => 0,
+        (Period::Hour, false) => 1,
+        (Period::Hour, true) => 2,
+        (Period::Minute, true) => 3,
     }
 }
 

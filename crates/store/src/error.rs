@@ -12,7 +12,7 @@ pub enum Error {
     RolledBack(String),
     /// Known to be rolled back: another transaction locked rows of this shard for too long. Send the other shards again
     /// now, and this one later.
-    #[error("rows of shard {shard} are held by somebody else's transaction")]
+    #[error("another transaction has locked rows of shard {shard}")]
     Blocked { shard: ShardId },
     /// The store refuses these changes of this shard, however often they are sent.
     #[error("the store refused a change of shard {shard}: {what}")]

@@ -1,5 +1,7 @@
 //! The store: few methods, each with a promise.
 //!
+//! Leaders use `shards`; endpoints read jobs, runs and dead letters through `reads`.
+//!
 //! `memory` defines the meaning in plain Rust; every other backend has to pass the same tests (`conformance`). A
 //! backend may be slower, never different. The store does not depend on the engine: both use `core::change`.
 
@@ -40,7 +42,10 @@ pub use logs::Logs;
 pub use mail::{Mail, Mailboxes};
 pub use membership::{Claim, Lease, Leases, Member, Session, Sessions};
 pub use open::{Opened, folder, folder_of, open};
-pub use reads::{CalendarFilter, End, JobFilter, LetterFilter, Reads, RunFilter, Stats};
+pub use reads::{
+    CalendarFilter, End, JobFilter, LetterFilter, NAMESPACE_COUNT_MAX, NamespaceCounts, Reads, RunFilter,
+    StatisticsFilter, StatisticsOf, Stats, StatusCount,
+};
 pub use shards::Shards;
 pub use token::Tokens;
 pub use upkeep::{PrunePolicy, Upkeep};

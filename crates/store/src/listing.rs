@@ -8,10 +8,11 @@ use punctual_core::ids::{RunId, first_id_at};
 use punctual_core::job::Job;
 use punctual_core::limits::LISTED_OUTPUT_BYTES_MAX;
 use punctual_core::name::Namespace;
-use punctual_core::run::Run;
+use punctual_core::run::{Run, Status};
 use punctual_core::schedule::calendar;
+use punctual_core::statistics::Bucket;
 
-use crate::{CalendarFilter, JobFilter, LetterFilter, RunFilter};
+use crate::{CalendarFilter, JobFilter, LetterFilter, RunFilter, StatisticsFilter, StatisticsOf};
 
 /// The range of ids a listing may show, both ends included. Ids are in order of creation, so a time range is an id
 /// range.
@@ -66,11 +67,17 @@ impl<'a> NameSpan<'a> {
 }
 
 impl RunFilter {
-    /// Whether a listing by this filter would show a run.
+    /// The statuses that the filter names, or all.
+    pub(crate) fn wanted_statuses(&self) -> Vec<Status> {
+        let is_wanted = |status: &Status| self.statuses.is_empty() || self.statuses.contains(status);
+        Status::ALL.into_iter().filter(is_wanted).collect()
+    }
+
+    /// Whether a listing by this filter would show a run, apart from `search`: only the index knows that.
     pub fn takes(&self, run: &Run) -> bool {
         Span::of(self, None).is_some_and(|span| (span.first..=span.last).contains(&run.id.0))
             && self.namespace.as_ref().is_none_or(|namespace| run.namespace == *namespace)
-            && self.job.is_none_or(|job| run.job() == Some(job))
+            && (self.jobs.is_empty() || run.job().is_some_and(|job| self.jobs.contains(&job)))
             && (self.statuses.is_empty() || self.statuses.contains(&run.status()))
             && (self.triggers.is_empty() || self.triggers.contains(&run.trigger))
             && self.key.as_ref().is_none_or(|key| run.key.as_ref() == Some(key))
@@ -105,6 +112,21 @@ impl JobFilter {
                 .calendar
                 .as_ref()
                 .is_none_or(|name| job.definition.calendars().any(|keeping| keeping.name == *name))
+    }
+}
+
+impl StatisticsFilter {
+    pub(crate) fn takes(&self, bucket: &Bucket) -> bool {
+        let is_wanted = match &self.of {
+            StatisticsOf::All(period) => bucket.job.is_none() && bucket.period == *period,
+            StatisticsOf::Namespace(namespace, period) => {
+                bucket.job.is_none() && bucket.period == *period && bucket.namespace == *namespace
+            }
+            StatisticsOf::Job(namespace, job) => {
+                bucket.job.as_ref() == Some(job) && bucket.namespace == *namespace
+            }
+        };
+        is_wanted && self.since <= bucket.at && bucket.at < self.until
     }
 }
 

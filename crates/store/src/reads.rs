@@ -2,15 +2,18 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use punctual_core::change::{DeadLetter, DeletedJob, Found, Revision, RunRecord, Skip, Want};
-use punctual_core::ids::{JobId, RunId, ShardId};
+use punctual_core::ids::{Epoch, JobId, RunId, ShardId};
 use punctual_core::job::Job;
 use punctual_core::name::{Name, Namespace};
 use punctual_core::queue::{Message, MessagePosition, QueueKey, QueueRecord};
 use punctual_core::run::{Run, Status, Trigger};
 use punctual_core::schedule::calendar;
+use punctual_core::search::Search;
+use punctual_core::statistics::{Counts, Period};
 use punctual_core::{Timestamp, log};
 
 use crate::Result;
@@ -50,6 +53,14 @@ pub trait Reads: Send + Sync + fmt::Debug {
     /// Queued messages of one queue, starting at the given end. The answer ends early as in `backlog`.
     async fn queued_messages(&self, queue: &QueueKey, from: End, limit: usize) -> Result<Vec<Arc<Message>>>;
 
+    /// The epoch and the number of commits of every shard, in their order. A shard whose numbers are the same has not
+    /// changed.
+    async fn commits(&self) -> Result<Vec<(Epoch, u64)>>;
+
+    /// Namespaces with a job or a queue, in order of their names, after the given one. At most
+    /// [`NAMESPACE_COUNT_MAX`] jobs and queues are counted in each.
+    async fn namespaces(&self, after: Option<&Namespace>, limit: usize) -> Result<Vec<NamespaceCounts>>;
+
     async fn job(&self, namespace: &Namespace, name: &Name) -> Result<Option<Arc<Job>>>;
 
     /// Jobs in order of (namespace, name), after the given one.
@@ -65,6 +76,14 @@ pub trait Reads: Send + Sync + fmt::Debug {
     /// Runs that match, newest id first unless the filter says otherwise, after the given one in that order. A long
     /// result is cut to its end ([`Run::abridge`]): a page of whole results would not fit into memory.
     async fn runs(&self, filter: &RunFilter, after: Option<RunId>, limit: usize) -> Result<Vec<Arc<Run>>>;
+
+    /// The newest runs of each of these jobs, at most `limit` a job, live or ended: by job, newest first. Long results are
+    /// cut as in `runs`.
+    async fn last_runs(&self, jobs: &[JobId], limit: usize) -> Result<Vec<Arc<Run>>>;
+
+    /// How many runs match the filter, for each of its statuses (all, if it names none), in their order. A count ends at `limit`, or when the
+    /// backend has read so many rows that going on would take long; then it is not `complete`.
+    async fn count_runs(&self, filter: &RunFilter, limit: usize) -> Result<Vec<StatusCount>>;
 
     /// Dead letters that match, oldest first, after the given one.
     async fn dead_letters(
@@ -105,6 +124,9 @@ pub trait Reads: Send + Sync + fmt::Debug {
 
     async fn stats(&self) -> Result<Stats>;
 
+    /// Counts of ended runs by bucket, in order of time. Buckets in which nothing ended or fired are left out.
+    async fn statistics(&self, filter: &StatisticsFilter) -> Result<Vec<(Timestamp, Counts)>>;
+
     /// Output of a run in order of its places, after the given one.
     async fn read_logs(
         &self,
@@ -112,6 +134,26 @@ pub trait Reads: Send + Sync + fmt::Debug {
         after: Option<log::ChunkPosition>,
         limit: usize,
     ) -> Result<Vec<log::Chunk>>;
+}
+
+/// How many runs have a status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StatusCount {
+    pub status: Status,
+    pub runs: u64,
+    /// False means that there may be more.
+    pub complete: bool,
+}
+
+/// The most jobs and queues counted in one namespace: counting more would take long.
+pub const NAMESPACE_COUNT_MAX: usize = 10_000;
+
+/// A namespace and how much is in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamespaceCounts {
+    pub namespace: Namespace,
+    pub jobs: u64,
+    pub queues: u64,
 }
 
 /// An end of a queue.
@@ -140,7 +182,8 @@ pub struct CalendarFilter {
 #[derive(Debug, Clone, Default)]
 pub struct RunFilter {
     pub namespace: Option<Namespace>,
-    pub job: Option<JobId>,
+    /// Empty means any job, and runs without a job too.
+    pub jobs: Vec<JobId>,
     /// Empty means any status.
     pub statuses: Vec<Status>,
     /// Runs created in [since, until).
@@ -151,6 +194,8 @@ pub struct RunFilter {
     pub triggers: Vec<Trigger>,
     /// Only runs with this key, whether or not the key has expired.
     pub key: Option<Arc<str>>,
+    /// Only runs that the search index finds. Needs `namespace`, because the index is by namespace.
+    pub search: Option<Search>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -159,6 +204,33 @@ pub struct LetterFilter {
     pub job: Option<Name>,
     /// Only dead letters from this instant on.
     pub since: Option<Timestamp>,
+}
+
+/// Which statistics to read. Buckets that begin in [since, until) are read; the caller bounds the span.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StatisticsFilter {
+    pub of: StatisticsOf,
+    pub since: Timestamp,
+    pub until: Timestamp,
+}
+
+/// Whose runs are counted, and by which period. A job is counted by hours only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StatisticsOf {
+    /// All namespaces together.
+    All(Period),
+    Namespace(Namespace, Period),
+    Job(Namespace, Name),
+}
+
+impl StatisticsOf {
+    /// The length of a bucket.
+    pub fn period(&self) -> Duration {
+        match self {
+            StatisticsOf::All(period) | StatisticsOf::Namespace(_, period) => period.length(),
+            StatisticsOf::Job(..) => Period::Hour.length(),
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -39,9 +39,13 @@ pub(crate) fn check_shards(batches: &[Batch], shards: u16) -> Result<()> {
 
 fn check_shard(shard: ShardId, shards: u16, key: &RowKey, change: &Change) -> Result<()> {
     let of = match key {
-        RowKey::Job(id) | RowKey::Revision(id, _) | RowKey::Skip(id, ..) => id.shard(),
+        RowKey::Job(id) | RowKey::DeletedJob(id) | RowKey::Revision(id, _) | RowKey::Skip(id, ..) => {
+            id.shard()
+        }
         RowKey::Run(id) | RowKey::History(id) | RowKey::DeadLetter(id) => id.shard(),
         RowKey::Message(_, place) => RunId(place.number).shard(),
+        RowKey::Statistics(key) => key.shard,
+        RowKey::Term(term) => term.run.shard(),
         RowKey::Queue(_) => match change {
             Change::Insert(Row::Queue(queue)) | Change::Update(Row::Queue(queue)) => queue.key.shard(shards),
             _ => shard,
@@ -65,12 +69,17 @@ impl std::fmt::Display for Named<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0 {
             RowKey::Job(id) => write!(f, "job {id}"),
+            RowKey::DeletedJob(id) => write!(f, "deleted job {id}"),
             RowKey::Revision(id, revision) => write!(f, "revision {revision} of job {id}"),
             RowKey::Run(id) => write!(f, "run {id}"),
             RowKey::History(id) => write!(f, "finished run {id}"),
             RowKey::DeadLetter(id) => write!(f, "dead letter {id}"),
             RowKey::Unique(key) => write!(f, "key `{key}`"),
             RowKey::Skip(id, _, from) => write!(f, "the skip record of job {id} from {from}"),
+            RowKey::Statistics(key) => {
+                write!(f, "the statistics of {} at {}", key.bucket.namespace, key.bucket.at)
+            }
+            RowKey::Term(term) => write!(f, "the term `{}` of run {}", term.term, term.run),
             RowKey::Queue(number) => write!(f, "queue {}", number.0),
             RowKey::Message(queue, place) => write!(f, "message {} of queue {}", place.number, queue.0),
         }

@@ -3,10 +3,24 @@
 use std::time::Duration;
 
 use punctual_core::Timestamp;
+use punctual_core::statistics::Period;
 
 use crate::PrunePolicy;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// How long statistics by minute are kept: the console shows the last hour of them.
+const MINUTES_KEPT: Duration = Duration::from_secs(2 * 24 * 3600);
+/// How long statistics by hour are kept: a little over a year, the longest span that can be asked for.
+const HOURS_KEPT: Duration = Duration::from_secs(400 * 24 * 3600);
+
+/// Statistics of this period before the instant are removed.
+pub(crate) fn statistics_kept_since(period: Period, now: Timestamp) -> Timestamp {
+    now.before(match period {
+        Period::Minute => MINUTES_KEPT,
+        Period::Hour => HOURS_KEPT,
+    })
+}
 
 /// A finished run is kept while fewer than `runs` of its job are newer and it did not finish before `since`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -26,9 +26,12 @@ impl RowCounts {
                 RowKey::Run(_) => counts.live_runs += by,
                 RowKey::History(_) => counts.history_runs += by,
                 RowKey::DeadLetter(_) => counts.dead_letters += by,
-                RowKey::Revision(..)
+                RowKey::DeletedJob(_)
+                | RowKey::Revision(..)
                 | RowKey::Unique(_)
                 | RowKey::Skip(..)
+                | RowKey::Statistics(_)
+                | RowKey::Term(_)
                 | RowKey::Queue(_)
                 | RowKey::Message(..) => {}
             }

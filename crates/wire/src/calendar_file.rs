@@ -26,15 +26,15 @@ pub struct CalendarFile {
     pub calendar: Option<Name>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The weekdays that are in; left out: all of them.
+    /// The weekdays of the calendar. By default all of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<schema::Weekday>>)]
     pub weekly: Option<Vec<Text<Weekday>>>,
-    /// Days that are in, whatever else is said of them.
+    /// Days that belong to the calendar even if `weekly` or `exclude` leaves them out.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<schema::Days>>)]
     pub include: Option<Vec<Text<Entry>>>,
-    /// Days that are out, whatever their weekday.
+    /// Days that do not belong to the calendar, whatever their weekday.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<schema::Days>>)]
     pub exclude: Option<Vec<Text<Entry>>>,
@@ -70,7 +70,10 @@ pub fn read_all(text: &str, namespace: &Namespace) -> Result<Vec<Draft>, Vec<Err
 pub fn read_for(document: Node, namespace: &Namespace, name: &Name) -> Result<Draft, Error> {
     read(document, |file| {
         let differs = |field: &str, given: &str| {
-            Error::invalid(field, format!("the address says `{given}`; leave it out or say the same"))
+            Error::invalid(
+                field,
+                format!("the URL names `{given}`; remove this field or write the same value"),
+            )
         };
         if file.namespace.get_or_insert_with(|| namespace.clone()) != namespace {
             return Err(differs("namespace", namespace.as_str()));

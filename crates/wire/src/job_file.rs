@@ -8,6 +8,7 @@ mod route;
 mod schedule;
 mod task;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use punctual_core::job::Definition;
@@ -30,8 +31,8 @@ pub use task::{Body, Enqueue, Expect, Http, Method, Noop, Process, Status, Task,
 
 /// Fields that the server adds to a job. They are accepted in a file and ignored, so that a job that was read
 /// can be put back unchanged.
-pub const SAID_BY_THE_SERVER: [&str; 7] =
-    ["id", "revision", "state", "created_at", "updated_at", "next_due_at", "fired_through"];
+pub const SAID_BY_THE_SERVER: [&str; 8] =
+    ["id", "revision", "state", "created_at", "updated_at", "next_due_at", "fired_through", "last"];
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "a job, a map with at least `name` and `task`")]
@@ -44,6 +45,11 @@ pub struct JobFile {
     pub name: Option<Name>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub labels: Option<BTreeMap<String, String>>,
+    /// The parameters whose values a run is found by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub search: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule: Option<Schedules>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -164,6 +170,8 @@ impl JobFile {
             definition.schedules = schedules.into_core(&format!("{namespace}/{name}"))?;
         }
         definition.description = self.description.unwrap_or_default();
+        definition.labels = self.labels.unwrap_or_default();
+        definition.search = self.search.unwrap_or_default();
         definition.params = params(self.params);
         definition.timeout = self.timeout.map(|span| span.0);
         definition.retry = self.retry.unwrap_or_default().into_core();
@@ -186,6 +194,8 @@ impl JobFile {
             namespace: Some(namespace.clone()),
             name: Some(name.clone()),
             description: (!definition.description.is_empty()).then(|| definition.description.clone()),
+            labels: (!definition.labels.is_empty()).then(|| definition.labels.clone()),
+            search: (!definition.search.is_empty()).then(|| definition.search.clone()),
             schedule: Schedules::of(&definition.schedules),
             task: Some(Task::of(&definition.task)),
             params: Some(serde_json::from_str(&definition.params.0).unwrap_or_default()),
@@ -205,7 +215,7 @@ impl JobFile {
 }
 
 fn differs(field: &str, given: &str) -> Error {
-    Error::invalid(field, format!("the address says `{given}`; leave it out or say the same"))
+    Error::invalid(field, format!("the URL names `{given}`; remove this field or write the same value"))
 }
 
 pub(crate) fn params(object: Option<JsonObject>) -> Params {

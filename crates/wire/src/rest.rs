@@ -10,9 +10,12 @@ mod dead_letter;
 mod decide;
 mod history;
 mod job;
+mod listed;
+mod live;
 mod log;
 mod message;
 mod output;
+mod overview;
 mod node;
 mod page;
 mod problem;
@@ -20,8 +23,11 @@ mod progress;
 mod queue;
 mod revision;
 mod run;
+mod statistics;
 mod submit;
 mod token;
+mod whoami;
+mod why;
 
 pub use attempt::{Attempt, AttemptResult};
 pub use calendar::{Calendar, Carried, Day};
@@ -31,6 +37,10 @@ pub use dead_letter::DeadLetter;
 pub use decide::{Action, Chosen, DECIDED_MAX, Decide, Decision, Decisions};
 pub use history::{Line, Skip, Stats};
 pub use job::{Cursor, Fire, Job, JobState, MADE_HEADER, Made};
+pub use listed::{
+    ActOnRuns, ActedOnRuns, ChosenRuns, LastRun, RunAction, RunPage, RunsMatching, StateCounts,
+};
+pub use live::{LiveChanges, LiveHello};
 pub use log::LogRecord;
 pub use message::{
     ActOnMessages, ActedOnMessages, AddMessage, AddMessages, Added, AddedMessage, AddedMessages,
@@ -39,11 +49,18 @@ pub use message::{
 };
 pub use node::{Node, Worker};
 pub use output::{EVENT_STREAM, LogChunk, LogEnd, LogStream};
+pub use overview::{
+    Attention, AttentionKind, FireBucket, Fires, HourCounts, JobCounts, JobFires, LiveCounts, MinuteCounts,
+    NextFire, NodeCounts, Overview, WorkerCounts,
+};
 pub use page::Page;
 pub use problem::{Code, Problem};
-pub use progress::Progress;
+pub use progress::{Progress, ProgressLine};
 pub use queue::{ALSO_MAX, Direction, Flushed, Messages, Paused, Queue, TAKE_WAIT_MAX, Take, Way};
 pub use revision::{Diff, Revision, RevisionFile};
-pub use run::{Child, Event, Run, Shard, State, Trigger, statuses};
+pub use run::{Checkpoint, Child, Event, Run, Shard, State, Trigger, statuses};
+pub use statistics::{JobStatistics, Percentiles, RunCounts, StatisticsBucket};
 pub use submit::{Again, Start, Started, Submit, key};
 pub use token::{AddToken, NewToken, Role, Token};
+pub use whoami::{Auth, NamespaceCounts, Whoami};
+pub use why::{Why, WhyDetails};

@@ -62,6 +62,37 @@ impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Text<T> {
     }
 }
 
+/// A parameter of a query that may be given several times.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Several(pub Vec<String>);
+
+impl<'de> Deserialize<'de> for Several {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct SeveralVisitor;
+
+        impl<'de> Visitor<'de> for SeveralVisitor {
+            type Value = Several;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Several, E> {
+                Ok(Several(vec![text.to_owned()]))
+            }
+
+            fn visit_seq<A: de::SeqAccess<'de>>(self, mut items: A) -> Result<Several, A::Error> {
+                let mut all = Vec::new();
+                while let Some(item) = items.next_element()? {
+                    all.push(item);
+                }
+                Ok(Several(all))
+            }
+        }
+        deserializer.deserialize_any(SeveralVisitor)
+    }
+}
+
 /// A duration, such as `1h30m`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span(pub Duration);
@@ -131,10 +162,6 @@ pub(crate) mod small {
 
     pub(crate) fn option<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u8>, D::Error> {
         deserializer.deserialize_option(Small)
-    }
-
-    pub(crate) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u8, D::Error> {
-        deserializer.deserialize_u64(Small).map(Option::unwrap_or_default)
     }
 }
 

@@ -54,9 +54,9 @@ impl Node {
         read::yaml(text)
     }
 
-    /// The parameters of a query: every value is text.
-    pub fn from_pairs(pairs: Vec<(String, String)>) -> Result<Node, Error> {
-        read::pairs(pairs)
+    /// The parameters of a query: every value is text. Those in `repeated` may be given several times and are lists then.
+    pub fn from_pairs(pairs: Vec<(String, String)>, repeated: &[&str]) -> Result<Node, Error> {
+        read::pairs(pairs, repeated)
     }
 
     /// Reads the tree as a type.

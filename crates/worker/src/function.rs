@@ -7,18 +7,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use punctual_core::Timestamp;
 use punctual_core::attempt::{Assignment, Report};
+use punctual_core::cut;
 use punctual_core::ids::{RunId, Token};
+use punctual_core::limits::PROGRESS_MESSAGE_BYTES_MAX;
 use punctual_core::log::{CHUNK_BYTES_MAX, Stream};
 use punctual_core::name::{Name, Namespace};
+use punctual_core::progress::Progress;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
 
 use crate::driver::Stop;
 use crate::executor::Lines;
 use crate::log::Transcript;
+
+/// A checkpoint without an answer is sent again after this time.
+const REPORT_AGAIN: Duration = Duration::from_secs(3);
 
 /// Why a function failed. Every standard error, an `anyhow` error and a plain text convert into it with `?` or
 /// `into()`. The text is stored with the run.
@@ -120,6 +130,10 @@ pub struct Context {
     pub(crate) transcript: Arc<Transcript>,
     pub(crate) stop: watch::Receiver<Option<Stop>>,
     pub(crate) reports: mpsc::Sender<Report>,
+    /// The number of the newest report whose checkpoint is stored.
+    pub(crate) saved: watch::Receiver<u64>,
+    /// The number of the last report.
+    pub(crate) seq: Arc<AtomicU64>,
 }
 
 impl Context {
@@ -177,9 +191,51 @@ impl Context {
 
     /// Reports progress from 0 to 100. If the function reports faster than the network sends, some values are dropped.
     pub fn progress(&self, percent: u8) {
-        let Assignment { run, token, .. } = *self.assignment;
         // The channel is full: drop this value, a newer one follows.
-        let _ = self.reports.try_send(Report::Progress { run, token, percent: percent.min(100) });
+        let _ = self.reports.try_send(self.numbered(Progress::percent(percent.min(100))).1);
+    }
+
+    /// Reports progress from 0 to 100 and a message that people see beside the run. Of a message longer than 256 bytes only the
+    /// end is kept.
+    pub fn report(&self, percent: u8, message: impl Into<String>) {
+        let message = cut::keep_end(&message.into(), PROGRESS_MESSAGE_BYTES_MAX).into_owned();
+        let progress = Progress { message: Some(message.into()), ..Progress::percent(percent.min(100)) };
+        let _ = self.reports.try_send(self.numbered(progress).1);
+    }
+
+    /// Records where the next attempt of the run continues, and returns when that is stored. Not more than 64 KiB of
+    /// JSON. The future may be dropped: the checkpoint is then stored or not.
+    pub async fn checkpoint<T: Serialize>(&self, value: &T) -> Result<(), Error> {
+        let checkpoint = Some(serde_json::to_string(value)?.into());
+        let progress = Progress { checkpoint, ..Progress::default() };
+        progress.check()?;
+        let (seq, report) = self.numbered(progress);
+        let mut saved = self.saved.clone();
+        loop {
+            let gone = "its worker is gone";
+            self.reports.send(report.clone()).await.map_err(|_| gone)?;
+            // No answer: the report may be lost together with a connection or a node.
+            match timeout(REPORT_AGAIN, saved.wait_for(|saved| *saved >= seq)).await {
+                Ok(Ok(_)) => return Ok(()),
+                Ok(Err(_)) => return Err(gone.into()),
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// The last checkpoint of an earlier attempt. `None` means that no attempt has stored one: start from the beginning.
+    pub fn resumed<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
+        let json = self.assignment.checkpoint.as_deref();
+        json.map(serde_json::from_str).transpose().map_err(|error| {
+            format!("the checkpoint of an earlier attempt is not what this function takes: {error}").into()
+        })
+    }
+
+    /// The report with the next number.
+    fn numbered(&self, progress: Progress) -> (u64, Report) {
+        let Assignment { run, token, .. } = *self.assignment;
+        let seq = self.seq.fetch_add(1, Ordering::Relaxed) + 1;
+        (seq, Report::Progress { run, token, progress: Progress { seq: Some(seq), ..progress } })
     }
 
     /// Adds to the log of the run. Waits while the log accepts no more.

@@ -6,7 +6,10 @@
 //! The loop never waits for a node to read reports. They pile up at the transport, bounded by the attempts in hand, so a
 //! node and its worker cannot wait for each other.
 
-use std::path::PathBuf;
+use std::fs::{self, DirBuilder};
+use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,8 +50,8 @@ pub struct Config {
     /// A folder for this worker alone, the same at every start: it records the processes to be killed
     /// after a crash.
     pub scratch: PathBuf,
-    /// A binary that becomes a guardian when its first argument is [`crate::guardian::ARGUMENT`]. None: what a killed
-    /// worker leaves running is killed by the next one, and a daemon may outlive its attempt until then.
+    /// A binary that becomes a guardian when its first argument is [`crate::guardian::ARGUMENT`]. `None` means
+    /// there is no guardian: the processes of a killed worker run on until the next start of the worker kills them.
     pub guardian: Option<PathBuf>,
     pub heartbeat: Duration,
     pub grace: Duration,
@@ -68,12 +71,12 @@ pub enum Error {
     Scratch { path: PathBuf, source: std::io::Error },
 }
 
-/// How words reach the nodes and theirs reach the driver.
+/// Carries messages between the driver and the nodes.
 ///
-/// Of one node they come in order, and each order once. A connection that breaks is told as [`Input::Gone`].
+/// Messages of one node arrive in order, and each order once. A broken connection is reported as [`Input::Gone`].
 #[async_trait]
 pub(crate) trait Transport: Send {
-    /// What comes next. None: there is no node left to work for. Nothing is lost when the call is given up.
+    /// The next event. `None` means there is no node left. The call can be dropped without losing an event.
     async fn next(&mut self) -> Option<Event>;
 
     /// Output of attempts that is there now. It goes before the outcome of its attempt.
@@ -103,14 +106,21 @@ pub(crate) enum Event {
     Printed(Pending),
 }
 
+/// What an attempt that is executed listens to.
+struct Control {
+    stop: watch::Sender<Option<Stop>>,
+    /// The number of the newest report whose checkpoint is stored.
+    saved: watch::Sender<u64>,
+}
+
 /// Executes what the driver says until it is told to stop.
 pub(crate) struct Runner<T> {
     pub(crate) transport: T,
     pub(crate) driver: Driver,
     host: Arc<Host>,
-    /// One task for each attempt that is executed, and the way to stop it.
+    /// One task for each attempt that is executed, and what it listens to.
     tasks: JoinSet<(RunId, Ending)>,
-    stoppers: FxHashMap<RunId, watch::Sender<Option<Stop>>>,
+    controls: FxHashMap<RunId, Control>,
     said: mpsc::Receiver<Report>,
     /// The driver counts its time from here.
     began: Instant,
@@ -120,13 +130,20 @@ impl<T: Transport> Runner<T> {
     /// Kills what an earlier worker of this folder left running, and makes ready to work.
     pub(crate) async fn open(config: Config, driver: Driver, transport: T) -> Result<Self, Error> {
         let Config { clock, logs, scratch, guardian, grace, egress, functions, .. } = config;
-        let opening = tokio::task::spawn_blocking(move || Groups::open(&scratch));
+        let attempts = scratch.join("attempts");
+        let folder = attempts.clone();
+        let opening = tokio::task::spawn_blocking(move || {
+            let groups = Groups::open(&scratch)?;
+            empty(&folder).map_err(|source| Error::Scratch { path: folder, source })?;
+            Ok(groups)
+        });
         let groups = opening.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
         let (said_in, said) = mpsc::channel(SAID_MAX);
         let clients = Clients::new(egress);
-        let host = Host { clock, logs, grace, guardian, groups, clients, functions, reports: said_in };
-        let (tasks, stoppers) = (JoinSet::new(), FxHashMap::default());
-        Ok(Runner { transport, driver, host: Arc::new(host), tasks, stoppers, said, began: Instant::now() })
+        let host =
+            Host { clock, logs, grace, guardian, groups, attempts, clients, functions, reports: said_in };
+        let (tasks, controls) = (JoinSet::new(), FxHashMap::default());
+        Ok(Runner { transport, driver, host: Arc::new(host), tasks, controls, said, began: Instant::now() })
     }
 
     /// Works until `stop` is over and, if `drain` is given, what runs has ended or that time is over. No process of its
@@ -183,7 +200,7 @@ impl<T: Transport> Runner<T> {
             match ended {
                 Ok((run, Ending { outcome, stopped })) => {
                     hit(Point::WorkerOutcomeBegun);
-                    self.stoppers.remove(&run);
+                    self.controls.remove(&run);
                     self.step(Input::Ended { run, outcome, stopped });
                     hit(Point::WorkerOutcomeKept);
                 }
@@ -214,15 +231,20 @@ impl<T: Transport> Runner<T> {
     fn obey(&mut self, output: Output) {
         match output {
             Output::Execute { assignment, started_at } => {
-                let (stopper, stop) = watch::channel(None);
+                let ((stop_in, stop), (saved_in, saved)) = (watch::channel(None), watch::channel(0));
                 let (run, host) = (assignment.run, Arc::clone(&self.host));
-                self.stoppers.insert(run, stopper);
-                let attempt = Attempt { assignment, started_at, stop };
+                self.controls.insert(run, Control { stop: stop_in, saved: saved_in });
+                let attempt = Attempt { assignment, started_at, stop, saved };
                 self.tasks.spawn(async move { (run, executor::execute(attempt, &host).await) });
             }
             Output::Stop { run, why } => {
-                if let Some(stopper) = self.stoppers.get(&run) {
-                    stopper.send_replace(Some(why));
+                if let Some(control) = self.controls.get(&run) {
+                    control.stop.send_replace(Some(why));
+                }
+            }
+            Output::Saved { run, seq } => {
+                if let Some(control) = self.controls.get(&run) {
+                    control.saved.send_if_modified(|saved| std::mem::replace(saved, seq.max(*saved)) < seq);
                 }
             }
             output => self.transport.carry(output),
@@ -253,7 +275,16 @@ impl<T: Transport> Runner<T> {
     }
 }
 
-/// Waits until so much time has passed since the beginning; for ever if none is given.
+/// Makes a folder for this user alone, without what an earlier worker left in it.
+fn empty(folder: &Path) -> std::io::Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    DirBuilder::new().mode(0o700).create(folder)
+}
+
+/// Waits until `time` has passed since the beginning; for ever if it is `None`.
 async fn passed(began: Instant, time: Option<Duration>) {
     match time {
         Some(time) => tokio::time::sleep_until(began + time).await,

@@ -286,8 +286,9 @@ fn a_thousand_runs_of_which_a_third_lose_their_node_all_succeed() {
 
 #[test]
 fn a_busy_node_gives_shards_to_the_others() {
-    // Only the first node can become too busy, and soon. A third of the shards would be its share.
-    let few = usize::from(SHARDS) / 8;
+    // Only the first node can become too busy, and soon. How many shards it keeps depends on chance: with a tenth of its
+    // weight it is first in rank for one or two of them.
+    let few = usize::from(SHARDS) / 4;
     let hot = |node| if node == 0 { &["--busy-percent", "1", "--busy-for", "1s"][..] } else { &[] };
     let mut shared = Shared::of_each(|node| [&CALM, hot(node)].concat());
     shared.cluster.add_worker("a", &[]);

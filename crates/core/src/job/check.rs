@@ -1,5 +1,6 @@
 //! Refuses invalid definitions, before anything of them is stored.
 
+use super::labels::{check_labels, check_search};
 use super::{Definition, Invalid, check_description};
 use crate::task::{self, Task};
 use crate::{limits, schedule};
@@ -8,6 +9,8 @@ impl Definition {
     /// Refuses an invalid definition. Every endpoint calls it before anything is stored.
     pub fn check(&self) -> Result<(), Invalid> {
         check_description(&self.description)?;
+        check_labels(&self.labels)?;
+        check_search(&self.search)?;
         if self.schedules.len() > limits::SCHEDULES_MAX {
             return Err(Invalid::new(
                 "schedule",

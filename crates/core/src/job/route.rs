@@ -21,9 +21,7 @@ pub struct Route {
     pub selector: Arc<Labels>,
     /// The key of the keyed strategies. It may be a template of the parameters and the due time.
     pub key: Option<String>,
-    /// The number of child runs that a run is split into. The last field, because it was added last: routes of earlier
-    /// versions lack it.
-    #[serde(default)]
+    /// The number of child runs that a run is split into. `None` means that it is not split.
     pub shards: Option<u32>,
 }
 

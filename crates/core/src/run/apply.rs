@@ -13,6 +13,8 @@ use crate::ids::{RunId, Token, WorkerId};
 use crate::job::Definition;
 use crate::limits::{EARLIER_ERROR_BYTES_MAX, LOSSES_MAX};
 use crate::outcome::{End, Outcome};
+use crate::planted::{Fault, is_planted};
+use crate::progress::{Progress, Reported};
 use crate::queue::{QueueName, Whereabouts};
 use crate::retry::Failed;
 
@@ -156,6 +158,15 @@ impl Run {
         })
     }
 
+    /// Keeps a report of the running attempt, unless it comes late.
+    pub fn report(&mut self, progress: Progress, now: Timestamp) {
+        let is_checkpoint = progress.checkpoint.is_some();
+        let reported = self.progress.get_or_insert_with(|| Box::new(Reported::new(now)));
+        if reported.take(progress, self.attempt, now) && is_checkpoint {
+            self.losses = 0;
+        }
+    }
+
     /// Notes that the message of the attempt is in its queue. Returns false if that was already noted.
     pub fn delivered(&mut self, queue: &QueueName, at: &Whereabouts, now: Timestamp) -> bool {
         let State::Running { since, token, .. } = self.state else { return false };
@@ -248,6 +259,9 @@ impl Run {
                 let failed = if timed_out { Failed::Timeout } else { failed };
                 match definition.retry.delay_after(self.failures, self.id) {
                     Some(delay) if definition.retry.includes(failed) => {
+                        if !definition.retry.resume {
+                            self.progress = None;
+                        }
                         return (self.back_off(delay, definition, now), What::Failed);
                     }
                     Some(_) => self.reason = Some(Reason::NotRetried(failed)),
@@ -279,7 +293,12 @@ impl Run {
                 (State::Failed, What::Lost)
             }
             // The run itself did not fail: it retries at once, if possible on another worker.
-            None => (self.back_off(Duration::ZERO, definition, now), What::Lost),
+            None => {
+                if is_planted(Fault::LossForgetsCheckpoint) {
+                    self.progress = None;
+                }
+                (self.back_off(Duration::ZERO, definition, now), What::Lost)
+            }
         }
     }
 
@@ -287,7 +306,7 @@ impl Run {
         if let Some(priority) = definition.retry.priority {
             self.priority = priority;
         }
-        self.progress = None;
+        self.progress = self.progress.take().and_then(|reported| reported.for_next_attempt()).map(Box::new);
         // Many runs may wait in memory, and the next attempt brings its own output.
         self.abridge();
         State::Waiting { wait: Wait::Backoff(now + delay) }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{Cause, Reason, Run, State, Status, What};
 use crate::Timestamp;
 use crate::ids::RunId;
+use crate::progress::Reported;
 
 /// How many children the error of a parent names; the others are only counted. All of them are in its output.
 const NAMED_MAX: usize = 20;
@@ -101,13 +102,17 @@ impl Run {
             }
         }
         let ended = children.iter().filter(|child| child.ended.is_some()).count();
-        self.progress = u8::try_from(ended * 100 / children.len().max(1)).ok();
+        let percent = u8::try_from(ended * 100 / children.len().max(1)).ok();
+        if let Some(reported) = self.progress.as_deref_mut() {
+            reported.percent = percent;
+            reported.at = child.finished_at.unwrap_or(reported.at);
+        }
     }
 
     pub(super) fn split(&mut self, children: Vec<Child>, now: Timestamp) -> (State, What) {
         self.split_role = Some(Box::new(SplitRole::Parent(children)));
         self.started_at = Some(now);
-        self.progress = Some(0);
+        self.progress = Some(Box::new(Reported { percent: Some(0), ..Reported::new(now) }));
         (State::Split { since: now, cancelling: None }, What::Split)
     }
 

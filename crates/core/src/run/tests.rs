@@ -46,7 +46,7 @@ fn reported(run: &Run, end: End) -> Event {
 }
 
 #[test]
-fn a_failed_attempt_waits_and_is_tried_again_until_its_attempts_are_used_up() {
+fn a_failed_run_is_retried_until_its_attempts_are_used_up() {
     let definition = definition(2);
     let mut run = running(&definition);
     run.apply(reported(&run, End::Failed), &definition, at(10)).unwrap();
@@ -72,7 +72,7 @@ fn a_result_under_an_outdated_token_is_refused() {
 }
 
 #[test]
-fn a_cancelled_run_keeps_running_until_its_worker_reports_and_is_not_retried() {
+fn a_cancelled_run_ends_when_its_worker_reports() {
     let definition = definition(5);
     let mut run = running(&definition);
     run.apply(Event::CancelAsked(Cause::User), &definition, at(7)).unwrap();
@@ -159,8 +159,8 @@ fn any_event() -> impl Strategy<Value = u8> {
 }
 
 proptest! {
-    /// Whatever arrives in whatever order: terminal states are final, refused events leave no trace, the
-    /// entries tell every change, and at most one result is accepted.
+    /// Events arrive in any order. Terminal states are final, refused events change nothing, the entries record every
+    /// change, and at most one result is accepted.
     #[test]
     fn any_sequence_of_events_keeps_the_promises_of_a_run(
         events in proptest::collection::vec(any_event(), 0..40),
@@ -240,7 +240,7 @@ fn joined(run: &Run, states: [State; 3]) -> Run {
 #[test]
 fn a_parent_succeeds_when_all_its_children_have() {
     let run = joined(&split(), [State::Succeeded, State::Succeeded, State::Succeeded]);
-    assert_eq!((run.status(), run.reason.clone(), run.progress), (Status::Succeeded, None, Some(100)));
+    assert_eq!((run.status(), run.reason.clone(), run.percent()), (Status::Succeeded, None, Some(100)));
     assert_eq!((run.attempt, run.finished_at), (0, Some(at(9))));
     let output: serde_json::Value = serde_json::from_str(&run.output).unwrap();
     assert_eq!((&output["total"], &output["succeeded"]), (&3.into(), &3.into()));

@@ -29,9 +29,7 @@ pub enum Error {
     EndBeforeStart { start: Timestamp, end: Timestamp },
     #[error("an instant of the schedule lies outside the years 1970 to 9999")]
     InstantOutOfRange,
-    #[error(
-        "a calendar goes with cron, every or at; what waits for a run or a person has no days of its own"
-    )]
+    #[error("a calendar is allowed only together with cron, every or at; remove `calendar`")]
     NoDaysToKeep,
     #[error(
         "{day} is no day of calendar `{calendar}`, so the schedule would never fire; choose another day or include it"

@@ -41,7 +41,6 @@ pub struct Schedule {
     /// How often this schedule may fire in all. The caller counts.
     pub max_runs: Option<u32>,
     /// If set, fires only on the days of this calendar.
-    #[serde(default)]
     pub calendar: Option<ScheduleCalendar>,
 }
 
@@ -58,7 +57,7 @@ pub enum When {
 }
 
 impl Schedule {
-    /// An instant in the schedule's time zone; UTC if it has none.
+    /// An instant in the schedule's time zone; in UTC if the schedule names no zone.
     pub fn local(&self, instant: Timestamp) -> String {
         match (&self.when, &self.calendar) {
             (When::Cron(cron), _) => cron.local(instant),

@@ -241,7 +241,8 @@ impl Http {
 
     fn check_body(&self) -> Result<(), Invalid> {
         if self.body.is_some() && matches!(self.method, Method::Get | Method::Head) {
-            let message = format!("a {} has no body; say `method: POST` or another", self.method.word());
+            let message =
+                format!("a {} has no body; write `method: POST`, or remove `body`", self.method.word());
             return Err(Invalid::new("task.http.body", message));
         }
         match &self.body {

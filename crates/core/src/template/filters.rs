@@ -73,7 +73,7 @@ fn list(value: &Value) -> Result<&Arc<[Value]>, String> {
 
 fn mapped(value: &Value, work: &mut Work, map: fn(&str) -> String) -> Made {
     let text = text(value)?;
-    // A letter may become three times as long.
+    // A character may become three times as long.
     work.bytes(text.len())?;
     Ok(Value::text(map(text)))
 }

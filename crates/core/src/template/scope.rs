@@ -26,12 +26,13 @@ const DUE: (&str, Holds) = ("due", Holds::One);
 const STARTED: (&str, Holds) = ("started", Holds::One);
 const RUN: (&str, Holds) = ("run", Holds::These(&["id", "attempt", "trigger", "key"]));
 const JOB: (&str, Holds) = ("job", Holds::These(&["name", "namespace", "revision"]));
-
+/// The last checkpoint of an earlier attempt; null if there is none.
+const CHECKPOINT: (&str, Holds) = ("checkpoint", Holds::Anything);
 const SHARD: (&str, Holds) = ("shard", Holds::These(&["index", "total"]));
 
 impl Scope {
     /// Available for a task, just before it is executed.
-    pub const TASK: Scope = Scope { variables: &[PARAMS, DUE, STARTED, RUN, JOB, SHARD] };
+    pub const TASK: Scope = Scope { variables: &[PARAMS, DUE, STARTED, RUN, JOB, SHARD, CHECKPOINT] };
     /// Available before a run exists.
     pub const KEY: Scope = Scope { variables: &[PARAMS] };
     /// Available when a run's worker is chosen.
@@ -45,6 +46,7 @@ impl Scope {
             RUN,
             JOB,
             SHARD,
+            CHECKPOINT,
             ("status", Holds::One),
             ("headers", Holds::Anything),
             ("body", Holds::One),

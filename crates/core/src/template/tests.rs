@@ -120,7 +120,7 @@ fn what_people_write_is_evaluated() {
 /// Everything that is refused when a job is saved, with the column it is refused at.
 #[test]
 fn a_bad_template_is_refused_where_it_stands() {
-    let unknown = "; known are params, due, started, run, job, shard";
+    let unknown = "; known are params, due, started, run, job, shard, checkpoint";
     let rows: Vec<(&str, String)> = vec![
         // Braces.
         ("{{ params.a", "`{{` has no `}}`; write {{ \"{{\" }} for the characters themselves (column 1 of the text)".into()),
@@ -328,7 +328,7 @@ fn a_bad_condition_is_refused() {
     assert_eq!(refused("'yes'"), "is always a text, not true or false");
     assert_eq!(
         refused("ok"),
-        "unknown variable `ok`; known are params, due, started, run, job, shard, status, headers, body, json"
+        "unknown variable `ok`; known are params, due, started, run, job, shard, checkpoint, status, headers, body, json"
     );
     assert_eq!(refused("status = 200"), "unexpected input after expression");
     assert_eq!(refused("status.code"), "`status` has no parts; use a filter");

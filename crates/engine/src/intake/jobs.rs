@@ -141,9 +141,11 @@ impl Shard {
             Expect::Anything => Ok(()),
             Expect::Absent => Err(Refusal::JobExists(live.job.name.clone())),
             Expect::Revision(expected) if *expected == live.job.revision => Ok(()),
-            Expect::Revision(expected) => {
-                Err(Refusal::WrongRevision { expected: *expected, actual: live.job.revision })
-            }
+            Expect::Revision(expected) => Err(Refusal::WrongRevision {
+                name: live.job.name.clone(),
+                expected: *expected,
+                actual: live.job.revision,
+            }),
         }
     }
 

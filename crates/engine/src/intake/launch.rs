@@ -9,6 +9,7 @@ use punctual_core::ids::RunId;
 use punctual_core::job::{Definition, Invalid};
 use punctual_core::limits::LIVE_RUNS_MAX;
 use punctual_core::name::Namespace;
+use punctual_core::progress::Reported;
 use punctual_core::run::{Origin, Run, State, Trigger, Wait};
 use punctual_core::task::Params;
 
@@ -24,6 +25,8 @@ struct Launch {
     params: Option<Params>,
     key: Option<Claim>,
     retry_of: Option<RunId>,
+    /// The checkpoint that it starts at.
+    checkpoint: Option<Reported>,
     /// The run is held instead of skipped, whatever the overlap policy of its job.
     patient: bool,
 }
@@ -75,17 +78,18 @@ impl Shard {
         if due <= cx.now {
             run.state = State::Waiting { wait: Wait::Overlap };
         }
-        self.remember_run(LiveRun { run: Arc::new(run), definition, stored: false }, cx);
+        self.remember_run(LiveRun::new(Arc::new(run), definition, false), cx);
         id
     }
 
     /// Starts a run made by a command, and answers with it.
     fn launch(&mut self, run: RunId, launch: Launch, cx: &mut Context<'_>) -> Reply {
-        let Launch { params, key, retry_of, patient } = launch;
+        let Launch { params, key, retry_of, checkpoint, patient } = launch;
         let live = self.runs.get_mut(&run).expect("the run at hand is in memory");
         let made = Arc::make_mut(&mut live.run);
         made.params = params;
         made.retry_of = retry_of;
+        made.progress = checkpoint.map(Box::new);
         made.key = key.as_ref().map(|key| Arc::clone(&key.given));
         let waits = made.wake_at().is_some();
         if let Some(key) = key {
@@ -136,7 +140,10 @@ impl Shard {
         let params = retry.params.or_else(|| record.run.params.clone());
         let run = self.make_retry(&record, retry.due.unwrap_or(record.run.due), cx);
         let patient = retry.dead_letter;
-        let reply = self.launch(run, Launch { params, key, retry_of: Some(retry.run), patient }, cx);
+        let reported = record.run.progress.as_deref().filter(|_| retry.resume);
+        let checkpoint = reported.and_then(|reported| reported.clone().for_next_attempt());
+        let launch = Launch { params, key, retry_of: Some(retry.run), checkpoint, patient };
+        let reply = self.launch(run, launch, cx);
         // A run that was skipped at once tried nothing, so the dead letter stays.
         if self.runs.contains_key(&run) {
             self.decide(record);

@@ -64,23 +64,14 @@ impl Shard {
         }
     }
 
-    /// Progress sent by an attempt through an endpoint, checked like a worker's report.
-    pub(super) fn progress(
-        &mut self,
-        namespace: &Namespace,
-        run: RunId,
-        (token, percent): (Token, u8),
-        cx: &mut Context<'_>,
-    ) -> Reply {
+    /// Refuses a report of progress if its attempt is not the running one.
+    pub(super) fn may_report(&self, namespace: &Namespace, run: RunId, token: Token) -> Result<(), Refusal> {
         let Some(live) = self.runs.get(&run).filter(|live| live.run.namespace == *namespace) else {
             let record = self.record(namespace, run).ok_or(Refusal::NoSuchRun(run))?;
             return Err(not_running(&record.run));
         };
         match live.run.state {
-            State::Running { token: newest, .. } if newest == token => {
-                self.note(run, token, cx, |run| run.progress = Some(percent.min(100)));
-                Ok(Answer::Noted)
-            }
+            State::Running { token: newest, .. } if newest == token => Ok(()),
             State::Running { .. } => Err(Refusal::OutdatedToken(run)),
             _ => Err(not_running(&live.run)),
         }

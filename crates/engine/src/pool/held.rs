@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn however_an_attempt_leaves_the_hand_the_count_is_of_those_that_are_in_it() {
+    fn every_way_to_remove_an_attempt_updates_the_count() {
         let now = Elapsed::from_millis(1);
         let mut held = HeldAttempts::default();
         for run in 1..=4 {

@@ -277,7 +277,7 @@ impl Pool {
         }
     }
 
-    /// Counts an attempt in its queue or among those of its parent. Returns its worker; `None` means that it has none.
+    /// Counts an attempt in its queue or among those of its parent. Returns its worker; `None` means it is in a queue.
     fn count<'a>(&mut self, of: &'a Assignee, run: RunId, parent: Option<RunId>) -> Option<&'a WorkerId> {
         let Some(worker) = of.worker() else {
             *self.in_queues.entry(run.shard()).or_default() += 1;

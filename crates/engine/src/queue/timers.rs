@@ -40,9 +40,11 @@ impl Shard {
         }
     }
 
-    /// Writes every delivery with the next batch, because this shard's memory ends or its rows are read.
+    /// Writes every delivery, and every start and report of an attempt, with the next batch, because this shard's memory
+    /// ends or its rows are read.
     pub fn hurry(&mut self) {
         self.queues.write_all_deliveries();
+        self.lazy_is_due();
     }
 
     /// Removes unused empty queues, and keeps fewer messages in memory of those without consumers.

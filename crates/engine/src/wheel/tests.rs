@@ -50,7 +50,7 @@ fn the_past_and_now_are_due_at_the_next_pop_in_order() {
 }
 
 #[test]
-fn one_instant_leaves_in_order_of_insertion_from_whatever_distance_it_was_armed() {
+fn timers_of_one_instant_fire_in_order_of_insertion() {
     let at = NOW + 3 * YEAR;
     let mut wheel = wheel();
     for (key, ahead) in [3 * YEAR, YEAR, DAY, 5000, 70, 1, 0].into_iter().enumerate() {

@@ -93,10 +93,10 @@ fn take(cast: &mut Cast, parent: RunId, step: Step, life: &mut u64) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// Whatever becomes of workers, attempts and the node: the family is made once, every child ends once, and the
-    /// parent ends once, after the last of them, with the result that theirs make together.
+    /// Workers, attempts and the node fail in any order. The child runs are made once, every child ends once, and the
+    /// parent ends once, after its last child, with the result that follows from theirs.
     #[test]
-    fn every_parent_ends_exactly_once_with_what_its_children_came_to(
+    fn every_parent_ends_once_with_the_result_of_its_children(
         steps in steps(),
         sharded in proptest::option::of(1u32..6),
         attempts in 1u32..3,

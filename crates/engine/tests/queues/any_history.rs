@@ -84,7 +84,7 @@ impl Model {
         while !self.waiting.is_empty()
             && let Some(id) = self.take(now)
         {
-            let ticket = self.waiting.pop_front().expect("somebody waits");
+            let ticket = self.waiting.pop_front().expect("a consumer waits");
             self.given.push((ticket, id));
         }
     }
@@ -125,8 +125,8 @@ impl Model {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// Whatever is done to a queue, it is as a plain list of messages would be. A crash is told from a plan: the
-    /// deliveries of the last second are written first, as on a stop.
+    /// After any sequence of commands, a queue equals a plain list of messages. Before a crash the deliveries of the last
+    /// second are written, as on a stop.
     #[test]
     fn any_history_of_a_queue_is_that_of_a_plain_list(steps in proptest::collection::vec(step(), 1..120)) {
         let mut rig = Rig::with(1, 0, Settings { page: 4, ..Settings::default() });

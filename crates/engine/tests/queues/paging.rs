@@ -69,7 +69,7 @@ fn a_take_of_large_messages_is_bounded_in_bytes() {
 }
 
 #[test]
-fn a_leader_that_is_outdated_and_does_not_know_it_leaves_its_successors_messages_alone() {
+fn an_outdated_leader_changes_no_message_of_its_successor() {
     let mut rig = Rig::new(0);
     let id = rig.add(message("mine"));
     rig.reload();

@@ -53,7 +53,15 @@ pub(crate) fn cancel(run: RunId) -> Command {
 }
 
 pub(crate) fn retry(run: RunId) -> RetryRun {
-    RetryRun { namespace: Namespace::default(), run, params: None, due: None, key: None, dead_letter: false }
+    RetryRun {
+        namespace: Namespace::default(),
+        run,
+        params: None,
+        due: None,
+        key: None,
+        resume: false,
+        dead_letter: false,
+    }
 }
 
 /// Tries a run again only if it is a dead letter.

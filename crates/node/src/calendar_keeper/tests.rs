@@ -1,5 +1,5 @@
-//! Newer time zone data, and the one race that no gate can hold back: an edit on another node, while a job is being
-//! saved here.
+//! Jobs are re-planned for newer time zone data, and after the one race that the gate cannot prevent: another node edits
+//! a calendar while this node saves a job that uses it.
 
 use punctual_core::Timestamp;
 use punctual_core::change::{Batch, Changes, Revision, Row};
@@ -24,7 +24,7 @@ fn work() -> Name {
     "work".parse().unwrap()
 }
 
-/// What another node stores, walks and calls settled, all without seeing the job.
+/// Stores an edit as another node does that finished its walk before the job was saved. Returns the version.
 async fn edited_elsewhere(store: &Memory, only: Weekday) -> u32 {
     let put = PutCalendar {
         namespace: Namespace::default(),
@@ -35,14 +35,14 @@ async fn edited_elsewhere(store: &Memory, only: Weekday) -> u32 {
         expect: Expect::Anything,
     };
     let Swap::Done(record) = store.put_calendar(put).await.unwrap() else {
-        unreachable!("it expects nothing")
+        unreachable!("the edit expects no version")
     };
     let version = record.calendar.version;
     store.settle_calendar(&Namespace::default(), &work(), version).await.unwrap();
     version
 }
 
-/// A node that leads everything, and what may tell it otherwise.
+/// A node that leads every shard, and the sender that can change the leaders.
 fn alone(store: &Arc<Memory>) -> (Node, watch::Sender<Leaders>) {
     let (lead, leaders) = watch::channel(Leaders::alone(1));
     let peers = Arc::new(crate::peers::None);
@@ -58,7 +58,7 @@ fn alone(store: &Arc<Memory>) -> (Node, watch::Sender<Leaders>) {
     (Node::start_in(forwarding, config).unwrap(), lead)
 }
 
-/// Jobs whose due times an older version of the program calculated with older time zone data: an hour too late.
+/// Stores jobs whose due times were computed with older time zone data and are an hour too late.
 async fn planned_with_older_data(store: &Memory, count: usize) {
     let shard = ShardId(0);
     let epoch = store.acquire(None, &[Claim::any_epoch(shard)]).await.unwrap()[0].1;
@@ -100,7 +100,7 @@ async fn planned_with_older_data(store: &Memory, count: usize) {
 }
 
 #[tokio::test]
-async fn jobs_planned_with_older_zone_data_are_planned_again() {
+async fn jobs_planned_with_older_zone_data_are_replanned() {
     let store = Arc::new(Memory::new(1));
     // More than one page.
     let count = PAGE + 3;
@@ -126,7 +126,7 @@ async fn jobs_planned_with_older_zone_data_are_planned_again() {
 }
 
 #[tokio::test]
-async fn a_job_that_was_being_saved_while_another_node_edited_its_calendar_follows_after_its_commit() {
+async fn a_job_saved_during_an_edit_elsewhere_is_replanned_after_its_commit() {
     let store = Arc::new(Memory::new(1));
     let (node, _lead) = alone(&store);
     let handle = node.handle();
@@ -141,8 +141,14 @@ async fn a_job_that_was_being_saved_while_another_node_edited_its_calendar_follo
     let newer = edited_elsewhere(&store, Weekday::Friday).await;
     let (reply, answer) = oneshot::channel();
     handle.asks.send(Ask { command, reply, save }).await.unwrap();
-    let Ok(Ok(punctual_core::command::Answer::Job { job, .. })) = answer.await else { panic!("it is saved") };
-    assert_eq!(job.definition.calendars().next().unwrap().version(), Some(older), "as it was looked up");
+    let Ok(Ok(punctual_core::command::Answer::Job { job, .. })) = answer.await else {
+        panic!("the job was not saved")
+    };
+    assert_eq!(
+        job.definition.calendars().next().unwrap().version(),
+        Some(older),
+        "the version that was looked up"
+    );
 
     let version = async || {
         let job = store.job(&namespace, &name).await.unwrap().unwrap();
@@ -153,6 +159,6 @@ async fn a_job_that_was_being_saved_while_another_node_edited_its_calendar_follo
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), follows).await.expect("it follows");
+    tokio::time::timeout(Duration::from_secs(30), follows).await.expect("the job gets the newer calendar");
     node.shut_down().await;
 }

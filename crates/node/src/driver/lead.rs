@@ -149,9 +149,10 @@ impl Driver {
         let lane = self.lane_of(id);
         let Some(entry) = self.shards.get_mut(usize::from(id.0)) else { return };
         entry.message_reads.clear();
-        let mut waiting = Vec::new();
+        let (mut waiting, mut unreleased) = (Vec::new(), Vec::new());
         if let Standing::Leading(mut shard) = std::mem::replace(&mut entry.standing, standing) {
             waiting = shard.dismiss();
+            unreleased = shard.unreleased();
             self.pool.unload(id, shard.live_runs());
             self.lanes[lane].rows = self.lanes[lane].rows.saturating_sub(shard.dirty_rows());
         }
@@ -159,8 +160,8 @@ impl Driver {
         entry.paging = None;
         self.reads.forget(id);
         self.turn_away_waiting(waiting);
-        let theirs = self.lanes[lane].withdraw(id);
-        self.fail_effects(theirs, failure);
+        unreleased.extend(self.lanes[lane].withdraw(id));
+        self.fail_effects(unreleased, failure);
         let (theirs, others) = std::mem::take(&mut self.withheld).into_iter().partition(|(of, _)| *of == id);
         self.withheld = others;
         // These effects are committed but were not released in time: callers must not think the command failed and ask

@@ -410,7 +410,7 @@ impl Membership {
     }
 }
 
-/// Members that are alive. A member is dead if its address refuses connections, or if a younger member has the same
+/// Members that are alive. A member is dead if its address refuses connections, or if a newer member has the same
 /// address: then its process was restarted, and the new process accepts the connections.
 fn alive(members: &[Member], refusing: &[SessionId]) -> BTreeSet<SessionId> {
     let is_outlived = |member: &Member| {

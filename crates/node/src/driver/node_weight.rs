@@ -140,8 +140,8 @@ mod tests {
             assert_eq!(leads(&members, 1), before, "ten seconds are not over");
             pass(&mut weight, &mut members, 10, 1);
             let after = leads(&members, 1);
-            assert_eq!(after.len() + 1, before.len(), "beside node {cooler}");
-            assert!(after.iter().all(|shard| before.contains(shard)), "it took something, too");
+            assert_eq!(after.len() + 1, before.len(), "node {cooler} is less busy");
+            assert!(after.iter().all(|shard| before.contains(shard)), "it took a shard, too");
         }
     }
 
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn however_long_it_is_busy_it_keeps_something_and_takes_all_back_when_it_is_idle() {
+    fn a_busy_node_keeps_a_shard_and_takes_all_back_when_idle() {
         let mut members = [session(1, 100), session(2, 0), session(3, 0)];
         let before = leads(&members, 1);
         let mut weight = NodeWeight::of(WEIGHT);

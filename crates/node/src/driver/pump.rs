@@ -121,11 +121,11 @@ impl Driver {
                 tracing::warn!(%worker, attempts, "a worker joins without attempts that it was given: they are lost");
             }
             for (run, token) in lost {
-                let is_young =
+                let is_recent =
                     |shard: &Shard| shard.was_just_given_elsewhere((run, token), &worker, age, self.now);
                 // The former leader may have assigned it after the worker joined. A repeated offer is started only
                 // once.
-                let event = if self.shard(run.shard()).is_some_and(is_young) {
+                let event = if self.shard(run.shard()).is_some_and(is_recent) {
                     Event::OfferAgain { run }
                 } else {
                     Event::Lost { run, token }

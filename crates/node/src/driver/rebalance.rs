@@ -65,7 +65,7 @@ impl Driver {
             Ok(view) => members.look(view, &ours, lived),
             Err(Error::Unusable(why)) => return self.outputs.push(Output::Fail { why }),
             Err(error) => {
-                tracing::warn!(%error, "the cluster could not be looked at");
+                tracing::warn!(%error, "the members and leases of the cluster could not be read");
                 return members.failed(lived);
             }
         };

@@ -169,7 +169,7 @@ impl EventLoop {
             if self.stopping {
                 let until = *self.stop_by.get_or_insert(moment.elapsed + STOP_MAX);
                 if moment.elapsed >= until {
-                    warn!("stopping with a commit still under way; its outcome is found at the next start");
+                    warn!("stopping while a commit is in flight; its outcome is read at the next start");
                     return self.leave().await;
                 }
             }
@@ -195,7 +195,7 @@ impl EventLoop {
             let left = tokio::time::timeout(STOP_MAX, cluster.leave(&members)).await;
             hit(Point::NodeLeaveDone);
             if !matches!(left, Ok(Ok(()))) {
-                warn!("could not say good-bye: the others notice it when the session ends");
+                warn!("this node's session could not be ended: the other nodes notice when it expires");
             }
         });
         drop(leaving.await);
@@ -416,7 +416,7 @@ impl EventLoop {
                     error!(%why, "the store cannot be used any more");
                     self.failed = Some(why);
                 }
-                Output::EndSession { session } => self.end_earlier_life(session),
+                Output::EndSession { session } => self.end_earlier_session(session),
                 call => self.call(call),
             }
         }

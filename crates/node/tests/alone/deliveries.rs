@@ -74,7 +74,7 @@ async fn end_of(handle: &Handle, run: RunId) -> Arc<Run> {
             .run(&Namespace::default(), run)
             .await
             .expect("a store answers")
-            .expect("the run is there");
+            .expect("the run exists");
         if found.run.status().is_terminal() {
             return found.run;
         }
@@ -83,7 +83,7 @@ async fn end_of(handle: &Handle, run: RunId) -> Arc<Run> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_acknowledged_message_ends_its_run_well_and_a_refused_one_badly() {
+async fn a_run_succeeds_or_fails_with_its_message() {
     let store = Arc::new(Memory::new(SHARDS));
     let node = node(&store).await;
     let handle = node.handle();
@@ -100,13 +100,13 @@ async fn a_cancelled_run_leaves_nothing_in_the_queue() {
     let store = Arc::new(Memory::new(SHARDS));
     let node = node(&store).await;
     let handle = node.handle();
-    // Some are stopped before their message left, some after.
+    // Some runs are stopped before their message is delivered, some after.
     for _ in 0..50 {
         let run = start(&handle).await;
         handle
             .command(Command::CancelRun { namespace: Namespace::default(), run })
             .await
-            .expect("it is there");
+            .expect("the run exists");
         assert_eq!(end_of(&handle, run).await.status(), Status::Cancelled);
         assert!(handle.take(&[queue()], 1, Wait::No).await.expect("a take is answered").is_empty());
     }
@@ -114,7 +114,7 @@ async fn a_cancelled_run_leaves_nothing_in_the_queue() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_one_node_delivered_another_may_hear_the_end_of() {
+async fn another_node_learns_how_a_delivered_message_ended() {
     let store = Arc::new(Memory::new(SHARDS));
     let first = node(&store).await;
     let run = start(&first.handle()).await;
@@ -127,9 +127,9 @@ async fn what_one_node_delivered_another_may_hear_the_end_of() {
     second.shut_down().await;
 }
 
-/// Whatever shard the queue belongs to: the row that remembers it finds back to it.
+/// Holds for a queue in the run's shard and for a queue in another shard.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_withdrawal_that_is_asked_for_again_after_a_restart_is_answered_as_before() {
+async fn a_withdrawal_repeated_after_a_restart_has_the_same_answer() {
     let store = Arc::new(Memory::new(SHARDS));
     let sender = Sender { run: RunId(0), token: Token(7) };
     let queues = [queue_of(true), queue_of(false)];
@@ -154,7 +154,7 @@ async fn a_withdrawal_that_is_asked_for_again_after_a_restart_is_answered_as_bef
             key: None,
         };
         let late = node.handle().queue(Ask::Deliver(Deliver { queue, sender, message })).await;
-        assert_eq!(late, Ok(Said::Added(Vec::new())), "what comes late adds nothing");
+        assert_eq!(late, Ok(Said::Added(Vec::new())), "a late delivery adds no message");
     }
     node.shut_down().await;
 }

@@ -1,4 +1,4 @@
-//! A node that is alone, through its handle.
+//! A single node, used through its handle.
 
 mod deliveries;
 mod queues;

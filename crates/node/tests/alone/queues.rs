@@ -1,4 +1,4 @@
-//! Queues through a handle: who waits is served, who has gone loses nothing.
+//! Queues, used through a handle: waiting consumers get messages, and a consumer that has gone loses none.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -45,7 +45,7 @@ async fn take(handle: &Handle, queues: &[&str], count: u32, wait: Option<Duratio
     taken.iter().map(|(_, one)| String::from_utf8_lossy(&one.body).into_owned()).collect()
 }
 
-/// Waits until so many consumers wait at a queue.
+/// Waits until `count` consumers wait on a queue.
 async fn until_waiting(handle: &Handle, queue: &str, count: u64) {
     loop {
         let Ok(Said::Stat(stat)) = handle.queue(Ask::Stat { queue: key(queue) }).await else {
@@ -59,7 +59,7 @@ async fn until_waiting(handle: &Handle, queue: &str, count: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn several_queues_give_in_turn_and_an_ack_ends_it() {
+async fn several_queues_are_read_round_robin() {
     let store = Arc::new(Memory::new(4));
     let node = node(&store).await;
     let handle = node.handle();
@@ -92,13 +92,13 @@ async fn a_consumer_of_several_queues_gets_the_first_message() {
     assert_eq!(take(&handle, &["a"], 5, None).await, ["a1"]);
     assert!(
         take(&handle, &["a", "b"], 5, Some(Duration::from_millis(1))).await.is_empty(),
-        "its time is over"
+        "the wait has ended without a message"
     );
-    assert!(take(&handle, &["a"], 5, Some(Duration::from_millis(1))).await.is_empty(), "its time is over");
+    assert!(take(&handle, &["a"], 5, Some(Duration::from_millis(1))).await.is_empty(), "the wait has ended");
     node.shut_down().await;
 }
 
-/// As when a node is stopped after its leader has answered, and goes on when the message has been given to another.
+/// As when a node is paused after the leader has answered, and continues after the message was given to another consumer.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_is_not_handed_over_after_its_retry() {
     let retry = Duration::from_secs(5);
@@ -114,7 +114,7 @@ async fn a_message_is_not_handed_over_after_its_retry() {
     node.nudge().clock_was_set();
     let other = handle.take(&[key("a")], 1, Wait::For(LONG)).await.unwrap();
     assert_eq!(handle.act(&Namespace::default(), Verb::Ack, vec![other[0].1.id]).await, Ok(1));
-    assert_eq!(poll_once(stopped.as_mut()).await, None, "it was acknowledged by another");
+    assert_eq!(poll_once(stopped.as_mut()).await, None, "another consumer has acknowledged it");
     add_with(&handle, "a", &["a2"], retry).await;
     assert_eq!(stopped.await, ["a2"]);
     node.shut_down().await;
@@ -129,7 +129,7 @@ async fn poll_once<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Option<T
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_consumer_that_goes_away_takes_nothing_with_it() {
+async fn the_message_of_a_consumer_that_has_gone_is_returned() {
     let store = Arc::new(Memory::new(4));
     let node = node(&store).await;
     let handle = node.handle();
@@ -149,7 +149,7 @@ async fn a_consumer_that_goes_away_takes_nothing_with_it() {
         let body = round.to_string();
         let bodies = [body.as_str()];
         let (gone, ()) = tokio::join!(gone, add(&handle, "a", &bodies));
-        // Given to one who has gone, it is back at once, though it is delivered once at most.
+        // A message given to a consumer that has gone returns at once, even if it is delivered at most once.
         let taken = match gone {
             Ok(taken) => taken,
             Err(_) => take(&handle, &["a"], 5, Some(LONG)).await,
@@ -171,21 +171,21 @@ async fn a_delivery_is_kept_over_a_stop() {
     second.shut_down().await;
 }
 
-/// The bodies that a look shows.
+/// The bodies that a peek returns.
 async fn peek(handle: &Handle, queue: &str, count: u32, newest: bool) -> Vec<String> {
-    let seen = handle.peek(&key(queue), count, newest).await.expect("a look is answered");
+    let seen = handle.peek(&key(queue), count, newest).await.expect("a peek is answered");
     seen.iter().map(|one| String::from_utf8_lossy(&one.body).into_owned()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_look_goes_as_deep_as_it_is_asked_to_and_shows_nothing_that_is_gone() {
+async fn a_peek_shows_as_many_live_messages_as_requested() {
     let store = Arc::new(Memory::new(4));
     let first = node(&store).await;
     let bodies: Vec<String> = (0..5000).map(|number| number.to_string()).collect();
     for chunk in bodies.chunks(1000) {
         add(&first.handle(), "a", &chunk.iter().map(String::as_str).collect::<Vec<_>>()).await;
     }
-    // One that has just come knows how long the line is, and nothing of what stands in it.
+    // A new leader knows the length of the queue, but has none of its messages in memory.
     first.shut_down().await;
     let node = node(&store).await;
     let handle = node.handle();
@@ -203,7 +203,7 @@ async fn a_look_goes_as_deep_as_it_is_asked_to_and_shows_nothing_that_is_gone() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_look_at_heavy_messages_shows_as_many_as_fit() {
+async fn a_peek_at_large_messages_shows_as_many_as_fit() {
     let store = Arc::new(Memory::new(4));
     let node = node(&store).await;
     let handle = node.handle();

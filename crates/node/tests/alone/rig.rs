@@ -1,4 +1,4 @@
-//! A node on a memory store, and a clock that stands still.
+//! A single node on a memory store, with a clock that stands still.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Calendars that are edited on one node while another leads the jobs.
+//! Calendars that are edited on one node while another node leads the jobs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,7 @@ fn edit(only: Weekday) -> EditCalendar {
     }
 }
 
-/// An edit that another node stored, and did nothing more about.
+/// An edit that another node has stored without re-planning any job.
 async fn stored(store: &Memory, only: Weekday) -> Arc<Record> {
     let EditCalendar { namespace, name, days, description, expect } = edit(only);
     match store
@@ -47,7 +47,7 @@ async fn stored(store: &Memory, only: Weekday) -> Arc<Record> {
         .unwrap()
     {
         Swap::Done(record) => record,
-        Swap::Refused { .. } => unreachable!("it expects nothing"),
+        Swap::Refused { .. } => unreachable!("the edit expects no version"),
     }
 }
 
@@ -69,12 +69,12 @@ async fn versions(store: &Memory) -> Vec<u32> {
     jobs.iter().map(version).collect()
 }
 
-/// Looks after everything that is written, until it is so.
+/// Checks the condition after every write until it is true.
 async fn until(store: &Memory, what: &str, is_so: impl AsyncFn() -> bool) {
     let mut written = store.written();
     let so = async {
         while !is_so().await {
-            written.changed().await.expect("the store is there");
+            written.changed().await.expect("the store exists");
         }
     };
     assert!(tokio::time::timeout(LONG, so).await.is_ok(), "{what}");
@@ -82,7 +82,7 @@ async fn until(store: &Memory, what: &str, is_so: impl AsyncFn() -> bool) {
 
 async fn wait_for_version(store: &Memory, version: u32) {
     let follow = async || versions(store).await.iter().all(|have| *have == version);
-    until(store, "every job follows", follow).await;
+    until(store, "every job has the version", follow).await;
 }
 
 #[tokio::test]
@@ -94,7 +94,7 @@ async fn an_edit_on_a_node_that_leads_nothing_reaches_every_job() {
     let handle = node.handle();
     let (first, made) = handle.put_calendar(edit(Weekday::Monday)).await.unwrap();
     assert_eq!((made, first.settled), (Made::Created, true));
-    // Their calendar is looked up where they are led.
+    // The node that leads the jobs looks up their calendar.
     put_jobs(&handle).await;
     let (second, made) = handle.put_calendar(edit(Weekday::Friday)).await.unwrap();
     assert_eq!((made, second.settled), (Made::Changed, true));
@@ -112,7 +112,7 @@ async fn two_nodes_that_edit_at_once_leave_every_job_with_the_newest_version() {
     for _ in 0..10 {
         let (one, two) = (leader.handle(), node.handle());
         let edits = [(one, Weekday::Tuesday), (two, Weekday::Friday)].map(|(handle, day)| {
-            // One of them may lose the race to the other, and says so.
+            // One edit may lose the race to the other and be refused.
             tokio::spawn(async move { drop(handle.put_calendar(edit(day)).await) })
         });
         for edit in edits {
@@ -124,22 +124,22 @@ async fn two_nodes_that_edit_at_once_leave_every_job_with_the_newest_version() {
 }
 
 #[tokio::test]
-async fn what_a_node_left_undone_is_finished_by_the_one_that_leads_the_first_shard() {
+async fn the_leader_of_the_first_shard_finishes_walks_of_other_nodes() {
     let store = store();
     let (leader, lead) = leading(&store).await;
     leader.handle().put_calendar(edit(Weekday::Monday)).await.unwrap();
     put_jobs(&leader.handle()).await;
     let record = stored(&store, Weekday::Friday).await;
-    // It would look by itself within seconds; that leaders changed makes it look now.
+    // It would look within seconds; the change of leaders makes it look now.
     lead.send_replace(Leaders::alone(SHARDS));
     wait_for_version(&store, record.calendar.version).await;
     let is_settled = async || store.calendar(&Namespace::default(), &work()).await.unwrap().unwrap().settled;
-    until(&store, "and it is noted that they do", is_settled).await;
+    until(&store, "the calendar is marked as settled", is_settled).await;
 }
 
-/// A leader that died between a job's commit and its look at the calendar leaves the job behind.
+/// A leader died between a job's commit and its second check of the calendar, so the job has an outdated calendar.
 #[tokio::test]
-async fn a_job_that_a_dead_leader_left_behind_follows_when_leaders_have_changed() {
+async fn a_job_with_an_outdated_calendar_is_replanned_by_the_next_leader() {
     let store = store();
     let (leader, lead) = leading(&store).await;
     leader.handle().put_calendar(edit(Weekday::Monday)).await.unwrap();

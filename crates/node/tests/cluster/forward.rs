@@ -1,4 +1,4 @@
-//! A command finds the leader of its shard, or says honestly that it did not.
+//! A command reaches the leader of its shard, or its answer says that it did not.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ fn pause() -> Command {
     Command::PauseJob { namespace: Namespace::default(), name: name() }
 }
 
-/// What a command comes to on a node that passes it on, and how many runs there are then.
+/// Sends a command through a node that forwards it. Returns the answer, the nodes that were asked, and the number of runs.
 async fn sent(command: Command, fates: &[Fate]) -> (Result<Answer, Failure>, Vec<String>, usize) {
     let store = store();
     let (leader, _lead) = leading(&store).await;
@@ -64,9 +64,9 @@ async fn a_leader_that_cannot_be_reached_is_asked_again() {
     assert_eq!((asked.len(), runs), (3, 1));
 }
 
-/// P6: nothing is done twice to find out whether it was done.
+/// P6: a command without a key is not repeated to find out whether it took effect.
 #[tokio::test]
-async fn a_lost_answer_of_a_command_without_a_key_is_unknown_and_it_is_not_sent_again() {
+async fn a_command_without_a_key_is_not_sent_again_after_a_lost_answer() {
     for (fate, happened) in [(Fate::AnswerLost, 1), (Fate::Lost, 0)] {
         let (answer, asked, runs) = sent(submit(None), &[fate]).await;
         assert!(matches!(answer, Err(Failure::Unknown(_))), "{answer:?}");
@@ -76,7 +76,7 @@ async fn a_lost_answer_of_a_command_without_a_key_is_unknown_and_it_is_not_sent_
 
 /// P6: a repetition under the same key has one effect and the same answer.
 #[tokio::test]
-async fn a_lost_answer_of_a_command_with_a_key_is_asked_for_again_and_there_is_one_run() {
+async fn a_command_with_a_key_is_sent_again_after_a_lost_answer() {
     for fate in [Fate::AnswerLost, Fate::Lost] {
         let (answer, asked, runs) = sent(submit(Some("k")), &[fate, Fate::Unreached, fate]).await;
         assert!(matches!(answer, Ok(Answer::Run(_) | Answer::Existing(_))), "{answer:?}");
@@ -84,9 +84,9 @@ async fn a_lost_answer_of_a_command_with_a_key_is_asked_for_again_and_there_is_o
     }
 }
 
-/// The second try is refused because the first one went through: "nothing happened" would be a lie.
+/// The second try is refused because the first one took effect, so the answer must not be "nothing happened".
 #[tokio::test]
-async fn a_refusal_after_a_lost_answer_says_nothing() {
+async fn a_refusal_after_a_lost_answer_is_unknown() {
     let store = store();
     let (leader, _lead) = leading(&store).await;
     leader.handle().command(put(Expect::Absent, "one")).await.unwrap();
@@ -96,21 +96,21 @@ async fn a_refusal_after_a_lost_answer_says_nothing() {
     let answer = node.handle().command(put(Expect::Revision(1), "two")).await;
     assert!(matches!(answer, Err(Failure::Unknown(_))), "{answer:?}");
     assert_eq!(store.job(&Namespace::default(), &name()).await.unwrap().unwrap().revision, 2);
-    // And what is the same when it is done twice has its answer.
+    // A command that has the same effect when repeated gets its answer.
     peers.fates.lock().unwrap().push_back(Fate::AnswerLost);
     let answer = node.handle().command(pause()).await;
     assert!(matches!(&answer, Ok(Answer::Job { job, .. }) if job.paused), "{answer:?}");
 }
 
 #[tokio::test]
-async fn a_command_waits_for_a_leader_and_goes_to_the_one_that_is_named() {
+async fn a_command_waits_until_its_shard_has_a_leader() {
     let store = store();
     let (leader, _lead) = leading(&store).await;
     let peers = Told::new(leader.handle(), &[]);
     let (node, lead) = passing_on(&store, peers.clone(), LONG);
     let handle = node.handle();
     let waiting = tokio::spawn(async move { handle.command(submit(None)).await });
-    // Nobody is asked while nobody leads: it is on its way when the leader is named.
+    // While no node leads the shard, no peer is asked; the command is sent when the leader is known.
     tokio::task::yield_now().await;
     assert_eq!(peers.asked(), Vec::<String>::new());
     lead.send_replace(at("b:2"));
@@ -119,13 +119,16 @@ async fn a_command_waits_for_a_leader_and_goes_to_the_one_that_is_named() {
 }
 
 #[tokio::test]
-async fn a_leader_that_gave_the_shard_away_is_left_for_the_one_that_has_it() {
+async fn a_command_follows_its_shard_to_the_new_leader() {
     let store = store();
     let (leader, _lead) = leading(&store).await;
     let (former, former_lead) = passing_on(&store, Told::new(leader.handle(), &[]), LONG);
     former_lead.send_replace(at("elsewhere:1"));
     let refused = former.handle().command_here(submit(None)).await;
-    assert!(matches!(refused, Err(Failure::NotLed(_))), "it never passes on what was passed on: {refused:?}");
+    assert!(
+        matches!(refused, Err(Failure::NotLed(_))),
+        "a node never forwards a forwarded command: {refused:?}"
+    );
 
     let peers = Told::new(leader.handle(), &[]);
     let (node, lead) = passing_on(&store, peers.clone(), LONG);
@@ -144,7 +147,7 @@ async fn a_leader_that_gave_the_shard_away_is_left_for_the_one_that_has_it() {
 }
 
 #[tokio::test]
-async fn without_a_leader_a_command_ends_when_patience_does_and_nothing_happened() {
+async fn a_command_without_a_leader_fails_after_its_time_limit() {
     let store = store();
     let (node, _lead) = passing_on(&store, Arc::new(Told::default()), Duration::from_millis(50));
     let answer = node.handle().command(submit(None)).await;
@@ -154,7 +157,7 @@ async fn without_a_leader_a_command_ends_when_patience_does_and_nothing_happened
 }
 
 #[tokio::test]
-async fn an_id_of_a_shard_that_is_not_there_is_no_run_on_any_node() {
+async fn an_id_of_a_missing_shard_is_not_found_on_any_node() {
     let store = store();
     let (node, lead) = passing_on(&store, Arc::new(Told::default()), LONG);
     lead.send_replace(at("a:1"));
@@ -165,7 +168,7 @@ async fn an_id_of_a_shard_that_is_not_there_is_no_run_on_any_node() {
 }
 
 #[tokio::test]
-async fn a_node_that_stops_keeps_nobody_waiting() {
+async fn a_node_that_stops_answers_every_waiting_command() {
     let store = store();
     let (node, lead) = leading(&store).await;
     let handle = node.handle();
@@ -176,7 +179,7 @@ async fn a_node_that_stops_keeps_nobody_waiting() {
 }
 
 #[tokio::test]
-async fn a_run_without_a_key_stays_with_the_node_that_was_asked_as_long_as_it_leads_something() {
+async fn a_run_without_a_key_stays_on_the_node_that_was_asked() {
     let (node, lead) = leading(&store()).await;
     let handle = node.handle();
     let mut half = at(GONE);

@@ -1,4 +1,4 @@
-//! Nodes that share a store: one leads, another passes on.
+//! Nodes that share a store: one leads every shard, another forwards commands to it.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 

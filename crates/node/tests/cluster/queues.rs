@@ -1,4 +1,4 @@
-//! A consumer waits at a queue that another node leads.
+//! A consumer waits on a queue that another node leads.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ fn key() -> QueueKey {
     QueueKey { namespace: Namespace::default(), name: "q".parse().unwrap() }
 }
 
-/// A message that is delivered once at most.
+/// A message that is delivered at most once.
 fn once() -> NewMessage {
     NewMessage {
         body: Body::from(&b"x"[..]),
@@ -38,7 +38,7 @@ async fn wait_until_waited_for(handle: &Handle, count: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_consumer_waits_at_another_node_and_one_that_goes_away_takes_nothing_with_it() {
+async fn a_consumer_waits_on_the_queue_of_another_node() {
     let store = store();
     let (leader, _lead) = leading(&store).await;
     let (passing, lead) = passing_on(&store, Told::new(leader.handle(), &[]), LONG);
@@ -64,7 +64,7 @@ async fn a_consumer_waits_at_another_node_and_one_that_goes_away_takes_nothing_w
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_consumer_asks_for_a_leader_that_cannot_be_reached_a_few_times_a_second() {
+async fn an_unreachable_leader_is_asked_a_few_times_a_second() {
     let store = store();
     let peers = Arc::new(Told::default());
     let (passing, lead) = passing_on(&store, peers.clone(), LONG);
@@ -72,13 +72,13 @@ async fn a_consumer_asks_for_a_leader_that_cannot_be_reached_a_few_times_a_secon
     let taken = passing.handle().take(&[key()], 1, Wait::For(Duration::from_secs(1))).await.unwrap();
     assert!(taken.is_empty());
     let asked = peers.asked().len();
-    // Each time for a place, and to give it back.
+    // Each try asks to wait, and then to stop waiting.
     assert!((2..=20).contains(&asked), "{asked} times");
     passing.shut_down().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_consumer_waits_on_at_the_next_leader() {
+async fn a_waiting_consumer_moves_to_the_next_leader() {
     let store = store();
     let (leader, _lead) = leading(&store).await;
     let peers = Told::new(leader.handle(), &[]);

@@ -1,4 +1,4 @@
-//! Nodes on one memory store, and peers that are one call away or do as they are told.
+//! Nodes on one memory store, and peers that the test controls.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -39,7 +39,7 @@ fn config(store: &Arc<Memory>) -> Config {
     }
 }
 
-/// A node that leads every shard and knows that there are others; whoever has the sender may say otherwise.
+/// A node of a cluster that leads every shard, and the sender that can change the leaders.
 pub(crate) async fn leading(store: &Arc<Memory>) -> (Node, watch::Sender<Leaders>) {
     let (lead, leaders) = watch::channel(Leaders::alone(SHARDS));
     let forwarding =
@@ -64,25 +64,25 @@ pub(crate) fn at(address: &str) -> Leaders {
     Leaders::all(SHARDS, &Leader::At(address.into()))
 }
 
-/// What becomes of one command that a peer is asked.
+/// What happens to one command that is sent to a peer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Fate {
     /// It is carried out and answered.
     Answered,
     /// It is carried out, and the answer is lost.
     AnswerLost,
-    /// It is lost on its way; nobody can tell that from a lost answer.
+    /// It is lost on its way; the sender cannot tell this from a lost answer.
     Lost,
-    /// It never leaves.
+    /// It cannot be sent.
     Unreached,
 }
 
-/// Peers that are one call away, with a fate for each command in turn; after the last one, all are answered.
+/// Peers in this process, with a fate for each command in turn; commands after the last fate are answered.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
     pub(crate) leader: Option<Handle>,
     pub(crate) fates: Mutex<VecDeque<Fate>>,
-    /// Whom was asked.
+    /// The addresses that were asked.
     pub(crate) asked: Mutex<Vec<String>>,
 }
 

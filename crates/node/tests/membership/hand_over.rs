@@ -1,4 +1,4 @@
-//! What is under way while a shard goes from one node to another.
+//! Messages and attempts in flight while a shard moves from one node to another.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use punctual_store::{Claim, Reads, RunFilter, Shards};
 
 use crate::rig::{LANES, SHARDS, World};
 
-/// A run that is made in a shard of a kind.
+/// A command that makes a run in a shard that satisfies the condition.
 fn submit_to(is_meant: impl Fn(ShardId) -> bool) -> Command {
     let spread = (0..).find(|spread| is_meant(Submit::shard_of(*spread, SHARDS))).unwrap();
     let definition = Arc::new(Definition::of(Task::Noop));
@@ -26,7 +26,7 @@ fn submit_to(is_meant: impl Fn(ShardId) -> bool) -> Command {
 }
 
 #[tokio::test]
-async fn a_message_is_not_given_away_by_a_node_that_has_lost_its_queue_meanwhile() {
+async fn a_node_that_lost_a_queue_delivers_none_of_its_messages() {
     let mut world = World::of(1).await;
     let queue = QueueKey { namespace: Namespace::default(), name: "orders".parse().unwrap() };
     let message = NewMessage {
@@ -42,7 +42,7 @@ async fn a_message_is_not_given_away_by_a_node_that_has_lost_its_queue_meanwhile
     let lost = add.shard(SHARDS);
     world.give(0, Input::Command { ticket: Ticket(1), command: add }).await;
     assert!(world.nodes[0].answers[&Ticket(1)].is_ok());
-    // A delivery is not written at once, so it waits for nothing but what is under way in its lane.
+    // A delivery is not written at once, so it waits only for the commit in flight in its lane.
     let beside = submit_to(|shard| shard != lost && shard.0 % LANES == lost.0 % LANES);
     let take = Command::Queue(Ask::Take(Take { queue, count: 1, waiter: None }));
     world.nodes[0].holds = |input| matches!(input, Input::Committed { .. });
@@ -52,22 +52,22 @@ async fn a_message_is_not_given_away_by_a_node_that_has_lost_its_queue_meanwhile
     driver.step(Input::Command { ticket: Ticket(3), command: take }, moment);
     driver.settle_down(moment);
     world.carry(0).await;
-    assert!(!world.nodes[0].answers.contains_key(&Ticket(3)), "it waits for the commit");
+    assert!(!world.nodes[0].answers.contains_key(&Ticket(3)), "the answer waits for the commit");
     world.store.acquire(Some(SessionId(99)), &[Claim::any_epoch(lost)]).await.unwrap();
     world.pass(Duration::from_secs(1)).await;
-    assert!(!world.led(0).contains(&lost.0), "it has seen that another leads");
+    assert!(!world.led(0).contains(&lost.0), "the node knows that another node leads the shard");
     world.let_through(0).await;
     let answers = &world.nodes[0].answers;
     assert!(answers[&Ticket(2)].is_ok());
     let given = matches!(&answers[&Ticket(3)], Ok(Answer::Queue(Said::Taken(taken))) if !taken.is_empty());
-    assert!(!given, "the other leader gives it to somebody too");
+    assert!(!given, "the new leader also gives the message to a consumer");
 }
 
 #[tokio::test]
-async fn what_a_former_leader_gave_to_a_worker_that_waited_here_to_be_taken_is_not_given_twice() {
+async fn an_attempt_given_just_before_a_hand_over_is_not_given_twice() {
     let mut world = World::of(2).await;
     let theirs: Vec<u16> = world.led(1).into_iter().collect();
-    // Not all that it leads is in memory, so whoever joins has to wait.
+    // Not every shard of this node is loaded, so a joining worker has to wait.
     world.nodes[0].holds = |input| matches!(input, Input::Loaded { .. });
     let left = ShardId(theirs[0]);
     let lease = world.store.leases().await.unwrap().shards[usize::from(left.0)];
@@ -76,7 +76,7 @@ async fn what_a_former_leader_gave_to_a_worker_that_waited_here_to_be_taken_is_n
     let worker = WorkerId::new("w", 1);
     world.employ(0, &worker).await;
     world.pass(Duration::from_secs(10)).await;
-    // The other node takes it at once, and gives it something.
+    // The other node admits the worker at once and gives it an attempt.
     world.employ(1, &worker).await;
     let submit = submit_to(|shard| Some(&shard.0) == theirs.last());
     world.give(1, Input::Command { ticket: Ticket(1), command: submit }).await;
@@ -90,7 +90,10 @@ async fn what_a_former_leader_gave_to_a_worker_that_waited_here_to_be_taken_is_n
     assert_eq!(world.led(0).len(), usize::from(SHARDS));
     let (run, token) = (assignment.run, assignment.token);
     let is_offered = |order: &Order| matches!(order, Order::Assign(again) if again.run == run && again.token == token && again.again);
-    assert!(world.nodes[0].orders.iter().any(is_offered), "it may never have reached its worker");
+    assert!(
+        world.nodes[0].orders.iter().any(is_offered),
+        "the attempt may not have reached its worker, so it is offered again"
+    );
     let outcome = Outcome::succeeded(world.clock.now());
     world.give(0, Input::Reports { worker, reports: vec![Report::Finished { run, token, outcome }] }).await;
     let ended = world.store.runs(&RunFilter::default(), None, 10).await.unwrap();

@@ -1,4 +1,4 @@
-//! Who leads what, and when.
+//! Which node leads which shard, and when.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ async fn nodes_that_come_later_get_their_share() {
 }
 
 #[tokio::test]
-async fn what_a_dead_node_led_is_led_by_the_others_within_a_lease_and_a_look() {
+async fn shards_of_a_dead_node_have_leaders_within_a_lease_and_a_renewal() {
     let mut world = World::of(3).await;
     world.nodes[1].dead = true;
     world.pass(Duration::from_millis(3800)).await;
@@ -54,7 +54,7 @@ async fn every_second_has_one_run_when_a_node_dies() {
     world.nodes[2].dead = true;
     world.pass(Duration::from_secs(10)).await;
     assert!(!world.led(newcomer).is_empty());
-    // From one second after it was made: forty fires of each of twenty jobs.
+    // Forty fires of each of twenty jobs, the first one second after the job was put.
     assert_eq!(world.runs().await, 20 * 40);
 }
 
@@ -72,23 +72,23 @@ async fn a_node_that_leaves_hands_its_shards_over_without_a_pause() {
 }
 
 #[tokio::test]
-async fn what_a_node_is_acquiring_when_it_stops_goes_on_to_the_next_one() {
+async fn a_shard_being_acquired_by_a_stopping_node_is_passed_on() {
     check_passed_on(|input| matches!(input, Input::Acquired { .. })).await;
 }
 
 #[tokio::test]
-async fn what_a_node_is_loading_when_it_stops_goes_on_to_the_next_one() {
+async fn a_shard_being_loaded_by_a_stopping_node_is_passed_on() {
     check_passed_on(|input| matches!(input, Input::Loaded { .. })).await;
 }
 
-/// One of three dies, and another is stopped while it takes its part of what the first one led.
+/// One of three nodes dies, and another is stopped while it takes over its part of the shards.
 async fn check_passed_on(holds: fn(&Input) -> bool) {
     let mut world = World::of(3).await;
     world.nodes[0].dead = true;
     world.nodes[1].holds = holds;
     world.pass(Duration::from_secs(4)).await;
     let held = std::mem::take(&mut world.nodes[1].held);
-    assert!(!held.is_empty(), "nothing was on its way");
+    assert!(!held.is_empty(), "no result was held back");
     world.nodes[1].holds = |_| false;
     world.give(1, Input::Stop).await;
     for input in held {
@@ -96,7 +96,7 @@ async fn check_passed_on(holds: fn(&Input) -> bool) {
     }
     assert!(world.nodes[1].driver.leads_nothing());
     world.pass(STEP).await;
-    assert_eq!(world.led(2), (0..SHARDS).collect(), "the last one waited for its next look");
+    assert_eq!(world.led(2), (0..SHARDS).collect(), "the last node waited for its next renewal");
 }
 
 #[tokio::test]
@@ -108,21 +108,21 @@ async fn a_node_that_was_stopped_past_its_lease_writes_nothing_and_steps_down() 
     world.pass(Duration::from_secs(8)).await;
     world.nodes[0].stopped = false;
     world.pass(Duration::from_secs(1)).await;
-    assert!(world.led(0).is_disjoint(&before), "it still believes that it leads");
+    assert!(world.led(0).is_disjoint(&before), "the node still leads its former shards");
     world.pass(Duration::from_secs(20)).await;
     world.check_spread();
-    assert!(!world.led(0).is_empty(), "it gets its share again");
+    assert!(!world.led(0).is_empty(), "the node gets its share again");
     assert_eq!(world.runs().await, 20 * 29);
 }
 
 #[tokio::test]
-async fn a_node_that_is_cut_off_says_nothing_after_its_lease_although_it_is_durable() {
+async fn a_node_that_is_cut_off_answers_nothing_after_its_lease() {
     check_nothing_is_said(false).await;
 }
 
-/// The commit's word is the first thing it hears: it must know that it slept.
+/// The result of the commit is its first input after the pause: it must notice that it was paused.
 #[tokio::test]
-async fn a_node_that_was_stopped_says_nothing_after_its_lease_although_it_is_durable() {
+async fn a_node_that_was_paused_answers_nothing_after_its_lease() {
     check_nothing_is_said(true).await;
 }
 
@@ -148,23 +148,23 @@ async fn check_nothing_is_said(is_stopped: bool) {
     assert!(!world.nodes[0].driver.is_ready());
 }
 
-/// A look that is swallowed is given up only when a lease has passed; whoever asks hears of it before.
+/// A renewal without an answer is given up only after a lease; the status must say so before.
 #[tokio::test]
-async fn a_node_whose_look_does_not_come_back_wakes_to_say_so() {
+async fn a_node_whose_renewal_hangs_reports_not_ready() {
     let mut world = World::of(1).await;
     world.nodes[0].cut = true;
     world.pass(Duration::from_secs(1)).await;
     let driver = &world.nodes[0].driver;
-    assert!(driver.is_ready(), "the last look is not old yet");
-    let wake = driver.next_wake().elapsed.expect("there is something to say");
+    assert!(driver.is_ready(), "the last renewal is recent");
+    let wake = driver.next_wake().elapsed.expect("the status will change");
     let sleep = wake.saturating_sub(world.clock.elapsed());
-    assert!(sleep <= Duration::from_secs(1), "it says so after {sleep:?} more");
+    assert!(sleep <= Duration::from_secs(1), "the status changes only after {sleep:?}");
     world.pass(sleep).await;
     assert!(!world.nodes[0].driver.is_ready());
 }
 
 #[tokio::test]
-async fn emptied_leases_cost_a_pause_and_no_run_twice() {
+async fn deleted_leases_cost_a_pause_and_no_double_run() {
     let mut world = World::of(3).await;
     world.put_jobs(20).await;
     world.pass(Duration::from_secs(5)).await;
@@ -177,16 +177,16 @@ async fn emptied_leases_cost_a_pause_and_no_run_twice() {
 }
 
 #[tokio::test]
-async fn a_dead_session_that_looks_younger_than_its_successor_is_left_nothing() {
+async fn a_dead_session_that_looks_newer_gets_no_shard() {
     let mut world = World::of(2).await;
     let third = world.join();
     world.pass(Duration::from_secs(1)).await;
-    // As after a step back of the store's clock: it stands for long, and seems to have begun a moment ago.
+    // As after the store's clock was set back: the dead session is listed for long, and seems to have begun a moment ago.
     let dead = Session { id: SessionId(77), ..world.nodes[third].session.clone() };
     world.store.renew(&dead, Duration::from_secs(60)).await.unwrap();
     world.pass(Duration::from_secs(20)).await;
     world.check_spread();
-    assert!(!world.led(third).is_empty(), "it was taken for dead");
+    assert!(!world.led(third).is_empty(), "the third node counts as dead");
     let lives = world.store.renew(&world.nodes[0].session, Duration::from_secs(3)).await.unwrap();
     assert!(lives.iter().all(|member| member.session.id != dead.id));
 }
@@ -201,7 +201,7 @@ async fn a_command_for_a_shard_that_is_led_elsewhere_is_turned_away_at_once() {
 }
 
 #[tokio::test]
-async fn what_is_durable_and_was_not_said_in_time_is_not_called_undone() {
+async fn a_commit_answered_after_the_lease_is_unknown_not_failed() {
     let mut world = World::of(2).await;
     let ours = (0..100).map(|job| every_second(job, world.clock.now()));
     let command = ours.into_iter().find(|command| world.led(0).contains(&command.shard(SHARDS).0)).unwrap();
@@ -213,41 +213,44 @@ async fn what_is_durable_and_was_not_said_in_time_is_not_called_undone() {
     world.let_through(0).await;
     world.pass(Duration::from_secs(1)).await;
     let answer = &world.nodes[0].answers[&Ticket(1)];
-    assert!(matches!(answer, Err(Failure::Unavailable(_))), "whoever hears {answer:?} asks another node");
+    assert!(
+        matches!(answer, Err(Failure::Unavailable(_))),
+        "a client that gets {answer:?} asks another node"
+    );
 }
 
 #[tokio::test]
-async fn time_stands_still_for_a_node_that_cannot_read_the_stores() {
+async fn engine_time_stops_while_the_stores_clock_is_unknown() {
     let mut world = World::of(1).await;
     world.put_jobs(1).await;
     world.nodes[0].cut = true;
     let cut_at = world.clock.now();
     world.pass(Duration::from_secs(10)).await;
     let driver = &world.nodes[0].driver;
-    assert!(driver.now() <= cut_at + Duration::from_secs(3), "its own clock may be anywhere by now");
-    assert_eq!(driver.next_wake().due, None, "nothing is due for whoever does not know the time");
+    assert!(driver.now() <= cut_at + Duration::from_secs(3), "the node must not use its own clock");
+    assert_eq!(driver.next_wake().due, None, "nothing is due while the time is unknown");
     world.nodes[0].cut = false;
     let lost = punctual_store::Error::Unreachable("no route".to_owned());
     world.give(0, Input::Renewed { result: Err(lost) }).await;
     world.pass(Duration::from_secs(5)).await;
     assert_eq!(world.nodes[0].driver.now(), world.clock.now());
-    assert_eq!(world.runs().await, 15, "and nothing is lost");
+    assert_eq!(world.runs().await, 15, "no fire is lost");
 }
 
-/// The store is away for longer than the lease, and a command comes before the first renewal after it.
+/// The store is unreachable for longer than the lease, and a command arrives before the next renewal.
 #[tokio::test]
-async fn a_command_after_an_outage_has_its_own_time() {
+async fn a_command_after_an_outage_is_not_dated_back() {
     let mut world = World::of(1).await;
     world.lose_store(Duration::from_secs(10)).await;
     let sent = world.clock.now();
     world.give(0, Input::Command { ticket: Ticket(1), command: submit() }).await;
     world.give(0, Input::Command { ticket: Ticket(2), command: add_with_delay() }).await;
-    assert!(world.nodes[0].answers.is_empty(), "it does not know the time yet");
+    assert!(world.nodes[0].answers.is_empty(), "the time is still unknown");
     world.find_store().await;
-    let Ok(Answer::Run(run)) = &world.nodes[0].answers[&Ticket(1)] else { panic!("it was not made") };
+    let Ok(Answer::Run(run)) = &world.nodes[0].answers[&Ticket(1)] else { panic!("the run was not made") };
     assert!(run.created_at >= sent, "sent at {sent}, recorded at {}", run.created_at);
     let Ok(Answer::Queue(Said::Added(added))) = &world.nodes[0].answers[&Ticket(2)] else {
-        panic!("it was not added")
+        panic!("the message was not added")
     };
     let id = added[0].as_ref().unwrap().id;
     let wants = vec![(id.shard(), Want::Message(id))];
@@ -257,7 +260,7 @@ async fn a_command_after_an_outage_has_its_own_time() {
 }
 
 #[tokio::test]
-async fn an_attempt_that_ends_in_an_outage_ends_when_it_is_heard() {
+async fn an_attempt_that_ends_in_an_outage_is_dated_when_reported() {
     let mut world = World::of(1).await;
     let worker = WorkerId::new("w", 1);
     world.employ(0, &worker).await;
@@ -266,7 +269,7 @@ async fn an_attempt_that_ends_in_an_outage_ends_when_it_is_heard() {
         Order::Assign(assignment) => Some((assignment.run, assignment.token)),
         _ => None,
     });
-    let (run, token) = given.expect("it was given to the worker");
+    let (run, token) = given.expect("the worker has the attempt");
     world.lose_store(Duration::from_secs(10)).await;
     let ended = world.clock.now();
     let report = Report::Finished { run, token, outcome: Outcome::succeeded(ended) };
@@ -281,16 +284,16 @@ async fn a_command_does_not_wait_forever_for_the_time() {
     let mut world = World::of(1).await;
     world.lose_store(Duration::from_secs(10)).await;
     world.give(0, Input::Command { ticket: Ticket(1), command: submit() }).await;
-    let wake = world.nodes[0].driver.next_wake().elapsed.expect("it is to be told");
+    let wake = world.nodes[0].driver.next_wake().elapsed.expect("the caller gets an answer");
     let sleep = wake.saturating_sub(world.clock.elapsed());
     assert!(sleep > Duration::ZERO, "a node that waits must not spin");
     world.pass(Duration::from_secs(6)).await;
     assert!(matches!(world.nodes[0].answers[&Ticket(1)], Err(Failure::Unavailable(_))));
     world.find_store().await;
-    assert_eq!(world.runs().await, 0, "it was told that nothing was changed");
+    assert_eq!(world.runs().await, 0, "the answer says that nothing was changed");
 }
 
-/// As when somebody stops waiting at a queue: else its place would be kept for nobody.
+/// For example the command that removes a waiting consumer: else the queue would keep a consumer that has gone.
 #[tokio::test]
 async fn a_command_that_needs_no_rows_does_not_fail_with_one_that_does() {
     let mut world = World::of(1).await;
@@ -301,7 +304,7 @@ async fn a_command_that_needs_no_rows_does_not_fail_with_one_that_does() {
     let now = world.clock.moment();
     world.nodes[0].driver.step(Input::Command { ticket: Ticket(1), command: keyed }, now);
     world.give(0, Input::Command { ticket: Ticket(2), command: submit() }).await;
-    let Some(Input::Fetched { read, .. }) = world.nodes[0].held.pop() else { panic!("it reads the key") };
+    let Some(Input::Fetched { read, .. }) = world.nodes[0].held.pop() else { panic!("the key is not read") };
     let result = Err(punctual_store::Error::Unreachable("no route".to_owned()));
     world.give(0, Input::Fetched { read, result }).await;
     assert!(matches!(world.nodes[0].answers[&Ticket(1)], Err(Failure::Unavailable(_))));
@@ -309,7 +312,7 @@ async fn a_command_that_needs_no_rows_does_not_fail_with_one_that_does() {
 }
 
 #[tokio::test]
-async fn a_leader_that_was_fenced_off_forgets_what_its_workers_have_in_hand() {
+async fn a_fenced_leader_forgets_the_attempts_of_its_workers() {
     let mut world = World::of(1).await;
     world.put_jobs(5).await;
     let worker = WorkerId::new("w", 1);

@@ -1,4 +1,4 @@
-//! Several drivers on one store: who leads what, and when, and what becomes of work when that changes.
+//! Several drivers on one store: which node leads which shard, and what happens to attempts when the leader changes.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 

@@ -29,16 +29,16 @@ pub(crate) const STEP: Duration = Duration::from_millis(100);
 pub(crate) struct Node {
     pub(crate) driver: Driver,
     pub(crate) session: Session,
-    /// A process that was stopped does nothing, and does not know it afterwards.
+    /// The process is paused: it does nothing, and does not know it afterwards.
     pub(crate) stopped: bool,
     pub(crate) dead: bool,
-    /// Whether looks at the cluster come back.
+    /// Renewals get no answer.
     pub(crate) cut: bool,
-    /// What came back while it was stopped.
+    /// Results that arrived while it was paused.
     inbox: VecDeque<Input>,
     pub(crate) orders: Vec<Order>,
     pub(crate) answers: BTreeMap<Ticket, Result<Answer, Failure>>,
-    /// Results that the test holds back, and which.
+    /// Results that the test holds back, and the condition that selects them.
     pub(crate) held: Vec<Input>,
     pub(crate) holds: fn(&Input) -> bool,
 }
@@ -56,7 +56,7 @@ impl World {
         World { clock, store, nodes: Vec::new() }
     }
 
-    /// A cluster of so many nodes that has come to rest.
+    /// A cluster of `nodes` nodes in which every shard has its final leader.
     pub(crate) async fn of(nodes: usize) -> World {
         let mut world = World::new();
         for _ in 0..nodes {
@@ -99,7 +99,7 @@ impl World {
         index
     }
 
-    /// Lets time pass in small steps, everyone acting in each.
+    /// Lets time pass in small steps; every node acts in each step.
     pub(crate) async fn pass(&mut self, span: Duration) {
         let end = self.clock.now() + span;
         while self.clock.now() < end {
@@ -201,7 +201,7 @@ impl World {
                 self.store.leave(session).await.unwrap();
                 return None;
             }
-            Output::CrossShard(request) => panic!("nothing here delivers: {request:?}"),
+            Output::CrossShard(request) => panic!("no job here delivers into a queue: {request:?}"),
             Output::Refuse { why, .. } | Output::Fail { why } => panic!("{why}"),
         })
     }
@@ -211,7 +211,7 @@ impl World {
         (0..SHARDS).filter(|shard| driver.shard(ShardId(*shard)).is_some()).collect()
     }
 
-    /// Every shard is led once, by someone who lives.
+    /// Every shard is led by exactly one running node.
     pub(crate) fn check_spread(&self) {
         let mut all = Vec::new();
         for (index, _) in self.nodes.iter().enumerate().filter(|(_, node)| !node.dead && !node.stopped) {
@@ -221,14 +221,14 @@ impl World {
         assert_eq!(all, (0..SHARDS).collect::<Vec<_>>());
     }
 
-    /// A worker comes with nothing in hand, and lends what it has.
+    /// A worker without attempts joins and lends its slots.
     pub(crate) async fn employ(&mut self, index: usize, worker: &WorkerId) {
         let (worker, announced, holding) = (worker.clone(), Announcement::of(100), Vec::new());
         self.give(index, Input::Joined { worker: worker.clone(), announced, holding }).await;
         self.give(index, Input::Reports { worker, reports: vec![Report::Lent { total: 100 }] }).await;
     }
 
-    /// Lets a node hear what was held back.
+    /// Gives a node the results that were held back.
     pub(crate) async fn let_through(&mut self, index: usize) {
         self.nodes[index].holds = |_| false;
         for input in std::mem::take(&mut self.nodes[index].held) {
@@ -236,7 +236,7 @@ impl World {
         }
     }
 
-    /// Node 0 cannot reach the store for so long.
+    /// Node 0 cannot reach the store for this long.
     pub(crate) async fn lose_store(&mut self, span: Duration) {
         self.nodes[0].cut = true;
         self.pass(span).await;

@@ -10,10 +10,10 @@ use tracing::warn;
 
 use super::failure::{Exit, Failure};
 use super::output::Colour;
-use super::serving::{Queues, address, listen, log_to_stderr, resolve, serve};
+use super::serving::{Queues, address, console, listen, log_to_stderr, resolve, serve};
 use super::time::duration;
-use crate::settings::{Durability, Leases, Log, Overrides, RespOverrides, Settings, Store};
-use crate::wiring::{self, Parts, Running};
+use crate::settings::{self, Durability, Leases, Log, Overrides, RespOverrides, Settings, Store};
+use crate::wiring::{self, Access, Parts, Running};
 use punctual::cluster::session;
 
 #[derive(Debug, Args)]
@@ -52,6 +52,9 @@ pub(crate) struct Dev {
     /// How long a node that lost a shard waits before it takes it again [default: 3s]
     #[arg(long, value_name = "SPAN", env = "PUNCTUAL_SHARD_LEASE", value_parser = duration)]
     shard_lease: Option<Duration>,
+    /// Serve the console from this folder, such as web/dist [default: the one in the binary]
+    #[arg(long, value_name = "DIR", env = "PUNCTUAL_UI_DIR")]
+    ui_dir: Option<PathBuf>,
     /// What to log: error, warn, info, debug or trace, for all or by module [default: info]
     #[arg(long, value_name = "LEVEL", env = "PUNCTUAL_LOG")]
     log: Option<String>,
@@ -84,6 +87,7 @@ impl Dev {
             slots: self.slots,
             store: Store { durability: self.durability, ..Store::default() },
             leases: Leases { attempt: self.attempt_lease.map(Span), shard: self.shard_lease.map(Span) },
+            server: settings::Server { ui_dir: self.ui_dir, ..settings::Server::default() },
             resp: RespOverrides {
                 listen: self.resp,
                 password_file: self.resp_password_file,
@@ -100,7 +104,9 @@ impl Dev {
 pub(crate) async fn start(settings: &Settings) -> anyhow::Result<Running> {
     let session = session()?;
     let store = wiring::open_store(settings, session).await?.store;
-    wiring::start(settings, Parts::new("dev", session, store, settings)).await
+    let mut parts = Parts::new("dev", session, store, settings);
+    parts.access = Some(Access { console: console(settings), ..Access::default() });
+    wiring::start(settings, parts).await
 }
 
 /// Opens the Redis-protocol endpoint. If its default port is taken, perhaps by Disque, warns and continues without it.

@@ -52,6 +52,9 @@ Examples:
         /// Another due time for the new runs
         #[arg(long, value_name = "INSTANT")]
         due: Option<Timestamp>,
+        /// Start at the last checkpoint of each run
+        #[arg(long)]
+        resume: bool,
     },
     /// Discard dead letters; their runs stay in the history
     #[command(
@@ -91,14 +94,15 @@ impl Verb {
                 Ok(())
             }
             Verb::Show { id } => show(session, id).await,
-            Verb::Replay { which: Which { ids, all: false, .. }, params, due } if ids.len() == 1 => {
-                let again = Again { params: params.map(|params| params.0), due_at: due.map(Text), key: None };
+            Verb::Replay { which: Which { ids, all: false, .. }, params, due, resume } if ids.len() == 1 => {
+                let params = params.map(|params| params.0);
+                let again = Again { params, due_at: due.map(Text), key: None, resume };
                 let made = client.replay(namespace, ids[0], &again).await?;
                 run::follow(session, made, false).await
             }
-            Verb::Replay { which, params, due } => {
+            Verb::Replay { which, params, due, resume } => {
                 let (params, due_at) = (params.map(|params| params.0), due.map(Text));
-                let ask = Decide { params, due_at, ..Decide::of(Action::Replay) };
+                let ask = Decide { params, due_at, resume, ..Decide::of(Action::Replay) };
                 decide(session, &which.find(session).await?, ask).await
             }
             Verb::Discard { which: Which { ids, all: false, .. }, .. } if ids.len() == 1 => {

@@ -24,7 +24,7 @@ use super::failure::{Exit, Failure};
 use super::output::{Tone, fields_with_state, one_line, print, text};
 use super::paging::{gather, say_if_more};
 use super::time::{self, duration};
-use super::{Session, run};
+use super::{Session, run, why};
 use crate::wiring;
 
 #[derive(Debug, Subcommand)]
@@ -34,7 +34,7 @@ pub(crate) enum Verb {
 Examples:
   punctual job apply hello.yaml
   punctual job apply jobs/                 every .yaml, .yml and .json in a folder
-  punctual job apply jobs/ --dry-run       say what it would do
+  punctual job apply jobs/ --dry-run       print what it would do
   punctual job apply jobs/ --prune         and delete the jobs of these namespaces that no file names
   generate-jobs | punctual job apply -f -
 
@@ -66,6 +66,9 @@ Examples:
         #[arg(long)]
         file: bool,
     },
+    /// Say why a job does not run now
+    #[command(after_help = "Example:\n  punctual job why hello")]
+    Why { name: Name },
     /// Start a job by hand
     #[command(after_help = "\
 Examples:
@@ -202,6 +205,7 @@ impl Verb {
             }
             Verb::List { limit } => list(session, limit).await,
             Verb::Show { name, file } => show(session, &name, file).await,
+            Verb::Why { name } => why::show(session, &client.why_job(namespace, &name).await?),
             Verb::Run { name, start } => {
                 let wait = start.wait;
                 let made = client.run_job(namespace, &name, &start.into_wire()).await?;

@@ -153,7 +153,8 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
         return Ok(());
     }
     let mut out = io::stdout().lock();
-    writeln!(out, "{text}").and_then(|()| out.flush()).map_err(Failure::io)
+    // One write, so that a reader which closes after the first line does not make the second one fail.
+    out.write_all(format!("{text}\n").as_bytes()).and_then(|()| out.flush()).map_err(Failure::io)
 }
 
 /// A table with one line per row. Long values are cut; `show` and `-o json` have them whole.

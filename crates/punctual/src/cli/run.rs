@@ -1,5 +1,6 @@
 //! `punctual run`: runs.
 
+mod report;
 mod view;
 
 use std::collections::BTreeMap;
@@ -24,7 +25,7 @@ use super::output::print;
 use super::paging::{gather, say_if_more};
 use super::time::{self, Since, duration};
 use super::worker::label;
-use super::{Format, Session};
+use super::{Format, Session, why};
 use crate::wiring;
 
 pub(crate) use view::describe;
@@ -55,6 +56,9 @@ Examples:
         #[arg(long)]
         events: bool,
     },
+    /// Say why a run waits, was skipped or has not started
+    #[command(after_help = "Example:\n  punctual run why 4683711365120")]
+    Why { id: RunId },
     /// Print the output of a run
     #[command(after_help = "\
 Examples:
@@ -69,6 +73,7 @@ Examples:
     #[command(after_help = "\
 Examples:
   punctual run retry 4683711365120 --wait
+  punctual run retry 4683711365120 --resume
   punctual run retry 4683711365120 --due 2026-12-01T08:00:00Z")]
     Retry {
         id: RunId,
@@ -78,10 +83,20 @@ Examples:
         /// Another due time for the new run
         #[arg(long, value_name = "INSTANT")]
         due: Option<Timestamp>,
+        /// Start at the last checkpoint of the finished run
+        #[arg(long)]
+        resume: bool,
         /// Wait until the new run has ended; exit code 0 means success
         #[arg(long)]
         wait: bool,
     },
+    /// Report the progress of this attempt; for scripts that a worker runs
+    #[command(after_help = "\
+Examples:
+  punctual run report --percent 40 --message 'row 400,000'
+  punctual run report --checkpoint '{\"row\": 400000}'
+  punctual run report --percent 40 --checkpoint @state.json")]
+    Report(report::Report),
     /// Run a command once, without a job
     #[command(after_help = "\
 Examples:
@@ -166,6 +181,7 @@ impl Verb {
             Verb::List(listing) if listing.watch => watch(session, &listing).await,
             Verb::List(listing) => list(session, &listing).await,
             Verb::Show { id, events } => show(session, id, events).await,
+            Verb::Why { id } => why::show(session, &client.why_run(namespace, id).await?),
             Verb::Logs(logs) => logs.run(session).await,
             Verb::Cancel { id } => {
                 let run = client.cancel_run(namespace, id).await?;
@@ -174,8 +190,10 @@ impl Verb {
                     _ => format!("cancelling {id}: it is told to stop"),
                 })
             }
-            Verb::Retry { id, params, due, wait } => {
-                let again = Again { params: params.map(|params| params.0), due_at: due.map(Text), key: None };
+            Verb::Report(report) => report.run(),
+            Verb::Retry { id, params, due, resume, wait } => {
+                let params = params.map(|params| params.0);
+                let again = Again { params, due_at: due.map(Text), key: None, resume };
                 let made = client.retry_run(namespace, id, &again).await?;
                 follow(session, made, wait).await
             }
@@ -276,8 +294,8 @@ async fn watch(session: &Session, listing: &Listing) -> Result<(), Failure> {
 }
 
 /// Whether a run is new or has changed since it was last seen.
-fn is_news(seen: &mut BTreeMap<RunId, (Status, u32)>, run: &Run) -> bool {
-    let now = (run.state.0, run.attempt);
+fn is_news(seen: &mut BTreeMap<RunId, (Status, u32, Option<u8>)>, run: &Run) -> bool {
+    let now = (run.state.0, run.attempt, run.progress);
     seen.insert(run.id.0, now) != Some(now)
 }
 

@@ -19,7 +19,7 @@ use tracing::{info, warn};
 use super::failure::{Exit, Failure};
 use super::output::Colour;
 use super::secret_file;
-use super::serving::{Queues, address, listen, log_to_stderr, own_data_folder, resolve, serve};
+use super::serving::{Queues, address, console, listen, log_to_stderr, own_data_folder, resolve, serve};
 use super::time::duration;
 use crate::settings::{self, Durability, Leases, Log, Overrides, Settings, Store};
 use crate::wiring::{self, Access, Parts};
@@ -99,6 +99,9 @@ pub(crate) struct Server {
     /// For tests: how long it has to be that busy [default: 10s]
     #[arg(long, hide = true, value_name = "SPAN", value_parser = duration)]
     busy_for: Option<Duration>,
+    /// Serve the console from this folder, such as web/dist [default: the one in the binary]
+    #[arg(long, value_name = "DIR", env = "PUNCTUAL_UI_DIR")]
+    ui_dir: Option<PathBuf>,
     /// What to log: error, warn, info, debug or trace, for all or by module [default: info]
     #[arg(long, value_name = "LEVEL", env = "PUNCTUAL_LOG")]
     log: Option<String>,
@@ -167,7 +170,8 @@ impl Server {
         let scheme = if tls.is_some() { "https" } else { "http" };
         let name = name.unwrap_or(address);
         let parts = Parts::new(&name, session, store, &settings);
-        let parts = Parts { joining, access: Some(Access { gate, tls }), ..parts };
+        let parts =
+            Parts { joining, access: Some(Access { gate, tls, console: console(&settings) }), ..parts };
         let running = wiring::start(&settings, parts).await.map_err(failed)?;
         let served = serve(&settings, listener, queues, scheme, &running).await;
         running.shut_down().await;
@@ -184,6 +188,7 @@ impl Server {
             server: settings::Server {
                 insecure: self.insecure.then_some(true),
                 bootstrap_token_file: self.bootstrap_token_file,
+                ui_dir: self.ui_dir,
                 ..settings::Server::default()
             },
             tls: settings::Tls { cert: self.tls_cert, key: self.tls_key, client_ca: self.tls_client_ca },
@@ -224,8 +229,9 @@ fn check_open(settings: &Settings, place: SocketAddr) -> Result<(), Failure> {
         return Ok(());
     }
     let message = format!("does not serve queues on {place} without a password: everyone could come in");
-    Err(Failure::new(Exit::Usage, message)
-        .hint("--resp 127.0.0.1:7711 goes with --resp-open; --resp-password-file sets a password instead"))
+    Err(Failure::new(Exit::Usage, message).hint(
+        "use --resp 127.0.0.1:7711 together with --resp-open, or set a password with --resp-password-file",
+    ))
 }
 
 fn alone() -> Failure {

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, IsTerminal};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process;
 
-use punctual_server::resp;
+use punctual_server::{Console, resp};
 use serde_json::json;
 use tokio::net::{TcpListener, lookup_host};
 use tokio::signal::unix::{SignalKind, signal};
@@ -72,6 +72,14 @@ pub(super) async fn listen(place: SocketAddr) -> Result<TcpListener, Failure> {
     })
 }
 
+/// The console that the settings name: a folder, or the one in the binary.
+pub(super) fn console(settings: &Settings) -> Console {
+    match &settings.ui_dir {
+        Some(folder) => Console::Folder(folder.clone()),
+        None => Console::Embedded(punctual_console::FILES),
+    }
+}
+
 /// The bound endpoint for queues; connections are not answered yet.
 pub(super) struct Queues {
     listener: TcpListener,
@@ -117,8 +125,9 @@ pub(super) async fn serve(
     let address = AddressFile::write(&settings.data, scheme, place, queues_at).map_err(Failure::io)?;
     let queues_said = queues_at.map_or(String::new(), |at| format!(", queues on {at}"));
     print(&format!(
-        "punctual listens on {scheme}://{place}{queues_said}, data in {}",
-        settings.data.display()
+        "punctual listens on {scheme}://{place}{queues_said}, data in {}\nthe console is at {}",
+        settings.data.display(),
+        console_address(scheme, place)
     ))?;
     let (stop_in, stop) = watch::channel(false);
     let endpoints = running.endpoints().with_queues_at(queues_at);
@@ -144,6 +153,16 @@ pub(super) async fn serve(
     };
     address.remove();
     done
+}
+
+/// The address to open in a browser on this machine.
+fn console_address(scheme: &str, place: SocketAddr) -> String {
+    let host = match place {
+        _ if !place.ip().is_unspecified() => place.ip(),
+        SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+        SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+    };
+    format!("{scheme}://{}/", SocketAddr::new(host, place.port()))
 }
 
 /// Sends `true` at the first SIGTERM or SIGINT; returns at the second, which means stop at once.
@@ -185,5 +204,18 @@ impl AddressFile {
     fn remove(self) {
         // If this fails, the stale file does little harm: its process id no longer exists.
         let _ = fs::remove_file(self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_console_has_an_address_that_a_browser_can_open() {
+        let address = |place: &str| console_address("http", place.parse().unwrap());
+        assert_eq!(address("127.0.0.1:7400"), "http://127.0.0.1:7400/");
+        assert_eq!(address("0.0.0.0:80"), "http://127.0.0.1:80/");
+        assert_eq!(address("[::]:80"), "http://[::1]:80/");
     }
 }

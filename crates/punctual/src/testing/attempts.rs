@@ -103,7 +103,7 @@ impl Observer for Attempts {
                 Order::Acknowledge { run, token } => {
                     state.attempts.remove(&(*run, *token));
                 }
-                Order::Resend | Order::GaveBack { .. } | Order::Waiting { .. } => {}
+                Order::Resend | Order::Saved { .. } | Order::GaveBack { .. } | Order::Waiting { .. } => {}
             }
         }
         drop(state);

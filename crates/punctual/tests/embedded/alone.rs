@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use punctual::core::run::{Lack, Reason};
-use punctual::{Context, Job, Node, Status, Submit};
+use punctual::{Context, Job, Node, Run, RunId, Status, Submit};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -13,6 +13,17 @@ fn folder() -> (TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("sqlite:{}", folder.path().display());
     (folder, url)
+}
+
+/// Reads a run now and after each of its changes, until the condition is true.
+async fn becomes(node: &Node, id: RunId, what: &str, is_so: impl Fn(&Run) -> bool) {
+    let mut follower = node.handle().followers().follow(id).unwrap();
+    within(what, async {
+        while !is_so(&node.run(id).await.unwrap().unwrap()) {
+            assert!(follower.news().await, "the node stopped");
+        }
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -73,12 +84,7 @@ async fn what_a_function_says_is_kept_with_its_run() {
     });
     let node = builder.start().await.unwrap();
     let id = node.submit(Submit::function("talk")).await.unwrap();
-    within("its progress is told", async {
-        while node.run(id).await.unwrap().unwrap().progress != Some(70) {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    })
-    .await;
+    becomes(&node, id, "the progress is stored", |run| run.percent() == Some(70)).await;
     node.cancel(id).await.unwrap();
     assert_eq!(ended(&node, id).await.status(), Status::Cancelled);
     let kept = node.handle().reads().read_logs(id, None, 100).await.unwrap();
@@ -86,22 +92,36 @@ async fn what_a_function_says_is_kept_with_its_run() {
     node.stop().await;
 }
 
-/// A node that has one function, and a run that it cannot start: it says why, once its worker has joined.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_function_continues_at_its_checkpoint() {
+    let builder = Node::builder().store("memory:").function("settle", |cx: Context| async move {
+        if let Some(row) = cx.resumed::<u64>()? {
+            return Ok(format!("from row {row}").into());
+        }
+        cx.report(40, "row 400");
+        cx.checkpoint(&400).await?;
+        let too_large = "x".repeat(100_000);
+        assert!(
+            cx.checkpoint(&too_large).await.is_err_and(|error| error.to_string().contains("65536 bytes"))
+        );
+        Err("it broke".into())
+    });
+    let node = builder.start().await.unwrap();
+    let retried = Submit::function("settle").set("retry", json!({ "attempts": 2, "delay": "10ms" }));
+    let retried = node.submit(retried).await.unwrap();
+    let run = succeeded(&node, retried).await;
+    assert_eq!((&*run.output, run.attempt), ("from row 400", 2));
+    node.stop().await;
+}
+
+/// Submits a run that the node cannot start. Once its worker has joined, the run says why it waits.
 async fn waits_for(submit: Submit, lack: Lack) {
     let node = Node::builder().store("memory:").function("known", |_| async { Ok(().into()) });
     let node = node.start().await.unwrap();
     let id = node.submit(submit).await.unwrap();
     let expected = (Status::Ready, Some(Reason::NoWorkerFits(lack)));
-    within("the run says why it waits", async {
-        loop {
-            let run = node.run(id).await.unwrap().unwrap();
-            if (run.status(), run.reason.clone()) == expected {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    })
-    .await;
+    becomes(&node, id, "the run says why it waits", |run| (run.status(), run.reason.clone()) == expected)
+        .await;
     node.stop().await;
 }
 

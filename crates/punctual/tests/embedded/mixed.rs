@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use punctual::Submit;
 use punctual::client::Client;
@@ -21,6 +21,8 @@ const TOKEN: &str = "0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d
 struct Server {
     child: Child,
     client: Client,
+    /// Kept open: a server that can no longer print stops.
+    _stdout: BufReader<ChildStdout>,
     _folder: TempDir,
 }
 
@@ -37,11 +39,12 @@ impl Server {
         command.arg("--bootstrap-token-file").arg(token);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut said = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        stdout.read_line(&mut said).unwrap();
         let address = said.split_once("http://").and_then(|(_, rest)| rest.split(',').next());
         let client =
             Client::new(address.unwrap_or_else(|| panic!("{said}")), Some(TOKEN.to_owned())).unwrap();
-        Server { child, client, _folder: folder }
+        Server { child, client, _stdout: stdout, _folder: folder }
     }
 
     fn end(mut self, signal: Signal) {

@@ -9,6 +9,7 @@ use punctual::core::Timestamp;
 use punctual::core::attempt::{Outcome, Report};
 use punctual::core::ids::{RunId, Token};
 use punctual::core::log::{CHUNK_BYTES_MAX, Chunk, Stream};
+use punctual::core::progress::Progress;
 use punctual::core::run::Status;
 use punctual::core::time::Clock;
 use punctual::core::worker::Announcement;
@@ -163,7 +164,7 @@ async fn a_report_that_cannot_be_true_ends_the_stream_and_says_why() {
     let center = center().await;
     let attempt = Some(v1::Attempt { run: 7, token: 1 });
     let cases: [(Said, &str); 5] = [
-        (Said::Progress(v1::Progress { attempt, percent: 255 }), "percent"),
+        (Said::Progress(v1::Progress { attempt, percent: Some(255), ..v1::Progress::default() }), "percent"),
         (Said::Lent(v1::Lent { total: 1 << 31 }), "lent"),
         (Said::Started(v1::Started { attempt, at: i64::MAX }), "instant"),
         (Said::Started(v1::Started { attempt: None, at: 0 }), "attempt"),
@@ -194,7 +195,7 @@ async fn nobody_speaks_for_the_run_of_another() {
     // is not said again.
     let future = (run, Token(attempt.1.0 + 1));
     for lie in [attempt, future, (RunId(i64::MAX), Token(1)), (RunId(4096), Token(7))] {
-        liar.report(Report::Progress { run: lie.0, token: lie.1, percent: 99 });
+        liar.report(Report::Progress { run: lie.0, token: lie.1, progress: Progress::percent(99) });
         liar.report(finished(lie, 0, "mine"));
     }
     assert_eq!(liar.acknowledged().await, attempt);

@@ -8,7 +8,7 @@ use axum::http::{Extensions, HeaderMap, header};
 use punctual_core::Timestamp;
 use punctual_core::time::Clock;
 use punctual_store::Tokens;
-use punctual_store::token::{Hash, Role};
+use punctual_store::token::{Hash, Record, Role};
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
@@ -117,6 +117,12 @@ impl Gate {
         Ok(())
     }
 
+    /// The name and the role of the caller's token. `None` means that no token is needed.
+    pub(crate) async fn who(&self, caller: &Caller<'_>) -> Result<Option<(String, Role)>, Refused> {
+        let Kind::Guarded(guarded) = &self.0 else { return Ok(None) };
+        guarded.record_of(caller, |record| Some((record.name.clone(), record.role))).await
+    }
+
     /// Checks whether this caller has a valid token, whatever its role.
     pub async fn knows(&self, caller: &Caller<'_>) -> Result<(), Refused> {
         match &self.0 {
@@ -141,18 +147,27 @@ impl Gate {
     }
 }
 
+/// Whether a role has a right.
+pub(crate) fn has_right(role: Role, right: Right) -> bool {
+    takes(right, role) == role
+}
+
 /// The role that a right needs; if several roles have it, the caller's own.
 fn takes(need: Right, has: Role) -> Role {
     match (need, has) {
         (Right::Worker, _) => Role::Worker,
         (Right::Read, Role::Reader | Role::Worker) => Role::Reader,
-        (Right::Anyone, has) => has,
+        (Right::Anyone | Right::Token, has) => has,
         (Right::Read | Right::Run | Right::Edit | Right::Admin, _) => Role::Admin,
     }
 }
 
 impl Guarded {
     async fn role_of(&self, caller: &Caller<'_>) -> Result<Role, Refused> {
+        self.record_of(caller, |record| record.role).await
+    }
+
+    async fn record_of<T>(&self, caller: &Caller<'_>, read: impl FnOnce(&Record) -> T) -> Result<T, Refused> {
         let bearer = caller.bearer.ok_or(Refused::NoToken)?;
         let (came, address, hash) = (Instant::now(), caller.address(), hash(bearer));
         let mut entries = self.known.all().await.map_err(|_| Refused::Unavailable)?;
@@ -169,7 +184,7 @@ impl Guarded {
             return Err(Refused::Expired);
         }
         entry.used_at(now);
-        Ok(entry.record.role)
+        Ok(read(&entry.record))
     }
 
     fn wrong(&self, address: IpAddr) -> Refused {

@@ -3,31 +3,34 @@
 //! To add a route: a row in `routes`, an entry here. Path parameters are described by their names; problems
 //! that any request, any body or any change can get are added automatically.
 
+mod queues;
+
 use axum::http::Method;
-use punctual_core::limits::{KEY_BYTES_MAX, PAGE_MAX, TAKE_MAX};
+use punctual_core::limits::{JOB_LABELS_MAX, KEY_BYTES_MAX, PAGE_MAX, SEARCH_BYTES_MAX, SEARCH_BYTES_MIN};
 use punctual_core::run::Status;
 use punctual_core::schedule::{EXPRESSION_MAX, ZONE_MAX};
+use punctual_node::Topic;
 use punctual_wire::rest::{
-    ActOnMessages, ActedOnMessages, AddMessage, AddMessages, AddToken, Added, AddedMessages, Again, Calendar,
-    Checked, Code, Day, DeadLetter, Decide, Decisions, Diff, EVENT_STREAM, Event, Explained, Fire, Flushed,
-    Job, LogRecord, MADE_HEADER, Message, Messages, NewToken, Node, Postponed, Progress, Queue, Revision,
-    RevisionFile, Run, Skip, Start, Submit, Take, Token, Trigger, Way, Worker,
+    ActOnRuns, ActedOnRuns, AddToken, Again, Calendar, Checked, Code, Day, DeadLetter, Decide, Decisions,
+    Diff, EVENT_STREAM, Event, Explained, Fire, Fires, Job, JobStatistics, LogRecord, MADE_HEADER,
+    NamespaceCounts, NewToken, Node, Overview, Progress, Revision, RevisionFile, Run, RunPage, Skip, Start,
+    Submit, Token, Trigger, Whoami, Why, Worker,
 };
 use punctual_wire::schema;
-use punctual_wire::text::Instant;
+use punctual_wire::text::{Instant, Span};
 use serde_json::{Value, json};
 
 use super::operation::{Operation, operation};
 use crate::rest::cron;
+use crate::rest::job_list::LAST_MAX;
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 const ETAG: (&str, &str) = ("ETag", "The revision, for `If-Match`");
 
 pub(super) fn operations() -> Vec<Operation> {
-    [jobs(), revisions(), calendars(), runs(), live(), dead_letters(), queues(), messages(), the_rest()]
-        .into_iter()
-        .flatten()
-        .collect()
+    let about_jobs = [jobs(), revisions(), calendars(), runs(), live(), dead_letters()];
+    let others = [queues::queues(), queues::messages(), the_rest(), console()];
+    about_jobs.into_iter().chain(others).flatten().collect()
 }
 
 fn jobs() -> Vec<Operation> {
@@ -36,6 +39,10 @@ fn jobs() -> Vec<Operation> {
     vec![
         listing(get(JOBS, "list_jobs", "List the jobs of a namespace, by name"))
             .query_of::<schema::Name>("after")
+            .query("search", &search())
+            .query("label", &json!({ "type": "array", "items": { "type": "string", "pattern": "^[^=]+=", "maxLength": 64 }, "maxItems": JOB_LABELS_MAX }))
+            .query("state", &json!({ "type": "string", "enum": ["active", "paused", "finished"] }))
+            .query("last", &number(1, LAST_MAX))
             .answers_a_page_of::<Job>(),
         expecting(put(JOB, "put_job", "Create a job, or edit it: every edit is a revision"))
             .takes_a_job()
@@ -84,6 +91,9 @@ fn jobs() -> Vec<Operation> {
             .query_of::<Instant>("from")
             .answers_a_page_of::<Fire>()
             .refuses(&[Code::NoSuchJob]),
+        get("/api/v1/namespaces/{namespace}/jobs/{name}/why", "why_job", "Show why a job does not run now")
+            .answers::<Why>(200, "The reason, as a code and in words")
+            .refuses(&[Code::NoSuchJob]),
     ]
 }
 
@@ -125,6 +135,16 @@ fn revisions() -> Vec<Operation> {
         ))
         .query("after", &json!({ "type": "string", "pattern": "^[1-9][0-9]{0,17}-[1-9][0-9]{0,8}-[0-9]{1,13}$" }))
         .answers_a_page_of::<Skip>()
+        .refuses(&[Code::NoSuchJob]),
+        get(
+            "/api/v1/namespaces/{namespace}/jobs/{name}/stats",
+            "show_job_stats",
+            "Count the runs of a job that ended, by bucket, with percentiles of their times; also of a deleted job",
+        )
+        .query_of::<Instant>("since")
+        .query_of::<Instant>("until")
+        .query_of::<Span>("bucket")
+        .answers::<JobStatistics>(200, "The counts of each bucket, and of all together")
         .refuses(&[Code::NoSuchJob]),
     ]
 }
@@ -172,21 +192,38 @@ fn runs() -> Vec<Operation> {
     vec![
         listing(get(RUNS, "list_runs", "List runs, the newest first"))
             .query_of::<schema::Id>("after")
-            .query_of::<schema::Name>("job")
+            .query("job", &json!({ "type": "array", "items": { "$ref": "#/components/schemas/Name" }, "maxItems": 50 }))
             .query("state", &states())
             .query("trigger", &several(&Trigger::ALL.map(Trigger::as_str), "One trigger or several, separated by commas."))
             .query("key", &json!({ "type": "string", "minLength": 1, "maxLength": KEY_BYTES_MAX, "pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f]+$" }))
+            .query("search", &search())
             .query_of::<Instant>("since")
             .query_of::<Instant>("until")
             .query("attempts", &json!({ "type": "boolean" }))
             .query_of::<schema::Id>("parent")
-            .answers_a_page_of::<Run>()
+            .query("count", &json!({ "type": "boolean" }))
+            .answers::<RunPage>(200, "A page")
             .refuses(&[Code::NoSuchJob, Code::NoSuchRun]),
         starting(post(RUNS, "submit_run", "Submit a run without a job")).takes::<Submit>(),
+        post(
+            "/api/v1/namespaces/{namespace}/runs/actions",
+            "act_on_runs",
+            "Cancel or retry many runs; each succeeds or fails on its own",
+        )
+        .takes::<ActOnRuns>()
+        .answers::<ActedOnRuns>(200, "The result for each")
+        .refuses(&[Code::NoSuchJob]),
         get(RUN, "show_run", "Show a run")
             .query("events", &json!({ "type": "boolean" }))
             .answers::<Run>(200, "The run")
             .refuses(&[Code::NoSuchRun]),
+        get(
+            "/api/v1/namespaces/{namespace}/runs/{id}/why",
+            "why_run",
+            "Show why a run waits, was skipped or has not started",
+        )
+        .answers::<Why>(200, "The reason, as a code and in words")
+        .refuses(&[Code::NoSuchRun]),
         post("/api/v1/namespaces/{namespace}/runs/{id}/cancel", "cancel_run", "Cancel a run")
             .answers::<Run>(200, "The run, cancelled or cancelling")
             .refuses(&[Code::NoSuchRun, Code::WrongState]),
@@ -234,6 +271,15 @@ fn live() -> Vec<Operation> {
             .answers_a_page_of::<Event>()
             .answers_text(200, EVENT_STREAM, LIVE)
             .refuses(&[Code::NoSuchRun, Code::TooManyFollowers]),
+        get("/api/v1/live", "follow_changes", "Stream the ids of everything that changes, for open pages")
+            .query("namespace", &schema::dotted_namespace())
+            .query(
+                "topics",
+                &several(&Topic::ALL.map(Topic::as_str), "One topic or several, separated by commas."),
+            )
+            .needed()
+            .answers_text(200, EVENT_STREAM, "The event `hello`, then `change` at most four times a second")
+            .refuses(&[Code::TooManyFollowers]),
     ]
 }
 
@@ -273,90 +319,13 @@ fn dead_letters() -> Vec<Operation> {
     ]
 }
 
-fn queues() -> Vec<Operation> {
-    const QUEUES: &str = "/api/v1/namespaces/{namespace}/queues";
-    const REFUSED: [Code; 3] = [Code::QueueTooLong, Code::QueuePaused, Code::TooManyQueues];
-    vec![
-        listing(get(QUEUES, "list_queues", "List the queues of a namespace, by name"))
-            .query_of::<schema::QueueName>("after")
-            .answers_a_page_of::<Queue>(),
-        get("/api/v1/namespaces/{namespace}/queues/{queue}", "show_queue", "Show the state of a queue")
-            .answers::<Queue>(200, "The queue")
-            .refuses(&[Code::NoSuchQueue]),
-        post("/api/v1/namespaces/{namespace}/queues/{queue}/messages", "add_message", "Add a message")
-            .takes::<AddMessage>()
-            .answers::<Added>(201, "The message that was added")
-            .answers::<Added>(200, "The message that was added with this key before")
-            .refuses(&REFUSED),
-        post(
-            "/api/v1/namespaces/{namespace}/queues/{queue}/batch",
-            "add_messages",
-            "Add several messages; each succeeds or fails on its own",
-        )
-        .takes::<AddMessages>()
-        .answers::<AddedMessages>(200, "The result for each"),
-        post(
-            "/api/v1/namespaces/{namespace}/queues/{queue}/take",
-            "take_messages",
-            "Take messages from a queue: at most `count`, possibly none",
-        )
-        .may_take::<Take>()
-        .answers::<Messages>(200, "The messages: each is redelivered unless it is acknowledged")
-        .refuses(&[Code::TooManyQueues]),
-        get(
-            "/api/v1/namespaces/{namespace}/queues/{queue}/peek",
-            "peek_messages",
-            "Show the first or the last messages of a queue without taking them",
-        )
-        .query("count", &number(1, TAKE_MAX as usize))
-        .query("newest", &json!({ "type": "boolean" }))
-        .answers::<Messages>(200, "The messages"),
-        post(
-            "/api/v1/namespaces/{namespace}/queues/{queue}/pause",
-            "pause_queue",
-            "Stop adding, taking, or both",
-        )
-        .may_take::<Way>()
-        .answers::<Queue>(200, "The queue after the change")
-        .refuses(&[Code::NoSuchQueue, Code::TooManyQueues]),
-        post(
-            "/api/v1/namespaces/{namespace}/queues/{queue}/resume",
-            "resume_queue",
-            "Allow adding and taking again",
-        )
-        .may_take::<Way>()
-        .answers::<Queue>(200, "The queue after the change")
-        .refuses(&[Code::NoSuchQueue, Code::TooManyQueues]),
-        post(
-            "/api/v1/namespaces/{namespace}/queues/{queue}/flush",
-            "flush_queue",
-            "Delete all messages that are queued",
-        )
-        .answers::<Flushed>(200, "How many, and whether there may be more"),
-    ]
-}
-
-fn messages() -> Vec<Operation> {
-    const MESSAGES: &str = "/api/v1/namespaces/{namespace}/messages";
-    vec![
-        post(MESSAGES, "act_on_messages", "Acknowledge messages, give them back, or delete them")
-            .takes::<ActOnMessages>()
-            .answers::<ActedOnMessages>(200, "To how many of them it was done"),
-        get("/api/v1/namespaces/{namespace}/messages/{message}", "show_message", "Show a message")
-            .answers::<Message>(200, "The message")
-            .refuses(&[Code::NoSuchMessage]),
-        post(
-            "/api/v1/namespaces/{namespace}/messages/{message}/working",
-            "keep_message",
-            "Extend a delivery: the message is redelivered one `retry` from now",
-        )
-        .answers::<Postponed>(200, "When it is redelivered")
-        .refuses(&[Code::NoSuchMessage, Code::TooLate]),
-    ]
-}
-
 fn the_rest() -> Vec<Operation> {
     vec![
+        get("/api/v1/whoami", "whoami", "Show which token the caller has, and what it may do")
+            .answers::<Whoami>(200, "The caller"),
+        listing(get("/api/v1/namespaces", "list_namespaces", "List the namespaces that have jobs or queues"))
+            .query_of::<schema::Namespace>("after")
+            .answers_a_page_of::<NamespaceCounts>(),
         get("/api/v1/cron/explain", "explain_cron", "Explain a cron expression, with its next times")
             .query(
                 "expression",
@@ -373,6 +342,19 @@ fn the_rest() -> Vec<Operation> {
             .query_of::<Instant>("from")
             .query("spread_key", &json!({ "type": "string" }))
             .answers::<Explained>(200, "A description, the next occurrences and the previous one"),
+        get(
+            "/api/v1/overview",
+            "overview",
+            "Show the state of the cluster, or of one namespace, at a glance",
+        )
+        .query("namespace", &schema::dotted_namespace())
+        .answers::<Overview>(200, "The state"),
+        get("/api/v1/fires", "list_fires", "Count past and coming fires by bucket")
+            .query_of::<Instant>("from")
+            .query_of::<Instant>("to")
+            .query_of::<Span>("bucket")
+            .query("namespace", &schema::dotted_namespace())
+            .answers::<Fires>(200, "The buckets with fires"),
         get("/api/v1/nodes", "list_nodes", "List the nodes").answers_a_page_of::<Node>(),
         get("/api/v1/workers", "list_workers", "List the workers").answers_a_page_of::<Worker>(),
         get(
@@ -409,6 +391,21 @@ fn the_rest() -> Vec<Operation> {
         get("/readyz", "readyz", "Whether the node takes requests")
             .answers_text(200, PLAIN, "Requests are taken")
             .answers_text(503, PLAIN, "Not ready: ask again"),
+    ]
+}
+
+fn console() -> Vec<Operation> {
+    const HTML: &str = "text/html; charset=utf-8";
+    vec![
+        get("/", "console", "The console, a page for browsers").answers_text(200, HTML, "The page"),
+        get("/favicon.svg", "console_icon", "The icon of the console")
+            .answers_text(200, "image/svg+xml", "The icon")
+            .refuses(&[Code::NoSuchFile]),
+        get("/assets/{file}", "console_file", "A script, style or picture of the console")
+            .answers_text(200, "text/javascript; charset=utf-8", "The file")
+            .answers_text(200, "text/css; charset=utf-8", "The file")
+            .answers_text(200, "application/octet-stream", "The file")
+            .refuses(&[Code::NoSuchFile]),
     ]
 }
 
@@ -472,4 +469,9 @@ fn states() -> Value {
 fn several(words: &[&str], description: &str) -> Value {
     let words = words.join("|");
     json!({ "type": "string", "pattern": format!("^({words})(,({words}))*$"), "description": description })
+}
+
+/// A text to look for.
+fn search() -> Value {
+    json!({ "type": "string", "minLength": SEARCH_BYTES_MIN, "maxLength": SEARCH_BYTES_MAX })
 }

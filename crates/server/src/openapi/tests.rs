@@ -82,3 +82,29 @@ fn a_server_says_which_operations_need_a_token_and_dev_says_none() {
         assert!(open["paths"][route.path][&method]["security"].is_null());
     }
 }
+
+/// The types of the console are made from this file. `UPDATE_DOCS=1` writes it anew.
+#[test]
+fn the_committed_document_is_the_served_one() {
+    /// One line for each operation and each schema, so that git can merge two changes.
+    fn lines(part: &Value, depth: usize) -> String {
+        match part {
+            Value::Object(fields) if depth > 0 => {
+                let fields =
+                    fields.iter().map(|(name, part)| format!("{}: {}", json!(name), lines(part, depth - 1)));
+                format!("{{\n{}\n}}", fields.collect::<Vec<_>>().join(",\n"))
+            }
+            _ => part.to_string(),
+        }
+    }
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/openapi.json");
+    let expected = lines(&document(true), 3) + "\n";
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(file, &expected).unwrap();
+    }
+    let committed = std::fs::read_to_string(file).unwrap();
+    let [was, is] = [&committed, &expected].map(|document| document.lines().collect::<BTreeSet<_>>());
+    let differ: Vec<String> =
+        was.symmetric_difference(&is).map(|line| line.chars().take(100).collect()).collect();
+    assert!(committed == expected, "UPDATE_DOCS=1 writes it anew; these lines differ: {differ:#?}");
+}

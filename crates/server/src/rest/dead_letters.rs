@@ -104,7 +104,8 @@ pub(crate) async fn decide(
     request::Json(body): request::Json<Decide>,
 ) -> Result<Json<Decisions>, Failed> {
     let chosen = body.chosen()?;
-    let again = Again { params: body.params, due_at: body.due_at, key: None }.into_core(key.as_deref())?;
+    let again = Again { params: body.params, due_at: body.due_at, key: None, resume: body.resume };
+    let again = again.into_core(key.as_deref())?;
     let (ids, more) = choose(&endpoints, &namespace, chosen).await?;
     let command = |run| match body.action {
         Action::Replay => replay_of(&namespace, run, again.clone()),
@@ -150,7 +151,15 @@ async fn decided(endpoints: &Endpoints, letter: RunId, command: Command) -> Deci
     }
 }
 
-fn replay_of(namespace: &Namespace, run: RunId, again: Started<Option<Params>>) -> Command {
-    let Started { what: params, due, key } = again;
-    Command::RetryRun(RetryRun { namespace: namespace.clone(), run, params, due, key, dead_letter: true })
+fn replay_of(namespace: &Namespace, run: RunId, again: Started<(Option<Params>, bool)>) -> Command {
+    let Started { what: (params, resume), due, key } = again;
+    Command::RetryRun(RetryRun {
+        namespace: namespace.clone(),
+        run,
+        params,
+        due,
+        key,
+        resume,
+        dead_letter: true,
+    })
 }

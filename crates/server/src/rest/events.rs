@@ -66,13 +66,7 @@ impl Waiting {
     /// Follows the run from now on: a read after this call misses no change.
     pub(crate) fn on(endpoints: &Endpoints, run: RunId) -> Result<Waiting, Failed> {
         let waiting = |follower| Waiting { follower, quiet_at: Instant::now() + QUIET_MAX };
-        endpoints.handle.followers().follow(run).map(waiting).map_err(|not_now| {
-            let code = match not_now {
-                NotNow::TooMany => Code::TooManyFollowers,
-                NotNow::Stopping => Code::Unavailable,
-            };
-            Problem::new(code, not_now.to_string()).into()
-        })
+        endpoints.handle.followers().follow(run).map(waiting).map_err(cannot_follow)
     }
 
     pub(crate) async fn news(&mut self) -> News {
@@ -85,6 +79,14 @@ impl Waiting {
             }
         }
     }
+}
+
+pub(crate) fn cannot_follow(not_now: NotNow) -> Failed {
+    let code = match not_now {
+        NotNow::TooMany | NotNow::TooManyLive => Code::TooManyFollowers,
+        NotNow::Stopping => Code::Unavailable,
+    };
+    Problem::new(code, not_now.to_string()).into()
 }
 
 /// Encoded events to be sent.

@@ -16,6 +16,7 @@ use punctual_wire::rest::{Code, Problem};
 use tokio::time::Instant;
 use tracing::error;
 
+use super::events;
 use super::problem::{Failed, internal};
 use crate::Endpoints;
 use crate::auth::access_check::{self, AccessCheck};
@@ -24,35 +25,46 @@ use crate::linger::linger;
 use crate::metrics::Requests;
 use crate::settings::Settings;
 
+/// Over TLS, browsers must not use this server without TLS for a year.
+const TLS_ONLY: &str = "max-age=31536000";
 /// Browsers may load nothing from an answer and may not frame it.
 const CONTENT_POLICY: &str = "default-src 'none'; frame-ancestors 'none'";
 
 #[derive(Debug, Clone)]
 pub(crate) struct Guard {
-    settings: Arc<Settings>,
+    checked: Checked,
     requests: Arc<Requests>,
     access: AccessCheck,
+}
+
+/// What the checks and headers of an answer depend on.
+#[derive(Debug, Clone, Default)]
+struct Checked {
+    settings: Arc<Settings>,
+    over_tls: bool,
 }
 
 #[cfg(test)]
 impl Default for Guard {
     fn default() -> Self {
         let access = AccessCheck::new(Arc::new(crate::Gate::open()));
-        Guard { settings: Arc::default(), requests: Arc::new(Requests::new()), access }
+        Guard { checked: Checked::default(), requests: Arc::new(Requests::new()), access }
     }
 }
 
 impl Guard {
     pub(crate) fn of(endpoints: &Endpoints) -> Guard {
-        let (settings, requests) = (Arc::clone(&endpoints.settings), Arc::clone(&endpoints.requests));
-        Guard { settings, requests, access: AccessCheck::new(Arc::clone(&endpoints.gate)) }
+        let checked =
+            Checked { settings: Arc::clone(&endpoints.settings), over_tls: endpoints.tls.is_some() };
+        let access = AccessCheck::new(Arc::clone(&endpoints.gate));
+        Guard { checked, requests: Arc::clone(&endpoints.requests), access }
     }
 }
 
 pub(crate) fn around<S: Clone + Send + Sync + 'static>(router: Router<S>, guard: Guard) -> Router<S> {
     router
         .layer(middleware::from_fn_with_state(guard.access, access_check::check))
-        .layer(middleware::from_fn_with_state(Arc::clone(&guard.settings), check))
+        .layer(middleware::from_fn_with_state(guard.checked, check))
         .layer(middleware::from_fn(catch_panic))
         .layer(middleware::from_fn_with_state(guard.requests, count))
         .layer(middleware::from_fn(linger))
@@ -80,8 +92,8 @@ async fn catch_panic(request: Request, next: Next) -> Response {
     }
 }
 
-async fn check(State(settings): State<Arc<Settings>>, request: Request, next: Next) -> Response {
-    let mut response = match refusal(&request, &settings.hosts) {
+async fn check(State(checked): State<Checked>, request: Request, next: Next) -> Response {
+    let mut response = match refusal(&request, &checked.settings.hosts) {
         Some(problem) => Failed(problem).into_response(),
         None => next.run(request).await,
     };
@@ -90,6 +102,9 @@ async fn check(State(settings): State<Arc<Settings>>, request: Request, next: Ne
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(CONTENT_POLICY));
+    if checked.over_tls {
+        headers.insert(header::STRICT_TRANSPORT_SECURITY, HeaderValue::from_static(TLS_ONLY));
+    }
     response
 }
 
@@ -135,10 +150,11 @@ fn foreign(
         let message = "use an IP address, localhost, or a name in `server.hosts`";
         return Some(Problem::new(Code::CrossOrigin, message).about("Host"));
     }
-    let changes = method != Method::GET && method != Method::HEAD;
+    // Other reads are safe: this server sends no CORS headers, so a foreign page cannot see the answers.
+    let is_guarded = (method != Method::GET && method != Method::HEAD) || events::are_wanted(headers);
     match text(header::ORIGIN) {
-        Some(origin) if changes && origin.split_once("://").map(|(_, authority)| authority) != host => {
-            let message = "changes are accepted from this server's own pages only";
+        Some(origin) if is_guarded && origin.split_once("://").map(|(_, authority)| authority) != host => {
+            let message = "changes and live streams are for this server's own pages only";
             Some(Problem::new(Code::CrossOrigin, message).about("Origin"))
         }
         _ => None,

@@ -40,7 +40,7 @@ pub(crate) async fn list(
     let job = endpoints.find_job(&at.namespace, &at.name).await?;
     let filter = RunFilter {
         namespace: Some(at.namespace),
-        job: Some(job.id),
+        jobs: vec![job.id],
         statuses,
         since: listing.since.map(|since| since.0),
         until: listing.until.map(|until| until.0),

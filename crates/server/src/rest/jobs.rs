@@ -1,4 +1,4 @@
-//! Jobs: put, patch, validate, show, list, delete, run, pause, resume, and their next due times.
+//! Jobs: put, patch, validate, show, delete, run, pause, resume, and their next due times.
 
 use axum::Json;
 use axum::extract::State;
@@ -9,7 +9,6 @@ use punctual_core::advice;
 use punctual_core::command::{Answer, Command, Expect, Made, PutJob, Refusal, RunJob};
 use punctual_core::job;
 use punctual_core::limits::PAGE_MAX;
-use punctual_store::JobFilter;
 use punctual_wire::job_file::JobFile;
 use punctual_wire::rest::{self, Checked, Code, Fire, Job, Page, Problem, Start};
 use punctual_wire::{Text, job_file};
@@ -17,9 +16,7 @@ use serde::Deserialize;
 
 use super::ask::unexpected;
 use super::problem::Failed;
-use super::request::{
-    Asked, ByName, Expected, FileBody, IdempotencyKey, In, MaybeJson, Named, PatchBody, page_limit,
-};
+use super::request::{Asked, Expected, FileBody, IdempotencyKey, In, MaybeJson, Named, PatchBody};
 use crate::Endpoints;
 
 /// How often a patch is retried when another edit came first.
@@ -33,19 +30,6 @@ pub(crate) struct Preview {
     count: Option<Text<usize>>,
     /// Show fires from this instant on. `None` means from now on.
     from: Option<Text<Timestamp>>,
-}
-
-pub(crate) async fn list(
-    State(endpoints): State<Endpoints>,
-    In(namespace): In,
-    Asked(listing): Asked<ByName>,
-) -> Result<Json<Page<Job>>, Failed> {
-    let limit = page_limit(listing.limit)?;
-    let filter = JobFilter { namespace: Some(namespace.clone()), calendar: None };
-    let after = listing.after.map(|name| (namespace, name));
-    let jobs = endpoints.handle.reads().jobs(&filter, after, limit + 1).await?;
-    let page = Page::cut(jobs, limit, |job| job.name.to_string());
-    Ok(Json(Page { items: page.items.iter().map(|job| Job::from(&**job)).collect(), next: page.next }))
 }
 
 pub(crate) async fn put(
@@ -82,7 +66,8 @@ pub(crate) async fn patch(
         if let Expect::Revision(expected) = expect
             && expected != job.revision
         {
-            return Err(Failed(Refusal::WrongRevision { expected, actual: job.revision }.into()));
+            let (name, actual) = (job.name.clone(), job.revision);
+            return Err(Failed(Refusal::WrongRevision { name, expected, actual }.into()));
         }
         let file = JobFile::of(&job.namespace, &job.name, &job.definition);
         let draft = job_file::patched(&file, patch.clone())?;

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use punctual_core::queue::{Ask, Said};
+use punctual_core::queue::{Ask, QueueRefusal, Said};
 use punctual_wire::rest::{ActOnMessages, ActedOnMessages, Code, Message, Postponed, Problem};
 use punctual_wire::text::Span;
 
@@ -12,10 +12,10 @@ use super::request::{self, In, MessageAt};
 use crate::Endpoints;
 
 pub(crate) async fn show(State(endpoints): State<Endpoints>, at: MessageAt) -> Result<Json<Message>, Failed> {
-    let id = at.message.ok_or_else(no_such_message)?;
-    match endpoints.handle.queue(Ask::Show { namespace: at.namespace, id }).await? {
+    let id = at.message.ok_or_else(|| no_such_message(&at))?;
+    match endpoints.handle.queue(Ask::Show { namespace: at.namespace.clone(), id }).await? {
         Said::Shown(view) => {
-            let view = view.ok_or_else(no_such_message)?;
+            let view = view.ok_or_else(|| no_such_message(&at))?;
             Ok(Json(Message::of(&view, &endpoints.leader_of(id.shard()))))
         }
         said => Err(unexpected(said)),
@@ -37,13 +37,15 @@ pub(crate) async fn working(
     State(endpoints): State<Endpoints>,
     at: MessageAt,
 ) -> Result<Json<Postponed>, Failed> {
-    let id = at.message.ok_or_else(no_such_message)?;
-    match endpoints.handle.queue(Ask::Working { namespace: at.namespace, id }).await? {
+    let id = at.message.ok_or_else(|| no_such_message(&at))?;
+    match endpoints.handle.queue(Ask::Working { namespace: at.namespace.clone(), id }).await? {
         Said::Postponed(postponed) => Ok(Json(Postponed { postponed: Span(postponed) })),
+        Said::Refused(QueueRefusal::NoSuchMessage) => Err(no_such_message(&at)),
         said => Err(unexpected(said)),
     }
 }
 
-fn no_such_message() -> Failed {
-    Problem::new(Code::NoSuchMessage, "there is no such message in this namespace").into()
+fn no_such_message(at: &MessageAt) -> Failed {
+    let message = format!("no message `{}` in namespace `{}`", at.text, at.namespace);
+    Problem::new(Code::NoSuchMessage, message).into()
 }

@@ -13,20 +13,23 @@ use crate::Endpoints;
 use crate::resp::others::reached_at;
 
 pub(crate) async fn nodes(State(endpoints): State<Endpoints>) -> Json<Page<Node>> {
-    let others = endpoints.others().await.into_iter().map(|(node, _)| node);
-    let mut items: Vec<Node> =
-        std::iter::once(endpoints.this_node()).chain(others).chain(endpoints.lost()).collect();
-    items.sort_by(|one, other| one.name.cmp(&other.name));
-    Json(Page { items, next: None })
+    Json(Page { items: endpoints.cluster().await.0, next: None })
 }
 
 pub(crate) async fn workers(State(endpoints): State<Endpoints>) -> Json<Page<Worker>> {
-    let others = endpoints.others().await.into_iter().flat_map(|(_, workers)| workers);
-    let items = joined(endpoints.its_workers().await.into_iter().chain(others));
-    Json(Page { items, next: None })
+    Json(Page { items: endpoints.cluster().await.1, next: None })
 }
 
 impl Endpoints {
+    /// All nodes and all workers, by name.
+    pub(crate) async fn cluster(&self) -> (Vec<Node>, Vec<Worker>) {
+        let (others, workers): (Vec<Node>, Vec<Vec<Worker>>) = self.others().await.into_iter().unzip();
+        let mut nodes: Vec<Node> =
+            std::iter::once(self.this_node()).chain(others).chain(self.lost()).collect();
+        nodes.sort_by(|one, other| one.name.cmp(&other.name));
+        (nodes, joined(self.its_workers().await.into_iter().chain(workers.into_iter().flatten())))
+    }
+
     /// The state of this node.
     pub(crate) fn this_node(&self) -> Node {
         let status = self.handle.status();

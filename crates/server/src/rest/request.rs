@@ -86,6 +86,8 @@ pub(crate) struct QueueAt(pub(crate) QueueKey);
 #[derive(Debug)]
 pub(crate) struct MessageAt {
     pub(crate) namespace: Namespace,
+    /// The id as the client wrote it.
+    pub(crate) text: String,
     /// `None` means that the text has the form of an id, but no node here made it.
     pub(crate) message: Option<MessageId>,
 }
@@ -93,6 +95,10 @@ pub(crate) struct MessageAt {
 /// `/tokens/{name}`
 #[derive(Debug)]
 pub(crate) struct TokenAt(pub(crate) Name);
+
+/// `/assets/{file}`
+#[derive(Debug)]
+pub(crate) struct FileAt(pub(crate) String);
 
 /// Path parameters by name.
 struct Segments(Vec<(String, String)>);
@@ -150,6 +156,15 @@ impl<S: Send + Sync> FromRequestParts<S> for TokenAt {
     }
 }
 
+impl<S: Send + Sync> FromRequestParts<S> for FileAt {
+    type Rejection = Failed;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failed> {
+        let any = |text: &str| Ok::<_, std::convert::Infallible>(text.to_owned());
+        Segments::of(parts, state).await?.read("file", any).map(FileAt)
+    }
+}
+
 impl<S: Send + Sync> FromRequestParts<S> for RevisionAt {
     type Rejection = Failed;
 
@@ -187,10 +202,17 @@ impl<S: Send + Sync> FromRequestParts<S> for MessageAt {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failed> {
         let segments = Segments::of(parts, state).await?;
         let namespace = segments.read("namespace", Namespace::from_dotted)?;
-        let id = |text: &str| parse_id(text.as_bytes()).map_err(|_| NOT_AN_ID);
-        Ok(MessageAt { namespace, message: segments.read("message", id)? })
+        let id = |text: &str| {
+            let message = parse_id(text.as_bytes()).map_err(|_| NOT_AN_ID)?;
+            Ok::<_, &str>((text.to_owned(), message))
+        };
+        let (text, message) = segments.read("message", id)?;
+        Ok(MessageAt { namespace, text, message })
     }
 }
+
+/// Parameters that may be given several times, where a route takes several.
+const REPEATED: [&str; 3] = ["job", "label", "state"];
 
 /// The query. An unknown parameter is refused: with a misspelt filter the request would list everything.
 #[derive(Debug)]
@@ -203,11 +225,16 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
         let pairs = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri).map_err(|_| {
             Problem::parameter("query", "the query cannot be parsed; percent-encode its values")
         })?;
-        tree::Node::from_pairs(pairs.0)
+        tree::Node::from_pairs(pairs.0, &REPEATED)
             .and_then(|node| node.to())
             .map(Asked)
             .map_err(|error| Problem::parameter(error.field, error.message).into())
     }
+}
+
+/// A namespace in the query: `payments/clearing`, or `payments.clearing` as in a path.
+pub(crate) fn namespace(text: &str) -> Result<Namespace, Failed> {
+    Namespace::from_dotted(text).map_err(|error| Problem::parameter("namespace", error.to_string()).into())
 }
 
 /// The number of rows of a page.

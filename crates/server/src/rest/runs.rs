@@ -12,9 +12,11 @@ use punctual_core::command::{Answer, Command, Refusal, RetryRun, Submit};
 use punctual_core::ids::{JobId, RunId};
 use punctual_core::name::{Name, Namespace};
 use punctual_core::run::{self, Status};
+use punctual_core::search::Search;
 use punctual_store::RunFilter;
 use punctual_wire::Text;
-use punctual_wire::rest::{self, Again, Attempt, Page, Problem, Progress, Run};
+use punctual_wire::rest::{self, Again, Attempt, Page, Problem, Progress, Run, RunPage, StateCounts};
+use punctual_wire::text::Several;
 use serde::Deserialize;
 
 use super::ask::unexpected;
@@ -22,16 +24,24 @@ use super::problem::Failed;
 use super::request::{Asked, IdempotencyKey, In, MaybeJson, RunAt, page_limit};
 use crate::Endpoints;
 
+/// Jobs that a request may name.
+const JOBS_MAX: usize = 50;
+/// The most runs counted of each state.
+pub(crate) const COUNT_MAX: usize = 10_000;
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Listing {
-    job: Option<Name>,
-    /// One or several states, separated by commas.
-    state: Option<String>,
+    /// One or several jobs.
+    job: Option<Several>,
+    /// One or several states, also separated by commas.
+    state: Option<Several>,
     /// One or several triggers, separated by commas.
     trigger: Option<String>,
     /// The key that the runs were submitted with.
     key: Option<String>,
+    /// Words of keys, labels, errors and indexed parameters.
+    search: Option<String>,
     since: Option<Text<Timestamp>>,
     until: Option<Text<Timestamp>>,
     limit: Option<Text<usize>>,
@@ -40,6 +50,8 @@ pub(crate) struct Listing {
     attempts: Option<Text<bool>>,
     /// Only the child runs of this run, by index.
     parent: Option<Text<RunId>>,
+    /// Also count the runs by state.
+    count: Option<Text<bool>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -52,60 +64,64 @@ pub(crate) async fn list(
     State(endpoints): State<Endpoints>,
     In(namespace): In,
     Asked(listing): Asked<Listing>,
-) -> Result<Json<Page<Run>>, Failed> {
+) -> Result<Json<RunPage>, Failed> {
     let limit = page_limit(listing.limit)?;
     let with_attempts = listing.attempts.is_some_and(|attempts| attempts.0);
     let (after, parent) = (listing.after.map(|after| after.0), listing.parent.map(|parent| parent.0));
-    let jobs = match &listing.job {
-        Some(name) => Some(endpoints.jobs_named(&namespace, name).await?),
-        None => None,
-    };
-    let filter = filter(namespace.clone(), listing)?;
+    let with_counts = listing.count.is_some_and(|count| count.0);
+    let names = listing.job.as_ref().map_or(Ok(Vec::new()), names)?;
+    let jobs = endpoints.job_ids(&namespace, &names).await?;
+    let filter = RunFilter { jobs, ..filter(namespace.clone(), listing)? };
+    if parent.is_some() && filter.search.is_some() {
+        let message = "cannot be combined with `parent`; leave one of them out";
+        return Err(Problem::parameter("search", message).into());
+    }
     // One more than the page holds: the extra run shows that there is a next page.
-    let mut runs = match (parent, &jobs) {
-        (Some(run), _) => children(&endpoints, &RunAt { namespace, run }, &filter, after, limit + 1).await?,
-        (None, None) => endpoints.handle.reads().runs(&filter, after, limit + 1).await?,
-        (None, Some(jobs)) => runs_of(&endpoints, jobs, filter, after, limit + 1).await?,
+    let runs = match parent {
+        Some(run) => children(&endpoints, &RunAt { namespace, run }, &filter, after, limit + 1).await?,
+        None => endpoints.handle.reads().runs(&filter, after, limit + 1).await?,
     };
-    runs.retain(|run| jobs.as_ref().is_none_or(|jobs| run.job().is_some_and(|job| jobs.contains(&job))));
+    let counts = if with_counts { Some(counts(&endpoints, &filter).await?) } else { None };
     let page = Page::cut(runs, limit, |run| run.id.to_string());
     let item = |run: &Arc<run::Run>| {
         let listed = Run::listed(run);
         Run { attempts: with_attempts.then(|| Attempt::all(run)), ..listed }
     };
-    Ok(Json(Page { items: page.items.iter().map(item).collect(), next: page.next }))
+    Ok(Json(RunPage { items: page.items.iter().map(item).collect(), next: page.next, counts }))
 }
 
-/// Runs of several jobs of one name, newest first. The jobs share a shard, so every run of a newer job has a
-/// greater id than those of an older job, and reading one job after the other keeps the order.
-async fn runs_of(
-    endpoints: &Endpoints,
-    jobs: &[JobId],
-    mut filter: RunFilter,
-    after: Option<RunId>,
-    limit: usize,
-) -> Result<Vec<Arc<run::Run>>, Failed> {
-    let mut runs = Vec::new();
-    for job in jobs {
-        filter.job = Some(*job);
-        runs.extend(endpoints.handle.reads().runs(&filter, after, limit - runs.len()).await?);
-        if runs.len() == limit {
-            break;
-        }
+/// The names of jobs in the query.
+fn names(jobs: &Several) -> Result<Vec<Name>, Failed> {
+    if jobs.0.len() > JOBS_MAX {
+        return Err(Problem::parameter("job", format!("at most {JOBS_MAX} jobs")).into());
     }
-    Ok(runs)
+    let name =
+        |text: &String| text.parse().map_err(|error| Problem::parameter("job", format!("{error}")).into());
+    jobs.0.iter().map(name).collect()
+}
+
+async fn counts(endpoints: &Endpoints, filter: &RunFilter) -> Result<StateCounts, Failed> {
+    let filter = RunFilter { statuses: Vec::new(), ..filter.clone() };
+    let counts = endpoints.handle.reads().count_runs(&filter, COUNT_MAX).await?;
+    let mut told = StateCounts::default();
+    for count in counts {
+        *told.of(count.status) = count.runs;
+        told.capped |= !count.complete;
+    }
+    Ok(told)
 }
 
 fn filter(namespace: Namespace, listing: Listing) -> Result<RunFilter, Failed> {
     Ok(RunFilter {
         namespace: Some(namespace),
-        job: None,
-        statuses: listing.state.as_deref().map(statuses).transpose()?.unwrap_or_default(),
+        jobs: Vec::new(),
+        statuses: listing.state.map(|words| statuses(&words.0.join(","))).transpose()?.unwrap_or_default(),
         triggers: listing.trigger.as_deref().map(triggers).transpose()?.unwrap_or_default(),
         key: listing.key.map(key).transpose()?,
         since: listing.since.map(|since| since.0),
         until: listing.until.map(|until| until.0),
         oldest_first: false,
+        search: listing.search.as_deref().map(search).transpose()?,
     })
 }
 
@@ -150,6 +166,10 @@ fn key(text: String) -> Result<Arc<str>, Failed> {
         Ok(key) => Ok(key.map(|key| key.text).unwrap_or_default()),
         Err(error) => Err(Problem::parameter(error.field, error.message).into()),
     }
+}
+
+fn search(text: &str) -> Result<Search, Failed> {
+    Search::parse(text).map_err(|error| Problem::parameter("search", error.message).into())
 }
 
 pub(crate) fn statuses(words: &str) -> Result<Vec<Status>, Failed> {
@@ -213,12 +233,14 @@ pub(crate) async fn retry(
     MaybeJson(body): MaybeJson<Again>,
 ) -> Result<Response, Failed> {
     let again = body.into_core(key.as_deref())?;
+    let (params, resume) = again.what;
     let command = Command::RetryRun(RetryRun {
         namespace: at.namespace.clone(),
         run: at.run,
-        params: again.what,
+        params,
         due: again.due,
         key: again.key,
+        resume,
         dead_letter: false,
     });
     endpoints.ask_new_run(&at.namespace, command).await
@@ -229,8 +251,8 @@ pub(crate) async fn progress(
     at: RunAt,
     super::request::Json(body): super::request::Json<Progress>,
 ) -> Result<StatusCode, Failed> {
-    let (token, percent) = body.into_core()?;
-    let command = Command::Progress { namespace: at.namespace, run: at.run, token, percent };
+    let (token, progress, durable) = body.into_core()?;
+    let command = Command::Progress { namespace: at.namespace, run: at.run, token, progress, durable };
     match endpoints.handle.command(command).await? {
         Answer::Noted => Ok(StatusCode::NO_CONTENT),
         other => Err(unexpected(&other)),
@@ -238,6 +260,15 @@ pub(crate) async fn progress(
 }
 
 impl Endpoints {
+    /// The ids of all jobs that have or had one of these names.
+    pub(crate) async fn job_ids(&self, namespace: &Namespace, names: &[Name]) -> Result<Vec<JobId>, Failed> {
+        let mut ids = Vec::new();
+        for name in names {
+            ids.extend(self.jobs_named(namespace, name).await?);
+        }
+        Ok(ids)
+    }
+
     pub(crate) async fn find_run(&self, at: &RunAt) -> Result<RunRecord, Failed> {
         let record = self.handle.reads().run(&at.namespace, at.run).await?;
         record.ok_or_else(|| Failed(Refusal::NoSuchRun(at.run).into()))

@@ -4,6 +4,10 @@ mod access;
 mod editing;
 mod dead_letters;
 mod looking;
+mod live;
+mod overview;
+mod listing;
+mod why;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,6 +31,7 @@ mod bad_input;
 mod refusals;
 mod queues;
 mod cron;
+mod statistics;
 
 const JOBS: &str = "/api/v1/namespaces/default/jobs";
 const RUNS: &str = "/api/v1/namespaces/default/runs";

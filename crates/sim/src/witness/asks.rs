@@ -1,5 +1,5 @@
-//! Answers mean what they say: acknowledged is durable, refused is nothing, one ask has one effect, and a cancel
-//! is final.
+//! Checks answers: an acknowledged command is durable, a refused one has no effect, one command has one effect, and a
+//! cancel is final.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use crate::workload::tag;
 #[derive(Debug, Default)]
 pub(crate) struct Asks {
     waiting: FxHashMap<Ticket, Command>,
-    /// What came of an ask, by its tag: the run it made.
+    /// The run that a command made, by the command's tag.
     made: FxHashMap<Arc<str>, RunId>,
-    /// Tags of the definitions that became a revision.
+    /// Tags of the definitions that were stored as a revision.
     revised: FxHashSet<Arc<str>>,
     refused: FxHashSet<Arc<str>>,
-    /// Tags of what was asked for again, word for word, under another ticket.
+    /// Tags of commands that were sent again unmodified with another ticket.
     repeated: FxHashSet<Arc<str>>,
-    /// Runs whose cancel was acknowledged, with the newest token of that moment.
+    /// Runs whose cancel was acknowledged, with their newest token at that time.
     cancelled: BTreeMap<RunId, Token>,
-    /// Dead letters that someone has asked to discard or to retry.
+    /// Dead letters that a user has asked to discard or to retry.
     decided: FxHashSet<RunId>,
 }
 
@@ -51,13 +51,13 @@ impl Asks {
         for run in born {
             let Some(tag) = tag_of(run) else { continue };
             if self.refused.contains(&tag) && !self.repeated.contains(&tag) {
-                return Err(format!("ask {tag} was refused, and made run {}", run.id));
+                return Err(format!("command {tag} was refused, but made run {}", run.id));
             }
             if let Some(first) = self.made.insert(Arc::clone(&tag), run.id)
                 && !self.repeated.contains(&tag)
             {
-                // One that was repeated had a key, and `keys` knows how long that lived.
-                return Err(format!("ask {tag} made run {first}, and then run {}", run.id));
+                // A repeated command has a key, and `keys` checks those.
+                return Err(format!("command {tag} made run {first}, and then run {}", run.id));
             }
         }
         for (_, change) in batch.changes.iter() {
@@ -67,9 +67,7 @@ impl Asks {
                     if self.cancelled.get(&run.id).is_some_and(|token| run.token > *token) =>
                 {
                     let run = run.id;
-                    return Err(format!(
-                        "cancel is final: run {run} was cancelled, and a new attempt was given out"
-                    ));
+                    return Err(format!("cancel is final: run {run} was cancelled, but got a new attempt"));
                 }
                 _ => {}
             }
@@ -80,7 +78,7 @@ impl Asks {
     fn revised(&mut self, revision: &Revision) -> Verdict {
         let tag: Arc<str> = Arc::from(revision.definition.description.as_str());
         if self.refused.contains(&tag) && !self.repeated.contains(&tag) {
-            return Err(format!("ask {tag} was refused, and changed job {}", revision.job));
+            return Err(format!("command {tag} was refused, but changed job {}", revision.job));
         }
         self.revised.insert(tag);
         Ok(())
@@ -95,7 +93,7 @@ impl Asks {
         seen: &mut Seen,
     ) -> Verdict {
         let Some(command) = self.waiting.remove(&ticket) else {
-            return Err(format!("ask {} was answered twice", ticket.0));
+            return Err(format!("command {} was answered twice", ticket.0));
         };
         seen.existing += u64::from(matches!(answer, Answer::Existing(_)));
         let asked = tag_asked(&command);
@@ -107,18 +105,18 @@ impl Asks {
                 Ok(())
             }
             (Command::DiscardDeadLetter { run, .. }, Answer::Discarded) if dead_letters.is_open(run) => {
-                Err(format!("dead letter {run} was discarded, and is still there"))
+                Err(format!("dead letter {run} was discarded, but still exists"))
             }
-            // A retry that was skipped at once has tried nothing, and decides nothing.
+            // A retry that was skipped at once does not remove the dead letter.
             (Command::RetryRun(RetryRun { run, .. }), Answer::Run(retry))
                 if retry.status() != Status::Skipped && dead_letters.is_open(run) =>
             {
-                Err(format!("dead letter {run} was tried again, and is still there"))
+                Err(format!("dead letter {run} was retried, but still exists"))
             }
             (Command::RetryRun(_) | Command::RunJob(_) | Command::Submit(_), Answer::Run(run))
                 if asked.as_ref().is_some_and(|tag| self.made.get(tag) != Some(&run.id)) =>
             {
-                Err(format!("ask {} was answered with run {}, which it did not make", ticket.0, run.id))
+                Err(format!("command {} was answered with run {}, which it did not make", ticket.0, run.id))
             }
             _ => Ok(()),
         }
@@ -130,7 +128,7 @@ impl Asks {
             return Ok(());
         }
         if self.made.contains_key(&tag) || self.revised.contains(&tag) {
-            return Err(format!("ask {tag} was refused ({refusal}), and had an effect"));
+            return Err(format!("command {tag} was refused ({refusal}), but had an effect"));
         }
         self.refused.insert(tag);
         Ok(())
@@ -145,14 +143,14 @@ impl Asks {
             |run: &RunId| matches!(runs.status(*run), Some(Status::Cancelled | Status::Succeeded));
         match self.cancelled.keys().find(|run| !ends_well(run)) {
             Some(run) => {
-                Err(format!("cancel is final: run {run} was cancelled, and is {:?}", runs.status(*run)))
+                Err(format!("cancel is final: run {run} was cancelled, but is {:?}", runs.status(*run)))
             }
             None => Ok(()),
         }
     }
 }
 
-/// What the effect of a command will be known by; none: it makes nothing.
+/// The tag of a command's effect. `None` means the command makes neither a run nor a revision.
 pub(super) fn tag_asked(command: &Command) -> Option<Arc<str>> {
     match command {
         Command::PutJob(PutJob { definition, .. }) | Command::Submit(Submit { definition, .. }) => {
@@ -165,7 +163,7 @@ pub(super) fn tag_asked(command: &Command) -> Option<Arc<str>> {
     }
 }
 
-/// Who asked for a run; none: a schedule or a parent did.
+/// The tag of the command that made a run. `None` means a schedule or a parent run made it.
 pub(super) fn tag_of(run: &Run) -> Option<Arc<str>> {
     if run.parent().is_some() {
         return None;

@@ -1,7 +1,7 @@
-//! What is recorded of a command or a report bears a time that is no earlier than when its leader took it up.
+//! The recorded time of a command or a report is not earlier than the time at which its leader accepted it.
 //!
-//! A leader whose time stands still would date everything back: a run is made before it was asked for, a delay is over too
-//! soon, and an edit changes what is past.
+//! A leader whose time stands still would date everything back: a run would be made before its command, a delay would end
+//! too soon, and an edit would change the past.
 
 use std::sync::Arc;
 
@@ -18,21 +18,21 @@ use super::asks::{tag_asked, tag_of};
 use super::{Seen, Verdict};
 use crate::traffic::number_of;
 
-/// Of each the earliest time that may be recorded.
+/// The earliest time that may be recorded for each command and report.
 #[derive(Debug, Default)]
 pub(super) struct Dated {
-    /// By the tag of what the command makes.
+    /// By the command's tag.
     commands: FxHashMap<Arc<str>, Timestamp>,
     /// Commands that pause or resume a job.
     changes: FxHashMap<Ticket, Timestamp>,
-    /// By the number that the body of a message bears.
+    /// By the number in the body of the message.
     messages: FxHashMap<u64, Timestamp>,
-    /// Successes that were reported.
+    /// Reported successes.
     ends: FxHashMap<(RunId, Token), Timestamp>,
 }
 
 impl Dated {
-    /// A leader takes a command up. One that is asked again keeps its first time.
+    /// A leader accepts a command. A repeated command keeps its first time.
     pub(super) fn asked(&mut self, ticket: Ticket, command: &Command, earliest: Timestamp) {
         match command {
             Command::PauseJob { .. } | Command::ResumeJob { .. } => {
@@ -51,7 +51,7 @@ impl Dated {
         }
     }
 
-    /// The store's clock was set: any time may be recorded for what a leader has taken up before.
+    /// The store's clock was set: any time may be recorded for commands that were accepted before.
     pub(super) fn forget_times(&mut self) {
         let Dated { commands, changes, messages, ends } = self;
         commands.values_mut().for_each(|time| *time = Timestamp::MIN);
@@ -60,7 +60,7 @@ impl Dated {
         ends.values_mut().for_each(|time| *time = Timestamp::MIN);
     }
 
-    /// A node hears that an attempt has succeeded.
+    /// A node is told that an attempt has succeeded.
     pub(super) fn heard(&mut self, run: RunId, token: Token, earliest: Timestamp) {
         self.ends.entry((run, token)).or_insert(earliest);
     }
@@ -113,5 +113,5 @@ fn judge(what: &std::fmt::Arguments<'_>, at: Timestamp, earliest: Timestamp, see
     if at >= earliest {
         return Ok(());
     }
-    Err(format!("dated back: {what}, which came after {earliest} and is recorded at {at}"))
+    Err(format!("dated back: {what}, which arrived after {earliest}, is recorded at {at}"))
 }

@@ -1,4 +1,4 @@
-//! Dead letters: a run that failed for good is listed until someone decides about it.
+//! Dead letters: a run that failed finally is listed until a user discards or retries it.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,6 @@ use punctual_core::change::{Batch, Change, Row, RowKey};
 use punctual_core::ids::RunId;
 use punctual_core::run::Status;
 
-use super::asks::Asks;
 use super::jobs::Jobs;
 use super::{Seen, Verdict};
 
@@ -16,7 +15,14 @@ pub(crate) struct DeadLetters {
 }
 
 impl DeadLetters {
-    pub(super) fn landed(&mut self, batch: &Batch, jobs: &Jobs, asks: &Asks, seen: &mut Seen) -> Verdict {
+    /// Checks the dead letters of a batch. `may_be_decided` says whether a user has asked to discard or retry a run.
+    pub(super) fn landed(
+        &mut self,
+        batch: &Batch,
+        jobs: &Jobs,
+        may_be_decided: impl Fn(RunId) -> bool,
+        seen: &mut Seen,
+    ) -> Verdict {
         let mut dead = Vec::new();
         for (key, change) in batch.changes.iter() {
             match (key, change) {
@@ -32,15 +38,17 @@ impl DeadLetters {
                 }
                 (RowKey::DeadLetter(run), Change::Delete) => {
                     self.open.remove(run);
-                    if !asks.may_be_decided(*run) {
-                        return Err(format!("dead letter {run} vanished, and nobody had decided about it"));
+                    if !may_be_decided(*run) {
+                        return Err(format!(
+                            "dead letter {run} disappeared, but no user had discarded or retried it"
+                        ));
                     }
                 }
                 _ => {}
             }
         }
-        match dead.into_iter().find(|run| !self.open.contains(run) && !asks.may_be_decided(*run)) {
-            Some(run) => Err(format!("run {run} failed for good, and no dead letter tells of it")),
+        match dead.into_iter().find(|run| !self.open.contains(run) && !may_be_decided(*run)) {
+            Some(run) => Err(format!("run {run} failed finally, but has no dead letter")),
             None => Ok(()),
         }
     }
@@ -49,11 +57,13 @@ impl DeadLetters {
         self.open.contains(&run)
     }
 
-    /// What a listing must show.
+    /// Checks a listing of dead letters.
     pub(crate) fn listed_as(&self, listed: impl Iterator<Item = RunId>) -> Verdict {
         let listed: BTreeSet<RunId> = listed.collect();
         match self.open.symmetric_difference(&listed).next() {
-            Some(run) => Err(format!("dead letter {run} is listed and decided, or neither")),
+            Some(run) => Err(format!(
+                "dead letter {run} is listed although it was discarded or retried, or is missing in the listing"
+            )),
             None => Ok(()),
         }
     }

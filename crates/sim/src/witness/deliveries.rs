@@ -1,8 +1,9 @@
-//! What leaves a queue: nothing before it is committed, acknowledged for good, once at most where that was asked, not
-//! before its delay nor after its life, first whatever stands first; and whoever waits is given what there is.
+//! Checks deliveries: no message is delivered before its commit, before its delay has passed or after it has expired; an
+//! acknowledged message never comes back; a message without retry is delivered at most once; messages are taken in order;
+//! and a waiting consumer gets a waiting message.
 //!
-//! What is on its way is not known here, so only that counts which is certain: an act in flight may have happened, and a
-//! take may have been decided at any time since its leader took it up.
+//! Messages in flight are not known here, so only certain facts count: an act in flight may have taken effect, and a take
+//! may have been decided at any time since its leader accepted it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,36 +19,36 @@ use rustc_hash::FxHashMap;
 
 use super::messages::Messages;
 use super::{Life, Seen, Verdict};
-use crate::traffic::{is_left_alone, number_of};
+use crate::traffic::{is_never_consumed, number_of};
 
-/// How long a message may stand in a line while somebody waits there, once all is well: a delivery is written a second
-/// after it was made, and until then its row says that it stands.
+/// How long a message may wait in a queue at which a consumer waits, once all faults have ended. A delivery is written up to
+/// a second after it was made, and until then the row says that the message is queued.
 const WAITING_MAX: u64 = 3_000;
-/// The same of a message that was never delivered: nothing about it is still to be written.
+/// The same for a message that was never delivered: its row is up to date.
 const UNTOUCHED_MAX: u64 = 1_000;
-/// The longest that a consumer waits, with what it takes to be heard.
+/// The longest wait of a consumer, including the delays of its messages.
 const PATIENCE_MAX: u64 = 9_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct Deliveries {
     known: FxHashMap<i64, Known>,
-    /// What leaders have taken up and not answered.
+    /// Requests that leaders have accepted and not answered.
     asked: BTreeMap<Ticket, Asked>,
-    /// Messages that were never given to anybody and that nobody has touched.
+    /// Messages that were never delivered and that no request has changed.
     standing: BTreeMap<QueueKey, BTreeMap<MessagePosition, Standing>>,
-    /// Since when a row says that its message stands in the line, in true time.
+    /// Since when the row of a message says that it is queued, in true time.
     queued: BTreeMap<i64, (QueueKey, u64)>,
-    /// Counts up with everything that is seen.
+    /// Increases with every event.
     step: u64,
-    /// When each body was first brought to a leader, by that leader's time.
+    /// When a leader first accepted the add of each body, by that leader's time.
     brought: FxHashMap<u64, Timestamp>,
     /// Messages whose add was answered.
     added: Vec<i64>,
-    /// All is quiet: counts are judged.
+    /// Nothing is in flight any more, so the counts of queues are checked.
     quiet: bool,
 }
 
-/// Since when a message stands in the line, by step and in true time, and how long it lives.
+/// Since when a message is queued, by step and in true time, and when it expires.
 #[derive(Debug)]
 struct Standing {
     step: u64,
@@ -59,14 +60,14 @@ struct Standing {
 struct Known {
     message: Arc<Message>,
     queue: QueueKey,
-    /// How often it left a leader, reached a consumer, and was given back by someone whom it did not reach.
+    /// How often a leader delivered it, it reached a consumer, and it was returned because its consumer had gone.
     left: u32,
     reached: u32,
     returned: u32,
     is_acked: bool,
-    /// When somebody last did something to it.
+    /// The step of the last request that changed it.
     touched: Option<u64>,
-    /// It was put back with a delay that is not over before.
+    /// It was put back with a delay that ends at this time.
     not_before: Option<Timestamp>,
 }
 
@@ -75,22 +76,22 @@ struct Asked {
     ask: Ask,
     by: Life,
     step: u64,
-    /// The leader's time, the earliest time that it may be by then, and true time.
+    /// The leader's time, the earliest time at which it may have accepted the request, and true time.
     now: Timestamp,
     came: Timestamp,
     since: u64,
 }
 
-/// Where and when a leader takes something up or answers it.
+/// The state of a leader when it accepts or answers a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scene {
     pub(crate) by: Life,
-    /// Its engine time, and true time.
+    /// Its engine time, and true time in milliseconds.
     pub(crate) now: Timestamp,
     pub(crate) time: u64,
-    /// The earliest time that a leader may take it to be.
+    /// The earliest time that a leader may use.
     pub(crate) earliest: Timestamp,
-    /// Somebody else leads the shard by now.
+    /// Another node leads the shard by now.
     pub(crate) is_outdated: bool,
 }
 
@@ -146,7 +147,7 @@ impl Deliveries {
         }
     }
 
-    /// A leader takes an ask up.
+    /// A leader accepts a request.
     pub(super) fn asked(&mut self, ticket: Ticket, ask: &Ask, messages: &mut Messages, scene: Scene) {
         self.step += 1;
         match ask {
@@ -185,12 +186,12 @@ impl Deliveries {
         }
     }
 
-    /// A leader says something that is no answer, or will say nothing any more.
+    /// A leader fails a request, or will never answer it.
     pub(crate) fn unanswered(&mut self, ticket: Ticket) {
         self.asked.remove(&ticket);
     }
 
-    /// An answer leaves its leader.
+    /// A leader sends an answer.
     pub(super) fn answered(
         &mut self,
         ticket: Ticket,
@@ -247,31 +248,31 @@ impl Deliveries {
                 seen.adds_refused += 1;
                 return messages.refused(number_of(&new.body));
             }
-            Err((refusal, _)) => return Err(format!("an add was refused for no reason: {refusal}")),
+            Err((refusal, _)) => return Err(format!("an add was refused without a reason: {refusal}")),
         };
         let number = notice.id.number;
         seen.keys_met += u64::from(!notice.is_new);
         if notice.is_new {
             self.added.push(number);
         }
-        // What has no row may have gone in the batch in which it came.
+        // A message without a row may have been added and deleted in one batch.
         if self.known.contains_key(&number) || is_over(notice) || messages.may_be_flushed(queue, time) {
             return Ok(());
         }
         Err(format!("message {number} was acknowledged before it was committed"))
     }
 
-    /// Whatever stood first when the take was taken up, and stands there still, was to be taken first.
+    /// A message that was first in its queue when the take was accepted, and is still queued, should have been taken.
     fn in_order(&self, take: &Take, taken: &[Delivered], asked: &Asked, scene: Scene) -> Verdict {
         let places: Vec<MessagePosition> = taken.iter().filter_map(|taken| self.place(taken)).collect();
         if !places.is_sorted() {
             return Err(format!("order: {places:?} were taken in this order from {}", take.queue.name));
         }
-        // Of one whose life was over before its add was committed there is no row to tell its place.
+        // A message that expired before its add was committed has no row, so its position is unknown.
         if places.is_empty() && !taken.is_empty() {
             return Ok(());
         }
-        // Whoever gave up waiting may have waited for a page.
+        // A consumer that gave up waiting may have waited for a page.
         if asked.by != scene.by || (taken.is_empty() && take.waiter.is_some()) {
             return Ok(());
         }
@@ -284,11 +285,12 @@ impl Deliveries {
         });
         match (passed_over.next(), places.last()) {
             (None, _) => Ok(()),
-            (Some((place, _)), Some(last)) => {
-                Err(format!("order: {last:?} was taken from {} while {place:?} stood there", take.queue.name))
-            }
+            (Some((place, _)), Some(last)) => Err(format!(
+                "order: {last:?} was taken from {} while {place:?} was queued before it",
+                take.queue.name
+            )),
             (Some((place, _)), None) => {
-                Err(format!("nothing was taken from {} while {place:?} stood there", take.queue.name))
+                Err(format!("nothing was taken from {} while {place:?} was queued", take.queue.name))
             }
         }
     }
@@ -297,12 +299,12 @@ impl Deliveries {
         self.known.get(&delivered.id.number).map(|known| known.message.position())
     }
 
-    /// A message leaves its leader for a consumer.
+    /// A leader delivers a message to a consumer.
     fn left(&mut self, delivered: &Delivered, asked: &Asked, scene: Scene, seen: &mut Seen) -> Verdict {
         let number = delivered.id.number;
         self.stands_no_more(number);
         let Some(known) = self.known.get_mut(&number) else {
-            // One whose short life began and ended in one batch has no row, and may have been given away in between.
+            // A message that was added and expired in one batch has no row, and may have been delivered in between.
             let brought = self.brought.get(&number_of(&delivered.body));
             if brought.is_some_and(|at| *at + delivered.ttl <= scene.now) {
                 return Ok(());
@@ -317,25 +319,30 @@ impl Deliveries {
             return Err(format!("message {number} was delivered with another's body"));
         }
         if known.is_acked && !scene.is_outdated {
-            return Err(format!("acknowledged for good: message {number} was, and was delivered again"));
+            return Err(format!(
+                "acknowledged is final: message {number} was acknowledged, but delivered again"
+            ));
         }
         if message.retry.is_zero() && known.left > 1 + known.returned {
-            return Err(format!("once at most: message {number} was delivered {} times", known.left));
+            return Err(format!("at most once: message {number} was delivered {} times", known.left));
         }
         let first = message.created_at + message.delay;
         if let Some(at) = known.not_before.into_iter().chain([first]).find(|at| *at > scene.now) {
-            return Err(format!("never early: message {number} is due at {at}, and went at {}", scene.now));
+            return Err(format!(
+                "never early: message {number} is due at {at}, but was delivered at {}",
+                scene.now
+            ));
         }
         if message.expires_at <= asked.came {
             return Err(format!(
-                "never after its life: message {number} lived until {}, and was given to one who came at {}",
+                "never after expiry: message {number} expired at {}, but was given to a consumer that asked at {}",
                 message.expires_at, asked.came
             ));
         }
         Ok(())
     }
 
-    /// It was done to all of them.
+    /// A verb was applied to all its messages.
     fn acted(
         &mut self,
         act: &Act,
@@ -351,7 +358,7 @@ impl Deliveries {
                     seen.messages_acked += 1;
                     known.is_acked = true;
                     if messages.get(id.number).is_some() && !scene.is_outdated {
-                        return Err(format!("message {} was acknowledged, and is still there", id.number));
+                        return Err(format!("message {} was acknowledged, but still exists", id.number));
                     }
                 }
                 Verb::Nack { delay } => {
@@ -371,19 +378,19 @@ impl Deliveries {
         let Some(known) = self.known.get_mut(&number) else { return Ok(()) };
         known.reached += 1;
         if known.message.retry.is_zero() && known.reached > 1 {
-            return Err(format!("once at most: message {number} reached consumers {} times", known.reached));
+            return Err(format!("at most once: message {number} reached consumers {} times", known.reached));
         }
         Ok(())
     }
 
-    /// All is well again: nobody waits while there is a message, and nobody waits for ever.
-    pub(crate) fn nobody_waits_in_vain(&self, time: u64) -> Verdict {
+    /// All faults have ended: no consumer waits while a message is queued, and no consumer waits for ever.
+    pub(crate) fn no_consumer_starves(&self, time: u64) -> Verdict {
         for asked in self.asked.values() {
             let Ask::Take(Take { queue, .. }) = &asked.ask else { continue };
             let waited = time - asked.since;
             if waited > PATIENCE_MAX {
                 return Err(format!(
-                    "a consumer has waited at {} for {waited} ms, and hears nothing",
+                    "a consumer has waited on {} for {waited} ms without an answer",
                     queue.name
                 ));
             }
@@ -393,29 +400,33 @@ impl Deliveries {
             if (waited > WAITING_MAX && self.queued.values().any(|row| stands(&row)))
                 || (waited > UNTOUCHED_MAX && is_passed_over)
             {
-                return Err(format!("a consumer waits at {}, and so does a message", queue.name));
+                return Err(format!("a consumer waits on {} while a message is queued there", queue.name));
             }
         }
         Ok(())
     }
 
-    /// From now on nothing is in flight when a queue says how it is.
+    /// From now on nothing is in flight when a queue reports its counts.
     pub(crate) fn all_is_quiet(&mut self) {
         self.quiet = true;
     }
 
-    /// Nothing moves any more: whatever was added has reached somebody, unless its life was over or somebody ended it.
+    /// Nothing is in flight any more: every added message has reached a consumer, has expired, or was deleted.
     pub(super) fn at_rest(&self, messages: &Messages, reached: Timestamp) -> Verdict {
         for known in self.added.iter().filter_map(|number| self.known.get(number)) {
             let Known { message, queue, .. } = known;
             let number = message.id.number;
             let is_there = messages.get(number).is_some();
-            if is_there && !is_left_alone(queue) && known.reached == 0 && !message.retry.is_zero() {
-                return Err(format!("never lost: message {number} was added, lives, and reached nobody"));
+            if is_there && !is_never_consumed(queue) && known.reached == 0 && !message.retry.is_zero() {
+                return Err(format!(
+                    "never lost: message {number} was added and exists, but reached no consumer"
+                ));
             }
             let is_ended = message.expires_at <= reached || messages.was_flushed(queue);
             if !is_there && !is_ended && known.reached == 0 && !message.retry.is_zero() {
-                return Err(format!("never lost: message {number} was added, went, and reached nobody"));
+                return Err(format!(
+                    "never lost: message {number} was added and is gone, but reached no consumer"
+                ));
             }
         }
         Ok(())

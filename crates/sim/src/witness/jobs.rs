@@ -1,7 +1,7 @@
-//! Never lost, and overlap: what a job owes by its schedule, and how many of its attempts may run at once.
+//! Never lost, and overlap: every due time of a job has a run or a record, and its attempts overlap only if allowed.
 //!
-//! Looked at whenever a job's row changes: the due times between its old cursor and its new one, or up to an edit,
-//! must each have a run or stand in a recorded skip. So a loss is seen at the commit that causes it.
+//! Whenever a job's row changes, each due time between its old cursor and its new one, or up to an edit, must have a run
+//! or be in a recorded skip. So a loss is found at the commit that causes it.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(crate) struct Jobs {
     rows: FxHashMap<JobId, Arc<Job>>,
     revisions: FxHashMap<(JobId, u32), Arc<Revision>>,
     skips: FxHashMap<JobId, Vec<(Timestamp, Timestamp)>>,
-    /// Jobs that ever allowed overlap: they may have runs from then.
+    /// Jobs that have allowed overlap at some time: they may still have runs from then.
     lenient: FxHashSet<JobId>,
 }
 
@@ -31,7 +31,7 @@ impl Jobs {
             match change {
                 Change::Insert(Row::Skip(skip)) => {
                     seen.skips += 1;
-                    // What a calendar excludes or an edit drops was not due.
+                    // Times that a calendar excludes or an edit drops were not due.
                     if matches!(skip.reason, SkipReason::Misfire | SkipReason::Paused) {
                         self.skips.entry(skip.job).or_default().push((skip.from, skip.to));
                     }
@@ -65,7 +65,7 @@ impl Jobs {
     fn nothing_lost(&self, before: &Job, after: &Job, runs: &Runs, seen: &mut Seen) -> Verdict {
         let from = before.cursor.fired_through.max(before.updated_at);
         let until = self.decided_until(before, after);
-        // What `max_runs` has used up is left to `verify`, which counts over the whole history.
+        // Schedules with `max_runs` are checked by `verify`, which counts over the whole history.
         for schedule in before.definition.schedules.iter().filter(|schedule| schedule.max_runs.is_none()) {
             let mut at = from;
             while let Some(due) = schedule.next(at, before.created_at).filter(|due| *due <= until) {
@@ -87,7 +87,8 @@ impl Jobs {
         Ok(())
     }
 
-    /// Up to when the older row's schedule decided: its successor's cursor, or the edit, pause or resume that ended it.
+    /// Until when the schedule of the older row was valid: the cursor of the newer row, or the edit, pause or resume that
+    /// ended it.
     fn decided_until(&self, before: &Job, after: &Job) -> Timestamp {
         match self.revisions.get(&(before.id, before.revision + 1)) {
             Some(next) if after.revision > before.revision => {
@@ -120,8 +121,8 @@ impl Jobs {
         Ok(())
     }
 
-    /// Who waits for an earlier run waits by the policy. Asked of jobs that were never edited: an edit counts for runs
-    /// that wait already. A dead letter that is replayed waits whatever the policy.
+    /// A run waits for an earlier run only if the overlap policy says so. Checked only for jobs that were never edited,
+    /// because an edit also applies to runs that already wait. A replayed dead letter waits under every policy.
     pub(super) fn held(&self, runs: &Runs) -> Verdict {
         let mut held: FxHashMap<JobId, RunId> = FxHashMap::default();
         for run in runs.live().filter(|run| run.retry_of.is_none() && run.parent().is_none()) {
@@ -134,12 +135,12 @@ impl Jobs {
             match job.definition.overlap {
                 Overlap::Skip => {
                     return Err(format!(
-                        "overlap: run {} of {} waits, and should be skipped",
+                        "overlap: run {} of {} waits, but should be skipped",
                         run.id, job.name
                     ));
                 }
                 Overlap::QueueOne | Overlap::Replace if other.is_some() => {
-                    return Err(format!("overlap: two runs of {} wait, {} the second", job.name, run.id));
+                    return Err(format!("overlap: two runs of {} wait; {} is the second", job.name, run.id));
                 }
                 _ => {}
             }
@@ -149,7 +150,7 @@ impl Jobs {
 
     pub(super) fn answered(&self, answer: &Answer) -> Verdict {
         let Answer::Job { job, .. } = answer else { return Ok(()) };
-        // A job that was made and deleted in one batch leaves its revision behind and nothing else.
+        // A job that was made and deleted in one batch leaves only its revision.
         if self.revisions.contains_key(&(job.id, job.revision)) {
             return Ok(());
         }
@@ -157,7 +158,7 @@ impl Jobs {
         Err(format!("revision {revision} of job {name} was acknowledged before it was committed"))
     }
 
-    /// The definition that a run was made under.
+    /// The definition that a run was made with.
     pub(super) fn definition_of<'a>(&'a self, run: &'a Run) -> Option<&'a Definition> {
         match &run.origin {
             Origin::AdHoc(definition) => Some(definition),

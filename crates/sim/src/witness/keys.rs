@@ -1,4 +1,4 @@
-//! One key, one run: while a key lives, no second run bears it.
+//! One key, one run: while a key is kept, no second run is made with it.
 
 use std::sync::Arc;
 
@@ -38,8 +38,8 @@ impl Keys {
                 && old.expires_at > run.created_at
             {
                 return Err(format!(
-                    "one key, one run: `{}` was held by {:?} until {}, and run {} was made under it at {}",
-                    new.key, old.holder, old.expires_at, run.id, run.created_at
+                    "one key, one run: {:?} has key `{}` until {}, but run {} was made with it at {}",
+                    old.holder, new.key, old.expires_at, run.id, run.created_at
                 ));
             }
         }
@@ -49,12 +49,12 @@ impl Keys {
                 Holder::Run(holder) => runs.get(holder),
                 Holder::Message(_) | Holder::Nobody(_) => None,
             });
-            // In one batch a key can be given, run out and be given again.
+            // In one batch a key can be used, expire and be used again.
             let given_again = |bearer: &Arc<Run>| bearer.created_at >= run.created_at + KEPT_MIN;
             if !bearer.is_some_and(|bearer| bearer.id == run.id || given_again(bearer)) {
                 let bearer = bearer.map(|bearer| bearer.id);
                 return Err(format!(
-                    "one key, one run: run {} was made under `{text}`, which is {bearer:?}'s",
+                    "one key, one run: run {} was made with `{text}`, which belongs to {bearer:?}",
                     run.id
                 ));
             }
@@ -63,7 +63,7 @@ impl Keys {
     }
 }
 
-/// Under what a run's key is kept: keys of different kinds of asks do not meet.
+/// The scope of a run's key: keys of different kinds of commands do not collide.
 fn scope(run: &Run) -> Option<Arc<str>> {
     let (key, namespace) = (run.key.as_ref()?, &run.namespace);
     let text = match (run.trigger, &run.origin, run.retry_of) {

@@ -1,4 +1,4 @@
-//! Bounded lateness: once everything is healed, what is due becomes a run soon.
+//! Bounded lateness: once all faults have healed, every due time gets its run soon.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use punctual_core::run::{Run, Trigger};
 use super::jobs::Jobs;
 use super::{Seen, Verdict};
 
-/// How long a healthy cluster takes at most from a due time to the row of its run.
+/// Maximum time in a healthy cluster from a due time to the commit of its run.
 const EPSILON: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
 pub(crate) struct Late {
-    /// From when on it is asked for.
+    /// Since when lateness is checked. `None` means it is not checked yet.
     healed: Option<Timestamp>,
     worst: Duration,
 }
@@ -24,7 +24,7 @@ impl Late {
         self.healed = Some(from);
     }
 
-    /// The latest fire since it was last asked for.
+    /// The largest delay of a fire since the last call.
     pub(crate) fn take_worst(&mut self) -> Duration {
         std::mem::take(&mut self.worst)
     }
@@ -47,7 +47,7 @@ impl Late {
             seen.timely += 1;
             if late > EPSILON {
                 return Err(format!(
-                    "bounded lateness: run {} was due at {} and made at {now}, long after all was healed",
+                    "bounded lateness: run {} was due at {} and made at {now}, although all faults had healed",
                     run.id, run.due
                 ));
             }

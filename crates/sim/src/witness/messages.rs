@@ -1,5 +1,5 @@
-//! The rows of queues: one add makes one message, no key has two, a message goes only by right, and a queue's row counts
-//! its messages as they are.
+//! Checks the rows of queues: one add makes one message, one key has one message, a message disappears only for a reason,
+//! and the counts in a queue's row are right.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use punctual_core::queue::{
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Seen, Verdict};
-use crate::traffic::{is_left_alone, number_of};
+use crate::traffic::{is_never_consumed, number_of};
 
 type Of = (ShardId, QueueNumber);
 
@@ -21,15 +21,15 @@ type Of = (ShardId, QueueNumber);
 pub(crate) struct Messages {
     rows: FxHashMap<i64, Arc<Message>>,
     queues: BTreeMap<Of, Rows>,
-    /// Which message was made of each body.
+    /// The message that was made for each body.
     made: FxHashMap<u64, i64>,
     /// Bodies that were refused.
     refused: FxHashSet<u64>,
-    /// Messages that somebody asked to be gone.
+    /// Messages that a client has acknowledged or deleted, perhaps without effect yet.
     dismissed: FxHashSet<i64>,
-    /// Queues that somebody empties, or may be emptying still; how often.
+    /// The number of flushes of each queue that may still be in flight.
     flushing: BTreeMap<QueueKey, u32>,
-    /// When each queue was emptied last.
+    /// When each queue was last flushed.
     flushed: BTreeMap<QueueKey, u64>,
 }
 
@@ -41,7 +41,7 @@ struct Rows {
 }
 
 impl Messages {
-    /// Takes what a batch says of queues. `reached` is as far as anybody's engine time has come.
+    /// Checks the queue rows of a batch. `reached` is the latest engine time of any node so far.
     pub(super) fn landed(&mut self, batch: &Batch, reached: Timestamp, seen: &mut Seen) -> Verdict {
         let mut touched = BTreeSet::new();
         for (key, change) in batch.changes.iter() {
@@ -54,7 +54,7 @@ impl Messages {
                 (RowKey::Queue(number), Change::Delete) => {
                     let gone = self.queues.remove(&(batch.shard, *number)).unwrap_or_default();
                     if !gone.all.is_empty() {
-                        return Err(format!("queue {number:?} was let go with {} messages", gone.all.len()));
+                        return Err(format!("queue {number:?} was deleted with {} messages", gone.all.len()));
                     }
                 }
                 (_, Change::Insert(Row::Queue(record)) | Change::Update(Row::Queue(record))) => {
@@ -65,7 +65,7 @@ impl Messages {
                 _ => {}
             }
         }
-        // What has gone makes room for what comes: a key is free in the same batch.
+        // Deleted rows come first: their keys are free in the same batch.
         for (_, change) in batch.changes.iter() {
             let (message, is_new) = match change {
                 Change::Insert(Row::Message(message)) => (message, true),
@@ -86,10 +86,12 @@ impl Messages {
     fn came(&mut self, of: Of, message: &Message) -> Verdict {
         let (number, id) = (number_of(&message.body), message.id.number);
         if let Some(first) = self.made.insert(number, id) {
-            return Err(format!("one add, one message: {number} is message {first}, and {id} too"));
+            return Err(format!(
+                "one add, one message: body {number} is in message {first} and in message {id}"
+            ));
         }
         if self.refused.contains(&number) {
-            return Err(format!("the add of {number} was refused, and made message {id}"));
+            return Err(format!("the add of body {number} was refused, but made message {id}"));
         }
         let Some(key) = &message.key else { return Ok(()) };
         let others = self.queues.get(&of).into_iter().flat_map(|rows| &rows.all);
@@ -99,7 +101,7 @@ impl Messages {
         };
         match others.find(living) {
             Some(other) => Err(format!(
-                "one key, one message: `{key}` is message {}'s until {}, and message {id} was made under it at {}",
+                "one key, one message: message {} has key `{key}` until {}, but message {id} was made with it at {}",
                 other.id.number, other.expires_at, message.created_at
             )),
             None => Ok(()),
@@ -116,7 +118,7 @@ impl Messages {
         }
         match self.rows.insert(message.id.number, Arc::clone(message)) {
             Some(old) if (&old.body, old.expires_at) != (&message.body, message.expires_at) => {
-                Err(format!("message {} has become another one", message.id.number))
+                Err(format!("message {} has changed its body or expiry", message.id.number))
             }
             _ => Ok(()),
         }
@@ -134,7 +136,7 @@ impl Messages {
             return Ok(());
         }
         Err(format!(
-            "never lost: message {} lives until {}, nobody asked it to go, and it is gone",
+            "never lost: message {} expires at {} and is gone, but no client deleted it",
             place.number, message.expires_at
         ))
     }
@@ -147,12 +149,12 @@ impl Messages {
             return Ok(());
         }
         Err(format!(
-            "a queue's row says that {} of {} messages are in the line, and there are {} of {}",
+            "a queue's row counts {} queued of {} messages, but there are {} of {}",
             said.0, said.1, there.0, there.1
         ))
     }
 
-    /// A queue says how it is, when all is quiet.
+    /// Checks the counts that a queue reports while nothing is in flight.
     pub(super) fn quiet(&self, key: &QueueKey, stat: Option<&QueueStat>, seen: &mut Seen) -> Verdict {
         seen.queues_counted += 1;
         let rows = self.queues.values().find(|rows| rows.record.as_ref().is_some_and(|own| own.key == *key));
@@ -160,13 +162,15 @@ impl Messages {
         let said = stat.map_or((0, 0), |stat| (stat.len, stat.messages));
         if said != there {
             return Err(format!(
-                "queue {} says that {} of {} messages are in the line, and there are {} of {}",
+                "queue {} reports {} queued of {} messages, but there are {} of {}",
                 key.name, said.0, said.1, there.0, there.1
             ));
         }
         match stat.map_or(0, |stat| stat.waiting) {
             0 => Ok(()),
-            waiting => Err(format!("nobody waits at queue {}, and it says that {waiting} do", key.name)),
+            waiting => {
+                Err(format!("queue {} reports {waiting} waiting consumers, but there are none", key.name))
+            }
         }
     }
 
@@ -181,7 +185,9 @@ impl Messages {
     pub(super) fn refused(&mut self, number: u64) -> Verdict {
         self.refused.insert(number);
         match self.made.get(&number) {
-            Some(message) => Err(format!("the add of {number} was refused, and had made message {message}")),
+            Some(message) => {
+                Err(format!("the add of body {number} was refused, but had made message {message}"))
+            }
             None => Ok(()),
         }
     }
@@ -195,8 +201,8 @@ impl Messages {
         self.flushed.insert(key.clone(), time);
     }
 
-    /// Whether a message that comes now may go at once. The answers of one commit come in any order, so that of the flush
-    /// may have come first.
+    /// Whether a message that is added now may be flushed at once. The answers of one commit arrive in any order, so the
+    /// answer to the flush may have arrived first.
     pub(super) fn may_be_flushed(&self, key: &QueueKey, time: u64) -> bool {
         self.is_flushing(key) || self.flushed.get(key) == Some(&time)
     }
@@ -209,7 +215,7 @@ impl Messages {
         self.flushed.contains_key(key)
     }
 
-    /// It is over, and known to be.
+    /// A flush was answered.
     pub(super) fn flush_answered(&mut self, key: &QueueKey, time: u64) {
         self.flushed.insert(key.clone(), time);
         if let Some(times) = self.flushing.get_mut(key) {
@@ -220,19 +226,20 @@ impl Messages {
         }
     }
 
-    /// All that is in queues from which somebody takes.
+    /// The messages of all queues that are consumed.
     pub(super) fn to_be_taken(&self) -> impl Iterator<Item = &Message> {
-        let queues = self.queues.iter().filter(|(of, _)| !self.key_of(**of).is_some_and(is_left_alone));
+        let queues = self.queues.iter().filter(|(of, _)| !self.key_of(**of).is_some_and(is_never_consumed));
         let places = queues.flat_map(|(_, rows)| &rows.all);
         places.filter_map(|place| self.rows.get(&place.number)).map(|message| &**message)
     }
 
-    /// Nothing moves any more: what is left is what was given once at most and never acknowledged, and what nobody takes.
+    /// Nothing is in flight any more: only messages that were delivered at most once and never acknowledged are left, and
+    /// those of the queue that is never consumed.
     pub(super) fn at_rest(&self) -> Verdict {
         for message in self.to_be_taken() {
             if message.status != (MessageStatus::Active { until: None }) {
                 return Err(format!(
-                    "message {} is left: {:?}, and consumers took all there was",
+                    "message {} is left ({:?}), but consumers should have taken every message",
                     message.id.number, message.status
                 ));
             }

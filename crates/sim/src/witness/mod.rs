@@ -1,6 +1,6 @@
-//! The witness: it sees every commit land, every answer and every order leave, and knows what may never be seen.
+//! The witness: it sees every commit, every answer and every order, and checks the promises.
 //!
-//! It judges by the store alone. What memory believes is no evidence.
+//! It uses only what was committed to the store. The memory of a node is no evidence.
 
 mod seen;
 mod runs;
@@ -14,12 +14,18 @@ mod leaders;
 mod messages;
 mod deliveries;
 mod late;
+mod statistics;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use punctual_core::Timestamp;
 use punctual_core::attempt::{Assignment, Order};
 use punctual_core::change::Batch;
 use punctual_core::command::{Answer, Command};
 use punctual_core::ids::{RunId, Token};
+use punctual_core::run::Run;
+use punctual_core::search;
 use punctual_engine::Ticket;
 use punctual_node::Failure;
 
@@ -35,6 +41,7 @@ use late::Late;
 pub(crate) use leaders::{Leaders, Life};
 use messages::Messages;
 use runs::Runs;
+pub(crate) use statistics::Statistics;
 
 pub(crate) type Verdict = Result<(), String>;
 
@@ -50,16 +57,17 @@ pub(crate) struct Witness {
     messages: Messages,
     pub(crate) deliveries: Deliveries,
     pub(crate) late: Late,
+    pub(crate) statistics: Statistics,
     pub(crate) seen: Seen,
-    /// Then every run belongs to it.
+    /// There is a single worker, so every run is for it.
     has_one_worker: bool,
 }
 
-/// The moment in which a batch lands.
+/// The time at which a batch is committed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Now {
     pub(crate) clock: Timestamp,
-    /// As far as anybody's engine time has come.
+    /// The latest engine time of any node so far.
     pub(crate) reached: Timestamp,
     /// True time.
     pub(crate) time: u64,
@@ -70,7 +78,7 @@ impl Witness {
         Witness { has_one_worker: workers == 1, ..Witness::default() }
     }
 
-    /// A batch has landed in the store.
+    /// A batch was committed.
     pub(crate) fn landed(&mut self, batch: &Batch, by: Life, now: Now) -> Verdict {
         self.leaders.wrote(by, batch.shard, batch.epoch)?;
         let seen = &mut self.seen;
@@ -78,22 +86,23 @@ impl Witness {
         let born = self.runs.landed(batch, seen)?;
         self.jobs.landed(batch, &self.runs, seen)?;
         self.keys.landed(batch, &born, &self.runs, seen)?;
-        self.dead_letters.landed(batch, &self.jobs, &self.asks, seen)?;
+        self.dead_letters.landed(batch, &self.jobs, |run| self.asks.may_be_decided(run), seen)?;
         self.asks.landed(batch, &born)?;
         self.dated.landed(batch, &born, seen)?;
+        self.statistics.landed(batch, &born, seen);
         self.late.landed(&born, &self.jobs, now.clock, seen)?;
         self.messages.landed(batch, now.reached, seen)?;
         self.deliveries.landed(batch, &self.messages, now.time);
         priority::check(batch, &self.runs, &self.jobs, self.has_one_worker, seen)
     }
 
-    /// All batches of a transaction have landed.
+    /// All batches of a transaction were committed.
     pub(crate) fn settled(&self) -> Verdict {
         self.jobs.overlap(&self.runs)?;
         self.jobs.held(&self.runs)
     }
 
-    /// A leader takes a command up.
+    /// A leader accepts a command.
     pub(crate) fn asked(&mut self, ticket: Ticket, command: &Command, scene: Scene) {
         if let Command::Queue(ask) = command {
             self.deliveries.asked(ticket, ask, &mut self.messages, scene);
@@ -102,17 +111,17 @@ impl Witness {
         self.dated.asked(ticket, command, scene.earliest);
     }
 
-    /// The store's clock was set back: whoever leads next may record earlier times than those before it.
+    /// The store's clock was set back: the next leader may record earlier times than the leader before it.
     pub(crate) fn clock_went_back(&mut self) {
         self.dated.forget_times();
     }
 
-    /// A node hears of an attempt that has succeeded.
+    /// A node is told that an attempt has succeeded.
     pub(crate) fn heard(&mut self, run: RunId, token: Token, earliest: Timestamp) {
         self.dated.heard(run, token, earliest);
     }
 
-    /// An answer leaves for an endpoint.
+    /// A leader sends an answer.
     pub(crate) fn answered(
         &mut self,
         ticket: Ticket,
@@ -142,24 +151,35 @@ impl Witness {
         }
     }
 
-    /// An order leaves for a worker: it must be true in the store by now, unless somebody else leads the shard since.
+    /// A leader sends an order to a worker. The order must be committed, unless another node has taken the shard over.
     pub(crate) fn ordered(&self, order: &Order, is_outdated: bool) -> Verdict {
         if is_outdated { Ok(()) } else { self.runs.ordered(order) }
     }
 
-    /// A worker begins an attempt.
+    /// A worker starts an attempt.
     pub(crate) fn started(&mut self, assignment: &Assignment, now: Timestamp) -> Verdict {
         self.seen.starts += 1;
         self.seen.offered_again += u64::from(assignment.again);
         self.runs.started(assignment, now)
     }
 
-    /// Messages in queues from which a consumer takes.
+    /// A worker was told that the checkpoint of this step is stored.
+    pub(crate) fn saved(&mut self, run: RunId, step: u64) {
+        self.seen.checkpoints += 1;
+        self.runs.saved(run, step);
+    }
+
+    /// The number of waiting messages in queues that are consumed.
     pub(crate) fn queued(&self) -> usize {
         self.messages.to_be_taken().filter(|message| message.is_queued()).count()
     }
 
-    /// Nothing moves any more: what was acknowledged has come to its end.
+    /// The terms by which a run must be found. `None` means that its definition is not known.
+    pub(crate) fn terms_of(&self, run: &Run) -> Option<BTreeSet<Arc<str>>> {
+        Some(search::terms_of(run, self.jobs.definition_of(run)?))
+    }
+
+    /// Nothing is in flight any more: every acknowledged run and message must have ended.
     pub(crate) fn at_rest(&self, reached: Timestamp) -> Verdict {
         self.messages.at_rest()?;
         self.deliveries.at_rest(&self.messages, reached)?;

@@ -1,7 +1,7 @@
-//! Priority: a free slot goes to the ready run with the highest priority that has waited longest.
+//! Priority: a free slot goes to the ready run with the highest priority; among equals, to the one that has waited longest.
 //!
-//! Checked within a shard, where the order is exact: runs of another shard may be on their way into memory. With several
-//! workers, a run that may go to one of them only has an order of its own, and runs that pass it take nothing from it.
+//! Checked only within a shard, where the order is exact: runs of another shard may not be in memory yet. With several
+//! workers, a run that fits only one of them may be overtaken by runs for the other workers.
 
 use punctual_core::Timestamp;
 use punctual_core::change::{Batch, Change, Row};
@@ -25,7 +25,7 @@ pub(super) fn check(
         let mut alone = true;
         for other in runs.live_of(batch.shard) {
             let State::Ready { since: waits_since } = other.state else { continue };
-            // A broadcast that found no worker waits for all of them, and not for a slot.
+            // A broadcast without workers waits for workers, not for a slot.
             let route = jobs.definition_of(other).map(|definition| &definition.route);
             let splits = route.is_some_and(Route::splits) && other.parent().is_none();
             let is_sticky = route.is_none_or(|route| route.strategy == Strategy::Sticky);
@@ -47,10 +47,10 @@ pub(super) fn check(
     Ok(())
 }
 
-/// Since when a run was ready, and when it was chosen, if that is the last thing that happened to it.
+/// When a run became ready and when it was chosen. `None` means being chosen is not its last event.
 fn chosen(run: &Run) -> Option<(Timestamp, Timestamp)> {
     let (Entry { what: What::Assigned, at, .. }, before) = run.entries.split_last()? else { return None };
-    // That the worker it names first was full is noted in the moment of the choice.
+    // The event that its preferred worker was full has the time of the choice.
     let ready = before.iter().rev().find(|entry| entry.what != What::PassedOver)?;
     Some((ready.at, *at))
 }

@@ -1,4 +1,4 @@
-//! One run per fire, never early, one result, entries that only grow, nothing said before it is true.
+//! Checks runs: one run per fire, never early, one result, an event list that only grows, and no answer before its commit.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use punctual_core::run::{Run, State, Status, Trigger, What};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Seen, Verdict};
+use crate::worker::step_of;
 
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
@@ -20,18 +21,20 @@ pub(crate) struct Runs {
     fires: FxHashMap<(JobId, Timestamp), RunId>,
     started: FxHashSet<(RunId, Token)>,
     starts: FxHashMap<RunId, u32>,
-    /// Runs whose making was answered: they must exist, and in the end have ended.
+    /// The newest step whose checkpoint a worker knows to be stored.
+    saved: FxHashMap<RunId, u64>,
+    /// Runs that were acknowledged to a client: they must exist, and end.
     acknowledged: BTreeSet<RunId>,
 }
 
 impl Runs {
-    /// Takes the runs of a batch; returns those that nobody knew before.
+    /// Checks the runs of a batch. Returns the new ones.
     pub(super) fn landed(&mut self, batch: &Batch, seen: &mut Seen) -> Result<Vec<Arc<Run>>, String> {
         let mut born = Vec::new();
         for (_, change) in batch.changes.iter() {
             let (run, ended) = match change {
                 Change::Insert(Row::Run(run)) if self.rows.contains_key(&run.id) => {
-                    return Err(format!("run {} was born twice", run.id));
+                    return Err(format!("run {} was inserted twice", run.id));
                 }
                 Change::Insert(Row::Run(run)) | Change::Update(Row::Run(run)) => (run, false),
                 Change::Insert(Row::History(run)) => (run, true),
@@ -41,7 +44,7 @@ impl Runs {
             if let Change::Update(_) = change
                 && before.is_none()
             {
-                return Err(format!("run {} moved before it was born", run.id));
+                return Err(format!("run {} was updated before it was inserted", run.id));
             }
             if before.is_none() {
                 self.fire(run, seen)?;
@@ -71,14 +74,14 @@ impl Runs {
         }
     }
 
-    /// History only grows: what was committed of a run is the beginning of what is committed next.
+    /// The events of a run only grow: its older row has the first events of its newer row.
     fn moved(&mut self, before: Option<&Run>, run: &Arc<Run>, seen: &mut Seen) -> Verdict {
         if before.is_some_and(|before| before.status().is_terminal()) {
             return Err(format!("one result: run {} had ended and ended again as {}", run.id, run.status()));
         }
         let old = before.map_or(&[][..], |before| &before.entries);
         if run.entries.len() < old.len() || run.entries[..old.len()] != *old {
-            return Err(format!("run {}: its entries were rewritten", run.id));
+            return Err(format!("run {}: its events were rewritten", run.id));
         }
         for entry in &run.entries[old.len()..] {
             if entry.to == Status::Running && entry.at < run.due {
@@ -91,14 +94,14 @@ impl Runs {
             seen.lost_attempts += u64::from(entry.what == What::Lost);
             seen.retries += u64::from(entry.what == What::Failed);
         }
-        // A parent has no attempt of its own; its result tells of its children's.
+        // A parent has no attempt of its own; its result comes from its children.
         if run.status() == Status::Succeeded
             && run.children().is_empty()
             && *run.output != *run.token.to_string()
         {
             let (newest, other) = (run.token, &run.output);
             return Err(format!(
-                "one result: run {} took the result of attempt {other} for that of {newest}",
+                "one result: run {} has the result of attempt {other} instead of {newest}",
                 run.id
             ));
         }
@@ -135,17 +138,26 @@ impl Runs {
             return Err(format!("never early: run {run} due {} started at {now}", assignment.due));
         }
         if self.status(run) == Some(Status::Succeeded) {
-            return Err(format!("no rerun after success: run {run} has succeeded and starts again"));
+            return Err(format!("no rerun after success: run {run} has succeeded but starts again"));
         }
         if !self.started.insert((run, assignment.token)) {
             return Err(format!("run {run} was started twice under token {}", assignment.token));
         }
         let starts = self.starts.entry(run).or_insert(0);
         *starts += 1;
+        let (given, saved) = (step_of(assignment.checkpoint.as_deref()), self.saved.get(&run).copied());
+        if saved.is_some_and(|saved| given < saved) {
+            return Err(format!("checkpoint: run {run} starts after step {given}, and {saved:?} was stored"));
+        }
         if assignment.definition.at_most_once && *starts > 1 {
             return Err(format!("at most once: run {run} started {starts} times"));
         }
         Ok(())
+    }
+
+    pub(super) fn saved(&mut self, run: RunId, step: u64) {
+        let newest = self.saved.entry(run).or_insert(step);
+        *newest = step.max(*newest);
     }
 
     pub(super) fn answered(&mut self, answer: &Answer) -> Verdict {
@@ -191,7 +203,7 @@ impl Runs {
         self.rows.get(&run).map(|run| run.status())
     }
 
-    /// The newest runs, oldest first: what people would ask about.
+    /// The newest runs, oldest first: the runs that users ask about.
     pub(crate) fn newest(&self, count: usize) -> Vec<RunId> {
         let mut ids: Vec<RunId> = self.rows.keys().copied().collect();
         ids.sort_unstable();

@@ -1,4 +1,4 @@
-//! What a simulation went through: a quiet one proves nothing.
+//! Counts the events of a simulation. A simulation without faults would prove nothing.
 
 use std::ops::AddAssign;
 
@@ -26,44 +26,47 @@ macro_rules! seen {
 
 seen! {
     crashes,
-    /// Times a shard's memory was thrown away while the node lived.
+    /// Times the memory of a shard was discarded while its node was running.
     reloads,
     clock_steps,
-    /// Times another leader took a shard away.
-    usurped,
+    /// Times a leader from outside acquired a shard.
+    stolen,
     pruned,
     /// Times a link to a worker was cut for a while.
     cuts,
-    /// Times a worker linked itself to a node.
+    /// Times a worker connected to a node.
     links,
-    /// Times a node stood still, and how often for longer than its lease while it led something.
+    /// Times a node was paused, and how often for longer than its lease while it led a shard.
     pauses,
     lapses,
-    /// Times a shard went from one node to another, and how often because a node gave it away.
+    /// Times a shard moved from one node to another, and how often by a hand-over.
     takeovers,
     hand_overs,
     store_cuts,
     /// Times no node could reach the store for longer than a lease.
     outages,
-    /// Recorded times that were compared with when a command or a report came.
+    /// Ends of runs that statistics must have counted.
+    counted_ends,
+    /// Recorded times that were compared with the arrival of their command or report.
     dated,
-    /// Commands that were passed on to another node.
+    /// Commands that were forwarded to another node.
     forwarded,
-    /// Messages of workers that overtook others, and that came again after a while.
+    /// Messages of workers that arrived before earlier ones, and messages that arrived again after a while.
     reordered,
     replayed,
-    /// Times a worker died or stood still.
+    /// Times a worker died or was paused.
     worker_deaths,
-    /// Attempts that a worker stopped because nobody had heard it for a lease.
+    /// Attempts that a worker stopped because no node had heard from it for a lease.
     given_up,
-    /// Attempts that began only when a new leader offered them again.
+    /// Attempts that started only when a new leader offered them again.
     offered_again,
-    /// Fires that were looked at for being in time.
+    checkpoints,
+    /// Fires that were checked for lateness.
     timely,
     commits,
     failed_commits,
     unknown_commits,
-    /// Commits that landed, or were fenced off, after everyone had stopped waiting for them.
+    /// Commits that took effect, or were fenced off, after their node had stopped waiting for them.
     late_commits,
     late_commits_fenced,
     pages,
@@ -73,7 +76,7 @@ seen! {
     job_rows,
     fires,
     misfires,
-    /// Due times whose run or recorded skip was looked for and found.
+    /// Due times that have a run or a recorded skip.
     due_times,
     skips,
     held,
@@ -88,11 +91,11 @@ seen! {
     unanswered,
     cancels,
     keys,
-    /// Asks that met a key that was still alive.
+    /// Commands whose key was already in use.
     existing,
-    /// Times a run was chosen from a line of at least two.
+    /// Times a run was chosen from at least two ready runs.
     choices,
-    /// Messages of queues that came to be rows, and how often they left a leader, the first time or not.
+    /// Messages that were written as rows, their first and repeated deliveries.
     messages,
     deliveries,
     redeliveries,
@@ -101,13 +104,13 @@ seen! {
     messages_returned,
     messages_expired,
     messages_flushed,
-    /// Adds that met a key that was still alive, or a line that was too long.
+    /// Adds whose key was already in use, and adds whose queue was too long.
     keys_met,
     adds_refused,
-    /// Times one who waited at a queue was given something.
+    /// Times a waiting consumer got a message.
     waits_served,
-    /// Pages of lines that were read.
-    line_pages,
-    /// Queues whose counts were looked at when all was quiet.
+    /// Pages of queues that were read.
+    queue_pages,
+    /// Queues whose counts were checked while nothing was in flight.
     queues_counted,
 }

@@ -1,4 +1,4 @@
-//! Store calls: when they take effect, what goes wrong with them, and when their results come back.
+//! Store calls: when they take effect, how they fail, and when their results arrive.
 
 use std::sync::Arc;
 
@@ -6,17 +6,10 @@ use punctual_core::change::Batch;
 use punctual_node::{Input, Output};
 use punctual_store::{Error, Reads, Sessions, Shards};
 
-use super::look::Look;
-use super::node::{SHARD_LEASE, Told};
-use super::{Happening, World, at_once, millis};
+use super::events::{Happening, Look, Told, Unheard};
+use super::node::SHARD_LEASE;
+use super::{World, at_once, millis};
 use crate::witness::{Life, Now};
-
-/// A store call that takes effect and whose answer is lost.
-#[derive(Debug)]
-pub(super) enum Unheard {
-    Call(Output),
-    Look(Look),
-}
 
 impl World {
     pub(super) fn call(&mut self, index: usize, output: Output) {
@@ -62,7 +55,7 @@ impl World {
         self.stormy && self.time < node.requests_cut.max(node.answers_cut)
     }
 
-    /// Cut off from the store: the call never gets there, or its answer never comes back. Sooner or later that is known.
+    /// The node is cut off from the store: the call or its result is lost. The node gives up after a while.
     fn call_in_vain(&mut self, by: Life, output: Output) {
         let arrives = self.time >= self.nodes[by.index].requests_cut;
         let gives_up = match output {
@@ -85,9 +78,9 @@ impl World {
         self.later(delay, Happening::Unheard(by, call));
     }
 
-    /// What a node hears in the end.
+    /// The result that the node gets when it gives up.
     fn in_vain(&mut self, by: Life, output: &Output, arrives: bool) -> Input {
-        let lost = || Error::Unreachable("the line is dead".to_owned());
+        let lost = || Error::Unreachable("the connection is lost".to_owned());
         match output {
             Output::Commit { lane, batches } => {
                 self.witness.seen.failed_commits += 1;
@@ -96,7 +89,10 @@ impl World {
                     let delay = self.dice.below(8_000);
                     self.later(delay, Happening::Late(by, Arc::clone(batches)));
                 }
-                Input::Committed { lane: *lane, result: Err(Error::Unknown("the line went dead".to_owned())) }
+                Input::Committed {
+                    lane: *lane,
+                    result: Err(Error::Unknown("the connection was lost".to_owned())),
+                }
             }
             Output::Acquire { claims, .. } => Input::Acquired { claims: claims.clone(), result: Err(lost()) },
             Output::Load { shard, .. } => Input::Loaded { shard: *shard, result: Err(lost()) },
@@ -118,7 +114,7 @@ impl World {
         }
     }
 
-    /// What goes wrong with a commit, if anything does.
+    /// The failure of a commit. `None` means it succeeds.
     fn trouble(&mut self, by: Life, batches: &Arc<Vec<Batch>>) -> Option<Error> {
         if !self.stormy || !self.dice.one_in(self.weather.commit_trouble) {
             return None;
@@ -129,7 +125,7 @@ impl World {
             2 => Error::Unreachable("no route".to_owned()),
             _ => {
                 self.witness.seen.unknown_commits += 1;
-                // It landed and only the word of it was lost, or it lands by and by, or never.
+                // The commit took effect and only its result is lost, or it takes effect later, or never.
                 match self.dice.below(4) {
                     0 => drop(self.land(by, batches)),
                     1 => {
@@ -142,17 +138,17 @@ impl World {
                     }
                     _ => {}
                 }
-                Error::Unknown("the line went dead".to_owned())
+                Error::Unknown("the connection was lost".to_owned())
             }
         })
     }
 
-    /// A call arrives at the store. Of one whose node stands still, or is gone, it depends on whether it had left.
+    /// A call arrives at the store. If its node is paused or gone, the call may or may not have been sent before.
     pub(super) fn reach_store(&mut self, by: Life, call: Output) {
         let had_left = self.dice.one_in(2);
         let node = &mut self.nodes[by.index];
         if node.now() != by || node.driver.is_none() {
-            // What becomes of its commits was decided when it died.
+            // Its commits were handled when the node died.
             if had_left && !self.is_alone() && !matches!(call, Output::Commit { .. }) {
                 self.take_effect(by, Unheard::Call(call));
             }
@@ -186,7 +182,7 @@ impl World {
             Output::Acquire { by: session, claims } => {
                 let result = check().and_then(|()| at_once(self.store.acquire(session, &claims)));
                 for (shard, epoch) in result.iter().flatten() {
-                    self.usurped.remove(shard);
+                    self.stolen.remove(shard);
                     let verdict =
                         self.witness.leaders.acquired(Some(by), *shard, *epoch, &mut self.witness.seen);
                     self.witnessed(verdict);
@@ -206,7 +202,7 @@ impl World {
                 Input::Paged { read, shard, result }
             }
             Output::ReadMessages { read, shard, queue, after, limit } => {
-                self.witness.seen.line_pages += 1;
+                self.witness.seen.queue_pages += 1;
                 let result = check().and_then(|()| at_once(self.store.backlog(shard, queue, after, limit)));
                 Input::MessagesRead { read, shard, result }
             }
@@ -235,26 +231,28 @@ impl World {
     fn commit(&mut self, by: Life, batches: &Arc<Vec<Batch>>) -> Result<(), Error> {
         let result = self.land(by, batches);
         match &result {
-            // Sent twice by something in between: the second time must not count.
+            // The network delivers the commit a second time: it must have no second effect.
             Ok(()) if self.stormy && self.dice.one_in(40) => {
                 let delay = self.dice.below(3_000);
                 self.later(delay, Happening::Late(by, Arc::clone(batches)));
             }
-            // Pruned between the engine's look at an expired key and the commit that takes it over: the shard is
-            // loaded again, and whoever asked hears "not now".
+            // The pruner deleted an expired key after the engine had read it and before the commit that replaces it: the
+            // shard is loaded again, and the client is told to try again.
             Err(Error::Refused { what, .. }) if what.starts_with("key") && what.ends_with("is not there") => {
             }
             Err(Error::Refused { what, .. }) => {
-                self.witnessed(Err(format!("memory and store had come apart: {what}")));
+                self.witnessed(Err(format!("memory and store differ: {what}")));
             }
             Err(Error::Fenced { shard, epoch }) => {
                 let is_taken = if self.is_alone() {
-                    self.usurped.contains(shard)
+                    self.stolen.contains(shard)
                 } else {
                     self.witness.leaders.is_outdated(*shard, *epoch)
                 };
                 if !is_taken {
-                    self.witnessed(Err(format!("shard {shard} was fenced off, and nobody had taken it")));
+                    self.witnessed(Err(format!(
+                        "shard {shard} was fenced off, but no other leader had acquired it"
+                    )));
                 }
             }
             _ => {}

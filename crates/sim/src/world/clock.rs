@@ -1,6 +1,6 @@
 //! The monotonic clock of each machine, which runs at its own pace. The store's clock is a `ManualClock`.
 //!
-//! What a node takes for store time is reckoned by the code of production from what it measured.
+//! Each node computes store time from its readings with the real code.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use punctual_core::time::Moment;
 use punctual_node::store_clock::Readings;
 use punctual_store::Leases;
 
-/// The monotonic clock of a machine, and what its process has measured since it began.
+/// The monotonic clock of a machine, and the readings of the store's clock that its process has made.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Machine {
-    /// How long it had been going when the world began.
+    /// Its value when the world began.
     uptime: Duration,
     pub(super) drift_ppm: i64,
     readings: Readings,
@@ -23,20 +23,20 @@ impl Machine {
         Machine { uptime, drift_ppm, readings: Readings::default() }
     }
 
-    /// What it shows at a moment of true time, in milliseconds.
+    /// Its value at a true time, given in milliseconds.
     pub(super) fn elapsed(&self, time: u64) -> Duration {
         let micros = i128::from(time) * 1000 * (1_000_000 + i128::from(self.drift_ppm)) / 1_000_000;
         self.uptime + Duration::from_micros(u64::try_from(micros).unwrap_or(u64::MAX))
     }
 
-    /// How many milliseconds of true time it takes to show so much more.
+    /// How many milliseconds of true time pass while it advances by `span`.
     pub(super) fn takes(&self, span: Duration) -> u64 {
         let micros = i128::try_from(span.as_micros()).unwrap_or(i128::MAX);
         let micros = micros.saturating_mul(1_000_000) / (1_000_000 + i128::from(self.drift_ppm));
         u64::try_from(micros.saturating_add(999) / 1000).unwrap_or(u64::MAX)
     }
 
-    /// A process begins, and has measured nothing.
+    /// A new process starts without readings.
     pub(super) fn forget(&mut self) {
         self.readings = Readings::default();
     }
@@ -49,7 +49,7 @@ impl Machine {
         self.readings.is_trusted(self.elapsed(time))
     }
 
-    /// What a look at it tells.
+    /// Store time and monotonic time, as the process knows them.
     pub(super) fn moment(&self, time: u64) -> Moment {
         let elapsed = self.elapsed(time);
         Moment { now: Timestamp::from_millis(self.readings.micros_at(elapsed).div_euclid(1000)), elapsed }

@@ -1,29 +1,31 @@
-//! When the storm is over: first everything is caught up, then everything has ended.
+//! Checks after the storm: first that every job has caught up, then that every run has ended.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_core::command::Command;
 use punctual_core::hash;
-use punctual_core::ids::JobId;
+use punctual_core::ids::{JobId, RunId};
 use punctual_core::name::Namespace;
 use punctual_core::run::Run;
+use punctual_core::search::Search;
 use punctual_node::Driver;
 use punctual_store::{JobFilter, LetterFilter, Reads, RunFilter};
 use punctual_verify::{History, Options};
 
 use super::faults::AD_HOC_KEPT;
 use super::{World, at_once};
-use crate::witness::Verdict;
+use crate::witness::{Statistics, Verdict};
 use crate::workload;
 
 /// Rows on one page of a listing.
 const PAGE: usize = 500;
-/// By then a fire has happened, its jitter included.
+/// A fire happens at most this long after its due time, including jitter.
 const FIRED_WITHIN: Duration = Duration::from_secs(8);
 
 impl World {
-    /// After a calm, nothing is owed: every job's next due time is still to come.
+    /// After the calm, no job has a missed fire: the next due time of every job is in the future.
     pub(crate) fn check_caught_up(&mut self) {
         if self.broken.is_none() {
             let verdict = self.caught_up();
@@ -55,7 +57,7 @@ impl World {
         })
     }
 
-    /// Nothing fires any more, so that everything can come to its end.
+    /// Pauses all jobs, so that every run can end.
     pub(crate) fn pause_all(&mut self) {
         for index in 0..self.weather.names {
             let name = workload::name(index);
@@ -85,10 +87,52 @@ impl World {
             ..Options::default()
         };
         self.verify(&options)?;
+        self.statistics_add_up()?;
+        self.index_is_whole()?;
         self.nothing_left_in_memory()
     }
 
-    /// Every run has ended, so none holds a slot, an entry in the ready queue or a place in memory.
+    fn statistics_add_up(&self) -> Verdict {
+        for (filter, counted) in self.witness.statistics.expected(self.reached) {
+            let stored = at_once(self.store.statistics(&filter)).unwrap_or_default();
+            Statistics::compare(&filter, &counted, &stored)?;
+        }
+        Ok(())
+    }
+
+    /// A search for any term finds the runs that have a term with this beginning, and no others.
+    fn index_is_whole(&self) -> Verdict {
+        let mut runs_of: BTreeMap<Arc<str>, BTreeSet<RunId>> = BTreeMap::new();
+        for run in self.runs_of_store() {
+            let terms =
+                self.witness.terms_of(&run).ok_or_else(|| format!("run {} has no definition", run.id))?;
+            for term in terms {
+                runs_of.entry(term).or_default().insert(run.id);
+            }
+        }
+        for term in runs_of.keys() {
+            let Ok(search) = Search::parse(term) else { continue };
+            let with_beginning =
+                runs_of.range(Arc::clone(term)..).take_while(|(other, _)| other.starts_with(&**term));
+            let expected: BTreeSet<RunId> =
+                with_beginning.flat_map(|(_, runs)| runs.iter().copied()).collect();
+            let filter = RunFilter {
+                namespace: Some(Namespace::default()),
+                search: Some(search),
+                ..RunFilter::default()
+            };
+            let found = at_once(self.store.runs(&filter, None, usize::MAX)).unwrap_or_default();
+            let found: BTreeSet<RunId> = found.iter().map(|run| run.id).collect();
+            if let Some(run) = expected.symmetric_difference(&found).next() {
+                return Err(format!(
+                    "search for `{term}`: run {run} is found and has no such term, or the reverse"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Every run has ended, so none has a slot, an entry in the ready queue or an entry in memory.
     fn nothing_left_in_memory(&self) -> Verdict {
         for pool in self.drivers().map(Driver::pool) {
             let (live, ready, held) = (pool.live_runs(), pool.ready_runs(), pool.roster().attempts_held());
@@ -107,8 +151,10 @@ impl World {
             .iter()
             .map(|node| match &node.driver {
                 Some(driver) if driver.is_ready() => format!("{} leads {}", node.index, driver.shards_led()),
-                Some(driver) => format!("{} leads {} and is not ready", node.index, driver.shards_led()),
-                None => format!("{} is not there", node.index),
+                Some(driver) => {
+                    format!("node {} leads {} shards and is not ready", node.index, driver.shards_led())
+                }
+                None => format!("node {} is not running", node.index),
             })
             .collect();
         format!("the cluster did not recover by itself: {}", led.join(", "))
@@ -165,7 +211,7 @@ impl World {
         }
     }
 
-    /// A number for everything that is in the store and everything that was seen.
+    /// A hash of the store and of all counts.
     pub(crate) fn digest(&self) -> u64 {
         let text = format!("{:?} {:?}", self.witness.seen, self.runs_of_store());
         hash::stable(&[text.as_bytes()])

@@ -1,7 +1,7 @@
 //! Endpoints: a client sends a command to any node, which applies it or forwards it to the leader, within a time limit.
 //!
-//! What `node::forward` does over the network is done here over one that loses things. Whoever hears nothing, or that it
-//! is unknown, asks again if asking twice is asking once.
+//! This is `node::forward` on a network that loses messages. A client that gets no answer, or "unknown", sends its command
+//! again if the command is idempotent.
 
 use std::collections::BTreeMap;
 
@@ -12,35 +12,25 @@ use punctual_engine::Ticket;
 use punctual_node::driver::Leader;
 use punctual_node::{Driver, Failure, Input};
 
-use super::node::Told;
-use super::queues::{Asker, Heard};
-use super::{Happening, World};
+use super::World;
+use super::events::{Asker, Happening, Request, Told};
+use super::node::Node;
+use super::queues::Heard;
 use crate::witness::{Life, Scene};
 use crate::workload::Known;
 
-/// How long a command may look for its leader.
+/// How long an endpoint looks for the leader of a command.
 const PATIENCE: u64 = 5_000;
-/// How long until a node is asked again.
+/// The pause before a leader is looked for again.
 const AGAIN: u64 = 200;
 
 #[derive(Debug, Default)]
 pub(super) struct Endpoints {
     next: u64,
-    /// Commands that a node has taken, until it answers.
+    /// Commands that a node has accepted and not answered.
     waiting: BTreeMap<Ticket, (Life, Request)>,
-    /// The last number given to one who waits at a queue.
+    /// The last waiter number.
     waiters: u64,
-}
-
-/// A command on its way.
-#[derive(Debug)]
-pub(super) struct Request {
-    pub(super) command: Command,
-    /// The ticket that its effects bear; none: a node has it.
-    ticket: Option<Ticket>,
-    pub(super) endpoint: Life,
-    until: u64,
-    pub(super) asker: Asker,
 }
 
 impl Endpoints {
@@ -80,7 +70,7 @@ impl World {
         self.ask(command);
     }
 
-    /// Somebody has waited for the store to come back, and asks at once.
+    /// Users and producers who waited for the store send commands at once.
     pub(super) fn ask_after_outage(&mut self) {
         if self.stormy {
             self.people_ask_once();
@@ -88,7 +78,7 @@ impl World {
         }
     }
 
-    /// Somebody asks whatever node is there.
+    /// A user sends a command to any running node.
     pub(crate) fn ask(&mut self, command: Command) {
         let ticket = self.endpoints.ticket();
         let there = self.nodes_up();
@@ -103,10 +93,10 @@ impl World {
     }
 
     pub(super) fn nodes_up(&self) -> Vec<Life> {
-        self.nodes.iter().filter(|node| node.driver.is_some()).map(super::node::Node::now).collect()
+        self.nodes.iter().filter(|node| node.driver.is_some()).map(Node::now).collect()
     }
 
-    /// Somebody who uses queues asks a node.
+    /// A producer or consumer sends a command to a node.
     pub(super) fn ask_at(&mut self, endpoint: Life, command: Command, asker: Asker) {
         let ticket = Some(self.endpoints.ticket());
         self.send_request(Request { command, ticket, endpoint, until: 0, asker });
@@ -123,10 +113,9 @@ impl World {
         match leader {
             Some(Leader::Here) => self.take_up(index, request),
             Some(Leader::Session(session)) => {
-                let is_leader = |node: &&super::node::Node| {
-                    node.session.as_ref().is_some_and(|theirs| theirs.id == session)
-                };
-                let leader = self.nodes.iter().find(is_leader).map(super::node::Node::now);
+                let is_leader =
+                    |node: &&Node| node.session.as_ref().is_some_and(|theirs| theirs.id == session);
+                let leader = self.nodes.iter().find(is_leader).map(Node::now);
                 match leader.filter(|leader| !self.is_cut(index, leader.index)) {
                     Some(leader) => self.forward(leader, request),
                     None => self.try_again(request),
@@ -160,7 +149,7 @@ impl World {
         self.step(index, Input::Command { ticket, command });
     }
 
-    /// Nothing has happened there: the endpoint looks for the leader again.
+    /// The command had no effect at that node: the endpoint looks for the leader again.
     fn try_again(&mut self, request: Request) {
         if self.time + AGAIN < request.until {
             let endpoint = request.endpoint;
@@ -170,7 +159,7 @@ impl World {
         }
     }
 
-    /// Where and when a node takes up a command, or answers it.
+    /// The state of a node when it accepts or answers a command.
     fn scene(&self, index: usize, shard: Option<ShardId>) -> Scene {
         let node = &self.nodes[index];
         let now = node.driver.as_ref().map_or(Timestamp::MIN, Driver::now);
@@ -189,7 +178,7 @@ impl World {
         match answer {
             _ if is_lost => self.unanswered(request),
             Err(Failure::NotLed(_)) => {
-                // Nothing has happened, so it is the same ask still: if it has two effects, that is seen.
+                // The command had no effect, so it keeps its ticket: if it has two effects, the witness finds that.
                 request.ticket = Some(ticket);
                 self.try_again(request);
             }
@@ -201,7 +190,7 @@ impl World {
         }
     }
 
-    /// Whether it happened nobody knows.
+    /// The client does not learn whether its command took effect.
     pub(super) fn unanswered(&mut self, request: Request) {
         let Asker::People = request.asker else {
             return self.hears(request.command, request.asker, &Heard::Unknown);
@@ -212,8 +201,8 @@ impl World {
         }
     }
 
-    /// Nobody will be answered by this node.
-    pub(super) fn disappoint(&mut self, by: Life) {
+    /// The node has gone: it will not answer the commands that it has accepted.
+    pub(super) fn fail_waiting(&mut self, by: Life) {
         let theirs: Vec<Ticket> = self
             .endpoints
             .waiting

@@ -1,4 +1,4 @@
-//! What befalls nodes, workers, the store and the network, each kind again and again at its own pace.
+//! Injects faults into nodes, workers, the store and the network; each kind has its own interval.
 
 use std::time::Duration;
 
@@ -6,24 +6,21 @@ use punctual_core::ids::ShardId;
 use punctual_node::Driver;
 use punctual_store::{Claim, PrunePolicy, Sessions, Shards, Upkeep};
 
-use super::node::{Node, SHARD_LEASE, Told};
-use super::{Happening, World, at_once, millis};
-use crate::failover::Farewell;
+use super::events::{Fault, Happening, Told};
+use super::node::{Node, SHARD_LEASE};
+use super::{World, at_once, millis};
 
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Fault {
-    Crash,
-    Pause,
-    Leave,
-    StepClock,
-    Usurp,
-    Wipe,
-    Prune,
-    CutLink,
-    CutStore,
-    Outage,
-    CutPeers,
-    HurtWorker,
+/// How a node departs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Departure {
+    /// Its process dies, and its address refuses connections.
+    Killed,
+    /// Its machine is gone, and its address does not answer.
+    Vanished,
+    /// Its process is paused for longer than its lease, then continues.
+    Stopped,
+    /// It hands its shards over and stops.
+    Leaves,
 }
 
 impl World {
@@ -34,8 +31,8 @@ impl World {
             Fault::Pause => weather.pause_gap,
             Fault::Leave => weather.leave_gap,
             Fault::StepClock => weather.step_gap,
-            Fault::Usurp => weather.usurp_gap,
-            Fault::Wipe => weather.wipe_gap,
+            Fault::StealShard => weather.steal_gap,
+            Fault::DeleteSessions => weather.delete_sessions_gap,
             Fault::Prune => weather.prune_gap,
             Fault::CutLink => weather.cut_gap,
             Fault::CutStore => weather.store_cut_gap,
@@ -45,11 +42,11 @@ impl World {
         }
     }
 
-    /// People begin to ask and things begin to go wrong.
+    /// Starts the commands of users and the faults.
     pub(crate) fn begin_storm(&mut self) {
         use Fault::{
-            Crash, CutLink, CutPeers, CutStore, HurtWorker, Leave, Outage, Pause, Prune, StepClock, Usurp,
-            Wipe,
+            Crash, CutLink, CutPeers, CutStore, DeleteSessions, HurtWorker, Leave, Outage, Pause, Prune,
+            StealShard, StepClock,
         };
         self.stormy = true;
         for _ in 0..self.weather.names.min(16) {
@@ -58,7 +55,17 @@ impl World {
         }
         self.begin_traffic();
         for fault in [
-            Crash, StepClock, Usurp, Prune, CutLink, Pause, Leave, Wipe, CutStore, CutPeers, HurtWorker,
+            Crash,
+            StepClock,
+            StealShard,
+            Prune,
+            CutLink,
+            Pause,
+            Leave,
+            DeleteSessions,
+            CutStore,
+            CutPeers,
+            HurtWorker,
             Outage,
         ] {
             if self.gap(fault) > 0 {
@@ -68,7 +75,7 @@ impl World {
         }
     }
 
-    pub(super) fn befall(&mut self, fault: Fault) {
+    pub(super) fn inject(&mut self, fault: Fault) {
         if !self.stormy {
             return;
         }
@@ -85,8 +92,8 @@ impl World {
             Fault::Pause => self.maybe_pause(),
             Fault::Leave => self.maybe_leave(),
             Fault::StepClock => self.step_clock(),
-            Fault::Usurp => self.usurp(),
-            Fault::Wipe => self.wipe(),
+            Fault::StealShard => self.steal_shard(),
+            Fault::DeleteSessions => self.delete_sessions(),
             Fault::Prune => self.prune(),
             Fault::CutLink => self.cut_link(),
             Fault::CutStore => self.cut_store(),
@@ -96,9 +103,9 @@ impl World {
         }
     }
 
-    /// One of the nodes that are there and are not about to go.
+    /// A random running node that is not stopping.
     fn some_node(&mut self) -> Option<usize> {
-        let is_there = |node: &&Node| node.driver.is_some() && node.parting.is_none();
+        let is_there = |node: &&Node| node.driver.is_some() && node.stopping_until.is_none();
         let there: Vec<usize> = self.nodes.iter().filter(is_there).map(|node| node.index).collect();
         self.dice.pick(&there).copied()
     }
@@ -111,7 +118,7 @@ impl World {
         self.later(away, Happening::Start(index));
     }
 
-    /// A node stands still: mostly for longer than its lease, so that another takes what it leads.
+    /// Pauses a node, mostly for longer than its lease, so that other nodes take its shards over.
     fn maybe_pause(&mut self) {
         let Some(index) = self.some_node().filter(|index| self.nodes[*index].held.is_none()) else { return };
         self.witness.seen.pauses += 1;
@@ -119,14 +126,14 @@ impl World {
         let lease = millis(SHARD_LEASE);
         let span = match self.dice.below(4) {
             0 => self.dice.below(lease),
-            // To and fro around the end of the lease.
+            // Shortly before or after the end of the lease.
             1 => lease - 300 + self.dice.below(1_500),
             _ => lease + self.dice.below(9_000),
         };
         self.later(span, Happening::Resume(index));
     }
 
-    /// A node hands over what it leads and goes; later it comes back.
+    /// A node hands its shards over and stops; later it starts again.
     fn maybe_leave(&mut self) {
         let Some(index) = self.some_node() else { return };
         let life = self.nodes[index].now();
@@ -148,33 +155,33 @@ impl World {
         if self.clock() < before {
             self.witness.clock_went_back();
         }
-        // A node hears of it at its next look, and until then goes on as before.
+        // A node notices it at its next renewal.
         if !self.is_alone() && self.clock() < self.latest {
             self.latest = self.latest + SHARD_LEASE;
         }
         self.move_to(self.time);
-        // The system tells, in its own time.
+        // The operating system tells each node about the change after a while.
         for index in 0..self.nodes.len() {
             let (life, told) = (self.nodes[index].now(), self.dice.below(1_000));
             self.later(told, Happening::Node(life, Told::Wake));
         }
     }
 
-    /// Another leader takes a shard and does nothing with it: whatever a node then writes must be refused.
-    fn usurp(&mut self) {
+    /// A leader from outside acquires a shard and does nothing with it: commits of the former leader must be refused.
+    fn steal_shard(&mut self) {
         let shard = ShardId(u16::try_from(self.dice.below(u64::from(self.size.shards))).unwrap_or(0));
         for (shard, epoch) in
             at_once(self.store.acquire(None, &[Claim::any_epoch(shard)])).unwrap_or_default()
         {
-            self.witness.seen.usurped += 1;
-            self.usurped.insert(shard);
+            self.witness.seen.stolen += 1;
+            self.stolen.insert(shard);
             let verdict = self.witness.leaders.acquired(None, shard, epoch, &mut self.witness.seen);
             self.witnessed(verdict);
         }
     }
 
-    /// Somebody deletes every session by hand.
-    fn wipe(&mut self) {
+    /// An operator deletes every session.
+    fn delete_sessions(&mut self) {
         let sessions: Vec<_> = self.nodes.iter().filter_map(|node| Some(node.session.as_ref()?.id)).collect();
         for session in sessions {
             drop(at_once(self.store.leave(session)));
@@ -182,7 +189,7 @@ impl World {
     }
 
     fn prune(&mut self) {
-        // A node tidies up only while it is there, and in a cluster by a clock that is a little behind.
+        // A node prunes only while it is running, and in a cluster with a time that is a little behind.
         let behind = if self.is_alone() { Duration::ZERO } else { Duration::from_secs(5) };
         let now = self.drivers().map(Driver::now).min().unwrap_or_default().before(behind);
         if self.drivers().any(|driver| driver.shards_led() > 0) {
@@ -191,8 +198,8 @@ impl World {
         }
     }
 
-    /// One direction or both are cut, for less than a lease or for longer: then attempts that go on are given up. Now and
-    /// then every worker of a node is cut off for a moment, and all come back at once.
+    /// Cuts a link in one direction or both, for less than a lease or for longer; after a lease the attempts are given up.
+    /// Sometimes every worker of a node is cut off for a moment, and all connect again at once.
     fn cut_link(&mut self) {
         self.witness.seen.cuts += 1;
         let node = usize::try_from(self.dice.below(self.nodes.len() as u64)).unwrap_or(0);
@@ -225,8 +232,8 @@ impl World {
         }
     }
 
-    /// The store is away for longer than every lease. People who waited for it ask as soon as it is back, before the nodes
-    /// have renewed anything.
+    /// No node can reach the store for longer than every lease. Users who waited send commands as soon as it is back,
+    /// before the nodes have renewed their sessions.
     fn lose_store(&mut self) {
         self.witness.seen.outages += 1;
         let span = millis(SHARD_LEASE) + 500 + self.dice.below(12_000);
@@ -250,7 +257,7 @@ impl World {
         }
     }
 
-    /// A worker dies with all it has in hand, drains and starts again, or stands still for less than a lease or for longer.
+    /// A worker dies with its attempts, drains and starts again, or is paused for less than a lease or for longer.
     fn hurt_worker(&mut self) {
         let index = usize::try_from(self.dice.below(self.workers.len() as u64)).unwrap_or(0);
         self.witness.seen.worker_deaths += 1;
@@ -264,16 +271,16 @@ impl World {
         self.later(span, Happening::ResumeWorker(index));
     }
 
-    /// A node goes, in fair weather.
-    pub(crate) fn say_farewell(&mut self, index: usize, farewell: Farewell) {
-        match farewell {
-            Farewell::Killed => self.crash(index),
-            Farewell::Vanished => {
+    /// A node departs as told.
+    pub(crate) fn depart(&mut self, index: usize, departure: Departure) {
+        match departure {
+            Departure::Killed => self.crash(index),
+            Departure::Vanished => {
                 self.crash(index);
                 self.nodes[index].is_silent = true;
             }
-            Farewell::Stopped => self.pause(index),
-            Farewell::Leaves => {
+            Departure::Stopped => self.pause(index),
+            Departure::Leaves => {
                 let life = self.nodes[index].now();
                 self.tell(life, Told::Stop);
             }
@@ -285,27 +292,27 @@ impl World {
         self.start(index);
     }
 
-    /// All that was wrong is put right at once.
+    /// Ends every fault at once.
     pub(crate) fn end_storm(&mut self) {
         self.stormy = false;
         for index in 0..self.nodes.len() {
             self.resume(index);
             let soon = self.dice.below(2_000);
-            // One that is about to leave comes back when it is gone.
+            // A node that is stopping starts again after it has stopped.
             self.later(soon, Happening::Start(index));
             self.later(12_000 + soon, Happening::Start(index));
         }
         for index in 0..self.workers.len() {
             self.resume_worker(index);
         }
-        self.end_what_hangs();
+        self.end_hanging_attempts();
         self.witness.late.healed(self.clock() + HEALED_AFTER);
     }
 }
 
 /// How long the history of deleted jobs is kept in a simulated world.
 pub(super) const AD_HOC_KEPT: Duration = Duration::from_secs(3600);
-/// By then every leader has read a clock that was set: it renews within a lease, and a reading takes its time.
+/// After this time every leader knows the store's new clock: it renews within a lease, and the renewal takes time.
 const HEARD_OF_WITHIN: u64 = 10_000;
-/// After this long a cluster in which nothing goes wrong any more is as good as new.
+/// After this time without faults, a cluster must be healthy.
 const HEALED_AFTER: Duration = Duration::from_secs(20);

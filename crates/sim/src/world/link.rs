@@ -1,32 +1,32 @@
-//! The link between a worker and a node: in order from the node, but a message can come twice, and one that is lost breaks
-//! the link sooner or later. What a worker says can besides be overtaken, and come again after a while. A worker that
-//! links itself anew names what it holds, and what it lent before is its own again.
+//! The link between a worker and a node. Messages from the node arrive in order, but some twice; a lost message breaks the
+//! link sooner or later. Messages from the worker can also be reordered, and arrive again after a while. A worker that
+//! connects again names its attempts, and credits that it lent on the old link are void.
 
 use punctual_core::attempt::{End, Order, Outcome, Report};
 use punctual_core::ids::WorkerId;
 use punctual_node::{Driver, Input as NodeInput};
 use punctual_worker::driver::{Input, Key, Welcome};
 
-use super::node::{ATTEMPT_LEASE, Told};
-use super::work::Word;
-use super::{Happening, World, millis};
+use super::events::{Happening, Told, Word};
+use super::node::ATTEMPT_LEASE;
+use super::{World, millis};
 use crate::witness::Life;
 use crate::worker::{HEARTBEAT, link_to};
 
-/// A worker that is not admitted by then dials again.
+/// A worker that is not admitted within this time dials again.
 const DIALLING_MAX: u64 = 3_000;
-/// What a worker said may come again so much later: less than a lease, after which it would be a lie.
+/// A message of a worker may arrive again at most this much later: less than a lease, because then it is no longer true.
 const REPLAY_MAX: u64 = 10_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Link {
-    /// Which one this is, since the worker hung up last.
+    /// The number of this connection; every dial makes a new one. 0 means there is none.
     pub(super) number: u64,
     pub(super) stage: Stage,
-    /// When the last message of each direction arrives.
+    /// When the last message of each direction arrives, so that messages stay in order.
     down_at: u64,
     up_at: u64,
-    /// Something was lost on it.
+    /// A message was lost on it.
     torn: bool,
     /// Until when each direction is cut.
     pub(super) cut_down: u64,
@@ -44,7 +44,7 @@ pub(super) enum Stage {
     Up,
 }
 
-/// What the worker knows to be true about what it lent on this link.
+/// The credits of this link, as the worker counts them.
 #[derive(Debug, Default)]
 pub(super) struct Credits {
     pub(super) lent: u64,
@@ -53,7 +53,7 @@ pub(super) struct Credits {
 }
 
 impl World {
-    /// How a message fares: how many copies arrive.
+    /// The number of copies of a message that arrive.
     fn copies(&mut self, worker: usize, node: usize, cut_until: u64) -> u32 {
         let trouble = if self.stormy { self.weather.message_trouble } else { 0 };
         let cut = self.stormy && self.time < cut_until;
@@ -75,11 +75,11 @@ impl World {
     }
 
     pub(super) fn send_order(&mut self, index: usize, to: &WorkerId, order: &Order) {
-        // One for an earlier life of a worker, or for one that is not linked, reaches nobody.
+        // Drop an order for an earlier process of a worker, or for a worker that is not linked.
         let mut joined = self.nodes[index].joined.iter();
         let found = joined.find(|(worker, _)| self.worker_id(**worker) == *to);
         let Some((worker, link)) = found.map(|(worker, link)| (*worker, *link)) else { return };
-        // A stream carries an order once at most. Those that may be repeated for other reasons come twice now and then.
+        // A stream carries an order at most once. Orders that may be repeated for other reasons sometimes arrive twice.
         let is_counted = matches!(order, Order::Assign(assignment) if !assignment.again);
         let copies = if is_counted { 1 } else { u32::MAX };
         self.send(worker, index, link, copies, |link| Word::Order {
@@ -89,7 +89,7 @@ impl World {
         });
     }
 
-    /// Down to a worker, in order.
+    /// Sends a message from a node to a worker, in order.
     fn send(&mut self, to: Life, node: usize, link: u64, copies: u32, word: impl Fn(u64) -> Word) {
         let delay = self.delay();
         let time = self.time;
@@ -111,7 +111,7 @@ impl World {
         known.number == link && known.stage == Stage::Up
     }
 
-    /// Up to a node, if the worker is linked to it.
+    /// Sends reports from a worker to a node, if they are linked.
     pub(super) fn say(&mut self, worker: usize, node: usize, reports: &[Report], beat: Option<(u64, u64)>) {
         let known = &self.links[worker][node];
         if known.stage != Stage::Up || reports.is_empty() {
@@ -164,7 +164,7 @@ impl World {
         self.step(index, NodeInput::Reports { worker: self.worker_id(worker), reports });
     }
 
-    /// A worker looks after its links: it hangs up where something was lost, and dials whom it is not linked to.
+    /// A worker checks its links: it hangs up where a message was lost, and dials nodes that it is not linked to.
     pub(super) fn look_after_links(&mut self, worker: usize) {
         for node in 0..self.nodes.len() {
             let link = &self.links[worker][node];
@@ -184,7 +184,7 @@ impl World {
         }
     }
 
-    /// What is still under way on the old link never arrives.
+    /// Dials a node. Messages in flight on the old link never arrive.
     fn dial(&mut self, worker: usize, node: usize) {
         self.next_link += 1;
         self.witness.seen.links += 1;
@@ -197,7 +197,7 @@ impl World {
         self.drive(worker, Input::Welcomed { link: link_to(node), welcome });
     }
 
-    /// The worker says who it is.
+    /// The worker tells the node its name and its attempts.
     pub(super) fn announce(&mut self, worker: usize, node: usize, holding: Vec<Key>) {
         let (link, cut) = (self.links[worker][node].number, self.links[worker][node].cut_up);
         let (to, worker) = (self.nodes[node].now(), self.life_of(worker));
@@ -207,25 +207,25 @@ impl World {
         }
     }
 
-    /// The addresses of the nodes that a node knows to live.
+    /// The addresses of the members that a node knows.
     fn members_known_to(&self, node: usize) -> Vec<String> {
         let members = self.nodes[node].driver.iter().flat_map(Driver::members);
         members.filter_map(|member| member.address.as_deref().map(str::to_owned)).collect()
     }
 
-    /// A worker gives a link up, or finds it broken.
+    /// A worker ends a link, or finds it broken.
     pub(super) fn hang_up(&mut self, worker: usize, node: usize) {
         self.let_go(self.life_of(worker), node);
         self.drive(worker, Input::Gone { link: link_to(node) });
     }
 
-    /// A link ends at the worker's side. The node notices at once, or takes it for half open for a while.
+    /// A link ends on the worker's side. The node notices at once, or after a while if the connection is half open.
     pub(super) fn let_go(&mut self, by: Life, node: usize) {
         let link = &mut self.links[by.index][node];
         link.stage = Stage::Down;
         let number = std::mem::replace(&mut link.number, 0);
         if self.is_alone() {
-            // In one process it is never gone.
+            // Worker and node are in one process, so the link cannot break.
             return;
         }
         let is_half_open = self.stormy && self.dice.one_in(3);
@@ -234,7 +234,7 @@ impl World {
         self.later(delay, Happening::Node(to, Told::Gone { worker: by, link: number }));
     }
 
-    /// Whoever dialled has hung up or died meanwhile: the node finds out.
+    /// If the worker has hung up or died meanwhile, the node notices after a while.
     pub(super) fn notice_gone(&mut self, worker: Life, node: usize, link: u64) {
         if self.life_of(worker.index) != worker || self.links[worker.index][node].number != link {
             let (to, delay) = (self.nodes[node].now(), self.dice.below(2_000));
@@ -250,7 +250,7 @@ impl World {
         WorkerId::new(&self.workers[worker.index].name, u64::from(worker.life))
     }
 
-    /// A node is gone: its workers notice at once, or by and by.
+    /// A node has gone: its workers notice at once or after a while.
     pub(super) fn hang_up_all(&mut self, node: usize) {
         for worker in 0..self.workers.len() {
             let is_slow = self.stormy && self.dice.one_in(3);

@@ -1,44 +1,16 @@
-//! A look at the cluster: a node says that it lives, and reads who else does, who leads what, and what time it is.
+//! A node looks at the cluster: it renews its session, and reads the members, the leases and the store's time.
 //!
-//! Sessions and leases are read one after the other, in any order, and whatever happens in between happens.
-
-use std::time::Duration;
+//! Sessions and leases are read one after the other, in any order; other events may happen in between.
 
 use punctual_core::ids::SessionId;
 use punctual_node::Input;
 use punctual_node::driver::View;
-use punctual_store::{Leases, Member, Session, Sessions, Shards};
+use punctual_store::{Leases, Member, Sessions, Shards};
 
-use super::node::{Node, Told, address};
-use super::{Happening, World, at_once};
+use super::events::{Happening, Look, Seen, Told};
+use super::node::{Node, address};
+use super::{World, at_once};
 use crate::witness::Life;
-
-/// A look under way.
-#[derive(Debug)]
-pub(super) struct Look {
-    session: Session,
-    ttl: Duration,
-    /// What the node's clock showed when it asked.
-    asked: Duration,
-    /// Inside, none: whoever keeps the sessions could not be asked.
-    members: Option<Option<Vec<Member>>>,
-    leases: Option<Leases>,
-}
-
-/// What it showed, on its way back.
-#[derive(Debug)]
-pub(super) struct Seen {
-    asked: Duration,
-    members: Option<Vec<Member>>,
-    leases: Leases,
-    refusing: Vec<SessionId>,
-}
-
-impl Look {
-    pub(super) fn new(session: Session, ttl: Duration, asked: Duration) -> Self {
-        Look { session, ttl, asked, members: None, leases: None }
-    }
-}
 
 impl World {
     pub(super) fn look(&mut self, by: Life, mut look: Look) {
@@ -53,14 +25,14 @@ impl World {
         if let Some(held) = node.held.as_mut().filter(|_| !had_left) {
             return held.push(Happening::Look(by, look));
         }
-        if look.members.is_none() && (look.leases.is_some() || self.dice.one_in(2)) {
+        if !look.is_renewed && (look.leases.is_some() || self.dice.one_in(2)) {
             self.renew(by, &mut look);
         } else {
             look.leases = at_once(self.store.leases()).ok();
         }
         let delay = self.latency();
         match look {
-            Look { members: Some(members), leases: Some(leases), asked, .. } => {
+            Look { is_renewed: true, members, leases: Some(leases), asked, .. } => {
                 let refusing = self.knock(by, members.as_deref().unwrap_or_default(), &leases);
                 let seen = Seen { asked, members, leases, refusing };
                 self.later(delay, Happening::Node(by, Told::Looked(seen)));
@@ -70,13 +42,13 @@ impl World {
     }
 
     pub(super) fn renew(&mut self, by: Life, look: &mut Look) {
-        if look.members.is_some() {
+        if look.is_renewed {
             return;
         }
-        // Whoever keeps the sessions cannot be asked: then everyone keeps what it has.
-        let is_keeper_away = self.stormy && self.dice.one_in(60);
-        let members = (!is_keeper_away).then(|| at_once(self.store.renew(&look.session, look.ttl)).ok());
-        look.members = Some(members.flatten());
+        // If the session service does not answer, every node keeps its shards.
+        let is_service_down = self.stormy && self.dice.one_in(60);
+        let members = (!is_service_down).then(|| at_once(self.store.renew(&look.session, look.ttl)).ok());
+        (look.is_renewed, look.members) = (true, members.flatten());
         let ttl = u64::try_from(look.ttl.as_millis()).unwrap_or(u64::MAX);
         self.witness.leaders.renewed(by, self.time + ttl);
     }
@@ -91,14 +63,15 @@ impl World {
         self.step(index, Input::Renewed { result: Ok(view) });
     }
 
-    /// Before a node begins it asks the store what time it is.
+    /// Before a node starts, it reads the store's clock.
     pub(super) fn measure(&mut self, index: usize) {
         let Ok(leases) = at_once(self.store.leases()) else { return };
         let machine = &mut self.nodes[index].machine;
         machine.measured(machine.elapsed(self.time), self.time, &leases);
     }
 
-    /// Members that lead something and whose address refuses: their process is gone, or something in between says so.
+    /// Members that lead a shard and whose address refuses connections: their process is gone, or the network refuses by
+    /// mistake.
     fn knock(&mut self, by: Life, members: &[Member], leases: &Leases) -> Vec<SessionId> {
         let mut refusing = Vec::new();
         for Member { session, .. } in members {
@@ -115,12 +88,12 @@ impl World {
         refusing
     }
 
-    /// Whether what one node says does not reach another.
+    /// Whether messages of one node do not reach another.
     pub(super) fn is_cut(&self, from: usize, to: usize) -> bool {
         self.stormy && self.peers_cut.get(&(from, to)).is_some_and(|until| self.time < *until)
     }
 
-    /// A shard was left to somebody, who is told; if that is not possible, everyone is.
+    /// Wakes the node that a shard was released to; if it cannot be reached, all nodes.
     pub(super) fn wake_heir(&mut self, by: Life, heir: Option<SessionId>) {
         let Some(heir) = heir else { return };
         let is_heir = |node: &&Node| node.session.as_ref().is_some_and(|session| session.id == heir);
@@ -131,7 +104,7 @@ impl World {
         }
     }
 
-    /// Everyone is told that there is something to see, as far as they can be reached.
+    /// Makes every node that can be reached look at the cluster.
     pub(super) fn wake_all(&mut self, by: Life) {
         for index in 0..self.nodes.len() {
             if !self.is_cut(by.index, index) {

@@ -1,17 +1,19 @@
 //! A cluster, its store and its workers in one thread, on virtual time, from one seed.
 //!
-//! The engine, both drivers and the store clock of production are driven here; only what carries their inputs
-//! and outputs is made of dice. Commits are slow, fail, end unknown or land late; reads return late and see the past;
-//! messages are lost, doubled, late and overtaken; clocks drift and are set; nodes die, stand still past their lease and
-//! go on with what they had in flight, leave and come back; anybody can be cut off from anybody, in one direction or both.
+//! The engine, both drivers and the store clock are the real ones; only the transport of their inputs and outputs is
+//! simulated, with random delays and faults. Commits are slow, fail, end unknown or take effect late; reads return late
+//! with outdated rows; messages are lost, doubled, late and reordered; clocks drift and are set; nodes die, are paused past
+//! their lease and continue with calls in flight, leave and come back; any two parts can be cut off from each other, in
+//! one direction or both.
 //!
-//! `node` is a node's life, `faults` what befalls it, `clock` what it takes for time; `calls` and `look` carry store calls,
-//! `endpoint` carries commands to their leader, `queues` is what producers and consumers do, `link` the words between nodes and workers, `work` is the workers' part, and
-//! `end` looks at what is left when all is quiet.
+//! `events` lists what can happen. `node` starts, runs and stops nodes, `faults` injects faults, `clock` has the clock of each machine; `calls` and `look`
+//! carry store calls, `endpoint` carries commands to their leader, `queues` has producers and consumers, `link` carries
+//! messages between nodes and workers, `work` runs the workers, and `end` checks the final state.
 //!
-//! Some worlds have one node that is alone with its store, as on one machine: its worker dies with it, and the clock of the
-//! machine is the store's.
+//! Some worlds have a single node on one machine with its store: its worker dies with it, and the machine's clock is the
+//! store's clock.
 
+mod events;
 mod clock;
 mod node;
 mod faults;
@@ -32,70 +34,39 @@ use std::task::{Context as Poller, Poll, Waker};
 use std::time::Duration;
 
 use punctual_core::Timestamp;
-use punctual_core::change::Batch;
-use punctual_core::command::Command;
 use punctual_core::ids::ShardId;
 use punctual_core::time::{ManualClock, Moment};
-use punctual_node::{Driver, Output};
+use punctual_node::Driver;
 use punctual_store::memory::Memory;
 
 use crate::dice::Dice;
 use crate::traffic::Traffic;
 use crate::weather::Weather;
-use crate::witness::{Life, Verdict, Witness};
+use crate::witness::{Verdict, Witness};
 use crate::worker::Worker;
 use crate::workload::People;
-use calls::Unheard;
 use endpoint::Endpoints;
-use faults::Fault;
+use events::Happening;
+pub use faults::Departure;
 use link::Link;
-use look::Look;
-pub(crate) use node::address;
-use node::{Node, Told};
-use queues::Turn;
-use work::Word;
+use node::{Node, address};
 
-/// How far a node's time may be from the store's.
+/// Maximum difference between a node's time and the store's.
 const SKEW: Duration = Duration::from_millis(500);
-/// The same where a clock that is a tenth off meets a store that takes seconds to answer: its last good reading is
-/// believed for longer than it is worth.
+/// The same for a clock that drifts by a tenth and a store that takes seconds to answer: the last good reading is trusted
+/// for longer than it is precise.
 const SKEW_DRIFTING: Duration = Duration::from_millis(2_000);
-/// From here on a clock drifts more than any honest one.
+/// A clock that drifts more than this is broken.
 const DRIFT_PPM: i64 = 500;
 
-/// What a node is made with.
+/// The size of a world.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Size {
     pub(crate) shards: u16,
     pub(crate) slots: usize,
-    /// Timers on one page: small, so that most of a world is beyond the horizon.
+    /// Timers on one page: few, so that most timers are not in memory.
     pub(crate) page: usize,
     pub(crate) commit_batch: usize,
-}
-
-/// What happens next.
-#[derive(Debug)]
-enum Happening {
-    Ask,
-    AskAfterOutage,
-    /// An ask that was not answered is repeated, word for word.
-    Repeat(Command),
-    Fault(Fault),
-    Start(usize),
-    Resume(usize),
-    ResumeWorker(usize),
-    /// A commit that nobody waits for any more reaches the store.
-    Late(Life, Arc<Vec<Batch>>),
-    /// A store call that takes effect now and answers later.
-    Call(Life, Output),
-    Look(Life, Look),
-    /// One whose answer never comes.
-    Unheard(Life, Unheard),
-    /// Something for a node; to a later life of it it means nothing.
-    Node(Life, Told),
-    /// The same for a worker.
-    Worker(Life, Word),
-    Queue(Turn),
 }
 
 #[derive(Debug)]
@@ -103,19 +74,20 @@ pub(crate) struct World {
     dice: Dice,
     size: Size,
     weather: Weather,
-    /// Faults are on and people ask.
+    /// Faults are injected, and users send commands.
     stormy: bool,
     people: People,
-    /// None: nobody uses queues.
+    /// `None` means this world has no queues.
     traffic: Option<Traffic>,
     /// True time, in milliseconds since the world began.
     time: u64,
-    /// What the store's clock shows more than true time, and the most that it ever showed.
+    /// The store's clock minus true time.
     offset: i64,
-    /// Offsets that the store's clock had before it was set, and until when a leader may still go by them.
+    /// Earlier offsets of the store's clock, and until when a leader may still use them.
     offsets: Vec<(u64, i64)>,
+    /// The latest time that the store's clock ever showed.
     latest: Timestamp,
-    /// As far as anybody's engine time ever came.
+    /// The latest engine time of any node so far.
     reached: Timestamp,
     store_time: Arc<ManualClock>,
     queue: BinaryHeap<Reverse<(u64, u64)>>,
@@ -124,16 +96,16 @@ pub(crate) struct World {
     pub(crate) store: Memory,
     nodes: Vec<Node>,
     workers: Vec<Worker>,
-    /// What happens to workers that stand still, until they go on.
+    /// Events for each paused worker. `None` means the worker is not paused.
     held: Vec<Option<Vec<Happening>>>,
-    /// By worker and node.
+    /// Indexed by worker and node.
     links: Vec<Vec<Link>>,
     next_link: u64,
     endpoints: Endpoints,
-    /// Until when nodes cannot reach each other, by direction.
+    /// Until when the first node cannot reach the second.
     peers_cut: BTreeMap<(usize, usize), u64>,
-    /// Shards that another leader took and that no node has taken back.
-    usurped: BTreeSet<ShardId>,
+    /// Shards that were taken away by a leader from outside and that no node has acquired since.
+    stolen: BTreeSet<ShardId>,
     pub(crate) witness: Witness,
     broken: Option<String>,
     trace: bool,
@@ -167,21 +139,21 @@ impl World {
             sequence: 0,
             links: (0..weather.workers).map(|_| nodes.iter().map(|_| Link::default()).collect()).collect(),
             workers: (0..weather.workers)
-                .map(|index| Worker::new(name(index), 0, size.slots, nodes.len()))
+                .map(|index| Worker::new(name(index), 0, size.slots, (0..nodes.len()).map(address)))
                 .collect(),
             held: (0..weather.workers).map(|_| None).collect(),
             nodes,
             next_link: 0,
             endpoints: Endpoints::default(),
             peers_cut: BTreeMap::new(),
-            usurped: BTreeSet::new(),
+            stolen: BTreeSet::new(),
             witness: Witness::of(weather.workers),
             broken: None,
             trace,
         }
     }
 
-    /// There are queues in this world, and people who use them.
+    /// Adds queues, producers and consumers to this world.
     pub(crate) fn with_traffic(self, traffic: Option<Traffic>) -> Self {
         World { traffic, ..self }
     }
@@ -190,24 +162,24 @@ impl World {
         self.weather.nodes.is_none()
     }
 
-    /// What the store's clock shows.
+    /// The time of the store's clock.
     pub(crate) fn clock(&self) -> Timestamp {
         Timestamp::from_millis(self.offset + i64::try_from(self.time).unwrap_or(i64::MAX))
     }
 
-    /// The earliest time that a leader may take it to be. It may not have heard yet that the store's clock was set.
+    /// The earliest time that a leader may use. It may not know yet that the store's clock was set.
     fn earliest(&self) -> Timestamp {
         let believed = self.offsets.iter().filter(|(until, _)| self.time < *until).map(|(_, offset)| *offset);
         let offset = believed.fold(self.offset, i64::min);
         Timestamp::from_millis(offset + i64::try_from(self.time).unwrap_or(i64::MAX)).before(self.skew())
     }
 
-    /// How far a node's time may be from the store's.
+    /// Maximum difference between a node's time and the store's.
     fn skew(&self) -> Duration {
         if self.weather.drift_ppm > DRIFT_PPM { SKEW_DRIFTING } else { SKEW }
     }
 
-    /// What a node's look at its clocks tells. One that is alone has its store on its own machine.
+    /// The clocks of a node. A single node has its store on its own machine.
     fn moment(&self, index: usize) -> Moment {
         if self.is_alone() {
             Moment { now: self.clock(), elapsed: Duration::from_millis(self.time) }
@@ -221,7 +193,7 @@ impl World {
         Duration::from_millis(self.time)
     }
 
-    /// As far as anybody's time has come.
+    /// The latest engine time of the running nodes.
     pub(crate) fn engine_time(&self) -> Timestamp {
         self.drivers().map(Driver::now).max().unwrap_or(self.clock())
     }
@@ -230,14 +202,14 @@ impl World {
         self.nodes.iter().filter_map(|node| node.driver.as_ref())
     }
 
-    /// Every node is there, and every shard is led by one of them.
+    /// Whether every node is running, and every shard has a leader.
     pub(crate) fn is_ready(&self) -> bool {
         self.drivers().count() == self.nodes.len()
             && self.drivers().all(Driver::is_ready)
             && self.drivers().map(Driver::shards_led).sum::<usize>() == usize::from(self.size.shards)
     }
 
-    /// What broke first.
+    /// The first broken promise.
     pub(crate) fn broken(&self) -> Option<&str> {
         self.broken.as_deref()
     }
@@ -258,7 +230,7 @@ impl World {
         self.events.insert(self.sequence, what);
     }
 
-    /// Lets a span of true time pass, or less if something breaks.
+    /// Lets a span of true time pass; stops early if a promise is broken.
     pub(crate) fn run_for(&mut self, span: Duration) {
         let until = self.time + millis(span);
         while self.broken.is_none()
@@ -290,7 +262,7 @@ impl World {
             Happening::Ask => self.people_ask(),
             Happening::AskAfterOutage => self.ask_after_outage(),
             Happening::Repeat(command) => self.ask(command),
-            Happening::Fault(fault) => self.befall(fault),
+            Happening::Fault(fault) => self.inject(fault),
             Happening::Resume(index) => self.resume(index),
             Happening::ResumeWorker(index) => self.resume_worker(index),
             Happening::Late(by, batches) => self.land_late(by, &batches),
@@ -312,6 +284,6 @@ fn millis(span: Duration) -> u64 {
 pub(crate) fn at_once<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Poller::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
-        Poll::Pending => unreachable!("the memory store waits for nothing"),
+        Poll::Pending => unreachable!("the memory store never waits"),
     }
 }

@@ -1,96 +1,59 @@
-//! A node's life: it starts, is told things, stands still, leaves, and dies.
+//! Starts nodes, gives them their events, pauses them, stops them and lets them crash.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual_core::attempt::{Order, Report};
+use punctual_core::attempt::Order;
 use punctual_core::change::Batch;
-use punctual_core::ids::{Epoch, RunId, SessionId, ShardId, Token};
-use punctual_core::queue::Ask;
+use punctual_core::ids::{Epoch, RunId, SessionId, ShardId};
 use punctual_core::worker::Announcement;
-use punctual_engine::Ticket;
 use punctual_node::driver::Settings;
 use punctual_node::{Driver, Failure, Input, Output};
 use punctual_store::{Session, Sessions};
 
 use super::clock::Machine;
-use super::endpoint::Request;
-use super::look::Seen;
-use super::queues::Asker;
-use super::{Happening, World, at_once, millis};
+use super::events::{Asker, Happening, Told};
+use super::{World, at_once, millis};
 use crate::dice::Dice;
 use crate::weather::Weather;
 use crate::witness::Life;
 
 pub(super) const SHARD_LEASE: Duration = Duration::from_secs(3);
 pub(super) const ATTEMPT_LEASE: Duration = Duration::from_secs(15);
-/// What a node weighs by default, as in production.
+/// The default weight of a node.
 const WEIGHT: u32 = 10_000;
-/// How long a node that leaves waits for what is under way.
-const PARTING_MAX: u64 = 10_000;
+/// How long a node that stops waits for its commits and hand-overs.
+const STOPPING_MAX: u64 = 10_000;
 
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) index: usize,
     pub(super) life: u32,
-    /// None: it is not there.
+    /// `None` means the node is not running.
     pub(super) driver: Option<Driver>,
     pub(super) session: Option<Session>,
     pub(super) machine: Machine,
-    /// Its machine is gone too: its address refuses nobody, it just does not answer.
+    /// Its machine is gone too: its address does not refuse connections, it does not answer at all.
     pub(super) is_silent: bool,
     next_wake: u64,
-    /// What happens to it while it stands still, until it goes on.
+    /// Events for a paused node. `None` means it is not paused.
     pub(super) held: Option<Vec<Happening>>,
-    /// It stops: until when it waits for what is under way.
-    pub(super) parting: Option<u64>,
-    /// Commits and releases that have not come back.
+    /// Until when a stopping node waits for its commits and hand-overs. `None` means it is not stopping.
+    pub(super) stopping_until: Option<u64>,
+    /// Commits and releases whose result has not arrived.
     pub(super) in_flight: usize,
-    /// Commits under way that have not landed.
+    /// Commits that were sent and have not taken effect.
     pub(super) afloat: BTreeMap<u64, Arc<Vec<Batch>>>,
-    /// The epoch in which it was last given each shard, as far as it knows.
+    /// The epoch in which it last acquired each shard, as far as it knows.
     pub(super) epochs: BTreeMap<ShardId, Epoch>,
-    /// The newest link of each life of a worker.
+    /// The newest link of each worker process.
     pub(super) joined: BTreeMap<Life, u64>,
-    /// How busy it is, in percent.
+    /// Its load in percent.
     pub(super) load: u8,
-    /// Until when it is cut off from the store: what it asks, and what it is answered.
+    /// Until when its requests to the store are lost, and until when the store's answers are.
     pub(super) requests_cut: u64,
     pub(super) answers_cut: u64,
-}
-
-/// What reaches a node.
-#[derive(Debug)]
-pub(super) enum Told {
-    Wake,
-    Result(Input),
-    Looked(Seen),
-    Stop,
-    /// Somebody has left a shard to it, or has gone.
-    News,
-    /// A command from a client at its endpoint.
-    Asked(Request),
-    /// A command that another node passed on.
-    Forwarded(Request),
-    /// Somebody who waits at a queue under this ticket does so no longer.
-    WaitedEnough(Ticket, Ask),
-    Join {
-        worker: Life,
-        link: u64,
-        holding: Vec<(RunId, Token)>,
-    },
-    Reports {
-        worker: Life,
-        link: u64,
-        reports: Vec<Report>,
-        /// The number of a heartbeat, and when it was sent.
-        beat: Option<(u64, u64)>,
-    },
-    Gone {
-        worker: Life,
-        link: u64,
-    },
 }
 
 impl Node {
@@ -106,7 +69,7 @@ impl Node {
             is_silent: false,
             next_wake: u64::MAX,
             held: None,
-            parting: None,
+            stopping_until: None,
             in_flight: 0,
             afloat: BTreeMap::new(),
             epochs: BTreeMap::new(),
@@ -132,7 +95,7 @@ impl World {
         for index in 0..self.nodes.len() {
             self.start(index);
         }
-        // The worker of a node that is alone begins with it.
+        // The worker of a single node starts with its node.
         let begin = if self.is_alone() { 0 } else { self.workers.len() };
         for worker in 0..begin {
             self.pulse(worker);
@@ -148,7 +111,7 @@ impl World {
         let is_alone = self.is_alone();
         let node = &mut self.nodes[index];
         node.life += 1;
-        (node.next_wake, node.parting, node.in_flight, node.is_silent) = (u64::MAX, None, 0, false);
+        (node.next_wake, node.stopping_until, node.in_flight, node.is_silent) = (u64::MAX, None, 0, false);
         node.epochs.clear();
         node.joined.clear();
         node.machine.forget();
@@ -177,7 +140,7 @@ impl World {
         self.step(index, Input::Wake);
     }
 
-    /// From now on a node is so busy.
+    /// Sets the load of a node.
     pub(crate) fn set_load(&mut self, index: usize, percent: u8) {
         self.nodes[index].load = percent;
     }
@@ -186,13 +149,13 @@ impl World {
         self.nodes[index].driver.as_ref().map_or(0, Driver::shards_led)
     }
 
-    /// The process is gone between two steps, with all it had in memory and in hand.
+    /// The process dies between two steps, with its memory and its unsent output.
     pub(crate) fn crash(&mut self, index: usize) {
         self.witness.seen.crashes += 1;
         let by = self.nodes[index].now();
         let afloat = std::mem::take(&mut self.nodes[index].afloat);
         self.end_life(index);
-        // What was on its way to the disk is there, or comes there before someone takes the shard, or never does.
+        // A commit in flight takes effect now, or later (unless another node has acquired the shard before), or never.
         for (_, batches) in afloat {
             match self.dice.below(3) {
                 0 => drop(self.land(by, &batches)),
@@ -205,15 +168,15 @@ impl World {
         }
     }
 
-    /// It is no longer there. What it was told and had not heard is lost with it.
+    /// The process ends. Events that it has not handled are lost.
     fn end_life(&mut self, index: usize) {
         let node = &mut self.nodes[index];
         let Some(driver) = node.driver.take() else { return };
         let held = node.held.take();
-        node.parting = None;
+        node.stopping_until = None;
         let by = node.now();
         self.witness.seen.reloads += driver.counts().reloads;
-        self.disappoint(by);
+        self.fail_waiting(by);
         self.hang_up_all(index);
         for happening in held.into_iter().flatten() {
             if let Happening::Node(_, Told::Asked(request) | Told::Forwarded(request)) = happening
@@ -224,7 +187,7 @@ impl World {
         }
     }
 
-    /// It stands still. Its machine goes on: what it has sent is on its way.
+    /// Pauses the process. Its machine continues: messages that were sent arrive.
     pub(super) fn pause(&mut self, index: usize) {
         self.nodes[index].held.get_or_insert_default();
     }
@@ -255,7 +218,7 @@ impl World {
             Told::Result(input) => self.result(index, input),
             Told::Looked(seen) => self.looked(index, seen),
             Told::Stop => {
-                self.nodes[index].parting = Some(self.time + PARTING_MAX);
+                self.nodes[index].stopping_until = Some(self.time + STOPPING_MAX);
                 self.step(index, Input::Stop);
             }
             Told::News => self.step(index, Input::ClusterChanged),
@@ -281,7 +244,7 @@ impl World {
         }
     }
 
-    /// It was meant for a node that is not there any more.
+    /// The event was for a process that has ended.
     fn never_told(&mut self, told: Told) {
         if let Told::Asked(request) | Told::Forwarded(request) = told {
             self.unanswered(request);
@@ -312,7 +275,7 @@ impl World {
         for output in driver.outputs() {
             self.carry(index, output);
         }
-        self.part_when_done(index);
+        self.end_when_stopped(index);
         self.arm_wake(index);
     }
 
@@ -321,9 +284,9 @@ impl World {
         let node = &mut self.nodes[index];
         let Some(driver) = &node.driver else { return };
         let sleep = driver.next_wake().sleep(|due| due.since(moment.now), moment.elapsed);
-        let parting = node.parting.map(|until| until.saturating_sub(time));
+        let stopping_until = node.stopping_until.map(|until| until.saturating_sub(time));
         let sleep = sleep.map(|sleep| if is_alone { millis(sleep) } else { node.machine.takes(sleep) });
-        let Some(sleep) = sleep.into_iter().chain(parting).min() else { return };
+        let Some(sleep) = sleep.into_iter().chain(stopping_until).min() else { return };
         let at = time + sleep.max(1);
         if node.next_wake <= time || at < node.next_wake {
             node.next_wake = at;
@@ -332,10 +295,10 @@ impl World {
         }
     }
 
-    /// A node that stops goes when nothing is led and nothing is under way, or when it has waited long enough.
-    fn part_when_done(&mut self, index: usize) {
+    /// A stopping node ends when it leads no shard and waits for no result, or when it has waited long enough.
+    fn end_when_stopped(&mut self, index: usize) {
         let node = &self.nodes[index];
-        let (Some(until), Some(driver)) = (node.parting, &node.driver) else { return };
+        let (Some(until), Some(driver)) = (node.stopping_until, &node.driver) else { return };
         if self.time < until && (node.in_flight > 0 || !driver.leads_nothing()) {
             return;
         }
@@ -386,13 +349,14 @@ impl World {
         epoch.is_none_or(|epoch| self.witness.leaders.is_outdated(shard, *epoch))
     }
 
-    /// An effect leaves a node, for a shard that it leads.
+    /// A node sends an effect for a shard that it leads.
     fn speaks(&mut self, index: usize, shard: Option<ShardId>) {
         let node = &self.nodes[index];
         let (Some(shard), false) = (shard, self.weather.nodes.is_none()) else { return };
         let Some(epoch) = node.epochs.get(&shard).copied() else {
             let by = node.now();
-            return self.witnessed(Err(format!("{by:?} spoke for shard {shard}, which it was never given")));
+            return self
+                .witnessed(Err(format!("{by:?} sent an effect of shard {shard}, which it never acquired")));
         };
         let slow = u64::try_from(-node.machine.drift_ppm).unwrap_or(0);
         let grant = 2 + millis(SHARD_LEASE) * slow / (1_000_000 - slow);
@@ -401,15 +365,15 @@ impl World {
     }
 }
 
-pub(crate) fn address(index: usize) -> String {
+pub(super) fn address(index: usize) -> String {
     format!("node-{index}:7400")
 }
 
-/// The run that an order is about; none: it is about slots.
+/// The run of an order. `None` means the order concerns the worker's slots.
 fn run_of(order: &Order) -> Option<RunId> {
     match order {
         Order::Assign(assignment) => Some(assignment.run),
-        Order::Cancel { run, .. } | Order::Acknowledge { run, .. } => Some(*run),
+        Order::Cancel { run, .. } | Order::Acknowledge { run, .. } | Order::Saved { run, .. } => Some(*run),
         Order::Resend | Order::GaveBack { .. } | Order::Waiting { .. } => None,
     }
 }

@@ -1,8 +1,8 @@
-//! Producers and consumers of queues. Whatever they ask goes through any endpoint; what they are given they acknowledge, put
-//! back, ask more time for, or forget.
+//! Producers and consumers of queues. They send their requests to any endpoint. A consumer acknowledges a message, puts it
+//! back, asks for more time, or never answers.
 //!
-//! A consumer waits as `node::queues` has it wait: at the leader itself for as long as it likes, at another node for a
-//! moment, and then it asks again. One that is gone by the time it is given something has it returned, or nobody notices.
+//! A consumer waits as in `node::queues`: at the leader for as long as it wants, at another node for a moment, and then
+//! it asks again. If a consumer has gone when its message arrives, the message is returned, or the endpoint does not notice.
 
 use std::time::Duration;
 
@@ -11,63 +11,30 @@ use punctual_core::name::Namespace;
 use punctual_core::queue::{Ask, Delivered, MessageId, Said, Take, Verb};
 use punctual_engine::Ticket;
 
-use super::endpoint::Request;
-use super::node::Told;
-use super::{Happening, World};
+use super::World;
+use super::events::{Asker, Happening, Request, Taker, Told, Turn};
 use crate::traffic::{self, Deed, What, Wish};
 
 /// How long a consumer waits at another node before it asks again.
 const POLL: u64 = 2_200;
 /// The pause before a queue that could not be asked is tried again.
 const AGAIN: u64 = 200;
-/// How often what may be done twice is asked for.
+/// How often an idempotent request is tried.
 const TRIES: u32 = 8;
-/// How often somebody looks whether anyone waits in vain, once all is well.
+/// How often starving consumers are looked for, once all faults have ended.
 const LOOK_EVERY: u64 = 1_000;
 
-/// Messages that are added one at a time once all is well: whoever waits then must be given them.
+/// Messages that are added one at a time once all faults have ended: waiting consumers must get them.
 const ADDS_IN_CALM: u32 = 30;
 const ADD_EVERY: u64 = 1_700;
 
-/// What happens next among producers and consumers.
-#[derive(Debug)]
-pub(super) enum Turn {
-    Produce,
-    /// A plain message is added, and so many after it.
-    Add(u32),
-    Consume(usize),
-    /// A consumer asks, or goes on waiting.
-    Take(Taker),
-    Do(MessageId, What),
-    Ask(Ask, u32),
-    Look,
-}
-
-/// A consumer with a wish.
-#[derive(Debug, Clone)]
-pub(super) struct Taker {
-    index: usize,
-    wish: Wish,
-    until: u64,
-}
-
-/// Who wants to know what became of a command.
-#[derive(Debug)]
-pub(super) enum Asker {
-    /// Whoever repeats what may be repeated.
-    People,
-    Taker(Taker),
-    /// A producer, or a consumer with what it was given; so many tries are left.
-    Client(u32),
-}
-
-/// What an asker hears.
+/// The answer to a command.
 #[derive(Debug)]
 pub(super) enum Heard<'a> {
     Said(&'a Answer),
-    /// Nothing happened.
+    /// The command had no effect.
     Nothing,
-    /// Whether it happened nobody knows.
+    /// Whether the command took effect is unknown.
     Unknown,
 }
 
@@ -80,8 +47,8 @@ impl World {
         self.later(100, Happening::Queue(Turn::Produce));
     }
 
-    /// From now on somebody looks whether anyone waits in vain.
-    pub(crate) fn look_at_who_waits(&mut self) {
+    /// From now on, looks for starving consumers, and adds messages for them.
+    pub(crate) fn begin_starvation_checks(&mut self) {
         if self.traffic.is_some() {
             self.later(LOOK_EVERY, Happening::Queue(Turn::Look));
             self.later(ADD_EVERY, Happening::Queue(Turn::Add(ADDS_IN_CALM)));
@@ -97,7 +64,7 @@ impl World {
             Turn::Do(id, what) => self.do_to(id, what),
             Turn::Ask(ask, tries) => self.ask_queue(ask, Asker::Client(tries)),
             Turn::Look => {
-                let verdict = self.witness.deliveries.nobody_waits_in_vain(self.time);
+                let verdict = self.witness.deliveries.no_consumer_starves(self.time);
                 self.witnessed(verdict);
                 self.later(LOOK_EVERY, Happening::Queue(Turn::Look));
             }
@@ -168,7 +135,7 @@ impl World {
         }
     }
 
-    /// A node has taken up somebody's wish to wait: until when it lets them.
+    /// A node has accepted a consumer that waits: limits the wait.
     pub(super) fn limit_waiting(&mut self, index: usize, ticket: Ticket, request: &Request) {
         let (Command::Queue(Ask::Take(Take { queue, waiter: Some(waiter), .. })), Asker::Taker(taker)) =
             (&request.command, &request.asker)
@@ -185,7 +152,7 @@ impl World {
     pub(super) fn waited_enough(&mut self, index: usize, ticket: Ticket, unwait: Ask) {
         if self.endpoints.is_waiting(ticket) {
             let endpoint = self.nodes[index].now();
-            // An endpoint repeats a lost message, else the leader would keep a place for a consumer that is gone.
+            // The endpoint repeats this request if it is lost, else the leader would keep a consumer that has gone.
             self.ask_at(endpoint, Command::Queue(unwait), Asker::Client(TRIES));
         }
     }
@@ -227,7 +194,7 @@ impl World {
         let stormy = self.stormy;
         let Some(traffic) = self.traffic.as_mut().filter(|_| !taken.is_empty()) else { return };
         if stormy && traffic.dice.one_in(15) {
-            // It has gone meanwhile. Mostly its endpoint notices.
+            // The consumer has gone meanwhile. Its endpoint notices in two cases of three.
             if !traffic.dice.one_in(3) {
                 let ids = taken.iter().map(|delivered| delivered.id).collect();
                 self.ask_queue(traffic::act(Verb::Return, ids), Asker::Client(0));
@@ -241,7 +208,7 @@ impl World {
         }
     }
 
-    /// Lets consumers go on as long as their lines become shorter.
+    /// Lets consumers continue as long as their queues become shorter.
     pub(crate) fn empty_queues(&mut self, turn: Duration) {
         let (mut before, mut left) = (usize::MAX, self.witness.queued());
         while 0 < left && left < before {
@@ -250,14 +217,14 @@ impl World {
         }
     }
 
-    /// Nobody takes anything any more.
+    /// Stops the consumers.
     pub(crate) fn close_traffic(&mut self) {
         if let Some(traffic) = &mut self.traffic {
             traffic.is_open = false;
         }
     }
 
-    /// All is quiet: every queue is asked how it is.
+    /// Nothing is in flight any more: asks every queue for its counts.
     pub(crate) fn count_queues(&mut self) {
         if self.traffic.is_some() {
             self.witness.deliveries.all_is_quiet();

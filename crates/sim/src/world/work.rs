@@ -1,48 +1,20 @@
-//! The workers' part: their driver is told what happens, and what it wants done is done.
+//! Runs the workers: gives inputs to their drivers and carries out the outputs.
 
 use punctual_core::attempt::{Assignment, End, Order, Report};
 use punctual_core::ids::{RunId, Token};
 use punctual_worker::driver::{Input, LinkId, Now, Output, Stop};
 
+use super::events::{Happening, Word};
 use super::link::{Credits, Stage};
-use super::node::ATTEMPT_LEASE;
-use super::{Happening, World, millis};
+use super::node::{ATTEMPT_LEASE, address};
+use super::{World, millis};
 use crate::witness::Life;
-use crate::worker::{Worker, link_to, node_of};
+use crate::worker::{Worker, link_to, node_of, step_of};
 
-/// How often a worker looks after its links.
+/// How often a worker checks its links.
 const PULSE: u64 = 1_000;
 /// How long an execution may take to stop.
 const STOPS_WITHIN: u64 = 500;
-
-/// What reaches a worker.
-#[derive(Debug)]
-pub(super) enum Word {
-    /// A node, over which link, and what.
-    Admitted {
-        node: usize,
-        link: u64,
-    },
-    Order {
-        node: usize,
-        link: u64,
-        order: Order,
-    },
-    /// A node has heard a heartbeat, and says which nodes there are.
-    Heard {
-        node: usize,
-        link: u64,
-        beat: u64,
-        members: Vec<String>,
-    },
-    Lost {
-        node: usize,
-        link: u64,
-    },
-    End(RunId, Token, End),
-    Wake,
-    Pulse,
-}
 
 impl World {
     pub(super) fn tell_worker(&mut self, life: Life, word: Word) {
@@ -73,6 +45,7 @@ impl World {
                     self.drive(index, ended);
                 }
             }
+            Word::Checkpoint(run, token) => self.checkpoint(index, run, token),
             Word::Wake => self.drive(index, Input::Clock),
             Word::Pulse => self.pulse(index),
         }
@@ -83,11 +56,11 @@ impl World {
         self.later(delay, Happening::Worker(life, word));
     }
 
-    /// Tells a worker's driver what happens, and does what it says.
+    /// Gives an input to a worker's driver and carries out its outputs.
     pub(super) fn drive(&mut self, worker: usize, input: Input) {
         let now = Now { wall: self.clock(), elapsed: self.elapsed_time() };
         let outputs = self.workers[worker].driver.step(input, now);
-        // What is said to one node at once goes as one message.
+        // Consecutive reports to one node travel as one message.
         let mut said: Option<(LinkId, Vec<Report>)> = None;
         for output in outputs {
             match output {
@@ -112,8 +85,9 @@ impl World {
             if let Report::Lent { total } = report {
                 self.links[worker][node].credits.lent = *total;
                 if self.workers[worker].is_draining {
-                    let what =
-                        format!("drain: worker {worker} drains, and lends up to {total} to node {node}");
+                    let what = format!(
+                        "drain: worker {worker} is draining and has lent {total} credits to node {node}"
+                    );
                     self.witnessed(Err(what));
                 }
             }
@@ -125,7 +99,8 @@ impl World {
         match output {
             Output::Execute { assignment, started_at } => {
                 let key = (assignment.run, assignment.token);
-                let verdict = self.workers[worker].execute(key, started_at);
+                let number = step_of(assignment.checkpoint.as_deref());
+                let verdict = self.workers[worker].execute(key, started_at, number);
                 self.witnessed(verdict);
                 self.begin(worker, &assignment);
             }
@@ -134,6 +109,11 @@ impl World {
                 if let Some(token) = self.workers[worker].stop(run, why) {
                     let takes = self.dice.below(STOPS_WITHIN);
                     self.later_for(worker, takes, Word::End(run, token, End::Failed));
+                }
+            }
+            Output::Saved { run, seq } => {
+                if let Some(number) = self.workers[worker].saved(run, seq) {
+                    self.witness.saved(run, number);
                 }
             }
             Output::Heartbeat { to, beat, holding } => {
@@ -147,7 +127,7 @@ impl World {
         }
     }
 
-    /// The driver is woken when it wants to be, and once.
+    /// Schedules the driver's next wake-up, once.
     fn wake_later(&mut self, worker: usize) {
         let Some(at) = self.workers[worker].driver.next_wake() else { return };
         let (wake, pending) = (millis(at).max(self.time + 1), self.workers[worker].wake);
@@ -190,7 +170,7 @@ impl World {
         if let Some(key) = credited {
             let (filled, slots) = (self.workers[worker].credit(key), self.workers[worker].slots);
             if filled > slots {
-                let what = format!("credits: worker {worker} has {slots} slots, and {filled} are filled");
+                let what = format!("credits: worker {worker} has {slots} slots, and {filled} are in use");
                 self.witnessed(Err(what));
             }
         }
@@ -198,8 +178,8 @@ impl World {
 
     fn begin(&mut self, worker: usize, assignment: &Assignment) {
         let (run, token) = (assignment.run, assignment.token);
-        // A clock that was set back since the fire does not make it early: engine time stood still. Nor does the death of
-        // the node that gave the order while it was under way.
+        // If the clock was set back after the fire, the run is not early: engine time stood still. The same holds if the
+        // node died while its order was in flight.
         let now = if self.is_alone() {
             self.clock().max(assignment.due.min(self.reached))
         } else {
@@ -209,6 +189,10 @@ impl World {
         self.witnessed(verdict);
         let fails = self.stormy && self.dice.one_in(self.weather.failures);
         let end = if fails { End::Failed } else { End::Succeeded };
+        if self.stormy && self.dice.one_in(3) {
+            let soon = self.dice.below(400);
+            self.later_for(worker, soon, Word::Checkpoint(run, token));
+        }
         if let Some(takes) = self.takes() {
             self.later_for(worker, takes, Word::End(run, token, end));
         }
@@ -217,7 +201,18 @@ impl World {
         }
     }
 
-    /// How long an attempt takes; none: it hangs.
+    /// The attempt has done one more step, and reports it. Sometimes an earlier report is sent again after it.
+    fn checkpoint(&mut self, worker: usize, run: RunId, token: Token) {
+        let Some((before, progress)) = self.workers[worker].next_step(run, token) else { return };
+        self.drive(worker, Input::Progress(Report::Progress { run, token, progress }));
+        if let Some(progress) = before.filter(|_| self.dice.one_in(4)) {
+            self.drive(worker, Input::Progress(Report::Progress { run, token, progress }));
+        }
+        let soon = self.dice.below(1_500);
+        self.later_for(worker, soon, Word::Checkpoint(run, token));
+    }
+
+    /// How long an attempt takes. `None` means it hangs.
     fn takes(&mut self) -> Option<u64> {
         match self.dice.below(40) {
             _ if !self.stormy => Some(self.dice.below(20)),
@@ -229,7 +224,7 @@ impl World {
     }
 
     pub(super) fn pulse(&mut self, worker: usize) {
-        let verdict = self.workers[worker].goes_on_unheard(self.time, millis(ATTEMPT_LEASE));
+        let verdict = self.workers[worker].check_lease(self.time, millis(ATTEMPT_LEASE));
         self.witnessed(verdict);
         self.look_after_links(worker);
         self.later_for(worker, PULSE, Word::Pulse);
@@ -238,17 +233,18 @@ impl World {
         }
     }
 
-    /// A worker takes nothing more, and ends when it is done; then it starts again.
+    /// A worker drains: it accepts no more attempts, ends when all have ended, and starts again.
     pub(super) fn drain_worker(&mut self, worker: usize) {
         self.workers[worker].is_draining = true;
         let time = self.dice.below(20_000);
         self.drive(worker, Input::Drain(std::time::Duration::from_millis(time)));
     }
 
-    /// A worker starts again, with nothing in its hands.
+    /// A worker starts again, without attempts.
     pub(super) fn replace_worker(&mut self, index: usize) {
         let (life, old) = (self.life_of(index), &self.workers[index]);
-        self.workers[index] = Worker::new(old.name.clone(), old.life + 1, old.slots, self.nodes.len());
+        self.workers[index] =
+            Worker::new(old.name.clone(), old.life + 1, old.slots, (0..self.nodes.len()).map(address));
         self.held[index] = None;
         for node in 0..self.nodes.len() {
             self.let_go(life, node);
@@ -257,15 +253,15 @@ impl World {
     }
 
     pub(super) fn resume_worker(&mut self, index: usize) {
-        // It could not look at its leases before.
+        // It could not check its leases while it was paused.
         self.workers[index].heard = self.time;
         for happening in self.held[index].take().into_iter().flatten() {
             self.at(self.time, happening);
         }
     }
 
-    /// What hung ends at last: only the promises of a living program are checked.
-    pub(crate) fn end_what_hangs(&mut self) {
+    /// Ends attempts that hang: the promises do not cover a program that never ends.
+    pub(crate) fn end_hanging_attempts(&mut self) {
         for worker in 0..self.workers.len() {
             for (run, token) in self.workers[worker].executed() {
                 self.later_for(worker, 1_000, Word::End(run, token, End::Failed));

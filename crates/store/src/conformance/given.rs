@@ -6,7 +6,8 @@ use std::time::Duration;
 use punctual_core::Timestamp;
 use punctual_core::attempt::Outcome;
 use punctual_core::change::{
-    Batch, Changes, DeadLetter, Holder, Loaded, Revision, Row, RowKey, Skip, SkipReason, UniqueKey,
+    Batch, Changes, DeadLetter, DeletedJob, Holder, Loaded, Revision, Row, RowKey, Skip, SkipReason,
+    UniqueKey,
 };
 use punctual_core::ids::{Epoch, IdMaker, JobId, RunId, ShardId, WorkerId};
 use punctual_core::job::{Cursor, Definition, Job};
@@ -16,6 +17,8 @@ use punctual_core::queue::{
 };
 use punctual_core::run::{Event, Origin, Run, Trigger, Wait};
 use punctual_core::schedule::{Schedule, When};
+use punctual_core::search::RunTerm;
+use punctual_core::statistics::{Bucket, Counts, Period, Statistics, StatisticsKey};
 use punctual_core::task::Task;
 use smallvec::smallvec;
 
@@ -71,6 +74,12 @@ impl Leader {
 
     pub async fn update(&mut self, store: &dyn Store, rows: impl IntoIterator<Item = Row>) -> Result<()> {
         self.commit(store, updates(rows)).await
+    }
+
+    pub async fn delete_job(&mut self, store: &dyn Store, job: &Job) -> Result<()> {
+        let mut changes = deletes([RowKey::Job(job.id)]);
+        changes.insert(Row::DeletedJob(DeletedJob::of(job)));
+        self.commit(store, changes).await
     }
 
     pub async fn delete(&mut self, store: &dyn Store, keys: impl IntoIterator<Item = RowKey>) -> Result<()> {
@@ -235,6 +244,23 @@ pub fn letter_of(run: &Run) -> DeadLetter {
 
 pub fn key_of(run: &Run, key: &str, expires_at: Timestamp) -> UniqueKey {
     UniqueKey { key: Arc::from(key), holder: Holder::Run(run.id), expires_at }
+}
+
+/// Statistics of a job in the hour before now.
+pub fn statistics_of(leader: &Leader, job: &Job) -> Row {
+    let (period, namespace) = (Period::Hour, job.namespace.clone());
+    let at = period.bucket_of(NOW.before(period.length()));
+    let bucket = Bucket { namespace, job: Some(name("its-job")), period, at };
+    let key = Arc::new(StatisticsKey { bucket, shard: leader.shard, commit: leader.commit });
+    let mut counts = Counts { succeeded: 300, timed_out: 1, ..Counts::default() };
+    counts.took.add(Duration::from_secs(7));
+    Row::Statistics(Arc::new(Statistics { key, counts }))
+}
+
+/// An entry of the search index.
+pub fn term_of(run: &Run, term: &str) -> Row {
+    let namespace = run.namespace.clone();
+    Row::Term(Arc::new(RunTerm { namespace, term: Arc::from(term), run: run.id }))
 }
 
 pub fn skip_of(job: &Job, from: Timestamp) -> Skip {

@@ -8,7 +8,7 @@ use punctual_core::name::{Name, Namespace};
 use punctual_core::run::Run;
 
 use super::given::*;
-use crate::{JobFilter, LetterFilter, PrunePolicy, Result, Stats, Store};
+use crate::{JobFilter, LetterFilter, NamespaceCounts, PrunePolicy, Result, Stats, Store};
 
 /// Jobs are listed in order of namespace, then name, over all shards.
 pub async fn jobs_are_listed_by_namespace_and_name(store: &dyn Store) -> Result<()> {
@@ -30,6 +30,39 @@ pub async fn jobs_are_listed_by_namespace_and_name(store: &dyn Store) -> Result<
         let filter = JobFilter { namespace: Some(space.clone()), calendar: None };
         assert_eq!(paged_jobs(store, &filter, 2).await?, within, "in {space}");
     }
+    Ok(())
+}
+
+/// The commit number of a shard moves with its commits, and with no other's.
+pub async fn a_commit_is_seen_in_the_numbers_of_its_shard(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    let before = store.commits().await?;
+    assert_eq!(before.len(), usize::from(store.shards()));
+    assert_eq!(store.commits().await?, before);
+    let job = leader.job("a");
+    leader.insert(store, [job_row(&job)]).await?;
+    let after = store.commits().await?;
+    let moved: Vec<usize> = (0..after.len()).filter(|shard| after[*shard] != before[*shard]).collect();
+    assert_eq!(moved, [usize::from(SHARD.0)]);
+    Ok(())
+}
+
+/// Namespaces with a job or a queue are listed by name, with the numbers of both.
+pub async fn namespaces_are_listed_with_their_counts(store: &dyn Store) -> Result<()> {
+    for (shard, spaces) in [(SHARD, ["b", "a"]), (OTHER, ["a", "c/d"])] {
+        let mut leader = Leader::of(store, shard).await?;
+        for (number, space) in (0..).zip(spaces) {
+            let job = Job { namespace: namespace(space), ..leader.job(&format!("job-{}", shard.0)) };
+            let queue = leader.queue_in(store, "c", &format!("queue-{}-{number}", shard.0), number);
+            leader.insert(store, [job_row(&job), Row::Queue(queue)]).await?;
+        }
+    }
+    let counts = |space, jobs, queues| NamespaceCounts { namespace: namespace(space), jobs, queues };
+    let expected = [counts("a", 2, 0), counts("b", 1, 0), counts("c", 0, 4), counts("c/d", 1, 0)];
+    assert_eq!(store.namespaces(None, 100).await?, expected);
+    assert_eq!(store.namespaces(None, 2).await?, expected[..2]);
+    assert_eq!(store.namespaces(Some(&namespace("b")), 100).await?, expected[2..]);
+    assert_eq!(store.namespaces(Some(&namespace("d")), 100).await?, []);
     Ok(())
 }
 
@@ -151,7 +184,7 @@ pub async fn deleted_jobs_are_listed_by_name(store: &dyn Store) -> Result<()> {
         leader.insert(store, [job_row(job), revision_of(job)]).await?;
         // The last one is not deleted.
         if job.id != jobs[3].id {
-            leader.delete(store, [RowKey::Job(job.id)]).await?;
+            leader.delete_job(store, job).await?;
         }
     }
     let listed = async |named: Option<&str>, after: Option<usize>, limit| -> Result<Vec<JobId>> {
@@ -202,7 +235,7 @@ pub async fn jobs_of_older_zone_data_are_found(store: &dyn Store) -> Result<()> 
 }
 
 /// The counts are right after inserts and deletes.
-pub async fn stats_count_what_is_there(store: &dyn Store) -> Result<()> {
+pub async fn stats_count_jobs_and_runs(store: &dyn Store) -> Result<()> {
     assert_eq!(store.stats().await?, Stats::default());
     let mut leader = Leader::of(store, SHARD).await?;
     let (job, gone) = (leader.job("stays"), leader.job("goes"));

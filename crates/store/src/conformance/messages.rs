@@ -98,7 +98,7 @@ pub async fn messages_read_back_as_they_were_written(store: &dyn Store) -> Resul
 }
 
 /// A notice to a sender (`EndNotice`) is among the timers at once, and is not listed with the messages of a queue.
-pub async fn a_letter_is_found_by_its_time_and_in_no_queue(store: &dyn Store) -> Result<()> {
+pub async fn an_end_notice_is_a_timer_and_in_no_queue(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let message = leader.message(1, 5);
     let queue = leader.queue(store, 1);
@@ -107,13 +107,13 @@ pub async fn a_letter_is_found_by_its_time_and_in_no_queue(store: &dyn Store) ->
     let whereabouts = Whereabouts::of(message.id, message.ttl(), false);
     let news = News::Ended { whereabouts, ending: Ending::Acked };
     let sender = Sender { run: RunId(7), token: Token(9) };
-    let letter = EndNotice { number: leader.message(1, 5).id.number, sender, news }.row(NOW);
-    leader.insert(store, rows([&letter])).await?;
-    assert_eq!(timers(store, 10).await?.first(), Some(&letter.id));
-    assert_eq!(fetched(store, &[letter.id]).await?, std::slice::from_ref(&letter));
+    let notice = EndNotice { number: leader.message(1, 5).id.number, sender, news }.row(NOW);
+    leader.insert(store, rows([&notice])).await?;
+    assert_eq!(timers(store, 10).await?.first(), Some(&notice.id));
+    assert_eq!(fetched(store, &[notice.id]).await?, std::slice::from_ref(&notice));
     assert_eq!(plain(&store.messages(&queue.key, None, 10).await?), [message]);
-    leader.delete(store, [RowKey::Message(letter.id.queue, letter.position())]).await?;
-    assert!(fetched(store, &[letter.id]).await?.is_empty());
+    leader.delete(store, [RowKey::Message(notice.id.queue, notice.position())]).await?;
+    assert!(fetched(store, &[notice.id]).await?.is_empty());
     Ok(())
 }
 

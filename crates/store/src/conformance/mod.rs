@@ -29,6 +29,8 @@ pub mod messages;
 pub mod queues;
 pub mod logs;
 pub mod prune;
+pub mod statistics;
+pub mod search;
 
 /// Makes one named test for each case.
 #[macro_export]
@@ -110,6 +112,9 @@ macro_rules! conformance {
                     pages_of_runs_are_stable_while_runs_come_and_end
                     runs_are_listed_by_time
                     runs_are_listed_by_job
+                    runs_are_listed_by_several_jobs
+                    the_last_runs_of_many_jobs_are_read_at_once
+                    runs_are_counted_by_status
                     runs_are_listed_by_status
                     runs_are_listed_by_trigger
                     runs_are_listed_by_key
@@ -117,13 +122,15 @@ macro_rules! conformance {
                     a_rare_run_is_found_among_many;
                 listing:
                     jobs_are_listed_by_namespace_and_name
+                    a_commit_is_seen_in_the_numbers_of_its_shard
+                    namespaces_are_listed_with_their_counts
                     dead_letters_are_listed_oldest_first
                     dead_letters_are_listed_by_job_and_time
                     revisions_are_listed_newest_first
                     skips_are_listed_newest_first
                     deleted_jobs_are_listed_by_name
                     jobs_of_older_zone_data_are_found
-                    stats_count_what_is_there;
+                    stats_count_jobs_and_runs;
                 calendars:
                     a_calendar_reads_back_as_it_was_put
                     an_edit_of_an_outdated_version_is_refused
@@ -142,7 +149,7 @@ macro_rules! conformance {
                     mail_that_nobody_takes_goes_with_time;
                 messages:
                     messages_read_back_as_they_were_written
-                    a_letter_is_found_by_its_time_and_in_no_queue
+                    an_end_notice_is_a_timer_and_in_no_queue
                     an_updated_message_reads_back_as_it_is_now
                     any_bytes_are_a_body
                     a_large_message_reads_back_whole
@@ -184,6 +191,23 @@ macro_rules! conformance {
                     old_skip_records_go
                     a_deleted_job_is_known_as_long_as_its_skip_records
                     revisions_go_after_the_last_run_of_a_deleted_job;
+                statistics:
+                    statistics_read_back_as_they_were_written
+                    rows_of_a_bucket_are_added_up
+                    statistics_are_read_by_job_and_namespace
+                    statistics_are_read_by_time
+                    an_update_replaces_the_counts
+                    statistics_of_another_shard_are_refused
+                    old_statistics_go;
+                search:
+                    runs_are_found_by_the_beginning_of_a_term
+                    every_word_of_a_search_must_match
+                    a_search_goes_with_the_other_filters
+                    a_search_is_of_one_namespace
+                    pages_of_found_runs_neither_skip_nor_repeat
+                    a_run_is_found_while_it_lives_and_after_its_end
+                    a_frequent_term_finds_the_newest_runs_first
+                    the_terms_of_a_run_go_with_it;
             }
         }
     };
@@ -253,6 +277,8 @@ mod tests {
             include_str!("queues.rs"),
             include_str!("logs.rs"),
             include_str!("prune.rs"),
+            include_str!("statistics.rs"),
+            include_str!("search.rs"),
             include_str!("sessions.rs"),
         ];
         let written = files.iter().flat_map(|file| file.split("\npub async fn ").skip(1));

@@ -99,10 +99,10 @@ pub async fn a_run_is_as_old_as_its_end(store: &dyn Store) -> Result<()> {
 pub async fn ad_hoc_history_goes_by_the_policy(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let old = succeeded(&leader.ad_hoc(at(0)), NOW.before(8 * DAY));
-    let young = failed(&leader.ad_hoc(at(0)), NOW.before(6 * DAY));
-    leader.insert(store, [&old, &young].map(history_row)).await?;
+    let recent = failed(&leader.ad_hoc(at(0)), NOW.before(6 * DAY));
+    leader.insert(store, [&old, &recent].map(history_row)).await?;
     assert_eq!(prune(store, NOW).await?, 1);
-    assert_eq!(history(store).await?, [young.id.0]);
+    assert_eq!(history(store).await?, [recent.id.0]);
     Ok(())
 }
 
@@ -111,7 +111,7 @@ pub async fn history_of_a_deleted_job_goes_by_the_policy(store: &dyn Store) -> R
     let mut leader = Leader::of(store, SHARD).await?;
     let job = keeping(&mut leader, "deleted", 1, 1000);
     let runs = job_with_history(store, &mut leader, &job, 10).await?;
-    leader.delete(store, [RowKey::Job(job.id)]).await?;
+    leader.delete_job(store, &job).await?;
     assert_eq!(prune(store, NOW).await?, 2);
     assert_eq!(history(store).await?, ids(&runs[2..]));
     Ok(())
@@ -180,10 +180,10 @@ pub async fn prune_takes_no_more_than_its_limit_and_comes_to_an_end(store: &dyn 
 pub async fn output_goes_after_its_run(store: &dyn Store) -> Result<()> {
     let mut leader = Leader::of(store, SHARD).await?;
     let old = succeeded(&leader.ad_hoc(at(0)), NOW.before(8 * DAY));
-    let young = succeeded(&leader.ad_hoc(at(0)), NOW);
+    let recent = succeeded(&leader.ad_hoc(at(0)), NOW);
     let live = running(&leader.ad_hoc(at(0)));
-    leader.insert(store, [history_row(&old), history_row(&young), run_row(&live)]).await?;
-    for run in [&old, &young, &live] {
+    leader.insert(store, [history_row(&old), history_row(&recent), run_row(&live)]).await?;
+    for run in [&old, &recent, &live] {
         let chunk = |number| log::Chunk {
             run: run.id,
             token: Token(1),
@@ -196,7 +196,7 @@ pub async fn output_goes_after_its_run(store: &dyn Store) -> Result<()> {
     }
     assert_eq!(prune(store, NOW).await?, 4, "one run and its three chunks");
     assert!(store.read_logs(old.id, None, 10).await?.is_empty());
-    for run in [&young, &live] {
+    for run in [&recent, &live] {
         assert_eq!(store.read_logs(run.id, None, 10).await?.len(), 3);
     }
     Ok(())
@@ -227,7 +227,7 @@ pub async fn a_deleted_job_is_known_as_long_as_its_skip_records(store: &dyn Stor
     let deleted = leader.job("deleted");
     let skip = Row::Skip(skip_of(&deleted, at(0)));
     leader.insert(store, [job_row(&deleted), revision_of(&deleted), skip]).await?;
-    leader.delete(store, [RowKey::Job(deleted.id)]).await?;
+    leader.delete_job(store, &deleted).await?;
     prune(store, NOW).await?;
     assert!(store.revision(deleted.id, 1).await?.is_some());
     assert_eq!(store.deleted_jobs(None, None, 10).await?.len(), 1);
@@ -249,7 +249,7 @@ pub async fn revisions_go_after_the_last_run_of_a_deleted_job(store: &dyn Store)
         .insert(store, [revision_of(&kept), revision_of(&deleted), run_row(&live), run_row(&ended)])
         .await?;
     leader.settle(store, &succeeded(&ended, NOW)).await?;
-    leader.delete(store, [RowKey::Job(deleted.id)]).await?;
+    leader.delete_job(store, &deleted).await?;
     assert_eq!(prune(store, NOW + 8 * DAY).await?, 1, "only the ended run goes: another is still live");
     assert!(store.revision(deleted.id, 1).await?.is_some());
     assert_eq!(

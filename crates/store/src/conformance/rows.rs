@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use punctual_core::change::{Row, RowKey, Want};
+use punctual_core::change::{DeletedJob, Row, RowKey, Want};
 use punctual_core::job::{Cursor, Definition, Job};
 use punctual_core::limits::{LISTED_OUTPUT_BYTES_MAX, OUTPUT_BYTES_MAX, PARAMS_BYTES_MAX};
 use punctual_core::run::Run;
+use punctual_core::search::Search;
 use punctual_core::task::{Params, Task};
 
 use super::given::*;
-use crate::{Error, LetterFilter, Result, RunFilter, Store};
+use crate::{Error, LetterFilter, Result, RunFilter, StatisticsFilter, StatisticsOf, Store};
 
 /// One row of every kind.
 fn one_of_each(store: &dyn Store, leader: &mut Leader) -> Vec<Row> {
@@ -18,12 +19,15 @@ fn one_of_each(store: &dyn Store, leader: &mut Leader) -> Vec<Row> {
     let ended = failed(&leader.run_of(&job, at(0)), at(5));
     vec![
         job_row(&job),
+        Row::DeletedJob(DeletedJob::of(&job)),
         revision_of(&job),
         run_row(&run),
         history_row(&ended),
         Row::DeadLetter(letter_of(&ended)),
         Row::Unique(key_of(&run, "a-key", at(1000))),
         Row::Skip(skip_of(&job, at(1))),
+        statistics_of(leader, &job),
+        term_of(&run, "größe"),
         Row::Queue(leader.queue(store, 4)),
         message_row(&leader.message(4, 5)),
     ]
@@ -77,6 +81,7 @@ pub async fn rows_read_back_as_they_were_written(store: &dyn Store) -> Result<()
     for row in rows {
         match row {
             Row::Job(job) => assert_eq!(store.job(&job.namespace, &job.name).await?, Some(job)),
+            Row::DeletedJob(job) => assert_eq!(store.deleted_jobs(None, None, 10).await?, [job]),
             Row::Revision(revision) => {
                 assert_eq!(store.revision(revision.job, revision.revision).await?, Some(revision));
             }
@@ -92,6 +97,18 @@ pub async fn rows_read_back_as_they_were_written(store: &dyn Store) -> Result<()
                 assert_eq!(found.uniques, [unique]);
             }
             Row::Skip(skip) => assert_eq!(store.skips(skip.job, None, 10).await?, [skip]),
+            Row::Statistics(row) => {
+                let of = StatisticsOf::Job(namespace("default"), name("its-job"));
+                let filter = StatisticsFilter { of, since: row.key.bucket.at, until: NOW };
+                assert_eq!(store.statistics(&filter).await?, [(row.key.bucket.at, row.counts.clone())]);
+            }
+            Row::Term(term) => {
+                let search = Some(Search::parse(&term.term).expect("a case searches well"));
+                let filter =
+                    RunFilter { namespace: Some(term.namespace.clone()), search, ..RunFilter::default() };
+                let found = store.runs(&filter, None, 10).await?;
+                assert_eq!(found.iter().map(|run| run.id).collect::<Vec<_>>(), [term.run]);
+            }
             Row::Queue(queue) => assert_eq!(store.queues(None, None, 10).await?, [queue]),
             Row::Message(message) => {
                 let found = store.fetch(vec![(SHARD, Want::Message(message.id))]).await?;

@@ -121,12 +121,111 @@ pub async fn runs_are_listed_by_job(store: &dyn Store) -> Result<()> {
         leader.insert(store, [row(&run), row(&noise)]).await?;
         expected.insert(0, run.id.0);
     }
-    let filter = RunFilter { job: Some(job.id), ..RunFilter::default() };
+    let filter = RunFilter { jobs: vec![job.id], ..RunFilter::default() };
     assert_eq!(paged(store, &filter, 2).await?, expected);
     let failed = RunFilter { statuses: vec![Status::Failed], ..filter.clone() };
     assert_eq!(paged(store, &failed, 2).await?.len(), 3);
-    let nobody = RunFilter { job: Some(JobId(job.id.0 + 100)), ..filter };
+    let nobody = RunFilter { jobs: vec![JobId(job.id.0 + 100)], ..filter };
     assert!(paged(store, &nobody, 2).await?.is_empty());
+    Ok(())
+}
+
+/// The runs of several jobs, of one shard and of two, are one list.
+pub async fn runs_are_listed_by_several_jobs(store: &dyn Store) -> Result<()> {
+    let (mut here, mut there) = (Leader::of(store, SHARD).await?, Leader::of(store, OTHER).await?);
+    let jobs = [here.job("a"), here.job("b"), there.job("c")];
+    let mut expected = Vec::new();
+    for (index, job) in jobs.iter().enumerate() {
+        let leader = if index == 2 { &mut there } else { &mut here };
+        leader.insert(store, [job_row(job)]).await?;
+        for n in 0..4 {
+            let run = leader.run_of(job, at(n));
+            let row = if n % 2 == 0 { history_row(&succeeded(&run, at(n))) } else { run_row(&run) };
+            leader.insert(store, [row]).await?;
+            expected.push((index, run.id.0));
+        }
+    }
+    for wanted in [&[0, 1][..], &[0, 2], &[0, 1, 2]] {
+        let mut ids: Vec<i64> =
+            expected.iter().filter(|(job, _)| wanted.contains(job)).map(|(_, id)| *id).collect();
+        ids.sort_unstable_by_key(|id| std::cmp::Reverse(*id));
+        let filter =
+            RunFilter { jobs: wanted.iter().map(|job| jobs[*job].id).collect(), ..RunFilter::default() };
+        for limit in [1, 5, 100] {
+            assert_eq!(paged(store, &filter, limit).await?, ids, "{wanted:?}, pages of {limit}");
+        }
+    }
+    Ok(())
+}
+
+/// The newest runs of each job, live and ended together; runs of other jobs do not count.
+pub async fn the_last_runs_of_many_jobs_are_read_at_once(store: &dyn Store) -> Result<()> {
+    let (mut here, mut there) = (Leader::of(store, SHARD).await?, Leader::of(store, OTHER).await?);
+    let jobs = [here.job("a"), here.job("b"), there.job("c")];
+    let mut made: Vec<(JobId, i64)> = Vec::new();
+    for (index, job) in jobs.iter().enumerate() {
+        let leader = if index == 2 { &mut there } else { &mut here };
+        leader.insert(store, [job_row(job)]).await?;
+        for n in 0..5 {
+            let run = leader.run_of(job, at(n));
+            let row = if n < 3 { history_row(&succeeded(&run, at(n))) } else { run_row(&run) };
+            leader.insert(store, [row]).await?;
+            made.push((job.id, run.id.0));
+        }
+    }
+    for limit in [1, 3, 4, 10] {
+        for wanted in [&jobs[..], &jobs[1..2]] {
+            let mut ids: Vec<JobId> = wanted.iter().map(|job| job.id).collect();
+            let runs = store.last_runs(&ids, limit).await?;
+            ids.sort_unstable();
+            let expected: Vec<i64> = ids
+                .iter()
+                .flat_map(|id| made.iter().rev().filter(move |(job, _)| job == id).take(limit))
+                .map(|(_, run)| *run)
+                .collect();
+            assert_eq!(run_ids(&runs), expected, "{limit} of each");
+        }
+    }
+    assert!(store.last_runs(&[], 3).await?.is_empty());
+    assert!(store.last_runs(&[JobId(1)], 3).await?.is_empty());
+    Ok(())
+}
+
+/// Runs are counted by status, for the same filter as a listing, up to a limit.
+pub async fn runs_are_counted_by_status(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    for n in 0..3 {
+        let live = [leader.ad_hoc(at(n)), ready(&leader.ad_hoc(at(n)))];
+        let ended = [failed(&leader.ad_hoc(at(n)), at(n)), succeeded(&leader.ad_hoc(at(n)), at(n))];
+        let elsewhere = Run { namespace: namespace("elsewhere"), ..ready(&leader.ad_hoc(at(n))) };
+        let live = live.iter().chain([&elsewhere]).map(run_row).collect::<Vec<_>>();
+        leader.insert(store, live.into_iter().chain(ended.iter().map(history_row))).await?;
+    }
+    let counted = async |filter: &RunFilter, limit| -> Result<Vec<(Status, u64, bool)>> {
+        let counts = store.count_runs(filter, limit).await?;
+        assert_eq!(counts.iter().map(|count| count.status).collect::<Vec<_>>(), Status::ALL);
+        let seen = counts.into_iter().filter(|count| count.runs > 0 || !count.complete);
+        Ok(seen.map(|count| (count.status, count.runs, count.complete)).collect())
+    };
+    let all = RunFilter::default();
+    let (waiting, ready, succeeded, failed) =
+        (Status::Waiting, Status::Ready, Status::Succeeded, Status::Failed);
+    assert_eq!(
+        counted(&all, 100).await?,
+        [(waiting, 3, true), (ready, 6, true), (succeeded, 3, true), (failed, 3, true)]
+    );
+    assert_eq!(
+        counted(&all, 3).await?,
+        [(waiting, 3, true), (ready, 3, false), (succeeded, 3, true), (failed, 3, true)]
+    );
+    let here = RunFilter { namespace: Some(namespace("elsewhere")), ..RunFilter::default() };
+    assert_eq!(counted(&here, 100).await?, [(ready, 3, true)]);
+    let some = RunFilter { statuses: vec![failed, ready], ..RunFilter::default() };
+    let counts = store.count_runs(&some, 100).await?;
+    assert_eq!(
+        counts.iter().map(|count| (count.status, count.runs)).collect::<Vec<_>>(),
+        [(ready, 6), (failed, 3)]
+    );
     Ok(())
 }
 

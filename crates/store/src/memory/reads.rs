@@ -1,5 +1,6 @@
 //! Reads.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -14,13 +15,18 @@ use punctual_core::name::{Name, Namespace};
 use punctual_core::queue::{Message, MessagePosition, QueueKey, QueueNumber, QueueRecord};
 use punctual_core::run::{Origin, Run};
 use punctual_core::schedule::calendar;
+use punctual_core::search::{RunTerm, Search};
+use punctual_core::statistics::Counts;
 use punctual_core::{Timestamp, log, queue};
 
 use super::Memory;
 use super::tables::Tables;
 use crate::listing::{Span, listed, looked_up};
 use crate::page_bytes::PageBytes;
-use crate::{CalendarFilter, End, Error, JobFilter, LetterFilter, Reads, Result, RunFilter, Stats, refusal};
+use crate::{
+    CalendarFilter, End, Error, JobFilter, LetterFilter, NAMESPACE_COUNT_MAX, NamespaceCounts, Reads, Result,
+    RunFilter, StatisticsFilter, Stats, StatusCount, refusal,
+};
 
 #[async_trait]
 impl Reads for Memory {
@@ -64,6 +70,14 @@ impl Reads for Memory {
         Ok(self.tables.lock().queued_from(queue, from, limit))
     }
 
+    async fn commits(&self) -> Result<Vec<(Epoch, u64)>> {
+        Ok(self.tables.lock().shards.iter().map(|row| (row.epoch, row.commit)).collect())
+    }
+
+    async fn namespaces(&self, after: Option<&Namespace>, limit: usize) -> Result<Vec<NamespaceCounts>> {
+        Ok(self.tables.lock().namespaces(after, limit))
+    }
+
     async fn job(&self, namespace: &Namespace, name: &Name) -> Result<Option<Arc<Job>>> {
         Ok(self.tables.lock().job_named(namespace.clone(), name.clone()))
     }
@@ -86,6 +100,24 @@ impl Reads for Memory {
         Ok(self.tables.lock().runs(filter, after, limit))
     }
 
+    async fn last_runs(&self, jobs: &[JobId], limit: usize) -> Result<Vec<Arc<Run>>> {
+        let (tables, mut jobs) = (self.tables.lock(), jobs.to_vec());
+        jobs.sort_unstable();
+        jobs.dedup();
+        let of_job = |job| tables.runs(&RunFilter { jobs: vec![job], ..RunFilter::default() }, None, limit);
+        Ok(jobs.into_iter().flat_map(of_job).collect())
+    }
+
+    async fn count_runs(&self, filter: &RunFilter, limit: usize) -> Result<Vec<StatusCount>> {
+        let tables = self.tables.lock();
+        let count = |status| {
+            let filter = RunFilter { statuses: vec![status], ..filter.clone() };
+            let runs = tables.runs(&filter, None, limit.saturating_add(1)).len();
+            StatusCount { status, runs: runs.min(limit) as u64, complete: runs <= limit }
+        };
+        Ok(filter.wanted_statuses().into_iter().map(count).collect())
+    }
+
     async fn dead_letters(
         &self,
         filter: &LetterFilter,
@@ -104,8 +136,8 @@ impl Reads for Memory {
         limit: usize,
     ) -> Result<Vec<DeletedJob>> {
         let tables = self.tables.lock();
-        let deleted = tables.deleted.values().filter(|gone| tables.job(gone.id).is_none());
-        let wanted = deleted
+        let wanted = tables
+            .deleted_jobs()
             .filter(|gone| named.is_none_or(|named| named == (&gone.namespace, &gone.name)))
             .filter(|gone| after.is_none_or(|after| gone.id > after));
         Ok(wanted.take(limit).cloned().collect())
@@ -148,6 +180,10 @@ impl Reads for Memory {
 
     async fn stats(&self) -> Result<Stats> {
         Ok(self.tables.lock().stats())
+    }
+
+    async fn statistics(&self, filter: &StatisticsFilter) -> Result<Vec<(Timestamp, Counts)>> {
+        Ok(self.tables.lock().statistics(filter))
     }
 
     async fn read_logs(
@@ -219,6 +255,24 @@ impl Tables {
         jobs.filter(|job| filter.takes(job)).take(limit).collect()
     }
 
+    pub(super) fn namespaces(&self, after: Option<&Namespace>, limit: usize) -> Vec<NamespaceCounts> {
+        let mut all: BTreeMap<&Namespace, (usize, usize)> = BTreeMap::new();
+        for (namespace, _) in self.names.keys() {
+            all.entry(namespace).or_default().0 += 1;
+        }
+        for queue in self.all_queues() {
+            all.entry(&queue.key.namespace).or_default().1 += 1;
+        }
+        let counted = |count: usize| count.min(NAMESPACE_COUNT_MAX) as u64;
+        let beyond = all.into_iter().filter(|(namespace, _)| after.is_none_or(|after| *namespace > after));
+        let counts = beyond.map(|(namespace, (jobs, queues))| NamespaceCounts {
+            namespace: namespace.clone(),
+            jobs: counted(jobs),
+            queues: counted(queues),
+        });
+        counts.take(limit).collect()
+    }
+
     pub(super) fn record_of(&self, id: RunId) -> Result<Option<RunRecord>> {
         let live = self.row(id.shard(), &RowKey::Run(id));
         match live.or_else(|| self.row(id.shard(), &RowKey::History(id))) {
@@ -258,12 +312,39 @@ impl Tables {
 
     pub(super) fn runs(&self, filter: &RunFilter, after: Option<RunId>, limit: usize) -> Vec<Arc<Run>> {
         let Some(Span { first, last }) = Span::of(filter, after) else { return Vec::new() };
-        let live = self.live_runs(first, last);
-        let all = live.chain(self.history(first, last)).filter(|run| filter.takes(run));
-        let mut runs: Vec<Arc<Run>> = all.cloned().collect();
+        let mut runs: Vec<Arc<Run>> = match &filter.search {
+            Some(search) => {
+                let found = self.found_by(search, filter.namespace.as_ref()).into_iter();
+                let runs =
+                    found.flat_map(|run| self.live_runs(run.0, run.0).chain(self.history(run.0, run.0)));
+                runs.filter(|run| (first..=last).contains(&run.id.0) && filter.takes(run)).cloned().collect()
+            }
+            None => {
+                let all = self.live_runs(first, last).chain(self.history(first, last));
+                all.filter(|run| filter.takes(run)).cloned().collect()
+            }
+        };
         runs.sort_by_key(|run| if filter.oldest_first { run.id.0 } else { -run.id.0 });
         runs.truncate(limit);
         runs.into_iter().map(listed).collect()
+    }
+
+    /// The runs that the search index finds.
+    fn found_by(&self, search: &Search, namespace: Option<&Namespace>) -> BTreeSet<RunId> {
+        let Some(namespace) = namespace else { return BTreeSet::new() };
+        let with_word = |word: &str| -> BTreeSet<RunId> {
+            let first = RunTerm { namespace: namespace.clone(), term: Arc::from(word), run: RunId(i64::MIN) };
+            let terms = self.rows.range((RowKey::Term(Arc::new(first)), ShardId(0))..);
+            let runs = terms.map_while(|(_, row)| match row {
+                Row::Term(term) if term.namespace == *namespace && term.term.starts_with(word) => {
+                    Some(term.run)
+                }
+                _ => None,
+            });
+            runs.collect()
+        };
+        let sets = search.words().map(with_word);
+        sets.reduce(|all, some| all.intersection(&some).copied().collect()).unwrap_or_default()
     }
 
     pub(super) fn live_runs(&self, first: i64, last: i64) -> impl Iterator<Item = &Arc<Run>> {
@@ -303,6 +384,13 @@ impl Tables {
     }
 
     /// The skip records of a job, newest first.
+    pub(super) fn deleted_jobs(&self) -> impl Iterator<Item = &DeletedJob> {
+        let from = (RowKey::DeletedJob(JobId(i64::MIN)), ShardId(0));
+        self.rows
+            .range(from..)
+            .map_while(|(_, row)| if let Row::DeletedJob(job) = row { Some(job) } else { None })
+    }
+
     pub(super) fn skips(&self, job: JobId) -> impl Iterator<Item = &Skip> {
         let first = RowKey::Skip(job, 0, Timestamp::from_millis(i64::MIN));
         let last = RowKey::Skip(job, u32::MAX, Timestamp::from_millis(i64::MAX));
@@ -314,6 +402,18 @@ impl Tables {
 
     pub(super) fn between(&self, first: RowKey, last: RowKey) -> impl DoubleEndedIterator<Item = &Row> {
         self.rows.range((first, ShardId(0))..=(last, ShardId(u16::MAX))).map(|(_, row)| row)
+    }
+
+    pub(super) fn statistics(&self, filter: &StatisticsFilter) -> Vec<(Timestamp, Counts)> {
+        let mut buckets: BTreeMap<Timestamp, Counts> = BTreeMap::new();
+        for row in self.rows.values() {
+            if let Row::Statistics(row) = row
+                && filter.takes(&row.key.bucket)
+            {
+                buckets.entry(row.key.bucket.at).or_default().add(&row.counts);
+            }
+        }
+        buckets.into_iter().collect()
     }
 
     pub(super) fn stats(&self) -> Stats {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use punctual_core::Timestamp;
-use punctual_core::change::{Batch, Change, DeletedJob, Row, RowKey, TimerPosition};
+use punctual_core::change::{Batch, Change, Row, RowKey, TimerPosition};
 use punctual_core::ids::{Epoch, JobId, RunId, SessionId, ShardId};
 use punctual_core::log;
 use punctual_core::name::{Name, Namespace};
@@ -22,9 +22,6 @@ pub(super) struct Tables {
     pub(super) shards: Vec<Shard>,
     pub(super) rows: BTreeMap<Place, Row>,
     pub(super) names: BTreeMap<(Namespace, Name), JobId>,
-    /// Deleted jobs, until nothing of them is kept. A job that is also in `rows` was not deleted: its commit was
-    /// refused.
-    pub(super) deleted: BTreeMap<JobId, DeletedJob>,
     /// By name. The leader, not the store, makes sure that names are unique.
     pub(super) queues: BTreeSet<(QueueKey, ShardId, QueueNumber)>,
     pub(super) timers: BTreeSet<(ShardId, TimerPosition, RowKey)>,
@@ -61,7 +58,6 @@ impl Tables {
             shards: vec![Shard::default(); usize::from(shards)],
             rows: BTreeMap::new(),
             names: BTreeMap::new(),
-            deleted: BTreeMap::new(),
             queues: BTreeSet::new(),
             timers: BTreeSet::new(),
             logs: BTreeMap::new(),
@@ -106,10 +102,6 @@ impl Tables {
             };
             let place = (key.clone(), shard);
             let old = self.put(place.clone(), row);
-            if let (Change::Delete, Some(Row::Job(job))) = (change, &old) {
-                let (id, namespace, name) = (job.id, job.namespace.clone(), job.name.clone());
-                self.deleted.insert(id, DeletedJob { id, namespace, name });
-            }
             undo.push(Undo::Row(place, old));
         }
         Ok(())

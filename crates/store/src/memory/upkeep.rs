@@ -8,10 +8,11 @@ use punctual_core::Timestamp;
 use punctual_core::change::{Row, RowKey};
 use punctual_core::ids::{JobId, RunId, ShardId};
 use punctual_core::run::Run;
+use punctual_core::statistics::Bucket;
 
 use super::Memory;
 use super::tables::Tables;
-use crate::retention::Kept;
+use crate::retention::{Kept, statistics_kept_since};
 use crate::{PrunePolicy, Result, Upkeep};
 
 #[async_trait]
@@ -27,13 +28,17 @@ impl Tables {
         gone.extend(self.loose_ends(policy));
         gone.truncate(limit);
         let rows = gone.len();
+        gone.extend(self.terms_of_gone(&gone));
         for place in gone {
             self.put(place, None);
         }
         let tables = &*self;
         let is_kept = |job: JobId| !tables.revisions(job, None, 1).is_empty();
-        let forgotten: Vec<JobId> = tables.deleted.keys().copied().filter(|job| !is_kept(*job)).collect();
-        forgotten.iter().for_each(|job| drop(self.deleted.remove(job)));
+        let forgotten: Vec<JobId> =
+            tables.deleted_jobs().map(|gone| gone.id).filter(|job| !is_kept(*job)).collect();
+        for job in forgotten {
+            self.put((RowKey::DeletedJob(job), job.shard()), None);
+        }
         rows + self.prune_logs(limit - rows)
     }
 
@@ -54,7 +59,16 @@ impl Tables {
         old.map(|run| (RowKey::History(run.id), run.shard())).collect()
     }
 
-    /// Expired keys, old skip records, revisions of deleted jobs that no run and no skip record needs.
+    /// The terms of pruned runs. They are part of their run and do not count as rows.
+    fn terms_of_gone(&self, gone: &[(RowKey, ShardId)]) -> Vec<(RowKey, ShardId)> {
+        let runs =
+            gone.iter().filter_map(|(key, _)| if let RowKey::History(run) = key { Some(*run) } else { None });
+        let runs: BTreeSet<RunId> = runs.collect();
+        let is_term = |key: &RowKey| matches!(key, RowKey::Term(term) if runs.contains(&term.run));
+        self.rows.keys().filter(|(key, _)| is_term(key)).cloned().collect()
+    }
+
+    /// Expired keys, old skip records, old statistics, revisions of deleted jobs that no run and no skip record needs.
     fn loose_ends(&self, policy: &PrunePolicy) -> Vec<(RowKey, ShardId)> {
         let runs = self.live_runs(0, i64::MAX).chain(self.history(0, i64::MAX));
         let skipped = self.rows.values().filter_map(|row| match row {
@@ -65,6 +79,10 @@ impl Tables {
         let loose = self.rows.iter().filter(|(_, row)| match row {
             Row::Unique(unique) => unique.expires_at < policy.now,
             Row::Skip(skip) => skip.at < self.kept(Some(skip.job), policy).since,
+            Row::Statistics(row) => {
+                let Bucket { period, at, .. } = row.key.bucket;
+                at < statistics_kept_since(period, policy.now)
+            }
             Row::Revision(revision) => self.job(revision.job).is_none() && !needed.contains(&revision.job),
             _ => false,
         });

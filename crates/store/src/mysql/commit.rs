@@ -11,7 +11,8 @@ use super::connection::MysqlConnection;
 use super::failure::{Failure, Moment};
 use super::packets::Packets;
 use super::{Mysql, writes};
-use crate::sql::tables::{EDIT_JOB, Sorted, Values, WriteId, edited_job, in_groups, write_of};
+use crate::sql::batches::{Sorted, in_groups};
+use crate::sql::tables::{Values, edited_job, write_of};
 use crate::{Error, Result, refusal};
 
 impl Mysql {
@@ -67,7 +68,9 @@ async fn carefully(connection: &mut MysqlConnection, batch: &Batch) -> Result<()
         return Err(Error::Fenced { shard: batch.shard, epoch: batch.epoch }.into());
     }
     for (key, change) in batch.changes.iter() {
-        if !hits(connection, write_of(batch, key, change)?, batch, key).await? {
+        let mut values = Values::new();
+        let write = write_of(batch, key, change, &mut values)?;
+        if !hits(connection, Sorted::one(write, values), batch, key).await? {
             missed(connection, batch, key, change).await?;
         }
     }
@@ -76,13 +79,12 @@ async fn carefully(connection: &mut MysqlConnection, batch: &Batch) -> Result<()
 
 async fn hits(
     connection: &mut MysqlConnection,
-    (write, values): (WriteId, Values<'_>),
+    row: Sorted<'_>,
     batch: &Batch,
     key: &RowKey,
 ) -> Result<bool, Failure> {
-    let (mut packets, mut sorted) = (Packets::default(), Sorted::default());
-    sorted.add(write, values);
-    writes::write(&mut packets, &sorted);
+    let mut packets = Packets::default();
+    writes::write(&mut packets, &row);
     match packets.send(connection).await {
         Ok(sent) => Ok(sent.as_expected),
         Err(failure) => Err(refused(batch, key, failure)),
@@ -110,7 +112,9 @@ async fn missed(
     change: &Change,
 ) -> Result<(), Failure> {
     if let Change::Update(Row::Job(job)) = change {
-        if hits(connection, (EDIT_JOB, edited_job(batch, job)?), batch, key).await? {
+        let mut values = Values::new();
+        let write = edited_job(batch, job, &mut values)?;
+        if hits(connection, Sorted::one(write, values), batch, key).await? {
             return Ok(());
         }
         if connection.row("SELECT 1 FROM jobs WHERE id = ?", (job.id.0,)).await?.is_some() {

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadlock_and_a_lock_that_was_waited_for_in_vain_are_known_to_be_rolled_back() {
+    fn a_deadlock_and_a_lock_timeout_are_rolled_back() {
         for code in [1213, 1205] {
             assert!(matches!(said(code, "", Moment::Writing), Error::RolledBack(_)));
         }

@@ -11,9 +11,9 @@ use punctual_core::ids::RunId;
 use punctual_core::run::Status;
 
 use super::packets::{Packets, Shape, int, literal, put, put_list};
+use crate::sql::batches::{FENCE, Sorted, fence_of};
 use crate::sql::tables::{
-    Action, DELETE_HISTORY, DELETE_JOB, DELETE_RUN, FENCE, INSERT_HISTORY, INSERT_RUN, Sorted, Values,
-    WRITES, Write, fence_of,
+    Action, DELETE_HISTORY, DELETE_RUN, INSERT_HISTORY, INSERT_RUN, Values, WRITES, Write,
 };
 use crate::sql::value::Value;
 use crate::{codec, live_key};
@@ -37,25 +37,22 @@ pub(super) fn fences(packets: &mut Packets, batches: &[&Batch]) {
 /// Writes the rows of all writes.
 pub(super) fn write(packets: &mut Packets, sorted: &Sorted<'_>) {
     for (id, rows) in sorted.writes() {
-        if id == DELETE_JOB {
-            forget_jobs(packets, rows);
-        }
         let write = &WRITES[id];
         match &write.action {
-            Action::Insert => insert(packets, write, rows),
+            Action::Insert => insert(packets, write, &rows),
             Action::Update { set, and } => rows.iter().for_each(|row| update(packets, write, row, set, and)),
-            Action::Delete => delete(packets, write, rows),
+            Action::Delete => delete(packets, write, &rows),
         }
         match id {
             DELETE_RUN => delete_from_side_tables(packets, &gone_for_good(sorted)),
-            DELETE_HISTORY => delete_from_side_tables(packets, &ids(rows)),
-            INSERT_RUN | INSERT_HISTORY => insert_into_side_tables(packets, id == INSERT_RUN, rows),
+            DELETE_HISTORY => delete_from_side_tables(packets, &ids(&rows)),
+            INSERT_RUN | INSERT_HISTORY => insert_into_side_tables(packets, id == INSERT_RUN, &rows),
             _ => {}
         }
     }
 }
 
-fn insert(packets: &mut Packets, write: &Write, rows: &[Values<'_>]) {
+fn insert(packets: &mut Packets, write: &Write, rows: &[&[Value<'_>]]) {
     let names: Vec<&str> = write.table.columns.iter().map(|(name, _)| *name).collect();
     let head = format!("INSERT INTO {} ({}) VALUES ", write.table.name, names.join(", "));
     packets.many(Shape { head: &head, between: ", ", tail: "" }, rows, |sql, row| put_row(sql, row));
@@ -67,7 +64,7 @@ fn put_row(sql: &mut Vec<u8>, row: &[Value<'_>]) {
     put(sql, ")");
 }
 
-fn update(packets: &mut Packets, write: &Write, row: &Values<'_>, set: &[usize], and: &[(usize, &str)]) {
+fn update(packets: &mut Packets, write: &Write, row: &[Value<'_>], set: &[usize], and: &[(usize, &str)]) {
     let conditions = (0..write.table.key).map(|column| (column, "=")).chain(and.iter().copied());
     packets.one(|sql| {
         put(sql, "UPDATE ");
@@ -89,7 +86,7 @@ fn update(packets: &mut Packets, write: &Write, row: &Values<'_>, set: &[usize],
     });
 }
 
-fn delete(packets: &mut Packets, write: &Write, rows: &[Values<'_>]) {
+fn delete(packets: &mut Packets, write: &Write, rows: &[&[Value<'_>]]) {
     let keys = (0..write.table.key).map(|column| write.name(column));
     let on: Vec<String> = keys.map(|key| format!("t.{key} = f.{key}")).collect();
     let tail = format!(") AS f STRAIGHT_JOIN {} AS t ON {}", write.table.name, on.join(" AND "));
@@ -109,21 +106,11 @@ fn put_select<'v>(sql: &mut Vec<u8>, columns: impl Iterator<Item = (&'static str
     });
 }
 
-/// The revisions of deleted jobs are pruned later, when no run needs them any more.
-fn forget_jobs(packets: &mut Packets, jobs: &[Values<'_>]) {
-    let shape = Shape {
-        head: "INSERT IGNORE INTO deleted_jobs (job, namespace, name) SELECT t.id, t.namespace, t.name FROM (",
-        between: " UNION ALL ",
-        tail: ") AS f STRAIGHT_JOIN jobs AS t ON t.id = f.id",
-    };
-    packets.many_or_fewer(shape, &ids(jobs), put_id);
-}
-
 /// Adds runs to the tables for rare properties: a key, or an end other than success.
-fn insert_into_side_tables(packets: &mut Packets, is_live: bool, rows: &[Values<'_>]) {
+fn insert_into_side_tables(packets: &mut Packets, is_live: bool, rows: &[&[Value<'_>]]) {
     // The columns of `run_key` and `status`.
     let (key, status) = if is_live { (6, 4) } else { (5, 2) };
-    let id = |row: &Values<'_>| if is_live { live_key::run(number(&row[0])).0 } else { number(&row[0]) };
+    let id = |row: &[Value<'_>]| if is_live { live_key::run(number(&row[0])).0 } else { number(&row[0]) };
     let keyed: Vec<Values<'_>> = rows
         .iter()
         .filter(|row| row[key] != Value::Null)
@@ -153,12 +140,12 @@ fn delete_from_side_tables(packets: &mut Packets, runs: &[i64]) {
 
 /// Deleted live runs that do not become history in the same commit.
 fn gone_for_good(sorted: &Sorted<'_>) -> Vec<i64> {
-    let ended: BTreeSet<i64> = ids(sorted.rows(INSERT_HISTORY)).into_iter().collect();
-    let gone = ids(sorted.rows(DELETE_RUN)).into_iter().map(|place| live_key::run(place).0);
+    let ended: BTreeSet<i64> = ids(&sorted.rows(INSERT_HISTORY)).into_iter().collect();
+    let gone = ids(&sorted.rows(DELETE_RUN)).into_iter().map(|place| live_key::run(place).0);
     gone.filter(|id| !ended.contains(id)).collect()
 }
 
-fn ids(rows: &[Values<'_>]) -> Vec<i64> {
+fn ids(rows: &[&[Value<'_>]]) -> Vec<i64> {
     rows.iter().map(|row| number(&row[0])).collect()
 }
 

@@ -11,7 +11,8 @@ use super::connection::{PgConnection, Request, request};
 use super::failure::{Failure, Moment};
 use super::queries;
 use super::writes::{fence, requests};
-use crate::sql::tables::{EDIT_JOB, Sorted, edited_job, in_groups, write_of};
+use crate::sql::batches::{Sorted, in_groups};
+use crate::sql::tables::{Values, edited_job, write_of};
 use crate::sql::value::Row as Columns;
 use crate::{Error, Result, refusal};
 
@@ -77,7 +78,8 @@ impl PgConnection {
     }
 
     async fn write_one(&mut self, batch: &Batch, key: &RowKey, change: &Change) -> Result<()> {
-        let (mut write, mut values) = write_of(batch, key, change)?;
+        let mut values = Values::new();
+        let mut write = write_of(batch, key, change, &mut values)?;
         if let Change::Update(Row::Job(job)) = change {
             let position = self.step(request!(queries::JOB_POSITION, job.id.0)).await?;
             let row: &dyn Columns = position.first().ok_or_else(|| refusal::missing(batch.shard, key))?;
@@ -85,12 +87,11 @@ impl PgConnection {
                 return Err(refusal::cursor_back(batch.shard, job.id));
             }
             if row.number::<u32>(0)? != job.revision {
-                (write, values) = (EDIT_JOB, edited_job(batch, job)?);
+                values.clear();
+                write = edited_job(batch, job, &mut values)?;
             }
         }
-        let mut sorted = Sorted::default();
-        sorted.add(write, values);
-        for request in requests(&sorted) {
+        for request in requests(&Sorted::one(write, values)) {
             self.ask(request).await.map_err(|failure| refused(batch, key, &failure))?;
         }
         Ok(())

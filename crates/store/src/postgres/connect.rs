@@ -117,13 +117,7 @@ impl Connector {
         }
         if role == Role::Commit {
             // Prepared now, so that no commit has to wait for it.
-            let own = [
-                queries::BEGIN,
-                queries::COMMIT,
-                queries::ROLLBACK,
-                queries::shards::FENCE,
-                queries::DELETED_JOBS,
-            ];
+            let own = [queries::BEGIN, queries::COMMIT, queries::ROLLBACK, queries::shards::FENCE];
             let writes = writes::STATEMENTS.iter().map(String::as_str);
             connection.prepare(own.into_iter().chain(writes)).await.map_err(Failure::reading)?;
         }

@@ -80,7 +80,7 @@ impl Failure {
         let why = self.to_string();
         let state = self.state().map_or("", SqlState::code);
         match (moment, state) {
-            // Whatever the error, the transaction may have been committed.
+            // The transaction may have been committed, whichever error this is.
             (Moment::Committing, _) => Error::Unknown(why),
             (_, DISK_FULL) => Error::Full(why),
             (_, DATA_CORRUPTED | INDEX_CORRUPTED) => {

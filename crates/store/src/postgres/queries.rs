@@ -7,9 +7,6 @@ pub(super) const COMMIT: &str = "COMMIT";
 pub(super) const WAIT_BRIEFLY: &str = "SET LOCAL lock_timeout = '100ms'";
 pub(super) const ROLLBACK: &str = "ROLLBACK";
 
-/// Runs before the jobs are deleted.
-pub(super) const DELETED_JOBS: &str = "INSERT INTO deleted_jobs (job, namespace, name) \
-     SELECT id, namespace, name FROM jobs WHERE id = ANY($1::int8[]) ON CONFLICT DO NOTHING";
 /// The columns that decide how a job is updated.
 pub(super) const JOB_POSITION: &str = "SELECT revision, fired_through FROM jobs WHERE id = $1::int8";
 

@@ -7,11 +7,10 @@ use std::sync::LazyLock;
 
 use punctual_core::change::Batch;
 
-use super::connection::{Param, Request, request};
+use super::connection::{Param, Request};
 use super::queries;
-use crate::sql::tables::{
-    Action, DELETE_JOB, FENCE, INSERT_HISTORY, Sorted, Values, WRITES, Write, WriteId, fence_of,
-};
+use crate::sql::batches::{FENCE, Sorted, fence_of};
+use crate::sql::tables::{Action, INSERT_HISTORY, Values, WRITES, Write, WriteId};
 use crate::sql::value::Value;
 
 /// Bytes of values in one statement; a single larger row is allowed. The server accepts a message of 1 GiB at most.
@@ -71,12 +70,7 @@ fn must_hit(sql: &str) -> String {
 /// The requests that write these rows.
 pub(super) fn requests<'a>(sorted: &'a Sorted<'_>) -> Vec<Request<'a>> {
     let mut requests = Vec::new();
-    for (write, rows) in sorted.writes() {
-        if write == DELETE_JOB {
-            let ids: Vec<&Value<'_>> = rows.iter().map(|row| &row[0]).collect();
-            requests.push(request!(queries::DELETED_JOBS, ids));
-        }
-        let mut rows: Vec<&Values<'_>> = rows.iter().collect();
+    for (write, mut rows) in sorted.writes() {
         if write == INSERT_HISTORY {
             // New ids go to the end of the index, so a batch in the order of ids touches few of its pages.
             rows.sort_by_key(|row| if let Value::Int(id) = row[0] { id } else { 0 });
@@ -91,7 +85,7 @@ pub(super) fn requests<'a>(sorted: &'a Sorted<'_>) -> Vec<Request<'a>> {
     requests
 }
 
-fn piece_request<'a>(write: WriteId, rows: &[&'a Values<'a>]) -> Request<'a> {
+fn piece_request<'a>(write: WriteId, rows: &[&'a [Value<'a>]]) -> Request<'a> {
     let column = |column: usize| {
         Box::new(rows.iter().map(|row| &row[column]).collect::<Vec<&'a Value<'a>>>()) as Param<'a>
     };
@@ -99,7 +93,7 @@ fn piece_request<'a>(write: WriteId, rows: &[&'a Values<'a>]) -> Request<'a> {
 }
 
 /// How many of the first rows fit into one statement.
-fn fitting(rows: &[&Values<'_>]) -> usize {
+fn fitting(rows: &[&[Value<'_>]]) -> usize {
     let bytes = |value: &Value<'_>| match value {
         Value::Text(text) => text.len(),
         Value::Bytes(bytes) => bytes.len(),
@@ -130,15 +124,10 @@ mod tests {
 
     #[test]
     fn large_rows_are_sent_in_pieces_that_hold_all_of_them() {
-        let mut sorted = Sorted::default();
-        for _ in 0..10 {
-            let body = vec![0_u8; STATEMENT_BYTES_MAX / 4 + 1];
-            let mut row: Values<'_> = (0..7_i64).map(Value::from).collect();
-            row.push(body.into());
-            sorted.add(INSERT_RUN, row);
-        }
-        let rows: Vec<&Values<'_>> = sorted.rows(INSERT_RUN).iter().collect();
-        assert_eq!(fitting(&rows), 3);
+        let body = || Value::from(vec![0_u8; STATEMENT_BYTES_MAX / 4 + 1]);
+        let row = || (0..7_i64).map(Value::from).chain([body()]);
+        let sorted = Sorted::of(INSERT_RUN, 8, (0..10).flat_map(|_| row()).collect());
+        assert_eq!(fitting(&sorted.rows(INSERT_RUN)), 3);
         assert_eq!(requests(&sorted).len(), 4);
     }
 

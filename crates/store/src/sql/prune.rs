@@ -11,17 +11,20 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use punctual_core::Timestamp;
 use punctual_core::ids::{RunId, ShardId, first_id_at};
+use punctual_core::statistics::Period;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::backend::{Backend, Purpose, Scope, work};
 use super::connection::{Ask, Connection, ask};
 use super::dialect::Dialect;
-use super::queries::{chunks, deleted_jobs, history, revisions, shards, skips, uniques};
+use super::queries::{
+    chunks, deleted_jobs, history, revisions, run_terms, shards, skips, statistics, uniques,
+};
 use super::records;
 use crate::circular_walk::{self, CircularWalk};
 use crate::listing::listed;
-use crate::retention::Kept;
-use crate::{PrunePolicy, Result, Upkeep};
+use crate::retention::{Kept, statistics_kept_since};
+use crate::{PrunePolicy, Result, Upkeep, codec};
 
 /// Rows removed in one transaction: few enough not to delay the next commit.
 const ROWS_MAX: usize = 200;
@@ -56,9 +59,13 @@ struct Expired {
     /// Deleted jobs whose last revision is removed with these rows.
     deleted_jobs: Vec<i64>,
     chunks: Vec<(i64, i64, i64)>,
+    statistics: Vec<StatisticsRow>,
     /// The key after which a circular walk continues. `None` means there are no more keys.
     next: Option<i64>,
 }
+
+/// The primary key of a row of statistics: namespace, job, and four numbers.
+type StatisticsRow = (String, String, [i64; 4]);
 
 /// What a step looks for.
 #[derive(Debug, Clone, Copy)]
@@ -162,7 +169,23 @@ async fn indexed(c: &mut dyn Connection, step: &Step) -> Result<Expired> {
             Ok((row.int(0)?, row.number(1)?, row.int(2)?))
         })
         .await?;
-    Ok(Expired { history, uniques, skips, ..Expired::default() })
+    left -= skips.len();
+    let statistics = old_statistics(c, now, left).await?;
+    Ok(Expired { history, uniques, skips, statistics, ..Expired::default() })
+}
+
+async fn old_statistics(c: &mut dyn Connection, now: Timestamp, limit: usize) -> Result<Vec<StatisticsRow>> {
+    let mut found = Vec::new();
+    for (period, is_of_job) in [(Period::Minute, false), (Period::Hour, false), (Period::Hour, true)] {
+        let (kind, since) = (codec::statistics_kind(period, is_of_job), statistics_kept_since(period, now));
+        let expired = ask!(statistics::EXPIRED, kind, since, limit - found.len());
+        let rows = c.all(expired, |row| {
+            let key = [row.int(2)?, row.int(3)?, row.int(4)?, row.int(5)?];
+            Ok((row.text(0)?.to_owned(), row.text(1)?.to_owned(), key))
+        });
+        found.extend(rows.await?);
+    }
+    Ok(found)
 }
 
 /// History beyond what jobs keep, for the next few jobs that have history.
@@ -304,6 +327,7 @@ impl Expired {
             && self.revisions.is_empty()
             && self.deleted_jobs.is_empty()
             && self.chunks.is_empty()
+            && self.statistics.is_empty()
     }
 }
 
@@ -322,6 +346,7 @@ async fn remove(c: &mut dyn Connection, expired: &Expired, now: Timestamp) -> Re
         let removed = c.execute(&delete(history::DELETE)).await?;
         gone += removed;
         last.push(ask!(shards::PRUNED, shard.0, removed));
+        last.extend(delete(run_terms::DELETE));
         if c.dialect() == Dialect::Mysql {
             last.extend(delete(history::DELETE_KEYED));
             last.extend(delete(history::DELETE_UNUSUAL));
@@ -333,6 +358,9 @@ async fn remove(c: &mut dyn Connection, expired: &Expired, now: Timestamp) -> Re
     asks.extend(skips.iter().map(|(job, revision, from)| ask!(skips::DELETE, *job, *revision, *from)));
     asks.extend(revisions.iter().map(|(job, revision)| ask!(revisions::DELETE, *job, *revision)));
     asks.extend(chunks.iter().map(|(run, token, number)| ask!(chunks::DELETE, *run, *token, *number)));
+    asks.extend(expired.statistics.iter().map(|(namespace, job, [kind, at, shard, commit])| {
+        ask!(statistics::DELETE, &**namespace, &**job, *kind, *at, *shard, *commit)
+    }));
     gone += c.execute(&asks).await?;
     last.extend(expired.deleted_jobs.iter().map(|job| ask!(deleted_jobs::DELETE, *job)));
     c.execute(&last).await?;

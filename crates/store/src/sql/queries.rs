@@ -2,6 +2,7 @@
 
 pub(crate) mod shards {
     pub(crate) const LEASES: &str = "SELECT {clock}, shard, epoch, owner, heir FROM shards ORDER BY shard";
+    pub(crate) const COMMITS: &str = "SELECT epoch, commit_no FROM shards ORDER BY shard";
     pub(crate) const RELEASE: &str =
         "UPDATE shards SET owner = NULL, heir = $3 WHERE shard = $1 AND epoch = $2";
     pub(crate) const GET: &str = "SELECT commit_no, last_id FROM shards WHERE shard = $1 AND epoch = $2";
@@ -35,6 +36,18 @@ pub(crate) mod tokens {
     pub(crate) const ADD: &str = "INSERT INTO tokens (name, hash, role, created_at, expires_at) \
          VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING";
     pub(crate) const REMOVE: &str = "DELETE FROM tokens WHERE name = $1";
+}
+
+/// The first namespace after `$1`, and a count up to `$2`.
+pub(crate) mod namespaces {
+    pub(crate) const NEXT_OF_JOBS: &str = "SELECT namespace FROM jobs /*! FORCE INDEX (jobs_name) */ \
+         WHERE namespace > $1 ORDER BY namespace LIMIT 1";
+    pub(crate) const NEXT_OF_QUEUES: &str = "SELECT namespace FROM queues /*! FORCE INDEX (queues_name) */ \
+         WHERE namespace > $1 ORDER BY namespace LIMIT 1";
+    pub(crate) const JOBS: &str = "SELECT count(*) FROM (SELECT 1 FROM jobs /*! FORCE INDEX (jobs_name) */ \
+         WHERE namespace = $1 LIMIT $2) AS counted";
+    pub(crate) const QUEUES: &str = "SELECT count(*) FROM (SELECT 1 FROM queues \
+         /*! FORCE INDEX (queues_name) */ WHERE namespace = $1 LIMIT $2) AS counted";
 }
 
 pub(crate) mod jobs {
@@ -106,6 +119,9 @@ macro_rules! walk {
 
 pub(crate) mod runs {
     pub(crate) const GET: &str = "SELECT body FROM runs /*! FORCE INDEX (PRIMARY) */ WHERE {keys place int8}";
+    /// The newest live runs of a job. They have no index by job, so `$1` to `$2` is the range of its shard.
+    pub(crate) const LAST_OF_JOB: &str = "SELECT body FROM runs /*! FORCE INDEX (PRIMARY) */ \
+         WHERE place BETWEEN $1 AND $2 AND job = $3 ORDER BY place DESC LIMIT $4";
     /// MySQL finds them by the index of (shard, wake_at), the others by the range of places.
     pub(crate) const LOAD: &str = include_str!("queries/runs_load.sql");
     pub(crate) const DUE: &str = include_str!("queries/runs_due.sql");
@@ -178,6 +194,27 @@ pub(crate) mod skips {
     pub(crate) const EXPIRED: &str = include_str!("queries/skips_expired.sql");
     pub(crate) const DELETE: &str =
         "DELETE FROM skips WHERE job = $1 AND revision = $2 AND from_due = $3 SKIP LOCKED";
+}
+
+pub(crate) mod statistics {
+    /// The rows of a job, or of a namespace: `$3` is the kind, `$4` to `$5` the span of buckets, without its end.
+    pub(crate) const OF_ONE: &str = "SELECT bucket_at, body FROM statistics /*! FORCE INDEX (PRIMARY) */ \
+         WHERE namespace = $1 AND job = $2 AND kind = $3 AND bucket_at >= $4 AND bucket_at < $5";
+    /// The rows of all namespaces.
+    pub(crate) const OF_ALL: &str = "SELECT bucket_at, body FROM statistics /*! FORCE INDEX (statistics_by_time) */ \
+         WHERE kind = $1 AND bucket_at >= $2 AND bucket_at < $3";
+    pub(crate) const EXPIRED: &str = "SELECT namespace, job, kind, bucket_at, shard, commit_no FROM statistics \
+         /*! FORCE INDEX (statistics_by_time) */ WHERE kind = $1 AND bucket_at < $2 ORDER BY bucket_at LIMIT $3";
+    pub(crate) const DELETE: &str = include_str!("queries/statistics_delete.sql");
+}
+
+pub(crate) mod run_terms {
+    /// Runs with a term from `$2` to `$3`, without the latter. A run comes once for each such term.
+    pub(crate) const RUNS: &str = "SELECT run FROM run_terms /*! FORCE INDEX (PRIMARY) */ \
+         WHERE namespace = $1 AND term >= $2 AND term < $3 LIMIT $4";
+    pub(crate) const OF_RUNS: &str = "SELECT run, term FROM run_terms /*! FORCE INDEX (run_terms_of_run) */ \
+         WHERE {keys run int8}";
+    pub(crate) const DELETE: &str = "DELETE FROM run_terms WHERE run = $1";
 }
 
 pub(crate) mod queues {

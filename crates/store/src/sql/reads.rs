@@ -5,23 +5,27 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use punctual_core::Timestamp;
 use punctual_core::change::{DeadLetter, DeletedJob, Found, Revision, RunRecord, Skip, Want};
-use punctual_core::ids::{JobId, RunId, ShardId};
+use punctual_core::ids::{Epoch, JobId, RunId, ShardId};
 use punctual_core::job::Job;
 use punctual_core::log;
 use punctual_core::name::{Name, Namespace};
 use punctual_core::queue::{Message, MessagePosition, QueueKey, QueueRecord};
 use punctual_core::run::Run;
 use punctual_core::schedule::calendar;
+use punctual_core::statistics::Counts;
 
 use super::backend::{Backend, Purpose, Scope, work};
 use super::connection::ask;
+use super::counting::Counting;
 use super::messages::Which;
 use super::queries::{calendars, chunks, dead_letters, deleted_jobs, jobs, queues, revisions, shards, skips};
+use super::value::Row;
 use super::walk::Walk;
-use super::{decode, records};
+use super::{counting, decode, last_runs, namespaces, records, search, statistics};
 use crate::listing::NameSpan;
 use crate::{
-    CalendarFilter, Durability, End, JobFilter, LetterFilter, Reads, Result, RunFilter, Stats, codec,
+    CalendarFilter, Durability, End, JobFilter, LetterFilter, NamespaceCounts, Reads, Result, RunFilter,
+    StatisticsFilter, Stats, StatusCount, codec,
 };
 
 #[async_trait]
@@ -65,6 +69,16 @@ impl<B: Backend> Reads for B {
         self.queue_messages(queue.clone(), from.into(), limit).await
     }
 
+    async fn commits(&self) -> Result<Vec<(Epoch, u64)>> {
+        let read = |row: &dyn Row| Ok((Epoch(row.number(0)?), row.int(1)?.cast_unsigned()));
+        self.list(work!(|c| c.all(ask!(shards::COMMITS), read).await)).await
+    }
+
+    async fn namespaces(&self, after: Option<&Namespace>, limit: usize) -> Result<Vec<NamespaceCounts>> {
+        let after = after.map_or(String::new(), |after| after.as_str().to_owned());
+        self.list(work!(|c| namespaces::read(c, after, limit).await)).await
+    }
+
     async fn job(&self, namespace: &Namespace, name: &Name) -> Result<Option<Arc<Job>>> {
         let key = vec![namespace.as_str().to_owned().into(), name.as_str().to_owned().into()];
         self.list(work!(|c| {
@@ -102,11 +116,35 @@ impl<B: Backend> Reads for B {
     }
 
     async fn runs(&self, filter: &RunFilter, after: Option<RunId>, limit: usize) -> Result<Vec<Arc<Run>>> {
+        if let (Some(search), Some(namespace)) = (&filter.search, &filter.namespace)
+            && let Some(candidates) = search::candidates(self, namespace, search).await?
+        {
+            return search::among(self, candidates, filter, after, limit).await;
+        }
         let mut walk = Walk::new(filter, after, limit, self.facts().shards);
         while walk.goes_on() {
             walk = Backend::run(self, Purpose::List, Scope::Snapshot, work!(|c| walk.step(c).await)).await?;
         }
         Ok(walk.runs)
+    }
+
+    async fn last_runs(&self, jobs: &[JobId], limit: usize) -> Result<Vec<Arc<Run>>> {
+        let jobs = jobs.to_vec();
+        let read = work!(|c| last_runs::read(c, &jobs, limit).await);
+        Backend::run(self, Purpose::List, Scope::Snapshot, read).await
+    }
+
+    async fn count_runs(&self, filter: &RunFilter, limit: usize) -> Result<Vec<StatusCount>> {
+        let mut counts = Vec::new();
+        for group in counting::groups(filter) {
+            let mut counting = Counting::new(filter, group, limit, self.facts().shards);
+            while counting.goes_on() {
+                let step = work!(|c| counting.step(c).await);
+                counting = Backend::run(self, Purpose::List, Scope::Snapshot, step).await?;
+            }
+            counts.extend(counting.result());
+        }
+        Ok(counts)
     }
 
     async fn dead_letters(
@@ -208,6 +246,10 @@ impl<B: Backend> Reads for B {
             Ok(stats)
         }))
         .await
+    }
+
+    async fn statistics(&self, filter: &StatisticsFilter) -> Result<Vec<(Timestamp, Counts)>> {
+        statistics::read(self, filter).await
     }
 
     async fn read_logs(

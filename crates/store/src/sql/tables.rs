@@ -4,15 +4,16 @@
 
 use std::sync::Arc;
 
-use punctual_core::change::{Batch, Change, Row, RowKey};
+use punctual_core::change::{Batch, Change, DeletedJob, Row, RowKey};
 use punctual_core::ids::ShardId;
 use punctual_core::job::Job;
 use punctual_core::name::Name;
 use punctual_core::queue::{Message, QueueRecord};
 use punctual_core::run::Run;
+use punctual_core::search::RunTerm;
+use punctual_core::statistics::{Bucket, StatisticsKey};
 
 use super::value::Value;
-use crate::row_counts::RowCounts;
 use crate::{Result, codec, live_key};
 
 #[derive(Debug)]
@@ -80,6 +81,9 @@ static JOBS: Table = Table {
     ],
 };
 
+static DELETED_JOBS: Table =
+    Table { name: "deleted_jobs", key: 1, columns: columns![job int8, namespace text, name text] };
+
 static REVISIONS: Table = Table {
     name: "revisions",
     key: 2,
@@ -119,6 +123,19 @@ static SKIPS: Table = Table {
     columns: columns![job int8, revision int8, from_due int8, to_due int8, reason text, made_at int8],
 };
 
+/// `kind` is the period, and whether the row is of a job. `job` is empty in a row of a namespace.
+static STATISTICS: Table = Table {
+    name: "statistics",
+    key: 6,
+    columns: columns![
+        namespace text, job text, kind int2, bucket_at int8, shard int2, commit_no int8, body bytea
+    ],
+};
+
+/// The search index. A term is bytes, so that it is compared byte by byte.
+static RUN_TERMS: Table =
+    Table { name: "run_terms", key: 3, columns: columns![namespace text, term bytea, run int8] };
+
 /// An update writes all columns: the same batch may delete a queue and reuse its number for another.
 static QUEUES: Table = Table {
     name: "queues",
@@ -151,30 +168,33 @@ const fn delete(table: &'static Table) -> Write {
 /// An index into [`WRITES`].
 pub(crate) type WriteId = usize;
 
-pub(crate) const DELETE_JOB: WriteId = 0;
+const DELETE_JOB: WriteId = 0;
 /// A fire: the definition of a revision never changes, so it is not written again.
 pub(crate) const FIRE_JOB: WriteId = 1;
 pub(crate) const EDIT_JOB: WriteId = 2;
 pub(crate) const INSERT_JOB: WriteId = 3;
-const REVISION: WriteId = 4;
-const RUN: WriteId = 7;
+const DELETED_JOB: WriteId = 4;
+const REVISION: WriteId = 7;
+const RUN: WriteId = 10;
 pub(crate) const DELETE_RUN: WriteId = RUN;
 pub(crate) const INSERT_RUN: WriteId = RUN + 2;
-const OF_HISTORY: WriteId = 10;
+const OF_HISTORY: WriteId = 13;
 pub(crate) const DELETE_HISTORY: WriteId = OF_HISTORY;
 pub(crate) const INSERT_HISTORY: WriteId = OF_HISTORY + 2;
-const DEAD_LETTER: WriteId = 13;
-const UNIQUE: WriteId = 16;
-const SKIP: WriteId = 19;
-const QUEUE: WriteId = 22;
-const MESSAGE: WriteId = 25;
+const DEAD_LETTER: WriteId = 16;
+const UNIQUE: WriteId = 19;
+const SKIP: WriteId = 22;
+const STATISTICS_ROW: WriteId = 25;
+const TERM: WriteId = 28;
+const QUEUE: WriteId = 31;
+const MESSAGE: WriteId = 34;
 pub(crate) const INSERT_MESSAGE: WriteId = MESSAGE + 2;
 pub(crate) const UPDATE_MESSAGE: WriteId = MESSAGE + 1;
 pub(crate) const DELETE_MESSAGE: WriteId = MESSAGE;
 
 /// Every write, in the order in which a commit sends them: of each table first deletes, then updates, then inserts, so
 /// that a name is free again for another job in the same batch.
-pub(crate) static WRITES: [Write; 28] = [
+pub(crate) static WRITES: [Write; 37] = [
     delete(&JOBS),
     Write {
         table: &JOBS,
@@ -185,6 +205,9 @@ pub(crate) static WRITES: [Write; 28] = [
         action: Action::Update { set: &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12], and: &[(4, "<=")] },
     },
     insert(&JOBS),
+    delete(&DELETED_JOBS),
+    update(&DELETED_JOBS, &[1, 2]),
+    insert(&DELETED_JOBS),
     delete(&REVISIONS),
     update(&REVISIONS, &[2, 3, 4]),
     insert(&REVISIONS),
@@ -203,6 +226,13 @@ pub(crate) static WRITES: [Write; 28] = [
     delete(&SKIPS),
     update(&SKIPS, &[3, 4, 5]),
     insert(&SKIPS),
+    delete(&STATISTICS),
+    update(&STATISTICS, &[6]),
+    insert(&STATISTICS),
+    delete(&RUN_TERMS),
+    // An entry has no other columns than its key.
+    update(&RUN_TERMS, &[2]),
+    insert(&RUN_TERMS),
     delete(&QUEUES),
     update(&QUEUES, &[2, 3, 4, 5, 6, 7, 8]),
     insert(&QUEUES),
@@ -211,81 +241,114 @@ pub(crate) static WRITES: [Write; 28] = [
     insert(&MESSAGES),
 ];
 
-/// The columns of a row, as far as the write needs them.
+/// The columns of a row, as far as the write needs them. The rows of a commit are appended to few of them: a `Vec` per
+/// row would cost a tenth of the speed.
 pub(crate) type Values<'b> = Vec<Value<'b>>;
 
-/// What a change writes.
+fn put<'b, const N: usize>(values: &mut Values<'b>, write: WriteId, columns: [Value<'b>; N]) -> WriteId {
+    values.extend(columns);
+    write
+}
+
+/// Appends what a change writes.
 pub(crate) fn write_of<'b>(
     batch: &'b Batch,
     key: &'b RowKey,
     change: &'b Change,
-) -> Result<(WriteId, Values<'b>)> {
+    values: &mut Values<'b>,
+) -> Result<WriteId> {
     match change {
-        Change::Delete => Ok(deleted(batch.shard, key)),
-        Change::Insert(Row::Job(job)) => Ok((INSERT_JOB, inserted_job(batch, job)?)),
-        Change::Update(Row::Job(job)) if has_revision(batch, job) => Ok((EDIT_JOB, edited_job(batch, job)?)),
-        Change::Update(Row::Job(job)) => Ok((FIRE_JOB, fired_job(job)?)),
-        Change::Update(row) => of_row(batch.shard, row).map(|(delete, values)| (delete + 1, values)),
-        Change::Insert(row) => of_row(batch.shard, row).map(|(delete, values)| (delete + 2, values)),
+        Change::Delete => Ok(deleted(batch.shard, key, values)),
+        Change::Insert(Row::Job(job)) => inserted_job(batch, job, values),
+        Change::Update(Row::Job(job)) if has_revision(batch, job) => edited_job(batch, job, values),
+        Change::Update(Row::Job(job)) => fired_job(job, values),
+        Change::Update(row) => of_row(batch.shard, row, values).map(|delete| delete + 1),
+        Change::Insert(row) => of_row(batch.shard, row, values).map(|delete| delete + 2),
     }
 }
 
-fn deleted(shard: ShardId, key: &RowKey) -> (WriteId, Values<'_>) {
+fn deleted<'b>(shard: ShardId, key: &'b RowKey, values: &mut Values<'b>) -> WriteId {
     match key {
-        RowKey::Job(id) => (DELETE_JOB, vec![id.0.into()]),
-        RowKey::Revision(id, revision) => (REVISION, vec![id.0.into(), (*revision).into()]),
-        RowKey::Run(id) => (DELETE_RUN, vec![live_key::of(*id).into()]),
-        RowKey::History(id) => (DELETE_HISTORY, vec![id.0.into()]),
-        RowKey::DeadLetter(id) => (DEAD_LETTER, vec![id.0.into()]),
-        RowKey::Unique(key) => (UNIQUE, vec![shard.0.into(), key.as_bytes().into()]),
-        RowKey::Skip(id, revision, from) => (SKIP, vec![id.0.into(), (*revision).into(), (*from).into()]),
-        RowKey::Queue(number) => (QUEUE, vec![shard.0.into(), number.0.into()]),
-        RowKey::Message(queue, place) => {
-            (DELETE_MESSAGE, vec![shard.0.into(), queue.0.into(), place.rank.into(), place.number.into()])
+        RowKey::Job(id) => put(values, DELETE_JOB, [id.0.into()]),
+        RowKey::DeletedJob(id) => put(values, DELETED_JOB, [id.0.into()]),
+        RowKey::Revision(id, revision) => put(values, REVISION, [id.0.into(), (*revision).into()]),
+        RowKey::Run(id) => put(values, DELETE_RUN, [live_key::of(*id).into()]),
+        RowKey::History(id) => put(values, DELETE_HISTORY, [id.0.into()]),
+        RowKey::DeadLetter(id) => put(values, DEAD_LETTER, [id.0.into()]),
+        RowKey::Unique(key) => put(values, UNIQUE, [shard.0.into(), key.as_bytes().into()]),
+        RowKey::Skip(id, revision, from) => {
+            put(values, SKIP, [id.0.into(), (*revision).into(), (*from).into()])
         }
+        RowKey::Statistics(key) => put(values, STATISTICS_ROW, statistics_key(key)),
+        RowKey::Term(term) => put(values, TERM, of_term(term)),
+        RowKey::Queue(number) => put(values, QUEUE, [shard.0.into(), number.0.into()]),
+        RowKey::Message(queue, place) => put(
+            values,
+            DELETE_MESSAGE,
+            [shard.0.into(), queue.0.into(), place.rank.into(), place.number.into()],
+        ),
     }
 }
 
-/// The write that deletes such a row, and the values of all its columns.
-fn of_row(shard: ShardId, row: &Row) -> Result<(WriteId, Values<'_>)> {
+/// Appends the values of all columns, and returns the write that deletes such a row.
+fn of_row<'b>(shard: ShardId, row: &'b Row, values: &mut Values<'b>) -> Result<WriteId> {
     Ok(match row {
-        Row::Job(job) => (DELETE_JOB, fired_job(job)?),
-        Row::Revision(revision) => {
-            let (definition, state) = (codec::json(&revision.definition)?, codec::json(&revision.state)?);
-            let key = [revision.job.0.into(), revision.revision.into(), revision.at.into()];
-            (REVISION, key.into_iter().chain([definition.into(), state.into()]).collect())
+        Row::Job(job) => fired_job(job, values)?,
+        Row::DeletedJob(DeletedJob { id, namespace, name }) => {
+            put(values, DELETED_JOB, [id.0.into(), namespace.as_str().into(), name.as_str().into()])
         }
-        Row::Run(run) => (RUN, live_run(run)?),
-        Row::History(run) => (OF_HISTORY, ended_run(run)?),
+        Row::Revision(revision) => {
+            values.extend([revision.job.0.into(), revision.revision.into(), revision.at.into()]);
+            let texts = [codec::json(&revision.definition)?.into(), codec::json(&revision.state)?.into()];
+            put(values, REVISION, texts)
+        }
+        Row::Run(run) => put(values, RUN, live_run(run)?),
+        Row::History(run) => put(values, OF_HISTORY, ended_run(run)?),
         Row::DeadLetter(letter) => {
-            let job = letter.job.as_ref().map(Name::as_str);
-            (
+            let (run, job) = (letter.run.0, letter.job.as_ref().map(Name::as_str));
+            put(
+                values,
                 DEAD_LETTER,
-                vec![letter.run.0.into(), letter.namespace.as_str().into(), job.into(), letter.at.into()],
+                [run.into(), letter.namespace.as_str().into(), job.into(), letter.at.into()],
             )
         }
         Row::Unique(unique) => {
             let (key, holder) = (unique.key.as_bytes(), unique.holder.as_column());
-            (UNIQUE, vec![shard.0.into(), key.into(), holder.into(), unique.expires_at.into()])
+            put(values, UNIQUE, [shard.0.into(), key.into(), holder.into(), unique.expires_at.into()])
         }
-        Row::Skip(skip) => (
-            SKIP,
-            vec![
-                skip.job.0.into(),
-                skip.revision.into(),
-                skip.from.into(),
-                skip.to.into(),
-                codec::json(&skip.reason)?.into(),
-                skip.at.into(),
-            ],
-        ),
-        Row::Queue(queue) => (QUEUE, of_queue(shard, queue)),
-        Row::Message(message) => (MESSAGE, of_message(message)?),
+        Row::Skip(skip) => {
+            values.extend([skip.job.0.into(), skip.revision.into(), skip.from.into(), skip.to.into()]);
+            put(values, SKIP, [codec::json(&skip.reason)?.into(), skip.at.into()])
+        }
+        Row::Statistics(row) => {
+            values.extend(statistics_key(&row.key));
+            put(values, STATISTICS_ROW, [row.counts.encode().into()])
+        }
+        Row::Term(term) => put(values, TERM, of_term(term)),
+        Row::Queue(queue) => put(values, QUEUE, of_queue(shard, queue)),
+        Row::Message(message) => put(values, MESSAGE, of_message(message)?),
     })
 }
 
-fn live_run(run: &Run) -> Result<Values<'_>> {
-    Ok(vec![
+/// The columns of the primary key.
+pub(crate) fn statistics_key(key: &StatisticsKey) -> [Value<'_>; 6] {
+    let Bucket { namespace, job, period, at } = &key.bucket;
+    [
+        namespace.as_str().into(),
+        job.as_ref().map_or("", Name::as_str).into(),
+        codec::statistics_kind(*period, job.is_some()).into(),
+        (*at).into(),
+        key.shard.0.into(),
+        key.commit.into(),
+    ]
+}
+
+fn of_term(term: &RunTerm) -> [Value<'_>; 3] {
+    [term.namespace.as_str().into(), term.term.as_bytes().into(), term.run.0.into()]
+}
+
+fn live_run(run: &Run) -> Result<[Value<'_>; 8]> {
+    Ok([
         live_key::of(run.id).into(),
         run.shard().0.into(),
         run.wake_at().into(),
@@ -297,8 +360,8 @@ fn live_run(run: &Run) -> Result<Values<'_>> {
     ])
 }
 
-fn ended_run(run: &Run) -> Result<Values<'_>> {
-    Ok(vec![
+fn ended_run(run: &Run) -> Result<[Value<'_>; 7]> {
+    Ok([
         run.id.0.into(),
         run.job().map(|job| job.0).into(),
         codec::status_number(run.status()).into(),
@@ -320,8 +383,8 @@ fn body(run: &Run) -> Result<Value<'static>> {
     Ok(body.into())
 }
 
-fn of_queue(shard: ShardId, queue: &QueueRecord) -> Values<'_> {
-    vec![
+fn of_queue(shard: ShardId, queue: &QueueRecord) -> [Value<'_>; 9] {
+    [
         shard.0.into(),
         queue.number.0.into(),
         queue.key.namespace.as_str().into(),
@@ -334,11 +397,11 @@ fn of_queue(shard: ShardId, queue: &QueueRecord) -> Values<'_> {
     ]
 }
 
-pub(crate) fn of_message(message: &Arc<Message>) -> Result<Values<'_>> {
+pub(crate) fn of_message(message: &Arc<Message>) -> Result<[Value<'_>; 8]> {
     let mut head = Vec::with_capacity(HEAD_BYTES);
     codec::write_head(message, &mut head)?;
     let place = message.position();
-    Ok(vec![
+    Ok([
         message.id.shard().0.into(),
         message.id.queue.0.into(),
         place.rank.into(),
@@ -355,9 +418,9 @@ fn has_revision(batch: &Batch, job: &Job) -> bool {
     matches!(revision, Some(Change::Insert(_) | Change::Update(_)))
 }
 
-fn fired_job(job: &Job) -> Result<Values<'_>> {
+fn fired_job<'b>(job: &'b Job, values: &mut Values<'b>) -> Result<WriteId> {
     let cursor = &job.cursor;
-    Ok(vec![
+    values.extend([
         job.id.0.into(),
         job.revision.into(),
         job.paused.into(),
@@ -367,87 +430,27 @@ fn fired_job(job: &Job) -> Result<Values<'_>> {
         cursor.wake_at.into(),
         codec::json(&cursor.fires)?.into(),
         cursor.zone_data.as_deref().into(),
-    ])
+    ]);
+    Ok(FIRE_JOB)
 }
 
 /// All columns that may change.
-pub(crate) fn edited_job<'b>(batch: &Batch, job: &'b Job) -> Result<Values<'b>> {
-    let mut values = fired_job(job)?;
+pub(crate) fn edited_job<'b>(batch: &Batch, job: &'b Job, values: &mut Values<'b>) -> Result<WriteId> {
+    fired_job(job, values)?;
     values.extend([
         job.definition.keep.runs.into(),
         job.definition.keep.days.into(),
         codec::definition_beside(batch, job)?.into(),
         codec::calendar_names(&job.definition)?.into(),
     ]);
-    Ok(values)
+    Ok(EDIT_JOB)
 }
 
-fn inserted_job<'b>(batch: &'b Batch, job: &'b Job) -> Result<Values<'b>> {
-    let mut values = edited_job(batch, job)?;
+fn inserted_job<'b>(batch: &'b Batch, job: &'b Job, values: &mut Values<'b>) -> Result<WriteId> {
+    edited_job(batch, job, values)?;
     let (namespace, name) = (job.namespace.as_str(), job.name.as_str());
     values.extend([batch.shard.0.into(), namespace.into(), name.into(), job.created_at.into()]);
-    Ok(values)
-}
-
-/// The rows of several batches, at most one batch of each shard, by the write they need.
-#[derive(Debug, Default)]
-pub(crate) struct Sorted<'b> {
-    rows: [Vec<Values<'b>>; WRITES.len()],
-}
-
-impl<'b> Sorted<'b> {
-    pub(crate) fn add(&mut self, write: WriteId, values: Values<'b>) {
-        self.rows[write].push(values);
-    }
-
-    pub(crate) fn add_batch(&mut self, batch: &'b Batch) -> Result<()> {
-        for (key, change) in batch.changes.iter() {
-            let (write, values) = write_of(batch, key, change)?;
-            self.add(write, values);
-        }
-        Ok(())
-    }
-
-    /// The rows of each write that has any, in the order in which they are sent.
-    pub(crate) fn writes(&self) -> impl Iterator<Item = (WriteId, &[Values<'b>])> {
-        self.rows.iter().map(Vec::as_slice).enumerate().filter(|(_, rows)| !rows.is_empty())
-    }
-
-    pub(crate) fn rows(&self, write: WriteId) -> &[Values<'b>] {
-        &self.rows[write]
-    }
-}
-
-/// Batches of different shards are written together, batches of one shard one after the other.
-pub(crate) fn in_groups(batches: &[Batch]) -> Result<Vec<(Vec<&Batch>, Sorted<'_>)>> {
-    let mut groups: Vec<(Vec<&Batch>, Sorted<'_>)> = Vec::new();
-    let mut left: Vec<&Batch> = batches.iter().collect();
-    while !left.is_empty() {
-        let (mut group, mut later): (Vec<&Batch>, Vec<&Batch>) = (Vec::new(), Vec::new());
-        for batch in left {
-            let is_taken = group.iter().any(|other| other.shard == batch.shard);
-            if is_taken { later.push(batch) } else { group.push(batch) }
-        }
-        // Every transaction takes locks in shard order, so there is no deadlock.
-        group.sort_unstable_by_key(|batch| batch.shard);
-        let mut sorted = Sorted::default();
-        group.iter().try_for_each(|batch| sorted.add_batch(batch))?;
-        groups.push((group, sorted));
-        left = later;
-    }
-    Ok(groups)
-}
-
-/// The columns of a shard's row that a fence compares or changes.
-pub(crate) const FENCE: [&str; 8] =
-    ["shard", "epoch", "commit_no", "last_id", "jobs", "live_runs", "history_runs", "dead_letters"];
-
-/// Their values: what the row must have, its new last id, and what is added to its counts.
-pub(crate) fn fence_of(batch: &Batch) -> Values<'static> {
-    let RowCounts { jobs, live_runs, history_runs, dead_letters } = RowCounts::of(&batch.changes);
-    let (shard, epoch, commit, last_id) = (batch.shard.0, batch.epoch.0, batch.commit, batch.last_id);
-    let added = [jobs, live_runs, history_runs, dead_letters].map(Value::from);
-    [shard.into(), epoch.into(), commit.into(), last_id.into()].into_iter().chain(added).collect()
+    Ok(INSERT_JOB)
 }
 
 #[cfg(test)]
@@ -457,7 +460,8 @@ mod tests {
     #[test]
     fn the_writes_have_the_order_that_their_numbers_say() {
         let name = |write: WriteId| WRITES[write].table.name;
-        let rest = [REVISION, RUN, OF_HISTORY, DEAD_LETTER, UNIQUE, SKIP, QUEUE, MESSAGE];
+        let rest =
+            [REVISION, RUN, OF_HISTORY, DEAD_LETTER, UNIQUE, SKIP, STATISTICS_ROW, TERM, QUEUE, MESSAGE];
         for first in rest {
             assert!((first..first + 3).all(|write| name(write) == name(first)), "{}", name(first));
             assert!(matches!(WRITES[first].action, Action::Delete));

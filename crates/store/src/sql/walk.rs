@@ -6,15 +6,17 @@
 //! are enough; each later step reads more.
 
 use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use punctual_core::ids::{JobId, RunId, ShardId};
 use punctual_core::run::{Run, Status};
+use rustc_hash::FxHashSet;
 
 use super::connection::{Ask, Connection, ask};
 use super::queries::{history, runs};
 use super::value::{Row, Value};
-use super::{decode, records};
+use super::{decode, records, search};
 use crate::listing::{Span, listed};
 use crate::{Result, RunFilter, codec, live_key};
 
@@ -36,7 +38,19 @@ pub(super) struct Walk {
     span: Option<Span>,
     limit: usize,
     visits: usize,
+    /// Rows read so far.
+    pub(super) rows: usize,
     pub(super) runs: Vec<Arc<Run>>,
+    /// Runs counted so far, by `codec::status_number`.
+    pub(super) counts: BTreeMap<i64, u64>,
+}
+
+/// A row that matches.
+#[derive(Debug, Clone, Copy)]
+struct Visit {
+    id: i64,
+    is_live: bool,
+    status: i64,
 }
 
 /// An index or table with runs in id order.
@@ -67,7 +81,9 @@ impl Walk {
             span: Span::of(filter, after).filter(|_| limit > 0),
             limit,
             visits: limit.clamp(VISITS_MIN, VISITS_MAX),
+            rows: 0,
             runs: Vec::new(),
+            counts: BTreeMap::new(),
         }
     }
 
@@ -77,9 +93,45 @@ impl Walk {
 
     pub(super) async fn step(mut self, c: &mut dyn Connection) -> Result<Walk> {
         let Some(span) = self.span else { return Ok(self) };
-        let asks: Vec<Ask<'_>> = self.sources.iter().map(|source| self.ask(*source, span)).collect();
-        let (mut visited, mut ids) = (vec![Visited::default(); asks.len()], Vec::new());
         let wanted = self.limit - self.runs.len();
+        let (mut ids, covered) = self.visit(c, span, wanted).await?;
+        ids.truncate(wanted);
+        let of = |live: bool| {
+            ids.iter()
+                .filter(move |visit| visit.is_live == live)
+                .map(|visit| RunId(visit.id))
+                .collect::<Vec<_>>()
+        };
+        let mut found = records::live_runs(c, &of(true), listed).await?;
+        found.extend(records::ended_runs(c, &of(false), listed).await?);
+        self.sort_by(&mut found, |(run, _)| run.id.0);
+        self.runs.extend(found.into_iter().map(|(run, _)| run));
+        self.span = if self.runs.len() < self.limit { self.beyond(span, covered) } else { None };
+        Ok(self)
+    }
+
+    /// Counts the runs of the next step by status instead of reading them.
+    pub(super) async fn count(mut self, c: &mut dyn Connection) -> Result<Walk> {
+        let Some(span) = self.span else { return Ok(self) };
+        let (visits, covered) = self.visit(c, span, usize::MAX).await?;
+        for visit in visits {
+            *self.counts.entry(visit.status).or_default() += 1;
+        }
+        self.span = self.beyond(span, covered);
+        Ok(self)
+    }
+
+    /// Reads the next rows of every source: those that match, sorted, and the part of the range that they cover.
+    async fn visit(
+        &mut self,
+        c: &mut dyn Connection,
+        span: Span,
+        wanted: usize,
+    ) -> Result<(Vec<Visit>, Span)> {
+        let asks: Vec<Ask<'_>> = self.sources.iter().map(|source| self.ask(*source, span)).collect();
+        let (mut visited, mut visits) = (vec![Visited::default(); asks.len()], Vec::new());
+        // Which of the rows a search matches is known only after the step.
+        let enough = if self.filter.search.is_some() { usize::MAX } else { wanted };
         c.query(&asks, &mut |index, row| {
             let is_live = matches!(self.sources[index], Source::Live(_));
             let id = if is_live { live_key::run(row.int(0)?).0 } else { row.int(0)? };
@@ -87,26 +139,25 @@ impl Walk {
             visited.last = id;
             visited.rows += 1;
             if self.takes(row)? {
-                ids.push((id, is_live));
+                visits.push(Visit { id, is_live, status: row.int(3)? });
                 visited.matches += 1;
             }
-            Ok(visited.matches < wanted)
+            Ok(visited.matches < enough)
         })
         .await?;
         drop(asks);
-        let covered = self.covered(span, wanted, &visited);
-        ids.retain(|(id, _)| (covered.first..=covered.last).contains(id));
-        self.sort_by(&mut ids, |(id, _)| *id);
-        ids.truncate(wanted);
-        let of =
-            |live: bool| ids.iter().filter(move |(_, is_live)| *is_live == live).map(|(id, _)| RunId(*id));
-        let mut found = records::live_runs(c, &of(true).collect::<Vec<_>>(), listed).await?;
-        found.extend(records::ended_runs(c, &of(false).collect::<Vec<_>>(), listed).await?);
-        self.sort_by(&mut found, |(run, _)| run.id.0);
-        self.runs.extend(found.into_iter().map(|(run, _)| run));
+        let covered = self.covered(span, enough, &visited);
+        visits.retain(|visit| (covered.first..=covered.last).contains(&visit.id));
+        if let Some(search) = &self.filter.search {
+            let found =
+                search::matching(c, Some(search), visits.iter().map(|visit| visit.id).collect()).await?;
+            let found: FxHashSet<i64> = found.into_iter().collect();
+            visits.retain(|visit| found.contains(&visit.id));
+        }
+        self.sort_by(&mut visits, |visit| visit.id);
+        self.rows += visited.iter().map(|visited| visited.rows).sum::<usize>();
         self.visits = (self.visits * GROWTH).min(VISITS_MAX);
-        self.span = if self.runs.len() < self.limit { self.beyond(span, covered) } else { None };
-        Ok(self)
+        Ok((visits, covered))
     }
 
     fn sort_by<T>(&self, rows: &mut [T], id: impl Fn(&T) -> i64) {
@@ -153,10 +204,11 @@ impl Walk {
         if self.statuses & bit(row.int(3)?) == 0 {
             return Ok(false);
         }
-        if let Some(job) = self.filter.job
-            && row.int_or_none(2)? != Some(job.0)
-        {
-            return Ok(false);
+        if !self.filter.jobs.is_empty() {
+            let job = row.int_or_none(2)?.map(JobId);
+            if !job.is_some_and(|job| self.filter.jobs.contains(&job)) {
+                return Ok(false);
+            }
         }
         if let Some(namespace) = &self.filter.namespace
             && row.text(1)? != namespace.as_str()
@@ -192,18 +244,19 @@ impl Walk {
 /// The smallest set of sources that contains the wanted runs.
 fn sources(filter: &RunFilter, wanted: &[Status], shards: u16) -> Vec<Source> {
     let ended: Vec<Status> = wanted.iter().copied().filter(|status| status.is_terminal()).collect();
-    let mut sources = match filter.job {
+    let mut sources = match filter.jobs.as_slice() {
         _ if ended.is_empty() => Vec::new(),
         _ if filter.key.is_some() => vec![Source::HistoryOfKey],
-        Some(job) => vec![Source::HistoryOfJob(job)],
-        None if ended.contains(&Status::Succeeded) => vec![Source::History],
-        None => ended.into_iter().map(Source::HistoryOfStatus).collect(),
+        [] if ended.contains(&Status::Succeeded) => vec![Source::History],
+        [] => ended.into_iter().map(Source::HistoryOfStatus).collect(),
+        jobs => jobs.iter().copied().map(Source::HistoryOfJob).collect(),
     };
     if wanted.iter().any(|status| !status.is_terminal()) {
-        match filter.job {
-            Some(job) => sources.push(Source::Live(job.shard())),
-            None => sources.extend((0..shards).map(|shard| Source::Live(ShardId(shard)))),
-        }
+        let shards: BTreeSet<u16> = match filter.jobs.as_slice() {
+            [] => (0..shards).collect(),
+            jobs => jobs.iter().map(|job| job.shard().0).collect(),
+        };
+        sources.extend(shards.into_iter().map(|shard| Source::Live(ShardId(shard))));
     }
     sources
 }
@@ -220,7 +273,7 @@ mod tests {
     fn a_walk_looks_only_where_the_wanted_runs_can_lie() {
         let job = JobId(0);
         let sources = |job: Option<JobId>, wanted: &[Status], shards| {
-            sources(&RunFilter { job, ..RunFilter::default() }, wanted, shards)
+            sources(&RunFilter { jobs: job.into_iter().collect(), ..RunFilter::default() }, wanted, shards)
         };
         assert_eq!(sources(None, &[Status::Failed], 64), [Source::HistoryOfStatus(Status::Failed)]);
         assert_eq!(sources(Some(job), &[Status::Failed, Status::Skipped], 64), [Source::HistoryOfJob(job)]);
@@ -228,7 +281,7 @@ mod tests {
         assert_eq!(sources(None, &[Status::Running], 64).len(), 64);
         assert_eq!(sources(None, &Status::ALL, 64).len(), 65);
         assert_eq!(sources(None, &[Status::Failed, Status::Succeeded], 64), [Source::History]);
-        let keyed = RunFilter { key: Some("k".into()), job: Some(job), ..RunFilter::default() };
+        let keyed = RunFilter { key: Some("k".into()), jobs: vec![job], ..RunFilter::default() };
         assert_eq!(super::sources(&keyed, &[Status::Failed], 64), [Source::HistoryOfKey]);
     }
 }

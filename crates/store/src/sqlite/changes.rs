@@ -15,9 +15,8 @@ pub(super) use self::messages::RowsThrough;
 use super::failure::Failure;
 use super::message_log::{MessageLog, Staged};
 use super::queries;
-use crate::sql::tables::{
-    Action, EDIT_JOB, FIRE_JOB, WRITES, Write, WriteId, edited_job, fence_of, write_of,
-};
+use crate::sql::batches::fence_of;
+use crate::sql::tables::{Action, FIRE_JOB, Values, WRITES, Write, WriteId, edited_job, write_of};
 use crate::sql::value::Value;
 use crate::{Error, refusal};
 
@@ -72,8 +71,10 @@ impl<'c> Statements<'c> {
     pub(super) fn write(&mut self, batch: &Batch) -> Result<()> {
         self.pass_fence(batch)?;
         hit(Point::SqliteCommitFenced);
+        let mut values = Values::new();
         for (key, change) in batch.changes.iter() {
-            let hit = self.change(batch, key, change);
+            values.clear();
+            let hit = self.change(batch, key, change, &mut values);
             if !hit.map_err(|failure| taken(batch.shard, key, change, failure))? {
                 return Err(self.missed(batch.shard, key, change));
             }
@@ -88,25 +89,28 @@ impl<'c> Statements<'c> {
     }
 
     /// Returns false if there is no such row.
-    fn change(&mut self, batch: &Batch, key: &RowKey, change: &Change) -> Result<bool> {
+    fn change<'b>(
+        &mut self,
+        batch: &'b Batch,
+        key: &'b RowKey,
+        change: &'b Change,
+        values: &mut Values<'b>,
+    ) -> Result<bool> {
         match (key, change) {
             (_, Change::Insert(Row::Message(message))) => return self.insert_message(batch.shard, message),
             (_, Change::Update(Row::Message(message))) => return self.update_message(message),
             (RowKey::Message(queue, place), Change::Delete) => {
                 return self.delete_message(batch.shard, *queue, *place);
             }
-            // The job's revisions are pruned later, when no run needs them any more.
-            (RowKey::Job(id), Change::Delete) => {
-                self.execute(queries::deleted_jobs::INSERT, [id.0])?;
-            }
             _ => {}
         }
-        let (write, values) = write_of(batch, key, change)?;
-        let hit = self.write_row(write, &values)?;
+        let write = write_of(batch, key, change, values)?;
+        let hit = self.write_row(write, values)?;
         match change {
             // Usually a fire, which leaves the definition unchanged. If the revision changed, the whole row is written.
             Change::Update(Row::Job(job)) if !hit && write == FIRE_JOB => {
-                self.write_row(EDIT_JOB, &edited_job(batch, job)?)
+                values.clear();
+                self.write_row(edited_job(batch, job, values)?, values)
             }
             _ => Ok(hit),
         }

@@ -32,12 +32,6 @@ pub(super) mod jobs {
     pub(in crate::sqlite) const DUE: &str = include_str!("queries/jobs_due.sql");
 }
 
-pub(super) mod deleted_jobs {
-    /// Runs before the job is deleted.
-    pub(in crate::sqlite) const INSERT: &str = "INSERT INTO deleted_jobs (job, namespace, name) \
-         SELECT id, namespace, name FROM jobs WHERE id = ?1 ON CONFLICT DO NOTHING";
-}
-
 pub(super) mod runs {
     /// In two parts like `jobs::DUE`.
     pub(in crate::sqlite) const DUE: &str = include_str!("queries/runs_due.sql");

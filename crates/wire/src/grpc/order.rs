@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use punctual_core::attempt::{Assignment, Order};
 use punctual_core::job::Definition;
-use punctual_core::limits::{DURATION_MAX, KEY_BYTES_MAX, PARAMS_BYTES_MAX};
+use punctual_core::limits::{CHECKPOINT_BYTES_MAX, DURATION_MAX, KEY_BYTES_MAX, PARAMS_BYTES_MAX};
 use punctual_core::run::{Cause, Part, Trigger};
 use punctual_core::task::Params;
 
@@ -40,6 +40,9 @@ impl OrderWriter {
             }
             Order::Acknowledge { run, token } => Said::Acknowledge(attempt(run, token)),
             Order::Resend => Said::Resend(v1::Resend {}),
+            Order::Saved { run, token, seq } => {
+                Said::Saved(v1::Saved { attempt: Some(attempt(run, token)), seq })
+            }
             Order::GaveBack { total } => Said::GaveBack(v1::GaveBack { total }),
             Order::Waiting { priority, runs } => {
                 Said::Waiting(v1::Waiting { priority: priority.map(u32::from), runs })
@@ -70,6 +73,7 @@ impl OrderWriter {
             params: given.params.0.as_ref().to_owned(),
             lease_ms: u64::try_from(given.lease.as_millis()).unwrap_or(u64::MAX),
             again: given.again,
+            checkpoint: given.checkpoint.map(|json| json.as_ref().to_owned()),
             shard: (given.part != Part::default())
                 .then_some(v1::Shard { index: given.part.index, total: given.part.total }),
         }
@@ -118,6 +122,10 @@ impl OrderReader {
                 Order::Acknowledge { run, token }
             }
             Said::Resend(v1::Resend {}) => Order::Resend,
+            Said::Saved(v1::Saved { attempt, seq }) => {
+                let (run, token) = read_attempt(attempt)?;
+                Order::Saved { run, token, seq }
+            }
             Said::GaveBack(v1::GaveBack { total }) => Order::GaveBack { total },
             Said::Waiting(v1::Waiting { priority, runs }) => {
                 let priority = priority.map(|priority| u8::try_from(priority).unwrap_or(u8::MAX));
@@ -148,6 +156,9 @@ impl OrderReader {
         {
             return Err(Malformed::new("params", "the parameters or the key are too long"));
         }
+        if given.checkpoint.as_ref().is_some_and(|json| json.len() > CHECKPOINT_BYTES_MAX) {
+            return Err(Malformed::new("checkpoint", "the checkpoint is too long"));
+        }
         let lease = Duration::from_millis(given.lease_ms).min(DURATION_MAX);
         let due = read_instant("due", given.due)?;
         Ok(Assignment {
@@ -163,6 +174,7 @@ impl OrderReader {
             late_from: due,
             definition: self.definition(given.task)?,
             params: Params(given.params.into()),
+            checkpoint: given.checkpoint.map(Arc::from),
             part: given.shard.map(|v1::Shard { index, total }| Part { index, total }).unwrap_or_default(),
             lease,
             again: given.again,

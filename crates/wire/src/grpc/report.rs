@@ -1,6 +1,9 @@
 //! The reports of a worker.
 
+use std::sync::Arc;
+
 use punctual_core::attempt::{End, Outcome, Report};
+use punctual_core::progress::Progress;
 use punctual_core::retry::Failed;
 
 use super::Malformed;
@@ -12,9 +15,13 @@ pub fn report(report: Report) -> v1::Report {
         Report::Started { run, token, at } => {
             Said::Started(v1::Started { attempt: Some(attempt(run, token)), at: at.as_millis() })
         }
-        Report::Progress { run, token, percent } => {
-            Said::Progress(v1::Progress { attempt: Some(attempt(run, token)), percent: percent.into() })
-        }
+        Report::Progress { run, token, progress } => Said::Progress(v1::Progress {
+            attempt: Some(attempt(run, token)),
+            percent: progress.percent.map(u32::from),
+            message: progress.message.map(Into::into),
+            checkpoint: progress.checkpoint.map(|json| json.as_ref().to_owned()),
+            seq: progress.seq,
+        }),
         Report::Alive { attempts } => Said::Alive(v1::Alive {
             attempts: attempts.into_iter().map(|(run, token)| attempt(run, token)).collect(),
         }),
@@ -59,9 +66,13 @@ pub fn read_report(report: v1::Report) -> Result<Option<Report>, Malformed> {
             let (run, token) = read_attempt(attempt)?;
             Report::Started { run, token, at: read_instant("started.at", at)? }
         }
-        Said::Progress(v1::Progress { attempt, percent }) => {
+        Said::Progress(v1::Progress { attempt, percent, message, checkpoint, seq }) => {
             let (run, token) = read_attempt(attempt)?;
-            Report::Progress { run, token, percent: read_percent("progress.percent", percent)? }
+            let percent = percent.map(|percent| read_percent("progress.percent", percent)).transpose()?;
+            let (message, checkpoint) = (message.map(Into::into), checkpoint.map(Arc::from));
+            let progress = Progress { percent, message, checkpoint, seq };
+            progress.check().map_err(|invalid| Malformed::new("progress", invalid.to_string()))?;
+            Report::Progress { run, token, progress }
         }
         Said::Alive(v1::Alive { attempts }) => Report::Alive { attempts: read_attempts(attempts)? },
         Said::Finished(finished) => {

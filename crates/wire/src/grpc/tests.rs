@@ -1,4 +1,4 @@
-//! What was written is read as it was meant; what nobody means is refused by its name.
+//! A message that is written is read back unchanged, and an invalid message is refused with the name of its field.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +14,7 @@ use punctual_core::job::Definition;
 use punctual_core::limits::WORKER_SLOTS_MAX;
 use punctual_core::log::{Chunk, Stream};
 use punctual_core::name::Namespace;
+use punctual_core::progress::Progress;
 use punctual_core::retry::Failed;
 use punctual_core::run::{Cause, Part, Trigger};
 use punctual_core::task::{Kind, Params, Process, Task};
@@ -48,7 +49,11 @@ fn outcomes() -> impl Strategy<Value = Outcome> {
 fn reports() -> impl Strategy<Value = Report> {
     prop_oneof![
         (attempts(), instants()).prop_map(|((run, token), at)| Report::Started { run, token, at }),
-        (attempts(), 0u8..=100).prop_map(|((run, token), percent)| Report::Progress { run, token, percent }),
+        (attempts(), progresses()).prop_map(|((run, token), progress)| Report::Progress {
+            run,
+            token,
+            progress
+        }),
         vec(attempts(), 0..20).prop_map(|attempts| Report::Alive { attempts }),
         (attempts(), outcomes()).prop_map(|((run, token), outcome)| Report::Finished { run, token, outcome }),
         attempts().prop_map(|(run, token)| Report::Declined { run, token }),
@@ -95,10 +100,23 @@ fn assignments() -> impl Strategy<Value = Assignment> {
             due,
             late_from: due,
             definition: Arc::new(Definition::of(task)),
+            checkpoint: again.then(|| Arc::from(params.as_str())),
             params: Params(params.into()),
             part,
             lease: Duration::from_millis(lease),
             again,
+        },
+    )
+}
+
+fn progresses() -> impl Strategy<Value = Progress> {
+    let checkpoint = option::of("\\{\"row\":[1-9][0-9]{0,8}\\}");
+    (0u8..=100, option::of(".{0,20}"), checkpoint, option::of(any::<u64>())).prop_map(
+        |(percent, message, checkpoint, seq)| Progress {
+            percent: Some(percent),
+            message: message.map(Into::into),
+            checkpoint: checkpoint.map(Into::into),
+            seq,
         },
     )
 }
@@ -224,7 +242,13 @@ fn check_report(said: v1::report::Said, field: &str) {
 fn a_report_that_cannot_be_true_is_refused() {
     use v1::report::Said;
     let attempt = Some(v1::Attempt { run: 7, token: 1 });
-    check_report(Said::Progress(v1::Progress { attempt, percent: 255 }), "progress.percent");
+    check_report(
+        Said::Progress(v1::Progress { attempt, percent: Some(255), ..v1::Progress::default() }),
+        "progress.percent",
+    );
+    check_report(Said::Progress(v1::Progress { attempt, ..v1::Progress::default() }), "progress");
+    let checkpoint = Some("{".to_owned());
+    check_report(Said::Progress(v1::Progress { attempt, checkpoint, ..v1::Progress::default() }), "progress");
     check_report(Said::Started(v1::Started { attempt, at: -1 }), "started.at");
     check_report(Said::Started(v1::Started { attempt, at: i64::MAX }), "started.at");
     check_report(Said::Started(v1::Started { attempt: None, at: 0 }), "attempt");

@@ -63,6 +63,9 @@ pub struct Retry {
     /// The failures that are tried again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on: Option<Vec<RetryOn>>,
+    /// Whether an attempt after a failed one gets the last checkpoint. The default is true.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resume: Option<bool>,
 }
 
 impl Retry {
@@ -76,10 +79,11 @@ impl Retry {
             jitter_percent: self.jitter.map_or(default.jitter_percent, |share| share.0),
             priority: self.priority,
             on: self.on.map_or(default.on, |on| on.into_iter().map(|on| on.0).collect()),
+            resume: self.resume.unwrap_or(default.resume),
         }
     }
 
-    /// The default of `on` is left out, because its six entries would hide the other fields.
+    /// The defaults of `on`, whose six entries would hide the other fields, and of `resume` are left out.
     pub(crate) fn of(retry: &retry::Retry) -> Retry {
         let is_usual = retry.on == retry::Retry::default().on;
         Retry {
@@ -90,6 +94,7 @@ impl Retry {
             jitter: Some(Percent(retry.jitter_percent)),
             priority: retry.priority,
             on: (!is_usual).then(|| retry.on.iter().copied().map(RetryOn).collect()),
+            resume: (!retry.resume).then_some(false),
         }
     }
 }
@@ -191,7 +196,9 @@ pub struct Unique {
 
 impl Unique {
     pub(crate) fn into_core(self) -> Result<rule::Unique, Error> {
-        let key = self.key.ok_or_else(|| Error::invalid("unique.key", "say which key must be unique"))?;
+        let key = self
+            .key
+            .ok_or_else(|| Error::invalid("unique.key", "is missing; write the key that must be unique"))?;
         Ok(rule::Unique { key, kept: self.kept.map_or(limits::KEY_KEPT, |span| span.0) })
     }
 

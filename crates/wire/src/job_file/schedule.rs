@@ -151,10 +151,10 @@ impl Schedule {
         if let Some(expression) = &self.cron {
             said.push(self.cron(expression, spread_key)?);
         } else if self.timezone.is_some() && self.calendar.is_none() {
-            let message = "goes with `cron` or `calendar` only; instants carry their own offset";
+            let message = "is allowed only together with `cron` or `calendar`; remove it: an instant has its own offset";
             return Err(Error::invalid("timezone", message));
         } else if self.weekdays.is_some() {
-            return Err(Error::invalid("weekdays", "goes with `cron` only"));
+            return Err(Error::invalid("weekdays", "is allowed only together with `cron`; remove it"));
         }
         said.extend(self.every.map(|span| When::Every(span.0)));
         said.extend(self.after_finish.map(|span| When::AfterFinish(span.0)));
@@ -163,7 +163,7 @@ impl Schedule {
         let choice = "cron, every, after_finish, at or manual: true";
         match (said.pop(), said.is_empty()) {
             (Some(when), true) => Ok(when),
-            (None, _) => Err(Error::invalid("", format!("say when, by one of {choice}"))),
+            (None, _) => Err(Error::invalid("", format!("write one of {choice}"))),
             _ => Err(Error::invalid("", format!("only one of {choice}; write a list for several"))),
         }
     }

@@ -17,7 +17,7 @@ pub use http::{Body, Expect, Http, Method, Status, Tls};
 pub(super) use http::{OneStatus, OneStatusVisitor, one_code};
 pub use queue::Enqueue;
 
-pub(crate) const NEEDED: &str = "say what to do, by one of process, shell, http, function, queue or noop: {}";
+pub(crate) const NEEDED: &str = "write one of process, shell, http, function, queue or noop: {}";
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "a map like { shell: \"echo hi\" }")]

@@ -165,6 +165,10 @@ fn what_people_write_is_understood() {
         // Parameters: keys in order, so that the same parameters are the same text.
         ("params: { b: 1, a: [true, null, 1.5, x] }", "/params", r#"{"a":[true,null,1.5,"x"],"b":1}"#),
         ("", "/params", "{}"),
+        ("labels: { team: billing, zone: '' }", "/labels", r#"{"team":"billing","zone":""}"#),
+        ("", "/labels", ""),
+        ("search: [customer, order]", "/search", r#"["customer","order"]"#),
+        ("", "/search", ""),
         // Policies and their defaults.
         ("timeout: 1h", "/timeout", r#""1h""#),
         ("", "/timeout", ""),
@@ -256,7 +260,7 @@ fn a_json_file_is_a_job_file() {
 #[test]
 fn what_is_written_reads_back_the_same() {
     let draft = read_one(&job(
-        "namespace: payments\nschedule: [{ cron: 0 1 * * *, timezone: Asia/Shanghai, jitter: 30s }, { manual: true }]\n\
+        "namespace: payments\nlabels: { team: billing }\nsearch: [region]\nschedule: [{ cron: 0 1 * * *, timezone: Asia/Shanghai, jitter: 30s }, { manual: true }]\n\
          params: { region: east }\ntimeout: 1h\nretry: { attempts: 5, jitter: 20%, priority: 7 }\noverlap: queue\n\
          limits: { running: 2 }\nunique: { key: k, for: 1h }\ndescription: \"two\\nlines\"",
     ));

@@ -16,11 +16,11 @@ pub struct Attempt {
     pub token: Text<u64>,
     pub worker: Option<String>,
     pub assigned_at: Instant,
-    /// Null: it never said so.
+    /// When the worker reported its start. `null` means it has not.
     pub started_at: Option<Instant>,
-    /// Null: it is under way.
+    /// `null` means the attempt has not ended.
     pub finished_at: Option<Instant>,
-    /// Null: it is under way.
+    /// `null` means the attempt has not ended.
     pub result: Option<AttemptResult>,
     pub exit_code: Option<i32>,
     pub error: Option<String>,
@@ -53,7 +53,6 @@ impl AttemptResult {
 }
 
 /// The traces of one attempt in its run.
-#[derive(Default)]
 struct Left<'a> {
     worker: Option<String>,
     started_at: Option<Timestamp>,
@@ -110,8 +109,6 @@ fn result_of(run: &Run, end: &rule::Entry) -> AttemptResult {
 }
 
 fn left_by(run: &Run, index: usize) -> Left<'_> {
-    // Runs stored by older versions have only the newest attempt.
-    let newest = usize::try_from(run.attempt).unwrap_or(usize::MAX).saturating_sub(1);
     match run.earlier.get(index) {
         Some(earlier) => Left {
             worker: Some(earlier.assignee.to_string()),
@@ -119,26 +116,18 @@ fn left_by(run: &Run, index: usize) -> Left<'_> {
             exit_code: earlier.exit_code,
             error: &earlier.error,
         },
-        None if index == newest => Left {
+        None => Left {
             worker: run.assignee.as_ref().map(ToString::to_string),
             started_at: run.started_at,
             exit_code: run.exit_code,
             error: &run.error,
         },
-        None => Left::default(),
     }
-}
-
-/// When a run first started: as reported by its worker, else when it was assigned. `None` means not yet.
-pub(super) fn first_start(run: &Run) -> Option<Timestamp> {
-    // A split run starts when it is split.
-    let assigned = run.entries.iter().find(|entry| matches!(entry.what, What::Assigned | What::Split))?;
-    Some(left_by(run, 0).started_at.filter(|at| *at >= assigned.at).unwrap_or(assigned.at))
 }
 
 /// The delay of the first start, from the due time, or from a manual request that came later.
 pub(super) fn lateness_ms(run: &Run) -> Option<u64> {
-    u64::try_from(first_start(run)?.since(run.late_from()).as_millis()).ok()
+    u64::try_from(run.first_start()?.since(run.late_from()).as_millis()).ok()
 }
 
 #[cfg(test)]
@@ -203,17 +192,18 @@ mod tests {
         let codes: Vec<_> = attempts.iter().map(|attempt| attempt.exit_code).collect();
         assert_eq!(codes, [Some(3), None, None, Some(0)]);
         assert_eq!(attempts[0].error.as_deref(), Some("it broke"));
-        assert_eq!(attempts[2].error, None, "who was lost has said nothing");
+        assert_eq!(attempts[2].error, None, "a lost attempt reported nothing");
         assert!(attempts.iter().zip(1..).all(|(attempt, number)| attempt.number == number));
     }
 
     #[test]
     fn a_run_is_late_by_its_first_start() {
         assert_eq!(lateness_ms(&storied()), Some(120));
-        let mut old = storied();
-        old.earlier.clear();
-        assert_eq!(lateness_ms(&old), Some(100), "without it, when it was handed out");
         let retried = Run { trigger: Trigger::Retry, due: at(-86_400_000), ..storied() };
-        assert_eq!(lateness_ms(&retried), Some(120), "it was asked for long after its due time");
+        assert_eq!(
+            lateness_ms(&retried),
+            Some(120),
+            "a retry is late from its request, not from its due time"
+        );
     }
 }

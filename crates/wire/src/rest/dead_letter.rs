@@ -21,10 +21,10 @@ pub struct DeadLetter {
     #[schema(value_type = Option<schema::Name>)]
     pub job: Option<Name>,
     pub dead_since: Instant,
-    /// The parameters it had: what a replay changes; null with `run`.
+    /// The parameters of the run; a replay can change them. `null` if `run` is `null`.
     #[schema(value_type = Option<Object>)]
     pub params: Option<JsonObject>,
-    /// The run itself; null if it was decided about while the page was read.
+    /// The run itself. `null` means it was replayed or discarded while the page was read.
     pub run: Option<Run>,
 }
 

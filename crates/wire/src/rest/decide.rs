@@ -35,6 +35,9 @@ pub struct Decide {
     /// For a replay: the due time of the new runs instead of those they had.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub due_at: Option<Instant>,
+    /// For a replay: whether each new run starts at the last checkpoint of its old one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub resume: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -75,7 +78,7 @@ pub struct Decision {
 impl Decide {
     /// An action that names no dead letters yet.
     pub fn of(action: Action) -> Decide {
-        Decide { action, ids: None, job: None, limit: None, params: None, due_at: None }
+        Decide { action, ids: None, job: None, limit: None, params: None, due_at: None, resume: false }
     }
 
     /// The chosen dead letters. A request must name ids or a job, so that unseen ones of a whole namespace are

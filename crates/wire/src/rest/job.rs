@@ -9,6 +9,7 @@ use punctual_core::job as rule;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::LastRun;
 use crate::job_file::JobFile;
 use crate::schema;
 use crate::text::{Instant, Text};
@@ -27,6 +28,9 @@ pub struct Job {
     pub next_due_at: Option<Instant>,
     /// Every due time up to here has had its run or its recorded skip.
     pub fired_through: Instant,
+    /// The last runs, oldest first, in a listing with `last`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<Vec<LastRun>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -36,6 +40,24 @@ pub enum JobState {
     Paused,
     /// Its schedules have no further due times: it starts only by hand.
     Finished,
+}
+
+impl JobState {
+    pub fn of(job: &rule::Job) -> JobState {
+        match (job.paused, job.is_finished()) {
+            (true, _) => JobState::Paused,
+            (false, true) => JobState::Finished,
+            (false, false) => JobState::Active,
+        }
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            JobState::Active => "active",
+            JobState::Paused => "paused",
+            JobState::Finished => "finished",
+        }
+    }
 }
 
 /// The cursor of a job's schedule, as exported.
@@ -117,15 +139,12 @@ impl From<&rule::Job> for Job {
             id: Text(job.id),
             file: JobFile::of(&job.namespace, &job.name, &job.definition),
             revision: job.revision,
-            state: match (job.paused, job.is_finished()) {
-                (true, _) => JobState::Paused,
-                (false, true) => JobState::Finished,
-                (false, false) => JobState::Active,
-            },
+            state: JobState::of(job),
             created_at: Text(job.created_at),
             updated_at: Text(job.updated_at),
             next_due_at: job.cursor.next_due.map(Text),
             fired_through: Text(job.cursor.fired_through),
+            last: None,
         }
     }
 }

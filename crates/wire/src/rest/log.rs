@@ -10,7 +10,7 @@ use punctual_core::task::Task;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{State, attempt};
+use super::State;
 use crate::schema;
 use crate::text::{Instant, Text};
 
@@ -25,13 +25,13 @@ pub struct LogRecord {
     pub command: String,
     /// What went wrong, or why it did not run; empty: nothing.
     pub err: String,
-    /// The end of what it printed; the run by itself has it whole.
+    /// The end of the output; the run itself has all of it.
     pub output: String,
     /// When it was due.
     pub plan_time: Instant,
-    /// When the scheduler acted on it; null: it waits for its time.
+    /// When the scheduler acted on it. `null` means it is not due yet.
     pub schedule_time: Option<Instant>,
-    /// When its first attempt began.
+    /// When its first attempt started.
     pub start_time: Option<Instant>,
     pub end_time: Option<Instant>,
 }
@@ -56,7 +56,7 @@ impl LogRecord {
             output: keep_end(&run.output, LISTED_OUTPUT_BYTES_MAX).into_owned(),
             plan_time: Text(run.due),
             schedule_time: run.entries.get(1).map(|entry| Text(entry.at)),
-            start_time: attempt::first_start(run).map(Text),
+            start_time: run.first_start().map(Text),
             end_time: run.finished_at.map(Text),
         }
     }

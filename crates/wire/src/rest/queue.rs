@@ -52,7 +52,7 @@ pub enum Paused {
     All,
 }
 
-/// Which way is to be paused or resumed; all, if it is left out.
+/// The direction to pause or resume. The default is `all`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "a map like { direction: in }")]
 pub struct Way {
@@ -72,10 +72,10 @@ pub enum Direction {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "a map like { count: 10, wait: 5s }")]
 pub struct Take {
-    /// At most so many; one, if it is left out.
+    /// The maximum number of messages. The default is 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u32>,
-    /// How long to wait for the first one; not at all, if it is left out.
+    /// How long to wait for the first message. By default the request does not wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<Span>,
     /// Other queues of the namespace, at most 100: messages are taken from each in turn, or from the first that has one.

@@ -16,7 +16,7 @@ pub struct Revision {
     pub at: Instant,
     /// Whether the job fires under this revision: a pause and a resume are revisions too.
     pub state: JobState,
-    /// The parts of the job file that this edit changed; null: there is none before it to compare with.
+    /// The parts of the job file that this edit changed. `null` means there is no earlier revision to compare with.
     pub changed: Option<Vec<String>>,
 }
 

@@ -7,9 +7,11 @@ use punctual_core::ids::{RunId, Token};
 use punctual_core::job::Definition;
 use punctual_core::limits::LISTED_OUTPUT_BYTES_MAX;
 use punctual_core::name::{Name, Namespace};
+use punctual_core::progress;
 use punctual_core::run::{self as rule, Origin, SplitRole, Status};
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::attempt::{self, Attempt};
@@ -17,7 +19,7 @@ use crate::job_file::Route;
 use crate::schema;
 use crate::text::{Instant, Text};
 
-/// The fields are a promise to scripts (design, section 7): none is left out, what is not there is null.
+/// Scripts rely on these fields: none of the first ones is ever left out; an absent value is `null`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Run {
     #[schema(value_type = schema::Id)]
@@ -40,6 +42,7 @@ pub struct Run {
     pub error: Option<String>,
     /// Why it ended as it did or, while it runs, why it is being stopped.
     pub reason: Option<String>,
+    /// From 0 to 100, as the attempt reported it.
     pub progress: Option<u8>,
     pub key: Option<String>,
     #[schema(value_type = Option<schema::Id>)]
@@ -48,9 +51,18 @@ pub struct Run {
     pub step: Option<String>,
     #[schema(value_type = Option<schema::Id>)]
     pub retry_of: Option<Text<RunId>>,
-    /// How long after its due time it was first begun; null: it was not yet.
+    /// How long after its due time the first attempt started. `null` means that none has started.
     #[serde(default)]
     pub lateness_ms: Option<u64>,
+    /// What the attempt says about its work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress_message: Option<String>,
+    /// When it last reported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress_at: Option<Instant>,
+    /// Where the next attempt continues; only where a run is shown by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<Checkpoint>,
     /// Which part of a split run it is; only in child runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<Shard>,
@@ -66,6 +78,17 @@ pub struct Run {
     /// Only where they were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub events: Option<Vec<Event>>,
+}
+
+/// Where the next attempt continues.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Checkpoint {
+    /// Any JSON but null.
+    #[schema(value_type = Object)]
+    pub value: Value,
+    pub at: Instant,
+    /// The number of the attempt that reported it.
+    pub attempt: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -95,7 +118,7 @@ pub struct Child {
     pub run: Text<RunId>,
     /// The name of the worker that it is meant for or, once it has ended, that had it last.
     pub worker: Option<String>,
-    /// How it ended; null: it has not yet.
+    /// How it ended. `null` means it has not ended.
     pub state: Option<State>,
 }
 
@@ -109,9 +132,9 @@ pub struct Event {
     pub to: State,
     pub what: String,
     pub at: Instant,
-    /// The name of the node that wrote it; null: a node that is not one of several.
+    /// The name of the node that wrote it. `null` means a single node.
     pub node: Option<String>,
-    /// The newest token given out by then; null before the first.
+    /// The token of the newest attempt at that time. `null` means there was no attempt yet.
     #[schema(value_type = Option<schema::Id>)]
     pub token: Option<Text<u64>>,
 }
@@ -170,6 +193,7 @@ pub fn statuses(word: &str) -> Option<Vec<Status>> {
 
 impl From<&rule::Run> for Run {
     fn from(run: &rule::Run) -> Self {
+        let reported = run.progress.as_deref();
         let (job, revision) = match &run.origin {
             Origin::Job { name, revision, .. } => (Some(name.clone()), Some(*revision)),
             Origin::AdHoc(_) => (None, None),
@@ -195,7 +219,10 @@ impl From<&rule::Run> for Run {
                 Some(cause) => Some(format!("cancelling: {cause}")),
                 None => run.reason.as_ref().map(ToString::to_string),
             },
-            progress: run.progress,
+            progress: run.percent(),
+            progress_message: reported.and_then(|reported| reported.message.as_deref()).map(str::to_owned),
+            progress_at: reported.map(|reported| Text(reported.at)),
+            checkpoint: None,
             key: run.key.as_deref().map(str::to_owned),
             parent: run.parent().map(Text),
             step: run.parent().map(|_| run.part().index.to_string()),
@@ -223,7 +250,8 @@ impl Run {
     pub fn with_attempts(run: &rule::Run, definition: &Definition) -> Run {
         let children = (!run.children().is_empty()).then(|| Child::all(run));
         let route = Some(Route::of(&definition.route));
-        Run { attempts: Some(Attempt::all(run)), children, route, ..Run::from(run) }
+        let checkpoint = run.checkpoint().map(Checkpoint::of);
+        Run { attempts: Some(Attempt::all(run)), children, route, checkpoint, ..Run::from(run) }
     }
 
     /// The run as listed: of a long output only the end is kept.
@@ -231,6 +259,14 @@ impl Run {
         let mut listed = Run::from(run);
         listed.output = listed.output.map(|output| keep_end(&output, LISTED_OUTPUT_BYTES_MAX).into_owned());
         listed
+    }
+}
+
+impl Checkpoint {
+    fn of(checkpoint: &progress::Checkpoint) -> Checkpoint {
+        let progress::Checkpoint { value, at, attempt } = checkpoint;
+        let value = serde_json::from_str(value).unwrap_or(Value::Null);
+        Checkpoint { value, at: Text(*at), attempt: *attempt }
     }
 }
 

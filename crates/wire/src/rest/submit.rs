@@ -74,6 +74,9 @@ pub struct Again {
     pub due_at: Option<Instant>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// Whether the new run starts at the last checkpoint of the old one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub resume: bool,
 }
 
 /// A parsed request to make a run.
@@ -124,9 +127,11 @@ impl Start {
 }
 
 impl Again {
-    pub fn into_core(self, header: Option<&str>) -> Result<Started<Option<Params>>, Error> {
+    /// Also says whether the new run starts at the checkpoint.
+    pub fn into_core(self, header: Option<&str>) -> Result<Started<(Option<Params>, bool)>, Error> {
         let due = self.due_at.map(instant).transpose()?;
-        Ok(Started { what: own_params(self.params)?, due, key: key(self.key, header)? })
+        let what = (own_params(self.params)?, self.resume);
+        Ok(Started { what, due, key: key(self.key, header)? })
     }
 }
 

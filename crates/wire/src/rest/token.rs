@@ -37,19 +37,19 @@ pub struct AddToken {
     #[schema(value_type = schema::Name)]
     pub name: Name,
     pub role: Role,
-    /// How long it is good for; without it, until it is removed.
+    /// How long the token is valid. By default it is valid until it is removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_in: Option<Span>,
 }
 
-/// A token, as it is listed: nobody can tell its text any more.
+/// A token in a listing. Its text is not stored and cannot be shown again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Token {
     pub name: String,
     pub role: Role,
     pub created_at: Instant,
     pub expires_at: Option<Instant>,
-    /// When the node that answers last let it in, since that node was started.
+    /// When the answering node last accepted the token, since that node started.
     pub last_used_at: Option<Instant>,
 }
 
@@ -60,7 +60,7 @@ pub struct NewToken {
     pub role: Role,
     pub created_at: Instant,
     pub expires_at: Option<Instant>,
-    /// Its text: kept by nobody but you.
+    /// The text of the token. The server does not store it: keep it.
     pub token: String,
 }
 

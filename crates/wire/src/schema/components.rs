@@ -22,8 +22,10 @@ const CALENDAR_BODY: &str = "CalendarBody";
 const JOB_PATCH: &str = "JobPatch";
 
 /// Minimums and maximums of fields: schema, field, rule, value.
-pub(super) const BOUNDS: [(&str, &str, &str, usize); 51] = [
+pub(super) const BOUNDS: [(&str, &str, &str, usize); 55] = [
     ("JobFile", "description", "maxLength", limits::DESCRIPTION_BYTES_MAX),
+    ("JobFile", "labels", "maxProperties", limits::JOB_LABELS_MAX),
+    ("JobFile", "search", "maxItems", limits::SEARCH_PARAMS_MAX),
     ("JobFile", "priority", "maximum", limits::PRIORITY_MAX as usize),
     ("Submit", "description", "maxLength", limits::DESCRIPTION_BYTES_MAX),
     ("Submit", "priority", "maximum", limits::PRIORITY_MAX as usize),
@@ -54,6 +56,8 @@ pub(super) const BOUNDS: [(&str, &str, &str, usize); 51] = [
     ("CalendarFile", "description", "maxLength", limits::DESCRIPTION_BYTES_MAX),
     ("CalendarFile", "include", "maxItems", ENTRIES_MAX),
     ("CalendarFile", "exclude", "maxItems", ENTRIES_MAX),
+    ("ActOnRuns", "ids", "minItems", 1),
+    ("ActOnRuns", "ids", "maxItems", DECIDED_MAX),
     ("Decide", "ids", "minItems", 1),
     ("Decide", "ids", "maxItems", DECIDED_MAX),
     ("Decide", "limit", "minimum", 1),

@@ -9,9 +9,9 @@ use super::*;
 use crate::calendar_file;
 use crate::job_file;
 use crate::rest::{
-    ActOnMessages, AddMessage, AddMessages, AddToken, Again, Calendar, Day, DeadLetter, Decide, Decisions,
-    Fire, Job, Message, NewToken, Node, Problem, Progress, Queue, RevisionFile, Run, Start, Submit, Take,
-    Token, Way, Worker,
+    ActOnMessages, ActOnRuns, AddMessage, AddMessages, AddToken, Again, Calendar, Day, DeadLetter, Decide,
+    Decisions, Fire, Job, Message, NewToken, Node, Problem, Progress, Queue, RevisionFile, Run, Start,
+    Submit, Take, Token, Way, Worker,
 };
 use crate::tree;
 
@@ -23,6 +23,7 @@ fn all() -> Value {
     components.reference::<RevisionFile>();
     components.reference::<Calendar>();
     components.reference::<Day>();
+    components.reference::<ActOnRuns>();
     components.reference::<Decide>();
     components.reference::<Decisions>();
     components.reference::<Progress>();
@@ -93,6 +94,7 @@ fn what_is_structurally_good_or_bad_is_so_to_the_reader_and_to_the_schema() {
         json!({ "overlap": "queue_one", "misfire": { "policy": "all", "window": "2h", "grace": "1s" } }),
         json!({ "route": { "strategy": "sticky", "selector": { "disk": "ssd" }, "key": "{{ params.region }}" } }),
         json!({ "route": {} }),
+        json!({ "labels": { "team": "billing" }, "search": ["customer"] }),
         json!({ "limits": { "running": 1 }, "unique": { "key": "k", "for": "48h" }, "keep": { "runs": 10, "days": 1 } }),
     ];
     for rest in good {
@@ -157,6 +159,10 @@ fn what_is_structurally_good_or_bad_is_so_to_the_reader_and_to_the_schema() {
         json!({ "priority": "high" }),
         json!({ "limits": { "running": 0 } }),
         json!({ "dead_letter": "maybe" }),
+        json!({ "labels": ["billing"] }),
+        json!({ "labels": { "team": 1 } }),
+        json!({ "search": "customer" }),
+        json!({ "search": [1] }),
         json!({ "name": 17 }),
     ];
     for rest in bad {

@@ -85,7 +85,7 @@ fn nearest(word: &str, known: &[&str]) -> String {
     let near = known.iter().map(|name| (distance(word, name), *name)).min().filter(|(far, _)| *far <= 2);
     match near {
         Some((_, name)) => format!("did you mean `{name}`?"),
-        None if known.is_empty() => "nothing can be said here".to_owned(),
+        None if known.is_empty() => "this map must be empty".to_owned(),
         None => format!("known are {}", known.join(", ")),
     }
 }

@@ -56,13 +56,21 @@ fn read_yaml(text: &str) -> Result<Vec<Node>, Error> {
     Ok(documents.into_iter().map(|document| document.0).collect())
 }
 
-pub(super) fn pairs(pairs: Vec<(String, String)>) -> Result<Node, Error> {
+pub(super) fn pairs(pairs: Vec<(String, String)>, repeated: &[&str]) -> Result<Node, Error> {
     let mut entries: Vec<(Key, Node)> = Vec::new();
     for (text, value) in pairs {
-        if entries.iter().any(|(key, _)| key.text == text) {
-            return Err(Error::invalid(text, "is given twice"));
+        let value = Node { place: None, value: Value::Text(value) };
+        match entries.iter_mut().find(|(key, _)| key.text == text) {
+            None => entries.push((Key { place: None, text }, value)),
+            Some((_, known)) if repeated.contains(&text.as_str()) => match &mut known.value {
+                Value::List(values) => values.push(value),
+                _ => {
+                    let first = std::mem::replace(&mut known.value, Value::Null);
+                    known.value = Value::List(vec![Node { place: None, value: first }, value]);
+                }
+            },
+            Some(_) => return Err(Error::invalid(text, "is given twice")),
         }
-        entries.push((Key { place: None, text }, Node { place: None, value: Value::Text(value) }));
     }
     Ok(Node { place: None, value: Value::Map(entries) })
 }

@@ -96,7 +96,7 @@ impl Attempt {
         matches!(self.stage, Stage::Ended { .. })
     }
 
-    /// What it came to, if it is over.
+    /// The report of its outcome. `None` means it has not ended.
     fn outcome(&self, run: RunId) -> Option<Report> {
         let Stage::Ended { outcome, .. } = &self.stage else { return None };
         Some(Report::Finished { run, token: self.token, outcome: outcome.clone() })
@@ -199,8 +199,8 @@ impl Attempts {
         self.running.len() < self.slots && self.outcome_bytes < OUTCOME_BYTES_MAX
     }
 
-    /// An execution has ended. Gives the outcome and the node to tell; none: a newer attempt superseded this one, or the
-    /// outcome waits for its output to be kept.
+    /// An execution has ended. Returns the outcome and the node to send it to. `None` means that a newer attempt replaced
+    /// this one, or that the outcome waits until its output is stored.
     pub(super) fn ended(
         &mut self,
         run: RunId,

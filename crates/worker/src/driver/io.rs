@@ -121,11 +121,16 @@ pub enum Output {
         run: RunId,
         why: Stop,
     },
+    /// The checkpoint of the report with this number is stored.
+    Saved {
+        run: RunId,
+        seq: u64,
+    },
     Say {
         to: LinkId,
         report: Report,
     },
-    /// Tell a node who this worker is, and what it has in hand.
+    /// Tell a node the name of this worker and its attempts.
     Announce {
         to: LinkId,
         holding: Vec<Key>,

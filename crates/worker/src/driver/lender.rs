@@ -134,7 +134,7 @@ impl<N: Ord + Clone> Lender<N> {
         }
     }
 
-    /// Lends what can be lent while so many slots have no attempt in them, and calls back what others wait for.
+    /// Lends the free slots (`room` slots have no attempt), and recalls unused credits that other nodes wait for.
     pub(super) fn lend(&mut self, room: usize, now: Duration) -> Vec<(N, Report)> {
         let before: Vec<u64> = self.nodes.values().map(|node| node.lent).collect();
         if !self.draining {
@@ -166,7 +166,8 @@ impl<N: Ord + Clone> Lender<N> {
         }
     }
 
-    /// Whose turn it is: who waits before who does not, the starved first, then by priority; without a wait, who has least.
+    /// The node that gets the next credit: first nodes that have waited too long, then waiting nodes by priority, then the
+    /// node with the fewest unused credits.
     fn next(&self, now: Duration) -> Option<N> {
         let rank = |node: &Node| match node.waits.filter(|_| node.lacks() > 0) {
             Some(waits) if now.saturating_sub(waits.since) >= STARVED_AFTER => (3, 0, 0),
@@ -214,7 +215,7 @@ impl<N: Ord + Clone> Lender<N> {
         ripe.min()
     }
 
-    /// Credits that nobody has used yet.
+    /// Credits that the node has not used yet.
     pub(super) fn unused(&self) -> u64 {
         self.nodes.values().map(Node::unused).sum()
     }

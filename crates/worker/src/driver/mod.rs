@@ -55,12 +55,12 @@ pub struct Driver {
     lender: Lender<LinkId>,
     heartbeat: Duration,
     next_beat: Duration,
-    /// When leases and held outcomes are looked at next; none: there are none.
+    /// When leases and held outcomes are checked next. `None` means there is nothing to check.
     next_pulse: Option<Duration>,
     /// Heartbeats that were sent: their number and when.
     beats: VecDeque<(u64, Duration)>,
     beat: u64,
-    /// When what runs is stopped, once the worker drains.
+    /// When a draining worker stops its attempts. `None` means it is not draining.
     drain_until: Option<Duration>,
     is_stopping: bool,
     outputs: Vec<Output>,
@@ -216,6 +216,11 @@ impl Driver {
                 self.tell_owner(ended);
             }
             Order::Acknowledge { run, token } => self.attempts.acknowledge((run, token)),
+            Order::Saved { run, token, seq } => {
+                if self.attempts.owner((run, token)).is_some() {
+                    self.outputs.push(Output::Saved { run, seq });
+                }
+            }
             Order::Resend => self.say_all_to(link),
             Order::GaveBack { total } => self.lender.gave_back(&link, total),
             Order::Waiting { priority, runs } => self.lender.waits(&link, priority, runs, now.elapsed),
@@ -317,7 +322,7 @@ impl Driver {
         self.watch(now);
     }
 
-    /// Leases and held outcomes are looked at soon, if there are any.
+    /// Schedules the next check of leases and held outcomes, if there are any.
     fn watch(&mut self, now: Duration) {
         let needs = || !self.nodes.is_in_process() && self.attempts.needs_watching();
         if self.next_pulse.is_none() && needs() {
@@ -325,7 +330,7 @@ impl Driver {
         }
     }
 
-    /// A worker without attempts has nothing to say to the node in its own process: an idle machine is left alone.
+    /// A worker without attempts sends nothing to the node in its own process, so that an idle machine can sleep.
     fn may_be_silent(&self) -> bool {
         self.nodes.is_in_process() && self.attempts.is_empty()
     }
@@ -336,7 +341,7 @@ impl Driver {
         if self.beats.len() > BEATS_MAX {
             self.beats.pop_front();
         }
-        // A node that has heard a heartbeat after the outcome has the outcome, and does not settle it: another may.
+        // A node that received a heartbeat after the outcome has the outcome, but does not settle it; another node may.
         let overdue = self.attempts.unacknowledged(self.beat.saturating_sub(1), self.beat);
         let holding = self.attempts.holding();
         for (to, node) in self.nodes.admitted_links() {

@@ -7,7 +7,7 @@ use super::{HEARTBEAT_MIN, LinkId, Output, Welcome};
 
 /// Nodes that are dialled. A cluster has fewer; what a longer list names beyond it is ignored.
 const NODES_MAX: usize = 64;
-/// A node may leave so many heartbeats unanswered before the worker hangs up.
+/// After this many unanswered heartbeats the worker ends the connection.
 const BEATS_PER_LEASE: u32 = 3;
 
 #[derive(Debug, Default)]

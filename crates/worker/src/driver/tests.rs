@@ -28,6 +28,7 @@ fn assignment(run: i64, token: u64) -> Assignment {
         late_from: WALL,
         definition: Arc::new(Definition::of(Task::Shell("true".to_owned()))),
         params: Params::default(),
+        checkpoint: None,
         part: Part::default(),
         lease: LEASE,
         again: false,

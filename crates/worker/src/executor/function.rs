@@ -26,7 +26,7 @@ pub(super) async fn execute(name: &Name, attempt: Attempt, host: &Host) -> Endin
         let message = format!("no function `{name}` is registered here; register it before the node starts");
         return fail(&attempt, message, host).await;
     };
-    let Attempt { assignment, started_at, mut stop } = attempt;
+    let Attempt { assignment, started_at, mut stop, saved } = attempt;
     let transcript =
         Transcript::new(assignment.run, assignment.token, Arc::clone(&host.clock), Arc::clone(&host.logs));
     let transcript = Arc::new(transcript);
@@ -35,6 +35,8 @@ pub(super) async fn execute(name: &Name, attempt: Attempt, host: &Host) -> Endin
         transcript: Arc::clone(&transcript),
         stop: stop.clone(),
         reports: host.reports.clone(),
+        saved,
+        seq: Arc::default(),
     };
     let calling = AssertUnwindSafe(function(context)).catch_unwind();
     let (judged, stopped) = {

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use super::Host;
 use super::group::MARK;
 use super::program::{Bare, Guarded, Program};
+use super::reports::Folder;
 use crate::guardian::{NotStarted, Wanted};
 
 /// The variables a program inherits from our environment. The rest may contain secrets of the server.
@@ -27,11 +28,12 @@ const PARAMS_VARIABLE_BYTES_MAX: usize = 32 * 1024;
 pub(super) async fn launch(
     process: &Process,
     assignment: &Assignment,
+    folder: &Folder,
     host: &Host,
 ) -> Result<Program, String> {
     let name = process.command.first().ok_or("the command is empty")?;
     let mark = host.groups.mark(assignment.run, assignment.token);
-    let environment = environment(process, assignment, &mark);
+    let environment = environment(process, assignment, folder, &mark);
     let path = environment.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value);
     let program = find(name, process.dir.as_deref(), path);
     let program = program.ok_or_else(|| format!("no such program `{name}`"))?;
@@ -54,10 +56,19 @@ pub(super) async fn launch(
 }
 
 /// Later entries win: a job may override inherited variables, but not the `PUNCTUAL_` ones.
-fn environment(process: &Process, assignment: &Assignment, mark: &str) -> Vec<(OsString, OsString)> {
+fn environment(
+    process: &Process,
+    assignment: &Assignment,
+    folder: &Folder,
+    mark: &str,
+) -> Vec<(OsString, OsString)> {
     let inherited = std::env::vars_os().filter(|(name, _)| is_inherited(name));
     let given = process.env.iter().map(|(name, value)| (name.into(), value.into()));
     let mut environment: Vec<(OsString, OsString)> = inherited.chain(given).collect();
+    environment.push(("PUNCTUAL_REPORT".into(), folder.reports().into()));
+    if assignment.checkpoint.is_some() {
+        environment.push(("PUNCTUAL_CHECKPOINT".into(), folder.checkpoint().into()));
+    }
     let mut say = |name: &str, value: String| environment.push((name.into(), value.into()));
     say("PUNCTUAL_RUN_ID", assignment.run.to_string());
     say("PUNCTUAL_ATTEMPT", assignment.attempt.to_string());

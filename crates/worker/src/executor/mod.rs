@@ -10,6 +10,7 @@ mod http;
 mod function;
 mod launch;
 mod program;
+mod reports;
 mod output;
 mod line;
 mod group;
@@ -47,6 +48,8 @@ pub(crate) struct Host {
     /// The binary that becomes a guardian. `None` means programs are started without one.
     pub(crate) guardian: Option<PathBuf>,
     pub(crate) groups: Groups,
+    /// Holds a folder for each attempt of a program.
+    pub(crate) attempts: PathBuf,
     pub(crate) clients: Clients,
     pub(crate) functions: Functions,
     /// Reports of running attempts, such as progress.
@@ -59,6 +62,8 @@ pub(crate) struct Attempt {
     pub(crate) started_at: Timestamp,
     /// Says when and why to stop. `None` means keep running.
     pub(crate) stop: watch::Receiver<Option<Stop>>,
+    /// The number of the newest report whose checkpoint is stored.
+    pub(crate) saved: watch::Receiver<u64>,
 }
 
 /// How an attempt ended, and why if it was stopped.

@@ -23,12 +23,13 @@ use punctual_core::task::Process;
 use punctual_failpoint::{Point, hit};
 use tokio::io::AsyncWriteExt;
 use tokio::process::ChildStdin;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
 use super::launch::launch;
 use super::output::{self, Tail, cut_end};
 use super::program::{self, Pipes, Program};
+use super::reports::{Destination, Folder};
 use super::{Attempt, Ending, Host, stop_asked};
 use crate::driver::Stop;
 use crate::log::Transcript;
@@ -40,12 +41,21 @@ const LINGER: Duration = Duration::from_millis(500);
 const PIPE_BYTES_MAX: u64 = 1024 * 1024;
 
 pub(super) async fn execute(process: &Process, attempt: Attempt, host: &Host) -> Ending {
-    let Attempt { assignment, started_at, stop } = attempt;
+    let Attempt { assignment, started_at, stop, .. } = attempt;
     let (run, token) = (assignment.run, assignment.token);
     let transcript = Transcript::new(run, token, Arc::clone(&host.clock), Arc::clone(&host.logs));
     hit(Point::WorkerSpawnBegun);
-    let program = match launch(process, &assignment, host).await {
-        Ok(program) => program,
+    let folder = Folder::make(&host.attempts, &assignment);
+    let opened = folder.and_then(|folder| Ok((folder.reader()?, folder)));
+    let opened = opened.map_err(|error| format!("cannot make the folder of the attempt: {error}"));
+    let launched = match opened {
+        Ok((reader, folder)) => {
+            launch(process, &assignment, &folder, host).await.map(|program| (program, reader, folder))
+        }
+        Err(message) => Err(message),
+    };
+    let (program, mut reader, _folder) = match launched {
+        Ok(launched) => launched,
         Err(message) => {
             transcript.note(&message).await;
             return Ending { outcome: Outcome::failed(started_at, message), stopped: None };
@@ -54,7 +64,18 @@ pub(super) async fn execute(process: &Process, attempt: Attempt, host: &Host) ->
     hit(Point::WorkerSpawnDone);
     let mut printed = Printed { out: Tail::new(OUTPUT_BYTES_MAX), err: Tail::new(ERROR_BYTES_MAX) };
     let supervisor = Supervisor { program, stop, grace: host.grace, transcript: &transcript };
-    let exit = supervisor.see_through(&assignment.params.0, &mut printed).await;
+    let to = Destination { assignment: &assignment, reports: &host.reports, transcript: &transcript };
+    let (over_in, over) = oneshot::channel();
+    let running = async {
+        let exit = supervisor.see_through(&assignment.params.0, &mut printed).await;
+        // An error means that reading the reports has failed before.
+        let _ = over_in.send(());
+        exit
+    };
+    let (exit, heard) = tokio::join!(running, reader.pass_on(&to, over));
+    if let Err(error) = heard {
+        transcript.note(&format!("reports could not be read: {error}")).await;
+    }
     transcript.close().await;
     Ending { stopped: exit.stopped, outcome: exit.into_outcome(printed, started_at) }
 }

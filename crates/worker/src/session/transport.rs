@@ -315,7 +315,7 @@ impl Transport for Session {
                 }
                 self.gone(link, Trouble::Unreachable("it has not answered for a lease".to_owned()));
             }
-            Output::Execute { .. } | Output::Stop { .. } => {}
+            Output::Execute { .. } | Output::Stop { .. } | Output::Saved { .. } => {}
         }
     }
 

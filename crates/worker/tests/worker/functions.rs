@@ -96,7 +96,10 @@ async fn progress_is_told_while_it_works() {
     })
     .await;
     rig.assign(1, function("f")).await;
-    rig.report_where(|report| matches!(report, Report::Progress { percent: 40, .. })).await;
+    rig.report_where(
+        |report| matches!(report, Report::Progress { progress, .. } if progress.percent == Some(40)),
+    )
+    .await;
     rig.shut_down().await;
 }
 

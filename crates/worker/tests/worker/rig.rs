@@ -205,6 +205,7 @@ pub(crate) fn assignment(run: i64, task: Task) -> Assignment {
         late_from: NOW,
         definition: Arc::new(Definition::of(task)),
         params: Params::default(),
+        checkpoint: None,
         part: Part::default(),
         lease: Duration::from_secs(15),
         again: false,

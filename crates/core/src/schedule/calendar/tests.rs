@@ -41,7 +41,7 @@ fn a_working_saturday_makes_up_for_a_holiday() {
 }
 
 #[test]
-fn a_day_that_is_included_beats_one_that_is_excluded_and_both_beat_the_week() {
+fn included_days_beat_excluded_days_and_both_beat_weekdays() {
     let days = days(&["mon"], &["2026-12-25", "02-29"], &["12-25", "2028-02-01..2028-03-31", "2026-11-16"]);
     check(&days, "2026-12-25", true);
     check(&days, "2027-12-25", false);

@@ -85,7 +85,7 @@ impl Kind {
         let hint = if self.names.is_empty() {
             "write a number, a range like 1-5, a step like */5, or a list of them"
         } else {
-            "write a number, a three-letter English name, a range, a step like */2, or a list of them"
+            "write a number, a short English name like JAN or MON, a range, a step like */2, or a list of them"
         };
         self.malformed(text, hint)
     }

@@ -13,7 +13,7 @@
 //! | weekday | 0-7, SUN-SAT (0 and 7 are Sunday; Quartz: 1-7 from Sunday) | `?`, `nL` the last of its month, `n#k` the k-th, `H` |
 //! | year | 1970-2099 | |
 //!
-//! Letters in any case. A range may wrap (`FRI-MON`, `22-2`), except for years. `a/n` runs from `a` to the
+//! Upper and lower case mean the same. A range may wrap (`FRI-MON`, `22-2`), except for years. `a/n` runs from `a` to the
 //! end of the field. `H` is one value picked by a hash of the spread key and the field, `H(a-b)` one of a
 //! range, `H/n` and `H(a-b)/n` a step with a picked offset: many jobs written alike do not fire at once.
 //! Nicknames: `@hourly @daily @midnight @weekly @monthly @yearly @annually`.

@@ -204,7 +204,7 @@ fn what_is_recalled_is_given_back_as_far_as_it_is_unused() {
 }
 
 #[test]
-fn a_worker_is_told_that_somebody_waits_when_it_does_not_know() {
+fn a_worker_is_told_once_that_runs_wait() {
     let mut roster = lent("a", 1);
     assert_eq!(roster.tell_waiting(|_, _| (Some(5), 3)), [], "it has lent us what we need");
     roster.take(&worker("a"), RunId(1), Token(1));

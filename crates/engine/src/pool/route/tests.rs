@@ -108,7 +108,7 @@ fn random_is_roughly_even_and_the_same_for_the_same_run() {
 }
 
 #[test]
-fn least_loaded_takes_the_smallest_share_and_least_utilised_the_coolest_machine() {
+fn least_loaded_counts_slots_and_least_utilised_machine_load() {
     let mut memory = Memory::default();
     let floor = Floor::of(3).busy(0, 2).busy(1, 1).busy(2, 3);
     assert_eq!(floor.choose(Strategy::LeastLoaded, 1, &mut memory), went_to("b", false));

@@ -28,7 +28,7 @@ fn members(ids: impl IntoIterator<Item = i64>) -> Vec<Member> {
     ids.into_iter().map(|id| steady(session(id))).collect()
 }
 
-/// Every shard in epoch 1, led by whoever the caller says.
+/// Every shard in epoch 1, led by the session that `owner` returns.
 fn leases(owner: impl Fn(u16) -> Option<i64>) -> Leases {
     let lease = |shard| Lease {
         shard: ShardId(shard),
@@ -39,7 +39,7 @@ fn leases(owner: impl Fn(u16) -> Option<i64>) -> Leases {
     Leases { now: Timestamp::from_millis(0), shards: (0..SHARDS).map(lease).collect() }
 }
 
-/// A shard that is led in the first epoch, and idle.
+/// A shard that this node leads in epoch 1, without running attempts.
 fn led(shard: u16) -> Ours {
     Ours { shard: ShardId(shard), epoch: Some(Epoch(1)), is_under_way: false }
 }
@@ -60,7 +60,7 @@ fn claimed(moves: &[Move]) -> Vec<u16> {
 }
 
 #[test]
-fn shards_that_nobody_leads_are_spread_over_those_who_live() {
+fn shards_without_a_leader_are_spread_over_live_nodes() {
     let view = View {
         members: Some(members([1, 2, 3])),
         leases: leases(|_| None),
@@ -74,7 +74,7 @@ fn shards_that_nobody_leads_are_spread_over_those_who_live() {
         all.extend(mine);
     }
     all.sort_unstable();
-    assert_eq!(all, (0..SHARDS).collect::<Vec<_>>(), "every shard has one taker");
+    assert_eq!(all, (0..SHARDS).collect::<Vec<_>>(), "every shard is claimed by one node");
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_shard_of_the_dead_is_claimed_in_the_epoch_that_was_seen() {
 }
 
 #[test]
-fn one_that_lives_keeps_its_shards_until_it_gives_them_away() {
+fn a_live_node_keeps_its_shards_until_it_releases_them() {
     let view = View {
         members: Some(members([1, 2])),
         leases: leases(|_| Some(2)),
@@ -117,7 +117,7 @@ fn one_that_lives_keeps_its_shards_until_it_gives_them_away() {
 }
 
 #[test]
-fn one_whose_address_refuses_is_dead_although_its_session_stands() {
+fn a_node_whose_address_refuses_is_dead_despite_its_session() {
     let view = View {
         members: Some(members([1, 2])),
         leases: leases(|_| Some(2)),
@@ -128,7 +128,7 @@ fn one_whose_address_refuses_is_dead_although_its_session_stands() {
 }
 
 #[test]
-fn one_that_was_started_again_at_its_address_outlives_its_earlier_life() {
+fn a_newer_session_at_an_address_replaces_the_older() {
     let mut list = members([1, 2]);
     let again = Session { address: list[1].session.address.clone(), ..session(9) };
     list.push(Member { session: again, age: Duration::from_millis(200) });
@@ -150,13 +150,13 @@ fn shards_go_to_a_newcomer_one_at_a_time_and_by_name() {
     assert!(matches!(moves[..], [Move::Release { heir: SessionId(2), .. }]), "{moves:?}");
 }
 
-/// What one of two nodes that cannot be dialled does when the other should lead its shards.
-struct Reluctance {
+/// One of two embedded nodes, which leads every shard although the other should lead some of them.
+struct EmbeddedPair {
     membership: Membership,
     view: View,
 }
 
-impl Reluctance {
+impl EmbeddedPair {
     fn new() -> Self {
         let mut list = members([1, 2]);
         for member in &mut list {
@@ -165,7 +165,7 @@ impl Reluctance {
         let me = list[0].session.clone();
         let leases = leases(|_| Some(1));
         let view = View { members: Some(list), leases, refusing: vec![], is_time_known: true };
-        Reluctance { membership: Membership::new(me, LEASE, SHARDS, at(0)), view }
+        EmbeddedPair { membership: Membership::new(me, LEASE, SHARDS, at(0)), view }
     }
 
     fn releases(&mut self, is_under_way: impl Fn(u16) -> bool, elapsed: i64) -> Vec<u16> {
@@ -180,17 +180,17 @@ impl Reluctance {
 }
 
 #[test]
-fn an_embedded_node_keeps_a_shard_while_calls_of_it_are_under_way_and_gives_idle_ones_first() {
-    let mut scene = Reluctance::new();
+fn an_embedded_node_gives_idle_shards_away_first() {
+    let mut scene = EmbeddedPair::new();
     let [first] = scene.releases(|_| false, 0)[..] else { panic!("one at a time") };
     assert!(scene.releases(|shard| shard == first, 600).iter().all(|shard| *shard > first));
     assert_eq!(scene.releases(|_| true, 1_200), [0; 0]);
-    assert_eq!(scene.releases(|_| false, 1_800), [first], "they have ended");
+    assert_eq!(scene.releases(|_| false, 1_800), [first], "its attempts have ended");
 }
 
 #[test]
-fn an_embedded_node_whose_calls_do_not_end_gives_the_shard_away_in_the_end() {
-    let mut scene = Reluctance::new();
+fn an_embedded_node_gives_busy_shards_away_after_a_while() {
+    let mut scene = EmbeddedPair::new();
     let limit = i64::try_from(PUT_OFF_MAX.as_millis()).unwrap();
     assert_eq!(scene.releases(|_| true, 0), [0; 0]);
     assert_eq!(scene.releases(|_| true, limit - 1), [0; 0]);
@@ -198,14 +198,14 @@ fn an_embedded_node_whose_calls_do_not_end_gives_the_shard_away_in_the_end() {
 }
 
 #[test]
-fn a_center_is_given_a_shard_whatever_is_under_way_for_workers_dial_it() {
-    let mut scene = Reluctance::new();
+fn a_center_node_is_given_busy_shards_at_once() {
+    let mut scene = EmbeddedPair::new();
     scene.view.members.as_mut().unwrap()[1] = steady(session(2));
     assert_eq!(scene.releases(|_| true, 0), [0]);
 }
 
 #[test]
-fn a_newcomer_counts_only_when_it_has_stayed() {
+fn a_new_node_counts_only_after_a_while() {
     let mut list = members([1]);
     list.push(Member { session: session(2), age: Duration::from_secs(4) });
     let all: Vec<u16> = (0..SHARDS).collect();
@@ -244,7 +244,7 @@ fn a_node_of_no_weight_leads_nothing() {
 }
 
 #[test]
-fn a_heir_takes_what_was_left_to_it_and_the_others_wait() {
+fn an_heir_claims_its_shard_and_other_nodes_wait() {
     let mut left = leases(|_| Some(1));
     left.shards[5].owner = None;
     left.shards[5].heir = Some(SessionId(2));
@@ -255,13 +255,13 @@ fn a_heir_takes_what_was_left_to_it_and_the_others_wait() {
 }
 
 #[test]
-fn while_nobody_can_say_who_lives_a_heir_takes_what_was_left_to_it_and_nothing_else_moves() {
+fn without_the_session_service_only_an_heir_claims() {
     let mut left = leases(|shard| (shard % 2 == 0).then_some(2));
     for lease in &mut left.shards[..4] {
         lease.heir = Some(SessionId(if lease.shard.0 == 3 { 2 } else { 1 }));
     }
     let view = View { members: None, leases: left, refusing: Vec::new(), is_time_known: true };
-    // Two of the four are led by somebody, and one is left to another.
+    // Shards 0 and 2 have a leader, and shard 3 was released to node 2: only shard 1 is for node 1.
     assert_eq!(
         look(1, view.clone(), &[], 0),
         [Move::Claim(Claim { shard: ShardId(1), expected_epoch: Some(Epoch(1)) })]
@@ -270,7 +270,7 @@ fn while_nobody_can_say_who_lives_a_heir_takes_what_was_left_to_it_and_nothing_e
 }
 
 #[test]
-fn a_shard_that_its_first_does_not_take_goes_to_the_next_one() {
+fn a_shard_that_the_first_node_does_not_claim_goes_to_the_next() {
     let view = View {
         members: Some(members([1, 2])),
         leases: leases(|_| None),
@@ -293,7 +293,7 @@ fn a_newer_epoch_than_ours_means_that_we_were_outdated() {
 }
 
 #[test]
-fn what_was_decided_may_be_said_for_one_lease_from_when_the_renewal_was_sent() {
+fn a_lease_counts_from_when_its_renewal_was_sent() {
     let mut membership = Membership::new(session(1), LEASE, SHARDS, at(0));
     assert!(!membership.holds(at(0)), "before the first renewal nothing is held");
     assert!(membership.takes_turn(at(1000)));
@@ -305,7 +305,7 @@ fn what_was_decided_may_be_said_for_one_lease_from_when_the_renewal_was_sent() {
 }
 
 #[test]
-fn what_happens_during_a_look_is_looked_at_right_after_it() {
+fn a_change_during_a_renewal_causes_another_renewal() {
     let mut membership = Membership::new(session(1), LEASE, SHARDS, at(0));
     let view = || View {
         members: Some(members([1, 2])),
@@ -314,17 +314,17 @@ fn what_happens_during_a_look_is_looked_at_right_after_it() {
         is_time_known: true,
     };
     assert!(membership.takes_turn(at(0)));
-    // A shard is left to us while the look is on its way, perhaps after it has seen the shard's row.
+    // A shard is released to this node while a renewal is in flight, perhaps after the renewal has read the shard's row.
     membership.look_now(at(1));
     membership.look(view(), &[], at(5));
     assert_eq!(membership.next_renewal(), Some(at(5)));
     assert!(membership.takes_turn(at(5)));
     membership.look(view(), &[], at(9));
-    assert!(membership.next_renewal() > Some(at(9)), "once is enough");
+    assert!(membership.next_renewal() > Some(at(9)), "one more renewal is enough");
 }
 
 #[test]
-fn an_earlier_life_at_our_address_is_ended_once_although_it_looks_younger() {
+fn an_earlier_session_at_our_address_is_ended_once() {
     let ghost = Session { address: session(1).address, ..session(9) };
     let view = || View {
         members: Some(vec![
@@ -338,16 +338,16 @@ fn an_earlier_life_at_our_address_is_ended_once_although_it_looks_younger() {
     };
     let mut membership = Membership::new(session(1), LEASE, SHARDS, at(0));
     assert_eq!(membership.look(view(), &[], at(0)), [Move::End(SessionId(9))]);
-    assert_eq!(membership.look(view(), &[], at(600)), [], "one that comes back lives");
+    assert_eq!(membership.look(view(), &[], at(600)), [], "a session that comes back is alive");
     let all: Vec<u16> = (0..SHARDS).collect();
-    assert_eq!(look(2, view(), &all, 0), [], "it is for its successor to say");
+    assert_eq!(look(2, view(), &all, 0), [], "only the newer process at this address ends the session");
     let nowhere = |id| Session { address: None, ..session(id) };
     let view = View { members: Some(vec![steady(nowhere(1)), steady(nowhere(2))]), ..view() };
     let mut membership = Membership::new(nowhere(1), LEASE, SHARDS, at(0));
-    assert_eq!(membership.look(view, &[], at(0)), [], "no address is nobody's address");
+    assert_eq!(membership.look(view, &[], at(0)), [], "nodes without an address share none");
 }
 
-/// A look at nodes 1 and 2, of which 2 leads everything.
+/// A view of nodes 1 and 2, in which `owner` leads every shard.
 fn two(owner: Option<i64>, refusing: Vec<SessionId>, seconds: i64) -> View {
     let leases = Leases { now: Timestamp::from_millis(seconds * 1000), ..leases(move |_| owner) };
     View { members: Some(members([1, 2])), leases, refusing, is_time_known: true }
@@ -365,7 +365,7 @@ fn a_node_that_died_is_lost_for_an_hour() {
     membership.look(two(Some(2), vec![SessionId(2)], 1), &[], at(1000));
     assert_eq!(names_lost(&membership), ["n2"]);
     assert_eq!(membership.taken_from(ShardId(7)), Some((Arc::from("n2"), at(1000))));
-    // Its shards are led here; its session is still listed, and nobody asks its address any more.
+    // Node 1 leads its shards now. Its session is still listed, and no node probes its address any more.
     membership.look(two(Some(1), vec![], 2), &[], at(2000));
     assert_eq!(names_lost(&membership), ["n2"]);
     let alone = |seconds: i64| View { members: Some(members([1])), ..two(Some(1), vec![], seconds) };
@@ -383,11 +383,11 @@ fn a_node_that_came_back_is_not_lost() {
         membership.look(two(Some(2), vec![SessionId(2)], 1), &[], at(1000));
         membership
     };
-    // The same life goes on: it was only stopped.
+    // The same process continues: it was only paused.
     let mut stopped = lost();
     stopped.look(two(Some(1), vec![], 10), &[], at(10_000));
     assert!(names_lost(&stopped).is_empty());
-    // It was started again under its name.
+    // A new process was started with the same name.
     let mut restarted = lost();
     let again = Session { node: Arc::from("n2"), ..session(3) };
     let list = members([1]).into_iter().chain([steady(again)]).collect();

@@ -14,11 +14,11 @@ use crate::driver::{Input, Output};
 use crate::metrics::Metrics;
 
 impl EventLoop {
-    pub(super) fn end_earlier_life(&self, session: SessionId) {
+    pub(super) fn end_earlier_session(&self, session: SessionId) {
         let Some(cluster) = self.cluster.clone() else { return };
         self.runtime.spawn(async move {
             if let Err(error) = cluster.sessions.leave(session).await {
-                warn!(%error, "the session of an earlier life of this node ends by itself");
+                warn!(%error, "the session of an earlier process of this node could not be ended: it expires by itself");
             }
         });
     }
@@ -49,7 +49,7 @@ impl EventLoop {
                 }
                 Output::Release { shards, heir: to } => {
                     if let Err(error) = store.release(&shards, to).await {
-                        warn!(%error, "shards could not be given up: they are taken when the session ends");
+                        warn!(%error, "shards could not be released: other nodes take them over when this node's session expires");
                     } else if let (Some(cluster), Some((heir, members))) = (cluster, heir) {
                         hit(Point::NodeReleaseReleased);
                         if !cluster.wake_heir(&heir, &members).await {

@@ -144,7 +144,7 @@ fn kind(data: &Path) -> Option<(&'static str, &'static str)> {
         0x0102_1994 => Some(("tmpfs", "it is memory and gone after a restart of the machine")),
         0x794c_7630 => Some((
             "the layer of a container",
-            "it goes with the container: mount a volume for the data folder",
+            "it is deleted with the container; mount a volume for the data folder",
         )),
         _ => None,
     }

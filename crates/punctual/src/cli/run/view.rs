@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use comfy_table::Cell;
 use punctual_core::Timestamp;
+use punctual_core::run::Status;
 use punctual_wire::job_file::{Route, Strategy};
 use punctual_wire::rest::{Attempt, Child, Event, Run, Shard, Trigger};
 
@@ -32,7 +33,11 @@ pub(crate) fn describe(output: Output, run: &Run) -> String {
         ("took", took(run)),
         ("attempt", Some(run.attempt.to_string())),
         ("worker", run.worker.clone()),
-        ("progress", run.progress.map(|percent| format!("{percent}%"))),
+        ("progress", progress(run, now)),
+        (
+            "checkpoint",
+            run.checkpoint.as_ref().map(|kept| format!("{}, {}", kept.value, time::both(kept.at.0, now))),
+        ),
         ("key", run.key.clone()),
         ("route", run.route.as_ref().map(route)),
         ("child of", run.parent.map(|parent| format!("run {parent}"))),
@@ -48,6 +53,22 @@ pub(crate) fn describe(output: Output, run: &Run) -> String {
     let story = run.events.as_deref().filter(|events| !events.is_empty()).map(|events| story(output, events));
     let children = run.children.as_deref().map(|children| children_table(output, children));
     [Some(facts), children, attempts, story].into_iter().flatten().collect::<Vec<_>>().join("\n\n")
+}
+
+/// What its attempt last reported, and when.
+fn progress(run: &Run, now: Timestamp) -> Option<String> {
+    let (words, at) = (how_far(run)?, run.progress_at?);
+    Some(format!("{words} ({})", time::both(at.0, now)))
+}
+
+/// The percentage as a bar and a number, and the message.
+fn how_far(run: &Run) -> Option<String> {
+    let percent = run.progress.map(|percent| {
+        let done = usize::from(percent.min(100) / 10);
+        format!("{}{} {percent}%", "█".repeat(done), "░".repeat(10 - done))
+    });
+    let words: Vec<String> = [percent, run.progress_message.clone()].into_iter().flatten().collect();
+    (!words.is_empty()).then(|| words.join(", "))
 }
 
 /// The strategy of a route, and its selector.
@@ -170,9 +191,10 @@ fn trigger(run: &Run) -> String {
     run.trigger.as_str().to_owned()
 }
 
-/// The result of a run on one line: the reason, else the error, else the output.
+/// The result of a run on one line: the reason, else how far it is, else the error, else the output.
 pub(super) fn result(run: &Run) -> String {
-    let said = run.reason.as_ref().or(run.error.as_ref()).or(run.output.as_ref());
+    let far = if run.state.0 == Status::Running { how_far(run) } else { None };
+    let said = run.reason.as_ref().or(far.as_ref()).or(run.error.as_ref()).or(run.output.as_ref());
     match (said, run.exit_code) {
         (Some(said), _) => one_line(said, 60),
         (None, Some(code)) => format!("exit code {code}"),

@@ -8,7 +8,7 @@ use punctual_wire::rest::{AddToken, Code, NewToken, Role as Said, Token};
 use punctual_wire::text::Span;
 
 use super::*;
-use crate::{Gate, Right, Secret};
+use crate::{Console, Gate, Right, Secret};
 
 /// A node behind a gate, and a token of each role.
 struct Guarded {
@@ -28,7 +28,8 @@ impl Guarded {
             tokens.push((role, secret));
         }
         let gate = Gate::guarded(store.clone(), clock.clone(), false);
-        let scene = Scene::on(store, |endpoints| endpoints.behind(gate)).await;
+        let console = Console::Embedded(&[("favicon.svg", b"<svg/>", None), ("assets/x.js", b"1", None)]);
+        let scene = Scene::on(store, |endpoints| endpoints.behind(gate).with_console(console)).await;
         Guarded { scene, tokens }
     }
 
@@ -51,13 +52,14 @@ fn filled(path: &str) -> String {
         .replace("{name}", "x")
         .replace("{id}", "1")
         .replace("{revision}", "1")
+        .replace("{file}", "x.js")
 }
 
 fn may(role: Role, right: Right) -> bool {
     match role {
         Role::Admin => right != Right::Worker,
-        Role::Reader => matches!(right, Right::Anyone | Right::Read),
-        Role::Worker => matches!(right, Right::Anyone | Right::Worker),
+        Role::Reader => matches!(right, Right::Anyone | Right::Token | Right::Read),
+        Role::Worker => matches!(right, Right::Anyone | Right::Token | Right::Worker),
     }
 }
 
@@ -92,8 +94,12 @@ async fn every_route_is_for_those_whose_role_it_names_and_for_nobody_else() {
             }
         }
     }
-    let expected = ["/healthz", "/readyz"].map(str::to_owned);
-    assert_eq!(open, BTreeSet::from(expected), "what is served to strangers says only whether we are there");
+    let expected = ["/healthz", "/readyz", "/", "/favicon.svg", "/assets/x.js"].map(str::to_owned);
+    assert_eq!(
+        open,
+        BTreeSet::from(expected),
+        "strangers get files without data, and whether the node is up"
+    );
 }
 
 #[tokio::test]
@@ -102,7 +108,8 @@ async fn a_stranger_does_not_learn_what_there_is() {
     let job = "/api/v1/namespaces/default/jobs/validate";
     for (method, path) in [
         (Method::GET, "/nothing"),
-        (Method::GET, "/"),
+        (Method::POST, "/"),
+        (Method::GET, "/index.html"),
         (Method::DELETE, "/metrics"),
         (Method::OPTIONS, job),
         (Method::HEAD, "/metrics"),
@@ -183,4 +190,28 @@ async fn a_stream_ends_with_the_token_that_opened_it() {
     guarded.ask(&Method::DELETE, "/api/v1/tokens/reader", admin, &json!({})).await;
     let ended = tokio::time::timeout(Duration::from_secs(30), reading).await;
     assert!(ended.is_ok(), "it outlives its token");
+}
+
+#[tokio::test]
+async fn a_caller_learns_its_own_role_and_rights() {
+    let guarded = Guarded::new().await;
+    for (role, rights) in [
+        (Role::Admin, json!(["read", "run", "edit", "admin"])),
+        (Role::Reader, json!(["read"])),
+        (Role::Worker, json!(["worker"])),
+    ] {
+        let token = Some(guarded.token(role));
+        let who: Value = guarded.ask(&Method::GET, "/api/v1/whoami", token, &json!({})).await.read(200);
+        let name = role.as_str();
+        assert_eq!(
+            (&who["token"], &who["role"], &who["auth"]),
+            (&json!(name), &json!(name), &json!("token"))
+        );
+        assert_eq!((&who["rights"], &who["node"]), (&rights, &json!("test")));
+    }
+    let open: Value = Scene::new().await.get("/api/v1/whoami").await.read(200);
+    assert_eq!(
+        (&open["token"], &open["role"], &open["auth"]),
+        (&Value::Null, &json!("admin"), &json!("none"))
+    );
 }

@@ -126,3 +126,60 @@ async fn an_attempt_tells_its_progress_and_leaves_a_record_in_the_log() {
     assert_eq!(none.items, []);
     assert_eq!(scene.get(&format!("{JOBS}/none/log")).await.status, 404);
 }
+
+#[tokio::test]
+async fn namespaces_are_listed_and_default_is_always_one() {
+    let scene = Scene::new().await;
+    let list = async |query: &str| {
+        let page: Value = scene.get(&format!("/api/v1/namespaces{query}")).await.read(200);
+        let item =
+            |item: &Value| format!("{} {} {}", item["name"].as_str().unwrap(), item["jobs"], item["queues"]);
+        let items = page["items"].as_array().unwrap().iter().map(item).collect::<Vec<_>>();
+        (items, page["next"].as_str().map(str::to_owned))
+    };
+    assert_eq!(list("").await, (vec!["default 0 0".to_owned()], None));
+    for namespace in ["billing", "payments.clearing"] {
+        let path = format!("/api/v1/namespaces/{namespace}/jobs/a");
+        scene.put(&path, json!({ "task": { "noop": {} } })).await;
+    }
+    let add = json!({ "body": "x" });
+    scene.post("/api/v1/namespaces/billing/queues/mail/messages", add).await;
+    let all = ["billing 1 1", "default 0 0", "payments/clearing 1 0"].map(str::to_owned);
+    assert_eq!(list("").await, (all.to_vec(), None));
+    assert_eq!(list("?limit=1").await, (all[..1].to_vec(), Some("billing".to_owned())));
+    assert_eq!(list("?limit=1&after=billing").await, (all[1..2].to_vec(), Some("default".to_owned())));
+    assert_eq!(list("?after=default").await, (all[2..].to_vec(), None));
+    assert_eq!(scene.get("/api/v1/namespaces?after=A").await.status, 400);
+}
+
+#[tokio::test]
+async fn runs_are_found_by_words_of_keys_labels_and_parameters() {
+    let scene = Scene::new().await;
+    let job = json!({
+        "task": { "noop": {} }, "labels": { "team": "Billing" }, "search": ["customer"], "overlap": "allow"
+    });
+    scene.put(&format!("{JOBS}/a"), job).await;
+    let start = async |body: Value| {
+        let run: Run = scene.post(&format!("{JOBS}/a/run"), body).await.read(201);
+        run.id
+    };
+    let acme = start(json!({ "params": { "customer": "ACME Ltd", "secret": "hidden" } })).await;
+    let other = start(json!({ "params": { "customer": 4711 }, "key": "order-17" })).await;
+    let list = async |query: &str| {
+        let page: Page<Run> = scene.get(&format!("{RUNS}?{query}")).await.read(200);
+        page.items.into_iter().map(|run| run.id).collect::<Vec<_>>()
+    };
+    assert_eq!(list("search=acme").await, [acme]);
+    assert_eq!(list("search=471").await, [other]);
+    assert_eq!(list("search=order-17").await, [other]);
+    assert_eq!(list("search=BILL").await, [other, acme]);
+    assert_eq!(list("search=bill%20lt").await, [acme]);
+    assert_eq!(list("search=bill&limit=1").await, [other]);
+    assert_eq!(list("search=bill&state=succeeded").await, []);
+    assert_eq!(list("search=hidden").await, [], "the job does not name this parameter");
+    let long = format!("search={}", "x".repeat(257));
+    for query in ["search=", "search=a", &long, &format!("search=acme&parent={acme}")] {
+        let problem: Problem = scene.get(&format!("{RUNS}?{query}")).await.read(400);
+        assert_eq!(problem.field.as_deref(), Some("search"), "{query}");
+    }
+}

@@ -51,7 +51,9 @@ async fn a_message_is_added_shown_taken_and_acknowledged() {
 
     assert_eq!(scene.act("ack", &[&id]).await, 1);
     assert_eq!(scene.act("ack", &[&id]).await, 0, "it is gone");
-    assert_eq!(scene.get(&at(&id)).await.read::<Problem>(404).code.as_str(), "no_such_message");
+    let gone: Problem = scene.get(&at(&id)).await.read(404);
+    assert_eq!(gone.code.as_str(), "no_such_message");
+    assert_eq!(gone.message, format!("no message `{id}` in namespace `default`"));
 }
 
 /// One call takes as many as there are, in their order.

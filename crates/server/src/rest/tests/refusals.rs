@@ -16,7 +16,7 @@ async fn what_is_wrong_is_said_with_a_code_and_the_field() {
     let long = "x".repeat(129);
     let rows: Vec<(Request<Body>, u16, &str, &str)> = vec![
         // Addresses.
-        (get_of("/"), 404, "no_such_route", ""),
+        (get_of("/nothing"), 404, "no_such_route", ""),
         (get_of("/api/v1/nothing"), 404, "no_such_route", ""),
         (get_of("/api/v1/namespaces/Upper/jobs"), 400, "bad_parameter", "namespace"),
         (get_of("/api/v1/namespaces/a..b/jobs"), 400, "bad_parameter", "namespace"),

@@ -41,7 +41,7 @@ pub fn start_three() -> Vec<Supervised> {
             );
             let command: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
             let server = Supervised::start(folder, port, "KILL", &command);
-            wait_until("etcd has elected somebody", || is_healthy(port).unwrap_or(false));
+            wait_until("etcd has elected a leader", || is_healthy(port).unwrap_or(false));
             server
         })
     });

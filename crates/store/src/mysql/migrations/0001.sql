@@ -135,6 +135,29 @@ CREATE TABLE IF NOT EXISTS skips (
     KEY skips_by_time (made_at)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
+-- Ended runs, counted: of a namespace by minute (kind 0) and by hour (kind 1), of a job by hour (kind 2). A leader continues
+-- only rows that it began: `commit_no` is the commit that inserted the row. `job` is empty in a row of a namespace.
+CREATE TABLE IF NOT EXISTS statistics (
+    namespace VARCHAR(128) NOT NULL,
+    job       VARCHAR(128) NOT NULL,
+    kind      TINYINT      NOT NULL,
+    bucket_at BIGINT       NOT NULL,
+    shard     SMALLINT     NOT NULL,
+    commit_no BIGINT       NOT NULL,
+    body      BLOB         NOT NULL,
+    PRIMARY KEY (namespace, job, kind, bucket_at, shard, commit_no),
+    KEY statistics_by_time (kind, bucket_at)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- The search index: the terms by which runs are found, as long as the run is kept.
+CREATE TABLE IF NOT EXISTS run_terms (
+    namespace VARCHAR(128)  NOT NULL,
+    term      VARBINARY(64) NOT NULL,
+    run       BIGINT        NOT NULL,
+    PRIMARY KEY (namespace, term, run),
+    KEY run_terms_of_run (run)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
 -- A calendar is a named rule about days; `days` and `description` are JSON. `settled`: every job that names
 -- it follows this version.
 CREATE TABLE IF NOT EXISTS calendars (

@@ -15,7 +15,7 @@ async fn behind_proxy(options: ServerOptions) -> (Mysql, Proxy, Mysql) {
 }
 
 #[tokio::test]
-async fn a_connection_cut_around_commit_leaves_it_unknown_until_the_shard_is_acquired() {
+async fn a_commit_is_unknown_when_its_connection_is_cut() {
     for (cut, landed) in [(Cut::BeforeCommit, false), (Cut::AfterCommit, true)] {
         let (store, proxy, _) = behind_proxy(of_node(1)).await;
         let mut leader = Leader::of(&store, SHARD).await.unwrap();

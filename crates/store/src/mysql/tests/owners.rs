@@ -1,4 +1,4 @@
-//! A former owner, alive, stopped or gone, and whoever takes its shards.
+//! A node takes shards over from their former owner, which is alive, paused or gone.
 
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::sql::dialect::Dialect;
-use crate::sql::queries::{history, jobs, messages, queues, runs, skips};
+use crate::sql::queries::{history, jobs, messages, queues, runs, skips, statistics};
 
 /// How the server would reach a table: the kind of access and the index.
 fn plan(database: &str, table: &str, statement: &str) -> (String, String) {
@@ -48,6 +48,7 @@ async fn reads_of_a_leader_go_by_an_index() {
         ("messages", messages::BACKLOG_FROM_END.read, "PRIMARY"),
         ("messages", messages::DUE.read, "messages_due"),
         ("messages", messages::DUE.sizes, "messages_due"),
+        ("statistics", statistics::EXPIRED, "statistics_by_time"),
         ("queues", queues::LOAD, "PRIMARY"),
         ("queues", queues::LIST, "queues_name"),
         ("skips", skips::NEWEST_FIRST, "PRIMARY"),

@@ -121,6 +121,30 @@ CREATE TABLE skips (
 );
 CREATE INDEX skips_by_time ON skips (made_at);
 
+-- Ended runs, counted: of a namespace by minute (kind 0) and by hour (kind 1), of a job by hour (kind 2). A leader continues
+-- only rows that it began: `commit_no` is the commit that inserted the row. `job` is empty in a row of a namespace. Busy
+-- rows are updated by every commit, so pages are left half empty: the new version of a row fits beside the old one.
+CREATE TABLE statistics (
+    namespace text COLLATE "C" NOT NULL,
+    job       text COLLATE "C" NOT NULL,
+    bucket_at int8  NOT NULL,
+    commit_no int8  NOT NULL,
+    kind      int2  NOT NULL,
+    shard     int2  NOT NULL,
+    body      bytea NOT NULL,
+    PRIMARY KEY (namespace, job, kind, bucket_at, shard, commit_no)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 5000);
+CREATE INDEX statistics_by_time ON statistics (kind, bucket_at);
+
+-- The search index: the terms by which runs are found, as long as the run is kept.
+CREATE TABLE run_terms (
+    namespace text COLLATE "C" NOT NULL,
+    term      bytea NOT NULL,
+    run       int8  NOT NULL,
+    PRIMARY KEY (namespace, term, run)
+);
+CREATE INDEX run_terms_of_run ON run_terms (run);
+
 -- A calendar is a named rule about days; `days` and `description` are JSON. `settled`: every job that names it follows
 -- this version.
 CREATE TABLE calendars (

@@ -32,14 +32,14 @@ async fn commit_over_cut_wire(when: Mode) -> (Postgres, Leader, Proxy) {
 }
 
 #[tokio::test]
-async fn a_commit_whose_answer_is_lost_is_unknown_and_found_after_acquire() {
+async fn a_lost_answer_is_unknown_and_the_commit_is_found_after_acquire() {
     let (store, leader, _proxy) = commit_over_cut_wire(Mode::CutAfterCommit).await;
     assert_eq!(leader.load(&store).await.unwrap().runs.len(), 1);
     assert_eq!(runs(&store).await, 2);
 }
 
 #[tokio::test]
-async fn a_commit_that_is_lost_on_its_way_is_unknown_and_not_found_after_acquire() {
+async fn a_lost_commit_is_unknown_and_absent_after_acquire() {
     let (store, mut leader, _proxy) = commit_over_cut_wire(Mode::CutBeforeRequest).await;
     assert!(leader.load(&store).await.unwrap().runs.is_empty());
     assert_eq!(runs(&store).await, 1);
@@ -47,11 +47,11 @@ async fn a_commit_that_is_lost_on_its_way_is_unknown_and_not_found_after_acquire
 }
 
 #[tokio::test]
-async fn however_often_the_wire_is_cut_a_commit_is_whole_or_not_there() {
+async fn a_commit_over_a_cut_connection_is_whole_or_absent() {
     let (store, proxy, mut leader) = wired().await;
     let mut landed = 1;
     for round in 0..60 {
-        // The wire is whole again, and it is the next commit that meets the cut, not a new connection.
+        // This commit makes a new connection, so that the cut hits the next commit.
         commit_one_run(&store, &mut leader).await.unwrap();
         let run = ready(&leader.ad_hoc(at(0)));
         let unique = key_of(&run, &format!("key-{round}"), at(1));
@@ -100,7 +100,7 @@ async fn a_store_goes_on_after_its_server_has_crashed_and_come_back() {
     let down = store.leases().await;
     assert!(matches!(down, Err(Error::Unreachable(_))), "{down:?}");
     server.start_again();
-    // Whoever could not connect rests a moment before it tries again.
+    // The store pauses for a moment after a failed connection.
     wait_until("the store commits again", async || match store.commit(Arc::clone(&batches)).await {
         Ok(()) => Ok(true),
         Err(Error::Unreachable(_)) => Ok(false),
@@ -118,12 +118,12 @@ async fn a_store_goes_on_after_its_server_has_crashed_and_come_back() {
 }
 
 #[tokio::test]
-async fn a_commit_whose_session_is_ended_before_its_end_is_known_to_be_rolled_back() {
+async fn a_commit_whose_session_was_ended_is_rolled_back() {
     let address = Server::shared().database();
     let store = Arc::new(open_as(&address, SessionId(5)).await);
     let mut leader = Leader::of(&*store, SHARD).await.unwrap();
     let other = stranger(&address, "another").await;
-    // It waits for the fence, and there its session ends.
+    // The commit waits for the lock on the shard's row, and its session is ended there.
     other.batch_execute("BEGIN; SELECT 1 FROM punctual.shards WHERE shard = 3 FOR UPDATE").await.unwrap();
     let run = leader.ad_hoc(at(0));
     let batches = Arc::new(vec![leader.batch(inserts([run_row(&run)]))]);
@@ -133,7 +133,7 @@ async fn a_commit_whose_session_is_ended_before_its_end_is_known_to_be_rolled_ba
     });
     let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE wait_event_type = 'Lock' \
          AND datname = current_database() AND application_name = 'punctual/0000000000000005'";
-    // Another one, because a transaction sees the sessions as they were when it first looked.
+    // A third connection, because a transaction sees the list of sessions as of its first read.
     let third = stranger(&address, "third").await;
     wait_until("its session is ended", async || {
         Ok(third.query_one(end, &[]).await.unwrap().get::<_, i64>(0) == 1)

@@ -6,11 +6,12 @@ use super::super::writes::STATEMENTS;
 use super::*;
 use crate::sql::dialect::Dialect;
 use crate::sql::queries::{
-    chunks, deleted_jobs, history, jobs, messages, queues, revisions, runs, skips, uniques,
+    chunks, deleted_jobs, history, jobs, messages, queues, revisions, run_terms, runs, skips, statistics,
+    uniques,
 };
 
 /// Those that would hurt most: everything a leader sends, and every page of a listing.
-const HOT: [&str; 39] = [
+const HOT: [&str; 46] = [
     skips::NEWEST_FIRST,
     deleted_jobs::NAMED,
     jobs::OUTDATED,
@@ -37,6 +38,13 @@ const HOT: [&str; 39] = [
     chunks::OF_RUN,
     history::EXPIRED_AD_HOC,
     uniques::GET,
+    run_terms::RUNS,
+    run_terms::OF_RUNS,
+    run_terms::DELETE,
+    statistics::OF_ONE,
+    statistics::OF_ALL,
+    statistics::EXPIRED,
+    statistics::DELETE,
     queues::LOAD,
     queues::NAMED,
     queues::LIST,

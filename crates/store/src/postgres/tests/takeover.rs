@@ -53,7 +53,7 @@ async fn an_acquisition_waits_for_what_it_may_not_end() {
     let store = Arc::new(open_as(&address, NEW).await);
     // A transaction of ours whose connection we lost: the shard is our own, so nobody's session is ended.
     store.acquire(Some(NEW), &[Claim::any_epoch(SHARD)]).await.unwrap();
-    let lost = stranger(&address, "somebody").await;
+    let lost = stranger(&address, "other").await;
     lost.batch_execute(FENCE).await.unwrap();
     let acquiring = tokio::spawn({
         let store = Arc::clone(&store);

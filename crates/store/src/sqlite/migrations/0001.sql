@@ -121,6 +121,29 @@ CREATE TABLE skips (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX skips_by_time ON skips (made_at);
 
+-- Ended runs, counted: of a namespace by minute (kind 0) and by hour (kind 1), of a job by hour (kind 2). A leader continues
+-- only rows that it began: `commit_no` is the commit that inserted the row. `job` is empty in a row of a namespace.
+CREATE TABLE statistics (
+    namespace TEXT    NOT NULL,
+    job       TEXT    NOT NULL,
+    kind      INTEGER NOT NULL,
+    bucket_at INTEGER NOT NULL,
+    shard     INTEGER NOT NULL,
+    commit_no INTEGER NOT NULL,
+    body      BLOB    NOT NULL,
+    PRIMARY KEY (namespace, job, kind, bucket_at, shard, commit_no)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX statistics_by_time ON statistics (kind, bucket_at);
+
+-- The search index: the terms by which runs are found, as long as the run is kept.
+CREATE TABLE run_terms (
+    namespace TEXT    NOT NULL,
+    term      BLOB    NOT NULL,
+    run       INTEGER NOT NULL,
+    PRIMARY KEY (namespace, term, run)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX run_terms_of_run ON run_terms (run);
+
 -- A calendar is a named rule about days; `days` and `description` are JSON. `settled`: every job that names
 -- it follows this version.
 CREATE TABLE calendars (

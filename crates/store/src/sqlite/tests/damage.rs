@@ -178,7 +178,7 @@ async fn a_store_of_another_build_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn a_database_of_somebody_else_is_refused() {
+async fn a_database_of_another_program_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let file = Connection::open(dir.path().join("punctual.db")).unwrap();
     file.execute_batch("CREATE TABLE theirs (a); INSERT INTO theirs VALUES (1)").unwrap();

@@ -1,4 +1,4 @@
-//! Messages that are not rows yet are messages like all others, whatever happens and whenever the process dies.
+//! Messages that are only in the log behave like messages that are rows, also when the process dies.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,10 +15,10 @@ use crate::conformance::given::{NOW, deletes, message_row};
 use crate::memory::Memory;
 use crate::{End, Error};
 
-/// A log this short makes rows of messages all the time.
+/// A log this short turns its messages into rows all the time.
 const SHORT_LOG: usize = 600;
 const QUEUES: [u32; 2] = [1, 2];
-/// Some begin in the log, and some are too large for it.
+/// Sizes of bodies: some fit into the log, and some are too large for it.
 const BODIES: [usize; 3] = [0, 100, 5000];
 
 #[derive(Debug, Clone)]
@@ -29,21 +29,21 @@ enum Step {
         bytes: usize,
         is_delayed: bool,
     },
-    /// Takes one of those that there are out of the line, or puts it back.
+    /// Marks a queued message as delivered, or a delivered one as queued.
     Move {
         which: prop::sample::Index,
     },
     Remove {
         which: prop::sample::Index,
     },
-    /// One that was removed comes again.
+    /// Inserts a removed message again.
     Return {
         which: prop::sample::Index,
     },
-    /// What follows is another batch of the same commit.
+    /// The next steps belong to another batch of the same commit.
     Batch,
     Commit,
-    /// What was not committed is lost with the process.
+    /// The process dies, and uncommitted changes are lost.
     Die,
 }
 
@@ -229,7 +229,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
-    fn whatever_happens_logged_messages_and_rows_are_what_they_would_be_in_memory(
+    fn the_message_log_and_the_memory_store_agree(
         steps in prop::collection::vec(step(), 1..80),
     ) {
         tokio::runtime::Runtime::new().unwrap().block_on(async {
@@ -250,7 +250,7 @@ fn rows_in(dir: &Path) -> i64 {
     connection.query_row("SELECT count(*) FROM messages", [], |row| row.get(0)).unwrap()
 }
 
-/// Small ones that stand in the line.
+/// Small queued messages.
 fn small(leader: &mut Leader, count: usize) -> Vec<Message> {
     let body = Body::from(vec![b'x'; 100]);
     (0..count).map(|_| Message { body: body.clone(), ..leader.message(1, 5) }).collect()
@@ -273,7 +273,7 @@ async fn a_message_that_is_acknowledged_soon_is_never_a_row() {
 }
 
 #[tokio::test]
-async fn messages_that_stay_become_rows_when_the_log_has_grown_and_the_log_stays_short() {
+async fn messages_become_rows_when_the_log_is_full() {
     let (store, dir) = open_temporary();
     let mut leader = Leader::of(&store, SHARD).await.unwrap();
     store.message_log.write().limit(10_000);
@@ -378,7 +378,7 @@ async fn a_log_that_this_version_cannot_read_is_refused_and_not_passed_over() {
     }
 }
 
-/// While messages come, become rows and go, whoever reads sees each that stays once, and none twice.
+/// While messages are added, become rows and are removed, a reader sees every remaining message exactly once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_is_read_once_while_it_becomes_a_row() {
     let (store, _dir) = open_temporary();

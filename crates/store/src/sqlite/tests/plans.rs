@@ -5,7 +5,8 @@ use rusqlite::Connection;
 use super::*;
 use crate::sql::dialect::Dialect;
 use crate::sql::queries::{
-    calendars, deleted_jobs, history, jobs, messages, queues, revisions, runs, skips, uniques,
+    calendars, deleted_jobs, history, jobs, messages, queues, revisions, run_terms, runs, skips, statistics,
+    uniques,
 };
 use crate::sql::tables::WRITES;
 use crate::sqlite::changes::STATEMENTS;
@@ -113,6 +114,22 @@ fn jobs_are_found_by_id_or_name() {
 }
 
 #[test]
+fn statistics_are_found_by_job_or_by_time() {
+    check(
+        statistics::OF_ONE,
+        "PRIMARY KEY (namespace=? AND job=? AND kind=? AND bucket_at>? AND bucket_at<?)",
+    );
+    check(statistics::OF_ALL, "INDEX statistics_by_time (kind=? AND bucket_at>? AND bucket_at<?)");
+}
+
+#[test]
+fn terms_are_found_by_their_beginning_or_by_their_run() {
+    check(run_terms::RUNS, "PRIMARY KEY (namespace=? AND term>? AND term<?)");
+    check(run_terms::OF_RUNS, "INDEX run_terms_of_run (run=?)");
+    check(run_terms::DELETE, "INDEX run_terms_of_run (run=?)");
+}
+
+#[test]
 fn calendars_are_found_by_name() {
     check(calendars::GET, "PRIMARY KEY (namespace=? AND name=?)");
     check(calendars::LIST, "PRIMARY KEY ((namespace,name)>(?,?))");
@@ -127,6 +144,7 @@ fn expired_rows_are_found_without_reading_the_others() {
     check(history::EXPIRED_AD_HOC, "INDEX history_ad_hoc (finished_at<?)");
     check(uniques::EXPIRED, "INDEX uniques_expiry (expires_at<?)");
     check(skips::EXPIRED, "INDEX skips_by_time (made_at<?)");
+    check(statistics::EXPIRED, "INDEX statistics_by_time (kind=? AND bucket_at<?)");
     check(deleted_jobs::NEEDED, "INTEGER PRIMARY KEY");
     check(deleted_jobs::NEEDED, "INDEX history_of_job (job=?)");
     check(deleted_jobs::LIST, "INTEGER PRIMARY KEY");

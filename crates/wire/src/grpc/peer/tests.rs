@@ -10,6 +10,7 @@ use punctual_core::command::{Expect, Key, Made, PutJob, RetryRun, RunJob, Submit
 use punctual_core::ids::{Epoch, JobId, RunId, Token, WorkerId};
 use punctual_core::job::{Cursor, Definition, Invalid, Job, Keep, Misfire, MisfirePolicy, Overlap, Unique};
 use punctual_core::name::{Name, Namespace};
+use punctual_core::progress::Progress;
 use punctual_core::queue;
 use punctual_core::retry::{Backoff, Retry};
 use punctual_core::run::{Event, Origin, Run, Status, Trigger};
@@ -155,10 +156,17 @@ fn commands() -> Vec<Command> {
             params,
             due: Some(Timestamp::from_millis(1_799_913_600_000)),
             key: key(),
+            resume: true,
             dead_letter: true,
         }),
         Command::DiscardDeadLetter { namespace: namespace.clone(), run: RUN },
-        Command::Progress { namespace: namespace.clone(), run: RUN, token: TOKEN, percent: 100 },
+        Command::Progress {
+            namespace: namespace.clone(),
+            run: RUN,
+            token: TOKEN,
+            progress: Progress { checkpoint: Some("{}".into()), seq: Some(7), ..Progress::percent(100) },
+            durable: true,
+        },
         Command::Tell { sender: a_sender(), news: queue::News::Undelivered { why: "it is paused".into() } },
         Command::Tell { sender: a_sender(), news: queue::News::Delivered(whereabouts()) },
         Command::Tell {
@@ -280,10 +288,10 @@ fn refusals() -> Vec<Refusal> {
         Refusal::NoSuchRun(RUN),
         Refusal::NotADeadLetter(RUN),
         Refusal::JobExists(name.clone()),
-        Refusal::WrongRevision { expected: 1, actual: 2 },
+        Refusal::WrongRevision { name: name.clone(), expected: 1, actual: 2 },
         Refusal::NoSuchCalendar { namespace, name: name.clone() },
         Refusal::CalendarExists(name.clone()),
-        Refusal::WrongVersion { expected: 1, actual: 2 },
+        Refusal::WrongVersion { name: name.clone(), expected: 1, actual: 2 },
         Refusal::CalendarInUse { calendar: name.clone(), job: name },
         Refusal::WrongState { run: RUN, status: Status::TimedOut, hint: "it has ended already".into() },
         Refusal::OutdatedToken(RUN),

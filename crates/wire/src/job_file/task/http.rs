@@ -106,7 +106,8 @@ fn many_statuses() -> RefOr<Schema> {
 
 impl Http {
     pub(super) fn into_core(self) -> Result<rule::Http, Error> {
-        let url = self.url.ok_or_else(|| Error::invalid("task.http.url", "say which URL to call"))?;
+        let url =
+            self.url.ok_or_else(|| Error::invalid("task.http.url", "is missing; write the URL to call"))?;
         let expect = self.expect.unwrap_or_default();
         let default = rule::Http::get(url);
         Ok(rule::Http {

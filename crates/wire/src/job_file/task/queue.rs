@@ -16,20 +16,20 @@ pub struct Enqueue {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::QueueName>)]
     pub name: Option<String>,
-    /// A template; left out: the parameters of the run, as JSON.
+    /// The body, a template. The default is the parameters of the run, as JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
-    /// How long it is delayed; 0s by default.
+    /// How long the message is delayed. The default is 0s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<Span>,
-    /// How long a consumer may take before it is delivered again; 0s: it is delivered once at most. Left out: a tenth of
-    /// its life, at least 1s and at most 5m.
+    /// How long a consumer may take before the message is redelivered. 0s means that it is delivered at most once. The
+    /// default is a tenth of `ttl`, at least 1s and at most 5m.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<Span>,
-    /// How long it lives; left out: as long as the job's `timeout`, else 24h.
+    /// How long the message is kept. The default is the job's `timeout`, else 24h.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl: Option<Span>,
-    /// 0 to 9, and 9 goes first; left out: the job's.
+    /// 0 to 9; 9 is delivered first. The default is the job's priority.
     #[serde(default, deserialize_with = "small::option", skip_serializing_if = "Option::is_none")]
     pub priority: Option<u8>,
 }
@@ -37,7 +37,7 @@ pub struct Enqueue {
 impl Enqueue {
     pub(super) fn into_core(self) -> Result<rule::Enqueue, Error> {
         let refuse = |message: String| Error::invalid("task.queue.name", message);
-        let name = self.name.ok_or_else(|| refuse("say which queue".to_owned()))?;
+        let name = self.name.ok_or_else(|| refuse("is missing; write the name of the queue".to_owned()))?;
         let name: QueueName = name.parse().map_err(|error| refuse(format!("{error}")))?;
         Ok(rule::Enqueue {
             body: self.body,

@@ -25,7 +25,7 @@ use answer::Answer;
 pub(crate) use client::Clients;
 
 pub(super) async fn execute(http: &Http, attempt: Attempt, host: &Host) -> Ending {
-    let Attempt { assignment, started_at, mut stop } = attempt;
+    let Attempt { assignment, started_at, mut stop, .. } = attempt;
     let transcript =
         Transcript::new(assignment.run, assignment.token, Arc::clone(&host.clock), Arc::clone(&host.logs));
     let values = assignment.values(started_at);

@@ -1,5 +1,6 @@
-//! Against somebody else's crate, where the dialects agree: any expression in UTC, and one fixed time or a plain
-//! wildcard over the changes of the zones. Croner treats a list of fixed times as an interval when clocks change.
+//! Compares our results with those of the `croner` crate where the two dialects agree: any expression in UTC, and one
+//! fixed time or a plain wildcard over the clock changes of the zones. When clocks change, croner treats a list of fixed
+//! times as an interval.
 
 use croner::parser::CronParser;
 use jiff::Zoned;

@@ -1,8 +1,8 @@
-//! What the expressions mean, several times over.
+//! Tests what cron expressions mean, in several ways.
 //!
-//! `dialect`, `refusals`, `clocks` and `written` say it in sentences; `oracle` says it again as a walk so
-//! slow that it is plainly right; and `properties`, `changes` and `croner` hold the fast search against that
-//! walk and against somebody else's crate, with expressions from `made_up`.
+//! `dialect`, `refusals`, `clocks` and `written` have hand-written cases; `oracle` is a slow search that is
+//! easy to read; and `properties`, `changes` and `croner` compare the fast search with it and with the
+//! `croner` crate, for generated expressions from `made_up`.
 
 mod changes;
 mod clocks;
@@ -43,7 +43,7 @@ fn check_cron(cron: &Cron, after: &str, expected: &[&str]) {
     }
 }
 
-/// Whether somebody has asked for the long form (`FULL=1`): minutes instead of seconds.
+/// Whether the long form is wanted (`FULL=1`): it takes minutes instead of seconds.
 fn full() -> bool {
     std::env::var_os("FULL").is_some_and(|value| value == "1")
 }

@@ -27,7 +27,8 @@ fn a_value_beyond_its_field_is_named_with_the_range() {
 #[test]
 fn what_is_not_understood_is_answered_with_what_would_be() {
     let numbers = "write a number, a range like 1-5, a step like */5, or a list of them";
-    let names = "write a number, a three-letter English name, a range, a step like */2, or a list of them";
+    let names =
+        "write a number, a short English name like JAN or MON, a range, a step like */2, or a list of them";
     check("x * * * *", &format!("minute field: `x` is not understood; {numbers}"));
     check("1,,2 * * * *", &format!("minute field: `` is not understood; {numbers}"));
     check("+1 * * * *", &format!("minute field: `+1` is not understood; {numbers}"));

@@ -38,7 +38,7 @@ pub(super) fn addresses() -> Vec<Row> {
         ));
     }
     for path in [
-        "/",
+        "/assets",
         "/api",
         "/api/v1",
         "/api/v1/",
@@ -46,7 +46,6 @@ pub(super) fn addresses() -> Vec<Row> {
         "/API/V1/nodes",
         "//api/v1/nodes",
         "/api/v1/nodes/",
-        "/api/v1/namespaces",
         "/api/v1/namespaces/default",
         "/api/v1/cron",
         "/../etc/passwd",

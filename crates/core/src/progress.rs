@@ -1,0 +1,156 @@
+//! What an attempt reports about its work, and what its run keeps of that.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Timestamp;
+use crate::invalid::Invalid;
+use crate::limits::{CHECKPOINT_BYTES_MAX, PROGRESS_MESSAGE_BYTES_MAX};
+use crate::planted::{Fault, is_planted};
+
+/// A report of an attempt. At least one of percent, message and checkpoint is given; what is absent stays as it was.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// From 0 to 100.
+    pub percent: Option<u8>,
+    pub message: Option<Box<str>>,
+    /// Where the next attempt continues: JSON, as text.
+    pub checkpoint: Option<Arc<str>>,
+    /// A report whose number is not greater than that of an earlier one comes late, and is ignored.
+    pub seq: Option<u64>,
+}
+
+impl Progress {
+    pub fn percent(percent: u8) -> Progress {
+        Progress { percent: Some(percent), ..Progress::default() }
+    }
+
+    pub fn check(&self) -> Result<(), Invalid> {
+        if self.percent.is_none() && self.message.is_none() && self.checkpoint.is_none() {
+            return Err(Invalid::new("percent", "give at least one of percent, message and checkpoint"));
+        }
+        if self.percent.is_some_and(|percent| percent > 100) {
+            return Err(Invalid::new("percent", "must be 0 to 100"));
+        }
+        if self.message.as_ref().is_some_and(|message| message.len() > PROGRESS_MESSAGE_BYTES_MAX) {
+            let most = format!("must have at most {PROGRESS_MESSAGE_BYTES_MAX} bytes");
+            return Err(Invalid::new("message", most));
+        }
+        let Some(checkpoint) = &self.checkpoint else { return Ok(()) };
+        if checkpoint.len() > CHECKPOINT_BYTES_MAX {
+            let most = format!(
+                "must have at most {CHECKPOINT_BYTES_MAX} bytes of JSON; store large data elsewhere, and \
+                 its location here"
+            );
+            return Err(Invalid::new("checkpoint", most));
+        }
+        let parsed = serde_json::from_str::<serde::de::IgnoredAny>(checkpoint);
+        parsed.map(drop).map_err(|error| Invalid::new("checkpoint", format!("must be JSON: {error}")))
+    }
+}
+
+/// What a run keeps of the reports of its attempts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reported {
+    pub percent: Option<u8>,
+    pub message: Option<Box<str>>,
+    /// When the newest report came.
+    pub at: Timestamp,
+    /// The number of the newest report that had one.
+    pub seq: Option<u64>,
+    pub checkpoint: Option<Checkpoint>,
+}
+
+/// Where the next attempt of a run continues.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Checkpoint {
+    /// JSON, as text.
+    pub value: Arc<str>,
+    pub at: Timestamp,
+    /// The number of the attempt that reported it.
+    pub attempt: u32,
+}
+
+impl Reported {
+    pub fn new(at: Timestamp) -> Reported {
+        Reported { percent: None, message: None, at, seq: None, checkpoint: None }
+    }
+
+    /// Keeps a report. Returns false if the report came late and is ignored.
+    pub fn take(&mut self, progress: Progress, attempt: u32, now: Timestamp) -> bool {
+        let Progress { percent, message, checkpoint, seq } = progress;
+        if seq.is_some() && seq <= self.seq && !is_planted(Fault::LateReportIsTaken) {
+            return false;
+        }
+        self.at = now;
+        self.seq = seq.or(self.seq);
+        self.percent = percent.or(self.percent);
+        self.message = message.or(self.message.take());
+        if let Some(value) = checkpoint {
+            self.checkpoint = Some(Checkpoint { value, at: now, attempt });
+        }
+        true
+    }
+
+    /// What the next attempt starts with: the checkpoint alone. `None` means that there is nothing to keep.
+    pub fn for_next_attempt(self) -> Option<Reported> {
+        let checkpoint = self.checkpoint?;
+        Some(Reported { checkpoint: Some(checkpoint.clone()), ..Reported::new(checkpoint.at) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
+
+    fn numbered(seq: u64, percent: u8) -> Progress {
+        Progress { seq: Some(seq), ..Progress::percent(percent) }
+    }
+
+    #[track_caller]
+    fn check_refused(progress: &Progress, field: &str) {
+        assert_eq!(progress.check().unwrap_err().field, field, "{progress:?}");
+    }
+
+    #[test]
+    fn a_report_that_comes_late_is_ignored() {
+        let mut kept = Reported::new(NOW);
+        assert!(kept.take(numbered(2, 20), 1, NOW));
+        assert!(!kept.take(numbered(1, 10), 1, NOW) && !kept.take(numbered(2, 10), 1, NOW));
+        assert_eq!(kept.percent, Some(20));
+        assert!(kept.take(Progress::percent(30), 1, NOW), "one without a number is never late");
+        assert!(!kept.take(numbered(2, 10), 1, NOW));
+        assert_eq!(kept.percent, Some(30));
+    }
+
+    #[test]
+    fn what_a_report_leaves_out_stays() {
+        let mut kept = Reported::new(NOW);
+        kept.take(Progress { message: Some("half".into()), ..Progress::percent(50) }, 1, NOW);
+        kept.take(Progress { checkpoint: Some("7".into()), ..Progress::default() }, 1, NOW);
+        assert_eq!((kept.percent, kept.message.as_deref()), (Some(50), Some("half")));
+        let next = kept.for_next_attempt().unwrap();
+        assert_eq!((next.percent, next.message.as_deref(), next.seq), (None, None, None));
+        assert_eq!(next.checkpoint.map(|checkpoint| checkpoint.value), Some("7".into()));
+    }
+
+    #[test]
+    fn reports_beyond_the_limits_are_refused() {
+        check_refused(&Progress::default(), "percent");
+        check_refused(&Progress::percent(101), "percent");
+        let long = "x".repeat(PROGRESS_MESSAGE_BYTES_MAX + 1);
+        check_refused(&Progress { message: Some(long.into()), ..Progress::default() }, "message");
+        let large = format!("\"{}\"", "x".repeat(CHECKPOINT_BYTES_MAX));
+        for checkpoint in [&large, "{", "", "1 2"] {
+            check_refused(
+                &Progress { checkpoint: Some(checkpoint.into()), ..Progress::default() },
+                "checkpoint",
+            );
+        }
+        let fitting = format!("\"{}\"", "x".repeat(CHECKPOINT_BYTES_MAX - 2));
+        assert_eq!(Progress { checkpoint: Some(fitting.into()), ..Progress::percent(100) }.check(), Ok(()));
+    }
+}

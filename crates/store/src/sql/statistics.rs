@@ -1,0 +1,55 @@
+//! Reads statistics: adds up the rows of each bucket.
+
+use std::collections::BTreeMap;
+
+use punctual_core::Timestamp;
+use punctual_core::statistics::{Counts, Period};
+
+use super::backend::{Backend, work};
+use super::connection::{Ask, ask};
+use super::queries::statistics;
+use crate::reads::{StatisticsFilter, StatisticsOf};
+use crate::{Result, codec};
+
+/// Buckets that one statement reads: with 64 shards, some ten thousand rows.
+const BUCKETS_AT_ONCE: u32 = 720;
+
+pub(super) async fn read<B: Backend>(
+    store: &B,
+    filter: &StatisticsFilter,
+) -> Result<Vec<(Timestamp, Counts)>> {
+    let mut buckets: BTreeMap<Timestamp, Counts> = BTreeMap::new();
+    let mut since = filter.since;
+    while since < filter.until {
+        let until = (since + filter.of.period() * BUCKETS_AT_ONCE).min(filter.until);
+        let list = ask_for(&filter.of, since, until);
+        let rows = work!(|c| {
+            c.all(list, |row| {
+                let counts = Counts::decode(row.bytes(1)?).map_err(|error| codec::cannot_read(&error))?;
+                Ok((row.instant(0)?, counts))
+            })
+            .await
+        });
+        for (at, counts) in store.list(rows).await? {
+            buckets.entry(at).or_default().add(&counts);
+        }
+        since = until;
+    }
+    Ok(buckets.into_iter().collect())
+}
+
+fn ask_for(of: &StatisticsOf, since: Timestamp, until: Timestamp) -> Ask<'static> {
+    match of {
+        StatisticsOf::All(period) => {
+            ask!(statistics::OF_ALL, codec::statistics_kind(*period, false), since, until)
+        }
+        StatisticsOf::Namespace(namespace, period) => {
+            let (namespace, kind) = (namespace.as_str().to_owned(), codec::statistics_kind(*period, false));
+            ask!(statistics::OF_ONE, namespace, String::new(), kind, since, until)
+        }
+        StatisticsOf::Job(namespace, job) => {
+            let (namespace, job) = (namespace.as_str().to_owned(), job.as_str().to_owned());
+            ask!(statistics::OF_ONE, namespace, job, codec::statistics_kind(Period::Hour, true), since, until)
+        }
+    }
+}

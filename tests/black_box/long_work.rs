@@ -1,0 +1,121 @@
+//! Long work: an attempt reports its progress, and the next one continues at its checkpoint.
+
+use std::time::Duration;
+
+use punctual_tests::api::RUNS;
+use punctual_tests::history::has_ended;
+use punctual_tests::wait;
+use punctual_tests::{Api, Scene, binary};
+use serde_json::{Value, json};
+
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn submit(api: &Api, shell: &str) -> String {
+    let retry = json!({ "attempts": 2, "delay": "0s" });
+    let run = api.submit(&json!({ "task": { "shell": shell }, "retry": retry }));
+    run["id"].as_str().expect("a run has an id").to_owned()
+}
+
+fn ended(api: &Api, id: &str) -> Value {
+    wait::until("the run ends", PATIENCE, || Some(api.run(id)).filter(has_ended))
+}
+
+/// Reports row 400 in the first attempt; the next one prints what it continues at.
+const FROM_ROW_400: &str = r#"
+if [ -n "$PUNCTUAL_CHECKPOINT" ]; then echo "from $(cat "$PUNCTUAL_CHECKPOINT")"; exit 0; fi
+echo '{"percent": 40, "message": "row 400", "checkpoint": {"row": 400}}' > "$PUNCTUAL_REPORT"
+"#;
+
+#[test]
+fn a_process_reports_through_a_file_and_its_next_attempt_continues() {
+    let scene = Scene::new();
+    let node = scene.start();
+    let id = submit(node.api(), &format!("{FROM_ROW_400} exit 1"));
+    let run = ended(node.api(), &id);
+    assert_eq!((&run["state"], &run["attempt"]), (&json!("succeeded"), &json!(2)), "{run}");
+    assert_eq!(run["output"], json!("from {\"row\":400}"), "{run}");
+    assert_eq!(run["checkpoint"]["value"], json!({ "row": 400 }), "{run}");
+    assert_eq!(run["checkpoint"]["attempt"], json!(1), "{run}");
+    let left = std::fs::read_dir(scene.data().join("worker/attempts")).map_or(0, Iterator::count);
+    assert_eq!(left, 0, "the folder of an attempt goes with it");
+}
+
+#[test]
+fn a_script_reports_with_the_command_line() {
+    let scene = Scene::new();
+    let node = scene.start();
+    let binary = binary::path().display();
+    let state = scene.write("state.json", r#"{"row": 7}"#);
+    let id = submit(
+        node.api(),
+        &format!(
+            "{binary} run report --percent 70 --message 'row 7' --checkpoint @{} && echo told",
+            state.display()
+        ),
+    );
+    let run = ended(node.api(), &id);
+    assert_eq!((&run["state"], &run["output"]), (&json!("succeeded"), &json!("told")), "{run}");
+    assert_eq!((&run["progress"], &run["progress_message"]), (&json!(70), &json!("row 7")), "{run}");
+    assert_eq!(run["checkpoint"]["value"], json!({ "row": 7 }), "{run}");
+    let shown = node.cli(["run", "show", &id]).ok();
+    assert!(shown.contains("███████░░░ 70%, row 7"), "{shown}");
+
+    let outside = node.cli(["run", "report", "--percent", "7"]);
+    assert!(outside.err.contains("PUNCTUAL_REPORT is not set"), "{}", outside.err);
+}
+
+#[test]
+fn a_line_that_is_no_report_becomes_a_line_of_the_log() {
+    let scene = Scene::new();
+    let node = scene.start();
+    let lines = [r#"{"percent": 30}"#, "not json", r#"{"percent": 101}"#, r#"{"steps": 4}"#, "{}"];
+    let lines: Vec<String> = lines.iter().map(|line| format!("echo '{line}' > $PUNCTUAL_REPORT")).collect();
+    let id = submit(node.api(), &lines.join("\n"));
+    let run = ended(node.api(), &id);
+    assert_eq!((&run["state"], &run["progress"]), (&json!("succeeded"), &json!(30)), "{run}");
+    let log = node.api().get(&format!("{RUNS}/{id}/logs")).expect("the node answers").text;
+    assert_eq!(log.matches("a report was not understood").count(), 4, "{log}");
+}
+
+#[test]
+fn a_killed_node_loses_no_checkpoint_that_was_shown() {
+    let scene = Scene::new();
+    let mut node = scene.start();
+    let id = submit(node.api(), &format!("{FROM_ROW_400} exec sleep 300"));
+    wait::until_so("the checkpoint is stored", PATIENCE, || {
+        node.api().run(&id)["checkpoint"]["value"] == json!({ "row": 400 })
+    });
+    node.kill();
+    node.start();
+    let run = ended(node.api(), &id);
+    assert_eq!((&run["state"], &run["attempt"]), (&json!("succeeded"), &json!(2)), "{run}");
+    assert_eq!(run["output"], json!("from {\"row\":400}"), "{run}");
+}
+
+#[test]
+fn reports_beyond_the_limits_are_refused_with_their_field() {
+    let scene = Scene::new();
+    let node = scene.start();
+    let id = submit(node.api(), "exec sleep 300");
+    let token = wait::until("the run starts", PATIENCE, || {
+        let run = node.api().run(&id);
+        run["attempts"][0]["token"].as_str().map(str::to_owned)
+    });
+    let refused = |body: Value, status: u16, word: &str| {
+        let answer = node.api().post(&format!("{RUNS}/{id}/progress"), &body).expect("the node answers");
+        assert_eq!(answer.status, status, "{}", answer.text);
+        assert!(answer.text.contains(word), "{}", answer.text);
+    };
+    refused(json!({ "token": token }), 422, "percent");
+    refused(json!({ "token": token, "percent": 101 }), 422, "percent");
+    refused(json!({ "token": token, "message": "x".repeat(257) }), 422, "message");
+    refused(json!({ "token": token, "checkpoint": "x".repeat(65_536) }), 422, "checkpoint");
+    refused(json!({ "token": "1", "percent": 5 }), 409, "outdated_token");
+    let checkpoint = json!({ "token": token, "checkpoint": [1, 2], "durable": true });
+    let answer = node.api().post(&format!("{RUNS}/{id}/progress"), &checkpoint).expect("the node answers");
+    assert_eq!(answer.status, 204, "{}", answer.text);
+    assert_eq!(node.api().run(&id)["checkpoint"]["value"], json!([1, 2]), "it is stored when it is answered");
+    node.cli(["run", "cancel", &id]).ok();
+    ended(node.api(), &id);
+    refused(json!({ "token": token, "percent": 5 }), 409, "wrong_state");
+}
