@@ -94,13 +94,13 @@ impl Cluster {
         wakes.join_all().await;
     }
 
-    /// Connects to every other member that owns a lease; returns those whose address refuses connections.
+    /// Connects to every other member that leads or could lead; returns those whose address refuses connections.
     async fn knock(&self, members: &[Member], leases: &Leases) -> Vec<SessionId> {
         let mut knocks = JoinSet::new();
         for member in members {
             let Session { id, address, .. } = &member.session;
-            let leads = leases.shards.iter().any(|lease| lease.owner == Some(*id));
-            let Some(address) = address.clone().filter(|_| leads && *id != self.session.id) else { continue };
+            let is_asked = *id != self.session.id && View::is_knocked_at(&member.session, leases);
+            let Some(address) = address.clone().filter(|_| is_asked) else { continue };
             let (peers, id) = (Arc::clone(&self.peers), *id);
             knocks.spawn(async move {
                 let refuses = timeout(KNOCK_MAX, peers.refuses(&address)).await;
@@ -123,7 +123,7 @@ mod tests {
 
     const TTL: Duration = Duration::from_secs(3);
 
-    /// Peers that record calls to `wake`; those listed in `broken` cannot be reached.
+    /// Peers that record calls to `wake`; those listed in `broken` refuse connections.
     #[derive(Debug, Default)]
     struct Bells {
         broken: Vec<&'static str>,
@@ -139,6 +139,10 @@ mod tests {
         async fn wake(&self, address: &str) -> bool {
             self.rung.lock().push(address.to_owned());
             !self.broken.contains(&address)
+        }
+
+        async fn refuses(&self, address: &str) -> bool {
+            self.broken.contains(&address)
         }
     }
 
@@ -190,6 +194,15 @@ mod tests {
         let (cluster, bells, members) = cluster(vec!["n2:1"]).await;
         assert!(!cluster.wake_heir(&members[1], &members).await, "this node should read the cluster too");
         assert_eq!(rung(&bells), ["n2:1", "n3:1"]);
+    }
+
+    /// Its session lives on until it expires, and shards would be handed over to it.
+    #[tokio::test]
+    async fn a_dead_member_is_noticed_even_if_it_leads_nothing() {
+        let (cluster, ..) = cluster(vec!["n2:1"]).await;
+        let view = cluster.look(&Memory::new(1), &session(1), TTL).await.unwrap();
+        assert_eq!(view.members.map(|members| members.len()), Some(3));
+        assert_eq!(view.refusing, [SessionId(2)]);
     }
 
     #[tokio::test]

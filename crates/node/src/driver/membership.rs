@@ -49,6 +49,15 @@ pub struct View {
     pub is_time_known: bool,
 }
 
+impl View {
+    /// Whether it matters that the address of a member refuses connections: the member leads a shard, or one could be
+    /// handed over to it. Embedded nodes are many and are handed shards only when no center node is left.
+    pub fn is_knocked_at(session: &Session, leases: &Leases) -> bool {
+        let leads = leases.shards.iter().any(|lease| lease.owner == Some(session.id));
+        leads || (session.weight > 0 && !session.embedded)
+    }
+}
+
 /// A node that disappeared while it led shards.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lost {
@@ -274,8 +283,7 @@ impl Membership {
         let mut gone: Vec<Session> = self.known.iter().chain(before).filter(is_new).cloned().collect();
         gone.dedup_by_key(|session| session.id);
         self.lost.extend(gone.into_iter().map(|session| Lost { session, at: now }));
-        // Once a dead node owns no shards, its address is no longer probed, and its session stays listed until it
-        // expires. If it is listed for longer, it was renewed.
+        // The session of a dead node stays listed until it expires. If it is listed for longer, it was renewed.
         let has_come_back = |lost: &Lost| {
             let is_over = now.since(lost.at) > 2 * self.lease;
             let known = self.known.iter().filter(|session| session.node == lost.session.node);

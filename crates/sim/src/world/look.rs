@@ -70,15 +70,15 @@ impl World {
         machine.measured(machine.elapsed(self.time), self.time, &leases);
     }
 
-    /// Members that lead a shard and whose address refuses connections: their process is gone, or the network refuses by
-    /// mistake.
+    /// Members that lead or could lead and whose address refuses connections: their process is gone, or the network refuses
+    /// by mistake.
     fn knock(&mut self, by: Life, members: &[Member], leases: &Leases) -> Vec<SessionId> {
         let mut refusing = Vec::new();
         for Member { session, .. } in members {
-            let leads = leases.shards.iter().any(|lease| lease.owner == Some(session.id));
+            let is_asked = View::is_knocked_at(session, leases);
             let other =
                 (0..self.nodes.len()).find(|other| session.address.as_deref() == Some(&*address(*other)));
-            let Some(other) = other.filter(|other| leads && *other != by.index) else { continue };
+            let Some(other) = other.filter(|other| is_asked && *other != by.index) else { continue };
             let node = &self.nodes[other];
             let is_gone = node.driver.is_none() && !node.is_silent && !self.is_cut(by.index, other);
             if is_gone || (self.stormy && self.dice.one_in(self.weather.refusals)) {
