@@ -5,7 +5,7 @@ use std::time::Duration;
 use punctual_tests::api::RUNS;
 use punctual_tests::history::has_ended;
 use punctual_tests::wait;
-use punctual_tests::{Api, Scene, binary};
+use punctual_tests::{Api, Node, Scene, Worker, binary};
 use serde_json::{Value, json};
 
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -118,4 +118,158 @@ fn reports_beyond_the_limits_are_refused_with_their_field() {
     node.cli(["run", "cancel", &id]).ok();
     ended(node.api(), &id);
     refused(json!({ "token": token, "percent": 5 }), 409, "wrong_state");
+}
+
+/// Does ten rows, but only up to the number in the file `limit`, and writes a line for each start.
+fn in_chunks(scene: &Scene) -> String {
+    format!(
+        r#"
+cd '{}'
+row=0
+if [ -n "$PUNCTUAL_CHECKPOINT" ]; then row=$(cat "$PUNCTUAL_CHECKPOINT"); fi
+echo "attempt $PUNCTUAL_ATTEMPT from $row" >> starts
+while [ "$row" -lt 10 ]; do
+  while [ "$row" -ge "$(cat limit)" ]; do sleep 0.05; done
+  row=$((row + 1))
+  echo "{{\"percent\": $((row * 10)), \"checkpoint\": $row}}" > "$PUNCTUAL_REPORT"
+done
+"#,
+        scene.path("").display()
+    )
+}
+
+fn worker(scene: &Scene, node: &Node, name: &str) -> Worker {
+    let mut worker = Worker::spawn(&scene.path(name), name, node.api().address(), &["--drain", "1s"]);
+    worker.wait_until_ready();
+    worker
+}
+
+/// Waits until the run is under way on this worker.
+fn is_on(api: &Api, run: &str, worker: &str) -> Value {
+    wait::until("the run is on its worker", PATIENCE, || {
+        let run = api.run(run);
+        let name = run["worker"].as_str().and_then(|worker| worker.split('@').next()).map(str::to_owned);
+        (run["state"] == "running" && name.as_deref() == Some(worker)).then_some(run)
+    })
+}
+
+fn reaches_row(api: &Api, run: &str, row: u64) {
+    wait::until_so("the checkpoint is stored", PATIENCE, || {
+        api.run(run)["checkpoint"]["value"] == json!(row)
+    });
+}
+
+fn results(run: &Value) -> Vec<&str> {
+    let attempts = run["attempts"].as_array().expect("a run has attempts");
+    attempts.iter().map(|attempt| attempt["result"].as_str().unwrap_or("none")).collect()
+}
+
+#[test]
+fn a_run_survives_a_killed_and_a_drained_worker() {
+    let scene = Scene::new();
+    let node = scene.start_center("2s");
+    scene.write("limit", "4");
+    let mut a = worker(&scene, &node, "a");
+    let id = submit(node.api(), &in_chunks(&scene));
+    reaches_row(node.api(), &id, 4);
+    let _b = worker(&scene, &node, "b");
+    a.kill();
+    is_on(node.api(), &id, "b");
+    scene.write("limit", "7");
+    reaches_row(node.api(), &id, 7);
+    let _c = worker(&scene, &node, "c");
+    assert_eq!(node.cli(["node", "drain", "b", "--wait"]).ok().trim(), "b is drained");
+    is_on(node.api(), &id, "c");
+    let listed = node.cli(["node", "workers"]).ok();
+    assert!(listed.lines().any(|line| line.starts_with("b@") && line.contains("draining")), "{listed}");
+    scene.write("limit", "10");
+    let run = ended(node.api(), &id);
+    assert_eq!((&run["state"], &run["attempt"]), (&json!("succeeded"), &json!(3)), "{run}");
+    assert_eq!(results(&run), ["lost", "moved", "succeeded"], "{run}");
+    let starts = std::fs::read_to_string(scene.path("starts")).expect("it has started");
+    assert_eq!(starts, "attempt 1 from 0\nattempt 2 from 4\nattempt 3 from 7\n");
+    node.cli(["node", "resume", "b"]).ok();
+    wait::until_so("the worker takes runs again", PATIENCE, || {
+        !node.cli(["node", "workers"]).ok().contains("draining")
+    });
+    let unknown = node.cli(["node", "drain", "nobody"]);
+    assert!(unknown.err.contains("no worker `nobody` is connected"), "{}", unknown.err);
+}
+
+#[test]
+fn a_run_is_moved_to_a_named_worker() {
+    let scene = Scene::new();
+    let node = scene.start_center("2s");
+    let (_a, id) =
+        (worker(&scene, &node, "a"), submit(node.api(), &format!("{FROM_ROW_400} exec sleep 300")));
+    wait::until_so("the checkpoint is stored", PATIENCE, || !node.api().run(&id)["checkpoint"].is_null());
+    let to = |worker: &str| {
+        let path = format!("{RUNS}/{id}/move");
+        node.api().post(&path, &json!({ "worker": worker })).expect("the node answers")
+    };
+    let refused = to("nobody");
+    assert_eq!((refused.status, &refused.json()["field"]), (422, &json!("worker")), "{}", refused.text);
+    let (_b, _c) = (worker(&scene, &node, "b"), worker(&scene, &node, "c"));
+    assert_eq!(
+        node.cli(["run", "move", &id, "--to", "c"]).ok().trim(),
+        format!("moving {id}: its attempt is told to stop")
+    );
+    let run = ended(node.api(), &id);
+    assert_eq!((&run["state"], &run["output"]), (&json!("succeeded"), &json!("from {\"row\":400}")), "{run}");
+    assert_eq!(results(&run), ["moved", "succeeded"], "{run}");
+    assert!(run["worker"].as_str().is_some_and(|worker| worker.starts_with("c@")), "{run}");
+    let late = to("b");
+    assert_eq!((late.status, &late.json()["code"]), (409, &json!("wrong_state")), "{}", late.text);
+}
+
+#[test]
+fn a_script_moves_itself_and_changes_its_parameters() {
+    let scene = Scene::new();
+    let node = scene.start();
+    let binary = binary::path().display();
+    let shell = format!(
+        r#"
+if [ -n "$PUNCTUAL_CHECKPOINT" ]; then cat; exit 0; fi
+{binary} run report --rebalance --checkpoint 1 --params '{{"from": 1, "old": null}}'
+exec sleep 300
+"#
+    );
+    let body = json!({ "task": { "shell": shell }, "params": { "from": 0, "old": 1, "keep": true } });
+    let id = node.api().submit(&body)["id"].as_str().expect("a run has an id").to_owned();
+    let run = ended(node.api(), &id);
+    assert_eq!((&run["state"], results(&run)), (&json!("succeeded"), vec!["moved", "succeeded"]), "{run}");
+    let params: Value = serde_json::from_str(run["output"].as_str().expect("it prints")).expect("JSON");
+    assert_eq!(params, json!({ "from": 1, "keep": true }));
+}
+
+#[test]
+fn a_cancel_without_grace_kills_what_ignores_a_polite_one() {
+    let scene = Scene::new();
+    let node = scene.start();
+    let body =
+        json!({ "task": { "shell": "trap '' TERM; echo ready; sleep 300 & wait; wait" }, "grace": "10m" });
+    let id = node.api().submit(&body)["id"].as_str().expect("a run has an id").to_owned();
+    wait::until_so("it ignores SIGTERM", PATIENCE, || {
+        node.api().get(&format!("{RUNS}/{id}/logs")).expect("the node answers").text.contains("ready")
+    });
+    node.cli(["run", "cancel", &id]).ok();
+    assert_eq!(node.api().run(&id)["state"], json!("running"), "it has ten minutes");
+    node.cli(["run", "cancel", &id, "--now"]).ok();
+    let run = ended(node.api(), &id);
+    assert_eq!(
+        (&run["state"], &run["reason"]),
+        (&json!("cancelled"), &json!("cancelled on request, at once"))
+    );
+}
+
+#[test]
+fn a_node_that_is_stopped_and_started_counts_no_attempt_as_lost() {
+    let scene = Scene::new();
+    let mut node = scene.start();
+    let id = submit(node.api(), &format!("{FROM_ROW_400} exec sleep 300"));
+    wait::until_so("the checkpoint is stored", PATIENCE, || !node.api().run(&id)["checkpoint"].is_null());
+    assert!(node.stop().success());
+    node.start();
+    let run = ended(node.api(), &id);
+    assert_eq!((&run["state"], results(&run)), (&json!("succeeded"), vec!["moved", "succeeded"]), "{run}");
 }

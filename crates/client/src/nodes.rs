@@ -16,6 +16,21 @@ impl Client {
         self.get(self.request(Method::GET, "/api/v1/workers")).await
     }
 
+    /// Tells a worker to take no more work.
+    pub async fn drain_worker(&self, worker: &str) -> Result<()> {
+        self.tell_worker(worker, "drain").await
+    }
+
+    /// Tells a drained worker to work again.
+    pub async fn resume_worker(&self, worker: &str) -> Result<()> {
+        self.tell_worker(worker, "resume").await
+    }
+
+    async fn tell_worker(&self, worker: &str, what: &str) -> Result<()> {
+        let request = self.request(Method::POST, &format!("/api/v1/workers/{worker}/{what}"));
+        self.send(request.timeout(ANSWER_MAX)).await.map(drop)
+    }
+
     /// The exported history, as lines of JSON.
     pub async fn export(&self, from: Option<Timestamp>, to: Option<Timestamp>) -> Result<Chunks> {
         let query = [("from", from), ("to", to)];

@@ -4,7 +4,9 @@ use punctual_core::Timestamp;
 use punctual_core::ids::RunId;
 use punctual_core::name::{Name, Namespace};
 use punctual_wire::Text;
-use punctual_wire::rest::{Again, DeadLetter, Decide, Decisions, Page, Progress, Run, Submit, Why};
+use punctual_wire::rest::{
+    Again, Cancel, DeadLetter, Decide, Decisions, Move, Page, Progress, Run, Submit, Why,
+};
 use reqwest::Method;
 use serde::Serialize;
 
@@ -60,8 +62,15 @@ impl Client {
         self.get(self.in_namespace(Method::GET, namespace, &format!("/runs/{run}/why"))).await
     }
 
-    pub async fn cancel_run(&self, namespace: &Namespace, run: RunId) -> Result<Run> {
-        self.get(self.in_namespace(Method::POST, namespace, &format!("/runs/{run}/cancel"))).await
+    pub async fn cancel_run(&self, namespace: &Namespace, run: RunId, cancel: &Cancel) -> Result<Run> {
+        let request = self.in_namespace(Method::POST, namespace, &format!("/runs/{run}/cancel"));
+        self.get(request.json(cancel)).await
+    }
+
+    /// Stops the attempt of a run, which goes on with another worker.
+    pub async fn move_run(&self, namespace: &Namespace, run: RunId, to: &Move) -> Result<Run> {
+        let request = self.in_namespace(Method::POST, namespace, &format!("/runs/{run}/move"));
+        self.get(request.json(to)).await
     }
 
     /// Reports the progress of an attempt; refused if a newer attempt exists.

@@ -45,6 +45,8 @@ pub struct Assignment {
     pub part: Part,
     /// How long the node waits for a heartbeat before it gives the attempt up.
     pub lease: Duration,
+    /// The time between the request to stop and the kill. `None` means that of the worker.
+    pub grace: Option<Duration>,
     /// Offered again after its shard was loaded: the worker may already have it, and it uses no credit.
     pub again: bool,
 }
@@ -119,6 +121,8 @@ pub enum Order {
     /// The highest priority of the runs that wait here for a slot of this worker, and about how many there are. `None`
     /// means that no run waits.
     Waiting { priority: Option<u8>, runs: u32 },
+    /// Take no more attempts, and yield those that do not end in time; or work again.
+    Drain { on: bool },
 }
 
 /// Worker to node.
@@ -163,6 +167,10 @@ pub enum Report {
         cpu_percent: u8,
         memory_percent: u8,
     },
+    /// Whether the worker takes no more attempts, as it was told.
+    Draining {
+        on: bool,
+    },
 }
 
 impl Report {
@@ -173,7 +181,11 @@ impl Report {
             | Report::Progress { run, .. }
             | Report::Finished { run, .. }
             | Report::Declined { run, .. } => Some(*run),
-            Report::Alive { .. } | Report::Lent { .. } | Report::Recall { .. } | Report::Load { .. } => None,
+            Report::Alive { .. }
+            | Report::Lent { .. }
+            | Report::Recall { .. }
+            | Report::Load { .. }
+            | Report::Draining { .. } => None,
         }
     }
 }

@@ -48,6 +48,15 @@ pub enum Command {
     CancelRun {
         namespace: Namespace,
         run: RunId,
+        /// Without a grace period.
+        now: bool,
+    },
+    /// Stops the running attempt, and gives the run to another worker.
+    MoveRun {
+        namespace: Namespace,
+        run: RunId,
+        /// The name of the worker to move it to. `None` means any other.
+        worker: Option<Arc<str>>,
     },
     RetryRun(RetryRun),
     DiscardDeadLetter {
@@ -158,6 +167,7 @@ impl Command {
             }
             Command::Submit(Submit { spread, .. }) => Submit::shard_of(*spread, shards),
             Command::CancelRun { run, .. }
+            | Command::MoveRun { run, .. }
             | Command::DiscardDeadLetter { run, .. }
             | Command::Progress { run, .. }
             | Command::RetryRun(RetryRun { run, .. })
@@ -177,6 +187,7 @@ impl Command {
             | Command::ResumeJob { name, .. } => format!("job `{name}`"),
             Command::Submit(_) => "new run".to_owned(),
             Command::CancelRun { run, .. }
+            | Command::MoveRun { run, .. }
             | Command::DiscardDeadLetter { run, .. }
             | Command::Progress { run, .. }
             | Command::RetryRun(RetryRun { run, .. })
@@ -193,6 +204,8 @@ impl Command {
             Command::PutJob(PutJob { expect, .. }) => matches!(expect, Expect::Revision(_)),
             // A job created meanwhile under the old name may have the same revision.
             Command::DeleteJob { .. } => false,
+            // The first may have moved the run already.
+            Command::MoveRun { .. } => false,
             Command::RunJob(RunJob { key, .. })
             | Command::Submit(Submit { key, .. })
             | Command::RetryRun(RetryRun { key, .. }) => key.is_some(),

@@ -82,6 +82,8 @@ pub struct Definition {
     pub task: Task,
     pub params: Params,
     pub timeout: Option<Duration>,
+    /// The time between the request to stop an attempt and its kill. `None` means [`limits::GRACE`].
+    pub grace: Option<Duration>,
     pub retry: Retry,
     /// A lost attempt is not retried.
     pub at_most_once: bool,
@@ -109,6 +111,7 @@ impl Definition {
             task,
             params: Params::default(),
             timeout: None,
+            grace: None,
             retry: Retry::default(),
             at_most_once: false,
             overlap: Overlap::Skip,

@@ -44,6 +44,11 @@ pub const SCHEDULES_MAX: usize = 16;
 pub const ATTEMPTS_MAX: u32 = 100;
 /// A run whose worker was lost this often without a new checkpoint in between is assumed to kill its workers.
 pub const LOSSES_MAX: u32 = 3;
+/// A run that was moved this often without a new checkpoint in between makes no progress.
+pub const MOVES_MAX: u32 = 100;
+/// The time between the request to stop and the kill, if the job does not set it, and its maximum.
+pub const GRACE: Duration = Duration::from_secs(10);
+pub const GRACE_MAX: Duration = Duration::from_secs(600);
 /// The message of a progress report.
 pub const PROGRESS_MESSAGE_BYTES_MAX: usize = 256;
 /// A checkpoint, as JSON: it is part of the run's row, which is written with every change of the run.

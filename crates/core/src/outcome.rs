@@ -25,6 +25,8 @@ pub enum End {
     /// The worker stopped it at its timeout. The worker measures the timeout itself, because its node may be cut off
     /// from the store and unable to send an order.
     TimedOut,
+    /// The worker stopped it because it takes no more work: the run goes on elsewhere.
+    Yielded,
 }
 
 impl Outcome {

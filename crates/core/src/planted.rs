@@ -43,6 +43,12 @@ pub enum Fault {
     LossForgetsCheckpoint,
     /// A report that comes late replaces a newer checkpoint.
     LateReportIsTaken,
+    /// A move uses up an attempt.
+    MoveUsesAttempt,
+    /// A moved run becomes ready before its attempt has ended.
+    MoveDoesNotWait,
+    /// An attempt that its worker yields counts as lost.
+    YieldIsALoss,
     /// The end of a run is counted in the batch after its own.
     EndIsCountedLate,
     /// The error of a run that failed at its first attempt is not in the search index.

@@ -8,8 +8,10 @@ use crate::Timestamp;
 use crate::invalid::Invalid;
 use crate::limits::{CHECKPOINT_BYTES_MAX, PROGRESS_MESSAGE_BYTES_MAX};
 use crate::planted::{Fault, is_planted};
+use crate::task::Params;
 
-/// A report of an attempt. At least one of percent, message and checkpoint is given; what is absent stays as it was.
+/// A report of an attempt. At least one of percent, message, checkpoint and rebalance is given; what is absent stays as it
+/// was.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
     /// From 0 to 100.
@@ -19,6 +21,10 @@ pub struct Progress {
     pub checkpoint: Option<Arc<str>>,
     /// A report whose number is not greater than that of an earlier one comes late, and is ignored.
     pub seq: Option<u64>,
+    /// The attempt asks to be stopped, and the run to go on with another worker.
+    pub rebalance: bool,
+    /// A merge patch of the run's parameters, for its next attempts. Only together with `rebalance`.
+    pub params: Option<Params>,
 }
 
 impl Progress {
@@ -27,8 +33,20 @@ impl Progress {
     }
 
     pub fn check(&self) -> Result<(), Invalid> {
-        if self.percent.is_none() && self.message.is_none() && self.checkpoint.is_none() {
-            return Err(Invalid::new("percent", "give at least one of percent, message and checkpoint"));
+        if self.percent.is_none()
+            && self.message.is_none()
+            && self.checkpoint.is_none()
+            && self.params.is_none()
+            && !self.rebalance
+        {
+            let least = "give at least one of percent, message, checkpoint and rebalance";
+            return Err(Invalid::new("percent", least));
+        }
+        if self.params.is_some() && !self.rebalance {
+            return Err(Invalid::new("params", "give them together with `rebalance: true`"));
+        }
+        if let Some(patch) = &self.params {
+            Params::default().merged(patch)?;
         }
         if self.percent.is_some_and(|percent| percent > 100) {
             return Err(Invalid::new("percent", "must be 0 to 100"));
@@ -79,7 +97,7 @@ impl Reported {
 
     /// Keeps a report. Returns false if the report came late and is ignored.
     pub fn take(&mut self, progress: Progress, attempt: u32, now: Timestamp) -> bool {
-        let Progress { percent, message, checkpoint, seq } = progress;
+        let Progress { percent, message, checkpoint, seq, .. } = progress;
         if seq.is_some() && seq <= self.seq && !is_planted(Fault::LateReportIsTaken) {
             return false;
         }
@@ -141,6 +159,13 @@ mod tests {
     fn reports_beyond_the_limits_are_refused() {
         check_refused(&Progress::default(), "percent");
         check_refused(&Progress::percent(101), "percent");
+        let patch = |text: &str| Some(Params(text.into()));
+        check_refused(&Progress { params: patch("{}"), ..Progress::default() }, "params");
+        for wrong in ["[]", "7", "{"] {
+            let params = patch(wrong);
+            check_refused(&Progress { params, rebalance: true, ..Progress::default() }, "params");
+        }
+        assert_eq!(Progress { rebalance: true, ..Progress::default() }.check(), Ok(()));
         let long = "x".repeat(PROGRESS_MESSAGE_BYTES_MAX + 1);
         check_refused(&Progress { message: Some(long.into()), ..Progress::default() }, "message");
         let large = format!("\"{}\"", "x".repeat(CHECKPOINT_BYTES_MAX));

@@ -64,6 +64,10 @@ pub struct Run {
     pub failures: u32,
     /// Attempts since the last checkpoint whose worker was lost: counted separately, see [`LOSSES_MAX`].
     pub losses: u32,
+    /// Moves since the last checkpoint, see [`MOVES_MAX`](crate::limits::MOVES_MAX).
+    pub moves: u32,
+    /// The name of the worker that the next attempt should go to. `None` means any worker.
+    pub move_to: Option<Arc<str>>,
     /// The newest fencing token.
     pub token: Token,
     /// The worker or queue that the newest attempt was assigned to.
@@ -160,6 +164,8 @@ impl Run {
             attempt: 0,
             failures: 0,
             losses: 0,
+            moves: 0,
+            move_to: None,
             token: Token::default(),
             assignee: None,
             priority: 5,
@@ -237,6 +243,12 @@ impl Run {
     /// Where the next attempt continues.
     pub fn checkpoint(&self) -> Option<&Checkpoint> {
         self.progress.as_ref()?.checkpoint.as_ref()
+    }
+
+    /// The name of the worker that a moved run has left, while it waits for another.
+    pub fn left(&self) -> Option<Arc<str>> {
+        let is_moved = self.entries.last().is_some_and(|entry| entry.what == What::Moved);
+        self.assignee.as_ref().filter(|_| is_moved).map(Assignee::name)
     }
 
     pub fn cancelling(&self) -> Option<Cause> {

@@ -10,7 +10,7 @@ use crate::change::{Skip, SkipReason};
 use crate::ids::RunId;
 use crate::job::{Definition, Job};
 use crate::name::Name;
-use crate::run::{Lack, Origin, Reason, Run, State, Status, Wait};
+use crate::run::{Cause, Lack, Origin, Reason, Run, State, Status, Wait};
 use crate::schedule::When;
 
 /// The answer.
@@ -203,6 +203,9 @@ fn missing(lack: &Lack) -> (Vec<String>, Option<String>) {
 fn running(run: &Run, since: Timestamp) -> Why {
     let on = run.assignee.as_ref().map(|assignee| assignee.name().as_ref().to_owned());
     let (code, message) = match (run.cancelling(), &on) {
+        (Some(Cause::Moved), _) => {
+            (Code::Cancelling, "the run moves to another worker when its attempt has ended".to_owned())
+        }
         (Some(_), _) => (Code::Cancelling, "the run was told to stop and has not stopped yet".to_owned()),
         (None, _) if matches!(run.state, State::Split { .. }) => {
             (Code::Running, "the child runs of the run are at work".to_owned())

@@ -13,9 +13,13 @@ use punctual_core::attempt::{Assignment, Order};
 use punctual_core::hash;
 use punctual_core::ids::{RunId, Token, WorkerId};
 use punctual_core::job::Strategy;
+use punctual_core::limits::GRACE;
+use punctual_core::planted::{Fault, is_planted};
 use punctual_core::run::{Assignee, Cause, Event, Lack, Origin, Reason, State};
+use punctual_core::time::Elapsed;
 
 use crate::Shard;
+use crate::deadline::Deadline;
 use crate::event::Context;
 use crate::memory::LiveRun;
 use crate::pool::{Match, ReadyRun, Wish};
@@ -25,8 +29,10 @@ fn wish_of(live: &LiveRun) -> Option<Wish> {
     let (run, route) = (&live.run, &live.definition.route);
     let is_plain = matches!(route.strategy, Strategy::LeastLoaded | Strategy::Broadcast);
     // The children of a broadcast are pinned to one worker each, so they are not spread.
-    let parent = run.parent().filter(|_| run.pinned_to().is_none());
-    if is_plain && parent.is_none() {
+    let is_free = run.pinned_to().is_none();
+    let parent = run.parent().filter(|_| is_free);
+    let (left, to) = (run.left().filter(|_| is_free), run.move_to.clone().filter(|_| is_free));
+    if is_plain && parent.is_none() && left.is_none() && to.is_none() {
         return None;
     }
     let key = if route.strategy.goes_by_key() { key_of(live) } else { 0 };
@@ -34,7 +40,7 @@ fn wish_of(live: &LiveRun) -> Option<Wish> {
     let avoid =
         if route.strategy == Strategy::Failover { before.map(Assignee::name).collect() } else { Vec::new() };
     let mut wish = Wish::new(route.strategy, run.job(), key, avoid);
-    wish.parent = parent;
+    (wish.parent, wish.left, wish.to) = (parent, left, to);
     Some(wish)
 }
 
@@ -176,6 +182,7 @@ impl Shard {
             checkpoint: live.run.checkpoint().map(|checkpoint| Arc::clone(&checkpoint.value)),
             part: live.run.part(),
             lease: self.settings.attempt_lease,
+            grace: live.definition.grace,
             again: offer == Offer::Again,
         })
     }
@@ -192,9 +199,54 @@ impl Shard {
         {
             match assignee {
                 Assignee::Queue(_) => self.withdraw(run, token, cx),
-                Assignee::Worker(worker) => cx.order(worker, Order::Cancel { run, token, cause }),
+                Assignee::Worker(worker) => self.order_stop(worker, (run, token), cause, cx),
             }
         }
         self.stop_children(run, cause, cx);
+    }
+
+    /// Stops the running attempt so that the run goes to another worker, or to the named one. Does nothing if the run
+    /// cannot be moved.
+    pub(crate) fn move_away(&mut self, run: RunId, to: Option<Arc<str>>, cx: &mut Context<'_>) {
+        let Some(live) = self.runs.get(&run) else { return };
+        let State::Running { assignee: Assignee::Worker(worker), token, .. } = live.run.state.clone() else {
+            return;
+        };
+        if live.run.pinned_to().is_none() && self.transition(run, Event::MoveAsked { to }, cx) {
+            self.order_stop(worker, (run, token), Cause::Moved, cx);
+            if is_planted(Fault::MoveDoesNotWait) {
+                self.transition(run, Event::Lost { token }, cx);
+            }
+        }
+    }
+
+    fn order_stop(
+        &mut self,
+        worker: WorkerId,
+        (run, token): (RunId, Token),
+        cause: Cause,
+        cx: &mut Context<'_>,
+    ) {
+        cx.order(worker, Order::Cancel { run, token, cause });
+        self.expect_stop(run, token, cause, cx.elapsed);
+    }
+
+    /// A worker has the grace period and a lease to stop an attempt.
+    pub(crate) fn expect_stop(&mut self, run: RunId, token: Token, cause: Cause, now: Elapsed) {
+        let Some(live) = self.runs.get(&run) else { return };
+        let grace = if cause == Cause::UserNow { None } else { live.definition.grace.or(Some(GRACE)) };
+        let until = now + grace.unwrap_or_default() + self.settings.attempt_lease;
+        self.deadlines.insert(until, Deadline::Overdue(run, token));
+    }
+
+    /// Ends a run whose worker does not stop its attempt. The worker gets no more work until it says that the attempt
+    /// has ended.
+    pub(crate) fn give_up_overdue(&mut self, run: RunId, token: Token, cx: &mut Context<'_>) {
+        let state = self.runs.get(&run).map(|live| live.run.state.clone());
+        if let Some(State::Running { assignee: Assignee::Worker(worker), .. }) = state
+            && self.transition(run, Event::NotStopped { token }, cx)
+        {
+            cx.pool.distrust(&worker, run, token);
+        }
     }
 }

@@ -12,6 +12,10 @@ pub(crate) const LAZY_MAX: Duration = Duration::from_secs(1);
 pub(crate) enum Deadline {
     Backoff(RunId),
     Timeout(RunId, Token),
+    /// The worker of an attempt should have stopped it by now.
+    Overdue(RunId, Token),
+    /// Its worker has not stopped it, and has had the time to say so.
+    NotStopped(RunId, Token),
     /// Try again to split a run that could not be split at once.
     Split(RunId),
     /// The only worker that may take a run has been absent for too long.

@@ -116,7 +116,8 @@ impl Shard {
     /// The parameters of a run; a child has those of its parent, which is in memory as long as the child.
     pub(crate) fn params_of(&self, live: &LiveRun) -> Params {
         let of = self.whole_of(live);
-        of.run.params.clone().unwrap_or_else(|| of.definition.params.clone())
+        let own = live.run.params.as_ref().or(of.run.params.as_ref());
+        own.unwrap_or(&of.definition.params).clone()
     }
 
     /// The parent of a child run; for any other run, the run itself.

@@ -16,7 +16,7 @@ use punctual_core::limits::MISFIRE_CATCH_UP_MAX;
 use punctual_core::run::{Cause, Origin, Run, State, Trigger, Wait};
 
 use crate::Shard;
-use crate::deadline::Deadline;
+use crate::deadline::{Deadline, LAZY_MAX};
 use crate::event::Context;
 use crate::memory::LiveRun;
 use crate::plan::TimerOwner;
@@ -58,6 +58,12 @@ impl Shard {
                     self.stop(run, Cause::Timeout, cx);
                 }
             }
+            // Reports that arrived while nothing could be applied are applied before the second deadline.
+            Deadline::Overdue(run, token) if self.runs_under(run, token) => {
+                self.deadlines.insert(cx.elapsed + LAZY_MAX, Deadline::NotStopped(run, token));
+            }
+            Deadline::Overdue(..) => {}
+            Deadline::NotStopped(run, token) => self.give_up_overdue(run, token, cx),
             Deadline::Split(run) => self.split(run, cx),
             Deadline::Gone(run) => self.give_up_absent(run, cx),
             Deadline::Lazy => self.lazy_is_due(),

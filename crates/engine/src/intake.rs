@@ -32,11 +32,14 @@ impl Shard {
             Command::ResumeJob { namespace, name } => self.resume_job(&namespace, &name, cx),
             Command::RunJob(run) => self.run_job(run, cx),
             Command::Submit(submit) => self.submit(submit, cx),
-            Command::CancelRun { namespace, run } => self.cancel_run(&namespace, run, cx),
+            Command::CancelRun { namespace, run, now } => self.cancel_run(&namespace, run, now, cx),
+            Command::MoveRun { namespace, run, worker } => {
+                self.move_run(&namespace, run, worker.as_deref(), cx)
+            }
             Command::RetryRun(retry) => self.retry_run(retry, cx),
             Command::DiscardDeadLetter { namespace, run } => self.discard(&namespace, run),
             Command::Progress { namespace, run, token, progress, durable } => {
-                let answer = self.may_report(&namespace, run, token).map(|()| Answer::Noted);
+                let answer = self.may_report(&namespace, run, token, &progress).map(|()| Answer::Noted);
                 if answer.is_ok() {
                     let once_stored = durable.then(|| Effect::Answer { ticket, answer: answer.clone() });
                     self.take_progress(run, progress, once_stored, cx);

@@ -37,7 +37,7 @@ impl Shard {
                 });
             }
             Report::Progress { run, token, progress } => {
-                if !self.runs_under(run, token) || progress.check().is_err() {
+                if !self.runs_under(run, token) || !self.is_possible(run, &progress) {
                     cx.pool.counts_mut().stale_reports += 1;
                     return;
                 }
@@ -49,6 +49,7 @@ impl Shard {
                 self.take_progress(run, progress, once_stored, cx);
             }
             Report::Finished { run, token, outcome } => {
+                cx.pool.attempt_ended(worker, run, token);
                 if !self.transition(run, Event::Reported { token, outcome: cut(outcome) }, cx) {
                     cx.pool.counts_mut().stale_reports += 1;
                 }
@@ -60,7 +61,11 @@ impl Shard {
                 }
             }
             // The roster handles these: they concern the worker, not a shard.
-            Report::Alive { .. } | Report::Lent { .. } | Report::Recall { .. } | Report::Load { .. } => {}
+            Report::Alive { .. }
+            | Report::Lent { .. }
+            | Report::Recall { .. }
+            | Report::Load { .. }
+            | Report::Draining { .. } => {}
         }
     }
 
@@ -92,8 +97,15 @@ impl Shard {
         once_stored: Option<Effect>,
         cx: &mut Context<'_>,
     ) {
+        let rebalance = progress.rebalance;
+        let params = self.runs.get(&run).map(|live| self.params_of(live));
+        let merged = params.zip(progress.params.as_ref()).and_then(|(own, patch)| own.merged(patch).ok());
         let Some(live) = self.runs.get_mut(&run) else { return };
-        Arc::make_mut(&mut live.run).report(progress, cx.now);
+        let noted = Arc::make_mut(&mut live.run);
+        let is_taken = noted.report(progress, cx.now);
+        if is_taken && merged.is_some() {
+            noted.params = merged;
+        }
         let is_urgent =
             once_stored.is_some() && live.saved_at.is_none_or(|before| cx.elapsed.since(before) >= LAZY_MAX);
         if is_urgent {
@@ -108,6 +120,16 @@ impl Shard {
         if is_urgent {
             self.lazy_is_due();
         }
+        if rebalance && is_taken {
+            self.move_away(run, None, cx);
+        }
+    }
+
+    /// Whether a worker may report this: it is untrusted input.
+    fn is_possible(&self, run: RunId, progress: &Progress) -> bool {
+        let Some(live) = self.runs.get(&run) else { return false };
+        let fits = || progress.params.as_ref().is_none_or(|patch| self.params_of(live).merged(patch).is_ok());
+        progress.check().is_ok() && fits()
     }
 
     pub(crate) fn note(

@@ -107,13 +107,17 @@ impl Shard {
             }
             State::Waiting { wait: Wait::Overlap | Wait::Limit } | State::Split { .. } => {}
             State::Ready { since } => self.enqueue(run, *since, cx),
-            State::Running { assignee, token, since, .. } => {
+            State::Running { assignee, token, since, cancelling } => {
+                let overdue = assignee.worker().and(cancelling.map(|cause| (*token, cause)));
                 match how {
                     Entered::ByEvent => cx.pool.take(assignee, (run, *token), live.run.parent()),
                     Entered::ByLoad => cx.pool.adopt(assignee, (run, *token), live.run.parent(), cx.elapsed),
                 }
                 if let Some(timeout) = live.definition.timeout {
                     self.deadlines.insert(cx.elapsed_at(*since + timeout), Deadline::Timeout(run, *token));
+                }
+                if let Some((token, cause)) = overdue {
+                    self.expect_stop(run, token, cause, cx.elapsed);
                 }
             }
             State::Succeeded | State::Failed | State::TimedOut | State::Cancelled | State::Skipped => {

@@ -41,6 +41,7 @@ impl Shard {
                 }
             }
             Command::CancelRun { run, .. }
+            | Command::MoveRun { run, .. }
             | Command::DiscardDeadLetter { run, .. }
             | Command::Progress { run, .. } => {
                 self.want_run(*run, &mut wants);

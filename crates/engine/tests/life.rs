@@ -12,6 +12,8 @@ use punctual_core::change::{Row, SkipReason};
 use punctual_core::command::{Command, RunJob, Submit};
 use punctual_core::ids::RunId;
 use punctual_core::job::{Definition, Misfire, MisfirePolicy, Overlap, Unique};
+use punctual_core::limits::GRACE_MAX;
+use punctual_core::name::Namespace;
 use punctual_core::progress::Progress;
 use punctual_core::run::{Run, Status, Trigger, What};
 use punctual_core::schedule::Schedule;
@@ -44,6 +46,7 @@ enum Ask {
     Start(usize, u64),
     Submit(usize, u64),
     Cancel(usize),
+    Move(usize),
     Retry(usize),
     Discard(usize),
 }
@@ -58,6 +61,7 @@ fn ask() -> impl Strategy<Value = Ask> {
         4 => (job, 0u64..20).prop_map(|(job, later)| Ask::Start(job, later.saturating_sub(10))),
         2 => (0usize..8, 0u64..20).prop_map(|(kind, later)| Ask::Submit(kind, later.saturating_sub(10))),
         2 => (0usize..9).prop_map(Ask::Cancel),
+        2 => (0usize..9).prop_map(Ask::Move),
         1 => (0usize..9).prop_map(Ask::Retry),
         1 => (0usize..9).prop_map(Ask::Discard),
     ]
@@ -66,8 +70,9 @@ fn ask() -> impl Strategy<Value = Ask> {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => ask().prop_map(Step::Ask),
-        4 => (0usize..SLOTS, any::<bool>()).prop_map(|(nth, ok)| {
-            Step::Report(nth, if ok { End::Succeeded } else { End::Failed })
+        4 => (0usize..SLOTS, 0usize..5).prop_map(|(nth, end)| {
+            let ends = [End::Succeeded, End::Succeeded, End::Failed, End::Failed, End::Yielded];
+            Step::Report(nth, ends[end])
         }),
         1 => (0usize..SLOTS, 0u8..=100).prop_map(|(nth, percent)| Step::Progress(nth, percent)),
         1 => (0usize..SLOTS).prop_map(Step::Lose),
@@ -93,6 +98,8 @@ fn definition(kind: usize) -> Definition {
         definition.retry.delay = span("2s");
         definition.retry.priority = kind.is_multiple_of(2).then_some(9);
     }
+    // The worker here may take as long to stop as the whole test.
+    definition.grace = Some(GRACE_MAX);
     definition.timeout = (kind % 2 == 1).then(|| span("5s"));
     let policy = [MisfirePolicy::Skip, MisfirePolicy::Once, MisfirePolicy::All][kind % 3];
     definition.misfire = Misfire { policy, grace: span("1s"), window: span("10s") };
@@ -111,6 +118,9 @@ fn command(rig: &Rig, ask: &Ask) -> Option<Command> {
         Ask::Start(job, secs) => Command::RunJob(RunJob { due: later(secs), ..start(name(job)) }),
         Ask::Submit(kind, secs) => Command::Submit(Submit { due: later(secs), ..submit(definition(*kind)) }),
         Ask::Cancel(run) => cancel(nth(run, false)?),
+        Ask::Move(run) => {
+            Command::MoveRun { namespace: Namespace::default(), run: nth(run, false)?, worker: None }
+        }
         Ask::Retry(run) => Command::RetryRun(retry(nth(run, true)?)),
         Ask::Discard(run) => discard(nth(run, true)?),
     })

@@ -9,6 +9,7 @@ mod overlap;
 mod retry;
 mod timeout_and_cancel;
 mod progress;
+mod moves;
 mod priority;
 mod routing;
 mod family;

@@ -15,7 +15,7 @@ use punctual_engine::{Event, Settings};
 
 use crate::support::{Rig, made, manual, put, start};
 
-fn id(name: &str) -> WorkerId {
+pub(crate) fn id(name: &str) -> WorkerId {
     WorkerId::new(name, 1)
 }
 
@@ -24,7 +24,7 @@ fn labels(disk: &str) -> BTreeMap<String, String> {
 }
 
 /// A rig that these workers have joined, each with so many slots, all lent.
-fn with_workers(workers: &[(&str, usize)]) -> Rig {
+pub(crate) fn with_workers(workers: &[(&str, usize)]) -> Rig {
     let mut rig = Rig::with(1, 0, Settings::default());
     for (name, slots) in workers {
         join(&mut rig, name, Announcement::of(*slots));
@@ -39,16 +39,16 @@ fn join(rig: &mut Rig, name: &str, announced: Announcement) {
     rig.settle();
 }
 
-fn leave(rig: &mut Rig, name: &str) {
+pub(crate) fn leave(rig: &mut Rig, name: &str) {
     rig.pool.leave(&id(name));
     rig.settle();
 }
 
-fn routed(route: Route) -> Definition {
+pub(crate) fn routed(route: Route) -> Definition {
     Definition { route, overlap: Overlap::Allow, ..manual() }
 }
 
-fn by(strategy: Strategy) -> Route {
+pub(crate) fn by(strategy: Strategy) -> Route {
     Route { strategy, ..Route::default() }
 }
 
@@ -57,13 +57,13 @@ fn needs(disk: &str) -> Route {
 }
 
 /// The name of the worker that has a run.
-fn worker_of(rig: &Rig, run: RunId) -> String {
+pub(crate) fn worker_of(rig: &Rig, run: RunId) -> String {
     let run = rig.run(run);
     assert_eq!(run.status(), Status::Running, "{run:?}");
     run.assignee.as_ref().expect("it runs somewhere").name().to_string()
 }
 
-fn whats(run: &Run) -> Vec<What> {
+pub(crate) fn whats(run: &Run) -> Vec<What> {
     run.entries.iter().map(|entry| entry.what).collect()
 }
 

@@ -30,7 +30,7 @@ fn a_timeout_tells_the_worker_and_waits_for_it() {
     assert_eq!(rig.run(run).cancelling(), Some(Cause::Timeout));
     let token = rig.run(run).token;
     assert!(rig.orders().contains(&Order::Cancel { run, token, cause: Cause::Timeout }));
-    rig.advance("1m");
+    rig.advance("20s");
     assert_eq!(rig.status(next), Status::Ready, "the slot is not free yet");
     rig.fail(run);
     assert_eq!((rig.status(run), rig.status(next)), (Status::TimedOut, Status::Running));
@@ -163,7 +163,7 @@ fn a_run_of_another_namespace_does_not_exist() {
     let mut rig = Rig::new(1);
     let run = rig.submit(manual());
     let namespace: Namespace = "elsewhere".parse().unwrap();
-    assert_eq!(rig.ask(Command::CancelRun { namespace, run }), Err(Refusal::NoSuchRun(run)));
+    assert_eq!(rig.ask(Command::CancelRun { namespace, run, now: false }), Err(Refusal::NoSuchRun(run)));
     assert_eq!(rig.run(run).cancelling(), None);
 }
 

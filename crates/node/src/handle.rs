@@ -50,6 +50,8 @@ pub(crate) enum Look {
     All(oneshot::Sender<Looked>),
     /// Whether a worker has an attempt.
     Attempt { worker: WorkerId, run: RunId, token: Token, reply: oneshot::Sender<bool> },
+    /// Drains the workers of a name, or ends that. Answers whether there are any.
+    Drain { worker: String, on: bool, reply: oneshot::Sender<bool> },
 }
 
 /// Maximum number of queues whose length is reported, longest first: a node may lead any number of queues.
@@ -135,6 +137,8 @@ pub struct WorkerStatus {
     pub announced: Arc<Announcement>,
     /// Load of its machine. `None` means the worker has not reported it.
     pub load: Option<Load>,
+    /// It takes no more work, as it was told.
+    pub draining: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -304,6 +308,13 @@ impl Handle {
         let (reply, has) = oneshot::channel();
         drop(self.looks.send(Look::Attempt { worker, run, token, reply }).await);
         has.await.unwrap_or_default()
+    }
+
+    /// Tells a worker of this node to take no more work, or to work again. False means this node has no such worker.
+    pub async fn drain(&self, worker: &str, on: bool) -> bool {
+        let (reply, told) = oneshot::channel();
+        drop(self.looks.send(Look::Drain { worker: worker.to_owned(), on, reply }).await);
+        told.await.unwrap_or_default()
     }
 
     /// Waits until the status satisfies the caller. Changes that concern only counts are seen when no commit is in

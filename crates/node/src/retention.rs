@@ -129,7 +129,7 @@ mod tests {
             let Ok(Answer::Run(run)) = self.node.handle().command(Command::Submit(submit)).await else {
                 panic!("the run was not accepted")
             };
-            let cancel = Command::CancelRun { namespace: Namespace::default(), run: run.id };
+            let cancel = Command::CancelRun { namespace: Namespace::default(), run: run.id, now: false };
             self.node.handle().command(cancel).await.unwrap();
         }
 

@@ -101,7 +101,7 @@ impl Node {
 
     /// Requests the cancellation of a run. Its state changes when its function has ended.
     pub async fn cancel(&self, run: RunId) -> Result<(), NodeError> {
-        let command = Command::CancelRun { namespace: self.namespace.clone(), run };
+        let command = Command::CancelRun { namespace: self.namespace.clone(), run, now: false };
         Ok(self.handle().command(command).await.map(drop)?)
     }
 

@@ -11,7 +11,7 @@ use punctual::core::name::{Name, Namespace};
 use punctual::testing::ManualClock;
 use punctual::wire::Text;
 use punctual::wire::job_file::{JobFile, Noop, Task};
-use punctual::wire::rest::{Action, Again, Code, Decide, JobState, Made, Progress, Start, Submit};
+use punctual::wire::rest::{Action, Again, Cancel, Code, Decide, JobState, Made, Progress, Start, Submit};
 use punctual::wire::text::Span;
 use punctual_node::{Config, Node};
 use punctual_server::{Endpoints, serve};
@@ -123,6 +123,8 @@ async fn dead_letters_and_progress_are_read_and_decided() {
         message: None,
         checkpoint: None,
         seq: None,
+        rebalance: false,
+        params: None,
         durable: false,
     };
     let refused = client.progress(&namespace, nobody, &progress).await.unwrap_err();
@@ -152,7 +154,10 @@ async fn runs_can_be_submitted_listed_cancelled_and_retried() {
     );
     let mut logs = client.logs(&namespace, run.id.0, LogQuery::default()).await.unwrap();
     assert!(matches!(logs.next().await.unwrap(), LogEvent::End(end) if end.run == run.id));
-    assert_eq!(client.cancel_run(&namespace, run.id.0).await.unwrap().state.to_string(), "cancelled");
+    assert_eq!(
+        client.cancel_run(&namespace, run.id.0, &Cancel::default()).await.unwrap().state.to_string(),
+        "cancelled"
+    );
     let again = client.retry_run(&namespace, run.id.0, &Again::default()).await.unwrap();
     assert_eq!(again.retry_of, Some(run.id));
 

@@ -82,6 +82,12 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
             count(limits::LOSSES_MAX),
             "the run fails",
         ),
+        (
+            "moves of a run without a new checkpoint",
+            count(limits::MOVES_MAX),
+            "the run fails: `moved_too_often`",
+        ),
+        ("`grace` of a job", span(limits::GRACE_MAX), "422 `invalid`"),
         ("message of a progress report", bytes(limits::PROGRESS_MESSAGE_BYTES_MAX), "422 `invalid`"),
         ("checkpoint, as JSON", bytes(limits::CHECKPOINT_BYTES_MAX), "422 `invalid`"),
         (

@@ -14,7 +14,7 @@ use punctual::core::name::Namespace;
 use punctual::core::run::Status;
 use punctual::testing::ManualClock;
 use punctual::wire::job_file::{Noop, Task};
-use punctual::wire::rest::{Code, LogStream, Submit};
+use punctual::wire::rest::{Cancel, Code, LogStream, Submit};
 use punctual::wire::text::Span;
 use punctual_node::followers::FOLLOWERS_MAX;
 use punctual_node::{Config, Node};
@@ -77,7 +77,7 @@ impl Scene {
     }
 
     async fn end(&self) {
-        self.client.cancel_run(&Namespace::default(), self.run).await.unwrap();
+        self.client.cancel_run(&Namespace::default(), self.run, &Cancel::default()).await.unwrap();
     }
 }
 

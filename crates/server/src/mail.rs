@@ -76,6 +76,11 @@ impl Post {
         }))
     }
 
+    /// Has a node that can be dialled tell a worker of its own whether to take work. False means that it did not.
+    pub async fn drain(&self, address: &str, worker: &str, on: bool) -> bool {
+        self.0.dialled.drain(address, worker, on).await
+    }
+
     /// The state of a node that can be dialled, and of its workers. `None` means that it did not answer in time.
     pub async fn look(&self, address: &str) -> Option<(Node, Vec<Worker>)> {
         self.0.dialled.look(address).await

@@ -12,6 +12,8 @@ use punctual_worker::driver::{Driver, Input, Key, LinkId, Stop};
 
 /// The interval that nodes ask for: a third of the attempt lease.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(5);
+/// How long attempts may take to end when a node drains the worker.
+const DRAIN_TIME: Duration = Duration::from_secs(2);
 /// A worker checks its leases only from time to time.
 const STOPS_SLACK: u64 = 500;
 
@@ -23,8 +25,12 @@ pub(crate) struct Worker {
     pub(crate) driver: Driver,
     /// The time of its next wake-up.
     pub(crate) wake: u64,
-    /// The worker accepts no more attempts, and stops when all its attempts have ended.
+    /// The worker accepts no more attempts, and ends when all its attempts have ended.
     pub(crate) is_draining: bool,
+    /// A node has told the worker to accept no more attempts.
+    pub(crate) is_drained: bool,
+    /// Its time to drain is over: it has stopped its attempts.
+    pub(crate) is_stopping: bool,
     /// The latest of: when it sent the newest heartbeat that reached a node, when it received an order, when its pause
     /// ended.
     pub(crate) heard: u64,
@@ -38,6 +44,8 @@ struct Execution {
     token: Token,
     started: Timestamp,
     stopped: Option<Stop>,
+    /// It ignores that it was told to stop.
+    is_stuck: bool,
     /// The step in the checkpoint that it continues from.
     from: u64,
     /// The steps done since. The report of each has its number.
@@ -55,18 +63,30 @@ impl Execution {
 impl Worker {
     /// A new process of a worker that knows the nodes at these addresses.
     pub(crate) fn new(name: String, life: u32, slots: usize, nodes: impl Iterator<Item = String>) -> Self {
-        let mut driver = Driver::new(slots, Kinds::ALL, HEARTBEAT);
+        let mut driver = Driver::new(slots, Kinds::ALL, HEARTBEAT).with_drain_time(DRAIN_TIME);
         for (node, address) in nodes.enumerate() {
             assert_eq!(driver.add_node(&format!("http://{address}")), Some(link_to(node)));
         }
         let (executions, credited) = (BTreeMap::new(), BTreeSet::new());
-        Worker { name, life, slots, driver, wake: 0, is_draining: false, heard: 0, executions, credited }
+        Worker {
+            name,
+            life,
+            slots,
+            driver,
+            wake: 0,
+            is_draining: false,
+            is_drained: false,
+            is_stopping: false,
+            heard: 0,
+            executions,
+            credited,
+        }
     }
 
     /// Begins an execution that continues after the step `from`.
     pub(crate) fn execute(&mut self, (run, token): Key, started: Timestamp, from: u64) -> Result<(), String> {
-        let before = self.executions.insert(run, Execution { token, started, stopped: None, from, steps: 0 });
-        match before {
+        let execution = Execution { token, started, stopped: None, is_stuck: false, from, steps: 0 };
+        match self.executions.insert(run, execution) {
             Some(_) => Err(format!("a worker executes two attempts of run {run} at once")),
             None if self.executions.len() > self.slots => {
                 Err(format!("a worker of {} slots executes {} attempts", self.slots, self.executions.len()))
@@ -89,10 +109,17 @@ impl Worker {
     }
 
     /// Asks an execution to stop. Returns its token.
-    pub(crate) fn stop(&mut self, run: RunId, why: Stop) -> Option<Token> {
+    pub(crate) fn stop(&mut self, run: RunId, why: Stop, is_stuck: bool) -> Option<Token> {
         let execution = self.executions.get_mut(&run)?;
         execution.stopped.get_or_insert(why);
+        execution.is_stuck |= is_stuck;
         Some(execution.token)
+    }
+
+    /// The attempt of a run that it executes, unless that is given up or ignores its stop.
+    pub(crate) fn executes(&self, run: RunId) -> Option<Token> {
+        let execution = self.executions.get(&run)?;
+        (execution.stopped != Some(Stop::Unheard) && !execution.is_stuck).then_some(execution.token)
     }
 
     /// Ends an execution that has not ended yet. Its outcome contains the token, so that a mix-up of attempts is found.

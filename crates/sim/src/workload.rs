@@ -63,7 +63,7 @@ impl People {
         let namespace = Namespace::default();
         let run = dice.pick(known.runs).copied().unwrap_or(RunId(1));
         let params = Some(Params(Arc::from(tag(ticket))));
-        match dice.below(20) {
+        match dice.below(22) {
             0..=3 => self.put(ticket, known.now, dice),
             4 if self.weather.edits => Command::PauseJob { namespace, name: self.name(dice) },
             6 if self.weather.edits && dice.one_in(2) => self.replan(dice),
@@ -85,7 +85,8 @@ impl People {
                 key: key(dice),
                 spread: dice.below(1000),
             }),
-            16 | 17 => Command::CancelRun { namespace, run },
+            16 | 17 => Command::CancelRun { namespace, run, now: dice.one_in(4) },
+            19 | 20 => Command::MoveRun { namespace, run, worker: None },
             18 => {
                 let dead_letter = ticket.0.is_multiple_of(2);
                 let (key, resume) = (key(dice), ticket.0.is_multiple_of(3));

@@ -35,6 +35,21 @@ fn a_late_report_that_replaces_a_newer_checkpoint_is_found() {
 }
 
 #[test]
+fn a_move_that_uses_up_an_attempt_is_found() {
+    check(Fault::MoveUsesAttempt, "move: ");
+}
+
+#[test]
+fn a_moved_run_that_starts_beside_its_old_attempt_is_found() {
+    check(Fault::MoveDoesNotWait, "two at once");
+}
+
+#[test]
+fn a_yield_that_counts_as_a_loss_is_found() {
+    check(Fault::YieldIsALoss, "yield: ");
+}
+
+#[test]
 fn an_add_that_ignores_its_delay_is_found() {
     check(Fault::AddIgnoresDelay, "never early");
 }

@@ -59,6 +59,9 @@ pub struct JobFile {
     pub params: Option<JsonObject>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Span>,
+    /// The time between the request to stop an attempt and its kill.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grace: Option<Span>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -174,6 +177,7 @@ impl JobFile {
         definition.search = self.search.unwrap_or_default();
         definition.params = params(self.params);
         definition.timeout = self.timeout.map(|span| span.0);
+        definition.grace = self.grace.map(|span| span.0);
         definition.retry = self.retry.unwrap_or_default().into_core();
         definition.at_most_once = self.at_most_once.unwrap_or(definition.at_most_once);
         definition.overlap = self.overlap.map_or(definition.overlap, Into::into);
@@ -200,6 +204,7 @@ impl JobFile {
             task: Some(Task::of(&definition.task)),
             params: Some(serde_json::from_str(&definition.params.0).unwrap_or_default()),
             timeout: definition.timeout.map(Span),
+            grace: definition.grace.map(Span),
             retry: Some(Retry::of(&definition.retry)),
             at_most_once: Some(definition.at_most_once),
             overlap: Some(definition.overlap.into()),

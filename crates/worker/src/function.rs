@@ -223,6 +223,21 @@ impl Context {
         }
     }
 
+    /// Asks to be continued on another worker, from this checkpoint, and waits until the attempt should end. Return then:
+    /// what the function returns does not matter any more.
+    pub async fn rebalance<T: Serialize>(&self, value: &T) -> Result<(), Error> {
+        let checkpoint = Some(serde_json::to_string(value)?.into());
+        let progress = Progress { checkpoint, rebalance: true, ..Progress::default() };
+        progress.check()?;
+        let (_, report) = self.numbered(progress);
+        while !self.is_cancelled() {
+            self.reports.send(report.clone()).await.map_err(|_| "its worker is gone")?;
+            // No request to stop: the report may be lost together with a connection or a node.
+            let _ = timeout(REPORT_AGAIN, self.cancelled()).await;
+        }
+        Ok(())
+    }
+
     /// The last checkpoint of an earlier attempt. `None` means that no attempt has stored one: start from the beginning.
     pub fn resumed<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
         let json = self.assignment.checkpoint.as_deref();

@@ -38,7 +38,7 @@ impl Handle {
         self.orders.send(orders).await.map_err(|_| Closed)
     }
 
-    /// No order is taken from now on, and what runs is stopped. `Worker::run` returns when all of it is gone.
+    /// Nothing starts from now on, and what runs is stopped. `Worker::run` returns when all of it is gone.
     pub fn shut_down(&self) {
         self.shutdown.send_replace(true);
     }
@@ -148,10 +148,6 @@ impl Transport for InProcess {
             Err(mpsc::error::TrySendError::Full(reports)) => self.outbox = reports,
             Err(mpsc::error::TrySendError::Closed(_)) => {}
         }
-    }
-
-    fn close(&mut self) {
-        self.orders.close();
     }
 
     async fn part(&mut self) {

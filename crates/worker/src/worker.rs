@@ -17,6 +17,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use punctual_core::attempt::{Order, Report};
 use punctual_core::ids::{RunId, WorkerId};
+use punctual_core::limits;
 use punctual_core::time::Clock;
 use punctual_core::worker::Kinds;
 use punctual_failpoint::{Point, hit};
@@ -33,8 +34,8 @@ use crate::function::Functions;
 use crate::log::LogSink;
 use crate::session::logs::Pending;
 
-/// What a program has to tidy up between being asked to end and being killed.
-pub const GRACE: Duration = Duration::from_secs(10);
+/// What a program has to tidy up between being asked to end and being killed, if its job sets no other time.
+pub const GRACE: Duration = limits::GRACE;
 /// Reports of attempts about themselves that the loop has not read yet; more are dropped.
 const SAID_MAX: usize = 256;
 
@@ -93,9 +94,6 @@ pub(crate) trait Transport: Send {
     /// Sends what was said, as far as it can be sent now.
     fn flush(&mut self) {}
 
-    /// No more orders are wanted.
-    fn close(&mut self) {}
-
     /// Sends what is left to say, and hangs up.
     async fn part(&mut self);
 }
@@ -147,7 +145,7 @@ impl<T: Transport> Runner<T> {
     }
 
     /// Works until `stop` is over and, if `drain` is given, what runs has ended or that time is over. No process of its
-    /// attempts is left then: what was assigned and not reported is lost.
+    /// attempts is left then, and those that it stopped are reported as yielded.
     pub(crate) async fn run(mut self, stop: impl Future<Output = ()>, drain: Option<Duration>) -> T {
         let mut stop = pin!(stop);
         let mut is_asked = false;
@@ -253,7 +251,6 @@ impl<T: Transport> Runner<T> {
 
     async fn shut_down(mut self) -> T {
         hit(Point::WorkerLeaveBegun);
-        self.transport.close();
         self.step(Input::Stop);
         self.transport.flush();
         let mut is_heard = true;

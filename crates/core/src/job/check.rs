@@ -129,6 +129,9 @@ impl Definition {
         if self.timeout.is_some_and(|timeout| timeout.is_zero()) {
             return Err(Invalid::new("timeout", "longer than nothing; leave it out for no timeout"));
         }
+        if self.grace.is_some_and(|grace| grace > limits::GRACE_MAX) {
+            return Err(Invalid::new("grace", format!("at most {} s", limits::GRACE_MAX.as_secs())));
+        }
         if self
             .unique
             .as_ref()

@@ -11,7 +11,7 @@ use crate::Timestamp;
 use crate::cut;
 use crate::ids::{RunId, Token, WorkerId};
 use crate::job::Definition;
-use crate::limits::{EARLIER_ERROR_BYTES_MAX, LOSSES_MAX};
+use crate::limits::{EARLIER_ERROR_BYTES_MAX, LOSSES_MAX, MOVES_MAX};
 use crate::outcome::{End, Outcome};
 use crate::planted::{Fault, is_planted};
 use crate::progress::{Progress, Reported};
@@ -34,6 +34,14 @@ pub enum Event {
         token: Token,
     },
     CancelAsked(Cause),
+    /// Its attempt is to be stopped, and the next one to go to another worker; to the named one, if there is a name.
+    MoveAsked {
+        to: Option<Arc<str>>,
+    },
+    /// Its worker has not stopped the attempt in time. Whether it still runs is not known, so no other may start.
+    NotStopped {
+        token: Token,
+    },
     Reported {
         token: Token,
         outcome: Outcome,
@@ -109,14 +117,23 @@ impl Run {
             (State::Ready { .. }, Event::Sent { queue, token }) if token > self.token => {
                 (self.begin_attempt(Assignee::Queue(queue), token, now), What::Assigned)
             }
-            // The first cause is kept, except that any other cause replaces a timeout: it forbids the retry that a
-            // timeout would allow.
-            (State::Running { assignee, token, since, cancelling }, Event::CancelAsked(cause))
-                if cancelling.is_none()
-                    || (*cancelling == Some(Cause::Timeout) && cause != Cause::Timeout) =>
+            (State::Running { cancelling, .. }, Event::CancelAsked(cause))
+                if cancelling.is_none_or(|earlier| cause.replaces(earlier)) =>
             {
-                let (assignee, token, since) = (assignee.clone(), *token, *since);
-                (State::Running { assignee, token, since, cancelling: Some(cause) }, What::CancelAsked)
+                (self.stopping(cause), What::CancelAsked)
+            }
+            (
+                State::Running { assignee: Assignee::Worker(_), cancelling: None, .. },
+                Event::MoveAsked { to },
+            ) if !definition.at_most_once => {
+                self.move_to = to;
+                (self.stopping(Cause::Moved), What::MoveAsked)
+            }
+            (State::Running { token, cancelling: Some(cause), .. }, Event::NotStopped { token: newest })
+                if *token == newest =>
+            {
+                let cause = *cause;
+                (self.not_stopped(cause), What::Lost)
             }
             (State::Running { token, cancelling, .. }, Event::Reported { token: reported, outcome })
                 if *token == reported =>
@@ -126,7 +143,6 @@ impl Run {
             }
             (State::Running { token, cancelling, .. }, Event::Lost { token: lost }) if *token == lost => {
                 let cancelling = *cancelling;
-                self.losses += 1;
                 self.after_loss(cancelling, definition, now)
             }
             (State::Ready { since }, Event::PassedOver) => (State::Ready { since: *since }, What::PassedOver),
@@ -134,7 +150,7 @@ impl Run {
                 if *token == declined =>
             {
                 match *cancelling {
-                    None => (State::Ready { since: now }, What::Moved),
+                    None | Some(Cause::Moved) => (State::Ready { since: now }, What::Moved),
                     cancelling => self.after_failure(cancelling, Failed::Error, definition, now),
                 }
             }
@@ -158,13 +174,15 @@ impl Run {
         })
     }
 
-    /// Keeps a report of the running attempt, unless it comes late.
-    pub fn report(&mut self, progress: Progress, now: Timestamp) {
+    /// Keeps a report of the running attempt. Returns false if it comes late and is ignored.
+    pub fn report(&mut self, progress: Progress, now: Timestamp) -> bool {
         let is_checkpoint = progress.checkpoint.is_some();
         let reported = self.progress.get_or_insert_with(|| Box::new(Reported::new(now)));
-        if reported.take(progress, self.attempt, now) && is_checkpoint {
-            self.losses = 0;
+        let is_taken = reported.take(progress, self.attempt, now);
+        if is_taken && is_checkpoint {
+            (self.losses, self.moves) = (0, 0);
         }
+        is_taken
     }
 
     /// Notes that the message of the attempt is in its queue. Returns false if that was already noted.
@@ -193,8 +211,8 @@ impl Run {
     fn begin_attempt(&mut self, assignee: Assignee, token: Token, now: Timestamp) -> State {
         self.attempt += 1;
         self.token = token;
-        // The reason was about the attempt before.
-        self.reason = None;
+        // The reason and the wish for a worker were about the attempt before.
+        (self.reason, self.move_to) = (None, None);
         if let Some(before) = self.assignee.replace(assignee.clone()) {
             self.earlier.push(Earlier {
                 assignee: before,
@@ -204,6 +222,16 @@ impl Run {
             });
         }
         State::Running { assignee, token, since: now, cancelling: None }
+    }
+
+    /// The running state while its attempt is being stopped.
+    fn stopping(&self, cause: Cause) -> State {
+        match self.state.clone() {
+            State::Running { assignee, token, since, .. } => {
+                State::Running { assignee, token, since, cancelling: Some(cause) }
+            }
+            state => state,
+        }
     }
 
     /// Keeps the outcome of an attempt. The worker's clock is not trusted: its start is clamped between the
@@ -230,10 +258,56 @@ impl Run {
         self.take(outcome, now);
         match end {
             End::Succeeded => (State::Succeeded, What::Ended),
-            End::Failed => self.after_failure(cancelling, failed, definition, now),
+            End::Failed if cancelling == Some(Cause::Moved) => self.after_move(now),
+            End::Yielded if matches!(cancelling, None | Some(Cause::Moved)) => {
+                self.after_yield(definition, now)
+            }
+            End::Failed | End::Yielded => self.after_failure(cancelling, failed, definition, now),
             End::TimedOut => {
-                let cancelling = cancelling.or(Some(Cause::Timeout));
+                let cancelling = cancelling.filter(|cause| *cause != Cause::Moved).or(Some(Cause::Timeout));
                 self.after_failure(cancelling, Failed::Timeout, definition, now)
+            }
+        }
+    }
+
+    fn after_yield(&mut self, definition: &Definition, now: Timestamp) -> (State, What) {
+        if definition.at_most_once {
+            self.reason = Some(Reason::LostAtMostOnce);
+            return (State::Failed, What::Ended);
+        }
+        if is_planted(Fault::YieldIsALoss) {
+            return self.after_loss(None, definition, now);
+        }
+        self.after_move(now)
+    }
+
+    /// The attempt ended because the run goes to another worker: it used up neither an attempt nor a loss.
+    fn after_move(&mut self, now: Timestamp) -> (State, What) {
+        self.moves += 1;
+        self.failures += u32::from(is_planted(Fault::MoveUsesAttempt));
+        if self.moves >= MOVES_MAX {
+            self.reason = Some(Reason::MovedTooOften);
+            return (State::Failed, What::Ended);
+        }
+        self.clear_for_next_attempt();
+        (State::Ready { since: now }, What::Moved)
+    }
+
+    /// The end of a run whose attempt could not be stopped: no other attempt may start beside it.
+    fn not_stopped(&mut self, cause: Cause) -> State {
+        match cause {
+            Cause::Moved => {
+                self.reason = Some(Reason::NotStopped);
+                State::Failed
+            }
+            Cause::Timeout => {
+                self.failures += 1;
+                self.reason = Some(Reason::Cancelled(cause));
+                State::TimedOut
+            }
+            cause => {
+                self.reason = Some(Reason::Cancelled(cause));
+                State::Cancelled
             }
         }
     }
@@ -278,6 +352,10 @@ impl Run {
         definition: &Definition,
         now: Timestamp,
     ) -> (State, What) {
+        if cancelling == Some(Cause::Moved) {
+            return self.after_move(now);
+        }
+        self.losses += 1;
         match cancelling {
             Some(Cause::Timeout) => self.after_failure(cancelling, Failed::Timeout, definition, now),
             Some(cause) => {
@@ -306,9 +384,13 @@ impl Run {
         if let Some(priority) = definition.retry.priority {
             self.priority = priority;
         }
+        self.clear_for_next_attempt();
+        State::Waiting { wait: Wait::Backoff(now + delay) }
+    }
+
+    fn clear_for_next_attempt(&mut self) {
         self.progress = self.progress.take().and_then(|reported| reported.for_next_attempt()).map(Box::new);
         // Many runs may wait in memory, and the next attempt brings its own output.
         self.abridge();
-        State::Waiting { wait: Wait::Backoff(now + delay) }
     }
 }

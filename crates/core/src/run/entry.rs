@@ -22,13 +22,14 @@ pub enum What {
     Held,
     Assigned,
     CancelAsked,
+    MoveAsked,
     Ended,
     Failed,
     Lost,
     Skipped,
     /// The worker preferred by its route had no free slot, so it goes to another.
     PassedOver,
-    /// Its worker returned it without having started it, so it goes to another.
+    /// Its attempt has ended, or was never started, and the next one goes to another worker.
     Moved,
     /// It was split into child runs.
     Split,
@@ -46,6 +47,7 @@ impl What {
             What::Held => "held",
             What::Assigned => "assigned",
             What::CancelAsked => "cancel_asked",
+            What::MoveAsked => "move_asked",
             What::Ended => "ended",
             What::Failed => "failed",
             What::Lost => "lost",

@@ -20,6 +20,10 @@ pub enum Reason {
     LostAtMostOnce,
     /// Its worker was lost too often: the run itself may kill its workers.
     LostTooOften,
+    /// It was moved too often without a new checkpoint.
+    MovedTooOften,
+    /// Its worker did not stop it when it was to be moved.
+    NotStopped,
     /// It is ready, and no present worker fits: this is what the closest one lacks.
     NoWorkerFits(Lack),
     /// The only worker that it may go to has been absent for a lease.
@@ -97,10 +101,14 @@ impl fmt::Display for Reason {
             Reason::Overlap => "an earlier run of the job was still active",
             Reason::HeldTooMany => "too many runs of the job were waiting already",
             Reason::Cancelled(Cause::User) => "cancelled on request",
+            Reason::Cancelled(Cause::UserNow) => "cancelled on request, at once",
             Reason::Cancelled(Cause::Timeout) => "stopped at its timeout",
             Reason::Cancelled(Cause::Replaced) => "replaced by a newer run",
             Reason::Cancelled(Cause::JobDeleted) => "its job was deleted",
             Reason::Cancelled(Cause::Outdated) => "its attempt was given up",
+            Reason::Cancelled(Cause::Moved) => "moved to another worker",
+            Reason::MovedTooOften => "moved_too_often: it was moved too often without a new checkpoint",
+            Reason::NotStopped => "its worker did not stop it when it was to be moved",
             Reason::LostAtMostOnce => "its worker was lost, and it may run at most once",
             Reason::LostTooOften => "its worker was lost too often",
         })

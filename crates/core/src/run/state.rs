@@ -51,11 +51,27 @@ pub enum Wait {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cause {
     User,
+    /// Like `User`, but without a grace period.
+    UserNow,
     Timeout,
     Replaced,
     JobDeleted,
     /// The attempt was given up, and a newer one may be running.
     Outdated,
+    /// The run goes on with its next attempt.
+    Moved,
+}
+
+impl Cause {
+    /// Whether it replaces an earlier cause. A timeout and a move allow a next attempt, all other causes forbid it.
+    pub fn replaces(self, earlier: Cause) -> bool {
+        let weight = |cause| match cause {
+            Cause::Timeout | Cause::Moved => 0,
+            Cause::User | Cause::Replaced | Cause::JobDeleted | Cause::Outdated => 1,
+            Cause::UserNow => 2,
+        };
+        weight(self) > weight(earlier)
+    }
 }
 
 impl State {

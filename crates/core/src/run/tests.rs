@@ -155,7 +155,7 @@ fn a_worker_cannot_claim_to_have_started_before_it_was_asked() {
 }
 
 fn any_event() -> impl Strategy<Value = u8> {
-    0u8..8
+    0u8..11
 }
 
 proptest! {
@@ -181,6 +181,9 @@ proptest! {
                 4 => reported(&run, End::Succeeded),
                 5 => reported(&run, End::Failed),
                 6 => Event::Lost { token: run.token },
+                7 => Event::MoveAsked { to: None },
+                8 => reported(&run, End::Yielded),
+                9 => Event::NotStopped { token: run.token },
                 _ => Event::Skipped(Reason::Overlap),
             };
             let is_assignment = matches!(event, Event::Assigned { .. });

@@ -1,4 +1,4 @@
-//! Commands on an existing run: cancel it, discard its dead letter, note its progress.
+//! Commands on an existing run: cancel or move it, discard its dead letter, note its progress.
 
 use std::sync::Arc;
 
@@ -6,11 +6,13 @@ use punctual_core::change::RunRecord;
 use punctual_core::command::{Answer, Refusal};
 use punctual_core::ids::{RunId, Token};
 use punctual_core::name::Namespace;
-use punctual_core::run::{Cause, Run, State, Status};
+use punctual_core::progress::Progress;
+use punctual_core::run::{Assignee, Cause, Run, State, Status};
 
 use super::Reply;
 use crate::Shard;
 use crate::event::Context;
+use crate::memory::LiveRun;
 
 impl Shard {
     /// The record of a run that is pinned or was read for this command.
@@ -20,11 +22,17 @@ impl Shard {
         (record.run.namespace == *namespace).then(|| record.clone())
     }
 
-    pub(super) fn cancel_run(&mut self, namespace: &Namespace, run: RunId, cx: &mut Context<'_>) -> Reply {
+    pub(super) fn cancel_run(
+        &mut self,
+        namespace: &Namespace,
+        run: RunId,
+        now: bool,
+        cx: &mut Context<'_>,
+    ) -> Reply {
         if !self.runs.contains_key(&run) {
             let record = self.record(namespace, run).ok_or(Refusal::NoSuchRun(run))?;
             if record.run.status().is_terminal() {
-                return Err(ended(&record.run));
+                return Err(ended_already(&record.run));
             }
             if record.run.wake_at().is_some() {
                 self.take_waiting(record, cx);
@@ -39,15 +47,38 @@ impl Shard {
             .get(&run)
             .filter(|live| live.run.namespace == *namespace)
             .ok_or(Refusal::NoSuchRun(run))?;
-        let asked_before = live.run.cancelling().is_some_and(|cause| cause != Cause::Timeout);
-        if !asked_before {
-            self.stop(run, Cause::User, cx);
+        let cause = if now { Cause::UserNow } else { Cause::User };
+        if live.run.cancelling().is_none_or(|earlier| cause.replaces(earlier)) {
+            self.stop(run, cause, cx);
         }
+        self.as_it_is(namespace, run)
+    }
+
+    fn as_it_is(&self, namespace: &Namespace, run: RunId) -> Reply {
         let live = self.runs.get(&run).map(|live| Arc::clone(&live.run));
         let run = live
             .or_else(|| self.record(namespace, run).map(|record| record.run))
             .ok_or(Refusal::NoSuchRun(run))?;
         Ok(Answer::Run(run))
+    }
+
+    /// Stops the running attempt, and gives the run to another worker, or to the named one.
+    pub(super) fn move_run(
+        &mut self,
+        namespace: &Namespace,
+        run: RunId,
+        worker: Option<&str>,
+        cx: &mut Context<'_>,
+    ) -> Reply {
+        let Some(live) = self.runs.get(&run).filter(|live| live.run.namespace == *namespace) else {
+            let record = self.record(namespace, run).ok_or(Refusal::NoSuchRun(run))?;
+            let ended = record.run.status().is_terminal();
+            return Err(if ended { ended_already(&record.run) } else { refused(&record.run, ONLY_RUNNING) });
+        };
+        may_move(live)?;
+        let to = worker.map(|name| cx.pool.target(name, &live.class())).transpose()?;
+        self.move_away(run, to, cx);
+        self.as_it_is(namespace, run)
     }
 
     pub(super) fn discard(&mut self, namespace: &Namespace, run: RunId) -> Reply {
@@ -64,17 +95,31 @@ impl Shard {
         }
     }
 
-    /// Refuses a report of progress if its attempt is not the running one.
-    pub(super) fn may_report(&self, namespace: &Namespace, run: RunId, token: Token) -> Result<(), Refusal> {
+    /// Refuses a report of progress if its attempt is not the running one, or if it asks for a move that is not possible.
+    pub(super) fn may_report(
+        &self,
+        namespace: &Namespace,
+        run: RunId,
+        token: Token,
+        progress: &Progress,
+    ) -> Result<(), Refusal> {
         let Some(live) = self.runs.get(&run).filter(|live| live.run.namespace == *namespace) else {
             let record = self.record(namespace, run).ok_or(Refusal::NoSuchRun(run))?;
-            return Err(not_running(&record.run));
+            return Err(refused(&record.run, "only a running attempt makes progress"));
         };
         match live.run.state {
-            State::Running { token: newest, .. } if newest == token => Ok(()),
-            State::Running { .. } => Err(Refusal::OutdatedToken(run)),
-            _ => Err(not_running(&live.run)),
+            State::Running { token: newest, .. } if newest == token => {}
+            State::Running { .. } => return Err(Refusal::OutdatedToken(run)),
+            _ => return Err(refused(&live.run, "only a running attempt makes progress")),
         }
+        // An attempt that is being stopped may ask for a move too: that is no mistake of its own.
+        if progress.rebalance && live.run.cancelling().is_none() {
+            may_move(live)?;
+        }
+        if let Some(patch) = &progress.params {
+            self.params_of(live).merged(patch)?;
+        }
+        Ok(())
     }
 
     /// Clears the dead letter of a run that was replayed or discarded.
@@ -91,15 +136,35 @@ impl Shard {
     }
 }
 
-fn not_running(run: &Run) -> Refusal {
-    let hint = "only a running attempt makes progress".into();
-    Refusal::WrongState { run: run.id, status: run.status(), hint }
+const ONLY_RUNNING: &str = "only a running attempt can be moved";
+
+/// Refuses to move a run that cannot go on elsewhere.
+fn may_move(live: &LiveRun) -> Result<(), Refusal> {
+    let run = &live.run;
+    let hint = match &run.state {
+        State::Split { .. } => "move its child runs instead",
+        State::Running { assignee: Assignee::Queue(_), .. } => "its message is in a queue, not with a worker",
+        State::Running { cancelling: Some(_), .. } => "it is being stopped already",
+        State::Running { .. } if live.definition.at_most_once => {
+            "its job is executed at most once, so it cannot start again elsewhere"
+        }
+        State::Running { .. } if run.pinned_to().is_some() => "it is meant for its worker only",
+        State::Running { .. } => return Ok(()),
+        _ => ONLY_RUNNING,
+    };
+    Err(refused(run, hint))
 }
 
-fn ended(run: &Run) -> Refusal {
-    let hint = match run.status() {
-        Status::Cancelled => "it is cancelled already",
-        _ => "it has ended already",
-    };
+fn refused(run: &Run, hint: &'static str) -> Refusal {
     Refusal::WrongState { run: run.id, status: run.status(), hint: hint.into() }
+}
+
+fn ended_already(run: &Run) -> Refusal {
+    refused(
+        run,
+        match run.status() {
+            Status::Cancelled => "it is cancelled already",
+            _ => "it has ended already",
+        },
+    )
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use punctual_core::Timestamp;
 use punctual_core::attempt::{Order, Report};
 use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
-use punctual_core::job::Strategy;
+use punctual_core::job::{Invalid, Strategy};
 use punctual_core::run::{Assignee, Lack};
 use punctual_core::time::Elapsed;
 use punctual_core::worker::Announcement;
@@ -133,6 +133,21 @@ impl Pool {
         self.roster.offer_again(worker, run, token);
     }
 
+    /// The worker that a user names as the next one of a run.
+    pub(crate) fn target(&self, name: &str, class: &Class) -> Result<Arc<str>, Invalid> {
+        self.roster.target(name, class).map_err(|why| Invalid::new("worker", why))
+    }
+
+    /// A worker does not stop an attempt: it gets no more work until it says that the attempt has ended.
+    pub(crate) fn distrust(&mut self, worker: &WorkerId, run: RunId, token: Token) {
+        self.roster.distrust(worker, run, token);
+    }
+
+    /// A worker says that an attempt has ended.
+    pub(crate) fn attempt_ended(&mut self, worker: &WorkerId, run: RunId, token: Token) {
+        self.roster.attempt_ended(worker, run, token);
+    }
+
     pub fn counts(&self) -> Counts {
         self.counts
     }
@@ -161,7 +176,7 @@ impl Pool {
 
     /// Puts a run into its queue of waiting runs. Returns why no present worker fits it; `None` means that one fits.
     pub(crate) fn enqueue(&mut self, mut ready_run: ReadyRun) -> Option<Lack> {
-        if let Some(wish) = ready_run.wish.as_mut().filter(|wish| wish.strategy == Strategy::Sticky) {
+        if let Some(wish) = ready_run.wish.as_mut().filter(|wish| wish.has_pin()) {
             wish.pin = pin(&self.roster, &ready_run.class, wish);
         }
         let roster = &self.roster;
@@ -206,6 +221,9 @@ impl Pool {
             None => Choice { worker: roster.least_loaded(class)?, passed_over: false },
             Some(wish) => {
                 let mut fit = roster.fitting(class);
+                if let Some(left) = &wish.left {
+                    keep_others(left, &mut fit, |worker| worker.free > 0);
+                }
                 // A retry that avoids workers it failed on needs the full choice.
                 if let Some(parent) = wish.parent.filter(|_| wish.avoid.is_empty()) {
                     self.children.keep_fewest(parent, &mut fit);
@@ -315,10 +333,27 @@ impl Pool {
     }
 }
 
-/// The worker of a sticky run, among those that fit.
+/// The worker that a run was moved to or, of a sticky run, that its key belongs to, among those that fit.
 fn pin(roster: &Roster, class: &Class, wish: &Wish) -> Option<Arc<str>> {
-    let fit = roster.fitting(class);
+    let mut fit = roster.fitting(class);
+    if let Some(to) = wish.to.as_ref().filter(|to| fit.iter().any(|worker| *worker.id.name() == ***to)) {
+        return Some(Arc::clone(to));
+    }
+    if wish.strategy != Strategy::Sticky {
+        return None;
+    }
+    if let Some(left) = &wish.left {
+        keep_others(left, &mut fit, |_| true);
+    }
     route::belongs(wish.key, fit.iter()).map(|worker| Arc::from(worker.id.name()))
+}
+
+/// Keeps all workers but the one that a moved run has left, if one of them can take the run.
+fn keep_others(left: &str, fit: &mut Vec<Present<'_>>, can_take: impl Fn(&Present<'_>) -> bool) {
+    let is_other = |worker: &Present<'_>| worker.id.name() != left;
+    if fit.iter().any(|worker| is_other(worker) && can_take(worker)) {
+        fit.retain(is_other);
+    }
 }
 
 #[cfg(test)]

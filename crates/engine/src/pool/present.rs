@@ -22,4 +22,8 @@ pub struct Present<'a> {
     /// How many more assignments it takes from this node now.
     pub free: usize,
     pub load: Option<Load>,
+    /// It drains: it takes no more assignments.
+    pub is_draining: bool,
+    /// Whether it takes assignments at all, if it has a free slot.
+    pub is_open: bool,
 }

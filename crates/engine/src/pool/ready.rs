@@ -59,6 +59,10 @@ pub(crate) struct Wish {
     pub(crate) avoid: Vec<Arc<str>>,
     /// The parent of a child run: children are spread over workers. `None`: not a child, or pinned to one worker.
     pub(crate) parent: Option<RunId>,
+    /// The name of the worker that a moved run has left: another one is preferred.
+    pub(crate) left: Option<Arc<str>>,
+    /// The name of the worker that the run was moved to. It waits for this worker as long as it is present.
+    pub(crate) to: Option<Arc<str>>,
     pub(super) position: ReadyPosition,
     pub(super) pin: Option<Arc<str>>,
 }
@@ -66,7 +70,12 @@ pub(crate) struct Wish {
 impl Wish {
     pub(crate) fn new(strategy: Strategy, job: Option<JobId>, key: u64, avoid: Vec<Arc<str>>) -> Self {
         let position = (0, Timestamp::default(), RunId(0));
-        Wish { strategy, job, key, avoid, parent: None, position, pin: None }
+        Wish { strategy, job, key, avoid, parent: None, left: None, to: None, position, pin: None }
+    }
+
+    /// Whether it is for one of the present workers only.
+    pub(super) fn has_pin(&self) -> bool {
+        self.strategy == Strategy::Sticky || self.to.is_some()
     }
 }
 
@@ -216,10 +225,10 @@ impl ReadyQueues {
         self.wishes.get(&run)
     }
 
-    /// Moves every sticky run to the queue of the worker that its key now belongs to.
+    /// Moves every run with a pin to the queue of the worker that is now the right one.
     pub(super) fn pin_again(&mut self, pin: impl Fn(&Class, &Wish) -> Option<Arc<str>>) {
-        let sticky = self.wishes.iter().filter(|(_, wish)| wish.strategy == Strategy::Sticky);
-        let mut runs: Vec<RunId> = sticky.map(|(run, _)| *run).collect();
+        let pinned = self.wishes.iter().filter(|(_, wish)| wish.has_pin());
+        let mut runs: Vec<RunId> = pinned.map(|(run, _)| *run).collect();
         if runs.is_empty() {
             return;
         }
@@ -237,7 +246,7 @@ impl ReadyQueues {
             let new = pin(&free, &wish);
             if new != wish.pin {
                 self.remove(old, wish.position);
-                // A run is pinned to a worker that fits; no pin means that none fits. `fit_again` finds the reason.
+                // A run is pinned to a worker that fits; without a pin none may fit. `fit_again` finds the reason.
                 let lack = new.is_none().then_some(Lack::Workers);
                 self.insert(Class { pin: new.clone(), ..free }, wish.position, |_| lack);
                 self.wishes.insert(run, Wish { pin: new, ..wish });

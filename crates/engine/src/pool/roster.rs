@@ -9,6 +9,8 @@
 //! assignment uses one, and the slot comes back only when it is lent again. So an attempt that was given up while its
 //! worker still runs it never counts as a free slot.
 
+mod stopping;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,6 +51,10 @@ struct Worker {
     heard: Elapsed,
     credits: Credits,
     load: Option<Load>,
+    /// Attempts that it was told to stop in vain. It gets no assignment while there are any.
+    unstopped: FxHashSet<(RunId, Token)>,
+    /// It takes no more attempts, as it says.
+    draining: bool,
     /// What the last `Order::Waiting` told it: the highest priority, and about how many runs.
     told: (Option<u8>, u32),
 }
@@ -96,8 +102,15 @@ impl Worker {
             heard: now,
             credits: Credits::default(),
             load: None,
+            unstopped: FxHashSet::default(),
+            draining: false,
             told: (None, 0),
         }
+    }
+
+    /// Whether it takes assignments, if it has a free slot.
+    fn is_open(&self) -> bool {
+        self.is_present() && !self.draining && self.unstopped.is_empty()
     }
 
     fn is_present(&self) -> bool {
@@ -117,7 +130,7 @@ impl Worker {
     }
 
     fn free(&self) -> usize {
-        if self.is_present() { self.credits.free() } else { 0 }
+        if self.is_open() { self.credits.free() } else { 0 }
     }
 
     /// Releases an attempt. If it was never sent, its credit is free again.
@@ -141,9 +154,10 @@ impl Roster {
         (known.announced, known.silent, known.heard) = (Some(Arc::new(announced)), false, now);
         self.changes += 1;
         self.lost.retain(|id, _| id.name() != worker.name());
-        (known.credits, known.told) = (Credits::default(), (None, 0));
+        (known.credits, known.told, known.draining) = (Credits::default(), (None, 0), false);
         known.held.forget_credits();
         let named: FxHashSet<_> = holding.iter().copied().collect();
+        known.unstopped.retain(|attempt| named.contains(attempt));
         let lives = self.workers.iter().filter(|(id, _)| id.name() == worker.name());
         let theirs = lives.flat_map(|(_, known)| known.held.iter().map(|(run, held)| (run, held.token)));
         sorted(theirs.filter(|attempt| !named.contains(attempt)))
@@ -202,6 +216,13 @@ impl Roster {
             Report::Load { cpu_percent, memory_percent } => {
                 if let Some(known) = self.workers.get_mut(worker) {
                     known.load = Some(Load { cpu_percent: *cpu_percent, memory_percent: *memory_percent });
+                }
+                Heard::Nothing
+            }
+            Report::Draining { on } => {
+                if let Some(known) = self.workers.get_mut(worker).filter(|known| known.draining != *on) {
+                    known.draining = *on;
+                    self.changes += 1;
                 }
                 Heard::Nothing
             }
@@ -266,6 +287,9 @@ impl Roster {
         self.changes += u64::from(known.silent);
         (known.silent, known.heard) = (false, now);
         let named: FxHashSet<_> = named.iter().copied().collect();
+        let unstopped = known.unstopped.len();
+        known.unstopped.retain(|attempt| named.contains(attempt));
+        self.changes += u64::from(known.unstopped.len() < unstopped);
         // Their credits stay used: a sent order is lost only with its connection, and a new connection counts anew. If
         // the worker had the attempt and settled it with another leader of the shard, it has lent the slot again.
         let missing = known.held.iter().filter(|(run, held)| {
@@ -331,7 +355,7 @@ impl Roster {
     /// The workers that fit, by name.
     pub(super) fn fitting(&self, class: &Class) -> Vec<Present<'_>> {
         let mut list = self.present();
-        list.retain(|worker| class.fits(worker.id, worker.announced));
+        list.retain(|worker| worker.is_open && class.fits(worker.id, worker.announced));
         list
     }
 
@@ -438,7 +462,8 @@ impl Roster {
         self.workers.iter().filter(|(_, worker)| !worker.silent).filter_map(|(id, worker)| {
             let announced = worker.announced.as_ref()?;
             let (busy, free) = (worker.held.len(), worker.free());
-            Some(Present { id, announced, busy, free, load: worker.load })
+            let (is_open, is_draining) = (worker.is_open(), worker.draining);
+            Some(Present { id, announced, busy, free, load: worker.load, is_open, is_draining })
         })
     }
 

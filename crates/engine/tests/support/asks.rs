@@ -49,7 +49,7 @@ pub(crate) fn submit(definition: Definition) -> Submit {
 }
 
 pub(crate) fn cancel(run: RunId) -> Command {
-    Command::CancelRun { namespace: Namespace::default(), run }
+    Command::CancelRun { namespace: Namespace::default(), run, now: false }
 }
 
 pub(crate) fn retry(run: RunId) -> RetryRun {

@@ -330,7 +330,7 @@ impl Rig {
     pub(crate) fn report_under(&mut self, run: RunId, token: Token, end: End) {
         let outcome = match end {
             End::Succeeded => Outcome::succeeded(self.now),
-            _ => Outcome::failed(self.now, "it broke"),
+            end => Outcome { end, ..Outcome::failed(self.now, "it broke") },
         };
         self.report_outcome(run, token, outcome);
     }

@@ -440,6 +440,7 @@ fn no_such_shard(command: &Command) -> Result<Answer, Failure> {
             return Ok(Answer::Queue(Said::Refused(QueueRefusal::NoSuchMessage)));
         }
         Command::CancelRun { run, .. }
+        | Command::MoveRun { run, .. }
         | Command::DiscardDeadLetter { run, .. }
         | Command::Progress { run, .. }
         | Command::RetryRun(RetryRun { run, .. }) => Failure::Refused(Refusal::NoSuchRun(*run)),

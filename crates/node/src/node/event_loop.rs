@@ -303,6 +303,12 @@ impl EventLoop {
             Arrived::Look(Look::Attempt { worker, run, token, reply }) => {
                 reply.send(self.driver.pool().roster().has(&worker, run, token)).unwrap_or_default();
             }
+            Arrived::Look(Look::Drain { worker, on, reply }) => {
+                let named = self.workers.iter().filter(|(id, _)| id.name() == worker || *id.0 == *worker);
+                // A closed link means that the worker left.
+                let told = named.filter(|(_, link)| link.orders.send(vec![Order::Drain { on }]).is_ok());
+                reply.send(told.count() > 0).unwrap_or_default();
+            }
             Arrived::Idle(idle) => {
                 // The caller may have gone.
                 let _ = idle.send(Idle { wake: self.driver.next_wake(), orders: self.orders });

@@ -14,7 +14,7 @@ use punctual_core::limits::PAGE_MAX;
 use punctual_core::name::Name;
 use punctual_core::run::Status;
 use punctual_wire::job_file::{Noop, Process, Retry, Route, Strategy, Task};
-use punctual_wire::rest::{Again, Child, Run, Submit};
+use punctual_wire::rest::{Again, Cancel, Child, Move, Run, Submit};
 use punctual_wire::text::Span;
 use punctual_wire::{Text, yaml};
 
@@ -67,8 +67,25 @@ Examples:
   punctual run logs 4683711365120 --attempt 2 --raw > output.bin")]
     Logs(Logs),
     /// Cancel a run: it is stopped, or never starts
-    #[command(after_help = "Example:\n  punctual run cancel 4683711365120")]
-    Cancel { id: RunId },
+    #[command(
+        after_help = "Examples:\n  punctual run cancel 4683711365120\n  punctual run cancel 4683711365120 --now"
+    )]
+    Cancel {
+        id: RunId,
+        /// Kill its attempt at once, without a grace period
+        #[arg(long)]
+        now: bool,
+    },
+    /// Move a running run to another worker: it continues there at its last checkpoint
+    #[command(
+        after_help = "Examples:\n  punctual run move 4683711365120\n  punctual run move 4683711365120 --to w2"
+    )]
+    Move {
+        id: RunId,
+        /// The name of the worker [default: any other]
+        #[arg(long, value_name = "WORKER")]
+        to: Option<String>,
+    },
     /// Repeat a finished run: makes a new run with the same due time and the newest revision of its job
     #[command(after_help = "\
 Examples:
@@ -183,8 +200,12 @@ impl Verb {
             Verb::Show { id, events } => show(session, id, events).await,
             Verb::Why { id } => why::show(session, &client.why_run(namespace, id).await?),
             Verb::Logs(logs) => logs.run(session).await,
-            Verb::Cancel { id } => {
-                let run = client.cancel_run(namespace, id).await?;
+            Verb::Move { id, to: worker } => {
+                let run = client.move_run(namespace, id, &Move { worker }).await?;
+                output.show(&run, |_| format!("moving {id}: its attempt is told to stop"))
+            }
+            Verb::Cancel { id, now } => {
+                let run = client.cancel_run(namespace, id, &Cancel { now }).await?;
                 output.show(&run, |_| match run.state.0 {
                     Status::Cancelled => format!("cancelled {id}"),
                     _ => format!("cancelling {id}: it is told to stop"),

@@ -103,7 +103,11 @@ impl Observer for Attempts {
                 Order::Acknowledge { run, token } => {
                     state.attempts.remove(&(*run, *token));
                 }
-                Order::Resend | Order::Saved { .. } | Order::GaveBack { .. } | Order::Waiting { .. } => {}
+                Order::Resend
+                | Order::Saved { .. }
+                | Order::GaveBack { .. }
+                | Order::Waiting { .. }
+                | Order::Drain { .. } => {}
             }
         }
         drop(state);

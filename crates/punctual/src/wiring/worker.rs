@@ -21,7 +21,7 @@ use punctual_wire::grpc::v1;
 use punctual_worker::function::Functions;
 use punctual_worker::session::{self, Authorities, Ended, Near, Saying, Status};
 use punctual_worker::{Config, Egress, GRACE, HEARTBEAT, LogSink, Rule};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tonic::Streaming;
 use tracing::{error, warn};
@@ -83,7 +83,11 @@ pub(super) struct Beside<'a> {
 #[derive(Debug)]
 pub(super) enum LocalWorker {
     None,
-    Channels(punctual_worker::Handle),
+    Channels {
+        handle: punctual_worker::Handle,
+        /// Closed when its last reports were passed on.
+        reporting: oneshot::Receiver<()>,
+    },
     Streams {
         stop: watch::Sender<bool>,
         /// The one task of the worker; aborted on drop.
@@ -93,12 +97,15 @@ pub(super) enum LocalWorker {
 }
 
 impl LocalWorker {
-    /// Streams are drained first. A worker on channels stops its attempts while the node stops, so that none of
-    /// them counts as failed.
+    /// Waits until the worker has stopped its attempts and the node knows that: none of them counts as failed or lost.
     pub(super) async fn shut_down(self) {
         match self {
             LocalWorker::None => {}
-            LocalWorker::Channels(handle) => handle.shut_down(),
+            LocalWorker::Channels { handle, reporting } => {
+                handle.shut_down();
+                // Nothing is ever sent: an error means that the task has ended.
+                drop(reporting.await);
+            }
             LocalWorker::Streams { stop, mut task, near } => {
                 stop.send_replace(true);
                 while let Some(ended) = task.join_next().await {
@@ -195,6 +202,7 @@ async fn by_channels(
     let link = Link { worker: id, announced, holding: Vec::new(), orders: orders_in };
     let reporter = node.link(link).await;
     let ordering = handle.clone();
+    let (reporting_in, reporting) = oneshot::channel::<()>();
     tasks.spawn(async move {
         let mut batches = Vec::new();
         // Send all waiting batches as one.
@@ -213,9 +221,10 @@ async fn by_channels(
             }
         }
         reporter.leave().await;
+        drop(reporting_in);
     });
     tasks.spawn(worker.run());
-    Ok(LocalWorker::Channels(handle))
+    Ok(LocalWorker::Channels { handle, reporting })
 }
 
 /// The configuration of `punctual worker`.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use punctual::core::name::Namespace;
 use punctual::core::run::Status;
+use punctual::wire::rest::Cancel;
 use punctual_server::{Admission, Caller};
 use punctual_worker::session::Ended;
 
@@ -53,7 +54,7 @@ async fn a_cancel_reaches_a_worker_over_the_network() {
     worker.works_for(1).await;
     let run = center.submit(shell("sleep 1000")).await;
     center.running(run).await;
-    center.client.cancel_run(&Namespace::default(), run).await.unwrap();
+    center.client.cancel_run(&Namespace::default(), run, &Cancel::default()).await.unwrap();
     assert_eq!(center.ended(run).await.state.0, Status::Cancelled);
     worker.stop().await.unwrap();
 }

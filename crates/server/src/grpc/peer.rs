@@ -13,7 +13,8 @@ use punctual_node::Failure;
 use punctual_wire::grpc::peer::{self, MESSAGE_BYTES_MAX};
 use punctual_wire::grpc::v1::peer_server::{Peer, PeerServer};
 use punctual_wire::grpc::v1::{
-    AskRequest, AskResponse, LookRequest, LookResponse, WaitRequest, WakeRequest, WakeResponse,
+    AskRequest, AskResponse, DrainWorker, Drained, LookRequest, LookResponse, WaitRequest, WakeRequest,
+    WakeResponse,
 };
 use tonic::service::interceptor::InterceptedService;
 use tonic::{Request, Response, Status, Streaming};
@@ -60,6 +61,11 @@ impl Peer for Answering {
     async fn wake(&self, _: Request<WakeRequest>) -> Result<Response<WakeResponse>, Status> {
         self.endpoints.handle.look_at_cluster();
         Ok(Response::new(WakeResponse {}))
+    }
+
+    async fn drain(&self, request: Request<DrainWorker>) -> Result<Response<Drained>, Status> {
+        let DrainWorker { worker, on } = request.into_inner();
+        Ok(Response::new(Drained { told: self.endpoints.handle.drain(&worker, on).await }))
     }
 
     async fn look(&self, _: Request<LookRequest>) -> Result<Response<LookResponse>, Status> {

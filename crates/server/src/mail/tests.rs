@@ -109,8 +109,11 @@ async fn a_command_reaches_a_leader_that_cannot_be_dialled() {
         assert_eq!(again, Answer::Existing(made));
     }
     let run = RunId(77);
-    let refused =
-        second.node.handle().command(Command::CancelRun { namespace: Namespace::default(), run }).await;
+    let refused = second
+        .node
+        .handle()
+        .command(Command::CancelRun { namespace: Namespace::default(), run, now: false })
+        .await;
     assert_eq!(refused, Err(Failure::Refused(Refusal::NoSuchRun(run))));
     first.end().await;
     second.end().await;

@@ -11,10 +11,10 @@ use punctual_core::run::Status;
 use punctual_core::schedule::{EXPRESSION_MAX, ZONE_MAX};
 use punctual_node::Topic;
 use punctual_wire::rest::{
-    ActOnRuns, ActedOnRuns, AddToken, Again, Calendar, Checked, Code, Day, DeadLetter, Decide, Decisions,
-    Diff, EVENT_STREAM, Event, Explained, Fire, Fires, Job, JobStatistics, LogRecord, MADE_HEADER,
-    NamespaceCounts, NewToken, Node, Overview, Progress, Revision, RevisionFile, Run, RunPage, Skip, Start,
-    Submit, Token, Trigger, Whoami, Why, Worker,
+    ActOnRuns, ActedOnRuns, AddToken, Again, Calendar, Cancel, Checked, Code, Day, DeadLetter, Decide,
+    Decisions, Diff, EVENT_STREAM, Event, Explained, Fire, Fires, Job, JobStatistics, LogRecord, MADE_HEADER,
+    Move, NamespaceCounts, NewToken, Node, Overview, Progress, Revision, RevisionFile, Run, RunPage, Skip,
+    Start, Submit, Token, Trigger, Whoami, Why, Worker,
 };
 use punctual_wire::schema;
 use punctual_wire::text::{Instant, Span};
@@ -225,8 +225,17 @@ fn runs() -> Vec<Operation> {
         .answers::<Why>(200, "The reason, as a code and in words")
         .refuses(&[Code::NoSuchRun]),
         post("/api/v1/namespaces/{namespace}/runs/{id}/cancel", "cancel_run", "Cancel a run")
+            .may_take::<Cancel>()
             .answers::<Run>(200, "The run, cancelled or cancelling")
             .refuses(&[Code::NoSuchRun, Code::WrongState]),
+        post(
+            "/api/v1/namespaces/{namespace}/runs/{id}/move",
+            "move_run",
+            "Stop the attempt of a run, and continue the run on another worker",
+        )
+        .may_take::<Move>()
+        .answers::<Run>(200, "The run, which moves when its attempt has ended")
+        .refuses(&[Code::NoSuchRun, Code::WrongState]),
         starting(post(
             "/api/v1/namespaces/{namespace}/runs/{id}/retry",
             "retry_run",
@@ -357,6 +366,16 @@ fn the_rest() -> Vec<Operation> {
             .answers::<Fires>(200, "The buckets with fires"),
         get("/api/v1/nodes", "list_nodes", "List the nodes").answers_a_page_of::<Node>(),
         get("/api/v1/workers", "list_workers", "List the workers").answers_a_page_of::<Worker>(),
+        post(
+            "/api/v1/workers/{worker}/drain",
+            "drain_worker",
+            "Tell a worker to take no more runs, and to give up those that do not end in time",
+        )
+        .answers_nothing("The worker was told")
+        .refuses(&[Code::NoSuchWorker]),
+        post("/api/v1/workers/{worker}/resume", "resume_worker", "Tell a drained worker to take runs again")
+            .answers_nothing("The worker was told")
+            .refuses(&[Code::NoSuchWorker]),
         get(
             "/api/v1/export/history",
             "export_history",

@@ -1,14 +1,17 @@
-//! Nodes and workers of the whole cluster; the node that answers asks all others.
+//! Nodes and workers of the whole cluster; the node that answers asks all others. Workers are drained here too.
 
 use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::StatusCode;
 use punctual_store::Session;
 use punctual_wire::Text;
-use punctual_wire::rest::{Node, Page, Worker};
+use punctual_wire::rest::{Code, Node, Page, Problem, Worker};
 use tokio::task::JoinSet;
 
+use super::problem::Failed;
+use super::request::WorkerAt;
 use crate::Endpoints;
 use crate::resp::others::reached_at;
 
@@ -20,7 +23,39 @@ pub(crate) async fn workers(State(endpoints): State<Endpoints>) -> Json<Page<Wor
     Json(Page { items: endpoints.cluster().await.1, next: None })
 }
 
+pub(crate) async fn drain(
+    State(endpoints): State<Endpoints>,
+    WorkerAt(worker): WorkerAt,
+) -> Result<StatusCode, Failed> {
+    endpoints.drain(&worker, true).await
+}
+
+pub(crate) async fn resume(
+    State(endpoints): State<Endpoints>,
+    WorkerAt(worker): WorkerAt,
+) -> Result<StatusCode, Failed> {
+    endpoints.drain(&worker, false).await
+}
+
 impl Endpoints {
+    /// Tells a worker to take no more work, or to work again. The node that it is connected to tells it.
+    async fn drain(&self, worker: &str, on: bool) -> Result<StatusCode, Failed> {
+        if self.handle.drain(worker, on).await {
+            return Ok(StatusCode::NO_CONTENT);
+        }
+        if let Some((_, post)) = &self.peers {
+            let members = self.handle.status().members;
+            let others = members.iter().filter(|session| session.node != self.node);
+            for address in others.filter_map(|session| session.address.as_deref()) {
+                if post.drain(address, worker, on).await {
+                    return Ok(StatusCode::NO_CONTENT);
+                }
+            }
+        }
+        let message = format!("no worker `{worker}` is connected; `punctual node workers` lists them");
+        Err(Problem::new(Code::NoSuchWorker, message).into())
+    }
+
     /// All nodes and all workers, by name.
     pub(crate) async fn cluster(&self) -> (Vec<Node>, Vec<Worker>) {
         let (others, workers): (Vec<Node>, Vec<Vec<Worker>>) = self.others().await.into_iter().unzip();
@@ -62,6 +97,7 @@ impl Endpoints {
         let worker = |worker: punctual_node::handle::WorkerStatus| Worker {
             name: worker.id,
             lost: worker.lost,
+            draining: worker.draining,
             nodes: vec![self.node.as_ref().to_owned()],
             slots: worker.slots,
             busy: worker.busy,
@@ -150,6 +186,7 @@ fn joined(workers: impl Iterator<Item = Worker>) -> Vec<Worker> {
             Some(known) => {
                 known.busy += worker.busy;
                 known.lost |= worker.lost;
+                known.draining |= worker.draining;
                 known.nodes.extend(worker.nodes);
                 known.nodes.sort();
             }

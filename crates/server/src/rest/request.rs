@@ -96,6 +96,10 @@ pub(crate) struct MessageAt {
 #[derive(Debug)]
 pub(crate) struct TokenAt(pub(crate) Name);
 
+/// `/workers/{worker}/…`
+#[derive(Debug)]
+pub(crate) struct WorkerAt(pub(crate) String);
+
 /// `/assets/{file}`
 #[derive(Debug)]
 pub(crate) struct FileAt(pub(crate) String);
@@ -156,13 +160,24 @@ impl<S: Send + Sync> FromRequestParts<S> for TokenAt {
     }
 }
 
+impl<S: Send + Sync> FromRequestParts<S> for WorkerAt {
+    type Rejection = Failed;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failed> {
+        Segments::of(parts, state).await?.read("worker", any).map(WorkerAt)
+    }
+}
+
 impl<S: Send + Sync> FromRequestParts<S> for FileAt {
     type Rejection = Failed;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failed> {
-        let any = |text: &str| Ok::<_, std::convert::Infallible>(text.to_owned());
         Segments::of(parts, state).await?.read("file", any).map(FileAt)
     }
+}
+
+fn any(text: &str) -> Result<String, std::convert::Infallible> {
+    Ok(text.to_owned())
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for RevisionAt {

@@ -81,7 +81,7 @@ fn usual(action: RunAction) -> Vec<Status> {
 fn command(namespace: &Namespace, action: RunAction, run: RunId) -> Command {
     let namespace = namespace.clone();
     match action {
-        RunAction::Cancel => Command::CancelRun { namespace, run },
+        RunAction::Cancel => Command::CancelRun { namespace, run, now: false },
         RunAction::Retry => Command::RetryRun(RetryRun {
             namespace,
             run,

@@ -1,4 +1,4 @@
-//! Runs: submit, list, show, cancel, retry, progress.
+//! Runs: submit, list, show, cancel, move, retry, progress.
 
 use std::sync::Arc;
 
@@ -218,8 +218,25 @@ pub(crate) async fn show(
     }))
 }
 
-pub(crate) async fn cancel(State(endpoints): State<Endpoints>, at: RunAt) -> Result<Json<Run>, Failed> {
-    let command = Command::CancelRun { namespace: at.namespace, run: at.run };
+pub(crate) async fn cancel(
+    State(endpoints): State<Endpoints>,
+    at: RunAt,
+    MaybeJson(rest::Cancel { now }): MaybeJson<rest::Cancel>,
+) -> Result<Json<Run>, Failed> {
+    changed(&endpoints, Command::CancelRun { namespace: at.namespace, run: at.run, now }).await
+}
+
+pub(crate) async fn move_run(
+    State(endpoints): State<Endpoints>,
+    at: RunAt,
+    MaybeJson(rest::Move { worker }): MaybeJson<rest::Move>,
+) -> Result<Json<Run>, Failed> {
+    let worker = worker.map(Arc::from);
+    changed(&endpoints, Command::MoveRun { namespace: at.namespace, run: at.run, worker }).await
+}
+
+/// The run after a command.
+async fn changed(endpoints: &Endpoints, command: Command) -> Result<Json<Run>, Failed> {
     match endpoints.handle.command(command).await? {
         Answer::Run(run) => Ok(Json(Run::from(&*run))),
         other => Err(unexpected(&other)),

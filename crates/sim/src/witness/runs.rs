@@ -83,7 +83,9 @@ impl Runs {
         if run.entries.len() < old.len() || run.entries[..old.len()] != *old {
             return Err(format!("run {}: its events were rewritten", run.id));
         }
+        self.used_up(before, run)?;
         for entry in &run.entries[old.len()..] {
+            seen.moves += u64::from(entry.what == What::Moved);
             if entry.to == Status::Running && entry.at < run.due {
                 return Err(format!(
                     "never early: run {} due {} was running at {}",
@@ -113,6 +115,29 @@ impl Runs {
             self.live.insert(run.id);
         }
         self.rows.insert(run.id, Arc::clone(run));
+        Ok(())
+    }
+
+    /// A move and a yield use up neither an attempt nor a loss, and no event is recorded under an outdated token.
+    fn used_up(&self, before: Option<&Run>, run: &Run) -> Verdict {
+        let (entries, failures, losses) =
+            before.map_or((0, 0, 0), |before| (before.entries.len(), before.failures, before.losses));
+        let new = &run.entries[entries..];
+        let count = |ends: fn(What) -> bool| new.iter().filter(|entry| ends(entry.what)).count();
+        let failed = count(|what| matches!(what, What::Failed | What::Ended | What::Lost));
+        let lost = count(|what| what == What::Lost);
+        if run.failures as usize > failures as usize + failed || run.losses as usize > losses as usize + lost
+        {
+            return Err(format!("move: run {} was moved, and that used up an attempt or a loss", run.id));
+        }
+        // The output of an attempt is its token, so here its worker has reported its end.
+        let is_told = |token: Token| *run.output == *token.to_string();
+        if let Some(entry) = new.iter().find(|entry| entry.what == What::Lost && is_told(entry.token)) {
+            return Err(format!("yield: run {} counts attempt {} as lost", run.id, entry.token));
+        }
+        if !run.entries.is_sorted_by_key(|entry| entry.token) {
+            return Err(format!("outdated token: run {} has an event of an earlier attempt", run.id));
+        }
         Ok(())
     }
 
@@ -209,4 +234,11 @@ impl Runs {
         ids.sort_unstable();
         ids.split_off(ids.len().saturating_sub(count))
     }
+}
+
+/// Whether a move of this attempt was asked for less than a second before its end was recorded.
+pub(super) fn was_just_moved(run: &Run, token: Token) -> bool {
+    let at = |what| run.entries.iter().find(|entry| entry.token == token && entry.what == what);
+    let moved = at(What::MoveAsked).zip(at(What::Moved));
+    moved.is_some_and(|(asked, ended)| ended.at.since(asked.at).as_secs() == 0)
 }

@@ -61,6 +61,9 @@ seen! {
     /// Attempts that started only when a new leader offered them again.
     offered_again,
     checkpoints,
+    /// Attempts that ended because their run was moved or yielded, and times a node drained a worker.
+    moves,
+    drains,
     /// Fires that were checked for lateness.
     timely,
     commits,

@@ -117,6 +117,8 @@ pub(super) enum Word {
     },
     /// An attempt reports a checkpoint.
     Checkpoint(RunId, Token),
+    /// A node drains the worker, or ends that.
+    Drain(bool),
     End(RunId, Token, End),
     Wake,
     Pulse,

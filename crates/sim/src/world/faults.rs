@@ -257,12 +257,14 @@ impl World {
         }
     }
 
-    /// A worker dies with its attempts, drains and starts again, or is paused for less than a lease or for longer.
+    /// A worker dies with its attempts, drains and starts again, is drained by a node for a while, or is paused for less than
+    /// a lease or for longer.
     fn hurt_worker(&mut self) {
         let index = usize::try_from(self.dice.below(self.workers.len() as u64)).unwrap_or(0);
         self.witness.seen.worker_deaths += 1;
-        match self.dice.below(4) {
+        match self.dice.below(6) {
             0 | 1 => return self.replace_worker(index),
+            4 | 5 => return self.drain_soon(index),
             2 if self.held[index].is_none() => return self.drain_worker(index),
             _ => {}
         }

@@ -374,6 +374,6 @@ fn run_of(order: &Order) -> Option<RunId> {
     match order {
         Order::Assign(assignment) => Some(assignment.run),
         Order::Cancel { run, .. } | Order::Acknowledge { run, .. } | Order::Saved { run, .. } => Some(*run),
-        Order::Resend | Order::GaveBack { .. } | Order::Waiting { .. } => None,
+        Order::Resend | Order::GaveBack { .. } | Order::Waiting { .. } | Order::Drain { .. } => None,
     }
 }

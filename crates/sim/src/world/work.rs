@@ -15,6 +15,8 @@ use crate::worker::{Worker, link_to, node_of, step_of};
 const PULSE: u64 = 1_000;
 /// How long an execution may take to stop.
 const STOPS_WITHIN: u64 = 500;
+/// How long one that ignores its stop may go on: longer than a grace period and a lease.
+const STUCK_WITHIN: u64 = 60_000;
 
 impl World {
     pub(super) fn tell_worker(&mut self, life: Life, word: Word) {
@@ -46,6 +48,7 @@ impl World {
                 }
             }
             Word::Checkpoint(run, token) => self.checkpoint(index, run, token),
+            Word::Drain(on) => self.drain_from_outside(index, on),
             Word::Wake => self.drive(index, Input::Clock),
             Word::Pulse => self.pulse(index),
         }
@@ -84,7 +87,7 @@ impl World {
         for report in &reports {
             if let Report::Lent { total } = report {
                 self.links[worker][node].credits.lent = *total;
-                if self.workers[worker].is_draining {
+                if self.workers[worker].is_draining || self.workers[worker].is_drained {
                     let what = format!(
                         "drain: worker {worker} is draining and has lent {total} credits to node {node}"
                     );
@@ -106,8 +109,9 @@ impl World {
             }
             Output::Stop { run, why } => {
                 self.witness.seen.given_up += u64::from(why == Stop::Unheard);
-                if let Some(token) = self.workers[worker].stop(run, why) {
-                    let takes = self.dice.below(STOPS_WITHIN);
+                let is_stuck = matches!(why, Stop::Cancelled(_)) && self.stormy && self.dice.one_in(40);
+                if let Some(token) = self.workers[worker].stop(run, why, is_stuck) {
+                    let takes = self.dice.below(if is_stuck { STUCK_WITHIN } else { STOPS_WITHIN });
                     self.later_for(worker, takes, Word::End(run, token, End::Failed));
                 }
             }
@@ -187,6 +191,8 @@ impl World {
         };
         let verdict = self.witness.started(assignment, now);
         self.witnessed(verdict);
+        let verdict = self.runs_alone(worker, assignment);
+        self.witnessed(verdict);
         let fails = self.stormy && self.dice.one_in(self.weather.failures);
         let end = if fails { End::Failed } else { End::Succeeded };
         if self.stormy && self.dice.one_in(3) {
@@ -201,9 +207,26 @@ impl World {
         }
     }
 
-    /// The attempt has done one more step, and reports it. Sometimes an earlier report is sent again after it.
+    /// Fails if another worker still executes an earlier attempt of the run, although the run was moved. If the worker of
+    /// that attempt is paused, its node cannot know that it goes on.
+    fn runs_alone(&self, worker: usize, assignment: &Assignment) -> Result<(), String> {
+        let run = assignment.run;
+        for (index, other) in self.workers.iter().enumerate().filter(|(index, _)| *index != worker) {
+            let Some(earlier) = other.executes(run).filter(|_| self.held[index].is_none()) else { continue };
+            if self.witness.was_just_moved(run, earlier) {
+                return Err(format!(
+                    "two at once: run {run} starts under {} while {} still executes {earlier}, which was moved",
+                    assignment.token, other.name
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The attempt has done one more step, and reports it. Sometimes it asks for a move, and sometimes an earlier report is sent again after it.
     fn checkpoint(&mut self, worker: usize, run: RunId, token: Token) {
-        let Some((before, progress)) = self.workers[worker].next_step(run, token) else { return };
+        let Some((before, mut progress)) = self.workers[worker].next_step(run, token) else { return };
+        progress.rebalance = self.dice.one_in(8);
         self.drive(worker, Input::Progress(Report::Progress { run, token, progress }));
         if let Some(progress) = before.filter(|_| self.dice.one_in(4)) {
             self.drive(worker, Input::Progress(Report::Progress { run, token, progress }));
@@ -229,8 +252,35 @@ impl World {
         self.look_after_links(worker);
         self.later_for(worker, PULSE, Word::Pulse);
         if self.workers[worker].is_draining && self.workers[worker].driver.has_drained(self.elapsed_time()) {
+            self.end_worker(worker);
+        }
+    }
+
+    /// A worker whose time to drain is over yields its attempts, and starts again when they have ended.
+    fn end_worker(&mut self, worker: usize) {
+        if !std::mem::replace(&mut self.workers[worker].is_stopping, true) {
+            self.drive(worker, Input::Stop);
+        } else if self.workers[worker].executed().is_empty() {
             self.replace_worker(worker);
         }
+    }
+
+    /// A node tells a worker to accept no more attempts, and later to work again.
+    fn drain_from_outside(&mut self, worker: usize, on: bool) {
+        let Some(link) = self.workers[worker].driver.admitted().next() else {
+            return self.later_for(worker, 1_000, Word::Drain(on));
+        };
+        self.workers[worker].is_drained = on;
+        self.witness.seen.drains += u64::from(on);
+        self.drive(worker, Input::Orders { link, orders: vec![Order::Drain { on }] });
+        if on {
+            let span = self.dice.below(20_000);
+            self.later_for(worker, span, Word::Drain(false));
+        }
+    }
+
+    pub(super) fn drain_soon(&mut self, worker: usize) {
+        self.later_for(worker, 0, Word::Drain(true));
     }
 
     /// A worker drains: it accepts no more attempts, ends when all have ended, and starts again.

@@ -9,7 +9,7 @@ use crate::history::{EventRecord, RunRecord};
 use Status::{Cancelled, Failed, Ready, Running, Skipped, Succeeded, TimedOut, Waiting};
 
 /// The transitions of the diagram in `core::run`: from, event, to.
-const ARROWS: [(Option<Status>, &str, Status); 23] = [
+const ARROWS: [(Option<Status>, &str, Status); 25] = [
     (None, "created", Waiting),
     (Some(Waiting), "due", Ready),
     (Some(Waiting), "held", Waiting),
@@ -22,6 +22,7 @@ const ARROWS: [(Option<Status>, &str, Status); 23] = [
     (Some(Ready), "split", Running),
     (Some(Ready), "worker_gone", Failed),
     (Some(Running), "cancel_asked", Running),
+    (Some(Running), "move_asked", Running),
     (Some(Running), "delivered", Running),
     (Some(Running), "ended", Succeeded),
     (Some(Running), "ended", Failed),
@@ -32,6 +33,7 @@ const ARROWS: [(Option<Status>, &str, Status); 23] = [
     (Some(Running), "moved", Ready),
     (Some(Running), "lost", Waiting),
     (Some(Running), "lost", Failed),
+    (Some(Running), "lost", TimedOut),
     (Some(Running), "lost", Cancelled),
 ];
 
@@ -164,7 +166,7 @@ mod tests {
     }
 
     /// Every possible event of a run, whether core accepts it or not.
-    const KINDS: u8 = 14;
+    const KINDS: u8 = 17;
 
     fn event(kind: u8, run: &Run, now: i64) -> Event {
         let token = run.token;
@@ -183,6 +185,9 @@ mod tests {
             11 => Event::Split(vec![Child { run: RunId(7), worker: None, ended: Some(Succeeded) }]),
             12 => Event::Joined,
             13 => Event::WorkerGone,
+            14 => Event::MoveAsked { to: None },
+            15 => Event::Reported { token, outcome: outcome(End::Yielded) },
+            16 => Event::NotStopped { token },
             _ => Event::Skipped(Reason::Overlap),
         }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use punctual_core::attempt::{Assignment, Order};
 use punctual_core::job::Definition;
-use punctual_core::limits::{CHECKPOINT_BYTES_MAX, DURATION_MAX, KEY_BYTES_MAX, PARAMS_BYTES_MAX};
+use punctual_core::limits::{CHECKPOINT_BYTES_MAX, DURATION_MAX, GRACE_MAX, KEY_BYTES_MAX, PARAMS_BYTES_MAX};
 use punctual_core::run::{Cause, Part, Trigger};
 use punctual_core::task::Params;
 
@@ -31,6 +31,8 @@ impl OrderWriter {
             Order::Cancel { run, token, cause } => {
                 let cause = match cause {
                     Cause::User => v1::Cause::User,
+                    Cause::UserNow => v1::Cause::UserNow,
+                    Cause::Moved => v1::Cause::Moved,
                     Cause::Timeout => v1::Cause::Timeout,
                     Cause::Replaced => v1::Cause::Replaced,
                     Cause::JobDeleted => v1::Cause::JobDeleted,
@@ -47,6 +49,7 @@ impl OrderWriter {
             Order::Waiting { priority, runs } => {
                 Said::Waiting(v1::Waiting { priority: priority.map(u32::from), runs })
             }
+            Order::Drain { on } => Said::Drain(v1::Drain { on }),
         };
         v1::Order { said: Some(said) }
     }
@@ -71,7 +74,8 @@ impl OrderWriter {
             due: given.due.as_millis(),
             task: self.task(given.definition),
             params: given.params.0.as_ref().to_owned(),
-            lease_ms: u64::try_from(given.lease.as_millis()).unwrap_or(u64::MAX),
+            lease_ms: millis(given.lease),
+            grace_ms: given.grace.map(millis),
             again: given.again,
             checkpoint: given.checkpoint.map(|json| json.as_ref().to_owned()),
             shard: (given.part != Part::default())
@@ -92,6 +96,10 @@ impl OrderWriter {
     }
 }
 
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// Reads orders.
 #[derive(Debug, Default)]
 pub struct OrderReader {
@@ -108,6 +116,8 @@ impl OrderReader {
             Said::Cancel(cancel) => {
                 let cause = match cancel.cause() {
                     v1::Cause::User => Cause::User,
+                    v1::Cause::UserNow => Cause::UserNow,
+                    v1::Cause::Moved => Cause::Moved,
                     v1::Cause::Timeout => Cause::Timeout,
                     v1::Cause::Replaced => Cause::Replaced,
                     v1::Cause::JobDeleted => Cause::JobDeleted,
@@ -131,6 +141,7 @@ impl OrderReader {
                 let priority = priority.map(|priority| u8::try_from(priority).unwrap_or(u8::MAX));
                 Order::Waiting { priority, runs }
             }
+            Said::Drain(v1::Drain { on }) => Order::Drain { on },
         }))
     }
 
@@ -177,6 +188,7 @@ impl OrderReader {
             checkpoint: given.checkpoint.map(Arc::from),
             part: given.shard.map(|v1::Shard { index, total }| Part { index, total }).unwrap_or_default(),
             lease,
+            grace: given.grace_ms.map(|grace| Duration::from_millis(grace).min(GRACE_MAX)),
             again: given.again,
         })
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use punctual_core::attempt::{End, Outcome, Report};
 use punctual_core::progress::Progress;
 use punctual_core::retry::Failed;
+use punctual_core::task::Params;
 
 use super::Malformed;
 use super::attempt::{attempt, read_attempt, read_attempts, read_instant};
@@ -21,6 +22,8 @@ pub fn report(report: Report) -> v1::Report {
             message: progress.message.map(Into::into),
             checkpoint: progress.checkpoint.map(|json| json.as_ref().to_owned()),
             seq: progress.seq,
+            rebalance: progress.rebalance,
+            params: progress.params.map(|params| params.0.as_ref().to_owned()),
         }),
         Report::Alive { attempts } => Said::Alive(v1::Alive {
             attempts: attempts.into_iter().map(|(run, token)| attempt(run, token)).collect(),
@@ -31,6 +34,7 @@ pub fn report(report: Report) -> v1::Report {
                 End::Succeeded => v1::End::Succeeded,
                 End::Failed => v1::End::Failed,
                 End::TimedOut => v1::End::TimedOut,
+                End::Yielded => v1::End::Yielded,
             };
             Said::Finished(v1::Finished {
                 attempt: Some(attempt(run, token)),
@@ -51,6 +55,7 @@ pub fn report(report: Report) -> v1::Report {
         }
         Report::Lent { total } => Said::Lent(v1::Lent { total }),
         Report::Recall { credits } => Said::Recall(v1::Recall { credits }),
+        Report::Draining { on } => Said::Draining(v1::Draining { on }),
         Report::Load { cpu_percent, memory_percent } => {
             Said::Load(v1::Load { cpu_percent: cpu_percent.into(), memory_percent: memory_percent.into() })
         }
@@ -66,11 +71,12 @@ pub fn read_report(report: v1::Report) -> Result<Option<Report>, Malformed> {
             let (run, token) = read_attempt(attempt)?;
             Report::Started { run, token, at: read_instant("started.at", at)? }
         }
-        Said::Progress(v1::Progress { attempt, percent, message, checkpoint, seq }) => {
+        Said::Progress(v1::Progress { attempt, percent, message, checkpoint, seq, rebalance, params }) => {
             let (run, token) = read_attempt(attempt)?;
             let percent = percent.map(|percent| read_percent("progress.percent", percent)).transpose()?;
             let (message, checkpoint) = (message.map(Into::into), checkpoint.map(Arc::from));
-            let progress = Progress { percent, message, checkpoint, seq };
+            let params = params.map(|params| Params(params.into()));
+            let progress = Progress { percent, message, checkpoint, seq, rebalance, params };
             progress.check().map_err(|invalid| Malformed::new("progress", invalid.to_string()))?;
             Report::Progress { run, token, progress }
         }
@@ -80,6 +86,7 @@ pub fn read_report(report: v1::Report) -> Result<Option<Report>, Malformed> {
                 v1::End::Succeeded => End::Succeeded,
                 v1::End::Failed => End::Failed,
                 v1::End::TimedOut => End::TimedOut,
+                v1::End::Yielded => End::Yielded,
                 v1::End::Unspecified => return Err(Malformed::missing("finished.end")),
             };
             let (run, token) = read_attempt(finished.attempt)?;
@@ -100,6 +107,7 @@ pub fn read_report(report: v1::Report) -> Result<Option<Report>, Malformed> {
         }
         Said::Lent(v1::Lent { total }) => Report::Lent { total },
         Said::Recall(v1::Recall { credits }) => Report::Recall { credits },
+        Said::Draining(v1::Draining { on }) => Report::Draining { on },
         Said::Load(v1::Load { cpu_percent, memory_percent }) => Report::Load {
             cpu_percent: read_percent("load.cpu_percent", cpu_percent)?,
             memory_percent: read_percent("load.memory_percent", memory_percent)?,

@@ -31,7 +31,7 @@ fn instants() -> impl Strategy<Value = Timestamp> {
 }
 
 fn outcomes() -> impl Strategy<Value = Outcome> {
-    let end = prop_oneof![Just(End::Succeeded), Just(End::Failed), Just(End::TimedOut)];
+    let end = prop_oneof![Just(End::Succeeded), Just(End::Failed), Just(End::TimedOut), Just(End::Yielded)];
     let failed =
         prop_oneof![Just(Failed::Error), Just(Failed::Timeout), any::<u16>().prop_map(Failed::Status)];
     (end, instants(), option::of(any::<i32>()), ".{0,40}", ".{0,40}", failed).prop_map(
@@ -57,6 +57,7 @@ fn reports() -> impl Strategy<Value = Report> {
         vec(attempts(), 0..20).prop_map(|attempts| Report::Alive { attempts }),
         (attempts(), outcomes()).prop_map(|((run, token), outcome)| Report::Finished { run, token, outcome }),
         attempts().prop_map(|(run, token)| Report::Declined { run, token }),
+        any::<bool>().prop_map(|on| Report::Draining { on }),
         any::<u64>().prop_map(|total| Report::Lent { total }),
         any::<u32>().prop_map(|credits| Report::Recall { credits }),
         (0u8..=100, 0u8..=100)
@@ -104,6 +105,7 @@ fn assignments() -> impl Strategy<Value = Assignment> {
             params: Params(params.into()),
             part,
             lease: Duration::from_millis(lease),
+            grace: (lease % 2 == 0).then(|| Duration::from_millis(lease % 600_000)),
             again,
         },
     )
@@ -111,12 +113,15 @@ fn assignments() -> impl Strategy<Value = Assignment> {
 
 fn progresses() -> impl Strategy<Value = Progress> {
     let checkpoint = option::of("\\{\"row\":[1-9][0-9]{0,8}\\}");
-    (0u8..=100, option::of(".{0,20}"), checkpoint, option::of(any::<u64>())).prop_map(
-        |(percent, message, checkpoint, seq)| Progress {
+    let rebalance = option::of(option::of(Just(Params("{\"a\":null}".into()))));
+    (0u8..=100, option::of(".{0,20}"), checkpoint, option::of(any::<u64>()), rebalance).prop_map(
+        |(percent, message, checkpoint, seq, rebalance)| Progress {
             percent: Some(percent),
             message: message.map(Into::into),
             checkpoint: checkpoint.map(Into::into),
             seq,
+            rebalance: rebalance.is_some(),
+            params: rebalance.flatten(),
         },
     )
 }
@@ -124,6 +129,8 @@ fn progresses() -> impl Strategy<Value = Progress> {
 fn orders() -> impl Strategy<Value = Order> {
     let cause = prop_oneof![
         Just(Cause::User),
+        Just(Cause::UserNow),
+        Just(Cause::Moved),
         Just(Cause::Timeout),
         Just(Cause::Replaced),
         Just(Cause::JobDeleted),
@@ -134,6 +141,7 @@ fn orders() -> impl Strategy<Value = Order> {
         (attempts(), cause).prop_map(|((run, token), cause)| Order::Cancel { run, token, cause }),
         attempts().prop_map(|(run, token)| Order::Acknowledge { run, token }),
         Just(Order::Resend),
+        any::<bool>().prop_map(|on| Order::Drain { on }),
         any::<u64>().prop_map(|total| Order::GaveBack { total }),
         (option::of(0u8..=9), any::<u32>()).prop_map(|(priority, runs)| Order::Waiting { priority, runs }),
     ]

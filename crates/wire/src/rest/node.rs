@@ -52,6 +52,9 @@ pub struct Worker {
     /// and is listed for an hour.
     #[serde(default)]
     pub lost: bool,
+    /// Whether it was told to take no more runs.
+    #[serde(default)]
+    pub draining: bool,
     /// The nodes that may assign runs to it.
     #[serde(default)]
     pub nodes: Vec<String>,

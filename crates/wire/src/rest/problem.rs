@@ -98,6 +98,8 @@ codes! {
         "The message was acknowledged or deleted, its time to live is over, or the namespace never had a message with this id."
     NoSuchToken "no_such_token" 404 "No such token"
         "No token has this name. `GET /api/v1/tokens` lists the tokens."
+    NoSuchWorker "no_such_worker" 404 "No such worker"
+        "No worker of this name is connected. `GET /api/v1/workers` lists the workers."
     NoSuchFile "no_such_file" 404 "No such file"
         "The console has no file of this name. A newer console has other files: load `/` again."
     MethodNotAllowed "method_not_allowed" 405 "This method is not allowed here"

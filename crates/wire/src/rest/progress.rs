@@ -2,6 +2,7 @@
 
 use punctual_core::ids::Token;
 use punctual_core::progress;
+use punctual_core::task::Params;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -28,6 +29,13 @@ pub struct Progress {
     /// A report whose number is not greater than that of an earlier one is ignored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
+    /// The attempt asks to be stopped, and the run to go on with another worker.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rebalance: bool,
+    /// A JSON merge patch of the run's parameters for its next attempts. Only with `rebalance`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub params: Option<Value>,
     /// Answer only when the report is stored.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub durable: bool,
@@ -45,6 +53,10 @@ pub struct ProgressLine {
     pub checkpoint: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rebalance: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub params: Option<Value>,
 }
 
 impl ProgressLine {
@@ -54,6 +66,8 @@ impl ProgressLine {
             message: self.message.map(Into::into),
             checkpoint: self.checkpoint.map(|json| json.to_string().into()),
             seq: self.seq,
+            rebalance: self.rebalance,
+            params: self.params.map(|json| Params(json.to_string().into())),
         };
         progress.check()?;
         Ok(progress)
@@ -63,8 +77,8 @@ impl ProgressLine {
 impl Progress {
     /// The token, the report, and whether it must be stored before it is answered.
     pub fn into_core(self) -> Result<(Token, progress::Progress, bool), Error> {
-        let Progress { token, percent, message, checkpoint, seq, durable } = self;
-        let line = ProgressLine { percent, message, checkpoint, seq };
+        let Progress { token, percent, message, checkpoint, seq, rebalance, params, durable } = self;
+        let line = ProgressLine { percent, message, checkpoint, seq, rebalance, params };
         Ok((Token(token.0), line.into_core()?, durable))
     }
 }

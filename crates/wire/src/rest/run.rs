@@ -198,7 +198,10 @@ impl From<&rule::Run> for Run {
             Origin::Job { name, revision, .. } => (Some(name.clone()), Some(*revision)),
             Origin::AdHoc(_) => (None, None),
         };
-        let stopping = run.cancelling().map(rule::Reason::Cancelled);
+        let stopping = run.cancelling().map(|cause| match cause {
+            rule::Cause::Moved => "moving to another worker".to_owned(),
+            cause => format!("cancelling: {}", rule::Reason::Cancelled(cause)),
+        });
         Run {
             id: Text(run.id),
             namespace: run.namespace.clone(),
@@ -215,10 +218,7 @@ impl From<&rule::Run> for Run {
             exit_code: run.exit_code,
             output: said(&run.output),
             error: said(&run.error),
-            reason: match stopping {
-                Some(cause) => Some(format!("cancelling: {cause}")),
-                None => run.reason.as_ref().map(ToString::to_string),
-            },
+            reason: stopping.or_else(|| run.reason.as_ref().map(ToString::to_string)),
             progress: run.percent(),
             progress_message: reported.and_then(|reported| reported.message.as_deref()).map(str::to_owned),
             progress_at: reported.map(|reported| Text(reported.at)),

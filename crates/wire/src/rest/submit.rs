@@ -39,6 +39,9 @@ pub struct Submit {
     pub retry: Option<Retry>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Span>,
+    /// The time between the request to stop an attempt and its kill.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grace: Option<Span>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_most_once: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,6 +82,24 @@ pub struct Again {
     pub resume: bool,
 }
 
+/// How a run is cancelled.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, expecting = "a map like { now: true }")]
+pub struct Cancel {
+    /// Kill its attempt at once, without a grace period.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub now: bool,
+}
+
+/// Where a run is moved.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, expecting = "a map like { worker: \"w2\" }")]
+pub struct Move {
+    /// The name of the worker. Without it, any other worker is preferred.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<String>,
+}
+
 /// A parsed request to make a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Started<T> {
@@ -95,6 +116,7 @@ impl Submit {
         let mut definition = Definition::of(task.into_core()?);
         definition.params = job_file::params(self.params);
         definition.timeout = self.timeout.map(|span| span.0);
+        definition.grace = self.grace.map(|span| span.0);
         definition.retry = self.retry.unwrap_or_default().into_core();
         definition.priority = self.priority.unwrap_or(definition.priority);
         definition.route = self.route.unwrap_or_default().into_core();

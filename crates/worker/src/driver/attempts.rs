@@ -79,7 +79,8 @@ enum Sent {
 #[derive(Debug)]
 struct Running {
     token: Token,
-    is_stopping: bool,
+    /// Why it was told to stop. `None` means that it was not.
+    stopped: Option<Stop>,
 }
 
 /// What follows from an assignment.
@@ -182,7 +183,7 @@ impl Attempts {
     pub(super) fn start(&mut self, run: RunId, now: Timestamp) {
         let Some(attempt) = self.newest.get_mut(&run) else { return };
         attempt.stage = Stage::Running { started: now };
-        let older = self.running.insert(run, Running { token: attempt.token, is_stopping: false });
+        let older = self.running.insert(run, Running { token: attempt.token, stopped: None });
         assert!(older.is_none(), "two attempts of run {run} are executed");
     }
 
@@ -213,14 +214,6 @@ impl Attempts {
         let is_held = attempt.unkept > 0;
         let sent = if is_held { Sent::Held(now) } else { Sent::After(beat) };
         self.keep(run, outcome, sent).filter(|_| !is_held)
-    }
-
-    /// An execution was stopped because the worker ends: nothing is reported, and the run is tried elsewhere.
-    pub(super) fn abandon(&mut self, run: RunId) {
-        let token = self.running.remove(&run).map(|running| running.token);
-        if self.newest.get(&run).is_some_and(|newest| Some(newest.token) == token) {
-            self.remove(run);
-        }
     }
 
     /// The newest attempt of a run is over without having been executed.
@@ -309,11 +302,11 @@ impl Attempts {
         declined.collect()
     }
 
-    pub(super) fn stop_all(&mut self) {
+    pub(super) fn stop_all(&mut self, why: Stop) {
         let mut runs: Vec<RunId> = self.running.keys().copied().collect();
         runs.sort_unstable();
         for run in runs {
-            self.stop(run, Stop::Shutdown);
+            self.stop(run, why);
         }
     }
 
@@ -412,11 +405,13 @@ impl Attempts {
         self.stop(run, Stop::Superseded);
     }
 
-    /// The first reason to stop is the one that counts.
+    /// The first reason to stop is the one that counts, unless a later one leaves no grace period.
     fn stop(&mut self, run: RunId, why: Stop) {
+        let at_once = |stop: Stop| stop.grace(Duration::MAX).is_zero();
         if let Some(running) = self.running.get_mut(&run)
-            && !std::mem::replace(&mut running.is_stopping, true)
+            && running.stopped.is_none_or(|earlier| at_once(why) && !at_once(earlier))
         {
+            running.stopped = Some(why);
             self.stops.push((run, why));
         }
     }

@@ -45,8 +45,26 @@ pub enum Stop {
     /// A newer attempt of the same run was assigned.
     Superseded,
     Shutdown,
+    /// The worker was told to take no more work.
+    Drained,
     /// Its node has not heard the worker for a lease.
     Unheard,
+}
+
+impl Stop {
+    /// Whether the worker gives the attempt up, and the run goes on elsewhere.
+    pub fn is_yield(self) -> bool {
+        matches!(self, Stop::Shutdown | Stop::Drained)
+    }
+
+    /// The time between the request to stop and the kill, where `usual` is the usual one.
+    pub fn grace(self, usual: Duration) -> Duration {
+        match self {
+            // Another attempt may already be running.
+            Stop::Unheard | Stop::Cancelled(Cause::UserNow) => Duration::ZERO,
+            _ => usual,
+        }
+    }
 }
 
 impl fmt::Display for Stop {
@@ -55,6 +73,7 @@ impl fmt::Display for Stop {
             Stop::Cancelled(cause) => Reason::Cancelled(*cause).fmt(f),
             Stop::Superseded => f.write_str("a newer attempt took its place"),
             Stop::Shutdown => f.write_str("its worker shut down"),
+            Stop::Drained => f.write_str("its worker was drained"),
             Stop::Unheard => f.write_str("no node has heard its worker for a lease"),
         }
     }

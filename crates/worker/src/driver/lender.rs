@@ -104,9 +104,9 @@ impl<N: Ord + Clone> Lender<N> {
         self.nodes.remove(node);
     }
 
-    /// Nothing is lent any more, and all that is unused is called back.
-    pub(super) fn drain(&mut self) {
-        self.draining = !is_planted(Fault::DrainLends);
+    /// Nothing is lent any more, and all that is unused is called back; or slots are lent again.
+    pub(super) fn drain(&mut self, on: bool) {
+        self.draining = on && !is_planted(Fault::DrainLends);
     }
 
     /// A node has used a credit up.

@@ -11,7 +11,7 @@
 //! - An attempt is stopped when its node has not heard the worker for a lease: the node has given it up by then, and may
 //!   have started it elsewhere.
 //! - An assignment uses a credit once, at the node that decided it.
-//! - A worker that drains lends nothing.
+//! - A worker that drains lends nothing, and yields the attempts that it stops: their runs go on elsewhere.
 
 mod attempts;
 mod io;
@@ -23,7 +23,7 @@ mod tests;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use punctual_core::attempt::{Assignment, Order, Outcome, Report};
+use punctual_core::attempt::{Assignment, End, Order, Outcome, Report};
 use punctual_core::ids::RunId;
 use punctual_core::planted::{Fault, is_planted};
 use punctual_core::task::Task;
@@ -60,7 +60,13 @@ pub struct Driver {
     /// Heartbeats that were sent: their number and when.
     beats: VecDeque<(u64, Duration)>,
     beat: u64,
-    /// When a draining worker stops its attempts. `None` means it is not draining.
+    /// How long attempts may take to end when a node drains the worker.
+    drain_time: Duration,
+    /// Whether a node has drained it.
+    is_drained: bool,
+    /// When a drained worker stops its attempts. `None` means that it has, or is not drained.
+    yield_at: Option<Duration>,
+    /// When a worker that is to end stops its attempts. `None` means that it is not to end.
     drain_until: Option<Duration>,
     is_stopping: bool,
     outputs: Vec<Output>,
@@ -78,10 +84,20 @@ impl Driver {
             next_pulse: None,
             beats: VecDeque::new(),
             beat: 0,
+            drain_time: Duration::ZERO,
+            is_drained: false,
+            yield_at: None,
             drain_until: None,
             is_stopping: false,
             outputs: Vec::new(),
         }
+    }
+
+    /// Sets how long attempts may take to end when a node drains the worker; without it they are stopped at once.
+    #[must_use]
+    pub fn with_drain_time(mut self, time: Duration) -> Driver {
+        self.drain_time = time;
+        self
     }
 
     /// Works for the node in this process, which is connected as long as the worker lives.
@@ -120,8 +136,9 @@ impl Driver {
                 self.tell_owner(released);
             }
             Input::Drain(time) => {
-                self.lender.drain();
+                self.lender.drain(true);
                 self.drain_until = Some(now.elapsed + time);
+                self.tell(None, Report::Draining { on: true });
             }
             Input::Stop => self.stop(),
             Input::Clock => {}
@@ -137,7 +154,7 @@ impl Driver {
     pub fn next_wake(&self) -> Option<Duration> {
         let beat = (!self.may_be_silent()).then_some(self.next_beat);
         let drained = self.drain_until.filter(|_| !self.is_stopping);
-        [beat, self.next_pulse, self.lender.next_wake(), drained].into_iter().flatten().min()
+        [beat, self.next_pulse, self.lender.next_wake(), drained, self.yield_at].into_iter().flatten().min()
     }
 
     /// The node that an attempt belongs to.
@@ -180,6 +197,9 @@ impl Driver {
             return;
         }
         self.lender.joined(link);
+        if self.is_drained || self.drain_until.is_some() {
+            self.outputs.push(Output::Say { to: link, report: Report::Draining { on: true } });
+        }
         for report in self.attempts.starts(link) {
             self.outputs.push(Output::Say { to: link, report });
         }
@@ -224,6 +244,27 @@ impl Driver {
             Order::Resend => self.say_all_to(link),
             Order::GaveBack { total } => self.lender.gave_back(&link, total),
             Order::Waiting { priority, runs } => self.lender.waits(&link, priority, runs, now.elapsed),
+            Order::Drain { on } => self.drain(on, now.elapsed),
+        }
+    }
+
+    /// A node says whether the worker is to take work.
+    fn drain(&mut self, on: bool, now: Duration) {
+        if self.is_stopping || self.drain_until.is_some() || self.is_drained == on {
+            return;
+        }
+        self.is_drained = on;
+        self.lender.drain(on);
+        self.yield_at = on.then_some(now + self.drain_time);
+        self.tell(None, Report::Draining { on });
+        if on {
+            self.decline_waiting();
+        }
+    }
+
+    fn decline_waiting(&mut self) {
+        for report in self.attempts.decline_waiting() {
+            self.tell(None, report);
         }
     }
 
@@ -234,7 +275,11 @@ impl Driver {
         if !again || is_planted(Fault::OfferUsesCredit) {
             self.lender.used(&link);
         }
-        if self.is_stopping {
+        let is_known = self.attempts.owner((run, token)).is_some();
+        if self.is_stopping || (self.is_drained && !is_known) {
+            if !is_known {
+                self.outputs.push(Output::Say { to: link, report: Report::Declined { run, token } });
+            }
             return;
         }
         if !self.nodes.heard_within(link, lease, now.elapsed) {
@@ -274,10 +319,10 @@ impl Driver {
         self.outputs.push(Output::Execute { assignment, started_at: now.wall });
     }
 
-    fn ended(&mut self, run: RunId, outcome: Outcome, stopped: Option<Stop>, now: Now) {
+    fn ended(&mut self, run: RunId, mut outcome: Outcome, stopped: Option<Stop>, now: Now) {
         // It did nothing wrong. Reported as failed, it would use up one of its attempts.
-        if stopped == Some(Stop::Shutdown) {
-            return self.attempts.abandon(run);
+        if stopped.is_some_and(Stop::is_yield) {
+            outcome.end = End::Yielded;
         }
         let ended = self.attempts.ended(run, outcome, now.elapsed, self.beat);
         self.tell_owner(ended);
@@ -287,17 +332,19 @@ impl Driver {
 
     fn stop(&mut self) {
         self.is_stopping = true;
-        self.lender.drain();
-        for report in self.attempts.decline_waiting() {
-            self.tell(None, report);
-        }
-        self.attempts.stop_all();
+        self.lender.drain(true);
+        self.decline_waiting();
+        self.attempts.stop_all(Stop::Shutdown);
         for released in self.attempts.release_held(Duration::MAX, self.beat) {
             self.tell_owner(Some(released));
         }
     }
 
     fn look_at_the_clock(&mut self, now: Duration) {
+        if self.yield_at.is_some_and(|at| at <= now) {
+            self.yield_at = None;
+            self.attempts.stop_all(Stop::Drained);
+        }
         let beats = now >= self.next_beat && !self.may_be_silent();
         if beats {
             self.next_beat = now + self.heartbeat;

@@ -31,6 +31,7 @@ fn assignment(run: i64, token: u64) -> Assignment {
         checkpoint: None,
         part: Part::default(),
         lease: LEASE,
+        grace: None,
         again: false,
     }
 }
@@ -45,6 +46,12 @@ fn key(run: i64, token: u64) -> Key {
 
 fn finished(run: i64, token: u64) -> Report {
     Report::Finished { run: RunId(run), token: Token(token), outcome: Outcome::succeeded(WALL) }
+}
+
+/// The report of an attempt that its worker gave up.
+fn given_up(run: i64, token: u64) -> Report {
+    let outcome = Outcome { end: End::Yielded, ..Outcome::failed(WALL, "stopped") };
+    Report::Finished { run: RunId(run), token: Token(token), outcome }
 }
 
 /// A worker that the nodes A and B have admitted.
@@ -100,6 +107,12 @@ impl Rig {
 
     fn end_with(&mut self, run: i64, outcome: Outcome) -> Vec<Output> {
         self.step(Input::Ended { run: RunId(run), outcome, stopped: None })
+    }
+
+    /// An execution has ended because it was told to stop.
+    fn stopped(&mut self, run: i64, why: Stop) -> Vec<Output> {
+        let outcome = Outcome::failed(WALL, "stopped");
+        self.step(Input::Ended { run: RunId(run), outcome, stopped: Some(why) })
     }
 
     fn pass(&mut self, time: Duration) -> Vec<Output> {
@@ -225,10 +238,45 @@ fn a_stopping_worker_gives_back_what_waits() {
     let declined = Report::Declined { run: RunId(2), token: Token(7) };
     assert!(outputs.contains(&Output::Say { to: A, report: declined }), "{outputs:?}");
     assert_eq!(stopped(&outputs), [(RunId(1), Stop::Shutdown)]);
-    let outcome = Outcome::failed(WALL, "stopped");
-    let ended = rig.step(Input::Ended { run: RunId(1), outcome, stopped: Some(Stop::Shutdown) });
-    assert!(outcomes(&ended).is_empty() && rig.holding().is_empty());
-    assert!(executed(&rig.assign(A, assignment(3, 1))).is_empty(), "nothing starts any more");
+    let yielded = rig.stopped(1, Stop::Shutdown);
+    assert_eq!(outcomes(&yielded), [(A, given_up(1, 1))]);
+    assert_eq!(rig.holding(), [key(1, 1)], "it is kept until it is acknowledged");
+    let outputs = rig.assign(A, assignment(3, 1));
+    let declined = Report::Declined { run: RunId(3), token: Token(1) };
+    assert!(executed(&outputs).is_empty() && outputs.contains(&Output::Say { to: A, report: declined }));
+}
+
+#[test]
+fn a_drained_worker_yields_what_runs_and_declines_the_rest() {
+    let mut rig = Rig::new(1);
+    rig.driver = rig.driver.with_drain_time(LEASE / 3);
+    rig.assign(A, assignment(1, 1));
+    rig.assign(A, again(2, 1));
+    let outputs = rig.order(B, Order::Drain { on: true });
+    for to in [A, B] {
+        assert!(outputs.contains(&Output::Say { to, report: Report::Draining { on: true } }), "{outputs:?}");
+    }
+    let declined = |run| Output::Say { to: A, report: Report::Declined { run: RunId(run), token: Token(1) } };
+    assert!(outputs.contains(&declined(2)) && stopped(&outputs).is_empty(), "{outputs:?}");
+    assert!(rig.assign(A, again(3, 1)).contains(&declined(3)));
+    assert!(rig.connect(B, "b").contains(&Output::Say { to: B, report: Report::Draining { on: true } }));
+    let outputs = rig.pass_heard(LEASE / 3, &[A, B]);
+    assert_eq!(stopped(&outputs), [(RunId(1), Stop::Drained)]);
+    assert_eq!(outcomes(&rig.stopped(1, Stop::Drained)), [(A, given_up(1, 1))]);
+    let outputs = rig.order(A, Order::Drain { on: false });
+    assert!(outputs.contains(&Output::Say { to: B, report: Report::Draining { on: false } }), "{outputs:?}");
+    assert_eq!(executed(&rig.assign(A, again(4, 1))), [key(4, 1)]);
+}
+
+#[test]
+fn a_cancel_without_grace_follows_any_other_stop() {
+    let mut rig = Rig::new(1);
+    rig.assign(A, assignment(1, 1));
+    let rows = [(Cause::User, true), (Cause::Moved, false), (Cause::UserNow, true), (Cause::UserNow, false)];
+    for (cause, stops) in rows {
+        let expected = stops.then_some((RunId(1), Stop::Cancelled(cause)));
+        assert_eq!(stopped(&rig.cancel(1, 1, cause)), Vec::from_iter(expected));
+    }
 }
 
 #[test]

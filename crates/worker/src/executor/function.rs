@@ -5,19 +5,16 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::FutureExt;
 use punctual_core::attempt::{End, Outcome};
 use punctual_core::limits::{ERROR_BYTES_MAX, OUTPUT_BYTES_MAX};
 use punctual_core::name::Name;
 use punctual_core::retry::Failed;
-use tokio::time::timeout;
 
 use super::output::cut_end;
-use super::{Attempt, Ending, Host, fail, message_of, stop_asked};
+use super::{Attempt, Ending, Host, fail, grace_is_over, message_of, stop_asked};
 use crate::causes::in_full;
-use crate::driver::Stop;
 use crate::function::{self, Context, Output};
 use crate::log::Transcript;
 
@@ -29,7 +26,7 @@ pub(super) async fn execute(name: &Name, attempt: Attempt, host: &Host) -> Endin
     let Attempt { assignment, started_at, mut stop, saved } = attempt;
     let transcript =
         Transcript::new(assignment.run, assignment.token, Arc::clone(&host.clock), Arc::clone(&host.logs));
-    let transcript = Arc::new(transcript);
+    let (transcript, usual) = (Arc::new(transcript), assignment.grace.unwrap_or(host.grace));
     let context = Context {
         assignment: Arc::new(assignment),
         transcript: Arc::clone(&transcript),
@@ -44,15 +41,22 @@ pub(super) async fn execute(name: &Name, attempt: Attempt, host: &Host) -> Endin
         tokio::select! {
             // Check the stop first: a function that ends because of it was still stopped.
             biased;
-            stop = stop_asked(&mut stop) => {
+            why = stop_asked(&mut stop) => {
                 // A slow log must not delay the end.
-                let asked = format!("asked to end: {stop}");
-                let (ended, ()) = tokio::join!(timeout(grace(stop, host), calling), transcript.note(&asked));
-                let judged = match ended {
-                    Ok(ended) => judge(ended).and_then(|_| Err("it ended".to_owned())),
-                    Err(_) => Err("it had not ended when its grace was over, and was dropped".to_owned()),
+                let asked = format!("asked to end: {why}");
+                let ending = async {
+                    tokio::select! {
+                        biased;
+                        ended = &mut calling => Some(ended),
+                        () = grace_is_over(&mut stop, why, usual) => None,
+                    }
                 };
-                (judged.map_err(|how| format!("{stop}: {how}")), Some(stop))
+                let (ended, ()) = tokio::join!(ending, transcript.note(&asked));
+                let judged = match ended {
+                    Some(ended) => judge(ended).and_then(|_| Err("it ended".to_owned())),
+                    None => Err("it had not ended when its grace was over, and was dropped".to_owned()),
+                };
+                (judged.map_err(|how| format!("{why}: {how}")), Some(why))
             }
             ended = &mut calling => (judge(ended), None),
         }
@@ -74,11 +78,6 @@ pub(super) async fn execute(name: &Name, attempt: Attempt, host: &Host) -> Endin
         failed: Failed::Error,
     };
     Ending { outcome, stopped }
-}
-
-/// Without contact to the node another attempt may already be running, so there is no grace period.
-fn grace(stop: Stop, host: &Host) -> Duration {
-    if stop == Stop::Unheard { Duration::ZERO } else { host.grace }
 }
 
 fn judge(ended: std::thread::Result<Result<Output, function::Error>>) -> Result<Output, String> {

@@ -101,13 +101,29 @@ async fn pass_on_stop(
     limit: Option<Duration>,
     stopper: watch::Sender<Option<Stop>>,
 ) -> Infallible {
-    let asked = stop_asked(&mut asked);
+    let first = stop_asked(&mut asked);
     let stop = match limit {
-        Some(limit) => timeout(limit, asked).await.unwrap_or(Stop::Cancelled(Cause::Timeout)),
-        None => asked.await,
+        Some(limit) => timeout(limit, first).await.unwrap_or(Stop::Cancelled(Cause::Timeout)),
+        None => first.await,
     };
     stopper.send_replace(Some(stop));
+    // A later request counts only if it leaves no grace period.
+    if let Ok(stop) = asked.wait_for(is_at_once).await {
+        stopper.send_replace(*stop);
+    }
     std::future::pending().await
+}
+
+fn is_at_once(stop: &Option<Stop>) -> bool {
+    stop.is_some_and(|stop| stop.grace(Duration::MAX).is_zero())
+}
+
+/// Waits until the grace period is over, or until the attempt is asked to stop without one.
+async fn grace_is_over(stop: &mut watch::Receiver<Option<Stop>>, why: Stop, usual: Duration) {
+    tokio::select! {
+        () = tokio::time::sleep(why.grace(usual)) => {}
+        Ok(_) = stop.wait_for(is_at_once) => {}
+    }
 }
 
 async fn dispatch(attempt: Attempt, host: &Host) -> Ending {

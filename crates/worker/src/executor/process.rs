@@ -24,13 +24,13 @@ use punctual_failpoint::{Point, hit};
 use tokio::io::AsyncWriteExt;
 use tokio::process::ChildStdin;
 use tokio::sync::{oneshot, watch};
-use tokio::time::timeout;
+use tokio::time::Instant;
 
 use super::launch::launch;
 use super::output::{self, Tail, cut_end};
 use super::program::{self, Pipes, Program};
 use super::reports::{Destination, Folder};
-use super::{Attempt, Ending, Host, stop_asked};
+use super::{Attempt, Ending, Host, grace_is_over, stop_asked};
 use crate::driver::Stop;
 use crate::log::Transcript;
 
@@ -63,7 +63,8 @@ pub(super) async fn execute(process: &Process, attempt: Attempt, host: &Host) ->
     };
     hit(Point::WorkerSpawnDone);
     let mut printed = Printed { out: Tail::new(OUTPUT_BYTES_MAX), err: Tail::new(ERROR_BYTES_MAX) };
-    let supervisor = Supervisor { program, stop, grace: host.grace, transcript: &transcript };
+    let grace = assignment.grace.unwrap_or(host.grace);
+    let supervisor = Supervisor { program, stop, grace, transcript: &transcript };
     let to = Destination { assignment: &assignment, reports: &host.reports, transcript: &transcript };
     let (over_in, over) = oneshot::channel();
     let running = async {
@@ -151,23 +152,31 @@ impl Supervisor<'_> {
     async fn end(&mut self, stop: Stop) -> program::End {
         self.program.ask_to_end();
         let asked = format!("asked to end: {stop}");
-        let killing = kill_in_time(&mut self.program, self.grace, stop);
+        let begun = Instant::now();
+        let killing = kill_in_time(&mut self.program, &mut self.stop, stop, self.grace);
         let ((end, is_late), ()) = tokio::join!(killing, self.transcript.note(&asked));
         if is_late && stop != Stop::Unheard {
-            let grace = self.grace.as_secs_f32();
-            self.transcript.note(&format!("still there after {grace} s: killed")).await;
+            let waited = begun.elapsed().as_secs_f32();
+            self.transcript.note(&format!("still there after {waited:.1} s: killed")).await;
         }
         end
     }
 }
 
 /// Kills what is left after the grace period. True means something was left.
-async fn kill_in_time(program: &mut Program, grace: Duration, stop: Stop) -> (program::End, bool) {
-    // Another attempt may already be running: no grace period.
-    let grace = if stop == Stop::Unheard { Duration::ZERO } else { grace };
-    let is_late = timeout(grace, program.gone()).await.is_err();
+async fn kill_in_time(
+    program: &mut Program,
+    stop: &mut watch::Receiver<Option<Stop>>,
+    why: Stop,
+    grace: Duration,
+) -> (program::End, bool) {
+    let is_late = tokio::select! {
+        biased;
+        () = program.gone() => false,
+        () = grace_is_over(stop, why, grace) => true,
+    };
     // A shutdown looks for the daemons of all attempts at once, later.
-    (program.kill(stop != Stop::Shutdown).await, is_late)
+    (program.kill(why != Stop::Shutdown).await, is_late)
 }
 
 impl Exit {

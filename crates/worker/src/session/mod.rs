@@ -53,7 +53,7 @@ pub struct Settings {
     pub life: u64,
     pub version: String,
     pub announcement: Announcement,
-    /// How long running attempts may take to finish after a stop was requested; then they are stopped.
+    /// How long running attempts may take to finish after a stop or a drain was requested; then they are yielded.
     pub drain: Duration,
 }
 
@@ -119,8 +119,9 @@ pub async fn run(
 ) -> Result<(), Ended> {
     let (logs, chunks) = RemoteLogs::new();
     let config = Config { logs: Arc::new(logs), ..config };
-    let mut driver = Driver::new(settings.announcement.slots as usize, config.kinds, HEARTBEAT);
     let drain = settings.drain;
+    let slots = settings.announcement.slots as usize;
+    let mut driver = Driver::new(slots, config.kinds, HEARTBEAT).with_drain_time(drain);
     let mut session = Session::new(Arc::new(settings), chunks, status);
     session.dial_seeds(&mut driver);
     let session = Runner::open(config, driver, session).await?.run(stop, Some(drain)).await;

@@ -208,6 +208,7 @@ pub(crate) fn assignment(run: i64, task: Task) -> Assignment {
         checkpoint: None,
         part: Part::default(),
         lease: Duration::from_secs(15),
+        grace: None,
         again: false,
     }
 }

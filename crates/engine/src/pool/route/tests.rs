@@ -43,6 +43,8 @@ impl Floor {
                 busy: *busy,
                 free: *free,
                 load: *load,
+                is_draining: false,
+                is_open: true,
             })
             .collect()
     }

@@ -55,6 +55,7 @@ impl EventLoop {
             busy: 0,
             announced: Arc::clone(announced),
             load: None,
+            draining: false,
         });
         let told = present.map(|worker| WorkerStatus {
             id: worker.id.to_string(),
@@ -63,6 +64,7 @@ impl EventLoop {
             busy: worker.busy,
             announced: Arc::clone(worker.announced),
             load: worker.load,
+            draining: worker.is_draining,
         });
         told.chain(lost).collect()
     }

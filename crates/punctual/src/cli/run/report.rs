@@ -26,6 +26,12 @@ pub(crate) struct Report {
     /// Where the next attempt continues: JSON, or @FILE with JSON; at most 64 KiB
     #[arg(long, value_name = "JSON")]
     checkpoint: Option<String>,
+    /// Ask to be stopped and continued on another worker
+    #[arg(long)]
+    rebalance: bool,
+    /// With --rebalance: changes of the run's parameters, a JSON object; null removes a parameter
+    #[arg(long, value_name = "JSON", requires = "rebalance")]
+    params: Option<String>,
 }
 
 impl Report {
@@ -35,20 +41,27 @@ impl Report {
             Failure::new(Exit::Usage, why)
         })?;
         let refused = |why: String| Failure::new(Exit::Usage, why);
-        let checkpoint = self.checkpoint.map(|text| read(&text)).transpose().map_err(refused)?;
-        let line = ProgressLine { percent: self.percent, message: self.message, checkpoint, seq: None };
+        let json = |flag: &'static str, text: Option<String>| text.map(|text| read(flag, &text)).transpose();
+        let line = ProgressLine {
+            percent: self.percent,
+            message: self.message,
+            checkpoint: json("--checkpoint", self.checkpoint).map_err(refused)?,
+            seq: None,
+            rebalance: self.rebalance,
+            params: json("--params", self.params).map_err(refused)?,
+        };
         line.clone().into_core().map_err(|error| refused(format!("--{error}")))?;
         let json = serde_json::to_string(&line).map_err(|error| Failure::new(Exit::Failed, error))?;
         write(&file, &format!("{json}\n"))
     }
 }
 
-fn read(text: &str) -> Result<Value, String> {
+fn read(flag: &str, text: &str) -> Result<Value, String> {
     let text = match text.strip_prefix('@') {
-        Some(file) => fs::read_to_string(file).map_err(|error| format!("--checkpoint: {file}: {error}"))?,
+        Some(file) => fs::read_to_string(file).map_err(|error| format!("{flag}: {file}: {error}"))?,
         None => text.to_owned(),
     };
-    serde_json::from_str(&text).map_err(|error| format!("--checkpoint: must be JSON: {error}"))
+    serde_json::from_str(&text).map_err(|error| format!("{flag}: must be JSON: {error}"))
 }
 
 fn write(file: &OsString, line: &str) -> Result<(), Failure> {

@@ -15,7 +15,7 @@ use punctual_core::command::{Answer, Command};
 use punctual_node::{Failure, Peers};
 use punctual_wire::grpc::peer::{self, MESSAGE_BYTES_MAX};
 use punctual_wire::grpc::v1::peer_client::PeerClient;
-use punctual_wire::grpc::v1::{LookRequest, WakeRequest};
+use punctual_wire::grpc::v1::{DrainWorker, LookRequest, WakeRequest};
 use punctual_wire::rest::{Node, Worker};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
@@ -79,6 +79,18 @@ impl Dialled {
         let response = response.ok()?;
         line.heard(address, response.as_ref().err());
         peer::heard(response.ok()?.get_ref()).inspect_err(|error| warn!(address, %error, "of a peer")).ok()
+    }
+
+    /// Has a node tell a worker of its own whether to take work. False means that it has no such worker, or did not
+    /// answer in time.
+    pub(crate) async fn drain(&self, address: &str, worker: &str, on: bool) -> bool {
+        let Ok(line) = self.line(address) else { return false };
+        let mut request = Request::new(DrainWorker { worker: worker.to_owned(), on });
+        self.key.put_on(&mut request);
+        let response = timeout(CONNECT_TIME, line.client.clone().drain(request)).await;
+        let Ok(response) = response else { return false };
+        line.heard(address, response.as_ref().err());
+        response.is_ok_and(|response| response.get_ref().told)
     }
 
     fn line(&self, address: &str) -> Result<Arc<Line>, Failure> {

@@ -259,6 +259,10 @@ impl Peer for Silent {
         std::future::pending().await
     }
 
+    async fn drain(&self, _: Request<DrainWorker>) -> Result<Response<Drained>, Status> {
+        std::future::pending().await
+    }
+
     async fn look(&self, _: Request<LookRequest>) -> Result<Response<LookResponse>, Status> {
         std::future::pending().await
     }
@@ -319,7 +323,7 @@ async fn a_follower_at_another_node_sees_the_end_of_the_run() {
     assert!(!heard.contains("event: end"), "{heard}");
     // No worker is there to take it: it ends when someone says so, on the node that leads it.
     let run = run["id"].as_str().unwrap().parse().unwrap();
-    let cancel = Command::CancelRun { namespace: Namespace::default(), run };
+    let cancel = Command::CancelRun { namespace: Namespace::default(), run, now: false };
     scene.leader.handle().command(cancel).await.unwrap();
     let rest = async {
         while let Some(frames) = events.next().await {

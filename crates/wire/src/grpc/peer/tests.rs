@@ -149,7 +149,8 @@ fn commands() -> Vec<Command> {
             key: None,
             spread: u64::MAX,
         }),
-        Command::CancelRun { namespace: namespace.clone(), run: RUN },
+        Command::CancelRun { namespace: namespace.clone(), run: RUN, now: true },
+        Command::MoveRun { namespace: namespace.clone(), run: RUN, worker: Some("w".into()) },
         Command::RetryRun(RetryRun {
             namespace: namespace.clone(),
             run: RUN,
@@ -164,7 +165,13 @@ fn commands() -> Vec<Command> {
             namespace: namespace.clone(),
             run: RUN,
             token: TOKEN,
-            progress: Progress { checkpoint: Some("{}".into()), seq: Some(7), ..Progress::percent(100) },
+            progress: Progress {
+                checkpoint: Some("{}".into()),
+                seq: Some(7),
+                rebalance: true,
+                params: Some(Params::default()),
+                ..Progress::percent(100)
+            },
             durable: true,
         },
         Command::Tell { sender: a_sender(), news: queue::News::Undelivered { why: "it is paused".into() } },
@@ -194,6 +201,7 @@ named! { command_names: Command =>
     Command::RunJob(_) => "run",
     Command::Submit(_) => "submit",
     Command::CancelRun { .. } => "cancel",
+    Command::MoveRun { .. } => "move",
     Command::RetryRun(_) => "retry",
     Command::DiscardDeadLetter { .. } => "discard",
     Command::Progress { .. } => "progress",
@@ -361,9 +369,9 @@ fn every_answer_and_every_failure_comes_through_as_it_went() {
 
 #[test]
 fn fields_go_by_name_and_a_newer_node_may_say_more() {
-    let text = br#"{"cancel_run":{"namespace":"default","run":7,"why":"because"}}"#;
+    let text = br#"{"cancel_run":{"namespace":"default","run":7,"now":false,"why":"because"}}"#;
     let read = command(&AskRequest { command: text.to_vec() }).unwrap();
-    assert_eq!(read, Command::CancelRun { namespace: Namespace::default(), run: RunId(7) });
+    assert_eq!(read, Command::CancelRun { namespace: Namespace::default(), run: RunId(7), now: false });
 }
 
 #[test]

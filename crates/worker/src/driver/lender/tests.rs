@@ -104,7 +104,7 @@ fn a_draining_worker_lends_nothing_and_calls_everything_back() {
     let mut lender = lender(&[1, 2]);
     lender.lend(4, at(0));
     lender.used(&1);
-    lender.drain();
+    lender.drain(true);
     assert_eq!(lender.lend(3, at(1)), [recall(1, 1), recall(2, 2)]);
     lender.gave_back(&1, 1);
     lender.gave_back(&2, 2);
