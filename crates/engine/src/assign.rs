@@ -23,6 +23,10 @@ use crate::pool::{Match, ReadyRun, Wish};
 /// The wish of a run's route. `None` means that the least loaded worker that fits takes the run.
 fn wish_of(live: &LiveRun) -> Option<Wish> {
     let (run, route) = (&live.run, &live.definition.route);
+    if let Some(origin) = live.definition.polled_origin() {
+        let key = hash::stable(&[origin.as_bytes()]);
+        return Some(Wish::new(Strategy::ConsistentHash, run.job(), key, Vec::new()));
+    }
     let is_plain = matches!(route.strategy, Strategy::LeastLoaded | Strategy::Broadcast);
     // The children of a broadcast are pinned to one worker each, so they are not spread.
     let parent = run.parent().filter(|_| run.pinned_to().is_none());
