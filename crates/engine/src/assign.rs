@@ -178,6 +178,8 @@ impl Shard {
             definition: Arc::clone(&live.definition),
             params: self.params_of(live),
             checkpoint: live.run.checkpoint().map(|checkpoint| Arc::clone(&checkpoint.value)),
+            // The node adds it: shards hold no secrets.
+            attempt_key: None,
             part: live.run.part(),
             lease: self.settings.attempt_lease,
             again: offer == Offer::Again,

@@ -36,6 +36,8 @@ struct Seen {
     asked: usize,
     /// Requests about all executions.
     asked_all: usize,
+    /// The keys of attempts that requests about one execution showed.
+    keys: BTreeSet<Option<String>>,
     /// The connections that polls came over.
     connections: BTreeSet<SocketAddr>,
     /// The status and the body of the answer to a poll. `None` means that the execution is not known.
@@ -99,6 +101,11 @@ async fn receive(
     let id = text("execution_id");
     assert_eq!(id, text("punctual-run-id"), "both headers say the same");
     let id = id.unwrap_or_default();
+    let key = text("punctual-attempt-key");
+    match uri.path() {
+        "/all" => assert_eq!(key, None, "it is about no attempt in particular"),
+        _ => drop(seen.keys.insert(key)),
+    }
     match verb {
         Verb::POST => seen.started.push(id),
         Verb::DELETE => seen.cancelled.push(id),
@@ -132,6 +139,24 @@ async fn rig() -> Rig {
 /// Assigns the first attempt of a run.
 async fn assign_first(rig: &Rig, run: i64, http: Http) {
     rig.order(vec![Order::Assign(Assignment { attempt: 1, ..assignment(run, task(http)) })]).await;
+}
+
+#[tokio::test]
+async fn the_receiver_gets_the_key_of_the_attempt() {
+    let receiver = Receiver::start().await;
+    receiver.answers(&json!({ "status": "running", "progress": 1 }));
+    let mut rig = rig().await;
+    let attempt_key = Some(Arc::from("pck_1_2_3"));
+    let given = assignment(1, task(receiver.task(None)));
+    rig.order(vec![Order::Assign(Assignment { attempt: 1, attempt_key, ..given })]).await;
+    next_progress(&mut rig).await;
+    rig.order(vec![Order::Cancel { run: RunId(1), token: TOKEN, cause: Cause::User }]).await;
+    rig.finished(1).await;
+    let seen = receiver.seen.lock();
+    assert_eq!((seen.started.len(), seen.cancelled.len()), (1, 1));
+    assert_eq!(seen.keys, [Some("pck_1_2_3".to_owned())].into());
+    drop(seen);
+    rig.shut_down().await;
 }
 
 async fn next_progress(rig: &mut Rig) -> Progress {

@@ -5,6 +5,7 @@
 
 use punctual_core::attempt::Assignment;
 use punctual_core::task::{Body, EXECUTION_ID, Http, Method, Request};
+use punctual_wire::rest::ATTEMPT_KEY_HEADER;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::{Response, StatusCode, Url};
 
@@ -78,6 +79,11 @@ pub(super) fn own_headers(http: &Http, assignment: &Assignment) -> HeaderMap {
     let mut headers = HeaderMap::new();
     if http.accept.is_some() {
         headers.insert(EXECUTION_ID, HeaderValue::from(assignment.run.0));
+        let key = assignment.attempt_key.as_deref().and_then(|key| HeaderValue::from_str(key).ok());
+        if let Some(mut key) = key {
+            key.set_sensitive(true);
+            headers.insert(ATTEMPT_KEY_HEADER, key);
+        }
     }
     headers
 }
