@@ -54,7 +54,7 @@ impl AttemptKeys {
         is_it.then_some((run, token))
     }
 
-    /// Gives an attempt its key, if its task passes the key on to somebody.
+    /// Gives an attempt its key, if its task passes the key on to a program or a service.
     pub(crate) fn give(&self, assignment: &mut Assignment) {
         let passes_on = match &assignment.definition.task {
             Task::Shell(_) | Task::Process(_) => true,
