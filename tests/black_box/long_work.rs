@@ -6,6 +6,7 @@ use punctual_tests::api::RUNS;
 use punctual_tests::history::has_ended;
 use punctual_tests::wait;
 use punctual_tests::{Api, Node, Scene, Worker, binary};
+use reqwest::Method;
 use serde_json::{Value, json};
 
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -272,4 +273,29 @@ fn a_node_that_is_stopped_and_started_counts_no_attempt_as_lost() {
     node.start();
     let run = ended(node.api(), &id);
     assert_eq!((&run["state"], results(&run)), (&json!("succeeded"), vec!["moved", "succeeded"]), "{run}");
+}
+
+#[test]
+fn a_process_reports_over_rest_with_the_key_in_its_environment() {
+    let scene = Scene::new();
+    let node = scene.start();
+    let id = submit(node.api(), "echo $PUNCTUAL_ATTEMPT_KEY; exec sleep 300");
+    let key = wait::until("the attempt prints its key", PATIENCE, || {
+        let log = node.api().get(&format!("{RUNS}/{id}/logs")).expect("the node answers").text;
+        let from = log.find("pck_")?;
+        Some(log[from..].chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect::<String>())
+    });
+    let report = |key: &str, body: &Value| {
+        let header = Some(("Punctual-Attempt-Key", key));
+        let sent = node.api().send(Method::POST, "/api/v1/task_progress", Some(body.to_string()), header);
+        sent.expect("the node answers").status
+    };
+    let half = json!({ "execution_id": id, "progress": 50, "durable": true });
+    assert_eq!(report(&key, &half), 200);
+    assert_eq!(node.api().run(&id)["progress"], json!(50));
+    assert_eq!(report(&format!("{key}0"), &half), 401);
+    assert_eq!(report(&key, &json!({ "execution_id": "7", "progress": 50 })), 401);
+    node.cli(["run", "cancel", &id]).ok();
+    ended(node.api(), &id);
+    assert_eq!(report(&key, &half), 409);
 }

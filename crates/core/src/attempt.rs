@@ -41,6 +41,8 @@ pub struct Assignment {
     pub params: Params,
     /// The last checkpoint of an earlier attempt: JSON, as text.
     pub checkpoint: Option<Arc<str>>,
+    /// Lets its bearer report for this attempt. `None` means that its task passes no key on.
+    pub attempt_key: Option<Arc<str>>,
     /// The part of a split run that it is.
     pub part: Part,
     /// How long the node waits for a heartbeat before it gives the attempt up.

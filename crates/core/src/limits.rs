@@ -93,6 +93,14 @@ pub const HTTP_BODY_BYTES_MAX: usize = 1024 * 1024;
 pub const HTTP_RESPONSE_BYTES_MAX: usize = 1024 * 1024;
 /// The default timeout of a request, because a request that hangs holds a slot.
 pub const HTTP_TIMEOUT: Duration = Duration::from_secs(60);
+/// The time between two polls of work that was accepted: at least, at most and by default.
+pub const HTTP_POLL_MIN: Duration = Duration::from_millis(100);
+pub const HTTP_POLL_MAX: Duration = Duration::from_secs(3600);
+pub const HTTP_POLL: Duration = Duration::from_secs(5);
+/// How long the answer to a poll may take. All polls of one origin share a connection, so a slow one delays the others.
+pub const HTTP_POLL_TIMEOUT: Duration = Duration::from_secs(10);
+/// Failed polls in a row that fail the attempt.
+pub const HTTP_POLLS_FAILED_MAX: u32 = 5;
 /// Ranges of status codes in one list.
 pub const HTTP_STATUS_RANGES_MAX: usize = 32;
 /// Slots of one worker.

@@ -1,5 +1,6 @@
 //! What a run does.
 
+mod accept;
 mod http;
 mod process;
 mod queue;
@@ -13,7 +14,8 @@ use crate::invalid::Invalid;
 use crate::limits::PARAMS_BYTES_MAX;
 use crate::name::Name;
 
-pub use http::{Body, Expect, HTTP_REDIRECTS_MAX, Http, Method, Request, StatusRange};
+pub use accept::Accept;
+pub use http::{Body, EXECUTION_ID, Expect, HTTP_REDIRECTS_MAX, Http, Method, Request, StatusRange};
 pub(crate) use process::{check_shell, template};
 pub use queue::{Enqueue, RETRY_DEFAULT, TTL_DEFAULT};
 

@@ -27,6 +27,10 @@ use crate::pool::{Match, ReadyRun, Wish};
 /// The wish of a run's route. `None` means that the least loaded worker that fits takes the run.
 fn wish_of(live: &LiveRun) -> Option<Wish> {
     let (run, route) = (&live.run, &live.definition.route);
+    if let Some(origin) = live.definition.polled_origin() {
+        let key = hash::stable(&[origin.as_bytes()]);
+        return Some(Wish::new(Strategy::ConsistentHash, run.job(), key, Vec::new()));
+    }
     let is_plain = matches!(route.strategy, Strategy::LeastLoaded | Strategy::Broadcast);
     // The children of a broadcast are pinned to one worker each, so they are not spread.
     let is_free = run.pinned_to().is_none();
@@ -180,6 +184,8 @@ impl Shard {
             definition: Arc::clone(&live.definition),
             params: self.params_of(live),
             checkpoint: live.run.checkpoint().map(|checkpoint| Arc::clone(&checkpoint.value)),
+            // The node adds it: shards hold no secrets.
+            attempt_key: None,
             part: live.run.part(),
             lease: self.settings.attempt_lease,
             grace: live.definition.grace,

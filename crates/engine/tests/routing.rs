@@ -1,7 +1,8 @@
 //! Which worker gets a run: labels, kinds and strategies, and runs that wait for a worker of their own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use punctual_core::attempt::{End, Report};
 use punctual_core::command::Command;
@@ -9,7 +10,7 @@ use punctual_core::ids::{RunId, WorkerId};
 use punctual_core::job::{Definition, Overlap, Route, Strategy};
 use punctual_core::retry::Retry;
 use punctual_core::run::{Run, Status, What};
-use punctual_core::task::{Kind, Params, Task};
+use punctual_core::task::{Accept, Http, Kind, Method, Params, Task};
 use punctual_core::worker::Announcement;
 use punctual_engine::{Event, Settings};
 
@@ -86,6 +87,23 @@ fn round_robin_spreads_the_runs_of_a_job_evenly() {
         start_times(&mut rig, "other", 1);
     }
     assert_eq!(names, "abcabc");
+}
+
+#[test]
+fn runs_that_poll_one_origin_go_to_one_worker() {
+    let mut rig = with_workers(&[("a", 8), ("b", 8), ("c", 8)]);
+    let polling = |path: usize| {
+        let accept = Some(Accept { poll: Duration::from_secs(5), all: None });
+        let url = format!("http://example.com/{path}");
+        Definition::of(Task::Http(Box::new(Http { method: Method::Post, accept, ..Http::get(url) })))
+    };
+    let workers: BTreeSet<String> = (0..6)
+        .map(|path| {
+            let run = rig.submit(polling(path));
+            worker_of(&rig, run)
+        })
+        .collect();
+    assert_eq!(workers.len(), 1, "{workers:?}");
 }
 
 fn why(rig: &Rig, run: RunId) -> String {

@@ -17,6 +17,7 @@ use punctual_store::{Reads, Session, Store, Tokens, Upkeep};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::allowance::Allowance;
+use crate::attempt_key::AttemptKeys;
 use crate::background::BackgroundTasks;
 use crate::calendars::{Calendars, SaveGuard};
 use crate::driver::{Lost, Wake};
@@ -153,6 +154,7 @@ pub struct Handle {
     pub(crate) calendars: Calendars,
     pub(crate) followers: Arc<Followers>,
     pub(crate) allowance: Arc<Allowance>,
+    pub(crate) attempt_keys: Option<AttemptKeys>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) cluster_news: Arc<Notify>,
     pub(crate) leaders: watch::Receiver<Leaders>,
@@ -184,6 +186,11 @@ impl Handle {
     /// For listings. They go to the store directly, need no leader, and see only committed rows.
     pub fn reads(&self) -> &dyn Reads {
         &*self.store
+    }
+
+    /// The keys of attempts. `None` means that no key is accepted.
+    pub fn attempt_keys(&self) -> Option<&AttemptKeys> {
+        self.attempt_keys.as_ref()
     }
 
     /// For retention.

@@ -15,6 +15,7 @@ pub mod followers;
 pub mod live;
 mod allowance;
 mod busy;
+pub mod attempt_key;
 pub mod metrics;
 pub mod driver;
 pub mod store_clock;
@@ -22,6 +23,7 @@ pub mod cluster;
 pub mod node;
 pub mod retention;
 
+pub use attempt_key::AttemptKeys;
 pub use driver::{Driver, Input, Output, Wake};
 pub use failure::Failure;
 pub use followers::{Follower, Followers};

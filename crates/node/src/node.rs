@@ -22,6 +22,7 @@ use tracing::warn;
 
 use self::event_loop::{Channels, EventLoop};
 pub use self::links::{Link, Links, Reporter};
+use crate::attempt_key::AttemptKeys;
 use crate::background::BackgroundTasks;
 use crate::calendar_keeper::Keeper;
 use crate::calendars::Calendars;
@@ -44,6 +45,8 @@ pub struct Config {
     pub shard_lease: Duration,
     /// `None` means a single node that leads every shard.
     pub cluster: Option<Cluster>,
+    /// `None` means that attempts get no key, and that no key is accepted.
+    pub attempt_keys: Option<AttemptKeys>,
 }
 
 /// A scheduling node. Without a cluster it leads every shard of the store.
@@ -119,6 +122,7 @@ impl Node {
             calendars,
             followers: Arc::new(Followers::new(forwarding.leaders.clone())),
             allowance: Arc::default(),
+            attempt_keys: config.attempt_keys.clone(),
             metrics: Arc::default(),
             cluster_news: Arc::default(),
             leaders: forwarding.leaders,

@@ -110,6 +110,7 @@ mod tests {
                 attempt_lease: Duration::from_secs(15),
                 shard_lease: Duration::from_secs(3),
                 cluster: None,
+                attempt_keys: None,
             });
             let (node, clock, (stop, stopped)) = (node.unwrap(), ManualClock::at(NOW), watch::channel(false));
             let pruned_by = Arc::new(clock.clone());

@@ -65,6 +65,7 @@ async fn node(clock: &Arc<Wrong>, store: &Arc<Memory>) -> Node {
         attempt_lease: Duration::from_secs(15),
         shard_lease: Duration::from_secs(3),
         cluster: None,
+        attempt_keys: None,
     })
     .unwrap();
     let handle = node.handle();

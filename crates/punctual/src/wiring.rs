@@ -12,6 +12,8 @@ use std::sync::Arc;
 use punctual_core::ids::SessionId;
 use punctual_core::limits::AD_HOC_KEPT;
 use punctual_core::time::Clock;
+use punctual_node::AttemptKeys;
+use punctual_node::attempt_key::OFFER_BYTES;
 use punctual_node::handle::Status;
 use punctual_node::node::{Config, Node};
 use punctual_node::retention::{self, PACE};
@@ -193,6 +195,9 @@ pub async fn start(settings: &Settings, parts: Parts) -> anyhow::Result<Running>
         None => (None, None),
     };
     let clock = cluster.as_ref().map_or(clock, |cluster| Arc::clone(&cluster.clock) as Arc<dyn Clock>);
+    let mut offer = [0; OFFER_BYTES];
+    getrandom::fill(&mut offer)?;
+    let attempt_keys = AttemptKeys::agree(&*store, &offer).await?;
     let node = Node::start(Config {
         store,
         clock: Arc::clone(&clock),
@@ -200,6 +205,7 @@ pub async fn start(settings: &Settings, parts: Parts) -> anyhow::Result<Running>
         attempt_lease: settings.attempt_lease,
         shard_lease: settings.shard_lease,
         cluster,
+        attempt_keys: Some(attempt_keys),
     })?;
     let handle = node.handle();
     let watcher = Watcher::start(node.nudge(), settings.look)?;

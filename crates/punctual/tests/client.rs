@@ -118,7 +118,7 @@ async fn dead_letters_and_progress_are_read_and_decided() {
     let [decision] = decisions.items.as_slice() else { panic!("{decisions:?}") };
     assert_eq!(decision.problem.as_ref().map(|problem| problem.code), Some(Code::NoSuchRun));
     let progress = Progress {
-        token: Text(1),
+        token: Some(Text(1)),
         percent: Some(5),
         message: None,
         checkpoint: None,

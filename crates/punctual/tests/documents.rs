@@ -91,8 +91,9 @@ fn every_example_is_a_job_file_or_a_program_and_says_what_it_shows() {
         if file.extension().is_some_and(|kind| kind == "md") {
             continue;
         }
-        let is_program = file.extension().is_some_and(|kind| kind == "rs");
-        let opening = if is_program { "//! " } else { "# " };
+        let is_of = |kind: &str| file.extension().is_some_and(|of| of == kind);
+        let is_program = is_of("rs") || is_of("py");
+        let opening = if is_of("rs") { "//! " } else { "# " };
         assert!(text.starts_with(opening), "{}: the first line says what it shows", file.display());
         if !is_program {
             check_jobs(&text, &file.display().to_string());

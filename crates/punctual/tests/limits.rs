@@ -63,6 +63,17 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
         ("redirects that it follows", count(task::HTTP_REDIRECTS_MAX), "422 `invalid`, or the attempt fails"),
         ("response that is read", bytes(limits::HTTP_RESPONSE_BYTES_MAX), "the rest is left unread"),
         ("time for it, if the task does not say", span(limits::HTTP_TIMEOUT), "the attempt fails"),
+        (
+            "time between two polls of accepted work",
+            format!("{}, at least {}", span(limits::HTTP_POLL_MAX), span(limits::HTTP_POLL_MIN)),
+            "422 `invalid`",
+        ),
+        ("time for the answer to a poll", span(limits::HTTP_POLL_TIMEOUT), "the poll has failed"),
+        (
+            "failed polls in a row",
+            count(limits::HTTP_POLLS_FAILED_MAX),
+            "the attempt fails; the next one asks first",
+        ),
         ("expression of a template, condition", bytes(limits::EXPRESSION_BYTES_MAX), "422 `invalid`"),
         ("expressions in a text", count(limits::EXPRESSIONS_MAX), "422 `invalid`"),
         ("levels of an expression", count(limits::EXPRESSION_DEPTH_MAX), "422 `invalid`"),

@@ -2,6 +2,7 @@
 
 pub(crate) mod guard;
 pub(crate) mod problem;
+pub(crate) mod progress;
 pub(crate) mod request;
 pub(crate) mod ask;
 pub(crate) mod jobs;

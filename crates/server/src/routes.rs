@@ -11,8 +11,8 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 
 use crate::rest::{
     calendars, cron, dead_letters, events, export, fires, health, job_list, job_log, jobs, live, logs,
-    messages, namespaces, nodes, overview, problem, queues, revisions, run_actions, runs, skips, statistics,
-    tokens, whoami, why,
+    messages, namespaces, nodes, overview, problem, progress, queues, revisions, run_actions, runs, skips,
+    statistics, tokens, whoami, why,
 };
 use crate::{Endpoints, console, metrics, openapi};
 
@@ -33,6 +33,8 @@ pub enum Right {
     Admin,
     /// Take work and report on it.
     Worker,
+    /// Report for an attempt: with the right to run jobs, or with the key of the attempt.
+    Report,
 }
 
 impl Right {
@@ -49,6 +51,7 @@ impl Right {
             Right::Edit => "edit",
             Right::Admin => "admin",
             Right::Worker => "worker",
+            Right::Report => "report",
         }
     }
 }
@@ -123,7 +126,8 @@ fn runs_and_dead_letters() -> Vec<Route> {
         row(M::POST, "/api/v1/namespaces/{namespace}/runs/{id}/cancel", Right::Run, runs::cancel),
         row(M::POST, "/api/v1/namespaces/{namespace}/runs/{id}/move", Right::Run, runs::move_run),
         row(M::POST, "/api/v1/namespaces/{namespace}/runs/{id}/retry", Right::Run, runs::retry),
-        row(M::POST, "/api/v1/namespaces/{namespace}/runs/{id}/progress", Right::Run, runs::progress),
+        row(M::POST, "/api/v1/namespaces/{namespace}/runs/{id}/progress", Right::Report, progress::report),
+        row(M::POST, "/api/v1/task_progress", Right::Report, progress::report_plainly),
         row(M::GET, "/api/v1/namespaces/{namespace}/dead-letters", Right::Read, dead_letters::list),
         row(M::POST, "/api/v1/namespaces/{namespace}/dead-letters", Right::Run, dead_letters::decide),
         row(M::GET, "/api/v1/namespaces/{namespace}/dead-letters/{id}", Right::Read, dead_letters::show),

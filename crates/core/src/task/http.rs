@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::accept::Accept;
 use super::process::{render, template};
 use crate::invalid::Invalid;
 use crate::limits::{
@@ -33,6 +34,8 @@ pub struct Http {
     pub expect: Expect,
     /// A PEM file on the worker with certificates that are trusted besides the system's.
     pub ca: Option<String>,
+    /// How work is followed that goes on after the response. `None` means that the response ends the work.
+    pub accept: Option<Accept>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -139,6 +142,8 @@ const HEADERS_REFUSED: [&str; 11] = [
     "upgrade",
 ];
 const HEADERS_OURS: &str = "punctual-";
+/// The header that names the run to a receiver that works on.
+pub const EXECUTION_ID: &str = "execution_id";
 
 impl Http {
     /// A plain GET.
@@ -152,11 +157,12 @@ impl Http {
             redirects: HTTP_REDIRECTS_MAX,
             expect: Expect::default(),
             ca: None,
+            accept: None,
         }
     }
 
     pub(crate) fn check(&self) -> Result<(), Invalid> {
-        self.check_url()?;
+        check_url("task.http.url", &self.url)?;
         self.check_headers()?;
         self.check_body()?;
         self.check_expect()?;
@@ -169,46 +175,7 @@ impl Http {
         if self.ca.as_ref().is_some_and(|path| !path.starts_with('/') || path.contains('\0')) {
             return Err(Invalid::new("task.http.tls.ca", "the full path of a file on the worker"));
         }
-        Ok(())
-    }
-
-    fn check_url(&self) -> Result<(), Invalid> {
-        let refuse = |message: &str| Err(Invalid::new("task.http.url", message));
-        // HTTP clients drop line breaks and tabs, and would call another address than the one written here.
-        if self.url.chars().any(char::is_control) {
-            return refuse("has a line break or another control character in it; write it on one line");
-        }
-        template("task.http.url", &self.url)?;
-        if self.url.len() > URL_BYTES_MAX {
-            return refuse(&format!("at most {URL_BYTES_MAX} bytes"));
-        }
-        let rest = ["http://", "https://"].iter().find_map(|scheme| {
-            let begins = self.url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
-            begins.then(|| &self.url[scheme.len()..])
-        });
-        let Some(rest) = rest else { return refuse("begins with http:// or https://") };
-        let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
-        if authority.contains("{{") {
-            return refuse(
-                "the host and the port are no template: who starts the job must not choose where it goes",
-            );
-        }
-        if authority.contains('@') {
-            return refuse("has a user or a password in it; send the header Authorization instead");
-        }
-        // In brackets is an IPv6 address, colons included.
-        let port = authority.rsplit_once(']').map_or(authority, |(_, port)| port);
-        let (host, port) = port.split_once(':').map_or((authority, None), |(host, port)| (host, Some(port)));
-        if authority.starts_with(':') || (host.is_empty() && !authority.starts_with('[')) {
-            return refuse("has no host");
-        }
-        if port.is_some_and(|port| port.parse::<u16>().is_err()) {
-            return refuse("has a port that is no number from 0 to 65535");
-        }
-        if authority.chars().any(|c| c.is_whitespace() || c.is_control()) {
-            return refuse("has a blank in its host");
-        }
-        Ok(())
+        self.check_accept()
     }
 
     fn check_headers(&self) -> Result<(), Invalid> {
@@ -226,7 +193,8 @@ impl Http {
                     format!("`{}` is no name of a header", short(name)),
                 ));
             }
-            if HEADERS_REFUSED.contains(&lower.as_str()) || lower.starts_with(HEADERS_OURS) {
+            let names_work = self.accept.is_some() && lower == EXECUTION_ID;
+            if HEADERS_REFUSED.contains(&lower.as_str()) || lower.starts_with(HEADERS_OURS) || names_work {
                 return Err(Invalid::new(field, "is not for jobs to set"));
             }
             if !seen.insert(lower) {
@@ -338,6 +306,51 @@ impl Http {
         }
         Ok(url)
     }
+}
+
+pub(super) fn check_url(field: &'static str, url: &str) -> Result<(), Invalid> {
+    let refuse = |message: &str| Err(Invalid::new(field, message));
+    // HTTP clients drop line breaks and tabs, and would call another address than the one written here.
+    if url.chars().any(char::is_control) {
+        return refuse("has a line break or another control character in it; write it on one line");
+    }
+    template(field, url)?;
+    if url.len() > URL_BYTES_MAX {
+        return refuse(&format!("at most {URL_BYTES_MAX} bytes"));
+    }
+    let Some((_, authority)) = scheme_and_authority(url) else {
+        return refuse("begins with http:// or https://");
+    };
+    if authority.contains("{{") {
+        return refuse(
+            "the host and the port are no template: who starts the job must not choose where it goes",
+        );
+    }
+    if authority.contains('@') {
+        return refuse("has a user or a password in it; send the header Authorization instead");
+    }
+    // In brackets is an IPv6 address, colons included.
+    let port = authority.rsplit_once(']').map_or(authority, |(_, port)| port);
+    let (host, port) = port.split_once(':').map_or((authority, None), |(host, port)| (host, Some(port)));
+    if authority.starts_with(':') || (host.is_empty() && !authority.starts_with('[')) {
+        return refuse("has no host");
+    }
+    if port.is_some_and(|port| port.parse::<u16>().is_err()) {
+        return refuse("has a port that is no number from 0 to 65535");
+    }
+    if authority.chars().any(|c| c.is_whitespace() || c.is_control()) {
+        return refuse("has a blank in its host");
+    }
+    Ok(())
+}
+
+/// The scheme and the host with its port. `None` means that it is not a URL of HTTP.
+pub(super) fn scheme_and_authority(url: &str) -> Option<(&'static str, &str)> {
+    let (scheme, rest) = ["http", "https"].into_iter().find_map(|scheme| {
+        let (begin, rest) = url.split_once("://")?;
+        begin.eq_ignore_ascii_case(scheme).then_some((scheme, rest))
+    })?;
+    Some((scheme, rest.split(['/', '?', '#', '\\']).next().unwrap_or_default()))
 }
 
 fn short(name: &str) -> &str {

@@ -54,6 +54,7 @@ fn alone(store: &Arc<Memory>) -> (Node, watch::Sender<Leaders>) {
         attempt_lease: Duration::from_secs(15),
         shard_lease: Duration::from_secs(3),
         cluster: None,
+        attempt_keys: None,
     };
     (Node::start_in(forwarding, config).unwrap(), lead)
 }

@@ -24,6 +24,7 @@ use tracing::{error, warn};
 
 use super::links::{Link, Linked, Refusal};
 use super::{Config, Nudge, REPORTS_MAX};
+use crate::attempt_key::AttemptKeys;
 use crate::busy::Busy;
 use crate::calendars::SaveGuard;
 use crate::cluster::Cluster;
@@ -63,6 +64,7 @@ pub(super) struct EventLoop {
     channels: Channels,
     cluster: Option<Cluster>,
     cluster_news: Arc<Notify>,
+    attempt_keys: Option<AttemptKeys>,
     followers: Arc<Followers>,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
@@ -129,6 +131,7 @@ impl EventLoop {
             channels,
             cluster: config.cluster,
             cluster_news: Arc::clone(&handle.cluster_news),
+            attempt_keys: config.attempt_keys,
             followers: Arc::clone(&handle.followers),
             store: config.store,
             clock: config.clock,
@@ -399,7 +402,10 @@ impl EventLoop {
                         }
                     }
                 }
-                Output::Order { worker, order } => {
+                Output::Order { worker, mut order } => {
+                    if let (Order::Assign(assignment), Some(keys)) = (&mut order, &self.attempt_keys) {
+                        keys.give(assignment);
+                    }
                     self.metrics.ordered(&order, self.clock.now());
                     orders.entry(worker).or_default().push(order);
                 }

@@ -10,7 +10,8 @@ use axum::http::{HeaderValue, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
-use punctual_wire::rest::{Code, EVENT_STREAM, Problem};
+use punctual_node::AttemptKeys;
+use punctual_wire::rest::{ATTEMPT_KEY_HEADER, Code, EVENT_STREAM, Problem};
 
 use super::{Caller, Gate, Peer, Refused};
 use crate::rest::problem::Failed;
@@ -27,16 +28,17 @@ const LOOK_AGAIN: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone)]
 pub(crate) struct AccessCheck {
     gate: Arc<Gate>,
+    attempt_keys: Option<AttemptKeys>,
     rights: Arc<HashMap<&'static str, Vec<(Method, Right)>>>,
 }
 
 impl AccessCheck {
-    pub(crate) fn new(gate: Arc<Gate>) -> AccessCheck {
+    pub(crate) fn new(gate: Arc<Gate>, attempt_keys: Option<AttemptKeys>) -> AccessCheck {
         let mut rights: HashMap<&'static str, Vec<(Method, Right)>> = HashMap::new();
         for route in served() {
             rights.entry(route.path).or_default().push((route.method, route.right));
         }
-        AccessCheck { gate, rights: Arc::new(rights) }
+        AccessCheck { gate, attempt_keys, rights: Arc::new(rights) }
     }
 
     /// `None` means that no route matches.
@@ -48,9 +50,20 @@ impl AccessCheck {
     }
 }
 
-pub(crate) async fn check(State(access): State<AccessCheck>, request: Request, next: Next) -> Response {
+pub(crate) async fn check(State(access): State<AccessCheck>, mut request: Request, next: Next) -> Response {
     let right = access.right_of(request.method(), request.extensions().get::<MatchedPath>());
     let caller = Caller::of(request.headers(), request.extensions());
+    let key = request.headers().get(ATTEMPT_KEY_HEADER).filter(|_| right == Some(Right::Report));
+    if let Some(key) = key {
+        let shown = key.to_str().unwrap_or_default();
+        return match access.gate.attempt_of(&caller, access.attempt_keys.as_ref(), shown) {
+            Ok(attempt) => {
+                request.extensions_mut().insert(attempt);
+                next.run(request).await
+            }
+            Err(refused) => refused.into_response(),
+        };
+    }
     let checked = match right {
         Some(right) => access.gate.check(&caller, right).await,
         // A caller without a valid token must not even learn which routes exist.
@@ -92,7 +105,9 @@ async fn ended(gate: Arc<Gate>, bearer: String, peer: Option<Peer>, right: Right
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
         let code = match self {
-            Refused::NoToken | Refused::Unknown | Refused::Expired => Code::Unauthenticated,
+            Refused::NoToken | Refused::Unknown | Refused::Expired | Refused::WrongKey => {
+                Code::Unauthenticated
+            }
             Refused::Forbidden { .. } | Refused::NoCertificate => Code::Forbidden,
             Refused::TooMany { .. } => Code::TooManyFailures,
             Refused::Unavailable => Code::Unavailable,
@@ -101,7 +116,7 @@ impl IntoResponse for Refused {
         let headers = response.headers_mut();
         let challenge = match self {
             Refused::NoToken => Some(CHALLENGE),
-            Refused::Unknown | Refused::Expired => Some(CHALLENGE_AGAIN),
+            Refused::Unknown | Refused::Expired | Refused::WrongKey => Some(CHALLENGE_AGAIN),
             _ => None,
         };
         if let Some(challenge) = challenge {

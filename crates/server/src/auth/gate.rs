@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use axum::http::{Extensions, HeaderMap, header};
 use punctual_core::Timestamp;
+use punctual_core::ids::{RunId, Token};
 use punctual_core::time::Clock;
+use punctual_node::AttemptKeys;
 use punctual_store::Tokens;
 use punctual_store::token::{Hash, Record, Role};
 use tokio::time::Instant;
@@ -51,6 +53,13 @@ pub struct Caller<'a> {
     pub peer: Option<Peer>,
 }
 
+/// The attempt whose key a request shows. Attached to the request as an extension.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AttemptOf {
+    pub(crate) run: RunId,
+    pub(crate) token: Token,
+}
+
 /// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
@@ -66,6 +75,8 @@ pub enum Refused {
     Forbidden { has: Role, takes: Role },
     #[error("this server asks workers for a certificate besides the token: start the worker with one")]
     NoCertificate,
+    #[error("this is not the key of this attempt: send PUNCTUAL_ATTEMPT_KEY as the attempt got it")]
+    WrongKey,
     #[error("the token cannot be checked because the store does not answer: try again")]
     Unavailable,
 }
@@ -117,6 +128,25 @@ impl Gate {
         Ok(())
     }
 
+    /// The attempt whose key the caller shows.
+    pub(crate) fn attempt_of(
+        &self,
+        caller: &Caller<'_>,
+        keys: Option<&AttemptKeys>,
+        shown: &str,
+    ) -> Result<AttemptOf, Refused> {
+        if let Some((run, token)) = keys.and_then(|keys| keys.attempt(shown)) {
+            return Ok(AttemptOf { run, token });
+        }
+        match &self.0 {
+            Kind::Open => Err(Refused::WrongKey),
+            Kind::Guarded(guarded) => Err(match guarded.wrong(caller.address()) {
+                Refused::Unknown => Refused::WrongKey,
+                other => other,
+            }),
+        }
+    }
+
     /// The name and the role of the caller's token. `None` means that no token is needed.
     pub(crate) async fn who(&self, caller: &Caller<'_>) -> Result<Option<(String, Role)>, Refused> {
         let Kind::Guarded(guarded) = &self.0 else { return Ok(None) };
@@ -158,7 +188,7 @@ fn takes(need: Right, has: Role) -> Role {
         (Right::Worker, _) => Role::Worker,
         (Right::Read, Role::Reader | Role::Worker) => Role::Reader,
         (Right::Anyone | Right::Token, has) => has,
-        (Right::Read | Right::Run | Right::Edit | Right::Admin, _) => Role::Admin,
+        (Right::Read | Right::Run | Right::Report | Right::Edit | Right::Admin, _) => Role::Admin,
     }
 }
 

@@ -40,6 +40,7 @@ impl Scene {
             attempt_lease: Duration::from_secs(15),
             shard_lease: Duration::from_secs(3),
             cluster: None,
+            attempt_keys: None,
         })
         .unwrap();
         // Behind a gate: the files are served to callers without a token.

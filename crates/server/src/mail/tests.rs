@@ -58,6 +58,7 @@ impl Scene {
             attempt_lease: 2 * LEASE,
             shard_lease: LEASE,
             cluster: Some(cluster),
+            attempt_keys: None,
         });
         let node = node.unwrap();
         let carrying = tokio::spawn(post.clone().carry(node.handle()));

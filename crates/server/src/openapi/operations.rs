@@ -11,10 +11,11 @@ use punctual_core::run::Status;
 use punctual_core::schedule::{EXPRESSION_MAX, ZONE_MAX};
 use punctual_node::Topic;
 use punctual_wire::rest::{
-    ActOnRuns, ActedOnRuns, AddToken, Again, Calendar, Cancel, Checked, Code, Day, DeadLetter, Decide,
-    Decisions, Diff, EVENT_STREAM, Event, Explained, Fire, Fires, Job, JobStatistics, LogRecord, MADE_HEADER,
-    Move, NamespaceCounts, NewToken, Node, Overview, Progress, Revision, RevisionFile, Run, RunPage, Skip,
-    Start, Submit, Token, Trigger, Whoami, Why, Worker,
+    ATTEMPT_KEY_HEADER, ActOnRuns, ActedOnRuns, AddToken, Again, Calendar, Cancel, Checked, Code, Day,
+    DeadLetter, Decide, Decisions, Diff, EVENT_STREAM, Event, Explained, Fire, Fires, Job, JobStatistics,
+    LogRecord, MADE_HEADER, Move, NamespaceCounts, NewToken, Node, Overview, Progress, Revision,
+    RevisionFile, Run, RunPage, Skip, Start, Submit, TaskProgress, TaskProgressed, Token, Trigger, Whoami,
+    Why, Worker,
 };
 use punctual_wire::schema;
 use punctual_wire::text::{Instant, Span};
@@ -246,12 +247,22 @@ fn runs() -> Vec<Operation> {
         post(
             "/api/v1/namespaces/{namespace}/runs/{id}/progress",
             "report_progress",
-            "Report the progress of an attempt, with the token from its environment",
+            "Report the progress of an attempt, with its token or its key",
         )
+        .header(ATTEMPT_KEY_HEADER, &attempt_key())
         .takes::<Progress>()
         .answers_nothing("The progress was recorded")
         .refuses(&[Code::NoSuchRun, Code::WrongState, Code::OutdatedToken]),
+        post("/api/v1/task_progress", "report_task_progress", "Report progress by execution id")
+            .header(ATTEMPT_KEY_HEADER, &attempt_key())
+            .takes::<TaskProgress>()
+            .answers::<TaskProgressed>(200, "The progress was recorded")
+            .refuses(&[Code::NoSuchRun, Code::WrongState, Code::OutdatedToken]),
     ]
+}
+
+fn attempt_key() -> Value {
+    json!({ "type": "string", "description": "The key of the attempt; no other token is needed then." })
 }
 
 /// Routes that can stream events until a run has ended.

@@ -47,7 +47,7 @@ struct Checked {
 #[cfg(test)]
 impl Default for Guard {
     fn default() -> Self {
-        let access = AccessCheck::new(Arc::new(crate::Gate::open()));
+        let access = AccessCheck::new(Arc::new(crate::Gate::open()), None);
         Guard { checked: Checked::default(), requests: Arc::new(Requests::new()), access }
     }
 }
@@ -56,7 +56,7 @@ impl Guard {
     pub(crate) fn of(endpoints: &Endpoints) -> Guard {
         let checked =
             Checked { settings: Arc::clone(&endpoints.settings), over_tls: endpoints.tls.is_some() };
-        let access = AccessCheck::new(Arc::clone(&endpoints.gate));
+        let access = AccessCheck::new(Arc::clone(&endpoints.gate), endpoints.handle.attempt_keys().cloned());
         Guard { checked, requests: Arc::clone(&endpoints.requests), access }
     }
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Response;
 use punctual_core::Timestamp;
 use punctual_core::change::{RunRecord, Want};
@@ -15,7 +14,7 @@ use punctual_core::run::{self, Status};
 use punctual_core::search::Search;
 use punctual_store::RunFilter;
 use punctual_wire::Text;
-use punctual_wire::rest::{self, Again, Attempt, Page, Problem, Progress, Run, RunPage, StateCounts};
+use punctual_wire::rest::{self, Again, Attempt, Page, Problem, Run, RunPage, StateCounts};
 use punctual_wire::text::Several;
 use serde::Deserialize;
 
@@ -261,19 +260,6 @@ pub(crate) async fn retry(
         dead_letter: false,
     });
     endpoints.ask_new_run(&at.namespace, command).await
-}
-
-pub(crate) async fn progress(
-    State(endpoints): State<Endpoints>,
-    at: RunAt,
-    super::request::Json(body): super::request::Json<Progress>,
-) -> Result<StatusCode, Failed> {
-    let (token, progress, durable) = body.into_core()?;
-    let command = Command::Progress { namespace: at.namespace, run: at.run, token, progress, durable };
-    match endpoints.handle.command(command).await? {
-        Answer::Noted => Ok(StatusCode::NO_CONTENT),
-        other => Err(unexpected(&other)),
-    }
 }
 
 impl Endpoints {

@@ -1,6 +1,7 @@
 //! REST against a real node on the memory store, without a network: what goes in, what comes out.
 
 mod access;
+mod attempt_keys;
 mod editing;
 mod dead_letters;
 mod looking;
@@ -19,7 +20,7 @@ use axum::http::{HeaderValue, Method, Request, Response, StatusCode};
 use axum::routing::get;
 use punctual_core::Timestamp;
 use punctual_core::time::ManualClock;
-use punctual_node::{Config, Node};
+use punctual_node::{AttemptKeys, Config, Node};
 use punctual_store::memory::Memory;
 use punctual_wire::rest::{Code, Job, Line, Page, Problem, Run, Skip};
 use serde_json::{Value, json};
@@ -58,6 +59,7 @@ impl Scene {
             attempt_lease: Duration::from_secs(15),
             shard_lease: Duration::from_secs(3),
             cluster: None,
+            attempt_keys: Some(AttemptKeys::of(b"a secret of the tests")),
         })
         .unwrap();
         let handle = node.handle();

@@ -78,6 +78,7 @@ impl OrderWriter {
             grace_ms: given.grace.map(millis),
             again: given.again,
             checkpoint: given.checkpoint.map(|json| json.as_ref().to_owned()),
+            attempt_key: given.attempt_key.map(|key| key.as_ref().to_owned()),
             shard: (given.part != Part::default())
                 .then_some(v1::Shard { index: given.part.index, total: given.part.total }),
         }
@@ -163,9 +164,9 @@ impl OrderReader {
             name => Some(name.parse().map_err(|error| Malformed::new("job", format!("{error}")))?),
         };
         if given.params.len() > PARAMS_BYTES_MAX
-            || given.key.as_ref().is_some_and(|key| key.len() > KEY_BYTES_MAX)
+            || given.key.iter().chain(&given.attempt_key).any(|key| key.len() > KEY_BYTES_MAX)
         {
-            return Err(Malformed::new("params", "the parameters or the key are too long"));
+            return Err(Malformed::new("params", "the parameters or a key are too long"));
         }
         if given.checkpoint.as_ref().is_some_and(|json| json.len() > CHECKPOINT_BYTES_MAX) {
             return Err(Malformed::new("checkpoint", "the checkpoint is too long"));
@@ -186,6 +187,7 @@ impl OrderReader {
             definition: self.definition(given.task)?,
             params: Params(given.params.into()),
             checkpoint: given.checkpoint.map(Arc::from),
+            attempt_key: given.attempt_key.map(Arc::from),
             part: given.shard.map(|v1::Shard { index, total }| Part { index, total }).unwrap_or_default(),
             lease,
             grace: given.grace_ms.map(|grace| Duration::from_millis(grace).min(GRACE_MAX)),

@@ -102,6 +102,7 @@ fn assignments() -> impl Strategy<Value = Assignment> {
             late_from: due,
             definition: Arc::new(Definition::of(task)),
             checkpoint: again.then(|| Arc::from(params.as_str())),
+            attempt_key: again.then(|| Arc::from("pck_1_2_3")),
             params: Params(params.into()),
             part,
             lease: Duration::from_millis(lease),

@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 use crate::error::Error;
 use crate::schema;
 
-pub use http::{Body, Expect, Http, Method, Status, Tls};
+pub use http::{Accept, Body, Expect, Http, Method, Status, Tls};
 pub(super) use http::{OneStatus, OneStatusVisitor, one_code};
 pub use queue::Enqueue;
 

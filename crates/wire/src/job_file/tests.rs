@@ -162,6 +162,16 @@ fn what_people_write_is_understood() {
             "/task/http/tls",
             r#"{"ca":"/etc/ca.pem"}"#,
         ),
+        (
+            "task: { http: { url: http://a, accept: {} } }",
+            "/task/http",
+            r#"{"accept":{},"method":"POST","url":"http://a"}"#,
+        ),
+        (
+            "task: { http: { url: http://a/b, method: PUT, accept: { poll: 90s, all: http://a/all } } }",
+            "/task/http",
+            r#"{"accept":{"all":"http://a/all","poll":"1m30s"},"method":"PUT","url":"http://a/b"}"#,
+        ),
         // Parameters: keys in order, so that the same parameters are the same text.
         ("params: { b: 1, a: [true, null, 1.5, x] }", "/params", r#"{"a":[true,null,1.5,"x"],"b":1}"#),
         ("", "/params", "{}"),
@@ -271,7 +281,7 @@ fn what_is_written_reads_back_the_same() {
     let draft = read_one(&job(
         "task: { http: { url: 'https://a/{{ due | date }}', method: POST, headers: { A: '{{ run.id }}' }, timeout: 5s, \
          redirects: 1, body: { day: '{{ due | date }}', n: 1.5 }, expect: { status: [2xx, 404], body: ok, \
-         condition: json.n > 1 }, tls: { ca: /ca.pem } } }\nunique: { key: 'order-{{ params.order }}' }",
+         condition: json.n > 1 }, tls: { ca: /ca.pem }, accept: { poll: 1s, all: 'https://a/all' } } }\nunique: { key: 'order-{{ params.order }}' }",
     ));
     let form = JobFile::of(&draft.namespace, &draft.name, &draft.definition);
     assert_eq!(read_one(&crate::yaml::to_string(&form).unwrap()), draft);

@@ -22,7 +22,7 @@ const CALENDAR_BODY: &str = "CalendarBody";
 const JOB_PATCH: &str = "JobPatch";
 
 /// Minimums and maximums of fields: schema, field, rule, value.
-pub(super) const BOUNDS: [(&str, &str, &str, usize); 55] = [
+pub(super) const BOUNDS: [(&str, &str, &str, usize); 57] = [
     ("JobFile", "description", "maxLength", limits::DESCRIPTION_BYTES_MAX),
     ("JobFile", "labels", "maxProperties", limits::JOB_LABELS_MAX),
     ("JobFile", "search", "maxItems", limits::SEARCH_PARAMS_MAX),
@@ -50,6 +50,7 @@ pub(super) const BOUNDS: [(&str, &str, &str, usize); 55] = [
     ("Http", "url", "maxLength", limits::URL_BYTES_MAX),
     ("Http", "redirects", "maximum", HTTP_REDIRECTS_MAX as usize),
     ("Http", "headers", "maxProperties", limits::HTTP_HEADERS_MAX),
+    ("Accept", "all", "maxLength", limits::URL_BYTES_MAX),
     ("Expect", "body", "minLength", 1),
     ("Expect", "body", "maxLength", limits::HTTP_BODY_BYTES_MAX),
     ("Expect", "condition", "maxLength", limits::EXPRESSION_BYTES_MAX),
@@ -63,6 +64,7 @@ pub(super) const BOUNDS: [(&str, &str, &str, usize); 55] = [
     ("Decide", "limit", "minimum", 1),
     ("Decide", "limit", "maximum", DECIDED_MAX),
     ("Progress", "percent", "maximum", 100),
+    ("TaskProgress", "progress", "maximum", 100),
     ("Enqueue", "body", "maxLength", limits::MESSAGE_BYTES_MAX),
     ("Enqueue", "priority", "maximum", limits::PRIORITY_MAX as usize),
     ("AddMessage", "body", "maxLength", limits::MESSAGE_BYTES_MAX),

@@ -83,6 +83,10 @@ fn what_is_structurally_good_or_bad_is_so_to_the_reader_and_to_the_schema() {
             "expect": { "status": [200, "3xx", "400-404"], "body": "ok", "condition": "status == 200" }
         } } }),
         json!({ "task": { "http": { "url": "http://example.com/", "method": "PUT", "body": "text", "expect": { "status": "2xx" } } } }),
+        json!({ "task": { "http": { "url": "http://example.com/", "accept": {} } } }),
+        json!({ "task": { "http": {
+            "url": "http://example.com/a", "accept": { "poll": "1s", "all": "http://example.com/all" }
+        } } }),
         json!({ "task": { "queue": { "name": "orders" } } }),
         json!({ "task": { "queue": {
             "name": "any text", "body": "{{ params.a }}", "delay": "1s", "retry": "0s", "ttl": "1h", "priority": 9
@@ -133,6 +137,7 @@ fn what_is_structurally_good_or_bad_is_so_to_the_reader_and_to_the_schema() {
         json!({ "task": { "http": { "url": "http://example.com/", "headers": { "a": 1 } } } }),
         json!({ "task": { "http": { "url": "http://example.com/", "body": 7 } } }),
         json!({ "task": { "http": { "url": "http://example.com/", "redirects": 6 } } }),
+        json!({ "task": { "http": { "url": "http://example.com/", "accept": { "every": "1s" } } } }),
         json!({ "task": { "http": { "url": "http://example.com/", "expect": { "status": [] } } } }),
         json!({ "task": { "http": { "url": "http://example.com/", "expect": { "status": 600 } } } }),
         json!({ "task": { "http": { "url": "http://example.com/", "expect": { "staus": 200 } } } }),
@@ -198,6 +203,7 @@ fn every_field_that_is_read_is_described_and_no_other() {
     check_fields::<job_file::Http>();
     check_fields::<job_file::Expect>();
     check_fields::<job_file::Tls>();
+    check_fields::<job_file::Accept>();
     check_fields::<job_file::Retry>();
     check_fields::<job_file::Misfire>();
     check_fields::<job_file::Limits>();

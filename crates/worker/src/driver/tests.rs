@@ -29,6 +29,7 @@ fn assignment(run: i64, token: u64) -> Assignment {
         definition: Arc::new(Definition::of(Task::Shell("true".to_owned()))),
         params: Params::default(),
         checkpoint: None,
+        attempt_key: None,
         part: Part::default(),
         lease: LEASE,
         grace: None,

@@ -73,6 +73,9 @@ fn environment(
     say("PUNCTUAL_RUN_ID", assignment.run.to_string());
     say("PUNCTUAL_ATTEMPT", assignment.attempt.to_string());
     say("PUNCTUAL_ATTEMPT_TOKEN", assignment.token.to_string());
+    if let Some(key) = &assignment.attempt_key {
+        say("PUNCTUAL_ATTEMPT_KEY", key.to_string());
+    }
     say("PUNCTUAL_DUE", assignment.due.to_string());
     say("PUNCTUAL_NAMESPACE", assignment.namespace.to_string());
     if let Some(job) = &assignment.job {

@@ -12,6 +12,7 @@ mod output;
 mod endings;
 mod templates;
 mod http;
+mod accept;
 mod functions;
 mod egress;
 mod alone;

@@ -143,10 +143,19 @@ async fn long_parameters_arrive_on_standard_input_only_and_need_not_be_read() {
 
 #[tokio::test]
 async fn a_program_knows_its_run_and_nothing_of_the_environment_of_the_server() {
-    let outcome = check(shell("env")).await;
+    let mut rig = Rig::start().await;
+    let given = Assignment { attempt_key: Some("pck_1_2_3".into()), ..assignment(1, shell("env")) };
+    rig.order(vec![Order::Assign(given)]).await;
+    let outcome = rig.finished(1).await;
+    rig.shut_down().await;
     let ours =
         ["PUNCTUAL_RUN_ID=1", "PUNCTUAL_ATTEMPT=2", "PUNCTUAL_ATTEMPT_TOKEN=1", "PUNCTUAL_JOB=nightly"];
-    let also = ["PUNCTUAL_NAMESPACE=default", "PUNCTUAL_DUE=2027-01-15T08:00:00.000Z", "PUNCTUAL_PARAMS={}"];
+    let also = [
+        "PUNCTUAL_ATTEMPT_KEY=pck_1_2_3",
+        "PUNCTUAL_NAMESPACE=default",
+        "PUNCTUAL_DUE=2027-01-15T08:00:00.000Z",
+        "PUNCTUAL_PARAMS={}",
+    ];
     for entry in ours.iter().chain(&also) {
         assert!(outcome.output.lines().any(|line| line == *entry), "{entry} is missing: {}", outcome.output);
     }

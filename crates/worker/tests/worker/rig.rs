@@ -206,6 +206,7 @@ pub(crate) fn assignment(run: i64, task: Task) -> Assignment {
         definition: Arc::new(Definition::of(task)),
         params: Params::default(),
         checkpoint: None,
+        attempt_key: None,
         part: Part::default(),
         lease: Duration::from_secs(15),
         grace: None,

@@ -95,6 +95,7 @@ fn config(store: &Arc<Memory>) -> Config {
         attempt_lease: Duration::from_secs(15),
         shard_lease: Duration::from_secs(3),
         cluster: None,
+        attempt_keys: None,
     }
 }
 

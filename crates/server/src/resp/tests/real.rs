@@ -26,6 +26,7 @@ impl Real {
             attempt_lease: Duration::from_secs(15),
             shard_lease: Duration::from_secs(3),
             cluster: None,
+            attempt_keys: None,
         })
         .unwrap();
         assert!(node.handle().wait_until(|status| status.ready).await);

@@ -52,6 +52,7 @@ impl Scene {
             attempt_lease: Duration::from_secs(15),
             shard_lease: Duration::from_secs(3),
             cluster: None,
+            attempt_keys: None,
         })
         .unwrap();
         let handle = node.handle();

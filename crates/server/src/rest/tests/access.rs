@@ -11,13 +11,13 @@ use super::*;
 use crate::{Console, Gate, Right, Secret};
 
 /// A node behind a gate, and a token of each role.
-struct Guarded {
-    scene: Scene,
+pub(super) struct Guarded {
+    pub(super) scene: Scene,
     tokens: Vec<(Role, Secret)>,
 }
 
 impl Guarded {
-    async fn new() -> Guarded {
+    pub(super) async fn new() -> Guarded {
         let (store, clock) = (Arc::new(Memory::new(4)), Arc::new(ManualClock::at(NOW)));
         let mut tokens = Vec::new();
         for role in Role::ALL {
@@ -33,11 +33,11 @@ impl Guarded {
         Guarded { scene, tokens }
     }
 
-    fn token(&self, role: Role) -> &str {
+    pub(super) fn token(&self, role: Role) -> &str {
         self.tokens.iter().find(|(of, _)| *of == role).unwrap().1.as_str()
     }
 
-    async fn ask(&self, method: &Method, path: &str, token: Option<&str>, body: &Value) -> Answer {
+    pub(super) async fn ask(&self, method: &Method, path: &str, token: Option<&str>, body: &Value) -> Answer {
         let mut request = Request::builder().method(method).uri(path);
         if let Some(token) = token {
             request = request.header("authorization", format!("Bearer {token}"));

@@ -34,6 +34,18 @@ pub struct Http {
     pub expect: Option<Expect>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accept: Option<Accept>,
+}
+
+/// The receiver accepts the request and works on; it is polled until the work ends.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, DeriveDeserialize, ToSchema)]
+#[serde(deny_unknown_fields, expecting = "a map like { poll: 5s, all: \"https://example.com/tasks\" }")]
+pub struct Accept {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub poll: Option<Span>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub all: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, DeriveDeserialize, ToSchema)]
@@ -110,8 +122,9 @@ impl Http {
             self.url.ok_or_else(|| Error::invalid("task.http.url", "is missing; write the URL to call"))?;
         let expect = self.expect.unwrap_or_default();
         let default = rule::Http::get(url);
+        let method = if self.accept.is_some() { rule::Method::Post } else { default.method };
         Ok(rule::Http {
-            method: self.method.map_or(default.method, Method::into_core),
+            method: self.method.map_or(method, Method::into_core),
             headers: self.headers,
             body: self.body.map(|body| match body {
                 Body::Text(text) => rule::Body::Text(text),
@@ -125,6 +138,10 @@ impl Http {
                 condition: expect.condition,
             },
             ca: self.tls.and_then(|tls| tls.ca),
+            accept: self.accept.map(|Accept { poll, all }| rule::Accept {
+                poll: poll.map_or(limits::HTTP_POLL, |span| span.0),
+                all,
+            }),
             url: default.url,
         })
     }
@@ -148,6 +165,10 @@ impl Http {
             redirects: (http.redirects != rule::HTTP_REDIRECTS_MAX).then_some(http.redirects),
             expect: (http.expect != rule::Expect::default()).then_some(expect),
             tls: http.ca.clone().map(|ca| Tls { ca: Some(ca) }),
+            accept: http.accept.as_ref().map(|accept| Accept {
+                poll: (accept.poll != limits::HTTP_POLL).then_some(Span(accept.poll)),
+                all: accept.all.clone(),
+            }),
         }
     }
 }

@@ -132,6 +132,10 @@ fn a_mistake_is_named_with_its_field_its_place_and_the_way_out() {
         ("task: { http: { url: http://a, expect: { condition: json.ok and } } }", "line 2, column 53: task.http.expect.condition: unexpected end of input, expected expression (column 9 of the text)".into()),
         ("task: { http: { url: http://a, expect: { condition: 'ok' } } }", "line 2, column 53: task.http.expect.condition: unknown variable `ok`; known are params, due, started, run, job, shard, checkpoint, status, headers, body, json (column 1 of the text)".into()),
         ("task: { http: { url: http://a, expect: { body: '' } } }", "line 2, column 48: task.http.expect.body: 1 to 1048576 bytes".into()),
+        ("task: { http: { url: http://a, method: GET, accept: {} } }", "line 2, column 40: task.http.method: with `accept`, GET polls and DELETE cancels; start the work with POST, PUT or PATCH".into()),
+        ("task: { http: { url: http://a, accept: { poll: 10ms } } }", "line 2, column 48: task.http.accept.poll: 100ms to 1h".into()),
+        ("task: { http: { url: http://a, accept: { all: http://b/all } } }", "line 2, column 47: task.http.accept.all: has the scheme, the host and the port of `task.http.url`".into()),
+        ("task: { http: { url: http://a, accept: { every: 5s } } }", "line 2, column 42: task.http.accept.every: unknown field; known are poll, all".into()),
         ("task: { http: { url: https://a, tls: { ca: ca.pem } } }", "line 2, column 44: task.http.tls.ca: the full path of a file on the worker".into()),
         ("task: { http: { url: https://a, tls: { insecure: true } } }", "line 2, column 40: task.http.tls.insecure: unknown field; known are ca".into()),
         // Policies.

@@ -4,7 +4,8 @@
 //! job's headers are meant only for the origin that the job named.
 
 use punctual_core::attempt::Assignment;
-use punctual_core::task::{Body, Http, Method, Request};
+use punctual_core::task::{Body, EXECUTION_ID, Http, Method, Request};
+use punctual_wire::rest::ATTEMPT_KEY_HEADER;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::{Response, StatusCode, Url};
 
@@ -31,7 +32,7 @@ pub(super) async fn call(
     clients: &Clients,
     transcript: &Transcript,
 ) -> Result<Response, String> {
-    let mut hop = first(http, request)?;
+    let mut hop = first(http, request, assignment)?;
     let mut redirects = 0;
     loop {
         let response = send(&hop, http, assignment, clients).await?;
@@ -45,23 +46,46 @@ pub(super) async fn call(
     }
 }
 
-fn first(http: &Http, request: Request) -> Result<Hop, String> {
-    let url = Url::parse(&request.url).map_err(|error| format!("task.http.url: {error}"))?;
-    let mut headers = HeaderMap::new();
-    for (name, value) in &request.headers {
-        let header = HeaderName::from_bytes(name.as_bytes()).ok().zip(HeaderValue::from_str(value).ok());
-        let (name, value) = header.ok_or_else(|| format!("task.http.headers.{name}: cannot be sent"))?;
-        headers.insert(name, value);
-    }
+fn first(http: &Http, request: Request, assignment: &Assignment) -> Result<Hop, String> {
+    let (url, mut headers) = (parse(&request.url)?, headers(&request)?);
     let kind = match &http.body {
         Some(Body::Json(_)) => Some("application/json"),
         Some(Body::Text(_)) => Some("text/plain; charset=utf-8"),
         None => None,
     };
-    if let Some(kind) = kind.filter(|_| !headers.contains_key(CONTENT_TYPE)) {
+    if let Some(kind) = kind.filter(|_| request.body.is_some() && !headers.contains_key(CONTENT_TYPE)) {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     }
+    headers.extend(own_headers(http, assignment));
     Ok(Hop { url, method: http.method, headers, body: request.body })
+}
+
+pub(super) fn parse(url: &str) -> Result<Url, String> {
+    Url::parse(url).map_err(|error| format!("task.http.url: {error}"))
+}
+
+/// The headers that the job sets.
+pub(super) fn headers(request: &Request) -> Result<HeaderMap, String> {
+    let headers = request.headers.iter().map(|(name, value)| {
+        let header = HeaderName::from_bytes(name.as_bytes()).ok().zip(HeaderValue::from_str(value).ok());
+        header.ok_or_else(|| format!("task.http.headers.{name}: cannot be sent"))
+    });
+    headers.collect()
+}
+
+/// The headers that tell a receiver that works on which execution a request is about. Like those of the job, they are
+/// meant only for the origin that the job named.
+pub(super) fn own_headers(http: &Http, assignment: &Assignment) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    if http.accept.is_some() {
+        headers.insert(EXECUTION_ID, HeaderValue::from(assignment.run.0));
+        let key = assignment.attempt_key.as_deref().and_then(|key| HeaderValue::from_str(key).ok());
+        if let Some(mut key) = key {
+            key.set_sensitive(true);
+            headers.insert(ATTEMPT_KEY_HEADER, key);
+        }
+    }
+    headers
 }
 
 fn target_of(response: &Response) -> Option<String> {
@@ -102,7 +126,41 @@ async fn send(
     assignment: &Assignment,
     clients: &Clients,
 ) -> Result<Response, String> {
-    let url = &hop.url;
+    let place = admit(&hop.url, clients).await?;
+    let client = clients.get(place.is_secure, http.ca.as_deref()).await?;
+    let request = client.request(method(hop.method), hop.url.clone()).headers(hop.headers.clone());
+    let mut request = request.headers(of_run(assignment));
+    if let Some(body) = &hop.body {
+        request = request.body(body.clone());
+    }
+    let sent = to_port(place.port, request.send()).await;
+    sent.map_err(|error| explain(&error, &place.name, place.is_secure))
+}
+
+/// The headers that every request of a run has.
+pub(super) fn of_run(assignment: &Assignment) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    let said = [
+        ("punctual-run-id", assignment.run.to_string()),
+        ("punctual-attempt", assignment.attempt.to_string()),
+        ("punctual-due-at", assignment.due.to_string()),
+    ];
+    for (name, value) in said {
+        headers
+            .extend(HeaderValue::from_str(&value).ok().map(|value| (HeaderName::from_static(name), value)));
+    }
+    headers
+}
+
+/// What a URL connects to.
+pub(super) struct Place {
+    pub(super) name: String,
+    pub(super) port: u16,
+    pub(super) is_secure: bool,
+}
+
+/// Checks a URL before it is called. Addresses of names are checked when they are resolved.
+pub(super) async fn admit(url: &Url, clients: &Clients) -> Result<Place, String> {
     let is_secure = url.scheme() == "https";
     if !is_secure && url.scheme() != "http" {
         return Err(format!("{} is called by http or https only", shown(url)));
@@ -117,18 +175,7 @@ async fn send(
     if host.starts_with('[') || host.parse::<std::net::Ipv4Addr>().is_ok() {
         clients.egress().addresses(host, port).await.map_err(|refused| refused.to_string())?;
     }
-    let place = format!("{host}:{port}");
-    let client = clients.get(is_secure, http.ca.as_deref()).await?;
-    let mut request = client.request(method(hop.method), url.clone()).headers(hop.headers.clone());
-    request = request
-        .header("punctual-run-id", assignment.run.to_string())
-        .header("punctual-attempt", assignment.attempt.to_string())
-        .header("punctual-due-at", assignment.due.to_string());
-    if let Some(body) = &hop.body {
-        request = request.body(body.clone());
-    }
-    let sent = to_port(port, request.send()).await;
-    sent.map_err(|error| explain(&error, &place, is_secure))
+    Ok(Place { name: format!("{host}:{port}"), port, is_secure })
 }
 
 fn method(method: Method) -> reqwest::Method {

@@ -7,6 +7,7 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::{Certificate, Client, redirect};
 use tokio::sync::OnceCell;
 
+use super::poll::Polls;
 use crate::egress::{Egress, Refused};
 
 /// Connect timeout; the rest of the task's timeout is for the response.
@@ -23,24 +24,39 @@ pub(crate) struct Clients {
     egress: Arc<Egress>,
     plain: OnceCell<Client>,
     secure: OnceCell<Client>,
+    polls: Polls,
 }
 
 impl Clients {
     pub(crate) fn new(egress: Arc<Egress>) -> Clients {
-        Clients { egress, plain: OnceCell::new(), secure: OnceCell::new() }
+        Clients { egress, plain: OnceCell::new(), secure: OnceCell::new(), polls: Polls::default() }
     }
 
     pub(super) fn egress(&self) -> &Egress {
         &self.egress
     }
 
+    pub(super) fn polls(&self) -> &Polls {
+        &self.polls
+    }
+
+    /// A client that keeps one connection to each host open.
+    pub(super) async fn kept(&self, is_secure: bool, ca: Option<&str>) -> Result<Client, String> {
+        let trust = match (is_secure, ca) {
+            (false, _) => Trust::Nobody,
+            (true, None) => Trust::System,
+            (true, Some(path)) => Trust::Also(certificates(path).await?),
+        };
+        make(Arc::clone(&self.egress), trust, 1).await
+    }
+
     /// A client for a URL. A task with its own certificates gets its own client.
     pub(super) async fn get(&self, is_secure: bool, ca: Option<&str>) -> Result<Client, String> {
         let egress = Arc::clone(&self.egress);
         match (is_secure, ca) {
-            (false, _) => self.plain.get_or_try_init(|| make(egress, Trust::Nobody)).await.cloned(),
-            (true, None) => self.secure.get_or_try_init(|| make(egress, Trust::System)).await.cloned(),
-            (true, Some(path)) => make(egress, Trust::Also(certificates(path).await?)).await,
+            (false, _) => self.plain.get_or_try_init(|| make(egress, Trust::Nobody, 0)).await.cloned(),
+            (true, None) => self.secure.get_or_try_init(|| make(egress, Trust::System, 0)).await.cloned(),
+            (true, Some(path)) => make(egress, Trust::Also(certificates(path).await?), 0).await,
         }
     }
 }
@@ -59,7 +75,9 @@ async fn certificates(path: &str) -> Result<Vec<Certificate>, String> {
     if found.is_empty() { Err("task.http.tls.ca has no certificate in PEM".to_owned()) } else { Ok(found) }
 }
 
-async fn make(egress: Arc<Egress>, trust: Trust) -> Result<Client, String> {
+/// A client that keeps so many idle connections to a host. With 0 every call opens a new connection, so every call is
+/// checked.
+async fn make(egress: Arc<Egress>, trust: Trust, idle_max: usize) -> Result<Client, String> {
     let making = tokio::task::spawn_blocking(move || {
         // `reqwest` takes the provider of the process. An error means that it has one.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -69,8 +87,7 @@ async fn make(egress: Arc<Egress>, trust: Trust) -> Result<Client, String> {
             .referer(false)
             // A proxy would connect for us, to any address.
             .no_proxy()
-            // Every call opens a new connection, so every call is checked.
-            .pool_max_idle_per_host(0)
+            .pool_max_idle_per_host(idle_max)
             .connect_timeout(CONNECT_MAX)
             .dns_resolver(Gate(egress));
         let builder = match trust {

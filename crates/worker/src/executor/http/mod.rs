@@ -1,10 +1,13 @@
 //! An HTTP task: renders its expressions, sends the request, and checks the response.
 //!
 //! There is no exit code: the task succeeds if the response is as expected. The response is written to the log, and its
-//! beginning is the run's output.
+//! beginning is the run's output. If the receiver works on after its response, `accept` follows the work to its end.
 
 mod answer;
 mod call;
+mod accept;
+mod watch;
+mod poll;
 mod client;
 mod failure;
 
@@ -14,7 +17,7 @@ use punctual_core::attempt::{Assignment, End, Outcome};
 use punctual_core::limits::ERROR_BYTES_MAX;
 use punctual_core::retry::Failed;
 use punctual_core::schedule::format_duration;
-use punctual_core::task::Http;
+use punctual_core::task::{Http, Request};
 use punctual_core::template::Values;
 use tokio::time::{Instant, timeout};
 
@@ -25,12 +28,18 @@ use answer::Answer;
 pub(crate) use client::Clients;
 
 pub(super) async fn execute(http: &Http, attempt: Attempt, host: &Host) -> Ending {
+    if let Some(accept) = &http.accept {
+        return accept::execute(http, accept, attempt, host).await;
+    }
     let Attempt { assignment, started_at, mut stop, .. } = attempt;
     let transcript =
         Transcript::new(assignment.run, assignment.token, Arc::clone(&host.clock), Arc::clone(&host.logs));
     let values = assignment.values(started_at);
     let mut answer = Answer::default();
-    let work = see_through(http, &assignment, values, &mut answer, &host.clients, &transcript);
+    let work = async {
+        let request = http.render(&values).map_err(|invalid| invalid.to_string())?;
+        exchange(http, request, &assignment, values, &mut answer, &host.clients, &transcript).await
+    };
     let (judged, stopped) = tokio::select! {
         biased;
         stop = stop_asked(&mut stop) => (Ok(Err(stop.to_string())), Some(stop)),
@@ -57,8 +66,10 @@ pub(super) async fn execute(http: &Http, attempt: Attempt, host: &Host) -> Endin
     Ending { outcome, stopped }
 }
 
-async fn see_through(
+/// Sends a request, reads its response and checks it.
+async fn exchange(
     http: &Http,
+    request: Request,
     assignment: &Assignment,
     values: Values,
     answer: &mut Answer,
@@ -66,7 +77,6 @@ async fn see_through(
     transcript: &Transcript,
 ) -> Result<(), String> {
     let begun = Instant::now();
-    let request = http.render(&values).map_err(|invalid| invalid.to_string())?;
     let response = call::call(http, request, assignment, clients, transcript).await?;
     answer.status = Some(response.status());
     answer.headers = response.headers().clone();
