@@ -1,0 +1,36 @@
+"""Makes the types of `worker.proto` before the package is built or installed; they are not kept in the repository."""
+
+from pathlib import Path
+
+from setuptools import setup
+from setuptools.command.build_py import build_py
+
+HERE = Path(__file__).resolve().parent
+PROTO = HERE.parent.parent / "proto"
+
+
+def generate() -> None:
+    """Writes `src/punctual/v1/worker_pb2.py` and its types. A source archive has no `proto`: it contains the result."""
+    if not PROTO.is_dir():
+        return
+    from grpc_tools import protoc
+
+    out = HERE / "src"
+    (out / "punctual" / "v1").mkdir(parents=True, exist_ok=True)
+    (out / "punctual" / "v1" / "__init__.py").touch()
+    failed = protoc.main(
+        ["protoc", f"-I{PROTO}", f"--python_out={out}", f"--pyi_out={out}", "punctual/v1/worker.proto"]
+    )
+    if failed:
+        raise SystemExit(f"protoc failed with {failed}")
+
+
+class BuildWithTypes(build_py):
+    def run(self) -> None:
+        generate()
+        super().run()
+
+
+if __name__ == "__main__":
+    generate()
+    setup(cmdclass={"build_py": BuildWithTypes})
