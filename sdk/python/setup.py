@@ -13,7 +13,7 @@ def generate() -> None:
     """Writes `src/punctual/v1/worker_pb2.py` and its types. A source archive has no `proto`: it contains the result."""
     if not PROTO.is_dir():
         return
-    from grpc_tools import protoc
+    from grpc_tools import protoc  # noqa: PLC0415
 
     out = HERE / "src"
     (out / "punctual" / "v1").mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 """The worker as a state machine without I/O: what happens is told to it, and what is to be done goes to its `Effects`.
 
-It owns everything that a worker has to remember: its attempts and which node each belongs to (`_attempts`), the nodes and
-when they last heard the worker (`_nodes`), and the slots that it lent to them (`_lender`). Time is an argument.
+It owns everything that a worker has to remember: its attempts and which node each belongs to (`_attempts`), the nodes
+and when they last heard the worker (`_nodes`), and the slots that it lent to them (`_lender`). Time is an argument.
 
 The rules:
 - A (run, token) starts once.

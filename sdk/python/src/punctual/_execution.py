@@ -1,7 +1,7 @@
 """The execution of one attempt, from its start to its outcome.
 
-An exception is a failed attempt. A function cannot be killed: it is asked to stop, and if it has not ended after the grace
-period an `async` function is cancelled, which ends it at its next `await`. Until it has ended it keeps its slot.
+An exception is a failed attempt. A function cannot be killed: it is asked to stop, and if it has not ended after the
+grace period an `async` function is cancelled, which ends it at its next `await`. Until it has ended it keeps its slot.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import traceback
 from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
 
 from punctual._function import Function
 from punctual._output import Transcript, current
@@ -24,7 +26,7 @@ Done = Callable[[Key, pb.Report, Stop | None], None]
 
 
 class Execution:
-    def __init__(  # noqa: PLR0913
+    def __init__(  # noqa: PLR0913, PLR0917
         self,
         given: pb.Assignment,
         function: Function,
@@ -91,10 +93,17 @@ class Execution:
         if failure is None:
             return task.result(), None
         if not self._is_over:
-            # The frames of this package say nothing about the function.
-            frames = failure.__traceback__.tb_next if failure.__traceback__ else None
-            frames = frames.tb_next if frames else None
-            lines = traceback.format_exception(type(failure), failure, frames)
-            self._transcript.write(pb.LOG_STREAM_ERR, "".join(lines))
+            frames = of_function(failure.__traceback__)
+            if frames is not None:
+                lines = traceback.format_exception(type(failure), failure, frames)
+                self._transcript.write(pb.LOG_STREAM_ERR, "".join(lines))
         text = str(failure)
         return "", f"{type(failure).__name__}: {text}" if text else type(failure).__name__
+
+
+def of_function(frames: TracebackType | None) -> TracebackType | None:
+    """The frames of the function itself: those of this package say nothing about it."""
+    own = str(Path(__file__).parent)
+    while frames is not None and frames.tb_frame.f_code.co_filename.startswith(own):
+        frames = frames.tb_next
+    return frames
