@@ -58,6 +58,7 @@ test: test-deps console ## install what the tests need, then run them all
 	else \
 	  cargo test --workspace; \
 	fi
+	scripts/python-tests
 
 check: build-deps console ## format, lints and dependencies, without changing anything
 	cd web && npm run check

@@ -73,6 +73,7 @@ class Stream:
         self.is_leaving = False
         self.is_over = asyncio.Event()
         self._asks = itertools.count(1)
+        self._writing = asyncio.Lock()
 
     async def run(self) -> None:
         node = self._node
@@ -99,7 +100,11 @@ class Stream:
 
     async def _read(self) -> None:
         while isinstance(message := await self._context.read(), pb.FromWorker):
-            await self._hear(message)
+            try:
+                await self._hear(message)
+            except Broken as broken:
+                self._node.watch(False, str(broken))
+                return
 
     async def _hear(self, message: pb.FromWorker) -> None:
         if not self.is_announced:
@@ -131,8 +136,10 @@ class Stream:
                 self.beats.append({(attempt.run, attempt.token) for attempt in report.alive.attempts})
 
     async def send(self, message: pb.FromNode) -> None:
-        if not self.is_over.is_set():
-            await self._context.write(message)
+        # A stream takes one message at a time.
+        async with self._writing:
+            if not self.is_over.is_set():
+                await self._context.write(message)
 
     @property
     def credits(self) -> int:
@@ -327,7 +334,7 @@ class Node:
 
 async def play(script: Callable[[Node], object], command: Iterable[str], slots: int) -> str | None:
     """Plays one script against a fresh worker. Returns how the rule is broken, or `None`."""
-    with tempfile.TemporaryDirectory(prefix="conformance-") as folder:
+    with tempfile.TemporaryDirectory(prefix="conformance-", ignore_cleanup_errors=True) as folder:
         node = Node(command, Path(folder), slots)
         try:
             await node.start()

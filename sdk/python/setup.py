@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from setuptools import setup
-from setuptools.command.build_py import build_py
 
 HERE = Path(__file__).resolve().parent
 PROTO = HERE.parent.parent / "proto"
@@ -25,12 +24,6 @@ def generate() -> None:
         raise SystemExit(f"protoc failed with {failed}")
 
 
-class BuildWithTypes(build_py):
-    def run(self) -> None:
-        generate()
-        super().run()
-
-
-if __name__ == "__main__":
-    generate()
-    setup(cmdclass={"build_py": BuildWithTypes})
+# Packages are looked for when `setup` is called, so the types have to be there before.
+generate()
+setup()

@@ -175,7 +175,7 @@ async def test_prints_of_each_run_are_its_log(node: Node, capsys: pytest.Capture
         await client.wait(run.id, 30)
         lines = (await client.logs(run.id)).splitlines()
         assert lines[0] == "from a thread" and lines[2] == "short", lines
-        assert lines[1].endswith(" [cut]") and len(lines[1]) < 16_500
+        assert lines[1].endswith(" […]") and len(lines[1]) < 16_500
         assert "bytes of output were not kept" in lines[3]
         print("outside")
     assert "outside" in capsys.readouterr().out

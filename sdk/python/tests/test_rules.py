@@ -374,7 +374,7 @@ def test_a_long_line_is_cut_and_the_next_one_is_not() -> None:
     assert lines.add(b"short\n") == (b"short\n", 0)
     kept, left_out = lines.add(b"x" * LINE_BYTES_MAX + b"yy")
     assert kept == b"x" * LINE_BYTES_MAX + CUT_MARK and left_out == 2
-    assert lines.add(b"still it\nnext") == (b"\nnext", 8)
+    assert lines.add(b"still it\rnext") == (b"\rnext", 8)
 
 
 def test_a_long_text_keeps_its_end() -> None:

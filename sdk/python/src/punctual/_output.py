@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import re
 import sys
 import threading
 import time
@@ -23,7 +24,9 @@ from punctual.v1 import worker_pb2 as pb
 ROOM_BYTES = 8 * 1024 * 1024
 #: How long a thread waits for room; then its output is dropped, because no node takes it.
 ROOM_WAIT_MAX = 20.0
-CUT_MARK = b" [cut]"
+CUT_MARK = " […]".encode()
+#: A line ends with a newline or, as in a progress bar, with a carriage return.
+LINE = re.compile(rb"[^\r\n]*[\r\n]?")
 
 
 class Room:
@@ -55,21 +58,21 @@ class Lines:
     def add(self, data: bytes) -> tuple[bytes, int]:
         """Returns what is kept of a piece, and how many bytes were left out."""
         if self._length + len(data) <= LINE_BYTES_MAX:
-            end = data.rfind(b"\n") + 1
+            end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
             self._length = len(data) - end if end else self._length + len(data)
             return data, 0
         kept = bytearray()
         left_out = 0
-        for line in data.splitlines(keepends=True):
-            text = line.rstrip(b"\n")
+        for line in LINE.findall(data):
+            text = line.rstrip(b"\r\n")
             room = max(0, LINE_BYTES_MAX - self._length)
             kept += text[:room].decode(errors="ignore").encode() if len(text) > room else text
             if len(text) > room and self._length <= LINE_BYTES_MAX:
                 kept += CUT_MARK
             left_out += max(0, len(text) - room)
             self._length = min(self._length + len(text), LINE_BYTES_MAX + 1)
-            if line.endswith(b"\n"):
-                kept += b"\n"
+            if len(line) > len(text):
+                kept += line[-1:]
                 self._length = 0
         return bytes(kept), left_out
 
