@@ -28,23 +28,25 @@ TEST_MAX = 90.0
 
 
 class Node:
-    """One `punctual dev` process that runs nothing itself."""
+    """One node that runs nothing itself: `punctual dev`, or what the test says."""
 
-    def __init__(self, folder: Path, lease: int = 5) -> None:
+    def __init__(self, folder: Path, *kind: str, lease: int = 5) -> None:
+        """`kind` is the command and its options, such as `server`."""
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.address = f"127.0.0.1:{free.getsockname()[1]}"
         self.url = f"http://{self.address}"
         self._folder = folder
         self._lease = lease
+        self._kind = kind or ("dev", "--resp", "127.0.0.1:0")
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Starts it on the address that it had before, and returns when it answers."""
         place = self._folder / "data" / "punctual.json"
         place.unlink(missing_ok=True)
-        command = [BINARY, "dev", "--data", str(self._folder / "data"), "--slots", "0", "--durability", "relaxed"]
-        command += ["--http", self.address, "--resp", "127.0.0.1:0", "--attempt-lease", f"{self._lease}s"]
+        data = ["--data", str(self._folder / "data"), "--durability", "relaxed", "--slots", "0"]
+        command = [BINARY, *self._kind, *data, "--http", self.address, "--attempt-lease", f"{self._lease}s"]
         with (self._folder / "node.log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
         deadline = time.monotonic() + SOON
@@ -94,7 +96,7 @@ def node(tmp_path: Path) -> Iterator[Node]:
 
 
 @asynccontextmanager
-async def working(worker: Worker) -> AsyncIterator[Client]:
+async def working(worker: Worker, token: str | None = None, ca: Path | None = None) -> AsyncIterator[Client]:
     """Runs a worker, and gives a client of its node."""
     serving = asyncio.ensure_future(worker.serve())
     ready = asyncio.ensure_future(worker.ready())
@@ -102,7 +104,7 @@ async def working(worker: Worker) -> AsyncIterator[Client]:
     try:
         if serving.done():
             serving.result()
-        async with Client(worker.servers[0]) as client:
+        async with Client(worker.servers[0], token, ca=ca) as client:
             yield client
     finally:
         ready.cancel()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections import defaultdict
 
 import pytest
+from conftest import until
 
+from punctual import context
 from punctual._driver import Driver
 from punctual._outbox import Outbox
-from punctual._output import CUT_MARK, Lines
+from punctual._output import CUT_MARK, Lines, Room, Transcript
 from punctual._words import LINE_BYTES_MAX, Key, LinkId, Now, Stop, finished, keep_end
 from punctual.v1 import worker_pb2 as pb
 
@@ -328,6 +331,30 @@ def test_credits_and_attempts_are_never_more_than_slots(seed: int) -> None:
         unused = sum(world.lent(link) - used[link] - gave_back[link] for link in up)
         assert unused + len(running) <= slots, (unused, running, slots)
         assert not up or unused + len(running) == slots, "every slot is lent or in use"
+
+
+async def test_a_checkpoint_without_an_answer_is_sent_again_with_a_new_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node ignores a number that is not greater than an earlier one, and older checkpoints must not come back."""
+    monkeypatch.setattr(context, "REPORT_AGAIN", 0.02)
+    sent: list[pb.Progress] = []
+
+    class Reporter:
+        def progress(self, report: pb.Report) -> None:
+            sent.append(report.progress)
+
+    transcript = Transcript((1, 1), Room(), lambda chunk: None)
+    cx = context.Context(pb.Assignment(attempt=attempt((1, 1))), transcript, Reporter())
+    older = asyncio.ensure_future(cx.checkpoint("older"))
+    await until(lambda: len(sent) > 0)
+    cx.report(50)
+    newer = asyncio.ensure_future(cx.checkpoint("newer"))
+    await until(lambda: len(sent) > 5)
+    assert [progress.seq for progress in sent] == list(range(1, len(sent) + 1))
+    checkpoints = [progress.checkpoint for progress in sent if progress.HasField("checkpoint")]
+    assert checkpoints[0] == '"older"' and set(checkpoints[2:]) == {'"newer"'}
+    assert not older.done() and not newer.done()
+    cx._saved(sent[-1].seq)
+    await asyncio.gather(older, newer)
 
 
 def test_progress_that_is_not_sent_yet_is_replaced_by_newer_progress() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -17,6 +16,8 @@ from urllib.parse import quote
 
 import aiohttp
 
+from punctual._where import authorities, servers
+from punctual._where import token as token_of
 from punctual.errors import Problem, Unreachable
 
 #: How long a request may take.
@@ -109,14 +110,13 @@ class Client:
     ) -> None:
         """`server` may be several: each is tried while those before it cannot be reached.
 
-        The defaults are `PUNCTUAL_SERVER`, else this machine, and `PUNCTUAL_TOKEN`.
+        The defaults are `PUNCTUAL_SERVER`, else this machine, `PUNCTUAL_TOKEN` and `PUNCTUAL_CA`.
         """
-        server = server if server is not None else os.environ.get("PUNCTUAL_SERVER") or "http://127.0.0.1:7400"
-        self.servers = [url.strip().rstrip("/") for url in (server.split(",") if isinstance(server, str) else server)]
-        token = token or os.environ.get("PUNCTUAL_TOKEN")
+        self.servers = servers(server)
+        token = token_of(token)
         self._headers = {"authorization": f"Bearer {token}"} if token else {}
         self._space = f"/api/v1/namespaces/{namespace.replace('/', '.')}"
-        self._ca = ca
+        self._ca = authorities(ca)
         self._http: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
@@ -292,7 +292,9 @@ class Client:
     ) -> Any:
         """Sends a request to the first server that can be reached."""
         if self._http is None:
-            trusted = ssl.create_default_context(cafile=self._ca) if self._ca else True
+            trusted = ssl.create_default_context()
+            if self._ca is not None:
+                trusted.load_verify_locations(self._ca)
             self._http = aiohttp.ClientSession(
                 headers=self._headers,
                 timeout=aiohttp.ClientTimeout(total=REQUEST_MAX),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import secrets
 import signal
@@ -17,6 +16,8 @@ from punctual._function import NAME, Function
 from punctual._link import Settings
 from punctual._output import captured
 from punctual._session import Config, Session
+from punctual._where import authorities, servers
+from punctual._where import token as token_of
 from punctual.v1 import worker_pb2 as pb
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -61,20 +62,16 @@ class Worker:
         weight: the share of the worker where runs are routed by weight.
         drain: seconds that running functions may take to finish after the worker is asked to stop.
         grace: seconds that a function may take to end after it is asked to.
-        ca: a file with certificates to trust for `https`, in addition to those of the system.
+        ca: a file with certificates to trust for `https`, in addition to those of the system. Default: `PUNCTUAL_CA`.
         capture: whether prints of a function go to the log of its run.
         """
-        server = server if server is not None else os.environ.get("PUNCTUAL_SERVER") or "http://127.0.0.1:7400"
-        self.servers = [url.strip() for url in (server.split(",") if isinstance(server, str) else server)]
-        for url in self.servers:
-            if not re.fullmatch(r"https?://[^/\s]+/?", url):
-                raise ValueError(f"server: `{url}` is not like http://host:7400")
+        self.servers = servers(server)
         self.name = name if name is not None else re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname())[:128]
         if not NAME.fullmatch(self.name):
             raise ValueError("name: 1 to 128 letters, digits, dots, dashes and underscores")
         if not 1 <= slots <= SLOTS_MAX:
             raise ValueError(f"slots: 1 to {SLOTS_MAX}, not {slots}")
-        self._settings = Settings(token or os.environ.get("PUNCTUAL_TOKEN") or None, Path(ca) if ca else None)
+        self._settings = Settings(token_of(token), authorities(ca))
         self._slots, self._labels, self._weight = slots, dict(labels or {}), weight
         self._drain, self._grace, self._capture = drain, grace, capture
         self._functions: dict[str, Function] = {}
