@@ -30,7 +30,7 @@ from punctual.v1 import worker_pb2 as pb
 
 SLOTS = 2
 #: Scripts that are played at once.
-AT_ONCE = 4
+AT_ONCE = 6
 
 Script = Callable[[Node], Awaitable[None]]
 RULES: list[tuple[str, Script]] = []

@@ -73,7 +73,7 @@ async def measure(server: str, function: str, count: int, slots: int) -> dict[st
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--count", type=int, default=20_000)
-    options.add_argument("--slots", type=int, default=256)
+    options.add_argument("--slots", type=int, default=1024)
     options.add_argument("--thread", action="store_true", help="a plain function, which runs in a thread")
     options.add_argument("--work", metavar="SERVER", help=argparse.SUPPRESS)
     given = options.parse_args()

@@ -99,13 +99,14 @@ class Link:
         outbox.leave()
         self._running.cancel()
         if self._stream is not None:
-            await asyncio.wait({self._stream})
+            await asyncio.gather(self._stream, return_exceptions=True)
 
     async def drop(self) -> None:
         """Closes the stream and dials no more."""
         self._running.cancel()
         self.hang_up()
-        await asyncio.wait({self._running, *({self._stream} if self._stream else ())})
+        ends = [self._running] if self._stream is None else [self._running, self._stream]
+        await asyncio.gather(*ends, return_exceptions=True)
 
     async def _run(self) -> None:
         failures = 0
