@@ -160,3 +160,26 @@ async def test_a_second_worker_with_the_name_is_refused(node: Node) -> None:
     async with working(first):
         with pytest.raises(Refused, match="twin"):
             await second.serve()
+
+
+async def test_a_node_that_is_killed_again_and_again_doubles_nothing(node: Node) -> None:
+    worker = Worker(node.url, slots=4)
+    calls: list[str] = []
+
+    @worker.function("work")
+    async def work(cx: Context, seconds: float) -> str:
+        calls.append(cx.run)
+        print("working")
+        await asyncio.sleep(seconds)
+        return cx.run
+
+    async with working(worker) as client:
+        runs = [await client.submit(function="work", params={"seconds": number % 7 / 20}) for number in range(60)]
+        for count in (5, 15, 25, 35, 45):
+            await until(lambda count=count: len(calls) >= count)  # type: ignore[misc]
+            node.kill()
+            node.start()
+        for run in runs:
+            ended = await client.wait(run.id, 60)
+            assert (ended.state, ended.output, ended.attempt) == ("succeeded", run.id, 1)
+    assert sorted(calls) == sorted(run.id for run in runs)
