@@ -22,7 +22,8 @@ import argparse
 import asyncio
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 from scripted_node import HEARTBEAT_MS, Node, Stream, check, play, until
 
@@ -305,6 +306,55 @@ async def cancel_before(node: Node) -> None:
     await stream.assign((1, 1), task, again=True)
     await stream.settle()
     check(task.count("start") == 0, "it started after it was cancelled")
+
+
+@asynccontextmanager
+async def beside(node: Node) -> AsyncIterator[tuple[Stream, Stream, Node]]:
+    """A second node, which the first one names. Gives the worker's streams to both."""
+    first = await node.next_stream()
+    await until("the free slots are lent", lambda: first.lent == SLOTS)
+    folder = node.folder / "second"
+    folder.mkdir()
+    second = Node([], folder, SLOTS)
+    await second.listen()
+    try:
+        both = [node.address, second.address]
+        await first.send(pb.FromNode(nodes=pb.Nodes(addresses=both)))
+        stream = await second.next_stream()
+        await stream.send(pb.FromNode(nodes=pb.Nodes(addresses=both)))
+        yield first, stream, second
+        second.verify()
+    finally:
+        await second.stop()
+
+
+@rule("several nodes: a slot goes to the node that waits, when the other has given it back")
+async def shared(node: Node) -> None:
+    async with beside(node) as (first, second, _):
+        await second.order(pb.Order(waiting=pb.Waiting(priority=5, runs=1)))
+        await until("an unused credit is called back", lambda: first.recalled > 0)
+        await second.settle()
+        check(second.lent == 0, "a slot is lent twice")
+        first.gave_back = 1
+        await first.order(pb.Order(gave_back=pb.GaveBack(total=1)))
+        await until("the credit goes to the node that waits", lambda: second.lent == 1)
+        await second.settle()
+        check(first.lent - first.gave_back + second.lent == SLOTS, "more slots are lent than there are")
+
+
+@rule("several nodes: an attempt that another node takes over goes on, and that node gets its outcome")
+async def taken_over(node: Node) -> None:
+    async with beside(node) as (first, second, other):
+        task = node.task(4)
+        await first.assign((1, 1), task)
+        await task.begins()
+        node.accepts = False
+        first.end()
+        await second.send(pb.FromNode(nodes=pb.Nodes(addresses=[other.address])))
+        await second.assign((1, 1), task, again=True)
+        ended = await second.ended((1, 1))
+        check(ended.end == pb.END_SUCCEEDED, f"it was stopped: {ended.error}")
+        check(task.count("start") == 1, "it started again")
 
 
 async def drained(stream: Stream) -> None:

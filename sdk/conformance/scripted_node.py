@@ -260,6 +260,8 @@ class Node:
 
     def __init__(self, command: Iterable[str], folder: Path, slots: int) -> None:
         self.name = f"node-{os.urandom(4).hex()}"
+        #: Where it listens, `host:port`.
+        self.address = ""
         self.folder = folder
         self.slots = slots
         self.streams: list[Stream] = []
@@ -271,8 +273,7 @@ class Node:
         self._log = (folder / "worker.log").open("wb")
         self.process: asyncio.subprocess.Process | None = None
 
-    async def start(self) -> None:
-        """Listens, and starts the worker."""
+    async def listen(self) -> None:
         handler = grpc.stream_stream_rpc_method_handler(
             self._session,
             request_deserializer=pb.FromWorker.FromString,
@@ -280,10 +281,14 @@ class Node:
         )
         service = grpc.method_handlers_generic_handler("punctual.v1.Worker", {"Session": handler})
         self._server.add_generic_rpc_handlers((service,))
-        port = self._server.add_insecure_port("127.0.0.1:0")
+        self.address = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
         await self._server.start()
+
+    async def start(self) -> None:
+        """Listens, and starts the worker."""
+        await self.listen()
         given = {
-            "PUNCTUAL_SERVER": f"http://127.0.0.1:{port}",
+            "PUNCTUAL_SERVER": f"http://{self.address}",
             "PUNCTUAL_WORKER_NAME": "conformance",
             "PUNCTUAL_DATA": str(self.folder / "data"),
             "PUNCTUAL_SLOTS": str(self.slots),
