@@ -126,7 +126,7 @@ test('a run at work shows its progress, is moved with its checkpoint, and is kil
     await page.getByRole('img', { name: 'checkpoint' }).waitFor();
     await button(page, 'Move…').click();
     await inDialog(page, 'Move the run').click();
-    await page.getByRole('log').getByText('{"row":40}').waitFor();
+    await page.getByRole('region', { name: 'Output' }).getByText('{"row":40}').waitFor();
     await page.getByRole('region', { name: 'Attempts' }).getByText('Moved').waitFor();
     await button(page, 'Cancel').click();
     await page.getByLabel(/Kill it now/).check();
