@@ -274,6 +274,29 @@ fn a_settings_file_is_checked_before_a_node_depends_on_it() {
 }
 
 #[test]
+fn runs_are_waited_for_until_all_have_ended() {
+    let scene = Scene::new();
+    let node = scene.start();
+    let submit = |shell: &str| {
+        let made = node.cli(["run", "submit", "--shell", shell, "-o", "json"]).json();
+        made["id"].as_str().expect("a run has an id").to_owned()
+    };
+    let go = scene.path("go");
+    let wait = format!("until test -e {}; do sleep 0.05; done", go.display());
+    let slow = submit(&wait);
+    let late = node.cli(["run", "wait", &slow, "--timeout", "100ms"]);
+    assert_eq!(late.status.code(), Some(1), "{late:?}");
+    assert!(late.err.contains("they go on"), "{late:?}");
+    let bad = submit(&format!("touch {}; exit 3", go.display()));
+    let ended = node.cli(["run", "wait", &slow, "-o", "json"]).json();
+    assert_eq!(ended["state"], "succeeded", "{ended}");
+    let both = node.cli(["run", "wait", &slow, &bad]);
+    assert_eq!(both.status.code(), Some(1), "{both:?}");
+    assert!(both.out.contains(&slow) && both.out.contains(&bad), "{both:?}");
+    assert!(both.err.contains(&format!("run {bad} ended as failed")), "{both:?}");
+}
+
+#[test]
 fn every_listing_speaks_json_and_yaml_and_colours_only_on_request() {
     let scene = Scene::new();
     let node = scene.start();

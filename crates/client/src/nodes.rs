@@ -38,6 +38,12 @@ impl Client {
         self.stream(self.request(Method::GET, "/api/v1/export/history").query(&query)).await
     }
 
+    /// The metrics of the node, as Prometheus reads them.
+    pub async fn metrics(&self) -> Result<String> {
+        let response = self.send(self.request(Method::GET, "/metrics").timeout(ANSWER_MAX)).await?;
+        response.text().await.map_err(|source| self.unreachable(source))
+    }
+
     /// Whether the server is ready.
     pub async fn is_ready(&self) -> Result<bool> {
         match self.send(self.request(Method::GET, "/readyz").timeout(ANSWER_MAX)).await {

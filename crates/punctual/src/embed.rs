@@ -8,13 +8,13 @@
 mod builder;
 mod draft;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_core::change::RunRecord;
 use punctual_core::command::{Answer, Command, RunJob};
-use punctual_core::ids::RunId;
+use punctual_core::ids::{RunId, SessionId};
 use punctual_core::name::{Name, Namespace};
 use punctual_core::run::Run;
 use punctual_node::Failure;
@@ -23,6 +23,7 @@ use punctual_store::Store;
 use crate::wiring::Running;
 
 pub use builder::Builder;
+pub(crate) use builder::Registered;
 pub(crate) use builder::Replaced;
 pub use draft::{Job, Submit};
 
@@ -172,9 +173,19 @@ async fn close(store: Arc<dyn Store>) {
     }
 }
 
-/// A folder that is removed with the node.
+/// A folder that is removed with its node or worker.
 #[derive(Debug)]
-struct Scratch(PathBuf);
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(crate) fn new(session: SessionId) -> Scratch {
+        Scratch(std::env::temp_dir().join(format!("punctual-{session}")))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
 
 impl Drop for Scratch {
     fn drop(&mut self) {

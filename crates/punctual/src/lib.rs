@@ -34,7 +34,7 @@
 //! # }
 //! ```
 //!
-//! The modules: [`embed`], the node and its builder; [`testing`], a node whose clock a test moves; [`client`], for programs that talk to a server instead;
+//! The modules: [`embed`], the node and its builder; [`worker`], for programs that only run functions for a server; [`testing`], a node whose clock a test moves; [`client`], for programs that talk to a server instead;
 //! [`core`] and [`wire`], the types that both use.
 
 /// Runs the examples of the guide as doc tests.
@@ -47,6 +47,7 @@ struct TestingGuide;
 
 pub mod embed;
 pub mod testing;
+pub mod worker;
 
 #[doc(hidden)]
 pub mod clock;
@@ -64,3 +65,4 @@ pub use punctual_core::ids::RunId;
 pub use punctual_core::run::{Run, Status};
 pub use punctual_wire as wire;
 pub use punctual_worker::function::{Context, Error, Output};
+pub use worker::{Worker, WorkerBuilder, WorkerError};

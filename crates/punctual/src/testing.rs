@@ -105,7 +105,8 @@ impl TestNode {
         builder.overrides.slots = Some(WORKER_SLOTS_MAX as usize);
         builder.overrides.leases.attempt = Some(Span(LEASE));
         let attempts = Arc::new(Attempts::new(clock.clone()));
-        builder.functions = attempts.watch(std::mem::take(&mut builder.functions));
+        let functions = &mut builder.functions.known;
+        *functions = attempts.watch(std::mem::take(functions));
         let replaced = Replaced { clock: Arc::new(clock.clone()), observer: Arc::clone(&attempts) as Arc<_> };
         let node = builder.start_with(Some(replaced)).await?;
         let node = TestNode { node, clock: clock.clone(), attempts };

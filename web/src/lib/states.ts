@@ -7,6 +7,7 @@ import CircleSlash from '@lucide/svelte/icons/circle-slash';
 import Clock from '@lucide/svelte/icons/clock';
 import Flag from '@lucide/svelte/icons/flag';
 import Loader from '@lucide/svelte/icons/loader';
+import LogOut from '@lucide/svelte/icons/log-out';
 import Pause from '@lucide/svelte/icons/pause';
 import SkipForward from '@lucide/svelte/icons/skip-forward';
 import TimerOff from '@lucide/svelte/icons/timer-off';
@@ -40,6 +41,7 @@ export const looks: Record<AnyState, Look> = {
   finished: { tone: 'idle', icon: Flag },
   lost: { tone: 'bad', icon: Unplug },
   alive: { tone: 'ok', icon: CircleCheck },
+  draining: { tone: 'warn', icon: LogOut },
 };
 
 /** States in which a run can still change. */

@@ -110,6 +110,43 @@ test('a run gets parameters, its log grows while it runs, and it is cancelled', 
   });
 });
 
+test('a run at work shows its progress, is moved with its checkpoint, and is killed', async () => {
+  const report = JSON.stringify({ percent: 40, message: 'row 40 of 100', checkpoint: { row: 40 } });
+  // The second attempt does not stop when it is asked to.
+  const stubborn = `if [ -n "$PUNCTUAL_CHECKPOINT" ]; then cat "$PUNCTUAL_CHECKPOINT"; trap '' TERM; fi`;
+  const shell = `${stubborn}; echo '${report}' > "$PUNCTUAL_REPORT"; ${wait('never')}`;
+  await put('settle', { grace: '10m', task: { shell } });
+  const { id } = await start('settle');
+  await visit({ path: '#/runs?job=settle' }, async (page) => {
+    await page.getByRole('table').getByText('40 %').waitFor();
+    await page.getByRole('table').getByText('row 40 of 100').waitFor();
+    await page.goto(page.url().replace(/#.*/, `#/runs/${id}`));
+    await page.getByText('Checkpoint of attempt 1').click();
+    await page.getByText('"row": 40').waitFor();
+    await page.getByRole('img', { name: 'checkpoint' }).waitFor();
+    await button(page, 'Move…').click();
+    await inDialog(page, 'Move the run').click();
+    await page.getByRole('region', { name: 'Output' }).getByText('{"row":40}').waitFor();
+    await page.getByRole('region', { name: 'Attempts' }).getByText('Moved').waitFor();
+    await button(page, 'Cancel').click();
+    await page.getByLabel(/Kill it now/).check();
+    await inDialog(page, 'Cancel').click();
+    await state(page, 'Cancelled');
+  });
+});
+
+test('a worker is drained and resumed', async () => {
+  await visit({ path: '#/workers' }, async (page) => {
+    const tile = page.getByRole('listitem').filter({ hasText: 'worker-1' }).first();
+    await tile.getByRole('button', { name: 'Drain' }).click();
+    await inDialog(page, 'Drain').click();
+    await tile.getByText('Draining').waitFor();
+    await tile.getByRole('button', { name: 'Resume' }).click();
+    await inDialog(page, 'Resume').click();
+    await tile.getByText('Draining').waitFor({ state: 'detached' });
+  });
+});
+
 test('a failed run is retried', async () => {
   await put('flaky', { task: { shell: `test -e '${signal('repaired')}'` }, dead_letter: false });
   const { id } = await start('flaky');

@@ -36,7 +36,7 @@ test('an action of a job asks before it is done', () => {
 test('a run is cancelled while it is open and retried when it has ended', () => {
   const of = (state: Run['state'], reason: string | null = null) => actionsOf({ state, reason });
   expect(of('waiting')).toEqual(['cancel']);
-  expect(of('running')).toEqual(['cancel']);
-  expect(of('running', 'cancelling: asked by admin')).toEqual([]);
+  expect(of('running')).toEqual(['move', 'cancel']);
+  expect(of('running', 'cancelling: asked by admin'), 'it can be killed at once').toEqual(['cancel']);
   expect(of('failed')).toEqual(['replay', 'retry']);
 });

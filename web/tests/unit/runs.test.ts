@@ -172,6 +172,12 @@ describe('the time axis', () => {
     ]);
   });
 
+  test('the last checkpoint is a mark of its attempt', () => {
+    const checkpoint = { value: { row: 7 }, at: iso(250), attempt: 1 };
+    const axis = layout(run({ checkpoint, attempts: [attempt(1, 0, 0, null)] }), [], T + 500);
+    expect(axis.marks[0]).toMatchObject({ kind: 'checkpoint', place: 0.5, attempt: 1 });
+  });
+
   test('nothing is outside, whatever the clocks say', () => {
     const strange = run({
       due_at: iso(5000),

@@ -1,11 +1,8 @@
 //! Many stored cron jobs, which are rows, not memory. The restart is measured in a separate process.
 
-use std::path::Path;
-use std::process::{Child, Command as Process, Stdio};
 use std::time::Duration;
 
 use clap::Args;
-use punctual_client::Client;
 use punctual_core::hash;
 use punctual_core::schedule::{Cron, Schedule, When};
 use serde::Serialize;
@@ -13,6 +10,7 @@ use serde::Serialize;
 use super::Found;
 use super::data_folder::{DataFolder, Stopwatch, node};
 use super::lateness::put_jobs;
+use super::server::{Server, TICKS_PER_SECOND};
 
 /// Concurrent creators: enough to read for one batch while another is written.
 const CREATORS: usize = 8192;
@@ -61,7 +59,7 @@ impl Jobs {
 
         let watch = Stopwatch::start();
         let mut server = Server::start(folder.path())?;
-        server.wait_until_ready().await?;
+        server.client().await?;
         let ready_seconds = watch.seconds();
         // The node reads its first pages after it is ready; measure memory after that.
         tokio::time::sleep(Duration::from_secs(3)).await;
@@ -86,67 +84,4 @@ fn yearly(index: usize) -> anyhow::Result<Schedule> {
         (dice % 60, dice / 60 % 24, 1 + dice / 1440 % 28, 1 + dice / 40_320 % 12);
     let cron = Cron::parse(&format!("{minute} {hour} {day} {month} *"), "UTC")?;
     Ok(Schedule::new(When::Cron(cron)))
-}
-
-/// The unit of /proc/PID/stat on Linux.
-const TICKS_PER_SECOND: f64 = 100.0;
-
-/// `punctual dev` in a separate process, which ends with the benchmark.
-struct Server {
-    child: Child,
-    address_file: std::path::PathBuf,
-}
-
-impl Server {
-    fn start(data: &Path) -> anyhow::Result<Server> {
-        let address_file = data.join("punctual.json");
-        drop(std::fs::remove_file(&address_file));
-        let child = Process::new(std::env::current_exe()?)
-            .args(["dev", "--http", "127.0.0.1:0", "--log", "error", "--data"])
-            .arg(data)
-            .stdout(Stdio::null())
-            .spawn()?;
-        Ok(Server { child, address_file })
-    }
-
-    async fn wait_until_ready(&mut self) -> anyhow::Result<()> {
-        let watch = Stopwatch::start();
-        loop {
-            anyhow::ensure!(self.child.try_wait()?.is_none(), "the server ended by itself");
-            anyhow::ensure!(
-                watch.elapsed() < Duration::from_secs(60),
-                "the server is not ready after a minute"
-            );
-            let said = std::fs::read(&self.address_file).ok();
-            let address: Option<serde_json::Value> = said.and_then(|text| serde_json::from_slice(&text).ok());
-            if let Some(url) = address.as_ref().and_then(|address| address["url"].as_str())
-                && Client::new(url, None)?.is_ready().await.unwrap_or(false)
-            {
-                return Ok(());
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    }
-
-    fn rss_kib(&self) -> anyhow::Result<u64> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let number = line.and_then(|line| line.split_whitespace().next());
-        Ok(number.unwrap_or("0").parse()?)
-    }
-
-    fn cpu_ticks(&self) -> anyhow::Result<u64> {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        // The name in brackets may contain spaces; user and system time are the 12th and 13th field after it.
-        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-        let field = |index: usize| fields.get(index).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
-        Ok(field(11) + field(12))
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
 }

@@ -15,7 +15,9 @@ mod slots;
 mod lateness;
 mod fires;
 mod herd;
+mod server;
 mod jobs;
+mod progress;
 
 use clap::Subcommand;
 use serde::Serialize;
@@ -47,6 +49,9 @@ pub(crate) enum Verb {
     /// Many stored cron jobs: how fast they are created, and what a restart and idling cost
     #[command(after_help = "Examples:\n  punctual bench jobs --count 1000000")]
     Jobs(jobs::Jobs),
+    /// Progress reports of running attempts: the processor time and commits that they cost, and how soon they are seen
+    #[command(after_help = "Examples:\n  punctual bench progress --attempts 100 --rate 1000 -o json")]
+    Progress(progress::Progress),
 }
 
 impl Verb {
@@ -59,6 +64,7 @@ impl Verb {
             Verb::Fires(bench) => show(output, &bench.run().await.map_err(failed)?),
             Verb::Herd(bench) => show(output, &bench.run().await.map_err(failed)?),
             Verb::Jobs(bench) => show(output, &bench.run().await.map_err(failed)?),
+            Verb::Progress(bench) => show(output, &bench.run().await.map_err(failed)?),
         }
     }
 }

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use punctual_core::worker::Announcement;
+use punctual_worker::function::Functions;
 use punctual_worker::session::{Ended, Status};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 use super::data_folder::Folder;
 use super::member::Member;
-use crate::wiring::{Remote, work};
+use crate::wiring::{OWN_BINARY, Remote, work};
 
 pub(super) struct RemoteWorker {
     worked: JoinHandle<Result<(), Ended>>,
@@ -30,8 +31,10 @@ impl RemoteWorker {
             name: "bench".to_owned(),
             announcement: Announcement::of(slots),
             data: folder.path().join("worker"),
+            guardian: Some(OWN_BINARY.into()),
             drain: Duration::ZERO,
             egress: Vec::new(),
+            functions: Functions::default(),
         };
         let (status, _) = watch::channel(Status::default());
         let (stop, stopped) = oneshot::channel::<()>();

@@ -20,6 +20,13 @@ pub(crate) fn bytes(what: &'static str) -> ProgressBar {
     bar
 }
 
+/// For a sentence that changes.
+pub(crate) fn line() -> ProgressBar {
+    let line = ProgressBar::new_spinner();
+    styled(&line, "{spinner} {msg}");
+    line
+}
+
 fn styled(bar: &ProgressBar, template: &str) {
     // With an invalid template the default bar is good enough.
     if let Ok(style) = ProgressStyle::with_template(template) {

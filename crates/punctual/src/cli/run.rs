@@ -2,6 +2,7 @@
 
 mod report;
 mod view;
+mod wait;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -31,8 +32,6 @@ use crate::wiring;
 pub(crate) use view::describe;
 use view::{attempts_table, job, result, table, word};
 
-/// How often `--wait` reads the run again.
-const LOOK_AGAIN: Duration = Duration::from_millis(200);
 const REDRAW: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Subcommand)]
@@ -114,6 +113,12 @@ Examples:
   punctual run report --checkpoint '{\"row\": 400000}'
   punctual run report --percent 40 --checkpoint @state.json")]
     Report(report::Report),
+    /// Wait until runs have ended; exit code 0 means that all succeeded
+    #[command(after_help = "\
+Examples:
+  punctual run wait 4683711365120
+  punctual run wait 4683711365120 4683711365121 --timeout 10m")]
+    Wait(wait::Wait),
     /// Run a command once, without a job
     #[command(after_help = "\
 Examples:
@@ -200,6 +205,7 @@ impl Verb {
             Verb::Show { id, events } => show(session, id, events).await,
             Verb::Why { id } => why::show(session, &client.why_run(namespace, id).await?),
             Verb::Logs(logs) => logs.run(session).await,
+            Verb::Wait(wait) => wait.run(session).await,
             Verb::Move { id, to: worker } => {
                 let run = client.move_run(namespace, id, &Move { worker }).await?;
                 output.show(&run, |_| format!("moving {id}: its attempt is told to stop"))
@@ -373,16 +379,7 @@ pub(crate) async fn follow(session: &Session, run: Run, wait: bool) -> Result<()
         // The skip was printed; only the exit code is left.
         return if run.state.0 == Status::Skipped { Err(Failure::silent(Exit::Failed)) } else { Ok(()) };
     }
-    let mut run = run;
-    while !run.state.0.is_terminal() {
-        tokio::time::sleep(LOOK_AGAIN).await;
-        run = session.client.run(&session.namespace, run.id.0, false).await?;
-    }
-    session.output.show(&run, |output| describe(output, &run))?;
-    match run.state.0 {
-        Status::Succeeded => Ok(()),
-        state => Err(Failure::new(Exit::Failed, format!("run {} ended as {state}", run.id))),
-    }
+    wait::finish(session, run).await
 }
 
 /// One sentence about a new run.

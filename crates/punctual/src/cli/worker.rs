@@ -9,6 +9,7 @@ use clap::Args;
 use punctual_core::limits::{LABELS_MAX, NAME_BYTES_MAX, WORKER_SLOTS_MAX};
 use punctual_core::task::Kind;
 use punctual_core::worker::Announcement;
+use punctual_worker::function::Functions;
 use punctual_worker::session::{Authorities, Ended, Status};
 use tokio::sync::watch;
 use tracing::warn;
@@ -18,7 +19,7 @@ use super::output::{Colour, print};
 use super::serving::{asked_to_stop, log_to_stderr};
 use super::time::duration;
 use crate::settings::{Log, Overrides, Settings};
-use crate::wiring::{Remote, stopped, work};
+use crate::wiring::{OWN_BINARY, Remote, stopped, work};
 
 /// The file with the host name, the default name of a worker.
 const HOSTNAME: &str = "/proc/sys/kernel/hostname";
@@ -153,8 +154,10 @@ impl Worker {
                 node_local: false,
             },
             data: self.data.unwrap_or_else(|| PathBuf::from("punctual-worker")),
+            guardian: Some(OWN_BINARY.into()),
             drain: self.drain,
             egress: settings.egress.clone(),
+            functions: Functions::default(),
         })
     }
 }

@@ -42,12 +42,46 @@ pub struct Builder {
     pub(crate) overrides: Overrides,
     name: String,
     namespace: String,
-    pub(crate) functions: Functions,
+    pub(crate) functions: Registered,
     jobs: Vec<Job>,
     drain: Duration,
     trusted: Option<Vec<u8>>,
-    /// The first invalid setting; `start` returns it as an error.
+}
+
+/// The functions of a program, by name.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Registered {
+    pub(crate) known: Functions,
+    /// The first mistake; a start returns it as an error.
     wrong: Option<String>,
+}
+
+impl Registered {
+    pub(crate) fn add<F, Fut>(&mut self, name: &str, function: F)
+    where
+        F: Fn(Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Output, Error>> + Send + 'static,
+    {
+        let added = name.parse().map(|parsed: Name| self.known.add(parsed, function));
+        let wrong = match added {
+            Ok(true) => return,
+            Ok(false) => format!("function `{name}` is registered twice: give each a name of its own"),
+            Err(error) => format!("function `{name}`: {error}"),
+        };
+        self.wrong.get_or_insert(wrong);
+    }
+
+    pub(crate) fn check(&self) -> Result<Functions, String> {
+        if let Some(wrong) = &self.wrong {
+            return Err(wrong.clone());
+        }
+        if self.known.names().len() > FUNCTIONS_MAX {
+            return Err(format!(
+                "at most {FUNCTIONS_MAX} functions: let one do several things by its parameters"
+            ));
+        }
+        Ok(self.known.clone())
+    }
 }
 
 /// What a test replaces.
@@ -63,11 +97,10 @@ impl Default for Builder {
             overrides: Overrides::default(),
             name: NAME.to_owned(),
             namespace: Namespace::default().as_str().to_owned(),
-            functions: Functions::default(),
+            functions: Registered::default(),
             jobs: Vec::new(),
             drain: DRAIN,
             trusted: None,
-            wrong: None,
         }
     }
 }
@@ -86,13 +119,7 @@ impl Builder {
         F: Fn(Context) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Output, Error>> + Send + 'static,
     {
-        let added = name.parse().map(|parsed: Name| self.functions.add(parsed, function));
-        let wrong = match added {
-            Ok(true) => None,
-            Ok(false) => Some(format!("function `{name}` is registered twice: give each a name of its own")),
-            Err(error) => Some(format!("function `{name}`: {error}")),
-        };
-        self.wrong = self.wrong.or(wrong);
+        self.functions.add(name, function);
         self
     }
 
@@ -153,7 +180,7 @@ impl Builder {
 
     /// `None` means that nothing is replaced.
     pub(crate) async fn start_with(self, replaced: Option<Replaced>) -> Result<Node, NodeError> {
-        let (namespace, settings) = self.check()?;
+        let (namespace, settings, functions) = self.check()?;
         let mut drafts = Vec::new();
         for job in &self.jobs {
             drafts.extend(job.read(&namespace)?);
@@ -168,14 +195,14 @@ impl Builder {
             let trusted = trusted.map(Trusted::Given);
             Joining { session, sessions, address: None, trusted, load_limit: LoadLimit::default() }
         });
-        let scratch = Scratch(std::env::temp_dir().join(format!("punctual-{session}")));
+        let scratch = Scratch::new(session);
         let parts = Parts {
             name: self.name.clone(),
             session,
             store,
             joining,
             clock: clock.unwrap_or_else(|| Arc::new(SystemClock::new())),
-            worker: Some(self.worker(&scratch, replaced)),
+            worker: Some(self.worker(functions, &scratch, replaced)),
             access: None,
         };
         let running = wiring::start(&settings, parts).await.map_err(start)?;
@@ -187,21 +214,14 @@ impl Builder {
         Ok(node)
     }
 
-    fn check(&self) -> Result<(Namespace, Settings), NodeError> {
+    fn check(&self) -> Result<(Namespace, Settings, Functions), NodeError> {
         let wrong = |message: String| Err(NodeError::Invalid(message));
-        if let Some(message) = &self.wrong {
-            return wrong(message.clone());
-        }
+        let functions = self.functions.check().map_err(NodeError::Invalid)?;
         if self.overrides.store.url.is_none() {
             return wrong(
                 "a node needs a store: `.store(\"sqlite:DIR\")`, or `postgres://…` for several processes"
                     .to_owned(),
             );
-        }
-        if self.functions.names().len() > FUNCTIONS_MAX {
-            return wrong(format!(
-                "at most {FUNCTIONS_MAX} functions: let one do several things by its parameters"
-            ));
         }
         if self.overrides.slots == Some(0) {
             return wrong(format!("slots: 1 to {WORKER_SLOTS_MAX}, not 0"));
@@ -215,18 +235,18 @@ impl Builder {
         let namespace =
             self.namespace.parse().map_err(|error| NodeError::Invalid(format!("namespace: {error}")))?;
         let settings = Settings::read_for_worker(None, self.overrides.clone()).map_err(NodeError::Invalid)?;
-        Ok((namespace, settings))
+        Ok((namespace, settings, functions))
     }
 
     /// The worker runs registered functions only: no programs and no HTTP requests, which any writer of jobs
     /// could choose. A test node's worker gives stopped functions no time, because it does not wait.
-    fn worker(&self, scratch: &Scratch, replaced: Option<Replaced>) -> Worker {
+    fn worker(&self, functions: Functions, scratch: &Scratch, replaced: Option<Replaced>) -> Worker {
         let is_test = replaced.is_some();
         let streams = || Connection::Streams { drain: self.drain, trusted: self.trusted.clone() };
         Worker {
             kinds: [Kind::Noop, Kind::Function].into_iter().collect(),
-            functions: self.functions.clone(),
-            scratch: scratch.0.clone(),
+            functions,
+            scratch: scratch.path().to_owned(),
             guardian: None,
             grace: if is_test { Duration::ZERO } else { GRACE },
             connection: replaced

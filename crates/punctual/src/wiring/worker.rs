@@ -1,4 +1,4 @@
-//! Starts workers: the worker of a node in this process, and `punctual worker`, which has no node beside it.
+//! Starts workers: the worker of a node in this process, and workers without a node beside them, as `punctual worker`.
 //!
 //! A node's worker is connected in one of two ways ([`Connection`]). Channels are the fastest, but reach only
 //! the node of this process. Streams also reach the other nodes of the cluster, for which an embedded node
@@ -227,7 +227,7 @@ async fn by_channels(
     Ok(LocalWorker::Channels { handle, reporting })
 }
 
-/// The configuration of `punctual worker`.
+/// The configuration of a worker without a node beside it.
 #[derive(Debug, Clone)]
 pub struct Remote {
     pub servers: Vec<String>,
@@ -237,8 +237,11 @@ pub struct Remote {
     pub announcement: Announcement,
     /// A folder for this worker alone.
     pub data: PathBuf,
+    /// The binary that guards child processes. `None` means that the worker starts no programs.
+    pub guardian: Option<PathBuf>,
     pub drain: Duration,
     pub egress: Vec<Rule>,
+    pub functions: Functions,
 }
 
 /// Works until `stop` completes and running attempts have ended, or until it is refused.
@@ -255,12 +258,12 @@ pub async fn work(
         clock: Arc::new(SystemClock::new()),
         logs: Arc::new(Nowhere),
         scratch: remote.data,
-        guardian: Some(OWN_BINARY.into()),
+        guardian: remote.guardian,
         heartbeat: HEARTBEAT,
         grace: GRACE,
         egress: Arc::new(Egress::new(remote.egress)),
         kinds: remote.announcement.kinds,
-        functions: Functions::default(),
+        functions: remote.functions,
     };
     let settings = session_settings(remote.name, life, remote.announcement, remote.drain);
     let settings =

@@ -5,6 +5,7 @@
 
 mod scene;
 mod work;
+mod library;
 mod slots;
 mod faults;
 mod liar;

@@ -152,7 +152,7 @@ async fn a_worker_that_is_stopped_finishes_what_it_has_within_its_time() {
 }
 
 #[derive(Debug)]
-struct Secret;
+pub(crate) struct Secret;
 
 #[async_trait]
 impl Admission for Secret {

@@ -13,4 +13,5 @@ export const states = {
   finished: 'Finished',
   lost: 'Lost',
   alive: 'Alive',
+  draining: 'Draining',
 };

@@ -14,6 +14,12 @@ export const workers = {
   cpu: (percent: number) => `CPU ${percent} %`,
   memory: (percent: number) => `memory ${percent} %`,
   weight: (n: number) => `weight ${n}`,
+  drain: 'Drain',
+  drainTitle: (name: string) => `Drain ${name}?`,
+  drainText:
+    'It gets no more runs. Each run that it works on is stopped and continues on another worker at its last checkpoint.',
+  resume: 'Resume',
+  resumeTitle: (name: string) => `Give ${name} runs again?`,
   lostHint: 'Its heartbeats stopped. It gets no runs and is listed for an hour.',
   nodes: 'Nodes',
   shardsOf: (n: number, nodes: number) => `${count(n, 'shard')} led by ${count(nodes, 'node')}`,

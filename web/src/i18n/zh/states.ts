@@ -15,4 +15,5 @@ export const states = {
   finished: '已结束',
   lost: '失联',
   alive: '在线',
+  draining: '排空中',
 } satisfies typeof en;

@@ -14,7 +14,7 @@ export interface Bar {
 }
 
 export interface Mark {
-  kind: 'due' | 'now' | 'cancel' | 'timeout' | 'lost';
+  kind: 'due' | 'now' | 'cancel' | 'timeout' | 'lost' | 'checkpoint';
   at: number;
   place: number;
   /** The attempt it belongs to; null: the whole axis. */
@@ -78,9 +78,19 @@ export function layout(run: Run, events: RunEvent[], now: number): Axis {
     to,
     bars,
     waiting: isWaiting ? { from: place(free), to: place(now), ms: Math.max(0, now - free) } : null,
-    marks: marksOf(events, attempts, place, { due, from, to, now, finished }),
+    marks: [
+      ...checkpointOf(run, place),
+      ...marksOf(events, attempts, place, { due, from, to, now, finished }),
+    ],
     ticks: ticks(to - from).map((ms) => ({ ms, place: ms / (to - from) })),
   };
+}
+
+/** The last checkpoint: where the next attempt continues. Earlier ones are not kept. */
+function checkpointOf({ checkpoint }: Run, place: (at: number) => number): Mark[] {
+  if (!checkpoint) return [];
+  const at = Date.parse(checkpoint.at);
+  return [{ kind: 'checkpoint', at, place: place(at), attempt: checkpoint.attempt }];
 }
 
 interface Times {

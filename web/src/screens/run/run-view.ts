@@ -12,9 +12,10 @@ export function isEnded(run: Pick<Run, 'state'>): boolean {
 }
 
 /** What can be done to a run, the primary action last. */
-export function actionsOf(run: Pick<Run, 'state' | 'reason'>): ('cancel' | 'replay' | 'retry')[] {
+export function actionsOf(run: Pick<Run, 'state' | 'reason'>): ('move' | 'cancel' | 'replay' | 'retry')[] {
   if (isEnded(run)) return ['replay', 'retry'];
-  return shownState(run) === 'cancelling' ? [] : ['cancel'];
+  // A run that is being stopped can still be killed at once.
+  return shownState(run) === 'running' ? ['move', 'cancel'] : ['cancel'];
 }
 
 /** From the first start to the end, or to `now` while it runs. Null: it did not start. */

@@ -21,6 +21,7 @@ function same(a: Run, b: Run): boolean {
     a.attempt === b.attempt &&
     a.reason === b.reason &&
     a.progress === b.progress &&
+    a.progress_message === b.progress_message &&
     a.finished_at === b.finished_at
   );
 }

@@ -62,7 +62,7 @@ fn progress(run: &Run, now: Timestamp) -> Option<String> {
 }
 
 /// The percentage as a bar and a number, and the message.
-fn how_far(run: &Run) -> Option<String> {
+pub(super) fn how_far(run: &Run) -> Option<String> {
     let percent = run.progress.map(|percent| {
         let done = usize::from(percent.min(100) / 10);
         format!("{}{} {percent}%", "█".repeat(done), "░".repeat(10 - done))
