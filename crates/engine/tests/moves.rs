@@ -256,11 +256,13 @@ fn ignored(grace: Option<&str>, stop: impl Fn(RunId) -> Command) -> (Rig, RunId)
 #[test]
 fn a_worker_that_ignores_a_cancel_does_not_keep_its_run() {
     // The lease is 15 s, and reports have one more second to arrive.
-    let rows: [(Option<&str>, fn(RunId) -> Command, &str, Status); 4] = [
+    let elsewhere = |run| moved(run, None);
+    type Stop = fn(RunId) -> Command;
+    let rows: [(Option<&str>, Stop, &str, Status); 4] = [
         (None, cancel, "26s", Status::Cancelled),
         (Some("1m"), cancel, "76s", Status::Cancelled),
         (Some("1m"), now, "16s", Status::Cancelled),
-        (Some("0s"), |run| moved(run, None), "16s", Status::Failed),
+        (Some("0s"), elsewhere, "16s", Status::Failed),
     ];
     for (grace, stop, after, status) in rows {
         let (mut rig, run) = ignored(grace, stop);

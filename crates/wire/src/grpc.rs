@@ -12,7 +12,7 @@ mod log;
 
 pub mod peer;
 
-#[expect(clippy::allow_attributes, reason = "made by a program")]
+#[expect(clippy::allow_attributes, clippy::large_enum_variant, reason = "made by a program")]
 pub mod v1 {
     tonic::include_proto!("punctual.v1");
 }

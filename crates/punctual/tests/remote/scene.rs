@@ -89,6 +89,7 @@ impl Center {
             attempt_lease: setting.lease,
             shard_lease: Duration::from_secs(3),
             cluster: None,
+            attempt_keys: None,
         })
         .unwrap();
         assert!(node.handle().wait_until(|status| status.ready).await);

@@ -25,12 +25,9 @@ pub(crate) async fn report(
     request::Json(body): request::Json<Progress>,
 ) -> Result<StatusCode, Failed> {
     let (token, progress, durable) = body.into_core()?;
-    let token = match keyed(key, at.run, token)? {
-        Some(token) => token,
-        None => {
-            let message = "is missing; write the value of PUNCTUAL_ATTEMPT_TOKEN";
-            return Err(Failed(Problem::new(Code::Invalid, message).about("token")));
-        }
+    let Some(token) = keyed(key, at.run, token)? else {
+        let message = "is missing; write the value of PUNCTUAL_ATTEMPT_TOKEN";
+        return Err(Failed(Problem::new(Code::Invalid, message).about("token")));
     };
     let command = Command::Progress { namespace: at.namespace, run: at.run, token, progress, durable };
     endpoints.note(command).await?;

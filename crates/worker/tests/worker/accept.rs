@@ -152,11 +152,10 @@ async fn the_receiver_gets_the_key_of_the_attempt() {
     next_progress(&mut rig).await;
     rig.order(vec![Order::Cancel { run: RunId(1), token: TOKEN, cause: Cause::User }]).await;
     rig.finished(1).await;
+    rig.shut_down().await;
     let seen = receiver.seen.lock();
     assert_eq!((seen.started.len(), seen.cancelled.len()), (1, 1));
     assert_eq!(seen.keys, [Some("pck_1_2_3".to_owned())].into());
-    drop(seen);
-    rig.shut_down().await;
 }
 
 async fn next_progress(rig: &mut Rig) -> Progress {
@@ -265,10 +264,9 @@ async fn one_request_asks_about_all_executions_of_an_origin() {
     for _ in 0..100 {
         rig.report_where(|report| matches!(report, Report::Finished { .. })).await;
     }
+    rig.shut_down().await;
     let seen = receiver.seen.lock();
     assert_eq!((seen.asked, seen.connections.len()), (0, 1));
-    drop(seen);
-    rig.shut_down().await;
 }
 
 #[tokio::test]
@@ -279,10 +277,9 @@ async fn an_execution_that_is_not_listed_is_asked_for_by_itself() {
     let mut rig = rig().await;
     assign_first(&rig, 1, receiver.task(Some("/all"))).await;
     assert_eq!(&*rig.finished(1).await.output, "done");
+    rig.shut_down().await;
     let seen = receiver.seen.lock();
     assert_eq!((seen.asked_all, seen.asked), (1, 1));
-    drop(seen);
-    rig.shut_down().await;
 }
 
 #[tokio::test]

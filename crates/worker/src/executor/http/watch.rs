@@ -78,13 +78,13 @@ impl Watch {
     pub(super) fn take(&mut self, poll: Poll) -> Step {
         match poll {
             Poll::Unknown(_) if self.is_asking => Step::to(Next::Start),
-            Poll::Unknown(why) | Poll::Failed(why) => self.count(why),
+            Poll::Unknown(why) | Poll::Failed(why) => self.count(&why),
             Poll::Told(Execution { status: Status::Failed, .. }) if self.is_asking => Step::to(Next::Start),
             Poll::Told(execution) => self.told(execution),
         }
     }
 
-    fn count(&mut self, why: String) -> Step {
+    fn count(&mut self, why: &str) -> Step {
         self.failed += 1;
         if self.failed < HTTP_POLLS_FAILED_MAX {
             return Step { note: Some(format!("a poll failed: {why}")), ..Step::to(Next::Wait) };
