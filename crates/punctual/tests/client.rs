@@ -30,6 +30,7 @@ async fn scene() -> (Node, Client) {
         attempt_lease: Duration::from_secs(15),
         shard_lease: Duration::from_secs(3),
         cluster: None,
+        attempt_keys: None,
     })
     .expect("a node can be started");
     assert!(node.handle().wait_until(|status| status.ready).await);

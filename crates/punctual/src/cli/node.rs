@@ -101,7 +101,10 @@ async fn workers(session: &Session) -> Result<(), Failure> {
 async fn drain(session: &Session, name: &str, wait: bool) -> Result<(), Failure> {
     session.client.drain_worker(name).await?;
     let is_it = |worker: &Worker| worker.name == name || worker.name.split('@').next() == Some(name);
-    while wait {
+    if !wait {
+        return print(&format!("{name} takes no more runs\n"));
+    }
+    loop {
         let workers = session.client.workers().await?.items;
         let mut named = workers.iter().filter(|worker| is_it(worker) && !worker.lost);
         if named.all(|worker| worker.draining && worker.busy == 0) {
@@ -109,5 +112,4 @@ async fn drain(session: &Session, name: &str, wait: bool) -> Result<(), Failure>
         }
         tokio::time::sleep(LOOK_AGAIN).await;
     }
-    print(&format!("{name} takes no more runs\n"))
 }
