@@ -30,7 +30,7 @@ const ETAG: (&str, &str) = ("ETag", "The revision, for `If-Match`");
 
 pub(super) fn operations() -> Vec<Operation> {
     let about_jobs = [jobs(), revisions(), calendars(), runs(), live(), dead_letters()];
-    let others = [queues::queues(), queues::messages(), the_rest(), console()];
+    let others = [queues::queues(), queues::messages(), the_rest(), workers(), console()];
     about_jobs.into_iter().chain(others).flatten().collect()
 }
 
@@ -339,6 +339,17 @@ fn dead_letters() -> Vec<Operation> {
     ]
 }
 
+fn workers() -> Vec<Operation> {
+    let told = |operation: Operation| {
+        operation.answers_nothing("The worker was told").refuses(&[Code::NoSuchWorker])
+    };
+    vec![
+        get("/api/v1/workers", "list_workers", "List the workers").answers_a_page_of::<Worker>(),
+        told(post("/api/v1/workers/{worker}/drain", "drain_worker", "Tell a worker to take no more runs")),
+        told(post("/api/v1/workers/{worker}/resume", "resume_worker", "Tell a worker to take runs again")),
+    ]
+}
+
 fn the_rest() -> Vec<Operation> {
     vec![
         get("/api/v1/whoami", "whoami", "Show which token the caller has, and what it may do")
@@ -376,17 +387,6 @@ fn the_rest() -> Vec<Operation> {
             .query("namespace", &schema::dotted_namespace())
             .answers::<Fires>(200, "The buckets with fires"),
         get("/api/v1/nodes", "list_nodes", "List the nodes").answers_a_page_of::<Node>(),
-        get("/api/v1/workers", "list_workers", "List the workers").answers_a_page_of::<Worker>(),
-        post(
-            "/api/v1/workers/{worker}/drain",
-            "drain_worker",
-            "Tell a worker to take no more runs, and to give up those that do not end in time",
-        )
-        .answers_nothing("The worker was told")
-        .refuses(&[Code::NoSuchWorker]),
-        post("/api/v1/workers/{worker}/resume", "resume_worker", "Tell a drained worker to take runs again")
-            .answers_nothing("The worker was told")
-            .refuses(&[Code::NoSuchWorker]),
         get(
             "/api/v1/export/history",
             "export_history",

@@ -223,7 +223,8 @@ impl World {
         Ok(())
     }
 
-    /// The attempt has done one more step, and reports it. Sometimes it asks for a move, and sometimes an earlier report is sent again after it.
+    /// The attempt has done one more step, and reports it. Sometimes it asks for a move, and sometimes an earlier report is
+    /// sent again after it.
     fn checkpoint(&mut self, worker: usize, run: RunId, token: Token) {
         let Some((before, mut progress)) = self.workers[worker].next_step(run, token) else { return };
         progress.rebalance = self.dice.one_in(8);
