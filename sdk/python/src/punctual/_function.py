@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import inspect
 import json
+import queue
 import re
 import threading
 from collections.abc import Callable
@@ -67,11 +69,38 @@ class Function:
         return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-async def in_thread(call: Callable[..., Any], cx: Context | SyncContext, arguments: dict[str, Any]) -> Any:
-    """Calls a plain function in a thread of its own.
+class Threads:
+    """Threads for plain functions, used again and again: a new one is started only when all others are busy.
 
-    The thread is a daemon: a function that ignores its stop does not keep the process from ending.
+    They are daemons: a function that ignores its stop does not keep the process from ending.
     """
+
+    def __init__(self) -> None:
+        self._work: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        #: Threads that have nothing to do, without those for which work is queued.
+        self._idle = 0
+
+    def run(self, work: Callable[[], None]) -> None:
+        with self._lock:
+            has_idle = self._idle > 0
+            self._idle -= has_idle
+        self._work.put(work)
+        if not has_idle:
+            threading.Thread(target=self._serve, name="punctual", daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            self._work.get()()
+            with self._lock:
+                self._idle += 1
+
+
+THREADS = Threads()
+
+
+async def in_thread(call: Callable[..., Any], cx: Context | SyncContext, arguments: dict[str, Any]) -> Any:
+    """Calls a plain function in a thread."""
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[Any] = loop.create_future()
     context = contextvars.copy_context()
@@ -95,8 +124,9 @@ async def in_thread(call: Callable[..., Any], cx: Context | SyncContext, argumen
             error = RuntimeError(f"the function raised {stop!r}")
         except BaseException as failure:
             error = failure  # type: ignore[assignment]
-        if not loop.is_closed():
+        # The event loop may have been closed meanwhile.
+        with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(tell, value, error)
 
-    threading.Thread(target=work, name=f"punctual run {cx.run}", daemon=True).start()
+    THREADS.run(work)
     return await ended
