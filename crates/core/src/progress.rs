@@ -19,7 +19,8 @@ pub struct Progress {
     pub message: Option<Box<str>>,
     /// Where the next attempt continues: JSON, as text.
     pub checkpoint: Option<Arc<str>>,
-    /// A report whose number is not greater than that of an earlier one comes late, and is ignored.
+    /// A report whose number is not greater than that of an earlier one comes late, and is ignored; a checkpoint only if a
+    /// newer one is kept.
     pub seq: Option<u64>,
     /// The attempt asks to be stopped, and the run to go on with another worker.
     pub rebalance: bool,
@@ -88,6 +89,8 @@ pub struct Checkpoint {
     pub at: Timestamp,
     /// The number of the attempt that reported it.
     pub attempt: u32,
+    /// The number of the newest report when it was kept. `None` means that none had a number.
+    pub seq: Option<u64>,
 }
 
 impl Reported {
@@ -95,20 +98,26 @@ impl Reported {
         Reported { percent: None, message: None, at, seq: None, checkpoint: None }
     }
 
-    /// Keeps a report. Returns false if the report came late and is ignored.
+    /// Keeps a report. Returns false if the report came late and is ignored. A checkpoint is late only if a newer
+    /// checkpoint is kept: its sender sends it again until it is stored, and may report other things meanwhile.
     pub fn take(&mut self, progress: Progress, attempt: u32, now: Timestamp) -> bool {
         let Progress { percent, message, checkpoint, seq, .. } = progress;
-        if seq.is_some() && seq <= self.seq && !is_planted(Fault::LateReportIsTaken) {
-            return false;
+        let is_after =
+            |newest: Option<u64>| seq.is_none() || seq > newest || is_planted(Fault::LateReportIsTaken);
+        let is_in_time = is_after(self.seq);
+        let kept = self.checkpoint.as_ref().filter(|kept| kept.attempt == attempt);
+        let checkpoint = checkpoint.filter(|_| kept.is_none_or(|kept| is_after(kept.seq)));
+        let is_taken = is_in_time || checkpoint.is_some();
+        if is_in_time {
+            self.at = now;
+            self.seq = seq.or(self.seq);
+            self.percent = percent.or(self.percent);
+            self.message = message.or(self.message.take());
         }
-        self.at = now;
-        self.seq = seq.or(self.seq);
-        self.percent = percent.or(self.percent);
-        self.message = message.or(self.message.take());
         if let Some(value) = checkpoint {
-            self.checkpoint = Some(Checkpoint { value, at: now, attempt });
+            self.checkpoint = Some(Checkpoint { value, at: now, attempt, seq: seq.or(self.seq) });
         }
-        true
+        is_taken
     }
 
     /// What the next attempt starts with: the checkpoint alone. `None` means that there is nothing to keep.
@@ -142,6 +151,21 @@ mod tests {
         assert!(kept.take(Progress::percent(30), 1, NOW), "one without a number is never late");
         assert!(!kept.take(numbered(2, 10), 1, NOW));
         assert_eq!(kept.percent, Some(30));
+    }
+
+    #[test]
+    fn a_checkpoint_that_is_sent_again_is_late_only_after_a_newer_one() {
+        let at_row =
+            |seq, row: &str| Progress { seq: Some(seq), checkpoint: Some(row.into()), ..Progress::default() };
+        let mut kept = Reported::new(NOW);
+        assert!(kept.take(at_row(1, "1"), 1, NOW) && kept.take(numbered(3, 30), 1, NOW));
+        assert!(kept.take(at_row(2, "2"), 1, NOW), "it overtook a plain report, no checkpoint");
+        assert_eq!((kept.seq, kept.percent), (Some(3), Some(30)), "the plain report is newer");
+        assert!(!kept.take(at_row(2, "2"), 1, NOW) && !kept.take(at_row(1, "1"), 1, NOW));
+        let unnumbered = Progress { checkpoint: Some("4".into()), ..Progress::default() };
+        assert!(kept.take(unnumbered, 1, NOW) && !kept.take(at_row(3, "3"), 1, NOW));
+        assert_eq!(kept.checkpoint.as_ref().map(|kept| &*kept.value), Some("4"));
+        assert!(kept.take(at_row(1, "5"), 2, NOW), "the next attempt counts from the beginning");
     }
 
     #[test]

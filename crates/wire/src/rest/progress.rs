@@ -27,7 +27,7 @@ pub struct Progress {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub checkpoint: Option<Value>,
-    /// A report whose number is not greater than that of an earlier one is ignored.
+    /// A report whose number is not greater than that of an earlier one is ignored; a checkpoint only if a newer one is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
     /// The attempt asks to be stopped, and the run to go on with another worker.
