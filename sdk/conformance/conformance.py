@@ -1,6 +1,6 @@
 """Holds any worker against the rules of a worker.
 
-    python sdk/conformance/conformance.py -- punctual worker
+    python sdk/conformance/conformance.py -- punctual worker --drain 8s
     python sdk/conformance/conformance.py -- python sdk/conformance/python_worker.py
 
 It plays a scripted node for each rule, starts the command as its worker, prints a line for each rule and exits with 1
@@ -13,36 +13,26 @@ if one is broken. The command finds in its environment:
 
 The worker takes shell tasks, or it has the function `conformance`: it appends `start` to the file that its parameter
 `file` names, prints a line, appends `tick` every 50 ms for `seconds`, and then `end`. It ends early when it is asked
-to.
+to, unless its parameter `stubborn` is true.
+
+The worker gives attempts 8 seconds to end when it is drained or stopped, and has a grace period of 10 seconds.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from scripted_node import HEARTBEAT_MS, Node, Stream, check, play, until
+import stopping  # noqa: F401
+from scripted_node import HEARTBEAT_MS, RULES, SLOTS, Node, Script, Stream, check, play, rule, until
 
 from punctual.v1 import worker_pb2 as pb
 
-SLOTS = 2
 #: Scripts that are played at once.
 AT_ONCE = 6
-
-Script = Callable[[Node], Awaitable[None]]
-RULES: list[tuple[str, Script]] = []
-
-
-def rule(text: str) -> Callable[[Script], Script]:
-    def add(script: Script) -> Script:
-        RULES.append((text, script))
-        return script
-
-    return add
 
 
 @rule("announce: the first message says who the worker is and what it takes")
@@ -275,39 +265,6 @@ async def renewed(node: Node) -> None:
     check(ended.end == pb.END_SUCCEEDED, f"it was stopped: {ended.error}")
 
 
-@rule("cancel: a running attempt is stopped and reported as failed")
-async def cancel(node: Node) -> None:
-    stream, task = await node.next_stream(), node.task(60)
-    await stream.assign((1, 1), task)
-    await task.begins()
-    await stream.cancel((1, 1))
-    ended = await stream.ended((1, 1))
-    check(ended.end == pb.END_FAILED, f"it failed, not {pb.End.Name(ended.end)}")
-    check(task.count("end") == 0, "the work went on to its end")
-    await until("its slot is lent again", lambda: stream.lent == SLOTS + 1)
-
-
-@rule("cancel: a timeout is reported as one")
-async def timeout(node: Node) -> None:
-    stream, task = await node.next_stream(), node.task(60)
-    await stream.assign((1, 1), task)
-    await task.begins()
-    await stream.cancel((1, 1), pb.CAUSE_TIMEOUT)
-    ended = await stream.ended((1, 1))
-    check(ended.end == pb.END_TIMED_OUT, f"it timed out, not {pb.End.Name(ended.end)}")
-
-
-@rule("cancel: an attempt that has not started never does")
-async def cancel_before(node: Node) -> None:
-    stream, task = await node.next_stream(), node.task(0.1)
-    await stream.cancel((1, 1))
-    ended = await stream.ended((1, 1))
-    check(ended.end == pb.END_FAILED, f"it failed, not {pb.End.Name(ended.end)}")
-    await stream.assign((1, 1), task, again=True)
-    await stream.settle()
-    check(task.count("start") == 0, "it started after it was cancelled")
-
-
 @asynccontextmanager
 async def beside(node: Node) -> AsyncIterator[tuple[Stream, Stream, Node]]:
     """A second node, which the first one names. Gives the worker's streams to both."""
@@ -355,42 +312,6 @@ async def taken_over(node: Node) -> None:
         ended = await second.ended((1, 1))
         check(ended.end == pb.END_SUCCEEDED, f"it was stopped: {ended.error}")
         check(task.count("start") == 1, "it started again")
-
-
-async def drained(stream: Stream) -> None:
-    """Answers as a node does: unused credits are given back."""
-    await until("unused credits are called back", lambda: stream.recalled > 0)
-    stream.gave_back = stream.lent - stream.used
-    await stream.order(pb.Order(gave_back=pb.GaveBack(total=stream.gave_back)))
-
-
-@rule("drain: a worker without attempts leaves at once, with a good-bye")
-async def leaves(node: Node) -> None:
-    stream = await node.next_stream()
-    await until("the free slots are lent", lambda: stream.lent == SLOTS)
-    assert node.process is not None
-    node.process.send_signal(signal.SIGTERM)
-    await drained(stream)
-    await until("the worker says good-bye", lambda: stream.is_leaving)
-    await until("the process ends", lambda: node.process is not None and node.process.returncode is not None)
-    check(node.process.returncode == 0, f"it exits with {node.process.returncode}")
-
-
-@rule("drain: what runs is finished, and nothing is lent meanwhile")
-async def drains(node: Node) -> None:
-    stream, task = await node.next_stream(), node.task(3)
-    await until("the free slots are lent", lambda: stream.lent == SLOTS)
-    await stream.assign((1, 1), task)
-    await task.begins()
-    assert node.process is not None
-    node.process.send_signal(signal.SIGTERM)
-    await drained(stream)
-    ended = await stream.ended((1, 1))
-    check(ended.end == pb.END_SUCCEEDED, f"it was stopped: {ended.error}")
-    check(stream.lent == SLOTS, "a worker that drains lends")
-    check(not stream.is_leaving, "it leaves before its outcome is acknowledged")
-    await stream.acknowledge((1, 1))
-    await until("the worker says good-bye", lambda: stream.is_leaving)
 
 
 async def hold(command: list[str], only: str) -> int:

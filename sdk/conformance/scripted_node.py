@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
 import grpc
@@ -27,6 +27,9 @@ LOG_WINDOW = 1024 * 1024
 HEARTBEAT_MS = 500
 #: How long the worker may take for what it has to do at once, on a machine that is busy with other things.
 SOON = 20.0
+
+#: What the worker of each rule announces.
+SLOTS = 2
 
 Key = tuple[int, int]
 
@@ -153,7 +156,10 @@ class Stream:
         self.is_admitted = True
         await self.send(pb.FromNode(admitted=True))
 
-    async def assign(self, key: Key, task: Task, *, again: bool = False, lease: float = 60.0) -> None:
+    async def assign(
+        self, key: Key, task: Task, *, again: bool = False, lease: float = 60.0, grace: float | None = None
+    ) -> None:
+        """Assigns an attempt, as soon as there is a credit for it. `again` needs none."""
         run, token = key
         if not again:
             await until("a slot is lent", lambda: self.credits > 0)
@@ -167,6 +173,7 @@ class Stream:
             task=task.json(self.announce),
             params=task.params,
             lease_ms=round(lease * 1000),
+            grace_ms=None if grace is None else round(grace * 1000),
             again=again,
         )
         await self.order(pb.Order(assign=assignment))
@@ -192,9 +199,23 @@ class Stream:
     async def started(self, key: Key) -> None:
         await until(f"the start of {key} is reported", lambda: self.starts(key) > 0)
 
-    async def ended(self, key: Key) -> pb.Finished:
-        await until(f"the outcome of {key} is reported", lambda: bool(self.ends(key)))
+    async def ended(self, key: Key, within: float = SOON) -> pb.Finished:
+        await until(f"the outcome of {key} is reported", lambda: bool(self.ends(key)), within)
         return self.ends(key)[-1]
+
+    def declines(self, key: Key) -> bool:
+        reports = (report.declined.attempt for report in self.reports if report.HasField("declined"))
+        return any((attempt.run, attempt.token) == key for attempt in reports)
+
+    async def says_draining(self, on: bool) -> None:
+        """Waits until the last word about it is this."""
+        said = "takes nothing more" if on else "works again"
+
+        def says() -> bool:
+            words = [report.draining.on for report in self.reports if report.HasField("draining")]
+            return words[-1:] == [on]
+
+        await until(f"the worker says that it {said}", says)
 
     async def settle(self) -> None:
         """Waits until the worker has read everything that was sent, and has sent two more heartbeats."""
@@ -210,10 +231,11 @@ class Task:
 
     _numbers = itertools.count(1)
 
-    def __init__(self, node: Node, seconds: float) -> None:
+    def __init__(self, node: Node, seconds: float, stubborn: bool) -> None:
         self._file = node.folder / f"evidence-{next(Task._numbers)}"
         self._seconds = seconds
-        self.params = json.dumps({"file": str(self._file), "seconds": seconds})
+        self._stubborn = stubborn
+        self.params = json.dumps({"file": str(self._file), "seconds": seconds, "stubborn": stubborn})
 
     def json(self, announce: pb.Announce) -> bytes:
         """A function, if the worker has it; else the same in shell."""
@@ -222,6 +244,7 @@ class Task:
         check("shell" in announce.kinds, "the worker has the function `conformance` or takes shell tasks")
         file, ticks = shlex.quote(str(self._file)), round(self._seconds / 0.05)
         lines = [
+            "trap '' TERM" if self._stubborn else "",
             f"echo start >> {file}",
             "echo hello",
             f"i=0; while [ $i -lt {ticks} ]; do echo tick >> {file}; sleep 0.05; i=$((i + 1)); done",
@@ -322,8 +345,9 @@ class Node:
             await stream.admit()
         return stream
 
-    def task(self, seconds: float) -> Task:
-        return Task(self, seconds)
+    def task(self, seconds: float, *, stubborn: bool = False) -> Task:
+        """Work that takes so long. If it is stubborn, it does not end when it is asked to."""
+        return Task(self, seconds, stubborn)
 
     def watch(self, holds: bool, what: str) -> None:
         """A rule that is watched all the time."""
@@ -356,3 +380,15 @@ async def play(script: Callable[[Node], object], command: Iterable[str], slots: 
         finally:
             await node.stop()
     return None
+
+
+Script = Callable[[Node], Awaitable[None]]
+RULES: list[tuple[str, Script]] = []
+
+
+def rule(text: str) -> Callable[[Script], Script]:
+    def add(script: Script) -> Script:
+        RULES.append((text, script))
+        return script
+
+    return add

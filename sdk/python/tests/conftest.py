@@ -87,6 +87,12 @@ class Program:
         return self.process.returncode
 
 
+def lines(folder: Path, start: str) -> list[str]:
+    """What programs/settle.py has noted."""
+    file = folder / "rows"
+    return [line for line in file.read_text().splitlines() if line.startswith(start)] if file.exists() else []
+
+
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[Node]:
     node = Node(tmp_path)

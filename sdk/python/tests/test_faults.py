@@ -7,14 +7,9 @@ import signal
 from pathlib import Path
 
 import pytest
-from conftest import Node, Program, until, working
+from conftest import Node, Program, lines, until, working
 
 from punctual import Client, Context, Refused, Worker
-
-
-def lines(folder: Path, start: str) -> list[str]:
-    file = folder / "rows"
-    return [line for line in file.read_text().splitlines() if line.startswith(start)] if file.exists() else []
 
 
 async def test_a_killed_worker_is_followed_by_one_that_resumes(node: Node, tmp_path: Path) -> None:
@@ -101,6 +96,7 @@ async def test_what_does_not_finish_in_time_goes_on_elsewhere(node: Node, tmp_pa
         second.kill()
     assert (ended.state, ended.output) == ("succeeded", "settled 7")
     assert (ended.worker or "").startswith("second@")
+    assert [attempt["result"] for attempt in ended.attempts or []] == ["moved", "succeeded"]
     done = lines(tmp_path, "row")
     assert set(done) == {f"row {row}" for row in range(7)} and len(done) <= 8
 

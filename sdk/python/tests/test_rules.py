@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections import defaultdict
 
 import pytest
-from conftest import until
 
-from punctual import context
 from punctual._driver import Driver
 from punctual._outbox import Outbox
-from punctual._output import CUT_MARK, Lines, Room, Transcript
+from punctual._output import CUT_MARK, Lines
 from punctual._words import LINE_BYTES_MAX, Key, LinkId, Now, Stop, finished, keep_end
 from punctual.v1 import worker_pb2 as pb
 
@@ -33,7 +30,7 @@ class World:
         self.dialled: dict[LinkId, str] = {}
         self.dropped: list[LinkId] = []
         self.hung_up: list[LinkId] = []
-        self.driver = Driver(slots, self)
+        self.driver = Driver(slots, self, drain_time=5)
         for number in range(nodes):
             self.driver.add_node(f"http://node-{number + 1}:7400")
             self.connect(number + 1)
@@ -111,6 +108,15 @@ class World:
         ends = (report.finished.attempt for report in self.said[link] if report.HasField("finished"))
         return [(end.run, end.token) for end in ends]
 
+    def ends(self, link: LinkId = A) -> list[pb.End]:
+        return [report.finished.end for report in self.said[link] if report.HasField("finished")]
+
+    def declines(self, link: LinkId = A) -> list[int]:
+        return [report.declined.attempt.run for report in self.said[link] if report.HasField("declined")]
+
+    def drainings(self, link: LinkId = A) -> list[bool]:
+        return [report.draining.on for report in self.said[link] if report.HasField("draining")]
+
     def lent(self, link: LinkId = A) -> int:
         return max((report.lent.total for report in self.said[link] if report.HasField("lent")), default=0)
 
@@ -123,8 +129,12 @@ def acknowledge(key: Key) -> pb.Order:
     return pb.Order(acknowledge=attempt(key))
 
 
-def cancel(key: Key) -> pb.Order:
-    return pb.Order(cancel=pb.Cancel(attempt=attempt(key), cause=pb.CAUSE_USER))
+def cancel(key: Key, cause: pb.Cause = pb.CAUSE_USER) -> pb.Order:
+    return pb.Order(cancel=pb.Cancel(attempt=attempt(key), cause=cause))
+
+
+def drain(on: bool) -> pb.Order:
+    return pb.Order(drain=pb.Drain(on=on))
 
 
 def test_a_token_starts_once() -> None:
@@ -238,6 +248,7 @@ def test_a_draining_worker_lends_nothing_and_recalls_its_credits() -> None:
     world.driver.drain(30, world.now)
     world.turn()
     assert [report.recall.credits for report in world.said[A] if report.HasField("recall")] == [1]
+    assert world.drainings() == [True]
     world.order(A, pb.Order(gave_back=pb.GaveBack(total=1)))
     assert not world.driver.has_drained(world.time)
     world.end((1, 1))
@@ -252,10 +263,67 @@ def test_what_a_stopping_worker_has_not_started_is_declined() -> None:
     world.assign((2, 1))
     world.driver.stop()
     world.turn()
-    declined = [report.declined.attempt.run for report in world.said[A] if report.HasField("declined")]
-    assert declined == [2] and world.stopped == [(1, Stop.SHUTDOWN)]
+    assert world.declines() == [2] and world.stopped == [(1, Stop.SHUTDOWN)]
     world.end((1, 1), Stop.SHUTDOWN)
-    assert world.finishes() == [], "it did nothing wrong, so no outcome is reported"
+    assert world.ends() == [pb.END_YIELDED], "it did nothing wrong, and its run goes on elsewhere"
+    world.assign((3, 1))
+    assert world.declines() == [2, 3] and world.executed == [(1, 1)]
+
+
+def test_a_drained_worker_yields_what_runs_and_declines_the_rest() -> None:
+    world = World(slots=1, nodes=2)
+    world.assign((1, 1), A)
+    world.assign((2, 1), A, again=True)
+    world.order(B, drain(True), drain(True))
+    assert world.drainings(A) == world.drainings(B) == [True], "every node is told, once"
+    assert world.declines(A) == [2] and world.stopped == []
+    world.assign((3, 1), A, again=True)
+    assert world.declines(A) == [2, 3]
+    world.assign((1, 1), A, again=True)
+    assert world.declines(A) == [2, 3], "what runs is not declined"
+    world.driver.gone(B)
+    world.connect(B)
+    assert world.drainings(B) == [True, True], "a node that admits it meanwhile is told, too"
+    world.pass_time(4.9, hearing=(A, B))
+    assert world.stopped == []
+    world.pass_time(0.2, hearing=(A, B))
+    assert world.stopped == [(1, Stop.DRAINED)]
+    world.end((1, 1), Stop.DRAINED)
+    assert world.ends() == [pb.END_YIELDED]
+    world.order(A, acknowledge((1, 1)), drain(False))
+    assert world.drainings(A)[-1] is False and world.drainings(B)[-1] is False
+    assert world.lent(A) + world.lent(B) == 2, "its slot is lent again"
+    world.assign((4, 1), A, again=True)
+    assert world.executed == [(1, 1), (4, 1)]
+
+
+def test_a_worker_that_is_resumed_in_time_stops_nothing() -> None:
+    world = World()
+    world.assign((1, 1))
+    world.order(A, drain(True))
+    world.pass_time(3)
+    world.order(A, drain(False))
+    world.pass_time(10)
+    assert world.stopped == []
+    world.end((1, 1))
+    assert world.ends() == [pb.END_SUCCEEDED]
+
+
+def test_a_worker_that_is_to_end_is_not_resumed() -> None:
+    world = World()
+    world.assign((1, 1))
+    world.driver.drain(3, world.now)
+    world.order(A, drain(False))
+    assert world.drainings() == [True] and not world.driver.has_drained(world.time)
+    assert world.driver.has_drained(world.time + 3)
+
+
+def test_a_cancel_without_grace_follows_any_other_stop() -> None:
+    world = World()
+    world.assign((1, 1))
+    for cause in (pb.CAUSE_USER, pb.CAUSE_MOVED, pb.CAUSE_USER_NOW, pb.CAUSE_USER_NOW):
+        world.order(A, cancel((1, 1), cause))
+    assert world.stopped == [(1, Stop.CANCELLED), (1, Stop.CANCELLED_NOW)]
 
 
 def test_nodes_that_are_listed_are_dialled_and_dropped() -> None:
@@ -331,30 +399,6 @@ def test_credits_and_attempts_are_never_more_than_slots(seed: int) -> None:
         unused = sum(world.lent(link) - used[link] - gave_back[link] for link in up)
         assert unused + len(running) <= slots, (unused, running, slots)
         assert not up or unused + len(running) == slots, "every slot is lent or in use"
-
-
-async def test_a_checkpoint_without_an_answer_is_sent_again_with_a_new_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A node ignores a number that is not greater than an earlier one, and older checkpoints must not come back."""
-    monkeypatch.setattr(context, "REPORT_AGAIN", 0.02)
-    sent: list[pb.Progress] = []
-
-    class Reporter:
-        def progress(self, report: pb.Report) -> None:
-            sent.append(report.progress)
-
-    transcript = Transcript((1, 1), Room(), lambda chunk: None)
-    cx = context.Context(pb.Assignment(attempt=attempt((1, 1))), transcript, Reporter())
-    older = asyncio.ensure_future(cx.checkpoint("older"))
-    await until(lambda: len(sent) > 0)
-    cx.report(50)
-    newer = asyncio.ensure_future(cx.checkpoint("newer"))
-    await until(lambda: len(sent) > 5)
-    assert [progress.seq for progress in sent] == list(range(1, len(sent) + 1))
-    checkpoints = [progress.checkpoint for progress in sent if progress.HasField("checkpoint")]
-    assert checkpoints[0] == '"older"' and set(checkpoints[2:]) == {'"newer"'}
-    assert not older.done() and not newer.done()
-    cx._saved(sent[-1].seq)
-    await asyncio.gather(older, newer)
 
 
 def test_progress_that_is_not_sent_yet_is_replaced_by_newer_progress() -> None:

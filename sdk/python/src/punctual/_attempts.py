@@ -62,7 +62,8 @@ class Attempt:
 @dataclass(slots=True)
 class Running:
     token: int
-    is_stopping: bool = False
+    #: Why it was told to stop. `None` means that it was not.
+    stopped: Stop | None = None
 
 
 #: A report and the node to tell.
@@ -150,13 +151,6 @@ class Attempts:
         told = self._keep(run, outcome, held_since, beat)
         return told if held_since is None else None
 
-    def abandon(self, run: int) -> None:
-        """An execution was stopped because the worker ends: nothing is reported, and the run is tried elsewhere."""
-        running = self._running.pop(run, None)
-        attempt = self._newest.get(run)
-        if running is not None and attempt is not None and attempt.token == running.token:
-            self._remove(run)
-
     def ended_at_once(self, run: int, outcome: pb.Report, beat: int) -> Told:
         """The newest attempt of a run is over without having been executed."""
         return self._keep(run, outcome, None, beat)
@@ -210,9 +204,9 @@ class Attempts:
             self._remove(run)
         return waiting
 
-    def stop_all(self) -> None:
+    def stop_all(self, why: Stop) -> None:
         for run in sorted(self._running):
-            self._stop(run, Stop.SHUTDOWN)
+            self._stop(run, why)
 
     def take_stops(self) -> list[tuple[int, Stop]]:
         """The executions that are to be stopped since this was last asked."""
@@ -316,10 +310,12 @@ class Attempts:
         self._stop(run, Stop.SUPERSEDED)
 
     def _stop(self, run: int, why: Stop) -> None:
-        """The first reason to stop is the one that counts."""
+        """The first reason to stop is the one that counts, unless a later one leaves no grace period."""
         running = self._running.get(run)
-        if running is not None and not running.is_stopping:
-            running.is_stopping = True
+        if running is None:
+            return
+        if running.stopped is None or (why.is_at_once and not running.stopped.is_at_once):
+            running.stopped = why
             self._stops.append((run, why))
 
     def _is_settled(self, run: int, token: int) -> bool:

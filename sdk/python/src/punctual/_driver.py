@@ -9,7 +9,7 @@ The rules:
 - An attempt is stopped when its node has not heard the worker for a lease: the node has given it up by then, and may
   have started it elsewhere.
 - An assignment uses a credit once, at the node that decided it.
-- A worker that drains lends nothing.
+- A worker that drains lends nothing, and yields the attempts that it stops: their runs go on elsewhere.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ class Effects(Protocol):
 
 
 class Driver:
-    def __init__(self, slots: int, effects: Effects) -> None:
+    def __init__(self, slots: int, effects: Effects, drain_time: float = 0.0) -> None:
+        """`drain_time` is how long attempts may take to end when a node drains the worker."""
         self._effects = effects
         self._attempts = Attempts(slots)
         self._nodes = Nodes()
@@ -77,7 +78,12 @@ class Driver:
         #: Heartbeats that were sent: their number and when.
         self._beats: OrderedDict[int, float] = OrderedDict()
         self._beat = 0
-        #: When a draining worker stops its attempts. `None` means it is not draining.
+        self._drain_time = drain_time
+        #: Whether a node has drained it.
+        self._is_drained = False
+        #: When a drained worker stops its attempts. `None` means that it has, or is not drained.
+        self._yield_at: float | None = None
+        #: When a worker that is to end stops its attempts. `None` means that it is not to end.
         self._drain_until: float | None = None
         self._is_stopping = False
 
@@ -102,6 +108,8 @@ class Driver:
         if not self._nodes.admitted(link):
             return
         self._lender.joined(link)
+        if self._is_drained or self._drain_until is not None:
+            self._effects.say(link, draining(True))
         for key, at in self._attempts.starts(link):
             self._effects.say(link, started(key, at))
         # It may be the one that can settle what no node has acknowledged.
@@ -145,11 +153,11 @@ class Driver:
     def ended(self, run: int, outcome: pb.Report, stopped: Stop | None, now: Now) -> None:
         """An execution has ended. `stopped` says why the worker stopped it."""
         # It did nothing wrong. Reported as failed, it would use up one of its attempts.
-        if stopped is Stop.SHUTDOWN:
-            return self._attempts.abandon(run)
+        if stopped is not None and stopped.is_yield:
+            outcome.finished.end = pb.END_YIELDED
         self._tell_owner(self._attempts.ended(run, outcome, now.elapsed, self._beat))
         self._start_ready(now)
-        return self._watch(now.elapsed)
+        self._watch(now.elapsed)
 
     def printed(self, key: Key) -> LinkId | None:
         """A chunk of output is on its way. Returns the node that it goes to; `None` means any."""
@@ -161,17 +169,17 @@ class Driver:
         self._tell_owner(self._attempts.output_kept(key, self._beat))
 
     def drain(self, time: float, now: Now) -> None:
-        """Take nothing more, and finish what runs within this time."""
-        self._lender.drain()
+        """The worker is to end: take nothing more, and finish what runs within this time."""
+        self._lender.drain(True)
         self._drain_until = now.elapsed + time
+        self._tell(None, draining(True))
 
     def stop(self) -> None:
         """Take nothing more, and stop what runs."""
         self._is_stopping = True
-        self._lender.drain()
-        for run, token in self._attempts.decline_waiting():
-            self._tell(None, pb.Report(declined=pb.Declined(attempt=pb.Attempt(run=run, token=token))))
-        self._attempts.stop_all()
+        self._lender.drain(True)
+        self._decline_waiting()
+        self._attempts.stop_all(Stop.SHUTDOWN)
         for told in self._attempts.release_held(float("inf"), self._beat):
             self._tell_owner(told)
 
@@ -186,7 +194,7 @@ class Driver:
     def next_wake(self) -> float:
         """When the next turn is due if nothing happens before."""
         drained = None if self._is_stopping else self._drain_until
-        wakes = [self._next_beat, self._next_pulse, self._lender.next_wake(), drained]
+        wakes = [self._next_beat, self._next_pulse, self._lender.next_wake(), drained, self._yield_at]
         return min(wake for wake in wakes if wake is not None)
 
     def has_drained(self, now: float) -> bool:
@@ -217,15 +225,37 @@ class Driver:
                 waiting = order.waiting
                 priority = waiting.priority if waiting.HasField("priority") else None
                 self._lender.waits(link, priority, waiting.runs, now.elapsed)
+            case "drain":
+                self._told_to_drain(order.drain.on, now.elapsed)
             case _:
                 log.warning("a node ordered what this worker does not understand; is the node newer?")
+
+    def _told_to_drain(self, on: bool, now: float) -> None:
+        """A node says whether the worker is to take work."""
+        if self._is_stopping or self._drain_until is not None or self._is_drained == on:
+            return
+        log.info("drained: the worker takes nothing more" if on else "the worker takes work again")
+        self._is_drained = on
+        self._lender.drain(on)
+        self._yield_at = now + self._drain_time if on else None
+        self._tell(None, draining(on))
+        if on:
+            self._decline_waiting()
+
+    def _decline_waiting(self) -> None:
+        for key in self._attempts.decline_waiting():
+            self._tell(None, declined(key))
 
     def _assigned(self, link: LinkId, given: pb.Assignment, now: Now) -> None:
         # The node that decided an assignment has used a credit, even if the assignment comes too late, or another node
         # has offered it meanwhile. An offer that is made again uses none.
         if not given.again:
             self._lender.used(link)
-        if self._is_stopping:
+        key = (given.attempt.run, given.attempt.token)
+        is_known = self._attempts.owner(key) is not None
+        if self._is_stopping or (self._is_drained and not is_known):
+            if not is_known:
+                self._effects.say(link, declined(key))
             return
         if not self._nodes.heard_within(link, given.lease_ms / 1000, now.elapsed):
             log.warning("run %s: its assignment came after its lease, and is not started", given.attempt.run)
@@ -251,6 +281,9 @@ class Driver:
         return self._effects.execute(given, name, now.wall)
 
     def _look_at_the_clock(self, now: float) -> None:
+        if self._yield_at is not None and self._yield_at <= now:
+            self._yield_at = None
+            self._attempts.stop_all(Stop.DRAINED)
         beats = now >= self._next_beat
         if beats:
             self._next_beat = now + self._heartbeat
@@ -307,6 +340,14 @@ class Driver:
 
 def started(key: Key, at: int) -> pb.Report:
     return pb.Report(started=pb.Started(attempt=pb.Attempt(run=key[0], token=key[1]), at=at))
+
+
+def declined(key: Key) -> pb.Report:
+    return pb.Report(declined=pb.Declined(attempt=pb.Attempt(run=key[0], token=key[1])))
+
+
+def draining(on: bool) -> pb.Report:
+    return pb.Report(draining=pb.Draining(on=on))
 
 
 @lru_cache(maxsize=1024)

@@ -34,7 +34,10 @@ class Execution:
         transcript: Transcript,
         reporter: Reporter,
         done: Done,
+        grace: float,
     ) -> None:
+        """`grace` is that of the worker; the job may set another."""
+        self.grace = given.grace_ms / 1000 if given.HasField("grace_ms") else grace
         self.key = (given.attempt.run, given.attempt.token)
         self._function = function
         self._started_at = started_at
@@ -48,13 +51,15 @@ class Execution:
         self._task = self._loop.create_task(self._run())
         self._task.add_done_callback(self._ended)
 
-    def stop(self, why: Stop, grace: float) -> None:
-        """Asks the function to end, and insists after the grace period."""
-        self._stopped = why
-        self._transcript.note(f"asked to end: {why}")
-        self.cx._asked_to_stop(why)
-        # Without contact to the node another attempt may already be running, so there is no grace period.
-        self._timer = self._loop.call_later(0 if why is Stop.UNHEARD else grace, self._insist)
+    def stop(self, why: Stop) -> None:
+        """Asks the function to end, and insists after the grace period. A later reason can only shorten that."""
+        if self._stopped is None:
+            self._stopped = why
+            self._transcript.note(f"asked to end: {why}")
+            self.cx._asked_to_stop(why)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(0 if why.is_at_once else self.grace, self._insist)
 
     async def _run(self) -> str:
         current.set(self._transcript)

@@ -89,9 +89,9 @@ class Lender:
         """The link to a node is gone, and its credits with it."""
         self._nodes.pop(node, None)
 
-    def drain(self) -> None:
-        """Nothing is lent any more, and all that is unused is called back."""
-        self._draining = True
+    def drain(self, on: bool) -> None:
+        """Nothing is lent any more, and all that is unused is called back; or slots are lent again."""
+        self._draining = on
 
     def used(self, node: LinkId) -> None:
         known = self._nodes.get(node)

@@ -59,7 +59,7 @@ class Session:
         self._loop = asyncio.get_running_loop()
         #: Not that of a function that reports: what the session prints does not belong to its run.
         self._context = contextvars.copy_context()
-        self._driver = Driver(config.announce.slots, self)
+        self._driver = Driver(config.announce.slots, self, config.drain)
         self._peers: dict[LinkId, Peer] = {}
         self._executions: dict[int, Execution] = {}
         self._room = Room()
@@ -101,8 +101,9 @@ class Session:
         if self._executions:
             # A function that ignores its cancel is left behind, and its attempt with it: it runs again elsewhere.
             self._idle.clear()
+            longest = max(execution.grace for execution in self._executions.values())
             try:
-                async with asyncio.timeout(self._config.grace + PARTING_MAX):
+                async with asyncio.timeout(longest + PARTING_MAX):
                     await self._idle.wait()
             except TimeoutError:
                 log.warning("%s functions did not end in time and are left behind", len(self._executions))
@@ -224,7 +225,8 @@ class Session:
             outcome = finished(key, pb.END_FAILED, started_at, error=why)
             self._loop.call_soon(self._missing, key, transcript, why, outcome)
             return
-        self._executions[key[0]] = Execution(given, known, started_at, transcript, self, self.ended)
+        grace = self._config.grace
+        self._executions[key[0]] = Execution(given, known, started_at, transcript, self, self.ended, grace)
 
     def _missing(self, key: Key, transcript: Transcript, why: str, outcome: pb.Report) -> None:
         transcript.note(why)
@@ -234,7 +236,7 @@ class Session:
     def stop(self, run: int, why: Stop) -> None:
         execution = self._executions.get(run)
         if execution is not None:
-            execution.stop(why, self._config.grace)
+            execution.stop(why)
 
     def saved(self, run: int, seq: int) -> None:
         execution = self._executions.get(run)

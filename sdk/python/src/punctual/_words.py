@@ -43,16 +43,29 @@ class Stop(enum.Enum):
     """Why an attempt is stopped."""
 
     CANCELLED = "cancelled on request"
+    CANCELLED_NOW = "cancelled on request, at once"
     TIMEOUT = "stopped at its timeout"
     REPLACED = "replaced by a newer run"
     JOB_DELETED = "its job was deleted"
     OUTDATED = "its attempt was given up"
+    MOVED = "moved to another worker"
     SUPERSEDED = "a newer attempt took its place"
     SHUTDOWN = "its worker shut down"
+    DRAINED = "its worker was drained"
     UNHEARD = "no node has heard its worker for a lease"
 
     def __str__(self) -> str:
         return self.value
+
+    @property
+    def is_yield(self) -> bool:
+        """Whether the worker gives the attempt up, and the run goes on elsewhere."""
+        return self in (Stop.SHUTDOWN, Stop.DRAINED)
+
+    @property
+    def is_at_once(self) -> bool:
+        """Whether there is no grace period. Without contact to the node another attempt may already be running."""
+        return self in (Stop.UNHEARD, Stop.CANCELLED_NOW)
 
     @staticmethod
     def of(cause: pb.Cause) -> Stop:
@@ -65,6 +78,8 @@ _CAUSES = {
     pb.CAUSE_TIMEOUT: Stop.TIMEOUT,
     pb.CAUSE_REPLACED: Stop.REPLACED,
     pb.CAUSE_JOB_DELETED: Stop.JOB_DELETED,
+    pb.CAUSE_MOVED: Stop.MOVED,
+    pb.CAUSE_USER_NOW: Stop.CANCELLED_NOW,
 }
 
 

@@ -193,9 +193,13 @@ class Client:
                 pause = min(pause * 1.5, PAUSE_MAX)
             return run
 
-    async def cancel(self, id: str) -> Run:
-        """Cancels a run. Its attempt is asked to end: `wait` says when it has."""
-        return _run(await self._post(f"/runs/{_path(id)}/cancel", {}, may_repeat=True))
+    async def cancel(self, id: str, *, now: bool = False) -> Run:
+        """Cancels a run. Its attempt is asked to end: `wait` says when it has. With `now` it has no grace period."""
+        return _run(await self._post(f"/runs/{_path(id)}/cancel", {"now": now}, may_repeat=True))
+
+    async def move(self, id: str, worker: str | None = None) -> Run:
+        """Continues a running run on another worker, at its last checkpoint: on the named one, or on any other."""
+        return _run(await self._post(f"/runs/{_path(id)}/move", {"worker": worker}, may_repeat=False))
 
     async def retry(
         self, id: str, *, params: Mapping[str, Any] | None = None, resume: bool = False, key: str | None = None
@@ -263,7 +267,15 @@ class Client:
 
     async def put_job(self, name: str, definition: Mapping[str, Any]) -> Job:
         """Creates or replaces a job: `definition` has the fields of a job file."""
-        return _job(await self._send("PUT", f"/jobs/{_path(name)}", definition, may_repeat=True))
+        return _job(await self._send("PUT", f"{self._space}/jobs/{_path(name)}", definition, may_repeat=True))
+
+    async def drain(self, worker: str) -> None:
+        """Tells a worker to take no more work. What it runs and does not finish in time goes on elsewhere."""
+        await self._send("POST", f"/api/v1/workers/{_path(worker)}/drain", may_repeat=True)
+
+    async def resume(self, worker: str) -> None:
+        """Tells a drained worker to work again."""
+        await self._send("POST", f"/api/v1/workers/{_path(worker)}/resume", may_repeat=True)
 
     async def _pages(self, path: str, query: Mapping[str, str | None]) -> AsyncIterator[dict[str, Any]]:
         after: str | None = None
@@ -276,10 +288,10 @@ class Client:
                 return
 
     async def _get(self, path: str, query: Mapping[str, str | None] | None = None) -> Any:
-        return await self._send("GET", path, query=query, may_repeat=True)
+        return await self._send("GET", self._space + path, query=query, may_repeat=True)
 
     async def _post(self, path: str, body: Mapping[str, Any], may_repeat: bool) -> Any:
-        return await self._send("POST", path, _given(body), may_repeat=may_repeat)
+        return await self._send("POST", self._space + path, _given(body), may_repeat=may_repeat)
 
     async def _send(
         self,
@@ -303,9 +315,7 @@ class Client:
         last: Exception | None = None
         for server in self.servers:
             try:
-                async with self._http.request(
-                    method, server + self._space + path, json=body, params=_given(query or {})
-                ) as answer:
+                async with self._http.request(method, server + path, json=body, params=_given(query or {})) as answer:
                     return await _read(answer)
             except aiohttp.ClientConnectorError as error:
                 # It has not reached the server, so nothing has happened.

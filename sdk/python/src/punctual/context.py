@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import threading
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -13,7 +15,7 @@ from punctual._words import CHECKPOINT_BYTES_MAX, PROGRESS_MESSAGE_BYTES_MAX, St
 from punctual.errors import Stopped
 from punctual.v1 import worker_pb2 as pb
 
-#: A checkpoint without an answer is sent again after this time.
+#: A checkpoint or a wish to move without an answer is sent again after this time.
 REPORT_AGAIN = 3.0
 
 _TRIGGERS = {
@@ -65,6 +67,11 @@ class _Attempt:
         return self._given.attempt.token
 
     @property
+    def attempt_key(self) -> str | None:
+        """Lets its bearer report for this attempt over REST, and do nothing else. `None`: the node gave none."""
+        return self._given.attempt_key if self._given.HasField("attempt_key") else None
+
+    @property
     def attempt(self) -> int:
         """The number of this attempt, from 1."""
         return self._given.number
@@ -113,7 +120,7 @@ class _Attempt:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the attempt should end because of a cancel, a timeout, a replacement or a shutdown."""
+        """Whether the attempt should end because of a cancel, a timeout, a replacement, a move or a shutdown."""
         return self._stop is not None
 
     @property
@@ -133,6 +140,18 @@ class _Attempt:
         )
         self._reporter.progress(pb.Report(progress=progress))
         return self._seq
+
+    def _ask_to_move(self, params: str | None) -> None:
+        """Asks for another worker, with the newest checkpoint. Only the event loop's thread calls it."""
+        self._seq += 1
+        progress = pb.Progress(
+            attempt=self._given.attempt,
+            checkpoint=self._checkpoint or None,
+            seq=self._seq,
+            rebalance=True,
+            params=params,
+        )
+        self._reporter.progress(pb.Report(progress=progress))
 
     async def _store(self, checkpoint: str) -> None:
         """Returns when this checkpoint, or a newer one, is stored."""
@@ -195,6 +214,22 @@ class Context(_Attempt):
         """
         await self._store(checkpoint_json(value))
 
+    async def rebalance(self, checkpoint: Any = None, params: Mapping[str, Any] | None = None) -> None:
+        """Asks to be continued on another worker, and waits until the attempt should end.
+
+        Return then: what the function returns does not matter any more. The next attempt continues at `checkpoint`, or
+        at the last one that is stored. `params` changes the parameters of the run as a merge patch: `None` removes one.
+        """
+        patch = patch_json(params)
+        if checkpoint is not None:
+            self._checkpoint = checkpoint_json(checkpoint)
+        while not self.cancelled:
+            # Again and again: the report may be lost together with a connection or a node.
+            self._ask_to_move(patch)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(REPORT_AGAIN):
+                    await self._stopping.wait()
+
     def log(self, text: str) -> None:
         """Adds a line to the log of the run."""
         self._transcript.write(pb.LOG_STREAM_OUT, text if text.endswith("\n") else text + "\n")
@@ -207,8 +242,8 @@ class Context(_Attempt):
 class SyncContext(_Attempt):
     """One attempt of a plain function, which runs in a thread.
 
-    A thread cannot be killed. When the attempt has to end and its grace period is over, `report`, `checkpoint` and
-    `log` raise `Stopped`. A function that calls none of them keeps its slot until it returns.
+    A thread cannot be killed. When the attempt has to end and its grace period is over, `report`, `checkpoint`,
+    `rebalance` and `log` raise `Stopped`. A function that calls none of them keeps its slot until it returns.
     """
 
     def __init__(self, given: pb.Assignment, transcript: Transcript, reporter: Reporter) -> None:
@@ -229,6 +264,16 @@ class SyncContext(_Attempt):
         """As `Context.checkpoint`: it blocks until the checkpoint is stored."""
         self._check()
         asyncio.run_coroutine_threadsafe(self._store(checkpoint_json(value)), self._loop).result()
+
+    def rebalance(self, checkpoint: Any = None, params: Mapping[str, Any] | None = None) -> None:
+        """As `Context.rebalance`: it blocks until the attempt should end."""
+        self._check()
+        patch = patch_json(params)
+        if checkpoint is not None:
+            self._checkpoint = checkpoint_json(checkpoint)
+        while not self.cancelled:
+            self._loop.call_soon_threadsafe(self._ask_to_move, patch)
+            self._stopping.wait(REPORT_AGAIN)
 
     def log(self, text: str) -> None:
         """Adds a line to the log of the run. Waits while the log accepts no more."""
@@ -254,3 +299,11 @@ def checkpoint_json(value: Any) -> str:
             "location here"
         )
     return text
+
+
+def patch_json(params: Mapping[str, Any] | None) -> str | None:
+    if params is None:
+        return None
+    if not isinstance(params, Mapping):
+        raise TypeError(f"params are changed by name: give a dict, not {type(params).__name__}")
+    return json.dumps(dict(params), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
