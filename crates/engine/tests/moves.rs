@@ -330,7 +330,7 @@ fn a_draining_worker_gets_no_work() {
 }
 
 proptest! {
-    /// Whatever happens to a run: a move uses up neither an attempt nor a loss, and the next attempt never starts before
+    /// A move uses up neither an attempt nor a loss in any sequence of events, and the next attempt never starts before
     /// the end of the one before it was reported.
     #[test]
     fn no_sequence_of_moves_uses_up_an_attempt(steps in proptest::collection::vec(0u8..9, 1..60)) {

@@ -157,8 +157,8 @@ impl WorkerBuilder {
         let mut worker = Worker { stop, status: status.clone(), task, _scratch: scratch };
         tokio::select! {
             ended = worker.ended() => ended?,
-            // The sender lives as long as the task.
-            _ = status.wait_for(|status| !status.nodes.is_empty()) => {}
+            // An error means that the task has ended.
+            Ok(_) = status.wait_for(|status| !status.nodes.is_empty()) => {}
         }
         Ok(worker)
     }

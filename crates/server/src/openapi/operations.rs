@@ -4,18 +4,16 @@
 //! that any request, any body or any change can get are added automatically.
 
 mod queues;
+mod runs;
 
 use axum::http::Method;
 use punctual_core::limits::{JOB_LABELS_MAX, KEY_BYTES_MAX, PAGE_MAX, SEARCH_BYTES_MAX, SEARCH_BYTES_MIN};
 use punctual_core::run::Status;
 use punctual_core::schedule::{EXPRESSION_MAX, ZONE_MAX};
-use punctual_node::Topic;
 use punctual_wire::rest::{
-    ATTEMPT_KEY_HEADER, ActOnRuns, ActedOnRuns, AddToken, Again, Calendar, Cancel, Checked, Code, Day,
-    DeadLetter, Decide, Decisions, Diff, EVENT_STREAM, Event, Explained, Fire, Fires, Job, JobStatistics,
-    LogRecord, MADE_HEADER, Move, NamespaceCounts, NewToken, Node, Overview, Progress, Revision,
-    RevisionFile, Run, RunPage, Skip, Start, Submit, TaskProgress, TaskProgressed, Token, Trigger, Whoami,
-    Why, Worker,
+    AddToken, Again, Calendar, Checked, Code, Day, DeadLetter, Decide, Decisions, Diff, Explained, Fire,
+    Fires, Job, JobStatistics, LogRecord, MADE_HEADER, NamespaceCounts, NewToken, Node, Overview, Revision,
+    RevisionFile, Run, Skip, Start, Token, Whoami, Why, Worker,
 };
 use punctual_wire::schema;
 use punctual_wire::text::{Instant, Span};
@@ -29,7 +27,7 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 const ETAG: (&str, &str) = ("ETag", "The revision, for `If-Match`");
 
 pub(super) fn operations() -> Vec<Operation> {
-    let about_jobs = [jobs(), revisions(), calendars(), runs(), live(), dead_letters()];
+    let about_jobs = [jobs(), revisions(), calendars(), runs::runs(), runs::live(), dead_letters()];
     let others = [queues::queues(), queues::messages(), the_rest(), workers(), console()];
     about_jobs.into_iter().chain(others).flatten().collect()
 }
@@ -184,122 +182,6 @@ fn calendars() -> Vec<Operation> {
         .query("to", &schema::date())
         .answers_a_page_of::<Day>()
         .refuses(&[Code::NoSuchCalendar]),
-    ]
-}
-
-fn runs() -> Vec<Operation> {
-    const RUNS: &str = "/api/v1/namespaces/{namespace}/runs";
-    const RUN: &str = "/api/v1/namespaces/{namespace}/runs/{id}";
-    vec![
-        listing(get(RUNS, "list_runs", "List runs, the newest first"))
-            .query_of::<schema::Id>("after")
-            .query("job", &json!({ "type": "array", "items": { "$ref": "#/components/schemas/Name" }, "maxItems": 50 }))
-            .query("state", &states())
-            .query("trigger", &several(&Trigger::ALL.map(Trigger::as_str), "One trigger or several, separated by commas."))
-            .query("key", &json!({ "type": "string", "minLength": 1, "maxLength": KEY_BYTES_MAX, "pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f]+$" }))
-            .query("search", &search())
-            .query_of::<Instant>("since")
-            .query_of::<Instant>("until")
-            .query("attempts", &json!({ "type": "boolean" }))
-            .query_of::<schema::Id>("parent")
-            .query("count", &json!({ "type": "boolean" }))
-            .answers::<RunPage>(200, "A page")
-            .refuses(&[Code::NoSuchJob, Code::NoSuchRun]),
-        starting(post(RUNS, "submit_run", "Submit a run without a job")).takes::<Submit>(),
-        post(
-            "/api/v1/namespaces/{namespace}/runs/actions",
-            "act_on_runs",
-            "Cancel or retry many runs; each succeeds or fails on its own",
-        )
-        .takes::<ActOnRuns>()
-        .answers::<ActedOnRuns>(200, "The result for each")
-        .refuses(&[Code::NoSuchJob]),
-        get(RUN, "show_run", "Show a run")
-            .query("events", &json!({ "type": "boolean" }))
-            .answers::<Run>(200, "The run")
-            .refuses(&[Code::NoSuchRun]),
-        get(
-            "/api/v1/namespaces/{namespace}/runs/{id}/why",
-            "why_run",
-            "Show why a run waits, was skipped or has not started",
-        )
-        .answers::<Why>(200, "The reason, as a code and in words")
-        .refuses(&[Code::NoSuchRun]),
-        post("/api/v1/namespaces/{namespace}/runs/{id}/cancel", "cancel_run", "Cancel a run")
-            .may_take::<Cancel>()
-            .answers::<Run>(200, "The run, cancelled or cancelling")
-            .refuses(&[Code::NoSuchRun, Code::WrongState]),
-        post(
-            "/api/v1/namespaces/{namespace}/runs/{id}/move",
-            "move_run",
-            "Stop the attempt of a run, and continue the run on another worker",
-        )
-        .may_take::<Move>()
-        .answers::<Run>(200, "The run, which moves when its attempt has ended")
-        .refuses(&[Code::NoSuchRun, Code::WrongState]),
-        starting(post(
-            "/api/v1/namespaces/{namespace}/runs/{id}/retry",
-            "retry_run",
-            "Run a finished run again",
-        ))
-        .may_take::<Again>()
-        .refuses(&[Code::NoSuchRun, Code::NoSuchJob, Code::WrongState]),
-        post(
-            "/api/v1/namespaces/{namespace}/runs/{id}/progress",
-            "report_progress",
-            "Report the progress of an attempt, with its token or its key",
-        )
-        .header(ATTEMPT_KEY_HEADER, &attempt_key())
-        .takes::<Progress>()
-        .answers_nothing("The progress was recorded")
-        .refuses(&[Code::NoSuchRun, Code::WrongState, Code::OutdatedToken]),
-        post("/api/v1/task_progress", "report_task_progress", "Report progress by execution id")
-            .header(ATTEMPT_KEY_HEADER, &attempt_key())
-            .takes::<TaskProgress>()
-            .answers::<TaskProgressed>(200, "The progress was recorded")
-            .refuses(&[Code::NoSuchRun, Code::WrongState, Code::OutdatedToken]),
-    ]
-}
-
-fn attempt_key() -> Value {
-    json!({ "type": "string", "description": "The key of the attempt; no other token is needed then." })
-}
-
-/// Routes that can stream events until a run has ended.
-fn live() -> Vec<Operation> {
-    const LIVE: &str = "Server-sent events, and `end` as the last";
-    let follow = json!({ "type": "boolean", "description": "Stream events until the run has ended." });
-    let attempt = json!({ "type": "integer", "minimum": 1, "maximum": u32::MAX });
-    vec![
-        get(
-            "/api/v1/namespaces/{namespace}/runs/{id}/logs",
-            "show_logs",
-            "Show the output of a run's attempts",
-        )
-        .query("follow", &follow)
-        .query("attempt", &attempt)
-        .header(
-            "Last-Event-ID",
-            &json!({ "type": "string", "format": "place", "examples": ["4294967297-17"] }),
-        )
-        .answers_text(200, PLAIN, "The output, as it was printed, or as events")
-        .answers_text(200, EVENT_STREAM, LIVE)
-        .refuses(&[Code::NoSuchRun, Code::TooManyFollowers]),
-        get("/api/v1/namespaces/{namespace}/runs/{id}/events", "show_events", "Show what happened to a run")
-            .query("follow", &follow)
-            .header_of::<schema::Id>("Last-Event-ID")
-            .answers_a_page_of::<Event>()
-            .answers_text(200, EVENT_STREAM, LIVE)
-            .refuses(&[Code::NoSuchRun, Code::TooManyFollowers]),
-        get("/api/v1/live", "follow_changes", "Stream the ids of everything that changes, for open pages")
-            .query("namespace", &schema::dotted_namespace())
-            .query(
-                "topics",
-                &several(&Topic::ALL.map(Topic::as_str), "One topic or several, separated by commas."),
-            )
-            .needed()
-            .answers_text(200, EVENT_STREAM, "The event `hello`, then `change` at most four times a second")
-            .refuses(&[Code::TooManyFollowers]),
     ]
 }
 

@@ -1,0 +1,129 @@
+//! Runs, their output and their changes.
+
+use punctual_core::limits::KEY_BYTES_MAX;
+use punctual_node::Topic;
+use punctual_wire::rest::{
+    ATTEMPT_KEY_HEADER, ActOnRuns, ActedOnRuns, Again, Cancel, Code, EVENT_STREAM, Event, Move, Progress,
+    Run, RunPage, Submit, TaskProgress, TaskProgressed, Trigger, Why,
+};
+use punctual_wire::schema;
+use punctual_wire::text::Instant;
+use serde_json::{Value, json};
+
+use super::{Operation, PLAIN, get, listing, post, search, several, starting, states};
+
+pub(super) fn runs() -> Vec<Operation> {
+    const RUNS: &str = "/api/v1/namespaces/{namespace}/runs";
+    const RUN: &str = "/api/v1/namespaces/{namespace}/runs/{id}";
+    vec![
+        listing(get(RUNS, "list_runs", "List runs, the newest first"))
+            .query_of::<schema::Id>("after")
+            .query("job", &json!({ "type": "array", "items": { "$ref": "#/components/schemas/Name" }, "maxItems": 50 }))
+            .query("state", &states())
+            .query("trigger", &several(&Trigger::ALL.map(Trigger::as_str), "One trigger or several, separated by commas."))
+            .query("key", &json!({ "type": "string", "minLength": 1, "maxLength": KEY_BYTES_MAX, "pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f]+$" }))
+            .query("search", &search())
+            .query_of::<Instant>("since")
+            .query_of::<Instant>("until")
+            .query("attempts", &json!({ "type": "boolean" }))
+            .query_of::<schema::Id>("parent")
+            .query("count", &json!({ "type": "boolean" }))
+            .answers::<RunPage>(200, "A page")
+            .refuses(&[Code::NoSuchJob, Code::NoSuchRun]),
+        starting(post(RUNS, "submit_run", "Submit a run without a job")).takes::<Submit>(),
+        post(
+            "/api/v1/namespaces/{namespace}/runs/actions",
+            "act_on_runs",
+            "Cancel or retry many runs; each succeeds or fails on its own",
+        )
+        .takes::<ActOnRuns>()
+        .answers::<ActedOnRuns>(200, "The result for each")
+        .refuses(&[Code::NoSuchJob]),
+        get(RUN, "show_run", "Show a run")
+            .query("events", &json!({ "type": "boolean" }))
+            .answers::<Run>(200, "The run")
+            .refuses(&[Code::NoSuchRun]),
+        get(
+            "/api/v1/namespaces/{namespace}/runs/{id}/why",
+            "why_run",
+            "Show why a run waits, was skipped or has not started",
+        )
+        .answers::<Why>(200, "The reason, as a code and in words")
+        .refuses(&[Code::NoSuchRun]),
+        post("/api/v1/namespaces/{namespace}/runs/{id}/cancel", "cancel_run", "Cancel a run")
+            .may_take::<Cancel>()
+            .answers::<Run>(200, "The run, cancelled or cancelling")
+            .refuses(&[Code::NoSuchRun, Code::WrongState]),
+        post(
+            "/api/v1/namespaces/{namespace}/runs/{id}/move",
+            "move_run",
+            "Stop the attempt of a run, and continue the run on another worker",
+        )
+        .may_take::<Move>()
+        .answers::<Run>(200, "The run, which moves when its attempt has ended")
+        .refuses(&[Code::NoSuchRun, Code::WrongState]),
+        starting(post(
+            "/api/v1/namespaces/{namespace}/runs/{id}/retry",
+            "retry_run",
+            "Run a finished run again",
+        ))
+        .may_take::<Again>()
+        .refuses(&[Code::NoSuchRun, Code::NoSuchJob, Code::WrongState]),
+        post(
+            "/api/v1/namespaces/{namespace}/runs/{id}/progress",
+            "report_progress",
+            "Report the progress of an attempt, with its token or its key",
+        )
+        .header(ATTEMPT_KEY_HEADER, &attempt_key())
+        .takes::<Progress>()
+        .answers_nothing("The progress was recorded")
+        .refuses(&[Code::NoSuchRun, Code::WrongState, Code::OutdatedToken]),
+        post("/api/v1/task_progress", "report_task_progress", "Report progress by execution id")
+            .header(ATTEMPT_KEY_HEADER, &attempt_key())
+            .takes::<TaskProgress>()
+            .answers::<TaskProgressed>(200, "The progress was recorded")
+            .refuses(&[Code::NoSuchRun, Code::WrongState, Code::OutdatedToken]),
+    ]
+}
+
+fn attempt_key() -> Value {
+    json!({ "type": "string", "description": "The key of the attempt; no other token is needed then." })
+}
+
+/// Routes that can stream events until a run has ended.
+pub(super) fn live() -> Vec<Operation> {
+    const LIVE: &str = "Server-sent events, and `end` as the last";
+    let follow = json!({ "type": "boolean", "description": "Stream events until the run has ended." });
+    let attempt = json!({ "type": "integer", "minimum": 1, "maximum": u32::MAX });
+    vec![
+        get(
+            "/api/v1/namespaces/{namespace}/runs/{id}/logs",
+            "show_logs",
+            "Show the output of a run's attempts",
+        )
+        .query("follow", &follow)
+        .query("attempt", &attempt)
+        .header(
+            "Last-Event-ID",
+            &json!({ "type": "string", "format": "place", "examples": ["4294967297-17"] }),
+        )
+        .answers_text(200, PLAIN, "The output, as it was printed, or as events")
+        .answers_text(200, EVENT_STREAM, LIVE)
+        .refuses(&[Code::NoSuchRun, Code::TooManyFollowers]),
+        get("/api/v1/namespaces/{namespace}/runs/{id}/events", "show_events", "Show what happened to a run")
+            .query("follow", &follow)
+            .header_of::<schema::Id>("Last-Event-ID")
+            .answers_a_page_of::<Event>()
+            .answers_text(200, EVENT_STREAM, LIVE)
+            .refuses(&[Code::NoSuchRun, Code::TooManyFollowers]),
+        get("/api/v1/live", "follow_changes", "Stream the ids of everything that changes, for open pages")
+            .query("namespace", &schema::dotted_namespace())
+            .query(
+                "topics",
+                &several(&Topic::ALL.map(Topic::as_str), "One topic or several, separated by commas."),
+            )
+            .needed()
+            .answers_text(200, EVENT_STREAM, "The event `hello`, then `change` at most four times a second")
+            .refuses(&[Code::TooManyFollowers]),
+    ]
+}
